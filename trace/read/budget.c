@@ -51,16 +51,16 @@ int budget_extend(struct budget *b, void *array, size_t *cap, size_t n, size_t s
 /* -- Number map ----------------------------------------------------------------------------------------- */
 
 #define CAP_FIRST 64
-/* Keys that differ in these bits only are neighbours, where nobody else is. */
+/* Keys that differ only in these bits are stored next to each other, unless the entry is taken. */
 #define NEAR_BITS 5
 
-/* Where the key is, or the free entry where it would be. */
+/* Returns the entry of the key, or the free entry where it belongs. */
 static struct number_map_entry *number_map_find(const struct number_map *m, uint64_t key, uint32_t sub)
 {
     uint64_t hash = hash_words(key >> NEAR_BITS, sub), near = key & ((1 << NEAR_BITS) - 1);
     size_t at = (size_t)(hash << NEAR_BITS | near) & (m->cap - 1);
 
-    /* By steps that differ from key to key: whole neighbourhoods collide, and would push each other on. */
+    /* The step width differs from key to key: entire neighbourhoods collide and would displace each other. */
     while (m->entries[at].sub != 0 && (m->entries[at].key != key || m->entries[at].sub != sub + 1))
         at = (at + (size_t)((hash ^ near) >> 7 | 1)) & (m->cap - 1);
     return &m->entries[at];

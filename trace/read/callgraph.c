@@ -12,11 +12,11 @@
 
 struct function {
     uint32_t name;
-    int64_t self;       /* its own cost */
-    int64_t own;        /* with its calls of others outside of its circle */
-    int64_t calls;      /* cost of its calls to others */
-    int64_t called;     /* cost of the calls to it by others */
-    size_t first, last; /* its calls, once they are sorted */
+    int64_t self;       /* self cost */
+    int64_t own;        /* self cost and calls to functions outside of its cycle */
+    int64_t calls;      /* cost of its calls to other functions */
+    int64_t called;     /* cost of the calls to it by other functions */
+    size_t first, last; /* its calls, after they are sorted */
 };
 
 struct call {
@@ -100,7 +100,7 @@ int callgraph_call(struct callgraph *g, uint32_t caller, uint32_t callee, int64_
 {
     size_t next = g->n_calls;
 
-    /* Recursion is within the cost of the function already. */
+    /* The cost of the function already includes its recursion. */
     if (caller == callee)
         return 0;
     uint32_t *number = number_map_put(&g->call_numbers, (uint64_t)caller << 32 | callee, 0, (uint32_t)next);
@@ -156,14 +156,15 @@ static void callgraph_draw_slice(struct drawing *d, uint32_t name, uint16_t cate
                                           .phase = EVENT_COMPLETE};
 }
 
-/* -- Circles ------------------------------------------------------------------------------------------ */
+/* -- Cycles -------------------------------------------------------------------------------------------  */
 
-/* Functions that call each other in a circle, or one alone. A call from outside is never within another of
- * the same circle, so the costs of a circle are known although those of its members are not. */
+/* A cycle is a set of functions that call each other, or a single function. A call from outside never lies
+ * within another call of the same cycle, so the cost of a cycle is known although the costs of its members
+ * are not. */
 struct circle {
-    int64_t own;     /* of its members, with their calls of others */
+    int64_t own;     /* of its members, with their calls to functions outside of the cycle */
     int64_t entered; /* of the calls from outside */
-    uint32_t first;  /* its members, in the list of all by circle */
+    uint32_t first;  /* first of its members in the list of all functions by cycle */
     uint32_t n;
 };
 
@@ -192,7 +193,7 @@ static int callgraph_find_components(const struct callgraph *g, uint32_t *ret)
 
     if (!from || !to)
         return -ENOMEM;
-    /* What cost nothing cannot count twice. */
+    /* Calls without a cost cannot be counted twice. */
     for (size_t i = 0; i < g->n_calls; i++)
         if (g->calls[i].cost > 0) {
             from[n] = g->calls[i].caller;
@@ -218,7 +219,7 @@ static void callgraph_list_members(const struct callgraph *g, struct circles *c)
     }
 }
 
-/* Sums stop at the largest cost that there is. */
+/* Sums saturate at the largest cost. */
 static void callgraph_add_up(int64_t *sum, int64_t cost)
 {
     *sum = MIN(*sum + cost, CALLGRAPH_COST_MAX);
@@ -257,7 +258,7 @@ static int64_t callgraph_own_cost(const struct drawing *d, uint32_t function)
     return d->g->functions[function].self;
 }
 
-/* What nobody accounts for of a circle belongs to the member that costs most. */
+/* The cost of a cycle that no caller accounts for belongs to its most expensive member. */
 static int64_t callgraph_root_cost(const struct drawing *d, uint32_t function)
 {
     const struct circles *c = d->circles;
@@ -282,8 +283,8 @@ static bool callgraph_has_room(const struct drawing *d, int64_t share, unsigned 
 static void callgraph_draw_function(struct drawing *d, uint32_t function, int64_t ts, int64_t dur,
                                     unsigned depth);
 
-/* The calls of a function to others than those of its circle, of which `dur` is the time of `whole`. Returns
- * where they end. */
+/* Draws the calls of a function to functions outside of its cycle, in `dur` of the total time `whole`.
+ * Returns where they end. */
 static int64_t callgraph_draw_calls(struct drawing *d, const struct function *f, int64_t ts, int64_t dur,
                                     int64_t whole, unsigned depth)
 {
@@ -296,7 +297,7 @@ static int64_t callgraph_draw_calls(struct drawing *d, const struct function *f,
             continue;
         }
         if (!callgraph_has_room(d, share, depth)) {
-            d->drawn->small += f->last - i; /* the others cost no more */
+            d->drawn->small += f->last - i; /* the remaining calls cost no more */
             break;
         }
         callgraph_draw_function(d, c->callee, ts, share, depth + 1);
@@ -305,14 +306,14 @@ static int64_t callgraph_draw_calls(struct drawing *d, const struct function *f,
     return ts;
 }
 
-/* A slice of this length for a function, and in it its calls; of a circle also what its other members cost,
- * side by side, since who of them called whom is not known in order. */
+/* Draws a slice of this length for a function and its calls in it. For a cycle, the costs of the other
+ * members are drawn next to each other, since the order of their calls is unknown. */
 static void callgraph_draw_function(struct drawing *d, uint32_t function, int64_t ts, int64_t dur,
                                     unsigned depth)
 {
     const struct function *f = &d->g->functions[function];
     const struct circle *circle = &d->circles->items[d->circles->of_function[function]];
-    /* Where its callers account for more than it does, the rest is its own. */
+    /* If the callers account for less than the function costs, the rest is its self cost. */
     int64_t whole = MAX(circle->own, circle->entered);
 
     callgraph_draw_slice(d, f->name, d->category, ts, dur);
@@ -333,7 +334,7 @@ static void callgraph_draw_function(struct drawing *d, uint32_t function, int64_
     }
 }
 
-/* A function and what is drawn of it. */
+/* A function and its drawn cost. */
 struct part {
     uint32_t function;
     int64_t cost;
@@ -348,7 +349,7 @@ static int callgraph_compare_parts(const void *a, const void *b)
     return x->function < y->function ? -1 : x->function > y->function;
 }
 
-/* The functions with a cost of this kind, the most expensive first. */
+/* Lists the functions with a cost of this kind, the most expensive first. */
 static size_t callgraph_list_parts(const struct drawing *d,
                                    int64_t (*cost)(const struct drawing *d, uint32_t function),
                                    struct part *ret)

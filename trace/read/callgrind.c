@@ -10,10 +10,10 @@
 #define NAMES_MEMORY_MAX (UINT64_C(256) << 20)
 #define EVENT_TEXT_MAX   64
 
-/* Names are numbered on their own in each of them. */
+/* Each name space numbers its names separately. */
 enum space { SPACE_OBJECT, SPACE_FILE, SPACE_FUNCTION };
 
-/* A function by its strings; 0 is one that was not told. */
+/* A function by its strings; 0 is an unknown string. */
 struct spot {
     uint32_t object, file, function;
 };
@@ -27,9 +27,9 @@ struct profile {
     struct spot here;        /* code that is inlined may lie in another file than its function */
     struct spot owner;       /* the function that costs belong to */
     struct spot callee;
-    bool in_call; /* the next cost is that of a call to the callee */
+    bool in_call; /* the next cost is the cost of a call to the callee */
     int64_t positions;
-    int64_t unit;               /* nanoseconds of one unit of cost, 0 where it is none of time */
+    int64_t unit;               /* nanoseconds of one unit of cost; 0 if the cost is not a time */
     char event[EVENT_TEXT_MAX]; /* empty before the events are listed */
     bool is_yappi;
     uint64_t costs;
@@ -51,7 +51,7 @@ static const struct {
     {"ms", 1000000},
     {"Milliseconds", 1000000},
 };
-/* yappi writes microseconds under this name, others anything. */
+/* yappi writes microseconds under this name, other tools any unit. */
 #define YAPPI_EVENT "Ticks"
 #define YAPPI_UNIT  1000
 
@@ -151,7 +151,7 @@ static void callgrind_take_callee(struct profile *p, struct slice value)
     p->callee.function = callgrind_name(p, SPACE_FUNCTION, value);
 }
 
-/* A jump is not drawn, but its target may be named there for the first time. */
+/* A jump is not drawn, but may define the name of its target. */
 static void callgrind_take_jump_file(struct profile *p, struct slice value)
 {
     callgrind_name(p, SPACE_FILE, value);
@@ -225,7 +225,7 @@ static const struct {
     {"events", ':', callgrind_take_events},
 };
 
-/* False where it is no such line. A header that is not known is one, too. */
+/* Returns false if the line is not a header. Unknown headers are accepted. */
 static bool callgrind_take_key(struct profile *p, struct slice line)
 {
     const char *mark = line.p;
@@ -253,7 +253,7 @@ static int callgrind_add_cost(struct profile *p, int64_t cost)
 
     if (!p->in_call)
         return p->in->error < 0 ? p->in->error : callgraph_self(p->graph, function, cost);
-    /* What is not told of the callee is as here. */
+    /* Properties of the callee that are not given are those of the caller. */
     if (p->callee.object == 0)
         p->callee.object = p->here.object;
     if (p->callee.file == 0)
@@ -264,8 +264,8 @@ static int callgrind_add_cost(struct profile *p, int64_t cost)
     return p->in->error < 0 ? p->in->error : callgraph_call(p->graph, function, callee, cost);
 }
 
-/* Positions, which may be fewer than usual only where there is no cost, and costs, of which the first counts.
- */
+/* Reads positions, which may be fewer than usual only if no cost follows, and costs, of which the first
+ * counts. */
 static void callgrind_take_cost(struct profile *p, struct slice line)
 {
     int64_t cost = 0;

@@ -4,7 +4,7 @@
 #include "trace/read/format.h"
 #include <inttypes.h>
 
-/* What to say of formats that are recognised and hold no events that can be read. */
+/* Reasons and remedies for formats that are recognised but contain no readable events. */
 static const struct refusal {
     const char *reason, *remedy;
 } refusals[_FORMAT_MAX] = {
@@ -35,7 +35,8 @@ static enum scan_state classification_last_state(const struct reading *r)
     return feed_state(r->parts[r->n_parts - 1].feed);
 }
 
-/* The ends know JSON's writer; whether it holds events is known to who has read all of it. */
+/* The ends of the text identify the writer of the JSON; only a complete scan shows whether it contains
+ * events. */
 static enum trace_format classification_find_format(const struct reading *r, const struct trace_ends *ends)
 {
     enum scan_state state = classification_last_state(r);
@@ -94,13 +95,14 @@ static void classification_cut_short(struct reading *r, enum read_state state, e
         intake_defect(last, kind, sum->stream.out);
 }
 
-/* What comes after all that the scanner found has the same number in however many parts it was read. */
+/* Defects and metadata of the complete trace belong to the last part, so that their numbers do not depend
+ * on the number of parts. */
 static struct intake *classification_last_intake(const struct reading *r)
 {
     return r->parts[r->n_parts - 1].intake;
 }
 
-/* Where the scanner first met text after the end of the trace, in whichever part. False where it did not. */
+/* Returns the first offset of text after the end of the trace, in any part. False if there is none. */
 static bool classification_find_text_behind(const struct reading *r, uint64_t *ret_offset)
 {
     for (size_t i = 0; i < r->n_parts; i++) {
@@ -112,7 +114,7 @@ static bool classification_find_text_behind(const struct reading *r, uint64_t *r
     return false;
 }
 
-/* What was read is complete, and something that does not belong to it was added. */
+/* The trace is complete, but is followed by data that does not belong to it. */
 static void classification_of_rest(struct reading *r)
 {
     struct read_summary *sum = r->sum;
@@ -162,7 +164,7 @@ static void classification_find_state(struct reading *r)
     }
 }
 
-/* What the scanner has found more exactly stays. */
+/* A more exact result of the scanner is kept. */
 static bool classification_is_known(const struct reading *r, enum meta_key key)
 {
     for (size_t i = 0; i < r->n_parts; i++)

@@ -7,19 +7,19 @@
 #include <sys/stat.h>
 
 #define INPUT_STEP (64 << 10)
-/* Text that is decoded beyond an event at most; the next one is often in it. */
+/* Maximum text to decode beyond an event; it often contains the next one. */
 #define TEXT_STEP ((size_t)64 << 10)
 
 struct event_source {
     int fd;
     const struct columns *c;
     enum stream_coding coding;
-    /* Decoding, from wherever it began: text[0] has the offset `begin`. */
+    /* State of decoding from any start: text[0] has the offset `begin`. */
     struct stream *stream; /* NULL before the first call */
     struct stream_io io;
-    uint64_t in_at; /* offset in the file of the next input */
+    uint64_t in_at; /* file offset of the next input */
     bool in_ended;
-    bool sure; /* it began where the columns do not matter */
+    bool sure; /* decoding started without using the columns */
     uint64_t begin;
     char *text;
     size_t text_size, text_cap;
@@ -72,7 +72,7 @@ struct event_source *event_source_free(struct event_source *s)
     return NULL;
 }
 
-/* Begins to decode anew, at the start of the file. */
+/* Restarts decoding at the start of the file. */
 static int event_source_rewind_stream(struct event_source *s)
 {
     s->stream = stream_free(s->stream);
@@ -84,7 +84,7 @@ static int event_source_rewind_stream(struct event_source *s)
     return stream_new(STREAM_LIMITS_DEFAULT, &s->stream);
 }
 
-/* Plain text can be begun anywhere, without what stands in the columns. */
+/* Decoding of plain text can start anywhere, without a checkpoint. */
 static int event_source_resume_plain(struct event_source *s, uint64_t offset)
 {
     int err = event_source_rewind_stream(s);
@@ -93,7 +93,7 @@ static int event_source_resume_plain(struct event_source *s, uint64_t offset)
     return err;
 }
 
-/* The last checkpoint that is not after the offset, if what it says can be true. */
+/* Returns the last checkpoint that is not after the offset, if its values are plausible. */
 static int event_source_resume_at_checkpoint(struct event_source *s, uint64_t offset)
 {
     uint8_t unpacked[CHECKPOINT_WINDOW], *window = NULL;
@@ -146,7 +146,7 @@ static int event_source_read_input(struct event_source *s)
     return 0;
 }
 
-/* Decodes at least one byte more after the text, which has room for it; -EIO where there is none. */
+/* Decodes at least one more byte after the text, which has room for it; -EIO at the end of the input. */
 static int event_source_decode_more(struct event_source *s)
 {
     size_t room = MIN(s->text_cap - s->text_size, TEXT_STEP), given = 0;
@@ -186,7 +186,7 @@ static int event_source_reserve(struct event_source *s)
     return 0;
 }
 
-/* Until the text holds the byte at offset. */
+/* Decodes until the text contains the byte at `offset`. */
 static int event_source_go_to(struct event_source *s, uint64_t offset)
 {
     int err = event_source_reserve(s);
@@ -198,15 +198,15 @@ static int event_source_go_to(struct event_source *s, uint64_t offset)
     return err;
 }
 
-/* Where a walk through an object is. */
+/* State of a walk through an object. */
 struct walk {
     size_t at;
     unsigned depth;
     bool in_string, escaped;
 };
 
-/* Goes on to the end of the object or the text; true at the former. Brackets of both kinds count alike: the
- * reader has read this as an event. */
+/* Continues to the end of the object or of the text; returns true at the end of the object. Both kinds of
+ * brackets are counted alike, because the reader has accepted this text as an event. */
 static bool event_source_walk_on(struct walk *w, const char *p, size_t size)
 {
     for (; w->at < size; w->at++) {
@@ -251,7 +251,7 @@ static int event_source_read_object(struct event_source *s, uint64_t offset, str
     return 0;
 }
 
-/* Whether to go on decoding gets there sooner than to begin again. */
+/* Returns whether decoding reaches the offset sooner if it continues than if it restarts. */
 static bool event_source_lies_ahead(const struct event_source *s, uint64_t offset)
 {
     return s->stream && offset >= s->begin && offset - s->begin <= s->text_size + CHECKPOINT_SPACING;
@@ -265,7 +265,7 @@ int event_source_text(struct event_source *s, uint64_t offset, struct text *ret)
         err = event_source_read_object(s, offset, ret);
     if (err == 0 || err == -ENOMEM || s->sure)
         return err;
-    /* The checkpoint may have led astray. */
+    /* The checkpoint may be wrong. */
     err = event_source_rewind_stream(s);
     return err < 0 ? err : event_source_read_object(s, offset, ret);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looking at text many bytes at a time. Each file that includes this is compiled for one kind of processor
- * and chooses it by one macro: FIND_AVX2, FIND_SSE2, FIND_NEON, or none for plain C. All of them answer
- * alike.
+ * Searches text many bytes at a time. Each file that includes this header is compiled for one kind of
+ * processor and selects it by one macro: FIND_AVX2, FIND_SSE2, FIND_NEON, or none for plain C. All variants
+ * return the same results.
  *
- * Bit i of an answer stands for byte i. As many bytes as a function looks at must be readable.
+ * Bit i of a result represents byte i. All bytes that a function examines must be readable.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Of 64 bytes: where they are what JSON's nesting depends on. */
+/* Positions of the bytes that determine the nesting of JSON, in 64 bytes. */
 struct marks {
     uint64_t quote, backslash;
     uint64_t open, close; /* of arrays and objects alike */
@@ -29,7 +29,7 @@ struct marks {
 #include "trace/read/find_plain.h"
 #endif
 
-/* True where the first `size` bytes are equal; reads whole blocks of 32. */
+/* Returns true if the first `size` bytes are equal; reads complete blocks of 32. */
 static inline int find_equal(const char *a, const char *b, size_t size)
 {
     for (; size > 32; size -= 32, a += 32, b += 32)

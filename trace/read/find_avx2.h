@@ -19,8 +19,8 @@ static inline uint32_t find_byte(__m256i block, char c)
     return find_bits(_mm256_cmpeq_epi8(block, _mm256_set1_epi8(c)));
 }
 
-/* Of 32 bytes: what a string cannot simply go on with. As a signed number, what is not ASCII is below a space
- * as well. */
+/* Positions in 32 bytes at which a plain string ends. As signed numbers, bytes that are not ASCII are
+ * below a space as well. */
 static inline uint32_t find_special(const char *p)
 {
     __m256i block = find_load(p);
@@ -41,7 +41,7 @@ static inline uint64_t find_pair(uint32_t low, uint32_t high)
     return (uint64_t)high << 32 | low;
 }
 
-/* A bracket and a brace differ in one bit. */
+/* A bracket and the brace of the same side differ in one bit. */
 static inline struct marks find_marks(const char *p)
 {
     __m256i a = find_load(p), b = find_load(p + 32);

@@ -9,7 +9,7 @@ static inline uint8x16_t find_load(const char *p)
     return vld1q_u8((const uint8_t *)p);
 }
 
-/* Of 64 bytes that are all ones or zero, the bits. */
+/* Returns one bit for each of 64 bytes that are all ones or zero. */
 static inline uint64_t find_bits_64(uint8x16_t a, uint8x16_t b, uint8x16_t c, uint8x16_t d)
 {
     static const uint8_t weights[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
@@ -36,8 +36,8 @@ static inline uint8x16_t find_special_16(uint8x16_t block)
     return vorrq_u8(vorrq_u8(quote, backslash), below);
 }
 
-/* Of 32 bytes: what a string cannot simply go on with. As a signed number, what is not ASCII is below a space
- * as well. */
+/* Positions in 32 bytes at which a plain string ends. As signed numbers, bytes that are not ASCII are
+ * below a space as well. */
 static inline uint32_t find_special(const char *p)
 {
     return find_bits_32(find_special_16(find_load(p)), find_special_16(find_load(p + 16)));
@@ -57,7 +57,7 @@ static inline uint64_t find_byte(const uint8x16_t block[4], char byte)
                         vceqq_u8(block[3], c));
 }
 
-/* A bracket and a brace differ in one bit. */
+/* A bracket and the brace of the same side differ in one bit. */
 static inline struct marks find_marks(const char *p)
 {
     uint8x16_t block[4], folded[4], high[4];

@@ -12,13 +12,13 @@ static inline uint64_t find_load(const char *p)
     return w;
 }
 
-/* The high bit of each byte, side by side. */
+/* Returns the high bits of the bytes as consecutive bits. */
 static inline uint64_t find_bits(uint64_t w)
 {
     return ((w & FIND_HIGH) * UINT64_C(0x0002040810204081)) >> 56;
 }
 
-/* The high bit of each byte that is zero, and of no other. */
+/* Sets the high bit of each zero byte, and of no other byte. */
 static inline uint64_t find_zero(uint64_t w)
 {
     return ~(((w & ~FIND_HIGH) + ~FIND_HIGH) | w | ~FIND_HIGH);
@@ -29,7 +29,7 @@ static inline uint64_t find_byte(uint64_t w, char c)
     return find_zero(w ^ FIND_LOW * (uint8_t)c);
 }
 
-/* Of 32 bytes: what a string cannot simply go on with. */
+/* Positions in 32 bytes at which a plain string ends. */
 static inline uint32_t find_special(const char *p)
 {
     uint32_t special = 0;
@@ -51,7 +51,7 @@ static inline uint32_t find_differences(const char *a, const char *b)
     return ~same;
 }
 
-/* A bracket and a brace differ in one bit. */
+/* A bracket and the brace of the same side differ in one bit. */
 static inline struct marks find_marks(const char *p)
 {
     struct marks m = {0};

@@ -29,8 +29,8 @@ static inline uint32_t find_special_16(const char *p)
     return find_bits(_mm_or_si128(_mm_or_si128(quote, backslash), below));
 }
 
-/* Of 32 bytes: what a string cannot simply go on with. As a signed number, what is not ASCII is below a space
- * as well. */
+/* Positions in 32 bytes at which a plain string ends. As signed numbers, bytes that are not ASCII are
+ * below a space as well. */
 static inline uint32_t find_special(const char *p)
 {
     return find_special_16(p) | find_special_16(p + 16) << 16;
@@ -44,7 +44,7 @@ static inline uint32_t find_differences(const char *a, const char *b)
     return ~(low | high << 16);
 }
 
-/* A bracket and a brace differ in one bit. */
+/* A bracket and the brace of the same side differ in one bit. */
 static inline struct marks find_marks(const char *p)
 {
     struct marks m = {0};

@@ -3,7 +3,7 @@
 
 #include "trace/read/intake.h"
 
-/* What a key of the map is; ids have their kind's number after it. */
+/* Key of the map: the number of the kind follows the id. */
 enum {
     KEY_KIND,
     KEY_IDS,
@@ -31,7 +31,7 @@ void flows_done(struct flows *f)
     *f = (struct flows){0};
 }
 
-/* -ENOMEM, or the number of the kind. */
+/* Returns the number of the kind, or -ENOMEM. */
 static int64_t flows_kind_of(struct flows *f, uint16_t category, uint32_t name, int64_t category_string)
 {
     uint32_t *kind =
@@ -64,7 +64,7 @@ static void flows_put(struct flows *f, uint32_t out, uint32_t in, int64_t id, ui
     table_builder_next(&f->out);
 }
 
-/* An arrow that starts again keeps its first start. */
+/* A flow that starts again keeps its first start. */
 static int flows_start(struct flows *f, int64_t id, uint32_t kind, const struct open_slice *top)
 {
     uint32_t *number;
@@ -79,7 +79,7 @@ static int flows_start(struct flows *f, int64_t id, uint32_t kind, const struct 
     return 0;
 }
 
-/* Rings of ends: each is known by its last one, whose next is the first. */
+/* Rings of flow ends: each ring is identified by its last end, whose successor is the first. */
 static void flows_ring_append(struct flows *f, uint32_t *last, uint32_t end)
 {
     if (*last == 0) {

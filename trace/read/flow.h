@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arrows between slices, as trace_processor's flow tracker binds them. An arrow is known by its id, name and
- * category.
+ * Flows (arrows) between slices, bound in the same way as by trace_processor's flow tracker. A flow is
+ * identified by its id, name and category.
  */
 #pragma once
 
@@ -11,17 +11,17 @@
 #include "trace/read/tracks.h"
 
 struct flow_kind {
-    int64_t category; /* string, COLUMN_NULL without one */
+    int64_t category; /* string; COLUMN_NULL if absent */
     uint32_t name;
 };
 
-/* Where an arrow that was seen before begins. */
+/* Start of a flow that was seen before. */
 struct flow_start {
     int64_t ts;
     uint32_t row;
 };
 
-/* An end that waits for the next slice of its thread. */
+/* A flow end that waits for the next slice of its thread. */
 struct flow_end {
     int64_t id;
     uint64_t offset;
@@ -36,7 +36,7 @@ struct flows {
     struct flow_kind *kinds;
     struct flow_start *starts;
     struct flow_end *ends;
-    uint32_t *waiting; /* of each thread, its last end + 1 */
+    uint32_t *waiting; /* for each thread: its last end + 1 */
     size_t n_kinds, n_starts, n_ends;
     size_t kinds_cap, starts_cap, ends_cap, waiting_cap;
     uint32_t free_end; /* the last one + 1, in a ring as well */
@@ -45,12 +45,11 @@ struct flows {
 
 int flows_init(struct flows *f, struct budget *budget, struct columns_writer *w, struct defects *defects);
 void flows_done(struct flows *f);
-/* category: the string of the event's. top: the innermost slice that is open where the event lies, or NULL.
- */
+/* category: the string of the event's category. top: the innermost open slice at the event, or NULL. */
 int flows_event(struct flows *f, const struct event *e, int64_t category, const struct open_slice *top);
-/* A slice begins on the thread's own track. */
+/* Called when a slice begins on the thread's own track. */
 void flows_arrive(struct flows *f, uint32_t thread, const struct open_slice *s);
-/* When there are no more events. */
+/* Called when there are no more events. */
 void flows_finish(struct flows *f);
 
 static inline bool flows_awaited(const struct flows *f, uint32_t thread)

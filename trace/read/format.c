@@ -5,7 +5,7 @@
 
 /* -- Format --------------------------------------------------------------------------------------------- */
 
-/* How much must be printable for a file to count as text. */
+/* Share of printable bytes from which a file counts as text. */
 #define TEXT_LOOK 4096
 
 static const char *const names[_FORMAT_MAX] = {
@@ -59,8 +59,8 @@ static bool format_is_html(const char *p, const char *end)
     return false;
 }
 
-/* A bracket, then white space, something that can begin a member or element, or the end of the text:
- * marshalled Python dictionaries begin with a brace too. */
+/* A bracket, then white space, then a character that can begin a member or element, or the end of the
+ * text: marshalled Python dictionaries begin with a brace too. */
 static bool format_is_json(const char *p, const char *end)
 {
     if (p == end || (*p != '{' && *p != '['))
@@ -147,7 +147,7 @@ static void ends_read_devices(struct trace_ends *e, struct slice value)
     }
 }
 
-/* Events of the traced process; the others carry a device's number as pid. */
+/* Events of the traced process; other events have the number of a device as pid. */
 static bool ends_is_host_category(struct slice cat)
 {
     static const char *const categories[] = {
@@ -160,8 +160,8 @@ static bool ends_is_host_category(struct slice cat)
     return false;
 }
 
-/* Kineto labels each process of a trace; of those only the traced one is a CPU. A trace without any event of
- * the host still has this. */
+/* Kineto labels each process of a trace; only the traced process is labelled as a CPU. The label also
+ * exists in traces without host events. */
 static bool ends_is_host_label(struct slice args)
 {
     struct slice members = json_inside(args), key, v;
@@ -231,7 +231,7 @@ static void ends_read_nothing(struct trace_ends *e _unused_, struct slice value 
 {
 }
 
-/* Keys of the top level: what their value tells, and whose writing they prove. */
+/* Keys of the top level: the field that their value sets, and the writer that they identify. */
 static const struct key {
     const char *name;
     void (*read)(struct trace_ends *e, struct slice value);
@@ -259,7 +259,7 @@ static void ends_read_member(struct trace_ends *e, struct slice key, struct slic
     }
 }
 
-/* An array without an object around it: events, or the numbers of a memory timeline. */
+/* An array without an outer object: events, or the numbers of a memory timeline. */
 static void ends_read_bare_array(struct trace_ends *e, struct slice text)
 {
     const char *first = json_skip_space(text.p + 1, text.end);
@@ -282,7 +282,7 @@ static void ends_read_head(struct trace_ends *e, struct slice text)
         ends_read_member(e, key, value);
 }
 
-/* An array of objects under the events' key, or under none, which is what broken quoting makes of them. */
+/* An array of objects under the events' key, or without a key, which results from broken quoting. */
 static bool ends_is_events(struct slice key, struct slice value)
 {
     struct slice inside = json_inside(value);
@@ -295,10 +295,10 @@ static bool ends_is_events(struct slice key, struct slice value)
 }
 
 /*
- * Walks the top level from after and reads its members. Where the walk comes to the opening bracket, that
- * must be the first of the file: a file cut just after an event or its args ends in a bracket too. Where it
- * gets lost in something that began before the tail, or that is broken, the file was closed by its writer, or
- * was cut within a string just after a bracket, which cannot be told from it.
+ * Walks the top level backwards and reads its members. If the walk reaches the opening bracket, that must
+ * be the first one of the file: a file that was cut just after an event or its args ends in a bracket too.
+ * If the walk stops in text that began before the tail or that is broken, the file was closed by its
+ * writer, or was cut within a string just after a bracket, which looks the same.
  */
 static bool ends_read_tail(struct trace_ends *e, struct slice tail, const char *first)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What kind of file this is, by its first bytes after decompression, never by its name.
+ * Detects the format of a file by its first bytes after decompression, never by its name.
  */
 #pragma once
 
@@ -23,38 +23,38 @@ enum trace_format {
     _FORMAT_MAX,
 };
 
-/* Looks at the first bytes; JSON stays FORMAT_JSON here, its keys tell the rest (format.h). */
+/* Looks at the first bytes. Other JSON stays FORMAT_JSON; its keys decide later (ends_read()). */
 enum trace_format format_of(const char *head, size_t size);
 /* The two formats that hold trace events as JSON. */
 bool format_is_trace_json(enum trace_format format);
 /* "kineto", "nsys-sqlite", ... */
 const char *format_name(enum trace_format format);
-/* -1 for a word that is none. */
+/* Returns -1 for an unknown word. */
 int format_from_name(const char *word);
 
 /*
- * What the two ends of a trace say about it: rank, devices, clock base, writer, and whether its JSON closes.
+ * Metadata from the two ends of a trace: rank, devices, clock base, writer, and whether its JSON is closed.
  *
- * A pure function over a bounded head and a bounded tail of the decompressed text, which overlap where the
- * text is small. Rank and clock base stand before the events or after them, depending on the writer.
- * Tolerant: what cannot be read is left unknown, and nothing is validated.
+ * A pure function over a bounded head and a bounded tail of the decompressed text, which overlap if the
+ * text is small. Rank and clock base precede or follow the events, depending on the writer. Tolerant:
+ * unreadable values stay unknown, and nothing is validated.
  */
 
 struct ends_input {
     const char *head, *tail;
     size_t head_size, tail_size;
-    uint64_t total; /* bytes of the whole text */
+    uint64_t total; /* bytes of the complete text */
 };
 
 struct trace_ends {
     enum trace_format format;
-    bool closes;  /* the last bracket closes the first; true for what is not JSON */
+    bool closes;  /* the last bracket closes the first one; true for formats other than JSON */
     int64_t rank; /* -1 unknown, like the numbers below */
     int64_t world_size;
-    int64_t pid; /* of the first host event, or of the process that is labelled as the host */
+    int64_t pid; /* of the first host event, or of the process with the label of the host */
     int64_t devices;
-    int64_t base_time_ns; /* what ts is relative to; absent where ts is absolute */
-    /* Empty where unknown. */
+    int64_t base_time_ns; /* time that ts is relative to; absent if ts is absolute */
+    /* Empty if unknown. */
     char backend[64];
     char device_name[128]; /* of the first device */
     char trace_name[512];

@@ -8,14 +8,14 @@
 #include <stdarg.h>
 #include <strings.h>
 
-/* More process groups than these are not compared. */
+/* Process groups beyond this number are not compared. */
 #define GROUPS_MAX 256
 
 struct process_group {
     struct slice name, size, ranks;
 };
 
-/* A trace with what its name and its head say, which are read once. */
+/* A trace with the facts from its name and its head, which are parsed once. */
 struct trace_witness {
     struct instance_clues clues;
     struct trace_name name;
@@ -45,14 +45,14 @@ static enum instance_belief instance_by_recording(const struct instance_clues *a
                : INSTANCE_UNDECIDED;
 }
 
-/* Prefill and decode of one rank are recorded one after the other: they meet in no collective. */
+/* Prefill and decode of one rank are recorded one after the other: they share no collective. */
 static enum instance_belief instance_by_stage(const struct instance_clues *a, const struct instance_clues *b)
 {
     return strcmp(a->stage ? a->stage : "", b->stage ? b->stage : "") != 0 ? INSTANCE_DIFFERENT
                                                                            : INSTANCE_UNDECIDED;
 }
 
-/* The same place in the same world cannot be taken twice. */
+/* Two traces cannot have the same rank in the same world. */
 static enum instance_belief instance_by_rank(const struct instance_clues *a, const struct instance_clues *b)
 {
     return instance_both_known(a->rank, b->rank) && a->rank == b->rank ? INSTANCE_DIFFERENT
@@ -101,7 +101,7 @@ static bool instance_list_has(struct slice list, int64_t number)
     return false;
 }
 
-/* A process group that has both ranks is the same list on both. */
+/* A process group that contains both ranks is the same list on both. */
 static enum instance_belief instance_by_process_groups(const struct instance_clues *a,
                                                        const struct instance_clues *b)
 {
@@ -150,7 +150,7 @@ static enum instance_belief instance_by_group(const struct instance_clues *a, co
                                                                                 : INSTANCE_UNDECIDED;
 }
 
-/* Two addresses without anything that they were seen to share. */
+/* Two addresses without any evidence that they share something. */
 static enum instance_belief instance_by_other_worker(const struct instance_clues *a,
                                                      const struct instance_clues *b)
 {
@@ -167,8 +167,8 @@ static enum instance_belief instance_by_group_count(const struct instance_clues 
     return one.p && other.p && !instance_slices_equal(one, other) ? INSTANCE_DIFFERENT : INSTANCE_UNDECIDED;
 }
 
-/* One call that starts the profiler gives the same id to all ranks. Clues that are weighed are a witness's.
- */
+/* One call that starts the profiler gives the same id to all ranks. The clues of the table of evidence are
+ * part of a witness. */
 static enum instance_belief instance_by_profile_id(const struct instance_clues *a,
                                                    const struct instance_clues *b)
 {
@@ -180,7 +180,7 @@ static enum instance_belief instance_by_profile_id(const struct instance_clues *
     return strcmp(one->profile_id, other->profile_id) == 0 ? INSTANCE_SAME : INSTANCE_DIFFERENT;
 }
 
-/* Up to the one number in which two names differ; 0 where they differ in more. */
+/* Returns the position of the only number that differs in two names; 0 if they differ in more. */
 static size_t instance_common_stem(const char *a, const char *b)
 {
     size_t stem = 0;
@@ -197,7 +197,8 @@ static size_t instance_common_stem(const char *a, const char *b)
     return rest_a > a + stem && rest_b > b + stem && strcmp(rest_a, rest_b) == 0 ? stem : 0;
 }
 
-/* Files that differ in the number of their rank alone: "decode-rank0.json.gz", "decode-rank1.json.gz". */
+/* Files whose names differ only in the number of their rank: "decode-rank0.json.gz",
+ * "decode-rank1.json.gz". */
 static enum instance_belief instance_by_file_name(const struct instance_clues *a,
                                                   const struct instance_clues *b)
 {
@@ -207,7 +208,7 @@ static enum instance_belief instance_by_file_name(const struct instance_clues *a
         return INSTANCE_UNDECIDED;
     size_t stem = instance_common_stem(a->path, b->path);
     if (strchr(a->path + stem, '/'))
-        return INSTANCE_UNDECIDED; /* the number is a folder's */
+        return INSTANCE_UNDECIDED; /* the number belongs to a folder */
     for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
         size_t size = strlen(words[i]);
         if (stem >= size && strncasecmp(a->path + stem - size, words[i], size) == 0)
@@ -226,7 +227,7 @@ static enum instance_belief instance_by_same_world(const struct instance_clues *
                : INSTANCE_UNDECIDED;
 }
 
-/* Strongest first: the first that decides counts. EVENTS stands for what the caller's function says. */
+/* Strongest first: the first entry that decides counts. EVENTS stands for the caller's function. */
 #define EVENTS NULL
 static const struct evidence {
     const char *name;
@@ -250,7 +251,7 @@ static const struct evidence {
 
 #define UNDECIDED ARRAY_SIZE(evidence)
 
-/* The place of what decides; i and k: what the caller's function knows the two by. */
+/* Returns the index of the evidence that decides; i and k identify the pair for the caller's function. */
 static size_t instance_decide(const struct trace_witness *one, const struct trace_witness *other,
                               instance_events_fn events, void *arg, size_t i, size_t k,
                               enum instance_belief *ret)
@@ -301,8 +302,8 @@ const char *instance_evidence(const struct instance_clues *one, const struct ins
 /* -- Groups ------------------------------------------------------------------------------------------- */
 
 struct bond {
-    size_t strength; /* the place of its evidence: smaller is stronger */
-    int64_t apart;   /* beginnings of the two recordings */
+    size_t strength; /* the index of its evidence: smaller is stronger */
+    int64_t apart;   /* distance between the starts of the two recordings */
     size_t one, other;
 };
 
@@ -329,7 +330,7 @@ static int64_t instance_beginnings_apart(const struct instance_clues *a, const s
     return llabs(apart);
 }
 
-/* The first of the group, with the way there shortened. */
+/* Returns the first member of the group and shortens the path to it. */
 static size_t instance_head_of(size_t *heads, size_t i)
 {
     while (heads[i] != i)
@@ -342,7 +343,8 @@ static int64_t instance_find_instances(const struct trace_witness *all, size_t n
 {
     size_t n_pairs = n * (n - (n > 0)) / 2, n_bonds = 0, n_found = 0;
     _cleanup_(freep) struct bond *bonds = calloc(n_pairs + 1, sizeof(*bonds));
-    _cleanup_(freep) bool *apart = calloc(n * n + 1, sizeof(*apart)); /* by heads: never in one group */
+    _cleanup_(freep) bool *apart =
+        calloc(n * n + 1, sizeof(*apart)); /* by the first members: never in one group */
     _cleanup_(freep) size_t *heads = calloc(n + 1, sizeof(*heads));
     _cleanup_(freep) size_t *numbers = calloc(n + 1, sizeof(*numbers));
 
@@ -402,7 +404,7 @@ static const char *instance_address_of(const char *url)
     return host ? host + 3 : url;
 }
 
-/* What all members share of a text, "" or less of it where they differ; how many bytes. */
+/* Keeps the common prefix of the text of all members, which may be empty; returns its length in bytes. */
 static size_t instance_shared_prefix(const struct instance_clues *clues, size_t n, const size_t *numbers,
                                      size_t number, const char **ret_first)
 {
@@ -435,7 +437,7 @@ static size_t instance_count_members(size_t n, const size_t *numbers, size_t num
     return count;
 }
 
-/* "sst4" of sst4-rank0.json.gz and sst4-rank1.json.gz; of one file its name; else the folder's name. */
+/* "sst4" for sst4-rank0.json.gz and sst4-rank1.json.gz; the name of a single file; else the folder's name. */
 static void instance_name_by_files(const struct instance_clues *clues, size_t n, const size_t *numbers,
                                    size_t number, char ret[INSTANCE_NAME_MAX])
 {
@@ -461,7 +463,7 @@ static void instance_name_by_files(const struct instance_clues *clues, size_t n,
             }
         }
     }
-    if (size == folder && folder > 1) { /* what lies in a folder of its own is called as it is */
+    if (size == folder && folder > 1) { /* a single file in a folder keeps its name */
         size_t begin = folder - 1;
         while (begin > 0 && first[begin - 1] != '/')
             begin--;
@@ -472,7 +474,7 @@ static void instance_name_by_files(const struct instance_clues *clues, size_t n,
              first + folder);
 }
 
-/* Workers of one instance: the first in order, and how many more. */
+/* Workers of one instance: the first in order, and the number of others. */
 static void instance_name_by_workers(const struct instance_clues *clues, size_t n, const size_t *numbers,
                                      size_t number, char ret[INSTANCE_NAME_MAX])
 {

@@ -8,11 +8,11 @@
 /* -- Strings -------------------------------------------------------------------------------------------- */
 
 #define CHUNK_FIRST  ((size_t)1 << 16)
-#define CHUNK_LAST   ((size_t)1 << 22) /* each is twice as large as the one before, up to this */
+#define CHUNK_LAST   ((size_t)1 << 22) /* each chunk is twice as large as the previous one, up to this size */
 #define SEGMENT_BITS 15
 #define SEGMENT_SIZE ((size_t)1 << SEGMENT_BITS)
 #define SLOTS_FIRST  ((size_t)1 << 12) /* of the hash table */
-/* After every text, so that it can be compared in whole words. */
+/* After every text, so that it can be compared in complete words. */
 #define TEXT_PAD 32
 
 struct entry {
@@ -28,7 +28,7 @@ struct chunk {
 struct strings {
     uint64_t bytes_max, bytes;
     uint32_t n;
-    struct hash_table numbers; /* number in it + 1: the empty string needs none */
+    struct hash_table numbers; /* number in the chunk + 1: the empty string needs no entry */
     struct entry **segments;
     size_t n_segments, segments_cap;
     struct chunk *chunks;
@@ -42,7 +42,7 @@ uint64_t strings_hash(const char *p, size_t size)
     return hash_padded(p, size);
 }
 
-/* Whatever is allocated is counted first; false where it would go over the limit. */
+/* Every allocation is counted first; false if it would exceed the limit. */
 static bool strings_charge(struct strings *s, uint64_t bytes)
 {
     if (bytes > s->bytes_max - s->bytes)
@@ -75,7 +75,7 @@ static bool strings_grow_slots(struct strings *s)
            hash_table_reserve(&s->numbers, n / 2) == 0;
 }
 
-/* A number in the table, from 0 for the string of number 1. */
+/* Number in the table, from 0 for the string of number 1. */
 static bool strings_equal(const void *owner, size_t number, const void *key)
 {
     const struct entry *e = strings_entry_of(owner, (uint32_t)number + 1), *wanted = key;
@@ -88,7 +88,8 @@ static char *strings_text_room(struct strings *s, size_t size)
     size_t need = size + TEXT_PAD;
 
     if (s->room_size < need) {
-        /* A text that would waste most of a chunk lies alone and leaves the present chunk in use. */
+        /* A text that would waste most of a chunk gets a chunk of its own and leaves the current chunk in
+         * use. */
         bool alone = need > s->chunk_size / 8;
         size_t room = alone ? need : s->chunk_size - sizeof(struct chunk);
         struct chunk *c = array_alloc_pages(sizeof(*c) + room);
@@ -168,7 +169,7 @@ uint32_t strings_intern_hashed(struct strings *s, const char *p, size_t size, ui
         return STRINGS_NONE;
     uint32_t number = s->n - 1;
     hash_table_fill(&s->numbers, slot, hash, number - 1);
-    /* Where there is no memory for more slots, the free ones serve on until one is left. */
+    /* If memory for more slots is exhausted, the free slots are used until one is left. */
     if (s->n > s->numbers.n_slots / 2 && !strings_grow_slots(s) && s->n >= s->numbers.n_slots)
         s->bytes_max = s->bytes;
     return number;
@@ -201,7 +202,7 @@ uint64_t strings_memory(const struct strings *s)
 
 #define ROWS_FIRST ((size_t)1024)
 
-/* The first column of each group; each group's columns follow one another, and one group the other. */
+/* The first column of each group; the columns of a group are consecutive, and so are the groups. */
 static const enum column group_first[ARG_GROUPS + 1] = {
     COL_gpu_correlation, COL_runtime_correlation, COL_op_external_id, COL_python_id,
     COL_memory_address,  COL_collective_name,     COL_gpu_slice,
@@ -301,7 +302,7 @@ static void intake_fail(struct intake *in, int error)
         in->error = error;
 }
 
-/* The number of a thing in its list, which has room for one more then; -1 after an error. */
+/* Returns the number of an item in its list, which then has room for one more; -1 after an error. */
 static int64_t intake_number(struct intake *in, struct hash_table *numbers, size_t n_max, uint64_t hash,
                              hash_equal is_equal, const void *key)
 {
@@ -400,7 +401,7 @@ static void intake_flush(struct intake *in)
             return;
         }
     }
-    /* Nobody takes it, so the events in it are lost. */
+    /* If the batch is not replaced, its events are lost. */
     intake_fail(in, -ENOMEM);
     batch_reset(in->batch);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strings, each kept once and known by its number, in order of appearance. Number 0 is the empty string.
+ * Strings, each stored once and identified by its number, in order of appearance. Number 0 is the empty
+ * string.
  *
- * Grows without copying what it has: text lies in chunks. Bounded by what the caller allows.
+ * Grows without copying existing text, which is stored in chunks. Bounded by the caller's limit.
  */
 #pragma once
 
@@ -16,7 +17,7 @@ struct strings;
 int strings_new(uint64_t bytes_max, struct strings **ret);
 struct strings *strings_free(struct strings *s);
 uint64_t strings_hash(const char *p, size_t size);
-/* The bytes p to p + size + 32 must be readable (what lies after size does not matter). */
+/* The bytes p to p + size + 32 must be readable (the bytes after `size` are ignored). */
 uint32_t strings_intern(struct strings *s, const char *p, size_t size);
 uint32_t strings_intern_hashed(struct strings *s, const char *p, size_t size, uint64_t hash);
 uint32_t strings_count(const struct strings *s);
@@ -26,11 +27,12 @@ uint64_t strings_memory(const struct strings *s);
 DEFINE_CLEANUP(struct strings *, strings_free)
 
 /*
- * Events as a format's reader hands them on: plain rows without pointers, every text a number of the intake's
- * strings, every thread and process a number of the intake's lists. One intake belongs to one thread.
+ * Events as a format's reader delivers them: plain rows without pointers, every text a number of the
+ * intake's strings, every thread and process a number of the intake's lists. One intake belongs to one
+ * thread.
  *
- * intake_event() and the rows of arguments go into a batch; a full batch is sorted by time and packed into a
- * run (run.h) by whoever took it, and merge.h makes the columns of all runs of all intakes.
+ * intake_event() and the rows of arguments fill a batch; its receiver sorts a full batch by time and packs
+ * it into a run (run.h), and merge.h makes the columns from all runs of all intakes.
  */
 
 enum event_phase {
@@ -47,7 +49,7 @@ enum event_phase {
     EVENT_FLOW_START,
     EVENT_FLOW_STEP,
     EVENT_FLOW_END,           /* binds to the next slice that begins on its track */
-    EVENT_FLOW_END_ENCLOSING, /* binds to the slice that is open */
+    EVENT_FLOW_END_ENCLOSING, /* binds to the open slice */
     _EVENT_PHASE_MAX,
 };
 
@@ -56,7 +58,7 @@ enum event_phase {
 struct event {
     int64_t ts;
     int64_t dur;       /* flow, async: the id; counter: bits of its value as a double; 0 where none */
-    uint64_t offset;   /* of its text in the stream; rises with every event of an intake */
+    uint64_t offset;   /* of its text in the stream; increases with every event of an intake */
     uint32_t name;     /* string */
     uint32_t thread;   /* number in the intake's threads; of a process for EVENT_INSTANT_PROCESS and ASYNC */
     uint16_t category; /* number in the intake's categories, CATEGORY_NONE */
@@ -67,7 +69,7 @@ struct event {
 #define EVENT_IN_GROUP(group) (uint8_t)(2u << (group))
 _Static_assert(ARG_GROUPS <= 7, "flags hold a bit for each group of arguments");
 
-/* Events that a batch holds, and columns that a row of arguments has at most. */
+/* Events in a batch, and maximum columns in a row of arguments. */
 #define BATCH_EVENTS    65536
 #define ARG_COLUMNS_MAX 32
 
@@ -100,8 +102,8 @@ struct batch {
     size_t group_cap[ARG_GROUPS];
 };
 
-/* One trace of those that were merged into a file: its place in the head of the file, from 1, and its
- * processes. 0: all that is in the file. */
+/* One trace of a file of merged traces: its number in the head of the file, from 1, and its processes. 0:
+ * all traces of the file. */
 struct merged_part {
     int64_t number;
     int64_t first_pid, last_pid;
@@ -119,19 +121,19 @@ struct intake {
     size_t n_categories, categories_cap;
     int64_t meta[_META_MAX]; /* COLUMN_NULL, or a number, or a string's number */
     struct merged_part part; /* events of other processes are left out */
-    int error;               /* -ENOMEM, -E2BIG (a limit): everything after it is ignored */
-    /* Takes the full batch and gives an empty one; set by whoever runs the intake. */
+    int error;               /* -ENOMEM, -E2BIG (a limit): later events are ignored */
+    /* Takes the full batch and returns an empty one; set by the owner of the intake. */
     struct batch *(*flush)(struct intake *in, struct batch *full, void *arg);
     void *flush_arg;
-    void *lookup; /* private to events.c: hash tables of threads, processes and categories */
+    void *lookup; /* private to intake.c: hash tables of threads, processes and categories */
 };
 
 #define INTAKE_THREADS_MAX    (1 << 20)
 #define INTAKE_CATEGORIES_MAX 65534
 
-/* How many columns a group has, without that of its slice; they are column_args[] of that table, in order. */
+/* Number of columns of a group, without that of its slice; they are column_args[] of that table, in order. */
 extern const size_t arg_group_width[ARG_GROUPS];
-/* column -> its place in the rows of its group. */
+/* Returns the index of a column in the rows of its group. */
 size_t arg_group_index(enum column column);
 
 int intake_new(uint64_t strings_max, struct intake **ret);
@@ -140,24 +142,24 @@ struct batch *batch_new(void);
 struct batch *batch_free(struct batch *b);
 void batch_reset(struct batch *b);
 
-/* Numbers for what events refer to; a look-up that is made for every event is cached by its caller. tid_text
- * and pid_text are 0 where the id is a number. */
+/* Numbers of threads, processes and categories of events; callers cache a lookup that is made for every
+ * event. tid_text and pid_text are 0 if the id is a number. */
 uint32_t intake_thread(struct intake *in, int64_t pid, uint32_t pid_text, int64_t tid, uint32_t tid_text);
 uint32_t intake_process(struct intake *in, int64_t pid, uint32_t pid_text);
 uint16_t intake_category(struct intake *in, uint32_t string);
 void intake_defect(struct intake *in, enum defect_kind kind, uint64_t offset);
 
-/* Room for the next event; never NULL. Where the batch is full it is flushed first. Fill it before the next
- * call. */
+/* Returns room for the next event; never NULL. A full batch is flushed first. Fill the event before the
+ * next call. */
 struct event *intake_event(struct intake *in);
-/* A row of arguments of the event that intake_event() gave last, all COLUMN_NULL; sets its flag. NULL where
- * there is no memory (in->error is set). */
+/* Returns a row of arguments for the latest event of intake_event(), all COLUMN_NULL, and sets its flag.
+ * NULL if memory is exhausted (in->error is set). */
 int64_t *intake_args(struct intake *in, unsigned group);
 
 DEFINE_CLEANUP(struct intake *, intake_free)
 DEFINE_CLEANUP(struct batch *, batch_free)
 
-/* Counts a defect that was found out of the order of the text: the smallest offset is kept. */
+/* Counts a defect that was detected out of the order of the text: the smallest offset is kept. */
 
 static inline void count_defect(struct defects *d, enum defect_kind kind, uint64_t n, uint64_t offset)
 {

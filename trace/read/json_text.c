@@ -62,7 +62,7 @@ const char *json_skip_space(const char *p, const char *end)
     return p;
 }
 
-/* True where the byte at p follows an odd number of backslashes. */
+/* Returns true if the byte at p follows an odd number of backslashes. */
 static bool json_is_escaped(const char *start, const char *p)
 {
     const char *q = p;
@@ -153,7 +153,7 @@ static const char *json_skip_separators_back(const char *start, const char *end)
     return end;
 }
 
-/* end is after the closing quote; returns the opening one, NULL where it lies before the text. */
+/* end is after the closing quote; returns the opening quote, NULL if it lies before the text. */
 static const char *json_skip_string_back(const char *start, const char *end)
 {
     for (const char *q = end - 1; q > start;)
@@ -162,7 +162,7 @@ static const char *json_skip_string_back(const char *start, const char *end)
     return NULL;
 }
 
-/* end is after a value; returns where it begins, NULL where that lies before the text. */
+/* end is after a value; returns the beginning of the value, NULL if it lies before the text. */
 static const char *json_skip_value_back(const char *start, const char *end)
 {
     size_t depth = 0;

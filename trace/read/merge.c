@@ -11,8 +11,8 @@
 /* -- One intake out of several -------------------------------------------------------------------------- */
 
 /*
- * One intake out of several: strings, threads, processes, categories, defects and meta of the others go into
- * the first one.
+ * Merges several intakes into one: strings, threads, processes, categories, defects and metadata of the
+ * others are added to the first one.
  */
 
 static int unify_strings(struct intake *to, const struct strings *from, struct numbers *n)
@@ -28,7 +28,7 @@ static int unify_strings(struct intake *to, const struct strings *from, struct n
     return 0;
 }
 
-/* What a later part of a trace says about a process or a thread replaces what an earlier one said. */
+/* Properties of a process or a thread from a later part of a trace replace those from an earlier part. */
 static void unify_processes(struct intake *to, const struct intake *from, struct numbers *n)
 {
     for (size_t i = 0; i < n->n_processes && to->error == 0; i++) {
@@ -98,7 +98,7 @@ static int unify_intake(struct intake *to, const struct intake *from, struct bud
     return to->error;
 }
 
-/* ret: n_inputs of them, zeroed; the caller frees each with numbers_done(), after an error as well. */
+/* ret: n_inputs zeroed items; the caller frees each with numbers_done(), after an error as well. */
 static int unify_intakes(const struct merge_input *inputs, size_t n_inputs, struct budget *budget,
                          struct numbers *ret)
 {
@@ -124,7 +124,7 @@ static const enum column counter_columns[] = {COL_counter_ts, COL_counter_track,
                                               COL_counter_place};
 
 struct merge {
-    struct intake *intake; /* the first one, in which all others' numbers are */
+    struct intake *intake; /* the first intake, whose numbering all others are mapped to */
     struct budget budget;
     struct slices slices;
     struct flows flows;
@@ -133,7 +133,7 @@ struct merge {
     uint64_t n_events;
 };
 
-/* An event with the numbers of the merge's intake, and where its rows of arguments are. */
+/* An event with the numbers of the merge's intake, and the cursor that has its rows of arguments. */
 struct source {
     struct event event;
     struct run_cursor *cursor;
@@ -145,7 +145,7 @@ static void merge_found(struct merge *m, enum defect_kind kind, const struct sou
     count_defect(&m->intake->defects, kind, 1, s->event.offset);
 }
 
-/* Also counts what it cost the slices that were open. */
+/* Calls nest_close() and counts the open slices that it cut as defects. */
 static int merge_make_way(struct merge *m, const struct source *s, uint32_t track, int64_t dur)
 {
     int r = nest_close(&m->slices.nest, track, s->event.ts, dur);
@@ -165,7 +165,7 @@ static int merge_put_slice(struct merge *m, const struct source *s, uint32_t tra
     return r;
 }
 
-/* On the thread's own track, where arrows may wait for it. */
+/* Called for slices on the thread's own track, where flows may wait for them. */
 static int merge_put_on_thread(struct merge *m, const struct source *s, uint32_t track, int64_t dur,
                                unsigned flags)
 {
@@ -302,7 +302,7 @@ static int merge_on_flow(struct merge *m, const struct source *s)
     return flows_event(&m->flows, &s->event, category_string(m->intake, s->event.category), top);
 }
 
-/* What an event's thread is a number of, and what becomes of the event. */
+/* Kind of number that an event's thread is, and the function that handles the event. */
 static const struct {
     bool of_process;
     int (*put)(struct merge *m, const struct source *s);
@@ -400,7 +400,7 @@ static void merge_put_facts(struct merge *m, struct columns_writer *w)
     }
 }
 
-/* Threads that only metadata or arrows name are none to whoever looks at slices. */
+/* Threads that occur only in metadata or flows are not listed as threads. */
 static uint64_t merge_count_threads(const struct tracks *t)
 {
     uint64_t n = 0;

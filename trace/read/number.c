@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An exponent beyond this makes any number of digits that fits in memory too large or zero. */
+/* With an exponent beyond this limit, any number of digits that fits in memory is too large or zero. */
 #define EXPONENT_MAX 100000000
 
-/* The grammar's parts; the digits before and after the point follow one another but for the point. */
+/* The parts of the grammar; only the point separates the digits before it from those after it. */
 struct decimal {
     bool negative;
     const char *whole, *whole_end;
@@ -82,12 +82,13 @@ bool number_real(const char *p, const char *end, double *ret)
         return false;
     memcpy(text, p, size);
     text[size] = '\0';
-    /* Whoever loaded this may have chosen a decimal comma; the C locale is nobody's to free. */
+    /* The process may have selected a locale with a decimal comma. The C locale is never freed. */
     *ret = strtod_l(text, NULL, newlocale(LC_ALL_MASK, "C", NULL));
     return *ret - *ret == 0;
 }
 
-/* The i-th digit, of those before and after the point in a row; zeros follow for ever. */
+/* Returns the i-th digit of the integer and fraction digits in sequence, followed by infinitely many
+ * zeros. */
 static int number_digit(const struct decimal *d, int64_t i)
 {
     ptrdiff_t n_whole = d->whole_end - d->whole;

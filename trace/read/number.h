@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers of JSON as exact integers: never by way of a double.
+ * Numbers of JSON as exact integers, never converted through a double.
  *
- * The inline readers take what nearly every number of a trace looks like, eight digits at a time, and answer
- * NULL for anything else; number_scaled() then takes it exactly or says what it is. The inline ones may look
- * NUMBER_AHEAD bytes far, whatever stands there.
+ * The inline readers handle the common forms, eight digits at a time, and return NULL for any other form;
+ * number_scaled() then converts it exactly or classifies it. The inline readers may read NUMBER_AHEAD
+ * bytes, whatever their content.
  */
 #pragma once
 
@@ -13,30 +13,32 @@
 
 #define NUMBER_AHEAD    48
 #define NUMBER_REAL_MAX 63
-/* What fits as nanoseconds. */
+/* The value fits as nanoseconds. */
 #define NUMBER_MICROSECONDS_MAX (INT64_MAX / 1000)
 
 enum number_kind {
     NUMBER_EXACT,
-    NUMBER_ROUNDED, /* has decimals after the last one that counts; half is rounded away from zero */
+    NUMBER_ROUNDED, /* has more decimals than can be kept; half is rounded away from zero */
     NUMBER_TOO_LARGE,
-    NUMBER_NONE, /* not a number as JSON writes them; leading zeros are let pass */
+    NUMBER_NONE, /* not a JSON number; leading zeros are accepted */
 };
 
-/* Whether the whole text [p, end) is a number, and whether it is written without decimals and exponent. */
+/* Returns whether the complete text [p, end) is a number, and whether it has neither decimals nor an
+ * exponent. */
 bool number_is(const char *p, const char *end, bool *ret_whole);
-/* The nearest double; false for what is no number, is longer than NUMBER_REAL_MAX or has no finite double. */
+/* Returns the nearest double; false if the text is no number, is longer than NUMBER_REAL_MAX or has no
+ * finite double. */
 bool number_real(const char *p, const char *end, double *ret);
-/* The whole text [p, end) times ten to the power of `decimals`. */
+/* Multiplies the complete text [p, end) by ten to the power of `decimals`. */
 enum number_kind number_scaled(const char *p, const char *end, int decimals, int64_t *ret);
 
 static const uint64_t number_powers[9] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
 
-/* Digits at the beginning of the eight bytes. */
+/* Number of digits at the beginning of the eight bytes. */
 static inline unsigned number_digits(uint64_t bytes)
 {
     uint64_t x = bytes ^ UINT64_C(0x3030303030303030);
-    /* A carry goes into bytes after the first that is no digit, where it does not matter. */
+    /* A carry only reaches bytes after the first non-digit, where it does not matter. */
     uint64_t other = ((x + UINT64_C(0x7676767676767676)) | x) & UINT64_C(0x8080808080808080);
 
     return other ? (unsigned)__builtin_ctzll(other) / 8 : 8;
@@ -47,14 +49,14 @@ static inline uint64_t number_value(uint64_t bytes, unsigned n)
 {
     if (n == 0)
         return 0;
-    /* Neighbours are joined: digits to pairs, pairs to fours, fours to the number. */
+    /* Neighbours are combined: digits to pairs, pairs to fours, fours to the number. */
     uint64_t v = (bytes ^ UINT64_C(0x3030303030303030)) << (64 - 8 * n);
     v = v * (10 << 8 | 1) >> 8;
     v = (v & UINT64_C(0x00FF00FF00FF00FF)) * (100 << 16 | 1) >> 16;
     return (v & UINT64_C(0x0000FFFF0000FFFF)) * (UINT64_C(10000) << 32 | 1) >> 32;
 }
 
-/* Up to 16 digits, after which there may be more; NULL where there are none. */
+/* Parses up to 16 digits, which further digits may follow; NULL if there are none. */
 static inline const char *number_run(const char *p, uint64_t *ret)
 {
     uint64_t bytes = load_word(p);
@@ -86,7 +88,7 @@ static inline const char *number_int(const char *p, int64_t *ret)
     return end;
 }
 
-/* Microseconds with up to three decimals, in nanoseconds. */
+/* Parses microseconds with up to three decimals, as nanoseconds. */
 static inline const char *number_ns(const char *p, int64_t *ret)
 {
     uint64_t value;
@@ -109,7 +111,7 @@ static inline const char *number_ns(const char *p, int64_t *ret)
     return end;
 }
 
-/* The end of a number that may have any decimals, if it is not a long one. */
+/* Returns the end of a number with any decimals, unless the number is long. */
 static inline const char *number_plain(const char *p)
 {
     uint64_t value;

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 
-/* One being filled, one being packed, one between them. */
+/* One is filled, one is packed, one waits between them. */
 #define PACKER_BATCHES 3
 
 struct packer {
@@ -34,7 +34,7 @@ static int packer_keep_run(struct packer *p, struct run *r)
     return 0;
 }
 
-/* After an error batches are only emptied. */
+/* After an error, batches are only emptied. */
 static int packer_pack(struct packer *p, struct batch *b, int error)
 {
     struct run *r = NULL;
@@ -81,7 +81,7 @@ static void *packer_main(void *arg)
     return NULL;
 }
 
-/* A further batch where there may be one, else the one that is empty next. */
+/* Returns another batch if the limit permits one, else the next empty batch. */
 static struct batch *packer_take_empty(struct packer *p)
 {
     if (p->n_empty == 0 && p->n_batches < PACKER_BATCHES) {

@@ -16,8 +16,8 @@
 
 /* -- Parts of a reading --------------------------------------------------------------------------------- */
 
-/* One half of the memory is for the strings of all parts; a part of one or two has a quarter, so that
- * unifying them does not need more. */
+/* Half of the memory is for the strings of all parts. A part gets at most a quarter, so that unifying the
+ * strings of one or two parts does not need more. */
 #define STRINGS_SHARE(memory, parts) ((memory) / 2 / MAX((parts), (size_t)2))
 
 buffer_reader *reading_buffer_reader(const struct reading *r, enum trace_format format)
@@ -99,12 +99,12 @@ int reading_progress(struct reading *r, uint64_t bytes_done, uint64_t events)
 
 struct feed {
     struct scanner *scanner;
-    uint64_t offset; /* of the next byte that the scanner takes */
+    uint64_t offset; /* offset of the next byte for the scanner */
     _Atomic uint64_t events;
-    /* What the scanner has left. After it are SCAN_PAD bytes, as after every piece. */
+    /* Text that the scanner has not used. SCAN_PAD bytes follow it, as they follow every piece. */
     char *rest;
     size_t rest_size, rest_cap;
-    size_t wanted; /* how much there should be before the scanner is asked again */
+    size_t wanted; /* size of the text at which the scanner is called again */
 };
 
 int feed_new(struct intake *in, enum feed_begin begin, uint64_t offset, struct feed **ret)
@@ -160,8 +160,8 @@ static size_t feed_scan(struct feed *f, const char *p, size_t size, bool last)
     return used;
 }
 
-/* Gives the scanner no more than an item may have, so that it does not depend on the pieces which are too
- * large. */
+/* Limits the text for the scanner to the size of an item, so that the pieces do not decide which items are
+ * too large. */
 static void feed_scan_rest(struct feed *f, bool last)
 {
     size_t at = 0, used = 1;
@@ -177,8 +177,8 @@ static void feed_scan_rest(struct feed *f, bool last)
     memmove(f->rest, f->rest + at, f->rest_size);
 }
 
-/* An item that does not fit into the margin: asks again each time that there is twice as much of it, so that
- * it is not looked at as often as it has pieces. */
+/* Gathers an item that does not fit into the margin: calls the scanner each time that the text has
+ * doubled, so that the item is not scanned once for each piece. */
 static int feed_gather(struct feed *f, const char *p, size_t size, bool last)
 {
     int r = feed_reserve(f, f->rest_size + size);
@@ -232,11 +232,11 @@ uint64_t feed_events(const struct feed *f)
 
 /* -- Reading -------------------------------------------------------------------------------------------- */
 
-/* What runs keep of the events in memory, where the rest can be spilled and where it cannot. */
+/* Memory for the events of runs, if the rest can be spilled, and if it cannot. */
 #define SPILL_SHARE(memory, can_spill) ((can_spill) ? (memory) / 4 : (memory) / 2)
 /* Buffers and batches. */
 #define MEMORY_FIXED (UINT64_C(64) << 20)
-/* What merging always gets. */
+/* Minimum memory for merging. */
 #define MERGE_MIN (UINT64_C(16) << 20)
 
 static unsigned reader_count_threads(const struct read_options *o)
@@ -250,7 +250,7 @@ static unsigned reader_count_threads(const struct read_options *o)
     return (unsigned)CPU_COUNT(&cpus);
 }
 
-/* Looks at the first bytes as they are in the file. */
+/* Detects the format from the first bytes of the file as stored. */
 static int reader_look_at_head(struct reading *r)
 {
     struct stat st;
@@ -315,7 +315,7 @@ static uint64_t reader_merge_memory(const struct reading *r)
 {
     uint64_t used = MEMORY_FIXED + spill_memory(r->spill);
 
-    /* The strings of all parts become those of the first. */
+    /* The strings of all parts are merged into those of the first. */
     for (size_t i = 0; i < r->n_parts; i++)
         used += strings_memory(r->parts[i].intake->strings) * (r->n_parts > 1 ? 2 : 1);
     return r->memory_max > used + MERGE_MIN ? r->memory_max - used : MERGE_MIN;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gives a text that comes in pieces to the scanner, which takes whole items: what is left of a piece is put
- * in front of the next one, in a margin that every piece has before it. What does not fit into the margin is
- * gathered in a buffer that grows up to the size of an item.
+ * Passes a text that arrives in pieces to the scanner, which takes complete items: the unused rest of a
+ * piece is copied in front of the next one, into a margin that every piece has. A rest that does not fit
+ * into the margin is gathered in a buffer that grows up to the size of an item.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 #include "trace/read/reader.h"
 #include "trace/read/scan.h"
 
-/* Writable bytes before every piece; after it are SCAN_PAD readable ones. */
+/* Writable bytes before every piece; SCAN_PAD readable bytes follow it. */
 #define FEED_MARGIN (64 << 10)
 
 struct feed;
@@ -24,25 +24,25 @@ enum feed_begin {
 /* offset: of the first byte of its text in the stream. */
 int feed_new(struct intake *in, enum feed_begin begin, uint64_t offset, struct feed **ret);
 struct feed *feed_free(struct feed *f);
-/* The next piece, which is done with when this returns. -ENOMEM. */
+/* Takes the next piece, which is no longer used after the return. -ENOMEM. */
 int feed_piece(struct feed *f, char *p, size_t size, bool last);
-/* Whether the text so far ended between two events: the next one may begin with the next piece. */
+/* Returns whether the text so far ended between two events: the next one may begin with the next piece. */
 bool feed_between_events(const struct feed *f);
 enum scan_state feed_state(const struct feed *f);
-/* Events so far; may be asked by any thread. */
+/* Number of events so far; any thread may call it. */
 uint64_t feed_events(const struct feed *f);
 
 DEFINE_CLEANUP(struct feed *, feed_free)
 
 /*
- * What the parts of one reading share, within this module: the text goes on its way to runs either in one
- * stream (streamed.c) or, from a plain file, in several parts at once (split.c); classification.c says what became
- * of it.
+ * State that the parts of one reading share, within this module: the text becomes runs either in one stream
+ * (streamed.c) or, from a plain file, in several parts at once (split.c); classification.c determines the
+ * result.
  */
 
-/* How much of the source is read at a time. */
+/* Bytes of the source that are read at a time. */
 #define SOURCE_STEP (1 << 20)
-/* What the two ends of a text are looked at for, each. */
+/* Bytes at each end of a text that are searched for metadata. */
 #define ENDS_SIZE (1 << 20)
 
 /* A consecutive part of the text, by one thread at a time. */
@@ -64,60 +64,60 @@ struct reading {
     size_t head_size, tail_size;
 };
 
-/* Reads a format that must be in memory as a whole: 0, -EBADMSG with a reason where it holds no events,
+/* Reads a format that must be completely in memory: 0, -EBADMSG with a reason if it holds no events,
  * -ENOMEM. */
 typedef int buffer_reader(const void *data, size_t size, struct intake *intake, char *ret_reason,
                           size_t reason_size);
 
-/* NULL for a format that is scanned in pieces, or not read at all. */
+/* NULL for a format that is scanned in pieces, or not supported. */
 buffer_reader *reading_buffer_reader(const struct reading *r, enum trace_format format);
-/* Makes all parts, of which the first begins at the beginning; the others' feeds are left to the caller. */
+/* Creates all parts. The first one begins at the beginning; the caller creates the feeds of the others. */
 int reading_new_parts(struct reading *r, size_t n, bool threaded);
-/* Forgets the last ones. */
+/* Discards the last parts. */
 void reading_drop_parts(struct reading *r, size_t n_left);
 uint64_t reading_events(const struct reading *r);
-/* Sets the reason, unless there is one, and returns err. */
+/* Sets the reason, unless one is set, and returns err. */
 int reading_fail(struct reading *r, int err, const char *format, ...) _printf_(3, 4);
 /* Reads at most size bytes; fewer only at the end of the file. */
 ssize_t reading_pread(struct reading *r, void *data, size_t size, uint64_t at);
-/* -ECANCELED where the caller does not want any more. */
+/* -ECANCELED if the caller has cancelled the reading. */
 int reading_progress(struct reading *r, uint64_t bytes_done, uint64_t events);
 
 /*
- * Reads a source in one stream, of any coding and format: the calling thread reads and decompresses, a second
- * one scans what comes out, the packer's packs.
+ * Reads a source of any coding and format in one stream: the calling thread reads and decompresses, a
+ * second thread scans the text, the packer's thread packs.
  */
 
-/* The parts of the reading are one. Fills in what the summary says about the stream, and the ends of the
- * text. */
+/* Merges the parts of the reading into one. Sets the fields of the summary about the stream, and the ends
+ * of the text. */
 int streamed_read(struct reading *r);
 
 /*
- * Reads a plain file of trace events in several parts at once, each by a thread of its own.
+ * Reads a plain file of trace events in several parts at once, each in a thread of its own.
  *
- * A part begins where an event seems to. Whether it does is known when the part before it has been read: if
- * its events do not end exactly there, the guess was wrong, the part is thrown away and the one before goes
- * on through its text. So the result is that of one thread, whatever the text looks like.
+ * A part begins at a likely beginning of an event. Whether the guess is right is known after the previous
+ * part has been read: if its events do not end exactly there, the part is discarded and the previous one
+ * continues through its text. The result therefore equals that of one thread for any text.
  */
 
-/* Smaller parts are not worth a thread. */
+/* Smaller parts do not justify a thread. */
 #define SPLIT_PART_MIN (1 << 20)
-/* Batches and buffers of a part, at most. */
+/* Maximum size of the batches and buffers of a part. */
 #define SPLIT_PART_MEMORY (32 << 20)
 #define SPLIT_PARTS_MAX   32
 
-/* How many parts a file of this size should be read in by that many threads, with so much memory; 1: not
+/* Returns the number of parts for a file of this size, with this number of threads and this memory; 1: not
  * split. */
 size_t split_parts(uint64_t size, unsigned threads, uint64_t memory);
-/* As streamed_read(), in n parts at most. */
+/* Like streamed_read(), in at most n parts. */
 int split_read(struct reading *r, size_t n);
 
 /*
- * What became of a reading: its state and why, in words for people, and the facts about the whole trace that
- * stand at its ends. What is wrong with all of it is counted as a defect here.
+ * The result of a reading: its state and the reason, in words for people, and the facts about the complete
+ * trace from its two ends. Problems of the complete trace are counted as defects here.
  */
 
-/* Once the text has been read: fills in state, format, reason, remedy. */
+/* Called after the text has been read: sets state, format, reason, remedy. */
 void reading_classify(struct reading *r);
-/* Whether there are columns to write. */
+/* Returns whether the trace has columns to write. */
 bool classification_has_columns(enum read_state state);

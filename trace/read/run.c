@@ -22,14 +22,14 @@ enum {
 #define DIGIT_BITS 11
 #define DIGITS     (1 << DIGIT_BITS)
 
-/* Up to so many events at one time are sorted by insertion. */
+/* Ties of at most this many events are sorted by insertion. */
 #define FEW_TIES 16
 
 struct run {
     size_t n;
     bool has_complete;
     size_t group_n[ARG_GROUPS];
-    /* Of the pieces of the events, then of each group's rows. */
+    /* Offsets of the pieces of the events, then of each group's rows. */
     const uint64_t *group_offsets[ARG_GROUPS];
     uint64_t offsets[];
 };
@@ -41,7 +41,7 @@ struct sort_key {
 
 struct pack_scratch {
     struct sort_key keys[2][BATCH_EVENTS];
-    uint32_t arg_rows[BATCH_EVENTS]; /* of each event in the group at hand */
+    uint32_t arg_rows[BATCH_EVENTS]; /* for each event in the current group */
     int64_t columns[PACKED_COLUMNS_MAX * BLOCK_ROWS];
 };
 
@@ -91,7 +91,7 @@ static void run_sort_few(struct sort_key *keys, size_t n, const struct event *ev
     }
 }
 
-/* Orders the events of each time by their rank. */
+/* Sorts events with equal timestamps by their rank. */
 static void run_sort_ties(const struct batch *b, struct sort_key *keys)
 {
     for (size_t first = 0, end; first < b->n; first = end) {
@@ -168,7 +168,7 @@ static int run_pack_events(const struct batch *b, const struct sort_key *keys, s
     return r;
 }
 
-/* The rows of a group in the order of the sorted events. */
+/* Returns the rows of a group in the order of the sorted events. */
 static int run_pack_group(const struct batch *b, unsigned group, const struct sort_key *keys,
                           struct spill *spill, struct pack_scratch *scratch, uint64_t *ret_offsets)
 {
@@ -240,7 +240,7 @@ size_t run_events(const struct run *r)
     return r->n;
 }
 
-/* The rows of a group that were passed, and the piece that the one at hand lies in. */
+/* The number of consumed rows of a group, and the piece that contains the current row. */
 struct group_cursor {
     size_t at;
     bool loaded;
@@ -368,10 +368,10 @@ struct item {
     struct run_cursor *cursor;
 };
 
-/* A heap: the item that comes first is its first one. */
+/* A heap: its first item is the next event. */
 struct queue {
-    size_t n, n_all; /* those that are at their end lie after the others */
-    bool ranked;     /* there are complete events */
+    size_t n, n_all; /* finished cursors are after the others */
+    bool ranked;     /* some events are complete events */
     struct item items[];
 };
 
@@ -396,7 +396,7 @@ static void queue_set_key(const struct queue *q, struct item *item, const struct
     item->rank = q->ranked ? event_rank(e) : 0;
 }
 
-/* Most often the first item remains it: then this is two comparisons. */
+/* In most cases the first item stays first: this takes two comparisons. */
 static void queue_sift_down(struct queue *q, size_t at)
 {
     struct item moved = q->items[at];

@@ -9,16 +9,17 @@
 /* -- Where events begin in damaged text ----------------------------------------------------------------- */
 
 /*
- * Where events begin in text of which the beginning is broken or not known: at a brace after a comma, a
- * bracket, another brace or a line's end, whose object has a "ph" of its own soon.
+ * Finds events in text whose beginning is damaged or unknown: at a brace after a comma, a bracket, another
+ * brace or a line end, if its object soon has a "ph" of its own.
  */
 
-/* How far after its brace an event is looked at, and how far after what may be the end of all events one is
- * looked for. */
+/* Maximum distance between the brace of an event and its "ph", and maximum text after a possible end of
+ * all events in which another event is searched. */
 #define BORDER_EVENT  256
 #define BORDER_BEHIND 4096
 
-/* The last byte before p that is no space, '\n' where a line begins at p; ',' where the text does. */
+/* Returns the last byte before p that is not a space; '\n' if a line begins at p; ',' if the text begins
+ * there. */
 static char border_byte_before(const char *begin, const char *p)
 {
     while (p > begin && json_is_space(p[-1])) {
@@ -29,7 +30,7 @@ static char border_byte_before(const char *begin, const char *p)
     return p > begin ? p[-1] : ',';
 }
 
-/* Steps over a string; its end where that is not in the text. */
+/* Skips a string; returns `end` if the string does not end in the text. */
 static const char *border_skip_string(const char *p, const char *end)
 {
     for (p++; p < end && *p != '"'; p++)
@@ -81,7 +82,7 @@ static bool border_is_event(const char *begin, const char *p, const char *end)
     return border_may_begin(begin, p) && border_has_phase(p, end - p > BORDER_EVENT ? p + BORDER_EVENT : end);
 }
 
-/* The bracket that closes the events: after an event, before another member or the end of all. */
+/* Finds the bracket that closes the events: after an event, before another member or the end of the text. */
 static bool border_may_close(const char *begin, const char *p, const char *end, bool bare)
 {
     const char *before = p;
@@ -122,7 +123,7 @@ const char *scan_border(const struct scanner *s, const char *p, const char *end,
                       : border_may_close(begin, p, limit, s->bare) && !border_has_event(begin, p, limit))
             return p;
     }
-    /* What the next search must see of the text before it. */
+    /* Text before its start that the next search must see. */
     do
         p--;
     while (p > begin && json_is_space(*p));
@@ -144,7 +145,7 @@ size_t scan_guess_event(const char *p, size_t size)
 
 /* -- Text around the events ----------------------------------------------------------------------------- */
 
-/* The text around the events: the outer object or array, what is skipped in it, and where it ends. */
+/* The text around the events: the outer object or array, skipped values in it, and its end. */
 
 #define BYTE_ORDER_MARK "\xEF\xBB\xBF"
 
@@ -184,7 +185,7 @@ static const struct scan_ops *scan_find_ops(enum scan_simd simd)
     return NULL;
 }
 
-/* Until something was seen, an object is expected to end: that is right wherever it is found. */
+/* Until an event was seen, an object is expected to end: that is correct in every place. */
 static void scan_expect_end(struct expectations e[static WALK_STATES])
 {
     static const struct expected end = {.text = "}", .mask = 1, .size = 1, .key = KEY_END};
@@ -193,7 +194,7 @@ static void scan_expect_end(struct expectations e[static WALK_STATES])
         e[i] = (struct expectations){end, end};
 }
 
-/* The same for categories: an empty one is none. */
+/* The same for categories: an empty category counts as absent. */
 static const struct cached_category no_category = {
     .text = {.text = "\"\"", .mask = 3, .size = 2}, .category = CATEGORY_NONE, .class = CLASS_UNLISTED};
 
@@ -261,7 +262,8 @@ uint64_t scan_events(const struct scanner *s)
     return s->n_events;
 }
 
-/* Skipping. Each returns where it stopped; at the end of the text it goes on in the next piece. */
+/* Skipping. Each function returns its stopping position; at the end of the text, skipping continues in the
+ * next piece. */
 
 static void scan_begin_skip(struct scanner *s, const char *p)
 {
@@ -346,7 +348,7 @@ static const char *scan_take_beginning(struct scanner *s, const char *p, const c
     const char *first = json_skip_space(p + 1, end);
     if (*p == '[' && first == end && !s->last)
         return p;
-    /* An array of anything but objects is no trace. */
+    /* An array of values other than objects is not a trace. */
     if (*p != '[' || (first < end && *first != '{' && *first != ']')) {
         s->state = SCAN_NOT_EVENTS;
         return end;
@@ -356,7 +358,7 @@ static const char *scan_take_beginning(struct scanner *s, const char *p, const c
     return first;
 }
 
-/* Within the outer object. */
+/* Inside the outer object. */
 
 static const char *scan_find_quote(const char *p, const char *end)
 {
@@ -366,7 +368,7 @@ static const char *scan_find_quote(const char *p, const char *end)
     return p < end ? p : NULL;
 }
 
-/* The end of a value, NULL where that is not in the text. */
+/* Returns the end of a value, NULL if it is not in the text. */
 static const char *scan_value_end(const struct scanner *s, const char *p, const char *end)
 {
     struct nest n = {0};
@@ -379,7 +381,8 @@ static const char *scan_value_end(const struct scanner *s, const char *p, const 
     return p ? p + 1 : NULL;
 }
 
-/* The member whose key is between p and the quote; returns `begin`, where it began, while it is not whole. */
+/* Takes the member whose key is between p and the quote; returns `begin`, its first byte, while it is
+ * incomplete. */
 static const char *scan_take_member(struct scanner *s, const char *begin, const char *quote, const char *end)
 {
     const char *key = begin + 1, *p = json_skip_space(quote + 1, end);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The walk through events, written once and compiled for each kind of processor: a file that includes this
- * has chosen its primitives (find.h) and defines SCAN_OPS, the name of what it gives to others.
+ * header has selected its primitives (find.h) and defines SCAN_OPS, the name of its exported table.
  *
- * Every function that takes text from p returns where it goes on, or NULL with s->cut set or cleared.
- * Whatever reaches the end of the text is cut off: then the event is left for the next piece, and read again.
+ * Every function that takes text from p returns the position after it, or NULL with s->cut set or cleared.
+ * An event that reaches the end of the text is left for the next piece, and read again.
  */
 #pragma once
 
@@ -28,7 +28,7 @@ _hot_ const char *take_letter(struct scanner *s, const char *p, const char *end,
     return behind;
 }
 
-/* A name or category: anything but a string is as if it were not there. */
+/* A name or category that is not a string is ignored. */
 _hot_ const char *take_name(struct scanner *s, const char *p, const char *end, uint32_t *ret)
 {
     if (likely(*p == '"'))
@@ -68,7 +68,7 @@ _hot_ const char *take_id(struct scanner *s, const char *p, const char *end, int
     return behind;
 }
 
-/* Ids that come once more, after those that were not even looked at. */
+/* An id is repeated after the ids that were taken from the cache: replaces the cached thread by its ids. */
 static void forget_thread(struct scanner *s)
 {
     struct found *f = &s->found;
@@ -99,8 +99,8 @@ static const char *take_flag(struct scanner *s, const char *p, const char *end, 
     return skip_value(s, p, end);
 }
 
-/* Which class of arguments an event has, as far as it has been read; CLASS_COUNT: it cannot be said yet, or
- * they are not read here. */
+/* Returns the class of arguments of an event, as far as it has been read; CLASS_COUNT: not yet known, or
+ * the arguments are not read here. */
 static inline unsigned class_of(const struct found *f)
 {
     if (likely(f->phase == 'X'))
@@ -141,7 +141,7 @@ static const char *take_other_category(struct scanner *s, const char *p, const c
     if (!behind)
         return NULL;
     scan_set_category(s, string);
-    /* One that has flaws must have them every time. */
+    /* A name with flaws is not cached, because its flaws are counted at each occurrence. */
     if (*p == '"' && behind - p <= EXPECTED_MAX && f->flaws == 0) {
         expect(&c->text, p, behind, 0, 0);
         c->category = f->category;
@@ -204,7 +204,7 @@ _hot_ const char *take_member(struct scanner *s, const char *p, const char *end,
     }
 }
 
-/* Arguments that stood before what tells their class. */
+/* Takes the arguments that precede the key that determines their class. */
 static bool take_early_args(struct scanner *s)
 {
     struct found *f = &s->found;
@@ -246,8 +246,8 @@ _hot_ bool same_thread(struct scanner *s, const char **at, const char *end)
 }
 
 /*
- * Takes the members of a complete event after its "ph" as long as they come as Kineto writes them. *walk
- * is the last one taken.
+ * Takes the members of a complete event after its "ph" while they have Kineto's order. *walk is the last
+ * one taken.
  */
 _hot_ const char *take_usual(struct scanner *s, const char *p, const char *end, unsigned *walk)
 {
@@ -295,7 +295,7 @@ _hot_ const char *take_usual(struct scanner *s, const char *p, const char *end, 
     return take_event_args(s, p, end);
 }
 
-/* The event at the brace p. */
+/* Takes the event at the brace p. */
 static const char *take_event(struct scanner *s, const char *p, const char *end)
 {
     struct found *f = &s->found;

@@ -84,7 +84,7 @@ void scan_commit_counter(struct scanner *s, uint64_t offset, uint32_t thread)
 
 /* -- Metadata ------------------------------------------------------------------------------------------- */
 
-/* What the members of the outer object say about the whole trace. */
+/* Members of the outer object with metadata of the complete trace. */
 
 #define META_TEXT_MAX (64 << 10) /* longer values are not kept as text */
 /* The list of merged traces has a few hundred bytes for each. */
@@ -100,7 +100,7 @@ static void meta_set_number(struct scanner *s, enum meta_key key, struct slice v
         scan_value_check(s, (struct raw){value.p, value.end});
 }
 
-/* A string's content, or any other value as it is written. */
+/* Returns the content of a string, or the text of any other value. */
 static void meta_set_text_within(struct scanner *s, enum meta_key key, struct slice value, size_t size_max)
 {
     struct slice text = slice_unquoted(value);
@@ -263,14 +263,14 @@ void scan_meta_take(struct scanner *s, const char *key, size_t size, struct raw 
 
 /* -- Events --------------------------------------------------------------------------------------------- */
 
-/* What was found in an event, into the intake: phases, threads, flows, names, rows of arguments. */
+/* Adds the values of one event to the intake: phases, threads, flows, names, rows of arguments. */
 
 #define NO_NAME      "[No name]"
 #define FLOW_ID_BASE 16
 
 /*
- * Every phase of the format. Chrome's S, T, p and F (asynchronous slices of old) are not among them: nobody
- * writes them any more, and leaving them out in silence would be wrong.
+ * Every phase of the format except Chrome's S, T, p and F (the former asynchronous slices), which no
+ * current writer uses: they are counted as unknown instead of being ignored silently.
  */
 static const struct phase {
     enum phase_use use;
@@ -307,7 +307,7 @@ static int64_t scan_event_known_id(int64_t id)
     return id < 0 ? 0 : id;
 }
 
-/* A thread without an id of its own is its process's first. */
+/* A thread without an id is the first thread of its process. */
 static void scan_event_settle_ids(struct found *f)
 {
     if (!SEEN(f, PID))
@@ -335,7 +335,7 @@ static uint32_t scan_event_find_thread(struct scanner *s)
         uint32_t thread = intake_thread(s->intake, f->pid, f->pid_text, f->tid, f->tid_text);
         *c = (struct cached_thread){f->pid, f->tid, f->pid_text, f->tid_text, thread + 1};
     }
-    /* Ids with a flaw must have it every time. */
+    /* Ids with a flaw are not remembered, because the flaw is counted at each occurrence. */
     if (f->thread_text.p && !f->flaws && f->thread_text.end - f->thread_text.p <= EXPECTED_MAX) {
         struct cached_lane *lane = &s->lanes[f->category % CACHE_LANES];
         expect(&lane->text, f->thread_text.p, f->thread_text.end, 0, 0);
@@ -374,7 +374,7 @@ static bool scan_event_flow_id(struct scanner *s, struct raw value, int64_t *ret
     return scan_value_number(s, value, 0, ret);
 }
 
-/* That of an asynchronous event in quotes is a text, of which the hash stands for it. */
+/* The id of an asynchronous event in quotes is a text, which is represented by its hash. */
 static bool scan_event_async_id(struct scanner *s, const struct found *f, int64_t *ret)
 {
     struct raw value = f->id;
@@ -438,7 +438,7 @@ static void scan_event_add_rows(struct scanner *s)
                        f->cells + CELLS_OF_COLLECTIVE);
 }
 
-/* An arrow may also be told by its slices: the second version of the format. */
+/* A flow may also be given by its slices: the second version of the format. */
 static void scan_event_add_bound_flow(struct scanner *s, uint64_t offset, uint32_t thread)
 {
     struct found *f = &s->found;
@@ -498,7 +498,7 @@ static bool scan_event_is_async(enum event_phase phase)
     return phase == EVENT_ASYNC_BEGIN || phase == EVENT_ASYNC_INSTANT || phase == EVENT_ASYNC_END;
 }
 
-/* _EVENT_PHASE_MAX for a scope that is not known. */
+/* Returns _EVENT_PHASE_MAX for an unknown scope. */
 static enum event_phase scan_event_instant_of_scope(const struct found *f)
 {
     switch (SEEN(f, SCOPE) ? f->scope : 't') {
@@ -597,7 +597,7 @@ static void scan_event_commit_names(struct scanner *s, uint32_t thread)
     }
 }
 
-/* Notes why an event is left out, where it is. */
+/* Counts the reason why an event is left out, if it is. */
 static bool scan_event_is_usable(struct scanner *s, enum phase_use use)
 {
     const struct found *f = &s->found;

@@ -6,7 +6,7 @@
 
 #define GROUP(name) (TABLE_##name - TABLE_ARGS_FIRST)
 
-/* What an event is by its category, in the words of every torch since 1.9 and of others. */
+/* Class of an event by its category, as written by every torch since 1.9 and by others. */
 static const struct {
     const char *category;
     unsigned class;
@@ -41,8 +41,8 @@ static const struct {
     {"Node", GROUP(op)}, /* ONNX Runtime's */
 };
 
-/* What an event of another category, or of none, is by an argument. A stream tells nothing: Triton's
- * operators have one. */
+/* Class of an event of another category, or of none, by one of its arguments. A stream proves nothing:
+ * Triton's operators have one. */
 static const struct {
     const char *key;
     unsigned group;

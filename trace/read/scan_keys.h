@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The keys that the scanner knows: those of events, and those of their arguments by the class that an event's
- * category puts it in. All tables are made from schema.h's at the start.
+ * The keys that the scanner knows: those of events, and those of their arguments by the class that an
+ * event's category selects. All tables are made from schema.h's at the start.
  */
 #pragma once
 
@@ -20,16 +20,16 @@ struct keys {
     } key[KEYS_MAX];
 };
 
-/* What a key is to whoever walks an object, beside its number. */
+/* Results of a walk through an object, in addition to the number of a key. */
 enum key_answer {
     KEY_OTHER = KEYS_MAX, /* not known */
     KEY_END,              /* none follows */
     KEY_FAULT,            /* the text is cut off or broken there */
 };
 
-/* The key's number; a key that is there already keeps its own. < 0 where it does not fit. */
+/* Returns the key's number; an existing key keeps its number. < 0 if it does not fit. */
 int keys_add(struct keys *k, const char *text);
-/* The number or KEY_OTHER; eight bytes after the key must be readable. */
+/* Returns the number or KEY_OTHER; eight bytes after the key must be readable. */
 unsigned keys_find(const struct keys *k, const char *p, size_t size);
 
 enum member {
@@ -56,14 +56,15 @@ int keys_of_events(struct keys *k);
 /*
  * A class of arguments is the group (TABLE_ARGS_FIRST + class) that its rows go to, or one of these.
  */
-#define CLASS_UNLISTED ARG_GROUPS       /* the arguments themselves tell the group */
+#define CLASS_UNLISTED ARG_GROUPS       /* the arguments themselves determine the group */
 #define CLASS_NAMES    (ARG_GROUPS + 1) /* metadata of threads and processes */
 #define CLASS_COUNT    (ARG_GROUPS + 2)
 
 /* The columns of CLASS_NAMES. */
 enum names_column { NAMES_NAME, NAMES_LABELS, NAMES_SORT_INDEX };
 
-/* Where a value goes: a cell of the event's row, or of the second row that collectives have beside it. */
+/* Destination of a value: a cell of the event's row, or of the second row that collectives have in
+ * addition. */
 #define CELLS_OF_COLLECTIVE ARG_COLUMNS_MAX
 #define CELLS_MAX           (2 * ARG_COLUMNS_MAX)
 #define TARGETS_MAX         3

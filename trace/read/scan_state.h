@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scanner inside: what its parts share. Private to scan*.c.
+ * State that the parts of the scanner share. Private to scan*.c.
  *
- * scan_core.h walks events and is compiled once for each kind of processor; what it found in one event goes
- * through scan_commit() into the intake, whole or not at all. scan.c walks what is around the events.
+ * scan_core.h walks events and is compiled once for each kind of processor; the values of one event go
+ * through scan_commit() into the intake, completely or not at all. scan.c walks the text around the events.
  */
 #pragma once
 
@@ -18,24 +18,25 @@ _Static_assert(EXPECTED_MAX <= SCAN_PAD, "an expected text may be looked for at 
 #define CACHE_LANES      16
 
 /*
- * What stood between two values the last time: `", "name": `. Writers repeat themselves, so a comparison of
- * whole blocks with what followed the same key before tells the next key and where its value begins.
+ * The previous text between two values: `", "name": `. Writers repeat themselves, so that comparing
+ * complete blocks with the text that last followed the same key yields the next key and the start of its
+ * value.
  */
 struct expected {
     char text[EXPECTED_MAX];
     uint32_t mask, mask_behind; /* of its bytes, in the first and the second block */
     uint8_t size;
     uint8_t key;  /* number or enum key_answer */
-    uint8_t walk; /* where the walk is after it */
+    uint8_t walk; /* state of the walk after it */
 };
 
-/* The last two that were not the same. */
+/* The last two different texts. */
 struct expectations {
     struct expected first, second;
 };
 
-/* Where in an object a walk is: after the key of this number, after one of those that are not known (they
- * share a few), or at the beginning. */
+/* Position of a walk in an object: after the key of this number, after one of the unknown keys (they share
+ * a few numbers), or at the beginning. */
 #define WALK_OTHERS 16
 #define WALK_BEGIN  (KEYS_MAX + WALK_OTHERS)
 #define WALK_STATES (KEYS_MAX + WALK_OTHERS + 1)
@@ -69,7 +70,7 @@ struct raw {
     const char *p, *end;
 };
 
-/* What was found in the event that is being read; what `seen` does not name is not set. */
+/* The values of the current event; values that are not in `seen` are not set. */
 struct found {
     uint32_t seen;  /* bits of enum member */
     uint32_t flaws; /* bits of enum defect_kind */
@@ -84,18 +85,18 @@ struct found {
     struct raw args, id2, bind_id;
     struct raw id; /* without a text where it is the number */
     int64_t id_number;
-    uint32_t thread;        /* + 1; 0 where it must be found by its ids */
+    uint32_t thread;        /* + 1; 0 if it must be looked up by its ids */
     struct raw thread_text; /* from the value of "pid" to that of "ts", where they follow one another */
     uint64_t touched;       /* bits of the cells that are set */
     int64_t cells[CELLS_MAX];
 };
 _Static_assert(_DEFECT_MAX <= 32 && CELLS_MAX <= 64, "bits");
 
-/* Skipping a value that may go on over any number of pieces. */
+/* State of skipping a value that may extend over any number of pieces. */
 struct nest {
     uint64_t in_string; /* all ones or zero */
     uint64_t escaped;   /* 1 where the next byte is */
-    uint64_t high;      /* not zero where something was not ASCII */
+    uint64_t high;      /* not zero if a byte was not ASCII */
     uint32_t depth;
     bool too_deep;
 };
@@ -105,14 +106,14 @@ enum skipping {
     SKIP_NESTED, /* an object or array */
     SKIP_STRING,
     SKIP_SCALAR,
-    SKIP_TO_EVENT, /* after a broken event, to where one seems to begin */
+    SKIP_TO_EVENT, /* after a broken event, up to a likely event */
 };
 
 /* What is compiled for each kind of processor. */
 struct scan_ops {
-    /* Takes events from p, up to what is cut off or up to the end of their array. */
+    /* Takes events from p, up to truncated text or the end of their array. */
     const char *(*events)(struct scanner *s, const char *p, const char *end);
-    /* From within an object or array, or from its bracket at depth 0, to after its end; NULL where that is
+    /* Skips from within an object or array, or from its bracket at depth 0, to its end; NULL if the end is
      * not in the text. */
     const char *(*skip_nested)(struct nest *n, const char *p, const char *end);
 };
@@ -124,13 +125,13 @@ struct scanner {
     const struct scan_ops *ops;
     enum scan_state state;
     bool bare;         /* events in an array without an object around it */
-    bool seen_events;  /* there is, or was, an array of events */
+    bool seen_events;  /* an array of events is open or was read */
     bool last;         /* nothing follows the piece */
-    bool cut;          /* why a walk stopped: the text ends there, or else it is broken */
-    const char *piece; /* the text at hand, whose first byte has this offset */
+    bool cut;          /* reason why a walk stopped: the end of the text, or else broken text */
+    const char *piece; /* the current text, whose first byte has this offset */
     uint64_t offset;
     uint64_t n_events;
-    uint32_t no_name; /* string, once it was needed */
+    uint32_t no_name; /* string; set on first use */
 
     enum skipping skipping;
     enum scan_state behind_skip;
@@ -194,54 +195,54 @@ enum phase_use {
     USE_FLOW,
     USE_COUNTER,
     USE_NAMES,
-    USE_NOTHING, /* known, and without a meaning here */
+    USE_NOTHING, /* known, but not used here */
 };
 enum phase_use scan_phase_use(char phase);
-/* Puts what was found in the event at p into the intake. */
+/* Adds the values of the event at p to the intake. */
 void scan_commit(struct scanner *s, const char *p);
-/* Counts what is noted of what stands at p. */
+/* Counts the flaws that were noted for the text at p. */
 void scan_commit_flaws(struct scanner *s, const char *p);
 struct event *scan_add_event(struct scanner *s, enum event_phase phase, uint64_t offset, uint32_t thread);
 
-/* scan_counter.c */
+/* scan_event.c */
 
 void scan_commit_counter(struct scanner *s, uint64_t offset, uint32_t thread);
 
-/* scan_strings.c: numbers of strings, STRINGS_NONE where there is no memory (s->intake->error is set) */
+/* scan_text.c: numbers of strings, STRINGS_NONE if memory is exhausted (s->intake->error is set) */
 
-#define INTERN_BEHIND 32 /* what may be looked at after a text that is interned */
+#define INTERN_BEHIND 32 /* readable bytes after a text that is interned */
 
 /* Sets the category of this string, and its class. */
 void scan_set_category(struct scanner *s, uint32_t string);
-/* What stands between two quotes, with escapes or other flaws. */
+/* Interns text between two quotes, with escapes or other flaws. */
 uint32_t scan_intern_unescaped(struct scanner *s, const char *p, size_t size);
-/* JSON as it is written, with bytes that are not ASCII. */
+/* Interns JSON in its written form, with bytes that are not ASCII. */
 uint32_t scan_intern_repaired(struct scanner *s, const char *p, size_t size);
-/* Notes what is wrong with a string that is not kept, such as a key; true where nothing is. */
+/* Notes the flaws of a string that is not kept, such as a key; true if it has none. */
 bool scan_check_text(struct scanner *s, const char *p, size_t size);
-/* A text that is not remembered in its cache entry *c. */
+/* Interns a text that is not in its cache entry *c. */
 uint32_t scan_intern(struct scanner *s, const char *p, size_t size, struct cached_text *c);
 uint32_t scan_intern_text(struct scanner *s, const char *p, size_t size);
-/* Makes s->room at least so large; false where there is no memory. */
+/* Makes s->room at least this large; false if memory is exhausted. */
 bool scan_make_room(struct scanner *s, size_t size);
 
-/* scan_value.c: values that are not as expected, of which the whole text is known */
+/* scan_text.c: unusual values, whose complete text is known */
 
-/* Sets *ret, or notes what is wrong with it; false where it is no number. Text in quotes may be one. */
+/* Sets *ret, or notes the flaw; false if it is not a number. Quoted text may be a number. */
 bool scan_value_number(struct scanner *s, struct raw value, int decimals, int64_t *ret);
-/* The same for a number of any size that is kept as it is written. */
+/* The same for a number of any size that is kept in its written form. */
 bool scan_value_real(struct scanner *s, struct raw value);
-/* Notes a scalar that is neither a number nor a word of JSON. */
+/* Notes a scalar that is neither a number nor a literal of JSON. */
 void scan_value_check(struct scanner *s, struct raw value);
 
-/* scan_border.c */
+/* scan.c */
 
-/* Where after a broken event reading goes on: at an event, or at the end of their array. NULL where that is
- * not in the text; *ret_keep is then where the next search must begin. */
+/* Returns the position at which reading continues after a broken event: an event, or the end of their
+ * array. NULL if that is not in the text; *ret_keep is then the beginning of the next search. */
 const char *scan_border(const struct scanner *s, const char *p, const char *end, const char **ret_keep);
 
-/* scan_meta.c */
+/* scan_event.c */
 
-/* True where the value of this key of the outer object is kept. */
+/* Returns true if the value of this key of the outer object is kept. */
 bool scan_meta_wanted(const char *key, size_t size);
 void scan_meta_take(struct scanner *s, const char *key, size_t size, struct raw value);

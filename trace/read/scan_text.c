@@ -89,7 +89,8 @@ static bool scan_text_read_unit(const char *p, const char *end, uint32_t *ret)
     return true;
 }
 
-/* Both halves of a surrogate pair, or one unit that is none; the bytes used, 0 for anything else. */
+/* Decodes both halves of a surrogate pair, or one unpaired unit; returns the bytes used, 0 for any other
+ * text. */
 static size_t scan_text_read_unicode(const char *p, const char *end, uint32_t *ret)
 {
     uint32_t low;
@@ -105,7 +106,7 @@ static size_t scan_text_read_unicode(const char *p, const char *end, uint32_t *r
     return 2 * UNICODE_ESCAPE_SIZE;
 }
 
-/* The bytes used, 0 where JSON does not know the escape. */
+/* Returns the bytes used, 0 if JSON does not define the escape. */
 static size_t scan_text_read_escape(const char *p, const char *end, char **out)
 {
     uint32_t code;
@@ -166,7 +167,7 @@ size_t scan_text_repair(const char *p, size_t size, char *out, uint32_t *ret_fla
 
 /* -- Strings -------------------------------------------------------------------------------------------- */
 
-/* Texts that the scanner meets for the first time, or that must be cleaned, into the intake's strings. */
+/* Interns texts that the scanner meets for the first time, or that must be cleaned. */
 
 static uint32_t scan_strings_no_memory(struct scanner *s)
 {
@@ -268,7 +269,7 @@ static bool scan_value_is_word(struct raw value)
     return false;
 }
 
-/* NUMBER_NONE for what does not pretend to be one; what does, and is none, is noted. */
+/* Returns NUMBER_NONE for text that does not look like a number; malformed numbers are noted. */
 static enum number_kind scan_value_read_number(struct scanner *s, struct raw value, int decimals,
                                                int64_t *ret)
 {
@@ -288,7 +289,7 @@ bool scan_value_number(struct scanner *s, struct raw value, int decimals, int64_
     int64_t number;
     enum number_kind kind = scan_value_read_number(s, value, decimals, &number);
 
-    /* Decimals that are not wanted make another number of it. */
+    /* A number with unwanted decimals becomes another number. */
     if (kind == NUMBER_TOO_LARGE || (kind == NUMBER_ROUNDED && decimals == 0)) {
         s->found.flaws |= 1u << DEFECT_bad_number;
         return false;
@@ -314,7 +315,7 @@ void scan_value_check(struct scanner *s, struct raw value)
 
 /* -- Text of other formats ------------------------------------------------------------------------------ */
 
-/* What strings_intern() may read after a text. */
+/* Readable bytes that strings_intern() requires after a text. */
 #define INTERN_PAD 32
 
 uint32_t clean_text(struct intake *in, const char *p, size_t size, uint64_t offset)

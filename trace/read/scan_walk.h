@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Skipping objects and arrays, 64 bytes at a time: a part of scan_core.h. Nothing recurses, however deep the
+ * Skips objects and arrays, 64 bytes at a time: a part of scan_core.h. Nothing recurses, however deep the
  * text is nested; brackets and braces are counted alike.
  */
 #pragma once
@@ -13,7 +13,7 @@
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-/* Which bytes are escaped by a backslash before them, as simdjson finds them. */
+/* Finds the bytes that are escaped by a preceding backslash, in the same way as simdjson. */
 static inline uint64_t find_escaped(uint64_t backslash, uint64_t *carry)
 {
     const uint64_t even = UINT64_C(0x5555555555555555);
@@ -26,7 +26,7 @@ static inline uint64_t find_escaped(uint64_t backslash, uint64_t *carry)
     return (even ^ even_series << 1) & follows;
 }
 
-/* From each quote to the byte before the next. */
+/* Sets the bits from each quote to the byte before the next. */
 static inline uint64_t find_strings(uint64_t quote)
 {
     for (int shift = 1; shift < 64; shift *= 2)
@@ -39,7 +39,7 @@ static inline unsigned count_bits(uint64_t bits)
     return (unsigned)__builtin_popcountll(bits);
 }
 
-/* How deep the block goes. */
+/* Minimum depth within the block. */
 static unsigned nest_deepest(const struct nest *n, uint64_t open, uint64_t close)
 {
     unsigned deepest = 0;
@@ -52,7 +52,7 @@ static unsigned nest_deepest(const struct nest *n, uint64_t open, uint64_t close
     return deepest;
 }
 
-/* Returns how many bytes into the block the outermost end is, 0 where it is not. */
+/* Returns the offset in the block after the outermost end, 0 if the end is not in the block. */
 static inline unsigned nest_count(struct nest *n, uint64_t open, uint64_t close)
 {
     unsigned at = 0;
@@ -113,8 +113,8 @@ static const char *skip_nested(struct nest *n, const char *p, const char *end)
 /*
  * Strings, values of any kind and the members of objects: a part of scan_core.h.
  *
- * Every function that takes text from p returns where it goes on, or NULL with s->cut set or cleared:
- * whatever reaches the end of the text is cut off.
+ * Every function that takes text from p returns the position after it, or NULL with s->cut set or cleared:
+ * text that reaches the end of the piece is cut off.
  */
 
 #define _hot_ static inline __attribute__((always_inline))
@@ -151,7 +151,7 @@ _hot_ bool is_expected(const struct expected *e, const char *p)
            (likely(e->size <= 32) || (find_differences(p + 32, e->text + 32) & e->mask_behind) == 0);
 }
 
-/* Before the value of a member there may be more space than was expected. */
+/* The value of a member may follow more space than expected. */
 _hot_ bool is_more_space(char c)
 {
     return (uint8_t)c <= ' ';
@@ -159,8 +159,8 @@ _hot_ bool is_more_space(char c)
 
 /* Strings. */
 
-/* The closing quote of the string whose text begins at p, NULL where it is not there; *ret_plain is false
- * where the text must be cleaned. */
+/* Returns the closing quote of the string whose text begins at p, NULL if it is not there; *ret_plain is
+ * false if the text must be cleaned. */
 _hot_ const char *string_end(struct scanner *s, const char *p, const char *end, bool *ret_plain)
 {
     *ret_plain = true;
@@ -181,8 +181,8 @@ _hot_ const char *string_end(struct scanner *s, const char *p, const char *end, 
     return cut(s);
 }
 
-/* Where a text of at least one byte is remembered. Its ends and its middle tell texts apart well enough:
- * those that share a cache entry cost time, no more. */
+/* Returns the cache entry of a text of at least one byte. Its ends and its middle distinguish texts well
+ * enough: texts that share an entry only cost time. */
 _hot_ struct cached_text *text_place(struct scanner *s, const char *p, size_t size)
 {
     const char *end = p + size;
@@ -210,7 +210,7 @@ _hot_ uint32_t intern(struct scanner *s, const char *p, size_t size)
     return scan_intern(s, p, size, c);
 }
 
-/* The string at the quote p. */
+/* Takes the string at the quote p. */
 _hot_ const char *take_string(struct scanner *s, const char *p, const char *end, uint32_t *ret)
 {
     bool plain;
@@ -232,13 +232,13 @@ static const char *skip_scalar(const char *p, const char *end)
     return p;
 }
 
-/* Brackets and braces are counted alike: whether the outermost are a pair. */
+/* Brackets and braces are counted alike: checks that the outermost ones are a pair. */
 static inline bool is_pair(char open, char close)
 {
     return (open == '{') == (close == '}');
 }
 
-/* Takes any value as it is written. */
+/* Takes any value in its written form. */
 static const char *take_raw(struct scanner *s, const char *p, const char *end, struct raw *ret)
 {
     const char *behind;
@@ -267,7 +267,7 @@ static const char *take_raw(struct scanner *s, const char *p, const char *end, s
     return behind;
 }
 
-/* The same for one that nobody asked for. */
+/* The same for a value that is not used. */
 static const char *skip_value(struct scanner *s, const char *p, const char *end)
 {
     int64_t number;
@@ -284,7 +284,7 @@ static const char *skip_value(struct scanner *s, const char *p, const char *end)
 
 /* Objects. */
 
-/* Steps over what is between two members, whatever it looks like; KEY_FAULT where it is cut off or broken. */
+/* Skips the text between two members in any form; KEY_FAULT if it is cut off or broken. */
 static unsigned find_member(struct scanner *s, const char **at, const char *end, bool first,
                             const struct keys *keys, struct expectations *e, unsigned *ret_walk)
 {
@@ -318,7 +318,7 @@ static unsigned find_member(struct scanner *s, const char **at, const char *end,
         if (p == end)
             return cut(s), KEY_FAULT;
     }
-    /* A key that has flaws must have them every time. */
+    /* A key with flaws is not remembered, because its flaws are counted at each occurrence. */
     if (sound && p - *at <= EXPECTED_MAX) {
         e->second = e->first;
         expect(&e->first, *at, p, key, *ret_walk);
@@ -327,8 +327,8 @@ static unsigned find_member(struct scanner *s, const char **at, const char *end,
     return key;
 }
 
-/* The next member's key, *at moved to its value; KEY_END with *at after the object. What is expected is
- * looked for only where it cannot reach the end of the text. */
+/* Takes the next member's key and moves *at to its value; KEY_END with *at after the object. The expected
+ * text is compared only if it cannot reach the end of the text. */
 _hot_ unsigned next_member(struct scanner *s, const char **at, const char *end, const struct keys *keys,
                            struct expectations *walks, unsigned *walk)
 {

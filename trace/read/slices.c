@@ -74,7 +74,7 @@ static void names_put_group(struct columns_writer *w, const struct name_group *g
     columns_put(w, COL_name_max, any ? g->max : COLUMN_NULL);
 }
 
-/* Where each group begins. */
+/* Sets the beginning of each group. */
 static int names_put_groups(struct names *n, struct columns_writer *w)
 {
     struct budget *b = n->numbers.budget;
@@ -123,9 +123,10 @@ int names_write(struct names *n, struct rows *rows, struct columns_writer *w)
 
 /* -- Slices by track, and levels of detail -------------------------------------------------------------- */
 
-/* The slices by track, with the level of detail over them; and what was known only at their end. */
+/* The slices by track, with the level of detail over them, and their values that are known only at the
+ * end. */
 
-/* A group of MIP_FANOUT of what is below. */
+/* A group of MIP_FANOUT items of the level below. */
 struct mip {
     int64_t until, dur;
     uint32_t longest;
@@ -138,7 +139,7 @@ struct order {
     size_t n_rows;
     struct mip *mips;    /* level 1 of all tracks that have one */
     uint32_t *mip_first; /* of each track */
-    uint32_t *next;      /* of each track: how many of its slices were seen */
+    uint32_t *next;      /* for each track: number of its slices so far */
     size_t n_mips;
 };
 
@@ -175,7 +176,7 @@ static void order_done(struct order *o)
     budget_free(o->budget, o->mips, o->n_mips, sizeof(*o->mips));
 }
 
-/* first: it is the first of its group; then the group takes it as it is. */
+/* first: the item is the first of its group, which then takes its values. */
 static void order_mip_add(struct mip *m, bool first, struct mip add)
 {
     if (first) {
@@ -200,7 +201,7 @@ static void order_add_row(struct order *o, uint32_t row, uint32_t track, int64_t
                       (struct mip){sum_of(ts, dur), dur, row});
 }
 
-/* All levels of a track; the ones above the first take the place of what they were made from. */
+/* Makes all levels of a track; each level above the first overwrites the level it was made from. */
 static void order_put_mips(struct columns_writer *w, uint32_t track, struct mip *mips, size_t n,
                            uint64_t *n_put)
 {
@@ -223,8 +224,8 @@ static void order_put_mips(struct columns_writer *w, uint32_t track, struct mip 
     }
 }
 
-/* When all slices are finished: slice.dur and slice.child, the sums of names, by_track, mip and miplevel, and
- * where each track's part of by_track begins. last_ns: where unfinished slices end. */
+/* Called when all slices are finished. Writes slice.dur and slice.child, the sums of names, by_track, mip
+ * and miplevel, and the beginning of each track's part of by_track. last_ns: the end of unfinished slices. */
 static int order_by_track(struct rows *rows, struct tracks *tracks, struct names *names, int64_t last_ns,
                           struct columns_writer *w)
 {

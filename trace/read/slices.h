@@ -12,7 +12,7 @@ struct name_group {
     int64_t category; /* string, COLUMN_NULL without one */
     uint32_t name;
     uint32_t count;
-    uint32_t first; /* of its part of by_name, once that is known */
+    uint32_t first; /* of its part of by_name, set at the end */
     int64_t sum, min, max;
 };
 
@@ -24,18 +24,18 @@ struct names {
 
 void names_init(struct names *n, struct budget *budget);
 void names_done(struct names *n);
-/* The number of the group, or -ENOMEM. category: a number for category_string. */
+/* Returns the number of the group, or -ENOMEM. category: a number for category_string. */
 int64_t names_group(struct names *n, uint16_t category, uint32_t name, int64_t category_string);
 void names_add(struct names *n, uint32_t group, int64_t dur);
-/* When all slices were added: the tables name and by_name. */
+/* Writes the tables name and by_name after all slices were added. */
 int names_write(struct names *n, struct rows *rows, struct columns_writer *w);
 
 /*
- * Slices on their way into the columns: gives each its row, its place among the open ones of its track, its
+ * Writes slices into the columns: gives each its row, its position among the open slices of its track, its
  * group and its rows of arguments.
  */
 
-/* What the numbers of an intake are in the first one; NULL where they are the same. */
+/* Maps the numbers of an intake to those of the first one; NULL if they are the same. */
 struct numbers {
     uint32_t *strings, *threads, *processes;
     uint16_t *categories;
@@ -56,18 +56,18 @@ struct slices {
     int64_t first_ns, last_ns;
 };
 
-/* intake: the one that all others went into; it outlives the slices. */
+/* intake: the one that all others were merged into; it outlives the slices. */
 int slices_init(struct slices *s, const struct intake *intake, struct spill *spill, struct budget *budget,
                 struct columns_writer *w);
 void slices_done(struct slices *s);
 
 /*
- * A slice on a track that nest_close() made way on; e is numbered as the intake is, the cursor's strings as
- * from says. 1; 0 where it lies too deep.
+ * Adds a slice to a track on which nest_close() made way; e is numbered like the intake, and the cursor's
+ * strings are numbered as described by `from`. Returns 1; 0 if the slice lies too deep.
  */
 int slices_put(struct slices *s, const struct event *e, uint32_t track, int64_t dur, unsigned flags,
                struct run_cursor *cursor, const struct numbers *from);
-/* When there are no more, while the cursors are still there: everything about slices that is not in the
+/* Called after the last slice, while the cursors still exist: writes all data of slices that is not in the
  * columns yet. */
 int slices_finish(struct slices *s, struct columns_writer *w);
 

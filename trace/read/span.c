@@ -9,7 +9,7 @@
 
 struct window {
     uint64_t total;
-    size_t at; /* where the next byte goes */
+    size_t at; /* offset of the next byte */
     uint8_t ring[RING_SIZE];
     char head[WINDOW_END];
     char tail[WINDOW_END];
@@ -72,9 +72,10 @@ const char *window_tail(struct window *w, size_t *ret_size)
 /* -- Span ----------------------------------------------------------------------------------------------- */
 
 #define NS_PER_US 1000
-/* More digits of whole microseconds do not fit as nanoseconds; so many do in 64 bits without a sign. */
+/* More digits of integral microseconds do not fit as nanoseconds; this number of digits fits in 64 bits
+ * unsigned. */
 #define US_DIGITS_MAX 16
-/* Places that are searched at a time. */
+/* Positions that are searched at a time. */
 #define BLOCK 64
 
 typedef uint8_t bytes16 __attribute__((vector_size(16), aligned(1), may_alias));
@@ -131,14 +132,14 @@ static const char *span_skip_gap_back(const char *start, const char *p)
     return p;
 }
 
-/* Steps back over the byte c and the gap before it; NULL where something else stands there. */
+/* Steps back over the byte c and the gap before it; NULL if other text is there. */
 static const char *span_expect_back(const char *start, const char *p, char c)
 {
     p = span_skip_gap_back(start, p);
     return p > start && p[-1] == c ? p - 1 : NULL;
 }
 
-/* The number after `"dur"`, at p. It must be followed by something: a cut number is not a number. */
+/* Parses the number after `"dur"`, at p. A character must follow it: a truncated number is not a number. */
 static bool span_read_dur(const char *p, const char *end, int64_t *ret_ns)
 {
     p = span_skip_gap(p, end);
@@ -151,7 +152,7 @@ static bool span_read_dur(const char *p, const char *end, int64_t *ret_ns)
     return span_parse_us(p, stop, ret_ns);
 }
 
-/* The number of `"ts": N,` that ends at p; one writer puts it in quotes. */
+/* Parses the number of `"ts": N,` that ends at p; one writer puts it in quotes. */
 static bool span_read_ts_back(const char *start, const char *p, int64_t *ret_ns)
 {
     static const char key[] = "\"ts\"";
@@ -181,7 +182,7 @@ static void span_look_at(struct span *s, const char *start, const char *dur, con
     static const char key[] = "\"dur\"";
     int64_t ts, length, stop;
 
-    /* However much of the text happens to be there: the pieces that it came in do not matter. */
+    /* The result does not depend on the amount of available text, and so not on the pieces. */
     start = dur - MIN(dur - start, SPAN_BEFORE);
     end = dur + MIN(end - dur, SPAN_BEHIND);
     if (end - dur < (ptrdiff_t)strlen(key) || memcmp(dur, key, strlen(key)) != 0)
@@ -201,7 +202,7 @@ static bool span_is_dur(const char *p)
     return p[0] == '"' && p[1] == 'd' && p[2] == 'u' && p[3] == 'r';
 }
 
-/* Non-zero bytes where `"du` begins, of the sixteen places at p. */
+/* Returns non-zero bytes where `"du` begins, for the sixteen positions at p. */
 static bytes16 span_find_in_16(const char *p)
 {
     bytes16 first = *(const bytes16 *)p, second = *(const bytes16 *)(p + 1),
@@ -227,7 +228,7 @@ static const char *span_find_in_block(const char *p)
     return NULL;
 }
 
-/* The next position in [p, end) where `"dur` stands. */
+/* Returns the next position in [p, end) of `"dur`. */
 static const char *span_find_dur(const char *p, const char *end)
 {
     for (; end - p >= BLOCK + 4; p += BLOCK) {
@@ -255,7 +256,7 @@ static void span_scan(struct span *s, const char *start, const char *from, const
     }
 }
 
-/* The end of what was fed, joined with the beginning of what follows it. */
+/* Joins the end of the previous text with the beginning of the next. */
 static size_t span_join(const struct span *s, const char *data, size_t size, char *ret)
 {
     size_t n = MIN(size, sizeof(s->carry));

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The buffer that a trace is decoded through, of which the first and the last WINDOW_END bytes can be looked
- * at afterwards.
+ * The buffer that a trace is decoded through. Its first and last WINDOW_END bytes remain available
+ * afterwards.
  *
- * It is a ring: ask for room, fill a part of it, say how much. Bytes are copied once for the head and, in
- * window_tail(), once for the tail; nothing else is.
+ * It is a ring: request room, fill a part of it, commit the size. Bytes are copied once for the head and,
+ * in window_tail(), once for the tail; no other bytes are copied.
  */
 #pragma once
 
 #include "base/util.h"
 
 #define WINDOW_END (1 << 20)
-/* Small enough that what was just decoded is still in the cache when it is scanned. */
+/* Small enough that decoded text is still in the cache when it is scanned. */
 #define WINDOW_ROOM (256 << 10)
 
 struct window;
@@ -23,21 +23,21 @@ uint8_t *window_room(struct window *w, size_t *ret_size);
 void window_filled(struct window *w, size_t size);
 uint64_t window_total(const struct window *w);
 const char *window_head(const struct window *w, size_t *ret_size);
-/* Turns the ring so that its last bytes are in one piece; the window takes no more bytes after that. */
+/* Rotates the ring so that its last bytes are contiguous; the window takes no more bytes after that. */
 const char *window_tail(struct window *w, size_t *ret_size);
 
 DEFINE_CLEANUP(struct window *, window_free)
 
 /*
- * From when to when a trace was recorded, and how many complete events it has, read while it is inflated.
+ * Reads the time span of a trace and its number of complete events while it is inflated.
  *
- * Looks only for what every writer of complete ("ph": "X") events puts side by side: `"ts": N, "dur": N`.
- * Numbers are microseconds and become integer nanoseconds, never by way of a double; decimals after the
- * third are cut. A pair that is no such number (NaN, an exponent, a sign) is not counted. Feed the text in
- * pieces of any size: a pair may lie across them. Fixed memory.
+ * Searches only for the text that every writer of complete ("ph": "X") events produces: `"ts": N, "dur":
+ * N`. Numbers are microseconds and become integer nanoseconds, never converted through a double; decimals
+ * after the third are cut. A pair that is not such a number (NaN, an exponent, a sign) is not counted. Feed
+ * the text in pieces of any size: a pair may span them. Fixed memory.
  */
 
-/* How far before and after the word "dur" its pair may reach. */
+/* Maximum distance of the pair before and after the word "dur". */
 #define SPAN_BEFORE 160
 #define SPAN_BEHIND 64
 
@@ -47,7 +47,7 @@ struct span {
     int64_t last_ns;  /* largest ts + dur */
 
     uint64_t offset; /* bytes fed */
-    uint64_t looked; /* every "dur" before this offset was looked at */
+    uint64_t looked; /* every "dur" before this offset was examined */
     size_t carry_size;
     char carry[SPAN_BEFORE + SPAN_BEHIND];
 };

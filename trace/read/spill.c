@@ -10,8 +10,8 @@
 #define CHUNK ((uint64_t)1 << 20)
 
 /*
- * Chunk i holds the places from i * CHUNK. The first ones stay in memory; the others lie one after the other
- * in the file, but for the last, which is collected in tail.
+ * Chunk i holds the offsets from i * CHUNK. The first chunks stay in memory; the others are consecutive in
+ * the file, except for the last, which is collected in tail.
  */
 struct spill {
     pthread_mutex_t lock;
@@ -57,7 +57,7 @@ static uint64_t spill_file_offset(const struct spill *s, uint64_t chunk)
     return (chunk - s->chunks_max) * CHUNK;
 }
 
-/* Where the bytes of a chunk lie in memory; NULL: in the file. */
+/* Returns the bytes of a chunk in memory; NULL: in the file. */
 static uint8_t *spill_chunk_memory(const struct spill *s, uint64_t chunk)
 {
     if (chunk < s->chunks_max)
@@ -109,7 +109,7 @@ int spill_write(struct spill *s, const void *data, size_t size, uint64_t *ret_of
 
     pthread_mutex_lock(&s->lock);
     *ret_offset = s->size;
-    /* An error leaves half a piece after: nothing more is taken. */
+    /* An error leaves an incomplete piece: nothing more is accepted. */
     if (s->error == 0)
         s->error = spill_append(s, data, size);
     r = s->error;
@@ -161,7 +161,7 @@ uint64_t spill_memory(struct spill *s)
 
 /* -- Packed rows, and logs of them ---------------------------------------------------------------------- */
 
-/* A piece is the descriptions of its blocks and then their codes, without anything between them. */
+/* A piece consists of the descriptions of its blocks followed by their codes, without padding. */
 struct piece {
     struct block blocks[PACKED_COLUMNS_MAX];
     uint8_t codes[PACKED_COLUMNS_MAX * BLOCK_BYTES_MAX];

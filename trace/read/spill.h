@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes kept until the end of a reading: in memory up to a budget, beyond that in a file without a name.
+ * Bytes kept until the end of a reading: in memory up to a budget, beyond that in an unnamed file.
  *
  * Written once, in pieces, read back by offset. Safe for several threads.
  */
@@ -12,7 +12,8 @@
 
 struct spill;
 
-/* spill_fd: an empty file, or -1: then memory_max is a limit (-ENOMEM beyond it). It stays the caller's. */
+/* spill_fd: an empty file, or -1: then memory_max is a limit (-ENOMEM beyond it). The caller keeps
+ * ownership. */
 int spill_new(uint64_t memory_max, int spill_fd, struct spill **ret);
 struct spill *spill_free(struct spill *s);
 int spill_write(struct spill *s, const void *data, size_t size, uint64_t *ret_offset);
@@ -22,8 +23,8 @@ uint64_t spill_memory(struct spill *s);
 DEFINE_CLEANUP(struct spill *, spill_free)
 
 /*
- * Rows of a few integers each in a spill, column by column in packed blocks of BLOCK_ROWS rows: what a
- * reading keeps of anything that there are many of.
+ * Rows of a few integers each in a spill, column by column in packed blocks of BLOCK_ROWS rows: the storage
+ * of a reading for numerous items.
  *
  * A piece is one block of rows. A spill log is any number of rows, written and read front to back.
  */
@@ -34,8 +35,7 @@ DEFINE_CLEANUP(struct spill *, spill_free)
 int packed_write(struct spill *s, const int64_t *columns, unsigned width, size_t n, uint64_t *ret_offset);
 int packed_read(struct spill *s, uint64_t offset, unsigned width, size_t n, int64_t *ret_columns);
 
-/* A piece that stays packed, for rows so wide that unpacking them all would cost more memory than there is
- * for many pieces at a time. */
+/* A piece that stays packed, for rows so wide that many unpacked pieces would exceed the memory. */
 struct packed_rows {
     unsigned width;
     uint32_t offsets[PACKED_COLUMNS_MAX];
@@ -59,12 +59,13 @@ struct spill_log {
 };
 int spill_log_init(struct spill_log *t, struct spill *spill, struct budget *budget, unsigned width);
 void spill_log_done(struct spill_log *t);
-/* To be called once more when all rows are there. */
+/* Call it once after the last row. */
 int spill_log_flush(struct spill_log *t);
-/* Once everything was added: rows [first, first + BLOCK_ROWS), first a multiple of it. Returns how many. */
+/* Reads rows [first, first + BLOCK_ROWS) after everything was added; first is a multiple of BLOCK_ROWS.
+ * Returns their number. */
 int spill_log_read(struct spill_log *t, uint64_t first, int64_t *ret_columns, size_t *ret_n);
 
-/* The next row's value in a column is spill_log_slot(); spill_log_next() takes the row. */
+/* spill_log_slot() is the next row's value in a column; spill_log_next() takes the row. */
 static inline int64_t *spill_log_slot(struct spill_log *t, unsigned column)
 {
     return t->columns + (size_t)column * BLOCK_ROWS + t->n % BLOCK_ROWS;

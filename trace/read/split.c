@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-/* Stays in a core's own cache from reading to scanning. */
+/* Small enough to stay in a core's own cache from reading to scanning. */
 #define PIECE            (256 << 10)
 #define BUFFER_SIZE      (FEED_MARGIN + PIECE + SCAN_PAD)
 #define PROGRESS_STEP_NS 50000000
@@ -77,7 +77,7 @@ static void *split_worker_main(void *arg)
     return NULL;
 }
 
-/* Whether what stands before `p` is an event's end and one comma. */
+/* Returns whether the text before `p` is the end of an event and one comma. */
 static bool split_follows_event(const char *begin, const char *p)
 {
     while (p > begin && json_is_space(p[-1]))
@@ -89,7 +89,7 @@ static bool split_follows_event(const char *begin, const char *p)
     return p > begin && p[-1] == '}';
 }
 
-/* Looks for an event after `at`, in the first piece; 0 where none is found. */
+/* Finds an event after `at`, in the first piece; 0 if there is none. */
 static uint64_t split_guess_border(struct reading *r, uint64_t at, char *buffer)
 {
     ssize_t n = reading_pread(r, buffer, PIECE, at);
@@ -100,7 +100,8 @@ static uint64_t split_guess_border(struct reading *r, uint64_t at, char *buffer)
     return found ? at + offset : 0;
 }
 
-/* Each part ends where the next one begins; one whose beginning is not found stays with the part before. */
+/* Each part ends where the next one begins; a part without a detected beginning is merged into the
+ * previous part. */
 static void split_place_workers(struct split *s, size_t n, char *buffer)
 {
     uint64_t size = s->r->sum->source_bytes;
@@ -163,7 +164,7 @@ static int split_report(struct split *s)
     return reading_progress(s->r, done, reading_events(s->r));
 }
 
-/* The tap sees everything in order, meanwhile. */
+/* Meanwhile the tap receives all bytes in order. */
 static int split_tap(struct split *s)
 {
     const struct read_options *o = s->r->options;
@@ -223,7 +224,7 @@ static void split_swap_parts(struct part *a, struct part *b)
     *b = old;
 }
 
-/* What the text says twice counts as it is said last, as it does where one thread reads all of it. */
+/* The last of repeated values counts, as it does when one thread reads all of the text. */
 static void split_keep_last_meta(struct reading *r)
 {
     for (enum meta_key k = 0; k < _META_MAX; k++) {
@@ -236,7 +237,8 @@ static void split_keep_last_meta(struct reading *r)
     }
 }
 
-/* Part 0 began at the beginning; another counts only where the one before it, which counts, ended. */
+/* Part 0 began at the beginning; another part counts only if the previous one counts and ended exactly
+ * there. */
 static int split_join_parts(struct split *s)
 {
     struct reading *r = s->r;

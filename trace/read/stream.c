@@ -10,14 +10,14 @@
 /* -- Header of a gzip member ---------------------------------------------------------------------------- */
 
 /*
- * The header of a gzip member (RFC 1952), byte by byte. ISA-L's own reader of headers judges one differently
- * when it comes in pieces.
+ * The header of a gzip member (RFC 1952), byte by byte. ISA-L's own header reader returns different results
+ * when the header arrives in pieces.
  */
 
 struct gzip_header {
-    bool done; /* the next byte is the first of the compressed data */
+    bool done; /* the next byte is the first byte of the compressed data */
     /* Private. */
-    uint8_t fields; /* optional ones that are still to come */
+    uint8_t fields; /* optional fields that are still to come */
     uint32_t at;
     uint32_t extra_size, extra_at, crc_at;
 };
@@ -25,8 +25,8 @@ struct gzip_header {
 #define FIXED_SIZE     10
 #define METHOD_DEFLATE 8
 
-/* Flags of the optional fields. They follow the fixed ones in this order, except for the checksum: it is the
- * last. */
+/* Flags of the optional fields. The fields follow the fixed ones in this order, except for the checksum,
+ * which is the last. */
 enum {
     FIELD_TEXT = 0x01, /* a hint without a field */
     FIELD_CRC = 0x02,
@@ -43,7 +43,7 @@ static bool gzip_header_end_extra(struct gzip_header *h, uint8_t byte)
     return ++h->extra_at == 2 + h->extra_size;
 }
 
-/* The checksum is of the header alone and not looked at: the data has one of its own. */
+/* The checksum covers only the header and is not verified: the data has one of its own. */
 static void gzip_header_take_optional(struct gzip_header *h, uint8_t byte)
 {
     static const uint8_t order[] = {FIELD_EXTRA, FIELD_NAME, FIELD_COMMENT, FIELD_CRC};
@@ -58,7 +58,8 @@ static void gzip_header_take_optional(struct gzip_header *h, uint8_t byte)
         h->fields &= (uint8_t)~field;
 }
 
-/* Takes the next byte into a header that began as a zeroed struct; why it is none, NULL where all is well. */
+/* Adds the next byte to a header that began as a zeroed struct; returns the error of the header, NULL if
+ * it is valid. */
 static const char *gzip_header_take(struct gzip_header *h, uint8_t byte)
 {
     static const uint8_t magic[] = {0x1f, 0x8b};
@@ -150,23 +151,23 @@ int checkpoint_unpack(const uint8_t *window, size_t size, uint8_t ret[CHECKPOINT
 /* -- Start of a deflate block --------------------------------------------------------------------------- */
 
 /*
- * Finds where a deflate block begins, by watching a decoder: it is given so little input at a time that it
+ * Finds the beginning of a deflate block by observing a decoder: it gets input in such small pieces that it
  * stops within the header of a block, which it keeps until it can read all of it.
  *
- * Such small pieces are slow, so that larger ones come first: when a block has begun within one, the decoder
- * is set back to where it was before, and goes through the same input again in small ones.
+ * Small pieces are slow, so that larger ones come first: when a block has begun within one, the decoder is
+ * restored to its previous state, and gets the same input again in small pieces.
  */
 
 enum block_found {
     BLOCK_NONE,
-    BLOCK_AGAIN, /* the decoder was set back: the last piece has not been taken, nor its output given */
+    BLOCK_AGAIN, /* the decoder was restored: the last piece was not taken, nor was its output given */
     BLOCK_START, /* the decoder stands within a header, of which it keeps some bits */
-    BLOCK_NEVER, /* this stream seems to have no headers that are long enough */
+    BLOCK_NEVER, /* this stream does not seem to have long enough headers */
 };
 
 struct block_start {
     struct inflate_state before; /* the last large piece */
-    size_t small;                /* input that is to come in small pieces */
+    size_t small;                /* input that must come in small pieces */
     size_t sought;               /* input so far */
 };
 
@@ -176,7 +177,7 @@ struct block_start {
 /* Several times the size of most compressors' blocks. */
 #define SOUGHT_MAX (512 << 10)
 
-/* How much input the decoder may be given next. */
+/* Returns the maximum input for the next call of the decoder. */
 static size_t block_start_step(struct block_start *b, const struct inflate_state *z)
 {
     if (b->small > 0)
@@ -185,15 +186,16 @@ static size_t block_start_step(struct block_start *b, const struct inflate_state
     return LARGE_STEP;
 }
 
-/* Each block that is compressed to some use has codes of its own. */
+/* Each effectively compressed block has codes of its own. */
 static bool block_start_has_other_codes(const struct inflate_state *a, const struct inflate_state *b)
 {
     return memcmp(&a->dist_huff_code, &b->dist_huff_code, sizeof(a->dist_huff_code)) != 0 ||
            memcmp(&a->lit_huff_code, &b->lit_huff_code, sizeof(a->lit_huff_code)) != 0;
 }
 
-/* After it took so much of it. With BLOCK_START, *ret_kept are the bits of input taken that belong to the
- * header, and b is ready for another search, as with BLOCK_NEVER and when it is zeroed. */
+/* Examines the decoder after it took `taken` bytes. With BLOCK_START, *ret_kept are the bits of input
+ * taken that belong to the header, and b is ready for another search, as with BLOCK_NEVER and when it is
+ * zeroed. */
 static enum block_found block_start_look(struct block_start *b, struct inflate_state *z, size_t taken,
                                          uint64_t *ret_kept)
 {
@@ -220,7 +222,7 @@ static enum block_found block_start_look(struct block_start *b, struct inflate_s
 /* -- Stream --------------------------------------------------------------------------------------------- */
 
 enum phase {
-    PHASE_PROBE,  /* collecting the first bytes of the file, or of what follows a member */
+    PHASE_PROBE,  /* collecting the first bytes of the file, or of the data after a member */
     PHASE_MEMBER, /* within plain text, a gzip member or a zstd frame */
     PHASE_IGNORE, /* after the last member, or after a defect */
 };
@@ -240,11 +242,11 @@ struct stream {
     uint64_t defect_at;
     uint8_t probe[STREAM_MAGIC_MAX];
     size_t probe_size, probe_used;
-    struct checkpoint_list *checkpoints; /* NULL where none are wanted */
-    const uint8_t *room;                 /* where the output of this call began */
+    struct checkpoint_list *checkpoints; /* NULL if no checkpoints are wanted */
+    const uint8_t *room;                 /* start of the output of this call */
     struct block_start block_start;
     unsigned skip_bits; /* of the next byte */
-    bool resumed;       /* the member was begun within: its checksum is not known */
+    bool resumed;       /* decoding began within the member: its checksum is unknown */
     ZSTD_DStream *zstd;
     struct gzip_header header;
     struct inflate_state inflate;
@@ -257,7 +259,7 @@ static enum guess stream_guess_gzip(const uint8_t *p, size_t n)
     return n > 1 ? GUESS_YES : GUESS_MORE;
 }
 
-/* A frame, or one of the sixteen kinds of skippable frames that parallel compressors put before it. */
+/* A frame, or one of the sixteen kinds of skippable frames that parallel compressors write before it. */
 static enum guess stream_guess_zstd(const uint8_t *p, size_t n)
 {
     static const uint8_t frame[STREAM_MAGIC_MAX] = {0x28, 0xb5, 0x2f, 0xfd};
@@ -330,7 +332,7 @@ static void stream_begin_within_byte(struct stream *s, struct stream_io *io)
     s->skip_bits = 0;
 }
 
-/* Each step decodes what it can and returns true at the end of a member. */
+/* Each step decodes as much as it can and returns true at the end of a member. */
 static bool stream_step_gzip(struct stream *s, struct stream_io *io)
 {
     struct inflate_state *z = &s->inflate;
@@ -347,7 +349,7 @@ static bool stream_step_gzip(struct stream *s, struct stream_io *io)
     z->next_out = io->out;
     z->avail_out = out;
     int r = isal_inflate(z);
-    /* With an error ISA-L gives back what its bit buffer holds, which may be of earlier calls. */
+    /* On an error, ISA-L returns the content of its bit buffer, which may be from earlier calls. */
     uint32_t taken = in - MIN(z->avail_in, in);
     io->in += taken;
     io->in_size -= taken;
@@ -481,7 +483,8 @@ static void stream_start_member(struct stream *s, enum stream_coding coding)
     codings[coding].start(s);
 }
 
-/* Takes one byte; a file may begin with any coding, a member is followed only by its own kind. */
+/* Takes one byte; a file may begin with any coding, a member can only be followed by a member of its own
+ * coding. */
 static void stream_probe_byte(struct stream *s, uint8_t byte)
 {
     enum guess best = GUESS_NO;
@@ -510,7 +513,7 @@ static void stream_probe_byte(struct stream *s, uint8_t byte)
     s->phase = PHASE_IGNORE;
 }
 
-/* What no member took. The decoder of zstd(1) accepts nothing, that of gzip(1) zeros. */
+/* Handles bytes that no member took. The decoder of zstd(1) accepts none, that of gzip(1) accepts zeros. */
 static void stream_classify_rest(struct stream *s, const char *name)
 {
     struct stream_summary *sum = &s->sum;
@@ -540,7 +543,7 @@ static void stream_check_limits(struct stream *s)
     stream_defect(s, STREAM_OVER_LIMIT, what);
 }
 
-/* Whether the step looks for the start of a block: once this call has given a window. */
+/* Returns whether the step searches for the start of a block: once this call has produced a window. */
 static bool stream_seek_block(struct stream *s, struct stream_io *step)
 {
     size_t given = (size_t)(step->out - s->room);
@@ -555,8 +558,8 @@ static bool stream_seek_block(struct stream *s, struct stream_io *step)
     return given >= CHECKPOINT_WINDOW;
 }
 
-/* False where the step is to be made again. Room that is left says that the decoder has given all there is.
- */
+/* Returns false if the step must be repeated. Unused room means that the decoder has given all of its
+ * output. */
 static bool stream_keep_block_start(struct stream *s, const struct stream_io *step, size_t taken,
                                     size_t given)
 {
@@ -578,7 +581,7 @@ static bool stream_keep_block_start(struct stream *s, const struct stream_io *st
     return true;
 }
 
-/* Runs the coding's step over the probed bytes first, then over the caller's; false when it cannot go on. */
+/* Runs the coding's step over the probed bytes first, then over the caller's; false if it cannot continue. */
 static bool stream_decode_member(struct stream *s, struct stream_io *io)
 {
     bool from_probe = s->probe_used < s->probe_size;
@@ -620,7 +623,7 @@ void stream_decode(struct stream *s, struct stream_io *io)
     static const uint8_t nothing;
 
     s->room = io->out;
-    /* A caller without input has no buffer either, and nothing may be added to NULL. */
+    /* A caller without input has no buffer either, and adding an offset to NULL is undefined. */
     if (!io->in)
         io->in = &nothing;
     for (;;) {

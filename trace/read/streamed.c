@@ -9,14 +9,14 @@
 /* -- Ring of buffers ------------------------------------------------------------------------------------ */
 
 /*
- * A ring of large buffers between the thread that decompresses and the one that reads what comes out. The
- * buffers are reused: memory that was never touched costs more than scanning it.
+ * A ring of large buffers between the thread that decompresses and the thread that reads the output. The
+ * buffers are reused: touching fresh memory costs more than scanning it.
  *
- * Every buffer but the last is given away full, so that the end of the text is still in the ring when the
- * writer is done.
+ * Every buffer except the last is handed over full, so that the end of the text is still in the ring when
+ * the writer is done.
  */
 
-/* Few enough that what was just decompressed is still in a cache when it is scanned. */
+/* Few enough that decompressed text is still in a cache when it is scanned. */
 #define PIPE_PIECES 8
 #define PIPE_PIECE  (1 << 20)
 
@@ -25,10 +25,10 @@
 struct pipe {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    uint64_t given, done; /* pieces that the writer gave, that the reader is done with */
+    uint64_t given, done; /* pieces that the writer handed over, that the reader has released */
     bool taken;           /* the reader holds the piece `done` */
     bool ended, given_up;
-    size_t filled; /* the writer's: bytes in the piece that is being filled */
+    size_t filled; /* the writer's: bytes in the current piece */
     size_t last_size;
     char *buffers; /* PIPE_PIECES of BUFFER_SIZE */
 };
@@ -52,7 +52,7 @@ static int pipe_new(struct pipe **ret)
         return -ENOMEM;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->changed, NULL);
-    /* Zeroed, as the scanner may look after the end of a piece. */
+    /* Zeroed, since the scanner may read past the end of a piece. */
     p->buffers = calloc(PIPE_PIECES, BUFFER_SIZE);
     if (!p->buffers) {
         pipe_free(p);
@@ -79,9 +79,9 @@ static bool pipe_wait_for_buffer(struct pipe *p)
     return ok;
 }
 
-/* The writer's side: room that is left in the current buffer, at least one byte, NULL where the reader gave
- * up; what was put there, where a full buffer goes to the reader; the end, which gives the reader a last
- * piece that may be empty. */
+/* The writer's side. Returns the room that is left in the current buffer, at least one byte, NULL if the
+ * reader has stopped; commits written bytes, which hands a full buffer to the reader; ends the text, which
+ * hands over a last piece that may be empty. */
 static uint8_t *pipe_room(struct pipe *p, size_t *ret_size)
 {
     if (p->filled == 0 && !pipe_wait_for_buffer(p))
@@ -131,8 +131,9 @@ static size_t pipe_tail(const struct pipe *p, char *ret, size_t size)
     return before + last;
 }
 
-/* The reader's side: the next piece, with FEED_MARGIN bytes before and SCAN_PAD bytes after it that are the
- * reader's, until the call after; *ret_last where nothing follows. NULL where the writer gave up. */
+/* The reader's side: returns the next piece, with FEED_MARGIN bytes before and SCAN_PAD bytes after it
+ * that the reader may use until the next call; *ret_last if nothing follows. NULL if the writer has
+ * stopped. */
 static char *pipe_next(struct pipe *p, size_t *ret_size, bool *ret_last)
 {
     char *next = NULL;
@@ -154,7 +155,7 @@ static char *pipe_next(struct pipe *p, size_t *ret_size, bool *ret_last)
     return next;
 }
 
-/* Either side: the other one gets NULL from now on. */
+/* Either side: the other side gets NULL from now on. */
 static void pipe_give_up(struct pipe *p)
 {
     pthread_mutex_lock(&p->lock);
@@ -165,7 +166,7 @@ static void pipe_give_up(struct pipe *p)
 
 /* -- Reading in one stream ------------------------------------------------------------------------------ */
 
-/* A format that is not read in pieces has to fit into memory as a whole. */
+/* A format that is not read in pieces must fit completely into memory. */
 #define TEXT_BUFFER_MAX   (UINT64_C(4) << 30)
 #define TEXT_BUFFER_FIRST ((size_t)4 << 20)
 
@@ -268,7 +269,7 @@ static void *streamed_take_pieces(void *arg)
     return NULL;
 }
 
-/* False where the other side gave up. */
+/* False if the other side has stopped. */
 static bool streamed_decode(struct streamed *s, size_t size)
 {
     struct stream_io io = {.in = s->input, .in_size = size};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums of times from a file that nobody vouches for: they stop at the largest number instead of wrapping. */
+/* Sums of times from an untrusted file: they saturate at the largest number instead of wrapping. */
 #pragma once
 
 #include <stdint.h>

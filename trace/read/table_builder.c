@@ -146,7 +146,7 @@ static void args_renumber(int64_t *values, size_t n, const uint32_t *strings)
             values[i] = strings[values[i]];
 }
 
-/* The table builder counts these rows already. */
+/* The table builder already counts these rows. */
 static void args_take_over(struct args *a, unsigned group)
 {
     struct arg_stretch *t = &a->stretches[group];

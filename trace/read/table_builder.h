@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of a table on their way to the writer, handed over by the block. */
+/* Collects rows of a table and hands them to the writer in blocks. */
 #pragma once
 
 #include "trace/columns/block.h"
@@ -21,10 +21,10 @@ struct table_builder {
 int table_builder_init(struct table_builder *s, struct columns_writer *w, const enum column *columns,
                        unsigned width);
 void table_builder_done(struct table_builder *s);
-/* To be called once more when all rows are there. */
+/* Call it once after the last row. */
 void table_builder_flush(struct table_builder *s);
 
-/* The next row: its values by table_builder_slot(), each column of it, and then table_builder_next(). */
+/* Set each column of the next row through table_builder_slot(), then call table_builder_next(). */
 static inline int64_t *table_builder_slot(struct table_builder *s, unsigned column)
 {
     return s->values + (size_t)column * BLOCK_ROWS + s->n % BLOCK_ROWS;
@@ -42,10 +42,10 @@ static inline void table_builder_next(struct table_builder *s)
         table_builder_flush(s);
 }
 
-/* A whole column of row numbers. */
+/* Writes a complete column of row numbers. */
 void table_builder_put_rows(struct columns_writer *w, enum column column, const uint32_t *rows, size_t n);
 
-/* Which runtime call launched which GPU work: the last one with the same correlation. */
+/* Links GPU work to the runtime call that launched it: the last call with the same correlation. */
 
 struct columns_writer;
 
@@ -58,19 +58,19 @@ int links_init(struct links *l, struct spill *spill, struct budget *budget);
 void links_done(struct links *l);
 int links_call(struct links *l, uint32_t row, int64_t correlation);
 int links_gpu(struct links *l, uint32_t row, int64_t correlation);
-/* When all are there. */
+/* Called after the last row. */
 int links_write(struct links *l, struct columns_writer *w);
 
 /*
- * Rows of arguments on their way into the columns. Those that follow one another in a run are taken over
- * column by column, as late as possible: cursors must live until args_finish().
+ * Moves rows of arguments into the columns. Consecutive rows of a run are copied column by column, as late
+ * as possible: cursors must live until args_finish().
  */
 
-/* Rows of a piece that are still to be taken over. */
+/* Rows of a piece that are still to be copied. */
 struct arg_stretch {
     const struct run_cursor *cursor;
     const struct packed_rows *rows;
-    const uint32_t *strings; /* what the piece's strings are in the columns; NULL: the same */
+    const uint32_t *strings; /* maps the piece's strings to those of the columns; NULL: the same */
     size_t first, n;
 };
 
@@ -83,6 +83,6 @@ struct args {
 
 int args_init(struct args *a, struct links *links, struct columns_writer *w);
 void args_done(struct args *a);
-/* The arguments of the cursor's event, which became the slice `row`. */
+/* Adds the arguments of the cursor's event, which became the slice `row`. */
 int args_put(struct args *a, struct run_cursor *cursor, const uint32_t *strings, uint32_t row);
 int args_finish(struct args *a);

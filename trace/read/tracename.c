@@ -5,12 +5,13 @@
 
 #define NS_PER_S  INT64_C(1000000000)
 #define NS_PER_US INT64_C(1000)
-/* Fields and optional parts are tried by recursion; names are at most this long, patterns nest no deeper. */
+/* Fields and optional parts are matched by recursion; names have at most this length, patterns no deeper
+ * nesting. */
 #define NAME_SIZE_MAX 255
 
 /*
- * A pattern is text with <fields> and [optional parts]. A number takes all digits that stand there; a text
- * takes as much as lets the rest match, at least one byte.
+ * A pattern is text with <fields> and [optional parts]. A number matches all consecutive digits; a text
+ * matches as much as lets the rest match, at least one byte.
  */
 static const struct pattern {
     const char *text;
@@ -120,7 +121,7 @@ static bool trace_name_match_number(const char *rest, const char *s, int64_t *re
     return true;
 }
 
-/* ret is NULL where the text is of no interest. */
+/* ret is NULL if the text is not needed. */
 static bool trace_name_match_text(const char *rest, const char *s, char *ret, struct trace_name *n)
 {
     for (size_t size = strlen(s); size > 0; size--) {
@@ -170,8 +171,8 @@ static bool trace_name_match_field(const char *pattern, const char *s, struct tr
     return false;
 }
 
-/* Fields are stored on the way back from a match of the whole name, so that a way that failed leaves nothing.
- */
+/* Fields are stored on the way back from a match of the complete name, so that a failed attempt stores
+ * nothing. */
 static bool trace_name_match(const char *pattern, const char *s, struct trace_name *n)
 {
     for (;; pattern++, s++) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the name of a file says about the trace in it, by the patterns of the engines and of torch itself.
+ * Facts about a trace from the name of its file, by the patterns of the engines and of torch itself.
  *
- * A pure function over the name, with the directories above it if the caller has them: they tell a capture
- * from a trace. A name proves nothing, it only helps to attribute.
+ * A pure function over the name, with the directories above it if the caller has them: they distinguish a
+ * capture from a trace. A name proves nothing, it only helps to attribute.
  */
 #pragma once
 
@@ -13,7 +13,7 @@ enum trace_name_kind {
     TRACE_NAME_OTHER,      /* no known pattern */
     TRACE_NAME_RANK,       /* a trace of one rank or process */
     TRACE_NAME_FRONTEND,   /* of an engine's front end (async_llm): not a rank */
-    TRACE_NAME_ATTACHMENT, /* belongs to the session, is no rank's trace */
+    TRACE_NAME_ATTACHMENT, /* belongs to the session, but is not the trace of a rank */
     TRACE_NAME_CAPTURE,    /* written while CUDA graphs were captured */
     _TRACE_NAME_KIND_MAX,
 };
@@ -24,7 +24,7 @@ enum trace_stage {
     TRACE_STAGE_DECODE,
 };
 
-/* Whose pattern it is; a pattern that several engines share is torch's. */
+/* The engine that uses the pattern; a pattern that several engines share is torch's. */
 enum trace_name_writer {
     TRACE_WRITER_UNKNOWN,
     TRACE_WRITER_TORCH,
@@ -41,17 +41,17 @@ struct trace_name {
     enum trace_name_kind kind;
     enum trace_name_writer writer;
     enum trace_stage stage;
-    bool unfinished;                   /* ".tmp": its writer died or has not come to the end */
-    int64_t dp, pp, tp, dcp, ep, rank; /* -1 where the name does not say, as are pid and time_ns */
+    bool unfinished;                   /* ".tmp": its writer died or has not finished */
+    int64_t dp, pp, tp, dcp, ep, rank; /* -1 if not in the name, as are pid and time_ns */
     int64_t local_rank;
     int64_t count; /* of the traces that one recording or process wrote, RTP-LLM's */
     int64_t pid;
     int64_t time_ns; /* wall clock */
-    /* Empty where the name does not say. */
+    /* Empty if not in the name. */
     char host[TRACE_NAME_TEXT_MAX];
-    char prefix[TRACE_NAME_TEXT_MAX];     /* vLLM's profile_prefix */
-    char profile_id[TRACE_NAME_TEXT_MAX]; /* SGLang's, with its prefix, from which it cannot be told;
-                                             RTP-LLM's */
+    char prefix[TRACE_NAME_TEXT_MAX]; /* vLLM's profile_prefix */
+    char profile_id
+        [TRACE_NAME_TEXT_MAX]; /* SGLang's, including its prefix, which cannot be separated; RTP-LLM's */
 };
 
 void trace_name_parse(const char *path, struct trace_name *ret);

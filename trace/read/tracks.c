@@ -137,7 +137,7 @@ static int nest_pop(struct nest *n, struct nest_track *t)
     return rows_finish(n->rows, s->row, s->dur, s->child);
 }
 
-/* Gives slice i its duration, and its parent the difference. */
+/* Sets the duration of slice i, and adds it to the child time of its parent. */
 static void nest_set_dur(struct nest_track *t, size_t i, int64_t dur)
 {
     struct open_slice *s = &t->open[i];
@@ -153,7 +153,7 @@ static bool nest_ended(const struct open_slice *s, int64_t ts, int64_t dur)
 {
     int64_t end = sum_of(s->ts, s->dur);
 
-    /* Instants at one time lie in each other. */
+    /* Instants at one time are nested in each other. */
     return end < ts || (end == ts && (s->dur != 0 || dur != 0));
 }
 
@@ -164,7 +164,7 @@ static bool nest_overlaps(const struct open_slice *s, int64_t ts, int64_t dur)
     return ts < end && sum_of(ts, dur) > end;
 }
 
-/* Every end lies within the one around it: whoever fits into the innermost fits into all. */
+/* Every end lies within the surrounding slice: a slice that fits into the innermost fits into all. */
 static int nest_close_regular(struct nest *n, struct nest_track *t, int64_t ts, int64_t dur)
 {
     int r = 0;
@@ -176,7 +176,7 @@ static int nest_close_regular(struct nest *n, struct nest_track *t, int64_t ts, 
     return t->n == 0 || dur == UNFINISHED || !nest_overlaps(&t->open[t->n - 1], ts, dur);
 }
 
-/* The complete slice i ended with unfinished ones in it: they end with it. */
+/* The complete slice i ended with unfinished slices in it: they end with it. */
 static int nest_cut(struct nest *n, struct nest_track *t, size_t i)
 {
     int64_t end = sum_of(t->open[i].ts, t->open[i].dur);
@@ -191,7 +191,7 @@ static int nest_cut(struct nest *n, struct nest_track *t, size_t i)
     return r;
 }
 
-/* As trace_processor does it, step by step: it looks at every open slice and closes the innermost. */
+/* Follows trace_processor step by step: examines every open slice and closes the innermost. */
 static int nest_close_any(struct nest *n, struct nest_track *t, int64_t ts, int64_t dur)
 {
     bool unfinished_within = false;
@@ -336,8 +336,8 @@ int64_t tracks_thread(struct tracks *t, uint32_t thread, uint32_t process)
     return own->own - 1;
 }
 
-/* 1, 0, or an error, as nest_close(). What is in the way stays there until it has ended: most of many tracks
- * are left alone by their last answer. */
+/* Returns 1, 0, or an error, like nest_close(). A blocking slice stays there until it has ended: most of
+ * many tracks are skipped by their last result. */
 static int tracks_is_free(struct overflow_track *o, struct nest *nest, int64_t ts, int64_t dur)
 {
     if (ts < o->end && sum_of(ts, dur) > o->end)
@@ -372,7 +372,7 @@ int64_t tracks_overflow(struct tracks *t, struct nest *nest, uint32_t thread, ui
     return r;
 }
 
-/* The one track of its kind with this name and process. */
+/* Returns the only track of its kind with this name and process. */
 static int64_t tracks_single(struct tracks *t, enum track_kind kind, uint32_t name, uint32_t process)
 {
     uint32_t *known = number_map_put(&t->singles, (uint64_t)process << 32 | name, kind, TRACK_NONE);
@@ -426,7 +426,7 @@ void tracks_write(const struct tracks *t, struct columns_writer *w)
 
 #define LANE_NONE UINT32_MAX
 
-/* What a key of the map is; ids have their scope's number after these. */
+/* Key of the map: the number of the scope follows the ids. */
 enum {
     KEY_SCOPE, /* process and category */
     KEY_SET,   /* process and name */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is remembered of every slice until all of them are there: what its later orders are made from, and the
- * columns that can still change while it is open.
+ * Data of every slice until all of them are read: the input of its later sort orders, and the columns that
+ * can change while it is open.
  */
 #pragma once
 
@@ -29,7 +29,8 @@ struct rows {
     struct spill *spill;
     struct budget *budget;
     struct spill_log fixed;
-    /* dur and child: of each block of rows the page, while one of its slices is open, and then its offset in the spill. */
+    /* dur and child: for each block of rows its page, while one of its slices is open, and then its offset in
+     * the spill. */
     struct open_page **pages;
     uint64_t *offsets;
     size_t pages_cap, offsets_cap;
@@ -39,12 +40,12 @@ struct rows {
 int rows_init(struct rows *r, struct spill *spill, struct budget *budget);
 void rows_done(struct rows *r);
 
-/* Its row is the count of those before. -E2BIG where there are more than ROWS_MAX. */
+/* Adds a row; its number is the count of earlier rows. -E2BIG if there are more than ROWS_MAX. */
 int rows_add(struct rows *r, int64_t ts, uint32_t track, uint32_t group);
-/* Once for each row, when they cannot change any more. */
+/* Called once for each row, when its values are final. */
 int rows_finish(struct rows *r, uint32_t row, int64_t dur, int64_t child);
 
-/* When every row is finished; then rows_read() gives _ROW_MAX columns, as spill_log_read() does. */
+/* Called when every row is finished; then rows_read() returns _ROW_MAX columns, like spill_log_read(). */
 int rows_flush(struct rows *r);
 int rows_read(struct rows *r, uint64_t first, int64_t *ret_columns, size_t *ret_n);
 
@@ -54,8 +55,8 @@ static inline uint64_t rows_count(const struct rows *r)
 }
 
 /*
- * The slices that are open on each track, as trace_processor's slice tracker keeps them: what a slice lies
- * in, which B an E ends, and what does not nest.
+ * The open slices of each track, as in trace_processor's slice tracker: the parent of a slice, the B that
+ * an E ends, and slices that do not nest.
  */
 
 #define NEST_DEPTH_MAX 4096
@@ -71,7 +72,7 @@ struct nest_track {
     struct open_slice *open; /* the outermost first */
     size_t n, cap;
     size_t unfinished;
-    /* An inner slice may end after the one around it; otherwise, without unfinished ones, none does. */
+    /* An inner slice may end after the surrounding slice; otherwise, without unfinished slices, none does. */
     bool irregular;
 };
 
@@ -80,21 +81,22 @@ struct nest {
     struct rows *rows;
     struct nest_track *tracks;
     size_t cap;
-    uint64_t n_cut; /* B that ended with the complete slice around them, counted once for each of those */
+    uint64_t
+        n_cut; /* B that ended with the surrounding complete slice, counted once for each of these slices */
 };
 
 void nest_init(struct nest *n, struct budget *budget, struct rows *rows);
 void nest_done(struct nest *n);
 
 /*
- * Makes way for a slice or an E: finishes what ended before. 1; 0: the slice would overlap one that is open;
- * < 0: an error.
+ * Makes way for a slice or an E: finishes slices that ended before it. Returns 1; 0: the slice would
+ * overlap an open one; < 0: an error.
  */
 int nest_close(struct nest *n, uint32_t track, int64_t ts, int64_t dur);
 /* After nest_close(), and after its row was added. */
 int nest_push(struct nest *n, uint32_t track, const struct open_slice *s);
-/* After nest_close() too: ends the innermost unfinished slice that matches; name 0 and CATEGORY_NONE match
- * every one. 1, or 0 without one. */
+/* Also after nest_close(): ends the innermost unfinished slice that matches; name 0 and CATEGORY_NONE
+ * match every one. Returns 1, or 0 without a match. */
 int nest_end(struct nest *n, uint32_t track, int64_t ts, uint16_t category, uint32_t name);
 /* Finishes all rows. */
 int nest_finish(struct nest *n);
@@ -112,12 +114,12 @@ static inline size_t nest_depth(const struct nest *n, uint32_t track)
 }
 
 /*
- * Which track an event lies on. Tracks are made when the first slice or sample comes to lie on them, and
- * numbered in that order.
+ * The track of an event. A track is created with its first slice or sample; tracks are numbered in that
+ * order.
  */
 
 #define TRACK_NONE UINT32_MAX
-/* Tracks of one thread for slices that do not nest. */
+/* Maximum tracks of one thread for slices that do not nest. */
 #define OVERFLOW_TRACKS_MAX 4096
 
 struct track {
@@ -125,11 +127,11 @@ struct track {
     uint32_t name;            /* string, 0 without one */
     uint32_t thread, process; /* TRACK_NONE without one */
     uint32_t slices;
-    uint32_t first; /* of its part of by_track, once that is known */
+    uint32_t first; /* of its part of by_track, set at the end */
 };
 
 struct overflow_track {
-    int64_t end; /* of the slice that was in the way of the last one; INT64_MIN for none */
+    int64_t end; /* of the slice that blocked the last one; INT64_MIN for none */
     uint32_t track;
 };
 
@@ -154,14 +156,15 @@ void tracks_done(struct tracks *t);
 /* Each returns the track's number, or an error. process is the thread's. */
 int64_t tracks_add(struct tracks *t, enum track_kind kind, uint32_t name, uint32_t thread, uint32_t process);
 int64_t tracks_thread(struct tracks *t, uint32_t thread, uint32_t process);
-/* Where a slice that overlaps others of its thread nests; -E2BIG where there are too many tracks already. */
+/* Returns the track on which a slice that overlaps others of its thread nests; -E2BIG at the limit of
+ * tracks. */
 int64_t tracks_overflow(struct tracks *t, struct nest *nest, uint32_t thread, uint32_t process, int64_t ts,
                         int64_t dur);
 int64_t tracks_counter(struct tracks *t, uint32_t name, uint32_t process);
 int64_t tracks_process_instants(struct tracks *t, uint32_t process);
 int64_t tracks_global_instants(struct tracks *t);
 
-/* Of a thread that may have none; TRACK_NONE then. */
+/* For a thread that may have no track; TRACK_NONE then. */
 static inline uint32_t tracks_known(const struct tracks *t, uint32_t thread)
 {
     return thread < t->threads_cap ? t->threads[thread].own - 1 : TRACK_NONE;
@@ -170,9 +173,9 @@ static inline uint32_t tracks_known(const struct tracks *t, uint32_t thread)
 void tracks_write(const struct tracks *t, struct columns_writer *w);
 
 /*
- * The tracks of asynchronous events (b, n, e), as trace_processor's track compressor makes them: events with
- * the same process, category and id share a track, and those whose first event had the same name take over
- * each other's when nothing is open on it.
+ * The tracks of asynchronous events (b, n, e), as trace_processor's track compressor creates them: events
+ * with the same process, category and id share a track, and ids whose first event had the same name reuse
+ * each other's track when nothing is open on it.
  */
 
 struct async_lane {
@@ -180,7 +183,7 @@ struct async_lane {
     uint32_t owner; /* the id that uses it */
     uint32_t open;
     uint32_t next_free; /* + 1 */
-    bool listed;        /* among the free ones; it may have been taken since */
+    bool listed;        /* in the list of free lanes; it may have been taken since */
 };
 
 struct async_set {
@@ -189,7 +192,7 @@ struct async_set {
 
 struct async_id {
     uint32_t set;
-    uint32_t lane; /* of which it may not be the owner any more */
+    uint32_t lane; /* its owner may be another id by now */
 };
 
 struct async {
@@ -204,6 +207,6 @@ struct async {
 
 void async_init(struct async *a, struct tracks *tracks);
 void async_done(struct async *a);
-/* The track of an event, or an error; -ENOENT for an end on a track without slices. */
+/* Returns the track of an event, or an error; -ENOENT for an end on a track without slices. */
 int64_t async_track(struct async *a, enum event_phase phase, uint32_t process, uint16_t category, int64_t id,
                     uint32_t name);
