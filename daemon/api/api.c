@@ -32,7 +32,7 @@ static void reply_method(struct http_request *r, const struct route_match *match
 
 static void count_for(struct api *api, struct http_request *r, const struct route *route)
 {
-    size_t i = route ? (size_t)(route - route_at(0)) : routes_count();
+    size_t i = route_index(route);
     http_count_reply(r, &api->counts[i], &api->durations[route_class(route)]);
 }
 

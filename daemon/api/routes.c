@@ -6,18 +6,14 @@
 #include "proto/names.h"
 #include <errno.h>
 
-#define SOURCE   "router fleet dialect worker trace_dir"
-#define OPERATED "router worker trace_dir"
-
 /* clang-format off */
 static const struct route routes[] = {
     {HTTP_GET,    "/healthz",                    RIGHT_NONE,    NULL,                      get_health, .everybody = true},
     {HTTP_GET,    "/readyz",                     RIGHT_NONE,    NULL,                      get_readiness},
     {HTTP_GET,    "/metrics",                    RIGHT_NONE,    NULL,                      get_metrics},
     {HTTP_GET,    "/v1/version",                 RIGHT_READ,    NULL,                      get_version},
-    {HTTP_GET,    "/v1/workers",                 RIGHT_READ,    SOURCE,                    get_workers, OPERATED},
-    {HTTP_GET,    "/v1/doctor",                  RIGHT_READ,    SOURCE,                    get_doctor, OPERATED},
-    {HTTP_GET,    "/v1/functions",               RIGHT_READ,    SOURCE,                    get_functions, OPERATED},
+    {HTTP_GET,    "/v1/workers",                 RIGHT_READ,    ROUTE_SOURCE,                    get_workers, ROUTE_OPERATED},
+    {HTTP_GET,    "/v1/doctor",                  RIGHT_READ,    ROUTE_SOURCE,                    get_doctor, ROUTE_OPERATED},
     {HTTP_GET,    "/v1/routers",                 RIGHT_READ,    NULL,                      get_routers},
     {HTTP_GET,    "/v1/sessions",                RIGHT_READ,    "limit before state",      list_sessions},
     {HTTP_POST,   "/v1/sessions",                RIGHT_OPERATE, NULL,                      start_session, .body_max = ROUTE_WORKLOAD_MAX},
@@ -26,7 +22,6 @@ static const struct route routes[] = {
     {HTTP_POST,   "/v1/sessions/{session}/stop", RIGHT_OPERATE, NULL,                      stop_session},
     {HTTP_PUT,    "/v1/sessions/{session}/pin",  RIGHT_OPERATE, NULL,                      set_session_pin},
     {HTTP_DELETE, "/v1/sessions/{session}/pin",  RIGHT_OPERATE, NULL,                      set_session_pin},
-    {HTTP_GET,    "/v1/sessions/{session}/functions", RIGHT_READ, "worker",                 get_session_functions},
     {HTTP_GET,    "/v1/traces",                  RIGHT_READ,    "session worker since until unclaimed before limit", list_traces},
     {HTTP_POST,   "/v1/traces",                  RIGHT_OPERATE, NULL,                      import_trace},
     {HTTP_GET,    "/v1/traces/{trace}",          RIGHT_READ,    NULL,                      get_trace},
@@ -59,12 +54,23 @@ static const struct {
 
 const struct route *route_at(size_t i)
 {
-    return i < ARRAY_SIZE(routes) ? &routes[i] : NULL;
+    if (i < ARRAY_SIZE(routes))
+        return &routes[i];
+    return i < routes_count() ? &extra_routes[i - ARRAY_SIZE(routes)] : NULL;
+}
+
+size_t route_index(const struct route *route)
+{
+    size_t i = 0;
+
+    while (i < routes_count() && route_at(i) != route)
+        i++;
+    return i;
 }
 
 size_t routes_count(void)
 {
-    return ARRAY_SIZE(routes);
+    return ARRAY_SIZE(routes) + n_extra_routes;
 }
 
 enum route_class route_class(const struct route *route)
@@ -145,13 +151,15 @@ int route_find(enum http_method method, const char *path, struct route_match *re
     struct route_match m = {0};
     struct id_text id;
 
-    for (size_t i = 0; i < ARRAY_SIZE(routes); i++) {
-        if (!route_fits(routes[i].pattern, path, &id))
+    const struct route *route;
+
+    for (size_t i = 0; (route = route_at(i)); i++) {
+        if (!route_fits(route->pattern, path, &id))
             continue;
-        route_add_allowed(m.allow, &routes[i]);
-        if (routes[i].method != wanted)
+        route_add_allowed(m.allow, route);
+        if (route->method != wanted)
             continue;
-        m.route = &routes[i];
+        m.route = route;
         int r = route_read_id(&id, &m.id, p);
         if (r == 0)
             *ret = m;

@@ -43,7 +43,17 @@ enum route_class {
 /* Of NULL: ROUTE_CLASS_NONE. */
 enum route_class route_class(const struct route *route);
 
+/* Query parameters that name a fleet, and those of them that need RIGHT_OPERATE. */
+#define ROUTE_SOURCE   "router fleet dialect worker trace_dir"
+#define ROUTE_OPERATED "router worker trace_dir"
+
+/* Routes of optional modules (extras/), after those of the core. */
+extern const struct route extra_routes[];
+extern const size_t n_extra_routes;
+
 const struct route *route_at(size_t i); /* NULL after the last */
+/* routes_count() for NULL. */
+size_t route_index(const struct route *route);
 size_t routes_count(void);
 const char *http_method_name(enum http_method m);
 

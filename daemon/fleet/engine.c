@@ -13,23 +13,31 @@
 
 /* In the order in which they are tried: SGLang's marks are the surer ones. */
 static const struct engine_ops *const engines[] = {
-    &engine_sglang,        &engine_vllm,        &engine_rtp_llm,  &engine_dynamo,
-    &engine_dynamo_sglang, &engine_dynamo_vllm, &engine_nemo_gym,
+    &engine_sglang, &engine_vllm, &engine_rtp_llm, &engine_dynamo, &engine_dynamo_sglang, &engine_dynamo_vllm,
 };
+
+/* The core's engines, then those of extras; NULL after the last. */
+static const struct engine_ops *engine_at(size_t i)
+{
+    return i < ARRAY_SIZE(engines) ? engines[i] : extra_engines[i - ARRAY_SIZE(engines)];
+}
 
 const struct engine_ops *engine_ops(enum engine e)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(engines); i++)
-        if (engines[i]->id == e)
-            return engines[i];
-    return NULL;
+    const struct engine_ops *ops;
+
+    for (size_t i = 0; (ops = engine_at(i)) && ops->id != e; i++)
+        ;
+    return ops;
 }
 
 const struct engine_ops *worker_ops(const struct worker *w)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(engines); i++)
-        if (engines[i]->id == w->engine && engines[i]->backend == w->backend)
-            return engines[i];
+    const struct engine_ops *ops;
+
+    for (size_t i = 0; (ops = engine_at(i)); i++)
+        if (ops->id == w->engine && ops->backend == w->backend)
+            return ops;
     return engine_ops(w->engine);
 }
 
@@ -187,10 +195,12 @@ void worker_identify(struct worker *w, const struct answers *a)
     w->profilable = false;
     replace_str(&w->reason, NULL);
     replace_str(&w->remedy, NULL);
-    for (size_t i = 0; i < ARRAY_SIZE(engines); i++) {
-        if (!engines[i]->identify(w, a))
+    const struct engine_ops *ops;
+
+    for (size_t i = 0; (ops = engine_at(i)); i++) {
+        if (!ops->identify(w, a))
             continue;
-        w->engine = engines[i]->id;
+        w->engine = ops->id;
         return;
     }
     explain_unknown(w, a);

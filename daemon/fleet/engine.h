@@ -150,6 +150,9 @@ struct engine_ops {
     void (*explain_start)(const struct worker *w, int status, const char *body, struct problem *p);
 };
 
+/* Engines of optional modules (extras/), NULL at the end. */
+extern const struct engine_ops *const extra_engines[];
+
 /* NULL for ENGINE_UNKNOWN. */
 const struct engine_ops *engine_ops(enum engine e);
 /* Of its engine, with the backend that it has. */
@@ -166,7 +169,7 @@ static inline const char *engine_method(const struct engine_ops *ops)
  */
 
 extern const struct engine_ops engine_vllm, engine_sglang, engine_rtp_llm, engine_dynamo,
-    engine_dynamo_sglang, engine_dynamo_vllm, engine_nemo_gym;
+    engine_dynamo_sglang, engine_dynamo_vllm;
 
 /* As steps_since_launch() of struct engine_ops. */
 double sglang_steps_since_launch(const char *metrics, size_t size, const struct worker *w);

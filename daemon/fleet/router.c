@@ -11,27 +11,30 @@
 /* The most telling first; those that share a path stand together, so that it is asked once. */
 static const struct router_dialect *const dialects[] = {
     &router_smg,  &router_sglang, &router_vllm,     &router_generic,
-    &router_list, &router_dynamo, &router_lmdeploy, &router_nemo_gym,
+    &router_list, &router_dynamo, &router_lmdeploy,
 };
 
 const struct router_dialect *router_dialect_at(size_t i)
 {
-    return i < ARRAY_SIZE(dialects) ? dialects[i] : NULL;
+    return i < ARRAY_SIZE(dialects) ? dialects[i] : extra_routers[i - ARRAY_SIZE(dialects)];
 }
 
 const struct router_dialect *router_dialect_find(const char *name)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(dialects); i++)
-        if (streq(dialects[i]->name, name))
-            return dialects[i];
-    return NULL;
+    const struct router_dialect *d;
+
+    for (size_t i = 0; (d = router_dialect_at(i)) && !streq(d->name, name); i++)
+        ;
+    return d;
 }
 
 char *router_dialect_names(void)
 {
+    const struct router_dialect *d;
     char *names = xstrdup("auto");
-    for (size_t i = 0; i < ARRAY_SIZE(dialects); i++) {
-        char *longer = xasprintf("%s, %s", names, dialects[i]->name);
+
+    for (size_t i = 0; (d = router_dialect_at(i)); i++) {
+        char *longer = xasprintf("%s, %s", names, d->name);
         free(names);
         names = longer;
     }
@@ -46,9 +49,11 @@ const json_t *router_workers_array(const json_t *root)
 
 static const struct router_dialect *recognise(const json_t *root, const char *path)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(dialects); i++)
-        if (streq(dialects[i]->path, path) && dialects[i]->recognise(root))
-            return dialects[i];
+    const struct router_dialect *d;
+
+    for (size_t i = 0; (d = router_dialect_at(i)); i++)
+        if (streq(d->path, path) && d->recognise(root))
+            return d;
     return NULL;
 }
 

@@ -21,6 +21,8 @@ struct router_dialect {
     const char *url_suffix; /* a path that may follow a worker's address and is not part of it; NULL: none */
 };
 
+/* Dialects of optional modules (extras/), NULL at the end. */
+extern const struct router_dialect *const extra_routers[];
 /* The i-th dialect in the order in which `auto` tries them, NULL after the last. */
 const struct router_dialect *router_dialect_at(size_t i);
 const struct router_dialect *router_dialect_find(const char *name);
@@ -40,7 +42,7 @@ int router_parse(const struct router_dialect *d, const char *path, const char *d
  */
 
 extern const struct router_dialect router_vllm, router_sglang, router_smg, router_list, router_dynamo,
-    router_lmdeploy, router_generic, router_nemo_gym;
+    router_lmdeploy, router_generic;
 
 /* "workers" of an answer, where that is an array. */
 const json_t *router_workers_array(const json_t *root);

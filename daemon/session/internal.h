@@ -122,17 +122,20 @@ const char *target_stop_path(const struct target *t);
 bool target_goes_older(struct target *t, const struct call_result *r);
 
 /*
- * counting.c: the two looks at a server that counts its functions. done() comes later, once, unless the
- * session is gone then; what failed is said of the target. The second keeps the difference in the catalog; of
- * a server that is gone (result NULL) its files are read.
+ * The profiler of engines with counts_functions, from an optional module (extras/): a snapshot at the start of a
+ * recording and one at its end, whose difference goes into the catalog. done() comes later, once, unless the session is
+ * gone then; failures are those of the target.
  */
-void target_count_start(struct target *t, const struct call_result *result,
-                        void (*done)(struct target *t, bool ok));
-void target_count_stop(struct target *t, const struct call_result *result,
-                       void (*done)(struct target *t, bool ok));
-
-/* Frees the first look. */
-void target_forget_counted(struct target *t);
+struct function_counter {
+    size_t answer_max; /* bytes of a snapshot */
+    void (*start)(struct target *t, const struct call_result *result,
+                  void (*done)(struct target *t, bool ok));
+    /* result NULL: the server is gone, and only its files are read. */
+    void (*stop)(struct target *t, const struct call_result *result, void (*done)(struct target *t, bool ok));
+    void (*forget)(struct target *t); /* frees the first snapshot */
+};
+/* NULL: not built, and no engine counts functions. */
+extern const struct function_counter *const extra_function_counter;
 
 void sessions_count_call(struct target *t, enum session_call call, const struct call_result *r);
 void sessions_count_end(const struct session *s);

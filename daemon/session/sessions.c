@@ -70,7 +70,8 @@ static void target_release(struct target *t)
     target_record_done(&t->record);
     worker_done(&t->worker);
     credentials_done(&t->credentials);
-    target_forget_counted(t);
+    if (t->counted)
+        extra_function_counter->forget(t);
 }
 
 void session_free(struct session *s)

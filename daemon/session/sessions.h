@@ -12,10 +12,10 @@
 #include "base/offload.h"
 #include "daemon/catalog/records.h"
 #include "daemon/fleet/fleet.h"
-#include "daemon/functions/function_list.h"
 #include "daemon/jobs/jobs.h"
 #include <sys/queue.h>
 
+struct function_list;
 struct sessions;
 struct session;
 

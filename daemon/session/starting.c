@@ -377,7 +377,7 @@ static void on_started(const struct call_result *r, void *arg)
     if (!ok)
         fail_start(t, r);
     if (ok && target_engine(t)->counts_functions)
-        target_count_start(t, r, on_counted);
+        extra_function_counter->start(t, r, on_counted);
     else
         settle_start(t, ok);
 }

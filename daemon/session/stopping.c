@@ -132,7 +132,7 @@ static void on_counted(struct target *t, bool ok)
 static void finish_stop(struct target *t, const struct call_result *r)
 {
     if (t->recorded && target_engine(t)->counts_functions)
-        target_count_stop(t, r, on_counted);
+        extra_function_counter->stop(t, r, on_counted);
     else
         after_stop(t);
 }

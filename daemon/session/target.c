@@ -5,7 +5,6 @@
  */
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "daemon/functions/snapshot.h"
 #include "daemon/session/internal.h"
 #include <errno.h>
 
@@ -30,7 +29,7 @@ void target_keep_credentials(struct target *t)
 static size_t target_answer_max(const struct target *t)
 {
     if (target_engine(t)->counts_functions)
-        return SNAPSHOT_BYTES_MAX;
+        return extra_function_counter->answer_max;
     return t->session->request.recording.prompt ? CALL_ANSWER_MAX_DEFAULT : ANSWER_EXCERPT_MAX;
 }
 

@@ -678,6 +678,8 @@ static void test_nemo_gym(void **state)
     const struct recording timed = {.duration_ns = 1}, stepped = {.steps = 5};
     struct review review = {0};
 
+    if (!extra_engines[0])
+        skip();
     nemo_gym(t, "{\"paths\":{\"/seed_session\":{},\"/verify\":{},\"/stats\":{}}}");
     assert_int_equal(t->worker.engine, ENGINE_NEMO_GYM);
     assert_true(t->worker.profilable);
@@ -696,6 +698,8 @@ static void test_nemo_gym_without_profiling(void **state)
 {
     struct test *t = *state;
 
+    if (!extra_engines[0])
+        skip();
     nemo_gym(t, "{\"paths\":{\"/v1/responses\":{},\"/run\":{},\"/aggregate_metrics\":{}}}");
     assert_int_equal(t->worker.engine, ENGINE_NEMO_GYM);
     assert_false(t->worker.profilable);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "base/fs.h"
-#include "daemon/functions/profile_files.h"
-#include "daemon/functions/yappi_text.h"
+#include "extras/nemo_gym/profile_files.h"
+#include "extras/nemo_gym/yappi_text.h"
 #include "tests/unit/cmocka-all.h"
 #include <fcntl.h>
 

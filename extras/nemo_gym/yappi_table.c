@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "daemon/functions/yappi_internal.h"
-#include "daemon/functions/yappi_text.h"
+#include "extras/nemo_gym/yappi_internal.h"
+#include "extras/nemo_gym/yappi_text.h"
 #include <errno.h>
 
 #define CLOCK_TYPE "Clock type: "

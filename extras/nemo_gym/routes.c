@@ -10,8 +10,8 @@
 #include "daemon/fleet/engine.h"
 #include "daemon/fleet/names.h"
 #include "daemon/fleet/url.h"
-#include "daemon/functions/snapshot.h"
 #include "daemon/session/sessions.h"
+#include "extras/nemo_gym/snapshot.h"
 #include <errno.h>
 #include <inttypes.h>
 
@@ -31,7 +31,7 @@ static int add_record(const struct function_record *r, void *arg)
     return 0;
 }
 
-void get_session_functions(struct api *api, struct http_request *r, int64_t id)
+static void get_session_functions(struct api *api, struct http_request *r, int64_t id)
 {
     _cleanup_(session_record_done) struct session_record record;
     const struct function_filter filter = {.trace_id = RECORD_NONE,
@@ -288,8 +288,16 @@ static void on_fleet(struct api *api, struct http_request *r, struct fleet *flee
         ask(&q->servers[i]);
 }
 
-void get_functions(struct api *api, struct http_request *r, int64_t id)
+static void get_functions(struct api *api, struct http_request *r, int64_t id)
 {
     (void)id;
     discover_for(api, r, on_fleet);
 }
+
+/* clang-format off */
+const struct route extra_routes[] = {
+    {HTTP_GET, "/v1/functions",                    RIGHT_READ, ROUTE_SOURCE, get_functions, ROUTE_OPERATED},
+    {HTTP_GET, "/v1/sessions/{session}/functions", RIGHT_READ, "worker",     get_session_functions},
+};
+/* clang-format on */
+const size_t n_extra_routes = ARRAY_SIZE(extra_routes);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/functions/snapshot.h"
+#include "extras/nemo_gym/snapshot.h"
 
 #include "base/alloc.h"
-#include "daemon/functions/profile_files.h"
-#include "daemon/functions/yappi_text.h"
+#include "extras/nemo_gym/profile_files.h"
+#include "extras/nemo_gym/yappi_text.h"
 #include <errno.h>
 
 struct reading {

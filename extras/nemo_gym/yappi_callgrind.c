@@ -2,8 +2,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/components.h"
-#include "daemon/functions/yappi_internal.h"
-#include "daemon/functions/yappi_text.h"
+#include "extras/nemo_gym/yappi_internal.h"
+#include "extras/nemo_gym/yappi_text.h"
 #include <errno.h>
 
 #define NUMBER_NONE (-1)

@@ -11,7 +11,7 @@
 #pragma once
 
 #include "base/problem.h"
-#include "daemon/functions/function_list.h"
+#include "extras/nemo_gym/function_list.h"
 #include <sys/types.h>
 
 #define PROFILE_FILE_MAX (32 << 20)

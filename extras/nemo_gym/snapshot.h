@@ -10,7 +10,7 @@
 #include "base/offload.h"
 #include "daemon/fleet/call.h"
 #include "daemon/fleet/worker.h"
-#include "daemon/functions/function_list.h"
+#include "extras/nemo_gym/function_list.h"
 
 #define SNAPSHOT_PATH      "/stats"
 #define SNAPSHOT_BYTES_MAX (32 << 20)

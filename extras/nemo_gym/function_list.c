@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/functions/function_list.h"
+#include "extras/nemo_gym/function_list.h"
 
 #include "base/alloc.h"
 

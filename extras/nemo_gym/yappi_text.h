@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "daemon/functions/function_list.h"
+#include "extras/nemo_gym/function_list.h"
 
 /*
  * The table: a line "Clock type: CPU", a heading that begins with "name", and rows of a name and four

@@ -8,8 +8,8 @@
  */
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "daemon/functions/snapshot.h"
 #include "daemon/session/internal.h"
+#include "extras/nemo_gym/snapshot.h"
 #include <errno.h>
 
 /* Of one target: those that cost the most. */
@@ -32,26 +32,26 @@ struct look {
 };
 
 /* NULL where its session is gone. */
-static struct target *target_of(const struct look *look)
+static struct target *counting_target(const struct look *look)
 {
     struct session *s = sessions_find(look->all, look->session_id);
     return s ? &s->targets[look->target] : NULL;
 }
 
-static void end_look(struct look *look)
+static void counting_end_look(struct look *look)
 {
     event_free(look->timer);
     look->timer = NULL;
 }
 
-static void on_snapshot(struct snapshot *snapshot, void *arg)
+static void counting_on_snapshot(struct snapshot *snapshot, void *arg)
 {
     struct look *look = arg;
-    struct target *t = target_of(look);
+    struct target *t = counting_target(look);
     bool ok = snapshot->list != NULL;
 
     if (look->timer) {
-        end_look(look);
+        counting_end_look(look);
         if (t && ok)
             ok = look->take(t, snapshot);
         else if (t)
@@ -63,12 +63,12 @@ static void on_snapshot(struct snapshot *snapshot, void *arg)
 }
 
 /* A mount whose server is gone blocks whoever reads there, without end. */
-static void on_look_late(evutil_socket_t fd, short what, void *arg)
+static void counting_on_late(evutil_socket_t fd, short what, void *arg)
 {
     struct look *look = arg;
-    struct target *t = target_of(look);
+    struct target *t = counting_target(look);
 
-    end_look(look);
+    counting_end_look(look);
     if (!t)
         return;
     target_fail(t, "its profiles could not be read in time",
@@ -76,9 +76,9 @@ static void on_look_late(evutil_socket_t fd, short what, void *arg)
     look->done(t, false);
 }
 
-static void look_at(struct target *t, const struct call_result *result, int64_t asked_at,
-                    bool (*take)(struct target *t, struct snapshot *s),
-                    void (*done)(struct target *t, bool ok))
+static void counting_look(struct target *t, const struct call_result *result, int64_t asked_at,
+                          bool (*take)(struct target *t, struct snapshot *s),
+                          void (*done)(struct target *t, bool ok))
 {
     struct session *s = t->session;
     struct look *look = xcalloc(1, sizeof(*look));
@@ -89,12 +89,12 @@ static void look_at(struct target *t, const struct call_result *result, int64_t 
                           .target = (size_t)(t - s->targets),
                           .take = take,
                           .done = done};
-    look->timer = event_new(s->all->jobs.base, -1, 0, on_look_late, look);
+    look->timer = event_new(s->all->jobs.base, -1, 0, counting_on_late, look);
     event_add(look->timer, &longest);
-    snapshot_read(s->all->offload, &t->worker, result, asked_at, on_snapshot, look);
+    snapshot_read(s->all->offload, &t->worker, result, asked_at, counting_on_snapshot, look);
 }
 
-void target_forget_counted(struct target *t)
+static void counting_forget(struct target *t)
 {
     if (!t->counted)
         return;
@@ -104,7 +104,7 @@ void target_forget_counted(struct target *t)
     t->counted = function_list_free(t->counted);
 }
 
-static bool take_first(struct target *t, struct snapshot *snapshot)
+static bool counting_take_first(struct target *t, struct snapshot *snapshot)
 {
     struct session *s = t->session;
     size_t bytes = function_list_bytes(snapshot->list);
@@ -123,7 +123,7 @@ static bool take_first(struct target *t, struct snapshot *snapshot)
     return true;
 }
 
-static int keep_one(struct target *t, const struct function *f)
+static int counting_keep_one(struct target *t, const struct function *f)
 {
     _cleanup_(function_record_done) struct function_record record;
 
@@ -141,12 +141,12 @@ static int keep_one(struct target *t, const struct function *f)
     return catalog_add_function(t->session->all->jobs.catalog, &record);
 }
 
-static void keep(struct target *t, const struct function_list *l)
+static void counting_keep(struct target *t, const struct function_list *l)
 {
     int r = 0;
 
     for (size_t i = 0; i < MIN(l->n, (size_t)FUNCTIONS_KEPT_MAX) && r == 0; i++)
-        r = keep_one(t, &l->items[i]);
+        r = counting_keep_one(t, &l->items[i]);
     if (r < 0) {
         _cleanup_(problem_done) struct problem p = {0};
         catalog_problem(t->session->all->jobs.catalog, r, &p, "the catalog cannot take its functions");
@@ -159,7 +159,7 @@ static void keep(struct target *t, const struct function_list *l)
     }
 }
 
-static bool take_second(struct target *t, struct snapshot *snapshot)
+static bool counting_take_second(struct target *t, struct snapshot *snapshot)
 {
     const struct function_list nothing = {0};
     bool restarted;
@@ -177,21 +177,29 @@ static bool take_second(struct target *t, struct snapshot *snapshot)
         session_remark(t->session, t, NULL, "%zu rows of its statistics cannot be read", l->n_unreadable);
     if (l->clock == FUNCTION_CLOCK_WALL)
         session_remark(t->session, t, NULL, "its clock is that of the wall: times include waiting");
-    keep(t, l);
-    target_forget_counted(t);
+    counting_keep(t, l);
+    counting_forget(t);
     session_save(t->session);
     return true;
 }
 
-void target_count_start(struct target *t, const struct call_result *result,
-                        void (*done)(struct target *t, bool ok))
+static void counting_start(struct target *t, const struct call_result *result,
+                           void (*done)(struct target *t, bool ok))
 {
-    look_at(t, result, call_sent_at(result), take_first, done);
+    counting_look(t, result, call_sent_at(result), counting_take_first, done);
 }
 
-void target_count_stop(struct target *t, const struct call_result *result,
-                       void (*done)(struct target *t, bool ok))
+static void counting_stop(struct target *t, const struct call_result *result,
+                          void (*done)(struct target *t, bool ok))
 {
     int64_t asked_at = result ? call_sent_at(result) : t->record.start_answered_at;
-    look_at(t, result, asked_at, take_second, done);
+    counting_look(t, result, asked_at, counting_take_second, done);
 }
+
+static const struct function_counter counter = {
+    .answer_max = SNAPSHOT_BYTES_MAX,
+    .start = counting_start,
+    .stop = counting_stop,
+    .forget = counting_forget,
+};
+const struct function_counter *const extra_function_counter = &counter;
