@@ -52,8 +52,6 @@ ALLOWED = {
 EXCEPTIONS = {
     ("client/cli/output.c", "trace/export"),
     ("client/views/session_start.c", "client/runs"),
-    ("client/verbs/ingest.c", "extras"),
-    ("client/verbs/start.c", "extras"),
 }
 
 

@@ -113,9 +113,11 @@ static void offer_kind(struct completing *k, char kind)
 
 static void offer_verbs(const struct completing *k)
 {
+    const struct verb_entry *e;
+
     for (size_t g = 0; g < n_verb_groups; g++)
-        for (size_t i = 0; i < verb_groups[g].n; i++)
-            offer(k, verb_groups[g].entries[i].verb->name, verb_groups[g].entries[i].verb->summary);
+        for (size_t i = 0; (e = verb_entry_at(&verb_groups[g], i)); i++)
+            offer(k, e->verb->name, e->verb->summary);
 }
 
 static void offer_options(const struct completing *k, const struct option_def *defs, size_t n)

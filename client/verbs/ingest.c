@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/verbs/verbs.h"
+#include "client/verbs/extras.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -8,7 +8,6 @@
 #include "client/traces/trace.h"
 #include "client/traces/trace_paths.h"
 #include "client/views/listing.h"
-#include "extras/nsys/nsys_options.h"
 #include <errno.h>
 
 #define HTTP_CREATED 201
@@ -142,13 +141,8 @@ static json_t *request_for(const char *path, const struct ingest_options *o, str
 /* The file to read: a report of nsys is exported next to it. NULL with the problem. */
 static char *readable(const char *path, struct problem *p)
 {
-    char *database = NULL;
-
-    if (!nsys_is_report(path))
-        return xstrdup(path);
-    _cleanup_(freep) char *nsys =
-        nsys_find("; a report that it exports elsewhere (nsys export --type sqlite) is read here, too", p);
-    return nsys && nsys_export(nsys, path, &database, p) == 0 ? database : NULL;
+    return extra_converter && extra_converter->accepts(path) ? extra_converter->convert(path, p)
+                                                             : xstrdup(path);
 }
 
 /* A trace that is in another session stays there. */

@@ -10,12 +10,11 @@
 #include "client/runs/workload.h"
 #include "client/traces/trace.h"
 #include "client/transport/download.h"
-#include "client/verbs/verbs.h"
+#include "client/verbs/extras.h"
 #include "client/views/follow.h"
 #include "client/views/listing.h"
 #include "client/views/session.h"
 #include "client/views/session_start.h"
-#include "extras/srtctl/recording.h"
 #include <errno.h>
 
 struct options {
@@ -140,30 +139,28 @@ static bool has_recording_options(const struct options *o)
 
 static int start_recipe(struct client *c, const struct options *o)
 {
-    const char *job_id = o->job_id ? o->job_id : getenv("SLURM_JOB_ID");
     _cleanup_(problem_done) struct problem p = {0};
-    _cleanup_(recipe_done) struct recipe r = {0};
     _cleanup_json_ labels = json_object();
 
+    if (!extra_recipe_record)
+        return extra_not_built(c, "--recipe");
     if (has_recording_options(o))
         return client_refuse(
             c,
             "With --recipe name only the workers (--router, --fleet, --worker), --job-id and "
             "--label.",
             "--recipe already defines what is recorded, and for how long");
-    if (labels_to_json(&o->labels, labels, &p) < 0 ||
-        recipe_read(o->recipe, o->variant, o->any_workers ? RECIPE_ANY_WORKERS : 0, &r, &p) < 0)
+    if (labels_to_json(&o->labels, labels, &p) < 0)
         return client_fail(c, &p);
-    int status = client_need_user_profd(c);
-    if (status != EXIT_DONE)
-        return status;
-    return recipe_record(c, &r,
-                         &(struct recipe_order){
-                             .source = &o->source,
-                             .labels = json_object_get(labels, "labels"),
-                             .job_id = job_id ? job_id : "0",
-                             .allow_uncollected = o->allow_uncollected,
-                         });
+    return extra_recipe_record(c, &(struct recipe_options){
+                                      .file = o->recipe,
+                                      .variant = o->variant,
+                                      .job_id = o->job_id ? o->job_id : getenv("SLURM_JOB_ID"),
+                                      .any_workers = o->any_workers,
+                                      .allow_uncollected = o->allow_uncollected,
+                                      .source = &o->source,
+                                      .labels = json_object_get(labels, "labels"),
+                                  });
 }
 
 static int run_start(struct client *c, const void *values, int n_words, char **words)

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "client/cli/text.h"
+#include "client/verbs/extras.h"
 #include "client/verbs/verbs.h"
 #include "client/views/listing.h"
 #include <limits.h>
@@ -40,18 +41,6 @@ static const struct verb_entry record_verbs[] = {
     {&verb_timeline, {0}, NULL,
      "profctl timeline --worker http://10.0.0.5:8088 --prompt \"Hello\"\n"
      "profctl timeline --worker http://10.0.0.5:8088 --prompt Hi -o hi.json"},
-    {&verb_run, {0}, "nsys",
-     "profctl run -- vllm serve MODEL --profiler-config.profiler=cuda\n"
-     "profctl run --mode prefill --unit prefill0 -- ./start-worker.sh", .takes = "c"},
-    {&verb_check_recipe, {0}, "recipe srtctl validate variants",
-     "profctl check-recipe job.yaml\n"
-     "profctl check-recipe recipes/a.yaml recipes/b.yaml --quiet", .takes = "f"},
-    {&verb_nsys_command, {0}, NULL,
-     "profctl nsys-command --recipe job.yaml --mode decode\n"
-     "profctl nsys-command --recipe job.yaml --mode prefill --rank 1", .takes = "c"},
-    {&verb_torch_command, {0}, NULL,
-     "profctl torch-command --recipe job.yaml --mode prefill\n"
-     "profctl torch-command --recipe job.yaml --mode decode --rank 1"},
 };
 
 static const struct verb_entry load_verbs[] = {
@@ -66,9 +55,6 @@ static const struct verb_entry load_verbs[] = {
     {&verb_list_runs, {"runs"}, NULL,
      "profctl list-runs\n"
      "profctl runs --session s7"},
-    {&verb_audit, {0}, NULL,
-     "profctl audit --router http://10.0.0.1:3521 -o audit.html\n"
-     "profctl audit --sweep concurrency=1,4,16 --price-per-hour 2.5"},
 };
 
 static const struct verb_entry trace_verbs[] = {
@@ -115,9 +101,6 @@ static const struct verb_entry analyze_verbs[] = {
     {&verb_reports, {0}, NULL,
      "profctl reports\n"
      "profctl reports --json"},
-    {&verb_functions, {0}, NULL,
-     "profctl functions --session s7\n"
-     "profctl functions --worker http://10.0.0.5:9000 --live", .takes = "s"},
 };
 
 static const struct verb_entry storage_verbs[] = {
@@ -198,14 +181,24 @@ static bool has_name(const struct verb_entry *e, const char *name)
     return has;
 }
 
+const struct verb_entry *verb_entry_at(const struct verb_group *group, size_t i)
+{
+    if (i < group->n)
+        return &group->entries[i];
+    for (size_t k = 0, n = group->n; k < n_extra_verbs; k++)
+        if (streq(extra_verbs[k].group, group->name) && n++ == i)
+            return &extra_verbs[k].entry;
+    return NULL;
+}
+
 static const struct verb_entry *find_entry(const char *name, bool synonyms)
 {
+    const struct verb_entry *e;
+
     for (size_t g = 0; g < n_verb_groups; g++)
-        for (size_t i = 0; i < verb_groups[g].n; i++) {
-            const struct verb_entry *e = &verb_groups[g].entries[i];
+        for (size_t i = 0; (e = verb_entry_at(&verb_groups[g], i)); i++)
             if (synonyms ? words_have(e->synonyms, name) : has_name(e, name))
                 return e;
-        }
     return NULL;
 }
 
@@ -251,10 +244,9 @@ void verbs_help(FILE *out)
           out);
     for (size_t g = 0; g < n_verb_groups; g++) {
         fprintf(out, "\n%s:\n", verb_groups[g].name);
-        for (size_t i = 0; i < verb_groups[g].n; i++) {
-            const struct verb *v = verb_groups[g].entries[i].verb;
-            fprintf(out, "  %-*s%s\n", SUMMARY_COLUMN - 2, v->name, v->summary);
-        }
+        const struct verb_entry *e;
+        for (size_t i = 0; (e = verb_entry_at(&verb_groups[g], i)); i++)
+            fprintf(out, "  %-*s%s\n", SUMMARY_COLUMN - 2, e->verb->name, e->verb->summary);
     }
     fputs("\nHelp of a verb, with examples: profctl VERB --help\n"
           "Global options: profctl help options\n"
@@ -292,12 +284,11 @@ static const struct verb verb_help_page = {
 static const struct verb_entry *nearest_verb(const char *name)
 {
     const char *names[NAMES_MAX];
-    const struct verb_entry *e = find_entry(name, true);
+    const struct verb_entry *e = find_entry(name, true), *one;
     size_t n = 0;
 
     for (size_t g = 0; g < n_verb_groups && !e; g++)
-        for (size_t i = 0; i < verb_groups[g].n && n + ALIASES_MAX < NAMES_MAX; i++) {
-            const struct verb_entry *one = &verb_groups[g].entries[i];
+        for (size_t i = 0; (one = verb_entry_at(&verb_groups[g], i)) && n + ALIASES_MAX < NAMES_MAX; i++) {
             names[n++] = one->verb->name;
             for (size_t k = 0; k < ALIASES_MAX && one->aliases[k]; k++)
                 names[n++] = one->aliases[k];
@@ -314,10 +305,19 @@ int verb_unknown(struct client *c, const char *name)
     _cleanup_(freep) char *clean = text_clean(name, false), *remedy = NULL;
     const struct verb_entry *near = nearest_verb(name);
 
+    for (size_t i = 0; verbs_not_built[i]; i++)
+        if (streq(verbs_not_built[i], name))
+            return extra_not_built(c, name);
     if (near)
         remedy = xasprintf("Did you mean %s (%s)? profctl help lists all verbs.", near->verb->name,
                            near->verb->summary);
     return client_refuse(c, remedy ? remedy : "profctl help lists all verbs.", "unknown verb '%s'", clean);
+}
+
+int extra_not_built(struct client *c, const char *what)
+{
+    return client_refuse(c, "Build profctl with -Dextras=true.", "%s: profctl was built without extras",
+                         what);
 }
 
 int verb_call(struct client *c, const struct verb *v, int n_words, char **words)

@@ -55,6 +55,9 @@ struct verb_group {
 extern const struct verb_group verb_groups[];
 extern const size_t n_verb_groups;
 
+/* The i-th verb of a group, of the core first, then of extras; NULL after the last. */
+const struct verb_entry *verb_entry_at(const struct verb_group *group, size_t i);
+
 /* main.c */
 extern const struct option_def global_options[];
 extern const size_t n_global_options;

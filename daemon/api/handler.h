@@ -116,7 +116,6 @@ void remove_session(struct api *api, struct http_request *r, int64_t id);
 void stop_session(struct api *api, struct http_request *r, int64_t id);
 void set_session_pin(struct api *api, struct http_request *r, int64_t id);
 
-
 void list_traces(struct api *api, struct http_request *r, int64_t id);
 void get_trace(struct api *api, struct http_request *r, int64_t id);
 void remove_trace(struct api *api, struct http_request *r, int64_t id);

@@ -4,8 +4,8 @@
  * functions with yappi from its launch to its end, where profiling is on. There is nothing to start or stop:
  * GET /stats gives the sums so far (or writes them into files), and a recording is the difference of two.
  */
-#include "base/http_reason.h"
 #include "daemon/fleet/engine.h"
+#include "base/http_reason.h"
 
 #define STATS_PATH "/stats"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `profctl run`: a worker under nsys, and its report into the catalog when it has ended. */
+/* `profctl launch`: a worker under nsys, and its report into the catalog when it has ended. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/spawning.h"
@@ -27,7 +27,7 @@ static const struct option_def options[] = {
     {"profiler", 0, "NAME", OPTION_TEXT, AT(profiler), "Profiler: nsys or none (default: nsys)"},
     {"nsys-option", 0, "WORD", OPTION_LIST, AT(extra), "Additional word for nsys profile (repeatable)"},
     OPTION_GROUP("Process"),
-    {"unit", 0, "NAME", OPTION_TEXT, AT(unit), "Name of the systemd unit (default: profctl-run-TIME-PID)"},
+    {"unit", 0, "NAME", OPTION_TEXT, AT(unit), "Name of the systemd unit (default: profctl-launch-TIME-PID)"},
     {"user", 0, NULL, OPTION_FLAG, AT(user), "Use your own systemd, also as root"},
     {"plain", 0, NULL, OPTION_FLAG, AT(plain), "Run a child of profctl instead of a unit"},
     {"setenv", 'E', "NAME[=VALUE]", OPTION_LIST, AT(environment), "Variable for the command, readable by every user of the host (repeatable)"},
@@ -91,8 +91,8 @@ static int choose_names(struct run *r, struct problem *p)
     if (!directory || access(directory, W_OK | X_OK) < 0)
         return problem_set(p, -errno, PROBLEM_STORAGE, "cannot write to %s: %s",
                            r->o->directory ? r->o->directory : "the working directory", strerror(errno));
-    r->unit =
-        unit ? xasprintf("%s%s", unit, suffix) : xasprintf("profctl-run-%s-%d.service", stamp, (int)getpid());
+    r->unit = unit ? xasprintf("%s%s", unit, suffix)
+                   : xasprintf("profctl-launch-%s-%d.service", stamp, (int)getpid());
     if (strchr(r->unit, '/'))
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--unit: '%s' is no name of a unit", unit);
     if (r->mode)
@@ -216,8 +216,8 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     return r.status != 0 ? r.status : collected;
 }
 
-const struct verb verb_run = {
-    .name = "run",
+const struct verb verb_launch = {
+    .name = "launch",
     .summary = "Run a worker under nsys and import its report",
     .details =
         "Runs the command as a transient unit of systemd with your rights, until it ends or Ctrl-C ends it. "

@@ -112,8 +112,8 @@ static int append_properties(sd_bus_message *m, const struct run_order *o)
 {
     _cleanup_(freep) char *cwd = getcwd(NULL, 0);
     int r = sd_bus_message_append(
-        m, "(sv)(sv)(sv)(sv)(sv)(sv)(sv)", "Description", "s", "Worker under profctl run", "CollectMode", "s",
-        "inactive-or-failed", "AddRef", "b", 1, "KillMode", "s", "mixed", "KillSignal", "i", SIGINT,
+        m, "(sv)(sv)(sv)(sv)(sv)(sv)(sv)", "Description", "s", "Worker under profctl launch", "CollectMode",
+        "s", "inactive-or-failed", "AddRef", "b", 1, "KillMode", "s", "mixed", "KillSignal", "i", SIGINT,
         "TimeoutStopUSec", "t", STOP_TIMEOUT_US, "WorkingDirectory", "s", cwd ? cwd : "/");
 
     if (r >= 0)

@@ -8,7 +8,7 @@
 #include "extras/srtctl/phases.h"
 #include <errno.h>
 
-static int put_source(struct client *c, const struct recipe_order *o, json_t *request)
+static int put_source(struct client *c, const struct recipe_options *o, json_t *request)
 {
     _cleanup_(problem_done) struct problem p = {0};
 
@@ -17,7 +17,7 @@ static int put_source(struct client *c, const struct recipe_order *o, json_t *re
     return source_to_json(c, o->source, request, &p) < 0 ? client_fail(c, &p) : EXIT_DONE;
 }
 
-static int record_phases(struct client *c, const struct recipe *r, const struct recipe_order *o,
+static int record_phases(struct client *c, const struct recipe *r, const struct recipe_options *o,
                          unsigned modes, const char *folder)
 {
     _cleanup_json_ request = phases_request(r, modes, folder);
@@ -38,7 +38,7 @@ static int record_phases(struct client *c, const struct recipe *r, const struct 
     return session_start(c, name, request, true, NULL);
 }
 
-static int send_load(struct client *c, const struct recipe *r, const struct recipe_order *o,
+static int send_load(struct client *c, const struct recipe *r, const struct recipe_options *o,
                      int64_t concurrency)
 {
     enum recipe_mode mode = r->disaggregated ? RECIPE_PREFILL : RECIPE_AGGREGATED;
@@ -59,7 +59,7 @@ static int send_load(struct client *c, const struct recipe *r, const struct reci
 
 /* Without steps to record there is only the load, at each of its concurrencies in turn: nsys records by its
  * own clock, or nothing is recorded. */
-static int load_only(struct client *c, const struct recipe *r, const struct recipe_order *o)
+static int load_only(struct client *c, const struct recipe *r, const struct recipe_options *o)
 {
     enum recipe_mode mode = r->disaggregated ? RECIPE_PREFILL : RECIPE_AGGREGATED;
     bool in_turn = r->type == RECIPE_NONE && r->generation == RECIPE_LOAD_IN_BENCHMARK;
@@ -74,9 +74,10 @@ static int load_only(struct client *c, const struct recipe *r, const struct reci
     return worst;
 }
 
-int recipe_record(struct client *c, const struct recipe *r, const struct recipe_order *o)
+/* The worst of the phases' exit statuses; one that failed is the last. */
+static int recipe_record(struct client *c, const struct recipe *r, const struct recipe_options *o)
 {
-    _cleanup_(freep) char *folder = recipe_folder(r, o->job_id, wall_ns());
+    _cleanup_(freep) char *folder = recipe_folder(r, o->job_id ? o->job_id : "0", wall_ns());
     unsigned present = 0;
     int worst = EXIT_DONE;
 
@@ -94,4 +95,15 @@ int recipe_record(struct client *c, const struct recipe *r, const struct recipe_
     if (recipe_is_nsys(r))
         client_note(c, "nsys writes its reports when the workers end: profctl ingest takes them");
     return worst;
+}
+
+int recipe_record_file(struct client *c, const struct recipe_options *o)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(recipe_done) struct recipe r = {0};
+
+    if (recipe_read(o->file, o->variant, o->any_workers ? RECIPE_ANY_WORKERS : 0, &r, &p) < 0)
+        return client_fail(c, &p);
+    int status = client_need_user_profd(c);
+    return status == EXIT_DONE ? recipe_record(c, &r, o) : status;
 }

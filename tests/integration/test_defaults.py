@@ -233,12 +233,12 @@ def test_the_router_of_the_environment(door, tmp_path):
 
 
 def test_load_is_sent_by_bench():
-    """`profctl run` starts a worker under nsys; no text may advise it for sending load."""
+    """`profctl launch` starts a worker under nsys; no text may advise it for sending load."""
     sources = [p for folder in ("client", "daemon", "trace", "base", "proto") for p in (BUILD.parent / folder).rglob("*.[ch]")]
     assert len(sources) > 100
     for path in sources:
         for line in path.read_text().splitlines():
-            if "profctl run" in line:
+            if "profctl launch" in line:
                 assert not any(word in line for word in ("load", "requests", "sends")), f"{path}: {line}"
 
 

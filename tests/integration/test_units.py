@@ -165,7 +165,7 @@ def run_environment(systemd, nsys, **more):
 
 
 def run(systemd, nsys, profd, *words, cwd, **more):
-    return subprocess.run([PROFCTL, "--socket", profd.socket, "run", "--setenv", "FAKE_NSYS_NOTES", *words], text=True,
+    return subprocess.run([PROFCTL, "--socket", profd.socket, "launch", "--setenv", "FAKE_NSYS_NOTES", *words], text=True,
                           capture_output=True, timeout=100, stdin=subprocess.DEVNULL, cwd=cwd,
                           env=run_environment(systemd, nsys, **more))
 
@@ -236,7 +236,7 @@ def test_status_of_the_command(tmp_path, nsys):
 
 
 def interrupted(systemd, nsys, profd, *words, times, cwd):
-    process = subprocess.Popen([PROFCTL, "--socket", profd.socket, "run", "--setenv", "FAKE_NSYS_NOTES", *words], text=True,
+    process = subprocess.Popen([PROFCTL, "--socket", profd.socket, "launch", "--setenv", "FAKE_NSYS_NOTES", *words], text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, cwd=cwd,
                                env=run_environment(systemd, nsys))
     assert process.stdout.readline() == "begun\n"
@@ -290,5 +290,5 @@ def test_run_refuses(tmp_path, nsys):
         refused(4, "there is no command no-such-thing", "--", "no-such-thing")
         refused(1, "cannot write to /nonexistent", "-d", "/nonexistent", "--", "true")
         refused(4, "there is no nsys", "--", "/bin/true", PATH="/nonexistent")
-        refused(2, "run needs -- COMMAND...")
+        refused(2, "launch needs -- COMMAND...")
         assert systemd.calls("StartTransientUnit") == []
