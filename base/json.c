@@ -2,7 +2,7 @@
 #include "base/json.h"
 
 #include "base/alloc.h"
-#include "base/text_clean.h"
+#include "base/text.h"
 #include <math.h>
 
 /* A value with its key, as servers' answers have them. */

@@ -3,16 +3,78 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/journal.h"
-#include "base/text_clean.h"
+#include "base/text.h"
 #include "base/units.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+/* -- The journal ---------------------------------------------------------------------------------------- */
+
+/* How long a line may hold the loop where the journal's queue is full. */
+#define SEND_TIMEOUT_US 50000
+
+static size_t journal_add(char *buffer, size_t used, size_t value_max, const char *key, const char *value)
+{
+    char *line = buffer + used;
+    int n = snprintf(line, value_max, "%s=%s", key, value);
+    size_t size = MIN((size_t)MAX(n, 0), value_max - 1);
+
+    text_blank(line);
+    line[size] = '\n';
+    return used + size + 1;
+}
+
+static size_t journal_add_id(char *buffer, size_t used, const char *key, char letter, int64_t id)
+{
+    char text[24];
+
+    if (id <= 0)
+        return used;
+    snprintf(text, sizeof(text), "%c%" PRId64, letter, id);
+    return journal_add(buffer, used, JOURNAL_VALUE_MAX, key, text);
+}
+
+size_t journal_entry(char buffer[JOURNAL_ENTRY_MAX], int level, const struct log_fields *fields,
+                     const char *line)
+{
+    int n = snprintf(buffer, JOURNAL_VALUE_MAX, "SYSLOG_IDENTIFIER=%s\nPRIORITY=%d\n",
+                     program_invocation_short_name, level);
+    size_t used = (size_t)n;
+
+    if (fields->message_id)
+        used = journal_add(buffer, used, JOURNAL_VALUE_MAX, "MESSAGE_ID", fields->message_id);
+    used = journal_add_id(buffer, used, "PROFD_SESSION", 's', fields->session_id);
+    used = journal_add_id(buffer, used, "PROFD_TRACE", 't', fields->trace_id);
+    if (fields->worker)
+        used = journal_add(buffer, used, JOURNAL_VALUE_MAX, "PROFD_WORKER", fields->worker);
+    return journal_add(buffer, used, MIN(JOURNAL_ENTRY_MAX - used, (size_t)JOURNAL_LINE_MAX), "MESSAGE",
+                       line);
+}
+
+int journal_connect(const char *path)
+{
+    const struct timeval patience = {.tv_usec = SEND_TIMEOUT_US};
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+    if (strlen(path) >= sizeof(address.sun_path))
+        return -ENAMETOOLONG;
+    strcpy(address.sun_path, path);
+    _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) < 0 ||
+        connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+        return -errno;
+    return TAKE_FD(fd);
+}
+
+/* -- Lines ---------------------------------------------------------------------------------------------- */
 
 #define FILE_MODE 0640
 
@@ -33,7 +95,7 @@ void log_set_level(int level)
 
 /* True where stderr is the stream that the journal gave this process, see systemd.exec(5), $JOURNAL_STREAM.
  */
-static bool stderr_is_journal(void)
+static bool log_stderr_is_journal(void)
 {
     const char *stream = getenv("JOURNAL_STREAM");
     unsigned long long device, inode;
@@ -45,11 +107,11 @@ static bool stderr_is_journal(void)
 
 void log_open(void)
 {
-    if (stderr_is_journal() && journal_fd < 0)
+    if (log_stderr_is_journal() && journal_fd < 0)
         journal_fd = MAX(journal_connect(JOURNAL_SOCKET), -1);
 }
 
-static int send_entry(int level, const struct log_fields *fields, const char *line)
+static int log_send_entry(int level, const struct log_fields *fields, const char *line)
 {
     char entry[JOURNAL_ENTRY_MAX];
     size_t size = journal_entry(entry, level, fields, line);
@@ -57,26 +119,26 @@ static int send_entry(int level, const struct log_fields *fields, const char *li
 }
 
 /* A journal that was restarted listens on a socket of its own. */
-static int send_anew(int level, const struct log_fields *fields, const char *line)
+static int log_send_anew(int level, const struct log_fields *fields, const char *line)
 {
     _cleanup_(closep) int fd = journal_connect(JOURNAL_SOCKET);
 
     if (fd < 0 || dup3(fd, journal_fd, O_CLOEXEC) < 0)
         return -ECONNREFUSED;
-    return send_entry(level, fields, line);
+    return log_send_entry(level, fields, line);
 }
 
 /* False where the line has to go to stderr. */
-static bool to_journal(int level, const struct log_fields *fields, const char *line)
+static bool log_to_journal(int level, const struct log_fields *fields, const char *line)
 {
     char remark[80];
     unsigned lost = atomic_exchange(&n_lost, 0);
 
     snprintf(remark, sizeof(remark), "%u lines are missing here: the journal did not take them", lost);
-    int r = lost ? send_entry(LOG_WARNING, LOG_FIELDS(), remark) : 0;
-    r = r == -EAGAIN ? r : send_entry(level, fields, line);
+    int r = lost ? log_send_entry(LOG_WARNING, LOG_FIELDS(), remark) : 0;
+    r = r == -EAGAIN ? r : log_send_entry(level, fields, line);
     if (r == -ECONNREFUSED || r == -ENOTCONN || r == -ECONNRESET)
-        r = send_anew(level, fields, line);
+        r = log_send_anew(level, fields, line);
     if (r == -EAGAIN)
         atomic_fetch_add(&n_lost, lost + 1);
     return r == 0 || r == -EAGAIN;
@@ -85,7 +147,7 @@ static bool to_journal(int level, const struct log_fields *fields, const char *l
 /* -- A file ---------------------------------------------------------------------------------------------- */
 
 /* In place of the one that is open. Children keep theirs. */
-static int open_file(const char *path)
+static int log_open_file(const char *path)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, FILE_MODE);
 
@@ -99,7 +161,7 @@ static int open_file(const char *path)
 int log_to_file(const char *path)
 {
     pthread_mutex_lock(&file.lock);
-    int r = open_file(path);
+    int r = log_open_file(path);
     if (r >= 0)
         file.path = xstrdup(path);
     pthread_mutex_unlock(&file.lock);
@@ -114,24 +176,24 @@ void log_leave_stderr(void)
 }
 
 /* Where it cannot be begun anew it grows on: a line is worth more than the bound. */
-static void turn_file(void)
+static void log_turn_file(void)
 {
     _cleanup_(freep) char *old = xasprintf("%s.old", file.path);
     struct stat st;
 
     if (fstat(file.fd, &st) == 0 && st.st_size >= LOG_FILE_MAX && rename(file.path, old) == 0)
-        open_file(file.path);
+        log_open_file(file.path);
 }
 
 /* False where the line has to go to stderr, too. */
-static bool to_file(const char *line)
+static bool log_write_to_file(const char *line)
 {
     char time[UNIT_TEXT_MAX];
 
     pthread_mutex_lock(&file.lock);
     bool is_all = file.is_stderr;
     if (file.path) {
-        turn_file();
+        log_turn_file();
         dprintf(file.fd, "%s %s: %s\n", format_time(time, wall_ns()), program_invocation_short_name, line);
     }
     pthread_mutex_unlock(&file.lock);
@@ -146,11 +208,11 @@ _printf_(3, 0) static void log_va(int level, const struct log_fields *fields, co
 
     vsnprintf(line, sizeof(line), format, ap);
     text_blank(line);
-    if (journal_fd >= 0 && to_journal(level, fields, line))
+    if (journal_fd >= 0 && log_to_journal(level, fields, line))
         return;
-    if (to_file(line))
+    if (log_write_to_file(line))
         return;
-    if (stderr_is_journal())
+    if (log_stderr_is_journal())
         fprintf(stderr, "<%d>%s\n", level, line);
     else
         fprintf(stderr, "%s: %s\n", program_invocation_short_name, line);

@@ -9,7 +9,6 @@
  */
 #pragma once
 
-#include "base/message_id.h"
 #include "base/util.h"
 #include <syslog.h>
 
@@ -19,7 +18,7 @@ struct log_fields {
     int64_t session_id;     /* PROFD_SESSION=s7 */
     int64_t trace_id;       /* PROFD_TRACE=t12 */
     const char *worker;     /* PROFD_WORKER=http://... */
-    const char *message_id; /* MESSAGE_ID=, of base/message_id.h */
+    const char *message_id; /* MESSAGE_ID=, see below */
 };
 #define LOG_FIELDS(...) (&(const struct log_fields){__VA_ARGS__})
 
@@ -41,3 +40,41 @@ void log_struct(int level, const struct log_fields *fields, const char *format, 
 #define log_notice(...)  log_line(LOG_NOTICE, __VA_ARGS__)
 #define log_warning(...) log_line(LOG_WARNING, __VA_ARGS__)
 #define log_error(...)   log_line(LOG_ERR, __VA_ARGS__)
+
+/*
+ * What an operator looks up: the MESSAGE_ID of each event that the journal's catalog explains (journalctl
+ * -x). They stay as they are for ever; an event that is gone leaves its number behind.
+ */
+
+#define MESSAGE_ID(event)        "1ba1d1a2c1f04e0f9c1f6f0e1f6d" event
+
+#define MESSAGE_STARTED          MESSAGE_ID("0a01")
+#define MESSAGE_STOPPING         MESSAGE_ID("0a02")
+#define MESSAGE_RELOADED         MESSAGE_ID("0a03")
+#define MESSAGE_CONFIG_REFUSED   MESSAGE_ID("0a04")
+#define MESSAGE_SESSION_STARTED  MESSAGE_ID("0a05")
+#define MESSAGE_SESSION_COMPLETE MESSAGE_ID("0a06")
+#define MESSAGE_SESSION_FAILED   MESSAGE_ID("0a07") /* or partial */
+#define MESSAGE_STOP_OWED        MESSAGE_ID("0a08") /* profd ends, and a profiler may still run */
+#define MESSAGE_OWED_STOP_SENT   MESSAGE_ID("0a09")
+#define MESSAGE_TRACE_UNREADABLE MESSAGE_ID("0a0a")
+#define MESSAGE_STORE_FULL       MESSAGE_ID("0a0b")
+#define MESSAGE_CATALOG_MIGRATED MESSAGE_ID("0a0c")
+#define MESSAGE_CLIENT_REFUSED   MESSAGE_ID("0a0d")
+#define MESSAGE_FILE_REFUSED     MESSAGE_ID("0a0e")
+
+/*
+ * The journal's native protocol (systemd.io/JOURNAL_NATIVE_PROTOCOL): one datagram an entry, one KEY=value a
+ * line. sd_journal_send() waits for a journal that is busy as long as that takes; this gives up.
+ */
+
+#define JOURNAL_SOCKET    "/run/systemd/journal/socket"
+#define JOURNAL_LINE_MAX  2048
+#define JOURNAL_VALUE_MAX 512 /* of a field beside the message; longer ones are cut */
+#define JOURNAL_ENTRY_MAX (JOURNAL_LINE_MAX + 4 * JOURNAL_VALUE_MAX)
+
+/* Writes an entry and returns its size. No value can add a line of its own. Pure. */
+size_t journal_entry(char buffer[JOURNAL_ENTRY_MAX], int level, const struct log_fields *fields,
+                     const char *line);
+/* A connected socket whose sends end soon, or a negative errno value. */
+int journal_connect(const char *path);

@@ -3,8 +3,39 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/process_info.h"
 #include <errno.h>
 #include <event2/event.h>
+#include <malloc.h>
+
+/* -- Memory that was freed ------------------------------------------------------------------------------ */
+
+static int64_t heap_slack_bytes(void)
+{
+    const struct mallinfo2 m = mallinfo2();
+
+    struct process_own_memory own = {0};
+
+    process_own_memory(&own);
+    return MAX(own.resident - own.shared - (int64_t)m.uordblks - (int64_t)m.hblkhd, INT64_C(0));
+}
+
+void heap_trim(struct heap_keeper *k, bool at_rest)
+{
+    int64_t at_ns = mono_ns();
+
+    if (!at_rest && at_ns - k->looked_ns < HEAP_INTERVAL_NS)
+        return;
+    k->looked_ns = at_ns;
+    int64_t slack = heap_slack_bytes();
+    k->kept = MIN(k->kept, slack);
+    if (slack - k->kept <= HEAP_SLACK_MAX)
+        return;
+    malloc_trim(0);
+    k->kept = heap_slack_bytes();
+}
+
+/* -- Lag of the loop ------------------------------------------------------------------------------------ */
 
 /* What holds up the loop for longer is seen for certain, for as long as it did less this. */
 #define PROBE_NS (100 * NS_PER_MS)
@@ -20,7 +51,7 @@ struct loop_lag {
     void *arg;
 };
 
-static void set_probe(struct loop_lag *l)
+static void loop_lag_set_probe(struct loop_lag *l)
 {
     const struct timeval tv = timeval_of(PROBE_NS);
 
@@ -30,7 +61,7 @@ static void set_probe(struct loop_lag *l)
     event_add(l->probe, &tv);
 }
 
-static void on_probe(evutil_socket_t fd, short what, void *arg)
+static void loop_lag_probe_fired(evutil_socket_t fd, short what, void *arg)
 {
     struct loop_lag *l = arg;
 
@@ -40,7 +71,7 @@ static void on_probe(evutil_socket_t fd, short what, void *arg)
     if (l->on_probe)
         l->on_probe(!l->is_busy, l->arg);
     if (l->is_busy)
-        set_probe(l);
+        loop_lag_set_probe(l);
 }
 
 int loop_lag_dispatch(struct loop_lag *l)
@@ -54,7 +85,7 @@ int loop_lag_dispatch(struct loop_lag *l)
             continue;
         l->is_busy = true;
         if (!l->is_set)
-            set_probe(l);
+            loop_lag_set_probe(l);
     } while (!event_base_got_break(l->base));
     return 0;
 }
@@ -78,7 +109,7 @@ int loop_lag_new(struct event_base *base, struct loop_lag **ret)
     _cleanup_(loop_lag_freep) struct loop_lag *l = xcalloc(1, sizeof(*l));
 
     l->base = base;
-    l->probe = evtimer_new(base, on_probe, l);
+    l->probe = evtimer_new(base, loop_lag_probe_fired, l);
     if (!l->probe)
         return -ENOMEM;
     *ret = TAKE_PTR(l);

@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <pwd.h>
 
@@ -296,4 +297,21 @@ pid_t process_inner_pid(pid_t pid)
 {
     struct process_status status;
     return process_status_read(pid, &status) < 0 ? 0 : status.inner_pid;
+}
+
+#define STATM_MAX 256
+
+int process_own_memory(struct process_own_memory *ret)
+{
+    _cleanup_(freep) char *text = NULL;
+    int64_t pages[3], page_bytes = sysconf(_SC_PAGESIZE);
+    int r = read_file(AT_FDCWD, "/proc/self/statm", STATM_MAX, &text, NULL);
+
+    *ret = (struct process_own_memory){0};
+    if (r < 0)
+        return r;
+    if (sscanf(text, "%" SCNd64 " %" SCNd64 " %" SCNd64, &pages[0], &pages[1], &pages[2]) != 3)
+        return -EBADMSG;
+    *ret = (struct process_own_memory){pages[0] * page_bytes, pages[1] * page_bytes, pages[2] * page_bytes};
+    return 0;
 }

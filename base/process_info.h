@@ -76,3 +76,9 @@ pid_t process_inner_pid(pid_t pid);
 
 /* A user's name, "user 1234" without one; the caller frees it. May ask NSS. */
 char *process_user_name(uid_t uid);
+
+/* Bytes of this process, by /proc/self/statm; shared with files where it says so. 0 or -errno; all are 0 then. */
+struct process_own_memory {
+    int64_t total, resident, shared;
+};
+int process_own_memory(struct process_own_memory *ret);

@@ -2,7 +2,7 @@
 #include "base/routerlog.h"
 
 #include "base/alloc.h"
-#include "base/whole.h"
+#include "base/fs.h"
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
@@ -123,7 +123,7 @@ static int search_backwards(int fd, int64_t size, char **ret_url)
 
     for (int64_t end = size; end > lowest;) {
         int64_t start = MAX(lowest, end - BLOCK_SIZE);
-        ssize_t n = pread_whole(fd, block, (size_t)MIN(end - start + OVERLAP, size - start), (uint64_t)start);
+        ssize_t n = pread_full(fd, block, (size_t)MIN(end - start + OVERLAP, size - start), (uint64_t)start);
         if (n < 0)
             return (int)n;
         *ret_url = routerlog_find(block, (size_t)n);

@@ -1,9 +1,82 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/statistics.h"
 
-#include "base/order.h"
 #include <math.h>
 #include <stdlib.h>
+
+/* -- Sorting -------------------------------------------------------------------------------------------- */
+
+#define DIGIT_BITS 11
+#define DIGITS     (1u << DIGIT_BITS)
+/* Below that, going through all digits takes longer than comparing. */
+#define FEW 512
+
+static int sort_compare(const void *x, const void *y)
+{
+    const struct sort_item *a = x, *b = y;
+
+    return a->number != b->number ? (a->number > b->number) - (a->number < b->number)
+                                  : (a->item > b->item) - (a->item < b->item);
+}
+
+/* Where each digit begins; false where all have the same, and nothing is to be moved. */
+static bool sort_count_digits(const struct sort_item *keys, size_t n, uint64_t least, unsigned shift,
+                              size_t places[DIGITS])
+{
+    size_t place = 0, most = 0;
+
+    memset(places, 0, DIGITS * sizeof(*places));
+    for (size_t i = 0; i < n; i++)
+        places[((uint64_t)keys[i].number - least) >> shift & (DIGITS - 1)]++;
+    for (size_t digit = 0; digit < DIGITS; digit++) {
+        size_t count = places[digit];
+        places[digit] = place;
+        place += count;
+        most = MAX(most, count);
+    }
+    return most < n;
+}
+
+/* Least digit first, to and fro between keys and other; returns where they are in the end. */
+static struct sort_item *sort_move_digits(struct sort_item *keys, struct sort_item *other, size_t n,
+                                          int64_t least, int64_t largest)
+{
+    uint64_t range = (uint64_t)largest - (uint64_t)least;
+    size_t places[DIGITS];
+
+    for (unsigned shift = 0; shift < 64 && range >> shift > 0; shift += DIGIT_BITS) {
+        if (!sort_count_digits(keys, n, (uint64_t)least, shift, places))
+            continue;
+        for (size_t i = 0; i < n; i++)
+            other[places[((uint64_t)keys[i].number - (uint64_t)least) >> shift & (DIGITS - 1)]++] = keys[i];
+        struct sort_item *moved = other;
+        other = keys;
+        keys = moved;
+    }
+    return keys;
+}
+
+void sort_items(struct sort_item *keys, size_t n)
+{
+    int64_t least = INT64_MAX, largest = INT64_MIN;
+    bool is_ordered = true;
+
+    for (size_t i = 0; i < n; i++) {
+        is_ordered = is_ordered && (i == 0 || keys[i - 1].number <= keys[i].number);
+        least = MIN(least, keys[i].number);
+        largest = MAX(largest, keys[i].number);
+    }
+    if (is_ordered)
+        return;
+    _cleanup_(freep) struct sort_item *other = n < FEW ? NULL : malloc(n * sizeof(*other));
+    struct sort_item *ordered = other ? sort_move_digits(keys, other, n, least, largest) : keys;
+    if (!other)
+        qsort(keys, n, sizeof(*keys), sort_compare);
+    else if (ordered != keys)
+        memcpy(keys, ordered, n * sizeof(*keys));
+}
+
+/* -- Statistics ----------------------------------------------------------------------------------------- */
 
 #define USUAL_MAX  3.5
 #define NORMAL_MAD 1.4826
@@ -12,7 +85,7 @@
 /* Fewer are sorted by comparing them. */
 #define MANY 512
 
-static int compare(const void *x, const void *y)
+static int statistics_compare(const void *x, const void *y)
 {
     const int64_t *a = x, *b = y;
 
@@ -21,14 +94,14 @@ static int compare(const void *x, const void *y)
 
 void sort_ns(int64_t *values, size_t n)
 {
-    _cleanup_(freep) struct order_key *keys = n < MANY ? NULL : malloc(n * sizeof(*keys));
+    _cleanup_(freep) struct sort_item *keys = n < MANY ? NULL : malloc(n * sizeof(*keys));
 
     if (!keys && n > 1)
-        qsort(values, n, sizeof(*values), compare);
+        qsort(values, n, sizeof(*values), statistics_compare);
     for (size_t i = 0; keys && i < n; i++)
-        keys[i] = (struct order_key){values[i], i};
+        keys[i] = (struct sort_item){values[i], i};
     if (keys)
-        order_keys(keys, n);
+        sort_items(keys, n);
     for (size_t i = 0; keys && i < n; i++)
         values[i] = keys[i].number;
 }
@@ -39,7 +112,7 @@ int64_t percentile(const int64_t *sorted, uint64_t n, unsigned percent)
 }
 
 /* The median distance from the median: the two sides are sorted by distance already, and are merged. */
-static double median_distance(const int64_t *sorted, size_t n, int64_t median)
+static double statistics_median_distance(const int64_t *sorted, size_t n, int64_t median)
 {
     size_t right = 0;
     double distance = 0;
@@ -65,5 +138,6 @@ bool is_outlier(const int64_t *sorted, size_t n, int64_t value, int64_t matters)
     int64_t median = percentile(sorted, n, 50);
     double away = fabs((double)value - (double)median);
 
-    return away > USUAL_MAX * NORMAL_MAD * median_distance(sorted, n, median) && away > (double)matters;
+    return away > USUAL_MAX * NORMAL_MAD * statistics_median_distance(sorted, n, median) &&
+           away > (double)matters;
 }

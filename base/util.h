@@ -22,6 +22,9 @@
 #define MIN(a, b)      ((a) < (b) ? (a) : (b))
 #define MAX(a, b)      ((a) > (b) ? (a) : (b))
 
+/* The struct that a member belongs to. */
+#define container_of(p, type, member) ((type *)((char *)(p)-offsetof(type, member)))
+
 /* Hands a pointer or descriptor on and leaves nothing behind for the cleanup. */
 #define TAKE_PTR(p)                                                                                          \
     ({                                                                                                       \

@@ -4,7 +4,7 @@
 #include "base/address.h"
 #include "base/alloc.h"
 #include "base/fs.h"
-#include "base/own_place.h"
+#include "base/runtime_paths.h"
 #include "daemon/config_keys.h"
 #include "daemon/fleet/url.h"
 #include <errno.h>
@@ -393,14 +393,14 @@ static void settle_tokens(struct config *c)
 static void settle_paths(struct config *c, struct config_errors *errors)
 {
     if (!c->state_dir)
-        c->state_dir = own_state_dir();
+        c->state_dir = user_state_dir();
     if (!c->state_dir) {
         add_error(errors, "neither $XDG_STATE_HOME nor $HOME is set: choose a state directory with "
                           "--state-dir DIR");
         return;
     }
     if (!c->api.socket)
-        c->api.socket = own_socket(c->state_dir);
+        c->api.socket = user_socket(c->state_dir);
     c->store.path = xasprintf("%s/traces", c->state_dir);
     c->store.columns_path = xasprintf("%s/columns", c->state_dir);
     c->fleet.connect_timeout_ns = c->session.connect_timeout_ns;

@@ -333,7 +333,7 @@ static int manager_setup_log(struct manager *m, struct problem *p)
 static void manager_on_probe(bool at_rest, void *arg)
 {
     struct manager *m = arg;
-    heap_look(&m->heap, at_rest);
+    heap_trim(&m->heap, at_rest);
 }
 
 static int manager_setup(struct manager *m, struct problem *p)

@@ -16,7 +16,7 @@
 #pragma once
 
 #include "base/clock.h"
-#include "base/heap.h"
+#include "base/loop_lag.h"
 #include "daemon/api/api.h"
 #include "daemon/collect/collector.h"
 #include "daemon/config.h"

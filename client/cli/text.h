@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "base/text_clean.h"
+#include "base/text.h"
 #include <jansson.h>
 
 /* JSON in ASCII without controls. */

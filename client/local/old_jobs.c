@@ -3,8 +3,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/own_place.h"
 #include "base/process_info.h"
+#include "base/runtime_paths.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -152,7 +152,7 @@ static bool is_of_job(const char *name, bool *ret_going)
 
 void old_jobs_remove(struct client *c)
 {
-    _cleanup_(freep) char *parent = own_jobs_dir();
+    _cleanup_(freep) char *parent = user_jobs_dir();
     DIR *dir = parent ? opendir(parent) : NULL;
     struct dirent *entry;
     bool is_going;

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fs.h"
-#include "base/own_place.h"
+#include "base/runtime_paths.h"
 #include "base/units.h"
 #include "client/cli/text.h"
 #include "client/local/old_jobs.h"

@@ -3,8 +3,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "base/units.h"
-#include "base/words.h"
 #include "client/cli/table.h"
 #include "client/cli/text.h"
 #include "client/views/run.h"

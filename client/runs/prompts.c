@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/order.h"
+#include "base/statistics.h"
 #include <errno.h>
 #include <stdarg.h>
 
@@ -394,13 +394,13 @@ static int reader_read_all(struct prompt_reader *r, struct problem *p)
 static void prompts_sort_by_time(json_t *prompts)
 {
     size_t n = json_array_size(prompts);
-    _cleanup_(freep) struct order_key *keys = xcalloc(n + 1, sizeof(*keys));
+    _cleanup_(freep) struct sort_item *keys = xcalloc(n + 1, sizeof(*keys));
     _cleanup_json_ unsorted = json_copy(prompts);
 
     for (size_t i = 0; i < n; i++)
-        keys[i] = (struct order_key){
+        keys[i] = (struct sort_item){
             (int64_t)(json_get_number(json_array_get(prompts, i), "at_ms", 0) * (double)NS_PER_MS), i};
-    order_keys(keys, n);
+    sort_items(keys, n);
     json_array_clear(prompts);
     for (size_t i = 0; i < n; i++)
         json_array_append(prompts, json_array_get(unsorted, keys[i].item));

@@ -2,7 +2,7 @@
 #include "client/runs/run_group.h"
 
 #include "base/alloc.h"
-#include "base/words.h"
+#include "base/text.h"
 #include "client/cli/text.h"
 #include "client/runs/benchmark.h"
 #include "client/views/run.h"

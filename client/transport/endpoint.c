@@ -4,7 +4,7 @@
 #include "base/address.h"
 #include "base/alloc.h"
 #include "base/fs.h"
-#include "base/own_place.h"
+#include "base/runtime_paths.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -29,14 +29,14 @@ int endpoint_socket_error(const char *path)
 
 bool endpoint_has_home(void)
 {
-    _cleanup_(freep) char *state = own_state_dir();
+    _cleanup_(freep) char *state = user_state_dir();
     return state;
 }
 
 static char *default_socket(void)
 {
-    _cleanup_(freep) char *state = own_state_dir();
-    _cleanup_(freep) char *own = state ? own_socket(state) : xstrdup(SYSTEM_SOCKET);
+    _cleanup_(freep) char *state = user_state_dir();
+    _cleanup_(freep) char *own = state ? user_socket(state) : xstrdup(SYSTEM_SOCKET);
 
     if (streq(own, SYSTEM_SOCKET))
         return TAKE_PTR(own);

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/words.h"
+#include "base/text.h"
 #include "daemon/api/access_rules.h"
 #include "daemon/api/routes.h"
 #include <errno.h>

@@ -14,7 +14,7 @@
  */
 #pragma once
 
-#include "base/metric.h"
+#include "base/metrics.h"
 #include "base/problem.h"
 #include <jansson.h>
 #include <netinet/in.h>

@@ -117,7 +117,7 @@ static bool server_displace(struct http_server *s, struct anonymous *a)
 {
     if (!a)
         return false;
-    http_conn_close((struct http_conn *)((char *)a - offsetof(struct http_conn, anonymous)));
+    http_conn_close(container_of(a, struct http_conn, anonymous));
     s->n_displaced++;
     return true;
 }

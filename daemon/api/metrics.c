@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/process_info.h"
 #include "daemon/api/handler.h"
 #include "daemon/catalog/catalog.h"
 #include "daemon/collect/collector.h"
@@ -278,18 +279,6 @@ static double metrics_cpu_seconds(void)
            (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
-/* Pages, in the order of /proc/self/statm: all, resident. */
-static double metrics_statm_bytes(unsigned column)
-{
-    _cleanup_(freep) char *text = NULL;
-    unsigned long long pages[2];
-
-    if (read_file(-1, "/proc/self/statm", STAT_MAX, &text, NULL) < 0 ||
-        sscanf(text, "%llu %llu", &pages[0], &pages[1]) != 2)
-        return NAN;
-    return (double)pages[column] * (double)sysconf(_SC_PAGESIZE);
-}
-
 static double metrics_open_fds(void)
 {
     DIR *dir = opendir("/proc/self/fd");
@@ -390,6 +379,8 @@ static void metrics_take_values(struct metrics_scrape *s)
     const struct api_modules *modules = &api->modules;
     const struct answer_usage answers = caller_answers(modules->caller);
     struct store_usage store = {0};
+    struct process_own_memory memory;
+    bool has_memory = process_own_memory(&memory) == 0;
     struct rlimit files;
 
     s->sessions = sessions_metrics(modules->sessions);
@@ -427,8 +418,8 @@ static void metrics_take_values(struct metrics_scrape *s)
         .connections_limit = modules->settings->connections_max,
         .loop_lag_s = metrics_seconds(loop_lag_take(modules->lag)),
         .cpu_s = metrics_cpu_seconds(),
-        .resident_bytes = metrics_statm_bytes(1),
-        .virtual_bytes = metrics_statm_bytes(0),
+        .resident_bytes = has_memory ? (double)memory.resident : NAN,
+        .virtual_bytes = has_memory ? (double)memory.total : NAN,
         .open_fds = metrics_open_fds(),
         .max_fds = getrlimit(RLIMIT_NOFILE, &files) == 0 ? (double)files.rlim_cur : NAN,
         .start_time_s = metrics_seconds(api->started_at),

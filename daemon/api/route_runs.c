@@ -6,7 +6,7 @@
  */
 #include "base/alloc.h"
 #include "base/csv.h"
-#include "base/text_clean.h"
+#include "base/text.h"
 #include "daemon/api/handler.h"
 #include "daemon/catalog/records.h"
 #include <errno.h>

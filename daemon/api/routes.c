@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/api/routes.h"
 
-#include "base/words.h"
+#include "base/text.h"
 #include "daemon/api/handler.h"
 #include "proto/names.h"
 #include <errno.h>

@@ -2,7 +2,7 @@
 #include "daemon/api/settings.h"
 
 #include "base/alloc.h"
-#include "base/words.h"
+#include "base/text.h"
 #include <errno.h>
 #include <event2/util.h>
 #include <netdb.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/fleet/answer_text.h"
 
-#include "base/prometheus.h"
+#include "base/metrics.h"
 #include <errno.h>
 
 /* Length of buf without an incomplete UTF-8 sequence at its end. */

@@ -5,7 +5,7 @@
  * start.
  */
 #include "base/alloc.h"
-#include "base/prometheus.h"
+#include "base/metrics.h"
 #include "daemon/fleet/engine.h"
 
 #define START_PATH "/start_profile"

@@ -2,7 +2,7 @@
 #include "daemon/fleet/network.h"
 
 #include "base/alloc.h"
-#include "base/words.h"
+#include "base/text.h"
 #include <arpa/inet.h>
 #include <errno.h>
 

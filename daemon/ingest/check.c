@@ -2,7 +2,7 @@
 #include "daemon/ingest/check.h"
 
 #include "base/alloc.h"
-#include "base/whole.h"
+#include "base/fs.h"
 #include "proto/names.h"
 #include "trace/read/format.h"
 #include "trace/read/reader.h"
@@ -147,7 +147,7 @@ static int check_write(struct check *c, const uint8_t *data, size_t size)
     while (size > 0 && r == 0) {
         bool hole = false;
         size_t n = take_run(data, size, at, &hole);
-        r = hole ? 0 : pwrite_whole(c->write_fd, data, n, at);
+        r = hole ? 0 : pwrite_full(c->write_fd, data, n, at);
         data += n;
         size -= n;
         at += n;

@@ -308,7 +308,7 @@ static void job_start(struct ingest_job *job, int64_t now_ns)
 
 static struct ingest_job *job_of(struct queue_file *entry)
 {
-    return (struct ingest_job *)((char *)entry - offsetof(struct ingest_job, entry));
+    return container_of(entry, struct ingest_job, entry);
 }
 
 /* Starts and ends children as the queue decides. */

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "base/json.h"
-#include "base/metric.h"
+#include "base/metrics.h"
 #include "proto/names.h"
 #include <event2/event.h>
 

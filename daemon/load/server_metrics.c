@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/prometheus.h"
+#include "base/metrics.h"
 #include "daemon/fleet/url.h"
 #include <errno.h>
 #include <math.h>

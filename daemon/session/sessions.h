@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "base/metric.h"
+#include "base/metrics.h"
 #include "base/offload.h"
 #include "daemon/catalog/records.h"
 #include "daemon/fleet/fleet.h"

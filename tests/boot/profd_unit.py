@@ -15,7 +15,7 @@ DROP_INS = f"/etc/systemd/system/{SERVICE}.d"
 COLLECT_FOREIGN = "collect-foreign.conf"
 FINAL = ("complete", "partial", "failed", "cancelled")
 
-# base/message_id.h
+# base/log.h
 MESSAGE = "MESSAGE_ID=1ba1d1a2c1f04e0f9c1f6f0e1f6d"
 RELOADED, CONFIG_REFUSED, STOP_OWED, OWED_STOP_SENT, MIGRATED = (MESSAGE + event for event in
                                                                  ("0a03", "0a04", "0a08", "0a09", "0a0c"))

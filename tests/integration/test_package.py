@@ -206,14 +206,14 @@ def catalog_entries(text):
 
 
 def message_ids():
-    header = (ROOT / "base/message_id.h").read_text()
+    header = (ROOT / "base/log.h").read_text()
     prefix = re.search(r'MESSAGE_ID\(\w+\)\s+"([0-9a-f]+)"', header)[1]
     return {prefix + event for event in re.findall(r'MESSAGE_ID\("([0-9a-f]+)"\)', header)}
 
 
 def test_every_message_has_a_text(installed):
     entries = catalog_entries(find(installed, "profd.catalog").read_text())
-    if (ROOT / "base/message_id.h").exists():
+    if (ROOT / "base/log.h").exists():
         assert set(entries) == message_ids()
     for name, entry in entries.items():
         assert re.fullmatch("[0-9a-f]{32}", name)

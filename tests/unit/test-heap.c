@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/heap.h"
+#include "base/loop_lag.h"
 
 #include "tests/unit/cmocka-all.h"
 #include <malloc.h>
@@ -55,13 +55,13 @@ static void test_what_was_freed_is_given_back(void **state)
         print_message("a sanitizer's heap is no heap of glibc's\n");
         skip();
     }
-    heap_look(&keeper, true);
+    heap_trim(&keeper, true);
     int64_t before = resident();
     void **blocks = fill();
     assert_true(resident() - before > (int64_t)BLOCKS * BLOCK_SIZE / 2);
-    heap_look(&keeper, false); /* too soon, while there is something to do */
+    heap_trim(&keeper, false); /* too soon, while there is something to do */
     assert_true(resident() - before > (int64_t)BLOCKS * BLOCK_SIZE / 2);
-    heap_look(&keeper, true);
+    heap_trim(&keeper, true);
     assert_true(resident() - before < HEAP_SLACK_MAX);
     drain(blocks);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/journal.h"
+#include "base/log.h"
 #include "tests/unit/cmocka-all.h"
 #include <errno.h>
 #include <sys/socket.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is put in order digit by digit is in the order in which comparing puts it. */
-#include "base/order.h"
 #include "base/statistics.h"
 #include "tests/unit/cmocka-all.h"
 #include "trace/reports/search.h"
@@ -49,13 +48,13 @@ static void keys_are_in_order(void **state)
     for (size_t k = 0; k < ARRAY_SIZE(kinds); k++)
         for (size_t s = 0; s < ARRAY_SIZE(sizes); s++) {
             size_t n = sizes[s];
-            _cleanup_(freep) struct order_key *keys = calloc(n + 1, sizeof(*keys));
+            _cleanup_(freep) struct sort_item *keys = calloc(n + 1, sizeof(*keys));
             _cleanup_(freep) int64_t *numbers = calloc(n + 1, sizeof(*numbers));
             for (size_t i = 0; i < n; i++) {
                 numbers[i] = kinds[k](next_random(&random));
-                keys[i] = (struct order_key){numbers[i], i};
+                keys[i] = (struct sort_item){numbers[i], i};
             }
-            order_keys(keys, n);
+            sort_items(keys, n);
             for (size_t i = 0; i < n; i++) {
                 assert_int_equal(keys[i].number, numbers[keys[i].item]);
                 if (i > 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/words.h"
+#include "base/text.h"
 
 #include "base/util.h"
 #include "tests/unit/cmocka-all.h"

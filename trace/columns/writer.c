@@ -2,7 +2,7 @@
 #include "trace/columns/writer.h"
 
 #include "base/array.h"
-#include "base/whole.h"
+#include "base/fs.h"
 #include "trace/columns/layout.h"
 #include <errno.h>
 #include <pthread.h>
@@ -212,7 +212,7 @@ static void writer_flush(struct columns_writer *w)
         w->sums[w->n_sums++] = layout_sum(0, w->out + at, MIN(w->out_size - at, LAYOUT_PAGE));
     }
     if (w->error == 0) {
-        r = pwrite_whole(w->fd, w->out, w->out_size, w->written);
+        r = pwrite_full(w->fd, w->out, w->out_size, w->written);
         if (r < 0)
             writer_fail(w, r);
     }
@@ -403,9 +403,9 @@ static void writer_append_end(struct columns_writer *w, struct layout_trailer *t
     size = w->n_sums * sizeof(w->sums[0]);
     t->sum = layout_sum(layout_sum(0, w->sums, size), t, offsetof(struct layout_trailer, magic));
     memcpy(t->magic, LAYOUT_END_MAGIC, sizeof(t->magic));
-    r = pwrite_whole(w->fd, w->sums, size, w->written);
+    r = pwrite_full(w->fd, w->sums, size, w->written);
     if (r == 0)
-        r = pwrite_whole(w->fd, t, sizeof(*t), w->written + size);
+        r = pwrite_full(w->fd, t, sizeof(*t), w->written + size);
     if (r < 0)
         writer_fail(w, r);
     w->written += size + sizeof(*t);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/read/reading.h"
 
-#include "base/whole.h"
+#include "base/fs.h"
 #include "trace/read/callgrind.h"
 #include "trace/read/json_text.h"
 #include "trace/read/reader.h"
@@ -83,7 +83,7 @@ int reading_fail(struct reading *r, int err, const char *format, ...)
 
 ssize_t reading_pread(struct reading *r, void *data, size_t size, uint64_t at)
 {
-    return pread_whole(r->options->source_fd, data, size, at);
+    return pread_full(r->options->source_fd, data, size, at);
 }
 
 int reading_progress(struct reading *r, uint64_t bytes_done, uint64_t events)

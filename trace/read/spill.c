@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/read/spill.h"
 
-#include "base/whole.h"
+#include "base/fs.h"
 #include <errno.h>
 #include <pthread.h>
 
@@ -92,7 +92,7 @@ static int spill_append(struct spill *s, const uint8_t *p, size_t size)
             return r;
         memcpy(spill_chunk_memory(s, chunk) + at, p, n);
         if (at + n == CHUNK && chunk >= s->chunks_max) {
-            r = pwrite_whole(s->fd, s->tail, CHUNK, spill_file_offset(s, chunk));
+            r = pwrite_full(s->fd, s->tail, CHUNK, spill_file_offset(s, chunk));
             if (r < 0)
                 return r;
         }
@@ -137,7 +137,7 @@ int spill_read(struct spill *s, uint64_t offset, void *data, size_t size)
         if (!there)
             return -EINVAL;
         if (!memory) {
-            ssize_t got = pread_whole(s->fd, out, n, spill_file_offset(s, chunk) + at);
+            ssize_t got = pread_full(s->fd, out, n, spill_file_offset(s, chunk) + at);
 
             if (got < (ssize_t)n)
                 return got < 0 ? (int)got : -EIO;

@@ -2,7 +2,7 @@
 #include "trace/reports/collective_instance.h"
 
 #include "base/array.h"
-#include "base/order.h"
+#include "base/statistics.h"
 #include "trace/reports/grouping.h"
 #include <errno.h>
 
@@ -118,7 +118,7 @@ static int collective_instance_gather(struct finder *f, size_t rank)
 
     if (r < 0)
         return r;
-    _cleanup_(freep) struct order_key *order = malloc((work->n + 1) * sizeof(*order));
+    _cleanup_(freep) struct sort_item *order = malloc((work->n + 1) * sizeof(*order));
     side->items = calloc(work->n + 1, sizeof(*side->items));
     if (!order || !side->items)
         return -ENOMEM;
@@ -128,9 +128,9 @@ static int collective_instance_gather(struct finder *f, size_t rank)
         int64_t key = collective_instance_key_of(f, &keys, &work->events[i]);
         if (key < 0)
             return (int)key;
-        order[side->n++] = (struct order_key){key, i};
+        order[side->n++] = (struct sort_item){key, i};
     }
-    order_keys(order, side->n);
+    sort_items(order, side->n);
     for (size_t i = 0; i < side->n; i++)
         side->items[i] =
             (struct collective_instance_meeting){&work->events[order[i].item], (uint32_t)order[i].number};

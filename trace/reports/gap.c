@@ -7,7 +7,7 @@
 #include "trace/reports/gap.h"
 
 #include "base/array.h"
-#include "base/order.h"
+#include "base/statistics.h"
 #include "trace/reports/interval.h"
 #include "trace/reports/search.h"
 #include <errno.h>
@@ -29,7 +29,7 @@ struct gap_blame_looking {
     uint32_t *first_track; /* by thread, + 1 */
     uint64_t *last;        /* by track: the slice that began last, SLICE_NONE */
     uint64_t n_tracks, n_threads;
-    struct order_key *order; /* gaps by their middle */
+    struct sort_item *order; /* gaps by their middle */
 };
 
 static void gap_blame_looking_done(struct gap_blame_looking *l)
@@ -67,8 +67,8 @@ static int looking_begin(struct gap_blame_looking *l, const struct gaps *gaps)
         l->first_track[thread] = (uint32_t)track;
     }
     for (size_t i = 0; i < gaps->n; i++)
-        l->order[i] = (struct order_key){middle_of(&gaps->items[i]), i};
-    order_keys(l->order, gaps->n);
+        l->order[i] = (struct sort_item){middle_of(&gaps->items[i]), i};
+    sort_items(l->order, gaps->n);
     return 0;
 }
 

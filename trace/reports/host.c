@@ -367,9 +367,9 @@ int correlations_read(const struct columns *c, int64_t before, struct correlatio
         for (size_t i = 0; i < n; i++)
             if (slices[i] != COLUMN_NULL && numbers[i] >= 0 &&
                 (before == INT64_MAX || columns_get(c, COL_slice_ts, (uint64_t)slices[i]) < before))
-                ret->items[ret->n++] = (struct order_key){numbers[i], (size_t)slices[i]};
+                ret->items[ret->n++] = (struct sort_item){numbers[i], (size_t)slices[i]};
     }
-    order_keys(ret->items, ret->n);
+    sort_items(ret->items, ret->n);
     return 0;
 }
 
@@ -381,7 +381,7 @@ void correlations_done(struct correlations *correlations)
 
 size_t correlations_find(const struct correlations *correlations, int64_t correlation)
 {
-    const struct order_key *items = correlations->items;
+    const struct sort_item *items = correlations->items;
     size_t n = correlations->n, at = FIRST_THAT(i, 0, n, items[i].number >= correlation);
 
     return at < n && items[at].number == correlation ? at : n;

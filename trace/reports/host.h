@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "base/order.h"
+#include "base/statistics.h"
 #include "trace/columns/columns.h"
 #include "trace/reports/gpu.h"
 
@@ -88,7 +88,7 @@ uint64_t ancestor_parent(const struct columns *c, uint64_t slice);
 
 /* Calls of the GPU's runtime by their correlation, which is also that of the work they launched. */
 struct correlations {
-    struct order_key *items; /* number: the correlation; item: the call's slice */
+    struct sort_item *items; /* number: the correlation; item: the call's slice */
     size_t n;
 };
 

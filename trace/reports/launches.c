@@ -2,7 +2,6 @@
 #include "trace/reports/launches.h"
 
 #include "base/array.h"
-#include "base/order.h"
 #include "base/statistics.h"
 #include "trace/reports/gpu.h"
 #include "trace/reports/grouping.h"
@@ -13,14 +12,14 @@
 /* -- Launch ---------------------------------------------------------------------------------------------- */
 
 /* Work by its call, and of one call by when it begins. */
-static size_t order_work(const struct gpu_work *work, struct order_key *ret)
+static size_t order_work(const struct gpu_work *work, struct sort_item *ret)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < work->n; i++)
         if (work->events[i].launch != SLICE_NONE)
-            ret[n++] = (struct order_key){(int64_t)work->events[i].launch, i};
-    order_keys(ret, n);
+            ret[n++] = (struct sort_item){(int64_t)work->events[i].launch, i};
+    sort_items(ret, n);
     return n;
 }
 
@@ -44,7 +43,7 @@ int launches_read(struct analysis *a, size_t rank, struct launches *ret)
     *ret = (struct launches){0};
     if (r < 0)
         return r;
-    _cleanup_(freep) struct order_key *order = malloc((work->n + 1) * sizeof(*order));
+    _cleanup_(freep) struct sort_item *order = malloc((work->n + 1) * sizeof(*order));
     ret->items = calloc(work->n + 1, sizeof(*ret->items));
     if (!order || !ret->items)
         return -ENOMEM;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/order.h"
+#include "base/statistics.h"
 #include "trace/reports/gpu.h"
 #include "trace/reports/period.h"
 #include "trace/reports/step.h"
@@ -29,7 +29,7 @@ static int graph_launch_compare_launches(const void *x, const void *y)
 
 static int graph_launches_read(const struct gpu_work *work, struct graph_launches *ret)
 {
-    _cleanup_(freep) struct order_key *links = calloc(work->n + 1, sizeof(*links));
+    _cleanup_(freep) struct sort_item *links = calloc(work->n + 1, sizeof(*links));
     size_t n = 0;
 
     *ret = (struct graph_launches){.items = calloc(work->n / 2 + 1, sizeof(*ret->items)),
@@ -38,8 +38,8 @@ static int graph_launches_read(const struct gpu_work *work, struct graph_launche
         return -ENOMEM;
     for (size_t i = 0; i < work->n; i++)
         if (work->events[i].launch != SLICE_NONE)
-            links[n++] = (struct order_key){(int64_t)work->events[i].launch, i};
-    order_keys(links, n);
+            links[n++] = (struct sort_item){(int64_t)work->events[i].launch, i};
+    sort_items(links, n);
     for (size_t i = 0, to; i < n; i = to) {
         int64_t end = work->events[links[i].item].end;
         for (to = i + 1; to < n && links[to].number == links[i].number; to++)

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/util.h"
+#include <stddef.h>
 #include <stdint.h>
 
 /* Bytes of the character of UTF-8 (RFC 3629) at s, which is not at its end; 0 where there is none. */
@@ -20,3 +21,8 @@ bool character_is_hidden(uint32_t c);
 char *text_clean(const char *s, bool keep_lines);
 /* The same in place and without a length that changes: each byte becomes a space. */
 void text_blank(char *line);
+
+/* Lists as people write them: words with spaces, tabs or commas between. Pure. */
+
+/* The length of the next word of *rest, which is set behind it, and where it starts; 0 where none is left. */
+size_t words_next(const char **rest, const char **ret);

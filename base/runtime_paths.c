@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/own_place.h"
+#include "base/runtime_paths.h"
 
 #include "base/alloc.h"
 
@@ -26,7 +26,7 @@ const char *slurm_step(void)
     return slurm_job() ? number_of("SLURM_STEP_ID", STEP_DIGITS_MAX) : NULL;
 }
 
-char *own_jobs_dir(void)
+char *user_jobs_dir(void)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
 
@@ -37,14 +37,14 @@ char *own_jobs_dir(void)
     return home && *home == '/' ? xasprintf("%s/.local/state/profd", home) : NULL;
 }
 
-char *own_state_dir(void)
+char *user_state_dir(void)
 {
-    _cleanup_(freep) char *state = own_jobs_dir();
+    _cleanup_(freep) char *state = user_jobs_dir();
 
     return state && slurm_job() ? xasprintf("%s/" JOB_DIR_PREFIX "%s", state, slurm_job()) : TAKE_PTR(state);
 }
 
-char *own_socket(const char *state_dir)
+char *user_socket(const char *state_dir)
 {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
 

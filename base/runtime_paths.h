@@ -20,7 +20,7 @@ const char *slurm_job(void);
 const char *slurm_step(void);
 /* Where the directories of this user's jobs are, each JOB_DIR_PREFIX and its id. As the next two the caller's
  * to free. NULL where the environment does not say where files of this user belong. */
-char *own_jobs_dir(void);
-char *own_state_dir(void);
+char *user_jobs_dir(void);
+char *user_state_dir(void);
 /* The socket, beside the state where there is no better place. */
-char *own_socket(const char *state_dir);
+char *user_socket(const char *state_dir);

@@ -1,7 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/text_clean.h"
+#include "base/text.h"
 
 #include "base/alloc.h"
+#include <string.h>
+
+/* -- Words of lists ------------------------------------------------------------------------------------- */
+
+#define SEPARATORS " \t,"
+
+size_t words_next(const char **rest, const char **ret)
+{
+    const char *word = *rest + strspn(*rest, SEPARATORS);
+    size_t size = strcspn(word, SEPARATORS);
+
+    *ret = word;
+    *rest = word + size;
+    return size;
+}
+
+/* -- Characters that are shown -------------------------------------------------------------------------- */
 
 /*
  * Unicode's categories Cc, Zl, Zp and Cf, and the property Default_Ignorable_Code_Point. Those are left out
@@ -65,7 +82,7 @@ bool character_is_hidden(uint32_t c)
 }
 
 /* Bytes at s that stay, or are replaced. */
-static size_t next_character(const char *s, bool keep_lines, bool *ret_stays)
+static size_t text_next_character(const char *s, bool keep_lines, bool *ret_stays)
 {
     uint32_t c = 0;
     size_t n = text_decode(s, &c);
@@ -81,7 +98,7 @@ char *text_clean(const char *s, bool keep_lines)
     char *clean = xcalloc(strlen(s) + 1, 1), *out = clean;
     while (*s) {
         bool stays;
-        size_t n = next_character(s, keep_lines, &stays);
+        size_t n = text_next_character(s, keep_lines, &stays);
         if (stays)
             out = mempcpy(out, s, n);
         else
@@ -95,7 +112,7 @@ void text_blank(char *line)
 {
     while (*line) {
         bool stays;
-        size_t n = next_character(line, false, &stays);
+        size_t n = text_next_character(line, false, &stays);
         if (!stays)
             memset(line, ' ', n);
         line += n;
