@@ -126,7 +126,7 @@ int address_range_parse(const char *text, struct address_range *ret, const char 
         }
     }
     if (has_host_part(&r)) {
-        *reason = "bits are set behind the prefix: an address is written without one";
+        *reason = "bits are set after the prefix; write a single address without a prefix";
         return -ERANGE;
     }
     *ret = r;

@@ -18,8 +18,8 @@ struct writing {
 static int append_members(struct writing *w, const json_t *object);
 
 /*
- * Code points that Unicode keeps for nobody may stand in JSON, but sd-bus takes no text with them. The text
- * is valid UTF-8; each becomes U+FFFD, which is as long or shorter.
+ * JSON allows Unicode's noncharacters, but sd-bus refuses text that contains them. The text is valid UTF-8; each
+ * noncharacter becomes U+FFFD, which is as long or shorter.
  */
 static void replace_noncharacters(char *text)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Strongly connected components of a directed graph: which nodes reach each other, as functions do that call
- * each other in a circle. Tarjan (1972), without recursion of its own, in O(nodes + edges). Pure.
+ * each other recursively. Tarjan (1972), iterative, in O(nodes + edges). Pure.
  */
 #pragma once
 
@@ -59,23 +59,23 @@ static inline void component_step(struct component_walk *w, uint32_t *component)
 static inline int components_find(uint32_t n, const uint32_t *from, const uint32_t *to, size_t n_edges,
                                   uint32_t *ret_component)
 {
-    size_t room = (size_t)n + 1;
-    _cleanup_(freep) uint32_t *memory = calloc(6 * room + n_edges, sizeof(*memory));
+    size_t capacity = (size_t)n + 1;
+    _cleanup_(freep) uint32_t *memory = calloc(6 * capacity + n_edges, sizeof(*memory));
     struct component_walk w = {.first = memory};
 
     if (!memory || n_edges > UINT32_MAX)
         return -ENOMEM;
-    w.next = w.first + room;
-    w.found = w.next + room;
-    w.low = w.found + room;
-    w.path = w.low + room;
-    w.open = w.path + room;
-    w.targets = w.open + room;
+    w.next = w.first + capacity;
+    w.found = w.next + capacity;
+    w.low = w.found + capacity;
+    w.path = w.low + capacity;
+    w.open = w.path + capacity;
+    w.targets = w.open + capacity;
     for (size_t i = 0; i < n_edges; i++)
         w.first[from[i] + 1]++;
     for (uint32_t i = 0; i < n; i++)
         w.first[i + 1] += w.first[i];
-    memcpy(w.next, w.first, room * sizeof(*w.next));
+    memcpy(w.next, w.first, capacity * sizeof(*w.next));
     for (size_t i = 0; i < n_edges; i++)
         w.targets[w.next[from[i]]++] = to[i];
     for (uint32_t i = 0; i < n; i++)

@@ -16,14 +16,14 @@ static size_t digits(const char *text, size_t size)
 static bool is_signed_number(const char *text, size_t size)
 {
     const char *p = text + 1, *end = text + size;
-    size_t whole = digits(p, (size_t)(end - p)), fraction = 0;
+    size_t integer = digits(p, (size_t)(end - p)), fraction = 0;
 
-    p += whole;
+    p += integer;
     if (p < end && *p == '.') {
         fraction = digits(p + 1, (size_t)(end - p - 1));
         p += 1 + fraction;
     }
-    if (whole + fraction == 0)
+    if (integer + fraction == 0)
         return false;
     if (p < end && (*p == 'e' || *p == 'E')) {
         p++;

@@ -167,7 +167,7 @@ struct estimate values_as_run(const struct timed_value *sorted, size_t n, unsign
     for (unsigned i = 0; i < n_blocks; i++)
         without[i] = has_values[i] ? figure_without(sorted, n, fraction, i) : NAN;
     struct estimate e = spread(figure_without(sorted, n, fraction, BLOCK_NONE), without, n_blocks);
-    /* An extreme says nothing of how far another one lies. */
+    /* The spread of a figure cannot be estimated from an extreme value. */
     if (fraction == 0 || fraction == 1)
         e.unit_sd = NAN;
     return e;

@@ -21,14 +21,14 @@ int read_file(int dir_fd, const char *path, size_t max, char **ret, size_t *ret_
     _cleanup_(closep) int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
         return -errno;
-    size_t size = 0, room = 4096;
-    _cleanup_(freep) char *data = xcalloc(room, 1);
+    size_t size = 0, capacity = 4096;
+    _cleanup_(freep) char *data = xcalloc(capacity, 1);
     for (;;) {
-        if (room - size < 2) {
-            room *= 2;
-            data = xrealloc(data, room, 1);
+        if (capacity - size < 2) {
+            capacity *= 2;
+            data = xrealloc(data, capacity, 1);
         }
-        ssize_t n = read(fd, data + size, room - size - 1);
+        ssize_t n = read(fd, data + size, capacity - size - 1);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)

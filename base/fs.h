@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files and directories: bounded reads, whole writes, directories made on the way. All descriptors are
+ * Files and directories: bounded reads, complete writes, directories created as needed. All descriptors are
  * close-on-exec.
  */
 #pragma once
@@ -29,20 +29,20 @@ bool is_plain_name(const char *name);
 /* Removes the first component from a path, with the slashes around it: into name, NAME_MAX + 1 bytes, which is
  * empty at the path's end. 0 or -ENAMETOOLONG. */
 int path_take_component(char *path, char *name);
-/* Where what is large and passing goes: $TMPDIR where it is absolute, else /var/tmp, which is no memory.
+/* The directory for large temporary files: $TMPDIR if it is absolute, else /var/tmp, which is on a disk.
  * Borrowed. */
 const char *temp_dir(void);
 
-/* All bytes of a stretch of a file, however many calls that takes. Only this header: the trace engine does
- * not link base. */
+/* Complete reads and writes of a range of a file, with as many system calls as needed. Inline, since the trace
+ * engine does not link base. */
 
-/* The bytes read, fewer than size only at the file's end; or -errno. */
-static inline ssize_t pread_full(int fd, void *data, size_t size, uint64_t place)
+/* Returns the number of bytes read, fewer than size only at the end of the file; or -errno. */
+static inline ssize_t pread_full(int fd, void *data, size_t size, uint64_t offset)
 {
     size_t done = 0;
 
     while (done < size) {
-        ssize_t n = pread(fd, (char *)data + done, size - done, (off_t)(place + done));
+        ssize_t n = pread(fd, (char *)data + done, size - done, (off_t)(offset + done));
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -55,12 +55,12 @@ static inline ssize_t pread_full(int fd, void *data, size_t size, uint64_t place
 }
 
 /* 0 or -errno. */
-static inline int pwrite_full(int fd, const void *data, size_t size, uint64_t place)
+static inline int pwrite_full(int fd, const void *data, size_t size, uint64_t offset)
 {
     size_t done = 0;
 
     while (done < size) {
-        ssize_t n = pwrite(fd, (const char *)data + done, size - done, (off_t)(place + done));
+        ssize_t n = pwrite(fd, (const char *)data + done, size - done, (off_t)(offset + done));
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)

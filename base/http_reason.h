@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP status codes in words, for people: "404 Not Found". One table for calls out and answers in.
+ * HTTP status codes in words, for people: "404 Not Found". One table for requests sent and responses written.
  */
 #pragma once
 

@@ -18,7 +18,7 @@
 const char *json_get_str(const json_t *object, const char *key);
 int64_t json_get_int(const json_t *object, const char *key, int64_t fallback);
 bool json_get_bool(const json_t *object, const char *key, bool fallback);
-/* Of either kind of number. */
+/* Integers and other numbers. */
 double json_get_number(const json_t *object, const char *key, double fallback);
 /* Values in one message: a fleet of ten thousand workers has half as many. Each takes up to 350 bytes. */
 #define JSON_VALUES_MAX 1000000

@@ -18,7 +18,7 @@
 
 /* -- The journal ---------------------------------------------------------------------------------------- */
 
-/* How long a line may hold the loop where the journal's queue is full. */
+/* Longest time that one line may block the loop if the journal's queue is full. */
 #define SEND_TIMEOUT_US 50000
 
 static size_t journal_add(char *buffer, size_t used, size_t value_max, const char *key, const char *value)
@@ -74,7 +74,7 @@ int journal_connect(const char *path)
     return TAKE_FD(fd);
 }
 
-/* -- Lines ---------------------------------------------------------------------------------------------- */
+/* -- State ---------------------------------------------------------------------------------------------- */
 
 #define FILE_MODE 0640
 
@@ -118,7 +118,7 @@ static int log_send_entry(int level, const struct log_fields *fields, const char
     return send(journal_fd, entry, size, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/* A journal that was restarted listens on a socket of its own. */
+/* After a restart, the journal listens on a new socket. */
 static int log_send_anew(int level, const struct log_fields *fields, const char *line)
 {
     _cleanup_(closep) int fd = journal_connect(JOURNAL_SOCKET);
@@ -128,13 +128,13 @@ static int log_send_anew(int level, const struct log_fields *fields, const char 
     return log_send_entry(level, fields, line);
 }
 
-/* False where the line has to go to stderr. */
+/* False if the line has to go to stderr. */
 static bool log_to_journal(int level, const struct log_fields *fields, const char *line)
 {
     char remark[80];
     unsigned lost = atomic_exchange(&n_lost, 0);
 
-    snprintf(remark, sizeof(remark), "%u lines are missing here: the journal did not take them", lost);
+    snprintf(remark, sizeof(remark), "%u lines are missing: the journal's queue was full", lost);
     int r = lost ? log_send_entry(LOG_WARNING, LOG_FIELDS(), remark) : 0;
     r = r == -EAGAIN ? r : log_send_entry(level, fields, line);
     if (r == -ECONNREFUSED || r == -ENOTCONN || r == -ECONNRESET)
@@ -144,9 +144,9 @@ static bool log_to_journal(int level, const struct log_fields *fields, const cha
     return r == 0 || r == -EAGAIN;
 }
 
-/* -- A file ---------------------------------------------------------------------------------------------- */
+/* -- The log file ---------------------------------------------------------------------------------------------- */
 
-/* In place of the one that is open. Children keep theirs. */
+/* Replaces the open file. Children keep the previous one. */
 static int log_open_file(const char *path)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, FILE_MODE);
@@ -175,8 +175,8 @@ void log_leave_stderr(void)
     pthread_mutex_unlock(&file.lock);
 }
 
-/* Where it cannot be begun anew it grows on: a line is worth more than the bound. */
-static void log_turn_file(void)
+/* If the file cannot be renamed, it grows beyond its limit: no line is lost. */
+static void log_rotate_file(void)
 {
     _cleanup_(freep) char *old = xasprintf("%s.old", file.path);
     struct stat st;
@@ -185,7 +185,7 @@ static void log_turn_file(void)
         log_open_file(file.path);
 }
 
-/* False where the line has to go to stderr, too. */
+/* False if the line has to go to stderr, too. */
 static bool log_write_to_file(const char *line)
 {
     char time[UNIT_TEXT_MAX];
@@ -193,7 +193,7 @@ static bool log_write_to_file(const char *line)
     pthread_mutex_lock(&file.lock);
     bool is_all = file.is_stderr;
     if (file.path) {
-        log_turn_file();
+        log_rotate_file();
         dprintf(file.fd, "%s %s: %s\n", format_time(time, wall_ns()), program_invocation_short_name, line);
     }
     pthread_mutex_unlock(&file.lock);

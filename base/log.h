@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Log lines of the daemon and its children: to stderr, plain; where stderr is the journal, to the journal
- * itself after log_open(), with fields that journalctl can select by, else with a priority before the line.
- * Where there is no journal, a file takes stderr's place, and is bounded.
- * Whoever gives up on an error logs it, once, with the object's id; rooms below never log above debug.
+ * Log lines of the daemon and its children. They go to stderr; if stderr is the journal and after log_open(), to
+ * the journal's socket, with fields that journalctl can filter by. If the socket fails, lines go to stderr
+ * with a priority prefix. Without a journal, a file of bounded size can replace stderr.
+ * The function that gives up on an error logs it, once, with the object's id; modules below it never log above
+ * debug.
  *
- * A journal that does not keep up costs lines, which are counted, and never holds the loop for long.
+ * If the journal does not keep up, lines are dropped and counted; the loop never waits long for the journal.
  */
 #pragma once
 
 #include "base/util.h"
 #include <syslog.h>
 
-/* What a line is about; what is 0 or NULL is not known. The text says it too: only the journal shows fields.
- */
+/* The subject of a line; 0 or NULL: unknown. The text names the subject too, since only the journal shows
+ * fields. */
 struct log_fields {
     int64_t session_id;     /* PROFD_SESSION=s7 */
     int64_t trace_id;       /* PROFD_TRACE=t12 */
@@ -24,13 +25,13 @@ struct log_fields {
 
 /* LOG_INFO by default; LOG_DEBUG shows each call to a worker. */
 void log_set_level(int level);
-/* Looks whether stderr is the journal. Before any thread. */
+/* Detects whether stderr is the journal. To be called before any thread starts. */
 void log_open(void);
-/* From here on lines go to the end of that file too, each with its time. A full one is renamed to PATH.old,
- * and begun anew. Once. */
+/* From then on, lines are also appended to that file, each with its time. A full file is renamed to PATH.old
+ * and a new one is started. To be called once. */
 #define LOG_FILE_MAX (4 << 20)
 int log_to_file(const char *path);
-/* And no longer to stderr, which is the file from here on. */
+/* Stops writing to stderr, which becomes the file. */
 void log_leave_stderr(void);
 void log_line(int level, const char *format, ...) _printf_(2, 3);
 void log_struct(int level, const struct log_fields *fields, const char *format, ...) _printf_(3, 4);
@@ -42,8 +43,8 @@ void log_struct(int level, const struct log_fields *fields, const char *format, 
 #define log_error(...)   log_line(LOG_ERR, __VA_ARGS__)
 
 /*
- * What an operator looks up: the MESSAGE_ID of each event that the journal's catalog explains (journalctl
- * -x). They stay as they are for ever; an event that is gone leaves its number behind.
+ * The MESSAGE_ID of each event that the journal's catalog explains (journalctl -x). The ids never change; the id
+ * of a removed event is never used again.
  */
 
 #define MESSAGE_ID(event)        "1ba1d1a2c1f04e0f9c1f6f0e1f6d" event
@@ -64,13 +65,13 @@ void log_struct(int level, const struct log_fields *fields, const char *format, 
 #define MESSAGE_FILE_REFUSED     MESSAGE_ID("0a0e")
 
 /*
- * The journal's native protocol (systemd.io/JOURNAL_NATIVE_PROTOCOL): one datagram an entry, one KEY=value a
- * line. sd_journal_send() waits for a journal that is busy as long as that takes; this gives up.
+ * The journal's native protocol (systemd.io/JOURNAL_NATIVE_PROTOCOL): one datagram per entry, one KEY=value
+ * per line. sd_journal_send() waits for a busy journal without a limit; these functions give up.
  */
 
 #define JOURNAL_SOCKET    "/run/systemd/journal/socket"
 #define JOURNAL_LINE_MAX  2048
-#define JOURNAL_VALUE_MAX 512 /* of a field beside the message; longer ones are cut */
+#define JOURNAL_VALUE_MAX 512 /* bytes of a field other than the message; longer values are cut */
 #define JOURNAL_ENTRY_MAX (JOURNAL_LINE_MAX + 4 * JOURNAL_VALUE_MAX)
 
 /* Writes an entry and returns its size. No value can add a line of its own. Pure. */

@@ -8,7 +8,7 @@
 #include <event2/event.h>
 #include <malloc.h>
 
-/* -- Memory that was freed ------------------------------------------------------------------------------ */
+/* -- Freed memory ------------------------------------------------------------------------------ */
 
 static int64_t heap_slack_bytes(void)
 {
@@ -37,16 +37,16 @@ void heap_trim(struct heap_keeper *k, bool at_rest)
 
 /* -- Lag of the loop ------------------------------------------------------------------------------------ */
 
-/* What holds up the loop for longer is seen for certain, for as long as it did less this. */
+/* A longer delay of the loop is always detected; its reported length is at most this much too short. */
 #define PROBE_NS (100 * NS_PER_MS)
 
 struct loop_lag {
     struct event_base *base;
     struct event *probe;
     int64_t due_ns, worst_ns;
-    bool is_set;  /* the probe */
-    bool is_busy; /* there was another turn since it was set */
-    bool rang;    /* in this turn */
+    bool is_set;  /* the probe is pending */
+    bool is_busy; /* another iteration of the loop ran since the probe was set */
+    bool rang;    /* the probe fired in this iteration */
     void (*on_probe)(bool at_rest, void *arg);
     void *arg;
 };

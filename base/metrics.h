@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a room counts for its operator: plain numbers in a struct of its own, and durations in a histogram.
- * Who shows them (daemon/api/metrics.c) names them; a room only counts.
+ * Metrics for operators: each module counts plain numbers in its own struct, and durations in histograms.
+ * daemon/api/metrics.c gives them names and writes them.
  */
 #pragma once
 
@@ -13,8 +13,8 @@
 
 /* Upper bounds of a histogram's buckets; one more bucket has no bound. */
 enum histogram_scale {
-    SCALE_WORK, /* from a worker's answer within milliseconds to a trace that is written for half an hour */
-    SCALE_ANSWERS, /* profd's own */
+    SCALE_WORK, /* from a worker's response within milliseconds to a trace that takes half an hour to write */
+    SCALE_ANSWERS, /* responses of profd */
     _HISTOGRAM_SCALE_MAX,
 };
 struct histogram_bounds {
@@ -26,16 +26,16 @@ extern const struct histogram_bounds histogram_bounds[_HISTOGRAM_SCALE_MAX];
 /* A zeroed one is empty, and of SCALE_WORK. */
 struct histogram {
     enum histogram_scale scale;
-    uint64_t counts[HISTOGRAM_BOUNDS_MAX + 1]; /* each for itself, not added up */
+    uint64_t counts[HISTOGRAM_BOUNDS_MAX + 1]; /* per bucket, not cumulative */
     int64_t sum_ns;
 };
 
-/* A negative duration (a clock was set) counts as none. */
+/* A negative duration (a clock was set) counts as 0. */
 void histogram_add(struct histogram *h, int64_t duration_ns);
 
 /*
- * Prometheus' text format, sample by sample. Pure: what it yields is borrowed from the text, which need not
- * end in a NUL. Comments, lines that are no sample, and values that are no number are passed over.
+ * Prometheus' text format, sample by sample. Pure: names and labels are borrowed from the text, which need not
+ * end in a NUL. Comments, lines that are not a sample, and values that are not a number are skipped.
  */
 
 struct prometheus_text {
@@ -54,6 +54,6 @@ struct prometheus_text prometheus_text(const char *text, size_t size);
 /* False at the end. */
 bool prometheus_next(struct prometheus_text *text, struct prometheus_sample *ret);
 bool prometheus_is(const struct prometheus_sample *sample, const char *name);
-/* The value of a label as it stands between its quotes, escapes and all; false where there is none. */
+/* The value of a label as it stands between its quotes, with its escapes; false if the sample lacks the label. */
 bool prometheus_label(const struct prometheus_sample *sample, const char *label, const char **ret,
                       size_t *ret_len);

@@ -9,9 +9,9 @@
 #include <sys/eventfd.h>
 #include <sys/queue.h>
 
-/* Longer than what a disk takes under load: then the thread waits for something that may never come. */
+/* A job that runs longer than any disk under load may never end: its thread counts as held. */
 #define HELD_NS NS_PER_S
-/* A turn of the loop is lent to done() functions for so long: a thousand may come at once. */
+/* Longest time for done() functions in one iteration of the loop: a thousand jobs may end at once. */
 #define TURN_NS (5 * NS_PER_MS)
 
 struct job {
@@ -26,7 +26,7 @@ STAILQ_HEAD(job_list, job);
 struct thread {
     struct offload *offload;
     pthread_t id;
-    bool begun, ended;     /* ended: to be joined, then its place is free */
+    bool begun, ended;     /* ended: to be joined, then the entry is free */
     const struct job *job; /* NULL: idle */
     int64_t since_ns;
 };
@@ -36,7 +36,7 @@ struct offload {
     pthread_cond_t wake, ended;
     struct job_list waiting, finished;
     bool closing;
-    unsigned n_threads, n_running; /* n_threads: wanted, beside those that are held */
+    unsigned n_threads, n_running; /* n_threads: wanted, not counting held threads */
     struct thread threads[OFFLOAD_THREADS_MAX];
     int finished_fd;
     struct event *finished_event, *relief;
@@ -67,7 +67,7 @@ static bool is_held(const struct thread *t, int64_t now)
     return t->job && now - t->since_ns >= HELD_NS;
 }
 
-/* Threads that take jobs, or soon will. */
+/* Number of threads that take jobs now or after a short job. */
 static unsigned count_able(const struct offload *o)
 {
     int64_t now = mono_ns();
@@ -96,7 +96,7 @@ static void run_one(struct thread *t, struct job *job)
     STAILQ_INSERT_TAIL(&o->finished, job, next);
     eventfd_write(o->finished_fd, 1);
     pthread_cond_signal(&o->ended);
-    /* Its lane is free for what another thread has passed over. */
+    /* The lane is free now: another thread may have skipped a job of it. */
     pthread_cond_signal(&o->wake);
 }
 
@@ -106,7 +106,7 @@ static void *thread_main(void *arg)
     struct offload *o = t->offload;
 
     pthread_mutex_lock(&o->lock);
-    /* One that was held, and replaced meanwhile, is one too many. */
+    /* A thread that was held and has been replaced ends. */
     while (count_able(o) <= o->n_threads) {
         struct job *job = next_to_run(o);
         if (job)
@@ -138,7 +138,7 @@ static int begin_thread(struct offload *o)
     return -EAGAIN;
 }
 
-/* Replaces threads that are held. Where there can be no more, what waits goes on waiting. */
+/* Replaces threads that are held. At the limit of threads, waiting jobs keep waiting. */
 static void relieve(struct offload *o)
 {
     const struct timeval interval = timeval_of(HELD_NS);
@@ -156,7 +156,7 @@ static void on_relief(evutil_socket_t fd _unused_, short what _unused_, void *ar
     relieve(arg);
 }
 
-/* -- What they did ------------------------------------------------------------------------------------ */
+/* -- Finished jobs ------------------------------------------------------------------------------------ */
 
 static struct job *take_finished(struct offload *o)
 {
@@ -168,7 +168,7 @@ static struct job *take_finished(struct offload *o)
     return job;
 }
 
-/* True where there is more. */
+/* True if finished jobs are left. */
 static bool run_finished(struct offload *o, int64_t until_ns)
 {
     struct job *job;
@@ -197,8 +197,8 @@ static bool is_idle(const struct offload *o)
     return STAILQ_EMPTY(&o->waiting) && o->n_running == 0;
 }
 
-/* The timer that replaces held threads does not run meanwhile: it is done here, and often enough that one is
- * not looked at just before it counts as held and then not again before the deadline. */
+/* The timer that replaces held threads does not run during a drain, so the drain replaces them. It wakes four times
+ * in HELD_NS, so that a thread that becomes held is replaced well before the deadline. */
 static void wait_a_while(struct offload *o, int64_t deadline_ns)
 {
     int64_t until = MIN(deadline_ns, mono_ns() + HELD_NS / 4);
@@ -226,7 +226,7 @@ int offload_drain(struct offload *o, int64_t deadline_ns)
 
 /* -- The object --------------------------------------------------------------------------------------- */
 
-/* Deadlines are of the monotonic clock. */
+/* Deadlines use the monotonic clock. */
 static void setup_ended(struct offload *o)
 {
     pthread_condattr_t monotonic;

@@ -4,7 +4,7 @@
  * lines).
  *
  * A function that can fail in a way worth explaining takes `struct problem *p` as its last argument, fills it
- * once, at the place that knows most, and returns a negative errno value. The API renders it as
+ * once, in the function that knows most, and returns a negative errno value. The API renders it as
  * application/problem+json, profctl as two lines on stderr. A zeroed struct is an empty problem;
  * problem_done() frees what it holds.
  */
@@ -18,7 +18,7 @@ enum problem_kind {
     PROBLEM_NONE,
     PROBLEM_INTERNAL,    /* 500 */
     PROBLEM_BAD_REQUEST, /* 400: the request itself is wrong */
-    PROBLEM_NO_TOKEN,    /* 401: who asks has not said who he is, or not truly */
+    PROBLEM_NO_TOKEN,    /* 401: the token is missing or wrong */
     PROBLEM_DENIED,      /* 403 */
     PROBLEM_NOT_FOUND,   /* 404: no such session, trace, fleet */
     PROBLEM_BUSY,        /* 409: something else holds the worker */
@@ -28,8 +28,8 @@ enum problem_kind {
     PROBLEM_UNSUPPORTED, /* 422: an engine cannot honour an option */
     PROBLEM_NO_WORKERS,  /* 422: nothing left to profile */
     PROBLEM_UNCOLLECTED, /* 422: no trace of the recording could be collected */
-    PROBLEM_TOO_MANY,    /* 429: a limit of profd's own */
-    PROBLEM_UPSTREAM,    /* 502: a router or worker failed or answered nonsense */
+    PROBLEM_TOO_MANY,    /* 429: a limit of profd */
+    PROBLEM_UPSTREAM,    /* 502: a router or worker failed or sent an invalid response */
     PROBLEM_STORAGE,     /* 507: disk full, read-only store, catalog not writable */
     _PROBLEM_KIND_MAX,
 };
@@ -37,7 +37,7 @@ enum problem_kind {
 struct problem {
     enum problem_kind kind;
     char *what;
-    char *remedy; /* NULL where nothing can be advised */
+    char *remedy; /* NULL: none */
 };
 
 /* Sets p (which may be NULL) unless it is set already, and returns err, so that `return problem_set(...)`

@@ -59,7 +59,7 @@ const char *flag_value(const struct strings *args, const char *flag)
     return value;
 }
 
-/* The text behind "Name:" at the start of a line. */
+/* The text after "Name:" at the start of a line. */
 static const char *status_field(const char *data, const char *name)
 {
     size_t n = strlen(name);
@@ -71,7 +71,7 @@ static const char *status_field(const char *data, const char *name)
     return NULL;
 }
 
-/* Reads the next number of the line at *text and moves behind it. */
+/* Reads the next number of the line at *text and moves *text after it. */
 static bool next_number(const char **text, int base, uint64_t *ret)
 {
     const char *s = *text;
@@ -130,7 +130,7 @@ int process_status_parse(const char *data, size_t size, struct process_status *r
     return 0;
 }
 
-/* Fields of /proc/PID/stat behind the name, which may hold any byte and ends at the last parenthesis. */
+/* Fields of /proc/PID/stat after the name, which may contain any byte and ends at the last parenthesis. */
 #define STAT_PARENT  1
 #define STAT_STARTED 19
 
@@ -258,8 +258,8 @@ size_t process_tree(pid_t pid, pid_t *ret, size_t max)
     return n;
 }
 
-/* The permission bits of the link itself tell how the file was opened, so only what is open for writing is
- * ever looked up. */
+/* The permission bits of the link itself show how the file was opened, so only files open for writing are looked
+ * up. */
 static bool is_open_for_writing(int fd_dir, const char *name, struct stat *ret)
 {
     return isdigit((unsigned char)name[0]) && fstatat(fd_dir, name, ret, AT_SYMLINK_NOFOLLOW) == 0 &&

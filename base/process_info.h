@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What /proc says of one process, read with bounds. All of it was written by somebody else: any user can put
- * anything into the command line and environment of a process of theirs.
+ * The entries of /proc about one process, read with bounds. None of them is trusted: any user can put anything
+ * into the command line and environment of a process of theirs.
  *
  * Parsers are pure. Readers return negative errno: -ESRCH or -ENOENT where the process is gone, -EACCES or
- * -EPERM where profd may not look, -EFBIG beyond the limit.
+ * -EPERM where profd lacks permission, -EFBIG beyond the limit.
  */
 #pragma once
 
@@ -21,13 +21,13 @@ struct strings {
     const char *data;
     size_t size;
 };
-/* The string behind previous (NULL: the first), NULL at the end. */
+/* The string after previous (NULL: the first), NULL at the end. */
 const char *strings_next(const struct strings *s, const char *previous);
 /* The value of NAME=value in an environment, the first as getenv(3) takes it; NULL where it is not set. */
 const char *env_value(const struct strings *env, const char *name);
 /* The value of "--flag value" or "--flag=value", the last one; underscores count as dashes. */
 const char *flag_value(const struct strings *args, const char *flag);
-/* With a value or without. */
+/* Whether the flag is given, with a value or without. */
 bool flag_is_there(const struct strings *args, const char *flag);
 
 struct process_status {
@@ -77,7 +77,8 @@ pid_t process_inner_pid(pid_t pid);
 /* A user's name, "user 1234" without one; the caller frees it. May ask NSS. */
 char *process_user_name(uid_t uid);
 
-/* Bytes of this process, by /proc/self/statm; shared with files where it says so. 0 or -errno; all are 0 then. */
+/* Memory of this process in bytes, from /proc/self/statm; shared: resident pages that files back. 0, or -errno with
+ * all numbers 0. */
 struct process_own_memory {
     int64_t total, resident, shared;
 };

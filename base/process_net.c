@@ -96,7 +96,7 @@ size_t net_table_parse(const char *data, size_t size, unsigned space, struct net
     return used;
 }
 
-/* "|-- 10.0.0.5" names a leaf; "/32 host LOCAL" below it says that the address is the namespace's own. */
+/* "|-- 10.0.0.5" names a leaf; "/32 host LOCAL" below it marks the address as one of the namespace. */
 void net_fib_trie_parse(const char *data, size_t size, struct net_space *space)
 {
     const char *end = data + size;
@@ -143,7 +143,7 @@ void net_if_inet6_parse(const char *data, size_t size, struct net_space *space)
     }
 }
 
-/* Reads the listening part of a table piece by piece: behind it may come a hundred thousand connections. */
+/* Reads the listening part of a table piece by piece: a hundred thousand connections may follow it. */
 static void read_table(pid_t pid, const char *name, unsigned space, struct net_survey *s)
 {
     char path[PROC_PATH_MAX];
@@ -205,8 +205,8 @@ static void read_space(struct net_survey *s, unsigned index)
 }
 
 /*
- * The index of a process's network namespace, taken up where it was not known. The table's own inode tells
- * namespaces apart, and unlike /proc/PID/ns/net everybody may look at it.
+ * The index of a process's network namespace, which is added if it is new. The inode of the table identifies the
+ * namespace and, unlike /proc/PID/ns/net, is readable without privileges.
  */
 static int space_of(struct net_survey *s, pid_t pid)
 {
@@ -309,8 +309,8 @@ static size_t lower_bound(const struct net_survey *s, uint16_t port)
     return low;
 }
 
-/* How well a listening address fits: 3 it is the one, 2 the wildcard of its family, 1 the other one, 0 not.
- */
+/* How well a listening address fits: 3 the same address, 2 the wildcard of its family, 1 the other wildcard,
+ * 0 not at all. */
 static int address_fit(const struct in6_addr *listening, const struct in6_addr *wanted)
 {
     const struct in6_addr any4 = address_v4(INADDR_ANY);
@@ -360,12 +360,12 @@ static int by_inode(const void *a, const void *b)
     return x->inode < y->inode ? -1 : x->inode > y->inode;
 }
 
-/* Claims for pid what its descriptors hold of the wanted sockets. Returns how many. */
-static size_t claim_sockets(pid_t pid, struct net_listener **by_inodes, size_t n)
+/* Attributes to pid the wanted sockets that its descriptors hold. Returns their number. */
+static size_t attribute_sockets(pid_t pid, struct net_listener **by_inodes, size_t n)
 {
     char path[PROC_PATH_MAX], target[64];
     struct dirent *entry;
-    size_t claimed = 0;
+    size_t n_attributed = 0;
 
     snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
     DIR *dir = opendir(path);
@@ -381,12 +381,12 @@ static size_t claim_sockets(pid_t pid, struct net_listener **by_inodes, size_t n
         struct net_listener **found = bsearch(&key_p, by_inodes, n, sizeof(*by_inodes), by_inode);
         if (found && (*found)->pid == 0) {
             (*found)->pid = pid;
-            claimed++;
+            n_attributed++;
         }
     }
     if (dir)
         closedir(dir);
-    return claimed;
+    return n_attributed;
 }
 
 size_t net_survey_find_owners(const struct net_survey *s, struct net_listener **wanted, size_t n)
@@ -402,6 +402,6 @@ size_t net_survey_find_owners(const struct net_survey *s, struct net_listener **
         if (sorted[i]->pid == 0 && (i == 0 || sorted[i] != sorted[i - 1]))
             missing++;
     for (size_t i = 0; i < s->n_processes && missing > 0; i++)
-        missing -= claim_sockets(s->processes[i].pid, sorted, n);
+        missing -= attribute_sockets(s->processes[i].pid, sorted, n);
     return missing;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who listens on which port of this host, in every network namespace that has a process profd can see.
+ * The processes that listen on the ports of this host, in every network namespace that has a process profd can see.
  *
- * A survey is one look: namespaces with their addresses, listening sockets, processes by age. It is taken
+ * A survey is a snapshot: namespaces with their addresses, listening sockets, processes by age. It is taken
  * once for a whole fleet, so that a thousand ports cost one walk through /proc. The parsers are pure.
  */
 #pragma once
@@ -50,8 +50,8 @@ struct net_survey {
 };
 
 /*
- * Adds the listening sockets of whole lines of a tcp (or tcp6) table. Returns how many bytes were used up;
- * *ret_ended says that the listening ones, which the kernel lists first, are over.
+ * Adds the listening sockets of the complete lines of a tcp (or tcp6) table. Returns the number of bytes
+ * consumed; *ret_ended: the listening sockets, which the kernel lists first, have ended.
  */
 size_t net_table_parse(const char *data, size_t size, unsigned space, struct net_survey *survey,
                        bool *ret_ended);
@@ -71,6 +71,6 @@ struct net_listener *net_survey_find(const struct net_survey *s, unsigned space,
 struct net_listener *net_survey_elsewhere(const struct net_survey *s, uint16_t port);
 /*
  * Sets pid of the given listeners: the oldest process that holds the socket, since children inherit it.
- * Returns how many stay unknown.
+ * Returns the number of listeners whose process stays unknown.
  */
 size_t net_survey_find_owners(const struct net_survey *s, struct net_listener **wanted, size_t n);

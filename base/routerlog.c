@@ -11,7 +11,7 @@
 
 #define MARK       "Router launched at "
 #define BLOCK_SIZE (256 << 10)
-/* The mark and the longest address behind it: what two neighbouring blocks share. */
+/* Bytes that neighbouring blocks share: the mark and the longest address after it. */
 #define OVERLAP     512
 #define ADDRESS_MAX 300
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The router's address in a training log: vime and slime start their router on a random port and say "Router
+ * The router's address in a training log: vime and slime start their router on a random port and log "Router
  * launched at HOST:PORT". The newest such line counts, since a log may hold several jobs.
  */
 #pragma once
 
 #include "base/problem.h"
 
-/* A log longer than this is searched from its end only so far. */
+/* Bytes at the end of a log that are searched. */
 #define ROUTERLOG_SCAN_MAX (INT64_C(16) << 30)
 
 /*
@@ -16,5 +16,5 @@
  */
 char *routerlog_find(const char *text, size_t size);
 
-/* Searches a file from its end, block by block. -ENOENT with the problem where no such line is in it. */
+/* Searches a file from its end, block by block. -ENOENT with the problem if the file has no such line. */
 int routerlog_read(const char *path, char **ret_url, struct problem *p);

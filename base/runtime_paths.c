@@ -15,7 +15,7 @@ static const char *number_of(const char *variable, size_t digits_max)
     return n > 0 && n <= digits_max && id[n] == '\0' ? id : NULL;
 }
 
-/* It becomes a part of a path. */
+/* Digits only, since the id becomes a part of a path. */
 const char *slurm_job(void)
 {
     return number_of("SLURM_JOB_ID", JOB_DIGITS_MAX);

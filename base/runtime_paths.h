@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a profd that no service manager started has its files: one answer for profd, which makes them, and
- * profctl, which looks there.
+ * The paths of a profd that was started without a service manager, for profd, which creates the files, and
+ * profctl, which opens them.
  *
- * In a Slurm job both are the job's own: two jobs of a user on one node do not meet, and the runtime
- * directory of a login, which goes with it, is left alone.
+ * In a Slurm job, state directory and socket belong to the job: two jobs of a user on one node do not share
+ * them, and the runtime directory of a login session, which is removed at logout, is not used.
  */
 #pragma once
 
@@ -14,13 +14,13 @@
 #define SYSTEM_SOCKET    "/run/profd/profd.sock"
 #define JOB_DIR_PREFIX   "job-"
 
-/* Its id; NULL outside of one. */
+/* The id of the Slurm job; NULL outside of one. */
 const char *slurm_job(void);
-/* The step of it that somebody asked for, whose end is earlier; NULL in the job's own script or shell. */
+/* The id of the job's step (srun), which ends before the job; NULL in the job's batch script or shell. */
 const char *slurm_step(void);
-/* Where the directories of this user's jobs are, each JOB_DIR_PREFIX and its id. As the next two the caller's
- * to free. NULL where the environment does not say where files of this user belong. */
+/* The directory with one directory for each job of this user, JOB_DIR_PREFIX and the job's id. The caller frees
+ * this path and the next two. NULL if neither XDG_STATE_HOME nor HOME is usable. */
 char *user_jobs_dir(void);
 char *user_state_dir(void);
-/* The socket, beside the state where there is no better place. */
+/* The path of the socket, in state_dir if there is no better directory. */
 char *user_socket(const char *state_dir);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting other programs, with nothing of ours that they were not given. 0 or -errno. */
+/* Starts other programs, which inherit only what they are given. 0 or -errno. */
 #pragma once
 
 #include "base/util.h"
@@ -10,9 +10,9 @@ int spawn_clean(const char *program, const posix_spawn_file_actions_t *actions, 
                 char *const environment[], short flags, pid_t *ret_pid);
 
 /*
- * A child that has fds[i] as its descriptor i, and no others; -1 stands for none. Its stdin is empty and its
- * stderr ours unless fds says otherwise. It is known by its pidfd. The descriptors stay the caller's, under
- * numbers that may differ.
+ * A child that has fds[i] as its descriptor i, and no others; -1 stands for none. Without an entry in
+ * fds, its stdin is empty and its stderr that of this process. It is identified by its pidfd. The descriptors
+ * stay the caller's, whose numbers may differ.
  */
 int spawn_with(const char *program, int *fds, int n_fds, char *const argv[], char *const environment[],
                short flags, pid_t *ret_pid, int *ret_pid_fd);

@@ -20,13 +20,13 @@ void sse_restart(struct sse *s)
     replace_str(&s->kind, NULL);
 }
 
-static int append(char **buf, size_t *size, size_t *room, size_t max, const char *bytes, size_t n)
+static int append(char **buf, size_t *size, size_t *capacity, size_t max, const char *bytes, size_t n)
 {
     if (*size + n > max)
         return -EMSGSIZE;
-    if (*size + n + 1 > *room) {
-        *room = MAX(2 * *room, *size + n + 1);
-        *buf = xrealloc(*buf, *room, 1);
+    if (*size + n + 1 > *capacity) {
+        *capacity = MAX(2 * *capacity, *size + n + 1);
+        *buf = xrealloc(*buf, *capacity, 1);
     }
     memcpy(*buf + *size, bytes, n);
     *size += n;
@@ -37,7 +37,7 @@ static int append(char **buf, size_t *size, size_t *room, size_t max, const char
 static void dispatch(struct sse *s, void (*fn)(const struct sse_event *event, void *arg), void *arg)
 {
     if (s->data_size > 0) {
-        s->data[s->data_size - 1] = '\0'; /* the line feed behind the last line of data */
+        s->data[s->data_size - 1] = '\0'; /* the line feed after the last line of data */
         fn(&(struct sse_event){.id = s->id ? s->id : "",
                                .kind = s->kind && *s->kind ? s->kind : "message",
                                .data = s->data},
@@ -93,7 +93,7 @@ int sse_feed(struct sse *s, const char *bytes, size_t size,
             break;
         s->after_cr = bytes[i] == '\r';
         if (bytes[i++] == '\0')
-            continue; /* no text has one: left out, so that lines are C strings */
+            continue; /* NUL is dropped, so that lines are C strings */
         int r = take_line(s, fn, arg);
         s->line_size = 0;
         if (r < 0)

@@ -15,7 +15,7 @@
 
 struct sse_event {
     const char *id;   /* of this event or the last before it; "" where none came */
-    const char *kind; /* "message" where the event does not say */
+    const char *kind; /* "message" if the event has none */
     const char *data;
 };
 

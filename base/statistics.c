@@ -8,7 +8,7 @@
 
 #define DIGIT_BITS 11
 #define DIGITS     (1u << DIGIT_BITS)
-/* Below that, going through all digits takes longer than comparing. */
+/* Fewer items are sorted faster by comparing them. */
 #define FEW 512
 
 static int sort_compare(const void *x, const void *y)
@@ -19,7 +19,7 @@ static int sort_compare(const void *x, const void *y)
                                   : (a->item > b->item) - (a->item < b->item);
 }
 
-/* Where each digit begins; false where all have the same, and nothing is to be moved. */
+/* Where the items of each digit begin; false if all items have the same digit and nothing has to be moved. */
 static bool sort_count_digits(const struct sort_item *keys, size_t n, uint64_t least, unsigned shift,
                               size_t places[DIGITS])
 {
@@ -37,7 +37,7 @@ static bool sort_count_digits(const struct sort_item *keys, size_t n, uint64_t l
     return most < n;
 }
 
-/* Least digit first, to and fro between keys and other; returns where they are in the end. */
+/* Least significant digit first, alternating between keys and other; returns the array with the result. */
 static struct sort_item *sort_move_digits(struct sort_item *keys, struct sort_item *other, size_t n,
                                           int64_t least, int64_t largest)
 {

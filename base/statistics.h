@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Of sorted values: what a report says of many instances. Pure functions. */
+/* Sorting, percentiles and outliers of many values. Pure functions. */
 #pragma once
 
 #include "base/util.h"
@@ -10,13 +10,13 @@
 void sort_ns(int64_t *values, size_t n);
 /* The value that `percent` of n sorted values do not exceed (nearest rank); 0 of none. */
 int64_t percentile(const int64_t *sorted, uint64_t n, unsigned percent);
-/* Whether a value lies apart from n sorted ones: further from their median than 3.5 times what is usual
- * (1.4826 times the median distance; Iglewicz and Hoaglin's modified z-score), and than `matters`. */
+/* Whether a value is an outlier among n sorted values: its distance from their median exceeds `matters` and 3.5
+ * times the usual distance (1.4826 times the median distance; Iglewicz and Hoaglin's modified z-score). */
 bool is_outlier(const int64_t *sorted, size_t n, int64_t value, int64_t matters);
 
 /*
- * Puts many things in order of one number: digit by digit, which takes a fifth of the time of qsort() where
- * there are a hundred thousand.
+ * Sorts items by one number with a radix sort, which takes a fifth of the time of qsort() for a hundred thousand
+ * items.
  */
 
 struct sort_item {
@@ -24,6 +24,6 @@ struct sort_item {
     size_t item; /* the caller's */
 };
 
-/* Items must come counted upwards. Smallest number first, of equal ones the smaller item. Where there is no
- * memory it takes longer. */
+/* The input must be in ascending order of `item`. The result is in ascending order of `number`, then of `item`.
+ * Slower if memory runs out. */
 void sort_items(struct sort_item *keys, size_t n);

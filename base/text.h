@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Texts of others on their way to a terminal, a log or a table: which characters never get there. Pure.
+ * Removes dangerous characters of untrusted texts before a terminal, a log or a table shows them. Pure.
  *
  * A character is hidden where it moves the cursor, changes how text around it is shown, or shows nothing:
  * controls (C0, DEL, C1), line and paragraph separators, controls of the direction of writing, tags and all
@@ -19,10 +19,11 @@ bool character_is_hidden(uint32_t c);
 /* A copy in which hidden characters, but for '\n' where lines are kept, and bytes that are not UTF-8 are '?'.
  * NULL stays NULL. */
 char *text_clean(const char *s, bool keep_lines);
-/* The same in place and without a length that changes: each byte becomes a space. */
+/* The same in place, with the same length: each such byte becomes a space. */
 void text_blank(char *line);
 
-/* Lists as people write them: words with spaces, tabs or commas between. Pure. */
+/* Lists as people write them: words separated by spaces, tabs or commas. Pure. */
 
-/* The length of the next word of *rest, which is set behind it, and where it starts; 0 where none is left. */
+/* Returns the length of the next word of *rest and sets *ret to its start and *rest to the byte after it; 0 if no
+ * word is left. */
 size_t words_next(const char **rest, const char **ret);

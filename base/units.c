@@ -193,7 +193,7 @@ char *format_size(char *buf, int64_t bytes)
     return buf;
 }
 
-/* "3.1 ms", "49 us": a tenth of what is ten or more tells nobody anything. */
+/* "3.1 ms", "49 us": values of ten or more need no tenths. */
 static void format_small(char *buf, double n, const char *unit)
 {
     snprintf(buf, UNIT_TEXT_MAX, n < 9.95 ? "%.1f %s" : "%.0f %s", n, unit);

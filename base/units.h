@@ -2,7 +2,7 @@
 /*
  * Durations, sizes and times as people write and read them. Pure functions over text.
  *
- * Parsers take the whole string or fail with -EINVAL, leaving *ret untouched.
+ * Parsers consume the entire string or fail with -EINVAL, leaving *ret untouched.
  */
 #pragma once
 
@@ -16,8 +16,8 @@ int parse_duration(const char *s, int64_t *ret_ns);
 int parse_size(const char *s, int64_t *ret_bytes);
 /*
  * A moment in wall nanoseconds: "2026-11-20 14:02:11", "2026-11-20T14:02:11Z", "14:02", "+10s" (from now),
- * "1h" or "-1h" (ago), "@1700000000" (epoch seconds), "now". `bare_is_ago` says which way a bare duration
- * points.
+ * "1h" or "-1h" (ago), "@1700000000" (epoch seconds), "now". `bare_is_ago`: a bare duration is in the past,
+ * else in the future.
  */
 int parse_time(const char *s, int64_t now_ns, int bare_is_ago, int64_t *ret_wall_ns);
 int parse_bool(const char *s, int *ret);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The few macros that every room uses: scope-bound cleanup, transfer of ownership, array sizes.
+ * The few macros that every module uses: scope-bound cleanup, transfer of ownership, array sizes.
  *
  * A cleanup function accepts NULL (or -1 for descriptors) and half-built objects.
  */
@@ -22,10 +22,10 @@
 #define MIN(a, b)      ((a) < (b) ? (a) : (b))
 #define MAX(a, b)      ((a) > (b) ? (a) : (b))
 
-/* The struct that a member belongs to. */
+/* The struct that contains the member at p. */
 #define container_of(p, type, member) ((type *)((char *)(p)-offsetof(type, member)))
 
-/* Hands a pointer or descriptor on and leaves nothing behind for the cleanup. */
+/* Transfers a pointer or descriptor to the caller, so that the cleanup finds NULL or -1. */
 #define TAKE_PTR(p)                                                                                          \
     ({                                                                                                       \
         __typeof__(p) *_pp = &(p), _taken = *_pp;                                                            \

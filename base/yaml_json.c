@@ -64,13 +64,13 @@ static json_t *scalar_value(const yaml_event_t *event)
 
 static json_t *read_value(struct reader *r, const yaml_event_t *event, const char *place, unsigned depth);
 
-/* The place of a value below another; NULL where nobody asks. */
+/* The JSON pointer of a member of a value; NULL if no lines are asked for. */
 static char *place_below(const struct reader *r, const char *place, const char *key)
 {
     return r->lines ? xasprintf("%s/%s", place, key) : NULL;
 }
 
-/* False where the key stood there before. place: NULL where nobody asks. */
+/* False if the key is a duplicate. place: NULL if no lines are asked for. */
 static bool note_line(struct reader *r, const char *place, const yaml_event_t *key)
 {
     if (!place)
@@ -80,7 +80,7 @@ static bool note_line(struct reader *r, const char *place, const yaml_event_t *k
         return false;
     }
     if (json_object_get(r->lines, place)) {
-        snprintf(r->error, 200, "%.80s stands twice (line %zu)", key->data.scalar.value,
+        snprintf(r->error, 200, "duplicate key %.80s (line %zu)", key->data.scalar.value,
                  key->start_mark.line + 1);
         return false;
     }
@@ -129,7 +129,7 @@ static json_t *read_mapping(struct reader *r, const char *place, unsigned depth)
         json_t *value = read_value(r, &event, below, depth);
         if (!value)
             return NULL;
-        /* A key that is not UTF-8 cannot be one that anybody looks for. */
+        /* A key that is not UTF-8 is dropped: it cannot be a known one. */
         json_object_set_new(object, name, value);
     }
 }
@@ -148,7 +148,7 @@ static json_t *read_value(struct reader *r, const yaml_event_t *event, const cha
     case YAML_MAPPING_START_EVENT:
         return read_mapping(r, place, depth + 1);
     case YAML_ALIAS_EVENT:
-        set_error(r, "aliases are not read");
+        set_error(r, "aliases are not supported");
         return NULL;
     default:
         set_error(r, "no value");

@@ -15,7 +15,7 @@
 /* The first document; NULL with one line of reason. */
 json_t *yaml_parse(const char *data, size_t size, char error[static 200]);
 /*
- * The same for a file that people write: a key that stands twice is an error, and *ret_lines is an object
+ * The same for a file that people write: a duplicate key is an error, and *ret_lines is an object
  * from each key's place, as a JSON pointer ("/goodput/ttft"; keys stand as they are), to its line from 1,
  * *ret_columns (may be NULL) one to its column from 1. Set with the value only.
  */

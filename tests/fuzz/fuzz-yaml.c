@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* YAML as people write it: with and without lines it is the same document, unless a key stands twice. */
+/* YAML as people write it: with and without lines it is the same document, unless a key is duplicated. */
 #include "base/yaml_json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -149,7 +149,7 @@ def test_what_is_wrong_is_said_before_anything_is_sent(door, tmp_path, options, 
 @pytest.mark.parametrize("text, said", [
     ("isl: 8\nconcurency: 3\n", "w.yaml, line 2: a workload has no member concurency\n  Is it concurrency?"),
     ("isl: 8\n\nosl: 0\n", "w.yaml, line 3: osl must be a whole number of at least 1"),
-    ("isl: 8\nisl: 9\n", "isl stands twice (line 2)"),
+    ("isl: 8\nisl: 9\n", "duplicate key isl (line 2)"),
     ("isl: [8\n", "(line 2)"),
     ("isl: 8\narrival: normal\n", "line 2: arrival must be one of closed"),
     ("isl: 8\ngoodput:\n  ttft: 1s\n  itl: 3ms\n", "line 4: goodput has ttft, tpot and e2e, not itl"),
