@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A flame graph as one SVG file that needs nothing else. It can be read without a script: every frame has its
- * place and as much of its name as tells it from the others. With the script a click makes a frame as wide as
- * the picture, the search field marks frames and sums up their share, and a second view lists self time by
- * name. Width is time; in a comparison red took longer than before and blue less.
+ * A flame graph as one self-contained SVG file. It is readable without a script: every frame has its
+ * position and the distinguishing part of its name. With the script, a click enlarges a frame to the width
+ * of the picture, the search field marks frames and sums up their share, and a second view lists self time
+ * by name. Width is time; in a comparison, red took longer than before and blue less.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 
 struct flame_picture {
     const char *title;
-    int64_t frames_left_out; /* of what was written: too narrow to be seen */
+    int64_t frames_left_out; /* number of frames that are too narrow to be drawn */
     bool is_difference;
 };
 

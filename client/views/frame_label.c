@@ -5,13 +5,13 @@
 #include "client/cli/text.h"
 #include <ctype.h>
 
-/* What is shared by less is not worth cutting. */
+/* A shorter common part is not cut. */
 #define SHARED_MIN 4
-/* A word that is cut in its middle is shown from its beginning, if that is this near. */
+/* A word that would be cut in its middle is shown from its beginning, if that is at most this far. */
 #define WORD_MAX 12
-/* With fewer columns than these nothing of what is shared is shown. */
+/* With fewer columns than these, nothing of the common part is shown. */
 #define HEAD_COLUMNS_MIN 24
-/* Fewer columns of a name tell nothing. */
+/* With fewer columns a name is not informative. */
 #define COLUMNS_MIN 3
 
 void frame_name_init(struct frame_name *ret, char *take_name)

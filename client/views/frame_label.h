@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of frames where there is less room than they need. Names that begin alike (kernels of one library,
- * instances of one template) are told apart by what follows, so what they share is cut first.
+ * Shortens names of frames that have too little room. Names with a common beginning (kernels of one
+ * library, instances of one template) are distinguished by the rest, so that the common part is cut first.
  *
  * Pure. Texts are clean (text_clean()); the names own theirs.
  */
@@ -17,9 +17,10 @@ struct frame_name {
 
 /* Takes the name; NULL is "". */
 void frame_name_init(struct frame_name *ret, char *take_name);
-/* Sets `shared` of each: the longest beginning that it has in common with a different label. */
+/* Sets `shared` of each: the longest prefix that it has in common with a different label. */
 void frame_names_share(struct frame_name *names, size_t n);
 void frame_names_done(struct frame_name *names, size_t n);
 
-/* The label in at most the given columns, "" where these are too few for any text. The caller frees. */
+/* Returns the label in at most the given columns, "" if these are too few for any text. The caller frees
+ * it. */
 char *frame_label(const struct frame_name *name, unsigned columns);

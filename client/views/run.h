@@ -25,7 +25,7 @@ char *run_load_text(const json_t *workload);
 /* "Run r3 on 2 workers of Qwen3-8B: concurrency 24, ..." */
 char *run_title(const json_t *run);
 /* "loading · 120 of 200 sent · 24 in flight · 96 done · no error · 3,210 tokens/s · TTFT 31.2, 88.0 ms ..."
- * of what a run's live line says; NULL: no progress yet. */
+ * for the live line of a benchmark run; NULL: no progress yet. */
 char *run_progress(const json_t *run, const json_t *live);
 /* "Run r3 is complete: 200 of 200 requests succeeded in 12.3s", and the reason where it is not. */
 void run_print_outcome(const json_t *run, const struct screen *s);

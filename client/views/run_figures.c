@@ -208,7 +208,7 @@ static void figures_print_warm_up(const json_t *warmed, const struct screen *s)
     }
 }
 
-/* Of a latency in milliseconds, of a clock in MHz, of memory in bytes: its name tells which. */
+/* The unit follows from the name: latency in milliseconds, clock in MHz, memory in bytes. */
 static char *drift_text(char *buf, const char *key, double value)
 {
     const char *unit = ends_with(key, "_mhz") ? "MHz" : "ms";

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* Few requests have a median and no 99th percentile. */
+/* A few requests have a median but no 99th percentile. */
 static void put_latency(struct document *d, const char *what, const json_t *run, const char *metric)
 {
     double p50 = run_figure(run, metric, "p50"), p99 = run_figure(run, metric, "p99");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `profctl audit`: measures a model as it is served, and writes what a colleague would ask about it. */
+/* `profctl audit`: benchmarks a served model and writes a report. */
 #include "extras/audit/audit.h"
 
 #include "base/alloc.h"
@@ -21,7 +21,7 @@
 #define REPEAT       5
 #define SWEEP        "concurrency=1,2,4,8,16,32"
 #define NO_SWEEP     "none"
-#define SWEPT_ROUNDS 4 /* requests of each place under way, at least: a load needs time to settle */
+#define SWEPT_ROUNDS 4 /* minimum number of requests per concurrent slot: a load needs time to settle */
 
 struct options {
     struct source source;
@@ -62,7 +62,7 @@ struct audit {
     struct run_plan plan; /* the main run, then those of the sweep */
     json_t *request;      /* of the main run */
     json_t *facts;
-    bool was_cut; /* by the user: what there is is written */
+    bool was_cut; /* by the user: the results so far are written */
     struct onnx_worker onnx;
     char *profile_dir;
 };
@@ -106,7 +106,7 @@ static int choose_sweep(struct audit *a, struct problem *p)
     return r;
 }
 
-/* i: its place in the plan. */
+/* i: the index in the plan. */
 static int measure(struct audit *a, size_t i, const json_t *request, json_t **ret)
 {
     struct measured m = {0};
@@ -128,7 +128,7 @@ static int measure(struct audit *a, size_t i, const json_t *request, json_t **re
     return EXIT_DONE;
 }
 
-/* The same prompts at another load, often enough that each place under way is filled a few times. */
+/* The same prompts at another load, often enough that each concurrent slot is filled several times. */
 static json_t *swept_request(const struct audit *a, double concurrency)
 {
     json_t *request = json_deep_copy(a->request), *workload = json_object_get(request, "workload");
@@ -168,7 +168,7 @@ static void make_plan(struct audit *a)
     }
 }
 
-/* What profd knows of the workers; without it the document says less, and is made all the same. */
+/* Workers as known to profd. Without them the document contains less, and is written all the same. */
 static json_t *ask_workers(struct audit *a)
 {
     _cleanup_(problem_done) struct problem p = {0};
@@ -181,7 +181,7 @@ static json_t *ask_workers(struct audit *a)
     return json_incref(json_object_get(answer, "workers"));
 }
 
-/* Of single requests; without them the document has the run's throughput alone. */
+/* Rates of single requests; without them the document only has the throughput of the run. */
 static json_t *read_rates(struct audit *a, const json_t *run)
 {
     _cleanup_json_ requests = NULL;
@@ -271,7 +271,7 @@ static int check_onnx(const struct options *o, struct problem *p)
     return -EINVAL;
 }
 
-/* The worker is the only one that is measured. */
+/* Only the worker is measured. */
 static int serve_onnx(struct audit *a, struct problem *p)
 {
     if (!a->o->onnx)
@@ -288,7 +288,8 @@ static int serve_onnx(struct audit *a, struct problem *p)
     return 0;
 }
 
-/* Its profile goes into the catalog; what is not taken stays where it is, and is named. */
+/* Imports its profile into the catalog; a profile that is not imported stays in place, and its path is
+ * printed. */
 static void end_onnx(struct audit *a)
 {
     _cleanup_(freep) char *profile = NULL;

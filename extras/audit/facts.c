@@ -16,7 +16,7 @@ static const char *prompt_text(const json_t *prompts, size_t i)
     return json_is_string(v) ? json_string_value(v) : json_get_str(v, "prompt");
 }
 
-/* Synthetic prompts are one each: together they are one line. */
+/* Synthetic prompts differ from each other: together they are one line. */
 static json_t *synthetic(const json_t *run)
 {
     static const char *const metrics[] = {"ttft_ms", "tpot_ms", "e2e_ms"};
@@ -137,7 +137,7 @@ json_t *facts_model(const json_t *run, const json_t *workers)
     return j;
 }
 
-/* A worker's process is seen only where it runs on this host. */
+/* The process of a worker is visible only if it runs on this host. */
 static bool is_here(const json_t *memory)
 {
     size_t i;

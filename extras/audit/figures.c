@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Figures of runs and of the sweep, as the sections need them. */
+/* Figures of runs and of the sweep, for the sections. */
 #include "base/alloc.h"
 #include "client/runs/plan.h"
 #include "client/views/run.h"

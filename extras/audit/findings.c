@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Key findings: each names the figure that it follows from, and what to do. */
+/* Key findings: each names its figure and a remedy. */
 #include "base/alloc.h"
 #include "base/units.h"
 #include "extras/audit/parts.h"
 #include <inttypes.h>
 #include <math.h>
 
-/* Times the median: from there on it is worth saying. */
+/* Multiple of the median from which a finding is reported. */
 #define COLD_RATIO    2.0
 #define TAIL_RATIO    3.0
 #define STALL_RATIO   5.0
@@ -15,9 +15,9 @@
 #define LATE_SHARE    0.05 /* of the median latency */
 #define GROWTH_SHARE  0.1  /* of memory */
 #define KNEE_GAIN     0.1  /* of throughput, beyond the knee */
-#define OUTLIER_TIMES 2.0  /* the median: of a few milliseconds above it nobody needs to hear */
+#define OUTLIER_TIMES 2.0  /* the median: a few milliseconds above it are irrelevant */
 #define UNEVEN_SHARE  0.3  /* of the mean speed */
-/* Fewer tell nothing of spread or of a relation. */
+/* With fewer requests, spread and correlation are not meaningful. */
 #define UNEVEN_REQUESTS     10
 #define CORRELATED_REQUESTS 20
 #define CORRELATED          0.7 /* Spearman's rho; half of the ranks' variance */
@@ -218,7 +218,7 @@ static void uneven_speed(const json_t *facts, struct document *d)
             mean, std, 100 * std / mean, n);
 }
 
-/* How many requests, not how many figures of them. */
+/* The number of requests, not the number of their figures. */
 static size_t outlying_requests(const json_t *outliers)
 {
     size_t n = 0;
@@ -267,7 +267,7 @@ static void missed_goal(const json_t *facts, struct document *d)
     }
 }
 
-/* In order of what matters. */
+/* In order of importance. */
 static void (*const rules[])(const json_t *facts, struct document *d) = {
     failures, missed_goal, cold_start, tail,   outliers,     stalls,   first_token,
     drift,    knee,        batching,   memory, uneven_speed, lateness, correlation,

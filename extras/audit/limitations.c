@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was not tested, from what was: a reader takes it for granted otherwise. */
+/* Limitations: lists what the audit did not test, which readers would otherwise take for granted. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
@@ -44,7 +44,7 @@ static void arrival(const json_t *facts, struct document *d)
     const json_t *workload = json_object_get(json_object_get(facts, "run"), "workload");
     const char *how = json_get_str(workload, "arrival");
 
-    /* A rate alone is of an open loop. */
+    /* Only an open loop has a rate. */
     if (how ? streq(how, "closed") : !json_is_number(json_object_get(workload, "rate")))
         document_item(
             d, "Bursts: each request waited for one before it, as no crowd of users does (--rate sends so).");

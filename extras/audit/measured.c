@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the main run measured: of each prompt, of all requests, of memory. */
+/* Results of the main run: of each prompt, of all requests, of memory. */
 #include "base/alloc.h"
 #include "base/units.h"
 #include "client/views/run.h"

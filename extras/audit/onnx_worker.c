@@ -15,7 +15,7 @@
 
 extern char **environ;
 
-/* One line without its end, before the deadline; NULL where none comes. */
+/* Reads one line without its end, before the deadline; NULL if none arrives. */
 static char *read_line(int fd, int64_t deadline_ns)
 {
     char line[LINE_BYTES_MAX];
@@ -37,7 +37,7 @@ static char *read_line(int fd, int64_t deadline_ns)
     return NULL;
 }
 
-/* "WORD REST": the rest, the caller's; NULL where the line says something else. */
+/* Returns the rest of "WORD REST", owned by the caller; NULL if the line has another form. */
 static char *rest_of(const char *line, const char *word)
 {
     size_t n = strlen(word);

@@ -14,12 +14,12 @@ double run_figure(const json_t *run, const char *metric, const char *statistic);
 double run_throughput(const json_t *run, const char *name);
 int64_t run_requests(const json_t *run, const char *outcome);
 int64_t run_requests_all(const json_t *run);
-/* Requests under way at most: one where a closed loop does not say, 0 where an open one has no bound. */
+/* Maximum requests in flight: 1 for a closed loop without a value, 0 for an open loop without a bound. */
 int64_t run_places(const json_t *run);
-/* For a cell; NULL, which shows as nothing known, where it is not finite. */
+/* Value of a cell; NULL, which is shown as unknown, if it is not finite. */
 char *audit_number_text(const char *format, double value);
 
-/* What the runs of the sweep measured, by their load. */
+/* Results of the runs of the sweep, by load. */
 struct curve {
     size_t n;
     double *concurrency, *tokens_per_s, *e2e_p50_ms;
@@ -27,7 +27,7 @@ struct curve {
 };
 void curve_read(const json_t *facts, struct curve *ret);
 void curve_done(struct curve *c);
-/* The point beyond which more load costs more than it gives (client/runs/plan.h); -1 where there is none. */
+/* The point beyond which more load costs more than it gains (client/runs/plan.h); -1 if there is none. */
 ssize_t curve_knee(const struct curve *c);
 
 /* -- Sections ----------------------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much load the model serves: the sweep, its knee, what holds a goal, and what tokens cost. */
+/* The capacity of the served model: the sweep, its knee, the largest load within a goal, and the cost of
+ * tokens. */
 #include "base/alloc.h"
 #include "base/units.h"
 #include "extras/audit/parts.h"
@@ -8,7 +9,7 @@
 
 #define HOURS_A_MILLION(tokens_per_s) (1e6 / (tokens_per_s) / 3600)
 
-/* The largest of workers or GPUs; NULL where none was seen. */
+/* The largest value of workers or GPUs; NULL without values. */
 static char *peak_text(const json_t *run, const char *of, const char *series)
 {
     char text[UNIT_TEXT_MAX];
@@ -77,7 +78,7 @@ void audit_sweep(const json_t *facts, struct document *d)
                : "Throughput has no knee in this range.");
 }
 
-/* The largest load of which every named p99 is within its goal; -1 where none is. */
+/* The largest load whose every named p99 is within its goal; -1 if there is none. */
 static ssize_t load_within(const struct curve *c, const json_t *goal)
 {
     ssize_t best = -1;
@@ -94,7 +95,7 @@ static ssize_t load_within(const struct curve *c, const json_t *goal)
     return best;
 }
 
-/* Whether a run has too few requests for a p99 that the goal names. */
+/* Returns whether a run has too few requests for a p99 that the goal names. */
 static bool is_undecided(const struct curve *c, const json_t *goal)
 {
     const char *metric;

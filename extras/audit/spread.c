@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* Fewer say too little for a coefficient to be read. */
+/* With fewer requests a coefficient is not meaningful. */
 #define CORRELATION_REQUESTS 20
 
 /* -- Tokens a second ---------------------------------------------------------------------------------- */

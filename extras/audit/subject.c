@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was measured: the model, the machine, and how it was asked. Tables of two columns, without lines of
- * what is not known. */
+/* The subject of the audit: the model, the machine, and the load. Tables of two columns; unknown values
+ * have no line. */
 #include "base/alloc.h"
 #include "base/units.h"
 #include "extras/audit/parts.h"
 #include <inttypes.h>
 
-/* A line of two columns; takes the value. */
+/* Adds a line of two columns; takes ownership of the value. */
 static void put_fact(struct table *t, const char *name, char *take_value)
 {
     if (take_value)
@@ -79,7 +79,7 @@ void audit_hardware(const json_t *facts, struct document *d)
                            json_get_str(h, "gpu_note") ? json_get_str(h, "gpu_note") : ""));
 }
 
-/* Warm-up requests are in no figure. */
+/* Warm-up requests are not in any figure. */
 static void put_warm_up(const json_t *run, struct document *d)
 {
     int64_t most = 0, failed = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The unit in which a column is packed: up to BLOCK_ROWS values as differences from a base, in as few
- * bytes (0 to 8) as the largest needs. Where values are missing, the code 0 stands for COLUMN_NULL.
+ * The unit in which a column is packed: up to BLOCK_ROWS values as differences from a base, in the number
+ * of bytes (0 to 8) that the largest needs. If values are missing, the code 0 represents COLUMN_NULL.
  *
  * Pure functions. Packed bytes are little endian and may be read up to BLOCK_SLACK bytes past their end.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an open columnar file consists of, for those who open it and those who read it.
+ * The state of an open columnar file, for the code that opens it and the code that reads it.
  */
 #pragma once
 
@@ -30,10 +30,10 @@ struct columns {
     struct dictionary *dictionary;
 };
 
-/* Whether [offset, offset + size), which lies before the page sums, is as it was written. */
+/* Returns whether [offset, offset + size), which lies before the page sums, is as it was written. */
 bool columns_check(const struct columns *c, uint64_t offset, uint64_t size);
 
-/* One value; COLUMN_NULL also where the page it is on is damaged. */
+/* One value; COLUMN_NULL also if its page is damaged. */
 int64_t view_get(const struct columns *c, const struct view *v, uint64_t row);
 
 static inline struct block block_head(const struct layout_block *b, uint64_t *ret_offset)

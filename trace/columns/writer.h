@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes a columnar file front to back: values of any column in any interleaving, strings, and at the end the
- * directory. What is buffered is one chunk for each column that was touched, and 16 bytes for each block.
+ * Writes a columnar file front to back: values of any column in any interleaving, strings, and at the end
+ * the directory. Buffers one chunk for each column in use, and 16 bytes for each block.
  *
- * The file is worthless until columns_writer_finish() succeeded: the caller writes to a file without a name,
- * or a temporary one, and gives it its name then. An error sticks: every later call does nothing, and
+ * The file is worthless until columns_writer_finish() succeeded: the caller writes to an unnamed or
+ * temporary file, and names it then. An error is kept: every later call does nothing, and
  * columns_writer_finish() returns it. Not safe for several threads.
  */
 #pragma once
@@ -14,11 +14,11 @@
 
 struct columns_writer;
 
-/* fd is an empty file, writable; it stays the caller's. */
+/* fd is an empty file, writable; the caller keeps ownership. */
 int columns_writer_new(int fd, struct columns_writer **ret);
 struct columns_writer *columns_writer_free(struct columns_writer *w);
 
-/* The next value of a column. All columns of a table must have got equally many in the end. */
+/* Adds the next value of a column. At the end, all columns of a table must have the same number of values. */
 void columns_put(struct columns_writer *w, enum column column, int64_t value);
 void columns_put_many(struct columns_writer *w, enum column column, const int64_t *values, size_t n);
 
@@ -27,7 +27,7 @@ void columns_put_text(struct columns_writer *w, const char *text, size_t size);
 /* Bytes that a column refers to (checkpoint windows); returns their offset in the file. */
 uint64_t columns_put_bytes(struct columns_writer *w, const void *data, size_t size);
 
-/* Writes directory and trailer, and syncs the file where sync is set. 0 or the first error (-ENOSPC, -EFBIG,
+/* Writes directory and trailer, and syncs the file if sync is set. 0 or the first error (-ENOSPC, -EFBIG,
  * -EINVAL for columns of unequal length). */
 int columns_writer_finish(struct columns_writer *w, bool sync, uint64_t *ret_size);
 

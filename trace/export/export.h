@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A trace in the formats of other programs, and several traces as one.
+ * Converts a trace into the formats of other programs, and merges several traces into one.
  *
- * Works from the columns; where the original exists, Chrome's format gets the text of its events. What
- * is written goes to a FILE of the caller's, which may be a pipe. Nothing is opened, nothing is sorted that
- * does not have to be, and memory is bounded by the number of slices (16 bytes each at most), stacks or
- * names.
+ * Works from the columns; if the original exists, Chrome's format gets the text of its events. The output
+ * goes to a FILE of the caller's, which may be a pipe. Opens nothing and sorts only if necessary; memory is
+ * bounded by the number of slices (at most 16 bytes each), stacks or names.
  */
 #pragma once
 
 #include "trace/columns/columns.h"
 
-/* A slice that is not of the trace: a result of its analysis. */
+/* A slice that is not in the trace: a result of its analysis. */
 struct export_mark {
     int64_t ts, dur;
     struct text name;
@@ -20,10 +19,10 @@ struct export_mark {
 
 struct export_trace {
     const struct columns *columns;
-    int source_fd;      /* the trace as it was read, -1 where it is gone */
-    const char *label;  /* merged: what its processes' names begin with ("rank 3") */
+    int source_fd;      /* the trace as it was read, -1 if it is gone */
+    const char *label;  /* merged: the prefix of its processes' names ("rank 3") */
     const char *origin; /* merged: a JSON object that attributes it, kept for its readers; NULL */
-    int64_t shift_ns;   /* merged: what is added to its stamps, so that all are of one clock */
+    int64_t shift_ns;   /* merged: the shift of its timestamps, so that all are of one clock */
     /* Chrome's format alone: shown as a process of their own, called marks_name. */
     const struct export_mark *marks;
     size_t n_marks;
@@ -53,19 +52,19 @@ extern const size_t export_formats_count;
 /* NULL for an unknown name. */
 const struct export_format *export_format_find(const char *name);
 
-/* How many slices are selected; -ENOMEM. */
+/* Number of selected slices; -ENOMEM. */
 int64_t export_count(const struct export_trace *t, const struct export_options *options);
-/* Both: -ENOMEM, what writing failed with, -EBADMSG where a part of the columns turned out to be damaged;
- * then what was written lacks something. */
+/* Both: -ENOMEM, the error of writing, -EBADMSG if a part of the columns is damaged; the output is then
+ * incomplete. */
 int export_trace(const struct export_format *format, const struct export_trace *t,
                  const struct export_options *options, FILE *out);
-/* One file in Chrome's format: every trace's processes under numbers of their own, in the order of the
- * traces, on one clock. -ERANGE where there is no clock that holds them all. */
+/* Writes one file in Chrome's format: every trace's processes under numbers of their own, in the order of
+ * the traces, on one clock. -ERANGE if no clock can hold them all. */
 int export_merge(const struct export_trace *traces, size_t n, const struct export_options *options,
                  FILE *out);
 
-/* What is written to it comes out of `out` compressed. Close it first, and see whether that failed; `out`
- * stays the caller's. NULL with errno. */
+/* Returns a FILE whose data is written to `out` compressed. Close it first, and check for errors; the
+ * caller keeps `out`. NULL with errno. */
 FILE *export_gzip(FILE *out);
 
 /* -- For the formats alone ------------------------------------------------------------------------------ */

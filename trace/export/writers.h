@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What export formats are written with: texts and JSON into a FILE, whose errors are checked at the end, and
- * messages of Protocol Buffers, field by field into a buffer that grows. Without memory the rest of a message
- * is lost and `failed` is set.
+ * Output functions of the export formats: texts and JSON into a FILE, whose errors are checked at the end,
+ * and messages of Protocol Buffers, field by field into a growing buffer. If memory is exhausted, the rest
+ * of a message is lost and `failed` is set.
  */
 #pragma once
 
@@ -17,9 +17,9 @@ void out_text(FILE *out, struct text t);
 /* Escaped; with its quotes, or as a part of a string. */
 void out_json_text(FILE *out, struct text t);
 void out_json_part(FILE *out, struct text t);
-/* As it stands where it is an array or object of JSON, otherwise as a string. */
+/* Unchanged if it is an array or object of JSON, otherwise as a string. */
 void out_json_value(FILE *out, struct text t);
-/* As it stands where it is a number of JSON, otherwise as a string. */
+/* Unchanged if it is a number of JSON, otherwise as a string. */
 void out_json_digits(FILE *out, struct text t);
 #define US_TEXT_MAX 32
 /* In microseconds with three decimals. */
@@ -40,11 +40,11 @@ void proto_int(struct proto *p, unsigned field, int64_t value);
 void proto_fixed64(struct proto *p, unsigned field, uint64_t value);
 void proto_double(struct proto *p, unsigned field, double value);
 void proto_text(struct proto *p, unsigned field, struct text value);
-/* A message, or packed values, as a field: what comes until proto_close() lies in it. */
+/* A message, or packed values, as a field: it contains everything until proto_close(). */
 size_t proto_open(struct proto *p, unsigned field);
 void proto_close(struct proto *p, size_t opened);
 /* A value without a field, for packed ones. */
 void proto_varint(struct proto *p, uint64_t value);
 
-/* Writes the buffer and empties it. -ENOMEM where it is incomplete. */
+/* Writes the buffer and empties it. -ENOMEM if it is incomplete. */
 int proto_flush(struct proto *p, FILE *out);

@@ -94,7 +94,7 @@ int keys_add(struct keys *k, const char *text)
 
     if (size > KEY_SIZE_MAX)
         return -ENAMETOOLONG;
-    // NOLINTNEXTLINE(bugprone-not-null-terminated-result): zeros are behind it already
+    // NOLINTNEXTLINE(bugprone-not-null-terminated-result): zeros already follow it
     memcpy(padded, text, size);
     size_t at = keys_find_slot(k, padded, size);
     if (k->slots[at])

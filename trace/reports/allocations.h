@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was allocated while the trace ran, by torch's [memory] events: each allocation with its end, and each
- * device with what it had at most.
+ * Allocations during the trace, from torch's [memory] events: each allocation with its end, and each device
+ * with its maximum.
  */
 #pragma once
 
@@ -40,7 +40,7 @@ struct memory_use {
 int memory_use_read(struct analysis *a, size_t rank, struct memory_use *ret);
 void memory_use_done(struct memory_use *use);
 
-/* Sums of sizes that a trace may have made up stop at the largest there is. */
+/* Sums of sizes, which an untrusted trace defines, saturate at the largest number. */
 static inline int64_t memory_sum(int64_t a, int64_t b)
 {
     int64_t sum;
@@ -52,8 +52,8 @@ static inline int64_t memory_sum(int64_t a, int64_t b)
 const char *memory_device_name(const struct memory_device *device, char buf[MEMORY_DEVICE_NAME_MAX]);
 
 /*
- * Who allocated: the operator and the Python frame, over all allocations of a device: what was theirs at its
- * peak, and what they never freed.
+ * Holders of memory: the operator and the Python frame, over all allocations of a device, with their memory
+ * at its peak and the memory that they never freed.
  */
 struct memory_holder {
     uint32_t device;
@@ -66,7 +66,7 @@ struct memory_holder {
 };
 
 struct memory_holders {
-    struct memory_holder *items; /* what was most at the peak first */
+    struct memory_holder *items; /* in descending order of memory at the peak */
     size_t n;
 };
 
@@ -74,5 +74,6 @@ struct memory_holders {
 int memory_holders_read(const struct columns *c, const struct memory_use *use, struct memory_holders *ret);
 void memory_holders_done(struct memory_holders *holders);
 
-/* In each of the first three quarters of the trace it allocated what was never freed. */
+/* Returns whether it allocated memory that was never freed in each of the first three quarters of the
+ * trace. */
 bool memory_holder_leaks(const struct memory_holder *holder);

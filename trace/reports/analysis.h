@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What reports are made from: one trace or the traces of all ranks, and the part of them that is looked at.
+ * The input of reports: one trace or the traces of all ranks, and the selected part of them.
  *
- * What several reports need (the GPU's work, steps) is read when it is first asked for and belongs to the
- * analysis. Several threads may ask at once: of one rank they wait for each other.
+ * Data that several reports need (GPU events, steps) is read on first use and belongs to the analysis.
+ * Several threads may use it at once: threads that need the same rank wait for each other.
  */
 #pragma once
 
@@ -15,8 +15,8 @@
 struct rank {
     const struct columns *columns; /* the caller's */
     const char *label;             /* the caller's: "rank 3", a file's name */
-    int64_t number;                /* from the trace, otherwise its position in its instance */
-    int64_t shift_ns;              /* what is added to its stamps, so that all are of one clock */
+    int64_t number;                /* from the trace, otherwise its index in its instance */
+    int64_t shift_ns;              /* shift of its timestamps, so that all are of one clock */
     /* Private. */
     pthread_mutex_t lock; /* of what follows; one of zeros is open (PTHREAD_MUTEX_INITIALIZER) */
     struct gpu_work *gpu, *selected;
@@ -35,7 +35,7 @@ struct analysis_view {
 
 enum hta_steps { HTA_STEPS_UNKNOWN, HTA_STEPS_NO, HTA_STEPS_YES };
 
-/* The ranks that run one copy of a model. Collectives and stragglers are looked for within one. */
+/* The ranks that run one copy of a model. Collectives and stragglers are determined within one. */
 struct engine_instance {
     const char *name; /* the caller's: "10.0.0.1:30000" */
     const char *role; /* the caller's: "prefill", "decode", ...; NULL: not known */
@@ -55,33 +55,33 @@ struct analysis {
     _Atomic int hta_steps;
 };
 
-/* The analysis of one instance alone: its ranks keep what they read for the analysis of all. Nothing of it is
- * to be freed. */
+/* The analysis of one instance: its ranks keep their data for the analysis of all. Nothing of it is to be
+ * freed. */
 struct analysis analysis_of_instance(const struct analysis *a, size_t instance);
 
-/* Frees what was read; the ranks themselves are the caller's. */
+/* Frees the data that was read; the caller owns the ranks. */
 void analysis_done(struct analysis *a);
 
-/* All of these are read once; they stay the analysis'. -ENOMEM. */
-/* The work of all ranks, side by side, before reports ask for one after the other. */
+/* All of these are read once; the analysis owns them. -ENOMEM. */
+/* Reads the GPU events of all ranks in parallel, before reports use one after the other. */
 int analysis_read_gpu(struct analysis *a);
-/* The work within the view: what begins in it. */
+/* The GPU events within the view: those that begin in it. */
 int analysis_gpu(struct analysis *a, size_t rank, const struct gpu_work **ret);
 /* All of it. */
 int analysis_all_gpu(struct analysis *a, size_t rank, const struct gpu_work **ret);
 int analysis_steps(struct analysis *a, size_t rank, const struct steps **ret);
-/* The view's times by the rank's own clock; one that is everything is a single interval. Normalised. */
+/* The view's times by the rank's own clock; an unlimited view is a single interval. Normalised. */
 int analysis_times(struct analysis *a, size_t rank, const struct intervals **ret);
 /* Operators and annotations, and Python frames, of the entire trace, with the GPU events within the view. */
 int analysis_ops(struct analysis *a, size_t rank, const struct host_calls **ret);
 int analysis_frames(struct analysis *a, size_t rank, const struct host_calls **ret);
-/* Whether a call begins within the view. */
+/* Returns whether a call begins within the view. */
 bool analysis_has_call(const struct intervals *times, const struct host_call *call);
-/* Is a step of the rank within the view? */
+/* Returns whether a step of the rank is within the view. */
 bool analysis_has_step(struct analysis *a, size_t rank, const struct step *step);
-/* Whether the view is all of the traces, not a part that somebody asked for. */
+/* Returns whether the view covers the complete traces, not a selected part. */
 bool analysis_is_complete(const struct analysis *a);
-/* Whether any of the traces has GPU activity, within the view or not. */
+/* Returns whether any trace has GPU activity, within the view or not. */
 bool analysis_has_gpu(const struct analysis *a);
-/* A stamp as people count it: from its rank's first slice on, as --from and --to do. */
+/* Converts a timestamp to the time since its rank's first slice, as for --from and --to. */
 int64_t analysis_since_first(const struct analysis *a, size_t rank, int64_t ts);

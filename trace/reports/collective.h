@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collective operations: which one it is by its name, and what NCCL's own tests (NVIDIA/nccl-tests,
- * PERFORMANCE.md) take for its size and its bus bandwidth. Pure functions.
+ * Classifies collective operations by name, and computes their size and bus bandwidth as defined by NCCL's
+ * own tests (NVIDIA/nccl-tests, PERFORMANCE.md). Pure functions.
  */
 #pragma once
 
@@ -28,14 +28,14 @@ enum collective_kind {
 
 /* "all_reduce", ... */
 const char *collective_kind_name(enum collective_kind kind);
-/* By the name that the trace gives the collective, or that of its kernel. */
+/* By the name of the collective in the trace, or by that of its kernel. */
 enum collective_kind collective_kind_of(struct text name);
 
 /* Of an element; COLUMN_NULL for an unknown type. */
 int64_t dtype_bytes(struct text dtype);
-/* The size that bandwidths are of: all that is reduced, or all that every rank has in the end. COLUMN_NULL
- * where something of it is unknown. */
+/* The size for bandwidths: the reduced data, or the result on every rank. COLUMN_NULL if a part of it is
+ * unknown. */
 int64_t collective_bytes(enum collective_kind kind, int64_t in_elements, int64_t out_elements,
                          int64_t element_bytes, int64_t group_size);
-/* Bus bandwidth of one of algorithm bandwidth; NaN where it is unknown. */
+/* Ratio of bus bandwidth to algorithm bandwidth; NaN if unknown. */
 double collective_bus_factor(enum collective_kind kind, int64_t group_size);

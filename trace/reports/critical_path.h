@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The chain of events that decided how long a trace took: what would have to become shorter to shorten the
- * total. As Holistic Trace Analysis defines it (hta/analyzers/critical_path_analysis.py): events are
- * two points in time, their beginning and their end; points depend on each other through nesting and order of
- * calls on a thread, the lock of the CUDA runtime, launches, order on a stream, and synchronisation; the
+ * The chain of events that determined the duration of a trace: these events must become shorter to shorten
+ * the total. As defined by Holistic Trace Analysis (hta/analyzers/critical_path_analysis.py): events are
+ * two points in time, their beginning and their end; points depend on each other through nesting and order
+ * of calls on a thread, the lock of the CUDA runtime, launches, order on a stream, and synchronisation; the
  * longest path through these dependencies is the critical one.
  */
 #pragma once
@@ -33,9 +33,9 @@ struct critical_path {
     size_t n_nodes, n_edges; /* of the graph */
 };
 
-/* Of one rank, within the analysis' view: host events that begin in it, and the GPU's work that they
- * launched. -ELOOP where events depend on each other in a circle, -ENODATA where there is nothing, -E2BIG,
- * -ENOMEM. */
+/* Computes the path of one rank, within the analysis' view: host events that begin in it, and the GPU
+ * events that they launched. -ELOOP if the events form a dependency cycle, -ENODATA without events,
+ * -E2BIG, -ENOMEM. */
 int critical_path_find(struct analysis *a, size_t rank, struct critical_path *ret);
 void critical_path_done(struct critical_path *path);
 /* HTA's names: "cpu_bound", "gpu_compute_bound", ... */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two analyses compared: what became slower, faster, more, fewer, new or gone. Times are of one step
- * where both sides have steps, otherwise of everything.
+ * Compares two analyses: what became slower, faster, more, fewer, new or gone. Times are per step if both
+ * sides have steps, otherwise of everything.
  *
- * The structs describe the rows; their make() is NULL, since they are made of two.
+ * The structs describe the rows; their make() is NULL, since they are made of two analyses.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 
 extern const struct report diff_measures, diff_kernels, diff_ops;
 
-/* Fewer steps of either side are too few to tell whether a time changed. */
+/* With fewer steps on either side, a change of a time cannot be determined. */
 #define DIFF_STEPS_MIN    5
 #define DIFF_MEASURES_MAX 16
 
@@ -32,13 +32,13 @@ struct diff {
     } measures[DIFF_MEASURES_MAX];
 };
 
-/* The measures by number, whether both sides have them or not; NULL after the last. */
+/* The measures by number, regardless of whether both sides have them; NULL after the last. */
 const char *diff_measure_name(size_t i);
 
-/* Finds the steps of both; diff_done() frees them, whatever is returned. -ENOMEM. */
+/* Detects the steps of both; diff_done() frees them after any result. -ENOMEM. */
 int diff_init(struct diff *d, struct analysis *before, struct analysis *after);
 void diff_done(struct diff *d);
-/* All into rows that the caller does with, whatever is returned. The largest change first. */
+/* Emits all rows, which the caller frees after any result. The largest change first. */
 int diff_make_measures(struct diff *d, struct report_rows *ret);
 int diff_make_kernels(struct diff *d, struct report_rows *ret);
 int diff_make_ops(struct diff *d, struct report_rows *ret);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When streams had nothing to do, why, and what the host was doing meanwhile.
+ * Idle times of streams, their cause, and the host activity during them.
  *
- * A gap lies between the latest end of a stream's work so far and the beginning of its next. Its blamed is
- * the innermost slice that covers most of it, of those on the thread that launched the next; where none
- * covers half, the one that covers most, unless the thread was outside any slice for longer.
+ * A gap lies between the latest end of a stream's events so far and the beginning of its next event. Its
+ * blamed call is the innermost slice that covers most of it, on the thread that launched the next event; if
+ * none covers half, the one that covers most, unless the thread was outside any slice for longer.
  */
 #pragma once
 
@@ -13,8 +13,8 @@
 
 /* C(identifier, name): after Holistic Trace Analysis. */
 #define GAP_CAUSES(C)                                                                                        \
-    C(HOST_WAIT, "host_wait")     /* the next was launched only after the stream had fallen idle */          \
-    C(KERNEL_WAIT, "kernel_wait") /* it was launched before, and came soon */                                \
+    C(HOST_WAIT, "host_wait")     /* the next event was launched only after the stream had become idle */    \
+    C(KERNEL_WAIT, "kernel_wait") /* it was launched before, and began soon */                               \
     C(OTHER, "other")             /* it was launched before: it waited for something else */
 
 enum gap_cause {
@@ -24,15 +24,15 @@ enum gap_cause {
         _GAP_CAUSE_MAX,
 };
 
-/* What is "soon": HTA's consecutive_kernel_delay, as it applies it. */
+/* Limit for "soon": HTA's consecutive_kernel_delay, as applied by its code. */
 #define GAP_KERNEL_WAIT_NS 30000
 
 struct gap {
     int64_t from, to;
     int64_t idle;    /* part of it without activity on any stream */
-    uint64_t before; /* slices of the work before and after it */
+    uint64_t before; /* slices of the events before and after it */
     uint64_t after;
-    uint64_t launch; /* of what comes after, SLICE_NONE */
+    uint64_t launch; /* of the event after it, SLICE_NONE */
     uint32_t stream; /* number in gaps.streams */
     enum gap_cause cause;
     enum host_kind blamed_kind;
@@ -51,13 +51,13 @@ const char *gap_cause_name(enum gap_cause cause);
 int gaps_find(struct analysis *a, size_t rank, struct gaps *ret);
 void gaps_done(struct gaps *gaps);
 
-/* What the host was doing during gaps. */
+/* Host activity during gaps. */
 /* Sets blamed, blamed_kind and covered of all. -ENOMEM. */
 int gap_blame_calls(const struct columns *c, struct gaps *gaps);
 
 /*
- * What a thread did during gaps, as self time: each nanosecond of a gap belongs to the innermost slice that
- * is open on the thread then, or to none. The self times of a gap add up to its length.
+ * Self time of a thread during gaps: each nanosecond of a gap belongs to the innermost open slice of the
+ * thread, or to none. The self times of a gap add up to its length.
  */
 /* A part of a gap: the time in one slice itself. */
 struct gap_call {
@@ -80,7 +80,7 @@ int gap_calls_read(const struct columns *c, const struct gaps *gaps, const int64
 int gap_calls_of_all(const struct columns *c, const struct gaps *gaps, struct gap_call_list *ret);
 void gap_calls_done(struct gap_call_list *list);
 
-/* The call with the most self time of some parts, by name. */
+/* The call with the most self time among some parts, by name. */
 struct top_call {
     int64_t name; /* COLUMN_NULL: no slice was open for longer than in any call, or nothing is known */
     int64_t ns;

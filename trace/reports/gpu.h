@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The streams that GPU work ran on, each with a number from 0: a stream is identified by its device and its id. */
+/* The streams of GPU events, numbered from 0: a stream is identified by its device and its id. */
 #pragma once
 
 #include "base/hash_table.h"
@@ -24,11 +24,11 @@ int64_t stream_set_number(struct stream_set *set, int64_t device, int64_t id);
 void stream_set_done(struct stream_set *set);
 
 /*
- * The work of a trace's GPUs as one array, which most reports walk through: kernels, copies and memsets with
- * the call that launched each. By when they begin.
+ * The GPU events of a trace as one array, which most reports walk through: kernels, copies and memsets with
+ * the call that launched each. In order of their start.
  */
 #define SLICE_NONE UINT64_MAX
-/* What begins before or ends after it (146 years from 0) is left out. */
+/* Events that begin before or end after this limit (146 years from 0) are left out. */
 #define GPU_TIME_MAX (INT64_MAX / 2)
 
 /* _GPU_KIND_MAX is what is none of them: HTA knows such (hta.h). */
@@ -37,7 +37,7 @@ enum gpu_kind { GPU_COMPUTE, GPU_COMMUNICATION, GPU_MEMORY, _GPU_KIND_MAX };
 struct gpu_event {
     int64_t ts, end;        /* by the trace's own clock */
     uint64_t slice;         /* its row */
-    uint64_t row;           /* of TABLE_gpu: all its arguments; SLICE_NONE where it came without any */
+    uint64_t row;           /* of TABLE_gpu: all its arguments; SLICE_NONE without arguments */
     uint64_t launch;        /* the slice of the call that launched it, SLICE_NONE where none is known */
     int64_t name;           /* text */
     int64_t stream, device; /* COLUMN_NULL where unknown */
@@ -59,22 +59,23 @@ void gpu_work_done(struct gpu_work *work);
 /* Room for another event, to be filled and in order; NULL where there is no memory. */
 struct gpu_event *gpu_work_add(struct gpu_work *work);
 
-/* From the first beginning to the last end; empty where there is no work. */
+/* From the first start to the last end; empty without events. */
 struct interval gpu_work_span(const struct gpu_work *work);
-/* When any of the kinds (a mask of 1 << enum gpu_kind) were busy on any stream. Normalised; -ENOMEM. */
+/* Times in which any of the kinds (a mask of 1 << enum gpu_kind) was active on any stream. Normalised;
+ * -ENOMEM. */
 int gpu_work_busy(const struct gpu_work *work, unsigned kinds, struct intervals *ret);
 #define GPU_ALL ((1u << _GPU_KIND_MAX) - 1)
 
-/* How long, as unions over all streams. */
+/* Durations, as unions over all streams. */
 struct gpu_times {
     int64_t span, busy, compute, communication, memory;
     int64_t exposed; /* communication with nothing computing */
 };
 
-/* All 0 where there is no work. -ENOMEM. */
+/* All 0 without events. -ENOMEM. */
 int gpu_work_times(const struct gpu_work *work, struct gpu_times *ret);
 
-/* The work of a rank parted by what it ran on, in order of time each. */
+/* The GPU events of a rank, divided by stream or device, in order of time each. */
 struct gpu_part {
     int64_t device, stream; /* COLUMN_NULL where unknown */
     struct gpu_work work;   /* part of all events; not to be done with */
@@ -92,6 +93,6 @@ enum gpu_parting {
     BY_DEVICE, /* with all its streams, which are COLUMN_NULL then */
 };
 
-/* Linear in the work, however many streams there are. -ENOMEM. */
+/* Linear in the number of events, for any number of streams. -ENOMEM. */
 int gpu_parts_read(const struct gpu_work *work, enum gpu_parting by, struct gpu_parts *ret);
 void gpu_parts_done(struct gpu_parts *parts);

@@ -343,7 +343,7 @@ static int imbalance_make(struct analysis *a, struct report_rows *ret)
             least = ns < sums[least * _KERNEL_CLASS_MAX + class] ? rank : least;
             most = ns > sums[most * _KERNEL_CLASS_MAX + class] ? rank : most;
         }
-        // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): it is made of ranks, NEEDS_RANKS says
+        // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): NEEDS_RANKS ensures at least one rank
         int64_t mean = sum / (int64_t)a->n, max = sums[most * _KERNEL_CLASS_MAX + class];
         if (max == 0)
             continue;

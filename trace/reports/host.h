@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the host did, as calls within calls: operators and annotations, or Python frames, of all threads; and
- * the GPU work that each of them launched.
+ * Host activity as nested calls: operators and annotations, or Python frames, of all threads; and the GPU
+ * events that each of them launched.
  *
- * Nesting is by time on one thread, among the chosen kinds alone, so that what lies between them (a Python
- * frame between two operators) or across them does not matter.
+ * Calls are nested by time on one thread, among the selected kinds only, so that slices between them (a
+ * Python frame between two operators) or across them are ignored.
  */
 #pragma once
 
@@ -33,19 +33,19 @@ struct host_call {
     int64_t ts, end, name;
     int64_t within;     /* time of the calls directly within it */
     int64_t runtime;    /* time of the GPU's runtime in it, but not in a call within it */
-    int64_t device;     /* time of the GPU work that it launched itself */
+    int64_t device;     /* time of the GPU events that it launched itself */
     int64_t device_all; /* and its calls within */
     uint32_t slice, parent;
-    uint32_t work, work_all; /* how much GPU work that was */
+    uint32_t work, work_all; /* number of those GPU events */
     enum host_kind kind;
 };
 
 struct host_calls {
-    struct host_call *calls; /* by when they begin; a parent before what is within */
+    struct host_call *calls; /* in order of their start; a parent before its calls */
     size_t n, cap;
     uint32_t *around; /* of each slice on the host: the innermost call that it is, or begins in */
     uint64_t n_slices;
-    uint32_t *launcher; /* of each item of the GPU work: the innermost call that launched it */
+    uint32_t *launcher; /* for each GPU event: the innermost call that launched it */
     size_t n_work;
 };
 
@@ -64,10 +64,10 @@ static inline int64_t host_call_self(const struct host_call *call)
 }
 
 /*
- * The nearest slice around another one that is of some kind. Stacks of Python are deep and what lies close
- * together has most of them in common: where a walk leads is remembered for a while.
+ * The nearest slice of some kind around another one. Python stacks are deep and neighbours share most of
+ * them: results of walks are cached for a while.
  */
-/* How far is walked; parents of a damaged trace may form a circle. */
+/* Maximum length of a walk; parents in a damaged trace may form a cycle. */
 #define ANCESTORS_MAX        512
 #define ANCESTORS_REMEMBERED 1024
 
@@ -103,8 +103,8 @@ enum sync_call {
     SYNC_NONE,
     SYNC_WAIT, /* for an event, a stream, the device */
     SYNC_COPY, /* a copy that returns when it is done */
-    SYNC_FREE, /* memory that is given back: everything that may use it has to end */
-    SYNC_ASKS, /* does nothing on the GPU: between a call and what waits for it */
+    SYNC_FREE, /* freed memory: all events that may use it must end first */
+    SYNC_ASKS, /* does nothing on the GPU: may lie between a call and its wait */
 };
 
 enum sync_call sync_call_of(struct text name);

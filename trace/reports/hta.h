@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Holistic Trace Analysis' own rules (facebookresearch/HolisticTraceAnalysis), for comparison only: which
- * events it takes for work of a GPU, for communication, memory or computation, and which it leaves out.
- * Written after its behaviour, its errors included; docs/analysis.md lists the remaining differences.
+ * The rules of Holistic Trace Analysis (facebookresearch/HolisticTraceAnalysis), for comparison only: which
+ * events it counts as GPU events, as communication, memory or computation, and which it leaves out.
+ * Reproduces its behaviour, including its errors; docs/analysis.md lists the remaining differences.
  */
 #pragma once
 
 #include "trace/reports/analysis.h"
 #include "trace/reports/report_rows.h"
 
-/* _GPU_KIND_MAX for what HTA calls other. */
+/* _GPU_KIND_MAX for HTA's kind OTHER. */
 enum gpu_kind hta_kind(struct text name);
 /* "COMPUTATION", ...: HTA's words. */
 const char *hta_kind_name(enum gpu_kind kind);
-/* HTA goes by a stream, whatever the category is: waiting for an event is work. */
+/* HTA selects by a stream, for any category: waiting for an event counts. */
 bool hta_is_gpu(int64_t category, int64_t stream);
 
 /* Whether its launch statistics look at a call of this name, and whether its queue does. */

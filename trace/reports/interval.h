@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sets of times: half-open intervals [from, to) that are kept in order, apart from each other and not empty.
+ * Sets of times: half-open intervals [from, to) that are sorted, separated from each other and not empty.
  *
- * A set is collected in any order (intervals_add) and then normalised once (intervals_unite): intervals that
- * touch become one. All else expects and gives normalised sets.
+ * A set is collected in any order (intervals_add) and then normalised once (intervals_unite): intervals
+ * that touch become one. All other functions expect and return normalised sets.
  */
 #pragma once
 
@@ -18,7 +18,7 @@ struct intervals {
     size_t n, cap;
 };
 
-/* Sums of times that a trace may have made up: they stop at the largest there is. */
+/* Sums of times, which an untrusted trace defines: they saturate at the largest number. */
 static inline int64_t add_time(int64_t a, int64_t b)
 {
     int64_t sum;

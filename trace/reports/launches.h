@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The calls of the host that launched a GPU's work, each with what it launched: one kernel, or thousands
- * where it launched a graph.
+ * The calls of the host that launched GPU events, each with its events: one kernel, or thousands if it
+ * launched a graph.
  */
 #pragma once
 
@@ -13,8 +13,8 @@ struct launch {
     int64_t name;  /* text */
     int64_t ts, end;
     int64_t begin;  /* when the first of its work begins */
-    uint64_t count; /* how much work it launched */
-    int64_t work;   /* time of all of it */
+    uint64_t count; /* number of events that it launched */
+    int64_t work;   /* sum of their durations */
 };
 
 struct launches {
@@ -27,7 +27,7 @@ struct launches {
 int launches_read(struct analysis *a, size_t rank, struct launches *ret);
 void launches_done(struct launches *launches);
 
-/* How much work was launched and had not begun: over time, for each stream. */
+/* Number of launched events that have not begun: over time, for each stream. */
 /* From ts on the length is this; several of one stamp are one point. */
 struct queue_point {
     int64_t device, stream; /* COLUMN_NULL where unknown */

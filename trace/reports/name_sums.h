@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The GPU's work summed up by name, over ranks: each trace numbers its texts by itself, so names are compared by
+ * Sums of GPU events by name, over ranks: each trace numbers its texts separately, so names are compared by
  * their text. Largest sum first.
  */
 #pragma once

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an operator must compute and move at least, by the shapes of its arguments. A pure function of what
- * the trace contains: name, "Input Dims", "Input type", "Concrete Inputs".
+ * The minimum of operations and bytes of an operator, by the shapes of its arguments. A pure function of
+ * the data in the trace: name, "Input Dims", "Input type", "Concrete Inputs".
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The longest path of a graph without circles, by the weights of its edges. Pure.
+ * The longest path of an acyclic graph, by the weights of its edges. Pure.
  */
 #pragma once
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a sequence of names begins again: steps in a run, layers in a step. A pure function of the sequence.
+ * Detects repetitions in a sequence of names: steps in a run, layers in a step. A pure function of the
+ * sequence.
  *
- * What recurs n times has names that occur n times each, one of each in every stretch. So a number that at
- * least PERIOD_NAMES_MIN names share, each of them once in every stretch, is a candidate; stretches must hold
- * nearly all of the sequence and be alike. Stretches need not be equally long, nor the same.
+ * If a sequence repeats n times, some names occur n times, one of each in every repetition. A number that
+ * at least PERIOD_NAMES_MIN names share, each of them once in every repetition, is therefore a candidate;
+ * repetitions must contain nearly all of the sequence and be similar. They may differ in length and
+ * content.
  */
 #pragma once
 

@@ -19,7 +19,7 @@
 /* One collective of a rank. */
 struct collective_moment {
     uint64_t key;    /* of process group and operation */
-    int64_t number;  /* in its process group; COLUMN_NULL: the trace does not tell */
+    int64_t number;  /* in its process group; COLUMN_NULL: not in the trace */
     int64_t ts, end; /* wall clock */
 };
 

@@ -4,7 +4,7 @@
 #include "trace/sql/virtual_tables.h"
 #include <errno.h>
 
-/* How xBestIndex tells xFilter that one trace is asked for. */
+/* The flag with which xBestIndex informs xFilter that one trace is requested. */
 enum { ALL_TRACES, ONE_TRACE };
 /* Rows of a report, for SQLite's planner. */
 #define ROWS_ESTIMATE   100

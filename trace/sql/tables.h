@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables as SQL sees them: each is one entry of a table that defines its rows and the source of each
- * column's values. docs/sql.md describes tables and columns.
+ * The tables of SQL: each is one entry of a table that defines its rows and the source of each column's
+ * values. docs/sql.md describes tables and columns.
  */
 #pragma once
 
@@ -12,7 +12,7 @@ struct row;
 /* A value that is no column of the file as it stands. */
 typedef void sql_value_fn(struct row *row, sqlite3_context *ctx);
 
-/* What a constraint on a column can be used for, instead of looking at every row. */
+/* The use of a constraint on a column, instead of examining every row. */
 enum seek {
     SEEK_NONE,
     SEEK_ROW,   /* the row's number */

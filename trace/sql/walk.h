@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which rows of a table fit the terms of a query, one after the other, by the shortest way there is: the
- * row's number, time, track or name. Holds nothing but numbers, and values it looked at.
+ * Selects the rows of a table that fit the terms of a query, one after the other, by the shortest way: the
+ * row's number, time, track or name. Holds only numbers, and values that it examined.
  */
 #pragma once
 
@@ -36,11 +36,11 @@ struct walk {
     const struct terms *terms;
 };
 
-/* An SQLite result code. terms must stay as they are while the walk lasts; cells are of the trace. */
+/* Returns an SQLite result code. The terms must not change during the walk; cells are of the trace. */
 int walk_start(struct walk *w, const struct sql_table *table, struct trace *trace, struct cells *cells,
                const struct terms *terms);
-/* False at the end, and with w->over set where the statement is to end. */
+/* False at the end, and with w->over set if the statement must end. */
 bool walk_next(struct walk *w, uint64_t *ret_row);
-/* What all rows of the group that the walk is in have in common. */
+/* Values that all rows of the current group have in common. */
 bool walk_knows(const struct walk *w, const struct sql_column *column, int64_t *ret);
 void walk_done(struct walk *w);

@@ -48,7 +48,7 @@ struct host_classes {
 /* -ENOMEM. */
 int host_classes_new(const struct columns *c, struct host_classes *ret);
 void host_classes_done(struct host_classes *h);
-/* The class of the time that the host spends in the slice itself: by its own name where it is a call of the
- * GPU's runtime that allocates, waits or copies, else by the innermost frame around it whose name tells
- * anything, else by what kind of event it is. */
+/* The class of the self time of the slice on the host: by its own name if it is a call of the GPU's runtime
+ * that allocates, waits or copies, else by the innermost frame around it whose name has a class, else by the
+ * kind of the event. */
 enum host_class host_classes_of(struct host_classes *h, uint64_t slice);
