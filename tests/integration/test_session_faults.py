@@ -408,7 +408,7 @@ def test_a_full_disk_lets_nothing_be_started(tmp_path):
             assert (ids(), ids(state="active"), ids(state="starting"), ids(state="failed")) == ([session], [], [], [session])
             assert ids(state="failed", before=session) == []
             assert "is over: it is failed" in profd.problem("POST", f"/v1/sessions/{session}/stop", status=409)["detail"]
-            assert "does not have the end" in profd.problem("DELETE", f"/v1/sessions/{session}", status=409)["detail"]
+            assert "is not in the catalog yet" in profd.problem("DELETE", f"/v1/sessions/{session}", status=409)["detail"]
             assert profd.rows("select state from sessions") == [{"state": "starting"}]
 
             with profd.events(f"/v1/events?session={session}&after=0") as events:
