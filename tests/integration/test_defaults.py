@@ -326,7 +326,7 @@ def test_a_trace_without_a_session_joins_one_and_stays_in_it(own, tmp_path):
     assert "t1 is part of s1 and stays there" in done.stderr and own.profd.session("s2")["counts"]["traces"] == 1
 
 
-@pytest.mark.parametrize("name, what", [("s99", "there is no session s99"), ("t1", "is no id"), ("", "is no id"), ("x" * 129, "is no id")])
+@pytest.mark.parametrize("name, what", [("s99", "there is no session s99"), ("t1", "must be an id (s7) or a name"), ("", "must be an id (s7) or a name"), ("x" * 129, "must be an id (s7) or a name")])
 def test_names_that_no_session_can_have(own, tmp_path, name, what):
     done = own("ingest", write_rank(tmp_path / "rank0.json", 0), "--session", name, status=4 if name == "s99" else 2)
     assert what in done.stderr and own.profd.traces() == [] and own.profd.get("/v1/sessions")["sessions"] == []

@@ -151,7 +151,7 @@ def test_profd_ends_without_what_hangs(tmp_path, server):
         (server.place / HANGING).write_bytes(made_trace())
         server.wait_for_waiting(profd.log)
         profd.stop()  # with status 0
-        assert "a file system does not answer: ending without what waits for it" in profd.log()
+        assert "a file system does not answer: ending without waiting for it" in profd.log()
         server.comes_back()
         profd.start()
         wait_for(profd.traces, why=profd.log)

@@ -131,7 +131,7 @@ def test_a_reference_through_a_process_that_ended(place):
             stat = os.stat(trace["path"])
             assert (stat.st_size, stat.st_mtime_ns) == (trace["size"], trace["recorded_at"])
             problem = profd.problem("GET", f"/v1/traces/{trace['trace']}/file", status=403)
-            assert "is another file than t1 was" in problem["detail"]
+            assert "is not the one of t1, or belongs to another user" in problem["detail"]
             profd.restart()
             assert profd.problem("GET", f"/v1/traces/{trace['trace']}/file", status=403)
         finally:

@@ -102,20 +102,10 @@ def test_keys_exist():
 
 def test_symptoms_are_in_profds_words():
     """What the tables quote without saying whose it is, is what profd or profctl says."""
-    sources = [f for room in ("base", "daemon", "client", "trace") for f in (ROOT / room).rglob("*.c")]
+    sources = [f for module in ("base", "proto", "daemon", "client", "trace", "extras") for f in (ROOT / module).rglob("*.c")]
     said = re.sub(r'"\s*\n?\s*(?:START_PATH\s*)?"', "", "".join(f.read_text() for f in sorted(sources)))
     tables = PAGE.split("## Troubleshooting")[1]
     for cell in re.findall(r"^\| ([^|]*) \|", tables, re.M):
         for text in re.findall(r'"([^"]+)"', re.sub(r"`[^`]*`", "", cell)):
             for part in re.split(r" HOST|, not on|/start_profile", text):
                 assert part in said, text
-
-
-def test_security_names_tests_that_are_there():
-    files = {"u": "unit/test-{}.c", "i": "integration/test_{}.py", "b": "boot/test_{}.py", "f": "fuzz/fuzz-{}.c"}
-    lists = re.findall(r"\[([uibf] [a-z][^]]+)\]", (ROOT / "docs/security.md").read_text())
-    assert len(lists) == len(re.findall(r"^\*\*", (ROOT / "docs/security.md").read_text(), re.M))
-    for names in lists:
-        for item in re.split(r"[,;]\s*", names):
-            kind, name = item.split() if " " in item else (kind, item)
-            assert (ROOT / "tests" / files[kind].format(name)).exists(), item

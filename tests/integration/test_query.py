@@ -461,7 +461,7 @@ def test_interrupting_a_reading_leaves_nothing(place):
     ("exit 3", "profd-ingest ended with status 3"), ("kill -SEGV $$", "profd-ingest was killed by SIGSEGV"),
     ("kill -KILL $$", "--memory-limit"), ("kill -XCPU $$", "profd-ingest used up its processor time"),
     ("echo '{\"state\":\"complete\",\"columns_reason\":\"holds none\"}'", "cannot read trace.json: holds none"),
-    ("echo '{\"state\":\"complete\"}'", "cannot read trace.json: profd-ingest made no columns of it"), ("echo nonsense", "answered no JSON object"), ("echo '[]'", "answered no JSON object"),
+    ("echo '{\"state\":\"complete\"}'", "cannot read trace.json: profd-ingest made no columns"), ("echo nonsense", "answered no JSON object"), ("echo '[]'", "answered no JSON object"),
     ("echo '{\"state\":\"corrupt\",\"reason\":\"is bad\",\"remedy\":\"mend it\"}'", "cannot read trace.json: is bad\n  mend it"),
     ("echo '{\"error\":28}'", "cannot write the columns of trace.json: No space left on device"),
     ("echo '{\"state\":\"complete\",\"columns\":{}}'", "holds no sound columns"), ("exec yes", "killed"),

@@ -91,7 +91,7 @@ def test_traces_with_columns(catalog):
     assert rows(db, "select name from kernel where trace_id = 't3x'") == []
     assert rows(db, "select t.trace_id, sum(k.dur) from traces t join kernel k using (trace_id) "
                     "where t.columns is not null group by 1") == [(1, 10000), (3, 10000)]
-    with pytest.raises(sqlite3.OperationalError, match="trace 2 has no columns; profctl ingest makes them"):
+    with pytest.raises(sqlite3.OperationalError, match="trace 2 has no columns; create them with profctl ingest"):
         rows(db, "select * from slice where trace_id = 2")
     with pytest.raises(sqlite3.OperationalError, match="trace 9 is not in the catalog"):
         rows(db, "select * from slice where trace_id = 9")
@@ -125,7 +125,7 @@ def test_files_are_opened_only_as_the_catalog_says(catalog, tmp_path):
     (tmp_path / "junk").write_bytes(b"no columns" * 100)
     db = load(catalog)
     for name, message in (("fifo", "cannot be opened"), ("link", "cannot be opened"), ("none", "cannot be opened"),
-                          ("junk", "does not begin like a columnar file; profctl ingest --again PATH")):
+                          ("junk", "does not begin like a columnar file; recreate them with profctl ingest --again PATH")):
         db.execute("update trace_row set columns = ? where trace_id = 3", (str(tmp_path / name),))
         with pytest.raises(sqlite3.DatabaseError, match=message):
             rows(db, "select * from slice where trace_id = 3")
@@ -148,7 +148,7 @@ def test_a_view_cannot_use_the_tables(catalog):
 @needs_extensions
 def test_a_database_without_traces(tmp_path):
     db = load(tmp_path / "other.db")
-    with pytest.raises(sqlite3.OperationalError, match="no traces as a catalog of profd has: no such table: traces"):
+    with pytest.raises(sqlite3.OperationalError, match="the database is no catalog of profd: no such table: traces"):
         rows(db, "select * from slice")
 
 
