@@ -288,7 +288,7 @@ static int take_member(struct job_request *r, bool of_run, const char *name, con
                        of_run ? "run" : "session");
 }
 
-/* Workers alone are a static list; beside a router or fleet they choose from it. */
+/* Workers alone are a static list; in addition to a router or fleet they select from its workers. */
 static void settle_source(struct job_request *r)
 {
     if (r->source.router || r->source.fleet)

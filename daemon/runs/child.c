@@ -80,7 +80,7 @@ static void hand_on(struct load_child *c)
     c->size -= begin;
     c->scanned = c->size;
     if (c->size > LOAD_LINE_MAX)
-        load_child_kill(c, "profd-load said a line of more than %d bytes", LOAD_LINE_MAX);
+        load_child_kill(c, "profd-load sent a line of more than %d bytes", LOAD_LINE_MAX);
 }
 
 /* One portion. False where there is none for now, or none will come. */
@@ -206,7 +206,7 @@ void load_child_command(struct load_child *c, const char *word)
 {
     _cleanup_(freep) char *line = xasprintf("%s\n", word);
 
-    /* Of a child that has ended its end tells soon. */
+    /* EPIPE: the child has exited, which its pidfd reports soon. */
     if (write(c->commands_fd, line, strlen(line)) < 0 && errno != EPIPE)
         load_child_kill(c, "profd-load takes no commands: %s", strerror(errno));
 }

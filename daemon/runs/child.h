@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * profd-load as a child of profd: its descriptors (proto/load.h), its limits, the lines that it says and its
- * end. Nothing here knows what a line means.
+ * profd-load as a child of profd: its descriptors (proto/load.h), its limits, the lines that it sends and its
+ * end. This module does not interpret the lines.
  *
- * It is known by its pidfd alone. It dies with profd by its own doing, and whatever it does, it is gone, and
- * reaped, when load_child_free() returns.
+ * The child is identified by its pidfd alone. It ends by itself when profd ends. When load_child_free()
+ * returns, the child is always gone and reaped.
  */
 #pragma once
 
@@ -15,7 +15,7 @@ struct event_base;
 struct load_child;
 
 struct load_child_handlers {
-    /* A line without its end; borrowed. Bytes of one turn of the loop are bounded. */
+    /* A line without its end; borrowed. The bytes of one iteration of the loop are bounded. */
     void (*line)(const char *text, size_t size, void *arg);
     /* Once, after the last line. fate: why it did not end well, else NULL. Nothing of the child is used
      * afterwards; the function may free it. */

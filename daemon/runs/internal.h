@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of this room share: the runs object, a run, and the steps of its life. */
+/* Shared by the files of this module: the runs object, a run, and the steps of its lifecycle. */
 #pragma once
 
 #include "daemon/runs/child.h"
@@ -14,11 +14,11 @@ struct run {
     char *order; /* of profd-load, until it has it */
     int64_t drain_ns;
     json_t *notes, *warmed;
-    json_t *live;    /* what the child said last */
-    json_t *summary; /* it said its end */
+    json_t *live;    /* the latest figures that the child sent */
+    json_t *summary; /* sent by the child at its end; NULL: not yet */
     struct load_child *child;
     struct event *timer; /* of its limit, then of its end, then of saving it again */
-    bool loads;          /* it was told to go */
+    bool loads;          /* the command to start sending was given */
     char *stopped_by;    /* who asked for its end; NULL: nobody */
     bool lasted;         /* it was to last until its session had recorded, and did */
     bool is_over;
@@ -75,7 +75,7 @@ void run_cut(struct run *run, const char *remedy, const char *reason);
 void run_explain(struct run *run, const char *remedy, const char *format, ...) _printf_(3, 4);
 void run_note(struct run *run, const char *text, const char *remedy);
 void run_change_state(struct run *run, enum run_state to);
-/* Adds the event that says which state it is in. */
+/* Adds the event of its current state. */
 void run_report_state(struct run *run);
 
 /* Its row in the catalog. */

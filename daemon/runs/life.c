@@ -108,9 +108,10 @@ static void run_save_request(struct run *run, struct request_row *request)
     }
     request->run_id = run->record.run_id;
     int r = catalog_add_request(c, request);
-    /* A number that was there already; else it is the whole turn that failed, which its commit tells. */
+    /* The request's number already exists. For other errors, the entire commit batch fails and reports that.
+     */
     if (r == -EINVAL || r == -EEXIST) {
-        load_child_kill(run->child, "profd-load said request %" PRId64 " twice", request->number);
+        load_child_kill(run->child, "profd-load sent request %" PRId64 " twice", request->number);
         return;
     }
     /* Too many wait for a locked catalog. */
@@ -123,13 +124,13 @@ static void run_save_request(struct run *run, struct request_row *request)
         catalog_then(c, false, on_requests_saved, run);
 }
 
-/* -- The last edge ------------------------------------------------------------------------------------ */
+/* -- The last state transition ------------------------------------------------------------------------ */
 
 static void run_save_last(struct run *run);
 
 static void run_save_again(evutil_socket_t fd, short what, void *arg)
 {
-    /* Nobody heard of an edge whose commit failed. */
+    /* An event is lost if its commit fails: add it again. */
     run_report_state(arg);
     run_save_last(arg);
 }
@@ -160,18 +161,18 @@ static void run_save_last(struct run *run)
 static void note_requests(struct run *run)
 {
     if (run->n_dropped > 0) {
-        _cleanup_(freep) char *text = xasprintf(
-            "of %" PRId64 " requests more there are no rows; the figures have them", run->n_dropped);
-        run_note(run, text, "[load] requests_max= in profd.conf says how many are kept.");
+        _cleanup_(freep) char *text =
+            xasprintf("%" PRId64 " further requests have no rows; the figures include them", run->n_dropped);
+        run_note(run, text, "[load] requests_max= in profd.conf sets how many are kept.");
     }
     if (run->n_unsaved > 0) {
         _cleanup_(freep) char *text = xasprintf(
-            "the catalog could not take %" PRId64 " requests; the figures have them", run->n_unsaved);
+            "the catalog could not store %" PRId64 " requests; the figures include them", run->n_unsaved);
         run_note(run, text, "Free space on its file system.");
     }
 }
 
-/* Of one whose child said its end. */
+/* The final state of a run whose child sent its summary. */
 static enum run_state run_classify(struct run *run)
 {
     const struct run_record *r = &run->record;
@@ -229,7 +230,7 @@ static void on_ended(const char *fate, void *arg)
         outcome = RUN_CANCELLED;
     if (outcome == RUN_CANCELLED)
         run_explain(run, NULL, "stopped before it began, by %s", run->stopped_by);
-    run_explain(run, "Start it again; the journal of profd may say more.", "%s",
+    run_explain(run, "Start it again; see the journal of profd for details.", "%s",
                 fate ? fate : "profd-load ended before the run did");
     if (outcome == RUN_COMPLETE) {
         replace_str(&run->record.reason, NULL);
@@ -244,7 +245,7 @@ void run_cut(struct run *run, const char *remedy, const char *reason)
     finish(run, RUN_FAILED);
 }
 
-/* -- What the child says ------------------------------------------------------------------------------ */
+/* -- Lines from the child ----------------------------------------------------------------------------- */
 
 static void on_warmed(struct run *run, struct load_line *l)
 {
@@ -324,7 +325,7 @@ static void on_end(struct run *run, struct load_line *l)
     _cleanup_(freep) char *text = json_dumps(l->object, JSON_COMPACT);
 
     if (!text || strlen(text) > LOAD_SUMMARY_MAX)
-        load_child_kill(run->child, "profd-load said a summary of more than %d bytes", LOAD_SUMMARY_MAX);
+        load_child_kill(run->child, "profd-load sent a summary of more than %d bytes", LOAD_SUMMARY_MAX);
     else
         run->summary = json_incref(l->object);
 }
@@ -346,16 +347,16 @@ static void on_line(const char *text, size_t size, void *arg)
     _cleanup_(freep) char *reason = NULL;
 
     if (load_line_parse(text, size, &l, &reason) < 0) {
-        load_child_kill(run->child, "profd-load said what is wrong: %s", reason);
+        load_child_kill(run->child, "profd-load sent an invalid line: %s", reason);
     } else if (run->summary ||
                !(run->loads ? line_handlers[l.kind].after_go : line_handlers[l.kind].before_go)) {
-        load_child_kill(run->child, "profd-load said a line out of turn");
+        load_child_kill(run->child, "profd-load sent an unexpected line");
     } else {
         line_handlers[l.kind].take(run, &l);
     }
 }
 
-/* -- What it is told ---------------------------------------------------------------------------------- */
+/* -- Commands to the child ---------------------------------------------------------------------------- */
 
 static void on_stop_overdue(evutil_socket_t fd, short what, void *arg)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A line of profd-load (proto/load.h), read and checked. Pure. The child reads what strangers answer, so
- * nothing that it says is taken as it is: members of wrong types and sizes make a line wrong, further members
- * are dropped.
+ * A line of profd-load (proto/load.h), read and checked. Pure. The child reads answers of untrusted servers,
+ * so its lines are validated: members of wrong types or sizes make a line invalid, and unknown members are
+ * dropped.
  */
 #pragma once
 

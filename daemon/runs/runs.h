@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is being sent: all runs of workloads that are not over, and the operations on them that the doors
- * offer.
+ * All benchmark runs that are not over, and the operations on them that the APIs offer.
  *
  * The runs object owns every run and its child, profd-load (proto/load.h), which sends the requests and
- * measures them; a run lives here from its request to its last edge, afterwards only the catalog knows it.
- * What the child says is checked before it is believed. A run that was cut, by whatever, ends with what it
- * has.
+ * measures them. A run exists here from its request to its last state transition; afterwards it is only in
+ * the catalog. Everything that the child sends is validated first. A run that is cut short keeps its results
+ * so far.
  */
 #pragma once
 
@@ -54,8 +53,8 @@ struct jobs *runs_jobs(struct runs *all);
 int runs_stop(struct runs *all, int64_t run_id, const char *actor);
 /* -ENOENT; -EINPROGRESS: it is not over. */
 int runs_remove(struct runs *all, int64_t run_id, const char *actor);
-/* Adds what only memory knows to a run's JSON: its latest state, which the catalog may not have been able to
- * take, and "live", what its child said last. */
+/* Adds to a run's JSON what only memory has: its latest state, which the catalog may not have been able to
+ * store, and "live", the latest figures from its child. */
 void runs_describe(struct runs *all, int64_t run_id, json_t *run);
 /* The same of a list, without "live". */
 void runs_describe_list(struct runs *all, json_t *list);

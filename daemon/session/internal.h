@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of this room share: the sessions object and the steps of a session's life, one file for each
- * phase.
+ * Shared by the files of this module: the sessions object and the steps of a session's lifecycle, one file for
+ * each phase.
  */
 #pragma once
 
@@ -46,12 +46,12 @@ enum state session_outcome(const enum state *targets, size_t n);
 void session_change_state(struct session *s, enum state to);
 void target_change_state(struct target *t, enum state to);
 void session_save(struct session *s);
-/* Adds the event that says which state it is in. */
+/* Adds the event of its current state. */
 void session_report_state(struct session *s);
 void target_save(struct target *t);
 void target_fail(struct target *t, const char *failure, const char *remedy);
 void session_explain(struct session *s, const char *remedy, const char *format, ...) _printf_(3, 4);
-/* Something to know that is no failure, of a target or (NULL) the whole; in the catalog with the next save.
+/* Adds a remark that is not a failure, about a target or (NULL) the entire session. The next save stores it.
  */
 void session_remark(struct session *s, const struct target *t, const char *remedy, const char *format, ...)
     _printf_(4, 5);

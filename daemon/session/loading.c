@@ -3,8 +3,8 @@
  * The load that a session is recorded under: its workers are warmed up before their profilers are started,
  * the load goes when they are, and the recording ends with it where its own time is not over before.
  *
- * A load that fails ends the recording; a recording that does not begin gives up the load. One that ends by
- * itself, by its time or steps, lets the load come to its end: its figures are of the whole.
+ * A load that fails ends the recording; a recording that does not begin cancels the load. After a recording
+ * that ends by itself, by its time or steps, the load continues to its end: its figures cover the entire run.
  */
 #include "base/alloc.h"
 #include "base/clock.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a fleet and a request to the workers that will be recorded, those that will not and why, and the remarks
- * about them. Pure: no calls, no catalog.
+ * From a fleet and a request to the workers that will be recorded, those that will not and why, and the
+ * remarks about them. Pure: no calls, no catalog.
  */
 #include "daemon/session/internal.h"
 
@@ -19,7 +19,7 @@ static void skip(struct job_plan *plan, const struct worker *w, const char *reas
     json_array_append_new(plan->skipped, item);
 }
 
-/* Whether a worker that was asked for can be recorded; says why not. */
+/* Whether a requested worker can be recorded; records the reason if not. */
 static bool is_fit(struct job_plan *plan, const struct job_request *request, const struct worker *w)
 {
     if (!w->profilable) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asks /metrics of several workers at once: how many requests run, how many steps were done. A worker that
- * does not answer in time, or has no such metric, "does not tell".
+ * Reads /metrics of several workers at once: the numbers of running requests and of executed steps. For a
+ * worker that does not answer in time, or has no such metric, the number is unknown.
  */
 #include "base/alloc.h"
 #include "base/clock.h"

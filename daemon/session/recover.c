@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * After a restart: each unfinished session of the catalog is built again and goes on where its last committed
- * edge left it.
+ * After a restart: each unfinished session of the catalog is rebuilt and continues from its last committed
+ * state transition.
  *
  * - requested: goes on waiting for its time or in its queue, else it is cancelled, as its requester is gone
  * - starting: no start is sent again; what may have been started is stopped, and what it wrote is collected
  * - recording: goes on until its planned end; stopped at once where that has passed, or where steps were to
  * be counted, of which nobody knows how many were done meanwhile
- * - stopping: every owed stop is sent again; the files judge it
- * - collecting: the collecting room looks again
+ * - stopping: every pending stop is sent again; the traces decide whether it succeeded
+ * - collecting: the collector scans again
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -49,7 +49,7 @@ static void rebuild_target(struct target *t, const struct target_record *r)
     t->record = *r;
     if (!facts || worker_from_json(facts, &t->worker) < 0 || !engine_ops(t->worker.engine)) {
         log_struct(LOG_ERR, LOG_FIELDS(.session_id = r->session_id, .worker = r->worker_url),
-                   "session s%" PRId64 ": what the catalog says of %s cannot be read", r->session_id,
+                   "session s%" PRId64 ": the catalog's record of %s cannot be parsed", r->session_id,
                    r->worker_url);
         worker_done(&t->worker);
         worker_init(&t->worker);
@@ -80,7 +80,7 @@ static void rebuild_request(struct session *s)
     }
 }
 
-/* Of another kernel's life they say nothing. */
+/* Restores the moments on the clocks of this process; those on the clock of an earlier boot are discarded. */
 static void rebuild_moments(struct session *s)
 {
     struct session_record *r = &s->record;

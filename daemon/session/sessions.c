@@ -111,7 +111,7 @@ unsigned sessions_count(const struct sessions *all)
 
 /* -- The object -- */
 
-/* With its targets, as long as it is unsaved, and told again: nobody heard of an edge whose commit failed.
+/* Saves it with its targets while it is unsaved, and adds the event again: that of a failed commit is lost.
  * mark_unsaved() takes `resaved` back where one of them fails. */
 static void save_again(struct session *s)
 {
@@ -310,8 +310,8 @@ struct jobs *sessions_jobs(struct sessions *all)
     return &all->jobs;
 }
 
-/* -- What clients are shown: rows of the catalog, and from memory what no row has. Where the catalog could not
- * store a session's latest state (a full disk), that is memory's: what profd acts on, and logs. -- */
+/* -- What clients are shown: rows of the catalog, and from memory what no row has. Where the catalog could
+ * not store a session's latest state (a full disk), that is memory's: what profd acts on, and logs. -- */
 
 static void session_show_unsaved(const struct session *s, json_t *session)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is being recorded: all sessions that are not over, and the operations on them that the doors offer.
+ * All sessions that are not over, and the operations on them that the APIs offer.
  *
- * The sessions object owns every session and target. A session lives here from its request to its last edge;
- * afterwards only the catalog knows it. Each edge is in the catalog before it is acted on. Nothing here knows
- * files: what comes out of a recording is the collecting room's, which main() installs as collector_ops.
+ * The sessions object owns every session and target. A session exists here from its request to its last state
+ * transition; afterwards it is only in the catalog. Each state transition is in the catalog before it is
+ * acted on. This module does not handle files: traces are collected by the collector, which main() installs
+ * as collector_ops.
  */
 #pragma once
 
@@ -43,7 +44,7 @@ struct target {
     bool start_unanswered;    /* its start left and was not answered: it may record */
     int64_t stop_sent_ns;     /* monotonic: its first stop; 0 none */
     bool recorded;            /* its start was accepted before its stop */
-    bool stop_repeated;       /* an earlier stop may have got through: the files judge */
+    bool stop_repeated;       /* an earlier stop may have succeeded: the traces decide */
     bool stop_queued;         /* waits for its turn (--stagger) */
     bool inherited;           /* a profd before this one began it */
     double steps_before;      /* steps_metric when the recording began; < 0 unknown */
@@ -75,16 +76,16 @@ struct session {
     bool starts_left;         /* the starts were sent */
     bool stop_wanted;         /* a stop came before the starts had left */
     bool rolled_back;
-    bool created;          /* in the catalog, and its requester was told */
+    bool created;          /* in the catalog, and its requester was answered */
     bool in_line;          /* waits for a worker that another session holds */
     bool stops_asked;      /* its queued stops leave after the commit under way */
-    bool unsaved;          /* the catalog could not take its last edge */
+    bool unsaved;          /* the catalog could not store its last state transition */
     bool untold;           /* nor the event of it, which waits by itself where the catalog is locked */
     bool resaved;          /* it took it at a later try, which is not committed yet */
-    bool finished_unsaved; /* over, and only kept until the catalog took its last edge */
+    bool finished_unsaved; /* over, and only kept until the catalog has stored its last state transition */
     int64_t run_id;        /* of its load; 0: it has none */
     bool warming, warmed;  /* its load warms its workers up, or has */
-    bool loads;            /* its load was told to go */
+    bool loads;            /* its load was started */
     bool load_over;
     bool load_lasted; /* until everything was recorded, as asked for */
     struct probe *probe;
@@ -93,14 +94,14 @@ struct session {
     unsigned n_outstanding;             /* calls of the phase it is in */
 };
 
-/* What the collecting room does for sessions. */
+/* What the collector does for sessions. */
 struct collector_ops {
     /* Before any start leaves: remember which files are there. Calls session_prepared() later, once. */
     void (*prepare)(struct session *s, void *collector);
     /* A start was answered: files may appear. */
     void (*recording)(struct target *t, void *collector);
-    /* The stop was answered, or never will be: bring in what there is, then call target_collected(), later,
-     * once. */
+    /* The stop was answered, or never will be: import the traces that exist, then call target_collected(),
+     * later, once. */
     void (*collect)(struct target *t, void *collector);
     /* The target ended without being collected, or its session is given up: forget it. */
     void (*forget)(struct target *t, void *collector);
@@ -115,7 +116,7 @@ struct loader_ops {
     /* Whether the request's workload can be sent to that fleet; a problem where not. */
     int (*check)(const struct job_request *request, const struct fleet *fleet, const size_t *chosen,
                  size_t n_chosen, void *loader, struct problem *p);
-    /* Writes the run beside the session's row, and sets s->run_id. 0 or -errno. */
+    /* Writes the run in addition to the session's row, and sets s->run_id. 0 or -errno. */
     int (*create)(struct session *s, const struct fleet *fleet, const size_t *chosen, size_t n_chosen,
                   const char *actor, void *loader);
     /* The catalog did not take their rows. */
@@ -124,7 +125,8 @@ struct loader_ops {
     void (*warm_up)(struct session *s, void *loader);
     /* Sends what counts, and calls session_load_ended() at its end. */
     void (*go)(struct session *s, void *loader);
-    /* Ends what was told to go; gives up what was not. session_load_ended() follows, or came before. */
+    /* Ends a load that was started, and cancels one that was not. session_load_ended() is called afterwards,
+     * unless it was called before. */
     void (*stop)(struct session *s, void *loader);
 };
 
@@ -167,7 +169,7 @@ void session_load_ended(struct session *s, const char *failure, const char *reme
 struct session *sessions_find(struct sessions *all, int64_t session_id);
 void session_prepared(struct session *s);
 void target_collected(struct target *t, enum state outcome, const char *reason, const char *remedy);
-/* Everything that was expected of it is there and whole: an engine that stops by itself has stopped. */
+/* All expected traces of the target exist and are complete: an engine that stops by itself has stopped. */
 void target_files_complete(struct target *t);
 /* Whether its recording is over when its traces are there, though nobody stops it. */
 bool target_ends_by_itself(const struct target *t);

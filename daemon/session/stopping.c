@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stops: sent to every target that owes one, never cancelled by anything but their answer or their own
- * deadline.
+ * Stops: sent to every target that has a stop pending. Only their answer or their own deadline ends them.
  *
  * A worker writes its traces before it answers, which may take half an hour. A connection that breaks
- * meanwhile is tried again; a stop that is repeated is judged by the files, not by its status. After its stop
- * each target goes to the collecting room by itself; the session follows when the last one was answered.
+ * meanwhile is tried again; whether a repeated stop succeeded is decided by the traces, not by its status.
+ * After its stop, each target is passed to the collector separately; the session follows after the last
+ * answer.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -79,7 +79,7 @@ static void fail_stop(struct target *t, const struct call_result *r, const char 
     _cleanup_(freep) char *failure =
         xasprintf("%s %s: %s%s", engine_method(target_engine(t)), target_stop_path(t), text, meaning);
     _cleanup_(freep) char *remedy =
-        r->err < 0 ? unanswered_remedy(r, "stop") : xstrdup("The server's log says why.");
+        r->err < 0 ? unanswered_remedy(r, "stop") : xstrdup("See the server's log for the cause.");
     target_fail(t, failure, remedy);
 }
 
@@ -124,7 +124,7 @@ static bool was_delivered(const struct call_result *r)
 
 static void on_counted(struct target *t, bool ok)
 {
-    (void)ok; /* what failed is said of it */
+    (void)ok; /* a failure is recorded for the target */
     after_stop(t);
 }
 
@@ -184,7 +184,7 @@ static void send_stop(struct target *t)
         log_struct(LOG_NOTICE,
                    LOG_FIELDS(.session_id = t->session->record.session_id, .worker = t->worker.url,
                               .message_id = MESSAGE_OWED_STOP_SENT),
-                   "session s%" PRId64 ": %s: the stop that an earlier profd owed it is sent",
+                   "session s%" PRId64 ": %s: sending the stop that an earlier profd left pending",
                    t->session->record.session_id, t->worker.url);
     t->stop_tries++;
     t->call = target_call(t, target_stop_path(t), NULL, MAX(t->stop_deadline_ns - now, NS_PER_S), on_stopped);
@@ -291,12 +291,12 @@ void session_check_stopped(struct session *s)
     session_check_finished(s);
 }
 
-/* What went wrong with a stop is only a remark where everything came all the same. */
+/* If all traces are complete, the failure of a stop becomes a remark. */
 static void files_speak_for(struct target *t)
 {
     if (!t->record.failure)
         return;
-    session_remark(t->session, t, NULL, "%s; its traces are whole all the same", t->record.failure);
+    session_remark(t->session, t, NULL, "%s; its traces are complete nevertheless", t->record.failure);
     session_save(t->session);
     replace_str(&t->record.failure, NULL);
     replace_str(&t->record.remedy, NULL);
@@ -311,8 +311,10 @@ void target_collected(struct target *t, enum state outcome, const char *reason, 
     else if (outcome == STATE_COMPLETE)
         files_speak_for(t);
     else if (reason)
-        target_fail(t, reason,
-                    remedy ? remedy : "profctl list-traces shows what came; the worker's log may say more.");
+        target_fail(
+            t, reason,
+            remedy ? remedy
+                   : "profctl list-traces shows the collected traces; see the worker's log for details.");
     target_check_empty(t);
     target_change_state(t, outcome);
     session_check_finished(t->session);

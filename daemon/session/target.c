@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls to the worker of one target: their paths, credentials and bounds, what an unanswered one means, and the
- * recording that it is asked for.
+ * Calls to the worker of one target: their paths, credentials and bounds, what an unanswered one means, and
+ * the recording that it is asked for.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -24,8 +24,8 @@ void target_keep_credentials(struct target *t)
     t->credentials = kept;
 }
 
-/* Of a start or a stop its status counts, and what a failure says. What answers a request that is recorded is
- * read on: whoever hangs up may end it. */
+/* Of a start or a stop, only its status and the text of an error are needed. The answer to a recorded request
+ * is read completely, because closing the connection may cancel the request. */
 static size_t target_answer_max(const struct target *t)
 {
     if (target_engine(t)->counts_functions)
@@ -102,8 +102,8 @@ static const struct {
     int err;
     const char *remedy;
 } hints[] = {
-    {-ECONNREFUSED, "Nothing listens there any more: the server's log says why it ended."},
-    {-ECONNRESET, "The server's log says why it hung up."},
+    {-ECONNREFUSED, "Nothing listens there any more: see the server's log for why it ended."},
+    {-ECONNRESET, "See the server's log for why it closed the connection."},
     {-EHOSTUNREACH, "Is its host up, and can it be reached from here?"},
     {-ENETUNREACH, "Is its host up, and can it be reached from here?"},
     {-ENOBUFS, "Record fewer workers at a time, or raise [limits] answers= in profd.conf."},
@@ -123,5 +123,5 @@ char *unanswered_remedy(const struct call_result *r, const char *timeout_key)
     for (size_t i = 0; i < ARRAY_SIZE(hints); i++)
         if (hints[i].err == r->err)
             return xstrdup(hints[i].remedy);
-    return xstrdup("The server's log may say more.");
+    return xstrdup("See the server's log for details.");
 }

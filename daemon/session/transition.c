@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every change of a session's or target's state: checked against the table, written to the catalog's open
- * transaction, told as an event. A catalog that cannot take it does not stop the machine (an owed stop must
- * leave even on a full disk): the session is marked and saved again until it can.
+ * transaction, published as an event. A catalog that cannot store it does not block the session (a pending
+ * stop must be sent even if the disk is full): the session is marked and saved again until that succeeds.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -20,7 +20,7 @@
 
 static const unsigned transitions[_STATE_MAX] = {
     [STATE_REQUESTED] = TO(STATE_STARTING) | TO(STATE_FAILED) | TO(STATE_CANCELLED),
-    /* To stopping without recording: a start that timed out owes a stop, and so does a rolled back one. */
+    /* To stopping without recording: a start that timed out or was rolled back has a stop pending. */
     [STATE_STARTING] = TO(STATE_RECORDING) | TO(STATE_STOPPING) | TO(STATE_FAILED) | TO(STATE_CANCELLED),
     [STATE_RECORDING] = TO(STATE_STOPPING) | TO(STATE_FAILED),
     [STATE_STOPPING] = TO(STATE_COLLECTING) | TO(STATE_COMPLETE) | TO(STATE_FAILED) | TO(STATE_CANCELLED),
@@ -69,7 +69,8 @@ static void on_saved(int err, void *arg)
         mark_unsaved(arg, err);
 }
 
-/* A write that was taken can still be lost with its turn's commit, or by what another room wrote in it. */
+/* A successful write can still be lost if its commit batch fails, possibly because of another module's write.
+ */
 static void watch_commit(struct session *s, int written)
 {
     if (written < 0)

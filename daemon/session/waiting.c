@@ -9,8 +9,7 @@
 #include "daemon/session/internal.h"
 #include <inttypes.h>
 
-/* Stops that clean up, and the look at directories, are done ahead of a planned start; so much is set aside
- * for them. */
+/* Time before a planned start that is reserved for the stops that clean up and the scan of directories. */
 #define START_LEAD_NS        (2 * NS_PER_S)
 #define WHEN_INTERVAL_NS     (500 * NS_PER_MS)
 #define WHEN_CALL_TIMEOUT_NS (5 * NS_PER_S)
@@ -55,7 +54,7 @@ static void wait_for(struct session *s, char *take_text)
     s->waiting_for = take_text;
 }
 
-/* Whether another session has one of its workers; says so. */
+/* Whether another session holds one of its workers; sets waiting_for if so. */
 static bool is_blocked(struct session *s)
 {
     for (size_t i = 0; i < s->n_targets; i++) {
@@ -111,7 +110,7 @@ static void on_load(const struct probe_answer *answers, void *arg)
     const char *url = s->targets[lowest].worker.url;
     if (n_ready < s->n_targets)
         wait_for(s, answers[lowest].running < 0
-                        ? xasprintf("%s does not tell how many requests it runs (/metrics)", url)
+                        ? xasprintf("%s does not report its number of running requests (/metrics)", url)
                         : xasprintf("%" PRId64 " running requests; %s has %.0f", s->request.when_running, url,
                                     answers[lowest].running));
     if (mono_ns() >= s->when_deadline_ns) {

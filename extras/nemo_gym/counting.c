@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Engines whose profiler always counts (NeMo Gym): a look at the start of a recording, one at its end, and
- * the difference as rows of the catalog.
+ * Engines whose profiler always counts (NeMo Gym): a snapshot at the start of a recording, another
+ * at its end, and the difference as rows of the catalog.
  *
- * The first look is only in memory: where another profd took it, the second counts since the server's launch,
- * which is said.
+ * The first snapshot is only in memory. If an earlier profd process took it, the counts are those since the
+ * server's launch, and a remark reports that.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -170,7 +170,8 @@ static bool counting_take_second(struct target *t, struct snapshot *snapshot)
         session_remark(t->session, t, NULL,
                        "profd was restarted meanwhile: its functions are counted since its launch");
     else if (restarted)
-        session_remark(t->session, t, "With num_workers above 1 each look may meet another process: use 1.",
+        session_remark(t->session, t,
+                       "With num_workers above 1, each snapshot may be of another process: use 1.",
                        "its counts began anew, or another of its processes answered: its functions are "
                        "counted since that one's launch");
     if (l->n_unreadable > 0)

@@ -214,11 +214,11 @@ def test_cancelled_before_it_began_and_one_too_many(profd, fleet):
 
 
 @pytest.mark.parametrize("fault, said", [
-    ("garbage", "profd-load said what is wrong: no JSON object"),
-    ("endless", "profd-load said a line of more than 16777216 bytes"),
-    ("twice", "profd-load said request 0 twice"),
-    ("wrong-outcome", 'profd-load said what is wrong: "outcome" of a line "request"'),
-    ("early", "profd-load said a line out of turn"),
+    ("garbage", "profd-load sent an invalid line: no JSON object"),
+    ("endless", "profd-load sent a line of more than 16777216 bytes"),
+    ("twice", "profd-load sent request 0 twice"),
+    ("wrong-outcome", 'profd-load sent an invalid line: "outcome" of a line "request"'),
+    ("early", "profd-load sent an unexpected line"),
     ("dies", "profd-load was killed by SIGSEGV"),
     ("leaves", "profd-load ended before the run did"),
     ("fails", "no model answers"),
@@ -240,7 +240,7 @@ def test_more_requests_than_are_kept(profd, fleet):
     now = profd.wait_run(run)
     assert now["requests"]["success"] == 103 and now["state"] == "complete"
     assert len(profd.rows("select 1 from requests where run_id = ?", run)) == 100
-    assert now["notes"][1]["text"].startswith("of 3 requests more there are no rows")
+    assert now["notes"][1]["text"].startswith("3 further requests have no rows")
 
 
 def test_counted(profd, fleet):
