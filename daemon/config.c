@@ -323,7 +323,7 @@ static char *absolute_path(const char *path)
     return xasprintf("%s/%s", cwd ? cwd : "", path);
 }
 
-/* NULL where nothing says where it would be. */
+/* The default path of the configuration; NULL if neither XDG_CONFIG_HOME nor HOME is set. */
 static char *default_file(void)
 {
     const char *base = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");

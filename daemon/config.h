@@ -2,7 +2,7 @@
 /*
  * The configuration: defaults, then profd.conf, then the command line, each over the one before.
  *
- * Each module defines the struct of its own settings; the table of config_keys.c says which key fills which
+ * Each module defines the struct of its own settings; the table of config_keys.c maps each key to its
  * field, with its section, parser, default and allowed values. profd.conf(5), etc/profd.conf and the error
  * messages follow that table. All errors of a file are reported, not only the first. Parsing is pure over
  * text; only config_load() opens a file.
@@ -62,8 +62,8 @@ int config_load(const struct config_overrides *overrides, struct config *ret, ch
 /* A key that only a restart changes, by its name, where both differ in it; NULL where they may be exchanged.
  */
 const char *config_fixed_change(const struct config *a, const struct config *b);
-/* Exchanges what may change while profd runs. What the modules borrow of `live` stays where it is; what `next`
- * holds afterwards is to be freed. */
+/* Exchanges what may change while profd runs. What the modules borrow of `live` stays where it is; what
+ * `next` holds afterwards is to be freed. */
 void config_exchange(struct config *live, struct config *next);
 
 /* For the documents and their test: "[section] key = default" and what is allowed, one line a key. */

@@ -3,13 +3,13 @@
  * What makes profd a service.
  *
  * The notifier informs the service manager (sd_notify(3)): ready, reloading, stopping, one line of status,
- * and, with a watchdog, that the loop runs, its threads answer and the catalog commits. The line is made after
- * an event of the catalog, at most once a second, and sent when it differs. Without $NOTIFY_SOCKET none of this
- * costs anything.
+ * and, with a watchdog, that the loop runs, its threads answer and the catalog commits. The line is made
+ * after an event of the catalog, at most once a second, and sent when it differs. Without $NOTIFY_SOCKET none
+ * of this costs anything.
  *
- * A profd that no service manager supervises ends when idle: nothing is active, and for some time nothing was.
- * Active are sessions that are not over (also with a stop pending), benchmark runs, files that are read or wait
- * for it, connected clients, and a catalog that cannot be written.
+ * A profd that no service manager supervises ends when idle: nothing is active, and for some time nothing
+ * was. Active are sessions that are not over (also with a stop pending), benchmark runs, files that are read
+ * or wait for it, connected clients, and a catalog that cannot be written.
  */
 #pragma once
 
@@ -37,7 +37,7 @@ void notifier_ready(struct notifier *n);
 void notifier_reloading(struct notifier *n);
 /* The remark (may be NULL) stays in the status line until the next reload. */
 void notifier_reloaded(struct notifier *n, const char *remark);
-/* Shutdown may take this time, whatever the unit says. */
+/* Extends the time limit of the shutdown to duration_ns, even beyond TimeoutStopSec= of the unit. */
 void notifier_stopping(struct notifier *n, int64_t duration_ns);
 /* No module is used from here on. The offload is drained before notifier_free(), and the catalog closed. */
 void notifier_close(struct notifier *n);

@@ -9,7 +9,7 @@
 
 struct output {
     FILE *file; /* to be written to */
-    FILE *raw;  /* what lies behind it where it is compressed; NULL otherwise */
+    FILE *raw;  /* the file that compressed output is written to; NULL: not compressed */
     char *path; /* NULL: standard output */
     char *part; /* name of the file until it is complete */
 };

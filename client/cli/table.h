@@ -21,7 +21,7 @@ enum table_format { TABLE_FITTED, TABLE_WIDE, TABLE_CSV, TABLE_TSV, TABLE_JSON, 
 
 enum {
     COLUMN_RIGHT = 1 << 0,
-    COLUMN_SHORTEN = 1 << 1, /* a text of which a part still tells something */
+    COLUMN_SHORTEN = 1 << 1, /* a text that is still useful when it is shortened */
     COLUMN_URL = 1 << 2,     /* addresses: never shortened, also in a column that otherwise may be */
     COLUMN_PATH = 1 << 3,    /* shortened at its beginning */
     COLUMN_VERBATIM = 1 << 4,
@@ -41,7 +41,7 @@ struct table_column {
     const char *meaning; /* shown to the pointer on a page, or NULL */
 };
 
-/* What is left of a text that is shortened tells something down to here. */
+/* Minimum width of a shortened text: a shorter one is not useful. */
 #define SHORTENED_LEAST 10u
 
 struct table;

@@ -48,8 +48,8 @@ static bool leave_one_out(struct layout_column *columns, size_t n, int below)
     return worst;
 }
 
-/* What leaving out a wide column has made room for comes back, the most important ones first; none comes back
- * before a more important one. */
+/* Restores dropped columns that fit after a wide column was dropped, the most important first; no column is
+ * restored before a more important one. */
 static void bring_back(struct layout_column *columns, size_t n, unsigned gap, unsigned line)
 {
     bool is_complete = true;

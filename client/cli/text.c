@@ -246,7 +246,8 @@ static bool is_python_frame(const char *name)
     return bracket && isdigit((unsigned char)bracket[strlen(".py(")]);
 }
 
-/* Bytes of a name up to the arguments of its function: types, which tell less than those of the template. */
+/* Bytes of a name up to the arguments of its function, whose types are less useful than those of the
+ * template. */
 static size_t name_bytes(const char *name)
 {
     size_t n;

@@ -14,7 +14,8 @@
 /* JSON in ASCII without controls. */
 char *text_json(const json_t *value, size_t flags);
 
-/* How many bytes of s fit into so many columns; SGR escape sequences cost none. Never splits a character. */
+/* Number of bytes of s that fit into the given number of columns; SGR escape sequences cost none. Never
+ * splits a character. */
 size_t text_fit(const char *s, unsigned columns);
 unsigned text_columns(const char *s);
 
@@ -32,8 +33,8 @@ char *text_shorten_path(const char *s, unsigned width);
 
 /*
  * Breaks lines at spaces so that each, with its indent, stays within width; words are never split. A line of
- * the text that begins with a space is a command or an excerpt to be copied, and is not wrapped. The first line
- * gets no indent.
+ * the text that begins with a space is a command or an excerpt to be copied, and is not wrapped. The first
+ * line gets no indent.
  */
 char *text_wrap(const char *s, unsigned indent, unsigned width);
 
@@ -42,8 +43,8 @@ char *text_number(char *buf, int64_t n);
 /* "1 trace", "2 traces": the word takes an s. */
 char *text_count(int64_t n, const char *word);
 
-/* The one of n names that word is most likely a misspelling of: fewest insertions, deletions, replacements and
- * swaps of neighbours, ignoring case. NULL where none is near enough. */
+/* The one of n names that word is most likely a misspelling of: fewest insertions, deletions, replacements
+ * and swaps of neighbours, ignoring case. NULL where none is near enough. */
 const char *nearest_name(const char *word, const char *const *names, size_t n);
 
 /* A kernel's name within the given columns: without "void" and its arguments before anything else is lost; a

@@ -14,11 +14,11 @@
 
 /* -- Statements ----------------------------------------------------------------------------------------- */
 
-/* What is shown of a line with an error: so much before the place, so much in all. */
+/* Excerpt of a line with an error: maximum bytes before the position, and in total. */
 #define EXCERPT_BEFORE 48
 #define EXCERPT_BYTES  76
 
-/* A place in a text. */
+/* A position in a text. */
 struct sql_position {
     const char *text;
     size_t offset;
@@ -29,7 +29,7 @@ static bool is_continuation(char c)
     return ((unsigned char)c & 0xc0) == 0x80;
 }
 
-/* The line with the place and a caret below it; hint stands behind the caret. */
+/* The line with the position and a caret below it; hint follows the caret. */
 static char *statement_excerpt(struct sql_position at, const char *hint)
 {
     const char *place = at.text + at.offset, *begin = place, *end = place + strcspn(place, "\n");

@@ -2,9 +2,9 @@
 /*
  * Who may do what over HTTP; the one place that decides it.
  *
- * On the Unix socket every client that can connect may use all operations: its mode admits its owner, root and
- * the members of its group. On TCP a request needs a token whose role has the route's right, except for
- * routes that say otherwise (routes.h). Requests of web pages are refused there first.
+ * On the Unix socket every client that can connect may use all operations: its mode admits its owner, root
+ * and the members of its group. On TCP a request needs a token whose role has the route's right, except for
+ * routes that require none (routes.h). Requests of web pages are refused there first.
  *
  * It owns the tokens and certificates that it read from files, and copies its settings.
  */

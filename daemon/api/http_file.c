@@ -35,7 +35,7 @@ struct fetch {
     int64_t offset;
     size_t size;
     char *data;
-    ssize_t n; /* as pread() says; 0: none yet */
+    ssize_t n; /* result of pread(); 0: none yet */
     bool done;
 };
 

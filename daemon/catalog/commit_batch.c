@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The commit batch: the writes of one iteration of the loop share a transaction. The first write begins it and
- * activates an event without a delay, which libevent runs after everything that is already active: there the
- * batch is committed, or rolled back entirely, and the functions that wait for it run. There is no timer, and
- * an idle catalog has nothing pending.
+ * The commit batch: the writes of one iteration of the loop share a transaction. The first write begins it
+ * and activates an event without a delay, which libevent runs after everything that is already active: there
+ * the batch is committed, or rolled back entirely, and the functions that wait for it run. There is no timer,
+ * and an idle catalog has nothing pending.
  *
  * A lock of another program is waited for once, for milliseconds. Then each batch only tries, until one gets
  * the lock; a timer tries too, for rows that wait in memory: events, requests of runs, functions, which are
@@ -208,7 +208,7 @@ int run_write(struct catalog *c, sqlite3_stmt *s)
     if (sqlite3_step(s) == SQLITE_DONE)
         return 0;
     int rc = sqlite3_extended_errcode(c->db);
-    /* SQLite may have rolled the whole transaction back, with what was written before. */
+    /* SQLite may have rolled back the entire transaction, including earlier writes. */
     if (sqlite_refused_value(rc) && batch_in_transaction(c))
         return sqlite_errno(c->db, rc);
     return batch_fail(c, rc);

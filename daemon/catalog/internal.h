@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of this module share. Everything here is used on the loop's thread only; upkeep.c says what
- * crosses to other threads.
+ * What the files of this module share. Everything here is used on the loop's thread only; upkeep.c
+ * documents the exceptions.
  */
 #pragma once
 
@@ -417,9 +417,9 @@ int know_worker(struct catalog *c, const char *url);
 
 /*
  * The files of an open catalog as the file system shows them: whether they are still those that were opened
- * and as long as they have to be, and which process holds the write lock. Never opens the database or its log,
- * and closes the shared memory after SQLite did: closing any descriptor of a file gives up all locks that the
- * process has on it.
+ * and as long as they have to be, and which process holds the write lock. Never opens the database or its
+ * log, and closes the shared memory after SQLite did: closing any descriptor of a file gives up all locks
+ * that the process has on it.
  */
 
 /* An opening step: remembers the files, and watches their directory. Without inotify they are checked once a

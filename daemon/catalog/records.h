@@ -70,7 +70,7 @@ struct trace_record {
     bool pinned;
     char *labels; /* JSON object */
     int64_t last_event_at;
-    char *columns;                         /* path; NULL: there are none, and columns_reason may say why */
+    char *columns; /* path; NULL: there are none, and columns_reason may have the reason */
     int64_t columns_size, columns_version; /* RECORD_NONE: it was not tried to read them */
     char *columns_reason;
     int64_t slices, gpu_slices, threads, flows;
@@ -228,8 +228,8 @@ int catalog_set_disk_size(struct catalog *c, int64_t trace_id, int64_t bytes);
 
 /*
  * holders.c: in whose share of the store a trace counts. A number above 0 is a user; one below 0 is a worker
- * whose files belong to root or nobody, whose ownership says nothing; HOLDER_OTHERS is who is neither known,
- * and all workers that no discovery has seen since `seen_since`.
+ * whose files belong to root or nobody, so that their ownership identifies no user; HOLDER_OTHERS stands for
+ * unknown holders, and for all workers that no discovery has seen since `seen_since`.
  */
 #define HOLDER_OTHERS 0
 struct holder_usage {

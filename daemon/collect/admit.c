@@ -3,8 +3,8 @@
  * Which files of a directory are imported, and when: finished ones, that are trusted and within the limits.
  *
  * Existence is no sign: engines stream gzip straight into the final name. A file is read when nothing was
- * written to it for a while (how long depends on whether its worker has reported the end), and accepted when its
- * checksum is right, or when it was quiet for so long that nothing more will come.
+ * written to it for a while (how long depends on whether its worker has reported the end), and accepted when
+ * its checksum is right, or when it has not changed for a time after which nothing more is expected.
  *
  * profd may read files that its workers may not. A worker that puts a link to another user's directory, or a
  * hard link to another user's file, in the place of its own must not reach that file through profd; and files
@@ -25,8 +25,8 @@
 #define QUIET_AFTER_STOP_NS  (200 * NS_PER_MS) /* the worker reported the end */
 #define QUIET_BY_ITSELF_NS   NS_PER_S          /* the engine stops by itself, and reports nothing */
 #define QUIET_UNREQUESTED_NS (2 * NS_PER_S)
-/* Files that threads open at a time, in all and of one directory: their descriptors wait for profd-ingest, and
- * a directory that does not respond must not delay the others. */
+/* Files that threads open at a time, in all and of one directory: their descriptors wait for profd-ingest,
+ * and a directory that does not respond must not delay the others. */
 #define OPENING_MAX           256
 #define OPENING_OF_DIR_MAX    32
 #define UNREQUESTED_MINUTE_NS (60 * NS_PER_S)
@@ -270,7 +270,7 @@ static void admit_on_imported(struct import_job *job)
     watch_arm_tick(d->collector);
 }
 
-/* What is known of the file's targets, and how much room it may take, into the job. */
+/* Fills the job with the file's possible targets, and decides whether the store copies the file. */
 static void admit_fill_job(const struct discovered_file *f, struct import_job *job)
 {
     struct collector *c = f->dir->collector;
@@ -286,7 +286,7 @@ static void admit_fill_job(const struct discovered_file *f, struct import_job *j
         several = several || (url && !streq(url, k->target->worker.url));
         url = k->target->worker.url;
     }
-    /* Its content may say later which worker wrote it. */
+    /* The content of the file may identify its worker later. */
     job->holder_url = several ? NULL : xstrdup(url);
     job->may_be_unfinished =
         file_quiet_ns(f) < c->settings->settle_ns && f->parsed.kind != TRACE_NAME_ATTACHMENT;

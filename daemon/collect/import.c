@@ -401,8 +401,8 @@ static void import_read(struct import_job *job, int source_fd, int dest_fd)
 
 /* -- The start -- */
 
-/* Opens a copy in the store, for which older traces are removed; where there is no room, store_note says why.
- * -EMFILE, -ENFILE, -EBUSY: not now. */
+/* Opens a copy in the store, for which older traces are removed; if there is no room, store_note has the
+ * reason. -EMFILE, -ENFILE, -EBUSY: not now. */
 static int import_open_copy(struct import_job *job, int *ret_dest_fd)
 {
     struct store *store = job->collector->store;

@@ -122,7 +122,7 @@ static int link_files(const struct job *j, int profiles_fd, const char *name, co
     return MIN(fd, 0);
 }
 
-/* A session of one phase is in its directory as a whole. */
+/* Links the files of the phase, or the directory of the entire session if no other phase has any. */
 static int link_phase(const struct job *j, int profiles_fd, enum job_phase phase)
 {
     const char *name = job_phase_name(phase);

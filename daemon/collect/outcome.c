@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What became of a target's recording: its traces are counted as they are cataloged; its collection ends when
- * every expected one is there and complete, or when it has been quiet for so long that nothing more will come.
- * Then the session gets the outcome, with the missing ranks and the reasons, and each trace the name of its
- * engine instance (trace/read/instance.h): by the same evidence as profctl's analysis, as far as the catalog
- * has it.
+ * every expected one is there and complete, or when no file has changed for a time after which nothing more
+ * is expected. Then the session gets the outcome, with the missing ranks and the reasons, and each trace the
+ * name of its engine instance (trace/read/instance.h): by the same evidence as profctl's analysis, as far as
+ * the catalog has it.
  */
 #include "base/alloc.h"
 #include "base/clock.h"

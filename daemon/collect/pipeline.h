@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pipeline from a worker's directory to the catalog, and the data that passes through it, once and forward:
+ * The pipeline from a worker's directory to the catalog, and the data that passes through it, once and
+ * forward:
  *
  *   watch.c       which directories are scanned, and when: inotify, polling, pauses
  *   discover.c    one scan of a directory: which files there are, and which have changed
@@ -12,8 +13,8 @@
  *   outcome.c     whether a target has all of its traces
  *   files.c       the known files of a directory
  *
- * Calls go down this list; results come back by import_job.done(). Two more modules start jobs: reconcile.c for
- * files of the store, import_request.c for files that a client names. collector.c owns the objects.
+ * Calls go down this list; results come back by import_job.done(). Two more modules start jobs: reconcile.c
+ * for files of the store, import_request.c for files that a client names. collector.c owns the objects.
  */
 #pragma once
 
@@ -235,8 +236,8 @@ enum import_outcome {
     IMPORT_SAVED,     /* its row is in the catalog */
     IMPORT_UNSAVED,   /* job.err: the catalog refused it */
     IMPORT_EXISTED,   /* of a request: its bytes are in the catalog, as row.trace_id */
-    IMPORT_REFUSED,   /* of a request: job.problem says why */
-    IMPORT_POSTPONED, /* try again; job.postponed or job.err says why */
+    IMPORT_REFUSED,   /* of a request: job.problem has the reason */
+    IMPORT_POSTPONED, /* try again; job.postponed or job.err has the reason */
     IMPORT_CANCELLED, /* profd ends */
 };
 
@@ -283,8 +284,8 @@ struct import_job {
     bool remove_original;
     bool may_be_unfinished; /* postponed unless it is complete */
     bool check_first;       /* no room is made for a file that may be incomplete */
-    /* Somebody waits for it. Otherwise traces that were collected after it was written are not removed for it:
-     * an old file that merely lies in a directory must not displace recent ones. */
+    /* Somebody waits for it. Otherwise traces that were collected after it was written are not removed for
+     * it: an old file that merely lies in a directory must not displace recent ones. */
     bool displaces_newer;
     bool no_columns;
     char *store_note;              /* why it is left in place */
@@ -375,8 +376,8 @@ void import_close(struct collector *c);
 
 /* Whether the target could have written the file: by directory, time and the pattern of its name. */
 bool file_may_be_of(const struct discovered_file *f, const struct collection *k);
-/* Puts session, target and worker into the job's row. Negative with job.problem: a request's session cannot be
- * used. */
+/* Puts session, target and worker into the job's row. Negative with job.problem: a request's session cannot
+ * be used. */
 int attribute_job(struct import_job *job);
 
 /* -- import_row.c -- */
@@ -398,7 +399,7 @@ void row_committed(struct import_job *job);
 
 struct columns_result {
     const json_t *facts;
-    const char *reason; /* why there are none, where the facts do not say it; NULL */
+    const char *reason; /* why there are none, if the facts do not have the reason; else NULL */
     bool used_up;       /* time or memory of the child */
 };
 void columns_open_draft(struct columns_draft *draft, struct store *s, unsigned n_readers,
@@ -413,8 +414,8 @@ int columns_publish(struct columns_draft *draft, struct store *s, const json_t *
                     struct trace_record *row);
 /* The row was not committed: makes a draft of its columns again. */
 void columns_unpublish(struct columns_draft *draft, struct store *s, struct trace_record *row);
-/* All of this for a trace that was read again, instead of its columns; committed. Where there is a result, its
- * facts are in the row. */
+/* All of this for a trace that was read again, instead of its columns; committed. Where there is a result,
+ * its facts are in the row. */
 int columns_renew(struct columns_draft *draft, struct store *s, const struct columns_result *result,
                   struct trace_record *row);
 /* Whose columns a file of that name would be. */

@@ -90,7 +90,7 @@ static void review(const struct recording *rec, const struct worker *w, struct r
 {
     review_options(rec, review);
     if (rec->steps > STEPS_MAX)
-        review_add(review, true, "--steps", "Record fewer steps: such traces have gigabytes.",
+        review_add(review, true, "--steps", "Record fewer steps: traces of this length take gigabytes.",
                    "RTP-LLM records at most %d steps", STEPS_MAX);
     if (rec->steps == 0)
         review_add(

@@ -59,7 +59,7 @@ static int given(int fd)
     return fcntl(fd, F_GETFD) >= 0 ? fd : -1;
 }
 
-/* PR_SET_PDEATHSIG is only sent for a later death: the pipe tells whether the starter has died already. */
+/* PR_SET_PDEATHSIG is only sent for a later death: the pipe shows whether the parent has died already. */
 static bool has_starter(void)
 {
     struct pollfd result = {.fd = INGEST_FD_RESULT};

@@ -7,7 +7,8 @@
 #define STREAM_OF_PREFIX  2
 #define STREAM_OF_PROMPTS (UINT64_C(1) << 32)
 #define BYTES_PER_TOKEN   4
-/* Up to this number of remaining tokens, a table says which can be made of words; larger numbers always can. */
+/* Up to this number of remaining tokens, a table has the numbers that words can add up to. Larger ones always
+ * can. */
 #define REST_MAX 64
 
 static const char *const words[PROMPT_WORDS] = {

@@ -49,7 +49,7 @@ static double random_normal(struct random *r)
     return x * sqrt(-2 * log(s) / s);
 }
 
-/* Marsaglia, Tsang 2000; below 1 by the shape above, as they say. */
+/* Marsaglia, Tsang 2000; a shape below 1 uses shape + 1, as in the paper. */
 double random_gamma(struct random *r, double shape)
 {
     if (shape < 1)

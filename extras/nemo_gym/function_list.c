@@ -79,7 +79,8 @@ static void add_bounded(int64_t *sum, int64_t more)
         *sum = result;
 }
 
-/* In order of identity, strings borrowed. Functions of one name, file and line (lambdas, say) are one. */
+/* In order of identity, strings borrowed. Functions with the same name, file and line (such as lambdas) are
+ * merged. */
 static struct function *merged(const struct function_list *l, size_t *ret_n)
 {
     struct function *m = xcalloc(MAX(l->n, (size_t)1), sizeof(*m));
@@ -101,7 +102,8 @@ static struct function *merged(const struct function_list *l, size_t *ret_n)
     return m;
 }
 
-/* What a list tells of the process that counted it decides how a new one is known. */
+/* Whether a count of the function decreased. If the list has no pid, a decrease of ttot reveals a new
+ * process, too. */
 static bool fell(const struct function_list *l, const struct function *before, const struct function *after)
 {
     return after->calls < before->calls || (l->pid == 0 && after->ttot_ns < before->ttot_ns);

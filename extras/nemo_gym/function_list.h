@@ -14,10 +14,9 @@
 
 struct function {
     char *name;
-    char *file;   /* "" of what is built in */
-    int64_t line; /* 0 of what is built in */
-    int64_t
-        calls; /* 0 where the profiler did not say; of a function that recurs the inner calls count, too */
+    char *file;    /* "" of what is built in */
+    int64_t line;  /* 0 of what is built in */
+    int64_t calls; /* 0 if the profiler did not report it; includes the inner calls of a recursive function */
     /* In the function itself, and in what it called. Of one that has not returned yet the first may be
      * negative: what it called is taken off already, its own time is to come. */
     int64_t tsub_ns, ttot_ns;
@@ -61,8 +60,8 @@ const char *function_clock_name(enum function_clock c);
 /*
  * What was counted between two snapshots of one server, the most expensive (ttot) first; functions that did
  * nothing meanwhile are left out, and no time is negative. Where a number of calls fell, a function is gone,
- * or another process answered (of a list that does not tell the process: where a ttot fell), the server began
- * anew: then *ret_restarted is true, and all of `after` is the difference. The caller frees it.
+ * or another process answered (for a list without a pid: where a ttot fell), the server was
+ * restarted: then *ret_restarted is true, and all of `after` is the difference. The caller frees it.
  */
 struct function_list *function_list_difference(const struct function_list *before,
                                                const struct function_list *after, bool *ret_restarted);

@@ -77,7 +77,7 @@ static int find(DIR *dir, const struct profile_place *place, struct found *ret, 
     return 0;
 }
 
-/* -ENOENT: it is not there, which is not said. */
+/* -ENOENT: the file does not exist; p is not set then. */
 static int read_one(int dir_fd, const char *name, const struct profile_place *place, char **ret,
                     size_t *ret_size, struct problem *p)
 {
@@ -120,7 +120,8 @@ static int read_format(int dir_fd, const struct found *f, size_t format, const s
     if (l->n == 0) {
         problem_set(p, -ENODATA, PROBLEM_UPSTREAM,
                     "%s has a heading and no rows: this NeMo Gym exports none there", path);
-        problem_remedy(p, "Its .callgrind beside it has them, where gprof2dot and graphviz are installed.");
+        problem_remedy(
+            p, "Its .callgrind in the same directory has them if gprof2dot and graphviz are installed.");
         return -ENODATA;
     }
     *ret = TAKE_PTR(l);

@@ -27,7 +27,7 @@ struct profile_place {
 /*
  * Reads the best file that there is. *ret_path, which the caller frees, is its path. Fails with -ENOENT where
  * there is none or none of that time, -ENODATA where a .log has its heading and no rows, -EBADMSG for what
- * cannot be read, and the errors of files; p says it all.
+ * cannot be read, and the errors of files; p describes each.
  */
 int profile_files_read(const struct profile_place *place, struct function_list **ret, char **ret_path,
                        struct problem *p);

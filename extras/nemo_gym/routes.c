@@ -112,7 +112,7 @@ static void reply(struct asking *q)
     asking_free(q);
 }
 
-/* Of one server, all that can be said; the last one's answers the client. */
+/* Adds the result of one server. The result of the last server completes the response. */
 static void settle(struct server *s, json_t *said)
 {
     struct asking *q = s->asking;

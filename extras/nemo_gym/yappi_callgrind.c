@@ -12,7 +12,7 @@
 
 /* A function by its number in the text. */
 struct entry {
-    struct piece name, file; /* empty: not told */
+    struct piece name, file; /* empty: not given */
     int64_t calls, self_us;
     int64_t total_us; /* with what it called; set at the end */
 };
@@ -172,7 +172,8 @@ static void take_line(struct profile *p, struct piece line)
             keys[i].take(p, piece_trim((struct piece){line.p + strlen(keys[i].key), line.end}));
 }
 
-/* Its name is "verify /app/app.py:12", whose file is also told apart: takes both off, and gives the line. */
+/* The name is "verify /app/app.py:12", and the file is also given separately: removes the file and the line
+ * from the name, and returns the line. */
 static int64_t take_line_number(struct piece *name, struct piece file)
 {
     const char *digits = name->end;

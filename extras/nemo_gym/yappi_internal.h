@@ -36,7 +36,7 @@ static inline struct piece piece_trim(struct piece s)
     return s;
 }
 
-/* The next line of the rest, without its end; false behind the last. */
+/* The next line of the rest, without its end; false after the last. */
 static inline bool piece_line(struct piece *rest, struct piece *ret)
 {
     if (rest->p == rest->end)
