@@ -323,7 +323,7 @@ static char *absolute_path(const char *path)
     return xasprintf("%s/%s", cwd ? cwd : "", path);
 }
 
-/* The default path of the configuration; NULL if neither XDG_CONFIG_HOME nor HOME is set. */
+/* The default path of the configuration; NULL for a user with neither XDG_CONFIG_HOME nor HOME as absolute path. */
 static char *default_file(void)
 {
     const char *base = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
