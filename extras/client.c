@@ -12,9 +12,11 @@ extern const struct verb verb_audit, verb_check_recipe, verb_functions, verb_lau
 
 /* clang-format off */
 const struct extra_verb extra_verbs[] = {
+#if WITH_SYSTEMD
     {"Record", {&verb_launch, {0}, "nsys run",
      "profctl launch -- vllm serve MODEL --profiler-config.profiler=cuda\n"
      "profctl launch --mode prefill --unit prefill0 -- ./start-worker.sh", .takes = "c"}},
+#endif
     {"Record", {&verb_check_recipe, {0}, "recipe srtctl validate variants",
      "profctl check-recipe job.yaml\n"
      "profctl check-recipe recipes/a.yaml recipes/b.yaml --quiet", .takes = "f"}},
@@ -33,7 +35,12 @@ const struct extra_verb extra_verbs[] = {
 };
 /* clang-format on */
 const size_t n_extra_verbs = ARRAY_SIZE(extra_verbs);
-const char *const verbs_not_built[] = {NULL};
+const struct verb_not_built verbs_not_built[] = {
+#if !WITH_SYSTEMD
+    {"launch", "systemd"},
+#endif
+    {NULL, NULL},
+};
 
 int (*const extra_recipe_record)(struct client *c, const struct recipe_options *o) = recipe_record_file;
 

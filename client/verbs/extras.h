@@ -15,8 +15,11 @@ struct extra_verb {
 };
 extern const struct extra_verb extra_verbs[];
 extern const size_t n_extra_verbs;
-/* Verbs that this build lacks; NULL at the end. */
-extern const char *const verbs_not_built[];
+/* Verbs that this build lacks, with the option that adds them; at the end one without a name. */
+struct verb_not_built {
+    const char *name, *option;
+};
+extern const struct verb_not_built verbs_not_built[];
 
 /* profctl start --recipe: all borrowed. */
 struct recipe_options {
@@ -38,5 +41,5 @@ struct import_converter {
 /* NULL: none. */
 extern const struct import_converter *const extra_converter;
 
-/* Prints that a verb or option of extras is missing. An exit status. */
-int extra_not_built(struct client *c, const char *what);
+/* Prints that a verb or option is missing, and the option of the build that adds it. An exit status. */
+int extra_not_built(struct client *c, const char *what, const char *build_option);

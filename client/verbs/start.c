@@ -143,7 +143,7 @@ static int start_recipe(struct client *c, const struct options *o)
     _cleanup_json_ labels = json_object();
 
     if (!extra_recipe_record)
-        return extra_not_built(c, "--recipe");
+        return extra_not_built(c, "--recipe", "extras");
     if (has_recording_options(o))
         return client_refuse(
             c,

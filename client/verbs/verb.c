@@ -305,19 +305,20 @@ int verb_unknown(struct client *c, const char *name)
     _cleanup_(freep) char *clean = text_clean(name, false), *remedy = NULL;
     const struct verb_entry *near = nearest_verb(name);
 
-    for (size_t i = 0; verbs_not_built[i]; i++)
-        if (streq(verbs_not_built[i], name))
-            return extra_not_built(c, name);
+    for (const struct verb_not_built *v = verbs_not_built; v->name; v++)
+        if (streq(v->name, name))
+            return extra_not_built(c, name, v->option);
     if (near)
         remedy = xasprintf("Did you mean %s (%s)? profctl help lists all verbs.", near->verb->name,
                            near->verb->summary);
     return client_refuse(c, remedy ? remedy : "profctl help lists all verbs.", "unknown verb '%s'", clean);
 }
 
-int extra_not_built(struct client *c, const char *what)
+int extra_not_built(struct client *c, const char *what, const char *build_option)
 {
-    return client_refuse(c, "Build profctl with -Dextras=true.", "%s: profctl was built without extras",
-                         what);
+    _cleanup_(freep) char *remedy = xasprintf("Build profctl with -D%s=true.", build_option);
+
+    return client_refuse(c, remedy, "%s: profctl was built without %s", what, build_option);
 }
 
 int verb_call(struct client *c, const struct verb *v, int n_words, char **words)
