@@ -25,8 +25,12 @@ def escape(text):
 
 
 def options_of(profctl, verb):
-    """[(name, usage, help)] in the order of `profctl help VERB`."""
-    text = subprocess.run([profctl, "help", verb], capture_output=True, text=True, check=True).stdout
+    """[(name, usage, help)] in the order of `profctl help VERB`. None if this build does not have the verb."""
+    help_ = subprocess.run([profctl, "help", verb], capture_output=True, text=True)
+    if help_.returncode != 0 and "was built without" in help_.stderr:
+        return None
+    help_.check_returncode()
+    text = help_.stdout
     options = []
     for line in text.split("\nExamples:\n")[0].splitlines():
         begin = re.match(r" {2,6}((?:-\w, )?--([a-z0-9-]+)\S*(?: [^ ]+)?)(?: {2,}(.*))?$", line)
@@ -74,6 +78,9 @@ def write_verb(profctl, verb, lines):
             text.append(line)
     print("\n".join(text).strip("\n") + "\n")
     options = options_of(profctl, verb)
+    if options is None:
+        print("\tThis build of profctl does not have it.\n")
+        return
     unknown = set(further) - {name for name, _, _ in options}
     if unknown:
         raise ValueError(f"{verb} has no option {', '.join(sorted(unknown))}")
