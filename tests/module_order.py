@@ -51,7 +51,6 @@ ALLOWED = {
 # (file, module that it includes)
 EXCEPTIONS = {
     ("client/cli/output.c", "trace/export"),
-    ("client/views/session_start.c", "client/runs"),
 }
 
 

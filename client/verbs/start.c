@@ -11,10 +11,10 @@
 #include "client/traces/trace.h"
 #include "client/transport/download.h"
 #include "client/verbs/extras.h"
+#include "client/verbs/session_start.h"
 #include "client/views/follow.h"
 #include "client/views/listing.h"
 #include "client/views/session.h"
-#include "client/views/session_start.h"
 #include <errno.h>
 
 struct options {

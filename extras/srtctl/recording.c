@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "client/runs/benchmark.h"
-#include "client/views/session_start.h"
+#include "client/verbs/session_start.h"
 #include "extras/srtctl/phases.h"
 #include <errno.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/views/session_start.h"
+#include "client/verbs/session_start.h"
 
 #include "base/alloc.h"
 #include "client/cli/text.h"
