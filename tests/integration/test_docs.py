@@ -12,9 +12,9 @@ PATTERNS = {"u": "tests/unit/test-{}.c", "i": "tests/integration/test_{}.py", "b
 def named_tests():
     """(kind, name) of each test in brackets; names after "f" are fuzz targets."""
     text = (ROOT / "docs/security.md").read_text()
-    for bracket in re.findall(r"\[((?:[uib] |f )[^\]]*)\]", text):
+    for bracket in re.findall(r"\[([uibf]\s[^\]]*)\]", text):
         kind = None
-        for word in re.split(r"[,;]\s*", bracket.replace("\n", " ")):
+        for word in re.split(r"[,;]\s*", " ".join(bracket.split())):
             kind, name = word.split(" ", 1) if re.match(r"[uibf] ", word) else (kind, word)
             yield kind, name.strip()
 

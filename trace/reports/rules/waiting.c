@@ -216,8 +216,8 @@ static int uneven_evaluate(const struct rule_context *context, const struct rule
 }
 
 #define GROUND_CLOCKS                                                                                        \
-    "the clocks of the ranks are aligned by the ends of their collectives; the report ranks shows the "      \
-    "remaining error"
+    "the clocks of the ranks are aligned by wall-clock time, or by the ends of their collectives if these "  \
+    "show an error of more than a millisecond; the report ranks shows the remaining error"
 
 const struct rule rule_straggler = {
     .name = "straggler",
