@@ -125,6 +125,7 @@ def main():
     directory.mkdir(parents=True)
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a shell started this in the background
     demo = Demo(build, directory)
     with Fleet(directory / "fleet") as fleet:
         heading("Starting two vLLM workers, one SGLang worker and a router (real models, small ones) ...")

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 IS_SANITIZED = "asan" in BUILD.name
 READY_S = 120
 COMMAND_S = 120
+END_S = 30
 
 
 def shown():
@@ -42,7 +43,11 @@ def environment(tmp_path):
         yield {**os.environ, **exported, "PATH": f"{BUILD / 'client'}:{os.environ['PATH']}", "COLUMNS": "100", "XDG_CACHE_HOME": str(tmp_path)}
     finally:
         demo.send_signal(signal.SIGINT)
-        demo.wait(patience(60))
+        try:
+            demo.wait(patience(END_S))
+        except subprocess.TimeoutExpired:
+            demo.terminate()
+            raise
 
 
 @pytest.mark.skipif(IS_SANITIZED, reason="profctl's texts are the same there")
