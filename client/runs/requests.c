@@ -3,9 +3,9 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "client/cli/output.h"
 #include "client/cli/text.h"
 #include "client/runs/save_as.h"
-#include "client/cli/output.h"
 #include "client/views/listing.h"
 #include "client/views/run.h"
 #include <errno.h>

@@ -5,8 +5,8 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/units.h"
-#include "client/cli/text.h"
 #include "client/cli/output.h"
+#include "client/cli/text.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* analyze explains traces; reports lists the reports that it can make. */
 #include "base/alloc.h"
+#include "client/cli/output.h"
 #include "client/cli/text.h"
 #include "client/traces/analyzing.h"
-#include "client/cli/output.h"
 #include "client/verbs/verbs.h"
 #include "client/views/listing.h"
 #include "client/views/overview.h"

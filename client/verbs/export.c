@@ -3,10 +3,10 @@
 #include "trace/export/export.h"
 #include "base/alloc.h"
 #include "base/units.h"
+#include "client/cli/output.h"
 #include "client/cli/text.h"
 #include "client/traces/exporting.h"
 #include "client/traces/instances.h"
-#include "client/cli/output.h"
 #include "client/traces/ranks.h"
 #include "client/verbs/verbs.h"
 #include "trace/reports/critical_path.h"
@@ -156,10 +156,8 @@ static int run_export(struct client *c, const void *values, int n_words, char **
         return list_formats(c);
     if (!format)
         return unknown_format(c, name);
-    if (o->critical_path && !streq(name, "chrome")) {
-        _cleanup_(problem_done) struct problem p = {0};
+    if (o->critical_path && !streq(name, "chrome"))
         return client_refuse(c, NULL, "--critical-path is marked in Chrome's format alone, not in %s", name);
-    }
     if (n_words == 0) {
         _cleanup_(problem_done) struct problem p = {0};
         problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "export needs a trace");

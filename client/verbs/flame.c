@@ -3,9 +3,9 @@
 
 #include "base/alloc.h"
 #include "base/units.h"
+#include "client/cli/output.h"
 #include "client/cli/text.h"
 #include "client/traces/analyzing.h"
-#include "client/cli/output.h"
 #include "client/verbs/verbs.h"
 #include "client/views/flame_svg.h"
 #include <errno.h>

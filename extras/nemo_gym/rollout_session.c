@@ -3,9 +3,9 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "client/cli/output.h"
 #include "client/cli/screen.h"
 #include "client/local/user_profd.h"
-#include "client/cli/output.h"
 #include "client/views/follow.h"
 #include "client/views/session.h"
 #include "extras/nemo_gym/rollouts.h"
