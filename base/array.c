@@ -9,10 +9,14 @@
 bool array_grow(void *items, size_t *cap, size_t n, size_t size, bool is_zeroed)
 {
     size_t larger = MAX(n, *cap ? *cap * 2 : ITEMS_FIRST);
+    size_t bytes;
     void *known;
 
+    /* Checked here, as a sanitizer ends the program for what reallocarray() refuses. */
+    if (__builtin_mul_overflow(larger, size, &bytes))
+        return false;
     memcpy(&known, items, sizeof(known));
-    char *array = reallocarray(known, larger, size);
+    char *array = realloc(known, bytes);
     if (!array)
         return false;
     if (is_zeroed)
