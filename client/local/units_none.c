@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Units of a profctl that was built without systemd: --unit and --user-unit say so. */
+/* Lookup of units in a profctl that was built without systemd: --unit and --user-unit are refused. */
 #include "client/local/units.h"
 
 #include <errno.h>

@@ -67,7 +67,7 @@ static int startup_lock_take(struct client *c, const char *directory, int *ret_f
         problem_set(p, r, PROBLEM_STORAGE, "cannot use directory %s: %s", directory, strerror(-r));
         if (geteuid() != 0)
             problem_remedy(p, "The directory follows from $XDG_RUNTIME_DIR, $XDG_STATE_HOME or $HOME: set "
-                              "them to a directory of yours, or unset the first.");
+                              "them to a directory that you own, or unset the first.");
     }
     return r;
 }
@@ -270,7 +270,7 @@ static int check_home(struct problem *p)
     if (endpoint_has_home())
         return 0;
     problem_set(p, -ENXIO, PROBLEM_STORAGE, "no directory for a catalog: $HOME is not set");
-    problem_remedy(p, "Set HOME, or XDG_STATE_HOME to a directory of yours.");
+    problem_remedy(p, "Set HOME, or set XDG_STATE_HOME to a directory that you own.");
     return -ENXIO;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* D-Bus of a profctl that was built without it: every attempt to connect says so. */
+/* The D-Bus transport of a profctl that was built without D-Bus: every connection is refused. */
 #include "client/transport/bus.h"
 
 #include <errno.h>

@@ -224,7 +224,7 @@ const struct verb verb_bench = {
     .words = "",
     .summary = "Send a workload to a fleet and measure user-visible latency",
     .details = "Latencies count from the moment a request was due. Exit status: 0 all requests succeeded, "
-               "3 some did not, 1 failed. If no profd is running, a profd of yours is started.",
+               "3 some did not, 1 failed. If no profd is running, your own is started.",
     .options = options,
     .n_options = ARRAY_SIZE(options),
     .values_size = sizeof(struct bench_options),

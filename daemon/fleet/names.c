@@ -263,7 +263,7 @@ static bool has_room(const struct names *n, uint64_t origin)
     return origin == 0 ? n_all < NAMES_URGENT_MAX : n_all < NAMES_THREADS_MAX && n_own < NAMES_EACH_MAX;
 }
 
-/* False where there can be no more threads for now. */
+/* Starts the lookup on a thread. False if the system refuses another thread. */
 static bool begin(struct names *n, struct name *name)
 {
     struct lookup *l = xcalloc(1, sizeof(*l));

@@ -83,7 +83,7 @@ static void hand_on(struct load_child *c)
         load_child_kill(c, "profd-load sent a line of more than %d bytes", LOAD_LINE_MAX);
 }
 
-/* One portion. False where there is none for now, or none will come. */
+/* Reads one portion. False if the pipe is empty, or at its end. */
 static bool take_portion(struct load_child *c)
 {
     if (c->capacity - c->size < TURN_BYTES) {

@@ -346,8 +346,10 @@ def tracelens_sets():
 def test_tracelens(analyze, key):
     """Busy and idle agree with TraceLens'; where no kernel communicates but NCCL's, so does what is exposed."""
     name, entry = key.split("/")[0], tracelens_sets()[key]
-    if name not in SETS or "metrics_us" not in entry:
-        pytest.skip("no trace of it, or TraceLens failed")
+    if name not in SETS:
+        pytest.skip(f"{name} is not among the sets of traces")
+    if "metrics_us" not in entry:
+        pytest.skip(f"TraceLens failed on {key}")
     path, theirs = file_of_rank(name, entry["rank"] or 0), entry["metrics_us"]
     [temporal], [overlap] = analyze(path, "temporal", hta=False), analyze(path, "overlap", hta=False)
     events = sum(row["count"] for row in analyze(path, "streams", hta=False))
