@@ -51,7 +51,7 @@ void store_unlink(const char *path);
 /* Removes a trace's row, its columns and, where it is in the store, its file. */
 int store_remove_trace(struct store *s, const struct trace_record *t, const char *actor);
 
-/* -- store_budget.c -- */
+/* -- store_retention.c -- */
 
 struct store_usage {
     int64_t traces, bytes, max_use, keep_free, free;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The budget of the store: its size, in whose share a trace counts, and which traces are removed for an
- * incoming one. Bytes are those that files take on the disk.
+ * Retention: the size of the store, in whose share a trace counts, and which traces are removed for an incoming
+ * one. Bytes are those that files take on the disk.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
