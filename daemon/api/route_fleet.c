@@ -42,7 +42,7 @@ struct doctor_reply {
     struct api *api;
     struct http_request *request; /* NULL: the client left */
     struct fleet *fleet;
-    struct place_spaces spaces;
+    struct directory_spaces spaces;
 };
 
 /* Empty where one user holds all traces. */
@@ -97,7 +97,7 @@ static void doctor_on_close(struct http_request *r, void *arg)
 
 static void doctor_measure_disks(void *arg)
 {
-    place_spaces_look(&((struct doctor_reply *)arg)->spaces);
+    directory_spaces_look(&((struct doctor_reply *)arg)->spaces);
 }
 
 static void doctor_on_measured(void *arg)
@@ -111,7 +111,7 @@ static void doctor_on_measured(void *arg)
         doctor_check_profd(e->api, &checks);
         doctor_reply_checks(e->request, &checks);
     }
-    place_spaces_done(&e->spaces);
+    directory_spaces_done(&e->spaces);
     fleet_free(e->fleet);
     free(e);
 }
@@ -133,7 +133,7 @@ static void doctor_on_fleet(struct api *api, struct http_request *r, struct flee
     }
     struct doctor_reply *e = xcalloc(1, sizeof(*e));
     *e = (struct doctor_reply){.api = api, .request = r, .fleet = fleet};
-    place_spaces_of(fleet, &e->spaces);
+    directory_spaces_of(fleet, &e->spaces);
     http_on_close(r, doctor_on_close, e);
     offload_run(api->modules.offload, doctor_measure_disks, doctor_on_measured, e);
 }

@@ -135,7 +135,7 @@ static int saw_worker(struct catalog *c, const char *router, const struct worker
     bind_number(s, 8, w->profilable);
     bind_text(s, 9, w->reason);
     bind_text(s, 10, w->remedy);
-    bind_text(s, 11, w->place.dir);
+    bind_text(s, 11, w->location.dir);
     bind_number(s, 12, at);
     return run_write(c, s);
 }

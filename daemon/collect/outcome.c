@@ -315,14 +315,15 @@ static void collection_end(struct collection *k)
 
 static void collection_end_invisible(struct collection *k)
 {
-    const struct trace_place *place = &k->target->worker.place;
-    _cleanup_(freep) char *reason = xasprintf("recorded, but its traces cannot be collected from here: %s",
-                                              place->note ? place->note : "its trace directory is not known");
+    const struct trace_location *location = &k->target->worker.location;
+    _cleanup_(freep) char *reason =
+        xasprintf("recorded, but its traces cannot be collected from here: %s",
+                  location->note ? location->note : "its trace directory is not known");
 
     target_collected(
         k->target, STATE_PARTIAL, reason,
-        place->remedy
-            ? place->remedy
+        location->remedy
+            ? location->remedy
             : "Name the directory: trace_dir= in [fleet] or [worker URL] of profd.conf, or --trace-dir.");
 }
 

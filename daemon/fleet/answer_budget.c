@@ -38,7 +38,7 @@ struct answer_budget {
     bool closed;
 };
 
-static bool fits(size_t held, size_t bytes, size_t limit)
+static bool share_fits(size_t held, size_t bytes, size_t limit)
 {
     return held == 0 || (held <= limit && bytes <= limit - held);
 }
@@ -46,7 +46,7 @@ static bool fits(size_t held, size_t bytes, size_t limit)
 static bool account_may_take(const struct answer_budget *b, const struct account *a)
 {
     const struct answer_share *s = TAILQ_FIRST(&a->waiting);
-    return s && fits(a->held, s->bytes, b->limits.each);
+    return s && share_fits(a->held, s->bytes, b->limits.each);
 }
 
 /* The first of those that only the others keep waiting, NULL: none. */
@@ -66,15 +66,15 @@ static struct answer_share *next_share(const struct answer_budget *b)
     const struct account *a = next_account(b);
     struct answer_share *s = a ? TAILQ_FIRST(&a->waiting) : NULL;
 
-    return s && fits(b->usage.held, s->bytes, b->limits.all) ? s : NULL;
+    return s && share_fits(b->usage.held, s->bytes, b->limits.all) ? s : NULL;
 }
 
-static bool is_waited_for(const struct answer_budget *b, const struct answer_share *s)
+static bool share_is_waited_for(const struct answer_budget *b, const struct answer_share *s)
 {
     return next_account(b) || !TAILQ_EMPTY(&s->account->waiting);
 }
 
-static void arm_turn(struct answer_budget *b)
+static void budget_arm_turn(struct answer_budget *b)
 {
     const struct answer_share *oldest = TAILQ_FIRST(&b->reading);
 
@@ -86,7 +86,7 @@ static void arm_turn(struct answer_budget *b)
     event_add(b->turn, &tv);
 }
 
-static void grant(struct answer_share *s)
+static void share_grant(struct answer_share *s)
 {
     struct answer_budget *b = s->budget;
     struct account *a = s->account;
@@ -102,28 +102,28 @@ static void grant(struct answer_share *s)
     b->usage.waiting--;
 }
 
-static void on_next(evutil_socket_t fd, short what, void *arg)
+static void budget_on_next(evutil_socket_t fd, short what, void *arg)
 {
     struct answer_budget *b = arg;
     struct answer_share *s;
 
     while ((s = next_share(b))) {
-        grant(s);
+        share_grant(s);
         b->ops->granted(s->arg);
     }
-    arm_turn(b);
+    budget_arm_turn(b);
 }
 
 /* Ends the first expired turn that another answer waits for; expired turns that block no answer are renewed.
  */
-static void on_turn(evutil_socket_t fd, short what, void *arg)
+static void budget_on_turn(evutil_socket_t fd, short what, void *arg)
 {
     struct answer_budget *b = arg;
     struct answer_share *s;
     int64_t now = mono_ns();
 
     while ((s = TAILQ_FIRST(&b->reading)) && s->turn_ends_ns <= now) {
-        if (is_waited_for(b, s)) {
+        if (share_is_waited_for(b, s)) {
             b->ops->expired(s->arg);
             break; /* what it gave back is granted first */
         }
@@ -131,10 +131,10 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
         s->turn_ends_ns = now + b->limits.turn_ns;
         TAILQ_INSERT_TAIL(&b->reading, s, link);
     }
-    arm_turn(b);
+    budget_arm_turn(b);
 }
 
-static struct account *get_account(struct answer_budget *b, uint64_t id)
+static struct account *account_get(struct answer_budget *b, uint64_t id)
 {
     struct account *a;
 
@@ -153,14 +153,14 @@ struct answer_share *answer_budget_ask(struct answer_budget *b, uint64_t account
     struct answer_share *s = xcalloc(1, sizeof(*s));
 
     *s = (struct answer_share){
-        .budget = b, .account = get_account(b, account), .bytes = bytes, .state = SHARE_WAITS, .arg = arg};
+        .budget = b, .account = account_get(b, account), .bytes = bytes, .state = SHARE_WAITS, .arg = arg};
     TAILQ_INSERT_TAIL(&s->account->waiting, s, link);
     s->account->n_shares++;
     b->n_shares++;
     b->usage.waiting++;
     if (next_share(b) == s)
-        grant(s);
-    arm_turn(b);
+        share_grant(s);
+    budget_arm_turn(b);
     return s;
 }
 
@@ -227,8 +227,8 @@ int answer_budget_new(struct event_base *base, const struct answer_limits *limit
     *b = (struct answer_budget){.limits = *limits, .ops = ops};
     TAILQ_INIT(&b->accounts);
     TAILQ_INIT(&b->reading);
-    b->next = evtimer_new(base, on_next, b);
-    b->turn = evtimer_new(base, on_turn, b);
+    b->next = evtimer_new(base, budget_on_next, b);
+    b->turn = evtimer_new(base, budget_on_turn, b);
     if (!b->next || !b->turn) {
         answer_budget_free(b);
         return -ENOMEM;
@@ -252,14 +252,14 @@ struct answer_budget *answer_budget_free(struct answer_budget *b)
 
 /* -- Bodies -- */
 
-static void set_room(struct answer_body *b, size_t room)
+static void body_set_capacity(struct answer_body *b, size_t room)
 {
     b->room = room;
     b->text = xrealloc(b->text, room + 1, 1);
 }
 
 /* A body that is longer than was announced ends where its share does. */
-static bool has_share(struct answer_body *b, const struct answer_asker *asker, int64_t announced)
+static bool body_has_share(struct answer_body *b, const struct answer_asker *asker, int64_t announced)
 {
     if (!b->share) {
         if (announced >= 0)
@@ -269,7 +269,7 @@ static bool has_share(struct answer_body *b, const struct answer_asker *asker, i
     if (!answer_share_is_granted(b->share))
         return false;
     if (b->room < b->max)
-        set_room(b, b->max);
+        body_set_capacity(b, b->max);
     return true;
 }
 
@@ -279,10 +279,10 @@ enum answer_taken answer_body_add(struct answer_body *b, const struct answer_ask
     size_t need = MIN(b->size + size, b->max);
 
     if (need > ANSWER_EXCERPT_MAX) {
-        if (!has_share(b, asker, announced))
+        if (!body_has_share(b, asker, announced))
             return ANSWER_WAITS;
     } else if (need > b->room) {
-        set_room(b, MIN(MAX(need, b->room * 2), (size_t)ANSWER_EXCERPT_MAX));
+        body_set_capacity(b, MIN(MAX(need, b->room * 2), (size_t)ANSWER_EXCERPT_MAX));
     }
     size_t take = MIN(size, b->max - b->size);
     if (take > 0)

@@ -26,7 +26,7 @@ struct router_ask {
     void *arg;
 };
 
-static void ask_free(struct router_ask *a)
+static void router_ask_free(struct router_ask *a)
 {
     free(a->url);
     free(a->tried);
@@ -34,15 +34,15 @@ static void ask_free(struct router_ask *a)
     free(a);
 }
 
-static void finish(struct router_ask *a, struct fleet *f, struct problem *p)
+static void router_ask_finish(struct router_ask *a, struct fleet *f, struct problem *p)
 {
     a->done(f, p, a->arg);
     problem_done(p);
-    ask_free(a);
+    router_ask_free(a);
 }
 
 /* "GET /workers, /list_workers answered 404 Not Found; GET /nodes/status answered HTML instead of JSON" */
-static void note_answer(struct router_ask *a, const char *text)
+static void router_ask_note(struct router_ask *a, const char *text)
 {
     char *longer;
 
@@ -59,7 +59,7 @@ static void note_answer(struct router_ask *a, const char *text)
 }
 
 /* A failure that another path would only repeat. */
-static void explain_failure(struct router_ask *a, const struct call_result *r, struct problem *p)
+static void router_ask_explain_failure(struct router_ask *a, const struct call_result *r, struct problem *p)
 {
     char text[TEXT_MAX];
 
@@ -77,7 +77,7 @@ static void explain_failure(struct router_ask *a, const struct call_result *r, s
             p, "Is the URL right, and the router up? --router-log train.log finds the router of a job.");
 }
 
-static void explain_tried(struct router_ask *a, struct problem *p)
+static void router_ask_explain_tried(struct router_ask *a, struct problem *p)
 {
     _cleanup_(freep) char *names = router_dialect_names();
 
@@ -99,7 +99,8 @@ static void explain_tried(struct router_ask *a, struct problem *p)
 
 /* Parses the answer as the list of workers. Returns 1 if it was taken or the query failed with a problem, 0
  * to try another path; the reason is then kept for the error. */
-static int take_answer(struct router_ask *a, const struct call_result *r, struct fleet *f, struct problem *p)
+static int router_ask_take_answer(struct router_ask *a, const struct call_result *r, struct fleet *f,
+                                  struct problem *p)
 {
     char why[ROUTER_WHY_MAX], size[UNIT_TEXT_MAX];
 
@@ -116,7 +117,7 @@ static int take_answer(struct router_ask *a, const struct call_result *r, struct
         return 1;
     }
     if (err < 0) {
-        note_answer(a, why);
+        router_ask_note(a, why);
         return 0;
     }
     if (f->n_workers == 0) {
@@ -127,9 +128,9 @@ static int take_answer(struct router_ask *a, const struct call_result *r, struct
     return 1;
 }
 
-static bool ask_next(struct router_ask *a);
+static bool router_ask_next(struct router_ask *a);
 
-static void on_answer(const struct call_result *r, void *arg)
+static void router_ask_on_answer(const struct call_result *r, void *arg)
 {
     struct router_ask *a = arg;
     struct problem p = {0};
@@ -137,31 +138,31 @@ static void on_answer(const struct call_result *r, void *arg)
 
     a->call = NULL;
     if (r->err != 0) {
-        explain_failure(a, r, &p);
-        finish(a, NULL, &p);
+        router_ask_explain_failure(a, r, &p);
+        router_ask_finish(a, NULL, &p);
         return;
     }
     if (r->status == 200) {
         _cleanup_(fleet_freep) struct fleet *f = xcalloc(1, sizeof(*f));
-        if (take_answer(a, r, f, &p)) {
+        if (router_ask_take_answer(a, r, f, &p)) {
             f->router = xstrdup(a->url);
             f->latency_ns = MAX(r->answered_mono_ns - r->sent_mono_ns, INT64_C(1));
-            finish(a, p.kind == PROBLEM_NONE ? TAKE_PTR(f) : NULL, &p);
+            router_ask_finish(a, p.kind == PROBLEM_NONE ? TAKE_PTR(f) : NULL, &p);
             return;
         }
     } else {
         a->was_denied |= r->status == 401 || r->status == 403;
         snprintf(status, sizeof(status), "%d %s%s", r->status, http_reason(r->status),
                  r->status >= 300 && r->status < 400 ? " (redirects are not followed)" : "");
-        note_answer(a, status);
+        router_ask_note(a, status);
     }
-    if (ask_next(a))
+    if (router_ask_next(a))
         return;
-    explain_tried(a, &p);
-    finish(a, NULL, &p);
+    router_ask_explain_tried(a, &p);
+    router_ask_finish(a, NULL, &p);
 }
 
-static const char *next_path(struct router_ask *a)
+static const char *router_ask_next_path(struct router_ask *a)
 {
     const struct router_dialect *d;
 
@@ -175,9 +176,9 @@ static const char *next_path(struct router_ask *a)
     return NULL;
 }
 
-static bool ask_next(struct router_ask *a)
+static bool router_ask_next(struct router_ask *a)
 {
-    a->path = next_path(a);
+    a->path = router_ask_next_path(a);
     if (!a->path)
         return false;
     _cleanup_(freep) char *url = url_join(a->url, a->path);
@@ -190,7 +191,7 @@ static bool ask_next(struct router_ask *a)
         .answer_max = ANSWER_MAX,
         .account = names_origin(a->url),
     };
-    a->call = call_start(a->caller, &request, on_answer, a);
+    a->call = call_start(a->caller, &request, router_ask_on_answer, a);
     return true;
 }
 
@@ -201,7 +202,7 @@ struct router_ask *router_ask_start(struct caller *caller, const struct router_q
     struct router_ask *a = xcalloc(1, sizeof(*a));
 
     *a = (struct router_ask){.caller = caller, .q = *q, .url = xstrdup(q->url), .done = done, .arg = arg};
-    ask_next(a);
+    router_ask_next(a);
     return a;
 }
 
@@ -210,5 +211,5 @@ void router_ask_cancel(struct router_ask *a)
     if (!a)
         return;
     call_cancel(a->call);
-    ask_free(a);
+    router_ask_free(a);
 }

@@ -11,10 +11,10 @@
 #include "daemon/fleet/router.h"
 
 struct router_question {
-    const char *url;                        /* normalised */
-    const struct router_dialect *dialect;   /* NULL: all */
-    const struct credentials *credentials;  /* NULL: none */
-    int64_t connect_timeout_ns, timeout_ns; /* of each call */
+    const char *url;                            /* normalised */
+    const struct router_dialect *dialect;       /* NULL: all */
+    const struct call_credentials *credentials; /* NULL: none */
+    int64_t connect_timeout_ns, timeout_ns;     /* of each call */
     size_t workers_max;
 };
 

@@ -72,7 +72,7 @@ struct caller {
     struct curl_loop *loop;
     struct event *failed_event; /* calls that failed before they were sent end in the next iteration */
     struct event *rest;
-    struct names *names;
+    struct name_resolver *names;
     struct answer_budget *answers;
     struct call_list active, failed, idle;
     size_t n_idle;
@@ -113,7 +113,7 @@ static void mark_answered(struct call *call)
 /* -- The network policy ------------------------------------------------------------------------------- */
 
 /* NULL: an address of neither IP. */
-static bool refuse(struct call *call, const struct in6_addr *address)
+static bool call_refuse_address(struct call *call, const struct in6_addr *address)
 {
     const struct network_refusal *refusal = network_refuses(&call->caller->policy, address);
     char text[ADDRESS_TEXT_SIZE] = "an address of another family";
@@ -144,19 +144,19 @@ static curl_socket_t on_open_socket(void *arg, curlsocktype purpose, struct curl
     struct call *call = arg;
     struct in6_addr ip;
 
-    if (refuse(call, address_of_socket(&address->addr, &ip) ? &ip : NULL))
+    if (call_refuse_address(call, address_of_socket(&address->addr, &ip) ? &ip : NULL))
         return CURL_SOCKET_BAD;
     call->n_opened++;
     return open_socket(address);
 }
 
 /* A kept connection was opened under the policy of its time. */
-static bool refuse_peer(struct call *call, const char *ip)
+static bool call_refuse_peer(struct call *call, const char *ip)
 {
     _cleanup_(freep) char *plain = xstrndup(ip, strcspn(ip, "%")); /* without the link of a link-local one */
     struct in6_addr address;
 
-    return !address_of_host(plain, &address) || refuse(call, &address);
+    return !address_of_host(plain, &address) || call_refuse_address(call, &address);
 }
 
 /* The log stays readable where a router lists a thousand of them. */
@@ -195,7 +195,7 @@ static int on_before_send(void *arg, char *remote_ip, char *local_ip, int remote
 {
     struct call *call = arg;
 
-    if (refuse_peer(call, remote_ip)) {
+    if (call_refuse_peer(call, remote_ip)) {
         call->n_opened = 0;
         return CURL_PREREQFUNC_ABORT;
     }
@@ -290,7 +290,7 @@ static void call_free(struct call *call)
 
 /* A handle keeps the buffer of a call that failed before it connected, refuses to be told of another size,
  * and reads into the buffer by the size that it would have without: no such handle is used again. */
-static bool is_usable(CURL *easy)
+static bool easy_is_usable(CURL *easy)
 {
     return curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, RECEIVE_BUFFER_SIZE) == CURLE_OK;
 }
@@ -307,7 +307,7 @@ static struct call *call_get(struct caller *c)
     call = xcalloc(1, sizeof(*call));
     call->caller = c;
     call->easy = curl_easy_init();
-    if (!call->easy || !is_usable(call->easy))
+    if (!call->easy || !easy_is_usable(call->easy))
         abort(); /* as base/alloc.h: a few hundred bytes were not there */
     return call;
 }
@@ -325,7 +325,7 @@ static void call_put(struct call *call)
         event_add(c->rest, &rest);
     }
     call_reset(call);
-    if (c->n_idle >= IDLE_CALLS_MAX || !is_usable(call->easy)) {
+    if (c->n_idle >= IDLE_CALLS_MAX || !easy_is_usable(call->easy)) {
         call_free(call);
         return;
     }
@@ -363,7 +363,7 @@ static void call_fail(struct call *call, int err)
     event_active(c->failed_event, EV_TIMEOUT, 0);
 }
 
-static void take_list(struct call_list *from, struct call_list *to)
+static void call_list_take(struct call_list *from, struct call_list *to)
 {
     *to = *from;
     LIST_INIT(from);
@@ -378,7 +378,7 @@ static void on_failed(evutil_socket_t fd, short what, void *arg)
     struct call_list ending = LIST_HEAD_INITIALIZER(ending);
 
     /* A call that fails inside done() waits for another iteration of the event loop. */
-    take_list(&c->failed, &ending);
+    call_list_take(&c->failed, &ending);
     while ((call = LIST_FIRST(&ending)))
         call_end(call);
 }
@@ -494,7 +494,7 @@ static long timeout_ms(int64_t duration_ns)
 }
 
 /* To curl; -EIO where it does not take the call. */
-static int send_off(struct call *call)
+static int call_send(struct call *call)
 {
     struct caller *c = call->caller;
 
@@ -582,11 +582,12 @@ static char *name_error(const struct name_answer *answer, const char *host)
     }
 }
 
-static int use_answer(struct call *call, const struct destination *to, const struct name_answer *answer)
+static int call_use_addresses(struct call *call, const struct destination *to,
+                              const struct name_answer *answer)
 {
     if (answer->err == 0) {
         set_addresses(call, to, answer);
-        return send_off(call);
+        return call_send(call);
     }
     free(call->own_error);
     call->own_error = name_error(answer, to->host);
@@ -602,7 +603,7 @@ static void on_name(const struct name_answer *answer, void *arg)
     call->query = NULL;
     curl_easy_getinfo(call->easy, CURLINFO_EFFECTIVE_URL, &url);
     destination_of(url, &to);
-    int r = use_answer(call, &to, answer);
+    int r = call_use_addresses(call, &to, answer);
     if (r < 0) {
         LIST_REMOVE(call, link);
         call_fail(call, r);
@@ -610,14 +611,14 @@ static void on_name(const struct name_answer *answer, void *arg)
 }
 
 /* Asks for the name where it is not known. */
-static int send_to_name(struct call *call, const struct destination *to, const struct call_request *q)
+static int call_send_to_name(struct call *call, const struct destination *to, const struct call_request *q)
 {
-    struct names *names = call->caller->names;
+    struct name_resolver *names = call->caller->names;
     struct name_answer answer;
 
     curl_easy_setopt(call->easy, CURLOPT_RESOLVER_START_FUNCTION, refuse_to_resolve);
     if (names_known(names, to->host, q->origin, &answer))
-        return use_answer(call, to, &answer);
+        return call_use_addresses(call, to, &answer);
     call->query = names_ask(names, to->host, q->origin, q->deadline_ns, connect_timeout(q), on_name, call);
     return 0;
 }
@@ -814,7 +815,7 @@ struct call *call_start(struct caller *c, const struct call_request *q,
     }
     curl_easy_setopt(call->easy, CURLOPT_HTTPHEADER, call->headers);
     if (r == 0)
-        r = is_name(&to) ? send_to_name(call, &to, q) : send_off(call);
+        r = is_name(&to) ? call_send_to_name(call, &to, q) : call_send(call);
     if (r < 0)
         call_fail(call, r);
     else

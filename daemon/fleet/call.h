@@ -37,7 +37,7 @@ struct name_answer;
 
 /* Files of a fleet's or worker's credentials, see profd.conf(5); any may be NULL. Read anew for every call,
  * or kept by credentials_keep(). */
-struct credentials {
+struct call_credentials {
     char *token_file;       /* bearer token for ordinary endpoints */
     char *admin_token_file; /* bearer token for profile endpoints; token_file where absent */
     char *ca_file, *cert_file, *key_file;
@@ -45,15 +45,15 @@ struct credentials {
 };
 
 /* credentials.c */
-bool credentials_any(const struct credentials *c);
-void credentials_copy(const struct credentials *c, struct credentials *ret);
-void credentials_done(struct credentials *c);
+bool credentials_any(const struct call_credentials *c);
+void credentials_copy(const struct call_credentials *c, struct call_credentials *ret);
+void credentials_done(struct call_credentials *c);
 
 struct call_request {
     const char *method; /* "GET", "POST" */
     const char *url;
     const char *body; /* NULL: none; a POST then has Content-Length: 0 */
-    const struct credentials *credentials;
+    const struct call_credentials *credentials;
     bool admin;                 /* use the admin token */
     int64_t connect_timeout_ns; /* of the connection alone, and before that of its name */
     int64_t deadline_ns;        /* absolute, monotonic, of the entire call */

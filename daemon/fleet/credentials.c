@@ -23,18 +23,18 @@ struct credentials_kept {
     X509_STORE *trusted; /* NULL: without TLS */
 };
 
-bool credentials_any(const struct credentials *c)
+bool credentials_any(const struct call_credentials *c)
 {
     return c->token_file || c->admin_token_file || c->ca_file || c->cert_file || c->key_file;
 }
 
-void credentials_copy(const struct credentials *c, struct credentials *ret)
+void credentials_copy(const struct call_credentials *c, struct call_credentials *ret)
 {
-    *ret = (struct credentials){.token_file = xstrdup(c->token_file),
-                                .admin_token_file = xstrdup(c->admin_token_file),
-                                .ca_file = xstrdup(c->ca_file),
-                                .cert_file = xstrdup(c->cert_file),
-                                .key_file = xstrdup(c->key_file)};
+    *ret = (struct call_credentials){.token_file = xstrdup(c->token_file),
+                                     .admin_token_file = xstrdup(c->admin_token_file),
+                                     .ca_file = xstrdup(c->ca_file),
+                                     .cert_file = xstrdup(c->cert_file),
+                                     .key_file = xstrdup(c->key_file)};
 }
 
 void secret_free(char *secret)
@@ -56,7 +56,7 @@ static void kept_free(struct credentials_kept *k)
     free(k);
 }
 
-void credentials_done(struct credentials *c)
+void credentials_done(struct call_credentials *c)
 {
     kept_free(c->kept);
     free(c->token_file);
@@ -64,10 +64,10 @@ void credentials_done(struct credentials *c)
     free(c->ca_file);
     free(c->cert_file);
     free(c->key_file);
-    *c = (struct credentials){0};
+    *c = (struct call_credentials){0};
 }
 
-static int fail(char **ret_error, const char *key, const char *path, const char *why)
+static int credentials_fail(char **ret_error, const char *key, const char *path, const char *why)
 {
     free(*ret_error);
     *ret_error = xasprintf("cannot use %s %s: %s", key, path, why);
@@ -81,13 +81,13 @@ static int read_token(const char *key, const char *path, char **ret_token, char 
     int r = read_file(AT_FDCWD, path, TOKEN_MAX, &token, &size);
 
     if (r < 0)
-        return fail(ret_error, key, path, strerror(-r));
+        return credentials_fail(ret_error, key, path, strerror(-r));
     while (size > 0 && isspace((unsigned char)token[size - 1]))
         token[--size] = '\0';
-    r = size == 0 ? fail(ret_error, key, path, "it is empty") : 0;
+    r = size == 0 ? credentials_fail(ret_error, key, path, "it is empty") : 0;
     for (size_t i = 0; i < size && r == 0; i++)
         if ((unsigned char)token[i] <= ' ' || (unsigned char)token[i] == 0x7f)
-            r = fail(ret_error, key, path, "a token is one word");
+            r = credentials_fail(ret_error, key, path, "a token is one word");
     if (r == 0)
         *ret_token = token;
     else
@@ -99,7 +99,7 @@ static int read_pem(const char *key, const char *path, struct pem *ret, char **r
 {
     int r = path ? read_file(AT_FDCWD, path, PEM_MAX, &ret->data, &ret->size) : 0;
 
-    return r < 0 ? fail(ret_error, key, path, strerror(-r)) : 0;
+    return r < 0 ? credentials_fail(ret_error, key, path, strerror(-r)) : 0;
 }
 
 /* As libcurl has it: a ca_file is trusted in addition to what the system trusts. Without either, no
@@ -119,11 +119,11 @@ static int read_trusted(const char *path, X509_STORE **ret, char **ret_error)
     curl_easy_cleanup(easy);
     if (!path || X509_STORE_load_file(*ret, path) == 1)
         return 0;
-    return fail(ret_error, "ca_file", path,
-                access(path, R_OK) < 0 ? strerror(errno) : "it has no certificate");
+    return credentials_fail(ret_error, "ca_file", path,
+                            access(path, R_OK) < 0 ? strerror(errno) : "it has no certificate");
 }
 
-int credentials_keep(struct credentials *c, bool tls, char **ret_error)
+int credentials_keep(struct call_credentials *c, bool tls, char **ret_error)
 {
     struct credentials_kept *k = xcalloc(1, sizeof(*k));
     int r = 0;
@@ -177,12 +177,13 @@ static int use_file(CURL *easy, CURLoption option, const char *key, const char *
     if (!path)
         return 0;
     if (access(path, R_OK) < 0)
-        return fail(ret_error, key, path, strerror(errno));
+        return credentials_fail(ret_error, key, path, strerror(errno));
     curl_easy_setopt(easy, option, path);
     return 0;
 }
 
-int credentials_use(const struct credentials *c, bool admin, CURL *easy, char **ret_token, char **ret_error)
+int credentials_use(const struct call_credentials *c, bool admin, CURL *easy, char **ret_token,
+                    char **ret_error)
 {
     int r = 0;
 

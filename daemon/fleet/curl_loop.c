@@ -23,7 +23,7 @@ struct curl_loop {
     struct watch_list watches;
 };
 
-static void drive(struct curl_loop *l, curl_socket_t fd, int what)
+static void curl_loop_drive(struct curl_loop *l, curl_socket_t fd, int what)
 {
     int running, left;
     CURLMsg *message;
@@ -43,14 +43,15 @@ static void drive(struct curl_loop *l, curl_socket_t fd, int what)
     }
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void curl_loop_on_timer(evutil_socket_t fd, short what, void *arg)
 {
-    drive(arg, CURL_SOCKET_TIMEOUT, 0);
+    curl_loop_drive(arg, CURL_SOCKET_TIMEOUT, 0);
 }
 
-static void on_socket(evutil_socket_t fd, short what, void *arg)
+static void curl_loop_on_socket(evutil_socket_t fd, short what, void *arg)
 {
-    drive(arg, fd, (what & EV_READ ? CURL_CSELECT_IN : 0) | (what & EV_WRITE ? CURL_CSELECT_OUT : 0));
+    curl_loop_drive(arg, fd,
+                    (what & EV_READ ? CURL_CSELECT_IN : 0) | (what & EV_WRITE ? CURL_CSELECT_OUT : 0));
 }
 
 static int on_curl_timer(CURLM *multi, long timeout_ms, void *arg)
@@ -88,7 +89,7 @@ static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *arg, voi
         curl_multi_assign(l->multi, fd, w);
     }
     short events = (what & CURL_POLL_IN ? EV_READ : 0) | (what & CURL_POLL_OUT ? EV_WRITE : 0);
-    event_assign(&w->event, l->base, fd, events | EV_PERSIST, on_socket, l);
+    event_assign(&w->event, l->base, fd, events | EV_PERSIST, curl_loop_on_socket, l);
     event_add(&w->event, NULL);
     return 0;
 }
@@ -102,7 +103,7 @@ int curl_loop_new(struct event_base *base, long connections_max, const struct cu
         return -ENOMEM;
     struct curl_loop *l = xcalloc(1, sizeof(*l));
     *l = (struct curl_loop){.base = base, .ops = ops, .arg = arg, .multi = multi};
-    event_assign(&l->timer, base, -1, 0, on_timer, l);
+    event_assign(&l->timer, base, -1, 0, curl_loop_on_timer, l);
     curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_curl_socket);
     curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, l);
     curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_curl_timer);

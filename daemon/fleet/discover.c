@@ -44,7 +44,7 @@ struct discovery {
     struct fleet_query query;
     const struct fleet_config *config; /* the section of profd.conf that it is about, NULL */
     const struct router_dialect *dialect;
-    struct event *kick, *patience;
+    struct event *kick, *timeout;
     struct router_ask *ask;
     struct identification *identification;
     struct fleet *fleet;
@@ -60,7 +60,7 @@ struct discovery {
 static void discovery_free(struct discovery *d)
 {
     event_free(d->kick);
-    event_free(d->patience);
+    event_free(d->timeout);
     fleet_query_done(&d->query);
     fleet_settings_done(&d->settings);
     fleet_free(d->fleet);
@@ -70,7 +70,7 @@ static void discovery_free(struct discovery *d)
 }
 
 /* With d->fleet, or with d->problem. */
-static void finish(struct discovery *d)
+static void discovery_finish(struct discovery *d)
 {
     bool failed = d->problem.kind != PROBLEM_NONE;
 
@@ -79,7 +79,7 @@ static void finish(struct discovery *d)
     discovery_free(d);
 }
 
-static uint64_t lane_of(const struct discovery *d)
+static uint64_t discovery_lane(const struct discovery *d)
 {
     bool has_workers = d->fleet && d->fleet->n_workers > 0;
 
@@ -92,7 +92,7 @@ static uint64_t lane_of(const struct discovery *d)
 /* Inspections of a fleet that was slow before are serialised, so that they occupy only one thread. */
 static uint64_t lane_to_take(const struct discovery *d)
 {
-    uint64_t lane = lane_of(d);
+    uint64_t lane = discovery_lane(d);
 
     for (size_t i = 0; i < HELD_UP_MAX; i++)
         if (d->finder->held_up[i] == lane)
@@ -105,13 +105,13 @@ static void remember_held_up(const struct discovery *d)
     struct fleet_finder *f = d->finder;
 
     if (lane_to_take(d) == OFFLOAD_NO_LANE)
-        f->held_up[f->n_held_up++ % HELD_UP_MAX] = lane_of(d);
+        f->held_up[f->n_held_up++ % HELD_UP_MAX] = discovery_lane(d);
 }
 
-static void be_patient(struct discovery *d)
+static void discovery_arm_timeout(struct discovery *d)
 {
-    const struct timeval patience = {.tv_sec = LOOK_PATIENCE_S};
-    event_add(d->patience, &patience);
+    const struct timeval tv = {.tv_sec = LOOK_PATIENCE_S};
+    event_add(d->timeout, &tv);
 }
 
 static size_t looking_at(const struct discovery *d)
@@ -120,11 +120,11 @@ static size_t looking_at(const struct discovery *d)
 }
 
 /* Runs work on a thread, then done on the loop unless the discovery was cancelled meanwhile. */
-static void offload(struct discovery *d, void (*work)(void *arg), void (*done)(void *arg))
+static void discovery_offload(struct discovery *d, void (*work)(void *arg), void (*done)(void *arg))
 {
     d->offloaded = true;
     d->look_until_ns = mono_ns() + LOOK_LONGEST_NS;
-    be_patient(d);
+    discovery_arm_timeout(d);
     offload_run_in(d->finder->offload, lane_to_take(d), work, done, d);
 }
 
@@ -152,7 +152,7 @@ static void explain_hanging(const struct discovery *d, struct problem *p)
 }
 
 /* The thread keeps the discovery until it is let go. */
-static void on_patience(evutil_socket_t fd, short what, void *arg)
+static void discovery_on_timeout(evutil_socket_t fd, short what, void *arg)
 {
     _cleanup_(problem_done) struct problem p = {0};
     struct discovery *d = arg;
@@ -160,7 +160,7 @@ static void on_patience(evutil_socket_t fd, short what, void *arg)
 
     if (at != d->seen_at && mono_ns() < d->look_until_ns) {
         d->seen_at = at;
-        be_patient(d);
+        discovery_arm_timeout(d);
         return;
     }
     explain_hanging(d, &p);
@@ -174,7 +174,7 @@ static void on_patience(evutil_socket_t fd, short what, void *arg)
 static bool back_from_offload(struct discovery *d)
 {
     d->offloaded = false;
-    event_del(d->patience);
+    event_del(d->timeout);
     if (d->finder)
         return true;
     discovery_free(d);
@@ -190,27 +190,27 @@ static void inspect_work(void *arg)
 static void inspect_done(void *arg)
 {
     if (back_from_offload(arg))
-        finish(arg);
+        discovery_finish(arg);
 }
 
 /* --trace-dir is a path in profd's own mount namespace: it is dir and local_dir. */
 static void take_trace_dir(struct discovery *d)
 {
     for (size_t i = 0; d->query.trace_dir && i < d->fleet->n_workers; i++) {
-        struct trace_place *place = &d->fleet->workers[i].place;
-        replace_str(&place->dir, d->query.trace_dir);
-        replace_str(&place->local_dir, d->query.trace_dir);
-        replace_str(&place->found_by, "--trace-dir");
+        struct trace_location *location = &d->fleet->workers[i].location;
+        replace_str(&location->dir, d->query.trace_dir);
+        replace_str(&location->local_dir, d->query.trace_dir);
+        replace_str(&location->found_by, "--trace-dir");
     }
 }
 
-static void on_identified(void *arg)
+static void discovery_on_identified(void *arg)
 {
     struct discovery *d = arg;
 
     d->identification = NULL;
     take_trace_dir(d);
-    offload(d, inspect_work, inspect_done);
+    discovery_offload(d, inspect_work, inspect_done);
 }
 
 /* Whether a host is this machine, by its addresses and its name. */
@@ -233,7 +233,7 @@ static bool host_is_here(const char *host)
 }
 
 /* Goes on with a listed fleet. */
-static void identify(struct discovery *d)
+static void discovery_identify(struct discovery *d)
 {
     struct url u;
     const char *reason;
@@ -241,29 +241,29 @@ static void identify(struct discovery *d)
 
     replace_str(&d->fleet->name, d->config ? d->config->name : NULL);
     listing_settle(d->fleet, here);
-    d->identification =
-        identify_start(d->finder->caller, &d->settings, d->fleet, &d->finder->answers_kept, on_identified, d);
+    d->identification = identify_start(d->finder->caller, &d->settings, d->fleet, &d->finder->answers_kept,
+                                       discovery_on_identified, d);
     if (!d->identification)
-        on_identified(d);
+        discovery_on_identified(d);
 }
 
-static void on_listed(struct fleet *f, const struct problem *p, void *arg)
+static void discovery_on_listed(struct fleet *f, const struct problem *p, void *arg)
 {
     struct discovery *d = arg;
 
     d->ask = NULL;
     d->fleet = f;
     if (f) {
-        identify(d);
+        discovery_identify(d);
         return;
     }
     problem_set(&d->problem, 0, p->kind, "%s", p->what);
     if (p->remedy)
         problem_remedy(&d->problem, "%s", p->remedy);
-    finish(d);
+    discovery_finish(d);
 }
 
-static void ask_router(struct discovery *d)
+static void discovery_ask_router(struct discovery *d)
 {
     const struct fleet_settings *s = &d->settings;
     const struct router_question q = {
@@ -274,10 +274,10 @@ static void ask_router(struct discovery *d)
         .timeout_ns = s->identify_timeout_ns,
         .workers_max = s->workers_max,
     };
-    d->ask = router_ask_start(d->finder->caller, &q, on_listed, d);
+    d->ask = router_ask_start(d->finder->caller, &q, discovery_on_listed, d);
 }
 
-static int take_static(struct discovery *d, char *const *urls, size_t n)
+static int discovery_take_static(struct discovery *d, char *const *urls, size_t n)
 {
     const char *reason;
     struct worker *w;
@@ -301,7 +301,7 @@ static int take_static(struct discovery *d, char *const *urls, size_t n)
     return 0;
 }
 
-static int take_router(struct discovery *d, const char *text)
+static int discovery_take_router(struct discovery *d, const char *text)
 {
     const char *reason;
     struct url u;
@@ -316,7 +316,7 @@ static int take_router(struct discovery *d, const char *text)
     return -EINVAL;
 }
 
-static int take_dialect(struct discovery *d)
+static int discovery_take_dialect(struct discovery *d)
 {
     const char *name = d->query.dialect ? d->query.dialect : d->config ? d->config->dialect : NULL;
     _cleanup_(freep) char *names = router_dialect_names();
@@ -355,7 +355,7 @@ static const struct fleet_config *config_of_router(const struct fleet_settings *
     return NULL;
 }
 
-static int take_fleet(struct discovery *d)
+static int discovery_take_fleet(struct discovery *d)
 {
     const struct fleet_settings *s = &d->settings;
     _cleanup_(freep) char *names = fleet_names(s);
@@ -393,48 +393,48 @@ static void read_log_done(void *arg)
     if (!back_from_offload(d))
         return;
     if (d->problem.kind == PROBLEM_NONE)
-        ask_router(d);
+        discovery_ask_router(d);
     else
-        finish(d);
+        discovery_finish(d);
 }
 
 /* The first step: 0 when another one will go on, or the error whose problem is set. */
-static int plan(struct discovery *d)
+static int discovery_plan(struct discovery *d)
 {
     const struct fleet_query *q = &d->query;
     int r;
 
     if (q->router) {
-        r = take_router(d, q->router);
+        r = discovery_take_router(d, q->router);
         if (r == 0)
             d->config = config_of_router(&d->settings, d->router);
     } else if (q->n_workers > 0 && !q->fleet) {
-        r = take_static(d, q->workers, q->n_workers);
+        r = discovery_take_static(d, q->workers, q->n_workers);
     } else {
-        r = take_fleet(d);
+        r = discovery_take_fleet(d);
         if (r == 0 && d->config->router)
-            r = take_router(d, d->config->router);
+            r = discovery_take_router(d, d->config->router);
         else if (r == 0 && !d->config->router_log)
-            r = take_static(d, d->config->workers, d->config->n_workers);
+            r = discovery_take_static(d, d->config->workers, d->config->n_workers);
     }
     if (r == 0)
-        r = take_dialect(d);
+        r = discovery_take_dialect(d);
     if (r < 0)
         return r;
     if (d->fleet)
-        identify(d);
+        discovery_identify(d);
     else if (d->router)
-        ask_router(d);
+        discovery_ask_router(d);
     else
-        offload(d, read_log_work, read_log_done);
+        discovery_offload(d, read_log_work, read_log_done);
     return 0;
 }
 
-static void on_kick(evutil_socket_t fd, short what, void *arg)
+static void discovery_on_kick(evutil_socket_t fd, short what, void *arg)
 {
     struct discovery *d = arg;
-    if (plan(d) < 0)
-        finish(d);
+    if (discovery_plan(d) < 0)
+        discovery_finish(d);
 }
 
 int fleet_finder_new(struct event_base *base, struct caller *caller, struct offload *offload_threads,
@@ -491,8 +491,8 @@ struct discovery *fleet_discover(struct fleet_finder *f, const struct fleet_quer
     copy_query(q, &d->query);
     d->done = done;
     d->arg = arg;
-    d->kick = evtimer_new(f->base, on_kick, d);
-    d->patience = evtimer_new(f->base, on_patience, d);
+    d->kick = evtimer_new(f->base, discovery_on_kick, d);
+    d->timeout = evtimer_new(f->base, discovery_on_timeout, d);
     LIST_INSERT_HEAD(&f->discoveries, d, link);
     event_active(d->kick, EV_TIMEOUT, 0);
     return d;
@@ -505,7 +505,7 @@ void discovery_cancel(struct discovery *d)
     LIST_REMOVE(d, link);
     router_ask_cancel(d->ask);
     identify_cancel(d->identification);
-    event_del(d->patience);
+    event_del(d->timeout);
     d->finder = NULL;
     if (!d->offloaded)
         discovery_free(d);

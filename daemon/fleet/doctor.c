@@ -22,7 +22,7 @@
 
 /* The most specific wording, starting with that of check a, in which both checks have the same text and
  * remedy; _CHECK_WORDING_MAX if there is none. */
-static enum check_wording common_wording(const struct check *a, const struct check *b)
+static enum check_wording common_wording(const struct doctor_check *a, const struct doctor_check *b)
 {
     enum check_wording i = a->wording;
 
@@ -31,7 +31,7 @@ static enum check_wording common_wording(const struct check *a, const struct che
     return i;
 }
 
-static void check_done(struct check *c)
+static void check_done(struct doctor_check *c)
 {
     for (size_t i = 0; i < c->n_workers; i++)
         free(c->workers[i]);
@@ -42,16 +42,16 @@ static void check_done(struct check *c)
     }
 }
 
-static void check_add_worker(struct check *c, const char *url)
+static void check_add_worker(struct doctor_check *c, const char *url)
 {
     VEC_GROW(c->workers, c->n_workers, c->cap_workers);
     c->workers[c->n_workers++] = xstrdup(url);
 }
 
-static bool join_check(struct checks *c, const struct check *one, const char *url)
+static bool join_check(struct checks *c, const struct doctor_check *one, const char *url)
 {
     for (size_t i = 0; i < c->n; i++) {
-        struct check *same = &c->items[i];
+        struct doctor_check *same = &c->items[i];
         if (same->n_workers == 0 || same->result != one->result)
             continue;
         enum check_wording wording = common_wording(same, one);
@@ -67,7 +67,7 @@ static bool join_check(struct checks *c, const struct check *one, const char *ur
 void checks_add(struct checks *c, enum check_result result, const struct worker *worker, const char *remedy,
                 const char *format, ...)
 {
-    struct check one = {.result = result};
+    struct doctor_check one = {.result = result};
 
     va_list ap;
     va_start(ap, format);
@@ -96,19 +96,19 @@ void checks_done(struct checks *c)
     *c = (struct checks){0};
 }
 
-static char *who(const char *worker, unsigned n)
+static char *describe_workers(const char *worker, unsigned n)
 {
     if (n == 1)
         return xstrdup(worker);
     return xasprintf("%s and %u other%s", worker, n - 1, n == 2 ? "" : "s");
 }
 
-char *check_subject(const struct check *c)
+char *check_subject(const struct doctor_check *c)
 {
     return c->n_workers == 1 ? xstrdup(c->workers[0]) : xasprintf("%zu workers", c->n_workers);
 }
 
-static json_t *check_to_json(const struct check *c)
+static json_t *check_to_json(const struct doctor_check *c)
 {
     static const char *const names[_CHECK_RESULT_MAX] = {
         [CHECK_OK] = "ok", [CHECK_WARN] = "warn", [CHECK_FAIL] = "fail", [CHECK_UNKNOWN] = "unknown"};
@@ -150,7 +150,8 @@ json_t *checks_to_json(const struct checks *c)
 
 /* -- Directories -------------------------------------------------------------------------------------- */
 
-static void add_place(struct place_spaces *s, const char *path, bool temporary, const char *worker)
+static void directory_spaces_add(struct directory_spaces *s, const char *path, bool temporary,
+                                 const char *worker)
 {
     if (!path)
         return;
@@ -160,17 +161,17 @@ static void add_place(struct place_spaces *s, const char *path, bool temporary, 
             return;
         }
     VEC_GROW(s->items, s->n, s->cap);
-    s->items[s->n++] = (struct place_space){
+    s->items[s->n++] = (struct directory_space){
         .path = xstrdup(path), .n_paths = 1, .temporary = temporary, .a_worker = worker, .n_workers = 1};
 }
 
-void place_spaces_of(const struct fleet *f, struct place_spaces *ret)
+void directory_spaces_of(const struct fleet *f, struct directory_spaces *ret)
 {
     for (size_t i = 0; i < f->n_workers; i++)
-        add_place(ret, f->workers[i].place.local_dir, false, f->workers[i].url);
+        directory_spaces_add(ret, f->workers[i].location.local_dir, false, f->workers[i].url);
     for (size_t i = 0; i < f->n_workers; i++)
-        if (f->workers[i].place.local_dir)
-            add_place(ret, f->workers[i].place.temp_dir, true, f->workers[i].url);
+        if (f->workers[i].location.local_dir)
+            directory_spaces_add(ret, f->workers[i].location.temp_dir, true, f->workers[i].url);
 }
 
 /* An engine creates its directory with its first trace: until then, the free space is that of the nearest
@@ -190,7 +191,7 @@ static int stat_nearest(const char *path, bool may_be_missing, struct stat *ret,
     return statvfs(copy, ret_fs) < 0 ? -errno : 0;
 }
 
-static void look(struct place_space *s)
+static void directory_space_look(struct directory_space *s)
 {
     struct statvfs fs = {0};
     struct stat st = {0};
@@ -204,10 +205,11 @@ static void look(struct place_space *s)
         s->err = -errno;
 }
 
-static struct place_space *find_neighbour(struct place_spaces *s, size_t n, const struct place_space *one)
+static struct directory_space *find_neighbour(struct directory_spaces *s, size_t n,
+                                              const struct directory_space *one)
 {
     for (size_t i = 0; i < n; i++) {
-        struct place_space *other = &s->items[i];
+        struct directory_space *other = &s->items[i];
         if (other->err == one->err && other->temporary == one->temporary &&
             (one->err < 0 || other->device == one->device))
             return other;
@@ -215,14 +217,14 @@ static struct place_space *find_neighbour(struct place_spaces *s, size_t n, cons
     return NULL;
 }
 
-void place_spaces_look(struct place_spaces *s)
+void directory_spaces_look(struct directory_spaces *s)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < s->n; i++) {
-        struct place_space one = s->items[i];
-        look(&one);
-        struct place_space *neighbour = find_neighbour(s, n, &one);
+        struct directory_space one = s->items[i];
+        directory_space_look(&one);
+        struct directory_space *neighbour = find_neighbour(s, n, &one);
         if (!neighbour) {
             s->items[n++] = one;
             continue;
@@ -234,20 +236,20 @@ void place_spaces_look(struct place_spaces *s)
     s->n = n;
 }
 
-void place_spaces_done(struct place_spaces *s)
+void directory_spaces_done(struct directory_spaces *s)
 {
     for (size_t i = 0; i < s->n; i++)
         free(s->items[i].path);
     free(s->items);
-    *s = (struct place_spaces){0};
+    *s = (struct directory_spaces){0};
 }
 
-static void check_space(const struct place_space *s, struct checks *c)
+static void check_space(const struct directory_space *s, struct checks *c)
 {
     char space[UNIT_TEXT_MAX];
     const char *what = s->temporary ? "$TMPDIR" : "trace directory";
-    _cleanup_(freep) char *whose = who(s->a_worker, s->n_workers);
-    _cleanup_(freep) char *where = who(s->path, s->n_paths);
+    _cleanup_(freep) char *whose = describe_workers(s->a_worker, s->n_workers);
+    _cleanup_(freep) char *where = describe_workers(s->path, s->n_paths);
 
     if (s->err < 0) {
         checks_add(c, s->temporary ? CHECK_UNKNOWN : CHECK_FAIL, NULL,
@@ -465,7 +467,7 @@ static size_t count_profilable(const struct fleet *f)
     return n;
 }
 
-void fleet_check(const struct fleet *f, const struct place_spaces *spaces, struct checks *ret)
+void fleet_check(const struct fleet *f, const struct directory_spaces *spaces, struct checks *ret)
 {
     size_t n_profilable = count_profilable(f);
 

@@ -13,7 +13,7 @@ enum check_result { CHECK_OK, CHECK_WARN, CHECK_FAIL, CHECK_UNKNOWN, _CHECK_RESU
 /* How much of a worker's own a text keeps; see worker_generic_text(). */
 enum check_wording { WORDING_OWN, WORDING_WITHOUT_NUMBERS, WORDING_WITHOUT_DIR, _CHECK_WORDING_MAX };
 
-struct check {
+struct doctor_check {
     enum check_result result;
     char **workers; /* URLs of those that it is true of; none: of the fleet, or of profd itself */
     size_t n_workers, cap_workers;
@@ -24,12 +24,12 @@ struct check {
 };
 
 struct checks {
-    struct check *items;
+    struct doctor_check *items;
     size_t n, cap;
 };
 
 /* Directories on one file system that traces are written to, as profd sees them. */
-struct place_space {
+struct directory_space {
     char *path; /* the first of them */
     unsigned n_paths;
     bool temporary;       /* a worker's $TMPDIR */
@@ -40,25 +40,25 @@ struct place_space {
     int64_t free; /* bytes, for others than root */
 };
 
-struct place_spaces {
-    struct place_space *items;
+struct directory_spaces {
+    struct directory_space *items;
     size_t n, cap;
 };
 
 /* The directories of a fleet, each once. Borrows worker URLs. */
-void place_spaces_of(const struct fleet *f, struct place_spaces *ret);
+void directory_spaces_of(const struct fleet *f, struct directory_spaces *ret);
 /* Blocks. Puts those together that share a file system, so that a thousand workers are one line. */
-void place_spaces_look(struct place_spaces *s);
-void place_spaces_done(struct place_spaces *s);
+void directory_spaces_look(struct directory_spaces *s);
+void directory_spaces_done(struct directory_spaces *s);
 
-void fleet_check(const struct fleet *f, const struct place_spaces *spaces, struct checks *ret);
+void fleet_check(const struct fleet *f, const struct directory_spaces *spaces, struct checks *ret);
 
 /* Takes no pointer. worker may be NULL. A check of a worker that differs from one that is there only in what
  * is the worker's own joins it. The text follows "http://worker:1: ". */
 void checks_add(struct checks *c, enum check_result result, const struct worker *worker, const char *remedy,
                 const char *format, ...) _printf_(5, 6);
 /* "http://worker:1" or "3 workers"; the caller frees it. */
-char *check_subject(const struct check *c);
+char *check_subject(const struct doctor_check *c);
 void checks_done(struct checks *c);
 /* As in openapi.yaml, schema Checks. */
 json_t *checks_to_json(const struct checks *c);

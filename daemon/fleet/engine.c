@@ -58,7 +58,7 @@ const char *question_path(enum question q)
     return question_paths[q];
 }
 
-/* Bit i is enum endpoint's bit i. */
+/* Bit i is enum engine_endpoint's bit i. */
 static const char *const endpoint_paths[] = {
     "/start_profile", "/flush_cache", "/generate", "/stats", "/seed_session", "/aggregate_metrics",
 };
@@ -86,7 +86,7 @@ bool question_keeps_json(enum question q)
 void answers_set(struct answers *a, enum question q, int err, int status, const char *text, const char *body,
                  size_t size)
 {
-    struct answer *item = &a->items[q];
+    struct worker_answer *item = &a->items[q];
     char error[200];
 
     item->asked = true;
@@ -121,10 +121,10 @@ void answers_done(struct answers *a)
     *a = (struct answers){0};
 }
 
-static bool any_status(const struct answers *a, int low, int high, const struct answer **ret)
+static bool any_status(const struct answers *a, int low, int high, const struct worker_answer **ret)
 {
     for (int q = 0; q < _QUESTION_MAX; q++) {
-        const struct answer *item = &a->items[q];
+        const struct worker_answer *item = &a->items[q];
         if (!item->asked || item->err != 0 || item->status < low || item->status > high)
             continue;
         *ret = item;
@@ -156,8 +156,9 @@ void worker_needs_credentials(struct worker *w, const char *key)
 /* Explains why no engine recognised the worker. */
 static void explain_unknown(struct worker *w, const struct answers *a)
 {
-    const struct answer *version = &a->items[QUESTION_VERSION], *info = &a->items[QUESTION_SERVER_INFO];
-    const struct answer *some;
+    const struct worker_answer *version = &a->items[QUESTION_VERSION],
+                               *info = &a->items[QUESTION_SERVER_INFO];
+    const struct worker_answer *some;
 
     if (any_status(a, 401, 401, &some) || any_status(a, 403, 403, &some)) {
         if (a->has_token)
@@ -210,7 +211,7 @@ unsigned worker_more_questions(const struct worker *w, const struct answers *a)
 {
     const struct engine_ops *ops = engine_ops(w->engine);
     unsigned wanted = 0;
-    const struct answer *some;
+    const struct worker_answer *some;
 
     if (ops)
         wanted = ops->more_questions;

@@ -31,7 +31,7 @@ enum question {
 const char *question_path(enum question q);
 
 /* Paths that openapi.json is searched for. */
-enum endpoint {
+enum engine_endpoint {
     ENDPOINT_START_PROFILE = 1 << 0,
     ENDPOINT_FLUSH_CACHE = 1 << 1, /* only SGLang has it together with /generate */
     ENDPOINT_GENERATE = 1 << 2,
@@ -40,7 +40,7 @@ enum endpoint {
     ENDPOINT_AGGREGATE_METRICS = 1 << 5, /* and of its agents */
 };
 
-struct answer {
+struct worker_answer {
     bool asked;
     int err;    /* as in struct call_result */
     char *text; /* what came, for people */
@@ -50,9 +50,9 @@ struct answer {
 /* All answers of one worker. They hold secrets (SGLang's server_info has its keys): never stored or logged.
  */
 struct answers {
-    struct answer items[_QUESTION_MAX];
+    struct worker_answer items[_QUESTION_MAX];
     bool has_openapi;   /* openapi.json was there and could be read */
-    unsigned endpoints; /* of enum endpoint, where has_openapi */
+    unsigned endpoints; /* of enum engine_endpoint, where has_openapi */
     unsigned metrics;   /* bit 1 << enum engine of each whose metrics there were */
     bool has_token, has_admin_token;
     const char *refused; /* the remedy where profd itself did not call; static, NULL: it did */

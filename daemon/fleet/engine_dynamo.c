@@ -11,7 +11,7 @@
 
 static const enum engine backends[] = {ENGINE_SGLANG, ENGINE_VLLM};
 
-static bool identify(struct worker *w, const struct answers *a)
+static bool dynamo_identify(struct worker *w, const struct answers *a)
 {
     const json_t *system = answered(a, QUESTION_SYSTEM);
 
@@ -26,7 +26,7 @@ static bool identify(struct worker *w, const struct answers *a)
     return true;
 }
 
-static json_t *start_body(const struct recording *rec, const struct worker *w)
+static json_t *dynamo_start_body(const struct recording *rec, const struct worker *w)
 {
     const struct engine_ops *backend = engine_ops(w->backend);
     json_t *body = backend ? backend->start_body(rec, w) : NULL;
@@ -64,7 +64,7 @@ static char *body_message(const char *body)
 }
 
 /* What a handler caught, it may give as its answer. */
-static char *start_refusal(const char *body)
+static char *dynamo_start_refusal(const char *body)
 {
     char error[200];
     _cleanup_json_ j = json_parse(body, strlen(body), error);
@@ -73,7 +73,7 @@ static char *start_refusal(const char *body)
     return streq(json_get_str(j, "status"), "error") ? xstrdup(message ? message : body) : NULL;
 }
 
-static void explain_start(const struct worker *w, int status, const char *body, struct problem *p)
+static void dynamo_explain_start(const struct worker *w, int status, const char *body, struct problem *p)
 {
     _cleanup_(freep) char *message = body_message(body);
 
@@ -89,11 +89,11 @@ static void explain_start(const struct worker *w, int status, const char *body, 
 
 /* What all of them share. */
 #define DYNAMO                                                                                               \
-    .id = ENGINE_DYNAMO, .identify = identify, .more_questions = 1u << QUESTION_METRICS,                     \
+    .id = ENGINE_DYNAMO, .identify = dynamo_identify, .more_questions = 1u << QUESTION_METRICS,              \
     .start_path = START_PATH, .stop_path = "/engine/control/stop_profile",                                   \
     .older_start_path = "/engine/start_profile", .older_stop_path = "/engine/stop_profile",                  \
-    .start_body = start_body, .review = review, .start_refusal = start_refusal,                              \
-    .explain_start = explain_start
+    .start_body = dynamo_start_body, .review = review, .start_refusal = dynamo_start_refusal,                \
+    .explain_start = dynamo_explain_start
 
 const struct engine_ops engine_dynamo = {
     DYNAMO,

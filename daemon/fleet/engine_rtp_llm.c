@@ -16,12 +16,12 @@
 #define STEPS_DEFAULT 3 /* RTP-LLM's own */
 #define STEPS_MAX     1000
 
-static int64_t steps_of(const struct recording *rec)
+static int64_t rtp_llm_steps_of(const struct recording *rec)
 {
     return rec->steps > 0 ? rec->steps : STEPS_DEFAULT;
 }
 
-static bool identify(struct worker *w, const struct answers *a)
+static bool rtp_llm_identify(struct worker *w, const struct answers *a)
 {
     const json_t *status = answered(a, QUESTION_WORKER_STATUS);
 
@@ -46,23 +46,23 @@ static json_t *request_body(const struct recording *rec, const struct worker *w)
     json_put_str(body, "prompt", rec->prompt);
     json_put_str(body, "model", rec->model ? rec->model : w->model);
     json_put_bool(config, "gen_timeline", true);
-    json_put_int(config, "profile_step", steps_of(rec));
+    json_put_int(config, "profile_step", rtp_llm_steps_of(rec));
     json_put_str(config, "profile_trace_name", rec->profile_id);
     /* As many tokens as there are steps to record: it answers when they are done. */
-    json_put_int(config, "max_new_tokens", steps_of(rec));
-    json_put_int(config, "min_new_tokens", steps_of(rec));
+    json_put_int(config, "max_new_tokens", rtp_llm_steps_of(rec));
+    json_put_int(config, "min_new_tokens", rtp_llm_steps_of(rec));
     json_object_set_new(body, "generate_config", config);
     return body;
 }
 
-static json_t *start_body(const struct recording *rec, const struct worker *w)
+static json_t *rtp_llm_start_body(const struct recording *rec, const struct worker *w)
 {
     if (rec->prompt)
         return request_body(rec, w);
     json_t *body = json_object();
     json_put_str(body, "trace_name", rec->profile_id);
     json_put_int(body, "start_step", rec->start_step);
-    json_put_int(body, "num_steps", steps_of(rec));
+    json_put_int(body, "num_steps", rtp_llm_steps_of(rec));
     json_put_bool(body, "enable_all_rank", true);
     return body;
 }
@@ -113,7 +113,7 @@ static char *body_error(const char *body)
     return xstrdup(json_get_str(j, "error"));
 }
 
-static void explain_start(const struct worker *w, int status, const char *body, struct problem *p)
+static void rtp_llm_explain_start(const struct worker *w, int status, const char *body, struct problem *p)
 {
     _cleanup_(freep) char *error = body_error(body);
 
@@ -131,7 +131,7 @@ static void explain_start(const struct worker *w, int status, const char *body, 
 
 const struct engine_ops engine_rtp_llm = {
     .id = ENGINE_RTP_LLM,
-    .identify = identify,
+    .identify = rtp_llm_identify,
     .names_traces = true,
     .start_path = START_PATH,
     .request_path = REQUEST_PATH,
@@ -139,9 +139,9 @@ const struct engine_ops engine_rtp_llm = {
     .nothing_remedy = "An idle server makes no steps: send requests meanwhile, or --steps less. A start "
                       "while another recording "
                       "goes on is ignored without a word; the trace of that one may come as unclaimed.",
-    .start_body = start_body,
+    .start_body = rtp_llm_start_body,
     .review = review,
     .stop_failure_is_benign = stop_failure_is_benign,
     .start_refusal = body_error,
-    .explain_start = explain_start,
+    .explain_start = rtp_llm_explain_start,
 };

@@ -56,7 +56,7 @@ static bool has_text(const json_t *object, const char *key)
     return text && text[0];
 }
 
-static bool identify(struct worker *w, const struct answers *a)
+static bool sglang_identify(struct worker *w, const struct answers *a)
 {
     const unsigned marks = ENDPOINT_FLUSH_CACHE | ENDPOINT_GENERATE;
     const json_t *info = answered(a, QUESTION_SERVER_INFO);
@@ -81,7 +81,7 @@ static bool identify(struct worker *w, const struct answers *a)
     return true;
 }
 
-static json_t *start_body(const struct recording *rec, const struct worker *w)
+static json_t *sglang_start_body(const struct recording *rec, const struct worker *w)
 {
     json_t *body = json_object();
 
@@ -167,12 +167,12 @@ double sglang_steps_since_launch(const char *metrics, size_t size, const struct 
 }
 
 /* After its number of steps, the server stopped by itself, and answers a stop with an error. */
-static bool stop_failure_is_benign(const struct recording *rec, int status)
+static bool sglang_stop_failure_is_benign(const struct recording *rec, int status)
 {
     return rec->steps > 0 && status == 500;
 }
 
-static void explain_start(const struct worker *w, int status, const char *body, struct problem *p)
+static void sglang_explain_start(const struct worker *w, int status, const char *body, struct problem *p)
 {
     explain_answer(p, START_PATH, status, body);
     if (status == 401 || status == 403)
@@ -189,7 +189,7 @@ static void explain_start(const struct worker *w, int status, const char *body, 
 
 const struct engine_ops engine_sglang = {
     .id = ENGINE_SGLANG,
-    .identify = identify,
+    .identify = sglang_identify,
     .more_questions = 1u << QUESTION_OLD_SERVER_INFO,
     .takes_output_dir = true,
     .start_path = START_PATH,
@@ -198,8 +198,8 @@ const struct engine_ops engine_sglang = {
     .waiting_metric = "sglang:num_queue_reqs",
     .stops_after_steps = true,
     .steps_since_launch = sglang_steps_since_launch,
-    .start_body = start_body,
+    .start_body = sglang_start_body,
     .review = review,
-    .stop_failure_is_benign = stop_failure_is_benign,
-    .explain_start = explain_start,
+    .stop_failure_is_benign = sglang_stop_failure_is_benign,
+    .explain_start = sglang_explain_start,
 };

@@ -34,7 +34,7 @@ static char *profiler_remedy(const struct worker *w)
     return xstrdup("The server runs without a profiler. Start vLLM with\n  " PROFILER_CONFIG);
 }
 
-static int flag(const json_t *object, const char *key)
+static int vllm_flag(const json_t *object, const char *key)
 {
     return json_is_boolean(json_object_get(object, key)) ? json_get_bool(object, key, false) : -1;
 }
@@ -47,18 +47,18 @@ static void take_setup(struct worker *w, const json_t *config)
     if (!json_is_object(config))
         return;
     replace_str(&s->kind, json_get_str(config, "profiler"));
-    s->with_stack = flag(config, "torch_profiler_with_stack");
-    s->record_shapes = flag(config, "torch_profiler_record_shapes");
-    s->use_gzip = flag(config, "torch_profiler_use_gzip");
-    s->ignore_frontend = flag(config, "ignore_frontend");
+    s->with_stack = vllm_flag(config, "torch_profiler_with_stack");
+    s->record_shapes = vllm_flag(config, "torch_profiler_record_shapes");
+    s->use_gzip = vllm_flag(config, "torch_profiler_use_gzip");
+    s->ignore_frontend = vllm_flag(config, "ignore_frontend");
     s->delay_iterations = json_get_int(config, "delay_iterations", -1);
     s->max_iterations = json_get_int(config, "max_iterations", -1);
     s->wait_iterations = json_get_int(config, "wait_iterations", -1);
     s->warmup_iterations = json_get_int(config, "warmup_iterations", -1);
     s->active_iterations = json_get_int(config, "active_iterations", -1);
     if (dir && dir[0]) {
-        replace_str(&w->place.dir, dir);
-        replace_str(&w->place.found_by, "/server_info");
+        replace_str(&w->location.dir, dir);
+        replace_str(&w->location.found_by, "/server_info");
     }
 }
 
@@ -87,7 +87,7 @@ static void take_config(struct worker *w, const json_t *config)
     take_setup(w, json_object_get(config, "profiler_config"));
 }
 
-static void judge(struct worker *w, const struct answers *a, bool profiler_is_off)
+static void vllm_classify(struct worker *w, const struct answers *a, bool profiler_is_off)
 {
     _cleanup_(freep) char *remedy = profiler_remedy(w);
 
@@ -101,7 +101,7 @@ static void judge(struct worker *w, const struct answers *a, bool profiler_is_of
                         "whether its profiler is on shows only at a start, because it has no openapi.json");
 }
 
-static bool identify(struct worker *w, const struct answers *a)
+static bool vllm_identify(struct worker *w, const struct answers *a)
 {
     const json_t *config = json_object_get(answered(a, QUESTION_SERVER_INFO), "vllm_config");
     const json_t *sleeping = json_object_get(answered(a, QUESTION_SLEEPING), "is_sleeping");
@@ -118,11 +118,11 @@ static bool identify(struct worker *w, const struct answers *a)
     if (json_is_boolean(sleeping))
         w->sleeping = json_is_true(sleeping);
     const json_t *profiler = json_object_get(json_object_get(config, "profiler_config"), "profiler");
-    judge(w, a, json_is_null(profiler));
+    vllm_classify(w, a, json_is_null(profiler));
     return true;
 }
 
-static json_t *start_body(const struct recording *rec, const struct worker *w)
+static json_t *vllm_start_body(const struct recording *rec, const struct worker *w)
 {
     return NULL;
 }
@@ -231,7 +231,7 @@ static bool stop_failure_is_benign(const struct recording *rec, int status)
     return false;
 }
 
-static void explain_start(const struct worker *w, int status, const char *body, struct problem *p)
+static void vllm_explain_start(const struct worker *w, int status, const char *body, struct problem *p)
 {
     explain_answer(p, START_PATH, status, status == 404 ? "" : body);
     if (status == 404) {
@@ -246,7 +246,7 @@ static void explain_start(const struct worker *w, int status, const char *body, 
 
 const struct engine_ops engine_vllm = {
     .id = ENGINE_VLLM,
-    .identify = identify,
+    .identify = vllm_identify,
     .more_questions = 1u << QUESTION_SLEEPING,
     .stop_before_start = true,
     .start_path = START_PATH,
@@ -254,8 +254,8 @@ const struct engine_ops engine_vllm = {
     .running_metric = "vllm:num_requests_running",
     .waiting_metric = "vllm:num_requests_waiting",
     .steps_metric = STEPS_METRIC,
-    .start_body = start_body,
+    .start_body = vllm_start_body,
     .review = review,
     .stop_failure_is_benign = stop_failure_is_benign,
-    .explain_start = explain_start,
+    .explain_start = vllm_explain_start,
 };

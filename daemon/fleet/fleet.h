@@ -29,7 +29,7 @@ struct fleet_config {
     char *trace_dir, *output_dir;
     struct path_map *maps;
     size_t n_maps, cap_maps;
-    struct credentials credentials;
+    struct call_credentials credentials;
 };
 
 /* A [worker URL] section. */
@@ -37,7 +37,7 @@ struct worker_config {
     char *url;
     char *trace_dir, *output_dir;
     enum role role;
-    struct credentials credentials;
+    struct call_credentials credentials;
 };
 
 struct fleet_settings {
@@ -86,7 +86,7 @@ void discovery_cancel(struct discovery *d);
 
 /* The credentials and directories that profd.conf gives a worker: its own section first, then its fleet's
  * (may be NULL). */
-const struct credentials *settings_credentials(const struct fleet_settings *s, const char *fleet_name,
-                                               const char *worker_url);
+const struct call_credentials *settings_credentials(const struct fleet_settings *s, const char *fleet_name,
+                                                    const char *worker_url);
 const struct fleet_config *settings_fleet(const struct fleet_settings *s, const char *name);
 const struct worker_config *settings_worker(const struct fleet_settings *s, const char *url);

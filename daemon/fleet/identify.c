@@ -69,38 +69,38 @@ static void settle_clock(struct worker_id *id)
         id->worker->clock_offset_ns = low <= 0 && high >= 0 ? 0 : low + (high - low) / 2;
 }
 
-static void ask(struct worker_id *id, unsigned questions);
-static void fill_slots(struct identification *parent);
+static void worker_id_ask(struct worker_id *id, unsigned questions);
+static void identification_fill_slots(struct identification *parent);
 
-static void forget_answers(struct worker_id *id)
+static void worker_id_forget_answers(struct worker_id *id)
 {
     answers_done(&id->answers);
     *id->parent->kept -= id->kept;
     id->kept = 0;
 }
 
-static void release(struct worker_id *id)
+static void worker_id_release(struct worker_id *id)
 {
-    forget_answers(id);
+    worker_id_forget_answers(id);
     id->worker = NULL;
     id->parent->n_asked--;
 }
 
-static void all_answered(struct worker_id *id)
+static void worker_id_on_all_answers(struct worker_id *id)
 {
     worker_identify(id->worker, &id->answers);
     unsigned more = worker_more_questions(id->worker, &id->answers);
     if (more) {
-        ask(id, more);
+        worker_id_ask(id, more);
         return;
     }
     settle_clock(id);
-    release(id);
-    fill_slots(id->parent);
+    worker_id_release(id);
+    identification_fill_slots(id->parent);
 }
 
 /* Notes what is going to be kept. */
-static bool has_room(struct worker_id *id, enum question q, const struct call_result *r)
+static bool worker_id_has_memory(struct worker_id *id, enum question q, const struct call_result *r)
 {
     size_t *kept = id->parent->kept;
 
@@ -114,7 +114,7 @@ static bool has_room(struct worker_id *id, enum question q, const struct call_re
     return true;
 }
 
-static void on_answer(const struct call_result *r, void *arg)
+static void worker_id_on_answer(const struct call_result *r, void *arg)
 {
     struct pending *pending = arg;
     struct worker_id *id = pending->owner;
@@ -128,20 +128,21 @@ static void on_answer(const struct call_result *r, void *arg)
         w->latency_ns = w->latency_ns > 0 ? MIN(w->latency_ns, latency) : latency;
     }
     id->answers.refused = r->remedy;
-    if (has_room(id, pending->question, r))
+    if (worker_id_has_memory(id, pending->question, r))
         answers_set(&id->answers, pending->question, r->err, r->status,
                     call_result_text(r, text, sizeof(text)), r->body, r->body_size);
     else
         answers_set(&id->answers, pending->question, -ENOBUFS, 0,
                     "more than profd has memory for at this moment; ask fewer workers at a time", NULL, 0);
     if (--id->n_pending == 0)
-        all_answered(id);
+        worker_id_on_all_answers(id);
 }
 
-static void ask(struct worker_id *id, unsigned questions)
+static void worker_id_ask(struct worker_id *id, unsigned questions)
 {
     const struct fleet_settings *s = id->parent->settings;
-    const struct credentials *credentials = settings_credentials(s, id->parent->fleet->name, id->worker->url);
+    const struct call_credentials *credentials =
+        settings_credentials(s, id->parent->fleet->name, id->worker->url);
 
     id->answers.has_token = credentials && credentials->token_file;
     id->answers.has_admin_token = credentials && credentials->admin_token_file;
@@ -162,7 +163,7 @@ static void ask(struct worker_id *id, unsigned questions)
         struct pending *pending = &id->pending[q];
         *pending = (struct pending){.owner = id, .question = (enum question)q};
         id->n_pending++;
-        pending->call = call_start(id->parent->caller, &request, on_answer, pending);
+        pending->call = call_start(id->parent->caller, &request, worker_id_on_answer, pending);
     }
 }
 
@@ -176,7 +177,7 @@ static struct worker *next_worker(struct identification *parent)
     return NULL;
 }
 
-static void fill_slots(struct identification *parent)
+static void identification_fill_slots(struct identification *parent)
 {
     for (size_t i = 0; i < parent->n_slots; i++) {
         struct worker_id *id = &parent->slots[i];
@@ -188,7 +189,7 @@ static void fill_slots(struct identification *parent)
         *id = (struct worker_id){
             .parent = parent, .worker = w, .clock_low_ns = INT64_MIN, .clock_high_ns = INT64_MAX};
         parent->n_asked++;
-        ask(id, QUESTIONS_FIRST);
+        worker_id_ask(id, QUESTIONS_FIRST);
     }
     if (parent->n_asked > 0)
         return;
@@ -233,7 +234,7 @@ struct identification *identify_start(struct caller *caller, const struct fleet_
                                   : fleet->router ? fleet->router
                                                   : fleet->workers[0].url);
     parent->slots = xcalloc(n, sizeof(*parent->slots));
-    fill_slots(parent);
+    identification_fill_slots(parent);
     return parent;
 }
 
@@ -247,7 +248,7 @@ void identify_cancel(struct identification *parent)
             continue;
         for (int q = 0; q < _QUESTION_MAX; q++)
             call_cancel(id->pending[q].call);
-        forget_answers(id);
+        worker_id_forget_answers(id);
     }
     free(parent->slots);
     free(parent);

@@ -16,14 +16,14 @@
 #define N_BUCKETS 1024
 
 /* One getaddrinfo(). It belongs to its thread, and to the post when that is done. */
-struct lookup {
-    STAILQ_ENTRY(lookup) next;
+struct name_lookup {
+    STAILQ_ENTRY(name_lookup) next;
     struct post *post;
     struct name *name; /* the loop's; the thread leaves it alone */
     char *host;
     struct name_answer answer;
 };
-STAILQ_HEAD(lookup_list, lookup);
+STAILQ_HEAD(lookup_list, name_lookup);
 
 /* Where threads leave what they found. It outlives the names where threads do. */
 struct post {
@@ -49,7 +49,7 @@ TAILQ_HEAD(name_list, name);
 
 struct name_query {
     LIST_ENTRY(name_query) link;
-    struct names *names;
+    struct name_resolver *names;
     struct name *name;
     struct event *timer;
     int64_t deadline_ns, patience_ns;
@@ -57,7 +57,7 @@ struct name_query {
     void *arg;
 };
 
-struct names {
+struct name_resolver {
     struct event_base *base;
     struct event *finished_event;
     struct post *post;
@@ -74,7 +74,7 @@ uint64_t names_origin(const char *text)
 
 /* -- On a thread -------------------------------------------------------------------------------------- */
 
-static struct lookup *lookup_free(struct lookup *l)
+static struct name_lookup *lookup_free(struct name_lookup *l)
 {
     free(l->host);
     free(l);
@@ -107,9 +107,9 @@ void name_look_up(const char *host, struct name_answer *ret)
         freeaddrinfo(list);
 }
 
-static void *thread_main(void *arg)
+static void *lookup_main(void *arg)
 {
-    struct lookup *l = arg;
+    struct name_lookup *l = arg;
     struct post *p = l->post;
 
     name_look_up(l->host, &l->answer);
@@ -126,45 +126,45 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-static int begin_thread(struct lookup *l)
+static int lookup_begin(struct name_lookup *l)
 {
     pthread_attr_t attributes;
     pthread_t id;
 
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    int r = pthread_create(&id, &attributes, thread_main, l);
+    int r = pthread_create(&id, &attributes, lookup_main, l);
     pthread_attr_destroy(&attributes);
     return -r;
 }
 
 /* -- Names -------------------------------------------------------------------------------------------- */
 
-static struct name_list *list_of(struct names *n, const struct name *name)
+static struct name_list *names_list_of(struct name_resolver *n, const struct name *name)
 {
     return &n->lists[name->state];
 }
 
-static void forget(struct names *n, struct name *name)
+static void names_forget(struct name_resolver *n, struct name *name)
 {
-    TAILQ_REMOVE(list_of(n, name), name, order);
+    TAILQ_REMOVE(names_list_of(n, name), name, order);
     n->n_idle -= name->state == NAME_IDLE;
     LIST_REMOVE(name, same_bucket);
     free(name->host);
     free(name);
 }
 
-static void set_state(struct names *n, struct name *name, int state)
+static void name_set_state(struct name_resolver *n, struct name *name, int state)
 {
-    TAILQ_REMOVE(list_of(n, name), name, order);
+    TAILQ_REMOVE(names_list_of(n, name), name, order);
     n->n_idle -= name->state == NAME_IDLE;
     name->state = state;
-    TAILQ_INSERT_TAIL(list_of(n, name), name, order);
+    TAILQ_INSERT_TAIL(names_list_of(n, name), name, order);
     n->n_idle += name->state == NAME_IDLE;
     if (name->state == NAME_IDLE && name->found.n == 0)
-        forget(n, name);
+        names_forget(n, name);
     else if (n->n_idle > KEPT_MAX)
-        forget(n, TAILQ_FIRST(&n->lists[NAME_IDLE]));
+        names_forget(n, TAILQ_FIRST(&n->lists[NAME_IDLE]));
 }
 
 static uint64_t hash_name(const char *host, uint64_t origin)
@@ -172,7 +172,7 @@ static uint64_t hash_name(const char *host, uint64_t origin)
     return hash_words(hash_bytes(host, strlen(host)), origin);
 }
 
-static struct name *find(struct names *n, const char *host, uint64_t origin)
+static struct name *names_find(struct name_resolver *n, const char *host, uint64_t origin)
 {
     uint64_t hash = hash_name(host, origin);
     struct name *name;
@@ -184,7 +184,7 @@ static struct name *find(struct names *n, const char *host, uint64_t origin)
     return NULL;
 }
 
-static struct name *add(struct names *n, const char *host, uint64_t origin)
+static struct name *names_add(struct name_resolver *n, const char *host, uint64_t origin)
 {
     struct name *name = xcalloc(1, sizeof(*name));
 
@@ -196,19 +196,19 @@ static struct name *add(struct names *n, const char *host, uint64_t origin)
     return name;
 }
 
-void names_fix(struct names *n, const char *host, const struct name_answer *answer)
+void names_fix(struct name_resolver *n, const char *host, const struct name_answer *answer)
 {
-    struct name *name = find(n, host, 0);
+    struct name *name = names_find(n, host, 0);
 
     if (!name)
-        name = add(n, host, 0);
+        name = names_add(n, host, 0);
     name->found = *answer;
-    set_state(n, name, NAME_IS_FIXED);
+    name_set_state(n, name, NAME_IS_FIXED);
 }
 
-bool names_known(struct names *n, const char *host, uint64_t origin, struct name_answer *ret)
+bool names_known(struct name_resolver *n, const char *host, uint64_t origin, struct name_answer *ret)
 {
-    const struct name *name = find(n, host, origin);
+    const struct name *name = names_find(n, host, origin);
 
     if (!name || (name->state != NAME_IS_FIXED && (name->found.n == 0 || name->fresh_until_ns <= mono_ns())))
         return false;
@@ -218,7 +218,7 @@ bool names_known(struct names *n, const char *host, uint64_t origin, struct name
 
 /* -- Queries ------------------------------------------------------------------------------------------ */
 
-static void end_query(struct name_query *q, const struct name_answer *answer)
+static void query_end(struct name_query *q, const struct name_answer *answer)
 {
     void (*done)(const struct name_answer *, void *) = q->done;
     void *arg = q->arg;
@@ -227,7 +227,7 @@ static void end_query(struct name_query *q, const struct name_answer *answer)
     done(answer, arg);
 }
 
-static void set_timer(struct name_query *q)
+static void query_set_timer(struct name_query *q)
 {
     int64_t until_ns = q->deadline_ns;
 
@@ -239,19 +239,19 @@ static void set_timer(struct name_query *q)
     event_add(q->timer, &left);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void query_on_timer(evutil_socket_t fd, short what, void *arg)
 {
     struct name_query *q = arg;
     struct name_answer answer = q->name->found;
 
     if (answer.n == 0)
         answer.err = q->name->state == NAME_IS_ASKED ? -ETIMEDOUT : -EAGAIN;
-    end_query(q, &answer);
+    query_end(q, &answer);
 }
 
 /* -- Turns -------------------------------------------------------------------------------------------- */
 
-static bool has_room(const struct names *n, uint64_t origin)
+static bool names_have_thread(const struct name_resolver *n, uint64_t origin)
 {
     const struct name *name;
     size_t n_all = 0, n_own = 0;
@@ -264,27 +264,27 @@ static bool has_room(const struct names *n, uint64_t origin)
 }
 
 /* Starts the lookup on a thread. False if the system refuses another thread. */
-static bool begin(struct names *n, struct name *name)
+static bool name_begin_lookup(struct name_resolver *n, struct name *name)
 {
-    struct lookup *l = xcalloc(1, sizeof(*l));
+    struct name_lookup *l = xcalloc(1, sizeof(*l));
     struct name_query *q;
 
-    *l = (struct lookup){.post = n->post, .name = name, .host = xstrdup(name->host)};
+    *l = (struct name_lookup){.post = n->post, .name = name, .host = xstrdup(name->host)};
     pthread_mutex_lock(&n->post->lock);
     n->post->n_refs++;
     pthread_mutex_unlock(&n->post->lock);
-    if (begin_thread(l) < 0) {
+    if (lookup_begin(l) < 0) {
         post_unref(n->post);
         lookup_free(l);
         return false;
     }
-    set_state(n, name, NAME_IS_ASKED);
+    name_set_state(n, name, NAME_IS_ASKED);
     LIST_FOREACH(q, &name->queries, link)
-        set_timer(q);
+        query_set_timer(q);
     return true;
 }
 
-static void take_turns(struct names *n)
+static void names_begin_waiting(struct name_resolver *n)
 {
     struct name *name, *next;
     uint64_t refused = 0; /* the others of that origin have to wait, too */
@@ -293,14 +293,14 @@ static void take_turns(struct names *n)
         next = TAILQ_NEXT(name, order);
         if (name->origin != 0 && name->origin == refused)
             continue;
-        if (!has_room(n, name->origin))
+        if (!names_have_thread(n, name->origin))
             refused = name->origin;
-        else if (!begin(n, name))
+        else if (!name_begin_lookup(n, name))
             break;
     }
 }
 
-static void finish(struct names *n, struct lookup *take_l)
+static void names_finish_lookup(struct name_resolver *n, struct name_lookup *take_l)
 {
     struct query_list queries = LIST_HEAD_INITIALIZER(queries);
     struct name *name = take_l->name;
@@ -324,16 +324,16 @@ static void finish(struct names *n, struct lookup *take_l)
     }
     LIST_FOREACH(q, &queries, link)
         q->name = NULL;
-    set_state(n, name, NAME_IDLE);
+    name_set_state(n, name, NAME_IDLE);
     while ((q = LIST_FIRST(&queries)))
-        end_query(q, &answer);
+        query_end(q, &answer);
 }
 
 static void on_finished(evutil_socket_t fd, short what, void *arg)
 {
     struct lookup_list list = STAILQ_HEAD_INITIALIZER(list);
-    struct names *n = arg;
-    struct lookup *l;
+    struct name_resolver *n = arg;
+    struct name_lookup *l;
     eventfd_t count;
 
     eventfd_read(fd, &count);
@@ -342,34 +342,34 @@ static void on_finished(evutil_socket_t fd, short what, void *arg)
     pthread_mutex_unlock(&n->post->lock);
     while ((l = STAILQ_FIRST(&list))) {
         STAILQ_REMOVE_HEAD(&list, next);
-        finish(n, l);
+        names_finish_lookup(n, l);
     }
-    take_turns(n);
+    names_begin_waiting(n);
 }
 
-struct name_query *names_ask(struct names *n, const char *host, uint64_t origin, int64_t deadline_ns,
+struct name_query *names_ask(struct name_resolver *n, const char *host, uint64_t origin, int64_t deadline_ns,
                              int64_t patience_ns, void (*done)(const struct name_answer *a, void *arg),
                              void *arg)
 {
     struct name_query *q = xcalloc(1, sizeof(*q));
-    struct name *name = find(n, host, origin);
+    struct name *name = names_find(n, host, origin);
 
     if (!name)
-        name = add(n, host, origin);
+        name = names_add(n, host, origin);
     else if (name->state == NAME_IDLE)
-        set_state(n, name, NAME_WAITS);
+        name_set_state(n, name, NAME_WAITS);
     *q = (struct name_query){.names = n,
                              .name = name,
                              .deadline_ns = deadline_ns,
                              .patience_ns = patience_ns,
                              .done = done,
                              .arg = arg};
-    q->timer = evtimer_new(n->base, on_timer, q);
+    q->timer = evtimer_new(n->base, query_on_timer, q);
     if (!q->timer)
         abort(); /* as base/alloc.h */
     LIST_INSERT_HEAD(&name->queries, q, link);
-    set_timer(q);
-    take_turns(n);
+    query_set_timer(q);
+    names_begin_waiting(n);
     return q;
 }
 
@@ -382,16 +382,16 @@ struct name_query *name_query_free(struct name_query *q)
     LIST_REMOVE(q, link);
     /* One that is asked goes on: its thread cannot be ended. */
     if (name && LIST_EMPTY(&name->queries) && name->state == NAME_WAITS)
-        set_state(q->names, name, NAME_IDLE);
+        name_set_state(q->names, name, NAME_IDLE);
     free(q);
     return NULL;
 }
 
 /* -- Life --------------------------------------------------------------------------------------------- */
 
-int names_new(struct event_base *base, struct names **ret)
+int names_new(struct event_base *base, struct name_resolver **ret)
 {
-    struct names *n = xcalloc(1, sizeof(*n));
+    struct name_resolver *n = xcalloc(1, sizeof(*n));
 
     n->base = base;
     for (size_t i = 0; i < ARRAY_SIZE(n->lists); i++)
@@ -414,7 +414,7 @@ int names_new(struct event_base *base, struct names **ret)
     return 0;
 }
 
-static void free_names(struct names *n, struct name_list *list)
+static void free_names(struct name_resolver *n, struct name_list *list)
 {
     struct name *name;
 
@@ -425,14 +425,14 @@ static void free_names(struct names *n, struct name_list *list)
             q->name = NULL;
             name_query_free(q);
         }
-        forget(n, name);
+        names_forget(n, name);
     }
 }
 
 /* What threads still look for goes when they end. */
 static void close_post(struct post *p)
 {
-    struct lookup *l;
+    struct name_lookup *l;
 
     pthread_mutex_lock(&p->lock);
     int fd = TAKE_FD(p->fd);
@@ -446,7 +446,7 @@ static void close_post(struct post *p)
     post_unref(p);
 }
 
-struct names *names_free(struct names *n)
+struct name_resolver *names_free(struct name_resolver *n)
 {
     if (!n)
         return NULL;

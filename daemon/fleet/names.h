@@ -25,7 +25,7 @@
 /* Of one name; more are left out. */
 #define NAME_ADDRESSES_MAX 16
 
-struct names;
+struct name_resolver;
 struct name_query;
 
 struct name_answer {
@@ -42,15 +42,15 @@ void name_look_up(const char *host, struct name_answer *ret);
 /* Of the text that names a fleet; never 0. */
 uint64_t names_origin(const char *text);
 
-int names_new(struct event_base *base, struct names **ret);
+int names_new(struct event_base *base, struct name_resolver **ret);
 /* Queries end without done(). */
-struct names *names_free(struct names *n);
+struct name_resolver *names_free(struct name_resolver *n);
 /* What is known of a name from now on, for origin 0, without asking: for processes that may not ask. */
-void names_fix(struct names *n, const char *host, const struct name_answer *answer);
+void names_fix(struct name_resolver *n, const char *host, const struct name_answer *answer);
 /* False where it has to be asked for. What was fixed may be an error. */
-bool names_known(struct names *n, const char *host, uint64_t origin, struct name_answer *ret);
+bool names_known(struct name_resolver *n, const char *host, uint64_t origin, struct name_answer *ret);
 /* A turn is waited for until the deadline (absolute, monotonic), an answer for patience_ns of that. */
-struct name_query *names_ask(struct names *n, const char *host, uint64_t origin, int64_t deadline_ns,
+struct name_query *names_ask(struct name_resolver *n, const char *host, uint64_t origin, int64_t deadline_ns,
                              int64_t patience_ns, void (*done)(const struct name_answer *a, void *arg),
                              void *arg);
 /* Without done(). NULL is nothing. */

@@ -101,12 +101,12 @@ int process_walk(int root_fd, const char *path, const struct process_status *use
  * known. A directory that is known already is kept. config may be NULL; remark ("" for none) is appended to
  * found_by: it describes how the process was found.
  */
-void process_place(struct worker *w, const struct fleet_settings *settings, const struct fleet_config *config,
-                   const char *remark);
+void process_trace_dir(struct worker *w, const struct fleet_settings *settings,
+                       const struct fleet_config *config, const char *remark);
 /* The same for a worker whose process is not known, for the given reason, which is emptied. own_host: its URL
  * is one of this host. */
-void process_place_unseen(struct worker *w, const struct fleet_settings *settings,
-                          const struct fleet_config *config, bool own_host, struct problem *reason);
+void process_trace_dir_unseen(struct worker *w, const struct fleet_settings *settings,
+                              const struct fleet_config *config, bool own_host, struct problem *reason);
 
 /* Whether the capabilities of a process count for profd's users; false where that is not known. */
 bool process_same_user_namespace(pid_t pid);

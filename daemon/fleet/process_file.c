@@ -40,7 +40,7 @@ int process_user_may(const struct process_status *user, const char *path, const 
 
 /* -- The way ------------------------------------------------------------------------------------------ */
 
-struct walk {
+struct walk_to_end {
     int root_fd;
     const struct process_status *user;
     int fd;              /* of the directory that was reached, O_PATH */
@@ -51,45 +51,45 @@ struct walk {
     char *reason;
 };
 
-static int refuse(struct walk *w, int error, char *take_reason)
+static int walk_refuse(struct walk_to_end *w, int error, char *take_reason)
 {
     free(w->reason);
     w->reason = take_reason;
     return error;
 }
 
-static const char *shown(const struct walk *w)
+static const char *walk_shown(const struct walk_to_end *w)
 {
     return w->at[0] ? w->at : "/";
 }
 
 /* On a network file system, only its server decides about permissions. */
-static int check_search(struct walk *w)
+static int walk_check_search(struct walk_to_end *w)
 {
     char path[FD_PATH_MAX];
 
     snprintf(path, sizeof(path), "/proc/self/fd/%d", w->fd);
     if (process_user_may(w->user, path, &w->st, 1) != 0 || is_remote_fs(path))
         return 0;
-    return refuse(w, -EACCES, xasprintf("its user may not search %s", shown(w)));
+    return walk_refuse(w, -EACCES, xasprintf("its user may not search %s", walk_shown(w)));
 }
 
 /* What lies in a directory that everybody may write to. With the sticky bit only its owner, that of the
  * directory and root replace it. */
-static int check_replaceable(struct walk *w, const char *name, const struct stat *st)
+static int walk_check_replaceable(struct walk_to_end *w, const char *name, const struct stat *st)
 {
     bool is_owned = st->st_uid == 0 || st->st_uid == w->user->uid || st->st_uid == w->st.st_uid;
 
     if (!(w->st.st_mode & S_IWOTH) || (w->st.st_mode & S_ISVTX && is_owned))
         return 0;
     if (w->st.st_mode & S_ISVTX)
-        return refuse(w, -EPERM,
-                      xasprintf("%s/%s belongs to uid %u, in a directory that everybody may write to", w->at,
-                                name, st->st_uid));
-    return refuse(w, -EPERM, xasprintf("everybody may replace what is in %s", shown(w)));
+        return walk_refuse(w, -EPERM,
+                           xasprintf("%s/%s belongs to uid %u, in a directory that everybody may write to",
+                                     w->at, name, st->st_uid));
+    return walk_refuse(w, -EPERM, xasprintf("everybody may replace what is in %s", walk_shown(w)));
 }
 
-static int begin_at_root(struct walk *w)
+static int walk_begin_at_root(struct walk_to_end *w)
 {
     closep(&w->fd);
     w->at[0] = '\0';
@@ -98,7 +98,7 @@ static int begin_at_root(struct walk *w)
 }
 
 /* Before what is left of the way. */
-static int prepend(struct walk *w, const char *way)
+static int walk_prepend(struct walk_to_end *w, const char *way)
 {
     char longer[PATH_MAX];
 
@@ -111,18 +111,18 @@ static int prepend(struct walk *w, const char *way)
 }
 
 /* From the root again: what ".." of an open directory is may have changed meanwhile. */
-static int go_up(struct walk *w)
+static int walk_go_up(struct walk_to_end *w)
 {
     char above[PATH_MAX];
     const char *slash = strrchr(w->at, '/');
 
     snprintf(above, sizeof(above), "%.*s", slash ? (int)(slash - w->at) : 0, w->at);
-    int r = prepend(w, above);
-    return r < 0 ? r : begin_at_root(w);
+    int r = walk_prepend(w, above);
+    return r < 0 ? r : walk_begin_at_root(w);
 }
 
 /* Links of /proc lead where only the kernel knows. */
-static int follow(struct walk *w, int link_fd)
+static int walk_follow_link(struct walk_to_end *w, int link_fd)
 {
     char target[PATH_MAX];
     struct statfs fs;
@@ -133,29 +133,29 @@ static int follow(struct walk *w, int link_fd)
     target[n] = '\0';
     if (fstatfs(link_fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC)
         return -ELOOP;
-    int r = prepend(w, target);
-    return r < 0 || target[0] != '/' ? r : begin_at_root(w);
+    int r = walk_prepend(w, target);
+    return r < 0 || target[0] != '/' ? r : walk_begin_at_root(w);
 }
 
-static int step(struct walk *w, const char *name)
+static int walk_step(struct walk_to_end *w, const char *name)
 {
     struct stat st;
 
     if (streq(name, "."))
         return 0;
     if (streq(name, ".."))
-        return go_up(w);
-    int r = check_search(w);
+        return walk_go_up(w);
+    int r = walk_check_search(w);
     if (r < 0)
         return r;
     _cleanup_(closep) int fd = openat(w->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
         return -errno;
-    r = check_replaceable(w, name, &st);
+    r = walk_check_replaceable(w, name, &st);
     if (r < 0)
         return r;
     if (S_ISLNK(st.st_mode))
-        return follow(w, fd);
+        return walk_follow_link(w, fd);
     size_t have = strlen(w->at);
     if (snprintf(w->at + have, sizeof(w->at) - have, "/%s", name) >= (int)(sizeof(w->at) - have))
         return -ENAMETOOLONG;
@@ -165,13 +165,13 @@ static int step(struct walk *w, const char *name)
     return 0;
 }
 
-static int walk(struct walk *w)
+static int walk_to_end(struct walk_to_end *w)
 {
     char name[NAME_MAX + 1];
-    int r = begin_at_root(w);
+    int r = walk_begin_at_root(w);
 
     while (r == 0 && (r = path_take_component(w->rest, name)) == 0 && name[0])
-        r = step(w, name);
+        r = walk_step(w, name);
     return r;
 }
 
@@ -179,12 +179,12 @@ int process_walk(int root_fd, const char *path, const struct process_status *use
 {
     if (strlen(path) >= PATH_MAX)
         return -ENAMETOOLONG;
-    _cleanup_(freep) struct walk *w = xcalloc(1, sizeof(*w));
+    _cleanup_(freep) struct walk_to_end *w = xcalloc(1, sizeof(*w));
     w->root_fd = root_fd;
     w->user = user;
     w->fd = -1;
     strcpy(w->rest, path);
-    int r = walk(w);
+    int r = walk_to_end(w);
     *ret_reason = w->reason;
     if (r < 0)
         closep(&w->fd);

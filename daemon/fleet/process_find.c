@@ -246,22 +246,22 @@ static void take_given_dir(const struct inspection *in, struct worker *w)
     const struct worker_config *own = settings_worker(in->settings, w->url);
     const char *dir = own && own->trace_dir ? own->trace_dir : in->config ? in->config->trace_dir : NULL;
 
-    if (streq(w->place.found_by, by_option)) {
-        if (!w->place.local_dir)
-            w->place.local_dir = xstrdup(w->place.dir);
+    if (streq(w->location.found_by, by_option)) {
+        if (!w->location.local_dir)
+            w->location.local_dir = xstrdup(w->location.dir);
         return;
     }
     if (!dir)
         return;
-    replace_str(&w->place.dir, dir);
-    replace_str(&w->place.local_dir, dir);
-    replace_str(&w->place.found_by, "trace_dir in profd.conf");
+    replace_str(&w->location.dir, dir);
+    replace_str(&w->location.local_dir, dir);
+    replace_str(&w->location.found_by, "trace_dir in profd.conf");
 }
 
 static void explain_unseen(const struct worker *w, const struct candidate *c, struct problem *p)
 {
-    _cleanup_(freep) char *what = w->place.dir
-                                      ? xasprintf("trace directory %s cannot be reached", w->place.dir)
+    _cleanup_(freep) char *what = w->location.dir
+                                      ? xasprintf("trace directory %s cannot be reached", w->location.dir)
                                       : xstrdup("trace directory unknown");
 
     if (c->listener) {
@@ -296,11 +296,11 @@ static void fill_worker(const struct inspection *in, struct worker *w, const str
     if (c->listener && c->listener->pid > 0 && process_status_read(c->listener->pid, &status) == 0) {
         w->pid = c->listener->pid;
         w->uid = status.uid;
-        process_place(w, in->settings, in->config, c->remark);
+        process_trace_dir(w, in->settings, in->config, c->remark);
         return;
     }
     explain_unseen(w, c, &p);
-    process_place_unseen(w, in->settings, in->config, c->listener || c->own_host, &p);
+    process_trace_dir_unseen(w, in->settings, in->config, c->listener || c->own_host, &p);
 }
 
 static void find_candidates(struct inspection *in)

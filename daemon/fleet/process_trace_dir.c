@@ -68,33 +68,33 @@ static void launch_texts_read(struct launch_texts *t, pid_t pid)
 }
 
 /* The profiler settings of a launch, and the process that they were read from. */
-struct finding {
+struct trace_dir_search {
     struct profiler_launch launch;
     struct launch_texts texts;
     bool saw_env; /* some process's environment could be read */
 };
 
-static void finding_done(struct finding *f)
+static void finding_done(struct trace_dir_search *f)
 {
     profiler_launch_done(&f->launch);
     launch_texts_done(&f->texts);
 }
 
-static void read_one(const struct worker *w, pid_t pid, struct finding *f)
+static void read_one(const struct worker *w, pid_t pid, struct trace_dir_search *f)
 {
     finding_done(f);
     launch_texts_read(&f->texts, pid);
     f->saw_env |= f->texts.env != NULL;
-    const struct launch launch = {.args = texts_args(&f->texts),
-                                  .env = texts_env(&f->texts),
-                                  .config = f->texts.config.data,
-                                  .config_size = f->texts.config.size,
-                                  .config_error = f->texts.config_error};
+    const struct worker_launch launch = {.args = texts_args(&f->texts),
+                                         .env = texts_env(&f->texts),
+                                         .config = f->texts.config.data,
+                                         .config_size = f->texts.config.size,
+                                         .config_error = f->texts.config_error};
     profiler_launch_read(worker_profiler(w), w->version, &launch, &f->launch);
 }
 
 /* The listener's own launch, or that of the nearest parent which has one. */
-static void find_launch(const struct worker *w, struct finding *f)
+static void find_launch(const struct worker *w, struct trace_dir_search *f)
 {
     struct process_status status;
     pid_t pid = w->pid;
@@ -106,7 +106,7 @@ static void find_launch(const struct worker *w, struct finding *f)
         pid = status.parent;
         if (process_status_read(pid, &status) < 0 || status.uid != w->uid)
             break;
-        struct finding above = {.saw_env = f->saw_env};
+        struct trace_dir_search above = {.saw_env = f->saw_env};
         read_one(w, pid, &above);
         f->saw_env = above.saw_env;
         if (above.launch.source || above.launch.error) {
@@ -118,7 +118,7 @@ static void find_launch(const struct worker *w, struct finding *f)
     }
 }
 
-static void take_setup(struct worker *w, struct finding *f)
+static void take_setup(struct worker *w, struct trace_dir_search *f)
 {
     if (w->setup.kind || !f->launch.setup.kind)
         return;
@@ -126,10 +126,10 @@ static void take_setup(struct worker *w, struct finding *f)
     f->launch.setup.kind = NULL;
 }
 
-static void set_dir(struct trace_place *place, const char *dir, const char *found_by)
+static void set_dir(struct trace_location *location, const char *dir, const char *found_by)
 {
-    replace_str(&place->dir, dir);
-    replace_str(&place->found_by, found_by);
+    replace_str(&location->dir, dir);
+    replace_str(&location->found_by, found_by);
 }
 
 /* Where a relative directory begins. A server of NeMo Gym runs in its own directory, and writes to that of
@@ -145,7 +145,7 @@ static char *launch_root(const struct worker *w, const struct fleet_config *conf
     return local_mark && access(local_mark, F_OK) == 0 ? path_absolute("../..", cwd, NULL) : xstrdup(cwd);
 }
 
-static void take_dir(struct worker *w, const struct fleet_config *config, const struct finding *f,
+static void take_dir(struct worker *w, const struct fleet_config *config, const struct trace_dir_search *f,
                      const char *remark)
 {
     struct strings env = texts_env(&f->texts);
@@ -155,11 +155,11 @@ static void take_dir(struct worker *w, const struct fleet_config *config, const 
         path_is_uri(said) ? xstrdup(said) : path_absolute(said, root, env_value(&env, "HOME"));
     _cleanup_(freep) char *found_by =
         xasprintf("%s of process %d%s", f->launch.source, (int)f->texts.pid, remark);
-    set_dir(&w->place, dir ? dir : said, found_by);
+    set_dir(&w->location, dir ? dir : said, found_by);
 }
 
 /* Explains why the directory is not known. */
-static void explain(const struct worker *w, const struct finding *f, struct problem *p)
+static void explain_unknown_dir(const struct worker *w, const struct trace_dir_search *f, struct problem *p)
 {
     char name[PROCESS_NAME_MAX];
     process_name(w->pid, name);
@@ -200,20 +200,20 @@ static const char *settings_output_dir(const struct fleet_settings *settings,
 
 static void take_note(struct worker *w, struct problem *p)
 {
-    free(w->place.note);
-    free(w->place.remedy);
-    w->place.note = TAKE_PTR(p->what);
-    w->place.remedy = TAKE_PTR(p->remedy);
+    free(w->location.note);
+    free(w->location.remedy);
+    w->location.note = TAKE_PTR(p->what);
+    w->location.remedy = TAKE_PTR(p->remedy);
     problem_done(p);
 }
 
 static void note_missing(struct worker *w)
 {
-    if (faccessat(AT_FDCWD, w->place.local_dir, F_OK, AT_EACCESS) == 0 || errno != ENOENT)
+    if (faccessat(AT_FDCWD, w->location.local_dir, F_OK, AT_EACCESS) == 0 || errno != ENOENT)
         return;
     struct problem p = {0};
     problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND, "%s is not there yet: engines make it with their first trace",
-                w->place.local_dir);
+                w->location.local_dir);
     take_note(w, &p);
 }
 
@@ -223,24 +223,24 @@ static void refuse_foreign_dir(struct worker *w, struct problem *p)
 
     problem_set(p, -EACCES, PROBLEM_DENIED,
                 "trace directory %s is not taken: %s, as whom the worker runs, may not write there",
-                w->place.dir, user);
+                w->location.dir, user);
     process_remedy_unknown(w, p);
-    replace_str(&w->place.local_dir, NULL);
+    replace_str(&w->location.local_dir, NULL);
 }
 
 /* A directory from a user (--trace-dir, trace_dir=) is already a path in profd's own view. A directory that a
  * worker reports about itself is trusted only as far as the permissions of the worker's user go. */
-static void resolve_place(struct worker *w, const struct fleet_config *config, bool said_by_worker)
+static void resolve_dir(struct worker *w, const struct fleet_config *config, bool said_by_worker)
 {
     struct problem p = {0};
 
-    if (!w->place.local_dir)
-        w->place.local_dir = process_resolve_path(w, config, w->place.dir, &p);
-    else if (process_check_dir(w, w->place.local_dir, &p) < 0)
-        replace_str(&w->place.local_dir, NULL);
-    if (w->place.local_dir && said_by_worker && process_is_kept_out(w, w->place.local_dir))
+    if (!w->location.local_dir)
+        w->location.local_dir = process_resolve_path(w, config, w->location.dir, &p);
+    else if (process_check_dir(w, w->location.local_dir, &p) < 0)
+        replace_str(&w->location.local_dir, NULL);
+    if (w->location.local_dir && said_by_worker && process_is_kept_out(w, w->location.local_dir))
         refuse_foreign_dir(w, &p);
-    if (w->place.local_dir)
+    if (w->location.local_dir)
         note_missing(w);
     else
         take_note(w, &p);
@@ -254,9 +254,9 @@ static void resolve_temp_dir(struct worker *w, const struct fleet_config *config
     const char *dir = env_value(&env, "TMPDIR");
     struct problem p = {0};
 
-    if (!t->env || w->place.temp_dir)
+    if (!t->env || w->location.temp_dir)
         return;
-    w->place.temp_dir = process_resolve_path(w, config, dir && *dir == '/' ? dir : "/tmp", &p);
+    w->location.temp_dir = process_resolve_path(w, config, dir && *dir == '/' ? dir : "/tmp", &p);
     problem_done(&p);
 }
 
@@ -267,12 +267,12 @@ static bool takes_output_dir(const struct worker *w)
 }
 
 /* Where the launch names no directory, and its environment, which could, is known. */
-static void take_default_dir(struct worker *w, const struct finding *f)
+static void take_default_dir(struct worker *w, const struct trace_dir_search *f)
 {
     if (worker_profiler(w) == ENGINE_SGLANG)
-        set_dir(&w->place, SGLANG_DEFAULT_DIR, "SGLang's default");
+        set_dir(&w->location, SGLANG_DEFAULT_DIR, "SGLang's default");
     else if (worker_profiler(w) == ENGINE_RTP_LLM && f->texts.cwd)
-        set_dir(&w->place, f->texts.cwd, "RTP-LLM's default, where it was started");
+        set_dir(&w->location, f->texts.cwd, "RTP-LLM's default, where it was started");
 }
 
 /* An engine that cannot write to its configured directory may die when it is stopped. */
@@ -280,30 +280,31 @@ static void note_unwritable(struct worker *w)
 {
     struct problem p = {0};
 
-    if (!takes_output_dir(w) || !w->place.local_dir || process_can_write(w, w->place.local_dir) != 0)
+    if (!takes_output_dir(w) || !w->location.local_dir || process_can_write(w, w->location.local_dir) != 0)
         return;
     _cleanup_(freep) char *user = process_user_name(w->uid);
     problem_set(&p, -EACCES, PROBLEM_DENIED,
                 "%s, as whom the worker runs, cannot write to %s: the server could die when it is stopped",
-                user, w->place.local_dir);
+                user, w->location.local_dir);
     problem_remedy(&p,
                    "--trace-dir DIR: a directory that %s can write to\n"
                    "or in profd.conf: [worker %s] output_dir=/a/directory/of/%s",
                    user, w->url, user);
     take_note(w, &p);
-    w->place.blocked_here = true;
+    w->location.blocked_here = true;
 }
 
 /* True where the worker itself named it. */
 static bool choose_dir(struct worker *w, const struct fleet_settings *settings,
-                       const struct fleet_config *config, const struct finding *f, const char *remark)
+                       const struct fleet_config *config, const struct trace_dir_search *f,
+                       const char *remark)
 {
     const char *output_dir = settings_output_dir(settings, config, w->url);
 
-    if (w->place.dir)
-        return !w->place.local_dir;
+    if (w->location.dir)
+        return !w->location.local_dir;
     if (takes_output_dir(w) && output_dir)
-        set_dir(&w->place, output_dir, "output_dir in profd.conf");
+        set_dir(&w->location, output_dir, "output_dir in profd.conf");
     else if (f->launch.dir)
         take_dir(w, config, f, remark);
     else if (f->saw_env)
@@ -311,10 +312,10 @@ static bool choose_dir(struct worker *w, const struct fleet_settings *settings,
     return f->launch.dir && !(takes_output_dir(w) && output_dir);
 }
 
-void process_place(struct worker *w, const struct fleet_settings *settings, const struct fleet_config *config,
-                   const char *remark)
+void process_trace_dir(struct worker *w, const struct fleet_settings *settings,
+                       const struct fleet_config *config, const char *remark)
 {
-    _cleanup_(finding_done) struct finding f = {0};
+    _cleanup_(finding_done) struct trace_dir_search f = {0};
     struct problem p = {0};
 
     find_launch(w, &f);
@@ -322,32 +323,32 @@ void process_place(struct worker *w, const struct fleet_settings *settings, cons
     if (!w->model)
         replace_str(&w->model, f.launch.server);
     bool said_by_worker = choose_dir(w, settings, config, &f, remark);
-    if (w->place.dir) {
-        resolve_place(w, config, said_by_worker);
+    if (w->location.dir) {
+        resolve_dir(w, config, said_by_worker);
     } else {
-        explain(w, &f, &p);
+        explain_unknown_dir(w, &f, &p);
         take_note(w, &p);
     }
-    w->place.blocked_here = !w->place.local_dir && !(w->place.dir && path_is_uri(w->place.dir));
+    w->location.blocked_here = !w->location.local_dir && !(w->location.dir && path_is_uri(w->location.dir));
     note_unwritable(w);
     resolve_temp_dir(w, config, &f.texts);
 }
 
-void process_place_unseen(struct worker *w, const struct fleet_settings *settings,
-                          const struct fleet_config *config, bool own_host, struct problem *reason)
+void process_trace_dir_unseen(struct worker *w, const struct fleet_settings *settings,
+                              const struct fleet_config *config, bool own_host, struct problem *reason)
 {
     const char *output_dir = settings_output_dir(settings, config, w->url);
-    bool given = w->place.local_dir != NULL;
+    bool given = w->location.local_dir != NULL;
 
-    if (!w->place.dir && takes_output_dir(w) && output_dir)
-        set_dir(&w->place, output_dir, "output_dir in profd.conf");
-    if (w->place.dir)
-        resolve_place(w, config, false);
+    if (!w->location.dir && takes_output_dir(w) && output_dir)
+        set_dir(&w->location, output_dir, "output_dir in profd.conf");
+    if (w->location.dir)
+        resolve_dir(w, config, false);
     /* A directory that a person named and that profd cannot use keeps its own reason. */
-    if (!w->place.local_dir && !given) {
+    if (!w->location.local_dir && !given) {
         process_remedy_unknown(w, reason);
         take_note(w, reason);
     }
-    w->place.blocked_here = !w->place.local_dir && (own_host || given);
+    w->location.blocked_here = !w->location.local_dir && (own_host || given);
     problem_done(reason);
 }

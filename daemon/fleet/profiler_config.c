@@ -290,7 +290,7 @@ static void vllm_from_variables(const struct strings *env, struct profiler_launc
     }
 }
 
-static void vllm_launch(const char *version, const struct launch *launch, struct profiler_launch *ret)
+static void vllm_launch(const char *version, const struct worker_launch *launch, struct profiler_launch *ret)
 {
     _cleanup_(vllm_options_done) struct vllm_options options = {0};
 
@@ -309,7 +309,7 @@ static void vllm_launch(const char *version, const struct launch *launch, struct
         vllm_from_variables(&launch->env, ret);
 }
 
-static void sglang_launch(const struct launch *launch, struct profiler_launch *ret)
+static void sglang_launch(const struct worker_launch *launch, struct profiler_launch *ret)
 {
     static const char *const dir_variable = "SGLANG_TORCH_PROFILER_DIR";
     const char *dir = env_set(&launch->env, dir_variable);
@@ -330,7 +330,7 @@ static void sglang_launch(const struct launch *launch, struct profiler_launch *r
 }
 
 /* A switch of its parser, which stands for itself or has a value; -1: it is not there. */
-static int rtp_llm_switch(const struct launch *launch, const char *flag, const char *variable)
+static int rtp_llm_switch(const struct worker_launch *launch, const char *flag, const char *variable)
 {
     const char *value = flag_value(&launch->args, flag), *set = env_set(&launch->env, variable);
     int on;
@@ -341,7 +341,7 @@ static int rtp_llm_switch(const struct launch *launch, const char *flag, const c
 }
 
 /* An option beats its variable. */
-static void rtp_llm_launch(const struct launch *launch, struct profiler_launch *ret)
+static void rtp_llm_launch(const struct worker_launch *launch, struct profiler_launch *ret)
 {
     static const char *const dir_flag = "--torch-cuda-profiler-dir", *const dir_variable =
                                                                          "TORCH_CUDA_PROFILER_DIR";
@@ -357,7 +357,7 @@ static void rtp_llm_launch(const struct launch *launch, struct profiler_launch *
 }
 
 /* The entire configuration of NeMo Gym is in the environment, as YAML. */
-static void nemo_gym_launch(const struct launch *launch, struct profiler_launch *ret)
+static void nemo_gym_launch(const struct worker_launch *launch, struct profiler_launch *ret)
 {
     static const char *const dict_variable = "NEMO_GYM_CONFIG_DICT", *const path_variable =
                                                                          "NEMO_GYM_CONFIG_PATH";
@@ -375,7 +375,7 @@ static void nemo_gym_launch(const struct launch *launch, struct profiler_launch 
     ret->source = "profiling_results_dirpath";
 }
 
-void profiler_launch_read(enum engine engine, const char *version, const struct launch *launch,
+void profiler_launch_read(enum engine engine, const char *version, const struct worker_launch *launch,
                           struct profiler_launch *ret)
 {
     struct worker unknown;

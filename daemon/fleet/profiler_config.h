@@ -12,7 +12,7 @@
 #define ENGINE_CONFIG_MAX (256 << 10) /* of a --config file */
 
 /* All borrowed; texts with data NULL could not be read. */
-struct launch {
+struct worker_launch {
     struct strings args, env;
     const char *config; /* content of the --config file; NULL: there is none */
     size_t config_size;
@@ -29,7 +29,7 @@ struct profiler_launch {
 void profiler_launch_done(struct profiler_launch *p);
 
 /* version is the engine's, NULL unknown: old variables are honoured only by old engines. */
-void profiler_launch_read(enum engine engine, const char *version, const struct launch *launch,
+void profiler_launch_read(enum engine engine, const char *version, const struct worker_launch *launch,
                           struct profiler_launch *ret);
 
 /* True for "s3://bucket/dir", which no directory of a host is. */

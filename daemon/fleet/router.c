@@ -47,7 +47,7 @@ const json_t *router_workers_array(const json_t *root)
     return json_is_array(workers) ? workers : NULL;
 }
 
-static const struct router_dialect *recognise(const json_t *root, const char *path)
+static const struct router_dialect *dialect_recognise(const json_t *root, const char *path)
 {
     const struct router_dialect *d;
 
@@ -80,7 +80,7 @@ int router_parse(const struct router_dialect *d, const char *path, const char *d
         return -EPROTO;
     }
     if (!d)
-        d = recognise(root, path);
+        d = dialect_recognise(root, path);
     const json_t *entries = d ? d->entries(root) : NULL;
     if (!entries) {
         snprintf(why, ROUTER_WHY_MAX, "JSON that is not a list of workers");
@@ -225,7 +225,7 @@ struct ignored {
     size_t n;
 };
 
-static void ignore(struct fleet *f, struct ignored *ignored, const char *url, const char *reason)
+static void ignore_entry(struct fleet *f, struct ignored *ignored, const char *url, const char *reason)
 {
     char text[URL_EXCERPT_MAX];
 
@@ -247,11 +247,11 @@ static void add_entry(struct fleet *f, struct ignored *ignored, const char *key,
     struct worker *w;
 
     if (!url) {
-        ignore(f, ignored, NULL, "it has no \"url\"");
+        ignore_entry(f, ignored, NULL, "it has no \"url\"");
         return;
     }
     if (fleet_add_url(f, url, &w, &reason) < 0) {
-        ignore(f, ignored, url, reason);
+        ignore_entry(f, ignored, url, reason);
         return;
     }
     if (json_is_object(entry))

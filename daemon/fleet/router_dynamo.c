@@ -6,22 +6,22 @@
  */
 #include "daemon/fleet/router.h"
 
-static const json_t *entries(const json_t *root)
+static const json_t *dynamo_entries(const json_t *root)
 {
     const json_t *data = json_object_get(root, "data");
     return json_is_array(data) ? data : NULL;
 }
 
-static bool recognise(const json_t *root)
+static bool dynamo_recognise(const json_t *root)
 {
-    const json_t *data = entries(root);
+    const json_t *data = dynamo_entries(root);
     return data && (json_array_size(data) == 0 || json_get_str(json_array_get(data, 0), "url"));
 }
 
 const struct router_dialect router_dynamo = {
     .name = "dynamo",
     .path = "/metrics_endpoints",
-    .recognise = recognise,
-    .entries = entries,
+    .recognise = dynamo_recognise,
+    .entries = dynamo_entries,
     .url_suffix = "/metrics",
 };

@@ -3,20 +3,20 @@
  */
 #include "daemon/fleet/router.h"
 
-static const json_t *entries(const json_t *root)
+static const json_t *list_entries(const json_t *root)
 {
     const json_t *urls = json_object_get(root, "urls");
     return json_is_array(urls) ? urls : NULL;
 }
 
-static bool recognise(const json_t *root)
+static bool list_recognise(const json_t *root)
 {
-    return entries(root) != NULL;
+    return list_entries(root) != NULL;
 }
 
 const struct router_dialect router_list = {
     .name = "list-workers",
     .path = "/list_workers",
-    .recognise = recognise,
-    .entries = entries,
+    .recognise = list_recognise,
+    .entries = list_entries,
 };

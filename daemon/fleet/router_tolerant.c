@@ -31,7 +31,7 @@ static bool is_list(const json_t *j)
            (json_array_size(j) == 0 || json_is_string(first) || json_get_str(first, "url"));
 }
 
-static const json_t *entries(const json_t *root)
+static const json_t *tolerant_entries(const json_t *root)
 {
     if (is_list(root) || is_keyed_by_url(root))
         return root;
@@ -43,27 +43,27 @@ static const json_t *entries(const json_t *root)
     return NULL;
 }
 
-static bool recognise(const json_t *root)
+static bool tolerant_recognise(const json_t *root)
 {
-    return entries(root) != NULL;
+    return tolerant_entries(root) != NULL;
 }
 
 /* Its proxy without workers answers {}. */
 static const json_t *lmdeploy_entries(const json_t *root)
 {
-    return json_is_object(root) && json_object_size(root) == 0 ? root : entries(root);
+    return json_is_object(root) && json_object_size(root) == 0 ? root : tolerant_entries(root);
 }
 
 const struct router_dialect router_generic = {
     .name = "generic",
     .path = "/workers",
-    .recognise = recognise,
-    .entries = entries,
+    .recognise = tolerant_recognise,
+    .entries = tolerant_entries,
 };
 
 const struct router_dialect router_lmdeploy = {
     .name = "lmdeploy",
     .path = "/nodes/status",
-    .recognise = recognise,
+    .recognise = tolerant_recognise,
     .entries = lmdeploy_entries,
 };

@@ -5,7 +5,7 @@
  */
 #include "daemon/fleet/router.h"
 
-static bool recognise(const json_t *root)
+static bool vllm_recognise(const json_t *root)
 {
     const json_t *workers = router_workers_array(root);
     const char *mode = json_get_str(json_array_get(workers, 0), "connection_mode");
@@ -18,6 +18,6 @@ static bool recognise(const json_t *root)
 const struct router_dialect router_vllm = {
     .name = "vllm-router",
     .path = "/workers",
-    .recognise = recognise,
+    .recognise = vllm_recognise,
     .entries = router_workers_array,
 };

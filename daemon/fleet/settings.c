@@ -124,8 +124,8 @@ const struct worker_config *settings_worker(const struct fleet_settings *s, cons
     return NULL;
 }
 
-const struct credentials *settings_credentials(const struct fleet_settings *s, const char *fleet_name,
-                                               const char *worker_url)
+const struct call_credentials *settings_credentials(const struct fleet_settings *s, const char *fleet_name,
+                                                    const char *worker_url)
 {
     const struct worker_config *w = settings_worker(s, worker_url);
     const struct fleet_config *f = settings_fleet(s, fleet_name);

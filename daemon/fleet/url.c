@@ -19,7 +19,7 @@ static const struct {
     {"grpcs", 0, false},
 };
 
-static int fail(const char **reason, const char *text)
+static int url_fail(const char **reason, const char *text)
 {
     *reason = text;
     return -EINVAL;
@@ -42,7 +42,7 @@ static int parse_scheme(const char **text, struct url *u, const char **reason)
         *text = colon + 3;
         return 0;
     }
-    return fail(reason, "its scheme is neither http nor https");
+    return url_fail(reason, "its scheme is neither http nor https");
 }
 
 /* Removes "@digits" from the end of text[0..*n), which is a data-parallel rank and never a host. */
@@ -80,12 +80,12 @@ static int parse_ipv6(const char *text, size_t n, struct url *u, const char **re
     struct in6_addr address;
 
     if (n >= sizeof(raw))
-        return fail(reason, "its IPv6 address is malformed");
+        return url_fail(reason, "its IPv6 address is malformed");
     memcpy(raw, text, n);
     raw[n] = '\0';
     if (inet_pton(AF_INET6, raw, &address) != 1 ||
         !inet_ntop(AF_INET6, &address, canonical, sizeof(canonical)))
-        return fail(reason, "its IPv6 address is malformed");
+        return url_fail(reason, "its IPv6 address is malformed");
     snprintf(u->host, sizeof(u->host), "[%s]", canonical);
     return 0;
 }
@@ -93,13 +93,13 @@ static int parse_ipv6(const char *text, size_t n, struct url *u, const char **re
 static int parse_name(const char *text, size_t n, struct url *u, const char **reason)
 {
     if (n == 0)
-        return fail(reason, "it names no host");
+        return url_fail(reason, "it names no host");
     if (n > HOST_SIZE_MAX)
-        return fail(reason, "its host name is too long");
+        return url_fail(reason, "its host name is too long");
     for (size_t i = 0; i < n; i++) {
         unsigned char c = (unsigned char)text[i];
         if (!isalnum(c) && c != '.' && c != '-' && c != '_')
-            return fail(reason, "its host name has a character that host names do not have");
+            return url_fail(reason, "its host name has a character that host names do not have");
         u->host[i] = (char)tolower(c);
     }
     u->host[n] = '\0';
@@ -113,14 +113,14 @@ static int parse_authority(const char *text, size_t n, struct url *u, const char
 
     strip_rank(text, &n, &u->rank);
     if (memchr(text, '@', n))
-        return fail(reason, "it has a user name in it; credentials belong into profd.conf (token_file)");
+        return url_fail(reason, "it has a user name in it; credentials belong into profd.conf (token_file)");
     if (n > 0 && text[0] == '[') {
         const char *end = memchr(text, ']', n);
         if (!end)
-            return fail(reason, "its IPv6 address is malformed");
+            return url_fail(reason, "its IPv6 address is malformed");
         r = parse_ipv6(text + 1, (size_t)(end - text - 1), u, reason);
         if (r == 0 && end + 1 < text + n && end[1] != ':')
-            return fail(reason, "its port is malformed");
+            return url_fail(reason, "its port is malformed");
         port = end + 1 < text + n ? end + 2 : NULL;
     } else {
         const char *colon = memchr(text, ':', n);
@@ -130,9 +130,9 @@ static int parse_authority(const char *text, size_t n, struct url *u, const char
     if (r < 0)
         return r;
     if (port && parse_port(port, (size_t)(text + n - port), &u->port) < 0)
-        return fail(reason, "its port is not a number from 1 to 65535");
+        return url_fail(reason, "its port is not a number from 1 to 65535");
     if (u->port == 0)
-        return fail(reason, "it names no port");
+        return url_fail(reason, "it names no port");
     return 0;
 }
 
@@ -142,12 +142,12 @@ int url_parse(const char *text, struct url *ret, const char **reason)
     size_t size = strlen(text);
 
     if (size >= URL_SIZE_MAX)
-        return fail(reason, "it is too long");
+        return url_fail(reason, "it is too long");
     for (size_t i = 0; i < size; i++)
         if ((unsigned char)text[i] <= ' ' || (unsigned char)text[i] >= 0x7f)
-            return fail(reason, "it has a space, control or non-ASCII character in it");
+            return url_fail(reason, "it has a space, control or non-ASCII character in it");
     if (strpbrk(text, "?#\\\"<>"))
-        return fail(reason, "it has more than scheme, host, port and path");
+        return url_fail(reason, "it has more than scheme, host, port and path");
     int r = parse_scheme(&text, &u, reason);
     if (r < 0)
         return r;

@@ -45,12 +45,12 @@ void worker_done(struct worker *w)
     free(w->remedy);
     free(w->note);
     free(w->setup.kind);
-    free(w->place.dir);
-    free(w->place.local_dir);
-    free(w->place.found_by);
-    free(w->place.note);
-    free(w->place.remedy);
-    free(w->place.temp_dir);
+    free(w->location.dir);
+    free(w->location.local_dir);
+    free(w->location.found_by);
+    free(w->location.note);
+    free(w->location.remedy);
+    free(w->location.temp_dir);
     worker_init(w);
 }
 
@@ -146,11 +146,11 @@ enum worker_collection worker_collection(const struct worker *w, const char **re
 
     if (streq(w->setup.kind, "cuda") || (ops && ops->counts_functions))
         return COLLECTION_NOT_NEEDED;
-    if (w->place.local_dir && !w->place.blocked_here)
+    if (w->location.local_dir && !w->location.blocked_here)
         return COLLECTION_POSSIBLE;
-    *ret_reason = w->place.note ? w->place.note : "the trace directory is unknown";
-    *ret_remedy = w->place.remedy ? w->place.remedy : unknown_remedy;
-    return w->place.blocked_here ? COLLECTION_BLOCKED_HERE : COLLECTION_BLOCKED_ELSEWHERE;
+    *ret_reason = w->location.note ? w->location.note : "the trace directory is unknown";
+    *ret_remedy = w->location.remedy ? w->location.remedy : unknown_remedy;
+    return w->location.blocked_here ? COLLECTION_BLOCKED_HERE : COLLECTION_BLOCKED_ELSEWHERE;
 }
 
 /* A number or a name is not part of a longer one. */
@@ -228,14 +228,14 @@ char *worker_generic_text(const struct worker *w, const char *text, bool with_di
     generic = replace_process_ids(generic);
     if (!with_dir)
         return generic;
-    generic = replace_words(generic, w->place.local_dir, "DIR");
-    return replace_words(generic, w->place.dir, "DIR");
+    generic = replace_words(generic, w->location.local_dir, "DIR");
+    return replace_words(generic, w->location.dir, "DIR");
 }
 
 /* -- As JSON, and back from it for recovery (openapi.yaml, Worker and Fleet) -- */
 
 /* Members of one kind, by name and place in a struct, so that both directions share one list. */
-struct member {
+struct worker_member {
     const char *name;
     size_t offset;
 };
@@ -245,31 +245,31 @@ struct member {
         name, offsetof(struct type, field)                                                                   \
     }
 
-static const struct member worker_strings[] = {
+static const struct worker_member worker_strings[] = {
     MEMBER(worker, "url", url),         MEMBER(worker, "listed_url", listed_url),
     MEMBER(worker, "model", model),     MEMBER(worker, "connection", connection),
     MEMBER(worker, "version", version), MEMBER(worker, "reason", reason),
     MEMBER(worker, "remedy", remedy),   MEMBER(worker, "note", note),
     MEMBER(worker, "group", group),
 };
-static const struct member place_strings[] = {
-    MEMBER(trace_place, "dir", dir),           MEMBER(trace_place, "local_dir", local_dir),
-    MEMBER(trace_place, "found_by", found_by), MEMBER(trace_place, "note", note),
-    MEMBER(trace_place, "remedy", remedy),     MEMBER(trace_place, "temp_dir", temp_dir),
+static const struct worker_member location_strings[] = {
+    MEMBER(trace_location, "dir", dir),           MEMBER(trace_location, "local_dir", local_dir),
+    MEMBER(trace_location, "found_by", found_by), MEMBER(trace_location, "note", note),
+    MEMBER(trace_location, "remedy", remedy),     MEMBER(trace_location, "temp_dir", temp_dir),
 };
-static const struct member size_ints[] = {
+static const struct worker_member size_ints[] = {
     MEMBER(parallel, "tp", tp), MEMBER(parallel, "pp", pp),       MEMBER(parallel, "dp", dp),
     MEMBER(parallel, "ep", ep), MEMBER(parallel, "nodes", nodes),
 };
 /* Three-valued: absent where unknown. */
-static const struct member setup_flags[] = {
+static const struct worker_member setup_flags[] = {
     MEMBER(profiler_setup, "with_stack", with_stack),
     MEMBER(profiler_setup, "record_shapes", record_shapes),
     MEMBER(profiler_setup, "use_gzip", use_gzip),
     MEMBER(profiler_setup, "ignore_frontend", ignore_frontend),
     MEMBER(profiler_setup, "each_request", each_request),
 };
-static const struct member setup_counts[] = {
+static const struct worker_member setup_counts[] = {
     MEMBER(profiler_setup, "delay_iterations", delay_iterations),
     MEMBER(profiler_setup, "max_iterations", max_iterations),
     MEMBER(profiler_setup, "wait_iterations", wait_iterations),
@@ -279,13 +279,13 @@ static const struct member setup_counts[] = {
 
 #define FIELD(type, object, member) (*(type *)((char *)(object) + (member)->offset))
 
-static void put_strings(json_t *j, const void *object, const struct member *m, size_t n)
+static void put_strings(json_t *j, const void *object, const struct worker_member *m, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         json_put_str(j, m[i].name, FIELD(char *, object, &m[i]));
 }
 
-static void get_strings(const json_t *j, void *object, const struct member *m, size_t n)
+static void get_strings(const json_t *j, void *object, const struct worker_member *m, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         FIELD(char *, object, &m[i]) = xstrdup(json_get_str(j, m[i].name));
@@ -341,7 +341,7 @@ static json_t *sizes_to_json(const struct parallel *s)
 
 json_t *worker_to_json(const struct worker *w)
 {
-    json_t *j = json_object(), *place = json_object();
+    json_t *j = json_object(), *location = json_object();
 
     put_strings(j, w, worker_strings, ARRAY_SIZE(worker_strings));
     json_put_str(j, "engine", engine_name(w->engine));
@@ -366,14 +366,14 @@ json_t *worker_to_json(const struct worker *w)
         json_put_int(j, "clock_offset_ns", w->clock_offset_ns);
     put_object(j, "sizes", sizes_to_json(&w->sizes));
     put_object(j, "setup", setup_to_json(&w->setup));
-    put_strings(place, &w->place, place_strings, ARRAY_SIZE(place_strings));
-    put_object(j, "traces", place);
+    put_strings(location, &w->location, location_strings, ARRAY_SIZE(location_strings));
+    put_object(j, "traces", location);
     return j;
 }
 
 int worker_from_json(const json_t *j, struct worker *ret)
 {
-    const json_t *sizes = json_object_get(j, "sizes"), *place = json_object_get(j, "traces");
+    const json_t *sizes = json_object_get(j, "sizes"), *location = json_object_get(j, "traces");
     int engine = engine_from_name(json_get_str(j, "engine"));
     int role = role_from_name(json_get_str(j, "role"));
     int health = health_from_name(json_get_str(j, "health"));
@@ -382,7 +382,7 @@ int worker_from_json(const json_t *j, struct worker *ret)
         return -EINVAL;
     worker_init(ret);
     get_strings(j, ret, worker_strings, ARRAY_SIZE(worker_strings));
-    get_strings(place, &ret->place, place_strings, ARRAY_SIZE(place_strings));
+    get_strings(location, &ret->location, location_strings, ARRAY_SIZE(location_strings));
     setup_from_json(json_object_get(j, "setup"), &ret->setup);
     for (size_t i = 0; i < ARRAY_SIZE(size_ints); i++)
         FIELD(int, &ret->sizes, &size_ints[i]) = (int)json_get_int(sizes, size_ints[i].name, 0);

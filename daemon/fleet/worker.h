@@ -26,7 +26,7 @@ struct profiler_setup {
 };
 
 /* Where its traces appear. */
-struct trace_place {
+struct trace_location {
     char *dir;       /* as the worker names it; NULL unknown */
     char *local_dir; /* as profd can open it; NULL: not on this host, or not readable */
     char *found_by;  /* "/server_info", "--profiler-config of process 4711", "profd.conf", ... */
@@ -57,7 +57,7 @@ struct worker {
     char *remedy; /* what to do, may have several lines */
     char *note;   /* shown even if profilable: a rewritten loopback URL, ... */
     struct profiler_setup setup;
-    struct trace_place place;
+    struct trace_location location;
     bool local;         /* its process runs on this host */
     pid_t pid;          /* of the process that listens on its port; 0 unknown */
     uid_t uid;          /* that process's user, where pid is known */

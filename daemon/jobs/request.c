@@ -24,7 +24,7 @@ static int activity_from_name(const char *word)
     return -EINVAL;
 }
 
-static int wrong(struct problem *p, const char *member, const char *expected)
+static int request_wrong(struct problem *p, const char *member, const char *expected)
 {
     return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s must be %s", member, expected);
 }
@@ -32,7 +32,7 @@ static int wrong(struct problem *p, const char *member, const char *expected)
 static int take_text(const json_t *v, const char *member, void *field, struct problem *p)
 {
     if (!json_is_string(v) || json_string_length(v) == 0)
-        return wrong(p, member, "a text that is not empty");
+        return request_wrong(p, member, "a text that is not empty");
     replace_str(field, json_string_value(v));
     return 0;
 }
@@ -40,7 +40,7 @@ static int take_text(const json_t *v, const char *member, void *field, struct pr
 static int take_bool(const json_t *v, const char *member, void *field, struct problem *p)
 {
     if (!json_is_boolean(v))
-        return wrong(p, member, "true or false");
+        return request_wrong(p, member, "true or false");
     *(bool *)field = json_is_true(v);
     return 0;
 }
@@ -48,7 +48,7 @@ static int take_bool(const json_t *v, const char *member, void *field, struct pr
 static int take_count(const json_t *v, const char *member, void *field, struct problem *p)
 {
     if (!json_is_integer(v) || json_integer_value(v) < 1)
-        return wrong(p, member, "a whole number, at least 1");
+        return request_wrong(p, member, "a whole number, at least 1");
     *(int64_t *)field = json_integer_value(v);
     return 0;
 }
@@ -57,7 +57,7 @@ static int take_role(const json_t *v, const char *member, void *field, struct pr
 {
     int role = role_from_name(json_string_value(v));
     if (role < 0)
-        return wrong(p, member, "regular, prefill, decode, encode or unknown");
+        return request_wrong(p, member, "regular, prefill, decode, encode or unknown");
     *(int *)field = role;
     return 0;
 }
@@ -68,11 +68,11 @@ static int take_activities(const json_t *v, const char *member, void *field, str
     json_t *word;
 
     if (!json_is_array(v))
-        return wrong(p, member, "a list of cpu, cuda, mem, cuda-profiler");
+        return request_wrong(p, member, "a list of cpu, cuda, mem, cuda-profiler");
     json_array_foreach((json_t *)v, i, word) {
         int bit = json_is_string(word) ? activity_from_name(json_string_value(word)) : -EINVAL;
         if (bit < 0)
-            return wrong(p, member, "a list of cpu, cuda, mem, cuda-profiler");
+            return request_wrong(p, member, "a list of cpu, cuda, mem, cuda-profiler");
         *(unsigned *)field |= (unsigned)bit;
     }
     return 0;
@@ -85,10 +85,10 @@ static int take_workers(const json_t *v, const char *member, void *field, struct
     json_t *url;
 
     if (!json_is_array(v) || json_array_size(v) > REQUEST_WORKERS_MAX)
-        return wrong(p, member, "a list of at most 10000 URLs");
+        return request_wrong(p, member, "a list of at most 10000 URLs");
     json_array_foreach((json_t *)v, i, url) {
         if (!json_is_string(url))
-            return wrong(p, member, "a list of at most 10000 URLs");
+            return request_wrong(p, member, "a list of at most 10000 URLs");
         r->only = xrealloc(r->only, r->n_only + 1, sizeof(*r->only));
         r->only[r->n_only++] = xstrdup(json_string_value(url));
     }
@@ -101,11 +101,11 @@ static int take_labels(const json_t *v, const char *member, void *field, struct 
     json_t *value;
 
     if (!json_is_object(v) || json_object_size(v) > REQUEST_LABELS_MAX)
-        return wrong(p, member, "an object of at most 32 texts");
+        return request_wrong(p, member, "an object of at most 32 texts");
     json_object_foreach((json_t *)v, key, value)
         if (!json_is_string(value) || strlen(key) > REQUEST_LABEL_BYTES_MAX ||
             json_string_length(value) > REQUEST_LABEL_BYTES_MAX)
-            return wrong(p, member, "an object of texts of at most 256 bytes");
+            return request_wrong(p, member, "an object of texts of at most 256 bytes");
     json_decref(*(json_t **)field);
     *(json_t **)field = json_deep_copy(v);
     return 0;
@@ -114,7 +114,7 @@ static int take_labels(const json_t *v, const char *member, void *field, struct 
 static int take_workload(const json_t *v, const char *member, void *field, struct problem *p)
 {
     if (!json_is_object(v))
-        return wrong(p, member, "an object");
+        return request_wrong(p, member, "an object");
     json_decref(*(json_t **)field);
     *(json_t **)field = json_incref((json_t *)v);
     return 0;
@@ -125,7 +125,7 @@ static int take_through(const json_t *v, const char *member, void *field, struct
     const char *word = json_string_value(v);
 
     if (!word || (!streq(word, "router") && !streq(word, "workers")))
-        return wrong(p, member, "router or workers");
+        return request_wrong(p, member, "router or workers");
     *(int *)field = streq(word, "router") ? LOAD_THROUGH_ROUTER : LOAD_THROUGH_WORKERS;
     return 0;
 }
@@ -137,9 +137,9 @@ static int take_load(const json_t *v, const char *member, void *field, struct pr
     struct job_request *r = field;
 
     if (!json_is_object(v) || json_object_size(v) > (size_t)((through != NULL) + (until != NULL)))
-        return wrong(p, member, "an object with \"through\" and \"until\"");
+        return request_wrong(p, member, "an object with \"through\" and \"until\"");
     if (until && (!word || (!streq(word, "end") && !streq(word, "recorded"))))
-        return wrong(p, "until", "end or recorded");
+        return request_wrong(p, "until", "end or recorded");
     r->load_ends_with_recording = streq(word, "recorded");
     return through ? take_through(through, "through", &r->through, p) : 0;
 }
@@ -181,14 +181,14 @@ static int take_phases(const json_t *v, struct job_request *r, struct problem *p
         if (!json_is_integer(steps) || json_integer_value(steps) < 1 ||
             (first && (!json_is_integer(first) || json_integer_value(first) < 0)) ||
             json_object_size(phase) != (size_t)(first ? 2 : 1))
-            return wrong(p, "a phase of job", "{\"start_step\": at least 0, \"steps\": at least 1}");
+            return request_wrong(p, "a phase of job", "{\"start_step\": at least 0, \"steps\": at least 1}");
         r->job.phases[i].start_step = json_integer_value(first);
         r->job.phases[i].steps = json_integer_value(steps);
         r->recording.steps = MAX(r->recording.steps, json_integer_value(steps));
         n++;
     }
     if (n == 0 || n != json_object_size(v))
-        return wrong(p, "phases of job", "some of prefill, decode and aggregated");
+        return request_wrong(p, "phases of job", "some of prefill, decode and aggregated");
     return 0;
 }
 
@@ -199,9 +199,10 @@ static int take_job(const json_t *v, const char *member, void *field, struct pro
     struct job_request *r = field;
 
     if (json_object_size(v) != 2 || !is_folder_name(folder) || !json_is_object(phases))
-        return wrong(p, member,
-                     "{\"folder\": a name of letters, digits, '.', '-' and '_', with a '_', \"phases\": "
-                     "steps of prefill, decode or aggregated}");
+        return request_wrong(
+            p, member,
+            "{\"folder\": a name of letters, digits, '.', '-' and '_', with a '_', \"phases\": "
+            "steps of prefill, decode or aggregated}");
     replace_str(&r->job.folder, folder);
     return take_phases(phases, r, p);
 }
@@ -328,7 +329,7 @@ static int check_combination(struct job_request *r, struct problem *p)
     return 0;
 }
 
-static int parse(const json_t *j, bool of_run, struct job_request *ret, struct problem *p)
+static int job_request_parse(const json_t *j, bool of_run, struct job_request *ret, struct problem *p)
 {
     struct job_request r = {.role = -1, .when_timeout_ns = REQUEST_WHEN_TIMEOUT_NS, .labels = json_object()};
     const char *name;
@@ -358,12 +359,12 @@ static int parse(const json_t *j, bool of_run, struct job_request *ret, struct p
 
 int session_request_parse(const json_t *j, struct job_request *ret, struct problem *p)
 {
-    return parse(j, false, ret, p);
+    return job_request_parse(j, false, ret, p);
 }
 
 int run_request_parse(const json_t *j, struct job_request *ret, struct problem *p)
 {
-    return parse(j, true, ret, p);
+    return job_request_parse(j, true, ret, p);
 }
 
 json_t *workload_kept(const json_t *workload)

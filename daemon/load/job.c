@@ -55,10 +55,11 @@ static int load_job_fill(const json_t *j, struct load_job *job, struct problem *
         return r;
     if (network_add(&job->policy, allow ? allow : NETWORK_DEFAULT, &reason) < 0)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "network: %s", reason);
-    job->credentials = (struct credentials){.token_file = xstrdup(json_get_str(credentials, "token_file")),
-                                            .ca_file = xstrdup(json_get_str(credentials, "ca_file")),
-                                            .cert_file = xstrdup(json_get_str(credentials, "cert_file")),
-                                            .key_file = xstrdup(json_get_str(credentials, "key_file"))};
+    job->credentials =
+        (struct call_credentials){.token_file = xstrdup(json_get_str(credentials, "token_file")),
+                                  .ca_file = xstrdup(json_get_str(credentials, "ca_file")),
+                                  .cert_file = xstrdup(json_get_str(credentials, "cert_file")),
+                                  .key_file = xstrdup(json_get_str(credentials, "key_file"))};
     return 0;
 }
 

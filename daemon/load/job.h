@@ -23,7 +23,7 @@ struct load_job {
     struct workload workload;
     struct load_workers targets, warm, watched; /* see proto/load.h */
     struct network_policy policy;
-    struct credentials credentials;
+    struct call_credentials credentials;
 };
 
 int load_job_parse(const char *text, size_t size, struct load_job *ret, struct problem *p);

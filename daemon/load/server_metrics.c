@@ -282,7 +282,7 @@ struct scraped_worker {
 
 struct server_metrics_watch {
     struct caller *caller;
-    const struct credentials *credentials;
+    const struct call_credentials *credentials;
     struct event *period;
     struct scraped_worker *workers;
     size_t n, pending;

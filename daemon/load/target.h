@@ -34,7 +34,7 @@ struct load_target {
     struct curl_slist *headers;
     struct curl_slist *addresses; /* of its name, as for CURLOPT_RESOLVE; NULL: the host is an address */
     bool is_unresolved;           /* a name without addresses */
-    const struct credentials *credentials; /* the job's, the same for all targets */
+    const struct call_credentials *credentials; /* the job's, the same for all targets */
 
     /* State: */
     bool is_known;         /* has been sent a request of the run */

@@ -23,21 +23,21 @@
 struct load_child {
     struct load_child_handlers handlers;
     int pid_fd, lines_fd, commands_fd;
-    struct event *on_lines, *on_exit;
+    struct event *load_child_on_lines, *on_exit;
     char *buffer;
     size_t size, capacity, scanned;
     char *fate;
 };
 
 /* A file in memory: whoever reads it slowly holds up nobody. */
-static int order_file(const char *order, size_t size, int *ret_fd)
+static int job_file(const char *job, size_t size, int *ret_fd)
 {
-    _cleanup_(closep) int fd = memfd_create("profd-load-order", MFD_CLOEXEC);
+    _cleanup_(closep) int fd = memfd_create("profd-load-job", MFD_CLOEXEC);
 
     if (fd < 0)
         return -errno;
     for (size_t done = 0; done < size;) {
-        ssize_t n = write(fd, order + done, size - done);
+        ssize_t n = write(fd, job + done, size - done);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
@@ -63,7 +63,7 @@ static int pipe_ends(int *ret_read, int *ret_write)
 
 /* -- Lines -------------------------------------------------------------------------------------------- */
 
-static void hand_on(struct load_child *c)
+static void load_child_pass_lines(struct load_child *c)
 {
     size_t begin = 0;
 
@@ -84,7 +84,7 @@ static void hand_on(struct load_child *c)
 }
 
 /* Reads one portion. False if the pipe is empty, or at its end. */
-static bool take_portion(struct load_child *c)
+static bool load_child_read(struct load_child *c)
 {
     if (c->capacity - c->size < TURN_BYTES) {
         c->capacity = MAX(2 * c->capacity, c->size + TURN_BYTES);
@@ -94,18 +94,18 @@ static bool take_portion(struct load_child *c)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     if (n <= 0) {
-        event_del(c->on_lines);
+        event_del(c->load_child_on_lines);
         return false;
     }
     c->size += (size_t)n;
     if (!c->fate)
-        hand_on(c);
+        load_child_pass_lines(c);
     return true;
 }
 
-static void on_lines(evutil_socket_t fd, short what, void *arg)
+static void load_child_on_lines(evutil_socket_t fd, short what, void *arg)
 {
-    take_portion(arg);
+    load_child_read(arg);
 }
 
 /* -- Its end ------------------------------------------------------------------------------------------ */
@@ -119,7 +119,7 @@ static char *describe_end(const siginfo_t *end)
     return end->si_status != 0 ? xasprintf("profd-load ended with status %d", end->si_status) : NULL;
 }
 
-static void reap(struct load_child *c, siginfo_t *end)
+static void load_child_reap(struct load_child *c, siginfo_t *end)
 {
     while (waitid(P_PIDFD, (id_t)c->pid_fd, end, WEXITED) < 0 && errno == EINTR)
         ;
@@ -127,15 +127,15 @@ static void reap(struct load_child *c, siginfo_t *end)
     c->pid_fd = -1;
 }
 
-static void on_exit_of_child(evutil_socket_t fd, short what, void *arg)
+static void load_child_on_exit(evutil_socket_t fd, short what, void *arg)
 {
     struct load_child *c = arg;
     siginfo_t end = {0};
 
-    reap(c, &end);
-    for (int i = 0; i < LAST_TURNS && !c->fate && take_portion(c); i++)
+    load_child_reap(c, &end);
+    for (int i = 0; i < LAST_TURNS && !c->fate && load_child_read(c); i++)
         ;
-    event_del(c->on_lines);
+    event_del(c->load_child_on_lines);
     if (!c->fate)
         c->fate = describe_end(&end);
     c->handlers.ended(c->fate, c->handlers.arg);
@@ -143,16 +143,17 @@ static void on_exit_of_child(evutil_socket_t fd, short what, void *arg)
 
 /* -- Its life ----------------------------------------------------------------------------------------- */
 
-static int watch(struct load_child *c, struct event_base *base)
+static int load_child_watch(struct load_child *c, struct event_base *base)
 {
-    c->on_lines = event_new(base, c->lines_fd, EV_READ | EV_PERSIST, on_lines, c);
-    c->on_exit = event_new(base, c->pid_fd, EV_READ, on_exit_of_child, c);
-    if (!c->on_lines || !c->on_exit || event_add(c->on_lines, NULL) < 0 || event_add(c->on_exit, NULL) < 0)
+    c->load_child_on_lines = event_new(base, c->lines_fd, EV_READ | EV_PERSIST, load_child_on_lines, c);
+    c->on_exit = event_new(base, c->pid_fd, EV_READ, load_child_on_exit, c);
+    if (!c->load_child_on_lines || !c->on_exit || event_add(c->load_child_on_lines, NULL) < 0 ||
+        event_add(c->on_exit, NULL) < 0)
         return -ENOMEM;
     return 0;
 }
 
-static void bound(pid_t pid, int64_t memory_max)
+static void load_child_set_limits(pid_t pid, int64_t memory_max)
 {
     const struct rlimit memory = {(rlim_t)memory_max, (rlim_t)memory_max}, none = {0, 0};
 
@@ -162,14 +163,14 @@ static void bound(pid_t pid, int64_t memory_max)
         prlimit(pid, RLIMIT_DATA, &memory, NULL);
 }
 
-static int spawn(struct load_child *c, const char *program, int64_t memory_max, const char *order,
-                 size_t size)
+static int load_child_spawn(struct load_child *c, const char *program, int64_t memory_max, const char *job,
+                            size_t size)
 {
     char *argv[] = {"profd-load", NULL}, *environment[] = {"LC_ALL=C", NULL};
     int fds[LOAD_FD_COMMANDS + 1] = {-1, -1, -1, -1};
     pid_t pid;
 
-    int r = order_file(order, size, &fds[LOAD_FD_JOB]);
+    int r = job_file(job, size, &fds[LOAD_FD_JOB]);
     if (r >= 0)
         r = pipe_ends(&c->lines_fd, &fds[LOAD_FD_LINES]);
     if (r >= 0)
@@ -180,21 +181,21 @@ static int spawn(struct load_child *c, const char *program, int64_t memory_max, 
     if (r >= 0)
         r = spawn_with(program, fds, (int)ARRAY_SIZE(fds), argv, environment, 0, &pid, &c->pid_fd);
     if (r >= 0)
-        bound(pid, memory_max);
+        load_child_set_limits(pid, memory_max);
     for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
         closep(&fds[i]);
     return r;
 }
 
-int load_child_start(struct event_base *base, const char *program, int64_t memory_max, const char *order,
+int load_child_start(struct event_base *base, const char *program, int64_t memory_max, const char *job,
                      size_t size, const struct load_child_handlers *handlers, struct load_child **ret)
 {
     struct load_child *c = xcalloc(1, sizeof(*c));
 
     *c = (struct load_child){.handlers = *handlers, .pid_fd = -1, .lines_fd = -1, .commands_fd = -1};
-    int r = spawn(c, program, memory_max, order, size);
+    int r = load_child_spawn(c, program, memory_max, job, size);
     if (r >= 0)
-        r = watch(c, base);
+        r = load_child_watch(c, base);
     if (r < 0)
         load_child_free(c);
     else
@@ -230,13 +231,13 @@ struct load_child *load_child_free(struct load_child *c)
 
     if (!c)
         return NULL;
-    if (c->on_lines)
-        event_free(c->on_lines);
+    if (c->load_child_on_lines)
+        event_free(c->load_child_on_lines);
     if (c->on_exit)
         event_free(c->on_exit);
     if (c->pid_fd >= 0) {
         pidfd_send_signal(c->pid_fd, SIGKILL, NULL, 0);
-        reap(c, &end);
+        load_child_reap(c, &end);
     }
     if (c->lines_fd >= 0)
         close(c->lines_fd);

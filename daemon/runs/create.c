@@ -76,7 +76,7 @@ static enum engine common_engine(const struct fleet *fleet)
  * Whoever answers alone is warmed up by himself. The others do their part of what is sent through the router:
  * it gets as much as if each of the larger group were asked.
  */
-static void plan_warm_up(const struct fleet *fleet, struct run_plan *plan)
+static void plan_warm_up(const struct fleet *fleet, struct load_plan *plan)
 {
     size_t n_prefill = 0, n_decode = 0;
 
@@ -92,7 +92,7 @@ static void plan_warm_up(const struct fleet *fleet, struct run_plan *plan)
 }
 
 static int plan_workers(const struct fleet *fleet, const size_t *chosen, size_t n_chosen,
-                        struct run_plan *plan, struct problem *p)
+                        struct load_plan *plan, struct problem *p)
 {
     for (size_t i = 0; i < n_chosen; i++) {
         const struct worker *w = &fleet->workers[chosen[i]];
@@ -107,12 +107,12 @@ static int plan_workers(const struct fleet *fleet, const size_t *chosen, size_t 
     return 0;
 }
 
-int run_plan_make(const struct fleet *fleet, const struct job_request *request, const size_t *chosen,
-                  size_t n_chosen, struct run_plan *ret, struct problem *p)
+int load_plan_make(const struct fleet *fleet, const struct job_request *request, const size_t *chosen,
+                   size_t n_chosen, struct load_plan *ret, struct problem *p)
 {
     bool by_router = request->through == LOAD_THROUGH_ANY ? fleet->router != NULL
                                                           : request->through == LOAD_THROUGH_ROUTER;
-    struct run_plan plan = {.targets = json_array(), .warm = json_array(), .workers = json_array()};
+    struct load_plan plan = {.targets = json_array(), .warm = json_array(), .workers = json_array()};
     int r = 0;
 
     for (size_t i = 0; i < n_chosen; i++)
@@ -129,26 +129,26 @@ int run_plan_make(const struct fleet *fleet, const struct job_request *request, 
     }
     plan.first = xstrdup(json_get_str(json_array_get(plan.targets, 0), "url"));
     if (r < 0)
-        run_plan_done(&plan);
+        load_plan_done(&plan);
     else
         *ret = plan;
     return r;
 }
 
-void run_plan_done(struct run_plan *plan)
+void load_plan_done(struct load_plan *plan)
 {
     json_decref(plan->targets);
     json_decref(plan->warm);
     json_decref(plan->workers);
     free(plan->first);
-    *plan = (struct run_plan){0};
+    *plan = (struct load_plan){0};
 }
 
 /* -- Refusals ----------------------------------------------------------------------------------------- */
 
 /* profd-load gets one set: a worker's own would be shown to the others. */
-static int find_credentials(const struct runs *all, const struct fleet *fleet, const struct run_plan *plan,
-                            const struct credentials **ret, struct problem *p)
+static int find_credentials(const struct runs *all, const struct fleet *fleet, const struct load_plan *plan,
+                            const struct call_credentials **ret, struct problem *p)
 {
     const struct fleet_settings *settings = all->modules.fleet_settings;
     const json_t *target;
@@ -171,16 +171,16 @@ int run_check(struct runs *all, const struct job_request *request, const struct 
               const size_t *chosen, size_t n_chosen, struct problem *p)
 {
     _cleanup_(workload_done) struct workload workload = {0};
-    _cleanup_(run_plan_done) struct run_plan plan = {0};
-    const struct credentials *credentials;
+    _cleanup_(load_plan_done) struct load_plan plan = {0};
+    const struct call_credentials *credentials;
 
     int r = workload_parse(request->workload, &workload, p);
     if (r == 0)
-        r = run_plan_make(fleet, request, chosen, n_chosen, &plan, p);
+        r = load_plan_make(fleet, request, chosen, n_chosen, &plan, p);
     return r == 0 ? find_credentials(all, fleet, &plan, &credentials, p) : r;
 }
 
-/* -- The order ---------------------------------------------------------------------------------------- */
+/* -- The job of profd-load ------------------------------------------------------------------------- */
 
 static json_t *network_to_json(const struct network_policy *policy)
 {
@@ -191,7 +191,7 @@ static json_t *network_to_json(const struct network_policy *policy)
     return j;
 }
 
-static json_t *credentials_to_json(const struct credentials *c)
+static json_t *credentials_to_json(const struct call_credentials *c)
 {
     json_t *j = json_object();
 
@@ -204,18 +204,18 @@ static json_t *credentials_to_json(const struct credentials *c)
     return j;
 }
 
-static char *make_order(const struct runs *all, const struct job_request *request,
-                        const struct run_plan *plan, const struct credentials *credentials)
+static char *make_load_job(const struct runs *all, const struct job_request *request,
+                           const struct load_plan *plan, const struct call_credentials *credentials)
 {
-    _cleanup_json_ order = json_object();
+    _cleanup_json_ job = json_object();
 
-    json_object_set(order, "workload", request->workload);
-    json_object_set(order, "targets", plan->targets);
-    json_object_set(order, "warm", plan->warm);
-    json_object_set(order, "workers", plan->workers);
-    json_object_set_new(order, "network", network_to_json(all->modules.network));
-    json_object_set_new(order, "credentials", credentials_to_json(credentials));
-    return json_dumps(order, JSON_COMPACT);
+    json_object_set(job, "workload", request->workload);
+    json_object_set(job, "targets", plan->targets);
+    json_object_set(job, "warm", plan->warm);
+    json_object_set(job, "workers", plan->workers);
+    json_object_set_new(job, "network", network_to_json(all->modules.network));
+    json_object_set_new(job, "credentials", credentials_to_json(credentials));
+    return json_dumps(job, JSON_COMPACT);
 }
 
 /* -- The row ------------------------------------------------------------------------------------------ */
@@ -228,7 +228,7 @@ static char *dump(json_t *take)
 }
 
 static void fill_record(struct run_record *rec, const struct job_request *request, const struct fleet *fleet,
-                        const struct run_plan *plan, const char *actor)
+                        const struct load_plan *plan, const char *actor)
 {
     rec->state = RUN_REQUESTED;
     rec->router = xstrdup(fleet->router);
@@ -242,26 +242,26 @@ static void fill_record(struct run_record *rec, const struct job_request *reques
     rec->requested_by = xstrdup(actor);
 }
 
-struct run *run_create(struct runs *all, const struct job_request *request, const struct fleet *fleet,
-                       const size_t *chosen, size_t n_chosen, const char *actor, int64_t session_id,
-                       int *ret_err)
+struct benchmark_run *run_create(struct runs *all, const struct job_request *request,
+                                 const struct fleet *fleet, const size_t *chosen, size_t n_chosen,
+                                 const char *actor, int64_t session_id, int *ret_err)
 {
     _cleanup_(workload_done) struct workload workload = {0};
-    _cleanup_(run_plan_done) struct run_plan plan = {0};
-    const struct credentials *credentials;
+    _cleanup_(load_plan_done) struct load_plan plan = {0};
+    const struct call_credentials *credentials;
     struct catalog *c = all->jobs.catalog;
 
     if (workload_parse(request->workload, &workload, NULL) < 0 ||
-        run_plan_make(fleet, request, chosen, n_chosen, &plan, NULL) < 0 ||
+        load_plan_make(fleet, request, chosen, n_chosen, &plan, NULL) < 0 ||
         find_credentials(all, fleet, &plan, &credentials, NULL) < 0) {
         *ret_err = -EINVAL;
         return NULL;
     }
-    struct run *run = run_alloc(all);
+    struct benchmark_run *run = run_alloc(all);
     fill_record(&run->record, request, fleet, &plan, actor);
     run->record.session_id = session_id;
     run->drain_ns = workload.drain_ns;
-    run->order = make_order(all, request, &plan, credentials);
+    run->load_job = make_load_job(all, request, &plan, credentials);
     *ret_err = catalog_saw_fleet(c, fleet);
     if (*ret_err >= 0)
         *ret_err = catalog_add_run(c, &run->record);
@@ -299,8 +299,8 @@ static int run_job_check(struct job_creation *c, struct problem *p)
 static int64_t run_job_add(struct job_creation *c)
 {
     int r;
-    const struct run *run = run_create((struct runs *)c->jobs, &c->request, c->fleet, c->plan.chosen,
-                                       c->plan.n_chosen, c->actor, RECORD_NONE, &r);
+    const struct benchmark_run *run = run_create((struct runs *)c->jobs, &c->request, c->fleet,
+                                                 c->plan.chosen, c->plan.n_chosen, c->actor, RECORD_NONE, &r);
 
     return run ? run->record.run_id : r;
 }
@@ -312,7 +312,7 @@ static void run_job_drop(struct jobs *jobs, int64_t id)
 
 static void run_job_begin(struct jobs *jobs, int64_t id)
 {
-    struct run *run = runs_find((struct runs *)jobs, id);
+    struct benchmark_run *run = runs_find((struct runs *)jobs, id);
 
     if (run && !run->is_over)
         run_begin(run);
@@ -350,7 +350,7 @@ static int run_load_create(struct session *s, const struct fleet *fleet, const s
                            size_t n_chosen, const char *actor, void *loader)
 {
     int r;
-    const struct run *run =
+    const struct benchmark_run *run =
         run_create(loader, &s->request, fleet, chosen, n_chosen, actor, s->record.session_id, &r);
 
     if (run)
@@ -360,7 +360,7 @@ static int run_load_create(struct session *s, const struct fleet *fleet, const s
 
 static void run_load_forget(struct session *s, void *loader)
 {
-    struct run *run = runs_find(loader, s->run_id);
+    struct benchmark_run *run = runs_find(loader, s->run_id);
 
     if (run)
         run_free(run);
@@ -368,7 +368,7 @@ static void run_load_forget(struct session *s, void *loader)
 
 static void run_load_warm_up(struct session *s, void *loader)
 {
-    struct run *run = runs_find(loader, s->run_id);
+    struct benchmark_run *run = runs_find(loader, s->run_id);
 
     if (run)
         run_begin(run);
@@ -376,7 +376,7 @@ static void run_load_warm_up(struct session *s, void *loader)
 
 static void run_load_go(struct session *s, void *loader)
 {
-    struct run *run = runs_find(loader, s->run_id);
+    struct benchmark_run *run = runs_find(loader, s->run_id);
 
     if (run && !run->is_over)
         run_go(run);
@@ -384,7 +384,7 @@ static void run_load_go(struct session *s, void *loader)
 
 static void run_load_stop(struct session *s, void *loader)
 {
-    struct run *run = runs_find(loader, s->run_id);
+    struct benchmark_run *run = runs_find(loader, s->run_id);
 
     if (!run)
         return;

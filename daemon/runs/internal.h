@@ -7,11 +7,11 @@
 #include "daemon/runs/runs.h"
 #include <sys/queue.h>
 
-struct run {
-    TAILQ_ENTRY(run) next;
+struct benchmark_run {
+    TAILQ_ENTRY(benchmark_run) next;
     struct runs *all;
     struct run_record record;
-    char *order; /* of profd-load, until it has it */
+    char *load_job; /* of profd-load, until it has it */
     int64_t drain_ns;
     json_t *notes, *warmed;
     json_t *live;    /* the latest figures that the child sent */
@@ -25,7 +25,7 @@ struct run {
     int64_t n_kept, n_dropped, n_unsaved; /* requests, by what became of their rows */
     int64_t n_in_turn;                    /* rows that the turn's commit decides about */
 };
-TAILQ_HEAD(run_list, run);
+TAILQ_HEAD(run_list, benchmark_run);
 
 struct runs {
     struct jobs jobs; /* first: struct jobs is cast to this */
@@ -39,8 +39,8 @@ extern const struct job_kind run_kind;
 
 /* -- create.c: before it begins -- */
 
-/* Arrays of {url, engine, pid}, as the order of profd-load has them. */
-struct run_plan {
+/* Arrays of {url, engine, pid}, as the job of profd-load has them. */
+struct load_plan {
     json_t *targets;
     json_t *warm;
     json_t *workers;
@@ -54,34 +54,35 @@ struct run_plan {
 int run_choose(const struct fleet *fleet, const struct job_request *request, size_t **ret, size_t *ret_n,
                struct problem *p);
 /* -EINVAL with a problem where they cannot be sent requests as the request wants it. */
-int run_plan_make(const struct fleet *fleet, const struct job_request *request, const size_t *chosen,
-                  size_t n_chosen, struct run_plan *ret, struct problem *p);
-void run_plan_done(struct run_plan *plan);
+int load_plan_make(const struct fleet *fleet, const struct job_request *request, const size_t *chosen,
+                   size_t n_chosen, struct load_plan *ret, struct problem *p);
+void load_plan_done(struct load_plan *plan);
 
 int run_check(struct runs *all, const struct job_request *request, const struct fleet *fleet,
               const size_t *chosen, size_t n_chosen, struct problem *p);
-/* Writes the row and keeps the order; run_check() was asked before. NULL with *ret_err where the catalog
+/* Writes the row and keeps the job; run_check() was asked before. NULL with *ret_err where the catalog
  * cannot take it. */
-struct run *run_create(struct runs *all, const struct job_request *request, const struct fleet *fleet,
-                       const size_t *chosen, size_t n_chosen, const char *actor, int64_t session_id,
-                       int *ret_err);
+struct benchmark_run *run_create(struct runs *all, const struct job_request *request,
+                                 const struct fleet *fleet, const size_t *chosen, size_t n_chosen,
+                                 const char *actor, int64_t session_id, int *ret_err);
 
 /* life.c: from the start of profd-load to the last state. */
-void run_begin(struct run *run);
-void run_go(struct run *run);
-void run_stop(struct run *run, const char *actor);
+void run_begin(struct benchmark_run *run);
+void run_go(struct benchmark_run *run);
+void run_stop(struct benchmark_run *run, const char *actor);
 /* Ends it as it is, at once; its child with it. */
-void run_cut(struct run *run, const char *remedy, const char *reason);
-void run_explain(struct run *run, const char *remedy, const char *format, ...) _printf_(3, 4);
-void run_note(struct run *run, const char *text, const char *remedy);
-void run_change_state(struct run *run, enum run_state to);
+void run_cut(struct benchmark_run *run, const char *remedy, const char *reason);
+void run_explain(struct benchmark_run *run, const char *remedy, const char *format, ...) _printf_(3, 4);
+void run_note(struct benchmark_run *run, const char *text, const char *remedy);
+void run_change_state(struct benchmark_run *run, enum run_state to);
 /* Adds the event of its current state. */
-void run_report_state(struct run *run);
+void run_report_state(struct benchmark_run *run);
 
 /* Its row in the catalog. */
-void run_save(struct run *run);
+void run_save(struct benchmark_run *run);
 
-struct run *runs_find(struct runs *all, int64_t run_id);
-struct run *run_alloc(struct runs *all);
-void run_free(struct run *run);
-void run_timer(struct run *run, int64_t duration_ns, void (*fn)(evutil_socket_t fd, short what, void *arg));
+struct benchmark_run *runs_find(struct runs *all, int64_t run_id);
+struct benchmark_run *run_alloc(struct runs *all);
+void run_free(struct benchmark_run *run);
+void run_timer(struct benchmark_run *run, int64_t duration_ns,
+               void (*fn)(evutil_socket_t fd, short what, void *arg));

@@ -22,7 +22,7 @@
 
 /* -- States ------------------------------------------------------------------------------------------- */
 
-void run_explain(struct run *run, const char *remedy, const char *format, ...)
+void run_explain(struct benchmark_run *run, const char *remedy, const char *format, ...)
 {
     va_list ap;
 
@@ -31,7 +31,7 @@ void run_explain(struct run *run, const char *remedy, const char *format, ...)
     va_end(ap);
 }
 
-void run_note(struct run *run, const char *text, const char *remedy)
+void run_note(struct benchmark_run *run, const char *text, const char *remedy)
 {
     json_t *note = json_object();
 
@@ -50,7 +50,7 @@ static void replace_list(char **text, const json_t *list)
     *text = list ? json_dumps(list, JSON_COMPACT) : NULL;
 }
 
-void run_save(struct run *run)
+void run_save(struct benchmark_run *run)
 {
     replace_list(&run->record.notes, run->notes);
     replace_list(&run->record.warmed, run->warmed);
@@ -62,7 +62,7 @@ void run_save(struct run *run)
     }
 }
 
-void run_report_state(struct run *run)
+void run_report_state(struct benchmark_run *run)
 {
     const char *reason = run->record.reason;
 
@@ -71,7 +71,7 @@ void run_report_state(struct run *run)
                           reason ? reason : "");
 }
 
-void run_change_state(struct run *run, enum run_state to)
+void run_change_state(struct benchmark_run *run, enum run_state to)
 {
     const char *reason = run->record.reason;
 
@@ -86,7 +86,7 @@ void run_change_state(struct run *run, enum run_state to)
 
 static void on_requests_saved(int err, void *arg)
 {
-    struct run *run = arg;
+    struct benchmark_run *run = arg;
 
     /* Of a locked catalog: they wait for the lock (catalog.h). */
     if (err < 0 && err != -EBUSY) {
@@ -98,7 +98,7 @@ static void on_requests_saved(int err, void *arg)
     run->n_in_turn = 0;
 }
 
-static void run_save_request(struct run *run, struct request_row *request)
+static void run_save_request(struct benchmark_run *run, struct request_row *request)
 {
     struct catalog *c = run->all->jobs.catalog;
 
@@ -126,7 +126,7 @@ static void run_save_request(struct run *run, struct request_row *request)
 
 /* -- The last state transition ------------------------------------------------------------------------ */
 
-static void run_save_last(struct run *run);
+static void run_save_last(struct benchmark_run *run);
 
 static void run_save_again(evutil_socket_t fd, short what, void *arg)
 {
@@ -137,7 +137,7 @@ static void run_save_again(evutil_socket_t fd, short what, void *arg)
 
 static void on_last_saved(int err, void *arg)
 {
-    struct run *run = arg;
+    struct benchmark_run *run = arg;
 
     if (err < 0)
         run_timer(run, RESAVE_NS, run_save_again);
@@ -145,7 +145,7 @@ static void on_last_saved(int err, void *arg)
         run_free(run);
 }
 
-static void run_save_last(struct run *run)
+static void run_save_last(struct benchmark_run *run)
 {
     struct catalog *c = run->all->jobs.catalog;
     _cleanup_(freep) char *summary = run->summary ? json_dumps(run->summary, JSON_COMPACT) : NULL;
@@ -158,7 +158,7 @@ static void run_save_last(struct run *run)
 
 /* -- Its end ------------------------------------------------------------------------------------------ */
 
-static void note_requests(struct run *run)
+static void run_note_requests(struct benchmark_run *run)
 {
     if (run->n_dropped > 0) {
         _cleanup_(freep) char *text =
@@ -173,7 +173,7 @@ static void note_requests(struct run *run)
 }
 
 /* The final state of a run whose child sent its summary. */
-static enum run_state run_classify(struct run *run)
+static enum run_state run_classify(struct benchmark_run *run)
 {
     const struct run_record *r = &run->record;
     int64_t n = r->success + r->incomplete + r->error;
@@ -194,7 +194,7 @@ static enum run_state run_classify(struct run *run)
     return r->success < n || run->stopped_by ? RUN_PARTIAL : RUN_COMPLETE;
 }
 
-static void run_report_to_session(struct run *run)
+static void run_report_to_session(struct benchmark_run *run)
 {
     bool failed = run->record.state == RUN_FAILED;
     struct session *s = run->record.session_id == RECORD_NONE
@@ -205,23 +205,23 @@ static void run_report_to_session(struct run *run)
         session_load_ended(s, failed ? run->record.reason : NULL, run->record.remedy);
 }
 
-static void finish(struct run *run, enum run_state outcome)
+static void run_finish(struct benchmark_run *run, enum run_state outcome)
 {
     run->child = load_child_free(run->child);
     run->is_over = true;
     run->record.ended_at = wall_ns();
     if (run->timer)
         event_del(run->timer);
-    note_requests(run);
+    run_note_requests(run);
     run_change_state(run, outcome);
     run->all->metrics.ended[outcome]++;
     run_save_last(run);
     run_report_to_session(run);
 }
 
-static void on_ended(const char *fate, void *arg)
+static void run_on_ended(const char *fate, void *arg)
 {
-    struct run *run = arg;
+    struct benchmark_run *run = arg;
     enum run_state outcome = RUN_FAILED;
 
     if (run->summary)
@@ -236,18 +236,18 @@ static void on_ended(const char *fate, void *arg)
         replace_str(&run->record.reason, NULL);
         replace_str(&run->record.remedy, NULL);
     }
-    finish(run, outcome);
+    run_finish(run, outcome);
 }
 
-void run_cut(struct run *run, const char *remedy, const char *reason)
+void run_cut(struct benchmark_run *run, const char *remedy, const char *reason)
 {
     run_explain(run, remedy, "%s", reason);
-    finish(run, RUN_FAILED);
+    run_finish(run, RUN_FAILED);
 }
 
 /* -- Lines from the child ----------------------------------------------------------------------------- */
 
-static void on_warmed(struct run *run, struct load_line *l)
+static void on_warmed(struct benchmark_run *run, struct load_line *l)
 {
     if (!run->warmed)
         run->warmed = json_array();
@@ -256,7 +256,7 @@ static void on_warmed(struct run *run, struct load_line *l)
     run_save(run);
 }
 
-static void on_ready(struct run *run, struct load_line *l)
+static void on_ready(struct benchmark_run *run, struct load_line *l)
 {
     struct runs *all = run->all;
 
@@ -273,7 +273,7 @@ static void on_ready(struct run *run, struct load_line *l)
         run_stop(run, "its session, which is over");
 }
 
-static void on_request(struct run *run, struct load_line *l)
+static void on_request(struct benchmark_run *run, struct load_line *l)
 {
     static const char *const outcomes[] = {"success", "incomplete", "error"};
     int64_t *counts[] = {&run->record.success, &run->record.incomplete, &run->record.error};
@@ -287,7 +287,7 @@ static void on_request(struct run *run, struct load_line *l)
 }
 
 /* Not for the audit log, but for whoever listens. */
-static void on_live(struct run *run, struct load_line *l)
+static void on_live(struct benchmark_run *run, struct load_line *l)
 {
     _cleanup_json_ event = json_deep_copy(l->object);
     int64_t planned = json_get_int(l->object, "planned", 0);
@@ -310,17 +310,17 @@ static void on_live(struct run *run, struct load_line *l)
     catalog_announce(run->all->jobs.catalog, event);
 }
 
-static void on_note(struct run *run, struct load_line *l)
+static void on_note(struct benchmark_run *run, struct load_line *l)
 {
     run_note(run, l->text, l->remedy);
 }
 
-static void on_failed(struct run *run, struct load_line *l)
+static void on_failed(struct benchmark_run *run, struct load_line *l)
 {
     run_explain(run, l->remedy, "%s", l->text);
 }
 
-static void on_end(struct run *run, struct load_line *l)
+static void on_end(struct benchmark_run *run, struct load_line *l)
 {
     _cleanup_(freep) char *text = json_dumps(l->object, JSON_COMPACT);
 
@@ -332,7 +332,7 @@ static void on_end(struct run *run, struct load_line *l)
 
 static const struct {
     bool before_go, after_go;
-    void (*take)(struct run *run, struct load_line *l);
+    void (*take)(struct benchmark_run *run, struct load_line *l);
 } line_handlers[_LOAD_LINE_MAX] = {
     [LOAD_LINE_WARMED] = {true, false, on_warmed},   [LOAD_LINE_READY] = {true, false, on_ready},
     [LOAD_LINE_REQUEST] = {false, true, on_request}, [LOAD_LINE_LIVE] = {false, true, on_live},
@@ -340,9 +340,9 @@ static const struct {
     [LOAD_LINE_END] = {false, true, on_end},
 };
 
-static void on_line(const char *text, size_t size, void *arg)
+static void run_on_line(const char *text, size_t size, void *arg)
 {
-    struct run *run = arg;
+    struct benchmark_run *run = arg;
     _cleanup_(load_line_done) struct load_line l = {0};
     _cleanup_(freep) char *reason = NULL;
 
@@ -360,35 +360,35 @@ static void on_line(const char *text, size_t size, void *arg)
 
 static void on_stop_overdue(evutil_socket_t fd, short what, void *arg)
 {
-    struct run *run = arg;
+    struct benchmark_run *run = arg;
     load_child_kill(run->child, "profd-load did not end after its stop");
 }
 
-static void on_limit(evutil_socket_t fd, short what, void *arg)
+static void run_on_limit(evutil_socket_t fd, short what, void *arg)
 {
-    struct run *run = arg;
+    struct benchmark_run *run = arg;
     run_stop(run, "profd, at the limit of a run's length");
 }
 
-void run_begin(struct run *run)
+void run_begin(struct benchmark_run *run)
 {
     const struct runs_modules *modules = &run->all->modules;
-    const struct load_child_handlers handlers = {.line = on_line, .ended = on_ended, .arg = run};
+    const struct load_child_handlers handlers = {.line = run_on_line, .ended = run_on_ended, .arg = run};
 
-    int r = load_child_start(modules->base, run->all->program, modules->settings->memory_max, run->order,
-                             strlen(run->order), &handlers, &run->child);
-    free(TAKE_PTR(run->order));
+    int r = load_child_start(modules->base, run->all->program, modules->settings->memory_max, run->load_job,
+                             strlen(run->load_job), &handlers, &run->child);
+    free(TAKE_PTR(run->load_job));
     if (r < 0) {
         run_explain(run, "It is installed with profd; install both anew.", "cannot start %s: %s",
                     run->all->program, strerror(-r));
-        finish(run, RUN_FAILED);
+        run_finish(run, RUN_FAILED);
         return;
     }
-    run_timer(run, modules->settings->run_limit_ns, on_limit);
+    run_timer(run, modules->settings->run_limit_ns, run_on_limit);
     run_change_state(run, RUN_WARMING);
 }
 
-void run_go(struct run *run)
+void run_go(struct benchmark_run *run)
 {
     run->loads = true;
     run->record.started_at = wall_ns();
@@ -396,14 +396,14 @@ void run_go(struct run *run)
     load_child_command(run->child, "go");
 }
 
-void run_stop(struct run *run, const char *actor)
+void run_stop(struct benchmark_run *run, const char *actor)
 {
     if (run->is_over || run->stopped_by)
         return;
     run->stopped_by = xstrdup(actor);
     if (!run->child) {
         run_explain(run, NULL, "stopped before it began, by %s", actor);
-        finish(run, RUN_CANCELLED);
+        run_finish(run, RUN_CANCELLED);
     } else if (!run->loads) {
         load_child_kill(run->child, "stopped");
     } else {

@@ -11,7 +11,7 @@
 /* From one token to the next no answer takes longer than this. */
 #define GAP_MAX_US UINT32_MAX
 
-static char *wrong(const char *kind, const char *member)
+static char *line_wrong(const char *kind, const char *member)
 {
     return xasprintf("\"%s\" of a line \"%s\"", member, kind);
 }
@@ -117,20 +117,20 @@ static char *take_request(const json_t *j, struct load_line *l)
     request_row_init(r);
     for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
         if (!take_number(j, numbers[i].name, (int64_t *)(void *)((char *)r + numbers[i].offset)))
-            return wrong("request", numbers[i].name);
+            return line_wrong("request", numbers[i].name);
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
         if (!take_text(j, texts[i].name, texts[i].max, (char **)(void *)((char *)r + texts[i].offset)))
-            return wrong("request", texts[i].name);
+            return line_wrong("request", texts[i].name);
     r->cold = json_get_bool(j, "cold", false);
     if (r->number == RECORD_NONE || r->number >= WORKLOAD_REQUESTS_MAX)
-        return wrong("request", "index");
+        return line_wrong("request", "index");
     if (r->prompt == RECORD_NONE || r->intended_ns == RECORD_NONE)
-        return wrong("request", r->prompt == RECORD_NONE ? "prompt" : "intended_ns");
+        return line_wrong("request", r->prompt == RECORD_NONE ? "prompt" : "intended_ns");
     if (!r->target)
-        return wrong("request", "target");
+        return line_wrong("request", "target");
     if (!is_outcome(r->outcome))
-        return wrong("request", "outcome");
-    return take_gaps(j, &r->gaps_us) ? NULL : wrong("request", "gaps_us");
+        return line_wrong("request", "outcome");
+    return take_gaps(j, &r->gaps_us) ? NULL : line_wrong("request", "gaps_us");
 }
 
 /* -- The others --------------------------------------------------------------------------------------- */
@@ -154,7 +154,7 @@ static char *take_warmed(const json_t *j, struct load_line *l)
     _cleanup_(freep) char *url = NULL, *error = NULL;
 
     if (!take_text(j, "url", LOAD_URL_MAX, &url) || !url || !take_text(j, "error", LOAD_TEXT_MAX, &error))
-        return wrong("warmed", url ? "error" : "url");
+        return line_wrong("warmed", url ? "error" : "url");
     l->object = take_figures(j, figures, ARRAY_SIZE(figures));
     json_put_str(l->object, "url", url);
     json_put_str(l->object, "error", error);
@@ -173,14 +173,14 @@ static char *take_live(const json_t *j, struct load_line *l)
 
 static char *take_ready(const json_t *j, struct load_line *l)
 {
-    return take_text(j, "model", LOAD_TEXT_MAX, &l->text) ? NULL : wrong("ready", "model");
+    return take_text(j, "model", LOAD_TEXT_MAX, &l->text) ? NULL : line_wrong("ready", "model");
 }
 
 static char *take_saying(const json_t *j, struct load_line *l)
 {
     bool right = take_text(j, "text", LOAD_TEXT_MAX, &l->text) && l->text &&
                  take_text(j, "remedy", LOAD_TEXT_MAX, &l->remedy);
-    return right ? NULL : wrong(json_get_str(j, "t"), l->text ? "remedy" : "text");
+    return right ? NULL : line_wrong(json_get_str(j, "t"), l->text ? "remedy" : "text");
 }
 
 static char *take_end(const json_t *j, struct load_line *l)
@@ -188,14 +188,14 @@ static char *take_end(const json_t *j, struct load_line *l)
     json_t *summary = json_object_get(j, "summary");
 
     if (!json_is_object(summary))
-        return wrong("end", "summary");
+        return line_wrong("end", "summary");
     l->object = json_incref(summary);
     return NULL;
 }
 
 static const struct {
     const char *name;
-    char *(*take)(const json_t *j, struct load_line *l); /* what is wrong, or NULL */
+    char *(*line_take)(const json_t *j, struct load_line *l); /* what is wrong, or NULL */
 } kinds[_LOAD_LINE_MAX] = {
     [LOAD_LINE_WARMED] = {"warmed", take_warmed},
     [LOAD_LINE_READY] = {"ready", take_ready},
@@ -206,7 +206,7 @@ static const struct {
     [LOAD_LINE_END] = {"end", take_end},
 };
 
-static char *take(const json_t *j, struct load_line *l)
+static char *line_take(const json_t *j, struct load_line *l)
 {
     const char *kind = json_get_str(j, "t");
 
@@ -214,7 +214,7 @@ static char *take(const json_t *j, struct load_line *l)
         if (!streq(kinds[i].name, kind))
             continue;
         l->kind = (enum load_line_kind)i;
-        return kinds[i].take(j, l);
+        return kinds[i].line_take(j, l);
     }
     return xstrdup("a line of no kind");
 }
@@ -226,7 +226,7 @@ int load_line_parse(const char *text, size_t size, struct load_line *ret, char *
     _cleanup_json_ j = json_parse(text, size, error);
 
     *ret_reason =
-        json_is_object(j) ? take(j, &l) : xasprintf("no JSON object: %s", j ? "another value" : error);
+        json_is_object(j) ? line_take(j, &l) : xasprintf("no JSON object: %s", j ? "another value" : error);
     if (*ret_reason) {
         load_line_done(&l);
         return -EINVAL;

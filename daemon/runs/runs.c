@@ -10,9 +10,9 @@
 
 /* -- A run -------------------------------------------------------------------------------------------- */
 
-struct run *runs_find(struct runs *all, int64_t run_id)
+struct benchmark_run *runs_find(struct runs *all, int64_t run_id)
 {
-    struct run *run;
+    struct benchmark_run *run;
 
     TAILQ_FOREACH(run, &all->list, next)
         if (run->record.run_id == run_id)
@@ -20,9 +20,9 @@ struct run *runs_find(struct runs *all, int64_t run_id)
     return NULL;
 }
 
-struct run *run_alloc(struct runs *all)
+struct benchmark_run *run_alloc(struct runs *all)
 {
-    struct run *run = xcalloc(1, sizeof(*run));
+    struct benchmark_run *run = xcalloc(1, sizeof(*run));
 
     run->all = all;
     run_record_init(&run->record);
@@ -30,7 +30,7 @@ struct run *run_alloc(struct runs *all)
     return run;
 }
 
-void run_free(struct run *run)
+void run_free(struct benchmark_run *run)
 {
     struct runs *all = run->all;
 
@@ -43,14 +43,15 @@ void run_free(struct run *run)
     json_decref(run->live);
     json_decref(run->summary);
     run_record_done(&run->record);
-    free(run->order);
+    free(run->load_job);
     free(run->stopped_by);
     free(run);
     if (TAILQ_EMPTY(&all->list))
         jobs_shutdown_finish(&all->jobs);
 }
 
-void run_timer(struct run *run, int64_t duration_ns, void (*fn)(evutil_socket_t fd, short what, void *arg))
+void run_timer(struct benchmark_run *run, int64_t duration_ns,
+               void (*fn)(evutil_socket_t fd, short what, void *arg))
 {
     struct timeval tv = timeval_of(duration_ns);
 
@@ -101,7 +102,7 @@ int runs_recover(struct runs *all)
 
 void runs_shutdown(struct runs *all, int64_t deadline_ns, void (*done)(void *arg), void *arg)
 {
-    struct run *run, *next;
+    struct benchmark_run *run, *next;
 
     jobs_shutdown_begin(&all->jobs, TAILQ_EMPTY(&all->list) ? 0 : deadline_ns, done, arg);
     for (run = TAILQ_FIRST(&all->list); run; run = next) {
@@ -112,7 +113,7 @@ void runs_shutdown(struct runs *all, int64_t deadline_ns, void (*done)(void *arg
 
 void runs_close(struct runs *all)
 {
-    struct run *run;
+    struct benchmark_run *run;
 
     TAILQ_FOREACH(run, &all->list, next)
         if (!run->is_over)
@@ -136,7 +137,7 @@ struct runs *runs_free(struct runs *all)
 
 int runs_stop(struct runs *all, int64_t run_id, const char *actor)
 {
-    struct run *run = runs_find(all, run_id);
+    struct benchmark_run *run = runs_find(all, run_id);
 
     if (!run || run->is_over)
         return -ENOENT;
@@ -148,7 +149,7 @@ int runs_stop(struct runs *all, int64_t run_id, const char *actor)
 
 int runs_remove(struct runs *all, int64_t run_id, const char *actor)
 {
-    const struct run *run = runs_find(all, run_id);
+    const struct benchmark_run *run = runs_find(all, run_id);
     struct catalog *c = all->jobs.catalog;
 
     if (run && !run->is_over)
@@ -163,7 +164,7 @@ int runs_remove(struct runs *all, int64_t run_id, const char *actor)
 
 void runs_describe(struct runs *all, int64_t run_id, json_t *json)
 {
-    const struct run *run = runs_find(all, run_id);
+    const struct benchmark_run *run = runs_find(all, run_id);
 
     if (!run)
         return;
@@ -178,7 +179,7 @@ void runs_describe_list(struct runs *all, json_t *list)
     size_t i;
 
     json_array_foreach(list, i, json) {
-        const struct run *run = runs_find(all, json_get_int(json, "run", 0));
+        const struct benchmark_run *run = runs_find(all, json_get_int(json, "run", 0));
         if (run)
             run_json_renew(json, &run->record);
     }
@@ -186,13 +187,13 @@ void runs_describe_list(struct runs *all, json_t *list)
 
 enum run_state runs_state(struct runs *all, int64_t run_id, enum run_state saved)
 {
-    const struct run *run = runs_find(all, run_id);
+    const struct benchmark_run *run = runs_find(all, run_id);
     return run ? run->record.state : saved;
 }
 
 unsigned runs_count(const struct runs *all)
 {
-    const struct run *run;
+    const struct benchmark_run *run;
     unsigned n = 0;
 
     TAILQ_FOREACH(run, &all->list, next)

@@ -125,19 +125,19 @@ static void session_inquire_cancel(struct job_creation *c)
  */
 static void target_set_output_dir(struct target *t, int index)
 {
-    const struct trace_place *place = &t->worker.place;
+    const struct trace_location *location = &t->worker.location;
     if (target_engine(t)->counts_functions)
         return; /* what lies there is no trace */
-    const char *base = place->dir ? place->dir : "/tmp";
+    const char *base = location->dir ? location->dir : "/tmp";
     _cleanup_(freep) char *below = xasprintf("profd/s%" PRId64 "-%" PRId64 "/w%d", t->record.session_id,
                                              t->session->record.requested_at / NS_PER_MS, index);
 
     if (!target_engine(t)->takes_output_dir) {
-        t->record.trace_dir = xstrdup(place->local_dir);
+        t->record.trace_dir = xstrdup(location->local_dir);
         return;
     }
     t->record.output_dir = xasprintf("%s/%s", base, below);
-    t->record.trace_dir = place->local_dir ? xasprintf("%s/%s", place->local_dir, below) : NULL;
+    t->record.trace_dir = location->local_dir ? xasprintf("%s/%s", location->local_dir, below) : NULL;
 }
 
 static int session_add_target(struct target *t, const struct job_request *request, const struct worker *w,

@@ -84,7 +84,7 @@ void target_stop(struct target *t);
 /* For a target that ends up owing a stop after the others were stopped. */
 void session_stop_late(struct target *t);
 /* Sends the queued stops whose turn it is. */
-void session_stop_owed(struct session *s);
+void session_send_queued_stops(struct session *s);
 void session_check_stopped(struct session *s);
 
 /* loading.c: the load that a session is recorded under. */

@@ -142,7 +142,7 @@ static int nothing_left(const struct job_plan *plan, const struct fleet *fleet, 
 static void add_uncollected_remarks(struct job_plan *plan, const struct checks *uncollected)
 {
     for (size_t i = 0; i < uncollected->n; i++) {
-        const struct check *c = &uncollected->items[i];
+        const struct doctor_check *c = &uncollected->items[i];
         for (size_t k = 0; k < c->n_workers; k++) {
             const struct worker w = {.url = c->workers[k]};
             _cleanup_(freep) char *text = xasprintf("traces cannot be collected: %s", c->text[c->wording]);
@@ -154,7 +154,7 @@ static void add_uncollected_remarks(struct job_plan *plan, const struct checks *
 
 static int refuse_uncollected(const struct job_plan *plan, const struct checks *here, struct problem *p)
 {
-    const struct check *first = &here->items[0];
+    const struct doctor_check *first = &here->items[0];
     const char *remedy = first->remedy[first->wording];
     _cleanup_(freep) char *subject = check_subject(first), *all = NULL;
 

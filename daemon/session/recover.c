@@ -25,7 +25,7 @@ struct target_list {
     size_t n, cap;
 };
 
-static int take_target(const struct target_record *r, void *arg)
+static int target_list_add(const struct target_record *r, void *arg)
 {
     struct target_list *list = arg;
 
@@ -121,7 +121,7 @@ static int rebuild_session(const struct session_record *r, void *arg)
     struct rebuild *b = arg;
     struct target_list list = {0};
 
-    int err = catalog_each_target(b->all->jobs.catalog, r->session_id, take_target, &list);
+    int err = catalog_each_target(b->all->jobs.catalog, r->session_id, target_list_add, &list);
     if (err < 0)
         return err;
     struct session *s = session_alloc(b->all, list.n);
@@ -209,7 +209,7 @@ static bool is_in_time(const struct session *s)
     return r->state == STATE_RECORDING && r->stop_at != RECORD_NONE && known && session_left_ns(s) > 0;
 }
 
-static void resume(struct session *s)
+static void session_resume(struct session *s)
 {
     if (s->record.state == STATE_REQUESTED) {
         resume_requested(s);
@@ -230,7 +230,7 @@ static void resume(struct session *s)
     }
     if (was_starting)
         session_explain(s, START_AGAIN, "profd was restarted while it was being started");
-    session_stop_owed(s);
+    session_send_queued_stops(s);
     if (in_time && s->request.recording.steps == 0 && !s->request.workload) {
         session_arm_hard_limit(s);
         session_resume_recording(s);
@@ -250,7 +250,7 @@ int sessions_recover(struct sessions *all)
         log_struct(LOG_NOTICE, LOG_FIELDS(.session_id = b.sessions[i]->record.session_id),
                    "session s%" PRId64 " was %s when profd ended; going on", b.sessions[i]->record.session_id,
                    state_name(b.sessions[i]->record.state));
-        resume(b.sessions[i]);
+        session_resume(b.sessions[i]);
     }
     free(b.sessions);
     return r;

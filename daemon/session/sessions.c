@@ -117,7 +117,7 @@ static void save_again(struct session *s)
 {
     s->resaved = true;
     session_save(s);
-    if (s->untold)
+    if (s->event_unsaved)
         session_report_state(s);
 }
 
@@ -132,7 +132,7 @@ static void on_saved_again(int err, void *arg)
             continue;
         log_struct(LOG_NOTICE, LOG_FIELDS(.session_id = s->record.session_id),
                    "session s%" PRId64 ": the catalog has its state again", s->record.session_id);
-        s->unsaved = s->untold = s->resaved = false;
+        s->unsaved = s->event_unsaved = s->resaved = false;
         if (s->finished_unsaved)
             session_free(s);
     }

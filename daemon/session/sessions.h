@@ -34,7 +34,7 @@ struct target {
     struct target_record record; /* its state and what the catalog knows of it */
     struct worker worker;        /* as discovered */
     /* With which its start was sent: a stop is never refused because profd.conf forgot them meanwhile. */
-    struct credentials credentials;
+    struct call_credentials credentials;
     struct call *call;   /* under way: clean, start or stop */
     struct event *retry; /* of a stop that did not get through */
     unsigned stop_tries;
@@ -80,7 +80,7 @@ struct session {
     bool in_line;          /* waits for a worker that another session holds */
     bool stops_asked;      /* its queued stops leave after the commit under way */
     bool unsaved;          /* the catalog could not store its last state transition */
-    bool untold;           /* nor the event of it, which waits by itself where the catalog is locked */
+    bool event_unsaved;    /* nor the event of it, which waits by itself where the catalog is locked */
     bool resaved;          /* it took it at a later try, which is not committed yet */
     bool finished_unsaved; /* over, and only kept until the catalog has stored its last state transition */
     int64_t run_id;        /* of its load; 0: it has none */

@@ -106,7 +106,8 @@ void session_prepare_directories(struct session *s)
         c->workers[i].local = t->worker.local;
         c->workers[i].pid = t->worker.pid;
         c->workers[i].uid = t->worker.uid;
-        c->dirs[i] = xstrdup(t->worker.place.local_dir ? t->worker.place.local_dir : t->record.trace_dir);
+        c->dirs[i] =
+            xstrdup(t->worker.location.local_dir ? t->worker.location.local_dir : t->record.trace_dir);
     }
     session_timer(s, mono_ns() + PREPARE_MAX_NS, on_directories_late);
     offload_run_in(s->all->offload, check_lane(c), check_writable, on_writable_checked, c);
@@ -432,12 +433,12 @@ static size_t count_state(const struct session *s, enum state state)
     return n;
 }
 
-static void roll_back(struct session *s, const struct target *culprit)
+static void roll_back(struct session *s, const struct target *cause)
 {
     s->rolled_back = true;
-    session_explain(s, culprit->record.remedy,
-                    "all workers are required, and %s: %s; the others were rolled back", culprit->worker.url,
-                    culprit->record.failure);
+    session_explain(s, cause->record.remedy,
+                    "all workers are required, and %s: %s; the others were rolled back", cause->worker.url,
+                    cause->record.failure);
     session_stop_all(s);
 }
 
@@ -457,11 +458,11 @@ static void finish_unrecorded(struct session *s)
 void session_check_started(struct session *s)
 {
     size_t n_recording = count_state(s, STATE_RECORDING);
-    const struct target *culprit = s->request.require_all ? first_failed(s) : NULL;
+    const struct target *cause = s->request.require_all ? first_failed(s) : NULL;
 
     record_skew(s);
-    if (culprit) {
-        roll_back(s, culprit);
+    if (cause) {
+        roll_back(s, cause);
         return;
     }
     if (s->record.state != STATE_STARTING)

@@ -224,7 +224,7 @@ static void on_stops_saved(int err, void *arg)
     session_check_stopped(s);
 }
 
-void session_stop_owed(struct session *s)
+void session_send_queued_stops(struct session *s)
 {
     if (s->stops_asked)
         return;
@@ -239,7 +239,7 @@ void target_stop(struct target *t)
     t->recorded = t->record.state == STATE_RECORDING;
     t->stop_queued = true;
     target_change_state(t, STATE_STOPPING);
-    session_stop_owed(t->session);
+    session_send_queued_stops(t->session);
 }
 
 void session_stop_late(struct target *t)
@@ -292,7 +292,7 @@ void session_check_stopped(struct session *s)
 }
 
 /* If all traces are complete, the failure of a stop becomes a remark. */
-static void files_speak_for(struct target *t)
+static void target_accept_files(struct target *t)
 {
     if (!t->record.failure)
         return;
@@ -309,7 +309,7 @@ void target_collected(struct target *t, enum state outcome, const char *reason, 
     if (t->start_unanswered && outcome == STATE_COMPLETE)
         outcome = STATE_PARTIAL; /* it recorded, and when it began nobody knows: its failure stays */
     else if (outcome == STATE_COMPLETE)
-        files_speak_for(t);
+        target_accept_files(t);
     else if (reason)
         target_fail(
             t, reason,

@@ -8,16 +8,16 @@
 #include "daemon/session/internal.h"
 #include <errno.h>
 
-static const struct credentials *target_credentials(const struct target *t)
+static const struct call_credentials *target_credentials(const struct target *t)
 {
-    const struct credentials *c =
+    const struct call_credentials *c =
         settings_credentials(t->session->all->fleet_settings, t->session->record.fleet, t->worker.url);
     return c && credentials_any(c) ? c : &t->credentials;
 }
 
 void target_keep_credentials(struct target *t)
 {
-    struct credentials kept;
+    struct call_credentials kept;
 
     credentials_copy(target_credentials(t), &kept);
     credentials_done(&t->credentials);

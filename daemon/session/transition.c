@@ -47,7 +47,7 @@ enum state session_outcome(const enum state *targets, size_t n)
 
 /* -- The catalog -- */
 
-static void mark_unsaved(struct session *s, int err)
+static void session_mark_unsaved(struct session *s, int err)
 {
     _cleanup_(problem_done) struct problem p = {0};
 
@@ -57,7 +57,7 @@ static void mark_unsaved(struct session *s, int err)
                    "session s%" PRId64 ": %s; going on, and trying again", s->record.session_id, p.what);
     }
     s->unsaved = true;
-    s->untold |= err != -EBUSY;
+    s->event_unsaved |= err != -EBUSY;
     s->resaved = false;
     struct timeval tv = timeval_of(RESAVE_INTERVAL_NS);
     event_add(s->all->resave, &tv);
@@ -66,15 +66,15 @@ static void mark_unsaved(struct session *s, int err)
 static void on_saved(int err, void *arg)
 {
     if (err < 0)
-        mark_unsaved(arg, err);
+        session_mark_unsaved(arg, err);
 }
 
 /* A successful write can still be lost if its commit batch fails, possibly because of another module's write.
  */
-static void watch_commit(struct session *s, int written)
+static void session_watch_commit(struct session *s, int written)
 {
     if (written < 0)
-        mark_unsaved(s, written);
+        session_mark_unsaved(s, written);
     catalog_then(s->all->jobs.catalog, false, on_saved, s);
 }
 
@@ -90,12 +90,12 @@ void session_save(struct session *s)
     }
     for (size_t i = 0; i < s->n_targets && r >= 0 && s->unsaved; i++)
         r = catalog_save_target(s->all->jobs.catalog, &s->targets[i].record);
-    watch_commit(s, r < 0 ? r : catalog_save_session(s->all->jobs.catalog, &s->record));
+    session_watch_commit(s, r < 0 ? r : catalog_save_session(s->all->jobs.catalog, &s->record));
 }
 
 void target_save(struct target *t)
 {
-    watch_commit(t->session, catalog_save_target(t->session->all->jobs.catalog, &t->record));
+    session_watch_commit(t->session, catalog_save_target(t->session->all->jobs.catalog, &t->record));
 }
 
 /* What an operator looks up of a session's life. */
@@ -191,7 +191,7 @@ static void on_finished(int err, void *arg)
 }
 
 /* A session follows its targets to their end, wherever it was itself. */
-static void walk_to(struct session *s, enum state outcome)
+static void session_follow_targets(struct session *s, enum state outcome)
 {
     static const enum state on_the_way[_STATE_MAX] = {
         [STATE_STARTING] = STATE_STOPPING,
@@ -232,7 +232,7 @@ void session_check_finished(struct session *s)
             return;
     }
     enum state outcome = session_outcome(states, s->n_targets);
-    walk_to(s, outcome);
+    session_follow_targets(s, outcome);
     session_timer_off(s);
     if (s->hard_timer)
         event_del(s->hard_timer);

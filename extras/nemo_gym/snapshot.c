@@ -84,10 +84,10 @@ void snapshot_read(struct offload *offload, const struct worker *w, const struct
 
     *g = (struct reading){
         .answer = result ? call_result_take(result) : (struct answer_body){0},
-        .dir = xstrdup(w->place.local_dir),
+        .dir = xstrdup(w->location.local_dir),
         .server = xstrdup(w->model),
-        .note = xstrdup(w->place.note),
-        .remedy = xstrdup(w->place.remedy),
+        .note = xstrdup(w->location.note),
+        .remedy = xstrdup(w->location.remedy),
         .uid = w->pid > 0 ? w->uid : UID_UNKNOWN,
         .asked_at = w->local ? asked_at : 0, /* another host's clock may be behind */
         .done = done,

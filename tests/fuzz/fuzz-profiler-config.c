@@ -18,7 +18,7 @@ static char *take_part(const uint8_t **data, size_t *size, size_t *ret_size)
     return part;
 }
 
-static void read_as(enum engine engine, const char *version, const struct launch *launch)
+static void read_as(enum engine engine, const char *version, const struct worker_launch *launch)
 {
     struct profiler_launch found;
     profiler_launch_read(engine, version, launch, &found);
@@ -33,7 +33,7 @@ static void read_as(enum engine engine, const char *version, const struct launch
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct launch launch = {0};
+    struct worker_launch launch = {0};
     if (size == 0)
         return 0;
     _cleanup_(freep) char *args = take_part(&data, &size, &launch.args.size);

@@ -245,8 +245,8 @@ static inline struct fleet *inspect(const struct server *s, enum engine engine, 
 static inline void assert_found_by(const struct worker *w, const char *what, pid_t pid)
 {
     _cleanup_(freep) char *want = xasprintf("%s of process %d", what, (int)pid);
-    assert_non_null(w->place.found_by);
-    assert_string_equal(w->place.found_by, want);
+    assert_non_null(w->location.found_by);
+    assert_string_equal(w->location.found_by, want);
 }
 
 static inline void need_root(void)

@@ -473,7 +473,7 @@ static void write_token(const char *path, const char *text)
     close(fd);
 }
 
-static void call_with(struct test *t, const struct credentials *c, bool admin)
+static void call_with(struct test *t, const struct call_credentials *c, bool admin)
 {
     struct call_request q = request("GET", 5 * NS_PER_S);
     q.credentials = c;
@@ -487,7 +487,7 @@ static void test_tokens(void **state)
 {
     struct test *t = *state;
     char path[] = "/tmp/call-token-XXXXXX", admin[] = "/tmp/call-token-XXXXXX";
-    struct credentials c = {.token_file = path};
+    struct call_credentials c = {.token_file = path};
 
     close(mkstemp(path));
     close(mkstemp(admin));

@@ -673,7 +673,7 @@ static void test_fleet_is_remembered(void **state)
                        .health = HEALTH_HEALTHY,
                        .version = "0.19.1",
                        .profilable = true,
-                       .place = {.dir = "/tmp/traces"}};
+                       .location = {.dir = "/tmp/traces"}};
     struct fleet f = {
         .name = "prod", .router = "http://r:1", .dialect = "vllm-router", .workers = &w, .n_workers = 1};
     assert_int_equal(catalog_saw_fleet(room->catalog, &f), 0);

@@ -228,8 +228,8 @@ static void test_static_list(void **state)
     assert_int_equal(t->fleet->n_workers, 1);
     assert_string_equal(t->fleet->dialect, "static");
     assert_null(t->fleet->router);
-    assert_string_equal(t->fleet->workers[0].place.local_dir, "/tmp");
-    assert_string_equal(t->fleet->workers[0].place.found_by, "--trace-dir");
+    assert_string_equal(t->fleet->workers[0].location.local_dir, "/tmp");
+    assert_string_equal(t->fleet->workers[0].location.found_by, "--trace-dir");
 }
 
 static void test_sections(void **state)

@@ -17,18 +17,18 @@ static struct fleet *a_fleet(size_t n)
         w->version = xstrdup("0.19.1");
         w->health = HEALTH_HEALTHY;
         w->profilable = w->local = w->clock_known = true;
-        w->place.dir = xstrdup("/traces");
-        w->place.local_dir = xstrdup("/traces");
+        w->location.dir = xstrdup("/traces");
+        w->location.local_dir = xstrdup("/traces");
     }
     return f;
 }
 
 static json_t *examine(const struct fleet *f, int64_t free_bytes, int err)
 {
-    struct place_spaces spaces = {0};
+    struct directory_spaces spaces = {0};
     struct checks checks = {0};
 
-    place_spaces_of(f, &spaces);
+    directory_spaces_of(f, &spaces);
     for (size_t i = 0; i < spaces.n; i++) {
         spaces.items[i].free = free_bytes;
         spaces.items[i].err = err;
@@ -36,7 +36,7 @@ static json_t *examine(const struct fleet *f, int64_t free_bytes, int err)
     fleet_check(f, &spaces, &checks);
     json_t *j = checks_to_json(&checks);
     checks_done(&checks);
-    place_spaces_done(&spaces);
+    directory_spaces_done(&spaces);
     return j;
 }
 
@@ -94,9 +94,9 @@ static void test_ill(void **state)
     w[3].clock_offset_ns = -90 * NS_PER_S;
     w[3].sleeping = 1;
     w[3].setup.each_request = 1;
-    replace_str(&w[4].place.local_dir, NULL);
-    w[4].place.note = xstrdup("its process belongs to root");
-    w[4].place.remedy = xstrdup("run profd as root");
+    replace_str(&w[4].location.local_dir, NULL);
+    w[4].location.note = xstrdup("its process belongs to root");
+    w[4].location.remedy = xstrdup("run profd as root");
     _cleanup_json_ answer = examine(f, INT64_C(1) << 30, 0);
 
     assert_check(answer, "fail", "http://worker:1: has no /start_profile", "--profiler-config");
@@ -154,13 +154,14 @@ static void test_nothing_can_be_collected(void **state)
     _cleanup_(fleet_freep) struct fleet *f = a_fleet(60);
     for (size_t i = 0; i < f->n_workers; i++) {
         struct worker *w = &f->workers[i];
-        replace_str(&w->place.local_dir, NULL);
-        free(w->place.dir);
-        w->place.dir = xasprintf("/traces/w%zu", i);
-        w->place.note = xasprintf("/traces/w%zu cannot be reached: process %zu on port %zu belongs to root",
-                                  i, 4000 + 7 * i, i + 1);
-        w->place.remedy = xasprintf("--trace-dir DIR\nor [worker http://worker:%zu]", i + 1);
-        w->place.blocked_here = true;
+        replace_str(&w->location.local_dir, NULL);
+        free(w->location.dir);
+        w->location.dir = xasprintf("/traces/w%zu", i);
+        w->location.note =
+            xasprintf("/traces/w%zu cannot be reached: process %zu on port %zu belongs to root", i,
+                      4000 + 7 * i, i + 1);
+        w->location.remedy = xasprintf("--trace-dir DIR\nor [worker http://worker:%zu]", i + 1);
+        w->location.blocked_here = true;
     }
     _cleanup_json_ answer = examine(f, INT64_C(100) << 30, 0);
 
@@ -175,7 +176,7 @@ static void test_nothing_can_be_collected(void **state)
     assert_int_equal(json_array_size(json_object_get(check, "urls")), 60);
 
     for (size_t i = 0; i < f->n_workers; i++)
-        f->workers[i].place.blocked_here = false;
+        f->workers[i].location.blocked_here = false;
     _cleanup_json_ remote = examine(f, INT64_C(100) << 30, 0);
     assert_check(remote, "fail", "no traces can be collected", "--trace-dir");
     assert_check(remote, "warn", "60 workers: traces", "--trace-dir");
@@ -196,16 +197,16 @@ static void test_clocks_are_one_line(void **state)
 static void test_disks_are_asked(void **state)
 {
     _cleanup_(fleet_freep) struct fleet *f = a_fleet(4);
-    struct place_spaces spaces = {0};
+    struct directory_spaces spaces = {0};
 
-    replace_str(&f->workers[0].place.local_dir, "/tmp/no-such-dir-of-test-doctor/a");
-    replace_str(&f->workers[1].place.local_dir, "/tmp");
-    replace_str(&f->workers[2].place.local_dir, "/dev/null");
-    f->workers[3].place.temp_dir = xstrdup("/tmp/no-such-dir-of-test-doctor");
-    replace_str(&f->workers[3].place.local_dir, "/tmp");
-    place_spaces_of(f, &spaces);
+    replace_str(&f->workers[0].location.local_dir, "/tmp/no-such-dir-of-test-doctor/a");
+    replace_str(&f->workers[1].location.local_dir, "/tmp");
+    replace_str(&f->workers[2].location.local_dir, "/dev/null");
+    f->workers[3].location.temp_dir = xstrdup("/tmp/no-such-dir-of-test-doctor");
+    replace_str(&f->workers[3].location.local_dir, "/tmp");
+    directory_spaces_of(f, &spaces);
     assert_int_equal(spaces.n, 4);
-    place_spaces_look(&spaces);
+    directory_spaces_look(&spaces);
     /* What is not there yet is on its parent's disk. */
     assert_int_equal(spaces.n, 3);
     assert_int_equal(spaces.items[0].err, 0);
@@ -215,7 +216,7 @@ static void test_disks_are_asked(void **state)
     assert_int_equal(spaces.items[1].err, -ENOTDIR);
     assert_true(spaces.items[2].temporary);
     assert_int_equal(spaces.items[2].err, -ENOENT);
-    place_spaces_done(&spaces);
+    directory_spaces_done(&spaces);
 }
 
 int main(void)

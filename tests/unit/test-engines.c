@@ -126,8 +126,8 @@ static void test_vllm_configuration(void **state)
     assert_int_equal(w->role, ROLE_PREFILL);
     assert_int_equal(worker_ranks_expected(w), 24);
     assert_int_equal(w->sizes.ep, 12);
-    assert_string_equal(w->place.dir, "/traces");
-    assert_string_equal(w->place.found_by, "/server_info");
+    assert_string_equal(w->location.dir, "/traces");
+    assert_string_equal(w->location.found_by, "/server_info");
     assert_string_equal(w->setup.kind, "torch");
     assert_int_equal(w->setup.with_stack, 1);
     assert_int_equal(w->setup.record_shapes, 0);
@@ -646,8 +646,8 @@ static void test_worker_json(void **state)
     w->setup.kind = xstrdup("torch");
     w->setup.with_stack = 0;
     w->setup.max_iterations = 4;
-    w->place.dir = xstrdup("/t");
-    w->place.note = xstrdup("n\xff");
+    w->location.dir = xstrdup("/t");
+    w->location.note = xstrdup("n\xff");
     w->local = w->profilable = w->clock_known = true;
     w->pid = 77;
     w->uid = 1000;

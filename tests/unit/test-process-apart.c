@@ -13,8 +13,8 @@ static void test_own_network(void **state)
     /* By its port alone, as where the kernel forwards a published port. */
     _cleanup_fleet_ f = inspect(&s, ENGINE_SGLANG, NULL);
     assert_int_equal(f->workers[0].pid, s.report.pid);
-    assert_string_equal(f->workers[0].place.local_dir, s.dir);
-    assert_non_null(strstr(f->workers[0].place.found_by, "in a network namespace of its own"));
+    assert_string_equal(f->workers[0].location.local_dir, s.dir);
+    assert_non_null(strstr(f->workers[0].location.found_by, "in a network namespace of its own"));
 
     /* By an address that only its namespace has. */
     const struct fleet_settings settings = {0};
@@ -43,8 +43,8 @@ static void test_forwarded_port(void **state)
 
     _cleanup_fleet_ f = inspect(&proxy, ENGINE_SGLANG, NULL);
     assert_int_equal(f->workers[0].pid, container.report.pid);
-    assert_string_equal(f->workers[0].place.local_dir, container.dir);
-    assert_non_null(strstr(f->workers[0].place.found_by, "behind a forwarded port"));
+    assert_string_equal(f->workers[0].location.local_dir, container.dir);
+    assert_non_null(strstr(f->workers[0].location.found_by, "behind a forwarded port"));
 }
 
 static void test_own_root(void **state)
@@ -59,7 +59,7 @@ static void test_own_root(void **state)
         _cleanup_fleet_ f = inspect(&s, ENGINE_SGLANG, NULL);
         _cleanup_(freep) char *want = xasprintf("/proc/%d/root/traces", (int)s.report.pid);
         _cleanup_(freep) char *file = xasprintf("%s/rank0.json", want);
-        assert_string_equal(f->workers[0].place.local_dir, want);
+        assert_string_equal(f->workers[0].location.local_dir, want);
         assert_int_equal(access(file, R_OK), 0);
     }
 }
@@ -76,7 +76,7 @@ static void test_changed_root(void **state)
     start(&s, "c", (const char *const[]){"sglang", NULL},
           (const char *const[]){"SGLANG_TORCH_PROFILER_DIR=/traces", NULL});
     _cleanup_fleet_ f = inspect(&s, ENGINE_SGLANG, NULL);
-    assert_string_equal(f->workers[0].place.local_dir, dir);
+    assert_string_equal(f->workers[0].location.local_dir, dir);
 
     struct problem p = {0};
     _cleanup_(freep) char *got = process_resolve_path(&f->workers[0], NULL, "/traces/later", &p);
@@ -119,9 +119,9 @@ static int check_environment_denied(const struct server *s)
     processes_inspect(f, &settings);
     if (!f->workers[0].local || f->workers[0].pid != 0)
         return 1;
-    if (!strstr(f->workers[0].place.note, "belongs to root (profd may not see which it is)"))
+    if (!strstr(f->workers[0].location.note, "belongs to root (profd may not see which it is)"))
         return 2;
-    return strstr(f->workers[0].place.remedy, "trace_dir=") ? 0 : 3;
+    return strstr(f->workers[0].location.remedy, "trace_dir=") ? 0 : 3;
 }
 
 static void test_other_user_unseen(void **state)
@@ -141,9 +141,9 @@ static int check_by_argument(const struct server *s)
     processes_inspect(f, &settings);
     if (f->workers[0].pid != s->report.pid)
         return 1;
-    if (!f->workers[0].place.local_dir || !streq(f->workers[0].place.local_dir, s->dir))
+    if (!f->workers[0].location.local_dir || !streq(f->workers[0].location.local_dir, s->dir))
         return 2;
-    return strstr(f->workers[0].place.found_by, "known by its --port") ? 0 : 3;
+    return strstr(f->workers[0].location.found_by, "known by its --port") ? 0 : 3;
 }
 
 static int check_environment_of_known(const struct server *s)
@@ -152,9 +152,9 @@ static int check_environment_of_known(const struct server *s)
     const struct fleet_settings settings = {0};
 
     processes_inspect(f, &settings);
-    if (!strstr(f->workers[0].place.note, "belongs to root (its environment cannot be read)"))
+    if (!strstr(f->workers[0].location.note, "belongs to root (its environment cannot be read)"))
         return 1;
-    return strstr(f->workers[0].place.remedy, "CAP_SYS_PTRACE") ? 0 : 2;
+    return strstr(f->workers[0].location.remedy, "CAP_SYS_PTRACE") ? 0 : 2;
 }
 
 /* The port must be on the command line, so the socket is handed down, as launchers that bind first do it. */
@@ -245,12 +245,12 @@ static void test_foreign_directory(void **state)
         assert_int_equal(chmod(closed, cases[i].closed), 0);
         assert_int_equal(chmod(traces, cases[i].traces), 0);
         _cleanup_fleet_ f = inspect(&s, ENGINE_VLLM, NULL);
-        const struct trace_place *place = &f->workers[0].place;
-        assert_string_equal(place->dir, traces);
-        assert_int_equal(place->local_dir != NULL, cases[i].is_taken);
+        const struct trace_location *location = &f->workers[0].location;
+        assert_string_equal(location->dir, traces);
+        assert_int_equal(location->local_dir != NULL, cases[i].is_taken);
         if (!cases[i].is_taken) {
-            assert_non_null(strstr(place->note, "may not write there"));
-            assert_non_null(strstr(place->remedy, "trace_dir="));
+            assert_non_null(strstr(location->note, "may not write there"));
+            assert_non_null(strstr(location->remedy, "trace_dir="));
         }
     }
 }

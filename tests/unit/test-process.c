@@ -18,10 +18,10 @@ static void test_vllm_json(void **state)
     assert_true(w->local);
     assert_int_equal(w->pid, s.report.pid);
     assert_int_equal(w->uid, getuid());
-    assert_string_equal(w->place.dir, dir);
-    assert_string_equal(w->place.local_dir, dir);
-    assert_string_equal(w->place.temp_dir, "/var/tmp");
-    assert_null(w->place.note);
+    assert_string_equal(w->location.dir, dir);
+    assert_string_equal(w->location.local_dir, dir);
+    assert_string_equal(w->location.temp_dir, "/var/tmp");
+    assert_null(w->location.note);
     assert_found_by(w, "--profiler-config", s.report.pid);
     assert_string_equal(w->setup.kind, "torch");
     assert_int_equal(w->setup.with_stack, 1);
@@ -38,9 +38,9 @@ static void test_relative_and_missing(void **state)
     _cleanup_(freep) char *dir = server_path(&s, "b");
 
     _cleanup_fleet_ f = inspect(&s, ENGINE_VLLM, "0.19.1");
-    assert_string_equal(f->workers[0].place.dir, dir);
-    assert_string_equal(f->workers[0].place.local_dir, dir);
-    assert_non_null(strstr(f->workers[0].place.note, "not there yet"));
+    assert_string_equal(f->workers[0].location.dir, dir);
+    assert_string_equal(f->workers[0].location.local_dir, dir);
+    assert_non_null(strstr(f->workers[0].location.note, "not there yet"));
 }
 
 static void test_config_file(void **state)
@@ -56,7 +56,7 @@ static void test_config_file(void **state)
     start(&s, "-", (const char *const[]){"vllm", "serve", "--config", "c.yaml", NULL}, NULL);
 
     _cleanup_fleet_ f = inspect(&s, ENGINE_VLLM, "0.19.1");
-    assert_string_equal(f->workers[0].place.dir, dir);
+    assert_string_equal(f->workers[0].location.dir, dir);
     assert_found_by(&f->workers[0], "--profiler-config in the --config file", s.report.pid);
 }
 
@@ -89,15 +89,15 @@ static void check_config_of(struct server *s, const char *role, const char *conf
     _cleanup_(freep) char *dir = server_path(s, "sub");
     start(s, role, (const char *const[]){"vllm", "serve", "--config", config, NULL}, NULL);
     _cleanup_fleet_ f = inspect(s, ENGINE_VLLM, "0.19.1");
-    const struct trace_place *place = &f->workers[0].place;
+    const struct trace_location *location = &f->workers[0].location;
 
     if (!refusal) {
-        assert_string_equal(place->dir, dir);
+        assert_string_equal(location->dir, dir);
         return;
     }
-    assert_null(place->dir);
-    if (!place->note || !strstr(place->note, "--config file") || !strstr(place->note, refusal))
-        fail_msg("%s: %s", config, place->note);
+    assert_null(location->dir);
+    if (!location->note || !strstr(location->note, "--config file") || !strstr(location->note, refusal))
+        fail_msg("%s: %s", config, location->note);
 }
 
 static void test_config_file_that_others_may_replace(void **state)
@@ -178,16 +178,16 @@ static void test_variables(void **state)
     start(&s, "-", (const char *const[]){"python3", NULL}, (const char *const[]){vllm, sglang, NULL});
 
     _cleanup_fleet_ old = inspect(&s, ENGINE_VLLM, "0.15.1");
-    assert_string_equal(old->workers[0].place.local_dir, s.dir);
+    assert_string_equal(old->workers[0].location.local_dir, s.dir);
     assert_found_by(&old->workers[0], "VLLM_TORCH_PROFILER_DIR", s.report.pid);
 
     _cleanup_fleet_ recent = inspect(&s, ENGINE_VLLM, "0.16.0");
-    assert_null(recent->workers[0].place.dir);
-    assert_non_null(strstr(recent->workers[0].place.note, "neither command line nor environment"));
-    assert_non_null(strstr(recent->workers[0].place.remedy, "trace_dir="));
+    assert_null(recent->workers[0].location.dir);
+    assert_non_null(strstr(recent->workers[0].location.note, "neither command line nor environment"));
+    assert_non_null(strstr(recent->workers[0].location.remedy, "trace_dir="));
 
     _cleanup_fleet_ other = inspect(&s, ENGINE_SGLANG, "0.5.1");
-    assert_string_equal(other->workers[0].place.local_dir, s.dir);
+    assert_string_equal(other->workers[0].location.local_dir, s.dir);
     assert_found_by(&other->workers[0], "SGLANG_TORCH_PROFILER_DIR", s.report.pid);
 }
 
@@ -198,15 +198,15 @@ static void test_sglang_defaults(void **state)
     start(&s, "-", (const char *const[]){"python3", NULL}, NULL);
 
     _cleanup_fleet_ f = inspect(&s, ENGINE_SGLANG, NULL);
-    assert_string_equal(f->workers[0].place.dir, "/tmp");
-    assert_string_equal(f->workers[0].place.found_by, "SGLang's default");
+    assert_string_equal(f->workers[0].location.dir, "/tmp");
+    assert_string_equal(f->workers[0].location.found_by, "SGLang's default");
 
     _cleanup_fleet_ g = fleet_of("127.0.0.1", s.report.ports[0], ENGINE_SGLANG, NULL);
     struct worker_config own = {.url = g->workers[0].url, .output_dir = s.dir};
     const struct fleet_settings settings = {.workers = &own, .n_workers = 1};
     processes_inspect(g, &settings);
-    assert_string_equal(g->workers[0].place.dir, s.dir);
-    assert_string_equal(g->workers[0].place.found_by, "output_dir in profd.conf");
+    assert_string_equal(g->workers[0].location.dir, s.dir);
+    assert_string_equal(g->workers[0].location.found_by, "output_dir in profd.conf");
 }
 
 static void test_given_dir(void **state)
@@ -222,8 +222,8 @@ static void test_given_dir(void **state)
     const struct fleet_settings settings = {.workers = &own, .n_workers = 1};
 
     processes_inspect(f, &settings);
-    assert_string_equal(f->workers[0].place.local_dir, s.dir);
-    assert_string_equal(f->workers[0].place.found_by, "trace_dir in profd.conf");
+    assert_string_equal(f->workers[0].location.local_dir, s.dir);
+    assert_string_equal(f->workers[0].location.found_by, "trace_dir in profd.conf");
     assert_int_equal(f->workers[0].pid, s.report.pid);
     assert_string_equal(f->workers[0].setup.kind, "torch");
 }
@@ -237,9 +237,9 @@ static void test_not_a_directory_of_a_host(void **state)
                                 "{\"profiler\":\"torch\",\"torch_profiler_dir\":\"s3://bucket/t\"}", NULL},
           NULL);
     _cleanup_fleet_ f = inspect(&s, ENGINE_VLLM, "0.19.1");
-    assert_string_equal(f->workers[0].place.dir, "s3://bucket/t");
-    assert_null(f->workers[0].place.local_dir);
-    assert_non_null(strstr(f->workers[0].place.note, "cannot be collected: s3://bucket/t"));
+    assert_string_equal(f->workers[0].location.dir, "s3://bucket/t");
+    assert_null(f->workers[0].location.local_dir);
+    assert_non_null(strstr(f->workers[0].location.note, "cannot be collected: s3://bucket/t"));
 }
 
 /* The listener is a front end whose command line is a title; its parent has the options. */
@@ -254,7 +254,7 @@ static void test_front_end(void **state)
     _cleanup_fleet_ f = inspect(&s, ENGINE_VLLM, "0.19.1");
     assert_int_not_equal(s.report.pid, s.child);
     assert_int_equal(f->workers[0].pid, s.report.pid);
-    assert_string_equal(f->workers[0].place.local_dir, s.dir);
+    assert_string_equal(f->workers[0].location.local_dir, s.dir);
     assert_found_by(&f->workers[0], "--profiler-config", s.child);
 }
 
@@ -314,22 +314,22 @@ static void test_elsewhere(void **state)
     const struct fleet_settings settings = {.fleets = &config, .n_fleets = 1};
 
     _cleanup_fleet_ f = fleet_of("192.0.2.7", 8000, ENGINE_VLLM, NULL);
-    f->workers[0].place.dir = xstrdup("/var/tmp");
-    f->workers[0].place.found_by = xstrdup("/server_info");
+    f->workers[0].location.dir = xstrdup("/var/tmp");
+    f->workers[0].location.found_by = xstrdup("/server_info");
     f->name = xstrdup("far");
     processes_inspect(f, &settings);
     assert_false(f->workers[0].local);
     assert_int_equal(f->workers[0].pid, 0);
     /* A directory of that name exists here, but is it the same? */
-    assert_null(f->workers[0].place.local_dir);
-    assert_string_equal(f->workers[0].place.note, "traces are on 192.0.2.7, not on this host");
-    assert_non_null(strstr(f->workers[0].place.remedy, "[worker http://192.0.2.7:8000] trace_dir="));
+    assert_null(f->workers[0].location.local_dir);
+    assert_string_equal(f->workers[0].location.note, "traces are on 192.0.2.7, not on this host");
+    assert_non_null(strstr(f->workers[0].location.remedy, "[worker http://192.0.2.7:8000] trace_dir="));
 
-    replace_str(&f->workers[0].place.dir, "/container/fd");
-    replace_str(&f->workers[0].place.note, NULL);
+    replace_str(&f->workers[0].location.dir, "/container/fd");
+    replace_str(&f->workers[0].location.note, NULL);
     processes_inspect(f, &settings);
-    assert_string_equal(f->workers[0].place.local_dir, "/proc/self/fd");
-    assert_null(f->workers[0].place.note);
+    assert_string_equal(f->workers[0].location.local_dir, "/proc/self/fd");
+    assert_null(f->workers[0].location.note);
 }
 
 static void test_nobody_listens(void **state)
@@ -340,7 +340,7 @@ static void test_nobody_listens(void **state)
     _cleanup_fleet_ f = fleet_of("localhost", port, ENGINE_VLLM, NULL);
     processes_inspect(f, &settings);
     assert_false(f->workers[0].local);
-    assert_non_null(strstr(f->workers[0].place.note, "no process of this host is seen to listen"));
+    assert_non_null(strstr(f->workers[0].location.note, "no process of this host is seen to listen"));
 }
 
 static void test_thousand_ports(void **state)
@@ -363,7 +363,7 @@ static void test_thousand_ports(void **state)
     int64_t took = mono_ns() - began;
     for (size_t i = 0; i < PORTS_MAX; i++) {
         assert_int_equal(f->workers[i].pid, s.report.pid);
-        assert_string_equal(f->workers[i].place.local_dir, s.dir);
+        assert_string_equal(f->workers[i].location.local_dir, s.dir);
     }
     print_message("1000 ports of one process: %.1f ms\n", (double)took / NS_PER_MS);
     assert_true(took < patience_ns(INSPECT_TIME_NS));

@@ -12,7 +12,7 @@ struct expected {
     int with_stack;
 };
 
-static void check(enum engine engine, const char *version, struct launch launch, struct expected want)
+static void check(enum engine engine, const char *version, struct worker_launch launch, struct expected want)
 {
     struct profiler_launch got;
     profiler_launch_read(engine, version, &launch, &got);
@@ -25,7 +25,7 @@ static void check(enum engine engine, const char *version, struct launch launch,
 
 static void check_args(struct strings args, struct expected want)
 {
-    check(ENGINE_VLLM, "0.19.1", (struct launch){.args = args, .env = NOTHING}, want);
+    check(ENGINE_VLLM, "0.19.1", (struct worker_launch){.args = args, .env = NOTHING}, want);
 }
 
 static void test_vllm_json(void **state)
@@ -90,7 +90,7 @@ static void test_vllm_errors(void **state)
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
         char args[128];
         int n = snprintf(args, sizeof(args), "vllm%c--profiler-config%c%s", 0, 0, bad[i]);
-        const struct launch launch = {.args = {args, (size_t)n + 1}, .env = NOTHING};
+        const struct worker_launch launch = {.args = {args, (size_t)n + 1}, .env = NOTHING};
         struct profiler_launch got;
         profiler_launch_read(ENGINE_VLLM, NULL, &launch, &got);
         assert_non_null(got.error);
@@ -103,7 +103,8 @@ static void test_vllm_errors(void **state)
 static void check_file(const char *yaml, struct strings args, struct expected want)
 {
     check(ENGINE_VLLM, "0.19.1",
-          (struct launch){.args = args, .env = NOTHING, .config = yaml, .config_size = strlen(yaml)}, want);
+          (struct worker_launch){.args = args, .env = NOTHING, .config = yaml, .config_size = strlen(yaml)},
+          want);
 }
 
 static void test_vllm_config_file(void **state)
@@ -128,7 +129,7 @@ static void test_vllm_config_file(void **state)
 
 static void check_env(enum engine engine, const char *version, struct strings env, struct expected want)
 {
-    check(engine, version, (struct launch){.args = NOTHING, .env = env}, want);
+    check(engine, version, (struct worker_launch){.args = NOTHING, .env = env}, want);
 }
 
 static void test_vllm_variables(void **state)
@@ -150,7 +151,7 @@ static void test_vllm_variables(void **state)
               (struct expected){NULL, "VLLM_TORCH_CUDA_PROFILE", "cuda", 1});
     /* Where they count, the variables win over the option. */
     check(ENGINE_VLLM, "0.15.0",
-          (struct launch){
+          (struct worker_launch){
               .args =
                   STRINGS("vllm\0--profiler-config\0{\"profiler\":\"torch\",\"torch_profiler_dir\":\"/a\"}"),
               .env = env},
@@ -159,7 +160,7 @@ static void test_vllm_variables(void **state)
 
 static void test_vllm_counts(void **state)
 {
-    const struct launch launch = {
+    const struct worker_launch launch = {
         .args = STRINGS("vllm\0--profiler-config\0{\"profiler\":\"torch\",\"torch_profiler_dir\":\"/d\","
                         "\"ignore_frontend\":true,\"delay_iterations\":3,\"max_iterations\":\"7\","
                         "\"wait_iterations\":-1,\"torch_profiler_use_gzip\":\"maybe\"}"),
@@ -193,8 +194,8 @@ static void test_rtp_llm(void **state)
               (struct expected){"/t", "TORCH_CUDA_PROFILER_DIR", "torch", -1});
     check_env(ENGINE_RTP_LLM, NULL, STRINGS("PATH=/bin"), (struct expected){.with_stack = -1});
     check(ENGINE_RTP_LLM, NULL,
-          (struct launch){.args = STRINGS("rtp\0--torch_cuda_profiler_dir\0/a"),
-                          .env = STRINGS("TORCH_CUDA_PROFILER_DIR=/t")},
+          (struct worker_launch){.args = STRINGS("rtp\0--torch_cuda_profiler_dir\0/a"),
+                                 .env = STRINGS("TORCH_CUDA_PROFILER_DIR=/t")},
           (struct expected){"/a", "--torch-cuda-profiler-dir", "torch", -1});
 }
 
@@ -217,7 +218,7 @@ static void test_rtp_llm_records_each_request(void **state)
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         struct profiler_launch got;
         profiler_launch_read(ENGINE_RTP_LLM, NULL,
-                             &(struct launch){.args = cases[i].args, .env = cases[i].env}, &got);
+                             &(struct worker_launch){.args = cases[i].args, .env = cases[i].env}, &got);
         assert_int_equal(got.setup.each_request, cases[i].each_request);
         profiler_launch_done(&got);
     }
@@ -226,7 +227,7 @@ static void test_rtp_llm_records_each_request(void **state)
 static void test_nemo_gym(void **state)
 {
     static const char *const source = "profiling_results_dirpath";
-    const struct launch launch = {
+    const struct worker_launch launch = {
         .env = STRINGS("NEMO_GYM_CONFIG_PATH=math\0NEMO_GYM_CONFIG_DICT=profiling_enabled: true\n"
                        "profiling_results_dirpath: results/profiling\nmath: {a: {b: {port: 1}}}\n")};
     struct profiler_launch got;
@@ -238,7 +239,7 @@ static void test_nemo_gym(void **state)
     profiler_launch_done(&got);
     check_env(ENGINE_NEMO_GYM, NULL, STRINGS("NEMO_GYM_CONFIG_DICT=profiling_results_dirpath: /r\n"),
               (struct expected){.with_stack = -1});
-    const struct launch broken = {.env = STRINGS("NEMO_GYM_CONFIG_DICT=a: [\n")};
+    const struct worker_launch broken = {.env = STRINGS("NEMO_GYM_CONFIG_DICT=a: [\n")};
     profiler_launch_read(ENGINE_NEMO_GYM, NULL, &broken, &got);
     assert_non_null(strstr(got.error, "NEMO_GYM_CONFIG_DICT"));
     profiler_launch_done(&got);

@@ -109,7 +109,7 @@ static struct fleet *fleet_of_four(void)
         w->engine = ENGINE_SGLANG;
         w->health = HEALTH_HEALTHY;
         w->profilable = true;
-        w->place.local_dir = xstrdup("/traces");
+        w->location.local_dir = xstrdup("/traces");
     }
     return f;
 }
@@ -170,9 +170,9 @@ static void test_unfit_workers_are_named(void **state)
 
 static void block(struct worker *w, bool here, const char *note)
 {
-    replace_str(&w->place.local_dir, NULL);
-    replace_str(&w->place.note, note);
-    w->place.blocked_here = here;
+    replace_str(&w->location.local_dir, NULL);
+    replace_str(&w->location.note, note);
+    w->location.blocked_here = here;
 }
 
 static void test_nothing_is_collected(void **state)

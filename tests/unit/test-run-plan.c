@@ -42,19 +42,19 @@ static void expect(const json_t *list, const char *wanted)
     assert_string_equal(text, wanted);
 }
 
-static int make(const struct fleet *f, struct job_request request, struct run_plan *plan, struct problem *p)
+static int make(const struct fleet *f, struct job_request request, struct load_plan *plan, struct problem *p)
 {
     _cleanup_(freep) size_t *chosen = NULL;
     size_t n;
 
     int r = run_choose(f, &request, &chosen, &n, p);
-    return r < 0 ? r : run_plan_make(f, &request, chosen, n, plan, p);
+    return r < 0 ? r : load_plan_make(f, &request, chosen, n, plan, p);
 }
 
 static void refused(const struct fleet *f, struct job_request request, const char *what)
 {
     _cleanup_(problem_done) struct problem p = {0};
-    struct run_plan plan;
+    struct load_plan plan;
 
     assert_int_equal(make(f, request, &plan, &p), -EINVAL);
     assert_non_null(strstr(p.what, what));
@@ -66,7 +66,7 @@ static void test_regular_workers(void **state)
     static const enum role roles[] = {ROLE_REGULAR, ROLE_UNKNOWN};
     _cleanup_(fleet_freep) struct fleet *f = fleet_of(ROUTER, roles, 2);
     _cleanup_(problem_done) struct problem p = {0};
-    struct run_plan plan;
+    struct load_plan plan;
 
     assert_int_equal(make(f, (struct job_request){.role = -1}, &plan, &p), 0);
     expect(plan.targets, ROUTER);
@@ -77,13 +77,13 @@ static void test_regular_workers(void **state)
     /* The process of one on another host is none of this one. */
     assert_int_equal(json_get_int(json_array_get(plan.workers, 0), "pid", 0), 100);
     assert_int_equal(json_get_int(json_array_get(plan.workers, 1), "pid", 0), 0);
-    run_plan_done(&plan);
+    load_plan_done(&plan);
 
     const struct job_request first = {.role = -1, .count = 1, .through = LOAD_THROUGH_WORKERS};
     assert_int_equal(make(f, first, &plan, &p), 0);
     expect(plan.targets, "http://w0:1");
     expect(plan.warm, "http://w0:1");
-    run_plan_done(&plan);
+    load_plan_done(&plan);
 }
 
 static void test_a_list_has_no_router(void **state)
@@ -91,11 +91,11 @@ static void test_a_list_has_no_router(void **state)
     static const enum role roles[] = {ROLE_REGULAR};
     _cleanup_(fleet_freep) struct fleet *f = fleet_of(NULL, roles, 1);
     _cleanup_(problem_done) struct problem p = {0};
-    struct run_plan plan;
+    struct load_plan plan;
 
     assert_int_equal(make(f, (struct job_request){.role = -1}, &plan, &p), 0);
     expect(plan.targets, "http://w0:1");
-    run_plan_done(&plan);
+    load_plan_done(&plan);
     refused(f, (struct job_request){.role = -1, .through = LOAD_THROUGH_ROUTER}, "there is no router");
 }
 
@@ -104,13 +104,13 @@ static void test_parts_are_warmed_up_through_their_router(void **state)
     static const enum role roles[] = {ROLE_PREFILL, ROLE_DECODE, ROLE_DECODE};
     _cleanup_(fleet_freep) struct fleet *f = fleet_of(ROUTER, roles, 3);
     _cleanup_(problem_done) struct problem p = {0};
-    struct run_plan plan;
+    struct load_plan plan;
 
     assert_int_equal(make(f, (struct job_request){.role = ROLE_DECODE}, &plan, &p), 0);
     expect(plan.targets, ROUTER);
     expect(plan.warm, ROUTER " " ROUTER);
     expect(plan.workers, "http://w1:1 http://w2:1");
-    run_plan_done(&plan);
+    load_plan_done(&plan);
     refused(f, (struct job_request){.role = ROLE_DECODE, .through = LOAD_THROUGH_WORKERS},
             "http://w1:1 is a decode worker, which answers no request by itself");
 }
@@ -120,15 +120,15 @@ static void test_health(void **state)
     static const enum role roles[] = {ROLE_REGULAR, ROLE_REGULAR};
     _cleanup_(fleet_freep) struct fleet *f = fleet_of(NULL, roles, 2);
     _cleanup_(problem_done) struct problem p = {0};
-    struct run_plan plan;
+    struct load_plan plan;
 
     f->workers[0].health = HEALTH_UNHEALTHY;
     assert_int_equal(make(f, (struct job_request){.role = -1}, &plan, &p), 0);
     expect(plan.targets, "http://w1:1");
-    run_plan_done(&plan);
+    load_plan_done(&plan);
     assert_int_equal(make(f, (struct job_request){.role = -1, .include_unhealthy = true}, &plan, &p), 0);
     expect(plan.targets, "http://w0:1 http://w1:1");
-    run_plan_done(&plan);
+    load_plan_done(&plan);
     f->workers[1].health = HEALTH_UNHEALTHY;
     refused(f, (struct job_request){.role = -1}, "none of the 2 workers of the list");
 }
