@@ -146,8 +146,8 @@ static int name_calls(const struct idle_sum *s, char *buf, size_t size)
         char name[NAME_MAX_SHOWN + 1];
         if ((double)call->ns < CLASS_SHARE_MIN * (double)s->sum)
             break;
-        idle_rule_add_words(buf, size, "%s%s %.0f %% (%zu call%s)", i ? ", " : "",
-                            finding_text(name, s->names.items[order[i]]),
+        idle_rule_add_words(buf, size, "%s%s %.0f %% (%zu call%s)",
+                            i ? ", " : "; calls: ", finding_text(name, s->names.items[order[i]]),
                             100.0 * (double)call->ns / (double)s->sum, call->n, call->n == 1 ? "" : "s");
     }
     return 0;
@@ -196,12 +196,10 @@ static void idle_rule_name_around(const struct idle_sum *s, char *buf, size_t si
 
 static int tell_calls(const struct idle_sum *s, const struct rule *rule, struct finding *f)
 {
-    char calls[FINDING_TEXT_MAX] = "", classes[FINDING_TEXT_MAX] = "";
-    int r = name_calls(s, calls, sizeof(calls));
+    snprintf(f->evidence, sizeof(f->evidence), "host self time during this idle time: ");
+    name_classes(s, f->evidence, sizeof(f->evidence));
+    int r = name_calls(s, f->evidence, sizeof(f->evidence));
 
-    name_classes(s, classes, sizeof(classes));
-    snprintf(f->evidence, sizeof(f->evidence), "host self time during this idle time: %s%s%s", classes,
-             *calls ? "; calls: " : "", calls);
     if (rule->idle == IDLE_HOST)
         idle_rule_name_around(s, f->evidence, sizeof(f->evidence));
     return r;
