@@ -17,13 +17,13 @@
 
 struct text {
     char *p;
-    size_t size, room;
+    size_t size, capacity;
 };
 
 static void add_room(struct text *t)
 {
-    t->room = t->room ? 2 * t->room : PIECE_SIZE;
-    t->p = realloc(t->p, t->room + SCAN_PAD);
+    t->capacity = t->capacity ? 2 * t->capacity : PIECE_SIZE;
+    t->p = realloc(t->p, t->capacity + SCAN_PAD);
     if (!t->p)
         err(EXIT_FAILURE, "realloc");
 }
@@ -40,12 +40,12 @@ static void load(const char *path, struct text *ret)
     while ((n = read(fd, in, sizeof(in))) > 0) {
         struct stream_io io = {.in = in, .in_size = (size_t)n};
         do {
-            if (ret->size == ret->room)
+            if (ret->size == ret->capacity)
                 add_room(ret);
             io.out = (uint8_t *)ret->p + ret->size;
-            io.out_size = ret->room - ret->size;
+            io.out_size = ret->capacity - ret->size;
             stream_decode(stream, &io);
-            ret->size = ret->room - io.out_size;
+            ret->size = ret->capacity - io.out_size;
         } while (io.in_size > 0 || io.out_size == 0);
     }
 }

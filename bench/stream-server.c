@@ -40,7 +40,7 @@ struct conn {
     int fd;
     struct request *request; /* NULL: none is being answered */
     char *in;
-    size_t size, room;
+    size_t size, capacity;
 };
 LIST_HEAD(conn_list, conn);
 
@@ -172,11 +172,11 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
     struct conn *c = arg;
 
-    if (c->size + 4096 > c->room) {
-        c->room = MAX(2 * c->room, (size_t)8192);
-        c->in = xrealloc(c->in, c->room + 1, 1);
+    if (c->size + 4096 > c->capacity) {
+        c->capacity = MAX(2 * c->capacity, (size_t)8192);
+        c->in = xrealloc(c->in, c->capacity + 1, 1);
     }
-    ssize_t n = recv(fd, c->in + c->size, c->room - c->size, 0);
+    ssize_t n = recv(fd, c->in + c->size, c->capacity - c->size, 0);
     if (n < 0 && errno == EAGAIN)
         return;
     c->size += n > 0 ? (size_t)n : 0;

@@ -19,13 +19,13 @@ from pathlib import Path
 import invariants
 import soak
 from faults import FAULTS
-from house import MS, Daemon, FaultFleet, House, files_below, wait_for
+from testbed import MS, Daemon, FaultFleet, Testbed, files_below, wait_for
 from patience import patience
-import api_requests  # of the folder that house.py added
+import api_requests  # of the folder that testbed.py added
 
 CALM, STORM = 20, 600  # faults of a round
 A_SECOND = 200  # of them, of a storm
-PIECE = 10_000  # faults of one house of a long run
+PIECE = 10_000  # faults of one testbed of a long run
 LEAD_S = 0.15  # of the sessions
 SPREAD_S = 1.0  # in which a calm round's faults happen
 PATIENCE_S = 0.3  # for a victim, when everything else happened
@@ -41,7 +41,7 @@ class Failure(Exception):
 
 
 class Run:
-    """What rounds of one house share."""
+    """What rounds of one testbed share."""
 
     def __init__(self):
         self.verified = set()  # traces whose file was compared
@@ -56,31 +56,31 @@ class Run:
 class Round:
     """What one number of a seed makes: sessions, and faults at their times."""
 
-    def __init__(self, seed, number, house, run):
+    def __init__(self, seed, number, testbed, run):
         self.name, self.number, self.random, self.shared = f"{seed}/{number}", number, random.Random(f"{seed}/{number}"), run
         self.verified, self.thorough = run.verified, False
         self.n = round(CALM * (STORM / CALM) ** self.random.random())
         self.connections, self.steps, self.asked = [], [], set()
         n_workers = WORKERS_OF_A_ROUND + self.n // 2
-        self.workers = [(fleet, index) for fleet in house.fleets
+        self.workers = [(fleet, index) for fleet in testbed.fleets
                         for index in self.random.sample(range(len(fleet.workers)), min(n_workers, len(fleet.workers)))]
         self.began, self.lap_began, self.laps, self.faults_s = time.time(), time.monotonic(), [], 0.0
         self.fresh, self.looked = [], 0.0
-        self.sessions_before = max([row["n"] or 0 for row in house.profd.rows("select max(session_id) as n from sessions")])
+        self.sessions_before = max([row["n"] or 0 for row in testbed.profd.rows("select max(session_id) as n from sessions")])
 
     def some_workers(self, most):
         return self.random.sample(self.workers, self.random.randint(1, most))
 
-    def take_fresh_file(self, house):
+    def take_fresh_file(self, testbed):
         """One that a worker of this round wrote, and that nobody else takes; None where there is none."""
         if time.monotonic() > self.looked + LOOK_S:
             self.fresh = sorted(path for directory in self.asked for path in files_below(directory)
-                                if str(path) not in house.disturbed and self.is_fresh(path))
+                                if str(path) not in testbed.disturbed and self.is_fresh(path))
             self.looked = time.monotonic()
         if not self.fresh:
             return None
         path = self.fresh.pop(self.random.randrange(len(self.fresh)))
-        house.disturbed.add(str(path))
+        testbed.disturbed.add(str(path))
         return path
 
     def is_fresh(self, path):
@@ -91,16 +91,16 @@ class Round:
             return False
         return stat.S_ISREG(status.st_mode) and status.st_mtime >= self.began
 
-    def request(self, house, most):
+    def request(self, testbed, most):
         """A session, as somebody may ask for it."""
         r = self.random
         request = {"duration_ns": r.randint(20, 700) * MS, "queue": r.random() < 0.5, "stagger": r.random() < 0.2,
                    "require_all": r.random() < 0.15}
         if r.random() < 0.2:
-            request["router"] = house.fleets[2].router
-            self.asked.update(map(house.directory_of, house.fleets[2].workers))
+            request["router"] = testbed.fleets[2].router
+            self.asked.update(map(testbed.directory_of, testbed.fleets[2].workers))
         else:
-            fleet = r.choice(house.fleets[:2])
+            fleet = r.choice(testbed.fleets[:2])
             here = [index for other, index in self.workers if other is fleet]
             chosen = r.sample(here, min(len(here), r.randint(1, most)))
             request["workers"] = [fleet.workers[index] for index in chosen]
@@ -110,31 +110,31 @@ class Round:
             request["steps"] = r.randint(1, 40)
         return request
 
-    def plan(self, house):
+    def plan(self, testbed):
         """(time, fault, what it draws from) in order."""
-        able = {"disk": house.disk.mounted, "shim": house.shimmed, "bus": house.bus, None: True}
+        able = {"disk": testbed.disk.mounted, "shim": testbed.shimmed, "bus": testbed.bus, None: True}
         table = [fault for fault in FAULTS if able[fault.needs]]
         chosen = self.random.choices(table, [fault.weight for fault in table], k=self.n)
         spread = SPREAD_S + self.n / A_SECOND
         return sorted(((self.random.uniform(0, spread), fault, random.Random(f"{self.name}/{i}"))
                        for i, fault in enumerate(chosen)), key=lambda step: step[0])
 
-    def run(self, house):
-        house.outage_s, house.clock_moved, house.power_cut = 0.0, False, False
-        plan = self.plan(house)
+    def run(self, testbed):
+        testbed.outage_s, testbed.clock_moved, testbed.power_cut = 0.0, False, False
+        plan = self.plan(testbed)
         for _ in range(SESSIONS_OF_A_ROUND):
-            house.start_session(**self.request(house, 8))
+            testbed.start_session(**self.request(testbed, 8))
         time.sleep(LEAD_S)
-        self.happen(house, plan)
-        self.end(house, {fault.undo for _, fault, _ in plan if fault.undo})
+        self.happen(testbed, plan)
+        self.end(testbed, {fault.undo for _, fault, _ in plan if fault.undo})
 
-    def happen(self, house, plan):
+    def happen(self, testbed, plan):
         """Everything at its time; what has no victim then, when there is one."""
         began, waiting = time.monotonic(), []
 
         def apply(fault, own):
             begin, self.random = time.monotonic(), own
-            told = fault.apply(house, self)
+            told = fault.apply(testbed, self)
             self.shared.faults[fault.name] += time.monotonic() - begin
             if told is not None:
                 self.steps.append(f"{begin - began:6.2f} s  {fault.name}: {told}")
@@ -157,19 +157,19 @@ class Round:
             look_until(time.monotonic() + LOOK_S)
         self.shared.n_faults += len(self.steps)
 
-    def end(self, house, undos):
+    def end(self, testbed, undos):
         self.faults_s = self.lap("faults")
-        house.heal()
+        testbed.heal()
         for undo in undos:
-            undo(house)
+            undo(testbed)
         for connection in self.connections:
             connection.close()
-        house.join()
-        for client in house.clients:
+        testbed.join()
+        for client in testbed.clients:
             client.wait(QUIET_S)
-        house.clients.clear()
+        testbed.clients.clear()
         self.lap("clients")
-        self.wait_quiet(house)
+        self.wait_quiet(testbed)
         self.lap("sessions")
 
     def lap(self, what):
@@ -178,90 +178,90 @@ class Round:
         self.shared.phases[what] += seconds
         return seconds
 
-    def wait_quiet(self, house):
+    def wait_quiet(self, testbed):
         deadline = time.monotonic() + patience(QUIET_S)
-        while unfinished := house.profd.rows("select session_id, state, reason from sessions where finished_at is null"):
+        while unfinished := testbed.profd.rows("select session_id, state, reason from sessions where finished_at is null"):
             if time.monotonic() > deadline:
                 raise Failure(f"not over within {QUIET_S} s: {unfinished}")
             time.sleep(0.02)
 
-    def clean(self, house):
+    def clean(self, testbed):
         """What workers wrote is theirs to remove, once profd has it."""
-        kept = {row["origin"] for row in house.profd.rows("select origin from traces where not stored and state != 'missing'")}
+        kept = {row["origin"] for row in testbed.profd.rows("select origin from traces where not stored and state != 'missing'")}
         for fleet, index in self.workers:
             for path in files_below(fleet.directory / f"w{index}"):
                 if str(path) not in kept:
                     path.unlink(missing_ok=True)
 
 
-def report(seed, round_, house, complaints):
+def report(seed, round_, testbed, complaints):
     print(f"\nseed {seed}, round {round_.number}: what must hold does not:", file=sys.stderr)
     for text in complaints[:SHOWN_MAX]:
         print(f"  {text}", file=sys.stderr)
     print("what was done:", *round_.steps, sep="\n  ", file=sys.stderr)
-    print(f"replay: tests/chaos/chaos.py --seed {seed} --round {round_.number}\nkept: {house.directory}", file=sys.stderr)
+    print(f"replay: tests/chaos/chaos.py --seed {seed} --round {round_.number}\nkept: {testbed.directory}", file=sys.stderr)
 
 
-def check(seed, round_, house):
-    found = invariants.complaints(house, round_)
+def check(seed, round_, testbed):
+    found = invariants.complaints(testbed, round_)
     round_.lap("checks")
     if found:
-        report(seed, round_, house, found)
+        report(seed, round_, testbed, found)
         raise Failure(found)
 
 
-def run_round(seed, number, house, shared, sabotage):
-    round_ = Round(seed, number, house, shared)
+def run_round(seed, number, testbed, shared, sabotage):
+    round_ = Round(seed, number, testbed, shared)
     try:
-        round_.run(house)
+        round_.run(testbed)
         if sabotage:
-            sabotage(house)
+            sabotage(testbed)
     except Failure as failure:
-        report(seed, round_, house, [str(failure)])
+        report(seed, round_, testbed, [str(failure)])
         raise
     except (Exception, KeyboardInterrupt):
-        report(seed, round_, house, ["the test itself failed"])
+        report(seed, round_, testbed, ["the test itself failed"])
         raise
-    check(seed, round_, house)
+    check(seed, round_, testbed)
     return round_
 
 
-def settle(house):
+def settle(testbed):
     """What a profd holds that has nothing to do, and what one holds that met everything once."""
-    wait_for(lambda: not house.bus or house.answers_on_bus())
-    house.usual_descriptors = house.descriptors()
-    sessions = [{"workers": fleet.workers[:4]} for fleet in house.fleets] + [{"router": house.fleets[2].router}]
-    house.fleets[2].set_router_fault("ten-thousand")
+    wait_for(lambda: not testbed.bus or testbed.answers_on_bus())
+    testbed.usual_descriptors = testbed.descriptors()
+    sessions = [{"workers": fleet.workers[:4]} for fleet in testbed.fleets] + [{"router": testbed.fleets[2].router}]
+    testbed.fleets[2].set_router_fault("ten-thousand")
     for session in sessions:
-        reply = house.profd.request("POST", "/v1/sessions", {"duration_ns": 50 * MS, **session}, timeout=QUIET_S)
-        house.profd.wait_session(reply.json()["session"], QUIET_S)
-    house.heal()
-    house.usual_memory = house.profd.memory("Private_Dirty")
+        reply = testbed.profd.request("POST", "/v1/sessions", {"duration_ns": 50 * MS, **session}, timeout=QUIET_S)
+        testbed.profd.wait_session(reply.json()["session"], QUIET_S)
+    testbed.heal()
+    testbed.usual_memory = testbed.profd.memory("Private_Dirty")
 
 
 def run(directory, seed, n_faults, workers=1000, only=None, sabotage=None):
-    """Gives the numbers of faults and sessions. sabotage(house) is called before the checks of each round."""
+    """Gives the numbers of faults and sessions. sabotage(testbed) is called before the checks of each round."""
     shared, before, number, began = Run(), None, only or 0, time.monotonic()
-    with House(directory, workers) as house:
-        settle(house)
+    with Testbed(directory, workers) as testbed:
+        settle(testbed)
         shared.phases["building"] = time.monotonic() - began
         while True:
-            round_ = run_round(seed, number, house, shared, sabotage)
+            round_ = run_round(seed, number, testbed, shared, sabotage)
             if before:
-                before.clean(house)
+                before.clean(testbed)
             before, number = round_, number + 1
             print(f"seed {seed} round {round_.number}: {shared.n_faults} faults, {len(shared.verified)} traces, "
                   f"{time.monotonic() - began:.0f} s ({len(round_.steps)} of {round_.n}: {', '.join(round_.laps)})", flush=True)
             if only is not None or shared.n_faults >= n_faults:
                 break
         round_.thorough = True
-        check(seed, round_, house)
+        check(seed, round_, testbed)
         print(*shared.where_the_time_went(), sep="\n", flush=True)
-        return shared.n_faults, house.profd.rows("select max(session_id) as n from sessions")[0]["n"]
+        return shared.n_faults, testbed.profd.rows("select max(session_id) as n from sessions")[0]["n"]
 
 
 def run_long(seed, n_faults, workers):
-    """In pieces, each in a house and a process of its own, so that a failure ends its piece alone. Whether all held."""
+    """In pieces, each in a testbed and a process of its own, so that a failure ends its piece alone. Whether all held."""
     seeds = range(seed, seed + -(-n_faults // PIECE))
 
     def piece(own):

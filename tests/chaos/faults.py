@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong: a table, one line a fault. apply(house, round) does it and says what it did, None where it found nobody to
-do it to: one that waits is then tried again. undo(house) is for what would not end by itself; workers, routers, bus, disk
+"""What can go wrong: a table, one line a fault. apply(testbed, round) does it and says what it did, None where it found nobody to
+do it to: one that waits is then tried again. undo(testbed) is for what would not end by itself; workers, routers, bus, disk
 and clock are healed after every round anyway.
 
 Everything is drawn from round.random, which is the fault's own, so that a seed gives the same faults again."""
@@ -17,7 +17,7 @@ import subprocess
 import time
 from collections import namedtuple
 
-from house import PROFCTL
+from testbed import PROFCTL
 
 Fault = namedtuple("Fault", "name weight apply undo needs waits")
 
@@ -27,7 +27,7 @@ WAL_HEADER, FRAME_HEADER = 32, 24
 # Workers and routers: what fault-worker --list-faults has
 
 def workers(name, most=3, arg=None):
-    def apply(house, round_):
+    def apply(testbed, round_):
         chosen = round_.some_workers(most)
         value = arg(round_.random) if arg else None
         for fleet, index in chosen:
@@ -46,8 +46,8 @@ def between(least, most):
 
 
 def router(name):
-    def apply(house, round_):
-        house.fleets[2].set_router_fault(name)
+    def apply(testbed, round_):
+        testbed.fleets[2].set_router_fault(name)
         return name
 
     return apply
@@ -55,44 +55,44 @@ def router(name):
 
 # profd and profd-ingest
 
-def kill_profd(house, round_):
-    house.kill()
+def kill_profd(testbed, round_):
+    testbed.kill()
     rest = round_.random.uniform(0, 0.2)
     time.sleep(rest)
-    house.outage(rest)
-    house.spawn()
+    testbed.outage(rest)
+    testbed.spawn()
     return f"away for {rest:.2f} s"
 
 
-def end_profd(house, round_):
+def end_profd(testbed, round_):
     """A service manager that asks, and is not patient."""
     patience = round_.random.choice((0, 0.02, 0.3))
-    left = house.children()
-    process, house.profd.process = house.profd.process, None
+    left = testbed.children()
+    process, testbed.profd.process = testbed.profd.process, None
     process.send_signal(signal.SIGTERM)
     time.sleep(patience)
     with contextlib.suppress(ProcessLookupError):
         process.send_signal(signal.SIGTERM)
     status = process.wait(60)
-    assert status == 0, f"profd ended with {status}:\n{house.profd.log()[-4000:]}"
-    house.see_gone(left)
-    house.outage(patience)
-    house.spawn()
+    assert status == 0, f"profd ended with {status}:\n{testbed.profd.log()[-4000:]}"
+    testbed.see_gone(left)
+    testbed.outage(patience)
+    testbed.spawn()
     return f"twice within {patience} s"
 
 
-def freeze_profd(house, round_):
+def freeze_profd(testbed, round_):
     rest = round_.random.uniform(0.02, 0.6)
-    house.freeze()
+    testbed.freeze()
     time.sleep(rest)
-    os.kill(house.profd.pid, signal.SIGCONT)
-    house.outage(rest)
+    os.kill(testbed.profd.pid, signal.SIGCONT)
+    testbed.outage(rest)
     return f"for {rest:.2f} s"
 
 
 def signal_ingest(number):
-    def apply(house, round_):
-        child = house.a_reader()
+    def apply(testbed, round_):
+        child = testbed.a_reader()
         if child is None:
             return None
         with contextlib.suppress(ProcessLookupError):
@@ -102,16 +102,16 @@ def signal_ingest(number):
     return apply
 
 
-def freeze_ingest(house, _round):
-    child = house.a_reader()
+def freeze_ingest(testbed, _round):
+    child = testbed.a_reader()
     if child is None:
         return None
-    house.freeze_reader(child)
+    testbed.freeze_reader(child)
     return f"process {child}"
 
 
-def wake_ingest(house):
-    house.wake_readers(house.children())
+def wake_ingest(testbed):
+    testbed.wake_readers(testbed.children())
 
 
 # Files, on their way
@@ -162,8 +162,8 @@ def grow(path, random):
 
 
 def trace_file(change):
-    def apply(house, round_):
-        path = round_.take_fresh_file(house)
+    def apply(testbed, round_):
+        path = round_.take_fresh_file(testbed)
         if path is None:
             return None
         try:
@@ -175,20 +175,20 @@ def trace_file(change):
     return apply
 
 
-def stored_file_removed(house, round_):
+def stored_file_removed(testbed, round_):
     """By somebody who was not to; profd looks when it starts."""
-    files = sorted(path for path in (house.profd.state / "traces").rglob("*") if path.is_file())
-    house.kill()
+    files = sorted(path for path in (testbed.profd.state / "traces").rglob("*") if path.is_file())
+    testbed.kill()
     victim = round_.random.choice(files) if files else None
     if victim:
         victim.unlink(missing_ok=True)
-    house.spawn()
+    testbed.spawn()
     return f"{victim}, and profd killed"
 
 
 # Disk, clock, power
 
-def for_a_while(house, round_, end):
+def for_a_while(testbed, round_, end):
     """Calls end() soon, or leaves it to the end of the round."""
     rest = round_.random.uniform(0.05, 0.5)
     if round_.random.random() > 0.7:
@@ -198,19 +198,19 @@ def for_a_while(house, round_, end):
         time.sleep(rest)
         end()
 
-    house.in_background(work)
+    testbed.in_background(work)
     return f"for {rest:.2f} s"
 
 
-def fill_disk(house, round_):
-    house.disk.fill()
-    return for_a_while(house, round_, house.disk.free)
+def fill_disk(testbed, round_):
+    testbed.disk.fill()
+    return for_a_while(testbed, round_, testbed.disk.free)
 
 
-def move_clock(house, round_):
+def move_clock(testbed, round_):
     seconds = round_.random.choice((-86400 * 400, -3600, -5, -0.5, 0.5, 5, 3600, 86400 * 400))
-    house.control.offset_s = seconds
-    house.clock_moved = True
+    testbed.control.offset_s = seconds
+    testbed.clock_moved = True
     return f"{seconds:+g} s"
 
 
@@ -238,57 +238,57 @@ def cut_log(path, synced, random):
     return f"{kept} of {n} frames of the log are left ({safe} were safe)"
 
 
-def cut_power(house, round_):
+def cut_power(testbed, round_):
     """The disk as it may be found again: profd goes on with that, and another process."""
-    house.disk.free()
-    state, found = house.profd.state, house.directory / "found"
-    house.freeze()
-    for child in house.children():
-        house.freeze_reader(child)
+    testbed.disk.free()
+    state, found = testbed.profd.state, testbed.directory / "found"
+    testbed.freeze()
+    for child in testbed.children():
+        testbed.freeze_reader(child)
     shutil.copytree(state, found, symlinks=True)
-    synced = house.control.synced()
-    house.kill()
+    synced = testbed.control.synced()
+    testbed.kill()
     shutil.rmtree(state)
     shutil.copytree(found, state, symlinks=True)
     shutil.rmtree(found)
     (state / "catalog.db-shm").unlink(missing_ok=True)
     log = state / "catalog.db-wal"
     told = cut_log(log, synced, round_.random) if log.exists() else "there was no log"
-    house.power_cut = True
-    house.spawn()
+    testbed.power_cut = True
+    testbed.spawn()
     return told
 
 
 # The bus
 
-def restart_bus(house, round_):
+def restart_bus(testbed, round_):
     rest = round_.random.uniform(0, 0.2)
-    house.bus.kill()
+    testbed.bus.kill()
     time.sleep(rest)
-    house.bus.start()
+    testbed.bus.start()
     return f"away for {rest:.2f} s"
 
 
-def kill_bus(house, _round):
-    house.bus.kill()
+def kill_bus(testbed, _round):
+    testbed.bus.kill()
     return "until the end of the round"
 
 
-def hang_bus(house, round_):
-    process = house.bus.process
+def hang_bus(testbed, round_):
+    process = testbed.bus.process
     if process is None:
         return None
     process.send_signal(signal.SIGSTOP)
-    return for_a_while(house, round_, lambda: process.send_signal(signal.SIGCONT))
+    return for_a_while(testbed, round_, lambda: process.send_signal(signal.SIGCONT))
 
 
-def ask_on_bus(house, round_):
+def ask_on_bus(testbed, round_):
     """Waits for the answer, or leaves."""
     session = f"s{round_.random.randint(1, round_.sessions_before + 6)}"
     method, *arguments = round_.random.choice((
         ("GetVersion",), ("ListSessions", "(a{sv})", {}), ("GetSession", "(s)", session), ("StopSession", "(s)", session)))
     stays = round_.random.random() < 0.5
-    house.in_background(lambda: house.ask_on_bus(stays, method, *arguments))
+    testbed.in_background(lambda: testbed.ask_on_bus(stays, method, *arguments))
     return f"{method}, and {'waits' if stays else 'leaves'}"
 
 
@@ -297,11 +297,11 @@ def ask_on_bus(house, round_):
 def speak(data, then=None):
     """Sends that over the socket; keeps the connection where then is None."""
 
-    def apply(house, round_):
+    def apply(testbed, round_):
         connection = socket.socket(socket.AF_UNIX)
         connection.settimeout(1)
         try:
-            connection.connect(str(house.profd.socket))
+            connection.connect(str(testbed.profd.socket))
             connection.sendall(data(round_.random) if callable(data) else data)
             if then:
                 then(connection)
@@ -320,32 +320,32 @@ def slam(connection):
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
-def interrupted_profctl(house, round_):
+def interrupted_profctl(testbed, round_):
     fleet, index = round_.some_workers(1)[0]
-    client = subprocess.Popen([PROFCTL, "--socket", house.profd.socket, "start", "--worker", fleet.workers[index], "--queue",
+    client = subprocess.Popen([PROFCTL, "--socket", testbed.profd.socket, "start", "--worker", fleet.workers[index], "--queue",
                                "--duration", "300ms", "--wait"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL)
     rest, number = round_.random.uniform(0.01, 0.3), round_.random.choice((signal.SIGINT, signal.SIGKILL, signal.SIGPIPE))
-    house.clients.append(client)
+    testbed.clients.append(client)
 
     def work():
         time.sleep(rest)
         client.send_signal(number)
 
-    house.in_background(work)
+    testbed.in_background(work)
     return f"{number.name} after {rest:.2f} s"
 
 
-def another_session(house, round_):
-    request = round_.request(house, round_.random.randint(1, 4))
-    house.start_session(**request)
+def another_session(testbed, round_):
+    request = round_.request(testbed, round_.random.randint(1, 4))
+    testbed.start_session(**request)
     return str({key: value for key, value in request.items() if key != "workers"})
 
 
-def a_crowd(house, round_):
+def a_crowd(testbed, round_):
     """Many at once: most are refused, as their workers are busy."""
     for _ in range(12):
-        house.start_session(**round_.request(house, 2))
+        testbed.start_session(**round_.request(testbed, 2))
     return "12 starts"
 
 
@@ -353,37 +353,37 @@ REMOVAL = ("DELETE", "/v1/sessions/{session}")
 
 
 def on_any_session(method, path):
-    def apply(house, round_):
-        known = [int(row["session_id"]) for row in rows(house, "select session_id from sessions order by 1 desc limit 6")]
+    def apply(testbed, round_):
+        known = [int(row["session_id"]) for row in rows(testbed, "select session_id from sessions order by 1 desc limit 6")]
         if not known:
             return None
         session = round_.random.choice(known)
         if (method, path) == REMOVAL:
-            house.being_removed.add(session)
-        house.in_background(lambda: house.profd.request(method, path.format(session=f"s{session}")))
+            testbed.being_removed.add(session)
+        testbed.in_background(lambda: testbed.profd.request(method, path.format(session=f"s{session}")))
         return f"s{session}"
 
     return apply
 
 
-def remove_a_trace(house, round_):
-    known = [int(row["trace_id"]) for row in rows(house, "select trace_id from traces order by 1 desc limit 10")]
+def remove_a_trace(testbed, round_):
+    known = [int(row["trace_id"]) for row in rows(testbed, "select trace_id from traces order by 1 desc limit 10")]
     if not known:
         return None
     trace = round_.random.choice(known)
-    house.in_background(lambda: house.profd.request("DELETE", f"/v1/traces/t{trace}"))
+    testbed.in_background(lambda: testbed.profd.request("DELETE", f"/v1/traces/t{trace}"))
     return f"t{trace}"
 
 
-def vacuum(house, round_):
+def vacuum(testbed, round_):
     keep = round_.random.choice((0, 1 << 20, 16 << 20))
-    house.in_background(lambda: house.profd.request("POST", "/v1/vacuum", {"keep": keep}))
+    testbed.in_background(lambda: testbed.profd.request("POST", "/v1/vacuum", {"keep": keep}))
     return f"keep {keep >> 20} MiB"
 
 
-def rows(house, sql):
+def rows(testbed, sql):
     try:
-        return house.profd.rows(sql)
+        return testbed.profd.rows(sql)
     except Exception:  # the catalog may be on its way to somewhere else
         return []
 

@@ -15,7 +15,7 @@ import time
 import zlib
 from pathlib import Path
 
-from house import SANITIZED, SESSION_LIMIT_S, START_S
+from testbed import SANITIZED, SESSION_LIMIT_S, START_S
 from patience import patience
 
 MIB = 1 << 20
@@ -30,21 +30,21 @@ def sha256(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def no_profiler_runs(house, round_):
+def no_profiler_runs(testbed, round_):
     """Sessions are over: nobody records, and nobody did for longer than a session may last, or a stop could not get through."""
-    running, longest = house.profiling()
-    limit = SESSION_LIMIT_S + START_S + house.outage_s + round_.faults_s + SLACK_S
+    running, longest = testbed.profiling()
+    limit = SESSION_LIMIT_S + START_S + testbed.outage_s + round_.faults_s + SLACK_S
     return ([f"{url} profiles for {seconds:.1f} s and no session is under way" for url, seconds in running.items()] +
             ([f"a profiler ran for {longest:.1f} s, more than {limit:.1f} s"] if longest > limit else []))
 
 
-def no_stop_is_owed(house, _round):
+def no_stop_is_owed(testbed, _round):
     return [f"target {row['target_id']} of s{row['session_id']} is {row['state']} and owes a stop" for row in
-            house.profd.rows("select target_id, session_id, state from targets where stop_pending")]
+            testbed.profd.rows("select target_id, session_id, state from targets where stop_pending")]
 
 
-def catalog_is_sound(house, _round):
-    with contextlib.closing(sqlite3.connect(f"file:{house.profd.catalog}?mode=ro", uri=True)) as db:
+def catalog_is_sound(testbed, _round):
+    with contextlib.closing(sqlite3.connect(f"file:{testbed.profd.catalog}?mode=ro", uri=True)) as db:
         found = [row[0] for row in db.execute("pragma integrity_check") if row[0] != "ok"]
         found += [f"foreign key: {tuple(row)}" for row in db.execute("pragma foreign_key_check")]
         found += [f"s{row[0]} is {row[1]}, its target {row[2]} is {row[3]}" for row in db.execute(
@@ -55,9 +55,9 @@ def catalog_is_sound(house, _round):
     return found
 
 
-def what_is_cataloged_is_there(house, round_):
+def what_is_cataloged_is_there(testbed, round_):
     complaints = []
-    with contextlib.closing(sqlite3.connect(f"file:{house.profd.catalog}?mode=ro", uri=True)) as db:
+    with contextlib.closing(sqlite3.connect(f"file:{testbed.profd.catalog}?mode=ro", uri=True)) as db:
         db.row_factory = sqlite3.Row
         rows = db.execute("select * from trace_row where state != 'missing'").fetchall()
     for row in rows:
@@ -65,7 +65,7 @@ def what_is_cataloged_is_there(house, round_):
         try:
             status = path.lstat()
         except GONE:
-            if row["stored"] or row["origin"] not in house.disturbed:
+            if row["stored"] or row["origin"] not in testbed.disturbed:
                 complaints.append(f"{name} is not there")
             continue
         if not stat.S_ISREG(status.st_mode):
@@ -73,7 +73,7 @@ def what_is_cataloged_is_there(house, round_):
             continue
         if row["columns"] and not Path(row["columns"]).exists():
             complaints.append(f"{name}: its columns are not there")
-        if not row["stored"] and row["origin"] in house.disturbed:
+        if not row["stored"] and row["origin"] in testbed.disturbed:
             continue
         if row["trace_id"] in round_.verified and not round_.thorough:
             continue
@@ -86,9 +86,9 @@ def what_is_cataloged_is_there(house, round_):
     return complaints
 
 
-def what_is_stored_is_cataloged(house, _round):
-    state = house.profd.state
-    with contextlib.closing(sqlite3.connect(f"file:{house.profd.catalog}?mode=ro", uri=True)) as db:
+def what_is_stored_is_cataloged(testbed, _round):
+    state = testbed.profd.state
+    with contextlib.closing(sqlite3.connect(f"file:{testbed.profd.catalog}?mode=ro", uri=True)) as db:
         paths = {row[0] for row in db.execute("select path from trace_row where stored")}
         columns = {row[0] for row in db.execute("select columns from trace_row where columns is not null")}
     files = {str(path) for path in (state / "traces").rglob("*") if path.is_file()}
@@ -115,12 +115,12 @@ def written_while(directory, begin_ns, end_ns):
                     yield path
 
 
-def what_was_written_is_cataloged(house, round_):
+def what_was_written_is_cataloged(testbed, round_):
     """Every whole trace that a worker wrote between the answers to its start and to its stop."""
-    if house.clock_moved:
+    if testbed.clock_moved:
         return []
     complaints = []
-    with contextlib.closing(sqlite3.connect(f"file:{house.profd.catalog}?mode=ro", uri=True)) as db:
+    with contextlib.closing(sqlite3.connect(f"file:{testbed.profd.catalog}?mode=ro", uri=True)) as db:
         db.row_factory = sqlite3.Row
         targets = db.execute(
             "select t.*, s.state as session_state from targets t join sessions s using (session_id) where t.session_id > ? and "
@@ -128,10 +128,10 @@ def what_was_written_is_cataloged(house, round_):
             "t.trace_dir is not null and not exists (select 1 from events e where e.session_id = t.session_id and "
             "e.kind in ('trace-removed', 'session-removed', 'trace-refused'))", (round_.sessions_before,)).fetchall()
         for target in targets:
-            if target["session_id"] in house.being_removed:
+            if target["session_id"] in testbed.being_removed:
                 continue
             for path in written_while(Path(target["trace_dir"]), target["start_answered_at"], target["stop_answered_at"]):
-                if str(path) in house.disturbed or not is_whole(path):
+                if str(path) in testbed.disturbed or not is_whole(path):
                     continue
                 row = db.execute("select * from trace_row where origin = ? order by trace_id desc", (str(path),)).fetchone()
                 if row is None:
@@ -145,62 +145,62 @@ def what_was_written_is_cataloged(house, round_):
     return complaints
 
 
-def traces_have_their_worker(house, round_):
+def traces_have_their_worker(testbed, round_):
     """A directory is of one worker, and so is what comes from there."""
     complaints = []
-    for row in house.profd.rows("select trace_id, worker, origin from traces where worker is not null and session_id > ?",
+    for row in testbed.profd.rows("select trace_id, worker, origin from traces where worker is not null and session_id > ?",
                                 round_.sessions_before):
-        if house.worker(row["worker"]) and house.directory_of(row["worker"]) not in Path(row["origin"]).parents:
+        if testbed.worker(row["worker"]) and testbed.directory_of(row["worker"]) not in Path(row["origin"]).parents:
             complaints.append(f"t{row['trace_id']} is of {row['worker']} and comes from {row['origin']}")
     return complaints
 
 
-def complete_is_complete(house, round_):
+def complete_is_complete(testbed, round_):
     """What was left in its place may have been tampered with after it was read, and is read again for its columns."""
-    found = house.profd.rows(
+    found = testbed.profd.rows(
         "select t.target_id, t.session_id, t.ranks_expected from targets t where t.state = 'complete' and t.session_id > ? and "
         "not exists (select 1 from events e where e.session_id = t.session_id and e.kind = 'trace-removed')",
         round_.sessions_before)
     complaints = []
     for target in found:
-        if target["session_id"] in house.being_removed:
+        if target["session_id"] in testbed.being_removed:
             continue
-        traces = house.profd.rows("select state, stored, origin from traces where target_id = ?", target["target_id"])
+        traces = testbed.profd.rows("select state, stored, origin from traces where target_id = ?", target["target_id"])
         whole = [trace for trace in traces if trace["state"] in ("complete", "missing") or
-                 not trace["stored"] and trace["origin"] in house.disturbed]
+                 not trace["stored"] and trace["origin"] in testbed.disturbed]
         if len(whole) < target["ranks_expected"]:
             complaints.append(f"target {target['target_id']} of s{target['session_id']} is complete with {len(whole)} of "
                               f"{target['ranks_expected']} traces")
     return complaints
 
 
-def nobody_is_left(house, _round):
-    return [f"profd has a child: {child}" for child in house.children()]
+def nobody_is_left(testbed, _round):
+    return [f"profd has a child: {child}" for child in testbed.children()]
 
 
-def descriptors_are_back(house, round_):
+def descriptors_are_back(testbed, round_):
     """Connections to workers are kept for some seconds, so only the last look is at them, too."""
-    found, usual = house.descriptors(), dict(house.usual_descriptors)
+    found, usual = testbed.descriptors(), dict(testbed.usual_descriptors)
     if not round_.thorough:
         found.pop("socket", None)
         usual.pop("socket", None)
     # SQLite closes a file only when nobody of the process holds a lock on it.
-    kept = str(house.profd.catalog)
+    kept = str(testbed.profd.catalog)
     left = {kind: n for kind, n in found.items() if n > usual.get(kind, 0) + SQLITE_KEEPS * (kind == kept)}
     return [f"descriptors: {left} are more than {usual}"] if left else []
 
 
-def memory_is_back(house, _round):
+def memory_is_back(testbed, _round):
     if SANITIZED:  # it keeps what was freed
         return []
-    dirty, limit = house.profd.memory("Private_Dirty"), house.usual_memory + MEMORY_GROWTH
+    dirty, limit = testbed.profd.memory("Private_Dirty"), testbed.usual_memory + MEMORY_GROWTH
     return [f"{dirty / MIB:.1f} MiB are private and dirty, more than {limit / MIB:.1f}"] if dirty > limit else []
 
 
-def it_is_on_the_bus(house, _round):
+def it_is_on_the_bus(testbed, _round):
     """It tries again for ever, half a minute apart at most."""
     try:
-        return [] if not house.bus or house.answers_on_bus() else ["profd has no name on the bus"]
+        return [] if not testbed.bus or testbed.answers_on_bus() else ["profd has no name on the bus"]
     except Exception as error:  # GLib's, which is not always there
         return [f"profd does not answer on the bus: {error}"]
 
@@ -210,11 +210,11 @@ IN_THE_END = (nobody_is_left, what_is_stored_is_cataloged, what_is_cataloged_is_
               traces_have_their_worker, complete_is_complete, it_is_on_the_bus, descriptors_are_back, memory_is_back)
 
 
-def complaints(house, round_, patience_s=EVENTUALLY_S):
-    found = [f"{check.__name__}: {text}" for check in AT_ONCE for text in check(house, round_)]
+def complaints(testbed, round_, patience_s=EVENTUALLY_S):
+    found = [f"{check.__name__}: {text}" for check in AT_ONCE for text in check(testbed, round_)]
     deadline = time.monotonic() + patience(patience_s)
     for check in IN_THE_END:
-        while (told := check(house, round_)) and time.monotonic() < deadline:
+        while (told := check(testbed, round_)) and time.monotonic() < deadline:
             time.sleep(0.05)
         found += [f"{check.__name__}: {text}" for text in told]
     return found

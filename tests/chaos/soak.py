@@ -2,13 +2,13 @@
 """Soak: thousands of sessions, one profd. What it holds when it rests must not depend on how many there were.
 
 The catalog grows with sessions and is no memory; what SQLite keeps of it is bounded. So the first look comes when that is
-full: after FIRST sessions, as the rest of the house has then met everything once. Sessions record for a millisecond, many at
+full: after FIRST sessions, as the rest of the testbed has then met everything once. Sessions record for a millisecond, many at
 a time."""
 
 import time
 from pathlib import Path
 
-from house import Daemon, FaultFleet
+from testbed import Daemon, FaultFleet
 
 FIRST = 100
 LOOKS = (FIRST, 1000)  # and in the end

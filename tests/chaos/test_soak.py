@@ -4,7 +4,7 @@
 import pytest
 
 import soak
-from house import BUILD
+from testbed import BUILD
 
 SANITIZED = "asan" in BUILD.name
 SOAK_SESSIONS = 200

@@ -312,7 +312,7 @@ static bool gate_open(const struct worker *w, const struct http_request *q, size
 
 /* ---- a worker's requests ---- */
 
-/* The tests' own door, which no fault closes. */
+/* The tests' own fake, which no fault closes. */
 static bool handle_control(struct worker *w, struct http_conn *c, const struct http_request *q)
 {
     if (streq(q->path, "/journal")) {

@@ -103,7 +103,7 @@ struct fleet {
     struct worker *workers;
     unsigned n_workers;
     struct http_port *router;
-    struct http_port *control; /* the tests' own door once more, also while the router does not listen */
+    struct http_port *control; /* the API of the tests again, also while the router does not listen */
     const struct router_fault_info *router_fault; /* NULL: none */
     unsigned n_redirected;                        /* requests that followed a redirect */
     int64_t last_stamp_ns;

@@ -243,7 +243,7 @@ static void change_fault(struct fleet *f, struct http_conn *c, const struct http
 
 static const struct {
     const char *path;
-    bool ours; /* the tests' own door, which no fault closes */
+    bool ours; /* the API of the tests, which no fault closes */
     void (*handle)(struct fleet *f, struct http_conn *c, const struct http_request *q);
 } routes[] = {
     {"/workers", false, list_workers}, {"/list_workers", false, list_urls}, {"/health", false, health},

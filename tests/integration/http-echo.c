@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A server that shows what the HTTP door hands to a handler, for test_http_door.py.
+ * A server that shows what the HTTP API hands to a handler, for test_http_api.py.
  *
  *     http-echo unix:PATH|tcp[:ADDRESS] [KEY=VALUE]...
  *

@@ -22,17 +22,17 @@ def environment(**more):
     return {**keep, "TZ": "UTC", "TERM": "xterm", "PAGER": "cat", **more}
 
 
-def run(*args, door=None, env=None, **more):
-    at = ["--socket", door.path] if door else []
+def run(*args, fake=None, env=None, **more):
+    at = ["--socket", fake.path] if fake else []
     return subprocess.run([PROFCTL, *at, *args], capture_output=True, text=True, timeout=30, env=environment(**(env or {})),
                           stdin=subprocess.DEVNULL, **more)
 
 
-def on_terminal(door, *args, columns=100, rows=24, keys=b"", env=None, cwd=None):
+def on_terminal(fake, *args, columns=100, rows=24, keys=b"", env=None, cwd=None):
     """Runs profctl on a terminal; returns what it wrote and its exit status."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    at = ["--socket", door.path] if door else []
+    at = ["--socket", fake.path] if fake else []
     process = subprocess.Popen([PROFCTL, *at, *args], stdin=slave, stdout=slave, stderr=slave, cwd=cwd,
                                env=environment(**(env or {})))
     os.close(slave)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may do what at profd's door: tokens and roles over TCP, TLS, the Unix socket's mode, and what is read again."""
+"""Who may do what at the API of profd: tokens and roles over TCP, TLS, the Unix socket's mode, and what is read again."""
 
 import contextlib
 import grp

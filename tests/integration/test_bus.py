@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The D-Bus door: real profd, real dbus-daemon, the programs that people use on a bus."""
+"""The D-Bus API: real profd, real dbus-daemon, the programs that people use on a bus."""
 
 import hashlib
 import json
@@ -244,7 +244,7 @@ def test_busctl_and_gdbus(stage):
 
 @pytest.mark.parametrize("verb", ["list-sessions", "list-traces", "show t1", "show s1", "status s1", "du",
                                   "list-workers --router ROUTER", "doctor --router ROUTER"])
-def test_profctl_says_the_same_by_both_doors(stage, verb):
+def test_profctl_says_the_same_over_http_and_dbus(stage, verb):
     words = verb.replace("ROUTER", stage.fleet.router).split()
     by_bus = stage.bus.run(PROFCTL, "--bus=session", *words)
     by_socket = stage.bus.run(PROFCTL, "--socket", stage.profd.socket, *words)

@@ -220,7 +220,7 @@ def test_many_files(tmp_path):
         done.set()
         asker.join()
         assert session["state"] == "complete" and session["counts"]["traces"] == n + 1
-        assert slowest < patience(2), f"the door was shut for {slowest} s"
+        assert slowest < patience(2), f"the API did not answer for {slowest} s"
         check_copies(profd, profd.traces(limit=100))
 
 

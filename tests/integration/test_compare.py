@@ -11,7 +11,7 @@ import statistics
 import numpy
 import pytest
 
-from fake_door import FakeDoor
+from fake_profd import FakeProfd
 from terminal import SOURCE, run
 
 BLOCKS = 10
@@ -41,25 +41,25 @@ def answers_of(runs):
 
 @pytest.fixture
 def serve(tmp_path):
-    doors = []
+    fakes = []
 
     def start(runs):
-        doors.append(FakeDoor(tmp_path / f"door{len(doors)}.sock", answers_of(runs)).__enter__())
-        return doors[-1]
+        fakes.append(FakeProfd(tmp_path / f"fake{len(fakes)}.sock", answers_of(runs)).__enter__())
+        return fakes[-1]
 
     yield start
-    for door in doors:
-        door.__exit__(None, None, None)
+    for fake in fakes:
+        fake.__exit__(None, None, None)
 
 
-def compare(door, *words, status=0):
-    r = run("compare", *words, door=door)
+def compare(fake, *words, status=0):
+    r = run("compare", *words, fake=fake)
     assert r.returncode == status, r.stderr or r.stdout
     return r
 
 
-def compared(door, *words):
-    return {one["metric"]: one for one in json.loads(compare(door, *words, "--json").stdout)["latency"]}
+def compared(fake, *words):
+    return {one["metric"]: one for one in json.loads(compare(fake, *words, "--json").stdout)["latency"]}
 
 
 def figure(metric, name):
@@ -74,29 +74,29 @@ def refs(*numbers):
 
 
 def test_identical_runs_are_not_called_different(serve, recorded):
-    door = serve(recorded)
+    fake = serve(recorded)
     different = [(a, b) for a, b in itertools.combinations(range(1, 11), 2)
-                 if any(compared(door, f"r{a}", f"r{b}")[metric]["result"] in ("slower", "faster") for metric in LATENCIES)]
+                 if any(compared(fake, f"r{a}", f"r{b}")[metric]["result"] in ("slower", "faster") for metric in LATENCIES)]
     assert len(different) <= 2, different  # of 45, 5 %
 
 
 def test_identical_repeated_runs_are_not_called_different(serve, recorded):
-    door = serve(recorded)
+    fake = serve(recorded)
     numbers = set(range(1, 11))
     splits = [half for half in itertools.combinations(sorted(numbers), 5) if 1 in half][::9]
     different = [half for half in splits
-                 if compared(door, refs(*half), refs(*sorted(numbers - set(half))))["e2e_ms"]["result"] in ("slower", "faster")]
+                 if compared(fake, refs(*half), refs(*sorted(numbers - set(half))))["e2e_ms"]["result"] in ("slower", "faster")]
     assert len(splits) == 14 and len(different) <= 1, different
 
 
 def test_a_change_of_10_percent_is_found(serve, recorded):
-    door = serve(recorded)
+    fake = serve(recorded)
     for group in ((1, 2, 3), (4, 5, 6), (8, 9, 10), (1, 4, 7, 10), range(1, 11)):
-        found = compared(door, refs(*group), refs(*(n + 10 for n in group)))
+        found = compared(fake, refs(*group), refs(*(n + 10 for n in group)))
         assert found["e2e_ms"]["result"] == "slower", group
         low, high = figure(found["e2e_ms"], "mean")["percent_ci95"]
-        assert low <= 10 <= high and compared(door, refs(*(n + 10 for n in group)), refs(*group))["e2e_ms"]["result"] == "faster"
-    single = [any(compared(door, f"r{n}", f"r{n + 10}")[metric]["result"] == "slower" for metric in LATENCIES) for n in range(1, 11)]
+        assert low <= 10 <= high and compared(fake, refs(*(n + 10 for n in group)), refs(*group))["e2e_ms"]["result"] == "faster"
+    single = [any(compared(fake, f"r{n}", f"r{n + 10}")[metric]["result"] == "slower" for metric in LATENCIES) for n in range(1, 11)]
     assert sum(single) >= 7, single
 
 
@@ -165,8 +165,8 @@ def run_of(n, rows, **more):
 def test_neighbours_that_are_alike_are_not_evidence(serve, rho):
     generator = numpy.random.default_rng(7)
     runs = {n: run_of(n, rows_of(generator, 200, 100, rho)) for n in range(1, 81)}
-    door = serve(runs)
-    called = sum(compared(door, f"r{n}", f"r{n + 1}")["e2e_ms"]["result"] in ("slower", "faster") for n in range(1, 81, 2))
+    fake = serve(runs)
+    called = sum(compared(fake, f"r{n}", f"r{n + 1}")["e2e_ms"]["result"] in ("slower", "faster") for n in range(1, 81, 2))
     assert called <= 4  # of 40: 5 %, and what chance adds to it in one of twenty such tests
 
 
@@ -178,10 +178,10 @@ def test_runs_that_differ_by_themselves(serve):
     for n in range(1, 8 * groups + 1):
         truth = 110 if (n - 1) // 4 % 2 and (n - 1) // 8 % 2 else 100
         runs[n] = run_of(n, rows_of(generator, 40, truth * math.exp(generator.normal(0, 0.03)), noise=0.02))
-    door = serve(runs)
+    fake = serve(runs)
     for group in range(groups):
         first = 8 * group + 1
-        one = compared(door, refs(*range(first, first + 4)), refs(*range(first + 4, first + 8)))["e2e_ms"]
+        one = compared(fake, refs(*range(first, first + 4)), refs(*range(first + 4, first + 8)))["e2e_ms"]
         truth = 10 if group % 2 else 0
         low, high = figure(one, "mean")["ci95"]
         covered += low <= truth <= high
@@ -215,23 +215,23 @@ def test_the_number_of_runs_that_would_tell(serve):
 def test_too_few_to_tell(serve):
     """Three against three requests whose ranges do not overlap: the effect and its interval, and no claim."""
     generator = numpy.random.default_rng(3)
-    door = serve({n: run_of(n, rows_of(generator, 3, level, noise=0.01)) for n, level in ((1, 100), (2, 200))})
-    one = compared(door, "r1", "r2")["e2e_ms"]
+    fake = serve({n: run_of(n, rows_of(generator, 3, level, noise=0.01)) for n, level in ((1, 100), (2, 200))})
+    one = compared(fake, "r1", "r2")["e2e_ms"]
     assert one["result"] == "too few to tell" and figure(one, "mean")["ci95"][0] > 0 and 90 < figure(one, "mean")["percent"] < 110
     assert {f["figure"] for f in one["figures"]} == {"mean", "p50", "max"}
-    text = compare(door, "r1", "r2").stdout
+    text = compare(fake, "r1", "r2").stdout
     assert re.search(r"^e2e.mean ms +[\d.]+ +[\d.]+ +\+\d+.\d % .* too few to tell", text, re.M), text
     assert "Too few requests: 3 against 3; each run needs at least 20" in text and "p99" not in text
-    r = compare(door, "r1", "r2", "--fail-if", "e2e.mean > +5%", status=6)
+    r = compare(fake, "r1", "r2", "--fail-if", "e2e.mean > +5%", status=6)
     assert "undecided: e2e.mean > +5%" in r.stderr and "3 against 3 requests" in r.stderr
-    compare(door, "r1", "r2", "--fail-if", "e2e.mean > +5%", "--fail-if-estimate", status=5)
+    compare(fake, "r1", "r2", "--fail-if", "e2e.mean > +5%", "--fail-if-estimate", status=5)
     # A percentile that so few requests do not have is not a name that does not exist.
     for percentile, needed in (("p99", 100), ("p90", 10)):
-        r = compare(door, "r1", "r2", "--fail-if", f"e2e.{percentile} > +5%", status=6)
+        r = compare(fake, "r1", "r2", "--fail-if", f"e2e.{percentile} > +5%", status=6)
         assert f"undecided: e2e.{percentile} > +5%: the runs have too few requests for {percentile}" in r.stderr
         assert f"at least {needed}: profctl bench --requests" in r.stderr
-    compare(door, "r1", "r2", "--fail-if", "e2e.p99x > +5%", status=4)
-    compare(door, "r1", "r2", "--fail-if", "nonsense.p99 > +5%", status=4)
+    compare(fake, "r1", "r2", "--fail-if", "e2e.p99x > +5%", status=4)
+    compare(fake, "r1", "r2", "--fail-if", "nonsense.p99 > +5%", status=4)
 
 
 @pytest.mark.parametrize("condition, status", [
@@ -247,29 +247,29 @@ def test_conditions_are_met_by_the_interval(serve, recorded, condition, status):
 
 
 def test_single_runs_and_conditions(serve, recorded):
-    door = serve(recorded)
-    assert compare(door, "r2", "r12", "--fail-if", "e2e.mean > +5%", status=5).stderr.startswith("failed: e2e.mean > +5%: +")
-    assert "would decide" in compare(door, "r2", "r10", "--fail-if", "ttft.mean > +10%", status=6).stderr
-    compare(door, "r2", "r10", "--fail-if", "ttft.mean > +10%", "--fail-if-estimate", status=5)
-    compare(door, "r2", "r10", "--fail-if", "ttft.mean > +10%", "--fail-if", "e2e.mean > -50%", status=5)
-    compare(door, "r2", "r12", "--fail-if", "e2e.p99 > +1%", status=6 if len(recorded[2]["requests"]) < 100 else 5)
+    fake = serve(recorded)
+    assert compare(fake, "r2", "r12", "--fail-if", "e2e.mean > +5%", status=5).stderr.startswith("failed: e2e.mean > +5%: +")
+    assert "would decide" in compare(fake, "r2", "r10", "--fail-if", "ttft.mean > +10%", status=6).stderr
+    compare(fake, "r2", "r10", "--fail-if", "ttft.mean > +10%", "--fail-if-estimate", status=5)
+    compare(fake, "r2", "r10", "--fail-if", "ttft.mean > +10%", "--fail-if", "e2e.mean > -50%", status=5)
+    compare(fake, "r2", "r12", "--fail-if", "e2e.p99 > +1%", status=6 if len(recorded[2]["requests"]) < 100 else 5)
     # The load of one run shows how its throughput varies; its peak is one value.
-    compare(door, "r2", "r12", "--fail-if", "output_tokens_per_s < -1%", status=5)
-    compare(door, "r2", "r12", "--fail-if", "peak_concurrency > +0%", status=6)
+    compare(fake, "r2", "r12", "--fail-if", "output_tokens_per_s < -1%", status=5)
+    compare(fake, "r2", "r12", "--fail-if", "peak_concurrency > +0%", status=6)
 
 
 def test_groups(serve, recorded):
-    door = serve(recorded)
-    by_label = json.loads(compare(door, "build=old", "build=new,concurrency=8", "--json").stdout)
+    fake = serve(recorded)
+    by_label = json.loads(compare(fake, "build=old", "build=new,concurrency=8", "--json").stdout)
     assert by_label["a"] == list(range(1, 11)) and by_label["b"] == list(range(11, 21))
-    text = compare(door, "r1,r2,3", "build=new").stdout
+    text = compare(fake, "r1,r2,3", "build=new").stdout
     assert "Before: r1, r2, r3\n" in text and "After:  r11, r12, " in text
     # Next to several runs, a single one is taken to vary as they do.
-    one = figure(compared(door, refs(*range(1, 10)), "r12")["e2e_ms"], "mean")
+    one = figure(compared(fake, refs(*range(1, 10)), "r12")["e2e_ms"], "mean")
     means = [recorded[n]["run"]["metrics"]["e2e_ms"]["mean"] for n in range(1, 10)]
     assert one["ci95"][1] - one["difference"] == pytest.approx(T975[8] * statistics.stdev(means) * math.sqrt(1 + 1 / 9), rel=1e-3)
-    assert "no run with figures has build=none" in compare(door, "build=none", "r1", status=4).stderr
-    assert "r1 is listed twice" in compare(door, "r1,1", "r2", status=2).stderr
+    assert "no run with figures has build=none" in compare(fake, "build=none", "r1", status=4).stderr
+    assert "r1 is listed twice" in compare(fake, "r1,1", "r2", status=2).stderr
     recorded[5]["run"]["workload"] |= {"concurrency": 16}
     try:
         r = compare(serve(recorded), "build=old", "build=new", status=1)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fake_door import USAGE, FakeDoor, session, trace
+from fake_profd import USAGE, FakeProfd, session, trace
 from home import Home
 from terminal import PROFCTL, environment, run
 
@@ -19,8 +19,8 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 @pytest.fixture
-def door(tmp_path):
-    with FakeDoor(tmp_path / "door.sock") as d:
+def fake(tmp_path):
+    with FakeProfd(tmp_path / "fake.sock") as d:
         d.answers["GET /v1/traces"] = {"traces": [trace(41), trace(42)], "usage": USAGE}
         d.answers["GET /v1/sessions"] = {"sessions": [session()]}
         d.answers["GET /v1/runs"] = {"runs": [{"run": 3, "state": "complete"}]}
@@ -28,20 +28,20 @@ def door(tmp_path):
 
 
 @pytest.fixture(params=SHELLS)
-def shell(request, tmp_path, door):
+def shell(request, tmp_path, fake):
     if not shutil.which(request.param):
         pytest.skip(f"{request.param} is not installed")
-    return Shell(request.param, tmp_path, door)
+    return Shell(request.param, tmp_path, fake)
 
 
 class Shell:
-    def __init__(self, name, tmp_path, door):
+    def __init__(self, name, tmp_path, fake):
         self.name, self.home = name, tmp_path
         (tmp_path / "bin").mkdir()
         (tmp_path / "bin" / "profctl").symlink_to(PROFCTL)
         self.script = tmp_path / f"script.{name}"
         self.script.write_text(run("completion", name).stdout)
-        self.env = environment(PROFD_SOCKET=door.path, HOME=str(tmp_path), LC_ALL="C.UTF-8")
+        self.env = environment(PROFD_SOCKET=fake.path, HOME=str(tmp_path), LC_ALL="C.UTF-8")
         self.env["PATH"] = f"{tmp_path}/bin:{self.env['PATH']}"
 
     def complete(self, line):
@@ -85,9 +85,9 @@ def test_ids(shell):
     assert shell.complete("profctl merge --session ") == {"s7"}
 
 
-def test_an_answer_that_is_a_command_is_not_put_into_the_line(shell, door):
+def test_an_answer_that_is_a_command_is_not_put_into_the_line(shell, fake):
     for hostile in ("s1$(touch pwned)", "s1;id", "$(id)", "s1 s2", "S1", ""):
-        door.answers["GET /v1/sessions"] = {"sessions": [{**session(), "session": hostile}, {**session(), "session": "s5"}]}
+        fake.answers["GET /v1/sessions"] = {"sessions": [{**session(), "session": hostile}, {**session(), "session": "s5"}]}
         assert shell.complete("profctl stop ") == {"s5", "r3"}, hostile
 
 
@@ -97,7 +97,7 @@ def test_files(shell, tmp_path):
 
 
 def test_a_profd_that_is_named_is_asked(shell, tmp_path):
-    with FakeDoor(tmp_path / "other.sock") as other:
+    with FakeProfd(tmp_path / "other.sock") as other:
         other.answers["GET /v1/sessions"] = {"sessions": [session(session="s99")]}
         assert shell.complete(f"profctl --socket {other.path} status ") == {"s99"}
     assert shell.complete("profctl --socket /nonexistent status ") == set()
@@ -144,7 +144,7 @@ def test_a_shell_that_is_unknown():
     assert r.returncode == 2 and "Shells: bash, zsh, fish." in r.stderr
 
 
-def test_every_verb_says_what_completes_it(door):
+def test_every_verb_says_what_completes_it(fake):
     overview = run("help").stdout
     verbs = [line.split()[0] for line in overview.splitlines() if line.startswith("  ") and not line.startswith("   ")]
     offered = run("__complete", "--", "").stdout.splitlines()

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from daemon import BUILD, Daemon, free_port, token_line, write_tokens
-from fake_door import FakeDoor, session
+from fake_profd import FakeProfd, session
 
 PROFCTL = BUILD / "client" / "profctl"
 TOKEN = "profd-" + "a1" * 20
@@ -87,7 +87,7 @@ def test_a_token_of_standard_input_is_kept_in_a_file_of_its_own(user, remote):
 
 
 def test_what_is_named_goes_before_contexts(user, tmp_path):
-    with FakeDoor(tmp_path / "a.sock") as a, FakeDoor(tmp_path / "b.sock") as b:
+    with FakeProfd(tmp_path / "a.sock") as a, FakeProfd(tmp_path / "b.sock") as b:
         a.answers["GET /v1/sessions"] = {"sessions": [session(session="s1")]}
         b.answers["GET /v1/sessions"] = {"sessions": [session(session="s2")]}
 

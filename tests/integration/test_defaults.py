@@ -11,7 +11,7 @@ import urllib.request
 import pytest
 
 from daemon import BUILD, Daemon, FaultFleet, quick_config
-from fake_door import FakeDoor, session
+from fake_profd import FakeProfd, session
 from real_traces import TRACES
 
 PROFCTL = BUILD / "client" / "profctl"
@@ -33,8 +33,8 @@ def profd(tmp_path_factory):
 
 
 @pytest.fixture
-def door(tmp_path):
-    with FakeDoor(tmp_path / "door.sock") as d:
+def fake(tmp_path):
+    with FakeProfd(tmp_path / "fake.sock") as d:
         yield d
 
 
@@ -49,9 +49,9 @@ def profctl(profd, tmp_path):
     return run
 
 
-def environment(home, door, **more):
+def environment(home, fake, **more):
     keep = {k: v for k, v in os.environ.items() if k in ("PATH", "ASAN_OPTIONS", "LSAN_OPTIONS")}
-    return {**keep, "HOME": str(home), "PROFD_SOCKET": str(door), "LC_ALL": "C.UTF-8", "TZ": "UTC", **more}
+    return {**keep, "HOME": str(home), "PROFD_SOCKET": str(fake), "LC_ALL": "C.UTF-8", "TZ": "UTC", **more}
 
 
 def usage(*words, **env):
@@ -94,11 +94,11 @@ def test_get_takes_the_newest_session_into_a_directory(profctl, tmp_path):
     assert "several files need --directory" in profctl("get", "s1", "-o", "file", status=2).stderr
 
 
-def test_there_is_no_session(door, tmp_path):
-    door.answers["GET /v1/sessions"] = {"sessions": []}
+def test_there_is_no_session(fake, tmp_path):
+    fake.answers["GET /v1/sessions"] = {"sessions": []}
     for verb, what in (("analyze", "no session has traces"), ("get", "no session has traces"), ("show", "there is no session")):
         done = subprocess.run([PROFCTL, verb], capture_output=True, timeout=30, text=True, stdin=subprocess.DEVNULL,
-                              env=environment(tmp_path, door.path))
+                              env=environment(tmp_path, fake.path))
         assert done.returncode == 4 and done.stderr.startswith(f"profctl: {what}\n  profctl start --router URL")
 
 
@@ -216,13 +216,13 @@ def test_help_has_groups_and_examples():
 # The router
 
 
-def test_the_router_of_the_environment(door, tmp_path):
+def test_the_router_of_the_environment(fake, tmp_path):
     def asked(*words, **env):
-        door.requests.clear()
-        door.answers["POST /v1/sessions"] = lambda query, body: (201, session("starting"))
+        fake.requests.clear()
+        fake.answers["POST /v1/sessions"] = lambda query, body: (201, session("starting"))
         subprocess.run([PROFCTL, "start", *words], capture_output=True, timeout=30, check=True, stdin=subprocess.DEVNULL,
-                       env=environment(tmp_path, door.path, **env))
-        return next(body.get("router") for method, path, body, _ in door.requests if method == "POST")
+                       env=environment(tmp_path, fake.path, **env))
+        return next(body.get("router") for method, path, body, _ in fake.requests if method == "POST")
 
     env = {"PROFD_ROUTER": "http://10.0.0.9:3521"}
     assert asked(**env) == "http://10.0.0.9:3521"

@@ -46,7 +46,7 @@ class ContainedFleet(FaultFleet):
 
 
 @pytest.fixture
-def place():
+def directory():
     """A directory that every user can get at, unlike pytest's."""
     if os.geteuid() != 0:
         pytest.skip("needs root, to run profd as another user")
@@ -60,17 +60,17 @@ def place():
         yield Path(path)
 
 
-def test_doctor_names_the_drop_in_that_is_missing(place):
-    with ContainedFleet(place / "fleet") as fleet, ServiceDaemon(place / "profd", []) as profd:
+def test_doctor_names_the_drop_in_that_is_missing(directory):
+    with ContainedFleet(directory / "fleet") as fleet, ServiceDaemon(directory / "profd", []) as profd:
         checks = profd.get("/v1/doctor", router=fleet.router)["checks"]
         named = [check for check in checks if DROP_IN.name in (check.get("remedy") or "")]
         assert named and named[0]["result"] != "ok", checks
         assert "belongs to root" in named[0]["text"], named
 
 
-def test_drop_in_is_enough_to_record(place):
+def test_drop_in_is_enough_to_record(directory):
     assert sorted(capabilities()) == ["dac_read_search", "sys_ptrace"]
-    with ContainedFleet(place / "fleet") as fleet, ServiceDaemon(place / "profd", capabilities()) as profd:
+    with ContainedFleet(directory / "fleet") as fleet, ServiceDaemon(directory / "profd", capabilities()) as profd:
         checks = profd.get("/v1/doctor", router=fleet.router)["checks"]
         assert not [check for check in checks if DROP_IN.name in (check.get("remedy") or "")], checks
         started = profd.start_session(router=fleet.router, duration_ns=200_000_000)
@@ -78,7 +78,7 @@ def test_drop_in_is_enough_to_record(place):
         assert session["state"] == "complete", (session, profd.log())
         (trace,) = profd.traces()
         assert trace["owner_uid"] == 0
-        assert not any((place / "fleet").iterdir())  # they were never here
+        assert not any((directory / "fleet").iterdir())  # they were never here
         assert Path(trace["path"]).stat().st_uid == 65534
 
 
@@ -105,11 +105,11 @@ def run_as_process(pid, command):
     return got
 
 
-def test_a_reference_through_a_process_that_ended(place):
-    """Its number is another one's by now, in whose place another file has that name, size and time."""
+def test_a_reference_through_a_process_that_ended(directory):
+    """Its number is another one's by now, in whose directory another file has that name, size and time."""
     reference = quick_config(more="mode=reference\n")
-    profd = ServiceDaemon(place / "profd", capabilities(), reference)
-    fleet = ContainedFleet(place / "fleet")
+    profd = ServiceDaemon(directory / "profd", capabilities(), reference)
+    fleet = ContainedFleet(directory / "fleet")
     with profd:
         with fleet:
             pid = fleet.process.pid
@@ -121,7 +121,7 @@ def test_a_reference_through_a_process_that_ended(place):
             assert len(content) == trace["size"]
             seconds, ns = divmod(os.stat(trace["path"]).st_mtime_ns, 10**9)
         inside = trace["path"].removeprefix(f"/proc/{pid}/root")
-        forged = (f'mount -t tmpfs -o mode=700 profd-test "{place}/fleet" && mkdir -p "{Path(inside).parent}" && '
+        forged = (f'mount -t tmpfs -o mode=700 profd-test "{directory}/fleet" && mkdir -p "{Path(inside).parent}" && '
                   f'head -c {trace["size"]} /dev/zero > "{inside}" && touch -d @{seconds}.{ns:09d} "{inside}" && '
                   f'touch "{inside}.ready" && exec sleep 1000')
         other = run_as_process(pid, ["unshare", "--mount", "sh", "-c", forged])

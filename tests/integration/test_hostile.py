@@ -16,7 +16,7 @@ import threading
 import pytest
 
 from daemon import BUILD, Daemon, quick_config
-from fake_door import USAGE, FakeDoor, trace
+from fake_profd import USAGE, FakeProfd, trace
 
 PROFCTL = BUILD / "client/profctl"
 CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -215,40 +215,40 @@ def test_json_that_is_larger_than_it_looks(tmp_path):
 
 
 @pytest.fixture
-def door(tmp_path):
-    with FakeDoor(tmp_path / "door.sock") as d:
+def fake(tmp_path):
+    with FakeProfd(tmp_path / "fake.sock") as d:
         yield d
 
 
-def ask(door, *args, **more):
-    return subprocess.run([PROFCTL, "--socket", door.path, *args], capture_output=True, text=True, timeout=30,
+def ask(fake, *args, **more):
+    return subprocess.run([PROFCTL, "--socket", fake.path, *args], capture_output=True, text=True, timeout=30,
                           stdin=subprocess.DEVNULL, **more)
 
 
 @pytest.mark.parametrize("evil", ["../evil", "/tmp/evil", "x/../../evil"])
-def test_get_of_ids_that_lead_elsewhere(door, tmp_path, evil):
+def test_get_of_ids_that_lead_elsewhere(fake, tmp_path, evil):
     """Traces of one name are told apart by their ids, which profd gives too."""
     content = b"evil"
     traces = [trace(n, content, name="same.json", worker=None) | {"trace": evil} for n in (1, 2)]
-    door.answers["GET /v1/traces"] = {"traces": traces, "usage": USAGE}
-    door.answers[f"GET /v1/traces/{evil}/file"] = content
+    fake.answers["GET /v1/traces"] = {"traces": traces, "usage": USAGE}
+    fake.answers[f"GET /v1/traces/{evil}/file"] = content
     out = tmp_path / "deep" / "out"
-    done = ask(door, "get", "s7", "-d", str(out))
+    done = ask(fake, "get", "s7", "-d", str(out))
     assert done.returncode == 1 and "has a name that is not a plain file name" in done.stderr
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
     assert not list(pathlib.Path("/tmp").glob("evil*same.json"))
 
 
-def test_download_that_does_not_end(door, tmp_path):
+def test_download_that_does_not_end(fake, tmp_path):
     """Not a byte more is written than the trace has."""
     content = b"x" * (8 * MIB)
     one = trace(41, content) | {"size": 1000, "sha256": hashlib.sha256(content[:1000]).hexdigest()}
-    door.answers["GET /v1/traces/t41"] = one
-    door.answers["GET /v1/traces/t41/file"] = content
-    done = ask(door, "get", "t41", "-o", str(tmp_path / "x"))
+    fake.answers["GET /v1/traces/t41"] = one
+    fake.answers["GET /v1/traces/t41/file"] = content
+    done = ask(fake, "get", "t41", "-o", str(tmp_path / "x"))
     assert done.returncode == 1 and "its size differs" in done.stderr
     assert not (tmp_path / "x").exists()
-    piped = subprocess.run([PROFCTL, "--socket", door.path, "get", "t41", "-o", "-"], capture_output=True, timeout=30)
+    piped = subprocess.run([PROFCTL, "--socket", fake.path, "get", "t41", "-o", "-"], capture_output=True, timeout=30)
     assert piped.returncode == 1 and len(piped.stdout) <= 1000
 
 
@@ -257,7 +257,7 @@ WRONG = [None, 1, [], "x", {}, [1], {"traces": 1}, {"traces": [1, None, {}]}, {"
          {"trace": {}, "name": [], "size": "x", "sha256": 1, "ranks": [], "candidates": 1}]
 
 
-def test_answers_of_the_wrong_kind(door, tmp_path):
+def test_answers_of_the_wrong_kind(fake, tmp_path):
     verbs = [["list-workers", "--router", "http://x"], ["list-sessions"], ["list-traces"], ["show", "s7"], ["show", "t7"],
              ["status"], ["status", "s7"], ["du"], ["doctor", "--router", "http://x"], ["stop", "s7"], ["rm", "t7"], ["rm", "s7"],
              ["vacuum", "--keep", "1G", "--yes"], ["get", "t7", "-d", str(tmp_path)], ["get", "s7", "-d", str(tmp_path)],
@@ -266,8 +266,8 @@ def test_answers_of_the_wrong_kind(door, tmp_path):
         for path in ("workers", "sessions", "sessions/s7", "sessions/s7/stop", "traces", "traces/t7", "usage", "vacuum", "doctor",
                      "routers", "version", "traces/t7/pin"):
             for method in ("GET", "POST", "DELETE", "PUT"):
-                door.answers[f"{method} /v1/{path}"] = wrong
+                fake.answers[f"{method} /v1/{path}"] = wrong
         for words in verbs:
-            done = ask(door, *words)
+            done = ask(fake, *words)
             assert done.returncode in (0, 1, 2, 3, 4), (wrong, words, done.stderr)
             assert "Sanitizer" not in done.stderr and "runtime error" not in done.stderr, (wrong, words, done.stderr)

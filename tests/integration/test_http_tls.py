@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The HTTP door over TLS: what records do to it that segments do not."""
+"""The HTTP API over TLS: what records do to it that segments do not."""
 
 import contextlib
 import socket
@@ -8,7 +8,7 @@ import time
 
 import pytest
 from certificates import Authority
-from test_http_door import REQUESTS, SANITIZED, Client, Server, get, request, small_file  # noqa: F401 (a fixture)
+from test_http_api import REQUESTS, SANITIZED, Client, Server, get, request, small_file  # noqa: F401 (a fixture)
 
 MIB = 1 << 20
 

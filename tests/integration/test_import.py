@@ -214,7 +214,7 @@ def test_not_by_tcp(tmp_path, file):
 
 
 def test_many_at_once_beside_a_session(tmp_path):
-    """The door stays open, and everybody gets an answer of his own."""
+    """The API keeps answering, and everybody gets an answer of his own."""
     with FaultFleet(tmp_path / "fleet", "vllm", 1) as fleet, Daemon(tmp_path / "profd", config()) as profd:
         answers, threads = {}, []
         for i in range(24):

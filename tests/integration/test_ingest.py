@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from daemon import BUILD, Daemon, wait_for
-from fake_door import FakeDoor, problem, steps, trace
+from fake_profd import FakeProfd, problem, steps, trace
 from home import SYSTEM_SOCKET, Home, clean_environment as environment
 
 PROFCTL = BUILD / "client" / "profctl"
@@ -119,8 +119,8 @@ def test_every_error_names_its_file(profd, tmp_path):
     for name, reason in (("cut.json", "truncated after"), ("words.json", "not a trace")):
         lines = [line for line in r.stderr.splitlines() if reason in line]
         assert lines and all(name in line for line in lines), r.stderr
-    with FakeDoor(tmp_path / "door.sock", {"POST /v1/traces": problem(507, "storage", "no space left on device")}) as door:
-        r = subprocess.run([PROFCTL, "--socket", door.path, "ingest", tmp_path / "cut.json"], capture_output=True, text=True, timeout=60,
+    with FakeProfd(tmp_path / "fake.sock", {"POST /v1/traces": problem(507, "storage", "no space left on device")}) as fake:
+        r = subprocess.run([PROFCTL, "--socket", fake.path, "ingest", tmp_path / "cut.json"], capture_output=True, text=True, timeout=60,
                            env=environment(HOME=str(tmp_path)))
         assert f"profctl: {tmp_path}/cut.json: no space left on device\n" in r.stderr, r.stderr
 
@@ -163,7 +163,7 @@ def test_another_machine_has_other_files(tmp_path):
 
 
 def test_interrupting_tells_what_was_done(tmp_path):
-    with FakeDoor(tmp_path / "door.sock") as door:
+    with FakeProfd(tmp_path / "fake.sock") as fake:
         answers = iter([(201, trace(41)), None])
 
         def slow(query, body):
@@ -172,16 +172,16 @@ def test_interrupting_tells_what_was_done(tmp_path):
                 time.sleep(3)
             return answer or (201, trace(42))
 
-        door.answers["POST /v1/traces"] = slow
+        fake.answers["POST /v1/traces"] = slow
         paths = [write_trace(tmp_path / f"{n}.json") for n in range(3)]
-        process = subprocess.Popen([PROFCTL, "--socket", door.path, "ingest", *paths], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        process = subprocess.Popen([PROFCTL, "--socket", fake.path, "ingest", *paths], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, env=environment())
-        wait_for(lambda: len(door.asked("POST", "/v1/traces")) == 2)
+        wait_for(lambda: len(fake.asked("POST", "/v1/traces")) == 2)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=20)
         assert process.returncode == 3 and out.splitlines()[1].startswith("t41")
         assert "interrupted" in err and "1 trace, 1 failed" in err
-        assert len(door.asked("POST", "/v1/traces")) == 2
+        assert len(fake.asked("POST", "/v1/traces")) == 2
 
 
 # Without a profd

@@ -29,14 +29,14 @@ def rank(n, end="json.gz"):
 
 
 @pytest.fixture
-def place(tmp_path):
-    (tmp_path / "place").mkdir()
-    return tmp_path / "place"
+def directory(tmp_path):
+    (tmp_path / "directory").mkdir()
+    return tmp_path / "directory"
 
 
 @pytest.fixture
-def profd(tmp_path, place):
-    with Daemon(tmp_path / "profd", config(settle="300ms", collect=f"watch={place}")) as running:
+def profd(tmp_path, directory):
+    with Daemon(tmp_path / "profd", config(settle="300ms", collect=f"watch={directory}")) as running:
         yield running
 
 
@@ -102,8 +102,8 @@ def trace_named(profd, name):
 
 
 @pytest.mark.skipif(SANITIZED, reason="sanitized builds have no filter")
-def test_what_the_child_gave_up(profd, place):
-    (place / rank(1, "json")).write_bytes(large_trace())
+def test_what_the_child_gave_up(profd, directory):
+    (directory / rank(1, "json")).write_bytes(large_trace())
     child = hold_child(profd)
     try:
         proc = Path(f"/proc/{child}")
@@ -125,10 +125,10 @@ def test_what_the_child_gave_up(profd, place):
 
 @pytest.mark.skipif(SANITIZED, reason="sanitized builds have no filter, by which the moment is told")
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGSYS, signal.SIGXCPU])
-def test_a_trace_that_takes_the_child_with_it(profd, place, number):
+def test_a_trace_that_takes_the_child_with_it(profd, directory, number):
     """It costs that trace its state, and nothing else: the next one is read, the file lies where it was."""
     content = large_trace()
-    (place / rank(1, "json")).write_bytes(content)
+    (directory / rank(1, "json")).write_bytes(content)
     for _ in range(2):  # into columns, and without
         child = hold_child(profd)
         os.kill(child, number)
@@ -137,20 +137,20 @@ def test_a_trace_that_takes_the_child_with_it(profd, place, number):
     trace = wait_for(lambda: trace_named(profd, rank(1, "json")), why=profd.log)
     word = "used up its processor time" if number == signal.SIGXCPU else f"was killed by {number.name}"
     assert trace["state"] == "unreadable" and trace["reason"].startswith(f"profd-ingest {word}"), trace
-    assert not trace["stored"] and (place / rank(1, "json")).read_bytes() == content
-    (place / rank(2)).write_bytes(made_trace())
+    assert not trace["stored"] and (directory / rank(1, "json")).read_bytes() == content
+    (directory / rank(2)).write_bytes(made_trace())
     assert wait_for(lambda: trace_named(profd, rank(2)))["state"] == "complete"
     wait_for(lambda: not list((profd.state / "traces").glob(".*")))
 
 
 @pytest.mark.skipif(SANITIZED, reason="sanitized builds have no filter, by which the moment is told")
-def test_what_is_tried_again_is_the_file_that_was_opened(profd, place, tmp_path):
+def test_what_is_tried_again_is_the_file_that_was_opened(profd, directory, tmp_path):
     """Without columns, where reading into them took the child with it; whatever lies under its name by then."""
     content = large_trace()
-    appear(place / rank(1, "json"), content)
+    appear(directory / rank(1, "json"), content)
     child = hold_child(profd)
-    (place / rank(1, "json")).rename(tmp_path / "aside")
-    (place / rank(1, "json")).symlink_to("/etc/passwd")
+    (directory / rank(1, "json")).rename(tmp_path / "aside")
+    (directory / rank(1, "json")).symlink_to("/etc/passwd")
     os.kill(child, signal.SIGSEGV)
     os.kill(child, signal.SIGCONT)
     trace = wait_for(lambda: trace_named(profd, rank(1, "json")), why=profd.log)
@@ -159,36 +159,36 @@ def test_what_is_tried_again_is_the_file_that_was_opened(profd, place, tmp_path)
 
 
 @pytest.mark.skipif(SANITIZED, reason="sanitized builds have no filter, by which the moment is told")
-def test_a_file_that_is_completed_while_it_is_read(profd, place):
+def test_a_file_that_is_completed_while_it_is_read(profd, directory):
     """It is cataloged as the file that it is by then: after a restart it is no news, whoever records there."""
     content = gzip.compress(large_trace())
-    appear(place / rank(1), content[:-1000])
+    appear(directory / rank(1), content[:-1000])
     child = hold_child(profd)
-    with open(place / rank(1), "ab") as f:
+    with open(directory / rank(1), "ab") as f:
         f.write(content[-1000:])
     os.kill(child, signal.SIGCONT)
     trace = wait_for(lambda: trace_named(profd, rank(1)), why=profd.log)
-    found = (place / rank(1)).stat()
+    found = (directory / rank(1)).stat()
     assert trace["state"] == "complete" and trace["size"] == len(content), trace
     assert profd.rows("select recorded_at from traces") == [{"recorded_at": found.st_mtime_ns}]
     profd.restart()
-    (place / rank(2)).write_bytes(made_trace())
+    (directory / rank(2)).write_bytes(made_trace())
     wait_for(lambda: trace_named(profd, rank(2)), why=profd.log)
     assert [t["name"] for t in profd.traces(limit=10)] == [rank(2), rank(1)]
 
 
 @pytest.mark.skipif(SANITIZED, reason="sanitized builds have no filter, by which the moment is told")
-def test_a_file_that_is_written_anew_while_it_is_read(profd, place):
+def test_a_file_that_is_written_anew_while_it_is_read(profd, directory):
     """Of what was read no row is made: nobody knows what it was. It is read again when it is quiet."""
     before, after = (json.dumps({"traceEvents": [EVENT] * 50000, "which": which}).encode() for which in "ab")
-    appear(place / rank(1, "json"), before)
+    appear(directory / rank(1, "json"), before)
     child = hold_child(profd)
-    (place / rank(1, "json")).write_bytes(after)
+    (directory / rank(1, "json")).write_bytes(after)
     os.kill(child, signal.SIGCONT)
     wait_for(lambda: a_child(profd) not in (None, child), interval_s=0.001, why=profd.log)
     trace = wait_for(lambda: trace_named(profd, rank(1, "json")), why=profd.log)
     assert profd.request("GET", f"/v1/traces/{trace['trace']}/file").body == after
-    assert profd.rows("select recorded_at from traces") == [{"recorded_at": (place / rank(1, "json")).stat().st_mtime_ns}]
+    assert profd.rows("select recorded_at from traces") == [{"recorded_at": (directory / rank(1, "json")).stat().st_mtime_ns}]
 
 
 class UserDaemon(Daemon):
@@ -203,7 +203,7 @@ def test_threads_of_the_child():
     """Their number is its own limit, wherever user namespaces are allowed; the trace is read all the same."""
     with tempfile.TemporaryDirectory() as directory:
         os.chmod(directory, 0o777)
-        watched = Path(directory, "place")
+        watched = Path(directory, "directory")
         watched.mkdir(mode=0o755)
         if subprocess.run([*NOBODY, "test", "-x", PROFD], check=False).returncode != 0:
             pytest.skip("user nobody cannot reach the build")
@@ -258,35 +258,35 @@ def group():
             path.rmdir()
 
 
-def test_a_child_beyond_the_limit_of_its_cgroup(tmp_path, place, group):
+def test_a_child_beyond_the_limit_of_its_cgroup(tmp_path, directory, group):
     """The kernel takes that child, and neither profd nor what comes next."""
-    with GroupDaemon(tmp_path / "profd", group, config(settle="300ms", collect=f"children=2\nwatch={place}")) as profd:
+    with GroupDaemon(tmp_path / "profd", group, config(settle="300ms", collect=f"children=2\nwatch={directory}")) as profd:
         assert (group / "main/cgroup.procs").read_text().split() == [str(profd.pid)]
         limit = (group / "ingest/memory.max").read_text()
         assert int(limit) == 2 * (512 + 1536) * MIB and (group / "ingest/pids.max").read_text() == "66\n"
         (group / "ingest/memory.max").write_text("1M")
-        appear(place / rank(1, "json"), large_trace())
+        appear(directory / rank(1, "json"), large_trace())
         trace = wait_for(lambda: trace_named(profd, rank(1, "json")), why=profd.log)
         assert trace["state"] == "unreadable" and trace["reason"].startswith("profd-ingest was killed by SIGKILL"), trace
         assert "oom_kill 0" not in (group / "ingest/memory.events").read_text()
         assert profd.request("GET", "/healthz").status == 200
         (group / "ingest/memory.max").write_text(limit)
-        (place / rank(2)).write_bytes(made_trace())
+        (directory / rank(2)).write_bytes(made_trace())
         assert wait_for(lambda: trace_named(profd, rank(2)), why=profd.log)["state"] == "complete"
 
 
-def test_threads_beyond_the_limit_of_the_cgroup(tmp_path, place, group):
+def test_threads_beyond_the_limit_of_the_cgroup(tmp_path, directory, group):
     """A child that may begin none reads the trace by itself, or without columns."""
-    with GroupDaemon(tmp_path / "profd", group, config(settle="300ms", collect=f"watch={place}")) as profd:
+    with GroupDaemon(tmp_path / "profd", group, config(settle="300ms", collect=f"watch={directory}")) as profd:
         (group / "ingest/pids.max").write_text("1")
-        appear(place / rank(1, "json"), large_trace())
+        appear(directory / rank(1, "json"), large_trace())
         trace = wait_for(lambda: trace_named(profd, rank(1, "json")), why=profd.log)
         assert "max 0" not in (group / "ingest/pids.events").read_text()
         assert trace["state"] == "complete", trace
 
 
 @pytest.fixture
-def places(tmp_path):
+def directories(tmp_path):
     """Two directories that are watched, as two workers have them."""
     made = tmp_path / "theirs", tmp_path / "ours"
     for path in made:
@@ -295,14 +295,14 @@ def places(tmp_path):
 
 
 @pytest.fixture
-def watching(tmp_path, places):
-    with Daemon(tmp_path / "profd", config(settle="300ms", collect="\n".join(f"watch={path}" for path in places))) as running:
+def watching(tmp_path, directories):
+    with Daemon(tmp_path / "profd", config(settle="300ms", collect="\n".join(f"watch={path}" for path in directories))) as running:
         yield running
 
 
-def test_files_of_one_worker_do_not_hold_up_those_of_others(watching, places):
-    """However long they take, one place is for others; what gave up its place for them is read later, from its beginning."""
-    theirs, ours = places
+def test_files_of_one_worker_do_not_hold_up_those_of_others(watching, directories):
+    """However long they take, one slot is for others; what gave up its slot for them is read later, from its beginning."""
+    theirs, ours = directories
     names = [rank(n, "json") for n in range(3)]
     content = large_trace()
     for name in names:
@@ -320,9 +320,9 @@ def test_files_of_one_worker_do_not_hold_up_those_of_others(watching, places):
     wait_for(lambda: not [*(watching.state / "traces").glob(".*"), *(watching.state / "columns").glob(".*")])
 
 
-def test_a_file_of_holes_is_not_read(watching, places):
+def test_a_file_of_holes_is_not_read(watching, directories):
     """Four of 60 GiB that take no room on the disk: nobody waits for them, and each says what is wrong with it."""
-    theirs, ours = places
+    theirs, ours = directories
     for n in range(4):
         with open(theirs / rank(n), "wb") as f:
             f.write(made_trace(n=n))
@@ -355,12 +355,12 @@ def zstd_window(log):
     return struct.pack("<IBB", 0xFD2FB528, 0, (log - 10) << 3) + struct.pack("<I", block)[:3] + b"["
 
 
-def test_bombs(profd, place):
+def test_bombs(profd, directory):
     bombs = {rank(1): (bomb_gz(), "unpacks to more than 500 times its size"),
              rank(2): (bomb_within(), "unpacks to more than 500 times its size"),
              rank(3, "json.zst"): (zstd_window(31), "Frame requires too much memory")}
     for name, (content, _) in bombs.items():
-        (place / name).write_bytes(content)
+        (directory / name).write_bytes(content)
     largest = 0
     for name, (content, reason) in bombs.items():
         trace = None
@@ -376,5 +376,5 @@ def test_bombs(profd, place):
         assert trace["state"] in ("corrupt", "unreadable", "truncated") and reason in trace["reason"], trace
         assert trace.get("uncompressed", 0) < 600 * MIB
     assert SANITIZED or largest < 2600 * MIB
-    (place / rank(9)).write_bytes(made_trace())
+    (directory / rank(9)).write_bytes(made_trace())
     assert wait_for(lambda: trace_named(profd, rank(9)))["state"] == "complete"

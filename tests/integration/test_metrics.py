@@ -278,11 +278,11 @@ def ask(port, path):
 
 
 def test_a_real_prometheus_scrapes_it(tmp_path):
-    prometheus, door, own = tool("prometheus"), free_port(), free_port()
+    prometheus, port, own = tool("prometheus"), free_port(), free_port()
     (tmp_path / "prometheus.yml").write_text(
         f"global: {{scrape_interval: 1s}}\nrule_files: [{RULES}]\n"
-        f"scrape_configs: [{{job_name: profd, static_configs: [{{targets: ['127.0.0.1:{door}']}}]}}]\n")
-    with Daemon(tmp_path / "profd", "[http]\nopen_to=127.0.0.1\n", options=["--listen", f"127.0.0.1:{door}"]):
+        f"scrape_configs: [{{job_name: profd, static_configs: [{{targets: ['127.0.0.1:{port}']}}]}}]\n")
+    with Daemon(tmp_path / "profd", "[http]\nopen_to=127.0.0.1\n", options=["--listen", f"127.0.0.1:{port}"]):
         server = subprocess.Popen(
             [prometheus, f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/data",
              f"--web.listen-address=127.0.0.1:{own}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -172,7 +172,7 @@ def test_the_runtime_directory_is_its_place(home, fleet):
 # Or does not
 
 
-def test_where_a_door_was_named_none_is_started(home, fleet):
+def test_no_instance_is_started_where_an_address_was_named(home, fleet):
     none = str(home.path / "none.sock")
     for words, env in ((["--socket", none], {}), (["--host", "http://127.0.0.1:1"], {}), ([], {"PROFD_SOCKET": none}), (["--bus"], {})):
         r = home.run("start", "--router", fleet.router, *words, env=env)

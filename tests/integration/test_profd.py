@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""profd as a process: its life, its configuration, and its door from the outside, against fault workers."""
+"""profd as a process: its life, its configuration, and its API from the outside, against fault workers."""
 
 import contextlib
 import gzip
@@ -47,7 +47,7 @@ def finished(profd, fleet):
     return session
 
 
-# The door
+# The API
 
 
 @pytest.mark.smoke

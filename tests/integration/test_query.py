@@ -21,7 +21,7 @@ import time
 import pytest
 
 from daemon import BUILD, wait_for
-from fake_door import FakeDoor, trace
+from fake_profd import FakeProfd, trace
 from patience import patience
 from real_traces import ORACLE, TRACES
 
@@ -30,7 +30,7 @@ PROFCTL = BUILD / "client" / "profctl"
 IS_SANITIZED = b"__asan_init" in PROFCTL.read_bytes()
 
 
-class Place:
+class Workspace:
     """A home of its own, and a small trace in it."""
 
     def __init__(self, path):
@@ -66,92 +66,92 @@ def events():
 
 
 @pytest.fixture
-def place(tmp_path):
-    return Place(tmp_path)
+def workspace(tmp_path):
+    return Workspace(tmp_path)
 
 
 # Answers
 
 
-def test_table_is_aligned_and_talk_is_apart(place):
-    r = place.run("query", place.trace, "select name, count(*) as n, sum(dur) as ns from slice where category = 'cpu_op' group by name")
+def test_table_is_aligned_and_talk_is_apart(workspace):
+    r = workspace.run("query", workspace.trace, "select name, count(*) as n, sum(dur) as ns from slice where category = 'cpu_op' group by name")
     assert r.returncode == 0, r.stderr
     assert r.stdout == "name       n     ns\naten::mm0  2  16000\naten::mm1  2  16000\n"
     assert re.fullmatch(r"2 rows, \d.*\n", r.stderr)
-    bare = place.run("query", place.trace, "select 1 as x", "--no-legend")
+    bare = workspace.run("query", workspace.trace, "select 1 as x", "--no-legend")
     assert (bare.stdout, bare.stderr) == ("1\n", "")
 
 
 @pytest.mark.smoke
-def test_null_and_empty_text_differ(place):
+def test_null_and_empty_text_differ(workspace):
     sql = "select null as a, '' as b, 'x' as c, -1.5 as d"
-    assert place.run("query", place.trace, sql).stdout.split("\n")[1].split() == ["NULL", "x", "-1.5"]
-    assert place.rows(place.trace, sql) == [{"a": None, "b": "", "c": "x", "d": -1.5}]
-    assert place.run("query", place.trace, sql, "--csv", text=False).stdout == b'a,b,c,d\r\n,"",x,-1.5\r\n'
-    assert place.run("query", place.trace, sql, "--tsv").stdout == "a\tb\tc\td\n\\N\t\tx\t-1.5\n"
+    assert workspace.run("query", workspace.trace, sql).stdout.split("\n")[1].split() == ["NULL", "x", "-1.5"]
+    assert workspace.rows(workspace.trace, sql) == [{"a": None, "b": "", "c": "x", "d": -1.5}]
+    assert workspace.run("query", workspace.trace, sql, "--csv", text=False).stdout == b'a,b,c,d\r\n,"",x,-1.5\r\n'
+    assert workspace.run("query", workspace.trace, sql, "--tsv").stdout == "a\tb\tc\td\n\\N\t\tx\t-1.5\n"
 
 
-def test_csv_is_what_its_readers_expect(place):
-    r = place.run("query", place.trace, "select name, category from slice order by id", "--csv", text=False)
+def test_csv_is_what_its_readers_expect(workspace):
+    r = workspace.run("query", workspace.trace, "select name, category from slice order by id", "--csv", text=False)
     rows = list(csv.reader(io.StringIO(r.stdout.decode(), newline="")))
     assert rows[0] == ["name", "category"] and len(rows) == 9
     assert ['say "hi", there\tnow', "kernel"] in rows
-    tsv = place.run("query", place.trace, "select name, category from slice order by id", "--tsv").stdout
+    tsv = workspace.run("query", workspace.trace, "select name, category from slice order by id", "--tsv").stdout
     assert 'say "hi", there\\tnow\tkernel' in tsv.splitlines()
 
 
-def test_json_has_exact_numbers_and_no_key_twice(place):
-    rows = place.rows(place.trace, "select 0.1 + 0.2 as a, 9223372036854775807 as b, 1e300 * 1e10 as c, 1 as n, 2 as n, x'00ff' as e")
+def test_json_has_exact_numbers_and_no_key_twice(workspace):
+    rows = workspace.rows(workspace.trace, "select 0.1 + 0.2 as a, 9223372036854775807 as b, 1e300 * 1e10 as c, 1 as n, 2 as n, x'00ff' as e")
     assert rows == [{"a": 0.1 + 0.2, "b": 2**63 - 1, "c": float("inf"), "n": 1, "n:1": 2, "e": "00ff"}]
-    assert place.rows(place.trace, "select 1 where 0") == []
+    assert workspace.rows(workspace.trace, "select 1 where 0") == []
 
 
-def test_several_statements_and_where_they_come_from(place):
+def test_several_statements_and_where_they_come_from(workspace):
     sql = "select 1 as a; -- a remark; with a semicolon\nselect ';' as b;\n"
-    (place.path / "q.sql").write_text(sql)
+    (workspace.path / "q.sql").write_text(sql)
     for args, stdin in [([sql], None), (["-f", "q.sql"], None), ([], sql), (["-f", "-"], sql)]:
-        r = place.run("query", place.trace, *args, "--json", stdin=stdin)
+        r = workspace.run("query", workspace.trace, *args, "--json", stdin=stdin)
         assert (r.returncode, r.stderr) == (0, "")
         first, second = r.stdout.split("]\n")[:2]
         assert json.loads(first + "]") == [{"a": 1}] and json.loads(second + "]") == [{"b": ";"}]
 
 
-def test_commands_stand_where_statements_do(place):
+def test_commands_stand_where_statements_do(workspace):
     for args, stdin in [([".schema gap"], None), ([], "-- what there is\n.schema gap\n")]:
-        r = place.run("query", place.trace, *args, stdin=stdin)
+        r = workspace.run("query", workspace.trace, *args, stdin=stdin)
         assert r.returncode == 0 and re.search(r"prev_name +TEXT", r.stdout), r.stderr
-    r = place.run("query", place.trace, "--no-legend", stdin=".tables\nselect 6 * 7;\n.named gaps-total\n.quit\nselect 8")
+    r = workspace.run("query", workspace.trace, "--no-legend", stdin=".tables\nselect 6 * 7;\n.named gaps-total\n.quit\nselect 8")
     assert r.returncode == 0 and "slice" in r.stdout.split() and r.stdout.split()[-2] == "42"
-    r = place.run("query", place.trace, ".tabels")
+    r = workspace.run("query", workspace.trace, ".tabels")
     assert (r.returncode, r.stdout, r.stderr) == (2, "", "profctl: there is no command .tabels; is it .tables?\n")
 
 
-def test_limit(place):
-    r = place.run("query", place.trace, "select id from slice order by id", "-n", "3")
+def test_limit(workspace):
+    r = workspace.run("query", workspace.trace, "select id from slice order by id", "-n", "3")
     assert r.stdout.split() == ["id", "0", "1", "2"]
     assert r.stderr == "the first 3 rows; --limit leaves the others out\n"
-    exact = place.run("query", place.trace, "select id from slice", "-n", "8")
+    exact = workspace.run("query", workspace.trace, "select id from slice", "-n", "8")
     assert exact.stderr.startswith("8 rows, ")
 
 
-def test_arguments_come_from_columns_and_from_the_original(place):
-    rows = place.rows(place.trace, "select extract_arg(arg_set_id, 'args.note') as note, extract_arg(arg_set_id, 'args.External id') as id "
+def test_arguments_come_from_columns_and_from_the_original(workspace):
+    rows = workspace.rows(workspace.trace, "select extract_arg(arg_set_id, 'args.note') as note, extract_arg(arg_set_id, 'args.External id') as id "
                                    "from slice where category = 'cpu_op' order by ts")
     assert rows == [{"note": f"ä {i}", "id": i} for i in range(4)]
 
 
-def test_named_queries(place):
-    listed = place.run("query", "--named", "list")
+def test_named_queries(workspace):
+    listed = workspace.run("query", "--named", "list")
     assert listed.returncode == 0
     names = [line.split()[0] for line in listed.stdout.splitlines()[1:]]
     assert names[:2] == ["kernels", "gaps"] and len(names) >= 12
-    assert [q["name"] for q in json.loads(place.run("query", "--named", "list", "--json").stdout)] == names
+    assert [q["name"] for q in json.loads(workspace.run("query", "--named", "list", "--json").stdout)] == names
     for name in names:
-        r = place.run("query", place.trace, "--named", name)
+        r = workspace.run("query", workspace.trace, "--named", name)
         assert r.returncode == 0, (name, r.stderr)
-    kernels = place.rows(place.trace, "--named", "kernels")
+    kernels = workspace.rows(workspace.trace, "--named", "kernels")
     assert [(k["name"], k["count"], k["max_us"]) for k in kernels] == [("gemm", 2, 8), ('say "hi", there\tnow', 2, 7)]
-    r = place.run("query", place.trace, "--named", "kernel")
+    r = workspace.run("query", workspace.trace, "--named", "kernel")
     assert r.returncode == 2 and "Did you mean kernels?" in r.stderr
 
 
@@ -169,25 +169,25 @@ def test_named_queries(place):
     ("create table x (y)", "not authorized", "can only be read"),
     ("select load_extension('x')", "not authorized", ""),
 ])
-def test_errors_name_the_place(place, sql, message, marked):
-    r = place.run("query", place.trace, sql)
+def test_errors_name_the_place(workspace, sql, message, marked):
+    r = workspace.run("query", workspace.trace, sql)
     assert r.returncode == 1 and r.stdout == ""
     assert r.stderr.splitlines()[0].startswith(f"profctl: {message}"), r.stderr
     assert marked in r.stderr
 
 
-def test_errors_of_a_file_name_the_line(place):
-    (place.path / "q.sql").write_text("select 1;\n\nselect bogus;\n")
-    r = place.run("query", place.trace, "-f", "q.sql")
+def test_errors_of_a_file_name_the_line(workspace):
+    (workspace.path / "q.sql").write_text("select 1;\n\nselect bogus;\n")
+    r = workspace.run("query", workspace.trace, "-f", "q.sql")
     assert r.returncode == 1 and r.stdout == "1\n1\n"
     assert "profctl: q.sql:3: no such column: bogus\n" in r.stderr
-    (place.path / "q.sql").write_text("select 1;\n\nselect id,\n  abs(-9223372036854775807 - id - 1) from slice")
-    assert "profctl: q.sql:3: integer overflow\n" in place.run("query", place.trace, "-f", "q.sql").stderr
+    (workspace.path / "q.sql").write_text("select 1;\n\nselect id,\n  abs(-9223372036854775807 - id - 1) from slice")
+    assert "profctl: q.sql:3: integer overflow\n" in workspace.run("query", workspace.trace, "-f", "q.sql").stderr
 
 
-def test_a_long_line_is_cut_around_the_place(place):
+def test_a_long_line_is_cut_around_the_place(workspace):
     sql = "select " + ", ".join(f"{n} as column_{n}" for n in range(200)) + ", nam from slice where dur > 0 and " + "ts > 0 and " * 50 + "1"
-    lines = place.run("query", place.trace, sql).stderr.splitlines()
+    lines = workspace.run("query", workspace.trace, sql).stderr.splitlines()
     assert max(map(len, lines)) <= 100
     assert lines[1].strip().startswith("...") and lines[1].endswith("...")
     assert lines[1][lines[2].index("^"):].startswith("nam ")
@@ -213,19 +213,19 @@ def count_to(n):
     return f"with recursive c(n) as (select 1 union all select n + 1 from c limit {n}) "
 
 
-def test_time_limit(place):
+def test_time_limit(workspace):
     begin = time.monotonic()
-    r = place.run("query", place.trace, "with recursive c(n) as (select 1 union all select n + 1 from c) select max(n) from c",
+    r = workspace.run("query", workspace.trace, "with recursive c(n) as (select 1 union all select n + 1 from c) select max(n) from c",
                   "--time-limit", "200ms")
     assert r.returncode == 1 and time.monotonic() - begin < patience(20)
     assert r.stderr == "profctl: the statement reached its time limit of 200 ms: 0 rows printed\n  Pass a larger --time-limit.\n"
 
 
 @pytest.mark.parametrize("function", ENDLESS)
-def test_time_limit_holds_within_a_function(place, function):
-    place.rows(place.trace, "select 1")
+def test_time_limit_holds_within_a_function(workspace, function):
+    workspace.rows(workspace.trace, "select 1")
     begin = time.monotonic()
-    r = place.run("query", place.trace, ENDLESS[function], "--time-limit", f"{LIMIT_S}s")
+    r = workspace.run("query", workspace.trace, ENDLESS[function], "--time-limit", f"{LIMIT_S}s")
     took = time.monotonic() - begin
     assert (r.returncode, r.stdout) == (1, "") and took < patience(LIMIT_S + 1), took
     assert r.stderr == "profctl: the statement reached its time limit of 500 ms: 0 rows printed\n  Pass a larger --time-limit.\n"
@@ -236,61 +236,61 @@ def test_time_limit_holds_within_a_function(place, function):
     # Rows of a table are aligned with each other, and so printed together.
     ([], ""),
 ])
-def test_rows_before_the_time_limit_are_printed_and_counted(place, arguments, expected):
+def test_rows_before_the_time_limit_are_printed_and_counted(workspace, arguments, expected):
     sql = "select 1 as a;\n" + count_to(5) + f"select n, iif(n < 4, n, ({ENDLESS['instr']})) as x from c"
-    (place.path / "q.sql").write_text(sql)
-    r = place.run("query", place.trace, "-f", "q.sql", "--no-legend" if not arguments else "-q", "--time-limit", "500ms", *arguments, text=False)
+    (workspace.path / "q.sql").write_text(sql)
+    r = workspace.run("query", workspace.trace, "-f", "q.sql", "--no-legend" if not arguments else "-q", "--time-limit", "500ms", *arguments, text=False)
     first = {0: "1\n", 1: "a\r\n1\r\n" if "--csv" in arguments else '[\n{"a":1}\n]\n'}[len(arguments)]
     assert (r.returncode, r.stdout.decode()) == (1, first + expected)
     assert r.stderr.decode() == (f"profctl: q.sql:2: the statement reached its time limit of 500 ms: {3 if expected else 0} rows printed\n"
                                  "  Pass a larger --time-limit.\n")
 
 
-def test_a_slow_function_for_each_row_keeps_the_rows(place):
+def test_a_slow_function_for_each_row_keeps_the_rows(workspace):
     """Between two rows the time is looked at: the statement ends by itself, with its table."""
     slow = "instr(hex(zeroblob(20000)), hex(zeroblob(6000)) || '1' || n)"
-    r = place.run("query", place.trace, count_to(10**6) + f"select n, {slow} as x from c", "--time-limit", "500ms")
+    r = workspace.run("query", workspace.trace, count_to(10**6) + f"select n, {slow} as x from c", "--time-limit", "500ms")
     rows = r.stdout.splitlines()
     assert r.returncode == 1 and rows[0].split() == ["n", "x"] and rows[-1].split() == [str(len(rows) - 1), "0"]
     count = re.search(r"its time limit of 500 ms: ([\d,]+) rows? printed", r.stderr).group(1)
     assert int(count.replace(",", "")) == len(rows) - 1
 
 
-def test_each_statement_has_its_own_time(place):
+def test_each_statement_has_its_own_time(workspace):
     sql = "; ".join([count_to(600000) + "select max(n) from c"] * 6)
-    one = place.run("query", place.trace, count_to(600000) + "select max(n) from c")
+    one = workspace.run("query", workspace.trace, count_to(600000) + "select max(n) from c")
     took = re.search(r"1 row, (\d+) ms", one.stderr)
     assert took, one.stderr
-    r = place.run("query", place.trace, sql, "--no-legend", "--time-limit", f"{3 * int(took.group(1)) + 200}ms")
+    r = workspace.run("query", workspace.trace, sql, "--no-legend", "--time-limit", f"{3 * int(took.group(1)) + 200}ms")
     assert (r.returncode, r.stdout) == (0, "600000\n" * 6), r.stderr
 
 
-def test_values_are_bounded(place):
+def test_values_are_bounded(workspace):
     """Before memory is taken for them."""
     for sql in ("select zeroblob(100000000000)", "select zeroblob(17000000)", "select hex(zeroblob(9000000))", count_to(100) + "select length(group_concat(hex(zeroblob(500000)))) from c"):
-        r = place.run("query", place.trace, sql)
+        r = workspace.run("query", workspace.trace, sql)
         assert (r.returncode, r.stdout) == (1, ""), sql
         assert r.stderr == "profctl: string or blob too big\n  A value holds at most 16.0 MiB.\n", sql
-    assert place.rows(place.trace, "select printf('%*d', 2000000000, 1) as x, printf('%.*c', 99999999, 'x') as y") == [{"x": None, "y": None}]
-    r = place.run("query", place.trace, "select 'x' like '" + 5000 * "%" + "'")
+    assert workspace.rows(workspace.trace, "select printf('%*d', 2000000000, 1) as x, printf('%.*c', 99999999, 'x') as y") == [{"x": None, "y": None}]
+    r = workspace.run("query", workspace.trace, "select 'x' like '" + 5000 * "%" + "'")
     assert r.returncode == 1 and "LIKE or GLOB pattern too complex\n  A pattern has at most 4096 bytes." in r.stderr
-    r = place.run("query", place.trace, "select 1" + "+1" * 1000)
+    r = workspace.run("query", workspace.trace, "select 1" + "+1" * 1000)
     assert r.returncode == 1 and "Expression tree is too large" in r.stderr
 
 
-def test_held_rows_are_bounded(place):
+def test_held_rows_are_bounded(workspace):
     """A table is held in memory until its widths are known, but never more of it than a few large rows."""
     limit = resource.RLIM_INFINITY if IS_SANITIZED else 96 << 20  # it maps terabytes
-    place.rows(place.trace, "select 1")
-    r = subprocess.run([PROFCTL, "query", place.trace, count_to(24) + "select hex(zeroblob(1000000)) as x, n from c", "--format", "wide",
+    workspace.rows(workspace.trace, "select 1")
+    r = subprocess.run([PROFCTL, "query", workspace.trace, count_to(24) + "select hex(zeroblob(1000000)) as x, n from c", "--format", "wide",
                         "--time-limit", "infinity"],
-                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=60, env=place.environment(),
+                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=60, env=workspace.environment(),
                        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit)))
     assert r.returncode == 0, r.stderr
 
 
-def test_memory_limit_of_a_statement(place):
-    r = place.run("query", place.trace, "with recursive c(n) as (select 1 union all select n + 1 from c limit 300) "
+def test_memory_limit_of_a_statement(workspace):
+    r = workspace.run("query", workspace.trace, "with recursive c(n) as (select 1 union all select n + 1 from c limit 300) "
                   "select count(*) from (select n, zeroblob(15000000) || n as b from c order by b)")
     assert r.returncode == 1
     assert r.stderr.startswith("profctl: a statement needs more than 2.0 GiB of memory\n")
@@ -301,160 +301,160 @@ def test_memory_limit_of_a_statement(place):
     ["trace.json", "select 1", "--named", "gaps"], ["trace.json", "-f", "q.sql", "select 1"], ["trace.json"], ["trace.json", " ; "],
     ["trace.json", "select 1", "--limit", "0"],
 ])
-def test_usage_errors(place, args):
-    r = place.run("query", *args)
+def test_usage_errors(workspace, args):
+    r = workspace.run("query", *args)
     assert (r.returncode, r.stdout) == (2, ""), r.stderr
     assert r.stderr.startswith("profctl: ")
 
 
-def test_files_that_are_none(place):
-    r = place.run("query", "none.json", "select 1")
+def test_files_that_are_none(workspace):
+    r = workspace.run("query", "none.json", "select 1")
     assert r.returncode == 4 and "cannot open none.json: No such file or directory" in r.stderr and "list-traces" in r.stderr
-    os.mkfifo(place.path / "fifo")
-    assert "is no regular file" in place.run("query", "fifo", "select 1").stderr
-    (place.path / "text.json").write_text("no trace at all")
-    r = place.run("query", "text.json", "select 1")
+    os.mkfifo(workspace.path / "fifo")
+    assert "is no regular file" in workspace.run("query", "fifo", "select 1").stderr
+    (workspace.path / "text.json").write_text("no trace at all")
+    r = workspace.run("query", "text.json", "select 1")
     assert r.returncode == 1 and r.stdout == "" and r.stderr.startswith("profctl: cannot read text.json: ")
-    assert place.cached() == []
+    assert workspace.cached() == []
 
 
-def test_what_is_missing_is_said_each_time(place):
-    whole = place.trace.read_text()
-    (place.path / "cut.json").write_text(whole[: whole.index('"gemm"')])
+def test_what_is_missing_is_said_each_time(workspace):
+    whole = workspace.trace.read_text()
+    (workspace.path / "cut.json").write_text(whole[: whole.index('"gemm"')])
     for _ in range(2):
-        r = place.run("query", "cut.json", "select count(*) from slice")
+        r = workspace.run("query", "cut.json", "select count(*) from slice")
         assert r.returncode == 0
         assert r.stderr.startswith("cut.json: the text ends before its JSON closes, after ")
 
 
-def test_an_output_that_ends_early(place):
-    r = subprocess.run(f"{PROFCTL} query {place.trace} 'with recursive c(n) as (select 1 union all select n + 1 from c limit 200000) "
-                       "select n from c' --csv | head -1", shell=True, capture_output=True, text=True, timeout=60, env=place.environment())
+def test_an_output_that_ends_early(workspace):
+    r = subprocess.run(f"{PROFCTL} query {workspace.trace} 'with recursive c(n) as (select 1 union all select n + 1 from c limit 200000) "
+                       "select n from c' --csv | head -1", shell=True, capture_output=True, text=True, timeout=60, env=workspace.environment())
     assert r.stdout == "n\n"
 
 
-def test_a_reader_that_has_enough_is_no_error(place):
-    r = subprocess.run(["bash", "-c", f"{PROFCTL} query {place.trace} 'with recursive c(n) as (select 1 union all select n + 1 from c "
+def test_a_reader_that_has_enough_is_no_error(workspace):
+    r = subprocess.run(["bash", "-c", f"{PROFCTL} query {workspace.trace} 'with recursive c(n) as (select 1 union all select n + 1 from c "
                         "limit 200000) select n from c' | head -3; echo ${PIPESTATUS[0]}"], capture_output=True, text=True, timeout=60,
-                       env=place.environment())
+                       env=workspace.environment())
     assert r.stdout.split() == ["n", "1", "2", "0"] and r.stderr == ""
-    full = subprocess.run([PROFCTL, "query", place.trace, "select 1"], stdout=open("/dev/full", "w"), stderr=subprocess.PIPE, text=True,
-                          timeout=60, env=place.environment())
+    full = subprocess.run([PROFCTL, "query", workspace.trace, "select 1"], stdout=open("/dev/full", "w"), stderr=subprocess.PIPE, text=True,
+                          timeout=60, env=workspace.environment())
     assert full.returncode == 1 and "profctl: cannot write to stdout: " in full.stderr and "No such file" not in full.stderr
 
 
 # Columns and their cache
 
 
-def test_a_file_is_read_once(place):
-    assert place.rows(place.trace, "select count(*) as n from slice") == [{"n": 8}]
-    (cached,) = place.cached()
+def test_a_file_is_read_once(workspace):
+    assert workspace.rows(workspace.trace, "select count(*) as n from slice") == [{"n": 8}]
+    (cached,) = workspace.cached()
     assert cached.stat().st_mode & 0o777 == 0o600 and cached.parent.stat().st_mode & 0o777 == 0o700
     inode = cached.stat().st_ino
-    assert place.rows(place.trace, "select count(*) as n from slice") == [{"n": 8}]
-    assert [c.stat().st_ino for c in place.cached()] == [inode]
+    assert workspace.rows(workspace.trace, "select count(*) as n from slice") == [{"n": 8}]
+    assert [c.stat().st_ino for c in workspace.cached()] == [inode]
 
 
-def test_a_file_that_changed_is_read_again(place):
-    place.rows(place.trace, "select 1")
-    place.trace.write_text(json.dumps({"traceEvents": events()[:3]}))
-    assert place.rows(place.trace, "select count(*) as n from slice") == [{"n": 2}]
+def test_a_file_that_changed_is_read_again(workspace):
+    workspace.rows(workspace.trace, "select 1")
+    workspace.trace.write_text(json.dumps({"traceEvents": events()[:3]}))
+    assert workspace.rows(workspace.trace, "select count(*) as n from slice") == [{"n": 2}]
 
 
-def test_a_file_rewritten_in_place_is_read_again(place):
-    count = (place.trace, "select count(*) as n from slice where name = 'aten::mm0'")
-    assert place.rows(*count) == [{"n": 2}]
-    before = place.trace.stat()
-    place.trace.write_text(place.trace.read_text().replace("aten::mm0", "aten::mmX"))
-    os.utime(place.trace, ns=(before.st_atime_ns, before.st_mtime_ns))
-    after = place.trace.stat()
+def test_a_file_rewritten_in_place_is_read_again(workspace):
+    count = (workspace.trace, "select count(*) as n from slice where name = 'aten::mm0'")
+    assert workspace.rows(*count) == [{"n": 2}]
+    before = workspace.trace.stat()
+    workspace.trace.write_text(workspace.trace.read_text().replace("aten::mm0", "aten::mmX"))
+    os.utime(workspace.trace, ns=(before.st_atime_ns, before.st_mtime_ns))
+    after = workspace.trace.stat()
     assert (after.st_size, after.st_mtime_ns, after.st_ino) == (before.st_size, before.st_mtime_ns, before.st_ino)
-    assert place.rows(*count) == [{"n": 0}]
+    assert workspace.rows(*count) == [{"n": 0}]
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty", "foreign"])
-def test_a_damaged_copy_is_made_anew(place, damage):
-    place.rows(place.trace, "select 1")
-    (cached,) = place.cached()
+def test_a_damaged_copy_is_made_anew(workspace, damage):
+    workspace.rows(workspace.trace, "select 1")
+    (cached,) = workspace.cached()
     data = bytearray(cached.read_bytes())
     if damage == "flip":
         data[-20] ^= 1
     cached.write_bytes({"cut": data[:-100], "flip": data, "empty": b"", "foreign": b"x" * len(data)}[damage])
-    assert place.rows(place.trace, "select count(*) as n from slice") == [{"n": 8}]
+    assert workspace.rows(workspace.trace, "select count(*) as n from slice") == [{"n": 8}]
 
 
-def test_a_page_damaged_is_no_answer_and_heals(place):
+def test_a_page_damaged_is_no_answer_and_heals(workspace):
     many = [{"ph": "X", "cat": "kernel", "name": f"k{i % 97}", "pid": 0, "tid": 7, "ts": i * 10 + i % 7, "dur": 5 + i % 3} for i in range(60000)]
-    place.trace.write_text(json.dumps({"traceEvents": many}))
-    expected = place.rows(place.trace, "select sum(ts) as s, sum(dur) as d, count(name) as n from slice")
-    (cached,) = place.cached()
+    workspace.trace.write_text(json.dumps({"traceEvents": many}))
+    expected = workspace.rows(workspace.trace, "select sum(ts) as s, sum(dur) as d, count(name) as n from slice")
+    (cached,) = workspace.cached()
     data = bytearray(cached.read_bytes())
     for at in range(20000, len(data) // 2, 30000):
         data[at] ^= 0x40
     cached.write_bytes(data)
-    r = place.run("query", place.trace, "select sum(ts) as s, sum(dur) as d, count(name) as n from slice", "--json")
+    r = workspace.run("query", workspace.trace, "select sum(ts) as s, sum(dur) as d, count(name) as n from slice", "--json")
     assert r.returncode == 1 or json.loads(r.stdout) == expected
     if r.returncode:
         assert "made anew" in r.stderr
-    assert place.rows(place.trace, "select sum(ts) as s, sum(dur) as d, count(name) as n from slice") == expected
+    assert workspace.rows(workspace.trace, "select sum(ts) as s, sum(dur) as d, count(name) as n from slice") == expected
 
 
-def test_columns_that_others_may_write_are_not_used(place):
-    place.rows(place.trace, "select 1")
-    (cached,) = place.cached()
+def test_columns_that_others_may_write_are_not_used(workspace):
+    workspace.rows(workspace.trace, "select 1")
+    (cached,) = workspace.cached()
     inode = cached.stat().st_ino
     cached.chmod(0o666)
-    place.rows(place.trace, "select 1")
-    assert [c.stat().st_ino for c in place.cached()] != [inode]
+    workspace.rows(workspace.trace, "select 1")
+    assert [c.stat().st_ino for c in workspace.cached()] != [inode]
 
 
-def test_a_columnar_file_is_a_trace(place):
-    place.rows(place.trace, "select 1")
-    shutil.copy(place.cached()[0], place.path / "my.columns")
-    assert place.rows("my.columns", "select count(*) as n from slice") == [{"n": 8}]
+def test_a_columnar_file_is_a_trace(workspace):
+    workspace.rows(workspace.trace, "select 1")
+    shutil.copy(workspace.cached()[0], workspace.path / "my.columns")
+    assert workspace.rows("my.columns", "select count(*) as n from slice") == [{"n": 8}]
     # Without the original, what has a column is still there.
-    assert place.rows("my.columns", "select extract_arg(arg_set_id, 'args.External id') as id from slice where category = 'cpu_op' limit 1") == [{"id": 0}]
-    (place.path / "my.columns").write_bytes((place.path / "my.columns").read_bytes()[:-1])
-    r = place.run("query", "my.columns", "select 1")
+    assert workspace.rows("my.columns", "select extract_arg(arg_set_id, 'args.External id') as id from slice where category = 'cpu_op' limit 1") == [{"id": 0}]
+    (workspace.path / "my.columns").write_bytes((workspace.path / "my.columns").read_bytes()[:-1])
+    r = workspace.run("query", "my.columns", "select 1")
     assert r.returncode == 1 and "my.columns holds no sound columns" in r.stderr
 
 
-def test_a_home_that_cannot_be_written_to(place):
-    (place.path / ".cache").write_text("no directory")
-    assert place.rows(place.trace, "select count(*) as n from slice", env={"TMPDIR": str(place.path)}) == [{"n": 8}]
-    assert sorted(p.name for p in place.path.iterdir()) == [".cache", "trace.json"]
+def test_a_home_that_cannot_be_written_to(workspace):
+    (workspace.path / ".cache").write_text("no directory")
+    assert workspace.rows(workspace.trace, "select count(*) as n from slice", env={"TMPDIR": str(workspace.path)}) == [{"n": 8}]
+    assert sorted(p.name for p in workspace.path.iterdir()) == [".cache", "trace.json"]
 
 
-def test_compressed_files(place):
-    (place.path / "a.gz").write_bytes(gzip.compress(place.trace.read_bytes()))
-    subprocess.run(["zstd", "-q", place.trace, "-o", place.path / "b"], check=True)
+def test_compressed_files(workspace):
+    (workspace.path / "a.gz").write_bytes(gzip.compress(workspace.trace.read_bytes()))
+    subprocess.run(["zstd", "-q", workspace.trace, "-o", workspace.path / "b"], check=True)
     for name in ("a.gz", "b"):
-        assert place.rows(name, "select count(*) as n from slice") == [{"n": 8}]
-        assert place.rows(name, "select extract_arg(arg_set_id, 'args.note') as n from slice where id = 0") == [{"n": "ä 0"}]
+        assert workspace.rows(name, "select count(*) as n from slice") == [{"n": 8}]
+        assert workspace.rows(name, "select extract_arg(arg_set_id, 'args.note') as n from slice where id = 0") == [{"n": "ä 0"}]
 
 
-def installed(place, ingest):
+def installed(workspace, ingest):
     """profctl beside a profd-ingest of the test's own."""
-    (place.path / "client").mkdir()
-    (place.path / "daemon/ingest").mkdir(parents=True)
-    program = place.path / "daemon/ingest/profd-ingest"
+    (workspace.path / "client").mkdir()
+    (workspace.path / "daemon/ingest").mkdir(parents=True)
+    program = workspace.path / "daemon/ingest/profd-ingest"
     program.write_text(f"#!/bin/sh\n{ingest}\n")
     program.chmod(0o755)
-    return shutil.copy(PROFCTL, place.path / "client")
+    return shutil.copy(PROFCTL, workspace.path / "client")
 
 
-def test_interrupting_a_reading_leaves_nothing(place):
-    program = installed(place, f"echo $$ > {place.path}/pid; exec sleep 60")
-    process = subprocess.Popen([program, "query", place.trace, "select 1"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                               env=place.environment())
-    pid = int(wait_for(lambda: (place.path / "pid").exists() and (place.path / "pid").read_text()))
+def test_interrupting_a_reading_leaves_nothing(workspace):
+    program = installed(workspace, f"echo $$ > {workspace.path}/pid; exec sleep 60")
+    process = subprocess.Popen([program, "query", workspace.trace, "select 1"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                               env=workspace.environment())
+    pid = int(wait_for(lambda: (workspace.path / "pid").exists() and (workspace.path / "pid").read_text()))
     process.send_signal(signal.SIGINT)
     assert process.wait(10) == 1
-    assert process.stderr.read() == f"profctl: interrupted while reading {place.trace}\n"
+    assert process.stderr.read() == f"profctl: interrupted while reading {workspace.trace}\n"
     process.stderr.close()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
-    assert place.cached() == []
+    assert workspace.cached() == []
 
 
 @pytest.mark.parametrize("ingest,said", [
@@ -466,91 +466,91 @@ def test_interrupting_a_reading_leaves_nothing(place):
     ("echo '{\"error\":28}'", "cannot write the columns of trace.json: No space left on device"),
     ("echo '{\"state\":\"complete\",\"columns\":{}}'", "holds no sound columns"), ("exec yes", "killed"),
 ])
-def test_a_reading_that_fails_says_how(place, ingest, said):
-    r = place.run("query", "trace.json", "select 1", program=installed(place, ingest))
+def test_a_reading_that_fails_says_how(workspace, ingest, said):
+    r = workspace.run("query", "trace.json", "select 1", program=installed(workspace, ingest))
     assert r.returncode == 1 and r.stdout == ""
     assert said in r.stderr
-    assert place.cached() == []
+    assert workspace.cached() == []
 
 
 # Traces of profd
 
 
 @pytest.fixture
-def door(tmp_path):
-    with FakeDoor(tmp_path / "door.sock") as d:
+def fake(tmp_path):
+    with FakeProfd(tmp_path / "fake.sock") as d:
         yield d
 
 
-def columns_of(place):
-    place.rows(place.trace, "select 1")
-    data = place.cached()[0].read_bytes()
-    shutil.rmtree(place.path / ".cache")
-    (place.path / "t12.columns").write_bytes(data)
+def columns_of(workspace):
+    workspace.rows(workspace.trace, "select 1")
+    data = workspace.cached()[0].read_bytes()
+    shutil.rmtree(workspace.path / ".cache")
+    (workspace.path / "t12.columns").write_bytes(data)
     return data
 
 
-def known_trace(place, data, **more):
-    return trace(12, **{"path": str(place.trace), "sha256": hashlib.sha256(place.trace.read_bytes()).hexdigest(),
-                        "columns": str(place.path / "t12.columns"), "columns_size": len(data), **more})
+def known_trace(workspace, data, **more):
+    return trace(12, **{"path": str(workspace.trace), "sha256": hashlib.sha256(workspace.trace.read_bytes()).hexdigest(),
+                        "columns": str(workspace.path / "t12.columns"), "columns_size": len(data), **more})
 
 
-def test_an_id_is_opened_where_it_lies(place, door):
-    data = columns_of(place)
-    door.answers["GET /v1/traces/t12"] = known_trace(place, data)
+def test_an_id_is_opened_where_it_lies(workspace, fake):
+    data = columns_of(workspace)
+    fake.answers["GET /v1/traces/t12"] = known_trace(workspace, data)
     for word in ("t12", "12"):
-        assert place.rows("--socket", door.path, word, "select count(*) as n from slice") == [{"n": 8}]
-    assert place.rows("--socket", door.path, "t12", "select extract_arg(arg_set_id, 'args.note') as n from slice where id = 0") == [{"n": "ä 0"}]
-    assert not door.asked("GET", "/v1/traces/t12/columns") and place.cached() == []
+        assert workspace.rows("--socket", fake.path, word, "select count(*) as n from slice") == [{"n": 8}]
+    assert workspace.rows("--socket", fake.path, "t12", "select extract_arg(arg_set_id, 'args.note') as n from slice where id = 0") == [{"n": "ä 0"}]
+    assert not fake.asked("GET", "/v1/traces/t12/columns") and workspace.cached() == []
 
 
-def test_an_id_out_of_reach_is_fetched_once(place, door):
-    data = columns_of(place)
-    (place.path / "t12.columns").unlink()
-    door.answers |= {"GET /v1/traces/t12": known_trace(place, data), "GET /v1/traces/t12/columns": data}
+def test_an_id_out_of_reach_is_fetched_once(workspace, fake):
+    data = columns_of(workspace)
+    (workspace.path / "t12.columns").unlink()
+    fake.answers |= {"GET /v1/traces/t12": known_trace(workspace, data), "GET /v1/traces/t12/columns": data}
     for _ in range(2):
-        assert place.rows("--socket", door.path, "t12", "select count(*) as n from slice") == [{"n": 8}]
-    assert len(door.asked("GET", "/v1/traces/t12/columns")) == 1 and len(place.cached()) == 1
+        assert workspace.rows("--socket", fake.path, "t12", "select count(*) as n from slice") == [{"n": 8}]
+    assert len(fake.asked("GET", "/v1/traces/t12/columns")) == 1 and len(workspace.cached()) == 1
 
 
-def test_columns_that_do_not_arrive_whole(place, door):
-    data = columns_of(place)
-    (place.path / "t12.columns").unlink()
-    door.answers |= {"GET /v1/traces/t12": known_trace(place, data, path="/nonexistent"), "GET /v1/traces/t12/columns": data[:-10]}
-    r = place.run("query", "--socket", door.path, "t12", "select 1")
-    assert r.returncode == 1 and "its size differs" in r.stderr and place.cached() == []
+def test_columns_that_do_not_arrive_whole(workspace, fake):
+    data = columns_of(workspace)
+    (workspace.path / "t12.columns").unlink()
+    fake.answers |= {"GET /v1/traces/t12": known_trace(workspace, data, path="/nonexistent"), "GET /v1/traces/t12/columns": data[:-10]}
+    r = workspace.run("query", "--socket", fake.path, "t12", "select 1")
+    assert r.returncode == 1 and "its size differs" in r.stderr and workspace.cached() == []
 
 
 @pytest.mark.parametrize("served", [None, b"no columns"])
-def test_columns_that_are_lost_are_made_again_of_the_original(place, door, served):
-    data = columns_of(place)
-    (place.path / "t12.columns").unlink()
-    door.answers["GET /v1/traces/t12"] = known_trace(place, data)
+def test_columns_that_are_lost_are_made_again_of_the_original(workspace, fake, served):
+    data = columns_of(workspace)
+    (workspace.path / "t12.columns").unlink()
+    fake.answers["GET /v1/traces/t12"] = known_trace(workspace, data)
     if served:
-        door.answers["GET /v1/traces/t12/columns"] = served.ljust(len(data))
-    r = place.run("query", "--socket", door.path, "t12", "select count(*) as n from slice", "--no-legend")
+        fake.answers["GET /v1/traces/t12/columns"] = served.ljust(len(data))
+    r = workspace.run("query", "--socket", fake.path, "t12", "select count(*) as n from slice", "--no-legend")
     assert (r.returncode, r.stdout) == (0, "8\n")
-    assert r.stderr == f"the columns of t12 are {'damaged' if served else 'lost'}; reading {place.trace}\n"
+    assert r.stderr == f"the columns of t12 are {'damaged' if served else 'lost'}; reading {workspace.trace}\n"
 
 
-def test_an_original_that_is_gone_is_said(place, door):
-    data = columns_of(place)
-    door.answers["GET /v1/traces/t12"] = known_trace(place, data)
-    place.trace.unlink()
-    r = place.run("query", "--socket", door.path, "t12", "select count(*) as n from slice", "--no-legend")
+def test_an_original_that_is_gone_is_said(workspace, fake):
+    data = columns_of(workspace)
+    fake.answers["GET /v1/traces/t12"] = known_trace(workspace, data)
+    workspace.trace.unlink()
+    r = workspace.run("query", "--socket", fake.path, "t12", "select count(*) as n from slice", "--no-legend")
     assert (r.returncode, r.stdout) == (0, "8\n")
     assert r.stderr == "the original of t12 is gone: only arguments with columns are available\n"
 
 
-def test_an_id_without_columns(place, door):
-    door.answers["GET /v1/traces/t12"] = known_trace(place, b"", columns=None, columns_reason="this is no trace", path="/nonexistent")
-    r = place.run("query", "--socket", door.path, "t12", "select 1")
+def test_an_id_without_columns(workspace, fake):
+    fake.answers["GET /v1/traces/t12"] = known_trace(workspace, b"", columns=None, columns_reason="this is no trace", path="/nonexistent")
+    r = workspace.run("query", "--socket", fake.path, "t12", "select 1")
     assert r.returncode == 1 and "profd has no columns of t12: this is no trace" in r.stderr and "profctl get t12" in r.stderr
     # Where its file can be read, that is done.
-    door.answers["GET /v1/traces/t12"] = known_trace(place, b"", columns=None)
-    r = place.run("query", "--socket", door.path, "t12", "select count(*) as n from slice", "--no-legend")
+    fake.answers["GET /v1/traces/t12"] = known_trace(workspace, b"", columns=None)
+    r = workspace.run("query", "--socket", fake.path, "t12", "select count(*) as n from slice", "--no-legend")
     assert (r.returncode, r.stdout) == (0, "8\n") and "reading" in r.stderr
-    r = place.run("query", "--socket", door.path, "t13", "select 1")
+    r = workspace.run("query", "--socket", fake.path, "t13", "select 1")
     assert r.returncode == 4
 
 
@@ -558,12 +558,12 @@ def test_an_id_without_columns(place, door):
 
 
 class Terminal:
-    def __init__(self, place, *args, columns=80, **env):
-        self.place = place
+    def __init__(self, workspace, *args, columns=80, **env):
+        self.workspace = workspace
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
-            os.chdir(place.path)
-            os.execve(PROFCTL, [str(PROFCTL), *map(str, args)], place.environment(**env))
+            os.chdir(workspace.path)
+            os.execve(PROFCTL, [str(PROFCTL), *map(str, args)], workspace.environment(**env))
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         self.text = ""
 
@@ -615,8 +615,8 @@ class Terminal:
 PROMPT = r"trace\.json> $"
 
 
-def test_statements_are_typed(place):
-    with Terminal(place, "query", "trace.json") as t:
+def test_statements_are_typed(workspace):
+    with Terminal(workspace, "query", "trace.json") as t:
         t.answer(PROMPT, "select count(*) as n\n")
         t.answer(r"-> $", "from slice;\n")
         assert re.search(r"n\s+8\s", t.expect(r"1 row, .*\n"))
@@ -633,16 +633,16 @@ def test_statements_are_typed(place):
         t.answer(PROMPT, ".quit\n")
         assert t.wait() == 0
     # What was typed is there again.
-    with Terminal(place, "query", "trace.json") as t:
+    with Terminal(workspace, "query", "trace.json") as t:
         t.answer(PROMPT, "\x10\x10\x10\n")
         t.expect(r"percent")
         t.answer(PROMPT, ".quit\n")
         assert t.wait() == 0
-    assert (place.path / ".local/state/profd/query_history").stat().st_mode & 0o077 == 0
+    assert (workspace.path / ".local/state/profd/query_history").stat().st_mode & 0o077 == 0
 
 
-def test_a_statement_of_several_lines_is_one_of_the_history(place):
-    with Terminal(place, "query", "trace.json") as t:
+def test_a_statement_of_several_lines_is_one_of_the_history(workspace):
+    with Terminal(workspace, "query", "trace.json") as t:
         t.answer(PROMPT, "-- a remark is no statement\n")
         t.answer(PROMPT, ".help\n")
         t.expect(r"leave, as Ctrl-D does")
@@ -651,15 +651,15 @@ def test_a_statement_of_several_lines_is_one_of_the_history(place):
         t.expect(r"answer\s+42")
         t.answer(PROMPT, "exit\n")
         assert t.wait() == 0
-    with Terminal(place, "query", "trace.json") as t:
+    with Terminal(workspace, "query", "trace.json") as t:
         t.answer(PROMPT, "\x10\n")
         t.expect(r"answer\s+42")
         t.answer(PROMPT, "quit\n")
         assert t.wait() == 0
 
 
-def test_names_are_completed(place):
-    with Terminal(place, "query", "trace.json") as t:
+def test_names_are_completed(workspace):
+    with Terminal(workspace, "query", "trace.json") as t:
         t.answer(PROMPT, "selec\tprev_n\t fro\tgap limi\t1;\n")
         t.expect(r"1 row, ")
         t.answer(PROMPT, ".sche\tgap\n")
@@ -670,8 +670,8 @@ def test_names_are_completed(place):
         assert t.wait() == 0
 
 
-def test_ctrl_c_ends_a_statement_and_not_profctl(place):
-    with Terminal(place, "query", "trace.json") as t:
+def test_ctrl_c_ends_a_statement_and_not_profctl(workspace):
+    with Terminal(workspace, "query", "trace.json") as t:
         t.answer(PROMPT, "select 'abandoned\x03")
         t.answer(PROMPT, "with recursive c(n) as (select 1 union all select n + 1 from c) select max(n) from c;\n")
         t.expect(r"from c;")
@@ -686,9 +686,9 @@ def test_ctrl_c_ends_a_statement_and_not_profctl(place):
 
 @pytest.mark.parametrize("function", ["instr", "like"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_first_signal_ends_a_function(place, function, number):
-    p = subprocess.Popen([PROFCTL, "query", place.trace, "select 'begun' as x; " + ENDLESS[function], "--csv", "--time-limit", "infinity"],
-                         cwd=place.path, env=place.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def test_the_first_signal_ends_a_function(workspace, function, number):
+    p = subprocess.Popen([PROFCTL, "query", workspace.trace, "select 'begun' as x; " + ENDLESS[function], "--csv", "--time-limit", "infinity"],
+                         cwd=workspace.path, env=workspace.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert [p.stdout.readline() for _ in range(2)] == ["x\n", "begun\n"]
         begin = time.monotonic()
@@ -701,8 +701,8 @@ def test_the_first_signal_ends_a_function(place, function, number):
         p.communicate()
 
 
-def test_ctrl_c_ends_a_function_and_not_the_prompt(place):
-    with Terminal(place, "query", "trace.json", "--time-limit", "1h") as t:
+def test_ctrl_c_ends_a_function_and_not_the_prompt(workspace):
+    with Terminal(workspace, "query", "trace.json", "--time-limit", "1h") as t:
         t.answer(PROMPT, f"select 'be' || 'gun'; {ENDLESS['instr']};\n")
         t.expect(r"begun")
         t.send("\x03")
@@ -713,8 +713,8 @@ def test_ctrl_c_ends_a_function_and_not_the_prompt(place):
         assert t.wait() == 0
 
 
-def test_time_limit_at_the_prompt(place):
-    with Terminal(place, "query", "trace.json", "--time-limit", "300ms") as t:
+def test_time_limit_at_the_prompt(workspace):
+    with Terminal(workspace, "query", "trace.json", "--time-limit", "300ms") as t:
         t.answer(PROMPT, ENDLESS["instr"] + ";\n")
         t.expect(r"reached its time limit of 300 ms: 0 rows printed", 5)
         t.answer(PROMPT, "select 6 * 7 as answer;\n")
@@ -723,9 +723,9 @@ def test_time_limit_at_the_prompt(place):
         assert t.wait() == 0
 
 
-def test_a_killed_profctl_leaves_no_statement_running(place):
-    p = subprocess.Popen([PROFCTL, "query", place.trace, "select 'begun' as x; " + ENDLESS["instr"], "--csv", "--time-limit", "infinity"],
-                         cwd=place.path, env=place.environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+def test_a_killed_profctl_leaves_no_statement_running(workspace):
+    p = subprocess.Popen([PROFCTL, "query", workspace.trace, "select 'begun' as x; " + ENDLESS["instr"], "--csv", "--time-limit", "infinity"],
+                         cwd=workspace.path, env=workspace.environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         assert [p.stdout.readline() for _ in range(2)] == ["x\n", "begun\n"]
     finally:
@@ -735,8 +735,8 @@ def test_a_killed_profctl_leaves_no_statement_running(place):
     p.communicate()
 
 
-def test_rows_too_wide_for_a_terminal_are_shown_value_by_value(place):
-    with Terminal(place, "query", "trace.json", "select * from slice limit 1") as t:
+def test_rows_too_wide_for_a_terminal_are_shown_value_by_value(workspace):
+    with Terminal(workspace, "query", "trace.json", "select * from slice limit 1") as t:
         text = t.expect(r"1 row, ")
         assert "row 1" in text and re.search(r"track_id  0\s", text)
         assert t.wait() == 0
@@ -747,29 +747,29 @@ def test_rows_too_wide_for_a_terminal_are_shown_value_by_value(place):
 
 @pytest.mark.parametrize("name", ["tracelens/h100_qwen15.json.gz", "hta/critical_path_alexnet.json.gz",
                                   "sglang_decode_8rank/rank0.pt.trace.json.gz", "lightllm_decode_8rank/rank3.pt.trace.json.gz"])
-def test_named_queries_give_what_trace_processor_does(place, name):
+def test_named_queries_give_what_trace_processor_does(workspace, name):
     oracle = json.loads((ORACLE / f"trace_processor/{name.replace('/', '__')}.json").read_text())
-    kernels = place.rows(TRACES / name, "--named", "kernels")
+    kernels = workspace.rows(TRACES / name, "--named", "kernels")
     expected = [(float(r[0]), int(r[1]), int(r[2]), float(r[3]), float(r[4]), int(r[5]), r[6]) for r in oracle["kernel_latencies"]["rows"]]
     assert sorted(tuple(k.values()) for k in kernels) == sorted(expected)
-    total = place.rows(TRACES / name, "--named", "gaps-total")[0]["SUM(diff)"]
+    total = workspace.rows(TRACES / name, "--named", "gaps-total")[0]["SUM(diff)"]
     assert str(total if total is not None else "[NULL]") == oracle["empty_slots_sum"]["rows"][0][0]
-    gaps = place.rows(TRACES / name, "--named", "gaps", "-n", "20")
+    gaps = workspace.rows(TRACES / name, "--named", "gaps", "-n", "20")
     assert sorted(str(g["diff"]) for g in gaps) == sorted(r[3].replace("[NULL]", "None") for r in oracle["empty_slots_top20"]["rows"])
-    categories = {(c["category"] or "[NULL]", str(c["count"])) for c in place.rows(TRACES / name, "--named", "categories")}
+    categories = {(c["category"] or "[NULL]", str(c["count"])) for c in workspace.rows(TRACES / name, "--named", "categories")}
     assert categories == {tuple(r[:2]) for r in oracle["by_category"]["rows"]}
 
 
-def test_named_queries_know_the_categories_of_old_traces(place):
+def test_named_queries_know_the_categories_of_old_traces(workspace):
     """torch 1.9 wrote Kernel and Memcpy, which trace_processor's statements do not ask for."""
     trace = TRACES / "kineto/resnet50_2021_workers0.json.gz"
-    kernels = place.rows(trace, "--named", "kernels")
-    asked = place.rows(trace, "select count(*) as n from slice where category in ('Kernel', 'Memcpy')")
+    kernels = workspace.rows(trace, "--named", "kernels")
+    asked = workspace.rows(trace, "select count(*) as n from slice where category in ('Kernel', 'Memcpy')")
     assert sum(k["count"] for k in kernels) == asked[0]["n"] > 0
-    assert len(place.rows(trace, "--named", "gaps", "-n", "20")) == 20
+    assert len(workspace.rows(trace, "--named", "gaps", "-n", "20")) == 20
 
 
-def test_files_that_are_recognised_and_refused(place):
+def test_files_that_are_recognised_and_refused(workspace):
     for name in ("ao/memory_timeline.json.gz", "tracelens/rocprofv3_908_results.json.gz"):
-        r = place.run("query", TRACES / name, "select 1")
+        r = workspace.run("query", TRACES / name, "select 1")
         assert r.returncode == 1 and r.stdout == "" and re.match(r"profctl: cannot read \S+: .+\n  .+", r.stderr), r.stderr

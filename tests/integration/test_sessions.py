@@ -29,11 +29,11 @@ def owns_nothing(profd, fleet):
 
 
 @pytest.fixture
-def house(tmp_path):
+def testbed(tmp_path):
     """Starts fleets and profd, and takes them down in order."""
     with contextlib.ExitStack() as stack:
 
-        class House:
+        class Testbed:
             @staticmethod
             def fleet(engine="vllm", count=1, *options, name="fleet"):
                 return stack.enter_context(FaultFleet(tmp_path / name, engine, count, *options))
@@ -44,7 +44,7 @@ def house(tmp_path):
                 return stack.enter_context(Daemon(tmp_path / "profd", config or quick_config(more=known + more, **quick),
                                                   environment=environment))
 
-        yield House
+        yield Testbed
 
 
 # The life of a session
@@ -52,9 +52,9 @@ def house(tmp_path):
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 @pytest.mark.smoke
-def test_a_session_is_complete(house, engine):
-    fleet = house.fleet(engine, 3, "--ranks", "2")
-    profd = house.profd(fleet)
+def test_a_session_is_complete(testbed, engine):
+    fleet = testbed.fleet(engine, 3, "--ranks", "2")
+    profd = testbed.profd(fleet)
     before = time.time_ns()
     asked = profd.start_session(duration_ns=200 * MS, labels={"job": "7"})
     assert asked["state"] == "requested"
@@ -87,9 +87,9 @@ def test_a_session_is_complete(house, engine):
         assert [call["path"] for call in fleet.calls(worker)] == clean + [START, STOP]
 
 
-def test_each_edge_is_an_event(house):
-    fleet = house.fleet(count=2)
-    profd = house.profd(fleet)
+def test_each_edge_is_an_event(testbed):
+    fleet = testbed.fleet(count=2)
+    profd = testbed.profd(fleet)
     session = profd.start_session(duration_ns=SHORT)["session"]
     profd.wait_session(session)
     edges = profd.rows("select text from events where kind = 'session-state' order by event_id")
@@ -101,9 +101,9 @@ def test_each_edge_is_an_event(house):
         assert states == ["starting", "recording", "stopping", "collecting", "complete"]
 
 
-def test_cleaning_stops_end_before_the_first_start(house):
-    fleet = house.fleet("vllm", 4, "--fault", "slow-stop=0.4@2")
-    profd = house.profd(fleet)
+def test_cleaning_stops_end_before_the_first_start(testbed):
+    fleet = testbed.fleet("vllm", 4, "--fault", "slow-stop=0.4@2")
+    profd = testbed.profd(fleet)
     # Somebody else's recording, which its worker takes a while to write out.
     assert profd.wait_session(profd.start_session(duration_ns=SHORT)["session"])["state"] == "complete"
     fleet.start_elsewhere(2)
@@ -116,9 +116,9 @@ def test_cleaning_stops_end_before_the_first_start(house):
     assert max(starts) - min(starts) < patience(500 * MS)
 
 
-def test_sglang_is_started_once_and_told_where_to_write(house, tmp_path):
-    fleet = house.fleet("sglang", 2)
-    profd = house.profd(fleet)
+def test_sglang_is_started_once_and_told_where_to_write(testbed, tmp_path):
+    fleet = testbed.fleet("sglang", 2)
+    profd = testbed.profd(fleet)
     session = profd.start_session(duration_ns=SHORT, with_stack=True, record_shapes=True, activities=["cpu", "cuda"])
     session = profd.wait_session(session["session"])
     bodies = []
@@ -134,16 +134,16 @@ def test_sglang_is_started_once_and_told_where_to_write(house, tmp_path):
     assert bodies[0]["output_dir"] != bodies[1]["output_dir"]
 
 
-def test_vllm_gets_an_empty_start(house):
-    fleet = house.fleet()
-    profd = house.profd(fleet)
+def test_vllm_gets_an_empty_start(testbed):
+    fleet = testbed.fleet()
+    profd = testbed.profd(fleet)
     profd.wait_session(profd.start_session(duration_ns=SHORT)["session"])
     assert [call["body"] for call in fleet.calls(0)] == ["", "", ""]
 
 
-def test_both_engines_in_one_session(house, tmp_path):
-    vllm, sglang = house.fleet("vllm", 2, name="a"), house.fleet("sglang", 2, name="b")
-    profd = house.profd(config=quick_config(more="".join(
+def test_both_engines_in_one_session(testbed, tmp_path):
+    vllm, sglang = testbed.fleet("vllm", 2, name="a"), testbed.fleet("sglang", 2, name="b")
+    profd = testbed.profd(config=quick_config(more="".join(
         f"[worker {url}]\noutput_dir={tmp_path / 'out'}\n" for url in sglang.workers)))
     session = profd.start_session(workers=vllm.workers + sglang.workers, duration_ns=SHORT)
     session = profd.wait_session(session["session"])
@@ -156,9 +156,9 @@ def test_both_engines_in_one_session(house, tmp_path):
 # Busy workers
 
 
-def test_a_busy_worker_is_refused_with_its_holder(house):
-    fleet = house.fleet(count=2)
-    profd = house.profd(fleet)
+def test_a_busy_worker_is_refused_with_its_holder(testbed):
+    fleet = testbed.fleet(count=2)
+    profd = testbed.profd(fleet)
     first = profd.start_session(duration_ns=20 * S, workers=[fleet.workers[1]], fleet="test")["session"]
     holder = profd.wait_state(first, "recording")
     problem = profd.problem("POST", "/v1/sessions", {"duration_ns": SHORT}, 409)
@@ -173,9 +173,9 @@ def test_a_busy_worker_is_refused_with_its_holder(house):
     assert len(fleet.calls(0, START)) == len(fleet.calls(1, START)) == 1
 
 
-def test_two_requests_at_once_get_one_session(house):
-    fleet = house.fleet(count=3)
-    profd = house.profd(fleet)
+def test_two_requests_at_once_get_one_session(testbed):
+    fleet = testbed.fleet(count=3)
+    profd = testbed.profd(fleet)
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         replies = list(pool.map(lambda _: profd.request("POST", "/v1/sessions", {"duration_ns": 300 * MS}), range(8)))
     assert sorted(reply.status for reply in replies) == [201] + [409] * 7
@@ -184,9 +184,9 @@ def test_two_requests_at_once_get_one_session(house):
     assert [len(fleet.calls(worker, START)) for worker in range(3)] == [1, 1, 1]
 
 
-def test_the_queue_keeps_its_order(house):
-    fleet = house.fleet(count=2)
-    profd = house.profd(fleet)
+def test_the_queue_keeps_its_order(testbed):
+    fleet = testbed.fleet(count=2)
+    profd = testbed.profd(fleet)
     first = profd.start_session(duration_ns=3 * S, workers=[fleet.workers[0]], fleet="test")["session"]
     profd.wait_state(first, "recording")
     # The second needs both; the third, which needs what is free, does not overtake it.
@@ -204,9 +204,9 @@ def test_the_queue_keeps_its_order(house):
     owns_nothing(profd, fleet)
 
 
-def test_a_cancelled_session_leaves_the_queue(house):
-    fleet = house.fleet()
-    profd = house.profd(fleet)
+def test_a_cancelled_session_leaves_the_queue(testbed):
+    fleet = testbed.fleet()
+    profd = testbed.profd(fleet)
     first = profd.start_session(duration_ns=20 * S)["session"]
     profd.wait_state(first, "recording")
     second = profd.start_session(duration_ns=SHORT, queue=True)["session"]
@@ -218,9 +218,9 @@ def test_a_cancelled_session_leaves_the_queue(house):
     assert len(fleet.calls(0, START)) == 2
 
 
-def test_too_many_sessions_are_refused(house):
-    fleet = house.fleet(count=3)
-    profd = house.profd(config=quick_config(more="[limits]\nsessions=2\n"))
+def test_too_many_sessions_are_refused(testbed):
+    fleet = testbed.fleet(count=3)
+    profd = testbed.profd(config=quick_config(more="[limits]\nsessions=2\n"))
     for worker in fleet.workers[:2]:
         profd.start_session(workers=[worker], duration_ns=20 * S)
     problem = profd.problem("POST", "/v1/sessions", {"workers": [fleet.workers[2]]}, 429)
@@ -234,9 +234,9 @@ def test_too_many_sessions_are_refused(house):
 
 
 @pytest.mark.parametrize("engine, fault", [("vllm", "start-404"), ("sglang", "start-500"), ("vllm", "hang-start")])
-def test_require_all_rolls_the_others_back(house, engine, fault):
-    fleet = house.fleet(engine, 3, "--fault", f"{fault}@1")
-    profd = house.profd(fleet)
+def test_require_all_rolls_the_others_back(testbed, engine, fault):
+    fleet = testbed.fleet(engine, 3, "--fault", f"{fault}@1")
+    profd = testbed.profd(fleet)
     session = profd.wait_session(profd.start_session(duration_ns=20 * S, require_all=True)["session"])
     assert session["state"] == "failed"
     assert fleet.workers[1] in session["reason"] and "rolled back" in session["reason"]
@@ -246,26 +246,26 @@ def test_require_all_rolls_the_others_back(house, engine, fault):
         assert [call["path"] for call in fleet.calls(worker)][-2:] == [START, STOP]
 
 
-def test_require_all_starts_none_where_one_is_not_fit(house):
-    fleet = house.fleet("vllm", 3, "--fault", "no-profiler@2")
-    profd = house.profd(fleet)
+def test_require_all_starts_none_where_one_is_not_fit(testbed):
+    fleet = testbed.fleet("vllm", 3, "--fault", "no-profiler@2")
+    profd = testbed.profd(fleet)
     problem = profd.problem("POST", "/v1/sessions", {"require_all": True}, 422)
     assert fleet.workers[2] in problem["title"] + problem["detail"] and "--profiler-config" in problem["remedy"]
     assert fleet.journal()["starts"] == fleet.journal()["stops"] == 0
 
 
-def test_cuda_profiler_implies_require_all(house):
-    fleet = house.fleet("sglang", 3, "--fault", "start-404@0")
-    profd = house.profd(fleet)
+def test_cuda_profiler_implies_require_all(testbed):
+    fleet = testbed.fleet("sglang", 3, "--fault", "start-404@0")
+    profd = testbed.profd(fleet)
     session = profd.start_session(duration_ns=20 * S, activities=["cuda-profiler"])
     session = profd.wait_session(session["session"])
     assert [target["state"] for target in session["targets"]] == ["failed", "cancelled", "cancelled"]
     owns_nothing(profd, fleet)
 
 
-def test_cuda_profiler_is_complete_at_its_stop(house):
-    fleet = house.fleet("sglang", 2, "--fault", "no-trace")
-    profd = house.profd(fleet)
+def test_cuda_profiler_is_complete_at_its_stop(testbed):
+    fleet = testbed.fleet("sglang", 2, "--fault", "no-trace")
+    profd = testbed.profd(fleet)
     session = profd.start_session(duration_ns=SHORT, activities=["cuda-profiler"])
     assert any("nsys profile" in remark.get("remedy", "") for remark in session["remarks"])
     session = profd.wait_session(session["session"])
@@ -283,18 +283,18 @@ def test_cuda_profiler_is_complete_at_its_stop(house):
     ({"role": "decode", "count": 1}, [2]),
     ({"role": "prefill", "one_per_role": True}, [0]),
 ])
-def test_workers_are_chosen(house, options, chosen):
-    fleet = house.fleet("sglang", 6, "--role", "prefill=2,decode=3")
-    profd = house.profd(fleet)
+def test_workers_are_chosen(testbed, options, chosen):
+    fleet = testbed.fleet("sglang", 6, "--role", "prefill=2,decode=3")
+    profd = testbed.profd(fleet)
     session = profd.wait_session(profd.start_session(duration_ns=SHORT, **options)["session"])
     assert session["state"] == "complete"
     assert [target["worker"] for target in session["targets"]] == [fleet.workers[i] for i in chosen]
     assert [len(fleet.calls(worker, START)) for worker in range(6)] == [int(i in chosen) for i in range(6)]
 
 
-def test_named_workers_of_a_router(house):
-    fleet = house.fleet(count=3)
-    profd = house.profd(fleet)
+def test_named_workers_of_a_router(testbed):
+    fleet = testbed.fleet(count=3)
+    profd = testbed.profd(fleet)
     named = [fleet.workers[2], fleet.workers[0] + "/", "http://127.0.0.1:9"]
     session = profd.start_session(duration_ns=SHORT, workers=named, router=fleet.router)
     (skipped,) = session["skipped"]
@@ -307,17 +307,17 @@ def test_named_workers_of_a_router(house):
     ({"role": "encode"}, "none of the 2 workers"),
     ({"workers": ["http://127.0.0.1:9"]}, "http://127.0.0.1:9"),
 ])
-def test_nobody_is_left(house, options, text):
-    fleet = house.fleet(count=2)
-    profd = house.profd(fleet)
+def test_nobody_is_left(testbed, options, text):
+    fleet = testbed.fleet(count=2)
+    profd = testbed.profd(fleet)
     problem = profd.problem("POST", "/v1/sessions", {"router": fleet.router, **options}, 422)
     assert text in problem["title"] + problem["detail"] and problem["remedy"]
     assert profd.rows("select * from sessions") == []
 
 
-def test_unhealthy_workers_are_skipped_or_included(house):
-    fleet = house.fleet("vllm", 2, "--fault", "unhealthy@1")
-    profd = house.profd(fleet)
+def test_unhealthy_workers_are_skipped_or_included(testbed):
+    fleet = testbed.fleet("vllm", 2, "--fault", "unhealthy@1")
+    profd = testbed.profd(fleet)
     session = profd.start_session(duration_ns=SHORT)
     (skipped,) = session["skipped"]
     assert skipped["worker"] == fleet.workers[1] and "--include-unhealthy" in skipped["remedy"]
@@ -329,9 +329,9 @@ def test_unhealthy_workers_are_skipped_or_included(house):
 # When
 
 
-def test_stagger_stops_one_after_another(house):
-    fleet = house.fleet("vllm", 4, "--fault", "slow-stop=0.2")
-    profd = house.profd(fleet)
+def test_stagger_stops_one_after_another(testbed):
+    fleet = testbed.fleet("vllm", 4, "--fault", "slow-stop=0.2")
+    profd = testbed.profd(fleet)
     session = profd.wait_session(profd.start_session(duration_ns=SHORT, stagger=True)["session"])
     assert session["state"] == "complete"
     stops = sorted(fleet.calls(worker, STOP)[-1]["at_ns"] for worker in range(4))
@@ -339,17 +339,17 @@ def test_stagger_stops_one_after_another(house):
     assert max(fleet.calls(worker, START)[-1]["at_ns"] for worker in range(4)) < stops[0]
 
 
-def test_without_stagger_stops_leave_together(house):
-    fleet = house.fleet("vllm", 4, "--fault", "slow-stop=0.3")
-    profd = house.profd(fleet)
+def test_without_stagger_stops_leave_together(testbed):
+    fleet = testbed.fleet("vllm", 4, "--fault", "slow-stop=0.3")
+    profd = testbed.profd(fleet)
     profd.wait_session(profd.start_session(duration_ns=SHORT)["session"])
     stops = [fleet.calls(worker, STOP)[-1]["at_ns"] for worker in range(4)]
     assert max(stops) - min(stops) < patience(100 * MS)
 
 
-def test_starts_leave_at_the_planned_time(house):
-    fleet = house.fleet(count=5)
-    profd = house.profd(fleet)
+def test_starts_leave_at_the_planned_time(testbed):
+    fleet = testbed.fleet(count=5)
+    profd = testbed.profd(fleet)
     at = time.time_ns() + 6000 * MS  # beyond the lead of the cleaning stops
     session = profd.start_session(duration_ns=SHORT, start_at=at)["session"]
     now = profd.session(session)
@@ -361,9 +361,9 @@ def test_starts_leave_at_the_planned_time(house):
     assert session["start_at"] == at
 
 
-def test_a_planned_session_can_be_cancelled(house):
-    fleet = house.fleet(count=2)
-    profd = house.profd(fleet)
+def test_a_planned_session_can_be_cancelled(testbed):
+    fleet = testbed.fleet(count=2)
+    profd = testbed.profd(fleet)
     far = profd.start_session(start_at=time.time_ns() + 3600 * S)["session"]
     profd.post(f"/v1/sessions/{far}/stop")
     assert profd.wait_session(far)["state"] == "cancelled"
@@ -377,9 +377,9 @@ def test_a_planned_session_can_be_cancelled(house):
     assert fleet.journal()["starts"] == 0
 
 
-def test_when_running_waits_for_load(house):
-    fleet = house.fleet("vllm", 2, "--fault", "idle@1")
-    profd = house.profd(fleet)
+def test_when_running_waits_for_load(testbed):
+    fleet = testbed.fleet("vllm", 2, "--fault", "idle@1")
+    profd = testbed.profd(fleet)
     session = profd.start_session(duration_ns=SHORT, when_running=3)["session"]
     text = f"3 running requests; {fleet.workers[1]} has 0"
     wait_for(lambda: profd.session(session).get("waiting_for") == text)
@@ -388,9 +388,9 @@ def test_when_running_waits_for_load(house):
     assert profd.wait_session(session)["state"] == "complete"
 
 
-def test_when_running_gives_up(house):
-    fleet = house.fleet("sglang", 1, "--fault", "idle")
-    profd = house.profd(fleet)
+def test_when_running_gives_up(testbed):
+    fleet = testbed.fleet("sglang", 1, "--fault", "idle")
+    profd = testbed.profd(fleet)
     session = profd.start_session(when_running=3, when_timeout_ns=SHORT)["session"]
     end = profd.wait_session(session)
     assert end["state"] == "cancelled"
@@ -398,9 +398,9 @@ def test_when_running_gives_up(house):
     assert fleet.journal()["starts"] == 0
 
 
-def test_load_comes_while_another_session_holds_the_worker(house):
-    fleet = house.fleet("vllm", 1, "--fault", "idle")
-    profd = house.profd(fleet)
+def test_load_comes_while_another_session_holds_the_worker(testbed):
+    fleet = testbed.fleet("vllm", 1, "--fault", "idle")
+    profd = testbed.profd(fleet)
     patient = profd.start_session(duration_ns=SHORT, when_running=1)["session"]
     wait_for(lambda: profd.session(patient).get("waiting_for"))
     first = profd.start_session(duration_ns=1500 * MS)["session"]
@@ -414,9 +414,9 @@ def test_load_comes_while_another_session_holds_the_worker(house):
 # How long
 
 
-def test_steps_of_vllm_are_watched(house):
-    fleet = house.fleet(count=2)  # 100 steps a second
-    profd = house.profd(fleet)
+def test_steps_of_vllm_are_watched(testbed):
+    fleet = testbed.fleet(count=2)  # 100 steps a second
+    profd = testbed.profd(fleet)
     session = profd.start_session(steps=50)
     assert any("approximate" in remark["text"] for remark in session["remarks"])
     session = profd.wait_session(session["session"])
@@ -444,8 +444,8 @@ class VllmWithoutMetrics(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def test_steps_of_vllm_need_its_count(house):
-    profd = house.profd()
+def test_steps_of_vllm_need_its_count(testbed):
+    profd = testbed.profd()
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), VllmWithoutMetrics) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}"
@@ -456,9 +456,9 @@ def test_steps_of_vllm_need_its_count(house):
     assert all(method == "GET" for method, _ in VllmWithoutMetrics.asked)
 
 
-def test_steps_of_sglang_end_by_themselves(house):
-    fleet = house.fleet("sglang", 2)  # 100 steps a second
-    profd = house.profd(fleet)
+def test_steps_of_sglang_end_by_themselves(testbed):
+    fleet = testbed.fleet("sglang", 2)  # 100 steps a second
+    profd = testbed.profd(fleet)
     session = profd.wait_session(profd.start_session(steps=20)["session"])
     assert session["state"] == "complete" and session["counts"]["complete"] == 2
     assert session["stopped_at"] - session["recording_at"] < patience(5 * S)
@@ -469,9 +469,9 @@ def test_steps_of_sglang_end_by_themselves(house):
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
-def test_steps_or_time_whatever_is_over_first(house, engine):
-    fleet = house.fleet(engine, 2)
-    profd = house.profd(fleet)
+def test_steps_or_time_whatever_is_over_first(testbed, engine):
+    fleet = testbed.fleet(engine, 2)
+    profd = testbed.profd(fleet)
     session = profd.wait_session(profd.start_session(steps=100000, duration_ns=300 * MS)["session"])
     assert session["state"] == "complete"
     assert 290 * MS <= session["stopped_at"] - session["recording_at"] < patience(2 * S)
@@ -479,11 +479,11 @@ def test_steps_or_time_whatever_is_over_first(house, engine):
 
 
 @pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
-def test_a_clock_that_is_set_back_lengthens_nothing(house, tmp_path):
+def test_a_clock_that_is_set_back_lengthens_nothing(testbed, tmp_path):
     """Not a recording that ends by its steps or its time, and not the time that its starts took."""
     clock = WallClock(tmp_path / "clock")
-    fleet = house.fleet("vllm", 2, "--fault", "idle", "--fault", "slow-start=0.5@1")
-    profd = house.profd(fleet, session="1h", environment=clock.environment)
+    fleet = testbed.fleet("vllm", 2, "--fault", "idle", "--fault", "slow-start=0.5@1")
+    profd = testbed.profd(fleet, session="1h", environment=clock.environment)
     session = profd.start_session(steps=100000, duration_ns=S)["session"]
     wait_for(lambda: fleet.journal()["starts"] == 2, interval_s=0.005)
     clock.offset_s = -3600
@@ -495,9 +495,9 @@ def test_a_clock_that_is_set_back_lengthens_nothing(house, tmp_path):
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
-def test_steps_that_never_come_end_at_the_limit(house, engine):
-    fleet = house.fleet(engine, 2, "--fault", "idle")
-    profd = house.profd(fleet, session="1s")
+def test_steps_that_never_come_end_at_the_limit(testbed, engine):
+    fleet = testbed.fleet(engine, 2, "--fault", "idle")
+    profd = testbed.profd(fleet, session="1s")
     session = profd.wait_session(profd.start_session(steps=100000)["session"])
     assert session["hard_stop_at"] == session["recording_at"] + S
     assert 900 * MS <= session["stopped_at"] - session["recording_at"] < patience(3 * S)
@@ -505,17 +505,17 @@ def test_steps_that_never_come_end_at_the_limit(house, engine):
     owns_nothing(profd, fleet)
 
 
-def test_a_longer_duration_than_the_limit_is_refused(house):
-    fleet = house.fleet()
-    profd = house.profd(fleet, session="1s")
+def test_a_longer_duration_than_the_limit_is_refused(testbed):
+    fleet = testbed.fleet()
+    profd = testbed.profd(fleet, session="1s")
     problem = profd.problem("POST", "/v1/sessions", {"duration_ns": 2 * S}, 400)
     assert "limit of 1" in problem["title"] + problem["detail"] and "session=" in problem["remedy"]
     assert fleet.journal()["stops"] == 0
 
 
-def test_a_slow_start_does_not_hold_the_others_up(house):
-    fleet = house.fleet("vllm", 3, "--fault", "slow-start=3@1")
-    profd = house.profd(fleet, start="10s")
+def test_a_slow_start_does_not_hold_the_others_up(testbed):
+    fleet = testbed.fleet("vllm", 3, "--fault", "slow-start=3@1")
+    profd = testbed.profd(fleet, start="10s")
     session = profd.wait_session(profd.start_session(duration_ns=SHORT)["session"])
     assert session["state"] == "complete" or session["counts"]["complete"] >= 2
     assert session["recording_at"] - session["starts_sent_at"] < patience(2500 * MS)
@@ -536,9 +536,9 @@ def test_a_slow_start_does_not_hold_the_others_up(house):
     ("vllm", None, {"steps": 10**6}, 400, "steps"),
     ("vllm", None, {"nonsense": 1}, 400, "nonsense"),
 ])
-def test_refused_before_anything_is_started(house, engine, roles, options, status, text):
-    fleet = house.fleet(engine, 2, *(["--role", roles] if roles else []))
-    profd = house.profd(fleet)
+def test_refused_before_anything_is_started(testbed, engine, roles, options, status, text):
+    fleet = testbed.fleet(engine, 2, *(["--role", roles] if roles else []))
+    profd = testbed.profd(fleet)
     problem = profd.problem("POST", "/v1/sessions", options, status)
     assert text in problem["title"] + problem["detail"]
     journal = fleet.journal()
@@ -546,9 +546,9 @@ def test_refused_before_anything_is_started(house, engine, roles, options, statu
     assert profd.rows("select * from sessions") == []
 
 
-def test_by_stage_of_sglang(house):
-    fleet = house.fleet("sglang", 2)
-    profd = house.profd(fleet)
+def test_by_stage_of_sglang(testbed):
+    fleet = testbed.fleet("sglang", 2)
+    profd = testbed.profd(fleet)
     session = profd.wait_session(profd.start_session(steps=5, by_stage=True)["session"])
     assert session["state"] == "complete"
     traces = profd.traces(session=session["session"])
@@ -559,9 +559,9 @@ def test_by_stage_of_sglang(house):
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
-def test_an_idle_worker_is_named_soon(house, engine):
-    fleet = house.fleet(engine, 2, "--fault", "idle@1")
-    profd = house.profd(fleet)
+def test_an_idle_worker_is_named_soon(testbed, engine):
+    fleet = testbed.fleet(engine, 2, "--fault", "idle@1")
+    profd = testbed.profd(fleet)
     session = profd.start_session(duration_ns=20 * S)["session"]
     remark, = wait_for(lambda: profd.rows("select at, text from events where kind = 'remark'"))
     began = profd.wait_state(session, "recording")["starts_sent_at"]
@@ -574,9 +574,9 @@ def test_an_idle_worker_is_named_soon(house, engine):
 
 
 @pytest.mark.parametrize("fault, text", [("sleeping", "sleeps"), ("one-session", "only one session")])
-def test_what_will_record_nothing_is_remarked(house, fault, text):
-    fleet = house.fleet("vllm", 2, "--fault", f"{fault}@1")
-    profd = house.profd(fleet)
+def test_what_will_record_nothing_is_remarked(testbed, fault, text):
+    fleet = testbed.fleet("vllm", 2, "--fault", f"{fault}@1")
+    profd = testbed.profd(fleet)
     session = profd.start_session(duration_ns=SHORT)
     (remark,) = [remark for remark in session["remarks"] if remark["worker"] == fleet.workers[1]]
     assert text in remark["text"] and remark["remedy"] and not remark["refuses"]
@@ -586,9 +586,9 @@ def test_what_will_record_nothing_is_remarked(house, fault, text):
 # Stopping
 
 
-def test_a_session_is_stopped_early(house):
-    fleet = house.fleet(count=3)
-    profd = house.profd(fleet)
+def test_a_session_is_stopped_early(testbed):
+    fleet = testbed.fleet(count=3)
+    profd = testbed.profd(fleet)
     session = profd.start_session(duration_ns=30 * S)["session"]
     profd.wait_state(session, "recording")
     profd.post(f"/v1/sessions/{session}/stop")
@@ -597,9 +597,9 @@ def test_a_session_is_stopped_early(house):
     owns_nothing(profd, fleet)
 
 
-def test_a_second_stop_changes_nothing(house):
-    fleet = house.fleet("vllm", 2, "--fault", "slow-stop=0.5")
-    profd = house.profd(fleet)
+def test_a_second_stop_changes_nothing(testbed):
+    fleet = testbed.fleet("vllm", 2, "--fault", "slow-stop=0.5")
+    profd = testbed.profd(fleet)
     session = profd.start_session(duration_ns=30 * S)["session"]
     profd.wait_state(session, "recording")
     for _ in range(3):
@@ -612,9 +612,9 @@ def test_a_second_stop_changes_nothing(house):
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
-def test_a_stop_while_it_starts(house, engine):
-    fleet = house.fleet(engine, 3, "--fault", "slow-start=0.8@1")
-    profd = house.profd(fleet, start="5s")
+def test_a_stop_while_it_starts(testbed, engine):
+    fleet = testbed.fleet(engine, 3, "--fault", "slow-start=0.8@1")
+    profd = testbed.profd(fleet, start="5s")
     session = profd.start_session(duration_ns=30 * S)["session"]
     wait_for(lambda: fleet.journal()["starts"] == 3)
     profd.post(f"/v1/sessions/{session}/stop")
@@ -628,10 +628,10 @@ def test_a_stop_while_it_starts(house, engine):
     owns_nothing(profd, fleet)
 
 
-def test_a_stop_before_the_starts_have_left(house):
-    fleet = house.fleet("vllm", 2, "--fault", "slow-stop=0.6@0")
+def test_a_stop_before_the_starts_have_left(testbed):
+    fleet = testbed.fleet("vllm", 2, "--fault", "slow-stop=0.6@0")
     fleet.start_elsewhere(0)  # so that the cleaning stop takes its time
-    profd = house.profd(fleet)
+    profd = testbed.profd(fleet)
     session = profd.start_session(duration_ns=30 * S)["session"]
     profd.wait_state(session, "starting")
     profd.post(f"/v1/sessions/{session}/stop")
@@ -643,9 +643,9 @@ def test_a_stop_before_the_starts_have_left(house):
 # Many
 
 
-def test_a_thousand_workers(house, capsys):
-    fleet = house.fleet("vllm", 1000)
-    profd = house.profd(fleet, start="2min", clean="2min", stop="2min", settle="1min", more="[timeouts]\nidentify=2min\n")
+def test_a_thousand_workers(testbed, capsys):
+    fleet = testbed.fleet("vllm", 1000)
+    profd = testbed.profd(fleet, start="2min", clean="2min", stop="2min", settle="1min", more="[timeouts]\nidentify=2min\n")
     began = time.monotonic()
     session = profd.start_session(duration_ns=S)
     answered = time.monotonic()

@@ -18,7 +18,7 @@ needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root: gives file
 GREEDY, VICTIM, THIRD = 54321, 54322, 54323
 
 
-class Place:
+class UserDirectory:
     """A directory of one user, which profd watches."""
 
     def __init__(self, path, uid):
@@ -41,29 +41,29 @@ class Place:
 
 
 @pytest.fixture
-def places(tmp_path):
-    return [Place(tmp_path / str(uid), uid) for uid in (GREEDY, VICTIM, THIRD)]
+def directories(tmp_path):
+    return [UserDirectory(tmp_path / str(uid), uid) for uid in (GREEDY, VICTIM, THIRD)]
 
 
-def watching(tmp_path, places, store):
-    watches = "\n".join(f"watch={place.path}" for place in places)
+def watching(tmp_path, directories, store):
+    watches = "\n".join(f"watch={directory.path}" for directory in directories)
     return Daemon(tmp_path / "profd", config(settle="300ms", collect=watches, more=f"[store]\nkeep_free=1M\n{store}"))
 
 
-def bring_in(profd, place, content, **more):
+def bring_in(profd, directory, content, **more):
     """The trace that became of it, once its row is there."""
-    origin = str(place.write(content, **more))
+    origin = str(directory.write(content, **more))
     return wait_for(lambda: [trace for trace in profd.traces(limit=1000) if trace["origin"] == origin], why=profd.log)[0]
 
 
-def stored_of(profd, place):
-    return [trace for trace in profd.traces(limit=1000) if trace["owner_uid"] == place.uid and trace["stored"]]
+def stored_of(profd, directory):
+    return [trace for trace in profd.traces(limit=1000) if trace["owner_uid"] == directory.uid and trace["stored"]]
 
 
 @needs_root
-def test_a_sparse_file_displaces_nothing(tmp_path, places):
-    greedy, victim, _ = places
-    with watching(tmp_path, places, "max_use=64M") as profd:
+def test_a_sparse_file_displaces_nothing(tmp_path, directories):
+    greedy, victim, _ = directories
+    with watching(tmp_path, directories, "max_use=64M") as profd:
         for _ in range(5):
             assert bring_in(profd, victim, dense_trace(MIB))["stored"]
         trace = bring_in(profd, greedy, dense_trace(8000), extended_to=63 * MIB)
@@ -78,10 +78,10 @@ def test_a_sparse_file_displaces_nothing(tmp_path, places):
 
 
 @needs_root
-def test_holes_within_a_file_stay_holes(tmp_path, places):
+def test_holes_within_a_file_stay_holes(tmp_path, directories):
     content = dense_trace(100_000)
-    with watching(tmp_path, places, "max_use=8M") as profd:
-        path = places[0].path / "rank1.1700000000000000000.pt.trace.json.gz"
+    with watching(tmp_path, directories, "max_use=8M") as profd:
+        path = directories[0].path / "rank1.1700000000000000000.pt.trace.json.gz"
         with open(path, "wb") as file:
             file.write(content)
             file.seek(40 * MIB + 77)
@@ -93,10 +93,10 @@ def test_holes_within_a_file_stay_holes(tmp_path, places):
 
 
 @needs_root
-def test_a_flood_displaces_its_own(tmp_path, places):
+def test_a_flood_displaces_its_own(tmp_path, directories):
     """Whoever is above his share loses what he wrote first; whoever is below it loses nothing."""
-    greedy, victim, _ = places
-    with watching(tmp_path, places, "max_use=12M") as profd:
+    greedy, victim, _ = directories
+    with watching(tmp_path, directories, "max_use=12M") as profd:
         kept = [bring_in(profd, victim, dense_trace(MIB))["trace"] for _ in range(5)]
         for _ in range(15):
             bring_in(profd, greedy, dense_trace(MIB))
@@ -112,9 +112,9 @@ def test_a_flood_displaces_its_own(tmp_path, places):
 
 
 @needs_root
-def test_what_exceeds_a_share_is_left_in_place(tmp_path, places):
-    greedy, victim, _ = places
-    with watching(tmp_path, places, "max_use=12M") as profd:
+def test_what_exceeds_a_share_is_left_in_place(tmp_path, directories):
+    greedy, victim, _ = directories
+    with watching(tmp_path, directories, "max_use=12M") as profd:
         for _ in range(5):
             bring_in(profd, victim, dense_trace(MIB))
         mine = bring_in(profd, greedy, dense_trace(MIB))
@@ -130,10 +130,10 @@ def test_what_exceeds_a_share_is_left_in_place(tmp_path, places):
 
 @needs_root
 @pytest.mark.parametrize("per_user", ["2M", "20%"])
-def test_a_share_that_is_set(tmp_path, places, per_user):
+def test_a_share_that_is_set(tmp_path, directories, per_user):
     """Less is protected of each, and the one who holds most gives way."""
-    greedy, victim, _ = places
-    with watching(tmp_path, places, f"max_use=10M\nper_user={per_user}") as profd:
+    greedy, victim, _ = directories
+    with watching(tmp_path, directories, f"max_use=10M\nper_user={per_user}") as profd:
         for _ in range(8):
             bring_in(profd, victim, dense_trace(MIB))
         assert profd.get("/v1/usage")["share"] == 2 * MIB
@@ -163,9 +163,9 @@ def test_workers_of_one_owner_are_told_apart(tmp_path):
 
 
 @needs_root
-def test_du_shows_who_holds_what(tmp_path, places):
-    greedy, victim, _ = places
-    with watching(tmp_path, places, "max_use=12M") as profd:
+def test_du_shows_who_holds_what(tmp_path, directories):
+    greedy, victim, _ = directories
+    with watching(tmp_path, directories, "max_use=12M") as profd:
         bring_in(profd, victim, dense_trace(MIB))
         bring_in(profd, greedy, dense_trace(2 * MIB))
 

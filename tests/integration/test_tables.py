@@ -11,7 +11,7 @@ import unicodedata
 
 import pytest
 
-from fake_door import MIB, SECOND, T0, USAGE, FakeDoor, session, target, trace
+from fake_profd import MIB, SECOND, T0, USAGE, FakeProfd, session, target, trace
 from terminal import PROFCTL, SOURCE, environment, on_terminal, plain, run
 from test_runs_verbs import a_run
 
@@ -123,23 +123,23 @@ TABLES = [name for name in SHOWN if name not in ("show-run", "show-session")]
 
 
 @pytest.fixture
-def place(tmp_path):
+def workspace(tmp_path):
     write_trace(tmp_path)
-    with FakeDoor(tmp_path / "door.sock", answers()) as door:
-        yield door, tmp_path
+    with FakeProfd(tmp_path / "fake.sock", answers()) as fake:
+        yield fake, tmp_path
 
 
-def screen(place, *words, columns, **more):
-    door, path = place
+def screen(workspace, *words, columns, **more):
+    fake, path = workspace
     # Without the progress that only a slow machine shows.
-    text, status = on_terminal(door, "--no-color", "--quiet", *words, columns=columns, cwd=path, env={"XDG_CACHE_HOME": str(path / "cache"), **more})
+    text, status = on_terminal(fake, "--no-color", "--quiet", *words, columns=columns, cwd=path, env={"XDG_CACHE_HOME": str(path / "cache"), **more})
     assert status == 0, text
     return plain(text)
 
 
-def piped(place, *words, **more):
-    door, path = place
-    r = run(*words, door=door, cwd=path, env={"XDG_CACHE_HOME": str(path / "cache"), **more})
+def piped(workspace, *words, **more):
+    fake, path = workspace
+    r = run(*words, fake=fake, cwd=path, env={"XDG_CACHE_HOME": str(path / "cache"), **more})
     assert r.returncode == 0, r.stderr
     return r
 
@@ -149,8 +149,8 @@ def width_of(line):
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_screens(place, name):
-    shown = "".join(f"=== {columns} columns\n{screen(place, *SHOWN[name], columns=columns)}" for columns in WIDTHS)
+def test_screens(workspace, name):
+    shown = "".join(f"=== {columns} columns\n{screen(workspace, *SHOWN[name], columns=columns)}" for columns in WIDTHS)
     path = SCREENS / f"{name}.txt"
     if UPDATE:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -171,53 +171,53 @@ def is_cut(word):
 
 
 @pytest.mark.parametrize("name", ["list-workers", "list-sessions", "list-traces", "list-runs", "du", "status", "show-session", "requests", "functions"])
-def test_what_identifies_is_never_cut(place, name):
+def test_what_identifies_is_never_cut(workspace, name):
     for columns in (24, 33, 40, 50, 57, 64, 71, 80, 90, 100, 115, 140):
-        text = screen(place, *SHOWN[name], columns=columns)
+        text = screen(workspace, *SHOWN[name], columns=columns)
         assert [word for word in re.split(r"[\s…]+", text) if is_cut(word)] == [], f"{columns} columns:\n{text}"
         if "row 1" not in text and name in ("list-sessions", "list-runs", "requests"):
             assert [line for line in text.splitlines() if width_of(line) > columns] == [], f"{columns} columns"
 
 
-def test_what_a_report_is_made_for_is_shown_at_80_columns(place):
-    roofline = screen(place, *SHOWN["report-roofline"], columns=80)
+def test_what_a_report_is_made_for_is_shown_at_80_columns(workspace):
+    roofline = screen(workspace, *SHOWN["report-roofline"], columns=80)
     assert {"OPERATOR", "BOUND", "ROOF", "TFLOPS"} <= set(roofline.split())
-    runs = screen(place, "list-runs", columns=80)
-    compared = screen(place, "compare", "r7", "r8", columns=80)
+    runs = screen(workspace, "list-runs", columns=80)
+    compared = screen(workspace, "compare", "r7", "r8", columns=80)
     assert {"r7", "r8", "CHANGE", "RESULT"} <= set(compared.split())
     assert [line for line in compared.splitlines() if width_of(line) > 80] == []
     assert {"RUN", "CONC", "ISL", "OSL"} <= set(runs.split()) and re.search(r"^r8 .* 128 ", runs, re.M)
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_pipe_has_all_that_wide_has(place, name):
-    whole = piped(place, *SHOWN[name], "--quiet").stdout
-    assert whole == screen(place, *SHOWN[name], "--format", "wide", "--quiet", columns=100)
-    assert whole == piped(place, *SHOWN[name], "--quiet", COLUMNS="40").stdout
+def test_a_pipe_has_all_that_wide_has(workspace, name):
+    whole = piped(workspace, *SHOWN[name], "--quiet").stdout
+    assert whole == screen(workspace, *SHOWN[name], "--format", "wide", "--quiet", columns=100)
+    assert whole == piped(workspace, *SHOWN[name], "--quiet", COLUMNS="40").stdout
     assert "…" not in whole and "Hidden columns" not in whole
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_separated_values_are_whole(place, name):
-    rows = list(csv.reader(io.StringIO(piped(place, *SHOWN[name], "--csv").stdout, newline="")))
+def test_separated_values_are_whole(workspace, name):
+    rows = list(csv.reader(io.StringIO(piped(workspace, *SHOWN[name], "--csv").stdout, newline="")))
     assert len(rows) > 1 and {len(row) for row in rows} == {len(rows[0])} and len(set(rows[0])) == len(rows[0])
-    tabbed = [line.split("\t") for line in piped(place, *SHOWN[name], "--format", "tsv").stdout.splitlines()]
+    tabbed = [line.split("\t") for line in piped(workspace, *SHOWN[name], "--format", "tsv").stdout.splitlines()]
     assert len(tabbed) == len(rows)
     if name != "requests":  # its CSV is profd's own
         assert tabbed[0] == rows[0]
     last = tabbed[0][-1]
-    one = list(csv.reader(io.StringIO(piped(place, *SHOWN[name], "--csv", "--columns", f"{last},{tabbed[0][0]}").stdout)))
+    one = list(csv.reader(io.StringIO(piped(workspace, *SHOWN[name], "--csv", "--columns", f"{last},{tabbed[0][0]}").stdout)))
     assert one[0] == [last, tabbed[0][0]]
 
 
-def test_values_are_plain_numbers(place):
-    row = next(csv.DictReader(io.StringIO(piped(place, "list-traces", "--csv").stdout)))
+def test_values_are_plain_numbers(workspace):
+    row = next(csv.DictReader(io.StringIO(piped(workspace, "list-traces", "--csv").stdout)))
     assert (row["size"], row["span_ns"], row["recorded_at"]) == (str(61 * MIB), "5020000000", str(T0))
 
 
-def test_columns_width_counts_on_a_terminal(place):
-    assert screen(place, "list-sessions", columns=140, COLUMNS="80") == screen(place, "list-sessions", columns=80)
-    assert screen(place, "list-sessions", columns=80, COLUMNS="nonsense") == screen(place, "list-sessions", columns=80)
+def test_columns_width_counts_on_a_terminal(workspace):
+    assert screen(workspace, "list-sessions", columns=140, COLUMNS="80") == screen(workspace, "list-sessions", columns=80)
+    assert screen(workspace, "list-sessions", columns=80, COLUMNS="nonsense") == screen(workspace, "list-sessions", columns=80)
 
 
 @pytest.mark.parametrize("words, expected", [
@@ -232,49 +232,49 @@ def test_columns_width_counts_on_a_terminal(place):
     (["show", "t1000123", "--csv"], ["--csv needs a session or --requests"]),
     (["diff", "decode.json", "decode.json", "--csv"], ["--csv needs one table", "--report kernels"]),
 ])
-def test_what_is_refused(place, words, expected):
-    door, path = place
-    r = run(*words, door=door, cwd=path)
+def test_what_is_refused(workspace, words, expected):
+    fake, path = workspace
+    r = run(*words, fake=fake, cwd=path)
     assert r.returncode == 2 and r.stdout == ""
     assert all(text in r.stderr for text in expected), r.stderr
 
 
-def test_columns_may_be_named_without_their_unit(place):
-    short = piped(place, "analyze", "decode.json", "--report", "kernels", "--csv", "--columns", "Name,sum,p99")
+def test_columns_may_be_named_without_their_unit(workspace):
+    short = piped(workspace, "analyze", "decode.json", "--report", "kernels", "--csv", "--columns", "Name,sum,p99")
     assert short.stdout.splitlines()[0] == "name,sum_ns,p99_ns"
 
 
-def test_differences_as_values(place):
-    out = piped(place, "diff", "decode.json", "decode.json", "--report", "measures", "--csv").stdout
+def test_differences_as_values(workspace):
+    out = piped(workspace, "diff", "decode.json", "decode.json", "--report", "measures", "--csv").stdout
     assert "step.p50" in [row["measure"] for row in csv.DictReader(io.StringIO(out))]
 
 
-def test_pager(place):
+def test_pager(workspace):
     marks = {"PROFCTL_PAGER": "sed 's/^/paged: /'"}
-    paged = screen(place, "list-sessions", columns=80, **marks).splitlines()
+    paged = screen(workspace, "list-sessions", columns=80, **marks).splitlines()
     assert len(paged) > 4 and all(line.startswith("paged: ") for line in paged)
-    assert [line.removeprefix("paged: ") for line in paged] == screen(place, "list-sessions", columns=80).splitlines()
-    assert "paged: " in screen(place, "list-sessions", columns=80, PAGER=marks["PROFCTL_PAGER"])
-    assert "paged: " not in piped(place, "list-sessions", **marks).stdout
-    assert "paged: " not in screen(place, "list-sessions", "--no-pager", columns=80, **marks)
+    assert [line.removeprefix("paged: ") for line in paged] == screen(workspace, "list-sessions", columns=80).splitlines()
+    assert "paged: " in screen(workspace, "list-sessions", columns=80, PAGER=marks["PROFCTL_PAGER"])
+    assert "paged: " not in piped(workspace, "list-sessions", **marks).stdout
+    assert "paged: " not in screen(workspace, "list-sessions", "--no-pager", columns=80, **marks)
     for none in ("", "cat"):
-        assert "paged: " not in screen(place, "list-sessions", columns=80, PROFCTL_PAGER=none, PAGER=marks["PROFCTL_PAGER"])
-    text, status = on_terminal(place[0], "list-sessions", env={"PROFCTL_PAGER": "no-such-pager --really"})
+        assert "paged: " not in screen(workspace, "list-sessions", columns=80, PROFCTL_PAGER=none, PAGER=marks["PROFCTL_PAGER"])
+    text, status = on_terminal(workspace[0], "list-sessions", env={"PROFCTL_PAGER": "no-such-pager --really"})
     assert status != 0 and "cannot run the pager" in text
-    assert "SESSION" in screen(place, "list-sessions", columns=80, PROFCTL_PAGER="no-such-pager")
+    assert "SESSION" in screen(workspace, "list-sessions", columns=80, PROFCTL_PAGER="no-such-pager")
 
 
-def test_a_pager_that_is_left_is_no_failure(place):
-    text, status = on_terminal(place[0], "list-sessions", env={"PROFCTL_PAGER": "head -1"})
+def test_a_pager_that_is_left_is_no_failure(workspace):
+    text, status = on_terminal(workspace[0], "list-sessions", env={"PROFCTL_PAGER": "head -1"})
     assert status == 0 and len(plain(text).splitlines()) == 1
 
 
-def test_what_follows_has_no_pager(place):
-    door, path = place
-    door.events = [b'id: 1\nevent: session-state\ndata: {"at": %d, "session": "s7", "text": "a, b"}\n\n' % T0]
+def test_what_follows_has_no_pager(workspace):
+    fake, path = workspace
+    fake.events = [b'id: 1\nevent: session-state\ndata: {"at": %d, "session": "s7", "text": "a, b"}\n\n' % T0]
     for words, expected in (([], "2026-11-20 14:02:11  session-state      s7    -     a, b\n"),
                             (["--csv", "--no-legend"], f'{T0},session-state,s7,,"a, b"\n'), (["--columns", "session,text"], "s7    a, b\n")):
-        process = subprocess.Popen([PROFCTL, "--socket", door.path, "events", *words], stdout=subprocess.PIPE, text=True,
+        process = subprocess.Popen([PROFCTL, "--socket", fake.path, "events", *words], stdout=subprocess.PIPE, text=True,
                                    env=environment(PROFCTL_PAGER="sed 's/^/paged: /'"))
         line = process.stdout.readline()
         process.terminate()

@@ -9,8 +9,8 @@
 static inline uint8_t *pack_gzip(const void *data, size_t size, size_t *ret_size)
 {
     struct isal_zstream z;
-    size_t room = size + size / 8 + 1024;
-    uint8_t *out = xcalloc(room, 1);
+    size_t capacity = size + size / 8 + 1024;
+    uint8_t *out = xcalloc(capacity, 1);
 
     isal_deflate_stateless_init(&z);
     z.gzip_flag = IGZIP_GZIP;
@@ -18,7 +18,7 @@ static inline uint8_t *pack_gzip(const void *data, size_t size, size_t *ret_size
     z.next_in = (uint8_t *)data;
     z.avail_in = (uint32_t)size;
     z.next_out = out;
-    z.avail_out = (uint32_t)room;
+    z.avail_out = (uint32_t)capacity;
     if (isal_deflate_stateless(&z) != COMP_OK)
         abort();
     *ret_size = z.total_out;
@@ -28,11 +28,11 @@ static inline uint8_t *pack_gzip(const void *data, size_t size, size_t *ret_size
 static inline uint8_t *pack_zstd(const void *data, size_t size, size_t *ret_size)
 {
     ZSTD_CCtx *context = ZSTD_createCCtx();
-    size_t room = ZSTD_compressBound(size);
-    uint8_t *out = xcalloc(room, 1);
+    size_t capacity = ZSTD_compressBound(size);
+    uint8_t *out = xcalloc(capacity, 1);
 
     ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
-    *ret_size = ZSTD_compress2(context, out, room, data, size);
+    *ret_size = ZSTD_compress2(context, out, capacity, data, size);
     ZSTD_freeCCtx(context);
     if (ZSTD_isError(*ret_size))
         abort();

@@ -4,7 +4,7 @@
 
 #include "base/fs.h"
 #include "tests/unit/cmocka-all.h"
-#include "tests/unit/read-room.h"
+#include "tests/unit/read-fixture.h"
 #include "tests/unit/real-traces.h"
 #include <fcntl.h>
 
@@ -13,7 +13,7 @@ static inline char *load(const char *name, size_t *ret_size)
     _cleanup_(freep) char *path = xasprintf("%s/%s", TRACES_DIR, name);
     char *data = NULL;
 
-    assert_int_equal(read_file(AT_FDCWD, path, ROOM_FILE_MAX, &data, ret_size), 0);
+    assert_int_equal(read_file(AT_FDCWD, path, FIXTURE_FILE_MAX, &data, ret_size), 0);
     return data;
 }
 

@@ -25,7 +25,7 @@ struct answer {
     char name;
 };
 
-struct room {
+struct catalog_fixture {
     struct event_base *base;
     struct answer_budget *budget;
 };
@@ -58,7 +58,7 @@ static int setup(void **state)
 {
     static const struct answer_limits limits = {ALL, EACH, TURN_S * NS_PER_S};
     static const struct answer_budget_ops ops = {on_granted, on_expired};
-    static struct room r;
+    static struct catalog_fixture r;
 
     told[0] = '\0';
     r.base = event_base_new();
@@ -69,20 +69,20 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    struct room *r = *state;
+    struct catalog_fixture *r = *state;
 
     answer_budget_free(r->budget);
     event_base_free(r->base);
     return 0;
 }
 
-static void turn(struct room *r)
+static void turn(struct catalog_fixture *r)
 {
     event_base_loop(r->base, EVLOOP_NONBLOCK);
     event_base_loop(r->base, EVLOOP_NONBLOCK);
 }
 
-static void ask(struct room *r, struct answer *a, char name, uint64_t account, size_t bytes)
+static void ask(struct catalog_fixture *r, struct answer *a, char name, uint64_t account, size_t bytes)
 {
     a->name = name;
     a->share = answer_budget_ask(r->budget, account, bytes, a);
@@ -93,7 +93,7 @@ static void give_back(struct answer *a)
     a->share = answer_share_free(a->share);
 }
 
-static void check_usage(struct room *r, size_t held, unsigned waiting)
+static void check_usage(struct catalog_fixture *r, size_t held, unsigned waiting)
 {
     const struct answer_usage usage = answer_budget_usage(r->budget);
 
@@ -103,7 +103,7 @@ static void check_usage(struct room *r, size_t held, unsigned waiting)
 
 static void test_first_come_first_served(void **state)
 {
-    struct room *r = *state;
+    struct catalog_fixture *r = *state;
     struct answer a, b, c, d;
 
     ask(r, &a, 'a', 1, 30);
@@ -130,7 +130,7 @@ static void test_first_come_first_served(void **state)
 /* An account with a crowd of answers takes its share and its turns, no more. */
 static void test_accounts_take_turns(void **state)
 {
-    struct room *r = *state;
+    struct catalog_fixture *r = *state;
     struct answer crowd[6], other[2], late;
 
     for (size_t i = 0; i < ARRAY_SIZE(crowd); i++)
@@ -161,7 +161,7 @@ static void test_accounts_take_turns(void **state)
 /* A large one is not passed by small ones for ever. */
 static void test_a_large_answer_gets_through(void **state)
 {
-    struct room *r = *state;
+    struct catalog_fixture *r = *state;
     struct answer small[3], large;
 
     ask(r, &small[0], 'a', 1, 40);
@@ -179,7 +179,7 @@ static void test_a_large_answer_gets_through(void **state)
 
 static void test_more_than_there_is_for_one_alone(void **state)
 {
-    struct room *r = *state;
+    struct catalog_fixture *r = *state;
     struct answer huge, small;
 
     ask(r, &huge, 'h', 1, 10 * ALL);
@@ -195,7 +195,7 @@ static void test_more_than_there_is_for_one_alone(void **state)
 /* Who reads slowly has to end when others wait for what he holds, and only then. */
 static void test_a_turn_ends(void **state)
 {
-    struct room *r = *state;
+    struct catalog_fixture *r = *state;
     struct answer slow, complete, waiting, other;
 
     ask(r, &slow, 'a', 1, 25);
@@ -218,7 +218,7 @@ static void test_a_turn_ends(void **state)
 
 static void test_who_waits_may_leave(void **state)
 {
-    struct room *r = *state;
+    struct catalog_fixture *r = *state;
     struct answer a, b, c;
 
     ask(r, &a, 'a', 1, EACH);
@@ -236,7 +236,7 @@ static void test_who_waits_may_leave(void **state)
 
 static void test_limits_change(void **state)
 {
-    struct room *r = *state;
+    struct catalog_fixture *r = *state;
     static const struct answer_limits more = {2 * ALL, 2 * EACH, TURN_S * NS_PER_S};
     struct answer a, b;
 

@@ -14,14 +14,14 @@ static uint64_t next_random(uint64_t *state)
 static struct block round_trip(const int64_t *values, size_t n)
 {
     /* Exactly sized: an access outside is one that a sanitizer sees. */
-    _cleanup_(freep) uint8_t *room = malloc(BLOCK_BYTES_MAX), *packed = NULL;
+    _cleanup_(freep) uint8_t *capacity = malloc(BLOCK_BYTES_MAX), *packed = NULL;
     _cleanup_(freep) int64_t *unpacked = malloc(n * sizeof(*unpacked));
     struct block b;
-    size_t size = block_pack(values, n, &b, room);
+    size_t size = block_pack(values, n, &b, capacity);
 
     assert_int_equal(size, n * b.width);
     packed = malloc(size + BLOCK_SLACK);
-    memcpy(packed, room, size);
+    memcpy(packed, capacity, size);
     memset(packed + size, 0xff, BLOCK_SLACK);
     block_unpack(b, packed, n, unpacked);
     assert_memory_equal(unpacked, values, n * sizeof(*values));

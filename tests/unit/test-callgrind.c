@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/unit/intake-room.h"
+#include "tests/unit/intake-fixture.h"
 #include "trace/read/callgraph.h"
 #include "trace/read/callgrind.h"
 
@@ -11,7 +11,7 @@ struct reading {
 
 static struct reading read_text(const char *text)
 {
-    struct reading reading = {.in = room_new()};
+    struct reading reading = {.in = fixture_new()};
 
     reading.r = callgrind_read(text, strlen(text), reading.in, reading.reason, sizeof(reading.reason));
     return reading;
@@ -25,7 +25,7 @@ static void reading_done(struct reading *reading)
 static void check_slice(const struct intake *in, size_t i, const char *name, int64_t ts, int64_t dur)
 {
     assert_true(i < in->batch->n);
-    assert_string_equal(room_text(in, in->batch->events[i].name), name);
+    assert_string_equal(fixture_text(in, in->batch->events[i].name), name);
     assert_int_equal(in->batch->events[i].ts, ts);
     assert_int_equal(in->batch->events[i].dur, dur);
 }
@@ -59,19 +59,19 @@ static void test_example(void **state)
     check_slice(in, 1, "func1", 0, 400);
     check_slice(in, 2, "func2", 0, 300);
     check_slice(in, 3, "func2", 400, 400);
-    assert_int_equal(room_sum(in, "callgrind").count, 4);
+    assert_int_equal(fixture_sum(in, "callgrind").count, 4);
 
     check_slice(in, 4, "func2", 0, 700);
     check_slice(in, 5, "func1", 700, 100);
     check_slice(in, 6, "main", 800, 20);
-    assert_int_equal(room_sum(in, "callgrind_self").ns, 820);
+    assert_int_equal(fixture_sum(in, "callgrind_self").ns, 820);
     assert_int_equal(in->batch->n, 7);
 
     assert_int_equal(in->n_threads, 2);
-    assert_string_equal(room_text(in, in->threads[in->batch->events[0].thread].name), "calls");
-    assert_string_equal(room_text(in, in->threads[in->batch->events[6].thread].name), "self");
+    assert_string_equal(fixture_text(in, in->threads[in->batch->events[0].thread].name), "calls");
+    assert_string_equal(fixture_text(in, in->threads[in->batch->events[6].thread].name), "self");
     assert_int_equal(in->processes[0].pid, 4711);
-    assert_string_equal(room_text(in, in->processes[0].name), "./program -x");
+    assert_string_equal(fixture_text(in, in->processes[0].name), "./program -x");
     assert_int_equal(in->meta[META_pid], 4711);
     assert_non_null(strstr(reading.reason, "one unit of Instructions"));
 }
@@ -90,7 +90,7 @@ static void test_yappi(void **state)
     assert_int_equal(defects(reading.in), 0);
     check_slice(reading.in, 0, "handle /srv/app.py:3", 0, 4000000);
     check_slice(reading.in, 1, "loads /usr/lib/json.py:9", 0, 2500000);
-    assert_int_equal(room_sum(reading.in, "callgrind").count, 2);
+    assert_int_equal(fixture_sum(reading.in, "callgrind").count, 2);
     assert_null(strstr(reading.reason, "one unit"));
 }
 
@@ -126,7 +126,7 @@ static void test_positions(void **state)
     assert_int_equal(defects(reading.in), 0);
     check_slice(reading.in, 0, "main", 0, 56);
     check_slice(reading.in, 1, "elsewhere", 0, 40);
-    assert_int_equal(room_sum(reading.in, "callgrind_self").ns, 16);
+    assert_int_equal(fixture_sum(reading.in, "callgrind_self").ns, 16);
 }
 
 /* The same name in two files is two functions. */
@@ -139,7 +139,7 @@ static void test_files_apart(void **state)
     assert_int_equal(reading.r, 0);
     check_slice(reading.in, 0, "__init__", 0, 40);
     check_slice(reading.in, 1, "__init__", 0, 10);
-    assert_int_equal(room_sum(reading.in, "callgrind_self").count, 2);
+    assert_int_equal(fixture_sum(reading.in, "callgrind_self").count, 2);
 }
 
 /* main 10, even 20, odd 25, even 30, odd 15, one within the other; sums of inclusive costs count the inner
@@ -156,10 +156,10 @@ static void test_recursion(void **state)
     check_slice(reading.in, 1, "even", 0, 90);
     /* The circle of both takes 90 once; of odd no more is known than its own 40. */
     check_slice(reading.in, 2, "odd", 0, 40);
-    assert_int_equal(room_sum(reading.in, "callgrind").count, 2);
-    assert_int_equal(room_sum(reading.in, CALLGRAPH_CIRCLE).count, 1);
+    assert_int_equal(fixture_sum(reading.in, "callgrind").count, 2);
+    assert_int_equal(fixture_sum(reading.in, CALLGRAPH_CIRCLE).count, 1);
     assert_non_null(strstr(reading.reason, "2 calls that recur"));
-    assert_int_equal(room_sum(reading.in, "callgrind_self").ns, 100);
+    assert_int_equal(fixture_sum(reading.in, "callgrind_self").ns, 100);
 }
 
 /* What functions of a circle call outside of it counts once, through whomever the circle was entered. */
@@ -177,7 +177,8 @@ static void test_calls_out_of_a_circle(void **state)
     int64_t work_ns = 0;
     for (size_t i = 0; i < reading.in->batch->n; i++) {
         const struct event *e = &reading.in->batch->events[i];
-        if (streq(room_text(reading.in, e->name), "work") && e->thread == reading.in->batch->events[0].thread)
+        if (streq(fixture_text(reading.in, e->name), "work") &&
+            e->thread == reading.in->batch->events[0].thread)
             work_ns += e->dur;
     }
     assert_int_equal(work_ns, 810);
@@ -194,7 +195,7 @@ static void test_inconsistent(void **state)
     check_slice(reading.in, 0, "a", 0, 100);
     check_slice(reading.in, 1, "b", 0, 90);
     check_slice(reading.in, 2, "c", 0, 30);
-    assert_int_equal(room_sum(reading.in, "callgrind").count, 3);
+    assert_int_equal(fixture_sum(reading.in, "callgrind").count, 3);
 }
 
 /* A function without a cost of its own that somebody says took time. */
@@ -205,7 +206,7 @@ static void test_cost_from_nowhere(void **state)
 
     assert_int_equal(reading.r, 0);
     check_slice(reading.in, 1, "b", 0, 90);
-    assert_int_equal(room_sum(reading.in, "callgrind").count, 2);
+    assert_int_equal(fixture_sum(reading.in, "callgrind").count, 2);
 }
 
 static struct batch *count_events(struct intake *in, struct batch *full, void *arg)
@@ -229,7 +230,7 @@ static void test_many_paths(void **state)
                       i, i + 1, i, i, i + 1);
     snprintf(text + n, sizeof(text) - (size_t)n, "fn=f60\n1 1000000\n");
 
-    struct reading reading = {.in = room_new()};
+    struct reading reading = {.in = fixture_new()};
     size_t slices = 0;
     reading.in->flush = count_events;
     reading.in->flush_arg = &slices;
@@ -251,8 +252,8 @@ static void test_deep(void **state)
                       1000 - i);
     _cleanup_(reading_done) struct reading reading = read_text(text);
     assert_int_equal(reading.r, 0);
-    assert_int_equal(room_sum(reading.in, "callgrind").count, CALLGRAPH_DEPTH_MAX);
-    assert_int_equal(room_sum(reading.in, "callgrind_self").count, 1000);
+    assert_int_equal(fixture_sum(reading.in, "callgrind").count, CALLGRAPH_DEPTH_MAX);
+    assert_int_equal(fixture_sum(reading.in, "callgrind_self").count, 1000);
 }
 
 static void test_defects(void **state)
@@ -277,7 +278,7 @@ static void test_defects(void **state)
         assert_int_equal(reading.in->defects.count[cases[i].kind], 1);
         assert_int_equal(reading.in->defects.first[cases[i].kind], cases[i].place);
         assert_int_equal(defects(reading.in), 1);
-        assert_string_equal(room_text(reading.in, reading.in->batch->events[0].name), "a");
+        assert_string_equal(fixture_text(reading.in, reading.in->batch->events[0].name), "a");
     }
 }
 

@@ -2,8 +2,8 @@
 /* Rows as the doors show them: JSON, and pages of it. */
 #include "tests/unit/cmocka-all.h"
 
+#include "tests/unit/catalog-fixture.h"
 #include "tests/unit/catalog-records.h"
-#include "tests/unit/catalog-room.h"
 
 static void assert_json(const json_t *value, const char *expected)
 {
@@ -13,21 +13,21 @@ static void assert_json(const json_t *value, const char *expected)
 
 static void test_session_json(void **state)
 {
-    struct room *room = *state;
+    struct catalog_fixture *fixture = *state;
     struct session_record s = full_session();
-    assert_int_equal(catalog_add_session(room->catalog, &s), 0);
+    assert_int_equal(catalog_add_session(fixture->catalog, &s), 0);
     struct target_record t = full_target(s.session_id);
-    assert_int_equal(catalog_add_target(room->catalog, &t), 0);
+    assert_int_equal(catalog_add_target(fixture->catalog, &t), 0);
     t.target_id = 0;
     t.worker_url = W2;
     t.state = STATE_COMPLETE;
-    assert_int_equal(catalog_add_target(room->catalog, &t), 0);
+    assert_int_equal(catalog_add_target(fixture->catalog, &t), 0);
     struct trace_record tr = full_trace(s.session_id, 1);
-    assert_int_equal(catalog_add_trace(room->catalog, &tr), 0);
-    add_trace(room, s.session_id, NULL, 5, 77);
+    assert_int_equal(catalog_add_trace(fixture->catalog, &tr), 0);
+    add_trace(fixture, s.session_id, NULL, 5, 77);
 
     _cleanup_json_ j = NULL;
-    assert_int_equal(catalog_session_json(room->catalog, s.session_id, true, &j), 0);
+    assert_int_equal(catalog_session_json(fixture->catalog, s.session_id, true, &j), 0);
     _cleanup_json_ targets = json_incref(json_object_get(j, "targets"));
     json_object_del(j, "targets");
     assert_json(
@@ -80,14 +80,14 @@ static void test_trace_json(void **state)
         "\"stored\":false,\"size\":0,\"disk_size\":0,\"pinned\":false}");
 }
 
-static void assert_sessions(struct room *room, int64_t limit, int64_t before, const char *state,
+static void assert_sessions(struct catalog_fixture *fixture, int64_t limit, int64_t before, const char *state,
                             const char *expected)
 {
     char text[200] = "";
     _cleanup_json_ list = NULL;
     size_t i;
     json_t *s;
-    assert_int_equal(catalog_sessions_json(room->catalog, limit, before, state, &list), 0);
+    assert_int_equal(catalog_sessions_json(fixture->catalog, limit, before, state, &list), 0);
     json_array_foreach(list, i, s)
         snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s ", json_get_str(s, "session"));
     assert_string_equal(text, expected);
@@ -95,26 +95,26 @@ static void assert_sessions(struct room *room, int64_t limit, int64_t before, co
 
 static void test_session_lists(void **state)
 {
-    struct room *room = *state;
+    struct catalog_fixture *fixture = *state;
     json_t *none = NULL;
     for (int i = 0; i < 6; i++)
-        add_session(room, i % 2 ? STATE_COMPLETE : STATE_RECORDING);
-    assert_sessions(room, 50, RECORD_NONE, NULL, "s6 s5 s4 s3 s2 s1 ");
-    assert_sessions(room, 2, 5, NULL, "s4 s3 ");
-    assert_sessions(room, 50, RECORD_NONE, "complete", "s6 s4 s2 ");
-    assert_sessions(room, 2, 6, "complete", "s4 s2 ");
-    assert_sessions(room, 50, RECORD_NONE, "active", "s5 s3 s1 ");
-    assert_sessions(room, 50, 5, "active", "s3 s1 ");
-    assert_sessions(room, 50, RECORD_NONE, "failed", "");
-    assert_int_equal(catalog_sessions_json(room->catalog, 50, RECORD_NONE, "tired", &none), -EINVAL);
+        add_session(fixture, i % 2 ? STATE_COMPLETE : STATE_RECORDING);
+    assert_sessions(fixture, 50, RECORD_NONE, NULL, "s6 s5 s4 s3 s2 s1 ");
+    assert_sessions(fixture, 2, 5, NULL, "s4 s3 ");
+    assert_sessions(fixture, 50, RECORD_NONE, "complete", "s6 s4 s2 ");
+    assert_sessions(fixture, 2, 6, "complete", "s4 s2 ");
+    assert_sessions(fixture, 50, RECORD_NONE, "active", "s5 s3 s1 ");
+    assert_sessions(fixture, 50, 5, "active", "s3 s1 ");
+    assert_sessions(fixture, 50, RECORD_NONE, "failed", "");
+    assert_int_equal(catalog_sessions_json(fixture->catalog, 50, RECORD_NONE, "tired", &none), -EINVAL);
     assert_null(none);
 }
 
 static void test_event_lists(void **state)
 {
-    struct room *room = *state;
+    struct catalog_fixture *fixture = *state;
     for (int i = 1; i <= 5; i++)
-        assert_int_equal(catalog_add_event(room->catalog, "k", "profd", i % 2 ? 1 : RECORD_NONE,
+        assert_int_equal(catalog_add_event(fixture->catalog, "k", "profd", i % 2 ? 1 : RECORD_NONE,
                                            i == 3 ? 9 : RECORD_NONE, i == 3 ? 12 : RECORD_NONE, "event %d",
                                            i),
                          0);
@@ -127,14 +127,14 @@ static void test_event_lists(void **state)
     };
     for (size_t i = 0; i < ARRAY_SIZE(lists_of); i++) {
         _cleanup_json_ list = NULL;
-        assert_int_equal(catalog_events_json(room->catalog, lists_of[i].session_id, RECORD_NONE,
+        assert_int_equal(catalog_events_json(fixture->catalog, lists_of[i].session_id, RECORD_NONE,
                                              lists_of[i].after_id, lists_of[i].limit, &list),
                          0);
         assert_int_equal(json_array_size(list), lists_of[i].n);
         assert_int_equal(json_get_int(json_array_get(list, 0), "event_id", 0), lists_of[i].first);
     }
     _cleanup_json_ one = NULL;
-    assert_int_equal(catalog_events_json(room->catalog, 1, RECORD_NONE, 2, 1, &one), 0);
+    assert_int_equal(catalog_events_json(fixture->catalog, 1, RECORD_NONE, 2, 1, &one), 0);
     json_t *e = json_array_get(one, 0);
     assert_true(json_get_int(e, "at", 0) > 0);
     json_object_del(e, "at");
@@ -142,15 +142,15 @@ static void test_event_lists(void **state)
                    "\"trace\":\"t12\",\"text\":\"event 3\"}");
 }
 
-#define ROOM_TEST(f) cmocka_unit_test_setup_teardown(f, room_begin_open, room_end)
+#define FIXTURE_TEST(f) cmocka_unit_test_setup_teardown(f, fixture_begin_open, fixture_end)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ROOM_TEST(test_session_json),
-        ROOM_TEST(test_trace_json),
-        ROOM_TEST(test_session_lists),
-        ROOM_TEST(test_event_lists),
+        FIXTURE_TEST(test_session_json),
+        FIXTURE_TEST(test_trace_json),
+        FIXTURE_TEST(test_session_lists),
+        FIXTURE_TEST(test_event_lists),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

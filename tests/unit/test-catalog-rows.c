@@ -4,8 +4,8 @@
 
 #include "base/clock.h"
 #include "daemon/catalog/internal.h"
+#include "tests/unit/catalog-fixture.h"
 #include "tests/unit/catalog-records.h"
-#include "tests/unit/catalog-room.h"
 #include <inttypes.h>
 
 /* -- Round trips and copies -- */
@@ -53,10 +53,10 @@ static int take_target(const struct target_record *r, void *arg)
     return 7;
 }
 
-static void check_trace(struct room *room, int64_t id, const struct trace_record *expected)
+static void check_trace(struct catalog_fixture *fixture, int64_t id, const struct trace_record *expected)
 {
     struct trace_record r;
-    assert_int_equal(catalog_get_trace(room->catalog, id, &r), 0);
+    assert_int_equal(catalog_get_trace(fixture->catalog, id, &r), 0);
     assert_same(&trace_fields, &r, expected);
     trace_record_done(&r);
 }
@@ -77,39 +77,39 @@ static void test_copies(void **state)
 
 static void test_round_trips(void **state)
 {
-    struct room *room = *state;
+    struct catalog_fixture *fixture = *state;
     struct session_record s = full_session(), s2;
-    assert_int_equal(catalog_add_session(room->catalog, &s), 0);
+    assert_int_equal(catalog_add_session(fixture->catalog, &s), 0);
     struct target_record t = full_target(s.session_id);
-    assert_int_equal(catalog_add_target(room->catalog, &t), 0);
+    assert_int_equal(catalog_add_target(fixture->catalog, &t), 0);
     struct trace_record tr = full_trace(s.session_id, t.target_id);
-    assert_int_equal(catalog_add_trace(room->catalog, &tr), 0);
-    room_reopen(room);
+    assert_int_equal(catalog_add_trace(fixture->catalog, &tr), 0);
+    fixture_reopen(fixture);
 
-    assert_int_equal(catalog_get_session(room->catalog, s.session_id, &s2), 0);
+    assert_int_equal(catalog_get_session(fixture->catalog, s.session_id, &s2), 0);
     assert_same(&session_fields, &s2, &s);
     session_record_done(&s2);
     /* What the function returns ends the walk and comes back. */
-    assert_int_equal(catalog_each_target(room->catalog, s.session_id, take_target, &t), 7);
-    check_trace(room, tr.trace_id, &tr);
+    assert_int_equal(catalog_each_target(fixture->catalog, s.session_id, take_target, &t), 7);
+    check_trace(fixture, tr.trace_id, &tr);
 }
 
 static void test_saving_writes_every_column(void **state)
 {
-    struct room *room = *state;
+    struct catalog_fixture *fixture = *state;
     struct session_record s, s2;
     session_record_init(&s);
     s.requested_at = 1;
     s.requested_by = "test";
-    assert_int_equal(catalog_add_session(room->catalog, &s), 0);
+    assert_int_equal(catalog_add_session(fixture->catalog, &s), 0);
     int64_t id = s.session_id;
     s = full_session();
     s.session_id = id;
     /* The router becomes known by a discovery, as a session keeps the one it began with. */
     struct fleet f = {.router = s.router, .dialect = s.dialect};
-    assert_int_equal(catalog_saw_fleet(room->catalog, &f), 0);
-    assert_int_equal(catalog_save_session(room->catalog, &s), 0);
-    assert_int_equal(catalog_get_session(room->catalog, id, &s2), 0);
+    assert_int_equal(catalog_saw_fleet(fixture->catalog, &f), 0);
+    assert_int_equal(catalog_save_session(fixture->catalog, &s), 0);
+    assert_int_equal(catalog_get_session(fixture->catalog, id, &s2), 0);
     assert_same(&session_fields, &s2, &s);
     session_record_done(&s2);
 
@@ -119,61 +119,61 @@ static void test_saving_writes_every_column(void **state)
     t.worker_url = W1;
     t.worker = "{}";
     t.profile_id = "p";
-    assert_int_equal(catalog_add_target(room->catalog, &t), 0);
+    assert_int_equal(catalog_add_target(fixture->catalog, &t), 0);
     int64_t target_id = t.target_id;
     t = full_target(id);
     t.target_id = target_id;
-    assert_int_equal(catalog_save_target(room->catalog, &t), 0);
-    assert_int_equal(catalog_each_target(room->catalog, id, take_target, &t), 7);
+    assert_int_equal(catalog_save_target(fixture->catalog, &t), 0);
+    assert_int_equal(catalog_each_target(fixture->catalog, id, take_target, &t), 7);
 
     struct trace_record tr = full_trace(id, target_id);
-    tr.trace_id = add_trace(room, RECORD_NONE, NULL, 1, 1);
-    assert_int_equal(catalog_save_trace(room->catalog, &tr), 0);
-    check_trace(room, tr.trace_id, &tr);
+    tr.trace_id = add_trace(fixture, RECORD_NONE, NULL, 1, 1);
+    assert_int_equal(catalog_save_trace(fixture->catalog, &tr), 0);
+    check_trace(fixture, tr.trace_id, &tr);
 }
 
 static void test_absent_rows(void **state)
 {
-    struct room *room = *state;
+    struct catalog_fixture *fixture = *state;
     struct session_record s = full_session();
     struct target_record t = full_target(1);
     struct trace_record tr = full_trace(RECORD_NONE, RECORD_NONE);
     json_t *j = NULL;
     s.session_id = t.target_id = tr.trace_id = 404;
-    assert_int_equal(catalog_save_session(room->catalog, &s), -ENOENT);
-    assert_int_equal(catalog_save_target(room->catalog, &t), -ENOENT);
-    assert_int_equal(catalog_save_trace(room->catalog, &tr), -ENOENT);
-    assert_int_equal(catalog_get_session(room->catalog, 404, &s), -ENOENT);
-    assert_int_equal(catalog_get_trace(room->catalog, 404, &tr), -ENOENT);
-    assert_int_equal(catalog_pin_session(room->catalog, 404, true), -ENOENT);
-    assert_int_equal(catalog_pin_trace(room->catalog, 404, true), -ENOENT);
-    assert_int_equal(catalog_remove_session(room->catalog, 404), -ENOENT);
-    assert_int_equal(catalog_remove_trace(room->catalog, 404), -ENOENT);
-    assert_int_equal(catalog_find_trace_by_path(room->catalog, "/no", &tr), -ENOENT);
-    assert_int_equal(catalog_session_json(room->catalog, 404, true, &j), -ENOENT);
+    assert_int_equal(catalog_save_session(fixture->catalog, &s), -ENOENT);
+    assert_int_equal(catalog_save_target(fixture->catalog, &t), -ENOENT);
+    assert_int_equal(catalog_save_trace(fixture->catalog, &tr), -ENOENT);
+    assert_int_equal(catalog_get_session(fixture->catalog, 404, &s), -ENOENT);
+    assert_int_equal(catalog_get_trace(fixture->catalog, 404, &tr), -ENOENT);
+    assert_int_equal(catalog_pin_session(fixture->catalog, 404, true), -ENOENT);
+    assert_int_equal(catalog_pin_trace(fixture->catalog, 404, true), -ENOENT);
+    assert_int_equal(catalog_remove_session(fixture->catalog, 404), -ENOENT);
+    assert_int_equal(catalog_remove_trace(fixture->catalog, 404), -ENOENT);
+    assert_int_equal(catalog_find_trace_by_path(fixture->catalog, "/no", &tr), -ENOENT);
+    assert_int_equal(catalog_session_json(fixture->catalog, 404, true, &j), -ENOENT);
     assert_null(j);
-    assert_null(catalog_last_router(room->catalog));
+    assert_null(catalog_last_router(fixture->catalog));
 }
 
 static void test_found_by_path_and_origin(void **state)
 {
-    struct room *room = *state;
+    struct catalog_fixture *fixture = *state;
     struct trace_record a = full_trace(RECORD_NONE, RECORD_NONE), b = a, found;
-    assert_int_equal(catalog_add_trace(room->catalog, &a), 0);
+    assert_int_equal(catalog_add_trace(fixture->catalog, &a), 0);
     b.path = "/store/s1/rank0-2.json.gz";
-    assert_int_equal(catalog_add_trace(room->catalog, &b), 0);
-    assert_int_equal(catalog_find_trace_by_path(room->catalog, a.path, &found), 0);
+    assert_int_equal(catalog_add_trace(fixture->catalog, &b), 0);
+    assert_int_equal(catalog_find_trace_by_path(fixture->catalog, a.path, &found), 0);
     assert_int_equal(found.trace_id, a.trace_id);
     trace_record_done(&found);
-    assert_int_equal(catalog_find_trace_by_origin(room->catalog, a.origin, &found), 0);
+    assert_int_equal(catalog_find_trace_by_origin(fixture->catalog, a.origin, &found), 0);
     assert_int_equal(found.trace_id, b.trace_id);
     trace_record_done(&found);
 }
 
-static void assert_same_bytes(struct room *room, const char *sha256, int64_t id)
+static void assert_same_bytes(struct catalog_fixture *fixture, const char *sha256, int64_t id)
 {
     struct trace_record found;
-    int r = catalog_find_trace_by_sha256(room->catalog, sha256, &found);
+    int r = catalog_find_trace_by_sha256(fixture->catalog, sha256, &found);
     assert_int_equal(r, id ? 0 : -ENOENT);
     if (id)
         assert_int_equal(found.trace_id, id);
@@ -183,17 +183,17 @@ static void assert_same_bytes(struct room *room, const char *sha256, int64_t id)
 
 static void test_found_by_content(void **state)
 {
-    struct room *room = *state;
+    struct catalog_fixture *fixture = *state;
     struct trace_record a = full_trace(RECORD_NONE, RECORD_NONE), b = a;
     b.path = "/store/s1/rank0-2.json.gz";
-    assert_int_equal(catalog_add_trace(room->catalog, &a), 0);
-    assert_int_equal(catalog_add_trace(room->catalog, &b), 0);
-    assert_same_bytes(room, a.sha256, a.trace_id);
+    assert_int_equal(catalog_add_trace(fixture->catalog, &a), 0);
+    assert_int_equal(catalog_add_trace(fixture->catalog, &b), 0);
+    assert_same_bytes(fixture, a.sha256, a.trace_id);
     /* A file that is gone is nobody's twin. */
     a.state = TRACE_MISSING;
-    assert_int_equal(catalog_save_trace(room->catalog, &a), 0);
-    assert_same_bytes(room, a.sha256, b.trace_id);
-    assert_same_bytes(room, "ab", 0);
+    assert_int_equal(catalog_save_trace(fixture->catalog, &a), 0);
+    assert_same_bytes(fixture, a.sha256, b.trace_id);
+    assert_same_bytes(fixture, "ab", 0);
 }
 
 static void test_found_without_columns(void **state)
@@ -201,25 +201,25 @@ static void test_found_without_columns(void **state)
     static const int64_t versions[] = {2, RECORD_NONE, 1, 2, 1};
     static const enum trace_state states[] = {TRACE_COMPLETE, TRACE_COMPLETE, TRACE_TRUNCATED, TRACE_COMPLETE,
                                               TRACE_MISSING};
-    struct room *room = *state;
+    struct catalog_fixture *fixture = *state;
     struct trace_record t;
     int64_t at = RECORD_NONE;
 
     for (size_t i = 0; i < ARRAY_SIZE(versions); i++) {
-        int64_t id = add_trace(room, RECORD_NONE, NULL, 1, (int)i);
-        assert_int_equal(catalog_get_trace(room->catalog, id, &t), 0);
+        int64_t id = add_trace(fixture, RECORD_NONE, NULL, 1, (int)i);
+        assert_int_equal(catalog_get_trace(fixture->catalog, id, &t), 0);
         t.columns_version = versions[i];
         t.state = states[i];
-        assert_int_equal(catalog_save_trace(room->catalog, &t), 0);
+        assert_int_equal(catalog_save_trace(fixture->catalog, &t), 0);
         trace_record_done(&t);
     }
     for (int64_t expected = 3; expected >= 2; expected--) {
-        assert_int_equal(catalog_find_trace_without_columns(room->catalog, at, 2, &t), 0);
+        assert_int_equal(catalog_find_trace_without_columns(fixture->catalog, at, 2, &t), 0);
         assert_int_equal(t.trace_id, expected);
         at = t.trace_id;
         trace_record_done(&t);
     }
-    assert_int_equal(catalog_find_trace_without_columns(room->catalog, at, 2, &t), -ENOENT);
+    assert_int_equal(catalog_find_trace_without_columns(fixture->catalog, at, 2, &t), -ENOENT);
 }
 
 /* -- Listings -- */
@@ -246,10 +246,10 @@ static const struct trace_filter any = {.session_id = RECORD_NONE,
                                         .before_id = RECORD_NONE,
                                         .limit = RECORD_NONE};
 
-static void lists(struct room *room, struct trace_filter f, const char *expected)
+static void lists(struct catalog_fixture *fixture, struct trace_filter f, const char *expected)
 {
     struct ids ids = {0};
-    assert_int_equal(catalog_each_trace(room->catalog, &f, collect_id, &ids), 0);
+    assert_int_equal(catalog_each_trace(fixture->catalog, &f, collect_id, &ids), 0);
     assert_string_equal(ids.text, expected);
 }
 
@@ -263,53 +263,53 @@ static void lists(struct room *room, struct trace_filter f, const char *expected
 
 static void test_filters(void **state)
 {
-    struct room *room = *state;
-    int64_t s1 = add_session(room, STATE_COMPLETE), s2 = add_session(room, STATE_COMPLETE);
+    struct catalog_fixture *fixture = *state;
+    int64_t s1 = add_session(fixture, STATE_COMPLETE), s2 = add_session(fixture, STATE_COMPLETE);
     /* Ids and times do not go together; 3 and 4 were recorded at the same moment. */
-    add_trace(room, s1, W1, 500, 1);
-    add_trace(room, s1, W2, 100, 2);
-    add_trace(room, s2, W1, 300, 3);
-    add_trace(room, s2, W2, 300, 4);
-    add_trace(room, RECORD_NONE, NULL, 400, 5);
-    add_trace(room, RECORD_NONE, W1, 200, 6);
+    add_trace(fixture, s1, W1, 500, 1);
+    add_trace(fixture, s1, W2, 100, 2);
+    add_trace(fixture, s2, W1, 300, 3);
+    add_trace(fixture, s2, W2, 300, 4);
+    add_trace(fixture, RECORD_NONE, NULL, 400, 5);
+    add_trace(fixture, RECORD_NONE, W1, 200, 6);
 
-    lists(room, any, "1 5 4 3 6 2 ");
-    lists(room, FILTER(f->limit = 3), "1 5 4 ");
-    lists(room, FILTER(f->limit = 0), "");
-    lists(room, FILTER(f->limit = 2, f->before_id = 4), "3 6 ");
-    lists(room, FILTER(f->session_id = s1), "1 2 ");
-    lists(room, FILTER(f->session_id = s2, f->before_id = 4), "3 ");
-    lists(room, FILTER(f->session_id = s2, f->worker_url = W2), "4 ");
-    lists(room, FILTER(f->session_id = 404), "");
-    lists(room, FILTER(f->worker_url = W1), "1 3 6 ");
-    lists(room, FILTER(f->worker_url = "http://nobody:1"), "");
-    lists(room, FILTER(f->unclaimed = true), "5 6 ");
-    lists(room, FILTER(f->unclaimed = true, f->worker_url = W1), "6 ");
-    lists(room, FILTER(f->since = 300), "1 5 4 3 ");
-    lists(room, FILTER(f->until = 300), "4 3 6 2 ");
-    lists(room, FILTER(f->since = 200, f->until = 400, f->before_id = 5), "4 3 6 ");
+    lists(fixture, any, "1 5 4 3 6 2 ");
+    lists(fixture, FILTER(f->limit = 3), "1 5 4 ");
+    lists(fixture, FILTER(f->limit = 0), "");
+    lists(fixture, FILTER(f->limit = 2, f->before_id = 4), "3 6 ");
+    lists(fixture, FILTER(f->session_id = s1), "1 2 ");
+    lists(fixture, FILTER(f->session_id = s2, f->before_id = 4), "3 ");
+    lists(fixture, FILTER(f->session_id = s2, f->worker_url = W2), "4 ");
+    lists(fixture, FILTER(f->session_id = 404), "");
+    lists(fixture, FILTER(f->worker_url = W1), "1 3 6 ");
+    lists(fixture, FILTER(f->worker_url = "http://nobody:1"), "");
+    lists(fixture, FILTER(f->unclaimed = true), "5 6 ");
+    lists(fixture, FILTER(f->unclaimed = true, f->worker_url = W1), "6 ");
+    lists(fixture, FILTER(f->since = 300), "1 5 4 3 ");
+    lists(fixture, FILTER(f->until = 300), "4 3 6 2 ");
+    lists(fixture, FILTER(f->since = 200, f->until = 400, f->before_id = 5), "4 3 6 ");
     /* A page that begins above the upper bound. */
-    lists(room, FILTER(f->until = 300, f->before_id = 1), "4 3 6 2 ");
+    lists(fixture, FILTER(f->until = 300, f->before_id = 1), "4 3 6 2 ");
 
     struct trace_filter gone = FILTER(f->before_id = 404);
     struct ids ids = {0};
-    assert_int_equal(catalog_each_trace(room->catalog, &gone, collect_id, &ids), -ENOENT);
+    assert_int_equal(catalog_each_trace(fixture->catalog, &gone, collect_id, &ids), -ENOENT);
 }
 
 static void test_long_listings(void **state)
 {
-    struct room *room = *state;
+    struct catalog_fixture *fixture = *state;
     for (int i = 0; i < 600; i++)
-        add_trace(room, RECORD_NONE, NULL, i / 10, i);
+        add_trace(fixture, RECORD_NONE, NULL, i / 10, i);
     struct ids all = {0};
-    assert_int_equal(catalog_each_trace(room->catalog, &any, collect_id, &all), 0);
+    assert_int_equal(catalog_each_trace(fixture->catalog, &any, collect_id, &all), 0);
     assert_int_equal(all.n, 600);
     /* Pages join without a gap or an overlap. */
     struct ids paged = {0};
     struct trace_filter page = FILTER(f->limit = 37);
     do {
         paged.n = 0;
-        assert_int_equal(catalog_each_trace(room->catalog, &page, collect_id, &paged), 0);
+        assert_int_equal(catalog_each_trace(fixture->catalog, &page, collect_id, &paged), 0);
         page.before_id = paged.last;
     } while (paged.n == 37);
     assert_string_equal(paged.text, all.text);
@@ -326,66 +326,66 @@ static int count_active(const struct session_record *r, void *arg)
 
 static void test_unfinished(void **state)
 {
-    struct room *room = *state;
+    struct catalog_fixture *fixture = *state;
     struct ids ids = {0};
     for (enum state s = 0; s < _STATE_MAX; s++)
-        add_session(room, s);
-    assert_int_equal(catalog_each_unfinished(room->catalog, count_active, &ids), 0);
+        add_session(fixture, s);
+    assert_int_equal(catalog_each_unfinished(fixture->catalog, count_active, &ids), 0);
     assert_string_equal(ids.text, "1=requested 2=starting 3=recording 4=stopping 5=collecting ");
 }
 
 /* -- What follows from removing and pinning -- */
 
-static void assert_usage(struct room *room, int64_t traces, int64_t bytes)
+static void assert_usage(struct catalog_fixture *fixture, int64_t traces, int64_t bytes)
 {
     int64_t n, b;
-    assert_int_equal(catalog_usage(room->catalog, &n, &b), 0);
+    assert_int_equal(catalog_usage(fixture->catalog, &n, &b), 0);
     assert_int_equal(n, traces);
     assert_int_equal(b, bytes);
 }
 
 static void test_usage(void **state)
 {
-    struct room *room = *state;
+    struct catalog_fixture *fixture = *state;
     struct trace_record r;
-    assert_usage(room, 0, 0);
-    int64_t id = add_trace(room, RECORD_NONE, NULL, 1, 1);
-    add_trace(room, RECORD_NONE, NULL, 1, 2);
-    assert_usage(room, 2, 200);
-    assert_int_equal(catalog_get_trace(room->catalog, id, &r), 0);
+    assert_usage(fixture, 0, 0);
+    int64_t id = add_trace(fixture, RECORD_NONE, NULL, 1, 1);
+    add_trace(fixture, RECORD_NONE, NULL, 1, 2);
+    assert_usage(fixture, 2, 200);
+    assert_int_equal(catalog_get_trace(fixture->catalog, id, &r), 0);
     r.disk_size = 1000;
-    assert_int_equal(catalog_save_trace(room->catalog, &r), 0);
-    assert_usage(room, 2, 1100);
+    assert_int_equal(catalog_save_trace(fixture->catalog, &r), 0);
+    assert_usage(fixture, 2, 1100);
     r.stored = false;
-    assert_int_equal(catalog_save_trace(room->catalog, &r), 0);
-    assert_usage(room, 2, 100);
+    assert_int_equal(catalog_save_trace(fixture->catalog, &r), 0);
+    assert_usage(fixture, 2, 100);
     /* Columns are profd's own, wherever the trace is. */
     r.columns = xstrdup("/columns/1");
     r.columns_size = 40;
-    assert_int_equal(catalog_save_trace(room->catalog, &r), 0);
-    assert_usage(room, 2, 140);
+    assert_int_equal(catalog_save_trace(fixture->catalog, &r), 0);
+    assert_usage(fixture, 2, 140);
     r.columns_size = 50;
-    assert_int_equal(catalog_save_trace(room->catalog, &r), 0);
-    assert_usage(room, 2, 150);
+    assert_int_equal(catalog_save_trace(fixture->catalog, &r), 0);
+    assert_usage(fixture, 2, 150);
     r.stored = true;
-    assert_int_equal(catalog_save_trace(room->catalog, &r), 0);
-    assert_int_equal(catalog_set_disk_size(room->catalog, id, 300), 0);
-    assert_usage(room, 2, 450);
+    assert_int_equal(catalog_save_trace(fixture->catalog, &r), 0);
+    assert_int_equal(catalog_set_disk_size(fixture->catalog, id, 300), 0);
+    assert_usage(fixture, 2, 450);
     trace_record_done(&r);
-    assert_int_equal(catalog_remove_trace(room->catalog, id), 0);
-    assert_usage(room, 1, 100);
+    assert_int_equal(catalog_remove_trace(fixture->catalog, id), 0);
+    assert_usage(fixture, 1, 100);
 }
 
 /* -- Holders -- */
 
 /* "HOLDER=TRACES:BYTES " of each. */
-static void assert_holders(struct room *room, int64_t seen_since, const char *expected)
+static void assert_holders(struct catalog_fixture *fixture, int64_t seen_since, const char *expected)
 {
     struct holder_usage *list;
     char text[500] = "";
     size_t n;
 
-    assert_int_equal(catalog_list_holders(room->catalog, seen_since, &list, &n), 0);
+    assert_int_equal(catalog_list_holders(fixture->catalog, seen_since, &list, &n), 0);
     for (size_t i = 0; i < n; i++)
         snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s=%" PRId64 ":%" PRId64 " ",
                  list[i].holder > 0   ? "user"
@@ -396,7 +396,8 @@ static void assert_holders(struct room *room, int64_t seen_since, const char *ex
     assert_string_equal(text, expected);
 }
 
-static int64_t add_owned(struct room *room, const char *url, int64_t uid, int64_t collected_at, int64_t bytes)
+static int64_t add_owned(struct catalog_fixture *fixture, const char *url, int64_t uid, int64_t collected_at,
+                         int64_t bytes)
 {
     struct trace_record t = full_trace(RECORD_NONE, RECORD_NONE);
     char path[64];
@@ -408,16 +409,16 @@ static int64_t add_owned(struct room *room, const char *url, int64_t uid, int64_
     t.collected_at = collected_at;
     t.disk_size = bytes - t.columns_size;
     t.pinned = false;
-    assert_int_equal(catalog_add_trace(room->catalog, &t), 0);
+    assert_int_equal(catalog_add_trace(fixture->catalog, &t), 0);
     return t.trace_id;
 }
 
-static void assert_next_of(struct room *room, int64_t holder, int64_t seen_since, struct trace_position *at,
-                           int64_t expected)
+static void assert_next_of(struct catalog_fixture *fixture, int64_t holder, int64_t seen_since,
+                           struct trace_position *at, int64_t expected)
 {
     struct trace_record t;
 
-    int r = catalog_next_evictable_of(room->catalog, holder, seen_since, at, &t);
+    int r = catalog_next_evictable_of(fixture->catalog, holder, seen_since, at, &t);
     assert_int_equal(r, expected ? 0 : -ENOENT);
     if (r < 0)
         return;
@@ -428,49 +429,49 @@ static void assert_next_of(struct room *room, int64_t holder, int64_t seen_since
 
 static void test_holders(void **state)
 {
-    struct room *room = *state;
+    struct catalog_fixture *fixture = *state;
     struct trace_position at = {RECORD_NONE, 0};
     int64_t mine[3], of_worker, of_root, holder, now = wall_ns();
 
-    assert_holders(room, 0, "");
-    of_worker = add_owned(room, W1, 0, 1, 1000);
-    mine[0] = add_owned(room, W1, 1000, 2, 600);
-    of_root = add_owned(room, NULL, 0, 3, 700);
-    mine[1] = add_owned(room, NULL, 1000, 4, 700);
-    add_owned(room, NULL, RECORD_NONE, 5, 800);
-    add_owned(room, W2, 65534, 6, 550);
-    mine[2] = add_owned(room, NULL, 1000, 7, 520);
-    assert_holders(room, 0, "user=3:1820 others=2:1500 " W1 "=1:1000 " W2 "=1:550 ");
+    assert_holders(fixture, 0, "");
+    of_worker = add_owned(fixture, W1, 0, 1, 1000);
+    mine[0] = add_owned(fixture, W1, 1000, 2, 600);
+    of_root = add_owned(fixture, NULL, 0, 3, 700);
+    mine[1] = add_owned(fixture, NULL, 1000, 4, 700);
+    add_owned(fixture, NULL, RECORD_NONE, 5, 800);
+    add_owned(fixture, W2, 65534, 6, 550);
+    mine[2] = add_owned(fixture, NULL, 1000, 7, 520);
+    assert_holders(fixture, 0, "user=3:1820 others=2:1500 " W1 "=1:1000 " W2 "=1:550 ");
     /* A worker that is gone is told from nobody. */
-    assert_holders(room, now + 3600 * NS_PER_S, "others=4:3050 user=3:1820 ");
-    assert_int_equal(catalog_find_holder(room->catalog, 1000, W1, 0, &holder), 0);
+    assert_holders(fixture, now + 3600 * NS_PER_S, "others=4:3050 user=3:1820 ");
+    assert_int_equal(catalog_find_holder(fixture->catalog, 1000, W1, 0, &holder), 0);
     assert_int_equal(holder, 1000);
-    assert_int_equal(catalog_find_holder(room->catalog, 0, NULL, 0, &holder), 0);
+    assert_int_equal(catalog_find_holder(fixture->catalog, 0, NULL, 0, &holder), 0);
     assert_int_equal(holder, HOLDER_OTHERS);
-    assert_int_equal(catalog_find_holder(room->catalog, 0, "http://unknown", 0, &holder), 0);
+    assert_int_equal(catalog_find_holder(fixture->catalog, 0, "http://unknown", 0, &holder), 0);
     assert_int_equal(holder, HOLDER_OTHERS);
     for (int i = 0; i < 3; i++)
-        assert_next_of(room, 1000, 0, &at, mine[i]);
-    assert_next_of(room, 1000, 0, &at, 0);
-    assert_int_equal(catalog_find_holder(room->catalog, 65534, W1, 0, &holder), 0);
+        assert_next_of(fixture, 1000, 0, &at, mine[i]);
+    assert_next_of(fixture, 1000, 0, &at, 0);
+    assert_int_equal(catalog_find_holder(fixture->catalog, 65534, W1, 0, &holder), 0);
     assert_true(holder < 0);
     at = (struct trace_position){RECORD_NONE, 0};
-    assert_next_of(room, holder, 0, &at, of_worker);
-    assert_next_of(room, holder, 0, &at, 0);
+    assert_next_of(fixture, holder, 0, &at, of_worker);
+    assert_next_of(fixture, holder, 0, &at, 0);
     at = (struct trace_position){RECORD_NONE, 0};
-    assert_next_of(room, HOLDER_OTHERS, now + 3600 * NS_PER_S, &at, of_worker);
-    assert_next_of(room, HOLDER_OTHERS, now + 3600 * NS_PER_S, &at, of_root);
+    assert_next_of(fixture, HOLDER_OTHERS, now + 3600 * NS_PER_S, &at, of_worker);
+    assert_next_of(fixture, HOLDER_OTHERS, now + 3600 * NS_PER_S, &at, of_root);
     /* One that changes hands, and those that go. */
     struct trace_record t;
-    assert_int_equal(catalog_get_trace(room->catalog, of_root, &t), 0);
+    assert_int_equal(catalog_get_trace(fixture->catalog, of_root, &t), 0);
     t.owner_uid = 1001;
-    assert_int_equal(catalog_save_trace(room->catalog, &t), 0);
+    assert_int_equal(catalog_save_trace(fixture->catalog, &t), 0);
     trace_record_done(&t);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(catalog_remove_trace(room->catalog, mine[i]), 0);
-    assert_holders(room, 0, W1 "=1:1000 others=1:800 user=1:700 " W2 "=1:550 ");
-    assert_int_equal(catalog_commit(room->catalog, false), 0);
-    assert_int_equal(ask(room->path, "select count(*) from holder_row"), 4);
+        assert_int_equal(catalog_remove_trace(fixture->catalog, mine[i]), 0);
+    assert_holders(fixture, 0, W1 "=1:1000 others=1:800 user=1:700 " W2 "=1:550 ");
+    assert_int_equal(catalog_commit(fixture->catalog, false), 0);
+    assert_int_equal(ask(fixture->path, "select count(*) from holder_row"), 4);
 }
 
 /* -- What was read out of a trace -- */
@@ -485,122 +486,123 @@ static const char summary[] =
 static const char other_summary[] =
     "{\"names\":[{\"category\":\"kernel\",\"name\":\"copy\",\"count\":2,\"sum_ns\":8}],\"categories\":[]}";
 
-static void set_summary(struct room *room, int64_t id, const char *text)
+static void set_summary(struct catalog_fixture *fixture, int64_t id, const char *text)
 {
     char error[200];
     _cleanup_json_ facts = json_parse(text, strlen(text), error);
     assert_non_null(facts);
-    assert_int_equal(catalog_set_summary(room->catalog, id, facts), 0);
+    assert_int_equal(catalog_set_summary(fixture->catalog, id, facts), 0);
 }
 
-static void assert_summary(struct room *room, int64_t id, const char *expected)
+static void assert_summary(struct catalog_fixture *fixture, int64_t id, const char *expected)
 {
     _cleanup_json_ found = json_object();
-    assert_int_equal(catalog_put_summary(room->catalog, id, found), 0);
+    assert_int_equal(catalog_put_summary(fixture->catalog, id, found), 0);
     _cleanup_(freep) char *text = json_dumps(found, JSON_COMPACT);
     assert_string_equal(text, expected);
 }
 
 static void test_summaries(void **state)
 {
-    struct room *room = *state;
-    int64_t a = add_trace(room, RECORD_NONE, NULL, 1, 1), b = add_trace(room, RECORD_NONE, NULL, 1, 2);
+    struct catalog_fixture *fixture = *state;
+    int64_t a = add_trace(fixture, RECORD_NONE, NULL, 1, 1), b = add_trace(fixture, RECORD_NONE, NULL, 1, 2);
 
-    set_summary(room, a, summary);
-    set_summary(room, b, summary);
-    assert_summary(room, a, summary);
-    assert_int_equal(catalog_commit(room->catalog, false), 0);
-    assert_int_equal(ask(room->path, "select sum(count) from trace_names where name = 'gemm'"), 8);
-    assert_int_equal(ask(room->path, "select count(*) from trace_categories where category is null"), 2);
-    assert_int_equal(ask(room->path, "select count(*) from name_row"), 2);
+    set_summary(fixture, a, summary);
+    set_summary(fixture, b, summary);
+    assert_summary(fixture, a, summary);
+    assert_int_equal(catalog_commit(fixture->catalog, false), 0);
+    assert_int_equal(ask(fixture->path, "select sum(count) from trace_names where name = 'gemm'"), 8);
+    assert_int_equal(ask(fixture->path, "select count(*) from trace_categories where category is null"), 2);
+    assert_int_equal(ask(fixture->path, "select count(*) from name_row"), 2);
 
     /* It is replaced as a whole, and a name that nobody has any more goes with its last trace. */
-    set_summary(room, a, other_summary);
-    assert_summary(room, a, other_summary);
-    assert_summary(room, b, summary);
-    assert_int_equal(catalog_remove_trace(room->catalog, b), 0);
-    assert_summary(room, b, "{\"names\":[],\"categories\":[]}");
-    assert_int_equal(catalog_commit(room->catalog, false), 0);
-    assert_int_equal(ask(room->path, "select count(*) from name_row where name = 'copy'"), 1);
-    assert_int_equal(ask(room->path, "select count(*) from name_row"), 1);
-    assert_int_equal(ask(room->path, "select count(*) from trace_category_row"), 0);
+    set_summary(fixture, a, other_summary);
+    assert_summary(fixture, a, other_summary);
+    assert_summary(fixture, b, summary);
+    assert_int_equal(catalog_remove_trace(fixture->catalog, b), 0);
+    assert_summary(fixture, b, "{\"names\":[],\"categories\":[]}");
+    assert_int_equal(catalog_commit(fixture->catalog, false), 0);
+    assert_int_equal(ask(fixture->path, "select count(*) from name_row where name = 'copy'"), 1);
+    assert_int_equal(ask(fixture->path, "select count(*) from name_row"), 1);
+    assert_int_equal(ask(fixture->path, "select count(*) from trace_category_row"), 0);
 }
 
 static void test_defects(void **state)
 {
-    struct room *room = *state;
+    struct catalog_fixture *fixture = *state;
     struct trace_record t = full_trace(RECORD_NONE, RECORD_NONE);
     t.defects = "[{\"kind\":\"no_dur\",\"count\":2,\"offset\":77,\"text\":\"words\"},{\"kind\":\"overlap\","
                 "\"count\":1}]";
-    assert_int_equal(catalog_add_trace(room->catalog, &t), 0);
-    add_trace(room, RECORD_NONE, NULL, 1, 1);
-    assert_int_equal(catalog_commit(room->catalog, false), 0);
-    assert_int_equal(ask(room->path, "select count(*) from trace_defects"), 2);
-    assert_int_equal(ask(room->path, "select offset from trace_defects where kind = 'no_dur' and count = 2 "
-                                     "and text = 'words' and trace_id = 1"),
+    assert_int_equal(catalog_add_trace(fixture->catalog, &t), 0);
+    add_trace(fixture, RECORD_NONE, NULL, 1, 1);
+    assert_int_equal(catalog_commit(fixture->catalog, false), 0);
+    assert_int_equal(ask(fixture->path, "select count(*) from trace_defects"), 2);
+    assert_int_equal(ask(fixture->path,
+                         "select offset from trace_defects where kind = 'no_dur' and count = 2 "
+                         "and text = 'words' and trace_id = 1"),
                      77);
 }
 
 static void test_removing_a_session(void **state)
 {
-    struct room *room = *state;
+    struct catalog_fixture *fixture = *state;
     struct session_record s = full_session();
-    assert_int_equal(catalog_add_session(room->catalog, &s), 0);
+    assert_int_equal(catalog_add_session(fixture->catalog, &s), 0);
     struct target_record t = full_target(s.session_id);
-    assert_int_equal(catalog_add_target(room->catalog, &t), 0);
+    assert_int_equal(catalog_add_target(fixture->catalog, &t), 0);
     struct trace_record tr = full_trace(s.session_id, t.target_id);
-    assert_int_equal(catalog_add_trace(room->catalog, &tr), 0);
-    add_trace(room, RECORD_NONE, W1, 1, 1);
-    catalog_add_event(room->catalog, "session-removed", "uid 0 (root)", s.session_id, RECORD_NONE,
+    assert_int_equal(catalog_add_trace(fixture->catalog, &tr), 0);
+    add_trace(fixture, RECORD_NONE, W1, 1, 1);
+    catalog_add_event(fixture->catalog, "session-removed", "uid 0 (root)", s.session_id, RECORD_NONE,
                       RECORD_NONE, "x");
-    assert_int_equal(catalog_remove_session(room->catalog, s.session_id), 0);
-    assert_int_equal(catalog_commit(room->catalog, false), 0);
-    assert_int_equal(ask(room->path, "select count(*) from targets"), 0);
-    assert_int_equal(ask(room->path, "select count(*) from traces"), 1);
+    assert_int_equal(catalog_remove_session(fixture->catalog, s.session_id), 0);
+    assert_int_equal(catalog_commit(fixture->catalog, false), 0);
+    assert_int_equal(ask(fixture->path, "select count(*) from targets"), 0);
+    assert_int_equal(ask(fixture->path, "select count(*) from traces"), 1);
     /* The worker and the audit log stay, and a number is never given again. */
-    assert_int_equal(ask(room->path, "select count(*) from workers"), 1);
-    assert_int_equal(ask(room->path, "select count(*) from events"), 1);
-    assert_usage(room, 1, 100);
-    assert_int_equal(add_session(room, STATE_REQUESTED), s.session_id + 1);
+    assert_int_equal(ask(fixture->path, "select count(*) from workers"), 1);
+    assert_int_equal(ask(fixture->path, "select count(*) from events"), 1);
+    assert_usage(fixture, 1, 100);
+    assert_int_equal(add_session(fixture, STATE_REQUESTED), s.session_id + 1);
 }
 
 static int remove_it(const struct trace_record *r, void *arg)
 {
-    struct room *room = arg;
-    return catalog_remove_trace(room->catalog, r->trace_id);
+    struct catalog_fixture *fixture = arg;
+    return catalog_remove_trace(fixture->catalog, r->trace_id);
 }
 
 static void test_evictable(void **state)
 {
-    struct room *room = *state;
+    struct catalog_fixture *fixture = *state;
     struct ids ids = {0};
-    int64_t running = add_session(room, STATE_COLLECTING), over = add_session(room, STATE_PARTIAL),
-            pinned = add_session(room, STATE_COMPLETE);
-    assert_int_equal(catalog_pin_session(room->catalog, pinned, true), 0);
-    add_trace(room, running, W1, 10, 1);
-    add_trace(room, over, W1, 30, 2);
-    add_trace(room, pinned, W1, 10, 3);
-    add_trace(room, RECORD_NONE, NULL, 20, 4);
-    int64_t kept = add_trace(room, over, W1, 5, 5);
-    assert_int_equal(catalog_pin_trace(room->catalog, kept, true), 0);
+    int64_t running = add_session(fixture, STATE_COLLECTING), over = add_session(fixture, STATE_PARTIAL),
+            pinned = add_session(fixture, STATE_COMPLETE);
+    assert_int_equal(catalog_pin_session(fixture->catalog, pinned, true), 0);
+    add_trace(fixture, running, W1, 10, 1);
+    add_trace(fixture, over, W1, 30, 2);
+    add_trace(fixture, pinned, W1, 10, 3);
+    add_trace(fixture, RECORD_NONE, NULL, 20, 4);
+    int64_t kept = add_trace(fixture, over, W1, 5, 5);
+    assert_int_equal(catalog_pin_trace(fixture->catalog, kept, true), 0);
     struct trace_record in_place = full_trace(over, RECORD_NONE);
     in_place.stored = in_place.pinned = false;
     in_place.columns = NULL;
-    assert_int_equal(catalog_add_trace(room->catalog, &in_place), 0);
-    assert_int_equal(catalog_each_evictable(room->catalog, collect_id, &ids), 0);
+    assert_int_equal(catalog_add_trace(fixture->catalog, &in_place), 0);
+    assert_int_equal(catalog_each_evictable(fixture->catalog, collect_id, &ids), 0);
     assert_string_equal(ids.text, "4 2 ");
-    /* What is left in place takes no room, but its columns do. */
+    /* What is left in place takes no space, but its columns do. */
     in_place.columns = "/columns/6";
-    assert_int_equal(catalog_save_trace(room->catalog, &in_place), 0);
+    assert_int_equal(catalog_save_trace(fixture->catalog, &in_place), 0);
     ids = (struct ids){0};
-    assert_int_equal(catalog_each_evictable(room->catalog, collect_id, &ids), 0);
+    assert_int_equal(catalog_each_evictable(fixture->catalog, collect_id, &ids), 0);
     assert_string_equal(ids.text, "4 6 2 ");
     in_place.columns = NULL;
-    assert_int_equal(catalog_save_trace(room->catalog, &in_place), 0);
-    assert_int_equal(catalog_pin_trace(room->catalog, kept, false), 0);
-    assert_int_equal(catalog_pin_session(room->catalog, pinned, false), 0);
+    assert_int_equal(catalog_save_trace(fixture->catalog, &in_place), 0);
+    assert_int_equal(catalog_pin_trace(fixture->catalog, kept, false), 0);
+    assert_int_equal(catalog_pin_session(fixture->catalog, pinned, false), 0);
     ids = (struct ids){0};
-    assert_int_equal(catalog_each_evictable(room->catalog, collect_id, &ids), 0);
+    assert_int_equal(catalog_each_evictable(fixture->catalog, collect_id, &ids), 0);
     assert_string_equal(ids.text, "5 3 4 2 ");
 }
 
@@ -609,7 +611,7 @@ static void test_evictable(void **state)
 static void test_evictable_by_collection(void **state)
 {
     static const int64_t recorded[] = {90, 10, 50, INT64_MAX - 1}, collected[] = {3, 4, 1, 2};
-    struct room *room = *state;
+    struct catalog_fixture *fixture = *state;
     struct ids ids = {0};
 
     for (int i = 0; i < 4; i++) {
@@ -621,52 +623,52 @@ static void test_evictable_by_collection(void **state)
         t.collected_at = collected[i];
         t.stored = true;
         t.pinned = false;
-        assert_int_equal(catalog_add_trace(room->catalog, &t), 0);
+        assert_int_equal(catalog_add_trace(fixture->catalog, &t), 0);
     }
-    assert_int_equal(catalog_each_evictable(room->catalog, collect_id, &ids), 0);
+    assert_int_equal(catalog_each_evictable(fixture->catalog, collect_id, &ids), 0);
     assert_string_equal(ids.text, "3 4 1 2 ");
     ids = (struct ids){0};
     assert_int_equal(
-        catalog_evictable_after(room->catalog, &(struct trace_position){2, 4}, 1, collect_id, &ids), 0);
+        catalog_evictable_after(fixture->catalog, &(struct trace_position){2, 4}, 1, collect_id, &ids), 0);
     assert_string_equal(ids.text, "1 ");
 }
 
 static void test_protected(void **state)
 {
-    struct room *room = *state;
+    struct catalog_fixture *fixture = *state;
     struct ids ids = {0};
-    int64_t running = add_session(room, STATE_COLLECTING), over = add_session(room, STATE_PARTIAL),
-            pinned = add_session(room, STATE_COMPLETE);
-    assert_int_equal(catalog_pin_session(room->catalog, pinned, true), 0);
-    add_trace(room, running, W1, 10, 1);
-    add_trace(room, over, W1, 30, 2);
-    add_trace(room, pinned, W1, 8, 3);
-    add_trace(room, RECORD_NONE, NULL, 20, 4);
-    assert_int_equal(catalog_pin_trace(room->catalog, add_trace(room, over, W1, 5, 5), true), 0);
-    assert_int_equal(catalog_pin_trace(room->catalog, add_trace(room, pinned, W1, 40, 6), true), 0);
-    assert_int_equal(catalog_each_protected(room->catalog, INT64_MAX, 100, collect_id, &ids), 0);
+    int64_t running = add_session(fixture, STATE_COLLECTING), over = add_session(fixture, STATE_PARTIAL),
+            pinned = add_session(fixture, STATE_COMPLETE);
+    assert_int_equal(catalog_pin_session(fixture->catalog, pinned, true), 0);
+    add_trace(fixture, running, W1, 10, 1);
+    add_trace(fixture, over, W1, 30, 2);
+    add_trace(fixture, pinned, W1, 8, 3);
+    add_trace(fixture, RECORD_NONE, NULL, 20, 4);
+    assert_int_equal(catalog_pin_trace(fixture->catalog, add_trace(fixture, over, W1, 5, 5), true), 0);
+    assert_int_equal(catalog_pin_trace(fixture->catalog, add_trace(fixture, pinned, W1, 40, 6), true), 0);
+    assert_int_equal(catalog_each_protected(fixture->catalog, INT64_MAX, 100, collect_id, &ids), 0);
     assert_string_equal(ids.text, "5 3 1 6 ");
     ids = (struct ids){0};
-    assert_int_equal(catalog_each_protected(room->catalog, 9, 100, collect_id, &ids), 0);
+    assert_int_equal(catalog_each_protected(fixture->catalog, 9, 100, collect_id, &ids), 0);
     assert_string_equal(ids.text, "5 3 ");
 }
 
 static void test_removing_while_walking(void **state)
 {
-    struct room *room = *state;
+    struct catalog_fixture *fixture = *state;
     for (int i = 0; i < 700; i++)
-        add_trace(room, RECORD_NONE, NULL, i, i);
+        add_trace(fixture, RECORD_NONE, NULL, i, i);
     /* Outside of a transaction, with another writer between the batches' reads and the removing. */
-    assert_int_equal(catalog_commit(room->catalog, false), 0);
-    assert_int_equal(catalog_each_evictable(room->catalog, remove_it, room), 0);
-    assert_usage(room, 0, 0);
+    assert_int_equal(catalog_commit(fixture->catalog, false), 0);
+    assert_int_equal(catalog_each_evictable(fixture->catalog, remove_it, fixture), 0);
+    assert_usage(fixture, 0, 0);
 }
 
 /* -- Fleet -- */
 
 static void test_fleet_is_remembered(void **state)
 {
-    struct room *room = *state;
+    struct catalog_fixture *fixture = *state;
     struct worker w = {.url = W1,
                        .engine = ENGINE_VLLM,
                        .role = ROLE_DECODE,
@@ -676,28 +678,28 @@ static void test_fleet_is_remembered(void **state)
                        .location = {.dir = "/tmp/traces"}};
     struct fleet f = {
         .name = "prod", .router = "http://r:1", .dialect = "vllm-router", .workers = &w, .n_workers = 1};
-    assert_int_equal(catalog_saw_fleet(room->catalog, &f), 0);
+    assert_int_equal(catalog_saw_fleet(fixture->catalog, &f), 0);
     /* Seen again while it does not answer: what is known stays. */
     w = (struct worker){.url = W1, .reason = "no answer", .remedy = "wait"};
-    assert_int_equal(catalog_saw_fleet(room->catalog, &f), 0);
-    assert_int_equal(catalog_commit(room->catalog, false), 0);
-    assert_int_equal(ask(room->path,
+    assert_int_equal(catalog_saw_fleet(fixture->catalog, &f), 0);
+    assert_int_equal(catalog_commit(fixture->catalog, false), 0);
+    assert_int_equal(ask(fixture->path,
                          "select count(*) from workers where url = '" W1 "' and router = 'http://r:1' "
                          "and version = '0.19.1' and trace_dir = '/tmp/traces' and engine = 'unknown' "
                          "and profilable = 0 and reason = 'no answer' and health = 'unknown'"),
                      1);
 
     /* Discovery does not make a router the default; a session does. */
-    assert_null(catalog_last_router(room->catalog));
+    assert_null(catalog_last_router(fixture->catalog));
     struct session_record s = full_session();
     s.router = "http://r:2";
-    assert_int_equal(catalog_add_session(room->catalog, &s), 0);
-    assert_int_equal(catalog_saw_fleet(room->catalog, &f), 0);
-    _cleanup_(freep) char *last = catalog_last_router(room->catalog);
+    assert_int_equal(catalog_add_session(fixture->catalog, &s), 0);
+    assert_int_equal(catalog_saw_fleet(fixture->catalog, &f), 0);
+    _cleanup_(freep) char *last = catalog_last_router(fixture->catalog);
     assert_string_equal(last, "http://r:2");
 
     _cleanup_json_ routers = NULL;
-    assert_int_equal(catalog_routers_json(room->catalog, &routers), 0);
+    assert_int_equal(catalog_routers_json(fixture->catalog, &routers), 0);
     assert_int_equal(json_array_size(routers), 2);
     assert_string_equal(json_get_str(json_array_get(routers, 0), "url"), "http://r:2");
     assert_int_equal(json_get_int(json_array_get(routers, 0), "last_used_at", 0), s.requested_at);
@@ -721,7 +723,7 @@ static void plan_of(sqlite3 *db, const char *sql, char *plan, size_t size)
     sqlite3_finalize(s);
 }
 
-static void check_plans(struct room *room)
+static void check_plans(struct catalog_fixture *fixture)
 {
     static const struct {
         enum statement statement;
@@ -751,7 +753,7 @@ static void check_plans(struct room *room)
     };
     sqlite3 *db;
     char plan[2000];
-    assert_int_equal(sqlite3_open(room->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_open(fixture->path, &db), SQLITE_OK);
     for (size_t i = 0; i < ARRAY_SIZE(plans); i++) {
         plan_of(db, statement_text(plans[i].statement), plan, sizeof(plan));
         if (!strstr(plan, plans[i].uses) || strstr(plan, "SCAN t;") || strstr(plan, "SCAN trace_row") ||
@@ -766,46 +768,46 @@ static void check_plans(struct room *room)
 
 static void test_plans(void **state)
 {
-    struct room *room = *state;
-    check_plans(room);
+    struct catalog_fixture *fixture = *state;
+    check_plans(fixture);
     /* And with statistics, which change what SQLite believes: few workers, many sessions, most traces
      * claimed. */
     for (int i = 0; i < 40; i++) {
-        int64_t s = add_session(room, STATE_COMPLETE);
+        int64_t s = add_session(fixture, STATE_COMPLETE);
         for (int k = 0; k < 25; k++)
-            add_trace(room, k == 3 ? RECORD_NONE : s, k % 2 ? W1 : W2, 1000 * i + k, 100 * i + k);
+            add_trace(fixture, k == 3 ? RECORD_NONE : s, k % 2 ? W1 : W2, 1000 * i + k, 100 * i + k);
     }
-    assert_int_equal(catalog_commit(room->catalog, false), 0);
-    execute(room->path, "analyze");
-    check_plans(room);
+    assert_int_equal(catalog_commit(fixture->catalog, false), 0);
+    execute(fixture->path, "analyze");
+    check_plans(fixture);
 }
 
-#define ROOM_TEST(f) cmocka_unit_test_setup_teardown(f, room_begin_open, room_end)
+#define FIXTURE_TEST(f) cmocka_unit_test_setup_teardown(f, fixture_begin_open, fixture_end)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ROOM_TEST(test_copies),
-        ROOM_TEST(test_round_trips),
-        ROOM_TEST(test_saving_writes_every_column),
-        ROOM_TEST(test_absent_rows),
-        ROOM_TEST(test_found_by_path_and_origin),
-        ROOM_TEST(test_found_by_content),
-        ROOM_TEST(test_found_without_columns),
-        ROOM_TEST(test_filters),
-        ROOM_TEST(test_long_listings),
-        ROOM_TEST(test_unfinished),
-        ROOM_TEST(test_usage),
-        ROOM_TEST(test_holders),
-        ROOM_TEST(test_summaries),
-        ROOM_TEST(test_defects),
-        ROOM_TEST(test_removing_a_session),
-        ROOM_TEST(test_evictable),
-        ROOM_TEST(test_evictable_by_collection),
-        ROOM_TEST(test_protected),
-        ROOM_TEST(test_removing_while_walking),
-        ROOM_TEST(test_fleet_is_remembered),
-        ROOM_TEST(test_plans),
+        FIXTURE_TEST(test_copies),
+        FIXTURE_TEST(test_round_trips),
+        FIXTURE_TEST(test_saving_writes_every_column),
+        FIXTURE_TEST(test_absent_rows),
+        FIXTURE_TEST(test_found_by_path_and_origin),
+        FIXTURE_TEST(test_found_by_content),
+        FIXTURE_TEST(test_found_without_columns),
+        FIXTURE_TEST(test_filters),
+        FIXTURE_TEST(test_long_listings),
+        FIXTURE_TEST(test_unfinished),
+        FIXTURE_TEST(test_usage),
+        FIXTURE_TEST(test_holders),
+        FIXTURE_TEST(test_summaries),
+        FIXTURE_TEST(test_defects),
+        FIXTURE_TEST(test_removing_a_session),
+        FIXTURE_TEST(test_evictable),
+        FIXTURE_TEST(test_evictable_by_collection),
+        FIXTURE_TEST(test_protected),
+        FIXTURE_TEST(test_removing_while_walking),
+        FIXTURE_TEST(test_fleet_is_remembered),
+        FIXTURE_TEST(test_plans),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

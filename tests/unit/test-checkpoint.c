@@ -47,7 +47,7 @@ static void make_text(struct fixture *f)
 }
 
 /* As gzip does, in blocks with codes of their own. */
-static size_t pack_blocks(const char *data, size_t size, uint8_t *out, size_t room)
+static size_t pack_blocks(const char *data, size_t size, uint8_t *out, size_t capacity)
 {
     _cleanup_(freep) uint8_t *level_buffer = xcalloc(ISAL_DEF_LVL1_DEFAULT, 1);
     struct isal_zstream z;
@@ -61,20 +61,20 @@ static size_t pack_blocks(const char *data, size_t size, uint8_t *out, size_t ro
     z.next_in = (uint8_t *)data;
     z.avail_in = (uint32_t)size;
     z.next_out = out;
-    z.avail_out = (uint32_t)room;
+    z.avail_out = (uint32_t)capacity;
     assert_int_equal(isal_deflate(&z), COMP_OK);
     assert_int_equal(z.avail_in, 0);
     return z.total_out;
 }
 
-static size_t pack_frame(const char *data, size_t size, uint8_t *out, size_t room)
+static size_t pack_frame(const char *data, size_t size, uint8_t *out, size_t capacity)
 {
-    size_t n = ZSTD_compress(out, room, data, size, 1);
+    size_t n = ZSTD_compress(out, capacity, data, size, 1);
     assert_false(ZSTD_isError(n));
     return n;
 }
 
-typedef size_t packer(const char *data, size_t size, uint8_t *out, size_t room);
+typedef size_t packer(const char *data, size_t size, uint8_t *out, size_t capacity);
 
 /* In several members or frames where part_size is less than the text's. */
 static void pack_text(struct fixture *f, packer *pack, size_t part_size)
@@ -87,17 +87,17 @@ static void pack_text(struct fixture *f, packer *pack, size_t part_size)
 
 /* Decodes from a byte of the file on, and compares with the text from `out` on. */
 static void decode_and_compare(const struct fixture *f, struct stream *s, size_t in_at, size_t out,
-                               size_t in_step, size_t room)
+                               size_t in_step, size_t capacity)
 {
-    _cleanup_(freep) uint8_t *piece = xcalloc(room, 1);
+    _cleanup_(freep) uint8_t *piece = xcalloc(capacity, 1);
 
     for (; in_at < f->packed_size; in_at += in_step) {
         struct stream_io io = {.in = f->packed + in_at, .in_size = MIN(in_step, f->packed_size - in_at)};
         do {
             io.out = piece;
-            io.out_size = room;
+            io.out_size = capacity;
             stream_decode(s, &io);
-            size_t n = room - io.out_size;
+            size_t n = capacity - io.out_size;
             assert_true(out + n <= TEXT_SIZE);
             assert_memory_equal(piece, f->text + out, n);
             out += n;
@@ -106,14 +106,14 @@ static void decode_and_compare(const struct fixture *f, struct stream *s, size_t
     assert_int_equal(out, TEXT_SIZE);
 }
 
-static void make_checkpoints(struct fixture *f, size_t in_step, size_t room)
+static void make_checkpoints(struct fixture *f, size_t in_step, size_t capacity)
 {
     _cleanup_(stream_freep) struct stream *s = NULL;
     struct stream_summary sum;
 
     assert_int_equal(stream_new(STREAM_LIMITS_DEFAULT, &s), 0);
     stream_keep_checkpoints(s, &f->list);
-    decode_and_compare(f, s, 0, 0, in_step, room);
+    decode_and_compare(f, s, 0, 0, in_step, capacity);
     stream_finish(s, &sum);
     assert_int_equal(sum.result, STREAM_COMPLETE);
     for (size_t i = 0; i < f->list.n; i++)
@@ -128,13 +128,13 @@ static void done(struct fixture *f)
     free(f);
 }
 
-static struct fixture *fixture(packer *pack, size_t part_size, size_t in_step, size_t room)
+static struct fixture *fixture(packer *pack, size_t part_size, size_t in_step, size_t capacity)
 {
     struct fixture *f = xcalloc(1, sizeof(*f));
 
     make_text(f);
     pack_text(f, pack, part_size);
-    make_checkpoints(f, in_step, room);
+    make_checkpoints(f, in_step, capacity);
     return f;
 }
 
@@ -164,11 +164,11 @@ static void check_resuming(const struct fixture *f, enum stream_coding coding, b
 static void test_within_a_gzip_member(void **state)
 {
     static const struct {
-        size_t in_step, room;
+        size_t in_step, capacity;
     } cases[] = {{1 << 20, 1 << 20}, {70000, 1 << 20}, {1 << 20, 100001}};
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        struct fixture *f = fixture(pack_blocks, TEXT_SIZE, cases[i].in_step, cases[i].room);
+        struct fixture *f = fixture(pack_blocks, TEXT_SIZE, cases[i].in_step, cases[i].capacity);
         assert_in_range(f->list.n, 2, 3);
         check_resuming(f, STREAM_GZIP, true);
         done(f);
@@ -309,9 +309,9 @@ static void test_events_of_zstd(void **state)
     done(f);
 }
 
-static size_t copy_text(const char *data, size_t size, uint8_t *out, size_t room)
+static size_t copy_text(const char *data, size_t size, uint8_t *out, size_t capacity)
 {
-    assert_true(size <= room);
+    assert_true(size <= capacity);
     memcpy(out, data, size);
     return size;
 }

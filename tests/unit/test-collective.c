@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives, copies, waits and graphs: collectives, memcpy, syncs, graphs, graph_list. */
-#include "tests/unit/report-room.h"
+#include "tests/unit/report-fixture.h"
 #include "trace/reports/collective.h"
 #include "trace/reports/host.h"
 #include <math.h>
@@ -12,9 +12,9 @@ static struct text text_of(const char *text)
     return (struct text){text, strlen(text)};
 }
 
-static void assert_cell_near(const struct report_room *r, size_t row, const char *column, double expected)
+static void assert_cell_near(const struct report_fixture *r, size_t row, const char *column, double expected)
 {
-    const struct cell *cell = room_cell(r, row, column);
+    const struct cell *cell = fixture_cell(r, row, column);
 
     assert_int_equal(cell->type, CELL_REAL);
     assert_true(fabs(cell->real - expected) <= fabs(expected) * 1e-12);
@@ -83,17 +83,17 @@ static void test_sizes_and_factors(void **state)
 
 static void test_collectives(void **state)
 {
-    struct report_room r;
+    struct report_fixture r;
 
-    room_begin(&r, "");
-    room_event(&r, "kernel", "ncclDevKernel_AllReduce_Sum_f16_RING_LL(x)", 20, 100, 100, ALL_REDUCE);
-    room_event(&r, "kernel", "ncclDevKernel_AllReduce_Sum_f16_RING_LL(x)", 20, 300, 300, ALL_REDUCE);
-    room_event(&r, "kernel", "void deep_ep::combine(int)", 20, 700, 50, "\"stream\":20");
-    room_event(&r, "kernel", "gemm", 7, 150, 100, "\"stream\":7"); /* hides 50 of the first */
-    room_event(&r, "gpu_memcpy", "Memcpy DtoD (Device -> Device)", 8, 350, 100,
-               "\"stream\":8"); /* hides nothing */
-    room_read(&r);
-    assert_int_equal(room_make(&r, "collectives"), 0);
+    fixture_begin(&r, "");
+    fixture_event(&r, "kernel", "ncclDevKernel_AllReduce_Sum_f16_RING_LL(x)", 20, 100, 100, ALL_REDUCE);
+    fixture_event(&r, "kernel", "ncclDevKernel_AllReduce_Sum_f16_RING_LL(x)", 20, 300, 300, ALL_REDUCE);
+    fixture_event(&r, "kernel", "void deep_ep::combine(int)", 20, 700, 50, "\"stream\":20");
+    fixture_event(&r, "kernel", "gemm", 7, 150, 100, "\"stream\":7"); /* hides 50 of the first */
+    fixture_event(&r, "gpu_memcpy", "Memcpy DtoD (Device -> Device)", 8, 350, 100,
+                  "\"stream\":8"); /* hides nothing */
+    fixture_read(&r);
+    assert_int_equal(fixture_make(&r, "collectives"), 0);
     assert_int_equal(report_rows_count(&r.rows), 2);
     assert_cell_text(&r, 0, "name", "allreduce");
     assert_cell_text(&r, 0, "kind", "all_reduce");
@@ -114,42 +114,42 @@ static void test_collectives(void **state)
     assert_cell_null(&r, 1, "bytes");
     assert_cell_null(&r, 1, "busbw");
     assert_cell_int(&r, 1, "exposed_ns", 50 * US);
-    room_done(&r);
+    fixture_done(&r);
 }
 
 /* Where the kernel says nothing of it, the operator around its launch does. */
 static void test_collective_of_the_operator(void **state)
 {
-    struct report_room r;
+    struct report_fixture r;
 
-    room_begin(&r, "");
-    room_event(&r, "cpu_op", "record_param_comms", 1, 0, 30,
-               "\"Collective name\":\"_allgather_base\",\"In msg nelems\":10,\"Out msg nelems\":20,"
-               "\"Group size\":2,\"dtype\":\"Float\"");
-    room_event(&r, "cpu_op", "nccl:_all_gather_base", 1, 1, 28, NULL);
-    room_launch(&r, "kernel", "ncclDevKernel_AllGather_RING_LL(x)", 7, 1, 5, 40, 10);
-    room_launch(&r, "kernel", "gemm", 7, 2, 8, 60, 10);
-    room_read(&r);
-    assert_int_equal(room_make(&r, "collectives"), 0);
+    fixture_begin(&r, "");
+    fixture_event(&r, "cpu_op", "record_param_comms", 1, 0, 30,
+                  "\"Collective name\":\"_allgather_base\",\"In msg nelems\":10,\"Out msg nelems\":20,"
+                  "\"Group size\":2,\"dtype\":\"Float\"");
+    fixture_event(&r, "cpu_op", "nccl:_all_gather_base", 1, 1, 28, NULL);
+    fixture_launch(&r, "kernel", "ncclDevKernel_AllGather_RING_LL(x)", 7, 1, 5, 40, 10);
+    fixture_launch(&r, "kernel", "gemm", 7, 2, 8, 60, 10);
+    fixture_read(&r);
+    assert_int_equal(fixture_make(&r, "collectives"), 0);
     assert_int_equal(report_rows_count(&r.rows), 1);
     assert_cell_text(&r, 0, "kind", "all_gather");
     assert_cell_int(&r, 0, "bytes", 80);
     assert_cell_int(&r, 0, "sum_ns", 10 * US);
-    room_done(&r);
+    fixture_done(&r);
 }
 
 static void test_no_collectives(void **state)
 {
-    struct report_room r;
+    struct report_fixture r;
 
-    room_begin(&r, "");
-    room_launch(&r, "kernel", "gemm", 7, 2, 8, 60, 10);
-    room_read(&r);
-    assert_int_equal(room_make(&r, "collectives"), -ENODATA);
-    assert_int_equal(room_make(&r, "memcpy"), -ENODATA);
-    assert_int_equal(room_make(&r, "syncs"), -ENODATA);
-    assert_int_equal(room_make(&r, "graphs"), -ENODATA);
-    room_done(&r);
+    fixture_begin(&r, "");
+    fixture_launch(&r, "kernel", "gemm", 7, 2, 8, 60, 10);
+    fixture_read(&r);
+    assert_int_equal(fixture_make(&r, "collectives"), -ENODATA);
+    assert_int_equal(fixture_make(&r, "memcpy"), -ENODATA);
+    assert_int_equal(fixture_make(&r, "syncs"), -ENODATA);
+    assert_int_equal(fixture_make(&r, "graphs"), -ENODATA);
+    fixture_done(&r);
 }
 
 /* -- Copies and waits --------------------------------------------------------------------------------- */
@@ -181,35 +181,35 @@ static void test_calls_that_wait(void **state)
         assert_int_equal(sync_call_of(text_of(known[i].name)), known[i].kind);
 }
 
-static void copy(struct report_room *r, const char *call, const char *name, int correlation, double called,
+static void copy(struct report_fixture *r, const char *call, const char *name, int correlation, double called,
                  double ts, double dur, int bytes)
 {
     char args[128];
 
     snprintf(args, sizeof(args), "\"correlation\":%d", correlation);
-    room_event(r, "cuda_runtime", call, 1, called, 5, args);
+    fixture_event(r, "cuda_runtime", call, 1, called, 5, args);
     snprintf(args, sizeof(args), "\"stream\":7,\"correlation\":%d,\"bytes\":%d", correlation, bytes);
-    room_event(r, "gpu_memcpy", name, 7, ts, dur, args);
+    fixture_event(r, "gpu_memcpy", name, 7, ts, dur, args);
 }
 
 static void test_copies(void **state)
 {
-    struct report_room r;
+    struct report_fixture r;
 
-    room_begin(&r, "");
-    room_event(&r, "python_function", "item()", 1, 0, 200, NULL);
-    room_event(&r, "cpu_op", "aten::item", 1, 1, 99, NULL);
+    fixture_begin(&r, "");
+    fixture_event(&r, "python_function", "item()", 1, 0, 200, NULL);
+    fixture_event(&r, "cpu_op", "aten::item", 1, 1, 99, NULL);
     copy(&r, "cudaMemcpyAsync", "Memcpy DtoH (Device -> Pageable)", 1, 10, 20, 10, 1000);
-    room_event(&r, "cuda_runtime", "cudaStreamIsCapturing", 1, 15, 1, "\"correlation\":8");
-    room_event(&r, "cuda_runtime", "cudaStreamSynchronize", 1, 16, 40, "\"correlation\":9");
+    fixture_event(&r, "cuda_runtime", "cudaStreamIsCapturing", 1, 15, 1, "\"correlation\":8");
+    fixture_event(&r, "cuda_runtime", "cudaStreamSynchronize", 1, 16, 40, "\"correlation\":9");
     copy(&r, "cudaMemcpyAsync", "Memcpy HtoD (Pinned -> Device)", 2, 60, 70, 20, 4000);
     copy(&r, "cudaMemcpyAsync", "Memcpy HtoD (Pinned -> Device)", 3, 65, 90, 20, 4000);
     copy(&r, "hipMemcpyWithStream", "Memcpy DtoH (Device -> Host)", 4, 150, 152, 2, 8);
-    room_event(&r, "gpu_memset", "Memset (Device)", 7, 160, 1, "\"stream\":7,\"bytes\":64");
-    room_event(&r, "kernel", "gemm", 8, 75, 10, "\"stream\":8");
-    room_read(&r);
+    fixture_event(&r, "gpu_memset", "Memset (Device)", 7, 160, 1, "\"stream\":7,\"bytes\":64");
+    fixture_event(&r, "kernel", "gemm", 8, 75, 10, "\"stream\":8");
+    fixture_read(&r);
 
-    assert_int_equal(room_make(&r, "memcpy"), 0);
+    assert_int_equal(fixture_make(&r, "memcpy"), 0);
     assert_int_equal(report_rows_count(&r.rows), 4);
     assert_cell_text(&r, 0, "direction", "HtoD");
     assert_cell_text(&r, 0, "from", "Pinned");
@@ -233,7 +233,7 @@ static void test_copies(void **state)
     assert_cell_text(&r, 3, "to", "Device");
     assert_cell_int(&r, 3, "bytes", 64);
 
-    assert_int_equal(room_make(&r, "syncs"), 0);
+    assert_int_equal(fixture_make(&r, "syncs"), 0);
     assert_int_equal(report_rows_count(&r.rows), 2);
     assert_cell_text(&r, 0, "name", "cudaStreamSynchronize");
     assert_cell_text(&r, 0, "op", "aten::item");
@@ -241,37 +241,37 @@ static void test_copies(void **state)
     assert_cell_int(&r, 0, "sum_ns", 40 * US);
     assert_cell_text(&r, 1, "name", "hipMemcpyWithStream");
     assert_cell_null(&r, 1, "op");
-    room_done(&r);
+    fixture_done(&r);
 }
 
 /* -- Graphs ------------------------------------------------------------------------------------------- */
 
-static void graph(struct report_room *r, int correlation, double called, double ts, const char *const names[],
-                  int n, const char *more)
+static void graph(struct report_fixture *r, int correlation, double called, double ts,
+                  const char *const names[], int n, const char *more)
 {
     char args[128];
 
     snprintf(args, sizeof(args), "\"correlation\":%d", correlation);
-    room_event(r, "cuda_runtime", "cudaGraphLaunch", 1, called, 4, args);
+    fixture_event(r, "cuda_runtime", "cudaGraphLaunch", 1, called, 4, args);
     for (int i = 0; i < n; i++) {
         snprintf(args, sizeof(args), "\"stream\":7,\"correlation\":%d%s", correlation, more);
-        room_event(r, "kernel", names[i], 7, ts + 10 * i, 8, args);
+        fixture_event(r, "kernel", names[i], 7, ts + 10 * i, 8, args);
     }
 }
 
 static void test_graphs(void **state)
 {
     static const char *const decode[] = {"norm", "gemm", "act"}, *const sample[] = {"softmax"};
-    struct report_room r;
+    struct report_fixture r;
 
-    room_begin(&r, "");
+    fixture_begin(&r, "");
     graph(&r, 1, 0, 10, decode, 3, "");
     graph(&r, 2, 20, 100, decode, 3, "");
     graph(&r, 3, 30, 140, sample, 1, "");
     graph(&r, 4, 160, 150, sample, 1, ""); /* the clocks differ a little */
-    room_launch(&r, "kernel", "eager", 7, 5, 170, 180, 10);
-    room_read(&r);
-    assert_int_equal(room_make(&r, "graphs"), 0);
+    fixture_launch(&r, "kernel", "eager", 7, 5, 170, 180, 10);
+    fixture_read(&r);
+    assert_int_equal(fixture_make(&r, "graphs"), 0);
     assert_int_equal(report_rows_count(&r.rows), 2);
     assert_cell_null(&r, 0, "graph");
     assert_cell_int(&r, 0, "launches", 2);
@@ -286,7 +286,7 @@ static void test_graphs(void **state)
     assert_cell_int(&r, 1, "gap_ns", (12 + 2) * US);
     assert_cell_int(&r, 1, "gap_max_ns", 12 * US);
 
-    assert_int_equal(room_make(&r, "graph_list"), 0);
+    assert_int_equal(fixture_make(&r, "graph_list"), 0);
     assert_int_equal(report_rows_count(&r.rows), 4);
     assert_cell_int(&r, 0, "start_ns", 10 * US);
     assert_cell_int(&r, 0, "dur_ns", 28 * US);
@@ -294,27 +294,27 @@ static void test_graphs(void **state)
     assert_cell_null(&r, 0, "gap_ns");
     assert_cell_int(&r, 1, "gap_ns", 62 * US);
     assert_cell_int(&r, 3, "delay_ns", 0);
-    room_done(&r);
+    fixture_done(&r);
 }
 
 /* Its id says which graph it is, though a conditional node made it run otherwise. */
 static void test_graphs_with_ids(void **state)
 {
     static const char *const names[] = {"a", "b", "c"};
-    struct report_room r;
+    struct report_fixture r;
 
-    room_begin(&r, "");
+    fixture_begin(&r, "");
     graph(&r, 1, 0, 10, names, 3, ",\"graph id\":5");
     graph(&r, 2, 50, 60, names, 2, ",\"graph id\":5");
     graph(&r, 3, 90, 100, names, 3, ",\"graph id\":6");
-    room_read(&r);
-    assert_int_equal(room_make(&r, "graphs"), 0);
+    fixture_read(&r);
+    assert_int_equal(fixture_make(&r, "graphs"), 0);
     assert_int_equal(report_rows_count(&r.rows), 2);
     assert_cell_int(&r, 0, "graph", 5);
     assert_cell_int(&r, 0, "launches", 2);
     assert_cell_int(&r, 0, "kernels", 3);
     assert_cell_int(&r, 1, "graph", 6);
-    room_done(&r);
+    fixture_done(&r);
 }
 
 int main(void)

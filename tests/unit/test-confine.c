@@ -38,7 +38,7 @@
 #define NOT_CONFINED     254
 #define FAILED_OTHERWISE 253
 
-struct room {
+struct catalog_fixture {
     char directory[32], file[48], other[48], socket[48];
     int file_fd, directory_fd, parent_fd, listening_fd, unix_fd;
     uint16_t port, other_port;
@@ -46,7 +46,7 @@ struct room {
     socklen_t abstract_size;
 };
 
-static struct room room;
+static struct catalog_fixture fixture;
 
 static int listen_on(uint16_t *ret_port)
 {
@@ -66,36 +66,36 @@ static void listen_unix(const struct sockaddr_un *address, socklen_t size)
     assert_int_equal(bind(fd, (const struct sockaddr *)address, size) | listen(fd, 8), 0);
 }
 
-static int make_room(void **state)
+static int make_fixture(void **state)
 {
-    snprintf(room.directory, sizeof(room.directory), "/tmp/confine-XXXXXX");
-    assert_non_null(mkdtemp(room.directory));
-    snprintf(room.file, sizeof(room.file), "%s/file", room.directory);
-    snprintf(room.other, sizeof(room.other), "%s/other", room.directory);
-    snprintf(room.socket, sizeof(room.socket), "%s/socket", room.directory);
+    snprintf(fixture.directory, sizeof(fixture.directory), "/tmp/confine-XXXXXX");
+    assert_non_null(mkdtemp(fixture.directory));
+    snprintf(fixture.file, sizeof(fixture.file), "%s/file", fixture.directory);
+    snprintf(fixture.other, sizeof(fixture.other), "%s/other", fixture.directory);
+    snprintf(fixture.socket, sizeof(fixture.socket), "%s/socket", fixture.directory);
     /* Whoever it is by then may do with these what he likes. */
-    assert_int_equal(chmod(room.directory, 0777), 0);
-    room.file_fd = open(room.file, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    room.directory_fd = open(room.directory, O_DIRECTORY | O_CLOEXEC);
-    room.parent_fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
-    assert_true(room.file_fd >= 0 && room.directory_fd >= 0 && room.parent_fd >= 0);
-    assert_int_equal(fchmod(room.file_fd, 0666), 0);
-    room.path_address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    memcpy(room.path_address.sun_path, room.socket, strlen(room.socket));
-    listen_unix(&room.path_address, sizeof(room.path_address));
-    room.abstract_address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    int n = snprintf(room.abstract_address.sun_path + 1, 64, "%s", room.directory);
-    room.abstract_size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
-    listen_unix(&room.abstract_address, room.abstract_size);
-    room.listening_fd = listen_on(&room.port);
-    listen_on(&room.other_port);
-    room.unix_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(chmod(fixture.directory, 0777), 0);
+    fixture.file_fd = open(fixture.file, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    fixture.directory_fd = open(fixture.directory, O_DIRECTORY | O_CLOEXEC);
+    fixture.parent_fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    assert_true(fixture.file_fd >= 0 && fixture.directory_fd >= 0 && fixture.parent_fd >= 0);
+    assert_int_equal(fchmod(fixture.file_fd, 0666), 0);
+    fixture.path_address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(fixture.path_address.sun_path, fixture.socket, strlen(fixture.socket));
+    listen_unix(&fixture.path_address, sizeof(fixture.path_address));
+    fixture.abstract_address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    int n = snprintf(fixture.abstract_address.sun_path + 1, 64, "%s", fixture.directory);
+    fixture.abstract_size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+    listen_unix(&fixture.abstract_address, fixture.abstract_size);
+    fixture.listening_fd = listen_on(&fixture.port);
+    listen_on(&fixture.other_port);
+    fixture.unix_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     return 0;
 }
 
-static int clear_room(void **state)
+static int clear_fixture(void **state)
 {
-    return unlink(room.socket) | unlink(room.file) | rmdir(room.directory);
+    return unlink(fixture.socket) | unlink(fixture.file) | rmdir(fixture.directory);
 }
 
 /* Runs act() in a child that has entered by enter(): what it returns as an errno, or how it ended. */
@@ -113,13 +113,13 @@ static int status_in(int (*enter)(void), int (*act)(const void *arg), const void
 
 static int enter_confinement(void)
 {
-    return confine(&room.port, 1);
+    return confine(&fixture.port, 1);
 }
 
 static int enter_landlock(void)
 {
     int r = privileges_drop(false);
-    return r < 0 ? r : landlock_enter(&room.port, 1);
+    return r < 0 ? r : landlock_enter(&fixture.port, 1);
 }
 
 /* -- One system call each ----------------------------------------------------------------------------- */
@@ -180,64 +180,64 @@ static void test_files(void **state)
     } how = {.flags = O_RDONLY};
     snprintf(parent_memory, sizeof(parent_memory), "/proc/%d/mem", (int)getpid());
     const struct attempt attempts[] = {
-        {"open for reading", SYS_openat, {here, PTR(room.file), O_RDONLY}},
-        {"open for writing", SYS_openat, {here, PTR(room.file), O_WRONLY}},
-        {"open a new file", SYS_openat, {here, PTR(room.other), O_WRONLY | O_CREAT, 0600}},
-        {"open a file without a name", SYS_openat, {here, PTR(room.directory), O_TMPFILE | O_RDWR, 0600}},
-        {"open beneath a directory", SYS_openat, {room.directory_fd, PTR("file"), O_RDONLY}},
+        {"open for reading", SYS_openat, {here, PTR(fixture.file), O_RDONLY}},
+        {"open for writing", SYS_openat, {here, PTR(fixture.file), O_WRONLY}},
+        {"open a new file", SYS_openat, {here, PTR(fixture.other), O_WRONLY | O_CREAT, 0600}},
+        {"open a file without a name", SYS_openat, {here, PTR(fixture.directory), O_TMPFILE | O_RDWR, 0600}},
+        {"open beneath a directory", SYS_openat, {fixture.directory_fd, PTR("file"), O_RDONLY}},
         {"open a parent's memory", SYS_openat, {here, PTR(parent_memory), O_RDWR}},
-        {"openat2", SYS_openat2, {here, PTR(room.file), PTR(&how), sizeof(how)}},
-        {"truncate", SYS_truncate, {PTR(room.file), 0}},
-        {"ftruncate", SYS_ftruncate, {room.file_fd, 0}},
-        {"fallocate", SYS_fallocate, {room.file_fd, 0, 0, 4096}},
-        {"fchmod", SYS_fchmod, {room.file_fd, 0600}},
-        {"fchmodat", SYS_fchmodat, {here, PTR(room.file), 0600}},
-        {"fchmodat2", CALL_FCHMODAT2, {here, PTR(room.file), 0600, 0}},
-        {"fchownat", SYS_fchownat, {here, PTR(room.file), -1, -1, 0}},
-        {"fchown", SYS_fchown, {room.file_fd, -1, -1}},
-        {"setxattr", SYS_setxattr, {PTR(room.file), PTR("user.a"), PTR(bytes), 1, 0}},
-        {"fsetxattr", SYS_fsetxattr, {room.file_fd, PTR("user.a"), PTR(bytes), 1, 0}},
-        {"setxattrat", CALL_SETXATTRAT, {here, PTR(room.file), 0, PTR("user.a"), PTR(&piece), 16}},
-        {"removexattr", SYS_removexattr, {PTR(room.file), PTR("user.a")}},
-        {"getxattr", SYS_getxattr, {PTR(room.file), PTR("user.a"), PTR(bytes), sizeof(bytes)}},
-        {"utimensat of a path", SYS_utimensat, {here, PTR(room.file), PTR(times), 0}},
-        {"utimensat of a descriptor", SYS_utimensat, {room.file_fd, 0, PTR(times), 0}},
-        {"unlinkat", SYS_unlinkat, {here, PTR(room.file), 0}},
-        {"renameat2", SYS_renameat2, {here, PTR(room.file), here, PTR(room.other), 0}},
-        {"linkat", SYS_linkat, {here, PTR(room.file), here, PTR(room.other), 0}},
-        {"symlinkat", SYS_symlinkat, {PTR(room.file), here, PTR(room.other)}},
-        {"mkdirat", SYS_mkdirat, {here, PTR(room.other), 0700}},
-        {"mknodat", SYS_mknodat, {here, PTR(room.other), S_IFIFO | 0600, 0}},
-        {"newfstatat", SYS_newfstatat, {here, PTR(room.file), PTR(bytes), 0}},
-        {"statx", SYS_statx, {here, PTR(room.file), 0, 0, PTR(bytes)}},
-        {"faccessat", SYS_faccessat, {here, PTR(room.file), R_OK}},
+        {"openat2", SYS_openat2, {here, PTR(fixture.file), PTR(&how), sizeof(how)}},
+        {"truncate", SYS_truncate, {PTR(fixture.file), 0}},
+        {"ftruncate", SYS_ftruncate, {fixture.file_fd, 0}},
+        {"fallocate", SYS_fallocate, {fixture.file_fd, 0, 0, 4096}},
+        {"fchmod", SYS_fchmod, {fixture.file_fd, 0600}},
+        {"fchmodat", SYS_fchmodat, {here, PTR(fixture.file), 0600}},
+        {"fchmodat2", CALL_FCHMODAT2, {here, PTR(fixture.file), 0600, 0}},
+        {"fchownat", SYS_fchownat, {here, PTR(fixture.file), -1, -1, 0}},
+        {"fchown", SYS_fchown, {fixture.file_fd, -1, -1}},
+        {"setxattr", SYS_setxattr, {PTR(fixture.file), PTR("user.a"), PTR(bytes), 1, 0}},
+        {"fsetxattr", SYS_fsetxattr, {fixture.file_fd, PTR("user.a"), PTR(bytes), 1, 0}},
+        {"setxattrat", CALL_SETXATTRAT, {here, PTR(fixture.file), 0, PTR("user.a"), PTR(&piece), 16}},
+        {"removexattr", SYS_removexattr, {PTR(fixture.file), PTR("user.a")}},
+        {"getxattr", SYS_getxattr, {PTR(fixture.file), PTR("user.a"), PTR(bytes), sizeof(bytes)}},
+        {"utimensat of a path", SYS_utimensat, {here, PTR(fixture.file), PTR(times), 0}},
+        {"utimensat of a descriptor", SYS_utimensat, {fixture.file_fd, 0, PTR(times), 0}},
+        {"unlinkat", SYS_unlinkat, {here, PTR(fixture.file), 0}},
+        {"renameat2", SYS_renameat2, {here, PTR(fixture.file), here, PTR(fixture.other), 0}},
+        {"linkat", SYS_linkat, {here, PTR(fixture.file), here, PTR(fixture.other), 0}},
+        {"symlinkat", SYS_symlinkat, {PTR(fixture.file), here, PTR(fixture.other)}},
+        {"mkdirat", SYS_mkdirat, {here, PTR(fixture.other), 0700}},
+        {"mknodat", SYS_mknodat, {here, PTR(fixture.other), S_IFIFO | 0600, 0}},
+        {"newfstatat", SYS_newfstatat, {here, PTR(fixture.file), PTR(bytes), 0}},
+        {"statx", SYS_statx, {here, PTR(fixture.file), 0, 0, PTR(bytes)}},
+        {"faccessat", SYS_faccessat, {here, PTR(fixture.file), R_OK}},
         {"readlinkat", SYS_readlinkat, {here, PTR("/proc/self/exe"), PTR(bytes), sizeof(bytes)}},
-        {"getdents64", SYS_getdents64, {room.directory_fd, PTR(bytes), sizeof(bytes)}},
-        {"chdir", SYS_chdir, {PTR(room.directory)}},
-        {"fchdir", SYS_fchdir, {room.directory_fd}},
-        {"chroot", SYS_chroot, {PTR(room.directory)}},
+        {"getdents64", SYS_getdents64, {fixture.directory_fd, PTR(bytes), sizeof(bytes)}},
+        {"chdir", SYS_chdir, {PTR(fixture.directory)}},
+        {"fchdir", SYS_fchdir, {fixture.directory_fd}},
+        {"chroot", SYS_chroot, {PTR(fixture.directory)}},
         {"statfs", SYS_statfs, {PTR("/"), PTR(bytes)}},
-        {"name_to_handle_at", SYS_name_to_handle_at, {here, PTR(room.file), PTR(bytes), PTR(&how), 0}},
-        {"open_by_handle_at", SYS_open_by_handle_at, {room.directory_fd, PTR(bytes), O_RDONLY}},
+        {"name_to_handle_at", SYS_name_to_handle_at, {here, PTR(fixture.file), PTR(bytes), PTR(&how), 0}},
+        {"open_by_handle_at", SYS_open_by_handle_at, {fixture.directory_fd, PTR(bytes), O_RDONLY}},
         {"inotify_init1", SYS_inotify_init1, {0}},
         {"fanotify_init", SYS_fanotify_init, {0, 0}},
-        {"mount", SYS_mount, {PTR("none"), PTR(room.directory), PTR("none"), 0, 0}},
-        {"umount2", SYS_umount2, {PTR(room.directory), 0}},
-        {"pivot_root", SYS_pivot_root, {PTR(room.directory), PTR(room.directory)}},
-        {"open_tree", SYS_open_tree, {here, PTR(room.directory), 0}},
-        {"move_mount", SYS_move_mount, {here, PTR(room.directory), here, PTR(room.other), 0}},
+        {"mount", SYS_mount, {PTR("none"), PTR(fixture.directory), PTR("none"), 0, 0}},
+        {"umount2", SYS_umount2, {PTR(fixture.directory), 0}},
+        {"pivot_root", SYS_pivot_root, {PTR(fixture.directory), PTR(fixture.directory)}},
+        {"open_tree", SYS_open_tree, {here, PTR(fixture.directory), 0}},
+        {"move_mount", SYS_move_mount, {here, PTR(fixture.directory), here, PTR(fixture.other), 0}},
         {"fsopen", SYS_fsopen, {PTR("tmpfs"), 0}},
-        {"fspick", SYS_fspick, {here, PTR(room.directory), 0}},
-        {"mount_setattr", SYS_mount_setattr, {here, PTR(room.directory), 0, PTR(&how), 32}},
+        {"fspick", SYS_fspick, {here, PTR(fixture.directory), 0}},
+        {"mount_setattr", SYS_mount_setattr, {here, PTR(fixture.directory), 0, PTR(&how), 32}},
         {"listmount", CALL_LISTMOUNT, {PTR(&how), PTR(bytes), 1, 0}},
-        {"sendfile", SYS_sendfile, {room.file_fd, room.file_fd, 0, 1}},
-        {"copy_file_range", SYS_copy_file_range, {room.file_fd, 0, room.file_fd, 0, 1, 0}},
-        {"splice", SYS_splice, {room.file_fd, 0, room.unix_fd, 0, 1, 0}},
-        {"flock", SYS_flock, {room.file_fd, 2}},
+        {"sendfile", SYS_sendfile, {fixture.file_fd, fixture.file_fd, 0, 1}},
+        {"copy_file_range", SYS_copy_file_range, {fixture.file_fd, 0, fixture.file_fd, 0, 1, 0}},
+        {"splice", SYS_splice, {fixture.file_fd, 0, fixture.unix_fd, 0, 1, 0}},
+        {"flock", SYS_flock, {fixture.file_fd, 2}},
         {"memfd_create", SYS_memfd_create, {PTR("a"), 0}},
         {"memfd_secret", SYS_memfd_secret, {0}},
         {"quotactl", SYS_quotactl, {0, 0, 0, 0}},
-        {"pwrite64", SYS_pwrite64, {room.file_fd, PTR(bytes), 1, 0}},
+        {"pwrite64", SYS_pwrite64, {fixture.file_fd, PTR(bytes), 1, 0}},
     };
 
     need_filter();
@@ -262,19 +262,19 @@ static void test_processes(void **state)
         {"tgkill", SYS_tgkill, {parent, parent, 0}},
         {"rt_sigqueueinfo", SYS_rt_sigqueueinfo, {parent, 0, PTR(&info)}},
         {"rt_tgsigqueueinfo", SYS_rt_tgsigqueueinfo, {parent, parent, 0, PTR(&info)}},
-        {"signals of descriptors", SYS_fcntl, {room.unix_fd, F_SETOWN, parent}},
-        {"the signal's number", SYS_fcntl, {room.unix_fd, F_SETSIG, SIGKILL}},
-        {"leases", SYS_fcntl, {room.file_fd, F_SETLEASE, F_RDLCK}},
-        {"FIOSETOWN", SYS_ioctl, {room.unix_fd, 0x8901, PTR(&parent)}},
+        {"signals of descriptors", SYS_fcntl, {fixture.unix_fd, F_SETOWN, parent}},
+        {"the signal's number", SYS_fcntl, {fixture.unix_fd, F_SETSIG, SIGKILL}},
+        {"leases", SYS_fcntl, {fixture.file_fd, F_SETLEASE, F_RDLCK}},
+        {"FIOSETOWN", SYS_ioctl, {fixture.unix_fd, 0x8901, PTR(&parent)}},
         {"TIOCSTI", SYS_ioctl, {STDIN_FILENO, 0x5412, PTR(bytes)}},
         {"pidfd_open", SYS_pidfd_open, {parent, 0}},
-        {"pidfd_getfd", SYS_pidfd_getfd, {room.parent_fd, room.file_fd, 0}},
-        {"pidfd_send_signal", SYS_pidfd_send_signal, {room.parent_fd, 0, 0, 0}},
+        {"pidfd_getfd", SYS_pidfd_getfd, {fixture.parent_fd, fixture.file_fd, 0}},
+        {"pidfd_send_signal", SYS_pidfd_send_signal, {fixture.parent_fd, 0, 0, 0}},
         {"ptrace", SYS_ptrace, {PTRACE_SEIZE, parent, 0, 0}},
         {"process_vm_readv", SYS_process_vm_readv, {parent, PTR(&piece), 1, PTR(&piece), 1, 0}},
         {"process_vm_writev", SYS_process_vm_writev, {parent, PTR(&piece), 1, PTR(&piece), 1, 0}},
-        {"process_madvise", SYS_process_madvise, {room.parent_fd, PTR(&piece), 1, MADV_COLD, 0}},
-        {"process_mrelease", SYS_process_mrelease, {room.parent_fd, 0}},
+        {"process_madvise", SYS_process_madvise, {fixture.parent_fd, PTR(&piece), 1, MADV_COLD, 0}},
+        {"process_mrelease", SYS_process_mrelease, {fixture.parent_fd, 0}},
         {"kcmp", SYS_kcmp, {parent, parent, 0, 0, 0}},
         {"get_robust_list", SYS_get_robust_list, {parent, PTR(bytes), PTR(bytes)}},
         {"limits of others", SYS_prlimit64, {parent, RLIMIT_CPU, 0, PTR(bytes)}},
@@ -284,7 +284,7 @@ static void test_processes(void **state)
         {"PR_SET_DUMPABLE", SYS_prctl, {PR_SET_DUMPABLE, 1, 0, 0, 0}},
         {"PR_SET_PTRACER", SYS_prctl, {PR_SET_PTRACER, -1, 0, 0, 0}},
         {"PR_SET_PDEATHSIG", SYS_prctl, {PR_SET_PDEATHSIG, 0, 0, 0, 0}},
-        {"setns", SYS_setns, {room.parent_fd, CLONE_NEWNS}},
+        {"setns", SYS_setns, {fixture.parent_fd, CLONE_NEWNS}},
         {"unshare", SYS_unshare, {CLONE_NEWUSER}},
         {"setuid", SYS_setresuid, {0, 0, 0}},
         {"setgroups", SYS_setgroups, {0, 0}},
@@ -319,7 +319,7 @@ static void test_the_kernel(void **state)
         {"semget", SYS_semget, {1, 1, 0600}},
         {"mq_open", SYS_mq_open, {PTR("profd-none"), O_RDWR, 0, 0}},
         {"memory to execute", SYS_mmap, {0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0}},
-        {"memory of a file", SYS_mmap, {0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, room.file_fd, 0}},
+        {"memory of a file", SYS_mmap, {0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fixture.file_fd, 0}},
         {"to execute later", SYS_mprotect, {PTR(bytes) & -4096L, 4096, PROT_READ | PROT_EXEC}},
         {"pkey_mprotect", SYS_pkey_mprotect, {PTR(bytes) & -4096L, 4096, PROT_READ | PROT_EXEC, -1}},
         {"remap_file_pages", SYS_remap_file_pages, {0, 4096, 0, 0, 0}},
@@ -344,7 +344,7 @@ static void test_sockets(void **state)
     struct sock_filter code = {0x06, 0, 0, 0xffff};
     const struct sock_fprog program = {1, &code};
     const struct sockaddr_in target = {
-        .sin_family = AF_INET, .sin_port = htons(room.port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+        .sin_family = AF_INET, .sin_port = htons(fixture.port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
     int tcp = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
     const struct attempt attempts[] = {
         {"AF_UNIX", SYS_socket, {AF_UNIX, SOCK_STREAM, 0}},
@@ -362,10 +362,10 @@ static void test_sockets(void **state)
         {"SCTP", SYS_socket, {AF_INET, SOCK_STREAM, IPPROTO_SCTP}},
         {"bind", SYS_bind, {tcp, PTR(&target), sizeof(target)}},
         {"listen", SYS_listen, {tcp, 1}},
-        {"accept4", SYS_accept4, {room.listening_fd, 0, 0, SOCK_NONBLOCK}},
-        {"sendmsg of descriptors", SYS_sendmsg, {room.unix_fd, PTR(&message), 0}},
-        {"sendmmsg", SYS_sendmmsg, {room.unix_fd, PTR(&message), 1, 0}},
-        {"recvmsg", SYS_recvmsg, {room.unix_fd, PTR(&message), MSG_DONTWAIT}},
+        {"accept4", SYS_accept4, {fixture.listening_fd, 0, 0, SOCK_NONBLOCK}},
+        {"sendmsg of descriptors", SYS_sendmsg, {fixture.unix_fd, PTR(&message), 0}},
+        {"sendmmsg", SYS_sendmmsg, {fixture.unix_fd, PTR(&message), 1, 0}},
+        {"recvmsg", SYS_recvmsg, {fixture.unix_fd, PTR(&message), MSG_DONTWAIT}},
         {"sendto an address", SYS_sendto, {tcp, PTR(bytes), 1, 0, PTR(&target), sizeof(target)}},
         {"sendto that connects",
          SYS_sendto,
@@ -411,16 +411,16 @@ static void test_landlock_alone_keeps_from_files_and_processes(void **state)
 {
     const long here = AT_FDCWD, parent = getpid();
     const struct attempt attempts[] = {
-        {"open for reading", SYS_openat, {here, PTR(room.file), O_RDONLY}},
-        {"open for writing", SYS_openat, {here, PTR(room.file), O_WRONLY}},
+        {"open for reading", SYS_openat, {here, PTR(fixture.file), O_RDONLY}},
+        {"open for writing", SYS_openat, {here, PTR(fixture.file), O_WRONLY}},
         {"open a parent's memory", SYS_openat, {here, PTR(parent_memory), O_RDWR}},
-        {"unlinkat", SYS_unlinkat, {here, PTR(room.file), 0}},
-        {"mkdirat", SYS_mkdirat, {here, PTR(room.other), 0700}},
+        {"unlinkat", SYS_unlinkat, {here, PTR(fixture.file), 0}},
+        {"mkdirat", SYS_mkdirat, {here, PTR(fixture.other), 0700}},
         {"execve", SYS_execve, {PTR("/bin/true"), PTR(no_words), PTR(no_words)}},
-        {"pidfd_getfd", SYS_pidfd_getfd, {room.parent_fd, room.file_fd, 0}},
+        {"pidfd_getfd", SYS_pidfd_getfd, {fixture.parent_fd, fixture.file_fd, 0}},
         {"ptrace", SYS_ptrace, {PTRACE_SEIZE, parent, 0, 0}},
         {"process_vm_readv", SYS_process_vm_readv, {parent, PTR(&piece), 1, PTR(&piece), 1, 0}},
-        {"mount", SYS_mount, {PTR("none"), PTR(room.directory), PTR("none"), 0, 0}},
+        {"mount", SYS_mount, {PTR("none"), PTR(fixture.directory), PTR("none"), 0, 0}},
     };
 
     need_landlock(1);
@@ -433,8 +433,10 @@ static void test_landlock_alone_keeps_from_signals_and_abstract_sockets(void **s
     const struct attempt attempts[] = {
         {"kill", SYS_kill, {parent, 0}},
         {"tgkill", SYS_tgkill, {parent, parent, 0}},
-        {"pidfd_send_signal", SYS_pidfd_send_signal, {room.parent_fd, 0, 0, 0}},
-        {"an abstract socket", SYS_connect, {room.unix_fd, PTR(&room.abstract_address), room.abstract_size}},
+        {"pidfd_send_signal", SYS_pidfd_send_signal, {fixture.parent_fd, 0, 0, 0}},
+        {"an abstract socket",
+         SYS_connect,
+         {fixture.unix_fd, PTR(&fixture.abstract_address), fixture.abstract_size}},
     };
 
     need_landlock(6);
@@ -444,12 +446,12 @@ static void test_landlock_alone_keeps_from_signals_and_abstract_sockets(void **s
 static void test_only_the_ports_of_targets(void **state)
 {
     if (!SANDBOX_WITHOUT_FILTER)
-        assert_int_equal(status_in(enter_confinement, connect_to, &room.port), SUCCEEDED);
+        assert_int_equal(status_in(enter_confinement, connect_to, &fixture.port), SUCCEEDED);
     need_landlock(4);
-    assert_int_equal(status_in(enter_landlock, connect_to, &room.port), SUCCEEDED);
-    assert_int_equal(status_in(enter_landlock, connect_to, &room.other_port), EACCES);
+    assert_int_equal(status_in(enter_landlock, connect_to, &fixture.port), SUCCEEDED);
+    assert_int_equal(status_in(enter_landlock, connect_to, &fixture.other_port), EACCES);
     if (!SANDBOX_WITHOUT_FILTER)
-        assert_int_equal(status_in(enter_confinement, connect_to, &room.other_port), EACCES);
+        assert_int_equal(status_in(enter_confinement, connect_to, &fixture.other_port), EACCES);
 }
 
 /* -- What it needs ------------------------------------------------------------------------------------ */
@@ -556,5 +558,5 @@ int main(void)
         cmocka_unit_test(test_its_work_is_allowed),
         cmocka_unit_test(test_capabilities_are_given_up),
     };
-    return cmocka_run_group_tests(tests, make_room, clear_room);
+    return cmocka_run_group_tests(tests, make_fixture, clear_fixture);
 }

@@ -4,7 +4,7 @@
  * the rest of the trace is the same. Steps are of 10 ms: a graph of 6 ms, a window of 3 ms that is what the
  * test makes of it, and another graph until the next step.
  */
-#include "tests/unit/report-room.h"
+#include "tests/unit/report-fixture.h"
 #include "trace/reports/rules/rule.h"
 
 #define MS          1000.0 /* traces count microseconds */
@@ -22,7 +22,7 @@
 #define COMM_STREAM 8
 
 struct maker {
-    struct report_room room;
+    struct report_fixture fixture;
     int correlation;
 };
 
@@ -30,7 +30,7 @@ struct maker {
 static void begin(struct maker *m)
 {
     m->correlation = 1;
-    room_begin(&m->room, "");
+    fixture_begin(&m->fixture, "");
 }
 
 static void work(struct maker *m, const char *category, const char *name, int stream, double ts, double dur)
@@ -38,7 +38,7 @@ static void work(struct maker *m, const char *category, const char *name, int st
     char args[96];
 
     snprintf(args, sizeof(args), "\"device\":0,\"stream\":%d,\"correlation\":%d", stream, m->correlation);
-    room_event(&m->room, category, name, stream, ts, dur, args);
+    fixture_event(&m->fixture, category, name, stream, ts, dur, args);
 }
 
 static void host(struct maker *m, const char *category, const char *name, double ts, double dur)
@@ -46,8 +46,8 @@ static void host(struct maker *m, const char *category, const char *name, double
     char args[48];
 
     snprintf(args, sizeof(args), "\"correlation\":%d", m->correlation);
-    room_event(&m->room, category, name, HOST_THREAD, ts, dur,
-               strcmp(category, "cuda_runtime") == 0 ? args : NULL);
+    fixture_event(&m->fixture, category, name, HOST_THREAD, ts, dur,
+                  strcmp(category, "cuda_runtime") == 0 ? args : NULL);
 }
 
 /* One launch for kernels that fill [from, to), called and returned before. */
@@ -85,20 +85,20 @@ static double step_at(int i)
 
 static void analyze(struct maker *m)
 {
-    room_read(&m->room);
-    assert_int_equal(room_make(&m->room, "findings"), 0);
+    fixture_read(&m->fixture);
+    assert_int_equal(fixture_make(&m->fixture, "findings"), 0);
 }
 
-static int row_of(const struct report_room *r, const char *rule)
+static int row_of(const struct report_fixture *r, const char *rule)
 {
     for (size_t i = 0; i < report_rows_count(&r->rows); i++)
-        if (streq(room_cell(r, i, "rule")->text, rule))
+        if (streq(fixture_cell(r, i, "rule")->text, rule))
             return (int)i;
     return -1;
 }
 
 /* The rule's cost in microseconds; it must have spoken, and said all that a finding has to say. */
-static double cost_of(const struct report_room *r, const char *rule)
+static double cost_of(const struct report_fixture *r, const char *rule)
 {
     static const char *const texts[] = {"severity", "what",       "where", "evidence",
                                         "advice",   "confidence", "report"};
@@ -106,34 +106,34 @@ static double cost_of(const struct report_room *r, const char *rule)
 
     if (row < 0) {
         for (size_t i = 0; i < report_rows_count(&r->rows); i++)
-            print_message("%s: %s; %s\n", room_cell(r, i, "rule")->text, room_cell(r, i, "what")->text,
-                          room_cell(r, i, "evidence")->text);
+            print_message("%s: %s; %s\n", fixture_cell(r, i, "rule")->text, fixture_cell(r, i, "what")->text,
+                          fixture_cell(r, i, "evidence")->text);
         fail_msg("nothing of %s", rule);
     }
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
-        assert_true(strlen(room_cell(r, (size_t)row, texts[i])->text) > 0);
-    assert_non_null(report_find(room_cell(r, (size_t)row, "report")->text));
-    return (double)room_cell(r, (size_t)row, "cost_ns")->integer / NS_PER_US;
+        assert_true(strlen(fixture_cell(r, (size_t)row, texts[i])->text) > 0);
+    assert_non_null(report_find(fixture_cell(r, (size_t)row, "report")->text));
+    return (double)fixture_cell(r, (size_t)row, "cost_ns")->integer / NS_PER_US;
 }
 
 /* Statements cost nothing: they come last. */
-static size_t count_costs(const struct report_room *r)
+static size_t count_costs(const struct report_fixture *r)
 {
     size_t n = 0;
 
-    while (n < report_rows_count(&r->rows) && room_cell(r, n, "cost_ns")->type != CELL_NULL)
+    while (n < report_rows_count(&r->rows) && fixture_cell(r, n, "cost_ns")->type != CELL_NULL)
         n++;
     return n;
 }
 
-static void assert_quiet(const struct report_room *r)
+static void assert_quiet(const struct report_fixture *r)
 {
     for (size_t i = 0; i < count_costs(r); i++)
-        print_message("%s: %s\n", room_cell(r, i, "rule")->text, room_cell(r, i, "what")->text);
+        print_message("%s: %s\n", fixture_cell(r, i, "rule")->text, fixture_cell(r, i, "what")->text);
     assert_int_equal(count_costs(r), 0);
 }
 
-static void assert_no(const struct report_room *r, const char *rule)
+static void assert_no(const struct report_fixture *r, const char *rule)
 {
     assert_int_equal(row_of(r, rule), -1);
 }
@@ -148,8 +148,8 @@ static void test_healthy_trace_has_none(void **state)
     for (int i = 0; i < STEPS; i++)
         healthy_step(&m, DECODE, step_at(i));
     analyze(&m);
-    assert_quiet(&m.room);
-    room_done(&m.room);
+    assert_quiet(&m.fixture);
+    fixture_done(&m.fixture);
 }
 
 /* What the host does in the window, and whose fault the idle window then is. */
@@ -186,12 +186,13 @@ static void test_idle_time_is_whose_name_covers_it(void **state)
         analyze(&m);
         /* The call is 30 us shorter than the window, which are no time of it. */
         bool is_of_host = streq(windows[k].rule, "host_bound");
-        assert_float_equal(cost_of(&m.room, windows[k].rule), WINDOW_END - WINDOW - (is_of_host ? 0 : 30), 1);
-        assert_int_equal(count_costs(&m.room), 1);
-        assert_cell_text(&m.room, 0, "severity", "high");
-        assert_cell_text(&m.room, 0, "confidence", "certain");
-        assert_non_null(strstr(room_cell(&m.room, 0, "evidence")->text, windows[k].name));
-        room_done(&m.room);
+        assert_float_equal(cost_of(&m.fixture, windows[k].rule), WINDOW_END - WINDOW - (is_of_host ? 0 : 30),
+                           1);
+        assert_int_equal(count_costs(&m.fixture), 1);
+        assert_cell_text(&m.fixture, 0, "severity", "high");
+        assert_cell_text(&m.fixture, 0, "confidence", "certain");
+        assert_non_null(strstr(fixture_cell(&m.fixture, 0, "evidence")->text, windows[k].name));
+        fixture_done(&m.fixture);
     }
 }
 
@@ -205,8 +206,8 @@ static void test_same_names_cost_nothing_while_the_gpu_works(void **state)
             host(&m, windows[k].category, windows[k].name, step_at(i) + WINDOW + 5, WINDOW_END - WINDOW - 30);
         }
         analyze(&m);
-        assert_quiet(&m.room);
-        room_done(&m.room);
+        assert_quiet(&m.fixture);
+        fixture_done(&m.fixture);
     }
 }
 
@@ -223,11 +224,12 @@ static void test_wait_of_the_host_in_the_step(void **state)
         graph(&m, GEMM, step_at(i) + WINDOW + 880, step_at(i) + WINDOW + 900, step_at(i) + STEP, KERNEL_US);
     }
     analyze(&m);
-    assert_float_equal(cost_of(&m.room, "sync_in_step"), 900, 1);
-    assert_cell_text(&m.room, 0, "confidence", "inferred");
-    assert_non_null(strstr(room_cell(&m.room, 0, "evidence")->text, "synchronisation 33 %"));
-    assert_non_null(strstr(room_cell(&m.room, 0, "evidence")->text, "cudaStreamSynchronize 33 % (6 calls)"));
-    room_done(&m.room);
+    assert_float_equal(cost_of(&m.fixture, "sync_in_step"), 900, 1);
+    assert_cell_text(&m.fixture, 0, "confidence", "inferred");
+    assert_non_null(strstr(fixture_cell(&m.fixture, 0, "evidence")->text, "synchronisation 33 %"));
+    assert_non_null(
+        strstr(fixture_cell(&m.fixture, 0, "evidence")->text, "cudaStreamSynchronize 33 % (6 calls)"));
+    fixture_done(&m.fixture);
 
     /* What the host does for longer than that is its own time. */
     begin(&m);
@@ -237,9 +239,9 @@ static void test_wait_of_the_host_in_the_step(void **state)
         host(&m, "cpu_op", "aten::item", step_at(i) + WINDOW + 505, WINDOW_END - WINDOW - 530);
     }
     analyze(&m);
-    assert_float_equal(cost_of(&m.room, "sync_in_step"), 500, 1);
-    assert_float_equal(cost_of(&m.room, "host_bound"), WINDOW_END - WINDOW - 500, 1);
-    room_done(&m.room);
+    assert_float_equal(cost_of(&m.fixture, "sync_in_step"), 500, 1);
+    assert_float_equal(cost_of(&m.fixture, "host_bound"), WINDOW_END - WINDOW - 500, 1);
+    fixture_done(&m.fixture);
 }
 
 /* What covers most of a gap is not what happened in it: the calls within an operator are. */
@@ -262,12 +264,12 @@ static void test_gap_is_divided_by_the_calls_in_it(void **state)
         host(&m, "cuda_runtime", "cudaEventQuery", at + 2300, 100);
     }
     analyze(&m);
-    assert_float_equal(cost_of(&m.room, "allocation_in_step"), 5 * 290 + 500, 1);
-    assert_float_equal(cost_of(&m.room, "starved_by_tokenizer"), 600, 1);
-    assert_no(&m.room, "host_bound"); /* the rest, 4 % */
-    assert_non_null(strstr(room_cell(&m.room, 0, "evidence")->text,
+    assert_float_equal(cost_of(&m.fixture, "allocation_in_step"), 5 * 290 + 500, 1);
+    assert_float_equal(cost_of(&m.fixture, "starved_by_tokenizer"), 600, 1);
+    assert_no(&m.fixture, "host_bound"); /* the rest, 4 % */
+    assert_non_null(strstr(fixture_cell(&m.fixture, 0, "evidence")->text,
                            "cudaFree 74 % (30 calls), cudaMalloc 26 % (6 calls)"));
-    room_done(&m.room);
+    fixture_done(&m.fixture);
 }
 
 static void test_wait_that_ends_early_is_none(void **state)
@@ -281,8 +283,8 @@ static void test_wait_that_ends_early_is_none(void **state)
         host(&m, "cpu_op", "aten::item", step_at(i) + WINDOW + 5, WINDOW_END - WINDOW - 30);
     }
     analyze(&m);
-    assert_no(&m.room, "sync_in_step");
-    room_done(&m.room);
+    assert_no(&m.fixture, "sync_in_step");
+    fixture_done(&m.fixture);
 }
 
 /* One kernel after the other, each launched when the one before has ended. */
@@ -307,9 +309,9 @@ static void test_eager_decode_misses_its_graph(void **state)
 
     eager(&m, DECODE, 50, 50);
 
-    assert_float_equal(cost_of(&m.room, "missing_graph"), STEP / 2, 200);
-    assert_no(&m.room, "launch_bound");
-    room_done(&m.room);
+    assert_float_equal(cost_of(&m.fixture, "missing_graph"), STEP / 2, 200);
+    assert_no(&m.fixture, "launch_bound");
+    fixture_done(&m.fixture);
 }
 
 static void test_launches_that_keep_ahead_need_no_graph(void **state)
@@ -318,8 +320,8 @@ static void test_launches_that_keep_ahead_need_no_graph(void **state)
 
     eager(&m, DECODE, 99, 1);
 
-    assert_quiet(&m.room);
-    room_done(&m.room);
+    assert_quiet(&m.fixture);
+    fixture_done(&m.fixture);
 }
 
 static void test_launch_bound_prefill_misses_no_graph(void **state)
@@ -328,9 +330,9 @@ static void test_launch_bound_prefill_misses_no_graph(void **state)
 
     eager(&m, PREFILL, 50, 50);
 
-    assert_float_equal(cost_of(&m.room, "launch_bound"), STEP / 2, 200);
-    assert_no(&m.room, "missing_graph");
-    room_done(&m.room);
+    assert_float_equal(cost_of(&m.fixture, "launch_bound"), STEP / 2, 200);
+    assert_no(&m.fixture, "missing_graph");
+    fixture_done(&m.fixture);
 }
 
 static void test_exposed_communication_by_purpose(void **state)
@@ -361,11 +363,11 @@ static void test_exposed_communication_by_purpose(void **state)
         }
         analyze(&m);
         if (is_hidden)
-            assert_quiet(&m.room);
+            assert_quiet(&m.fixture);
         else
-            assert_float_equal(cost_of(&m.room, rule), WINDOW_END - WINDOW, 1);
-        assert_in_range(count_costs(&m.room), 0, 1);
-        room_done(&m.room);
+            assert_float_equal(cost_of(&m.fixture, rule), WINDOW_END - WINDOW, 1);
+        assert_in_range(count_costs(&m.fixture), 0, 1);
+        fixture_done(&m.fixture);
     }
 }
 
@@ -383,10 +385,10 @@ static void copy_in_window(const char *name, const char *rule, bool is_sick)
     }
     analyze(&m);
     if (is_sick)
-        assert_float_equal(cost_of(&m.room, rule), 2900, 1);
+        assert_float_equal(cost_of(&m.fixture, rule), 2900, 1);
     else
-        assert_no(&m.room, rule);
-    room_done(&m.room);
+        assert_no(&m.fixture, rule);
+    fixture_done(&m.fixture);
 }
 
 static void test_pageable_copies(void **state)
@@ -413,10 +415,10 @@ static void test_copies_that_nothing_hides(void **state)
         }
         analyze(&m);
         if (is_hidden)
-            assert_quiet(&m.room);
+            assert_quiet(&m.fixture);
         else
-            assert_float_equal(cost_of(&m.room, "exposed_copy"), STEP - WINDOW, 1);
-        room_done(&m.room);
+            assert_float_equal(cost_of(&m.fixture, "exposed_copy"), STEP - WINDOW, 1);
+        fixture_done(&m.fixture);
     }
 }
 
@@ -428,12 +430,12 @@ static void test_place_without_a_time(void **state)
     begin(&m);
 
     healthy_step(&m, DECODE, step_at(0));
-    room_read(&m.room);
-    struct rule_context context = {.analysis = &m.room.analysis, .n = 1};
+    fixture_read(&m.fixture);
+    struct rule_context context = {.analysis = &m.fixture.analysis, .n = 1};
     assert_string_equal(finding_place(place, &context, 0, COLUMN_NULL, COLUMN_NULL), "an unknown time");
     context.n = 2;
     assert_string_equal(finding_place(place, &context, 0, COLUMN_NULL, 0), "rank 0, an unknown time");
-    room_done(&m.room);
+    fixture_done(&m.fixture);
 }
 
 static void test_many_tiny_kernels(void **state)
@@ -448,10 +450,10 @@ static void test_many_tiny_kernels(void **state)
         }
         analyze(&m);
         if (is_tiny)
-            assert_float_equal(cost_of(&m.room, "tiny_kernels"), STEP - WINDOW, 1);
+            assert_float_equal(cost_of(&m.fixture, "tiny_kernels"), STEP - WINDOW, 1);
         else
-            assert_quiet(&m.room);
-        room_done(&m.room);
+            assert_quiet(&m.fixture);
+        fixture_done(&m.fixture);
     }
 }
 
@@ -474,10 +476,10 @@ static void test_chains_of_elementwise_kernels(void **state)
         analyze(&m);
         /* Of ten times five kernels each time one stays. */
         if (chain == 5)
-            assert_float_equal(cost_of(&m.room, "unfused_elementwise"), 10 * 4 * KERNEL_US, 1);
+            assert_float_equal(cost_of(&m.fixture, "unfused_elementwise"), 10 * 4 * KERNEL_US, 1);
         else
-            assert_quiet(&m.room);
-        room_done(&m.room);
+            assert_quiet(&m.fixture);
+        fixture_done(&m.fixture);
     }
 }
 
@@ -491,10 +493,10 @@ static void test_prefill_between_decode_steps(void **state)
         analyze(&m);
         /* One step of nine, told per step; before all others nobody waits for it. */
         if (k == 0)
-            assert_float_equal(cost_of(&m.room, "prefill_steals_decode"), STEP / 9, 1);
+            assert_float_equal(cost_of(&m.fixture, "prefill_steals_decode"), STEP / 9, 1);
         else
-            assert_quiet(&m.room);
-        room_done(&m.room);
+            assert_quiet(&m.fixture);
+        fixture_done(&m.fixture);
     }
 }
 
@@ -512,10 +514,10 @@ static void test_python_frames_in_mass(void **state)
         }
         analyze(&m);
         if (frames == 4000)
-            assert_float_equal(cost_of(&m.room, "profiler_overhead"), 4000 * 0.5, 5);
+            assert_float_equal(cost_of(&m.fixture, "profiler_overhead"), 4000 * 0.5, 5);
         else
-            assert_no(&m.room, "profiler_overhead");
-        room_done(&m.room);
+            assert_no(&m.fixture, "profiler_overhead");
+        fixture_done(&m.fixture);
     }
 }
 
@@ -529,10 +531,10 @@ static void test_idle_worker(void **state)
         host(&m, "python_function", "threading.py(1): wait", 0, 1 + seconds * 1000 * MS);
         analyze(&m);
         if (seconds)
-            assert_in_range((int64_t)cost_of(&m.room, "idle_worker"), 930 * 1000, 940 * 1000);
+            assert_in_range((int64_t)cost_of(&m.fixture, "idle_worker"), 930 * 1000, 940 * 1000);
         else
-            assert_quiet(&m.room);
-        room_done(&m.room);
+            assert_quiet(&m.fixture);
+        fixture_done(&m.fixture);
     }
 }
 
@@ -552,7 +554,7 @@ static void make_rank(struct maker *m, bool (*is_late)(int step))
              step_at(i) + (late ? 8 : 6) * MS, (late ? 0.4 : 2.4) * MS);
         graph(m, GEMM, step_at(i) - 300, step_at(i) + 8.4 * MS, step_at(i) + STEP, KERNEL_US);
     }
-    room_read(&m->room);
+    fixture_read(&m->fixture);
 }
 
 static bool never(int step)
@@ -581,21 +583,21 @@ static void two_ranks(bool (*first)(int), bool (*second)(int), int64_t shift_ns,
 
     make_rank(&m[0], first);
     make_rank(&m[1], second);
-    struct rank ranks[2] = {m[0].room.ranks[0], m[1].room.ranks[0]};
+    struct rank ranks[2] = {m[0].fixture.ranks[0], m[1].fixture.ranks[0]};
     ranks[1].number = 1;
     ranks[1].shift_ns = shift_ns;
     struct analysis a = {.ranks = ranks, .n = 2, .view = VIEW_ALL};
     assert_int_equal(report_make(report_find("findings"), &a, ret), 0);
     analysis_done(&a);
-    room_done(&m[0].room);
-    room_done(&m[1].room);
+    fixture_done(&m[0].fixture);
+    fixture_done(&m[1].fixture);
 }
 
 static double rank_cost(const struct report_rows *rows, const char *rule)
 {
-    struct report_room room = {.report = report_find("findings"), .rows = *rows};
+    struct report_fixture fixture = {.report = report_find("findings"), .rows = *rows};
 
-    return row_of(&room, rule) < 0 ? 0 : cost_of(&room, rule);
+    return row_of(&fixture, rule) < 0 ? 0 : cost_of(&fixture, rule);
 }
 
 static void test_stragglers_and_ranks_that_take_turns(void **state)
@@ -625,13 +627,13 @@ static void test_stragglers_and_ranks_that_take_turns(void **state)
 
 /* -- What is evaluated -------------------------------------------------------------------------------- */
 
-static const char *what_of(const struct report_room *r, const char *rule)
+static const char *what_of(const struct report_fixture *r, const char *rule)
 {
     int row = row_of(r, rule);
 
     if (row < 0)
         fail_msg("nothing of %s", rule);
-    return room_cell(r, (size_t)row, "what")->text;
+    return fixture_cell(r, (size_t)row, "what")->text;
 }
 
 /* A first step that allocates for 20 ms: other findings are of the steps behind it. */
@@ -647,20 +649,21 @@ static void test_outlier_is_a_finding_of_its_own(void **state)
     for (int i = 3; i < 3 + STEPS; i++)
         healthy_step(&m, DECODE, step_at(i));
     analyze(&m);
-    assert_no(&m.room, "allocation_in_step");
+    assert_no(&m.fixture, "allocation_in_step");
     /* 20 ms longer than the median of 10, told per step of all seven. */
-    assert_float_equal(cost_of(&m.room, "step_outlier"), 20 * MS / 7, 30);
-    assert_non_null(strstr(what_of(&m.room, "step_outlier"),
+    assert_float_equal(cost_of(&m.fixture, "step_outlier"), 20 * MS / 7, 30);
+    assert_non_null(strstr(what_of(&m.fixture, "step_outlier"),
                            "3.0 times the median of 10 ms; findings cover the other 6 steps"));
-    assert_non_null(strstr(room_cell(&m.room, 0, "evidence")->text, "with the host in memory allocation"));
+    assert_non_null(
+        strstr(fixture_cell(&m.fixture, 0, "evidence")->text, "with the host in memory allocation"));
 
     /* Whoever asks for the step gets its own findings. */
-    analysis_done(&m.room.analysis);
-    m.room.analysis.view.step = 0;
-    assert_int_equal(room_make(&m.room, "findings"), 0);
-    assert_no(&m.room, "step_outlier");
-    assert_float_equal(cost_of(&m.room, "allocation_in_step"), 20 * MS, 30);
-    room_done(&m.room);
+    analysis_done(&m.fixture.analysis);
+    m.fixture.analysis.view.step = 0;
+    assert_int_equal(fixture_make(&m.fixture, "findings"), 0);
+    assert_no(&m.fixture, "step_outlier");
+    assert_float_equal(cost_of(&m.fixture, "allocation_in_step"), 20 * MS, 30);
+    fixture_done(&m.fixture);
 }
 
 /* Prefill is as long as what it prefills; half of all steps are no outliers; nor is a little more. */
@@ -678,8 +681,8 @@ static void test_other_lengths_are_no_outliers(void **state)
             at += dur;
         }
         analyze(&m);
-        assert_no(&m.room, "step_outlier");
-        room_done(&m.room);
+        assert_no(&m.fixture, "step_outlier");
+        fixture_done(&m.fixture);
     }
 }
 
@@ -699,16 +702,17 @@ static void test_work_of_before_the_recording(void **state)
         host(&m, "cuda_runtime", "cudaStreamSynchronize", 200, 200 * MS - 205);
         analyze(&m);
         if (was_drained) {
-            assert_no(&m.room, "recording_edge");
-            assert_float_equal(cost_of(&m.room, "unexplained_idle"), 200 * MS, 200);
+            assert_no(&m.fixture, "recording_edge");
+            assert_float_equal(cost_of(&m.fixture, "unexplained_idle"), 200 * MS, 200);
         } else {
-            assert_quiet(&m.room);
-            assert_non_null(
-                strstr(what_of(&m.room, "recording_edge"), "most likely busy with kernels launched before"));
-            assert_cell_text(&m.room, (size_t)row_of(&m.room, "recording_edge"), "confidence", "inferred");
-            assert_non_null(strstr(what_of(&m.room, "not_evaluated"), "200 ms at the start"));
+            assert_quiet(&m.fixture);
+            assert_non_null(strstr(what_of(&m.fixture, "recording_edge"),
+                                   "most likely busy with kernels launched before"));
+            assert_cell_text(&m.fixture, (size_t)row_of(&m.fixture, "recording_edge"), "confidence",
+                             "inferred");
+            assert_non_null(strstr(what_of(&m.fixture, "not_evaluated"), "200 ms at the start"));
         }
-        room_done(&m.room);
+        fixture_done(&m.fixture);
     }
 }
 
@@ -727,15 +731,15 @@ static void test_idle_time_that_no_rule_explains(void **state)
         }
         analyze(&m);
         if (is_much) {
-            assert_float_equal(cost_of(&m.room, "unexplained_idle"), 3 * MS, 1);
-            assert_cell_text(&m.room, 0, "report", "streams");
-            assert_non_null(
-                strstr(what_of(&m.room, "unexplained_idle"), "before GPU events that were already launched"));
-            assert_no(&m.room, "gpu_bound");
+            assert_float_equal(cost_of(&m.fixture, "unexplained_idle"), 3 * MS, 1);
+            assert_cell_text(&m.fixture, 0, "report", "streams");
+            assert_non_null(strstr(what_of(&m.fixture, "unexplained_idle"),
+                                   "before GPU events that were already launched"));
+            assert_no(&m.fixture, "gpu_bound");
         } else {
-            assert_quiet(&m.room);
+            assert_quiet(&m.fixture);
         }
-        room_done(&m.room);
+        fixture_done(&m.fixture);
     }
 }
 
@@ -747,12 +751,12 @@ static void test_gpu_bound(void **state)
     for (int i = 0; i < STEPS; i++)
         healthy_step(&m, DECODE, step_at(i));
     analyze(&m);
-    size_t row = (size_t)row_of(&m.room, "gpu_bound");
-    assert_non_null(strstr(what_of(&m.room, "gpu_bound"),
+    size_t row = (size_t)row_of(&m.fixture, "gpu_bound");
+    assert_non_null(strstr(what_of(&m.fixture, "gpu_bound"),
                            "GPU-bound: kernels compute for 10 ms of 10 ms per step (100 %)"));
-    assert_non_null(strstr(room_cell(&m.room, row, "evidence")->text,
+    assert_non_null(strstr(fixture_cell(&m.fixture, row, "evidence")->text,
                            "cutlass_#_gemm 100 %; step p50 10 ms (6 steps), 800 tokens per second"));
-    room_done(&m.room);
+    fixture_done(&m.fixture);
 }
 
 static void test_long_names_end_in_an_ellipsis(void **state)
@@ -780,9 +784,10 @@ static void test_long_names_end_in_an_ellipsis(void **state)
         analyze(&m);
         snprintf(expected, sizeof(expected), "share of computing kernel time: %s;", cases[k].shown);
         assert_ptr_equal(
-            strstr(room_cell(&m.room, (size_t)row_of(&m.room, "gpu_bound"), "evidence")->text, expected),
-            room_cell(&m.room, (size_t)row_of(&m.room, "gpu_bound"), "evidence")->text);
-        room_done(&m.room);
+            strstr(fixture_cell(&m.fixture, (size_t)row_of(&m.fixture, "gpu_bound"), "evidence")->text,
+                   expected),
+            fixture_cell(&m.fixture, (size_t)row_of(&m.fixture, "gpu_bound"), "evidence")->text);
+        fixture_done(&m.fixture);
     }
 }
 
@@ -803,12 +808,12 @@ static void test_order_is_by_cost(void **state)
              1980);
     }
     analyze(&m);
-    assert_int_equal(count_costs(&m.room), 2);
-    assert_cell_text(&m.room, 0, "rule", "starved_by_scheduler");
-    assert_cell_text(&m.room, 1, "rule", "exposed_all_reduce");
-    assert_float_equal(cost_of(&m.room, "starved_by_scheduler"), 1980, 1);
-    assert_float_equal(cost_of(&m.room, "exposed_all_reduce"), 1 * MS, 1);
-    room_done(&m.room);
+    assert_int_equal(count_costs(&m.fixture), 2);
+    assert_cell_text(&m.fixture, 0, "rule", "starved_by_scheduler");
+    assert_cell_text(&m.fixture, 1, "rule", "exposed_all_reduce");
+    assert_float_equal(cost_of(&m.fixture, "starved_by_scheduler"), 1980, 1);
+    assert_float_equal(cost_of(&m.fixture, "exposed_all_reduce"), 1 * MS, 1);
+    fixture_done(&m.fixture);
 }
 
 static void test_view_is_of_what_is_chosen(void **state)
@@ -824,12 +829,12 @@ static void test_view_is_of_what_is_chosen(void **state)
             host(&m, "cpu_op", "aten::slow", step_at(i) + WINDOW + 5, WINDOW_END - WINDOW - 30);
         }
     analyze(&m);
-    assert_float_equal(cost_of(&m.room, "host_bound"), (WINDOW_END - WINDOW) / 2, 1);
-    analysis_done(&m.room.analysis);
-    m.room.analysis.view.to = (int64_t)(STEPS / 2 * STEP) * NS_PER_US;
-    assert_int_equal(room_make(&m.room, "findings"), 0);
-    assert_no(&m.room, "host_bound");
-    room_done(&m.room);
+    assert_float_equal(cost_of(&m.fixture, "host_bound"), (WINDOW_END - WINDOW) / 2, 1);
+    analysis_done(&m.fixture.analysis);
+    m.fixture.analysis.view.to = (int64_t)(STEPS / 2 * STEP) * NS_PER_US;
+    assert_int_equal(fixture_make(&m.fixture, "findings"), 0);
+    assert_no(&m.fixture, "host_bound");
+    fixture_done(&m.fixture);
 }
 
 static void test_trace_without_a_gpu(void **state)
@@ -838,10 +843,10 @@ static void test_trace_without_a_gpu(void **state)
     begin(&m);
 
     host(&m, "cpu_op", "aten::add", 1, 10);
-    room_read(&m.room);
-    assert_int_equal(room_make(&m.room, "findings"), 0);
-    assert_quiet(&m.room);
-    room_done(&m.room);
+    fixture_read(&m.fixture);
+    assert_int_equal(fixture_make(&m.fixture, "findings"), 0);
+    assert_quiet(&m.fixture);
+    fixture_done(&m.fixture);
 }
 
 int main(void)

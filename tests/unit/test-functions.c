@@ -319,13 +319,13 @@ static void test_difference_after_restart(void **state)
 
 /* -- Files -- */
 
-struct house {
+struct testbed {
     char dir[64];
 };
 
 static int setup(void **state)
 {
-    struct house *h = xcalloc(1, sizeof(*h));
+    struct testbed *h = xcalloc(1, sizeof(*h));
     strcpy(h->dir, "/tmp/test-functions-XXXXXX");
     assert_non_null(mkdtemp(h->dir));
     *state = h;
@@ -334,14 +334,14 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    struct house *h = *state;
+    struct testbed *h = *state;
     _cleanup_(freep) char *command = xasprintf("rm -r %s", h->dir);
     assert_int_equal(system(command), 0);
     free(h);
     return 0;
 }
 
-static void put(const struct house *h, const char *directory, const char *name, const char *text)
+static void put(const struct testbed *h, const char *directory, const char *name, const char *text)
 {
     _cleanup_(freep) char *dir = xasprintf("%s/%s", h->dir, directory);
     _cleanup_(freep) char *path = xasprintf("%s/%s", dir, name);
@@ -350,7 +350,7 @@ static void put(const struct house *h, const char *directory, const char *name, 
     assert_int_equal(write_all(fd, text, strlen(text)), 0);
 }
 
-static int read_place(const struct house *h, const char *server, int64_t not_before, const char *says,
+static int read_place(const struct testbed *h, const char *server, int64_t not_before, const char *says,
                       const char *source)
 {
     const struct profile_place place = {
@@ -370,7 +370,7 @@ static int read_place(const struct house *h, const char *server, int64_t not_bef
 
 static void test_files(void **state)
 {
-    const struct house *h = *state;
+    const struct testbed *h = *state;
 
     read_place(h, "one", 0, "no profile of one", NULL);
     put(h, "Math___one", "one.log", HEADING);
@@ -387,7 +387,7 @@ static void test_files(void **state)
 /* Nothing leads out of the directory. */
 static void test_links_are_not_followed(void **state)
 {
-    const struct house *h = *state;
+    const struct testbed *h = *state;
     _cleanup_(freep) char *elsewhere = xasprintf("%s/elsewhere", h->dir);
     _cleanup_(freep) char *link_dir = xasprintf("%s/Math___one", h->dir);
     _cleanup_(freep) char *file = xasprintf("%s/elsewhere/one.callgrind", h->dir);

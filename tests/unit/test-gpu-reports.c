@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reports of the GPU's time: of small traces with known answers, and what holds of any trace. */
-#include "tests/unit/report-room.h"
+#include "tests/unit/report-fixture.h"
 #include "trace/reports/hta.h"
 #include "trace/reports/report.h"
 
@@ -54,55 +54,55 @@ static void test_small_trace(void **state)
                         "0|0|7|80000|1\n0|0|7|90000|0\n0|0|20|6000|1\n0|0|20|20000|0\n"},
         {&report_launch_bound, ""},
     };
-    _cleanup_(room_done) struct report_room room = {0};
+    _cleanup_(fixture_done) struct report_fixture fixture = {0};
 
-    room_add_rank(&room, small);
+    fixture_add_rank(&fixture, small);
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
-        assert_report(&room, cases[i].report, cases[i].rows);
+        assert_report(&fixture, cases[i].report, cases[i].rows);
 }
 
 static void test_ranks_side_by_side_and_summed_up(void **state)
 {
-    _cleanup_(room_done) struct report_room room = {0};
+    _cleanup_(fixture_done) struct report_fixture fixture = {0};
 
-    room_add_rank(&room, GPU("kernel", "my_gemm", 7, 10, 20, 1));
-    room_add_rank(&room, GPU("kernel", "my_gemm", 7, 5, 40, 1) "," GPU("kernel", "other", 7, 50, 1, 2));
-    assert_report(&room, &report_temporal,
+    fixture_add_rank(&fixture, GPU("kernel", "my_gemm", 7, 10, 20, 1));
+    fixture_add_rank(&fixture, GPU("kernel", "my_gemm", 7, 5, 40, 1) "," GPU("kernel", "other", 7, 50, 1, 2));
+    assert_report(&fixture, &report_temporal,
                   "0|20000|20000|0|20000|0|1|1|0\n"
                   "1|46000|41000|5000|41000|0|0.8913|0.8913|0.1087\n");
-    assert_report(&room, &report_kernels,
+    assert_report(&fixture, &report_kernels,
                   "my_gemm|gemm|2|60000|30000|20000|40000|14142|20000|40000|0.9836|0|0|0|1|0|0\n"
                   "other|other|1|1000|1000|1000|1000|0|1000|1000|0.01639|1|1|45000|1|1|45000\n");
 }
 
 static void test_a_part_of_the_time(void **state)
 {
-    _cleanup_(room_done) struct report_room room = {0};
+    _cleanup_(fixture_done) struct report_fixture fixture = {0};
 
-    room_add_rank(&room, small);
-    room.analysis.view.from = 60000;
-    assert_report(&room, &report_overlap, "0|0|11000|0|0||0|4000|4000\n");
+    fixture_add_rank(&fixture, small);
+    fixture.analysis.view.from = 60000;
+    assert_report(&fixture, &report_overlap, "0|0|11000|0|0||0|4000|4000\n");
 }
 
 static void test_users_classes(void **state)
 {
-    _cleanup_(room_done) struct report_room room = {0};
+    _cleanup_(fixture_done) struct report_fixture fixture = {0};
     _cleanup_(kernel_patterns_done) struct kernel_patterns patterns = {0};
     size_t line;
 
     assert_int_equal(kernel_patterns_parse("communication MY_*", &patterns, &line), 0);
-    room_add_rank(&room, GPU("kernel", "my_gemm", 7, 10, 20, 1));
-    room.analysis.patterns = &patterns;
-    assert_report(&room, &report_overlap, "0|20000|0|0|20000|0|1|0|0\n");
+    fixture_add_rank(&fixture, GPU("kernel", "my_gemm", 7, 10, 20, 1));
+    fixture.analysis.patterns = &patterns;
+    assert_report(&fixture, &report_overlap, "0|20000|0|0|20000|0|1|0|0\n");
 }
 
 static void test_nothing_of_it(void **state)
 {
-    _cleanup_(room_done) struct report_room room = {0};
+    _cleanup_(fixture_done) struct report_fixture fixture = {0};
     _cleanup_(report_rows_done) struct report_rows rows = {0};
 
-    room_add_rank(&room, CALL("cudaLaunchKernel", 0, 5, 1));
-    assert_int_equal(report_make(&report_temporal, &room.analysis, &rows), -ENODATA);
+    fixture_add_rank(&fixture, CALL("cudaLaunchKernel", 0, 5, 1));
+    assert_int_equal(report_make(&report_temporal, &fixture.analysis, &rows), -ENODATA);
 }
 
 /* -- Launches ------------------------------------------------------------------------------------------ */
@@ -132,53 +132,54 @@ static char *kernels_in_a_row(int n, bool one_call)
 
 static void test_a_launch_bound_stretch(void **state)
 {
-    _cleanup_(room_done) struct report_room room = {0};
+    _cleanup_(fixture_done) struct report_fixture fixture = {0};
     _cleanup_(freep) char *events = kernels_in_a_row(20, false);
 
-    room_add_rank(&room, events);
-    assert_report(&room, &report_launch_bound, "0|0|6000|192000|20|19|40000|152000|0.7917\n");
+    fixture_add_rank(&fixture, events);
+    assert_report(&fixture, &report_launch_bound, "0|0|6000|192000|20|19|40000|152000|0.7917\n");
 }
 
 static void test_few_late_kernels_are_no_stretch(void **state)
 {
-    _cleanup_(room_done) struct report_room room = {0};
+    _cleanup_(fixture_done) struct report_fixture fixture = {0};
     _cleanup_(freep) char *events = kernels_in_a_row(16, false);
 
-    room_add_rank(&room, events);
-    assert_report(&room, &report_launch_bound, "");
+    fixture_add_rank(&fixture, events);
+    assert_report(&fixture, &report_launch_bound, "");
 }
 
 static void test_a_graph_is_not_launch_bound(void **state)
 {
-    _cleanup_(room_done) struct report_room room = {0};
+    _cleanup_(fixture_done) struct report_fixture fixture = {0};
     _cleanup_(freep) char *events = kernels_in_a_row(40, true);
 
-    room_add_rank(&room, events);
-    assert_report(&room, &report_launch_bound, "");
+    fixture_add_rank(&fixture, events);
+    assert_report(&fixture, &report_launch_bound, "");
 }
 
 /* -- HTA ----------------------------------------------------------------------------------------------- */
 
-static void assert_hta_gaps(struct report_room *room, const char *expected)
+static void assert_hta_gaps(struct report_fixture *fixture, const char *expected)
 {
     _cleanup_(report_rows_done) struct report_rows rows = {0};
 
     report_rows_init(&rows, 5);
-    assert_int_equal(hta_gaps(&room->analysis, &rows), 0);
+    assert_int_equal(hta_gaps(&fixture->analysis, &rows), 0);
     _cleanup_(freep) char *text = rows_text(&rows);
     assert_string_equal(text, expected);
 }
 
 static void test_by_htas_rules(void **state)
 {
-    _cleanup_(room_done) struct report_room room = {0};
+    _cleanup_(fixture_done) struct report_fixture fixture = {0};
 
-    room_add_rank(&room, small);
-    room.analysis.hta = true;
-    assert_report(&room, &report_launches,
+    fixture_add_rank(&fixture, small);
+    fixture.analysis.hta = true;
+    assert_report(&fixture, &report_launches,
                   "cudaMemcpyAsync|1|1|30000|30000|4000|18000|18000|18000|18000|48000|1|1\n"
                   "cudaLaunchKernel|2|2|10000|5000|50000|7000|5000|9000|9000|12000|0|0\n");
-    assert_hta_gaps(&room, "0|7|host_wait|1|16000\n0|7|kernel_wait|1|0\n0|7|other|1|30000\n0|20|other|0|0\n");
+    assert_hta_gaps(&fixture,
+                    "0|7|host_wait|1|16000\n0|7|kernel_wait|1|0\n0|7|other|1|30000\n0|20|other|0|0\n");
 }
 
 static void test_htas_kinds(void **state)
@@ -186,26 +187,26 @@ static void test_htas_kinds(void **state)
     static const char events[] =
         GPU("kernel", "deep_ep::dispatch", 7, 0, 10, 1) "," GPU("kernel", "ncclKernel", 7, 20, 10, 2) "," GPU(
             "cuda_sync", "Stream Sync", 7, 40, 10, 3) "," GPU("gpu_memset", "Memset", 7, 60, 10, 4);
-    _cleanup_(room_done) struct report_room room = {0};
+    _cleanup_(fixture_done) struct report_fixture fixture = {0};
 
-    room_add_rank(&room, events);
-    assert_report(&room, &report_temporal, "0|70000|30000|40000|0|30000|0.4286|0|0.5714\n");
-    analysis_done(&room.analysis);
-    room.analysis.hta = true;
-    assert_report(&room, &report_temporal, "0|70000|40000|30000|10000|30000|0.5714|0.1429|0.4286\n");
-    assert_report(&room, &report_overlap, "0|10000|10000|0|10000|0|0.1429|10000|10000\n");
-    assert_hta_gaps(&room, "0|7|kernel_wait|1|10000\n0|7|other|1|30000\n");
+    fixture_add_rank(&fixture, events);
+    assert_report(&fixture, &report_temporal, "0|70000|30000|40000|0|30000|0.4286|0|0.5714\n");
+    analysis_done(&fixture.analysis);
+    fixture.analysis.hta = true;
+    assert_report(&fixture, &report_temporal, "0|70000|40000|30000|10000|30000|0.5714|0.1429|0.4286\n");
+    assert_report(&fixture, &report_overlap, "0|10000|10000|0|10000|0|0.1429|10000|10000\n");
+    assert_hta_gaps(&fixture, "0|7|kernel_wait|1|10000\n0|7|other|1|30000\n");
 }
 
 static void test_gaps_below_zero(void **state)
 {
-    _cleanup_(room_done) struct report_room room = {0};
+    _cleanup_(fixture_done) struct report_fixture fixture = {0};
 
-    room_add_rank(&room, GPU("kernel", "a", 7, 0, 10, 1) "," GPU("kernel", "b", 7, 4, 2,
-                                                                 2) "," GPU("kernel", "c", 7, 20, 1, 3));
-    room.analysis.hta = true;
+    fixture_add_rank(&fixture, GPU("kernel", "a", 7, 0, 10,
+                                   1) "," GPU("kernel", "b", 7, 4, 2, 2) "," GPU("kernel", "c", 7, 20, 1, 3));
+    fixture.analysis.hta = true;
     /* The end of b counts, although a ends later. */
-    assert_hta_gaps(&room, "0|7|kernel_wait|2|8000\n0|7|other|0|0\n");
+    assert_hta_gaps(&fixture, "0|7|kernel_wait|2|8000\n0|7|other|0|0\n");
 }
 
 /* Of the second step nothing stays, and of the first what has two calls counts twice. */
@@ -216,12 +217,12 @@ static void test_htas_steps(void **state)
             "cuLaunchKernel", 11, 2, 1) "," CALL("cudaLaunchKernel", 60, 5,
                                                  2) "," GPU("kernel", "a", 7, 20, 7, 1) "," GPU("kernel", "b",
                                                                                                 7, 70, 10, 2);
-    _cleanup_(room_done) struct report_room room = {0};
+    _cleanup_(fixture_done) struct report_fixture fixture = {0};
 
-    room_add_rank(&room, events);
-    room.analysis.hta = true;
-    assert_report(&room, &report_temporal, "0|7000|7000|0|7000|0|1|1|0\n");
-    assert_report(&room, &report_kernels,
+    fixture_add_rank(&fixture, events);
+    fixture.analysis.hta = true;
+    assert_report(&fixture, &report_temporal, "0|7000|7000|0|7000|0|1|1|0\n");
+    assert_report(&fixture, &report_kernels,
                   "a|COMPUTATION|2|14000|7000|7000|7000|0|7000|7000|1|0|3|20000|0|3|20000\n");
 }
 
@@ -277,16 +278,16 @@ static int64_t sum(const struct report_rows *rows, const struct report *report, 
     return all;
 }
 
-static void check_laws(struct report_room *room)
+static void check_laws(struct report_fixture *fixture)
 {
     _cleanup_(report_rows_done) struct report_rows temporal = {0}, overlap = {0}, kernels = {0},
                                                    streams = {0}, categories = {0};
 
-    assert_int_equal(report_make(&report_temporal, &room->analysis, &temporal), 0);
-    assert_int_equal(report_make(&report_overlap, &room->analysis, &overlap), 0);
-    assert_int_equal(report_make(&report_kernels, &room->analysis, &kernels), 0);
-    assert_int_equal(report_make(&report_streams, &room->analysis, &streams), 0);
-    assert_int_equal(report_make(&report_categories, &room->analysis, &categories), 0);
+    assert_int_equal(report_make(&report_temporal, &fixture->analysis, &temporal), 0);
+    assert_int_equal(report_make(&report_overlap, &fixture->analysis, &overlap), 0);
+    assert_int_equal(report_make(&report_kernels, &fixture->analysis, &kernels), 0);
+    assert_int_equal(report_make(&report_streams, &fixture->analysis, &streams), 0);
+    assert_int_equal(report_make(&report_categories, &fixture->analysis, &categories), 0);
 #define T(column) value(&temporal, &report_temporal, 0, column)
 #define O(column) value(&overlap, &report_overlap, 0, column)
     assert_int_equal(T("busy_ns") + T("idle_ns"), T("span_ns"));
@@ -309,25 +310,25 @@ static void check_laws(struct report_room *room)
 static void test_laws(void **state)
 {
     for (int i = 0; i < ROUNDS; i++) {
-        _cleanup_(room_done) struct report_room room = {0};
+        _cleanup_(fixture_done) struct report_fixture fixture = {0};
         _cleanup_(freep) char *events = random_trace();
-        room_add_rank(&room, events);
-        check_laws(&room);
-        analysis_done(&room.analysis);
-        room.analysis.hta = true;
-        check_laws(&room);
+        fixture_add_rank(&fixture, events);
+        check_laws(&fixture);
+        analysis_done(&fixture.analysis);
+        fixture.analysis.hta = true;
+        check_laws(&fixture);
     }
 }
 
 /* All communication of a trace lies under computation that is the same. */
 static void test_overlap_with_itself(void **state)
 {
-    _cleanup_(room_done) struct report_room room = {0};
+    _cleanup_(fixture_done) struct report_fixture fixture = {0};
 
-    room_add_rank(&room,
-                  GPU("kernel", "my_gemm", 7, 10, 20, 1) "," GPU("kernel", "nccl", 8, 10, 20, 2) "," GPU(
-                      "kernel", "my_gemm", 7, 50, 5, 3) "," GPU("kernel", "nccl", 8, 50, 5, 4));
-    assert_report(&room, &report_overlap, "0|25000|25000|25000|0|1|0|0|0\n");
+    fixture_add_rank(&fixture,
+                     GPU("kernel", "my_gemm", 7, 10, 20, 1) "," GPU("kernel", "nccl", 8, 10, 20, 2) "," GPU(
+                         "kernel", "my_gemm", 7, 50, 5, 3) "," GPU("kernel", "nccl", 8, 50, 5, 4));
+    assert_report(&fixture, &report_overlap, "0|25000|25000|25000|0|1|0|0|0\n");
 }
 
 /* Stamps and durations at the ends of what there is, correlations that are all one. */
@@ -339,17 +340,17 @@ static void test_hostile_trace(void **state)
         "," GPU("kernel", "a", 9, -4600000000000000, 9200000000000000, 1)                      //
         "," GPU("kernel", "a", 7, 4000000000000000, 600000000000000, 1)                        //
         "," GPU("kernel", "nccl", 7, 0, 0, 1) "," CALL("cudaLaunchKernel", -9000000000000000, 1, 1);
-    _cleanup_(room_done) struct report_room room = {0};
+    _cleanup_(fixture_done) struct report_fixture fixture = {0};
 
-    room_add_rank(&room, events);
+    fixture_add_rank(&fixture, events);
     for (int hta = 0; hta < 2; hta++) {
-        room.analysis.hta = hta;
+        fixture.analysis.hta = hta;
         for (const struct report *const *r = reports; *r; r++) {
             _cleanup_(report_rows_done) struct report_rows rows = {0};
-            int made = report_make(*r, &room.analysis, &rows);
+            int made = report_make(*r, &fixture.analysis, &rows);
             assert_true(made == 0 || made == -ENODATA);
         }
-        analysis_done(&room.analysis);
+        analysis_done(&fixture.analysis);
     }
 }
 

@@ -4,7 +4,7 @@
 #include "daemon/load/resources.h"
 #include "daemon/load/sampler.h"
 #include "daemon/load/statistics.h"
-#include "tests/unit/run-room.h"
+#include "tests/unit/run-fixture.h"
 
 #include <sys/mman.h>
 #include <sys/wait.h>

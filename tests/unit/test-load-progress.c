@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is said of a run while it goes on: tokens as they come, not when their requests end. */
 #include "daemon/load/records.h"
-#include "tests/unit/run-room.h"
+#include "tests/unit/run-fixture.h"
 
 static void assert_rate(struct progress *l, double at_s, double expected)
 {

@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "daemon/load/sample.h"
 #include "daemon/load/statistics.h"
-#include "tests/unit/run-room.h"
+#include "tests/unit/run-fixture.h"
 
 static bool always(const struct request_record *r)
 {

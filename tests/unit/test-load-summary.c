@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "daemon/load/sampler.h"
 #include "daemon/load/summary.h"
-#include "tests/unit/run-room.h"
+#include "tests/unit/run-fixture.h"
 
 static json_t *summary_of(const struct request_record *records, size_t n, const struct workload *w,
                           int64_t duration_ns)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Merging beside its rules, written down plainly: what both make of random events is the same. */
-#include "tests/unit/merge-room.h"
+#include "tests/unit/merge-fixture.h"
 
 /* Every open slice of a track is looked at for every event. */
 struct plain_slice {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/unit/merge-room.h"
+#include "tests/unit/merge-fixture.h"
 
 static void test_slices_nest_by_time(void **state)
 {

@@ -14,7 +14,7 @@
  *   - the change lies within an array or object that is kept as it is written, and was kept.
  */
 #include "tests/unit/cmocka-all.h"
-#include "tests/unit/read-room.h"
+#include "tests/unit/read-fixture.h"
 #include <ctype.h>
 
 /* Bytes of a text, one of them a changed one, that tell that it is there. */
@@ -211,7 +211,7 @@ static void test_well_formed(void **state)
 }
 
 /* Whether a is told to have something wrong with it that b has not. */
-static bool tells_more(const struct read_room *a, const struct read_room *b)
+static bool tells_more(const struct read_result *a, const struct read_result *b)
 {
     if (a->sum.state != b->sum.state)
         return true;
@@ -230,7 +230,7 @@ static bool has_some_of(struct text t, const char *p, size_t size)
 }
 
 /* Whether there is a text of JSON that the original does not have, and the changed byte is in it. */
-static bool kept_as_written(const struct read_room *original, const struct read_room *r, const char *data,
+static bool kept_as_written(const struct read_result *original, const struct read_result *r, const char *data,
                             size_t size, size_t at)
 {
     _cleanup_(columns_closep) struct columns *old = open_columns(original), *c = open_columns(r);
@@ -245,7 +245,7 @@ static bool kept_as_written(const struct read_room *original, const struct read_
     return false;
 }
 
-static void assert_excused(const struct read_room *original, const struct read_room *r, const char *data,
+static void assert_excused(const struct read_result *original, const struct read_result *r, const char *data,
                            size_t size, size_t at, char was)
 {
     if (r->result != 0)
@@ -262,7 +262,7 @@ static void assert_excused(const struct read_room *original, const struct read_r
 
 static void mutate(char *data, size_t size, size_t n, uint64_t seed)
 {
-    struct read_room original = read_in(data, size, DEFAULTS);
+    struct read_result original = read_in(data, size, DEFAULTS);
 
     assert_int_equal(original.result, 0);
     assert_int_equal(original.sum.state, READ_COMPLETE);
@@ -280,12 +280,12 @@ static void mutate(char *data, size_t size, size_t n, uint64_t seed)
         default:
             data[at] = "\"\\{}[],:0-. \n"[next_random(&seed) % 13];
         }
-        struct read_room r = read_in(data, size, DEFAULTS);
+        struct read_result r = read_in(data, size, DEFAULTS);
         assert_excused(&original, &r, data, size, at, was);
-        read_room_done(&r);
+        read_result_free(&r);
         data[at] = was;
     }
-    read_room_done(&original);
+    read_result_free(&original);
 }
 
 static const char *const names[] = {
@@ -304,7 +304,7 @@ static void mutate_all(bool unpacked, size_t n)
         size_t size;
         char *data = NULL;
         snprintf(path, sizeof(path), "%s/%s", TRACES_DIR, names[i]);
-        assert_int_equal(read_file(AT_FDCWD, path, ROOM_FILE_MAX, &data, &size), 0);
+        assert_int_equal(read_file(AT_FDCWD, path, FIXTURE_FILE_MAX, &data, &size), 0);
         if (unpacked) {
             char *text = unpack(data, size, &size);
             free(data);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "base/fs.h"
-#include "tests/unit/intake-room.h"
+#include "tests/unit/intake-fixture.h"
 #include "trace/read/stream.h"
 #include "trace/sql/nsys.h"
 #include <fcntl.h>
@@ -20,7 +20,7 @@ struct reading {
 
 static struct reading read_bytes(unsigned char *data, size_t size)
 {
-    struct reading reading = {.data = data, .size = size, .in = room_new()};
+    struct reading reading = {.data = data, .size = size, .in = fixture_new()};
 
     reading.r = nsys_read(data, size, reading.in, reading.reason, sizeof(reading.reason));
     return reading;
@@ -105,19 +105,19 @@ static void test_kernel(void **state)
 
     assert_int_equal(reading.r, 0);
     assert_int_equal(in->batch->n, 1);
-    const struct event *e = room_find(in, "void gemm<float>()");
+    const struct event *e = fixture_find(in, "void gemm<float>()");
     assert_int_equal(e->ts, 1000);
     assert_int_equal(e->dur, 500);
     assert_int_equal(e->phase, EVENT_COMPLETE);
-    assert_string_equal(room_category(in, e), "kernel");
+    assert_string_equal(fixture_category(in, e), "kernel");
 
     const struct thread_entry *thread = &in->threads[e->thread];
     const struct process_entry *process = &in->processes[thread->process];
     assert_int_equal(thread->tid, 7);
-    assert_string_equal(room_text(in, thread->name), "stream 7 ");
+    assert_string_equal(fixture_text(in, thread->name), "stream 7 ");
     assert_int_equal(process->pid, 2);
-    assert_string_equal(room_text(in, process->labels), "GPU 2");
-    assert_string_equal(room_text(in, process->name), "H100");
+    assert_string_equal(fixture_text(in, process->labels), "GPU 2");
+    assert_string_equal(fixture_text(in, process->name), "H100");
 
     static const struct {
         enum column column;
@@ -139,10 +139,10 @@ static void test_kernel(void **state)
         {COL_gpu_bytes, COLUMN_NULL},
     };
     for (size_t i = 0; i < ARRAY_SIZE(wanted); i++)
-        assert_int_equal(room_arg(in, e, wanted[i].column), wanted[i].value);
+        assert_int_equal(fixture_arg(in, e, wanted[i].column), wanted[i].value);
     assert_int_equal(in->meta[META_devices], 1);
     assert_int_equal(in->meta[META_sm_count], 132);
-    assert_string_equal(room_text(in, (uint32_t)in->meta[META_device_name]), "H100");
+    assert_string_equal(fixture_text(in, (uint32_t)in->meta[META_device_name]), "H100");
 }
 
 static void test_copies_sets_and_syncs(void **state)
@@ -151,21 +151,21 @@ static void test_copies_sets_and_syncs(void **state)
     struct intake *in = reading.in;
 
     assert_int_equal(reading.r, 0);
-    const struct event *e = room_find(in, "Memcpy DtoH (Device -> Pinned)");
-    assert_string_equal(room_category(in, e), "gpu_memcpy");
-    assert_int_equal(room_arg(in, e, COL_gpu_bytes), 4096);
-    room_find(in, "Memcpy Unknown (Unknown -> Unknown)");
-    e = room_find(in, "Memset (Device)");
-    assert_string_equal(room_category(in, e), "gpu_memset");
+    const struct event *e = fixture_find(in, "Memcpy DtoH (Device -> Pinned)");
+    assert_string_equal(fixture_category(in, e), "gpu_memcpy");
+    assert_int_equal(fixture_arg(in, e, COL_gpu_bytes), 4096);
+    fixture_find(in, "Memcpy Unknown (Unknown -> Unknown)");
+    e = fixture_find(in, "Memset (Device)");
+    assert_string_equal(fixture_category(in, e), "gpu_memset");
 
     /* The context says which GPU it is, the row does not. */
-    e = room_find(in, "Context Sync");
-    assert_string_equal(room_category(in, e), "cuda_sync");
+    e = fixture_find(in, "Context Sync");
+    assert_string_equal(fixture_category(in, e), "cuda_sync");
     assert_int_equal(in->threads[e->thread].tid, -1);
     assert_int_equal(in->processes[in->threads[e->thread].process].pid, 3);
-    assert_int_equal(room_arg(in, e, COL_gpu_device), 3);
-    assert_int_equal(room_arg(in, e, COL_gpu_stream), -1);
-    assert_string_equal(room_text(in, (uint32_t)room_arg(in, e, COL_gpu_sync_kind)), "Context Sync");
+    assert_int_equal(fixture_arg(in, e, COL_gpu_device), 3);
+    assert_int_equal(fixture_arg(in, e, COL_gpu_stream), -1);
+    assert_string_equal(fixture_text(in, (uint32_t)fixture_arg(in, e, COL_gpu_sync_kind)), "Context Sync");
     assert_int_equal(in->n_processes, 1);
 }
 
@@ -175,15 +175,15 @@ static void test_calls_and_names(void **state)
     struct intake *in = reading.in;
 
     assert_int_equal(reading.r, 0);
-    const struct event *e = room_find(in, "cudaLaunchKernel");
-    assert_string_equal(room_category(in, e), "cuda_runtime");
-    assert_int_equal(room_arg(in, e, COL_runtime_correlation), 33);
-    assert_string_equal(room_category(in, room_find(in, "cuLaunchKernel")), "cuda_driver");
+    const struct event *e = fixture_find(in, "cudaLaunchKernel");
+    assert_string_equal(fixture_category(in, e), "cuda_runtime");
+    assert_int_equal(fixture_arg(in, e, COL_runtime_correlation), 33);
+    assert_string_equal(fixture_category(in, fixture_find(in, "cuLaunchKernel")), "cuda_driver");
     assert_int_equal(in->n_threads, 1);
     assert_int_equal(in->threads[0].tid, 9);
-    assert_string_equal(room_text(in, in->threads[0].name), "python");
+    assert_string_equal(fixture_text(in, in->threads[0].name), "python");
     assert_int_equal(in->processes[0].pid, 7);
-    assert_string_equal(room_text(in, in->processes[0].name), "vllm");
+    assert_string_equal(fixture_text(in, in->processes[0].name), "vllm");
 }
 
 static void test_nvtx(void **state)
@@ -193,10 +193,10 @@ static void test_nvtx(void **state)
 
     assert_int_equal(reading.r, 0);
     assert_int_equal(in->batch->n, 4);
-    assert_int_equal(room_find(in, "pushed")->dur, 4);
-    assert_int_equal(room_find(in, "open")->phase, EVENT_BEGIN);
-    assert_int_equal(room_find(in, "from an id")->phase, EVENT_INSTANT);
-    assert_string_equal(room_category(in, room_find(in, "a\xEF\xBF\xBD\x62")), "user_annotation");
+    assert_int_equal(fixture_find(in, "pushed")->dur, 4);
+    assert_int_equal(fixture_find(in, "open")->phase, EVENT_BEGIN);
+    assert_int_equal(fixture_find(in, "from an id")->phase, EVENT_INSTANT);
+    assert_string_equal(fixture_category(in, fixture_find(in, "a\xEF\xBF\xBD\x62")), "user_annotation");
     assert_int_equal(in->defects.count[DEFECT_bad_utf8], 1);
 }
 
@@ -206,14 +206,14 @@ static void test_missing_columns(void **state)
     struct intake *in = reading.in;
 
     assert_int_equal(reading.r, 0);
-    assert_int_equal(room_sum(in, "kernel").count, 2);
-    assert_int_equal(room_sum(in, "kernel").ns, 2);
+    assert_int_equal(fixture_sum(in, "kernel").count, 2);
+    assert_int_equal(fixture_sum(in, "kernel").ns, 2);
     assert_int_equal(in->defects.count[DEFECT_no_ts], 1);
     assert_int_equal(in->defects.count[DEFECT_no_dur], 1);
     assert_int_equal(in->defects.count[DEFECT_negative_dur], 1);
-    assert_int_equal(room_arg(in, room_find(in, "void gemm<float>()"), COL_gpu_correlation), 5);
-    assert_int_equal(room_arg(in, room_find(in, "cudaLaunchKernel"), COL_runtime_correlation), 5);
-    assert_int_equal(room_arg(in, room_find(in, "void gemm<float>()"), COL_gpu_grid_x), COLUMN_NULL);
+    assert_int_equal(fixture_arg(in, fixture_find(in, "void gemm<float>()"), COL_gpu_correlation), 5);
+    assert_int_equal(fixture_arg(in, fixture_find(in, "cudaLaunchKernel"), COL_runtime_correlation), 5);
+    assert_int_equal(fixture_arg(in, fixture_find(in, "void gemm<float>()"), COL_gpu_grid_x), COLUMN_NULL);
 }
 
 /* Ids and streams that two processes both use are two. */
@@ -226,10 +226,10 @@ static void test_processes_apart(void **state)
     const struct event *a = &in->batch->events[0], *b = &in->batch->events[1], *call = &in->batch->events[2];
     assert_int_not_equal(a->thread, b->thread);
     assert_int_equal(in->threads[a->thread].process, in->threads[b->thread].process);
-    assert_int_equal(room_arg(in, a, COL_gpu_correlation), 5);
-    assert_int_equal(room_arg(in, b, COL_gpu_correlation), 5 + NSYS_CORRELATION_STEP);
-    assert_int_equal(room_arg(in, call, COL_runtime_correlation), 5 + NSYS_CORRELATION_STEP);
-    assert_int_equal(room_arg(in, b, COL_gpu_stream), 7);
+    assert_int_equal(fixture_arg(in, a, COL_gpu_correlation), 5);
+    assert_int_equal(fixture_arg(in, b, COL_gpu_correlation), 5 + NSYS_CORRELATION_STEP);
+    assert_int_equal(fixture_arg(in, call, COL_runtime_correlation), 5 + NSYS_CORRELATION_STEP);
+    assert_int_equal(fixture_arg(in, b, COL_gpu_stream), 7);
 }
 
 /* Each process counts the GPUs that it may use from 0. */
@@ -238,8 +238,8 @@ static void test_visible_devices(void **state)
     _cleanup_(reading_done) struct reading reading = read_sql(two_processes_sql, devices_sql);
 
     assert_int_equal(reading.r, 0);
-    assert_int_equal(room_arg(reading.in, &reading.in->batch->events[0], COL_gpu_device), 4);
-    assert_int_equal(room_arg(reading.in, &reading.in->batch->events[1], COL_gpu_device), 5);
+    assert_int_equal(fixture_arg(reading.in, &reading.in->batch->events[0], COL_gpu_device), 4);
+    assert_int_equal(fixture_arg(reading.in, &reading.in->batch->events[1], COL_gpu_device), 5);
     assert_int_equal(reading.in->meta[META_devices], 2);
 }
 
@@ -364,7 +364,7 @@ static void test_real(void **state)
         sqlite3_deserialize(db, "main", data, (sqlite3_int64)size, (sqlite3_int64)size,
                             SQLITE_DESERIALIZE_READONLY);
         for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-            struct room_sum wanted = {0}, got = room_sum(reading.in, kinds[i].category);
+            struct fixture_sum wanted = {0}, got = fixture_sum(reading.in, kinds[i].category);
             for (size_t t = 0; t < 2 && kinds[i].tables[t]; t++) {
                 wanted.count += ask(db, "SELECT count(*) FROM %s", kinds[i].tables[t]);
                 wanted.ns += ask(db, "SELECT sum(end - start) FROM %s", kinds[i].tables[t]);

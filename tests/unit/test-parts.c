@@ -2,7 +2,7 @@
 /* A text that is read in parts, by any number of threads or a piece at a time: what is made of it is the
  * same. */
 #include "tests/unit/cmocka-all.h"
-#include "tests/unit/read-room.h"
+#include "tests/unit/read-fixture.h"
 #include "tests/unit/real-trace-texts.h"
 #include "trace/read/scan.h"
 
@@ -10,18 +10,18 @@
 static void check_parts(const char *text, size_t size)
 {
     static const unsigned threads[] = {2, 3, 4, 7, 16, 100};
-    struct read_room one = read_in(text, size, (struct read_options){.threads = 1});
+    struct read_result one = read_in(text, size, (struct read_options){.threads = 1});
 
     assert_int_equal(one.result, 0);
     for (size_t i = 0; i < ARRAY_SIZE(threads); i++) {
-        struct read_room r = read_in(text, size, (struct read_options){.threads = threads[i]});
+        struct read_result r = read_in(text, size, (struct read_options){.threads = threads[i]});
         assert_int_equal(r.result, 0);
         assert_int_equal(r.sum.state, one.sum.state);
         assert_string_equal(r.sum.reason, one.sum.reason);
         assert_true(same_columns(&one, &r));
-        read_room_done(&r);
+        read_result_free(&r);
     }
-    read_room_done(&one);
+    read_result_free(&one);
 }
 
 static void test_parts_of_real_traces(void **state)
@@ -154,13 +154,13 @@ static void test_large_items(void **state)
         add(&g, "0123456789012345678901234567890");
     add(&g, "\"}},\n" EVENT ",\n" EVENT TAIL);
 
-    struct read_room r = read_in(g.text, g.size, (struct read_options){.threads = 1});
+    struct read_result r = read_in(g.text, g.size, (struct read_options){.threads = 1});
     assert_int_equal(r.sum.state, READ_COMPLETE);
     assert_int_equal(r.sum.columns.slices, 5);
     assert_int_equal(r.sum.columns.defects[DEFECT_too_large_event], 1);
     _cleanup_(columns_closep) struct columns *c = open_columns(&r);
     assert_meta_text(c, META_device_name, "GPU");
-    read_room_done(&r);
+    read_result_free(&r);
     free(g.text);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The inspection of processes with a network, a root or a user of their own. */
-#include "tests/unit/server-room.h"
+#include "tests/unit/server-fixture.h"
 
 static void test_own_network(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The inspection of real processes: who they are, what they have open, where they write their traces. */
 #include "tests/unit/patience.h"
-#include "tests/unit/server-room.h"
+#include "tests/unit/server-fixture.h"
 
 static void test_vllm_json(void **state)
 {

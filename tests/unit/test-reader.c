@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/cmocka-all.h"
 #include "tests/unit/pack.h"
-#include "tests/unit/read-room.h"
+#include "tests/unit/read-fixture.h"
 #include "tests/unit/real-trace-texts.h"
 #include "trace/read/event_text.h"
 #include "trace/read/scan.h"
 
 #define DEFAULTS ((struct read_options){0})
 
-static struct read_room read_named(const char *name, struct read_options options)
+static struct read_result read_named(const char *name, struct read_options options)
 {
     size_t size;
     _cleanup_(freep) char *data = load(name, &size);
@@ -17,7 +17,7 @@ static struct read_room read_named(const char *name, struct read_options options
     return read_in(data, size, options);
 }
 
-static struct read_room read_text(const char *text)
+static struct read_result read_text(const char *text)
 {
     return read_in(text, strlen(text), DEFAULTS);
 }
@@ -39,7 +39,7 @@ static void test_whole_traces(void **state)
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         if (!has_real_trace(cases[i].name))
             continue;
-        struct read_room r = read_named(cases[i].name, DEFAULTS);
+        struct read_result r = read_named(cases[i].name, DEFAULTS);
         assert_int_equal(r.result, 0);
         assert_int_equal(r.sum.state, READ_COMPLETE);
         assert_string_equal(r.sum.reason, "");
@@ -54,18 +54,18 @@ static void test_whole_traces(void **state)
         assert_int_equal(columns_meta(c, META_pid), cases[i].pid);
         assert_int_equal(columns_rows(c, TABLE_slice), r.sum.columns.slices);
         assert_int_equal(r.sum.columns.slices, cases[i].slices);
-        read_room_done(&r);
+        read_result_free(&r);
     }
 }
 
-static void assert_refused(struct read_room *r, const char *format, const char *reason)
+static void assert_refused(struct read_result *r, const char *format, const char *reason)
 {
     assert_int_equal(r->result, 0);
     assert_int_equal(r->sum.state, READ_REFUSED);
     assert_string_equal(format_name(r->sum.format), format);
     assert_non_null(strstr(r->sum.reason, reason));
     assert_null(r->columns);
-    read_room_done(r);
+    read_result_free(r);
 }
 
 static void test_refused_files(void **state)
@@ -82,7 +82,7 @@ static void test_refused_files(void **state)
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         if (!has_real_trace(cases[i].name))
             continue;
-        struct read_room r = read_named(cases[i].name, DEFAULTS);
+        struct read_result r = read_named(cases[i].name, DEFAULTS);
         assert_refused(&r, cases[i].format, cases[i].reason);
     }
 }
@@ -104,7 +104,7 @@ static void test_refused_texts(void **state)
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        struct read_room r = read_text(cases[i].text);
+        struct read_result r = read_text(cases[i].text);
         assert_refused(&r, cases[i].format, cases[i].reason);
     }
 }
@@ -117,17 +117,17 @@ static void test_empty(void **state)
     size_t size;
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        struct read_room r = read_text(cases[i].text);
+        struct read_result r = read_text(cases[i].text);
         assert_int_equal(r.result, 0);
         assert_int_equal(r.sum.state, READ_EMPTY);
         assert_string_equal(r.sum.reason, cases[i].reason);
         assert_null(r.columns);
-        read_room_done(&r);
+        read_result_free(&r);
     }
     _cleanup_(freep) uint8_t *packed = pack_gzip("", 0, &size);
-    struct read_room r = read_in(packed, size, DEFAULTS);
+    struct read_result r = read_in(packed, size, DEFAULTS);
     assert_int_equal(r.sum.state, READ_EMPTY);
-    read_room_done(&r);
+    read_result_free(&r);
 }
 
 static void test_cut_anywhere(void **state)
@@ -136,13 +136,13 @@ static void test_cut_anywhere(void **state)
     uint64_t slices = 0;
 
     for (size_t size = strlen(HEAD); size < sizeof(text) - 3; size++) {
-        struct read_room r = read_in(text, size, DEFAULTS);
+        struct read_result r = read_in(text, size, DEFAULTS);
         assert_int_equal(r.result, 0);
         assert_int_equal(r.sum.state, READ_TRUNCATED);
         assert_true(r.sum.columns.slices >= slices);
         assert_true(r.sum.columns.defects[DEFECT_truncated] == 1);
         slices = r.sum.columns.slices;
-        read_room_done(&r);
+        read_result_free(&r);
     }
     assert_int_equal(slices, 3);
 }
@@ -158,13 +158,13 @@ static void test_truncated_traces(void **state)
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        struct read_room r = read_named(cases[i].name, DEFAULTS);
+        struct read_result r = read_named(cases[i].name, DEFAULTS);
         assert_int_equal(r.sum.state, READ_TRUNCATED);
         assert_non_null(strstr(r.sum.reason, cases[i].reason));
         assert_string_not_equal(r.sum.remedy, "");
         assert_int_equal(r.sum.columns.defects[DEFECT_truncated], 1);
         assert_true(r.sum.columns.slices > 5000);
-        read_room_done(&r);
+        read_result_free(&r);
     }
 }
 
@@ -174,26 +174,26 @@ static void test_damaged_gzip(void **state)
     _cleanup_(freep) char *data = load("hta/nccl_data_rank0.json.gz", &size);
 
     data[size / 2] ^= 0x40;
-    struct read_room r = read_in(data, size, DEFAULTS);
+    struct read_result r = read_in(data, size, DEFAULTS);
     assert_int_equal(r.result, 0);
     assert_int_equal(r.sum.state, READ_CORRUPT);
     assert_non_null(strstr(r.sum.reason, "damaged after "));
     assert_int_equal(r.sum.columns.defects[DEFECT_corrupt_stream], 1);
     assert_true(r.sum.columns.slices > 10000);
-    read_room_done(&r);
+    read_result_free(&r);
 }
 
 static void test_limit_of_text(void **state)
 {
     static const char text[] = HEAD EVENT ",\n" EVENT TAIL;
-    struct read_room r = read_in(text, strlen(text), (struct read_options){.text_max = strlen(text) - 1});
+    struct read_result r = read_in(text, strlen(text), (struct read_options){.text_max = strlen(text) - 1});
 
     assert_int_equal(r.sum.state, READ_CORRUPT);
     assert_non_null(strstr(r.sum.reason, "size limit"));
-    read_room_done(&r);
+    read_result_free(&r);
     r = read_in(text, strlen(text), (struct read_options){.text_max = strlen(text)});
     assert_int_equal(r.sum.state, READ_COMPLETE);
-    read_room_done(&r);
+    read_result_free(&r);
 }
 
 static void test_members_and_what_follows(void **state)
@@ -206,17 +206,17 @@ static void test_members_and_what_follows(void **state)
     packed = xrealloc(packed, size + more + 5, 1);
     memcpy(packed + size, next, more);
     memcpy(packed + size + more, "trash", 5);
-    struct read_room r = read_in(packed, size + more + 5, DEFAULTS);
+    struct read_result r = read_in(packed, size + more + 5, DEFAULTS);
     assert_int_equal(r.sum.state, READ_CORRUPT);
     assert_int_equal(r.sum.columns.slices, 2);
     assert_int_equal(r.sum.columns.defects[DEFECT_bytes_behind_end], 1);
     assert_non_null(strstr(r.sum.reason, "5 bytes follow the end of the last gzip member at byte "));
-    read_room_done(&r);
+    read_result_free(&r);
     memset(packed + size + more, 0, 5);
     r = read_in(packed, size + more + 5, DEFAULTS);
     assert_int_equal(r.sum.state, READ_COMPLETE);
     assert_int_equal(r.sum.columns.defects[DEFECT_bytes_behind_end], 1);
-    read_room_done(&r);
+    read_result_free(&r);
     free(packed);
 }
 
@@ -229,18 +229,18 @@ static void test_text_that_goes_on_after_its_end(void **state)
     snprintf(reason, sizeof(reason), "at byte %zu", strlen(text) + 1);
     for (size_t i = 0; i < ARRAY_SIZE(tails); i++) {
         snprintf(all, sizeof(all), "%s\n%s", text, tails[i]);
-        struct read_room r = read_in(all, strlen(all), DEFAULTS);
+        struct read_result r = read_in(all, strlen(all), DEFAULTS);
         assert_int_equal(r.sum.state, READ_CORRUPT);
         assert_int_equal(r.sum.columns.slices, 1);
         assert_non_null(strstr(r.sum.reason, reason));
-        read_room_done(&r);
+        read_result_free(&r);
     }
     /* A file that was extended. */
     memset(all, 0, sizeof(all));
     memcpy(all, text, strlen(text));
-    struct read_room r = read_in(all, sizeof(all), DEFAULTS);
+    struct read_result r = read_in(all, sizeof(all), DEFAULTS);
     assert_int_equal(r.sum.state, READ_CORRUPT);
-    read_room_done(&r);
+    read_result_free(&r);
 }
 
 struct witness {
@@ -272,17 +272,17 @@ static void check_witness(const void *data, size_t size)
     struct witness w = {.data = data};
     struct read_options o = {.tap = see, .progress = progress, .arg = &w, .threads = 3};
 
-    struct read_room r = read_in(data, size, o);
+    struct read_result r = read_in(data, size, o);
     assert_int_equal(r.result, 0);
     assert_int_equal(w.seen, size);
     assert_true(w.calls > 0);
-    read_room_done(&r);
+    read_result_free(&r);
 
     w = (struct witness){.data = data, .cancel_at = 1};
     r = read_in(data, size, o);
     assert_int_equal(r.result, -ECANCELED);
     assert_string_not_equal(r.sum.reason, "");
-    read_room_done(&r);
+    read_result_free(&r);
 }
 
 static void test_tap_and_progress(void **state)
@@ -316,14 +316,14 @@ static void test_too_little_memory(void **state)
 
 static void test_spilled(void **state)
 {
-    struct read_room roomy = read_named("kineto/resnet50_2021_workers0.json.gz", DEFAULTS);
-    struct read_room tight =
+    struct read_result ample = read_named("kineto/resnet50_2021_workers0.json.gz", DEFAULTS);
+    struct read_result tight =
         read_named("kineto/resnet50_2021_workers0.json.gz", (struct read_options){.memory_max = 96 << 20});
 
     assert_int_equal(tight.result, 0);
-    assert_true(same_columns(&roomy, &tight));
-    read_room_done(&roomy);
-    read_room_done(&tight);
+    assert_true(same_columns(&ample, &tight));
+    read_result_free(&ample);
+    read_result_free(&tight);
 }
 
 static void test_source_that_cannot_be_read(void **state)
@@ -375,7 +375,7 @@ static int refuse_database(const void *data, size_t size, struct intake *intake,
 
 static void test_database_of_nsys(void **state)
 {
-    struct read_room r =
+    struct read_result r =
         read_named("nsys/h100_2gpu_1s.sqlite.gz", (struct read_options){.read_sqlite = read_database});
 
     assert_int_equal(r.result, 0);
@@ -383,24 +383,24 @@ static void test_database_of_nsys(void **state)
     assert_int_equal(r.sum.format, FORMAT_NSYS_SQLITE);
     assert_int_equal(r.sum.columns.slices, 1);
     assert_int_equal(database_size, r.sum.stream.out);
-    read_room_done(&r);
+    read_result_free(&r);
     r = read_named("nsys/mock.sqlite.gz", (struct read_options){.read_sqlite = refuse_database});
     assert_refused(&r, "nsys-sqlite", "no kernels");
 }
 
 static void test_callgrind(void **state)
 {
-    struct read_room r = read_text("# callgrind format\nevents: ns\nfn=main\n1 1000\n");
+    struct read_result r = read_text("# callgrind format\nevents: ns\nfn=main\n1 1000\n");
 
     assert_int_equal(r.result, 0);
     assert_int_equal(r.sum.state, READ_COMPLETE);
     assert_int_equal(r.sum.format, FORMAT_CALLGRIND);
     assert_true(r.sum.columns.slices > 0);
-    read_room_done(&r);
+    read_result_free(&r);
 }
 
 /* What a slice was read from can be had back, from the compressed and from the plain file. */
-static void check_texts(const struct read_room *r)
+static void check_texts(const struct read_result *r)
 {
     _cleanup_(columns_closep) struct columns *c = open_columns(r);
     _cleanup_(event_source_freep) struct event_source *s = NULL;
@@ -422,15 +422,15 @@ static void test_texts_of_slices(void **state)
     size_t size;
     _cleanup_(freep) char *text = load_text("param/linear_kineto.json.gz", &size);
 
-    struct read_room r = read_named("param/linear_kineto.json.gz", DEFAULTS);
+    struct read_result r = read_named("param/linear_kineto.json.gz", DEFAULTS);
     _cleanup_(columns_closep) struct columns *c = open_columns(&r);
     assert_in_range(columns_rows(c, TABLE_checkpoint), 3, 5);
     check_texts(&r);
-    read_room_done(&r);
+    read_result_free(&r);
 
     r = read_in(text, size, DEFAULTS);
     check_texts(&r);
-    read_room_done(&r);
+    read_result_free(&r);
 }
 
 int main(void)

@@ -23,13 +23,13 @@ static void decode(struct stream *s, struct window *w, struct span *span, const 
 {
     struct stream_io io = {.in = (const uint8_t *)data, .in_size = size};
     do {
-        size_t room;
-        uint8_t *out = window_room(w, &room);
+        size_t capacity;
+        uint8_t *out = window_room(w, &capacity);
         io.out = out;
-        io.out_size = room;
+        io.out_size = capacity;
         stream_decode(s, &io);
-        span_feed(span, (const char *)out, room - io.out_size);
-        window_filled(w, room - io.out_size);
+        span_feed(span, (const char *)out, capacity - io.out_size);
+        window_filled(w, capacity - io.out_size);
     } while (io.in_size > 0 || io.out_size == 0);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/unit/report-room.h"
+#include "tests/unit/report-fixture.h"
 #include "trace/reports/roofline.h"
 
 #define NONE COLUMN_NULL
@@ -110,19 +110,19 @@ static void known_gpus(void **state)
     "\"External id\":1,\"Input Dims\":[[1024,1024],[1024,1024]],"                                            \
     "\"Input type\":[\"c10::BFloat16\",\"c10::BFloat16\"],\"Concrete Inputs\":[\"\",\"\"]"
 
-static void time_of_the_innermost(struct report_room *r, const char *head)
+static void time_of_the_innermost(struct report_fixture *r, const char *head)
 {
-    room_begin(r, head);
-    room_event(r, "cpu_op", "aten::linear", 1, 0, 100, DIMS);
-    room_event(r, "cpu_op", "aten::mm", 1, 5, 50, DIMS);
-    room_launch(r, "kernel", "gemm_main", 7, 1, 10, 100, 6);
-    room_launch(r, "kernel", "gemm_reduce", 7, 2, 20, 120, 4);
-    room_event(r, "cpu_op", "aten::mm", 1, 200, 50, DIMS);
-    room_launch(r, "kernel", "gemm_main", 7, 3, 210, 300, 10);
-    room_event(r, "cpu_op", "aten::add", 1, 400, 50, DIMS);
-    room_launch(r, "kernel", "add", 7, 4, 410, 500, 10);
-    room_read(r);
-    assert_int_equal(room_make(r, "roofline"), 0);
+    fixture_begin(r, head);
+    fixture_event(r, "cpu_op", "aten::linear", 1, 0, 100, DIMS);
+    fixture_event(r, "cpu_op", "aten::mm", 1, 5, 50, DIMS);
+    fixture_launch(r, "kernel", "gemm_main", 7, 1, 10, 100, 6);
+    fixture_launch(r, "kernel", "gemm_reduce", 7, 2, 20, 120, 4);
+    fixture_event(r, "cpu_op", "aten::mm", 1, 200, 50, DIMS);
+    fixture_launch(r, "kernel", "gemm_main", 7, 3, 210, 300, 10);
+    fixture_event(r, "cpu_op", "aten::add", 1, 400, 50, DIMS);
+    fixture_launch(r, "kernel", "add", 7, 4, 410, 500, 10);
+    fixture_read(r);
+    assert_int_equal(fixture_make(r, "roofline"), 0);
     assert_int_equal(report_rows_count(&r->rows), 1);
     assert_cell_text(r, 0, "operator", "aten::mm");
     assert_cell_text(r, 0, "dims", "[[1024, 1024], [1024, 1024]]");
@@ -137,23 +137,23 @@ static void time_of_the_innermost(struct report_room *r, const char *head)
 
 static void of_a_known_gpu(void **state)
 {
-    struct report_room r;
+    struct report_fixture r;
 
     time_of_the_innermost(&r, "\"deviceProperties\":[{\"id\":0,\"name\":\"NVIDIA H100 80GB HBM3\"}],");
     /* 1024 / 3 operations a byte, of 3350 GB/s, is more than the 989.4 TFLOP/s there are. */
     assert_cell_text(&r, 0, "bound", "compute");
     assert_cell_real(&r, 0, "roof_share", 2.0 * (INT64_C(2) << 30) / 20e-6 / 989.4e12);
-    room_done(&r);
+    fixture_done(&r);
 }
 
 static void of_an_unknown_gpu(void **state)
 {
-    struct report_room r;
+    struct report_fixture r;
 
     time_of_the_innermost(&r, "\"deviceProperties\":[{\"id\":0,\"name\":\"Abacus 3\"}],");
     assert_cell_null(&r, 0, "bound");
     assert_cell_null(&r, 0, "roof_share");
-    room_done(&r);
+    fixture_done(&r);
 }
 
 int main(void)

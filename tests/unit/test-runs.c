@@ -2,7 +2,7 @@
 /* Runs as profctl compares them and writes them for readers of other tools. */
 #include "client/runs/compare.h"
 #include "client/runs/save_as.h"
-#include "tests/unit/run-room.h"
+#include "tests/unit/run-fixture.h"
 
 static json_t *parsed(const char *text)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is around the events, and what is wrong with them; the same however the text comes. */
-#include "tests/unit/scan-room.h"
+#include "tests/unit/scan-fixture.h"
 
 #define EVENT(name)                                                                                          \
     "{\"ph\": \"X\", \"cat\": \"c\", \"name\": \"" name "\", \"pid\": 1, \"tid\": 1, \"ts\": 1, \"dur\": 1}"
@@ -60,9 +60,9 @@ static void test_everything(void **state)
 
     assert_int_equal(s.state, SCAN_AFTER);
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-        assert_string_equal(room_text(s.in, s.in->batch->events[i].name), names[i]);
-    room_find(s.in, "sixth");
-    room_find(s.in, "esc\"aped \xC3\xA9 \xC3\xA9 \xEF\xBF\xBD");
+        assert_string_equal(fixture_text(s.in, s.in->batch->events[i].name), names[i]);
+    fixture_find(s.in, "sixth");
+    fixture_find(s.in, "esc\"aped \xC3\xA9 \xC3\xA9 \xEF\xBF\xBD");
     assert_int_equal(s.in->batch->n, 12);
     assert_int_equal(s.in->defects.count[DEFECT_unreadable_event], 5);
     assert_int_equal(s.in->defects.first[DEFECT_unreadable_event],
@@ -76,12 +76,12 @@ static void test_everything(void **state)
     assert_int_equal(meta[META_devices], 2);
     assert_int_equal(meta[META_sm_count], 132);
     assert_int_equal(meta[META_base_time_ns], 1735632360000000000);
-    assert_string_equal(room_text(s.in, (uint32_t)meta[META_backend]), "nccl");
-    assert_string_equal(room_text(s.in, (uint32_t)meta[META_device_name]), "GPU \"X\"");
-    assert_string_equal(room_text(s.in, (uint32_t)meta[META_display_unit]), "ms");
-    assert_string_equal(room_text(s.in, (uint32_t)meta[META_trace_name]), "/tmp/a.json");
-    assert_string_equal(room_text(s.in, (uint32_t)meta[META_engine_version]), "0.11.0");
-    assert_string_equal(room_text(s.in, s.in->threads[0].name), "main");
+    assert_string_equal(fixture_text(s.in, (uint32_t)meta[META_backend]), "nccl");
+    assert_string_equal(fixture_text(s.in, (uint32_t)meta[META_device_name]), "GPU \"X\"");
+    assert_string_equal(fixture_text(s.in, (uint32_t)meta[META_display_unit]), "ms");
+    assert_string_equal(fixture_text(s.in, (uint32_t)meta[META_trace_name]), "/tmp/a.json");
+    assert_string_equal(fixture_text(s.in, (uint32_t)meta[META_engine_version]), "0.11.0");
+    assert_string_equal(fixture_text(s.in, s.in->threads[0].name), "main");
 }
 
 static void test_any_pieces_and_processors(void **state)
@@ -205,8 +205,8 @@ static void test_depth(void **state)
                 scan_in_pieces(text, strlen(text), all_simds[k], SIZE_MAX / 2, true);
             assert_int_equal(s.in->batch->n, 2);
             assert_int_equal(s.in->defects.count[DEFECT_too_deep], cases[i].too_deep);
-            assert_int_equal(room_arg(s.in, room_find(s.in, "deep"), COL_op_ev_idx), 4);
-            assert_int_equal(room_arg(s.in, room_find(s.in, "deep"), COL_op_dims) == COLUMN_NULL,
+            assert_int_equal(fixture_arg(s.in, fixture_find(s.in, "deep"), COL_op_ev_idx), 4);
+            assert_int_equal(fixture_arg(s.in, fixture_find(s.in, "deep"), COL_op_dims) == COLUMN_NULL,
                              cases[i].too_deep);
         }
     }
@@ -225,7 +225,7 @@ static void test_too_large(void **state)
     memset(at, '{', SIZE);
     at = stpcpy(at + SIZE, "\", \"ts\": 1, \"dur\": 1}, " EVENT("b") "]}");
 
-    _cleanup_(intake_freep) struct intake *in = room_new();
+    _cleanup_(intake_freep) struct intake *in = fixture_new();
     _cleanup_(scan_freep) struct scanner *s = NULL;
     _cleanup_(freep) char *piece = calloc(SCAN_ITEM_MAX + SCAN_PAD, 1);
     size_t size = (size_t)(at - text), used = 0, end = 0, kept = 0;
@@ -244,7 +244,7 @@ static void test_too_large(void **state)
     }
     assert_int_equal(scan_state(s), SCAN_AFTER);
     assert_int_equal(in->batch->n, 2);
-    assert_string_equal(room_text(in, in->batch->events[1].name), "b");
+    assert_string_equal(fixture_text(in, in->batch->events[1].name), "b");
     assert_int_equal(in->defects.count[DEFECT_too_large_event], 2);
     assert_int_equal(in->defects.count[DEFECT_unreadable_event], 0);
     assert_int_equal(in->meta[META_device_properties], COLUMN_NULL);
@@ -258,7 +258,7 @@ static void test_guess(void **state)
     assert_int_equal(scan_guess_event(text, 30), 30);
     assert_int_equal(scan_guess_event(text, 0), 0);
 
-    _cleanup_(intake_freep) struct intake *in = room_new();
+    _cleanup_(intake_freep) struct intake *in = fixture_new();
     _cleanup_(scan_freep) struct scanner *s = NULL;
     char rest[256] = EVENT("x") ", " EVENT("y") ",\n  ";
     assert_int_equal(scan_new(in, SCAN_SIMD_BEST, &s), 0);

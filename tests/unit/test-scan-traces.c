@@ -5,7 +5,7 @@
  */
 #include "base/fs.h"
 #include "tests/unit/real-traces.h"
-#include "tests/unit/scan-room.h"
+#include "tests/unit/scan-fixture.h"
 #include "trace/read/stream.h"
 #include <fcntl.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/unit/scan-room.h"
+#include "tests/unit/scan-fixture.h"
 
 #define NONE COLUMN_NULL
 
@@ -47,20 +47,21 @@ static void test_complete_event(void **state)
     assert_int_equal(e->ts, 1712195495505582988);
     assert_int_equal(e->dur, 68250);
     assert_int_equal(e->offset, strlen("{\"schemaVersion\": 1,\n  \"traceEvents\": [\n  "));
-    assert_string_equal(room_text(s.in, e->name), "gemm<float, 2>");
-    assert_string_equal(room_category(s.in, e), "kernel");
+    assert_string_equal(fixture_text(s.in, e->name), "gemm<float, 2>");
+    assert_string_equal(fixture_category(s.in, e), "kernel");
     assert_int_equal(e->flags, SLICE_HAS_ARGS | EVENT_IN_GROUP(TABLE_gpu - TABLE_ARGS_FIRST));
-    assert_int_equal(room_arg(s.in, e, COL_gpu_external_id), 11);
-    assert_int_equal(room_arg(s.in, e, COL_gpu_queued), 0);
-    assert_int_equal(room_arg(s.in, e, COL_gpu_correlation), 1783897);
-    assert_int_equal(room_arg(s.in, e, COL_gpu_stream), 7);
-    assert_int_equal(room_arg(s.in, e, COL_gpu_grid_x), 60);
-    assert_int_equal(room_arg(s.in, e, COL_gpu_grid_y), 2);
-    assert_int_equal(room_arg(s.in, e, COL_gpu_block_y), 4);
-    assert_int_equal(room_arg(s.in, e, COL_gpu_block_z), 8);
-    assert_string_equal(room_text(s.in, (uint32_t)room_arg(s.in, e, COL_gpu_blocks_per_sm)), "1.1481482");
-    assert_string_equal(room_text(s.in, (uint32_t)room_arg(s.in, e, COL_gpu_occupancy)), "28");
-    assert_int_equal(room_arg(s.in, e, COL_gpu_bytes), NONE);
+    assert_int_equal(fixture_arg(s.in, e, COL_gpu_external_id), 11);
+    assert_int_equal(fixture_arg(s.in, e, COL_gpu_queued), 0);
+    assert_int_equal(fixture_arg(s.in, e, COL_gpu_correlation), 1783897);
+    assert_int_equal(fixture_arg(s.in, e, COL_gpu_stream), 7);
+    assert_int_equal(fixture_arg(s.in, e, COL_gpu_grid_x), 60);
+    assert_int_equal(fixture_arg(s.in, e, COL_gpu_grid_y), 2);
+    assert_int_equal(fixture_arg(s.in, e, COL_gpu_block_y), 4);
+    assert_int_equal(fixture_arg(s.in, e, COL_gpu_block_z), 8);
+    assert_string_equal(fixture_text(s.in, (uint32_t)fixture_arg(s.in, e, COL_gpu_blocks_per_sm)),
+                        "1.1481482");
+    assert_string_equal(fixture_text(s.in, (uint32_t)fixture_arg(s.in, e, COL_gpu_occupancy)), "28");
+    assert_int_equal(fixture_arg(s.in, e, COL_gpu_bytes), NONE);
 }
 
 /* The same events whatever the order of their members, arguments first included. */
@@ -90,10 +91,10 @@ static void test_any_order_of_members(void **state)
             assert_int_equal(e->phase, EVENT_COMPLETE);
             assert_int_equal(e->ts, 1500);
             assert_int_equal(e->dur, 2000);
-            assert_string_equal(room_text(s.in, e->name), "n");
+            assert_string_equal(fixture_text(s.in, e->name), "n");
             assert_int_equal(s.in->threads[e->thread].tid, 7);
             assert_int_equal(s.in->processes[s.in->threads[e->thread].process].pid, 3);
-            assert_int_equal(room_arg(s.in, e, COL_runtime_cbid), 211);
+            assert_int_equal(fixture_arg(s.in, e, COL_runtime_cbid), 211);
         }
     }
 }
@@ -130,10 +131,10 @@ static void test_layouts_that_change(void **state)
         const struct event *e = event_at(&s, i);
         assert_int_equal(e->ts, 1500);
         assert_int_equal(e->dur, 2000);
-        assert_string_equal(room_text(s.in, e->name), "n");
-        assert_string_equal(room_category(s.in, e), "cpu_op");
+        assert_string_equal(fixture_text(s.in, e->name), "n");
+        assert_string_equal(fixture_category(s.in, e), "cpu_op");
         assert_int_equal(s.in->threads[e->thread].tid, 7);
-        assert_int_equal(room_arg(s.in, e, COL_op_ev_idx), 4);
+        assert_int_equal(fixture_arg(s.in, e, COL_op_ev_idx), 4);
     }
 }
 
@@ -145,7 +146,7 @@ static void test_flawed_categories(void **state)
                "\"cat\": \"a\tb\"}                                                                "));
 
     assert_defects(&s, DEFECT_control_char, 3);
-    assert_string_equal(room_category(s.in, event_at(&s, 2)), "a\tb");
+    assert_string_equal(fixture_category(s.in, event_at(&s, 2)), "a\tb");
 }
 
 static void test_phases(void **state)
@@ -254,8 +255,8 @@ static void test_numbers_that_are_none(void **state)
         assert_int_equal(s.in->batch->n, !(cases[i].no_ts || cases[i].no_dur));
         if (s.in->batch->n > 0) {
             assert_int_equal(event_at(&s, 0)->dur, cases[i].dur);
-            assert_int_equal(room_arg(s.in, event_at(&s, 0), COL_gpu_bytes), NONE);
-            assert_int_equal(room_arg(s.in, event_at(&s, 0), COL_gpu_bandwidth), NONE);
+            assert_int_equal(fixture_arg(s.in, event_at(&s, 0), COL_gpu_bytes), NONE);
+            assert_int_equal(fixture_arg(s.in, event_at(&s, 0), COL_gpu_bandwidth), NONE);
         }
     }
 }
@@ -289,8 +290,8 @@ static void test_strings(void **state)
                  cases[i].written, cases[i].written);
         _cleanup_scanned_ struct scanned s = scan_text(text);
         assert_defects(&s, cases[i].defect, cases[i].count);
-        assert_string_equal(room_text(s.in, event_at(&s, 0)->name), cases[i].meant);
-        assert_string_equal(room_category(s.in, event_at(&s, 0)), *cases[i].written ? cases[i].meant : "");
+        assert_string_equal(fixture_text(s.in, event_at(&s, 0)->name), cases[i].meant);
+        assert_string_equal(fixture_category(s.in, event_at(&s, 0)), *cases[i].written ? cases[i].meant : "");
     }
 }
 
@@ -301,11 +302,11 @@ static void test_names_of_the_nameless(void **state)
                "\"s\": \"g\", \"ts\": 1}, {\"ph\": \"i\", " THREAD "\"ts\": 1}"));
 
     assert_no_defects(&s);
-    assert_string_equal(room_text(s.in, event_at(&s, 0)->name), "[No name]");
+    assert_string_equal(fixture_text(s.in, event_at(&s, 0)->name), "[No name]");
     assert_int_equal(event_at(&s, 0)->category, CATEGORY_NONE);
     assert_int_equal(event_at(&s, 1)->name, 0);
     assert_int_equal(event_at(&s, 2)->name, 0);
-    assert_string_equal(room_text(s.in, event_at(&s, 3)->name), "[No name]");
+    assert_string_equal(fixture_text(s.in, event_at(&s, 3)->name), "[No name]");
 }
 
 static void test_threads(void **state)
@@ -343,8 +344,8 @@ static void test_threads(void **state)
         assert_int_equal(s.in->n_threads, 1);
         assert_int_equal(t->tid, cases[i].tid);
         assert_int_equal(p->pid, cases[i].pid);
-        assert_string_equal(room_text(s.in, t->tid_text), cases[i].tid_text);
-        assert_string_equal(room_text(s.in, p->pid_text), cases[i].pid_text);
+        assert_string_equal(fixture_text(s.in, t->tid_text), cases[i].tid_text);
+        assert_string_equal(fixture_text(s.in, p->pid_text), cases[i].pid_text);
         assert_int_equal(s.in->defects.count[DEFECT_bad_number], 2 * cases[i].bad);
     }
 }
@@ -395,12 +396,12 @@ static void test_metadata(void **state)
     assert_int_equal(s.events, 6);
     assert_int_equal(s.in->batch->n, 0);
     assert_int_equal(s.in->n_processes, 1);
-    assert_string_equal(room_text(s.in, s.in->processes[0].name), "python");
-    assert_string_equal(room_text(s.in, s.in->processes[0].labels), "GPU 0");
+    assert_string_equal(fixture_text(s.in, s.in->processes[0].name), "python");
+    assert_string_equal(fixture_text(s.in, s.in->processes[0].labels), "GPU 0");
     assert_int_equal(s.in->processes[0].sort_index, 5000003);
     assert_int_equal(s.in->n_threads, 2);
     assert_int_equal(s.in->threads[1].tid, 9);
-    assert_string_equal(room_text(s.in, s.in->threads[1].name), "stream \"9\"");
+    assert_string_equal(fixture_text(s.in, s.in->threads[1].name), "stream \"9\"");
     assert_int_equal(s.in->threads[1].sort_index, -4);
 }
 
@@ -422,11 +423,11 @@ static void test_counters(void **state)
 
     assert_defects(&s, DEFECT_bad_number, 1);
     assert_int_equal(s.in->batch->n, 3);
-    assert_string_equal(room_text(s.in, event_at(&s, 0)->name), "mem\n used");
+    assert_string_equal(fixture_text(s.in, event_at(&s, 0)->name), "mem\n used");
     assert_true(counter_value(event_at(&s, 0)) == 1.5);
-    assert_string_equal(room_text(s.in, event_at(&s, 1)->name), "mem\n free");
+    assert_string_equal(fixture_text(s.in, event_at(&s, 1)->name), "mem\n free");
     assert_true(counter_value(event_at(&s, 1)) == -2000);
-    assert_string_equal(room_text(s.in, event_at(&s, 2)->name), "mem id: 0xA used");
+    assert_string_equal(fixture_text(s.in, event_at(&s, 2)->name), "mem id: 0xA used");
     assert_int_equal(event_at(&s, 2)->ts, 2000);
     assert_int_equal(s.in->threads[event_at(&s, 2)->thread].tid, 7);
     assert_int_equal(event_at(&s, 0)->offset, event_at(&s, 1)->offset);
@@ -488,11 +489,11 @@ static void test_groups_of_arguments(void **state)
                  cases[i].category, cases[i].args);
         _cleanup_scanned_ struct scanned s = scan_text(text);
         const struct event *e = event_at(&s, 0);
-        int64_t value = room_arg(s.in, e, cases[i].column);
+        int64_t value = fixture_arg(s.in, e, cases[i].column);
         assert_no_defects(&s);
         assert_true(e->flags & SLICE_HAS_ARGS);
         if (cases[i].text)
-            assert_string_equal(room_text(s.in, (uint32_t)value), cases[i].text);
+            assert_string_equal(fixture_text(s.in, (uint32_t)value), cases[i].text);
         else
             assert_int_equal(value, cases[i].number);
     }
@@ -506,7 +507,7 @@ static void test_duplicate_keys(void **state)
 
     assert_defects(&s, DEFECT_duplicate_key, 1);
     assert_int_equal(event_at(&s, 0)->ts, 9000);
-    assert_int_equal(room_arg(s.in, event_at(&s, 0), COL_gpu_stream), 2);
+    assert_int_equal(fixture_arg(s.in, event_at(&s, 0), COL_gpu_stream), 2);
     assert_int_equal(event_at(&s, 1)->flags, 0);
 }
 

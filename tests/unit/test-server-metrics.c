@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a worker's own histograms say of a run: vLLM's and SGLang's text, before and after. */
 #include "daemon/load/server_metrics.h"
-#include "tests/unit/run-room.h"
+#include "tests/unit/run-fixture.h"
 
 static const char vllm_before[] = "# TYPE vllm:time_to_first_token_seconds histogram\n"
                                   "vllm:time_to_first_token_seconds_sum{engine=\"0\"} 1.0\n"

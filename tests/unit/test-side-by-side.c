@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loops whose turns run side by side, and reports that are made so: the same as one after the other. */
-#include "tests/unit/report-room.h"
+#include "tests/unit/report-fixture.h"
 #include "trace/reports/parallel.h"
 #include <errno.h>
 #include <stdatomic.h>
@@ -56,7 +56,7 @@ static void loops_lie_in_each_other(void **state)
 }
 
 /* Collectives that one rank is late at, in steps, with operators around the launches. */
-static void add_rank(struct report_room *room, int late)
+static void add_rank(struct report_fixture *fixture, int late)
 {
     char *events = NULL;
     size_t size;
@@ -80,26 +80,26 @@ static void add_rank(struct report_room *room, int late)
             300 - late);
     }
     fclose(out);
-    room_add_rank(room, events);
+    fixture_add_rank(fixture, events);
     free(events);
 }
 
 static void reports_are_the_same(void **state)
 {
-    _cleanup_(room_done) struct report_room room = {0};
+    _cleanup_(fixture_done) struct report_fixture fixture = {0};
     struct made_report made[64] = {0};
     size_t n = 0;
 
-    for (int rank = 0; rank < ROOM_RANKS_MAX; rank++)
-        add_rank(&room, 10 * rank);
+    for (int rank = 0; rank < FIXTURE_RANKS_MAX; rank++)
+        add_rank(&fixture, 10 * rank);
     for (; reports[n]; n++)
         made[n].report = reports[n];
     assert_true(n <= ARRAY_SIZE(made));
-    reports_make(made, n, &room.analysis);
-    analysis_done(&room.analysis);
+    reports_make(made, n, &fixture.analysis);
+    analysis_done(&fixture.analysis);
     for (size_t i = 0; i < n; i++) {
         _cleanup_(report_rows_done) struct report_rows alone = {0};
-        assert_int_equal(report_make(made[i].report, &room.analysis, &alone), made[i].result);
+        assert_int_equal(report_make(made[i].report, &fixture.analysis, &alone), made[i].result);
         _cleanup_(freep) char *expected = rows_text(&alone), *found = rows_text(&made[i].rows);
         assert_string_equal(found, expected);
     }

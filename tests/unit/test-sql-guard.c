@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a connection that others write statements for may not do: write, and take long. */
 #include "base/clock.h"
-#include "tests/unit/sql-room.h"
+#include "tests/unit/sql-fixture.h"
 #include "tests/unit/sql-small.h"
 
 static void test_connection_can_only_read(void **state)
@@ -39,7 +39,7 @@ static void test_connection_can_only_read(void **state)
         "with recursive n(i) as (select 1 union all select i + 1 from n where i < 9) select * from n",
         "select json_extract('[1]', '$[0]'), printf('%d', 5)",
     };
-    struct read_room r = read_text(small);
+    struct read_result r = read_text(small);
     sqlite3 *db = sql_over(&r);
 
     for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
@@ -55,7 +55,7 @@ static void test_connection_can_only_read(void **state)
         assert_false(is_error(answer));
     }
     sqlite3_close(db);
-    read_room_done(&r);
+    read_result_free(&r);
 }
 
 static bool is_late(void *arg)
@@ -68,13 +68,13 @@ static void test_time_limit(void **state)
 {
     static const char endless[] =
         "with recursive n(i) as (select 1 union all select 1 from n) select count(*) from n";
-    struct read_room r = read_text(small);
+    struct read_result r = read_text(small);
     sqlite3 *db = NULL;
 
     int64_t deadline_ns;
 
-    assert_int_equal(sql_open((struct sql_source){.open = open_room, .arg = &r}, is_late, &deadline_ns, &db),
-                     0);
+    assert_int_equal(
+        sql_open((struct sql_source){.open = open_read_result, .arg = &r}, is_late, &deadline_ns, &db), 0);
     for (int i = 0; i < 2; i++) {
         _cleanup_(freep) char *answer = NULL;
 
@@ -86,7 +86,7 @@ static void test_time_limit(void **state)
     deadline_ns = DEADLINE_NEVER;
     assert_answer(db, "select 1", "1\n");
     sqlite3_close(db);
-    read_room_done(&r);
+    read_result_free(&r);
 }
 
 /* The table is looked through for what is not in it, without a step of SQLite's machine meanwhile. */
@@ -99,7 +99,7 @@ static void test_time_limit_within_a_table(void **state)
     };
     int fd = memfd_create("columns", MFD_CLOEXEC);
     _cleanup_(columns_writer_freep) struct columns_writer *w = NULL;
-    struct read_room large = {.columns_fd = fd, .source_fd = -1};
+    struct read_result large = {.columns_fd = fd, .source_fd = -1};
     sqlite3 *db = NULL;
 
     assert_int_equal(columns_writer_new(fd, &w), 0);
@@ -116,8 +116,8 @@ static void test_time_limit_within_a_table(void **state)
     }
     assert_int_equal(columns_writer_finish(w, false, NULL), 0);
     int64_t past_ns = 0;
-    assert_int_equal(sql_open((struct sql_source){.open = open_room, .arg = &large}, is_late, &past_ns, &db),
-                     0);
+    assert_int_equal(
+        sql_open((struct sql_source){.open = open_read_result, .arg = &large}, is_late, &past_ns, &db), 0);
     sqlite3_progress_handler(db, 0, NULL, NULL);
     for (size_t i = 0; i < ARRAY_SIZE(queries); i++) {
         _cleanup_(freep) char *answer = NULL;

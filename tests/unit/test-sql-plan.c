@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What SQLite leaves to the tables (conditions, orders, relatives, gaps) gives the rows that it would find
  * itself. */
-#include "tests/unit/sql-room.h"
+#include "tests/unit/sql-fixture.h"
 #include "tests/unit/sql-small.h"
 
 /* Some thousand slices that nest, repeat, share times and lack categories, always the same ones. */
@@ -31,12 +31,12 @@ static char *random_trace(void)
 }
 
 /* The same rows in a table of SQLite's own, where nothing is pushed down. */
-static sqlite3 *beside_plain_rows(struct read_room *r)
+static sqlite3 *beside_plain_rows(struct read_result *r)
 {
     sqlite3 *db = NULL;
 
     assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
-    assert_int_equal(sql_register(db, (struct sql_source){.open = open_room, .arg = r}), SQLITE_OK);
+    assert_int_equal(sql_register(db, (struct sql_source){.open = open_read_result, .arg = r}), SQLITE_OK);
     assert_answer(db,
                   "create table plain(id integer, ts integer, dur integer, track_id integer, category text, "
                   "name text, depth integer, parent_id integer, arg_set_id integer)",
@@ -150,7 +150,7 @@ static void test_pushdown_changes_nothing(void **state)
         "by 1, 2",
     };
     _cleanup_(freep) char *text = random_trace();
-    struct read_room r = read_text(text);
+    struct read_result r = read_text(text);
     sqlite3 *db = beside_plain_rows(&r);
 
     for (size_t i = 0; i < ARRAY_SIZE(conditions); i++) {
@@ -166,13 +166,13 @@ static void test_pushdown_changes_nothing(void **state)
     }
     assert_answer(db, "select id, rowid from slice where rowid = 5", "5|5\n");
     sqlite3_close(db);
-    read_room_done(&r);
+    read_result_free(&r);
 }
 
 static void test_relatives_are_those_of_the_parents(void **state)
 {
     _cleanup_(freep) char *text = random_trace();
-    struct read_room r = read_text(text);
+    struct read_result r = read_text(text);
     sqlite3 *db = beside_plain_rows(&r);
 
     assert_answer(
@@ -190,7 +190,7 @@ static void test_relatives_are_those_of_the_parents(void **state)
         "above, id from up))",
         "1|0|0|0|0\n");
     sqlite3_close(db);
-    read_room_done(&r);
+    read_result_free(&r);
 }
 
 #define GPU "(category = 'kernel' OR category = 'gpu_memcpy')"
@@ -201,7 +201,7 @@ static void test_relatives_are_those_of_the_parents(void **state)
 static void test_gap_is_the_statement(void **state)
 {
     _cleanup_(freep) char *text = random_trace(), *statement = NULL, *table = NULL;
-    struct read_room r = read_text(text);
+    struct read_result r = read_text(text);
     sqlite3 *db = sql_over(&r);
 
     statement =
@@ -212,7 +212,7 @@ static void test_gap_is_the_statement(void **state)
     assert_true(strlen(statement) > 1000);
     assert_string_equal(statement, table);
     sqlite3_close(db);
-    read_room_done(&r);
+    read_result_free(&r);
 }
 
 static void assert_plan(sqlite3 *db, const char *sql, const char *unwanted)
@@ -227,7 +227,7 @@ static void assert_plan(sqlite3 *db, const char *sql, const char *unwanted)
 
 static void test_nothing_is_sorted_that_lies_sorted(void **state)
 {
-    struct read_room r = read_text(small);
+    struct read_result r = read_text(small);
     sqlite3 *db = sql_over(&r);
 
     assert_plan(
@@ -241,7 +241,7 @@ static void test_nothing_is_sorted_that_lies_sorted(void **state)
     assert_plan(db, "select ts from slice where track_id = 1 order by ts desc", "TEMP B-TREE");
     assert_plan(db, CTE "select * from cte", "TEMP B-TREE");
     sqlite3_close(db);
-    read_room_done(&r);
+    read_result_free(&r);
 }
 
 int main(void)

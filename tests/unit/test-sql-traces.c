@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What trace_processor computed from real traces, computed from their columns. */
 #include "base/json.h"
-#include "tests/unit/sql-room.h"
+#include "tests/unit/sql-fixture.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -139,9 +139,9 @@ static int64_t gpu_events(sqlite3 *db)
     return atoll(answer);
 }
 
-static void compare_trace(const char *name, const json_t *oracle, struct read_room *room)
+static void compare_trace(const char *name, const json_t *oracle, struct read_result *capacity)
 {
-    sqlite3 *db = sql_over(room);
+    sqlite3 *db = sql_over(capacity);
     int64_t n_gpu_events = gpu_events(db);
 
     for (size_t i = 0; i < ARRAY_SIZE(questions); i++) {
@@ -178,17 +178,17 @@ static bool compare_file(const char *oracle_name)
     _cleanup_(freep) char *oracle_path = xasprintf("%s/%s", RESULTS_DIR, oracle_name);
     _cleanup_(freep) char *path = path_of_trace(oracle_name), *trace = NULL;
     _cleanup_json_ oracle = json_load_file(oracle_path, 0, NULL);
-    struct read_room room;
+    struct read_result capacity;
     size_t size;
 
     assert_non_null(oracle);
     if (read_file(AT_FDCWD, path, TRACE_MAX, &trace, &size) < 0)
         return false;
-    room = read_in(trace, size, (struct read_options){0});
-    assert_int_equal(room.result, 0);
-    if (room.sum.state != READ_REFUSED && json_object_get(oracle, "totals"))
-        compare_trace(oracle_name, oracle, &room);
-    read_room_done(&room);
+    capacity = read_in(trace, size, (struct read_options){0});
+    assert_int_equal(capacity.result, 0);
+    if (capacity.sum.state != READ_REFUSED && json_object_get(oracle, "totals"))
+        compare_trace(oracle_name, oracle, &capacity);
+    read_result_free(&capacity);
     return true;
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
-#include "tests/unit/sql-room.h"
+#include "tests/unit/sql-fixture.h"
 #include "tests/unit/sql-small.h"
 #include "trace/columns/writer.h"
 
 static void test_tables_of_perfetto(void **state)
 {
-    struct read_room r = read_text(small);
+    struct read_result r = read_text(small);
     sqlite3 *db = sql_over(&r);
 
     assert_answer(
@@ -32,12 +32,12 @@ static void test_tables_of_perfetto(void **state)
     assert_answer(db, "select int_value from metadata where name = 'events'", "10\n");
     assert_answer(db, "select count(*) from stats", "0\n");
     sqlite3_close(db);
-    read_room_done(&r);
+    read_result_free(&r);
 }
 
 static void test_tables_of_ours(void **state)
 {
-    struct read_room r = read_text(small);
+    struct read_result r = read_text(small);
     sqlite3 *db = sql_over(&r);
 
     assert_answer(
@@ -63,12 +63,12 @@ static void test_tables_of_ours(void **state)
     assert_answer(db, "select id from descendant_slice(99)", "");
     assert_answer(db, "select id from ancestor_slice(-1)", "");
     sqlite3_close(db);
-    read_room_done(&r);
+    read_result_free(&r);
 }
 
 static void test_arguments(void **state)
 {
-    struct read_room r = read_text("[" X("c", "n", "1", "1", "1") ARGS(
+    struct read_result r = read_text("[" X("c", "n", "1", "1", "1") ARGS(
         "\"a\":{\"b\":[1,null,{\"c\":\"x\"}],\"e\":[],\"n\":null},\"s\":\"q\\\"\\u00e9\\ud83d\\ude00\\n\\p\","
         "\"t\":true,\"f\":-1.5e2,\"big\":18446744073709551615,\"nan\":NaN,\"twice\":1,\"twice\":2,\"k\\\"y\":"
         "0,"
@@ -99,7 +99,7 @@ static void test_arguments(void **state)
                   "extract_arg(arg_set_id, 'f'), extract_arg(arg_set_id, 'none') from slice",
                   "x|1|-150.0|\n|||\n");
     sqlite3_close(db);
-    read_room_done(&r);
+    read_result_free(&r);
 }
 
 /* One text is one text, wherever a trace has it: half of a pair, what is not UTF-8, escapes that nobody
@@ -107,20 +107,20 @@ static void test_arguments(void **state)
 static void test_a_text_is_the_same_as_name_and_as_argument(void **state)
 {
 #define ODD "x\\ud800y\\udc00\xffz\\q"
-    struct read_room r = read_text("[" X("c", ODD, "1", "1", "1") ARGS("\"a\":\"" ODD "\",\"no\":1.") "]");
+    struct read_result r = read_text("[" X("c", ODD, "1", "1", "1") ARGS("\"a\":\"" ODD "\",\"no\":1.") "]");
     sqlite3 *db = sql_over(&r);
 
     assert_answer(db, "select string_value = (select name from slice) from args where key = 'args.a'", "1\n");
     assert_answer(db, "select value_type from args where key = 'args.no'", "string\n");
     sqlite3_close(db);
-    read_room_done(&r);
+    read_result_free(&r);
 #undef ODD
 }
 
 /* What stands in columns is read from there; what could be meant otherwise is looked up. */
 static void test_known_arguments(void **state)
 {
-    struct read_room r = read_text(small);
+    struct read_result r = read_text(small);
     sqlite3 *db = sql_over(&r);
 
     assert_answer(
@@ -149,7 +149,7 @@ static void test_known_arguments(void **state)
     db = sql_over(&r);
     assert_answer(db, "select extract_arg(0, 'Input Dims')", "[[2,3],[],[4]]\n");
     sqlite3_close(db);
-    read_room_done(&r);
+    read_result_free(&r);
 }
 
 static void test_numbers_stop_at_the_ends(void **state)
@@ -158,7 +158,7 @@ static void test_numbers_stop_at_the_ends(void **state)
                          durs[] = {INT64_MAX, COLUMN_NULL, 1, 1};
     int fd = memfd_create("columns", MFD_CLOEXEC);
     _cleanup_(columns_writer_freep) struct columns_writer *w = NULL;
-    struct read_room extreme = {.columns_fd = fd, .source_fd = -1};
+    struct read_result extreme = {.columns_fd = fd, .source_fd = -1};
     sqlite3 *db = NULL;
 
     assert_int_equal(columns_writer_new(fd, &w), 0);
@@ -182,7 +182,7 @@ static void test_numbers_stop_at_the_ends(void **state)
 
 static void test_round_by_what_is_there(void **state)
 {
-    struct read_room r = read_text(small);
+    struct read_result r = read_text(small);
     sqlite3 *db = sql_over(&r);
 
     assert_answer(
@@ -192,14 +192,14 @@ static void test_round_by_what_is_there(void **state)
         "round('2.5x'), round(1e300, 2) = 1e300, round(1e-320, 5), round(123.4, -1)",
         "0.04|0.13|-0.13|3.0|-3.0|10.0|100.0|12.3|||7.0|3.0|1|0.0|123.0\n");
     sqlite3_close(db);
-    read_room_done(&r);
+    read_result_free(&r);
 }
 
 /* A catalog of two traces, 5 and 7, among as many others as do not stay open. */
 #define TRACES 20
 
 struct shelf {
-    struct read_room rooms[TRACES];
+    struct read_result results[TRACES];
     unsigned opened;
 };
 
@@ -213,7 +213,7 @@ static int open_of_shelf(void *arg, int64_t trace_id, int *ret_columns_fd, int *
         return -ENOENT;
     }
     s->opened++;
-    return open_room(&s->rooms[trace_id - 1], trace_id, ret_columns_fd, ret_source_fd, ret_error);
+    return open_read_result(&s->results[trace_id - 1], trace_id, ret_columns_fd, ret_source_fd, ret_error);
 }
 
 static int list_shelf(void *arg, int64_t **ret_ids, size_t *ret_n, char **ret_error)
@@ -238,7 +238,7 @@ static void test_catalog(void **state)
                                                     "\"cat\":\"c\",\"name\":\"n\"}]",
                       i + 1, i, i + 1, i + 1, i + 1);
 
-        shelf.rooms[i] = read_text(text);
+        shelf.results[i] = read_text(text);
     }
     shelf.opened = 0;
     assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
@@ -291,7 +291,7 @@ static void test_catalog(void **state)
     assert_answer(db, "select id from descendant_slice(0, 4)", "");
     sqlite3_close(db);
     for (unsigned i = 0; i < TRACES; i++)
-        read_room_done(&shelf.rooms[i]);
+        read_result_free(&shelf.results[i]);
 }
 
 /* Whatever byte of the columns is wrong: the answer is the same, or an error, never another one. */
@@ -307,7 +307,7 @@ static void test_damage_is_told(void **state)
         "select thread.name, tid, pid from thread join process using (upid)",
         "select extract_arg(arg_set_id, 'stream') from slice limit 3",
     };
-    struct read_room sound = read_text(small);
+    struct read_result sound = read_text(small);
     sqlite3 *db = sql_over(&sound);
     char *expected[ARRAY_SIZE(queries)];
     _cleanup_(freep) char *copy = xcalloc(1, sound.columns_size);
@@ -318,7 +318,7 @@ static void test_damage_is_told(void **state)
     sqlite3_close(db);
     memcpy(copy, sound.columns, sound.columns_size);
     for (size_t at = 0; at < sound.columns_size; at += 13) {
-        struct read_room damaged = {.source_fd = -1};
+        struct read_result damaged = {.source_fd = -1};
 
         copy[at] ^= 0x55;
         damaged.columns_fd = memory_file(copy, sound.columns_size);
@@ -336,17 +336,17 @@ static void test_damage_is_told(void **state)
             }
         }
         sqlite3_close(db);
-        read_room_done(&damaged);
+        read_result_free(&damaged);
     }
     assert_true(told > 0);
     for (size_t i = 0; i < ARRAY_SIZE(queries); i++)
         free(expected[i]);
-    read_room_done(&sound);
+    read_result_free(&sound);
 }
 
 static void test_every_table_has_its_columns(void **state)
 {
-    struct read_room r = read_text(small);
+    struct read_result r = read_text(small);
     sqlite3 *db = sql_over(&r);
 
     for (size_t i = 0; sql_table_name(i); i++) {
@@ -363,13 +363,13 @@ static void test_every_table_has_its_columns(void **state)
     }
     assert_null(sql_table_name(1000));
     sqlite3_close(db);
-    read_room_done(&r);
+    read_result_free(&r);
 }
 
 static void test_empty_trace(void **state)
 {
-    struct read_room r = read_text("{\"traceEvents\":[{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,"
-                                   "\"args\":{\"name\":\"x\"}}]}");
+    struct read_result r = read_text("{\"traceEvents\":[{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,"
+                                     "\"args\":{\"name\":\"x\"}}]}");
     sqlite3 *db = sql_over(&r);
 
     assert_answer(db, "select count(*), sum(dur) from slice", "0|\n");
@@ -384,7 +384,7 @@ static void test_empty_trace(void **state)
     assert_answer(db, "select extract_arg('x', 'x')",
                   "error: extract_arg: the first argument should be an arg_set_id");
     sqlite3_close(db);
-    read_room_done(&r);
+    read_result_free(&r);
 }
 
 int main(void)

@@ -2,7 +2,7 @@
 /* Scanning texts in tests. */
 #pragma once
 
-#include "tests/unit/intake-room.h"
+#include "tests/unit/intake-fixture.h"
 #include "tests/unit/scan-digest.h"
 #include "trace/read/scan.h"
 
@@ -25,7 +25,7 @@ static inline struct scanned scan_in_pieces(const char *text, size_t size, enum 
                                             bool keep)
 {
     _cleanup_(scan_freep) struct scanner *s = NULL;
-    struct scanned r = {.in = room_new()};
+    struct scanned r = {.in = fixture_new()};
     size_t used = 0, end = 0;
 
     r.in->flush = digest_batch;
@@ -59,7 +59,7 @@ static const enum scan_simd all_simds[] = {SCAN_SIMD_BEST, SCAN_SIMD_PLAIN, SCAN
 
 static inline bool has_simd(enum scan_simd simd)
 {
-    _cleanup_(intake_freep) struct intake *in = room_new();
+    _cleanup_(intake_freep) struct intake *in = fixture_new();
     _cleanup_(scan_freep) struct scanner *s = NULL;
     int r = scan_new(in, simd, &s);
 

@@ -3,12 +3,12 @@
 #pragma once
 
 #include "tests/unit/cmocka-all.h"
-#include "tests/unit/read-room.h"
+#include "tests/unit/read-fixture.h"
 #include "trace/sql/query.h"
 
 #include <sqlite3.h>
 
-static inline struct read_room read_text(const char *text)
+static inline struct read_result read_text(const char *text)
 {
     return read_in(text, strlen(text), (struct read_options){0});
 }
@@ -18,22 +18,22 @@ static inline int duplicate_fd(int fd)
     return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
 }
 
-/* For a source with one trace: arg is its struct read_room, whose source_fd may be -1. */
-static inline int open_room(void *arg, int64_t trace_id, int *ret_columns_fd, int *ret_source_fd,
-                            char **ret_error)
+/* For a source with one trace: arg is its struct read_result, whose source_fd may be -1. */
+static inline int open_read_result(void *arg, int64_t trace_id, int *ret_columns_fd, int *ret_source_fd,
+                                   char **ret_error)
 {
-    const struct read_room *r = arg;
+    const struct read_result *r = arg;
 
     *ret_columns_fd = duplicate_fd(r->columns_fd);
     *ret_source_fd = duplicate_fd(r->source_fd);
     return 0;
 }
 
-static inline sqlite3 *sql_over(struct read_room *r)
+static inline sqlite3 *sql_over(struct read_result *r)
 {
     sqlite3 *db = NULL;
 
-    assert_int_equal(sql_open((struct sql_source){.open = open_room, .arg = r}, NULL, NULL, &db), 0);
+    assert_int_equal(sql_open((struct sql_source){.open = open_read_result, .arg = r}, NULL, NULL, &db), 0);
     return db;
 }
 

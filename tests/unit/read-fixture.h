@@ -10,7 +10,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
-#define ROOM_FILE_MAX ((size_t)256 << 20)
+#define FIXTURE_FILE_MAX ((size_t)256 << 20)
 
 /* A trace, around whatever stands in it. */
 #define HEAD "{\"schemaVersion\": 1, \"traceEvents\": [\n"
@@ -18,7 +18,7 @@
     "{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"a\", \"pid\": 1, \"tid\": 2, \"ts\": 3, \"dur\": 4}"
 #define TAIL "\n]}\n"
 
-struct read_room {
+struct read_result {
     int result;
     struct read_summary sum;
     char *columns; /* the file; NULL where there is none */
@@ -36,9 +36,9 @@ static inline int memory_file(const void *data, size_t size)
 }
 
 /* options: what differs from the defaults; its descriptors are set here. */
-static inline struct read_room read_in(const void *data, size_t size, struct read_options options)
+static inline struct read_result read_in(const void *data, size_t size, struct read_options options)
 {
-    struct read_room r = {.source_fd = memory_file(data, size), .columns_fd = memory_file("", 0)};
+    struct read_result r = {.source_fd = memory_file(data, size), .columns_fd = memory_file("", 0)};
     int spill_fd = memory_file("", 0);
 
     options.source_fd = r.source_fd;
@@ -55,7 +55,7 @@ static inline struct read_room read_in(const void *data, size_t size, struct rea
     return r;
 }
 
-static inline void read_room_done(struct read_room *r)
+static inline void read_result_free(struct read_result *r)
 {
     if (r->columns)
         munmap(r->columns, r->columns_size);
@@ -63,13 +63,13 @@ static inline void read_room_done(struct read_room *r)
     close(r->columns_fd);
 }
 
-static inline bool same_columns(const struct read_room *a, const struct read_room *b)
+static inline bool same_columns(const struct read_result *a, const struct read_result *b)
 {
     return a->columns && b->columns && a->columns_size == b->columns_size &&
            memcmp(a->columns, b->columns, a->columns_size) == 0;
 }
 
-static inline struct columns *open_columns(const struct read_room *r)
+static inline struct columns *open_columns(const struct read_result *r)
 {
     struct columns *c = NULL;
     char *reason = NULL;
@@ -82,15 +82,15 @@ static inline struct columns *open_columns(const struct read_room *r)
 /* The text of a file that is packed in any way. The caller frees it. */
 static inline char *unpack(const void *data, size_t size, size_t *ret_size)
 {
-    char *text = xcalloc(ROOM_FILE_MAX, 1);
-    struct stream_io io = {data, size, (uint8_t *)text, ROOM_FILE_MAX};
+    char *text = xcalloc(FIXTURE_FILE_MAX, 1);
+    struct stream_io io = {data, size, (uint8_t *)text, FIXTURE_FILE_MAX};
     struct stream *s = NULL;
 
     if (stream_new(STREAM_LIMITS_DEFAULT, &s) < 0)
         abort();
     stream_decode(s, &io);
     stream_free(s);
-    *ret_size = ROOM_FILE_MAX - io.out_size;
+    *ret_size = FIXTURE_FILE_MAX - io.out_size;
     return text;
 }
 

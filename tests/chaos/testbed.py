@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The world that chaos happens to: a profd on a small disk, three fleets of fault workers, and what a test can do to them.
 
-The house owns every process and mount; leaving its block ends them. profd runs with shim.c loaded, where it can be: that
+The testbed owns every process and mount; leaving its block ends them. profd runs with shim.c loaded, where it can be: that
 moves its wall clock and says what of the catalog's log a power cut would leave."""
 
 import contextlib
@@ -103,7 +103,7 @@ class Disk:
             subprocess.run(["umount", "-l", self.path], check=False)
 
 
-class House:
+class Testbed:
     def __init__(self, directory, workers):
         self.directory = Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A door that answers what a test tells it to, on a Unix socket: for screens of profctl that need exact contents.
+"""A fake profd that answers what a test tells it to, on a Unix socket: for screens of profctl that need exact contents.
 
 It knows nothing of profiling. Answers are looked up by "METHOD /path" (without the query); a callable gets the query and the
 body. Every request is kept in `requests`.
@@ -85,14 +85,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def do_any(self):
-        door = self.server.door
+        fake = self.server.fake
         url = urllib.parse.urlsplit(self.path)
         size = int(self.headers.get("Content-Length") or 0)
         body = json.loads(self.rfile.read(size)) if size else None
-        door.requests.append((self.command, self.path, body, dict(self.headers)))
+        fake.requests.append((self.command, self.path, body, dict(self.headers)))
         if url.path == "/v1/events":
-            return self.stream(door)
-        answer = door.answers.get(f"{self.command} {url.path}")
+            return self.stream(fake)
+        answer = fake.answers.get(f"{self.command} {url.path}")
         if callable(answer):
             answer = answer(urllib.parse.parse_qs(url.query), body)
         if answer is None:
@@ -112,16 +112,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(raw)
 
-    def stream(self, door):
+    def stream(self, fake):
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
         self.close_connection = True
-        for event in door.events:
+        for event in fake.events:
             self.wfile.write(event)
             self.wfile.flush()
-        while not door.closing.wait(0.05):
+        while not fake.closing.wait(0.05):
             self.wfile.write(b": here\n\n")
             self.wfile.flush()
 
@@ -134,7 +134,7 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         pass  # clients that leave a stream are no error
 
 
-class FakeDoor:
+class FakeProfd:
     def __init__(self, path, answers=None, events=()):
         self.path = str(path)
         self.answers = {"GET /v1/version": {"version": "0.2.0", "pid": 1}, "GET /v1/usage": USAGE,
@@ -146,7 +146,7 @@ class FakeDoor:
     def begin(self):
         self.closing = threading.Event()
         self.server = Server(self.path, Handler)
-        self.server.door = self
+        self.server.fake = self
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         self.thread.start()
 

@@ -12,7 +12,7 @@
 #include <ftw.h>
 #include <sqlite3.h>
 
-struct room {
+struct catalog_fixture {
     char *directory, *path;
     struct event_base *base;
     struct offload *offload;
@@ -25,10 +25,10 @@ static inline int remove_entry(const char *path, const struct stat *st _unused_,
     return remove(path);
 }
 
-static inline void room_open(struct room *room)
+static inline void fixture_open(struct catalog_fixture *fixture)
 {
     struct problem p = {0};
-    int r = catalog_open(room->path, room->base, room->offload, &room->catalog, &p);
+    int r = catalog_open(fixture->path, fixture->base, fixture->offload, &fixture->catalog, &p);
     if (r < 0)
         print_error("%s\n", p.what);
     problem_done(&p);
@@ -36,49 +36,49 @@ static inline void room_open(struct room *room)
 }
 
 /* The directory is there, the catalog is not open yet. */
-static inline int room_begin(void **state)
+static inline int fixture_begin(void **state)
 {
-    struct room *room = xcalloc(1, sizeof(*room));
+    struct catalog_fixture *fixture = xcalloc(1, sizeof(*fixture));
     const char *tmp = getenv("TMPDIR");
-    room->directory = xasprintf("%s/profd-catalog-XXXXXX", tmp ? tmp : "/tmp");
-    assert_non_null(mkdtemp(room->directory));
-    room->path = xasprintf("%s/catalog.db", room->directory);
-    room->base = event_base_new();
-    assert_int_equal(offload_new(room->base, 1, &room->offload), 0);
-    *state = room;
+    fixture->directory = xasprintf("%s/profd-catalog-XXXXXX", tmp ? tmp : "/tmp");
+    assert_non_null(mkdtemp(fixture->directory));
+    fixture->path = xasprintf("%s/catalog.db", fixture->directory);
+    fixture->base = event_base_new();
+    assert_int_equal(offload_new(fixture->base, 1, &fixture->offload), 0);
+    *state = fixture;
     return 0;
 }
 
-static inline int room_begin_open(void **state)
+static inline int fixture_begin_open(void **state)
 {
-    room_begin(state);
-    room_open(*state);
+    fixture_begin(state);
+    fixture_open(*state);
     return 0;
 }
 
-static inline int room_end(void **state)
+static inline int fixture_end(void **state)
 {
-    struct room *room = *state;
-    catalog_close(room->catalog);
-    offload_free(room->offload);
-    event_base_free(room->base);
-    nftw(room->directory, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
-    free(room->directory);
-    free(room->path);
-    free(room);
+    struct catalog_fixture *fixture = *state;
+    catalog_close(fixture->catalog);
+    offload_free(fixture->offload);
+    event_base_free(fixture->base);
+    nftw(fixture->directory, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    free(fixture->directory);
+    free(fixture->path);
+    free(fixture);
     return 0;
 }
 
-static inline void room_reopen(struct room *room)
+static inline void fixture_reopen(struct catalog_fixture *fixture)
 {
-    room->catalog = catalog_close(room->catalog);
-    room_open(room);
+    fixture->catalog = catalog_close(fixture->catalog);
+    fixture_open(fixture);
 }
 
 /* What is active runs, and what that activates; nothing is waited for. */
-static inline void run_turn(struct room *room)
+static inline void run_turn(struct catalog_fixture *fixture)
 {
-    event_base_loop(room->base, EVLOOP_NONBLOCK);
+    event_base_loop(fixture->base, EVLOOP_NONBLOCK);
 }
 
 /* What a reader of its own finds: the first column of the first row. */
@@ -107,19 +107,19 @@ static inline void execute(const char *path, const char *sql)
     sqlite3_close(db);
 }
 
-static inline int64_t add_session(struct room *room, enum state state)
+static inline int64_t add_session(struct catalog_fixture *fixture, enum state state)
 {
     struct session_record r;
     session_record_init(&r);
     r.state = state;
     r.requested_at = 1000;
     r.requested_by = "uid 1000 (anna)";
-    assert_int_equal(catalog_add_session(room->catalog, &r), 0);
+    assert_int_equal(catalog_add_session(fixture->catalog, &r), 0);
     return r.session_id;
 }
 
 /* A stored trace of a session (RECORD_NONE: unclaimed); its path is made from a number that must be new. */
-static inline int64_t add_trace(struct room *room, int64_t session_id, const char *worker_url,
+static inline int64_t add_trace(struct catalog_fixture *fixture, int64_t session_id, const char *worker_url,
                                 int64_t recorded_at, int number)
 {
     char name[32], path[64];
@@ -136,6 +136,6 @@ static inline int64_t add_trace(struct room *room, int64_t session_id, const cha
     r.disk_size = 100;
     r.recorded_at = recorded_at;
     r.collected_at = recorded_at;
-    assert_int_equal(catalog_add_trace(room->catalog, &r), 0);
+    assert_int_equal(catalog_add_trace(fixture->catalog, &r), 0);
     return r.trace_id;
 }

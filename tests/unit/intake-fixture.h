@@ -5,18 +5,18 @@
 #include "tests/unit/cmocka-all.h"
 #include "trace/read/intake.h"
 
-#define ROOM_STRINGS_MAX (64 << 20)
+#define FIXTURE_STRINGS_MAX (64 << 20)
 
-static inline struct intake *room_new(void)
+static inline struct intake *fixture_new(void)
 {
     struct intake *in = NULL;
 
-    assert_int_equal(intake_new(ROOM_STRINGS_MAX, &in), 0);
+    assert_int_equal(intake_new(FIXTURE_STRINGS_MAX, &in), 0);
     return in;
 }
 
 /* The string, valid until the next call but three. */
-static inline const char *room_text(const struct intake *in, uint32_t number)
+static inline const char *fixture_text(const struct intake *in, uint32_t number)
 {
     static char texts[4][4096];
     static unsigned at;
@@ -31,22 +31,22 @@ static inline const char *room_text(const struct intake *in, uint32_t number)
     return text;
 }
 
-static inline const char *room_category(const struct intake *in, const struct event *e)
+static inline const char *fixture_category(const struct intake *in, const struct event *e)
 {
-    return e->category == CATEGORY_NONE ? "" : room_text(in, in->categories[e->category]);
+    return e->category == CATEGORY_NONE ? "" : fixture_text(in, in->categories[e->category]);
 }
 
-struct room_sum {
+struct fixture_sum {
     int64_t count, ns, ts;
 };
 
-static inline struct room_sum room_sum(const struct intake *in, const char *category)
+static inline struct fixture_sum fixture_sum(const struct intake *in, const char *category)
 {
-    struct room_sum sum = {0};
+    struct fixture_sum sum = {0};
 
     for (size_t i = 0; i < in->batch->n; i++) {
         const struct event *e = &in->batch->events[i];
-        if (!streq(room_category(in, e), category))
+        if (!streq(fixture_category(in, e), category))
             continue;
         sum.count++;
         sum.ns += e->dur;
@@ -56,22 +56,22 @@ static inline struct room_sum room_sum(const struct intake *in, const char *cate
 }
 
 /* The first event with the name at or behind `from`; fails where there is none. */
-static inline const struct event *room_find_from(const struct intake *in, const char *name, size_t from)
+static inline const struct event *fixture_find_from(const struct intake *in, const char *name, size_t from)
 {
     for (size_t i = from; i < in->batch->n; i++)
-        if (streq(room_text(in, in->batch->events[i].name), name))
+        if (streq(fixture_text(in, in->batch->events[i].name), name))
             return &in->batch->events[i];
     fail_msg("no event %s", name);
     return NULL;
 }
 
-static inline const struct event *room_find(const struct intake *in, const char *name)
+static inline const struct event *fixture_find(const struct intake *in, const char *name)
 {
-    return room_find_from(in, name, 0);
+    return fixture_find_from(in, name, 0);
 }
 
 /* An argument of an event in the batch. */
-static inline int64_t room_arg(const struct intake *in, const struct event *e, enum column column)
+static inline int64_t fixture_arg(const struct intake *in, const struct event *e, enum column column)
 {
     unsigned group = column_specs[column].table - TABLE_ARGS_FIRST;
     size_t row = 0;

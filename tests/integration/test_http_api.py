@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What raw bytes do to the HTTP door. One test, at least, for each defect of libevhtp that it must close."""
+"""What raw bytes do to the HTTP API. One test, at least, for each defect of libevhtp that it must close."""
 
 import json
 import os
@@ -890,7 +890,7 @@ def test_oldest_without_a_token_makes_room():
 # In a network of its own, whose loopback device has another address, too.
 SHARE = """
 import fcntl, socket, struct
-from test_http_door import TOKEN, Server, get, known
+from test_http_api import TOKEN, Server, get, known
 
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
     fcntl.ioctl(s, 0x8914, struct.pack("16sh14x", b"lo", 1))  # SIOCSIFFLAGS: up

@@ -4,35 +4,35 @@
 #pragma once
 
 #include "tests/unit/cmocka-all.h"
-#include "tests/unit/read-room.h"
+#include "tests/unit/read-fixture.h"
 #include "trace/reports/report.h"
 
-#define ROOM_RANKS_MAX 4
+#define FIXTURE_RANKS_MAX 4
 
 /* Not to be moved once it has a rank. */
-struct report_room {
+struct report_fixture {
     char *text;
     size_t size;
     FILE *out; /* of the text, until it is read */
     bool has_events;
-    struct read_room read[ROOM_RANKS_MAX];
-    struct rank ranks[ROOM_RANKS_MAX];
+    struct read_result read[FIXTURE_RANKS_MAX];
+    struct rank ranks[FIXTURE_RANKS_MAX];
     struct analysis analysis;
     const struct report *report;
     struct report_rows rows;
 };
 
 /* head: members of the outer object, each with its comma. */
-static inline void room_begin(struct report_room *r, const char *head)
+static inline void fixture_begin(struct report_fixture *r, const char *head)
 {
-    *r = (struct report_room){0};
+    *r = (struct report_fixture){0};
     r->out = open_memstream(&r->text, &r->size);
     fprintf(r->out, "{%s\"traceEvents\":[", head);
 }
 
 /* An event as it stands. */
-static inline void room_raw(struct report_room *r, const char *format, ...) _printf_(2, 3);
-static inline void room_raw(struct report_room *r, const char *format, ...)
+static inline void fixture_raw(struct report_fixture *r, const char *format, ...) _printf_(2, 3);
+static inline void fixture_raw(struct report_fixture *r, const char *format, ...)
 {
     va_list ap;
 
@@ -44,8 +44,8 @@ static inline void room_raw(struct report_room *r, const char *format, ...)
 }
 
 /* Times are in microseconds; args: JSON members, or NULL. */
-static inline void room_event(struct report_room *r, const char *category, const char *name, int tid,
-                              double ts, double dur, const char *args)
+static inline void fixture_event(struct report_fixture *r, const char *category, const char *name, int tid,
+                                 double ts, double dur, const char *args)
 {
     bool is_gpu = strstr(category, "gpu_") || streq(category, "kernel");
 
@@ -57,24 +57,24 @@ static inline void room_event(struct report_room *r, const char *category, const
 }
 
 /* A call at `called`, 2 us long, and what it launched. */
-static inline void room_launch(struct report_room *r, const char *category, const char *name, int stream,
-                               int correlation, double called, double ts, double dur)
+static inline void fixture_launch(struct report_fixture *r, const char *category, const char *name,
+                                  int stream, int correlation, double called, double ts, double dur)
 {
     char args[96];
 
     if (called >= 0) {
         snprintf(args, sizeof(args), "\"correlation\":%d", correlation);
-        room_event(r, "cuda_runtime", "cudaLaunchKernel", 1, called, 2, args);
+        fixture_event(r, "cuda_runtime", "cudaLaunchKernel", 1, called, 2, args);
     }
     snprintf(args, sizeof(args), "\"device\":0,\"stream\":%d,\"correlation\":%d", stream, correlation);
-    room_event(r, category, name, stream, ts, dur, args);
+    fixture_event(r, category, name, stream, ts, dur, args);
 }
 
-static inline void room_add_text(struct report_room *r, const char *text, size_t size)
+static inline void fixture_add_text(struct report_fixture *r, const char *text, size_t size)
 {
     size_t i = r->analysis.n++;
 
-    assert_true(i < ROOM_RANKS_MAX);
+    assert_true(i < FIXTURE_RANKS_MAX);
     r->read[i] = read_in(text, size, (struct read_options){0});
     assert_int_equal(r->read[i].result, 0);
     r->ranks[i] = (struct rank){.columns = open_columns(&r->read[i]), .label = "rank", .number = (int64_t)i};
@@ -83,28 +83,28 @@ static inline void room_add_text(struct report_room *r, const char *text, size_t
 }
 
 /* One more rank. events: of a traceEvents array, with commas between them. */
-static inline void room_add_rank(struct report_room *r, const char *events)
+static inline void fixture_add_rank(struct report_fixture *r, const char *events)
 {
     _cleanup_(freep) char *text = xasprintf("{\"traceEvents\":[%s]}", events);
 
-    room_add_text(r, text, strlen(text));
+    fixture_add_text(r, text, strlen(text));
 }
 
 /* Reads what was written, which may be of any format. */
-static inline void room_read_text(struct report_room *r)
+static inline void fixture_read_text(struct report_fixture *r)
 {
     fclose(r->out);
-    room_add_text(r, r->text, r->size);
+    fixture_add_text(r, r->text, r->size);
 }
 
-static inline void room_read(struct report_room *r)
+static inline void fixture_read(struct report_fixture *r)
 {
     fputs("\n]}", r->out);
-    room_read_text(r);
+    fixture_read_text(r);
 }
 
 /* What report_make() says. */
-static inline int room_make(struct report_room *r, const char *name)
+static inline int fixture_make(struct report_fixture *r, const char *name)
 {
     if (r->report)
         report_rows_done(&r->rows);
@@ -113,19 +113,19 @@ static inline int room_make(struct report_room *r, const char *name)
     return report_make(r->report, &r->analysis, &r->rows);
 }
 
-static inline void room_done(struct report_room *r)
+static inline void fixture_done(struct report_fixture *r)
 {
     if (r->report)
         report_rows_done(&r->rows);
     analysis_done(&r->analysis);
     for (size_t i = 0; i < r->analysis.n; i++) {
         columns_close((struct columns *)r->ranks[i].columns);
-        read_room_done(&r->read[i]);
+        read_result_free(&r->read[i]);
     }
     free(r->text);
 }
 
-static inline const struct cell *room_cell(const struct report_room *r, size_t row, const char *column)
+static inline const struct cell *fixture_cell(const struct report_fixture *r, size_t row, const char *column)
 {
     assert_in_range(row, 0, report_rows_count(&r->rows) - 1);
     for (size_t i = 0; i < r->report->n_columns; i++)
@@ -135,36 +135,36 @@ static inline const struct cell *room_cell(const struct report_room *r, size_t r
     return NULL;
 }
 
-static inline void assert_cell_int(const struct report_room *r, size_t row, const char *column,
+static inline void assert_cell_int(const struct report_fixture *r, size_t row, const char *column,
                                    int64_t expected)
 {
-    const struct cell *cell = room_cell(r, row, column);
+    const struct cell *cell = fixture_cell(r, row, column);
 
     assert_int_equal(cell->type, CELL_INT);
     assert_int_equal(cell->integer, expected);
 }
 
-static inline void assert_cell_text(const struct report_room *r, size_t row, const char *column,
+static inline void assert_cell_text(const struct report_fixture *r, size_t row, const char *column,
                                     const char *expected)
 {
-    const struct cell *cell = room_cell(r, row, column);
+    const struct cell *cell = fixture_cell(r, row, column);
 
     assert_int_equal(cell->type, CELL_TEXT);
     assert_string_equal(cell->text, expected);
 }
 
-static inline void assert_cell_real(const struct report_room *r, size_t row, const char *column,
+static inline void assert_cell_real(const struct report_fixture *r, size_t row, const char *column,
                                     double expected)
 {
-    const struct cell *cell = room_cell(r, row, column);
+    const struct cell *cell = fixture_cell(r, row, column);
 
     assert_int_equal(cell->type, CELL_REAL);
     assert_float_equal(cell->real, expected, 1e-6);
 }
 
-static inline void assert_cell_null(const struct report_room *r, size_t row, const char *column)
+static inline void assert_cell_null(const struct report_fixture *r, size_t row, const char *column)
 {
-    assert_int_equal(room_cell(r, row, column)->type, CELL_NULL);
+    assert_int_equal(fixture_cell(r, row, column)->type, CELL_NULL);
 }
 
 /* The report's rows as text: a line each, values with | between them, no value as nothing. The caller frees.
@@ -190,11 +190,12 @@ static inline char *rows_text(const struct report_rows *rows)
     return text;
 }
 
-static inline void assert_report(struct report_room *room, const struct report *report, const char *expected)
+static inline void assert_report(struct report_fixture *fixture, const struct report *report,
+                                 const char *expected)
 {
     _cleanup_(report_rows_done) struct report_rows rows = {0};
 
-    assert_int_equal(report_make(report, &room->analysis, &rows), 0);
+    assert_int_equal(report_make(report, &fixture->analysis, &rows), 0);
     assert_int_equal(rows.n_cells % rows.n_columns, 0);
     _cleanup_(freep) char *text = rows_text(&rows);
     assert_string_equal(text, expected);
