@@ -2,7 +2,7 @@
 """Includes follow the one-way order of modules: module_order.py SOURCE
 
 A module may include the modules in its line of ALLOWED, `base`, `proto` and itself. An include that is not allowed is an error; a
-new module needs a line here, and a line needs its module. EXCEPTIONS are known and to be removed: one that is no longer needed is an error, too.
+new module needs a line here, and a line needs its module.
 """
 
 import pathlib
@@ -48,11 +48,6 @@ ALLOWED = {
     "client": f"{TRACE} {CLIENT} client/completion client/verbs",
 }
 
-# (file, module that it includes)
-EXCEPTIONS = {
-    ("client/cli/output.c", "trace/export"),
-}
-
 
 def module_of(path):
     parts = path.split("/")
@@ -65,7 +60,7 @@ def module_of(path):
 
 def main():
     source = pathlib.Path(sys.argv[1])
-    errors, used, seen = [], set(), set()
+    errors, seen = [], set()
     for path in sorted(p for folder in ("base", "proto", "trace", "daemon", "client") for p in (source / folder).rglob("*.[ch]")):
         name = path.relative_to(source).as_posix()
         module = module_of(name)
@@ -77,12 +72,8 @@ def main():
             target = module_of(included)
             if target == module or target in ("base", "proto") and module != "base" or target in ALLOWED[module].split():
                 continue
-            if (name, target) in EXCEPTIONS:
-                used.add((name, target))
-            else:
-                errors.append(f'{name}: {module} may not include "{included}"')
+            errors.append(f'{name}: {module} may not include "{included}"')
     errors += [f"module {module} does not exist" for module in sorted(set(ALLOWED) - seen - set(FILES.values()))]
-    errors += [f"exception {e} is no longer needed" for e in sorted(EXCEPTIONS - used)]
     print("\n".join(errors) or f"{len(ALLOWED)} modules in order")
     return 1 if errors else 0
 

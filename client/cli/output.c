@@ -2,7 +2,7 @@
 #include "client/cli/output.h"
 
 #include "base/alloc.h"
-#include "trace/export/export.h"
+#include "base/gzip.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -58,7 +58,7 @@ int output_open(const char *path, struct output *ret, struct problem *p)
     if (r < 0 || !ret->path || !ends_with(path, ".gz"))
         return r;
     ret->raw = ret->file;
-    ret->file = export_gzip(ret->raw);
+    ret->file = gzip_open(ret->raw);
     return ret->file ? 0 : cannot_write(path, errno, p);
 }
 

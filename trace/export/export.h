@@ -63,10 +63,6 @@ int export_trace(const struct export_format *format, const struct export_trace *
 int export_merge(const struct export_trace *traces, size_t n, const struct export_options *options,
                  FILE *out);
 
-/* Returns a FILE whose data is written to `out` compressed. Close it first, and check for errors; the
- * caller keeps `out`. NULL with errno. */
-FILE *export_gzip(FILE *out);
-
 /* -- For the formats alone ------------------------------------------------------------------------------ */
 
 int export_chrome(const struct export_trace *t, const struct selection *s, FILE *out);

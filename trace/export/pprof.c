@@ -3,6 +3,7 @@
  * https://github.com/google/pprof/blob/main/proto/profile.proto, compressed: how often and how long each
  * stack, with its thread as a label.
  */
+#include "base/gzip.h"
 #include "trace/export/export.h"
 #include "trace/export/selection.h"
 #include "trace/export/stacks.h"
@@ -144,7 +145,7 @@ static int pprof_put_profile(struct pprof *f, const struct selection *s)
 
 int export_pprof(const struct export_trace *t, const struct selection *s, FILE *out)
 {
-    struct pprof f = {.out = export_gzip(out), .c = t->columns};
+    struct pprof f = {.out = gzip_open(out), .c = t->columns};
     int r = f.out ? numbering_init(&f.functions, t->columns) : -errno;
 
     if (r == 0)
