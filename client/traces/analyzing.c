@@ -3,8 +3,10 @@
 
 #include "base/alloc.h"
 #include "base/fs.h"
+#include "base/units.h"
 #include "client/cli/text.h"
 #include "client/local/user_profd.h"
+#include "client/traces/exporting.h"
 #include "client/traces/instances.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +15,7 @@
 
 #define CLASSES_BYTES_MAX (1 << 20)
 
-/* Room for "Ranks 0, 1, 2 and 3 are there." */
+/* Numbers and names in a remedy; more are shown as a range. */
 #define NUMBERS_SHOWN    8
 #define NUMBERS_TEXT_MAX 256
 
@@ -95,7 +97,7 @@ static int open_ranks(struct client *c, const struct analyzing *o, int n_words, 
     return status;
 }
 
-/* -- What was asked for and is not there -------------------------------------------------------------- */
+/* -- Selections without events ------------------------------------------------------------------------ */
 
 static int compare_numbers(const void *x, const void *y)
 {
@@ -104,8 +106,8 @@ static int compare_numbers(const void *x, const void *y)
     return (*a > *b) - (*a < *b);
 }
 
-/* "Ranks 0 to 7 are there.", "Rank 0 is there.", "Steps 3, 9, 12 are there." */
-static char *tell_numbers(char buf[NUMBERS_TEXT_MAX], const char *what, int64_t *numbers, size_t n)
+/* "Available ranks: 0 to 7.", "Available steps: 3, 9, 12."; NULL for none. Sorts the numbers. */
+static char *numbers_text(char buf[NUMBERS_TEXT_MAX], const char *what, int64_t *numbers, size_t n)
 {
     size_t used, kept = 0;
 
@@ -115,19 +117,20 @@ static char *tell_numbers(char buf[NUMBERS_TEXT_MAX], const char *what, int64_t 
     for (size_t i = 0; i < n; i++)
         if (i == 0 || numbers[i] != numbers[kept - 1])
             numbers[kept++] = numbers[i];
-    used = (size_t)snprintf(buf, NUMBERS_TEXT_MAX, "%s%s %" PRId64, what, kept > 1 ? "s" : "", numbers[0]);
+    used = (size_t)snprintf(buf, NUMBERS_TEXT_MAX, "Available %s%s: %" PRId64, what, kept > 1 ? "s" : "",
+                            numbers[0]);
     if (kept > 2 && (numbers[kept - 1] - numbers[0] == (int64_t)kept - 1 || kept > NUMBERS_SHOWN))
         used += (size_t)snprintf(buf + used, NUMBERS_TEXT_MAX - used, " to %" PRId64, numbers[kept - 1]);
     else
         for (size_t i = 1; i < kept; i++)
             used += (size_t)snprintf(buf + used, NUMBERS_TEXT_MAX - used, ", %" PRId64, numbers[i]);
-    snprintf(buf + used, NUMBERS_TEXT_MAX - used, " %s there.", kept > 1 ? "are" : "is");
+    snprintf(buf + used, NUMBERS_TEXT_MAX - used, ".");
     return buf;
 }
 
-static int not_there(struct client *c, const char *remedy, const char *format, ...) _printf_(3, 4);
+static int selection_not_found(struct client *c, const char *remedy, const char *format, ...) _printf_(3, 4);
 
-static int not_there(struct client *c, const char *remedy, const char *format, ...)
+static int selection_not_found(struct client *c, const char *remedy, const char *format, ...)
 {
     _cleanup_(problem_done) struct problem p = {0};
     va_list ap;
@@ -138,6 +141,21 @@ static int not_there(struct client *c, const char *remedy, const char *format, .
     problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND, "%s", what);
     problem_remedy(&p, "%s", remedy);
     return client_fail(c, &p);
+}
+
+/* Times are counted from the first slice of each trace. An empty result would look like a healthy trace. */
+static int check_times(struct client *c, const struct analysis *a)
+{
+    char from[UNIT_TEXT_MAX], length[UNIT_TEXT_MAX];
+    int64_t longest = -1;
+
+    for (size_t i = 0; i < a->n; i++)
+        longest = MAX(longest, analysis_since_first(a, i, columns_meta(a->ranks[i].columns, META_last_ns)));
+    if (longest < 0 || a->view.from <= longest)
+        return EXIT_DONE;
+    return selection_not_found(c, "--from and --to count from the first slice of the trace.",
+                               "--from %s is after the end of the trace, which is %s long",
+                               format_duration(from, a->view.from), format_duration(length, longest));
 }
 
 /* Steps of all ranks, and how many of them are selected. */
@@ -174,14 +192,13 @@ static int check_steps(struct client *c, struct analysis *a)
     /* An error that prevents reading steps also prevents reports, which print it. */
     if (gather_steps(a, &numbers, &n, &n_in_view) < 0 || n_in_view > 0)
         return EXIT_DONE;
-    const char *there = tell_numbers(buf, "Step", numbers, n);
+    const char *there = numbers_text(buf, "step", numbers, n);
     _cleanup_(freep) char *remedy =
-        there ? xasprintf("%s profctl analyze --report steps shows them, their phases and when they begin.",
-                          there)
-              : xstrdup("The trace has no steps: no range is named as one or repeats. Select a time with "
-                        "--from and --to.");
-    return not_there(c, remedy, "the selected part has no step %" PRId64 "%s%s", a->view.step,
-                     a->view.phase ? " of phase " : "", a->view.phase ? a->view.phase : "");
+        there ? xasprintf("%s profctl analyze --report steps lists steps with phase and begin.", there)
+              : xstrdup("The trace has no steps: no range has the name of a step, and none repeats. "
+                        "Select a time with --from and --to.");
+    return selection_not_found(c, remedy, "the selected part has no step %" PRId64 "%s%s", a->view.step,
+                               a->view.phase ? " of phase " : "", a->view.phase ? a->view.phase : "");
 }
 
 /* The index of the instance of that name, n_instances where there is none. */
@@ -260,11 +277,14 @@ static int choose_ranks(struct client *c, const struct analyzing *o, struct anal
     }
     if (analysis->n > 0)
         return EXIT_DONE;
-    return not_there(c, tell_numbers(buf, "Rank", numbers, n_numbers), "there is no rank %" PRId64, o->rank);
+    return selection_not_found(c, numbers_text(buf, "rank", numbers, n_numbers), "there is no rank %" PRId64,
+                               o->rank);
 }
 
 static int choose_view(struct client *c, const struct analyzing *o, struct analysis_view *ret)
 {
+    _cleanup_(problem_done) struct problem p = {0};
+
     *ret = VIEW_ALL;
     if (o->from != OPTION_ABSENT)
         ret->from = o->from;
@@ -273,8 +293,8 @@ static int choose_view(struct client *c, const struct analyzing *o, struct analy
     if (o->step != OPTION_ABSENT)
         ret->step = o->step;
     ret->phase = o->phase;
-    if (ret->from >= ret->to)
-        return client_refuse(c, NULL, "--from must be before --to");
+    if (exporting_check_times(ret->from, ret->to, &p) < 0)
+        return client_fail(c, &p);
     if (o->phase && step_phase_find(o->phase) == _STEP_PHASE_MAX)
         return client_refuse(c, NULL, "--phase is prefill, decode, mixed or training, not %s", o->phase);
     return EXIT_DONE;
@@ -301,6 +321,8 @@ int analyzed_open(struct client *c, const struct analyzing *options, int n_words
         status = ranks_align(c, "auto", &ret->ranks);
     if (status == EXIT_DONE)
         status = choose_ranks(c, options, ret);
+    if (status == EXIT_DONE)
+        status = check_times(c, &ret->analysis);
     return status == EXIT_DONE ? check_steps(c, &ret->analysis) : status;
 }
 

@@ -13,6 +13,15 @@
 /* What a list in an error grows to at most. */
 #define CATEGORIES_TEXT_MAX 300
 
+int exporting_check_times(int64_t from, int64_t to, struct problem *p)
+{
+    if (MAX(from, INT64_C(0)) < to)
+        return 0;
+    problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--from must be before --to");
+    problem_remedy(p, "Both count from the first slice: --from 1.2s --to 1.4s.");
+    return -EINVAL;
+}
+
 int exporting_selection(const struct exporting *e, struct export_options *ret, struct problem *p)
 {
     *ret = EXPORT_ALL;
@@ -22,9 +31,7 @@ int exporting_selection(const struct exporting *e, struct export_options *ret, s
         ret->from = e->from;
     if (e->to != OPTION_ABSENT)
         ret->to = e->to;
-    if (ret->from < ret->to)
-        return 0;
-    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--from must be before --to");
+    return exporting_check_times(ret->from, ret->to, p);
 }
 
 /* "cpu_op, kernel": what --only could have named. */

@@ -24,6 +24,8 @@ struct exporting {
     {"memory-limit", 0, "SIZE", OPTION_SIZE, offsetof(type, member.memory_limit), "Memory limit for reading files (default: 1.5G)"}
 /* clang-format on */
 
+/* Checks a time that --from and --to select; INT64_MIN and INT64_MAX: no limit. */
+int exporting_check_times(int64_t from, int64_t to, struct problem *p);
 int exporting_selection(const struct exporting *e, struct export_options *ret, struct problem *p);
 /* Refuses to write an empty selection, and prints the categories of the trace. *ret_slices: its slices.
  */

@@ -91,7 +91,7 @@ static bool is_columnar(int fd)
     return pread(fd, head, sizeof(head), 0) == sizeof(head) && memcmp(head, COLUMNS_MAGIC, sizeof(head)) == 0;
 }
 
-static int cannot_open(struct client *c, const char *path, int err)
+int trace_file_cannot_open(struct client *c, const char *path, int err)
 {
     _cleanup_(problem_done) struct problem p = {0};
 
@@ -111,7 +111,7 @@ static int look_at_path(struct client *c, const char *path, struct trace_file *t
 
     t->source_fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (t->source_fd < 0 || fstat(t->source_fd, &st) < 0)
-        return cannot_open(c, path, errno);
+        return trace_file_cannot_open(c, path, errno);
     if (!S_ISREG(st.st_mode)) {
         problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "%s is no regular file", path);
         problem_remedy(&p, "Write its content to a file first; profctl ingest takes directories.");

@@ -25,6 +25,8 @@ struct trace_file {
 /* EXIT_DONE, or an exit status after the problem was printed. memory_max: OPTION_ABSENT, or what reading may use. */
 int trace_file_open(struct client *c, const char *word, int64_t memory_max, struct trace_file *ret);
 void trace_file_done(struct trace_file *t);
+/* Reports a word that is neither an id nor a file that can be opened (errno err). An exit status. */
+int trace_file_cannot_open(struct client *c, const char *word, int err);
 /* The two halves of it, for several: looks for what is there, and reads all that is left to be read, side by
  * side. ret_statuses: of each. EXIT_DONE where each was tried. */
 int trace_file_look(struct client *c, const char *word, struct trace_file *ret);

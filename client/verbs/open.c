@@ -403,14 +403,21 @@ static int gather(struct client *c, int n_words, char **words, struct server *s)
     return status != EXIT_DONE || is_readable ? status : merge_words(c, n_words, words, s);
 }
 
-/* What is no file must be an id. */
+/* What is not an id must be a file. */
 static int check_words(struct client *c, int n_words, char **words)
 {
     char ref[REF_TEXT_MAX];
+    int64_t id;
 
-    for (int i = 0; i < n_words; i++)
-        if (access(words[i], F_OK) < 0 && client_parse_ref(c, words[i], 't', "st", ref) < 0)
+    for (int i = 0; i < n_words; i++) {
+        if (access(words[i], F_OK) == 0)
+            continue;
+        int err = errno;
+        if (!parse_ref(words[i], 't', &id))
+            return trace_file_cannot_open(c, words[i], err);
+        if (client_parse_ref(c, words[i], 't', "st", ref) < 0)
             return EXIT_USAGE;
+    }
     return EXIT_DONE;
 }
 

@@ -105,6 +105,11 @@ def test_a_part_of_a_trace(profctl, three_steps):
     assert busy("--step", "1") == 20 * US
     assert busy("--from", "0.0001s", "--to", "0.0003s") == 60 * US
     assert "--from must be before --to" in profctl("analyze", three_steps, "--from", "2s", "--to", "1s", status=2)
+    for words in (("--from", "2s", "--to", "1s"), ("--to", "0s")):
+        assert "  Both count from the first slice" in profctl("analyze", three_steps, *words, status=2)
+    for words in (("--from", "100s"), ("--from", "100s", "--html", "-"), ("--from", "100s", "--json")):
+        error = profctl("analyze", three_steps, *words, status=4)
+        assert "--from 1min 40s is after the end of the trace, which is " in error and "\n  --from and --to count from" in error
     assert "--phase is prefill" in profctl("analyze", three_steps, "--phase", "sleep", status=2)
 
 
@@ -161,7 +166,7 @@ def test_the_bar_and_the_findings_are_of_the_same_time_or_say_so(profctl, name, 
 
 
 def test_a_part_without_work_is_not_a_trace_without_a_gpu(profctl, three_steps):
-    for part in (("--from", "5s"), ("--phase", "prefill")):
+    for part in (("--from", "299us"), ("--phase", "prefill")):
         text = profctl("analyze", three_steps, *part)
         assert "no GPU activity begins in the selected part" in text and "no findings" not in text, part
 
@@ -191,15 +196,15 @@ def test_what_is_not_there_is_no_empty_answer(profctl, three_steps, trace):
     """Whoever asks for it is told what there is."""
     for words in ((), ("--report", "temporal", "--json"), ("--html", "page.html")):
         error = profctl("analyze", three_steps, "--step", "17", *words, status=4)
-        assert "has no step 17" in error and "Steps 0 to 2 are there" in error
+        assert "has no step 17" in error and "Available steps: 0 to 2." in error
     error = profctl("analyze", three_steps, "--step", "1", "--phase", "prefill", "--json", status=4)
-    assert "the selected part has no step 1 of phase prefill" in error and "Steps 0 to 2 are there" in error
+    assert "the selected part has no step 1 of phase prefill" in error and "Available steps: 0 to 2." in error
     assert "has no step 17" in profctl("flame", three_steps, "--step", "17", status=4)
     assert "has no step 17" in profctl("diff", three_steps, three_steps, "--step", "17", status=4)
     none = trace("none.json", [slice_of("aten::mm", "cpu_op", 0, 10)])
     assert "The trace has no steps" in profctl("analyze", none, "--step", "1", status=4)
     error = profctl("analyze", three_steps, "--rank", "3", status=4)
-    assert "there is no rank 3" in error and "Rank 0 is there" in error
+    assert "there is no rank 3" in error and "Available rank: 0." in error
 
 
 def test_one_kind_of_output(profctl, three_steps):

@@ -124,5 +124,5 @@ def test_what_was_not_read_is_left_out(profctl):
 def test_what_is_not_there(profctl):
     assert "s99" in profctl("analyze", "s99", status=4).stderr
     assert "t9999" in profctl("flame", "t9999", status=4).stderr
-    assert f"Ranks 0 to {RANKS - 1} are there" in profctl("analyze", "s1", "--rank", "17", status=4).stderr
-    assert f"Steps 0 to {STEPS - 1} are there" in profctl("analyze", "s1", "--step", "17", status=4).stderr
+    assert f"Available ranks: 0 to {RANKS - 1}." in profctl("analyze", "s1", "--rank", "17", status=4).stderr
+    assert f"Available steps: 0 to {STEPS - 1}." in profctl("analyze", "s1", "--step", "17", status=4).stderr

@@ -163,7 +163,10 @@ def test_open_serves_a_file_as_it_is(page, tmp_path, profd):
 
 
 def test_open_refuses_what_is_neither_file_nor_id(profctl):
-    assert "'nothing.json' is not a session or a trace" in profctl("open", "nothing.json", status=2).stderr
+    for name in ("nothing.json", "/nothing/trace.json"):
+        error = profctl("open", name, status=4).stderr
+        assert f"profctl: cannot open {name}: No such file or directory\n  A trace is named by" in error
+    assert "'r3' is not a session or a trace" in profctl("open", "r3", status=2).stderr
 
 
 # Names

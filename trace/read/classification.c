@@ -13,8 +13,9 @@ static const struct refusal {
     [FORMAT_MEMORY_TIMELINE] = {"this is a PyTorch memory timeline, not a trace of events",
                                 "export it as .html and open that with a browser; a trace comes from "
                                 "export_chrome_trace()"},
-    [FORMAT_JSON] =
-        {"this is JSON, but no trace: neither an array of events nor an object with \"traceEvents\"", ""},
+    [FORMAT_JSON] = {"this is JSON, not a trace of events: neither an array of events nor an object with "
+                     "\"traceEvents\"",
+                     ""},
     [FORMAT_NSYS_SQLITE] = {"this is a database that nsys exported, which is not read here", ""},
     [FORMAT_SQLITE] = {"this is a SQLite database, but not one that nsys exported",
                        "nsys export --type sqlite makes one"},
