@@ -73,7 +73,7 @@ static void handle(struct http_request *r, void *arg)
         err = check_parameters(r, match.route, &p);
     if (err == 0) {
         count_for(api, r, match.route);
-        match.route->handle(api, r, match.id);
+        match.route->handle(api, r, &match);
     } else if (err == -EOPNOTSUPP)
         reply_method(r, &match, &p);
     else

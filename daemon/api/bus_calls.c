@@ -340,7 +340,7 @@ static void call_run(struct bus_call *c)
     }
     b->running = c;
     b->api->requests++;
-    c->route.route->handle(b->api, c->request, c->route.id);
+    c->route.route->handle(b->api, c->request, &c->route);
     if (b->running)
         call_watch_caller(c);
     b->running = NULL;

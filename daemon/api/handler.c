@@ -54,19 +54,28 @@ void reply_refused(struct http_request *r, enum problem_kind kind, const char *r
     http_reply_problem(r, &p);
 }
 
-void reply_missing(struct http_request *r, char kind, int64_t id)
+const char *record_noun(char kind)
 {
-    const char *what = kind == 's' ? "session" : kind == 'r' ? "run" : "trace";
-    _cleanup_(freep) char *remedy = xasprintf("profctl list-%ss lists them.", what);
-
-    reply_refused(r, PROBLEM_NOT_FOUND, remedy, "there is no %s %c%" PRId64, what, kind, id);
+    return kind == 's' ? "session" : kind == 'r' ? "run" : "trace";
 }
 
-void reply_error(struct api *api, struct http_request *r, int err, const char *doing)
+void reply_missing(struct http_request *r, char kind, int64_t id)
+{
+    const char *noun = record_noun(kind);
+    _cleanup_(freep) char *remedy = xasprintf("profctl list-%ss lists them.", noun);
+
+    reply_refused(r, PROBLEM_NOT_FOUND, remedy, "there is no %s %c%" PRId64, noun, kind, id);
+}
+
+void reply_error(struct api *api, struct http_request *r, int err, const char *doing, ...)
 {
     _cleanup_(problem_done) struct problem p = {0};
+    va_list ap;
 
-    catalog_problem(api->modules.catalog, err, &p, "cannot %s", doing);
+    va_start(ap, doing);
+    _cleanup_(freep) char *text = xvasprintf(doing, ap);
+    va_end(ap);
+    catalog_problem(api->modules.catalog, err, &p, "cannot %s", text);
     http_reply_problem(r, &p);
 }
 
@@ -86,7 +95,7 @@ bool reply_failure(struct api *api, struct http_request *r, int err, char kind, 
     if (err == -ENOENT)
         reply_missing(r, kind, id);
     else if (err < 0)
-        reply_error(api, r, err, doing);
+        reply_error(api, r, err, "%s %s %c%" PRId64, doing, record_noun(kind), kind, id);
     return err < 0;
 }
 

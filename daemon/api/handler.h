@@ -34,11 +34,13 @@ struct api {
 char *request_actor(const struct http_request *r);
 
 /* The reply to an error of the catalog or the store, "cannot DOING: WHY". */
-void reply_error(struct api *api, struct http_request *r, int err, const char *doing);
-/* "there is no session s7"; kind is 's', 't' or 'r'. */
+void reply_error(struct api *api, struct http_request *r, int err, const char *doing, ...) _printf_(4, 5);
+/* The noun of a kind of ids: "session", "trace", "run" for 's', 't', 'r'. */
+const char *record_noun(char kind);
+/* "there is no session s7" */
 void reply_missing(struct http_request *r, char kind, int64_t id);
-/* Replies to err of a call about one session, trace or run: -ENOENT as reply_missing(), others as
- * reply_error(). False, without a reply, where err is none. */
+/* Replies to err of a call about one session, trace or run: -ENOENT as reply_missing(), others as "cannot DOING
+ * session s7: WHY". False, without a reply, where err is none. */
 bool reply_failure(struct api *api, struct http_request *r, int err, char kind, int64_t id,
                    const char *doing);
 /* Sets and replies a problem in one call. */
@@ -100,38 +102,38 @@ void event_hub_close(struct event_hub *h);
 struct event_hub *event_hub_free(struct event_hub *h);
 
 /* Handlers, by file. */
-void get_health(struct api *api, struct http_request *r, int64_t id);
-void get_readiness(struct api *api, struct http_request *r, int64_t id);
-void get_metrics(struct api *api, struct http_request *r, int64_t id);
-void get_version(struct api *api, struct http_request *r, int64_t id);
+#define ROUTE_HANDLER(name)                                                                                  \
+    void name(struct api *api, struct http_request *r, const struct route_match *match)
+ROUTE_HANDLER(get_health);
+ROUTE_HANDLER(get_readiness);
+ROUTE_HANDLER(get_version);
 
-void get_workers(struct api *api, struct http_request *r, int64_t id);
-void get_routers(struct api *api, struct http_request *r, int64_t id);
-void get_doctor(struct api *api, struct http_request *r, int64_t id);
+ROUTE_HANDLER(get_metrics);
 
-void list_sessions(struct api *api, struct http_request *r, int64_t id);
-void start_session(struct api *api, struct http_request *r, int64_t id);
-void get_session(struct api *api, struct http_request *r, int64_t id);
-void remove_session(struct api *api, struct http_request *r, int64_t id);
-void stop_session(struct api *api, struct http_request *r, int64_t id);
-void set_session_pin(struct api *api, struct http_request *r, int64_t id);
+ROUTE_HANDLER(get_workers);
+ROUTE_HANDLER(get_routers);
+ROUTE_HANDLER(get_doctor);
 
-void list_traces(struct api *api, struct http_request *r, int64_t id);
-void get_trace(struct api *api, struct http_request *r, int64_t id);
-void remove_trace(struct api *api, struct http_request *r, int64_t id);
-void import_trace(struct api *api, struct http_request *r, int64_t id);
-void get_trace_file(struct api *api, struct http_request *r, int64_t id);
-void get_trace_columns(struct api *api, struct http_request *r, int64_t id);
-void set_trace_pin(struct api *api, struct http_request *r, int64_t id);
+/* Of the route's kind of job. */
+ROUTE_HANDLER(list_jobs);
+ROUTE_HANDLER(start_job);
+ROUTE_HANDLER(get_job);
+ROUTE_HANDLER(stop_job);
+ROUTE_HANDLER(remove_job);
+ROUTE_HANDLER(set_session_pin);
+extern const struct job_routes session_routes, run_routes;
 
-void list_runs(struct api *api, struct http_request *r, int64_t id);
-void start_run(struct api *api, struct http_request *r, int64_t id);
-void get_run(struct api *api, struct http_request *r, int64_t id);
-void remove_run(struct api *api, struct http_request *r, int64_t id);
-void stop_run(struct api *api, struct http_request *r, int64_t id);
-void get_requests(struct api *api, struct http_request *r, int64_t id);
+ROUTE_HANDLER(get_requests);
 
-void get_usage(struct api *api, struct http_request *r, int64_t id);
-void vacuum_store(struct api *api, struct http_request *r, int64_t id);
+ROUTE_HANDLER(list_traces);
+ROUTE_HANDLER(get_trace);
+ROUTE_HANDLER(remove_trace);
+ROUTE_HANDLER(import_trace);
+ROUTE_HANDLER(get_trace_file);
+ROUTE_HANDLER(get_trace_columns);
+ROUTE_HANDLER(set_trace_pin);
 
-void get_events(struct api *api, struct http_request *r, int64_t id);
+ROUTE_HANDLER(get_usage);
+ROUTE_HANDLER(vacuum_store);
+
+ROUTE_HANDLER(get_events);

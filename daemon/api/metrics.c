@@ -426,7 +426,7 @@ static void metrics_take_values(struct metrics_scrape *s)
     };
 }
 
-void get_metrics(struct api *api, struct http_request *r, int64_t id)
+void get_metrics(struct api *api, struct http_request *r, const struct route_match *match)
 {
     struct metrics_scrape s = {.api = api};
     char *text = NULL;

@@ -232,7 +232,7 @@ static int read_place(const struct http_request *r, int64_t *ret_after, struct p
     return 0;
 }
 
-void get_events(struct api *api, struct http_request *r, int64_t id)
+void get_events(struct api *api, struct http_request *r, const struct route_match *match)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(session_record_done) struct session_record session;

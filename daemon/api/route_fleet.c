@@ -20,12 +20,12 @@ static void workers_on_fleet(struct api *api, struct http_request *r, struct fle
     fleet_free(fleet);
 }
 
-void get_workers(struct api *api, struct http_request *r, int64_t id)
+void get_workers(struct api *api, struct http_request *r, const struct route_match *match)
 {
     discover_for(api, r, workers_on_fleet);
 }
 
-void get_routers(struct api *api, struct http_request *r, int64_t id)
+void get_routers(struct api *api, struct http_request *r, const struct route_match *match)
 {
     json_t *routers;
 
@@ -138,7 +138,7 @@ static void doctor_on_fleet(struct api *api, struct http_request *r, struct flee
     offload_run(api->modules.offload, doctor_measure_disks, doctor_on_measured, e);
 }
 
-void get_doctor(struct api *api, struct http_request *r, int64_t id)
+void get_doctor(struct api *api, struct http_request *r, const struct route_match *match)
 {
     discover_for(api, r, doctor_on_fleet);
 }

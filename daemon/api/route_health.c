@@ -71,7 +71,7 @@ static void ready_reply_problem(struct http_request *r, const json_t *reasons)
     reply_problem(r, 503, &p, "reasons", reasons);
 }
 
-void get_readiness(struct api *api, struct http_request *r, int64_t id)
+void get_readiness(struct api *api, struct http_request *r, const struct route_match *match)
 {
     _cleanup_json_ reasons = json_array();
 
@@ -91,12 +91,12 @@ void get_readiness(struct api *api, struct http_request *r, int64_t id)
         http_reply(r, 200, "text/plain; charset=utf-8", "ready\n", 6);
 }
 
-void get_health(struct api *api, struct http_request *r, int64_t id)
+void get_health(struct api *api, struct http_request *r, const struct route_match *match)
 {
     http_reply(r, 200, "text/plain; charset=utf-8", "ok\n", 3);
 }
 
-void get_version(struct api *api, struct http_request *r, int64_t id)
+void get_version(struct api *api, struct http_request *r, const struct route_match *match)
 {
     const struct api_modules *m = &api->modules;
     json_t *body = json_object(), *limits = json_object();

@@ -44,7 +44,7 @@ static int usage_put_users(const struct store *s, json_t *usage)
     return r;
 }
 
-void get_usage(struct api *api, struct http_request *r, int64_t id)
+void get_usage(struct api *api, struct http_request *r, const struct route_match *match)
 {
     _cleanup_json_ j = NULL;
     struct store_usage usage;
@@ -110,7 +110,7 @@ static void vacuum_on_done(const struct store_removed *removed, void *arg)
     http_reply_json(v.request, 200, answer);
 }
 
-void vacuum_store(struct api *api, struct http_request *r, int64_t id)
+void vacuum_store(struct api *api, struct http_request *r, const struct route_match *match)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(freep) char *actor = request_actor(r);

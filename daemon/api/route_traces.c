@@ -17,7 +17,7 @@ static int trace_find_or_reply(struct api *api, struct http_request *r, int64_t 
 {
     trace_record_init(ret);
     int err = catalog_get_trace(api->modules.catalog, id, ret);
-    reply_failure(api, r, err, 't', id, "read the trace");
+    reply_failure(api, r, err, 't', id, "read");
     return err;
 }
 
@@ -70,7 +70,7 @@ static int check_session(struct api *api, struct http_request *r, int64_t id)
 
     session_record_init(&session);
     int err = id == RECORD_NONE ? 0 : catalog_get_session(api->modules.catalog, id, &session);
-    reply_failure(api, r, err, 's', id, "read the session");
+    reply_failure(api, r, err, 's', id, "read");
     return err;
 }
 
@@ -89,7 +89,7 @@ static void trace_page_reply(struct api *api, struct http_request *r, struct tra
     http_reply_json(r, 200, body);
 }
 
-void list_traces(struct api *api, struct http_request *r, int64_t id)
+void list_traces(struct api *api, struct http_request *r, const struct route_match *match)
 {
     _cleanup_(problem_done) struct problem p = {0};
     struct trace_filter filter;
@@ -103,7 +103,11 @@ void list_traces(struct api *api, struct http_request *r, int64_t id)
     _cleanup_json_ traces = json_array();
     struct trace_page page = {.traces = traces, .limit = filter.limit++};
     int err = catalog_each_trace(api->modules.catalog, &filter, trace_page_add, &page);
-    if (!reply_failure(api, r, err, 't', filter.before_id, "list the traces"))
+    if (err == -ENOENT)
+        reply_missing(r, 't', filter.before_id);
+    else if (err < 0)
+        reply_error(api, r, err, "list the traces");
+    else
         trace_page_reply(api, r, &page);
 }
 
@@ -124,22 +128,22 @@ static void reply_trace(struct api *api, struct http_request *r, int status, int
     json_decref(body);
 }
 
-void get_trace(struct api *api, struct http_request *r, int64_t id)
+void get_trace(struct api *api, struct http_request *r, const struct route_match *match)
 {
-    reply_trace(api, r, 200, id);
+    reply_trace(api, r, 200, match->id);
 }
 
-void remove_trace(struct api *api, struct http_request *r, int64_t id)
+void remove_trace(struct api *api, struct http_request *r, const struct route_match *match)
 {
     _cleanup_(trace_record_done) struct trace_record t;
     _cleanup_(freep) char *actor = request_actor(r);
 
-    if (trace_find_or_reply(api, r, id, &t) < 0)
+    if (trace_find_or_reply(api, r, match->id, &t) < 0)
         return;
     if (t.session_id != RECORD_NONE && sessions_find(api->modules.sessions, t.session_id)) {
         _cleanup_(freep) char *remedy = xasprintf("Stop it with profctl stop s%" PRId64 ".", t.session_id);
         reply_refused(r, PROBLEM_CONFLICT, remedy,
-                      "trace t%" PRId64 " belongs to session s%" PRId64 ", which is not over", id,
+                      "trace t%" PRId64 " belongs to session s%" PRId64 ", which is not over", match->id,
                       t.session_id);
         return;
     }
@@ -148,25 +152,25 @@ void remove_trace(struct api *api, struct http_request *r, int64_t id)
         reply_error(api, r, err, "remove the trace");
         return;
     }
-    _cleanup_(freep) char *name = xasprintf("t%" PRId64, id);
+    _cleanup_(freep) char *name = xasprintf("t%" PRId64, match->id);
     json_t *body = json_object();
     json_put_str(body, "removed", name);
     json_put_bool(body, "file", t.stored);
     http_reply_json(r, 200, body);
 }
 
-void set_trace_pin(struct api *api, struct http_request *r, int64_t id)
+void set_trace_pin(struct api *api, struct http_request *r, const struct route_match *match)
 {
     _cleanup_(trace_record_done) struct trace_record t;
     _cleanup_(freep) char *actor = request_actor(r);
     bool pinned = http_method(r) == HTTP_PUT;
 
-    if (trace_find_or_reply(api, r, id, &t) < 0)
+    if (trace_find_or_reply(api, r, match->id, &t) < 0)
         return;
-    int err = catalog_pin_trace(api->modules.catalog, id, pinned);
+    int err = catalog_pin_trace(api->modules.catalog, match->id, pinned);
     if (err == 0)
         err = catalog_add_event(api->modules.catalog, pinned ? "trace-pinned" : "trace-unpinned", actor,
-                                t.session_id, RECORD_NONE, id, "%s", t.name);
+                                t.session_id, RECORD_NONE, match->id, "%s", t.name);
     if (err == 0)
         err = catalog_commit(api->modules.catalog, false);
     if (err < 0) {
@@ -265,30 +269,30 @@ static void download_start(struct api *api, struct http_request *r, int64_t id,
                    download_on_opened, o);
 }
 
-void get_trace_file(struct api *api, struct http_request *r, int64_t id)
+void get_trace_file(struct api *api, struct http_request *r, const struct route_match *match)
 {
     _cleanup_(trace_record_done) struct trace_record t;
 
-    if (trace_find_or_reply(api, r, id, &t) < 0)
+    if (trace_find_or_reply(api, r, match->id, &t) < 0)
         return;
     struct file_reference file;
     reference_of(&t, &file);
-    download_start(api, r, id, &file, t.name);
+    download_start(api, r, match->id, &file, t.name);
 }
 
-void get_trace_columns(struct api *api, struct http_request *r, int64_t id)
+void get_trace_columns(struct api *api, struct http_request *r, const struct route_match *match)
 {
     _cleanup_(trace_record_done) struct trace_record t;
 
-    if (trace_find_or_reply(api, r, id, &t) < 0)
+    if (trace_find_or_reply(api, r, match->id, &t) < 0)
         return;
     if (t.columns) {
         struct file_reference file;
         reference_of_stored(t.columns, &file);
-        download_start(api, r, id, &file, strrchr(t.columns, '/') + 1);
+        download_start(api, r, match->id, &file, strrchr(t.columns, '/') + 1);
     } else {
         reply_refused(r, PROBLEM_NOT_FOUND, "Download the trace itself from /v1/traces/{trace}/file.",
-                      "trace t%" PRId64 " has no columns%s%s", id, t.columns_reason ? ": " : "",
+                      "trace t%" PRId64 " has no columns%s%s", match->id, t.columns_reason ? ": " : "",
                       t.columns_reason ? t.columns_reason : "");
     }
 }
@@ -380,7 +384,7 @@ static void import_on_done(const struct import_result *result, void *arg)
         reply_trace(i.api, i.request, result->existed ? 200 : 201, result->trace_id);
 }
 
-void import_trace(struct api *api, struct http_request *r, int64_t id)
+void import_trace(struct api *api, struct http_request *r, const struct route_match *match)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(freep) char *actor = request_actor(r), *labels = NULL;

@@ -15,13 +15,13 @@ static const struct route routes[] = {
     {HTTP_GET,    "/v1/workers",                 RIGHT_READ,    ROUTE_SOURCE,                    get_workers, ROUTE_OPERATED},
     {HTTP_GET,    "/v1/doctor",                  RIGHT_READ,    ROUTE_SOURCE,                    get_doctor, ROUTE_OPERATED},
     {HTTP_GET,    "/v1/routers",                 RIGHT_READ,    NULL,                      get_routers},
-    {HTTP_GET,    "/v1/sessions",                RIGHT_READ,    "limit before state",      list_sessions},
-    {HTTP_POST,   "/v1/sessions",                RIGHT_OPERATE, NULL,                      start_session, .body_max = ROUTE_WORKLOAD_MAX},
-    {HTTP_GET,    "/v1/sessions/{session}",      RIGHT_READ,    NULL,                      get_session},
-    {HTTP_DELETE, "/v1/sessions/{session}",      RIGHT_ADMIN,   NULL,                      remove_session},
-    {HTTP_POST,   "/v1/sessions/{session}/stop", RIGHT_OPERATE, NULL,                      stop_session},
-    {HTTP_PUT,    "/v1/sessions/{session}/pin",  RIGHT_OPERATE, NULL,                      set_session_pin},
-    {HTTP_DELETE, "/v1/sessions/{session}/pin",  RIGHT_OPERATE, NULL,                      set_session_pin},
+    {HTTP_GET,    "/v1/sessions",                RIGHT_READ,    "limit before state",      list_jobs, .job = &session_routes},
+    {HTTP_POST,   "/v1/sessions",                RIGHT_OPERATE, NULL,                      start_job, .job = &session_routes, .body_max = ROUTE_WORKLOAD_MAX},
+    {HTTP_GET,    "/v1/sessions/{session}",      RIGHT_READ,    NULL,                      get_job, .job = &session_routes},
+    {HTTP_DELETE, "/v1/sessions/{session}",      RIGHT_ADMIN,   NULL,                      remove_job, .job = &session_routes},
+    {HTTP_POST,   "/v1/sessions/{session}/stop", RIGHT_OPERATE, NULL,                      stop_job, .job = &session_routes},
+    {HTTP_PUT,    "/v1/sessions/{session}/pin",  RIGHT_OPERATE, NULL,                      set_session_pin, .job = &session_routes},
+    {HTTP_DELETE, "/v1/sessions/{session}/pin",  RIGHT_OPERATE, NULL,                      set_session_pin, .job = &session_routes},
     {HTTP_GET,    "/v1/traces",                  RIGHT_READ,    "session worker since until unclaimed before limit", list_traces},
     {HTTP_POST,   "/v1/traces",                  RIGHT_OPERATE, NULL,                      import_trace},
     {HTTP_GET,    "/v1/traces/{trace}",          RIGHT_READ,    NULL,                      get_trace},
@@ -30,27 +30,17 @@ static const struct route routes[] = {
     {HTTP_GET,    "/v1/traces/{trace}/columns",  RIGHT_READ,    NULL,                      get_trace_columns},
     {HTTP_PUT,    "/v1/traces/{trace}/pin",      RIGHT_OPERATE, NULL,                      set_trace_pin},
     {HTTP_DELETE, "/v1/traces/{trace}/pin",      RIGHT_OPERATE, NULL,                      set_trace_pin},
-    {HTTP_GET,    "/v1/runs",                    RIGHT_READ,    "limit before session",    list_runs},
-    {HTTP_POST,   "/v1/runs",                    RIGHT_OPERATE, NULL,                      start_run, .body_max = ROUTE_WORKLOAD_MAX},
-    {HTTP_GET,    "/v1/runs/{run}",              RIGHT_READ,    NULL,                      get_run},
-    {HTTP_DELETE, "/v1/runs/{run}",              RIGHT_ADMIN,   NULL,                      remove_run},
-    {HTTP_POST,   "/v1/runs/{run}/stop",         RIGHT_OPERATE, NULL,                      stop_run},
+    {HTTP_GET,    "/v1/runs",                    RIGHT_READ,    "limit before session",    list_jobs, .job = &run_routes},
+    {HTTP_POST,   "/v1/runs",                    RIGHT_OPERATE, NULL,                      start_job, .job = &run_routes, .body_max = ROUTE_WORKLOAD_MAX},
+    {HTTP_GET,    "/v1/runs/{run}",              RIGHT_READ,    NULL,                      get_job, .job = &run_routes},
+    {HTTP_DELETE, "/v1/runs/{run}",              RIGHT_ADMIN,   NULL,                      remove_job, .job = &run_routes},
+    {HTTP_POST,   "/v1/runs/{run}/stop",         RIGHT_OPERATE, NULL,                      stop_job, .job = &run_routes},
     {HTTP_GET,    "/v1/runs/{run}/requests",     RIGHT_READ,    "format after limit",      get_requests},
     {HTTP_GET,    "/v1/usage",                   RIGHT_READ,    NULL,                      get_usage},
     {HTTP_POST,   "/v1/vacuum",                  RIGHT_ADMIN,   NULL,                      vacuum_store},
     {HTTP_GET,    "/v1/events",                  RIGHT_READ,    "session run after",       get_events},
 };
 /* clang-format on */
-
-static const struct {
-    const char *segment;
-    char kind;
-    const char *what;
-} placeholders[] = {
-    {"{session}", 's', "session"},
-    {"{trace}", 't', "trace"},
-    {"{run}", 'r', "run"},
-};
 
 const struct route *route_at(size_t i)
 {
@@ -93,9 +83,10 @@ const char *http_method_name(enum http_method m)
     return names[m];
 }
 
-/* The segment of a path that is an id. */
+/* The segment of a path that is an id, where the pattern has "{session}": a noun, whose first letter is that of
+ * its ids. */
 struct id_text {
-    size_t placeholder;
+    const char *noun; /* NULL: there is none */
     const char *start;
     size_t size;
 };
@@ -103,19 +94,14 @@ struct id_text {
 /* Segment by segment; any text fits where an id belongs. */
 static bool route_fits(const char *pattern, const char *path, struct id_text *ret)
 {
-    *ret = (struct id_text){.placeholder = ARRAY_SIZE(placeholders)};
+    *ret = (struct id_text){0};
     while (*pattern || *path) {
         if (*pattern != '/' || *path != '/')
             return false;
         size_t n = strcspn(pattern + 1, "/"), k = strcspn(path + 1, "/");
-        bool is_id = false;
-        for (size_t i = 0; i < ARRAY_SIZE(placeholders); i++)
-            if (strlen(placeholders[i].segment) == n &&
-                strncmp(pattern + 1, placeholders[i].segment, n) == 0) {
-                *ret = (struct id_text){i, path + 1, k};
-                is_id = true;
-            }
-        if (!is_id && (n != k || strncmp(pattern + 1, path + 1, n) != 0))
+        if (pattern[1] == '{')
+            *ret = (struct id_text){pattern + 2, path + 1, k};
+        else if (n != k || strncmp(pattern + 1, path + 1, n) != 0)
             return false;
         pattern += 1 + n;
         path += 1 + k;
@@ -125,17 +111,17 @@ static bool route_fits(const char *pattern, const char *path, struct id_text *re
 
 static int route_read_id(const struct id_text *text, int64_t *ret, struct problem *p)
 {
-    if (text->placeholder == ARRAY_SIZE(placeholders)) {
-        *ret = 0;
-        return 0;
-    }
-    char kind = placeholders[text->placeholder].kind;
     char copy[32];
+
+    *ret = 0;
+    if (!text->noun)
+        return 0;
+    char kind = *text->noun;
     snprintf(copy, sizeof(copy), "%.*s", (int)MIN(text->size, sizeof(copy)), text->start);
     if (text->size < sizeof(copy) && parse_ref(copy, kind, ret) == kind)
         return 0;
-    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "\"%s\" is not the id of a %s, such as %c7 or 7",
-                       copy, placeholders[text->placeholder].what, kind);
+    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "\"%s\" is not the id of a %.*s, such as %c7 or 7",
+                       copy, (int)strcspn(text->noun, "}"), text->noun, kind);
 }
 
 static void route_add_allowed(char allow[static ROUTE_ALLOW_MAX], const struct route *route)

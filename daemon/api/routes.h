@@ -10,6 +10,8 @@
 #include "proto/names.h"
 
 struct api;
+struct job_routes;
+struct route_match;
 
 /* Bytes of a body, where a route has no bound of its own; and of one that may bring a workload's prompts. */
 #define ROUTE_BODY_MAX     (1 << 20)
@@ -21,14 +23,14 @@ struct route {
     enum right right;    /* the least that its caller must have */
     /* Names of the query parameters that it takes, separated by spaces; NULL: none. */
     const char *query;
-    /* id is the one in the path, 0 where there is none. */
-    void (*handle)(struct api *api, struct http_request *r, int64_t id);
+    void (*handle)(struct api *api, struct http_request *r, const struct route_match *match);
     /* Those of its parameters that name what profd will call, or look for on its host: they need
      * RIGHT_OPERATE, because the reply reveals whether it exists. NULL: none. */
     const char *operate;
     /* Of RIGHT_NONE: without a token for all of TCP; else only for the addresses of [http] open_to=. */
     bool everybody;
-    int64_t body_max; /* 0: ROUTE_BODY_MAX */
+    int64_t body_max;             /* 0: ROUTE_BODY_MAX */
+    const struct job_routes *job; /* sessions or benchmark runs, where the handler is of both */
 };
 
 /* What a reply depends on, and so how long it may take. */
@@ -61,7 +63,7 @@ const char *http_method_name(enum http_method m);
 
 struct route_match {
     const struct route *route;
-    int64_t id;
+    int64_t id;                  /* the one in the path, 0 where there is none */
     char allow[ROUTE_ALLOW_MAX]; /* of -EOPNOTSUPP: the methods that the path has */
 };
 

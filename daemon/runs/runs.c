@@ -185,12 +185,6 @@ void runs_describe_list(struct runs *all, json_t *list)
     }
 }
 
-enum run_state runs_state(struct runs *all, int64_t run_id, enum run_state saved)
-{
-    const struct benchmark_run *run = runs_find(all, run_id);
-    return run ? run->record.state : saved;
-}
-
 unsigned runs_count(const struct runs *all)
 {
     const struct benchmark_run *run;

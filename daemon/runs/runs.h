@@ -58,8 +58,6 @@ int runs_remove(struct runs *all, int64_t run_id, const char *actor);
 void runs_describe(struct runs *all, int64_t run_id, json_t *run);
 /* The same of a list, without "live". */
 void runs_describe_list(struct runs *all, json_t *list);
-/* The state that it is in, where the catalog has `saved`. */
-enum run_state runs_state(struct runs *all, int64_t run_id, enum run_state saved);
 unsigned runs_count(const struct runs *all);
 
 /* For profd's operator. */

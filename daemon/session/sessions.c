@@ -344,12 +344,6 @@ void sessions_describe(struct sessions *all, int64_t session_id, json_t *session
             json_put_int(j, "bytes_seen", all->collector_ops->bytes_seen(&s->targets[i], all->collector));
 }
 
-enum state sessions_state(struct sessions *all, int64_t session_id, enum state saved)
-{
-    const struct session *s = sessions_find(all, session_id);
-    return s ? s->record.state : saved;
-}
-
 /* -- Lists -- */
 
 static int64_t session_id_at(const json_t *list, size_t i)

@@ -157,8 +157,6 @@ void sessions_describe(struct sessions *all, int64_t session_id, json_t *session
  */
 int sessions_list_json(struct sessions *all, int64_t limit, int64_t before_id, const char *state,
                        json_t **ret);
-/* The state that it is in, where the catalog has `saved`. */
-enum state sessions_state(struct sessions *all, int64_t session_id, enum state saved);
 unsigned sessions_count(const struct sessions *all);
 
 /* For the loader. failure: why there is no load, or none any more; NULL: it came to its end. */

@@ -31,28 +31,28 @@ static int add_record(const struct function_record *r, void *arg)
     return 0;
 }
 
-static void get_session_functions(struct api *api, struct http_request *r, int64_t id)
+static void get_session_functions(struct api *api, struct http_request *r, const struct route_match *match)
 {
     _cleanup_(session_record_done) struct session_record record;
     const struct function_filter filter = {.trace_id = RECORD_NONE,
-                                           .session_id = id,
+                                           .session_id = match->id,
                                            .worker_url = http_query_get(r, "worker"),
                                            .limit = RECORD_NONE};
     json_t *functions = json_array();
 
     session_record_init(&record);
-    int err = catalog_get_session(api->modules.catalog, id, &record);
+    int err = catalog_get_session(api->modules.catalog, match->id, &record);
     if (err == 0)
         err = catalog_each_function(api->modules.catalog, &filter, add_record, functions);
     if (err < 0) {
         json_decref(functions);
         if (err == -ENOENT)
-            reply_missing(r, 's', id);
+            reply_missing(r, 's', match->id);
         else
             reply_error(api, r, err, "read the functions");
         return;
     }
-    _cleanup_(freep) char *name = xasprintf("s%" PRId64, id);
+    _cleanup_(freep) char *name = xasprintf("s%" PRId64, match->id);
     json_t *body = json_object();
     json_put_str(body, "session", name);
     json_object_set_new(body, "functions", functions);
@@ -288,9 +288,9 @@ static void on_fleet(struct api *api, struct http_request *r, struct fleet *flee
         ask(&q->servers[i]);
 }
 
-static void get_functions(struct api *api, struct http_request *r, int64_t id)
+static void get_functions(struct api *api, struct http_request *r, const struct route_match *match)
 {
-    (void)id;
+    (void)match->id;
     discover_for(api, r, on_fleet);
 }
 

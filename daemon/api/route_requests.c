@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Benchmark runs: list, start, show, stop, remove; and their requests as JSON, as lines of JSON, and as CSV, in
- * pages that are bounded in rows and bytes. The address of the next page is in the Link header (RFC 8288),
- * and in JSON as "next".
+ * The requests of a benchmark run as JSON, as lines of JSON, and as CSV, in pages that are bounded in rows and
+ * bytes. The address of the next page is in the Link header (RFC 8288), and in JSON as "next".
  */
 #include "base/alloc.h"
 #include "base/csv.h"
@@ -17,129 +16,6 @@
 #define PAGE_BYTES_MAX (4 << 20)
 /* Bytes of a row as text, without the gaps between its tokens. */
 #define ROW_BYTES 600
-
-static void reply_run(struct api *api, struct http_request *r, int status, int64_t id)
-{
-    json_t *run;
-
-    int err = catalog_run_json(api->modules.catalog, id, &run);
-    if (reply_failure(api, r, err, 'r', id, "read the run"))
-        return;
-    runs_describe(api->modules.runs, id, run);
-    http_reply_json(r, status, run);
-}
-
-void list_runs(struct api *api, struct http_request *r, int64_t id)
-{
-    _cleanup_(problem_done) struct problem p = {0};
-    int64_t limit = LIST_LIMIT_DEFAULT, before = RECORD_NONE, session = RECORD_NONE;
-    json_t *runs;
-
-    if (query_number(r, "limit", 1, LIST_LIMIT_MAX, &limit, &p) < 0 ||
-        query_ref(r, "before", 'r', &before, &p) < 0 || query_ref(r, "session", 's', &session, &p) < 0) {
-        http_reply_problem(r, &p);
-        return;
-    }
-    int err = catalog_runs_json(api->modules.catalog, limit, before, session, &runs);
-    if (err < 0) {
-        reply_error(api, r, err, "list the runs");
-        return;
-    }
-    runs_describe_list(api->modules.runs, runs);
-    reply_list(r, "runs", runs);
-}
-
-/* -- Start -------------------------------------------------------------------------------------------- */
-
-struct run_start {
-    struct http_request *request;
-    struct job_creation *creation;
-};
-
-static void run_start_on_close(struct http_request *r, void *arg)
-{
-    struct run_start *s = arg;
-
-    job_creation_cancel(s->creation);
-    free(s);
-}
-
-static void run_start_on_done(const struct job_created *created, void *arg)
-{
-    struct run_start s = *(struct run_start *)arg;
-
-    free(arg);
-    http_on_close(s.request, NULL, NULL);
-    if (created->id == 0) {
-        http_reply_problem(s.request, created->problem);
-        return;
-    }
-    json_t *body = json_object();
-    json_put_int(body, "run", created->id);
-    http_reply_json(s.request, 202, body);
-}
-
-void start_run(struct api *api, struct http_request *r, int64_t id)
-{
-    _cleanup_(problem_done) struct problem p = {0};
-    _cleanup_(job_request_done) struct job_request request = {0};
-    _cleanup_(freep) char *actor = request_actor(r);
-    _cleanup_json_ body = NULL;
-
-    int err = body_object(r, &body, &p);
-    if (err == 0)
-        err = run_request_parse(body, &request, &p);
-    if (err == 0)
-        err = source_complete(api, &request.source, &p);
-    if (err < 0) {
-        http_reply_problem(r, &p);
-        return;
-    }
-    struct run_start *s = xcalloc(1, sizeof(*s));
-    s->request = r;
-    s->creation = job_create(runs_jobs(api->modules.runs), &request, body, actor, run_start_on_done, s);
-    http_on_close(r, run_start_on_close, s);
-}
-
-/* -- One run ------------------------------------------------------------------------------------------ */
-
-void get_run(struct api *api, struct http_request *r, int64_t id)
-{
-    reply_run(api, r, 200, id);
-}
-
-void stop_run(struct api *api, struct http_request *r, int64_t id)
-{
-    _cleanup_(run_record_done) struct run_record record;
-    _cleanup_(freep) char *actor = request_actor(r);
-
-    run_record_init(&record);
-    if (runs_stop(api->modules.runs, id, actor) == 0) {
-        reply_run(api, r, 200, id);
-        return;
-    }
-    int err = catalog_get_run(api->modules.catalog, id, &record);
-    if (!reply_failure(api, r, err, 'r', id, "read the run"))
-        reply_refused(r, PROBLEM_CONFLICT, NULL, "run r%" PRId64 " is over: it is %s", id,
-                      run_state_name(runs_state(api->modules.runs, id, record.state)));
-}
-
-void remove_run(struct api *api, struct http_request *r, int64_t id)
-{
-    _cleanup_(freep) char *actor = request_actor(r);
-
-    int err = runs_remove(api->modules.runs, id, actor);
-    if (err == -EINPROGRESS) {
-        _cleanup_(freep) char *remedy = xasprintf("Stop it with profctl stop r%" PRId64 ".", id);
-        reply_refused(r, PROBLEM_CONFLICT, remedy, "run r%" PRId64 " is not over", id);
-    } else if (!reply_failure(api, r, err, 'r', id, "remove the run")) {
-        json_t *body = json_object();
-        json_put_int(body, "removed", 1);
-        http_reply_json(r, 200, body);
-    }
-}
-
-/* -- Requests ----------------------------------------------------------------------------------------- */
 
 struct request_format {
     const char *name, *content_type;
@@ -277,7 +153,7 @@ static void request_page_done(struct request_page *page)
     free(page->text);
 }
 
-void get_requests(struct api *api, struct http_request *r, int64_t id)
+void get_requests(struct api *api, struct http_request *r, const struct route_match *match)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(run_record_done) struct run_record run;
@@ -291,18 +167,18 @@ void get_requests(struct api *api, struct http_request *r, int64_t id)
         http_reply_problem(r, &p);
         return;
     }
-    int err = catalog_get_run(api->modules.catalog, id, &run);
-    if (reply_failure(api, r, err, 'r', id, "read the run"))
+    int err = catalog_get_run(api->modules.catalog, match->id, &run);
+    if (reply_failure(api, r, err, 'r', match->id, "read"))
         return;
     page.started_at = run.started_at;
     request_page_begin(&page, after);
-    err = catalog_each_request(api->modules.catalog, id, after, limit, request_page_add, &page);
+    err = catalog_each_request(api->modules.catalog, match->id, after, limit, request_page_add, &page);
     if (err < 0) {
         reply_error(api, r, err, "read the requests");
         return;
     }
     bool is_last = err == 0 && page.n < (size_t)limit;
     if (!is_last)
-        request_page_link_next(r, &page, id, limit);
+        request_page_link_next(r, &page, match->id, limit);
     request_page_reply(r, &page, is_last);
 }

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sessions and benchmark runs: list, start, show, stop, remove, pin. Both are jobs (daemon/jobs/jobs.h); what
+ * differs between them is a struct job_routes for each, which the lines of the table of routes name.
+ */
+#include "base/alloc.h"
+#include "daemon/api/handler.h"
+#include "daemon/catalog/records.h"
+#include <errno.h>
+#include <inttypes.h>
+
+struct job_routes {
+    char letter;        /* of its ids */
+    const char *plural; /* also the member of a list */
+    int started;        /* status of the reply to a start */
+    struct jobs *(*jobs)(const struct api_modules *m);
+    int (*parse)(const json_t *body, struct job_request *ret, struct problem *p);
+    /* One as catalog and memory know it. -ENOENT. */
+    int (*read)(const struct api_modules *m, int64_t id, json_t **ret);
+    /* Those older than `before`, newest first; a parameter of the query that is wrong is a problem. */
+    int (*list)(const struct api_modules *m, const struct http_request *r, int64_t limit, int64_t before,
+                json_t **ret, struct problem *p);
+    bool (*is_over)(const char *state);
+    /* -ENOENT: none that is in progress. */
+    int (*stop)(const struct api_modules *m, int64_t id, const char *actor);
+    /* Of one that is over. */
+    void (*remove)(struct api *api, struct http_request *r, int64_t id, const char *actor);
+};
+
+/* Replies with the job, and with the remarks of its start (NULL: none). */
+static void job_reply(struct api *api, struct http_request *r, const struct route_match *match, int status,
+                      int64_t id, const struct job_created *created)
+{
+    const struct job_routes *kind = match->route->job;
+    json_t *job;
+
+    if (reply_failure(api, r, kind->read(&api->modules, id, &job), kind->letter, id, "read"))
+        return;
+    if (created && created->remarks)
+        json_object_set(job, "remarks", (json_t *)created->remarks);
+    if (created && created->skipped)
+        json_object_set(job, "skipped", (json_t *)created->skipped);
+    http_reply_json(r, status, job);
+}
+
+void get_job(struct api *api, struct http_request *r, const struct route_match *match)
+{
+    job_reply(api, r, match, 200, match->id, NULL);
+}
+
+void list_jobs(struct api *api, struct http_request *r, const struct route_match *match)
+{
+    const struct job_routes *kind = match->route->job;
+    _cleanup_(problem_done) struct problem p = {0};
+    int64_t limit = LIST_LIMIT_DEFAULT, before = RECORD_NONE;
+    json_t *jobs;
+
+    int err = query_number(r, "limit", 1, LIST_LIMIT_MAX, &limit, &p);
+    if (err == 0)
+        err = query_ref(r, "before", kind->letter, &before, &p);
+    if (err == 0)
+        err = kind->list(&api->modules, r, limit, before, &jobs, &p);
+    if (err == 0)
+        reply_list(r, kind->plural, jobs);
+    else if (p.kind != PROBLEM_NONE)
+        http_reply_problem(r, &p);
+    else
+        reply_error(api, r, err, "list the %s", kind->plural);
+}
+
+/* -- Start -------------------------------------------------------------------------------------------- */
+
+struct job_start {
+    struct api *api;
+    struct http_request *request;
+    struct route_match match;
+    struct job_creation *creation;
+};
+
+static void job_start_on_close(struct http_request *r, void *arg)
+{
+    struct job_start *s = arg;
+    job_creation_cancel(s->creation);
+    free(s);
+}
+
+static void job_start_on_done(const struct job_created *created, void *arg)
+{
+    struct job_start s = *(struct job_start *)arg;
+
+    free(arg);
+    http_on_close(s.request, NULL, NULL);
+    if (created->id == 0)
+        reply_problem(s.request, 0, created->problem, "remarks", created->remarks);
+    else
+        job_reply(s.api, s.request, &s.match, s.match.route->job->started, created->id, created);
+}
+
+void start_job(struct api *api, struct http_request *r, const struct route_match *match)
+{
+    const struct job_routes *kind = match->route->job;
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(job_request_done) struct job_request request = {0};
+    _cleanup_(freep) char *actor = request_actor(r);
+    _cleanup_json_ options = NULL;
+
+    int err = body_object(r, &options, &p);
+    if (err == 0)
+        err = kind->parse(options, &request, &p);
+    if (err == 0)
+        err = source_complete(api, &request.source, &p);
+    if (err < 0) {
+        http_reply_problem(r, &p);
+        return;
+    }
+    struct job_start *s = xcalloc(1, sizeof(*s));
+    *s = (struct job_start){.api = api, .request = r, .match = *match};
+    s->creation = job_create(kind->jobs(&api->modules), &request, options, actor, job_start_on_done, s);
+    http_on_close(r, job_start_on_close, s);
+}
+
+/* -- Stop and remove ---------------------------------------------------------------------------------- */
+
+void stop_job(struct api *api, struct http_request *r, const struct route_match *match)
+{
+    const struct job_routes *kind = match->route->job;
+    _cleanup_(freep) char *actor = request_actor(r);
+    _cleanup_json_ job = NULL;
+
+    if (kind->stop(&api->modules, match->id, actor) == 0)
+        job_reply(api, r, match, 200, match->id, NULL);
+    else if (!reply_failure(api, r, kind->read(&api->modules, match->id, &job), kind->letter, match->id,
+                            "read"))
+        reply_refused(r, PROBLEM_CONFLICT, NULL, "%s %c%" PRId64 " is over: it is %s",
+                      record_noun(kind->letter), kind->letter, match->id, json_get_str(job, "state"));
+}
+
+void remove_job(struct api *api, struct http_request *r, const struct route_match *match)
+{
+    const struct job_routes *kind = match->route->job;
+    _cleanup_(freep) char *actor = request_actor(r);
+    _cleanup_json_ job = NULL;
+
+    if (reply_failure(api, r, kind->read(&api->modules, match->id, &job), kind->letter, match->id, "read"))
+        return;
+    const char *state = json_get_str(job, "state");
+    if (kind->is_over(state)) {
+        kind->remove(api, r, match->id, actor);
+        return;
+    }
+    _cleanup_(freep) char *remedy =
+        xasprintf("Stop it with profctl stop %c%" PRId64 ".", kind->letter, match->id);
+    reply_refused(r, PROBLEM_CONFLICT, remedy, "%s %c%" PRId64 " is not over: it is %s",
+                  record_noun(kind->letter), kind->letter, match->id, state);
+}
+
+/* -- Sessions ----------------------------------------------------------------------------------------- */
+
+static struct jobs *session_jobs(const struct api_modules *m)
+{
+    return sessions_jobs(m->sessions);
+}
+
+static int session_read(const struct api_modules *m, int64_t id, json_t **ret)
+{
+    int err = catalog_session_json(m->catalog, id, true, ret);
+
+    if (err == 0)
+        sessions_describe(m->sessions, id, *ret);
+    return err;
+}
+
+static int session_list(const struct api_modules *m, const struct http_request *r, int64_t limit,
+                        int64_t before, json_t **ret, struct problem *p)
+{
+    const char *state = http_query_get(r, "state");
+
+    int err = sessions_list_json(m->sessions, limit, before, state, ret);
+    if (err == -EINVAL) {
+        problem_set(p, err, PROBLEM_BAD_REQUEST, "unknown session state '%s'", state);
+        problem_remedy(p,
+                       "Use requested, starting, recording, stopping, collecting, complete, partial, failed, "
+                       "cancelled, or active for all sessions that are not over.");
+    }
+    return err;
+}
+
+static bool session_is_over(const char *state)
+{
+    return state_is_final((enum state)state_from_name(state));
+}
+
+static int session_stop_by_id(const struct api_modules *m, int64_t id, const char *actor)
+{
+    return sessions_stop(m->sessions, id, actor);
+}
+
+static void session_on_removed(const struct store_removed *removed, void *arg)
+{
+    struct later_reply m;
+
+    if (!later_reply_end(arg, &m) || reply_failure(m.api, m.request, removed->err, 's', m.id, "remove"))
+        return;
+    _cleanup_(freep) char *name = xasprintf("s%" PRId64, m.id);
+    json_t *body = json_object();
+    json_put_str(body, "removed", name);
+    json_put_int(body, "freed", removed->bytes);
+    http_reply_json(m.request, 200, body);
+}
+
+static void session_remove(struct api *api, struct http_request *r, int64_t id, const char *actor)
+{
+    if (sessions_find(api->modules.sessions, id))
+        reply_refused(r, PROBLEM_CONFLICT,
+                      "Try again; if the catalog's file system is full, free space there first.",
+                      "the end of session s%" PRId64 " is not in the catalog yet", id);
+    else
+        store_remove_session(api->modules.store, id, actor, session_on_removed, later_reply_new(api, r, id));
+}
+
+const struct job_routes session_routes = {
+    .letter = 's',
+    .plural = "sessions",
+    .started = 201,
+    .jobs = session_jobs,
+    .parse = session_request_parse,
+    .read = session_read,
+    .list = session_list,
+    .is_over = session_is_over,
+    .stop = session_stop_by_id,
+    .remove = session_remove,
+};
+
+void set_session_pin(struct api *api, struct http_request *r, const struct route_match *match)
+{
+    _cleanup_(freep) char *actor = request_actor(r);
+    bool pinned = http_method(r) == HTTP_PUT;
+
+    int err = catalog_pin_session(api->modules.catalog, match->id, pinned);
+    if (err == 0)
+        err = catalog_add_event(api->modules.catalog, pinned ? "session-pinned" : "session-unpinned", actor,
+                                match->id, RECORD_NONE, RECORD_NONE, "s%" PRId64, match->id);
+    if (err == 0)
+        err = catalog_commit(api->modules.catalog, false);
+    if (!reply_failure(api, r, err, 's', match->id, "pin"))
+        job_reply(api, r, match, 200, match->id, NULL);
+}
+
+/* -- Benchmark runs ----------------------------------------------------------------------------------- */
+
+static struct jobs *run_jobs(const struct api_modules *m)
+{
+    return runs_jobs(m->runs);
+}
+
+static int run_read(const struct api_modules *m, int64_t id, json_t **ret)
+{
+    int err = catalog_run_json(m->catalog, id, ret);
+
+    if (err == 0)
+        runs_describe(m->runs, id, *ret);
+    return err;
+}
+
+static int run_list(const struct api_modules *m, const struct http_request *r, int64_t limit, int64_t before,
+                    json_t **ret, struct problem *p)
+{
+    int64_t session = RECORD_NONE;
+
+    int err = query_ref(r, "session", 's', &session, p);
+    if (err == 0)
+        err = catalog_runs_json(m->catalog, limit, before, session, ret);
+    if (err == 0)
+        runs_describe_list(m->runs, *ret);
+    return err;
+}
+
+static bool run_is_over(const char *state)
+{
+    return run_state_is_final((enum run_state)run_state_from_name(state));
+}
+
+static int run_stop_by_id(const struct api_modules *m, int64_t id, const char *actor)
+{
+    return runs_stop(m->runs, id, actor);
+}
+
+static void run_remove(struct api *api, struct http_request *r, int64_t id, const char *actor)
+{
+    if (!reply_failure(api, r, runs_remove(api->modules.runs, id, actor), 'r', id, "remove")) {
+        json_t *body = json_object();
+        json_put_int(body, "removed", 1);
+        http_reply_json(r, 200, body);
+    }
+}
+
+const struct job_routes run_routes = {
+    .letter = 'r',
+    .plural = "runs",
+    .started = 202,
+    .jobs = run_jobs,
+    .parse = run_request_parse,
+    .read = run_read,
+    .list = run_list,
+    .is_over = run_is_over,
+    .stop = run_stop_by_id,
+    .remove = run_remove,
+};
