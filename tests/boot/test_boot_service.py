@@ -66,7 +66,7 @@ def test_a_session_survives_sigkill(host, fleet):
     check_stopped(fleet)
 
 
-def test_an_owed_stop_is_sent_after_sigkill(host, fleet):
+def test_a_pending_stop_is_sent_after_sigkill(host, fleet):
     """profd is away when the recording should end: that is what the next one makes up for first."""
     with drop_in(host, "[Service]\nRestartSec=3s\n"):
         name, old = start(host, fleet, duration="1500ms"), main_pid(host)

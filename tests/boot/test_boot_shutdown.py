@@ -31,12 +31,12 @@ def after(bare, package, tmp_path_factory):
     return bare, name, [targets[worker] for worker in fleet.workers], fleet
 
 
-def test_the_answered_stop_is_no_longer_owed(after):
+def test_the_answered_stop_is_no_longer_pending(after):
     _, _, targets, _ = after
     assert targets[0]["stop_answered_at"] and not targets[0]["stop_pending"]
 
 
-def test_the_other_is_recorded_as_owed(after):
+def test_the_other_is_recorded_as_pending(after):
     machine, name, targets, fleet = after
     assert targets[1]["stop_pending"] and not targets[1]["stop_answered_at"]
     said = machine.journal("-b", "-1", "-u", SERVICE, STOP_OWED, f"PROFD_SESSION={name}", check=False)

@@ -45,7 +45,7 @@ def test_a_member_reads_the_store(host, recorded):
         assert host.as_user("alice", "sha256sum", trace["path"]).split()[0] == trace["sha256"]
 
 
-def test_status_says_what_profd_does(host, recorded, fleet):
+def test_status_reports_what_profd_does(host, recorded, fleet):
     def status():
         return host.show(SERVICE, "StatusText")["StatusText"]
 
@@ -106,7 +106,7 @@ def test_an_outsider_has_no_catalog_and_no_store(host, recorded):
     assert "Permission denied" in host.refused("mallory", "ls", "/var/lib/profd")
 
 
-def test_a_member_changes_nothing_behind_profd(host, recorded):
+def test_a_member_changes_nothing_bypassing_profd(host, recorded):
     for trace in traces_of(host, recorded):
         host.refused("alice", "rm", "-f", trace["path"])
         host.refused("alice", "sh", "-c", f"echo >> {trace['path']}")

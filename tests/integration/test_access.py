@@ -123,7 +123,7 @@ def test_some_routes_want_each_role():
 
 
 @pytest.mark.parametrize("token, status", [(None, 401), (WRONG, 401), (TOKENS["read"], 403)])
-def test_who_may_not_is_told_before_the_body(profd, token, status):
+def test_who_may_not_is_refused_before_the_body(profd, token, status):
     """By the head alone: whoever has no right must not make profd keep a megabyte for him."""
     head = ("POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 1048576\r\n" +
             (f"Authorization: Bearer {token}\r\n" if token else ""))
@@ -150,7 +150,7 @@ def test_bodies_without_a_right_cost_no_memory(tmp_path):
         assert {client.recv(12) for client in clients} == {b"HTTP/1.1 401"}
 
 
-def test_what_is_not_there_is_only_told_to_readers(profd):
+def test_what_is_not_there_is_reported_only_to_readers(profd):
     for path in ("/nothing", "/v1/sessions/x", "/v1/usage?nonsense=1"):
         assert profd.call("GET", path).status == 401
         assert profd.call("GET", path, TOKENS["read"]).status in (400, 404)
@@ -434,7 +434,7 @@ def test_credential_of_the_service_manager(tmp_path, name):
         assert TcpDaemon.call(profd, "GET", "/v1/usage", TOKENS["read"]).status == 200
 
 
-def test_without_tokens_only_health_is_told(tmp_path):
+def test_without_tokens_only_health_is_reported(tmp_path):
     port = free_port()
     with Daemon(tmp_path, options=["--listen", f"127.0.0.1:{port}"]) as profd:
         profd.port = port

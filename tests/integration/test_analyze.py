@@ -78,7 +78,7 @@ def columns_of(line):
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in line)
 
 
-def test_json_says_which_report_of_what(profctl, three_steps):
+def test_json_names_which_report_of_what(profctl, three_steps):
     answer = json.loads(profctl("analyze", three_steps, "--report", "temporal", "--json"))
     assert answer["report"] == "temporal" and answer["trace"] == str(three_steps)
     [row] = answer["rows"]
@@ -251,7 +251,7 @@ def test_findings_are_sentences_where_they_are_asked_for(profctl):
     assert found and all("Try: " + " ".join(row["advice"].split()) in text for row in found)
 
 
-def test_advice_is_whole_on_a_page(profctl, tmp_path):
+def test_advice_is_complete_on_a_page(profctl, tmp_path):
     directory = TRACES / "sglang_decode_8rank"
     profctl("analyze", directory, "--report", "findings", "--html", tmp_path / "page.html")
     text = "".join(Page((tmp_path / "page.html").read_text()).text)
@@ -334,7 +334,7 @@ def test_a_page_begins_with_what_is_wrong(profctl, trace, tmp_path):
     assert {link[1:] for link in Page(text).links} <= set(heads)
 
 
-def test_a_title_says_what_it_is_of(profctl, trace, tmp_path):
+def test_a_title_reports_what_it_is_of(profctl, trace, tmp_path):
     device = {"deviceProperties": [{"id": 0, "name": "NVIDIA H200", "totalGlobalMem": 1, "numSms": 132}]}
     (tmp_path / "job").mkdir()
     for rank in range(2):
@@ -356,7 +356,7 @@ def labels_of(path):
     return labels
 
 
-def test_names_that_begin_alike_are_told_apart(profctl, trace, tmp_path):
+def test_names_that_begin_alike_are_distinguished(profctl, trace, tmp_path):
     common = "void at::native::vectorized_elementwise_kernel<4, at::native::"
     functors = ["AddFunctor<float>", "MulFunctor<float>", "SigmoidFunctor<float>", "GeluFunctor<float>"]
     path = trace("alike.json", [slice_of(f"{common}{functor} >(int, float*)", "kernel", 100 * n, 90, tid=7, stream=7, device=0)

@@ -99,7 +99,7 @@ def test_one_trace_of_it(profctl, profd):
     assert len(found) == WORKERS and all(one["span_ns"] > 0 for one in found)
 
 
-def test_two_sessions_beside_each_other(profctl):
+def test_two_sessions_at_the_same_time(profctl):
     tables = json.loads(profctl("diff", "s1", "s2", "--json").stdout)
     [kernel] = tables["kernels"]["rows"]
     assert (kernel["name"], kernel["before_count"], kernel["after_count"]) == (KERNEL, 1, 1)

@@ -134,7 +134,7 @@ def test_one_of_four(tmp_path, shared):
         assert Path(found[0]["path"]).parent == profd.state / "traces/unclaimed"
 
 
-def test_workers_that_cannot_be_told_apart(tmp_path):
+def test_workers_that_cannot_be_distinguished(tmp_path):
     with FaultFleet(tmp_path / "fleet", "vllm", 2, "--shared-dir") as fleet, \
             Daemon(tmp_path / "profd", config()) as profd:
         session = record(profd, fleet)

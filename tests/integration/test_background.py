@@ -73,7 +73,7 @@ def test_a_session_holds_it_with_nobody_connected(tmp_path):
     assert profd.rows("select count(*) as n from targets where stop_pending") == [{"n": 0}]
 
 
-def test_a_stop_that_is_owed_holds_it(tmp_path):
+def test_a_pending_stop_holds_it(tmp_path):
     with FaultFleet(tmp_path / "fleet", "vllm", 1, "--fault", "slow-stop=2") as fleet:
         profd = Daemon(tmp_path / "profd", QUICK).start()
         profd.start_session(router=fleet.router, duration_ns=60_000_000_000)

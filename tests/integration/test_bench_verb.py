@@ -140,7 +140,7 @@ def test_a_session_and_its_load_are_one(scene, tmp_path):
     assert f"r{session['run']}" in scene.run("show", session["session"]).stdout
 
 
-def test_what_profd_refuses_says_why(scene):
+def test_what_profd_refuses_reports_why(scene):
     refused = scene.run("bench", "--worker", scene.worker.url, "--isl", 16, status=2)
     assert "has no end" in refused.stderr and refused.stdout == ""
     dead = scene.run("bench", "--worker", "http://127.0.0.1:1", "--isl", 16, "-n", 2, "--warmup", 0, status=1)

@@ -244,7 +244,7 @@ def test_busctl_and_gdbus(stage):
 
 @pytest.mark.parametrize("verb", ["list-sessions", "list-traces", "show t1", "show s1", "status s1", "du",
                                   "list-workers --router ROUTER", "doctor --router ROUTER"])
-def test_profctl_says_the_same_over_http_and_dbus(stage, verb):
+def test_profctl_prints_the_same_over_http_and_dbus(stage, verb):
     words = verb.replace("ROUTER", stage.fleet.router).split()
     by_bus = stage.bus.run(PROFCTL, "--bus=session", *words)
     by_socket = stage.bus.run(PROFCTL, "--socket", stage.profd.socket, *words)
@@ -481,7 +481,7 @@ loop.run()
 
 
 @needs_root
-def test_who_may_do_nothing_takes_nobody_s_place(tmp_path):
+def test_who_may_do_nothing_takes_nobody_s_slot(tmp_path):
     with PrivateBus("system") as bus, FakePolkit(bus) as polkit, on_bus(tmp_path, bus) as profd, bus.connect() as peer:
         wait_named(peer)
         polkit.decide = "never"

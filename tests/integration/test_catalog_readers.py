@@ -139,7 +139,7 @@ def test_group_cannot_write_and_others_cannot_read(holder):
     assert sorted(os.listdir(os.path.dirname(holder.path))) == ["catalog.db" + s for s in ("", "-shm", "-wal", ".lock")]
 
 
-def test_second_holder_is_told_who_has_it(holder):
+def test_second_holder_learns_who_has_it(holder):
     second = Holder(holder.path)
     out, err = second.process.communicate(timeout=30)
     assert second.process.returncode == 1

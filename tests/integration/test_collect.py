@@ -185,7 +185,7 @@ def test_a_growing_trace_is_read_once_at_its_end(tmp_path):
         assert len(profd.traces()) == 1
 
 
-def test_a_trace_that_pauses_is_replaced_when_it_is_whole(tmp_path):
+def test_a_trace_that_pauses_is_replaced_when_it_is_complete(tmp_path):
     # Each piece comes 0.5 s after the one before, which is longer than profd waits.
     with FaultFleet(tmp_path / "fleet", "vllm", 1, "--fault", "growing=10") as fleet, \
             Daemon(tmp_path / "profd", config(settle="200ms")) as profd:
@@ -245,7 +245,7 @@ def test_a_page_under_a_traces_name_is_no_trace(tmp_path):
 
 # Never half visible
 
-def test_a_huge_trace_appears_at_once_and_whole(tmp_path):
+def test_a_huge_trace_appears_at_once_and_complete(tmp_path):
     store = tmp_path / "profd/state/traces"
     with FaultFleet(tmp_path / "fleet", "vllm", 1, "--fault", "huge=64") as fleet, \
             Daemon(tmp_path / "profd", config(settle="3s")) as profd:

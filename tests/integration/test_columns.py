@@ -96,7 +96,7 @@ def test_columns_can_be_downloaded(tmp_path, fleet):
         assert profd.problem("GET", "/v1/traces/t9/columns", status=404)
 
 
-def test_what_was_wrong_is_told(tmp_path):
+def test_what_was_wrong_is_reported(tmp_path):
     with FaultFleet(tmp_path / "fleet", "vllm", 1, "--fault", "truncated") as fleet, \
             Daemon(tmp_path / "profd", config()) as profd:
         record(profd, fleet)

@@ -144,7 +144,7 @@ def test_a_shell_that_is_unknown():
     assert r.returncode == 2 and "Shells: bash, zsh, fish." in r.stderr
 
 
-def test_every_verb_says_what_completes_it(fake):
+def test_every_verb_reports_what_completes_it(fake):
     overview = run("help").stdout
     verbs = [line.split()[0] for line in overview.splitlines() if line.startswith("  ") and not line.startswith("   ")]
     offered = run("__complete", "--", "").stdout.splitlines()

@@ -82,7 +82,7 @@ def test_stacks_add_up_to_the_same_time(profctl):
 
 
 @pytest.mark.parametrize("name", ["chrome", "perfetto", "speedscope", "collapsed", "pprof", "csv"])
-def test_every_format_appears_whole_under_its_name(profctl, tmp_path, name):
+def test_every_format_appears_complete_under_its_name(profctl, tmp_path, name):
     profctl("export", NCCL, "--format", name, "-o", f"made.{name}.gz")
     data = gzip.decompress((tmp_path / f"made.{name}.gz").read_bytes())
     assert len(data) > 10_000

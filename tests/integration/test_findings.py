@@ -100,7 +100,7 @@ def test_advice_is_for_the_engine_that_wrote_the_trace(findings):
     assert "vLLM" in advice and "SGLang" not in advice
 
 
-def test_place_can_be_looked_at(findings):
+def test_offset_can_be_looked_at(findings):
     """What `where` names is what --from and --to take; the stall is in it."""
     trace = "kineto/resnet50_2021_workers0.json.gz"
     [row] = [row for row in findings(trace) if row["rule"] == "starved_by_data"]

@@ -356,7 +356,7 @@ def test_sglang_unwritable_output_dir_kills_the_server(alone):
     assert worker.child.wait(10) == 1
 
 
-def test_sglang_tells_its_arguments_and_guards_the_profiler(alone):
+def test_sglang_reports_its_arguments_and_guards_the_profiler(alone):
     worker = alone.add_sglang("--admin-api-key", "admin", "--api-key", "user", "--tp-size", 2, "--disaggregation-mode",
                               "decode").wait_ready()
     user, admin = ({"Authorization": f"Bearer {key}"} for key in ("user", "admin"))
@@ -434,7 +434,7 @@ def test_router_sees_load_and_loss_of_a_worker(alone):
     assert call("POST", router.url + "/v1/completions", {"prompt": "x", "max_tokens": 1})[0] == 200
 
 
-def test_program_runs_until_told_to_end(tmp_path):
+def test_program_runs_until_asked_to_end(tmp_path):
     child = subprocess.Popen([PYTHON, str(FLEET / "fleet.py"), "--vllm", "1", "--sglang", "1", "--dir", str(tmp_path)],
                              stdout=subprocess.PIPE)
     try:

@@ -91,7 +91,7 @@ def test_the_head_server_lists_its_servers(testbed):
     assert any("has no \"url\"" in note for note in fleet["notes"])
 
 
-def test_doctor_says_how_profiling_is_enabled(testbed):
+def test_doctor_reports_how_profiling_is_enabled(testbed):
     said = testbed.profctl("doctor", "--router", testbed.router, status=1).stdout
     assert testbed.off.url in said and "+profiling_enabled=true" in said
 
@@ -110,7 +110,7 @@ def test_a_session_keeps_the_difference(testbed, generation):
     assert 0 < row["tsub_ns"] <= row["ttot_ns"] and row["tavg_ns"] == row["ttot_ns"] // row["calls"]
 
 
-def test_a_whole_fleet_is_one_session(testbed):
+def test_a_complete_fleet_is_one_session(testbed):
     started = testbed.profd.start_session(router=testbed.router, duration_ns=LONG)
     testbed.profd.wait_state(started["session"], "recording")
     verify(testbed.table, 1)
@@ -145,7 +145,7 @@ def test_a_server_without_profiling_is_explained(testbed):
     assert "has no /stats" in problem["detail"] and "+profiling_enabled=true" in problem["remedy"]
 
 
-def test_what_is_no_place_of_profiles_is_explained(testbed, tmp_path):
+def test_what_is_no_directory_of_profiles_is_explained(testbed, tmp_path):
     problem = testbed.profd.problem("GET", f"/v1/functions?worker={testbed.files.url}&trace_dir={tmp_path}")
     assert "there is no profile of files" in problem["detail"] and "+profiling_results_dirpath=" in problem["remedy"]
 
@@ -245,7 +245,7 @@ def test_servers_that_begin_anew_or_end(testbed):
     assert [testbed.calls(session, worker) for worker in ends] == [2 * ANSWERS, 2 * ANSWERS]
 
 
-def test_a_restart_of_profd_is_said(testbed):
+def test_a_restart_of_profd_is_reported(testbed):
     id_ = testbed.begin([testbed.table])
     testbed.profd.restart(crash=True)
     session = wait_for(lambda: (s := testbed.profd.session(id_))["state"] == "recording" and s)

@@ -535,7 +535,7 @@ def test_pipelined_bodies_cut_anywhere(server):
             assert (o["path"], o["body_size"]) == (f"/p/{i}", i * 997 % 5000)
 
 
-def test_pipelined_while_a_reply_is_owed(server):
+def test_pipelined_while_a_reply_is_pending(server):
     """libevhtp alone closes the connection when a second packet meets an unanswered request."""
     with server.connect() as client:
         client.send(get("/later?ms=150"))
@@ -546,7 +546,7 @@ def test_pipelined_while_a_reply_is_owed(server):
             assert client.reply().json()["path"] == f"/p/{i}"
 
 
-def test_error_behind_good_requests(server):
+def test_error_after_good_requests(server):
     with server.connect() as client:
         client.send(get("/1") + get("/2") + b"BREW / HTTP/1.1\r\n\r\n" + get("/3"))
         assert [client.reply().status for _ in range(3)] == [200, 200, 501]
@@ -587,7 +587,7 @@ def test_slow_head_and_body(beginning):
         assert client.is_closed()
 
 
-def test_client_that_says_nothing():
+def test_client_that_sends_nothing():
     with Server(head_ms=200) as server, server.connect() as client:
         started = time.monotonic()
         assert client.is_closed()
@@ -603,7 +603,7 @@ def test_slow_blank_lines():
             client.reply()
 
 
-def test_idle_connection_is_closed_and_an_owed_reply_is_not():
+def test_idle_connection_is_closed_and_a_pending_reply_is_not():
     with Server(idle_ms=150, head_ms=150, body_ms=150, stall_ms=150) as server, server.connect() as client:
         client.send(get("/later?ms=400"))
         assert client.reply().status == 200
@@ -636,7 +636,7 @@ def test_range(server, small_file, value, part):
 
 
 @pytest.mark.parametrize("value", ["bytes=10240-", "bytes=99999-100000", "bytes=-0"])
-def test_range_behind_the_end(server, small_file, value):
+def test_range_after_the_end(server, small_file, value):
     r = server.once(get(f"/file?path={small_file}", f"Range: {value}"))
     assert r.status == 416 and r.headers["content-range"] == "bytes */10240"
 
@@ -728,7 +728,7 @@ def test_stalled_download_costs_no_memory_and_is_dropped(tmp_path, big_file, loc
                 client.take(GIB)
 
 
-def test_whole_2_gib(big_file):
+def test_complete_2_gib(big_file):
     with Server() as server, server.connect() as client:
         client.send(get(f"/file?path={big_file}", "Connection: close"))
         client.head()
@@ -786,7 +786,7 @@ def test_client_that_leaves_a_stream_is_noticed(server):
         server.wait_for(closed=closed)
 
 
-def test_client_that_leaves_an_owed_reply_is_noticed(server):
+def test_client_that_leaves_a_pending_reply_is_noticed(server):
     closed = server.state()["closed"]
     with server.connect() as client:
         client.send(get("/later?ms=3600000"))

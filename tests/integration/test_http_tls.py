@@ -82,7 +82,7 @@ def test_pipelined_beyond_every_limit(server):
             assert client.reply().json()["path"] == f"/{i}"
 
 
-def test_pipelined_while_a_reply_is_owed(server):
+def test_pipelined_while_a_reply_is_pending(server):
     with server.connect() as client:
         client.send(get("/later?ms=100") + b"".join(request("POST", f"/{i}", body=b"b" * 9000) for i in range(10)))
         assert client.reply().json()["path"] == "/later"

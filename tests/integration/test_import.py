@@ -129,7 +129,7 @@ def test_a_reference_is_left_where_it_is(profd, file):
     check_agreement(profd)
 
 
-def test_damage_is_told(profd, tmp_path):
+def test_damage_is_reported(profd, tmp_path):
     cut = tmp_path / "cut.json"
     cut.write_bytes(gzip.decompress(made_trace())[:-2])
     trace = named(profd, cut)
@@ -213,7 +213,7 @@ def test_not_by_tcp(tmp_path, file):
         assert not profd.traces()
 
 
-def test_many_at_once_beside_a_session(tmp_path):
+def test_many_at_once_during_a_session(tmp_path):
     """The API keeps answering, and everybody gets an answer of his own."""
     with FaultFleet(tmp_path / "fleet", "vllm", 1) as fleet, Daemon(tmp_path / "profd", config()) as profd:
         answers, threads = {}, []
@@ -330,7 +330,7 @@ def test_transient_leaves_sessions_and_columns_alone(tmp_path, file):
         assert fleet.calls(0, "/stop_profile")[1:] == []  # one goes before a start of vLLM
 
 
-def test_transient_beside_a_running_one(tmp_path, profd):
+def test_transient_during_a_running_one(tmp_path, profd):
     other = Transient(tmp_path / "profd", config())
     other.socket = tmp_path / "other.sock"
     done = subprocess.run(other.command(), stdin=subprocess.PIPE, capture_output=True, text=True, timeout=READY_S, check=False)

@@ -56,7 +56,7 @@ def test_a_file(profd, tmp_path):
     assert again.stderr.startswith("0 traces, 1 already known; ")
 
 
-def test_show_tells_what_was_read(profd, tmp_path):
+def test_show_reports_what_was_read(profd, tmp_path):
     whole = write_trace(tmp_path / "whole.json", n=12).read_text()
     (tmp_path / "cut.json").write_text(whole[: whole.index('"k9"')])
     assert run(profd, "ingest", tmp_path / "whole.json", tmp_path / "cut.json", "--label", "job=grpo").returncode == 0
@@ -125,7 +125,7 @@ def test_every_error_names_its_file(profd, tmp_path):
         assert f"profctl: {tmp_path}/cut.json: no space left on device\n" in r.stderr, r.stderr
 
 
-def test_a_remedy_of_many_is_said_once(profd, tmp_path):
+def test_a_remedy_of_many_is_reported_once(profd, tmp_path):
     for n in range(3):
         (tmp_path / f"{n}.json").write_text(json.dumps([[[n, 1], [2, 3]], [[1], [2]]]))
     r = run(profd, "ingest", *(tmp_path / f"{n}.json" for n in range(3)))
@@ -162,7 +162,7 @@ def test_another_machine_has_other_files(tmp_path):
     assert r.returncode == 2 and "cannot read files of this machine" in r.stderr
 
 
-def test_interrupting_tells_what_was_done(tmp_path):
+def test_interrupting_reports_what_was_done(tmp_path):
     with FakeProfd(tmp_path / "fake.sock") as fake:
         answers = iter([(201, trace(41)), None])
 
@@ -244,7 +244,7 @@ def test_without_a_home_there_is_no_catalog(home):
         assert r.returncode == 1 and "$HOME is not set" in r.stderr and "XDG_STATE_HOME" in r.stderr
 
 
-def test_what_happens_is_told_by_a_profd_that_runs(home):
+def test_what_happens_is_reported_by_a_profd_that_runs(home):
     r = home.run("events")
     assert r.returncode == 1 and "cannot reach profd" in r.stderr
     assert not (home.home / ".local/state/profd").exists()
@@ -276,7 +276,7 @@ def test_it_ends_with_profctl_however_that_ends(home):
     assert list((home.home / ".local/state/profd").glob("*.sock")) == []
 
 
-def test_a_profd_that_does_not_start_says_why(home):
+def test_a_profd_that_does_not_start_reports_why(home):
     (home.path / "build/daemon/profd").write_text("#!/bin/sh\necho 'the disk is on fire' >&2\nexit 1\n")
     (home.path / "build/daemon/profd").chmod(0o755)
     r = home.run("list-traces")
@@ -284,7 +284,7 @@ def test_a_profd_that_does_not_start_says_why(home):
     assert "no profd is running, and one for this call ended immediately" in r.stderr and "the disk is on fire" in r.stderr
 
 
-def test_without_the_program_the_usual_error_is_said(home):
+def test_without_the_program_the_usual_error_is_reported(home):
     if shutil.which("profd"):
         pytest.skip("profd is installed here")
     (home.path / "build/daemon/profd").unlink()

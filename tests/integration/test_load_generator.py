@@ -71,7 +71,7 @@ def test_figures_are_the_workers(worker):
     assert generator.summary["peak_concurrency"] == 4
 
 
-def test_warm_up_is_apart(worker):
+def test_warm_up_is_separate(worker):
     generator = run(order_of(worker.url, isl=20, osl=3, requests=4, warmup=3))
     assert [line["t"] for line in generator.lines[:2]] == ["warmed", "ready"]
     warmed = generator.of("warmed")[0]
@@ -98,7 +98,7 @@ def test_tokens_are_counted_by_the_worker_where_it_sends_no_usage(worker):
     assert request["input_tokens"] == 12 and request["output_tokens"] == 6 and request["gaps_us"] == []
 
 
-def test_an_answer_that_comes_whole_shows_no_time_of_a_token(worker):
+def test_an_answer_that_comes_in_one_piece_shows_no_time_of_a_token(worker):
     generator = run(order_of(worker.url, prompts=["twelve bytes"], repeat=3, osl=6, stream=False, goodput={"ttft": "1h", "tpot": "1h"}))
     assert outcomes(generator) == (3, 0, 0)
     for request in generator.requests:
@@ -311,7 +311,7 @@ def test_a_worker_that_dies():
     assert all("connect" in line["error"] for line in generator.requests[2:])
 
 
-def test_a_warm_up_that_fails_says_why():
+def test_a_warm_up_that_fails_reports_why():
     with ByteServer(lambda _connection, _number: BAD["404"][0]) as server:
         generator = run(order_of(server.url, requests=6, warmup=2))
     failed = generator.lines[-1]

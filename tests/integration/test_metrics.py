@@ -123,7 +123,7 @@ def test_a_session_is_counted(tmp_path):
     assert abs(v["process_start_time_seconds"] - time.time()) < 300 and v["process_resident_memory_bytes"] > 1e6
 
 
-def test_a_stop_that_hangs_is_owed(tmp_path):
+def test_a_stop_that_hangs_is_pending(tmp_path):
     config = quick_config(stop="5s")
     with FaultFleet(tmp_path / "fleet", "vllm", 2, "--fault", "stop-500@0", "--fault", "hang-stop@1") as fleet, \
             Daemon(tmp_path / "profd", config) as profd:

@@ -73,7 +73,7 @@ def test_some_are_never_called(tmp_path, url):
         assert "never called, even if [network] allow= contains it" in worker["reason"] and "allow=" not in worker["remedy"]
 
 
-def test_what_a_router_lists_is_judged_alike(tmp_path):
+def test_what_a_router_lists_is_classified_alike(tmp_path):
     """The token of a fleet goes to no worker that its router lists outside of the networks."""
     (tmp_path / "token").write_text(SECRET)
     heard = []
@@ -94,7 +94,7 @@ def test_what_a_router_lists_is_judged_alike(tmp_path):
             assert {host for host, _ in heard} == {"127.0.0.1"} and {token for _, token in heard} == {f"Bearer {SECRET}"}
 
 
-def test_a_session_says_it_of_the_target(tmp_path):
+def test_a_session_reports_it_of_the_target(tmp_path):
     with FaultFleet(tmp_path / "fleet", "vllm", 1) as fleet, listener("127.0.0.2") as (port, heard):
         with Daemon(tmp_path / "profd", config("127.0.0.1/32")) as profd:
             problem = profd.problem("POST", "/v1/sessions", {"workers": [f"http://127.0.0.2:{port}"], "duration_ns": 10**8})

@@ -132,7 +132,7 @@ def test_many_at_once_end_with_one(home, fleet):
     assert sorted(re.search(r"Session (s\d)", out)[1] for out, _ in answers) == ["s1", "s2", "s3", "s4"]
 
 
-def test_a_start_waits_for_its_turn_behind_an_ingest(home, fleet):
+def test_a_start_waits_its_turn_after_an_ingest(home, fleet):
     events = ",".join('{"ph":"X","cat":"kernel","name":"k%d","pid":0,"tid":7,"ts":%d,"dur":1}' % (i, i) for i in range(100000))
     (home.path / "big.json").write_text('{"traceEvents":[' + events + "]}")
     (home.path / "big.json").chmod(0o644)
@@ -197,7 +197,7 @@ def test_a_home_on_the_network_is_refused_with_what_to_do(home, fleet, name, sho
     assert home.daemons() == [] and not (remote / "profd/catalog.db").exists()
 
 
-def test_what_keeps_it_from_starting_is_said(home, fleet):
+def test_what_keeps_it_from_starting_is_reported(home, fleet):
     (home.home / ".config/profd").mkdir(parents=True)
     (home.home / ".config/profd/profd.conf").write_text("[profd]\nlog_levle=debug\n")
     r = home.run("start", "--router", fleet.router)
@@ -206,7 +206,7 @@ def test_what_keeps_it_from_starting_is_said(home, fleet):
 
 
 @pytest.mark.parametrize("env, path", [({"XDG_RUNTIME_DIR": "/proc/1"}, "/proc/1/profd"), ({"HOME": "/proc"}, "/proc/.local/state/profd")])
-def test_a_place_that_cannot_be_used_is_said(home, fleet, env, path):
+def test_a_directory_that_cannot_be_used_is_reported(home, fleet, env, path):
     for words in (["start", "--router", fleet.router], ["list-sessions"]):
         r = home.run(*words, env=env)
         assert r.returncode == 1 and f"cannot use directory {path}: " in r.stderr and "$XDG_RUNTIME_DIR" in r.stderr, words
@@ -300,7 +300,7 @@ def test_what_old_jobs_left_goes(home, fleet):
     assert all((path / "catalog.db").exists() for path in kept)
 
 
-def test_a_step_of_a_job_is_said_to_end_sooner(home, fleet):
+def test_a_step_of_a_job_is_reported_to_end_sooner(home, fleet):
     env = {"SLURM_JOB_ID": "41", "SLURM_STEP_ID": "3"}
     assert started(record(home, fleet, env=env))[2] == "step 41.3"
     (pid,) = home.daemons()
@@ -364,7 +364,7 @@ def test_never_in_place_of_the_service(host, home, fleet, wants, who):
     assert home.daemons() == []
 
 
-def test_who_may_not_use_the_service_gets_none_beside_it(host, home, fleet):
+def test_who_may_not_use_the_service_gets_no_other(host, home, fleet):
     """Its socket is there and answers, but to others."""
     r = host('mkdir /run/profd; python3 -c "import socket, sys, os, subprocess; s = socket.socket(socket.AF_UNIX); '
              "s.bind('/run/profd/profd.sock'); os.chmod('/run/profd/profd.sock', 0o660); s.listen(); "

@@ -248,7 +248,7 @@ def test_nothing_steers_a_dumb_terminal(fake, form, term):
     assert "t41" in out and not (set(STEERING) - HARMLESS) & set(plain(out))
 
 
-def test_json_is_what_profd_said(fake):
+def test_json_is_the_answer_of_profd(fake):
     t = trace(41, note="ä\x1b")
     fake.answers |= {"GET /v1/traces/t41": t, "GET /v1/workers": {"dialect": "static", "workers": []},
                      "GET /v1/doctor": {"checks": [], "problems": 0, "warnings": 0}, "GET /v1/sessions/s7": session(),
@@ -272,7 +272,7 @@ def test_closed_pipe_is_not_a_crash(fake):
     assert r.stdout.startswith("TRACE") and r.returncode in (0, 1)
 
 
-def test_full_disk_is_said(fake):
+def test_full_disk_is_reported(fake):
     r = subprocess.run(f"{PROFCTL} --socket {fake.path} du > /dev/full", shell=True, capture_output=True, text=True,
                        env=environment(), timeout=30)
     assert r.returncode == 1 and "No space left" in r.stderr
@@ -343,7 +343,7 @@ def live(state, *targets, **more):
     return moved(session(state, [moved(t) for t in targets], **more))
 
 
-def test_start_asks_for_what_was_said(fake, tmp_path):
+def test_start_asks_for_what_was_given(fake, tmp_path):
     fake.answers["POST /v1/sessions"] = (201, session("starting", remarks=[
         {"refuses": False, "option": "with_stack", "worker": "http://a", "text": "set at launch"}],
         skipped=[{"worker": "http://b", "reason": "is unhealthy"}]))
@@ -364,7 +364,7 @@ def test_start_asks_for_what_was_said(fake, tmp_path):
     assert "profctl status s7" in r.stderr
 
 
-def test_start_with_nothing_said(fake):
+def test_start_with_no_options(fake):
     fake.answers["POST /v1/sessions"] = (201, session("starting"))
     r = run("start", fake=fake)
     assert fake.requests[0][2] == {}
@@ -471,7 +471,7 @@ def test_restart_of_profd_is_waited_for(fake):
     assert "profd does not answer" in err and out.startswith("Session s7 is complete")
 
 
-def test_long_call_says_what_it_does(fake):
+def test_long_call_reports_what_it_does(fake):
     def slow(query, body):
         time.sleep(2.2)
         return {"dialect": "static", "workers": []}

@@ -105,7 +105,7 @@ def test_problems(profd, method, path, body, status, code, text):
     assert text in problem["detail"]
 
 
-def test_method_not_allowed_says_which_are(profd):
+def test_method_not_allowed_names_which_are(profd):
     reply = profd.request("PUT", "/v1/traces/t1")
     assert (reply.status, reply.headers["Allow"]) == (405, "GET, HEAD, DELETE")
 

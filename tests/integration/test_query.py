@@ -73,7 +73,7 @@ def workspace(tmp_path):
 # Answers
 
 
-def test_table_is_aligned_and_talk_is_apart(workspace):
+def test_table_is_aligned_and_messages_go_elsewhere(workspace):
     r = workspace.run("query", workspace.trace, "select name, count(*) as n, sum(dur) as ns from slice where category = 'cpu_op' group by name")
     assert r.returncode == 0, r.stderr
     assert r.stdout == "name       n     ns\naten::mm0  2  16000\naten::mm1  2  16000\n"
@@ -169,7 +169,7 @@ def test_named_queries(workspace):
     ("create table x (y)", "not authorized", "can only be read"),
     ("select load_extension('x')", "not authorized", ""),
 ])
-def test_errors_name_the_place(workspace, sql, message, marked):
+def test_errors_name_the_location(workspace, sql, message, marked):
     r = workspace.run("query", workspace.trace, sql)
     assert r.returncode == 1 and r.stdout == ""
     assert r.stderr.splitlines()[0].startswith(f"profctl: {message}"), r.stderr
@@ -185,7 +185,7 @@ def test_errors_of_a_file_name_the_line(workspace):
     assert "profctl: q.sql:3: integer overflow\n" in workspace.run("query", workspace.trace, "-f", "q.sql").stderr
 
 
-def test_a_long_line_is_cut_around_the_place(workspace):
+def test_a_long_line_is_cut_around_the_error(workspace):
     sql = "select " + ", ".join(f"{n} as column_{n}" for n in range(200)) + ", nam from slice where dur > 0 and " + "ts > 0 and " * 50 + "1"
     lines = workspace.run("query", workspace.trace, sql).stderr.splitlines()
     assert max(map(len, lines)) <= 100
@@ -318,7 +318,7 @@ def test_files_that_are_none(workspace):
     assert workspace.cached() == []
 
 
-def test_what_is_missing_is_said_each_time(workspace):
+def test_what_is_missing_is_reported_each_time(workspace):
     whole = workspace.trace.read_text()
     (workspace.path / "cut.json").write_text(whole[: whole.index('"gemm"')])
     for _ in range(2):
@@ -466,7 +466,7 @@ def test_interrupting_a_reading_leaves_nothing(workspace):
     ("echo '{\"error\":28}'", "cannot write the columns of trace.json: No space left on device"),
     ("echo '{\"state\":\"complete\",\"columns\":{}}'", "holds no sound columns"), ("exec yes", "killed"),
 ])
-def test_a_reading_that_fails_says_how(workspace, ingest, said):
+def test_a_reading_that_fails_reports_how(workspace, ingest, said):
     r = workspace.run("query", "trace.json", "select 1", program=installed(workspace, ingest))
     assert r.returncode == 1 and r.stdout == ""
     assert said in r.stderr
@@ -513,7 +513,7 @@ def test_an_id_out_of_reach_is_fetched_once(workspace, fake):
     assert len(fake.asked("GET", "/v1/traces/t12/columns")) == 1 and len(workspace.cached()) == 1
 
 
-def test_columns_that_do_not_arrive_whole(workspace, fake):
+def test_columns_that_arrive_incomplete(workspace, fake):
     data = columns_of(workspace)
     (workspace.path / "t12.columns").unlink()
     fake.answers |= {"GET /v1/traces/t12": known_trace(workspace, data, path="/nonexistent"), "GET /v1/traces/t12/columns": data[:-10]}
@@ -533,7 +533,7 @@ def test_columns_that_are_lost_are_made_again_of_the_original(workspace, fake, s
     assert r.stderr == f"the columns of t12 are {'damaged' if served else 'lost'}; reading {workspace.trace}\n"
 
 
-def test_an_original_that_is_gone_is_said(workspace, fake):
+def test_an_original_that_is_gone_is_reported(workspace, fake):
     data = columns_of(workspace)
     fake.answers["GET /v1/traces/t12"] = known_trace(workspace, data)
     workspace.trace.unlink()

@@ -207,7 +207,7 @@ def test_recording_steps(tmp_path, engine):
         settled(profd, fleet, 1)
 
 
-def test_recording_beside_a_start_that_is_not_answered(tmp_path):
+def test_recording_during_a_start_that_is_not_answered(tmp_path):
     with testbed(tmp_path, "vllm", 2, "--fault", "hang-start@1", start="20s") as (fleet, profd):
         session = profd.start_session(duration_ns=4 * S)["session"]
         profd.wait_state(session, "recording")  # after the grace of a straggler
@@ -219,7 +219,7 @@ def test_recording_beside_a_start_that_is_not_answered(tmp_path):
         settled(profd, fleet, 1)
 
 
-def test_recording_beside_a_stop_that_is_not_answered(tmp_path):
+def test_recording_during_a_stop_that_is_not_answered(tmp_path):
     """A target can be stopping while its session records: that stop is owed as well."""
     with testbed(tmp_path, "vllm", 2, "--fault", "hang-start@1", "--fault", "hang-stop@1", stop="20s") as (fleet, profd):
         session = profd.start_session(duration_ns=3 * S)["session"]

@@ -210,7 +210,7 @@ def test_all_work_is_somebodys_once(report, name):
     assert sum(r["self_host_ns"] for r in tree) == sum(r["self_host_ns"] for r in ops)
 
 
-def test_operators_beside_a_plain_sum(report):
+def test_operators_equal_a_plain_sum(report):
     """hta/nccl_data: of each kernel, the innermost operator on the launching thread around the launch."""
     found = events("hta/nccl_data_rank0")
     launch_of = launches(found)
@@ -238,7 +238,7 @@ def test_operators_beside_a_plain_sum(report):
     assert {name: value for name, value in ours.items() if value} == dict(expected)
 
 
-def test_sequences_beside_a_plain_sum(report):
+def test_sequences_equal_a_plain_sum(report):
     rows = report("sequences", TRACES / "hta/nccl_data_rank0.json.gz")
     assert rows
     for r in rows:
@@ -261,7 +261,7 @@ def test_stacks_hold_all_work_of_python(report):
     assert sum(r["device_ns"] for r in rows if r["depth"] == 0) == sum(r["self_device_ns"] for r in rows) == expected > 0
 
 
-def test_frames_beside_a_plain_sum(report):
+def test_frames_equal_a_plain_sum(report):
     rows = report("frames", TRACES / "tracelens/h100_qwen15.json.gz")
     by_thread = collections.defaultdict(list)
     for e in events("tracelens/h100_qwen15"):
@@ -300,7 +300,7 @@ def test_kernels_are_named_as_by_cppfilt(report, name):
 
 # -- Collectives, copies, graphs ----------------------------------------------------------------------------------------------
 
-def test_collectives_beside_a_plain_sum(report):
+def test_collectives_equal_a_plain_sum(report):
     found = events("hta/nccl_data_rank0")
     computing = sorted((e["ts"], e["end"]) for e in found if e["cat"] == "kernel" and not e["name"].startswith("nccl"))
     expected = collections.defaultdict(lambda: [0, 0, 0])
@@ -335,7 +335,7 @@ def test_custom_collectives_of_eight_ranks(report):
 
 
 @pytest.mark.parametrize("name", ["hta/trace_diff_control", "hta/sampled_2rank/rank-0", "lightllm_decode_8rank/rank0.pt.trace"])
-def test_copies_beside_a_plain_sum(report, name):
+def test_copies_equal_a_plain_sum(report, name):
     expected = collections.defaultdict(lambda: [0, 0, 0])
     for e in events(name):
         if e["cat"] in ("gpu_memcpy", "gpu_memset"):
@@ -351,7 +351,7 @@ def test_copies_beside_a_plain_sum(report, name):
     assert to_host and all(r["sync_calls"] == r["count"] for r in to_host) or name.startswith("hta/sampled")
 
 
-def test_waits_beside_a_plain_sum(report):
+def test_waits_equal_a_plain_sum(report):
     name = "lightllm_decode_8rank/rank0.pt.trace"
     expected = collections.Counter()
     for e in events(name):
@@ -363,7 +363,7 @@ def test_waits_beside_a_plain_sum(report):
     assert ours == expected
 
 
-def test_graphs_beside_a_plain_sum(report):
+def test_graphs_equal_a_plain_sum(report):
     name = "tracelens/vllm_piecewise_graph"
     found = events(name)
     graphs = {e["args"]["correlation"]: [] for e in found if e["name"] == "hipGraphLaunch"}

@@ -280,7 +280,7 @@ def test_profd_dies(own_profd, fleet):
     assert (now["state"], now["reason"]) == ("failed", "profd ended while it ran") and now["requests"]["success"] > 0
 
 
-def test_profd_is_told_to_end(own_profd, fleet):
+def test_profd_is_asked_to_end(own_profd, fleet):
     run = own_profd.start_run(router=fleet.router, workload={"isl": 8, "duration": "1h"})
     own_profd.wait_run(run, "loading")
     own_profd.stop()  # which waits for less than the hour

@@ -139,7 +139,7 @@ def test_template(fake, tmp_path):
     (["--output", "x"], "--output requires --save-as", None),
     (["--through", "wall"], "--through must be router or workers", None),
 ])
-def test_what_is_wrong_is_said_before_anything_is_sent(fake, tmp_path, options, said, advised):
+def test_what_is_wrong_is_reported_before_anything_is_sent(fake, tmp_path, options, said, advised):
     (tmp_path / "empty.txt").write_text("\n\n")
     r = run("bench", "--worker", "http://w:1", *[str(tmp_path / "empty.txt") if o == "EMPTY" else o for o in options], fake=fake)
     assert r.returncode == 2 and said in r.stderr and (advised or "") in r.stderr, r.stderr
@@ -166,7 +166,7 @@ def test_a_workload_file_is_checked_with_its_lines(fake, tmp_path, text, said):
     assert fake.requests == []
 
 
-def test_the_schema_says_what_a_file_may_have(fake, tmp_path):
+def test_the_schema_reports_what_a_file_may_have(fake, tmp_path):
     properties = json.loads((SOURCE / "proto" / "workload.schema.json").read_text())["properties"]
     (tmp_path / "prompts.jsonl").write_text('"a"\n')
     for name, schema in properties.items():

@@ -115,7 +115,7 @@ def test_watchdog_is_fed_while_the_loop_turns(tmp_path, manager):
         wait_for(lambda: fed() >= stuck + 3)
 
 
-def test_watchdog_is_not_told_of_a_loop_that_was_held_up(tmp_path, manager):
+def test_watchdog_is_not_notified_of_a_loop_that_was_held_up(tmp_path, manager):
     """Six seconds are more than a loop may be late; when it turns again, that is told soon."""
     with Daemon(tmp_path / "d", environment=told(manager, WATCHDOG_USEC="1000000")) as profd:
         manager.wait("WATCHDOG=1")
@@ -175,7 +175,7 @@ def test_socket_of_systemd_is_served_and_stays(tmp_path):
     assert stat.S_ISSOCK(path.stat().st_mode)
 
 
-def test_tcp_of_systemd_beside_the_own_socket(tmp_path):
+def test_tcp_of_systemd_next_to_the_own_socket(tmp_path):
     port = free_port()
     with activated(tmp_path, "-l", f"127.0.0.1:{port}", config=f"{QUICK}[profd]\nlisten=127.0.0.1:{port}\n"):
         assert ask(http.client.HTTPConnection("127.0.0.1", port, timeout=60)).status == 200
@@ -374,7 +374,7 @@ def test_journal_knows_what_a_line_is_about(tmp_path, journal):
     assert profd.log() == ""  # nothing is said twice
 
 
-def test_journal_hears_of_owed_stops(tmp_path, journal):
+def test_journal_hears_of_pending_stops(tmp_path, journal):
     with FaultFleet(tmp_path / "fleet", "vllm", 1, "--fault", "slow-stop=3") as fleet, \
             JournalDaemon(tmp_path / "d", quick_config(stop="30s"), journal) as profd:
         session = profd.start_session(router=fleet.router, duration_ns=FOREVER)["session"]

@@ -217,7 +217,7 @@ def test_all_starts_hang(tmp_path):
         assert fleet.journal()["profiling"] == 0
 
 
-def test_a_stop_that_failed_is_judged_by_the_files(tmp_path):
+def test_a_stop_that_failed_is_classified_by_the_files(tmp_path):
     with testbed(tmp_path, "vllm", 2, "--fault", "stop-500@1") as (fleet, profd):
         end = profd.wait_session(profd.start_session(duration_ns=SHORT)["session"])
         assert end["state"] == "complete" and end["targets"][1]["stop_status"] == 500

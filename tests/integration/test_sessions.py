@@ -116,7 +116,7 @@ def test_cleaning_stops_end_before_the_first_start(testbed):
     assert max(starts) - min(starts) < patience(500 * MS)
 
 
-def test_sglang_is_started_once_and_told_where_to_write(testbed, tmp_path):
+def test_sglang_is_started_once_and_given_the_path_to_write(testbed, tmp_path):
     fleet = testbed.fleet("sglang", 2)
     profd = testbed.profd(fleet)
     session = profd.start_session(duration_ns=SHORT, with_stack=True, record_shapes=True, activities=["cpu", "cuda"])

@@ -119,7 +119,7 @@ def test_arguments_with_and_without_the_original(catalog):
 
 
 @needs_extensions
-def test_files_are_opened_only_as_the_catalog_says(catalog, tmp_path):
+def test_files_are_opened_only_as_the_catalog_records(catalog, tmp_path):
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "link").symlink_to(tmp_path / "1.columns")
     (tmp_path / "junk").write_bytes(b"no columns" * 100)

@@ -323,7 +323,7 @@ def test_old_files_do_not_drive_out_newer_traces(tmp_path, fleet):
         profd.stop()
 
 
-def test_what_is_not_whole_drives_out_nothing(tmp_path, fleet):
+def test_what_is_incomplete_drives_out_nothing(tmp_path, fleet):
     watched = tmp_path / "watched"
     watched.mkdir()
     with Daemon(tmp_path / "profd", config(collect=f"watch={watched}", more="[store]\nmax_use=5M\nkeep_free=1M")) as profd:
@@ -497,7 +497,7 @@ def test_a_session_that_goes_on_brings_in_its_own_files(tmp_path):
             profd.stop()
 
 
-def test_a_large_store_is_compared_beside_the_work(tmp_path, fleet):
+def test_a_large_store_is_compared_during_the_work(tmp_path, fleet):
     n, strangers = 10_000, 300
     profd = Daemon(tmp_path / "profd", config()).start()
     profd.stop()

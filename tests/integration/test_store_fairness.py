@@ -145,7 +145,7 @@ def test_a_share_that_is_set(tmp_path, directories, per_user):
         assert 4 <= len(stored_of(profd, victim)) <= 5 and 4 <= len(stored_of(profd, greedy)) <= 5
 
 
-def test_workers_of_one_owner_are_told_apart(tmp_path):
+def test_workers_of_one_owner_are_distinguished(tmp_path):
     """Where all is root's, owners say nothing: a worker displaces nothing of another that is below its share."""
     with FaultFleet(tmp_path / "fleet", "vllm", 2, "--fault", "huge=1") as fleet, \
             Daemon(tmp_path / "profd", config(more="[store]\nmax_use=7M\nkeep_free=1M")) as profd:

@@ -198,7 +198,7 @@ def test_a_pipe_has_all_that_wide_has(workspace, name):
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_separated_values_are_whole(workspace, name):
+def test_separated_values_are_complete(workspace, name):
     rows = list(csv.reader(io.StringIO(piped(workspace, *SHOWN[name], "--csv").stdout, newline="")))
     assert len(rows) > 1 and {len(row) for row in rows} == {len(rows[0])} and len(set(rows[0])) == len(rows[0])
     tabbed = [line.split("\t") for line in piped(workspace, *SHOWN[name], "--format", "tsv").stdout.splitlines()]

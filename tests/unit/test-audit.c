@@ -211,7 +211,7 @@ static void test_limitations(void **state)
 }
 
 /* What the workload leaves out is a closed loop of one request, unless there is a rate. */
-static void test_load_that_is_not_said(void **state)
+static void test_load_that_is_not_reported(void **state)
 {
     static const struct {
         const char *workload, *configured, *limit;
@@ -393,7 +393,7 @@ int main(void)
         cmocka_unit_test(test_findings),
         cmocka_unit_test(test_knee),
         cmocka_unit_test(test_limitations),
-        cmocka_unit_test(test_load_that_is_not_said),
+        cmocka_unit_test(test_load_that_is_not_reported),
         cmocka_unit_test(test_markdown),
         cmocka_unit_test(test_nobody_writes_links),
         cmocka_unit_test(test_nobody_begins_lists_or_code),

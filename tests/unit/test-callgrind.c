@@ -130,7 +130,7 @@ static void test_positions(void **state)
 }
 
 /* The same name in two files is two functions. */
-static void test_files_apart(void **state)
+static void test_files_distinguished(void **state)
 {
     _cleanup_(reading_done) struct reading reading =
         read_text("events: ns\nfl=a.py\nfn=__init__\n1 10\nfl=b.py\nfn=__init__\n1 "
@@ -301,7 +301,7 @@ int main(void)
         cmocka_unit_test(test_yappi),
         cmocka_unit_test(test_units),
         cmocka_unit_test(test_positions),
-        cmocka_unit_test(test_files_apart),
+        cmocka_unit_test(test_files_distinguished),
         cmocka_unit_test(test_recursion),
         cmocka_unit_test(test_calls_out_of_a_circle),
         cmocka_unit_test(test_inconsistent),

@@ -193,7 +193,7 @@ static int migrate_file(struct catalog_fixture *fixture, const char *const *step
     return r;
 }
 
-static void test_migrates_behind_a_copy(void **state)
+static void test_migrates_after_a_copy(void **state)
 {
     struct catalog_fixture *fixture = *state;
     struct problem p = {0};
@@ -828,7 +828,7 @@ int main(void)
         EMPTY_TEST(test_refuses_what_is_no_database),
         FIXTURE_TEST(test_refuses_damaged_files),
         EMPTY_TEST(test_explains_missing_rights),
-        FIXTURE_TEST(test_migrates_behind_a_copy),
+        FIXTURE_TEST(test_migrates_after_a_copy),
         EMPTY_TEST(test_migrates_version_1),
         FIXTURE_TEST(test_turn_is_one_transaction),
         FIXTURE_TEST(test_functions_write_and_queue),

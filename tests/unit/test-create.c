@@ -68,7 +68,7 @@ static void test_refused_in_the_next_turn(void **state)
     assert_int_equal(fixture->n_answers, 1);
 }
 
-static void test_who_left_is_not_told(void **state)
+static void test_who_left_is_not_notified(void **state)
 {
     struct fixture *fixture = *state;
 
@@ -81,7 +81,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_refused_in_the_next_turn, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_who_left_is_not_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_who_left_is_not_notified, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

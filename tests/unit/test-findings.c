@@ -423,7 +423,7 @@ static void test_copies_that_nothing_hides(void **state)
 }
 
 /* What has no time, and a trace without a first slice, have no place that --from could be given. */
-static void test_place_without_a_time(void **state)
+static void test_offset_without_a_time(void **state)
 {
     struct maker m;
     char place[PLACE_MAX];
@@ -864,7 +864,7 @@ int main(void)
         cmocka_unit_test(test_exposed_communication_by_purpose),
         cmocka_unit_test(test_pageable_copies),
         cmocka_unit_test(test_copies_that_nothing_hides),
-        cmocka_unit_test(test_place_without_a_time),
+        cmocka_unit_test(test_offset_without_a_time),
         cmocka_unit_test(test_many_tiny_kernels),
         cmocka_unit_test(test_chains_of_elementwise_kernels),
         cmocka_unit_test(test_prefill_between_decode_steps),

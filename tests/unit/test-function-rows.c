@@ -128,7 +128,7 @@ static void test_changes(void **state)
     assert_int_equal(function_change_ns(&c.items[2]), -MS);
 }
 
-static void test_a_profile_beside_itself_has_not_changed(void **state)
+static void test_a_profile_against_itself_has_not_changed(void **state)
 {
     _cleanup_json_ j = answer(scene, ARRAY_SIZE(scene));
     _cleanup_(function_rows_done) struct function_rows rows = {0};
@@ -148,7 +148,7 @@ int main(void)
         cmocka_unit_test(test_nothing_is_found_where_nothing_ran),
         cmocka_unit_test(test_sorting),
         cmocka_unit_test(test_changes),
-        cmocka_unit_test(test_a_profile_beside_itself_has_not_changed),
+        cmocka_unit_test(test_a_profile_against_itself_has_not_changed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

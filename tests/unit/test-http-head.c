@@ -22,7 +22,7 @@ static struct http_head parsed(const char *text)
     return h;
 }
 
-static void test_reads_a_whole_head(void **state)
+static void test_reads_a_complete_head(void **state)
 {
     struct http_head h = parsed("POST /v1/a%2Db?k=v&k=w HTTP/1.1\r\nhOST: x:80\r\nX-A:  b c \t\r\nX-E:\r\n"
                                 "Content-Length: 0012\r\n\r\n");
@@ -157,7 +157,7 @@ static void test_gives_up_on_what_has_no_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads_a_whole_head),
+        cmocka_unit_test(test_reads_a_complete_head),
         cmocka_unit_test(test_keep_alive),
         cmocka_unit_test(test_expectations),
         cmocka_unit_test(test_limits_to_the_byte),

@@ -76,7 +76,7 @@ static void test_coming_anew_is_no_advantage(void **state)
     ingest_queue_done(&q);
 }
 
-static void test_a_small_file_takes_a_place_of_large_ones(void **state)
+static void test_a_small_file_takes_a_slot_of_large_ones(void **state)
 {
     struct queue_file large[3] = {0}, small = {0};
     struct ingest_queue q;
@@ -135,7 +135,7 @@ static void test_files_of_one_source_do_not_displace_one_another(void **state)
     ingest_queue_done(&q);
 }
 
-static void test_with_one_place_a_small_file_gets_one_more(void **state)
+static void test_with_one_slot_a_small_file_gets_one_more(void **state)
 {
     struct queue_file large = {0}, small[2] = {0};
     struct ingest_queue q;
@@ -150,7 +150,7 @@ static void test_with_one_place_a_small_file_gets_one_more(void **state)
     ingest_queue_done(&q);
 }
 
-static void test_a_large_file_keeps_a_place_of_small_ones(void **state)
+static void test_a_large_file_keeps_a_slot_of_small_ones(void **state)
 {
     struct queue_file large = {0}, small[4] = {0};
     struct ingest_queue q;
@@ -394,11 +394,11 @@ int main(void)
         cmocka_unit_test(test_in_order_of_arrival),
         cmocka_unit_test(test_users_take_turns_and_so_do_their_sources),
         cmocka_unit_test(test_coming_anew_is_no_advantage),
-        cmocka_unit_test(test_a_small_file_takes_a_place_of_large_ones),
+        cmocka_unit_test(test_a_small_file_takes_a_slot_of_large_ones),
         cmocka_unit_test(test_a_file_is_short_for_one_slice),
         cmocka_unit_test(test_files_of_one_source_do_not_displace_one_another),
-        cmocka_unit_test(test_with_one_place_a_small_file_gets_one_more),
-        cmocka_unit_test(test_a_large_file_keeps_a_place_of_small_ones),
+        cmocka_unit_test(test_with_one_slot_a_small_file_gets_one_more),
+        cmocka_unit_test(test_a_large_file_keeps_a_slot_of_small_ones),
         cmocka_unit_test(test_turns_grow),
         cmocka_unit_test(test_background_comes_last_and_goes_first),
         cmocka_unit_test(test_who_has_many_waiting_leaves_room),

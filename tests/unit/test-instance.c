@@ -113,7 +113,7 @@ static enum instance_belief by_job(void *arg, size_t one, size_t other)
     return jobs[one] == jobs[other] ? INSTANCE_SAME : INSTANCE_UNDECIDED;
 }
 
-static void test_collectives_tell_jobs_apart(void **state)
+static void test_collectives_distinguish_jobs(void **state)
 {
     struct instance_clues clues[] = {
         CLUES(.rank = 0, .world_size = 2, .path = "a"), CLUES(.rank = 0, .world_size = 2, .path = "b"),
@@ -205,7 +205,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_evidence_decides),
         cmocka_unit_test(test_damaged_heads_decide_nothing),
-        cmocka_unit_test(test_collectives_tell_jobs_apart),
+        cmocka_unit_test(test_collectives_distinguish_jobs),
         cmocka_unit_test(test_collectives_join_workers),
         cmocka_unit_test(test_a_bond_never_joins_opposites),
         cmocka_unit_test(test_names),

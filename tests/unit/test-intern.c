@@ -64,7 +64,7 @@ static void test_lengths(void **state)
     }
 }
 
-static void test_many_strings_keep_their_place(void **state)
+static void test_many_strings_keep_their_number(void **state)
 {
     enum { N = 200000 };
     _cleanup_(strings_freep) struct strings *s = NULL;
@@ -221,7 +221,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_string_once),
         cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_many_strings_keep_their_place),
+        cmocka_unit_test(test_many_strings_keep_their_number),
         cmocka_unit_test(test_a_long_string),
         cmocka_unit_test(test_limit),
         cmocka_unit_test(test_batches),

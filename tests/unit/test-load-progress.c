@@ -24,7 +24,7 @@ static void test_tokens_count_when_they_come(void **state)
     assert_rate(&l, 11, 1);
 }
 
-static void test_the_end_of_a_request_says_how_many_they_were(void **state)
+static void test_the_end_of_a_request_reports_how_many_they_were(void **state)
 {
     struct progress l = {0};
     struct request_record r = request_at(0, 0, 10, 1),
@@ -52,7 +52,7 @@ static void test_the_rate_is_of_the_last_seconds(void **state)
     assert_rate(&l, 2 * PROGRESS_LINES + 1, 0);
 }
 
-static void test_an_answer_that_came_whole_has_no_ttft(void **state)
+static void test_an_answer_that_came_in_one_piece_has_no_ttft(void **state)
 {
     struct progress l = {0};
     struct request_record r = request_at(0, 0, 10, 1);
@@ -83,9 +83,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tokens_count_when_they_come),
-        cmocka_unit_test(test_the_end_of_a_request_says_how_many_they_were),
+        cmocka_unit_test(test_the_end_of_a_request_reports_how_many_they_were),
         cmocka_unit_test(test_the_rate_is_of_the_last_seconds),
-        cmocka_unit_test(test_an_answer_that_came_whole_has_no_ttft),
+        cmocka_unit_test(test_an_answer_that_came_in_one_piece_has_no_ttft),
         cmocka_unit_test(test_a_percentile_needs_requests_beyond_it),
     };
 

@@ -22,7 +22,7 @@ static void make_even(struct request_record *records, size_t n)
         records[i] = request_at((int64_t)i, (double)i * 20, 10 + (double)(i % 5) / 10, 1);
 }
 
-static void test_populations_stay_apart(void **state)
+static void test_populations_stay_separate(void **state)
 {
     struct workload w = {.seed = 1};
     struct request_record records[12];
@@ -298,7 +298,7 @@ static void test_no_requests(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_populations_stay_apart),
+        cmocka_unit_test(test_populations_stay_separate),
         cmocka_unit_test(test_latency_counts_from_the_intended_moment),
         cmocka_unit_test(test_goodput),
         cmocka_unit_test(test_tokens_at_one_moment_show_no_time_between_them),

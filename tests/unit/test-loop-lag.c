@@ -70,7 +70,7 @@ static void note_rest(bool at_rest, void *arg)
     n[at_rest]++;
 }
 
-static void test_a_loop_that_comes_to_rest_is_told_once(void **state)
+static void test_a_loop_that_comes_to_rest_is_reported_once(void **state)
 {
     struct event_base *base = event_base_new();
     struct loop_lag *l;
@@ -86,7 +86,7 @@ static void test_a_loop_that_comes_to_rest_is_told_once(void **state)
     event_base_free(base);
 }
 
-static void test_it_ends_when_it_is_told_to(void **state)
+static void test_it_ends_when_it_is_asked_to(void **state)
 {
     struct event_base *base = event_base_new();
     struct loop_lag *l;
@@ -104,8 +104,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_loop_that_is_held_up),
         cmocka_unit_test(test_a_loop_that_waits_is_not_woken),
-        cmocka_unit_test(test_a_loop_that_comes_to_rest_is_told_once),
-        cmocka_unit_test(test_it_ends_when_it_is_told_to),
+        cmocka_unit_test(test_a_loop_that_comes_to_rest_is_reported_once),
+        cmocka_unit_test(test_it_ends_when_it_is_asked_to),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -217,7 +217,7 @@ static void test_missing_columns(void **state)
 }
 
 /* Ids and streams that two processes both use are two. */
-static void test_processes_apart(void **state)
+static void test_processes_distinguished(void **state)
 {
     _cleanup_(reading_done) struct reading reading = read_sql(strings_sql, two_processes_sql);
     struct intake *in = reading.in;
@@ -408,7 +408,7 @@ int main(void)
         cmocka_unit_test(test_calls_and_names),
         cmocka_unit_test(test_nvtx),
         cmocka_unit_test(test_missing_columns),
-        cmocka_unit_test(test_processes_apart),
+        cmocka_unit_test(test_processes_distinguished),
         cmocka_unit_test(test_visible_devices),
         cmocka_unit_test(test_time_base),
         cmocka_unit_test(test_refused),

@@ -72,7 +72,7 @@ static void test_vllm_dotted(void **state)
     check_args(STRINGS("vllm\0--model=a.b\0--profiler-config.\0"), (struct expected){.with_stack = -1});
 }
 
-static void test_vllm_says_nothing(void **state)
+static void test_vllm_sends_nothing(void **state)
 {
     const struct expected none = {.with_stack = -1};
 
@@ -290,7 +290,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_vllm_json),
         cmocka_unit_test(test_vllm_dotted),
-        cmocka_unit_test(test_vllm_says_nothing),
+        cmocka_unit_test(test_vllm_sends_nothing),
         cmocka_unit_test(test_vllm_errors),
         cmocka_unit_test(test_vllm_config_file),
         cmocka_unit_test(test_vllm_variables),

@@ -79,7 +79,7 @@ static void test_what_is_a_prompt(void **state)
     }
 }
 
-static void test_what_is_wrong_names_its_place(void **state)
+static void test_what_is_wrong_names_its_location(void **state)
 {
     static const struct {
         enum prompts_format format;
@@ -179,7 +179,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_a_prompt),
-        cmocka_unit_test(test_what_is_wrong_names_its_place),
+        cmocka_unit_test(test_what_is_wrong_names_its_location),
         cmocka_unit_test(test_a_byte_of_zero_is_no_text),
         cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_formats),

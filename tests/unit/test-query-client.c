@@ -236,7 +236,7 @@ static void test_draft_that_is_not_kept_is_gone(void **state)
     assert_int_equal(rmdir(directory), 0);
 }
 
-static void test_keys_tell_files_apart(void **state)
+static void test_keys_distinguish_files(void **state)
 {
     const struct stat a = {.st_dev = 1, .st_ino = 2, .st_size = 3, .st_mtim = {4, 5}};
     const struct stat others[] = {
@@ -268,7 +268,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_cache_keeps, cache_new, cache_end),
         cmocka_unit_test_setup_teardown(test_cache_forgets_the_oldest, cache_new, cache_end),
         cmocka_unit_test_setup_teardown(test_draft_that_is_not_kept_is_gone, cache_new, cache_end),
-        cmocka_unit_test(test_keys_tell_files_apart),
+        cmocka_unit_test(test_keys_distinguish_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

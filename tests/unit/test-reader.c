@@ -22,7 +22,7 @@ static struct read_result read_text(const char *text)
     return read_in(text, strlen(text), DEFAULTS);
 }
 
-static void test_whole_traces(void **state)
+static void test_complete_traces(void **state)
 {
     static const struct {
         const char *name, *format;
@@ -436,7 +436,7 @@ static void test_texts_of_slices(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole_traces),
+        cmocka_unit_test(test_complete_traces),
         cmocka_unit_test(test_refused_files),
         cmocka_unit_test(test_refused_texts),
         cmocka_unit_test(test_empty),

@@ -65,7 +65,7 @@ static struct reading read_file_of(const char *name)
     return read_trace(data, size);
 }
 
-static void test_whole_traces(void **state)
+static void test_complete_traces(void **state)
 {
     static const struct {
         const char *name;
@@ -187,7 +187,7 @@ static void test_malformed_traces(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole_traces),
+        cmocka_unit_test(test_complete_traces),
         cmocka_unit_test(test_other_formats),
         cmocka_unit_test(test_malformed_traces),
     };

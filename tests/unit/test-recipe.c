@@ -55,7 +55,7 @@ static void test_load_in_the_phases(void **state)
     assert_false(r.phases[RECIPE_AGGREGATED].present);
 }
 
-static void test_load_beside_the_phases(void **state)
+static void test_load_during_the_phases(void **state)
 {
     _cleanup_(recipe_done) struct recipe r = {0};
 
@@ -242,7 +242,7 @@ static void test_nsys_lines(void **state)
     assert_nsys(IN_PHASE("nsys"), &aggregated, "job.yaml has no aggregated workers");
 }
 
-static void test_a_worker_that_cannot_be_told(void **state)
+static void test_a_worker_that_cannot_be_identified(void **state)
 {
     _cleanup_(freep) char *line =
         nsys_text(AGGREGATED("1", "{type: nsys, aggregated: {}}", BENCHMARK) "backend: {type: trtllm}\n",
@@ -569,12 +569,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_load_in_the_phases),
-        cmocka_unit_test(test_load_beside_the_phases),
+        cmocka_unit_test(test_load_during_the_phases),
         cmocka_unit_test(test_load_in_the_benchmark),
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_only_the_worker_limit_is_lifted),
         cmocka_unit_test(test_nsys_lines),
-        cmocka_unit_test(test_a_worker_that_cannot_be_told),
+        cmocka_unit_test(test_a_worker_that_cannot_be_identified),
         cmocka_unit_test(test_vllm_line),
         cmocka_unit_test(test_torch_line),
         cmocka_unit_test(test_a_name_that_would_be_a_command),

@@ -41,7 +41,7 @@ static struct text load(const char *name)
 }
 
 /* Events as Python's json module counts them. */
-static void test_whole_traces(void **state)
+static void test_complete_traces(void **state)
 {
     static const struct {
         const char *name;
@@ -154,7 +154,7 @@ static void test_any_pieces_and_processors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole_traces),
+        cmocka_unit_test(test_complete_traces),
         cmocka_unit_test(test_damaged_traces),
         cmocka_unit_test(test_any_pieces_and_processors),
     };

@@ -295,7 +295,7 @@ static void test_catalog(void **state)
 }
 
 /* Whatever byte of the columns is wrong: the answer is the same, or an error, never another one. */
-static void test_damage_is_told(void **state)
+static void test_damage_is_reported(void **state)
 {
     static const char *const queries[] = {
         "select id, ts, dur, track_id, category, name, depth, parent_id, self_dur, file_offset from slice",
@@ -398,7 +398,7 @@ int main(void)
         cmocka_unit_test(test_numbers_stop_at_the_ends),
         cmocka_unit_test(test_round_by_what_is_there),
         cmocka_unit_test(test_catalog),
-        cmocka_unit_test(test_damage_is_told),
+        cmocka_unit_test(test_damage_is_reported),
         cmocka_unit_test(test_every_table_has_its_columns),
         cmocka_unit_test(test_empty_trace),
     };

@@ -20,7 +20,7 @@ static void test_percentiles_are_values(void **state)
     assert_int_equal(percentile(ten, 0, 50), 0);
 }
 
-static void test_outliers_lie_apart_from_many(void **state)
+static void test_outliers_stand_out_from_many(void **state)
 {
     const int64_t values[] = {98, 99, 100, 100, 101, 102, 200};
 
@@ -211,7 +211,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_percentiles_are_values),
-        cmocka_unit_test(test_outliers_lie_apart_from_many),
+        cmocka_unit_test(test_outliers_stand_out_from_many),
         cmocka_unit_test(test_student),
         cmocka_unit_test(test_percentiles_need_values_beyond),
         cmocka_unit_test(test_estimates),

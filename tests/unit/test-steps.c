@@ -46,7 +46,7 @@ static void time_is_of_the_gpu(void **state)
 }
 
 /* A copy for the next step on another stream does not let that step begin early, nor overlap. */
-static void steps_are_apart(void **state)
+static void steps_are_separate(void **state)
 {
     struct report_fixture r;
 
@@ -257,7 +257,7 @@ static void phases_by_rule(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(time_is_of_the_gpu),      cmocka_unit_test(steps_are_apart),
+        cmocka_unit_test(time_is_of_the_gpu),      cmocka_unit_test(steps_are_separate),
         cmocka_unit_test(one_kind_of_name),        cmocka_unit_test(find_the_outlier),
         cmocka_unit_test(view_of_a_step),          cmocka_unit_test(steps_that_nobody_named),
         cmocka_unit_test(recurring_is_not_enough), cmocka_unit_test(graph_is_one_step),

@@ -3,7 +3,7 @@
 
 #define US 1000
 
-static void what_the_head_tells(void **state)
+static void what_the_head_contains(void **state)
 {
     struct report_fixture r;
 
@@ -63,7 +63,7 @@ static void what_it_does_not_tell(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_the_head_tells),
+        cmocka_unit_test(what_the_head_contains),
         cmocka_unit_test(what_it_does_not_tell),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
