@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How profd talks to profd-load, the child that sends the requests of a workload and measures them: descriptors,
- * one job, lines of JSON.
+ * the specification of one benchmark run, lines of JSON.
  *
  *     profd-load
  *
- *     0  the job, one JSON object until end of file, at most LOAD_JOB_MAX bytes
+ *     0  the specification, one JSON object until end of file, at most LOAD_SPEC_MAX bytes
  *     1  events, one JSON object a line
  *     2  the parent's stderr: only for errors before the child can write lines
  *     3  commands, one word a line: "go" (after "ready"), "stop" (send no more requests, wait for those in flight
  *        until the workload's drain deadline, then write "end"); end of file is "stop"
  *
- * The job:
+ * The specification:
  *
  *     workload          an object of workload.schema.json, complete
  *     targets           [{url, engine, pid}]: to whom requests are sent, round robin; pid where it runs on this host
@@ -37,11 +37,11 @@
  */
 #pragma once
 
-#define LOAD_JOB_MAX  (32 << 20)
+#define LOAD_SPEC_MAX  (32 << 20)
 #define LOAD_LINE_MAX (16 << 20)
 
 enum {
-    LOAD_FD_JOB = 0,
+    LOAD_FD_SPEC = 0,
     LOAD_FD_LINES = 1,
     LOAD_FD_COMMANDS = 3,
 };

@@ -8,21 +8,6 @@
 
 #define POINTER_MAX 256
 
-static void api_event_init(struct api_event *e)
-{
-    *e = (struct api_event){.input_tokens = -1, .output_tokens = -1};
-}
-
-/* An error is a text, or an object that may have a message. */
-static void api_put_error(struct api_event *e, const struct json_found *error,
-                          const struct json_found *message)
-{
-    if (json_found_text(message))
-        e->error = *message;
-    else if (json_found_text(error) || error->kind == JSON_SCAN_OBJECT)
-        e->error = *error;
-}
-
 /* An output of exactly osl tokens is an extension that all engines have. */
 static void api_put_output_length(json_t *j, const char *most, const char *least, int64_t osl)
 {
@@ -40,6 +25,52 @@ json_t *api_tokenize_prompt(const struct api_request *q)
     json_put_str(body, "model", q->model);
     json_put_str(body, "prompt", q->prompt);
     return body;
+}
+
+/* -- Events, by the paths of an API -- */
+
+/* Of alternative numbers, the one that is there; -1. */
+static int64_t api_count_of(const struct json_found *found, size_t n)
+{
+    int64_t count = -1;
+
+    for (size_t i = 0; i < n; i++)
+        count = MAX(count, json_found_count(&found[i]));
+    return count;
+}
+
+/* A text, an object with the reason (SGLang), or true. */
+static bool api_is_finished(const struct json_found *f)
+{
+    return json_found_text(f) || f->kind == JSON_SCAN_OBJECT || (f->kind == JSON_SCAN_BOOL && *f->at == 't');
+}
+
+/* An error is a text, or an object that may have a message. */
+static void api_take_error(struct api_event *e, const struct json_found *error,
+                           const struct json_found *message)
+{
+    if (json_found_text(message) && e->text.kind == JSON_ABSENT)
+        e->error = *message;
+    else if (json_found_text(error) || error->kind == JSON_SCAN_OBJECT)
+        e->error = *error;
+}
+
+static int api_read_paths(const struct api_paths *p, const char *text, size_t size, struct api_event *ret)
+{
+    size_t counts = p->n_texts + 1, error = counts + 2 * p->n_counts;
+    struct json_found found[JSON_SCAN_WANTED_MAX];
+
+    if (json_scan(text, size, p->paths, error + 2, found) < 0)
+        return -EINVAL;
+    for (size_t i = 0; i < p->n_texts && !json_found_text(&ret->text); i++)
+        if (json_found_text(&found[i]) || ret->text.kind == JSON_ABSENT)
+            ret->text = found[i];
+    ret->is_cumulative = p->is_cumulative;
+    ret->finished = api_is_finished(&found[p->n_texts]);
+    ret->input_tokens = api_count_of(&found[counts], p->n_counts);
+    ret->output_tokens = api_count_of(&found[counts + p->n_counts], p->n_counts);
+    api_take_error(ret, &found[error], &found[error + 1]);
+    return 0;
 }
 
 /* -- OpenAI's completions and chat, as vLLM, SGLang and routers serve them ----------------------------- */
@@ -87,76 +118,43 @@ static json_t *chat_tokenize_body(const struct api_request *q)
     return body;
 }
 
-enum openai_field {
-    OPENAI_TEXT,
-    OPENAI_DELTA,
-    OPENAI_DELTA_REASONING,
-    OPENAI_DELTA_REASONING_CONTENT,
-    OPENAI_DELTA_ARGUMENTS,
-    OPENAI_DELTA_FUNCTION,
-    OPENAI_MESSAGE,
-    OPENAI_MESSAGE_REASONING_CONTENT,
-    OPENAI_MESSAGE_ARGUMENTS,
-    OPENAI_MESSAGE_FUNCTION,
-    OPENAI_REASON,
-    OPENAI_INPUT,
-    OPENAI_OUTPUT,
-    OPENAI_ERROR,
-    OPENAI_ERROR_MESSAGE,
-    _OPENAI_FIELD_MAX,
+static const struct api_paths openai_paths = {
+    .n_texts = 10,
+    .n_counts = 1,
+    .paths = {{{"choices", "0", "text"}},
+              {{"choices", "0", "delta", "content"}},
+              {{"choices", "0", "delta", "reasoning"}},
+              {{"choices", "0", "delta", "reasoning_content"}},
+              /* The tokens of a response that only calls tools. */
+              {{"choices", "0", "delta", "tool_calls", "0", "function", "arguments"}},
+              {{"choices", "0", "delta", "tool_calls", "0", "function", "name"}},
+              {{"choices", "0", "message", "content"}},
+              {{"choices", "0", "message", "reasoning_content"}},
+              {{"choices", "0", "message", "tool_calls", "0", "function", "arguments"}},
+              {{"choices", "0", "message", "tool_calls", "0", "function", "name"}},
+              {{"choices", "0", "finish_reason"}},
+              {{"usage", "prompt_tokens"}},
+              {{"usage", "completion_tokens"}},
+              {{"error"}},
+              {{"error", "message"}}},
 };
 
-static const struct json_wanted openai_fields[_OPENAI_FIELD_MAX] = {
-    [OPENAI_TEXT] = {{"choices", "0", "text"}},
-    [OPENAI_DELTA] = {{"choices", "0", "delta", "content"}},
-    [OPENAI_DELTA_REASONING] = {{"choices", "0", "delta", "reasoning"}},
-    [OPENAI_DELTA_REASONING_CONTENT] = {{"choices", "0", "delta", "reasoning_content"}},
-    /* The tokens of a response that only calls tools. */
-    [OPENAI_DELTA_ARGUMENTS] = {{"choices", "0", "delta", "tool_calls", "0", "function", "arguments"}},
-    [OPENAI_DELTA_FUNCTION] = {{"choices", "0", "delta", "tool_calls", "0", "function", "name"}},
-    [OPENAI_MESSAGE] = {{"choices", "0", "message", "content"}},
-    [OPENAI_MESSAGE_REASONING_CONTENT] = {{"choices", "0", "message", "reasoning_content"}},
-    [OPENAI_MESSAGE_ARGUMENTS] = {{"choices", "0", "message", "tool_calls", "0", "function", "arguments"}},
-    [OPENAI_MESSAGE_FUNCTION] = {{"choices", "0", "message", "tool_calls", "0", "function", "name"}},
-    [OPENAI_REASON] = {{"choices", "0", "finish_reason"}},
-    [OPENAI_INPUT] = {{"usage", "prompt_tokens"}},
-    [OPENAI_OUTPUT] = {{"usage", "completion_tokens"}},
-    [OPENAI_ERROR] = {{"error"}},
-    [OPENAI_ERROR_MESSAGE] = {{"error", "message"}},
-};
-
-static int openai_event(const struct workload *w, const char *text, size_t size, struct api_event *ret)
-{
-    struct json_found found[_OPENAI_FIELD_MAX];
-
-    api_event_init(ret);
-    if (json_scan(text, size, openai_fields, _OPENAI_FIELD_MAX, found) < 0)
-        return -EINVAL;
-    for (int i = OPENAI_TEXT; i <= OPENAI_MESSAGE_FUNCTION && !json_found_text(&ret->text); i++)
-        ret->text = found[i];
-    ret->finished = json_found_text(&found[OPENAI_REASON]);
-    ret->input_tokens = json_found_count(&found[OPENAI_INPUT]);
-    ret->output_tokens = json_found_count(&found[OPENAI_OUTPUT]);
-    api_put_error(ret, &found[OPENAI_ERROR], &found[OPENAI_ERROR_MESSAGE]);
-    return 0;
-}
-
-const struct api api_completions = {
+const struct server_api api_completions = {
     .name = "completions",
     .path = "/v1/completions",
     .tokenize_path = "/tokenize",
     .body = completions_body,
     .tokenize_body = api_tokenize_prompt,
-    .event = openai_event,
+    .paths = &openai_paths,
 };
 
-const struct api api_chat = {
+const struct server_api api_chat = {
     .name = "chat",
     .path = "/v1/chat/completions",
     .tokenize_path = "/tokenize",
     .body = chat_body,
     .tokenize_body = chat_tokenize_body,
-    .event = openai_event,
+    .paths = &openai_paths,
 };
 
 /* -- SGLang's /generate: each event has the text so far, and its number of tokens --------------------- */
@@ -172,49 +170,26 @@ static json_t *sglang_body(const struct api_request *q)
     return body;
 }
 
-enum sglang_field {
-    SGLANG_TEXT,
-    SGLANG_REASON,
-    SGLANG_INPUT,
-    SGLANG_OUTPUT,
-    SGLANG_ERROR,
-    SGLANG_ERROR_MESSAGE,
-    _SGLANG_FIELD_MAX,
+/* finish_reason is an object; in older versions a text. */
+static const struct api_paths sglang_paths = {
+    .n_texts = 1,
+    .n_counts = 1,
+    .is_cumulative = true,
+    .paths = {{{"text"}},
+              {{"meta_info", "finish_reason"}},
+              {{"meta_info", "prompt_tokens"}},
+              {{"meta_info", "completion_tokens"}},
+              {{"error"}},
+              {{"error", "message"}}},
 };
 
-static const struct json_wanted sglang_fields[_SGLANG_FIELD_MAX] = {
-    [SGLANG_TEXT] = {{"text"}},
-    [SGLANG_REASON] = {{"meta_info", "finish_reason"}},
-    [SGLANG_INPUT] = {{"meta_info", "prompt_tokens"}},
-    [SGLANG_OUTPUT] = {{"meta_info", "completion_tokens"}},
-    [SGLANG_ERROR] = {{"error"}},
-    [SGLANG_ERROR_MESSAGE] = {{"error", "message"}},
-};
-
-static int sglang_event(const struct workload *w, const char *text, size_t size, struct api_event *ret)
-{
-    struct json_found found[_SGLANG_FIELD_MAX];
-
-    api_event_init(ret);
-    if (json_scan(text, size, sglang_fields, _SGLANG_FIELD_MAX, found) < 0)
-        return -EINVAL;
-    ret->text = found[SGLANG_TEXT];
-    ret->is_cumulative = true;
-    /* An object with the reason; older versions have a text. */
-    ret->finished = found[SGLANG_REASON].kind == JSON_SCAN_OBJECT || json_found_text(&found[SGLANG_REASON]);
-    ret->input_tokens = json_found_count(&found[SGLANG_INPUT]);
-    ret->output_tokens = json_found_count(&found[SGLANG_OUTPUT]);
-    api_put_error(ret, &found[SGLANG_ERROR], &found[SGLANG_ERROR_MESSAGE]);
-    return 0;
-}
-
-const struct api api_generate = {
+const struct server_api api_generate = {
     .name = "generate",
     .path = "/generate",
     .tokenize_path = "/tokenize",
     .body = sglang_body,
     .tokenize_body = api_tokenize_prompt,
-    .event = sglang_event,
+    .paths = &sglang_paths,
 };
 
 /* -- RTP-LLM, at the root of its server: each event has the text so far. A value of a prompt may be a list of one,
@@ -232,58 +207,29 @@ static json_t *rtp_llm_body(const struct api_request *q)
     return body;
 }
 
-enum rtp_llm_field {
-    RTP_LLM_TEXT,
-    RTP_LLM_FIRST_TEXT,
-    RTP_LLM_FINISHED,
-    RTP_LLM_INPUT,
-    RTP_LLM_FIRST_INPUT,
-    RTP_LLM_OUTPUT,
-    RTP_LLM_FIRST_OUTPUT,
-    RTP_LLM_ERROR,
-    RTP_LLM_MESSAGE,
-    _RTP_LLM_FIELD_MAX,
+/* An error is {"error_code": 514, "message": ...}. */
+static const struct api_paths rtp_llm_paths = {
+    .n_texts = 2,
+    .n_counts = 2,
+    .is_cumulative = true,
+    .paths = {{{"response"}},
+              {{"response", "0"}},
+              {{"finished"}},
+              {{"aux_info", "input_len"}},
+              {{"aux_info", "0", "input_len"}},
+              {{"aux_info", "output_len"}},
+              {{"aux_info", "0", "output_len"}},
+              {{"error"}},
+              {{"message"}}},
 };
 
-static const struct json_wanted rtp_llm_fields[_RTP_LLM_FIELD_MAX] = {
-    [RTP_LLM_TEXT] = {{"response"}},
-    [RTP_LLM_FIRST_TEXT] = {{"response", "0"}},
-    [RTP_LLM_FINISHED] = {{"finished"}},
-    [RTP_LLM_INPUT] = {{"aux_info", "input_len"}},
-    [RTP_LLM_FIRST_INPUT] = {{"aux_info", "0", "input_len"}},
-    [RTP_LLM_OUTPUT] = {{"aux_info", "output_len"}},
-    [RTP_LLM_FIRST_OUTPUT] = {{"aux_info", "0", "output_len"}},
-    [RTP_LLM_ERROR] = {{"error"}},
-    [RTP_LLM_MESSAGE] = {{"message"}},
-};
-
-static int rtp_llm_event(const struct workload *w, const char *text, size_t size, struct api_event *ret)
-{
-    struct json_found found[_RTP_LLM_FIELD_MAX];
-
-    api_event_init(ret);
-    if (json_scan(text, size, rtp_llm_fields, _RTP_LLM_FIELD_MAX, found) < 0)
-        return -EINVAL;
-    ret->text = found[found[RTP_LLM_TEXT].kind == JSON_SCAN_ARRAY ? RTP_LLM_FIRST_TEXT : RTP_LLM_TEXT];
-    ret->is_cumulative = true;
-    ret->finished = found[RTP_LLM_FINISHED].kind == JSON_SCAN_BOOL && *found[RTP_LLM_FINISHED].at == 't';
-    ret->input_tokens = json_found_count(
-        &found[found[RTP_LLM_INPUT].kind == JSON_ABSENT ? RTP_LLM_FIRST_INPUT : RTP_LLM_INPUT]);
-    ret->output_tokens = json_found_count(
-        &found[found[RTP_LLM_OUTPUT].kind == JSON_ABSENT ? RTP_LLM_FIRST_OUTPUT : RTP_LLM_OUTPUT]);
-    /* {"error_code": 514, "message": ...} */
-    api_put_error(ret, &found[RTP_LLM_ERROR],
-                  found[RTP_LLM_TEXT].kind == JSON_ABSENT ? &found[RTP_LLM_MESSAGE] : &found[RTP_LLM_ERROR]);
-    return 0;
-}
-
-const struct api api_rtp_llm = {
+const struct server_api api_rtp_llm = {
     .name = "rtp-llm",
     .path = "/",
     .tokenize_path = "/tokenizer/encode",
     .body = rtp_llm_body,
     .tokenize_body = api_tokenize_prompt,
-    .event = rtp_llm_event,
+    .paths = &rtp_llm_paths,
 };
 
 /* -- Any API that takes a JSON object and responds with texts ------------------------------------------
@@ -379,10 +325,9 @@ static int template_event(const struct workload *w, const char *text, size_t siz
     char steps[POINTER_MAX];
     struct json_wanted wanted;
 
-    api_event_init(ret);
     if (json_scan(text, size, errors, ARRAY_SIZE(errors), found) < 0)
         return -EINVAL;
-    api_put_error(ret, &found[0], &found[1]);
+    api_take_error(ret, &found[0], &found[1]);
     if (!w->template_text)
         json_scan_any_string(text, size, &ret->text);
     else if (template_split_pointer(w->template_text, steps, &wanted))
@@ -390,16 +335,15 @@ static int template_event(const struct workload *w, const char *text, size_t siz
     return 0;
 }
 
-const struct api api_template = {
+const struct server_api api_template = {
     .name = "template",
     .path = "/",
     .body = template_body,
-    .event = template_event,
 };
 
 /* -- The table ---------------------------------------------------------------------------------------- */
 
-static const struct api *const apis[_LOAD_API_MAX] = {
+static const struct server_api *const apis[_LOAD_API_MAX] = {
     [LOAD_API_COMPLETIONS] = &api_completions, [LOAD_API_CHAT] = &api_chat,
     [LOAD_API_GENERATE] = &api_generate,       [LOAD_API_RTP_LLM] = &api_rtp_llm,
     [LOAD_API_TEMPLATE] = &api_template,
@@ -408,12 +352,12 @@ static const struct api *const apis[_LOAD_API_MAX] = {
 /* All other engines and routers serve completions. */
 static const struct {
     const char *engine;
-    const struct api *api;
+    const struct server_api *api;
 } engines[] = {
     {"rtp-llm", &api_rtp_llm},
 };
 
-const struct api *api_of(enum load_api api, const char *engine)
+const struct server_api *api_of(enum load_api api, const char *engine)
 {
     if (api != LOAD_API_AUTO)
         return apis[api];
@@ -421,6 +365,13 @@ const struct api *api_of(enum load_api api, const char *engine)
         if (streq(engines[i].engine, engine))
             return engines[i].api;
     return &api_completions;
+}
+
+int api_read_event(const struct server_api *api, const struct workload *w, const char *text, size_t size,
+                   struct api_event *ret)
+{
+    *ret = (struct api_event){.input_tokens = -1, .output_tokens = -1};
+    return api->paths ? api_read_paths(api->paths, text, size, ret) : template_event(w, text, size, ret);
 }
 
 bool api_is_last(const char *data)

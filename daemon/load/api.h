@@ -25,20 +25,33 @@ struct api_event {
     struct json_found error;             /* message of a failed generation */
 };
 
-struct api {
+/*
+ * Where an event has what is learned of it: n_texts alternatives of the text, of which the first one that is not empty
+ * counts; the end of the generation; n_counts alternatives of the number of input tokens, and of output tokens; the
+ * error; its message, which counts where there is no text.
+ */
+struct api_paths {
+    size_t n_texts, n_counts;
+    bool is_cumulative;
+    struct json_wanted paths[JSON_SCAN_WANTED_MAX];
+};
+
+struct server_api {
     const char *name; /* as in workloads */
     const char *path;
     const char *tokenize_path;                             /* NULL: none that is known */
     json_t *(*body)(const struct api_request *q);          /* the caller's */
     json_t *(*tokenize_body)(const struct api_request *q); /* the caller's */
-    /* -EINVAL where it is not a JSON object. */
-    int (*event)(const struct workload *w, const char *text, size_t size, struct api_event *ret);
+    const struct api_paths *paths;                         /* NULL: the workload's template_text */
 };
 
-extern const struct api api_completions, api_chat, api_generate, api_rtp_llm, api_template;
+extern const struct server_api api_completions, api_chat, api_generate, api_rtp_llm, api_template;
 
+/* -EINVAL where it is not a JSON object. */
+int api_read_event(const struct server_api *api, const struct workload *w, const char *text, size_t size,
+                   struct api_event *ret);
 /* LOAD_API_AUTO by the engine of the target, which may be NULL. */
-const struct api *api_of(enum load_api api, const char *engine);
+const struct server_api *api_of(enum load_api api, const char *engine);
 /* Whether data is what ends a stream, where an API has that: "[DONE]". */
 bool api_is_last(const char *data);
 /* The number of tokens in a response of `tokenize_path`; -1. */

@@ -133,7 +133,7 @@ static int confine_memory(void)
     return setrlimit(RLIMIT_DATA, &limit) < 0 ? -errno : 0;
 }
 
-/* The job has been read; stderr belongs to profd, whose log and file flags must not be changed. */
+/* The specification has been read; stderr belongs to profd, whose log and file flags must not be changed. */
 static int confine_descriptors(void)
 {
     _cleanup_(closep) int null = open("/dev/null", O_RDWR | O_CLOEXEC);

@@ -3,7 +3,7 @@
  * profd-load: sends the requests of a workload and measures them. proto/load.h describes how profd starts it. It
  * writes no file and starts no program.
  *
- * A benchmark run from its job to its last line: resolve, sample memory, give up rights, ask for the model, measure
+ * A benchmark run from its specification to its last line: resolve, sample memory, give up rights, ask for the model, measure
  * prompts, warm up, "ready", the load, count tokens, the summary. Owns the loop and everything on it.
  */
 #include "base/alloc.h"
@@ -25,7 +25,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
-#define JOB_CHUNK (1 << 16)
+#define SPEC_CHUNK (1 << 16)
 /* Descriptors that are not connections of the load. */
 #define OTHER_FILES        64
 #define FILES_DEFAULT      1024
@@ -33,7 +33,7 @@
 #define PROGRESS_PERIOD_NS NS_PER_S
 
 struct benchmark {
-    struct load_job job;
+    struct load_spec spec;
     struct event_base *base;
     struct messages *messages;
     struct caller *caller;
@@ -97,7 +97,7 @@ static void benchmark_complete(struct benchmark *b)
     _cleanup_json_ server = server_metrics_result(b->server);
     const struct summary_input input = {.records = records->items,
                                         .n = records->n,
-                                        .workload = &b->job.workload,
+                                        .workload = &b->spec.workload,
                                         .started_ns = load_started_ns(b->load),
                                         .ended_ns = load_ended_ns(b->load),
                                         .memory = memory,
@@ -175,7 +175,7 @@ static void on_records_counted(bool counted, void *arg)
 static struct tokenizer benchmark_tokenizer(struct benchmark *b)
 {
     return (struct tokenizer){
-        .caller = b->caller, .job = &b->job, .target = &b->warm_targets[0], .model = b->model};
+        .caller = b->caller, .spec = &b->spec, .target = &b->warm_targets[0], .model = b->model};
 }
 
 static void on_server_after(void *arg)
@@ -249,7 +249,7 @@ static struct load_setup benchmark_load_setup(struct benchmark *b, void (*done)(
                                .prompts = &b->prompts,
                                .model = b->model,
                                .targets = b->targets,
-                               .n_targets = b->job.targets.n,
+                               .n_targets = b->spec.targets.n,
                                .in_flight_max = in_flight_max(),
                                .done = done,
                                .arg = b};
@@ -257,7 +257,7 @@ static struct load_setup benchmark_load_setup(struct benchmark *b, void (*done)(
 
 static void benchmark_prepare_load(struct benchmark *b)
 {
-    const struct workload *w = &b->job.workload;
+    const struct workload *w = &b->spec.workload;
     struct load_setup setup = benchmark_load_setup(b, on_load_done);
 
     if (w->concurrency > setup.in_flight_max) {
@@ -281,7 +281,7 @@ static void on_warmed(void *arg)
     struct benchmark *b = arg;
     const struct warmup *w = b->warmup;
 
-    if (b->job.workload.warmup > 0 && w && warmup_succeeded(w) == 0)
+    if (b->spec.workload.warmup > 0 && w && warmup_succeeded(w) == 0)
         benchmark_fail(b, "check that the worker responds, and api and path of the workload",
                        "no request of the warm-up succeeded: %s",
                        warmup_error(w) ? warmup_error(w) : "no response");
@@ -294,7 +294,7 @@ static void benchmark_warm_up(struct benchmark *b)
     struct load_setup setup = benchmark_load_setup(b, on_warmed);
 
     setup.targets = b->warm_targets;
-    setup.n_targets = b->job.warm.n;
+    setup.n_targets = b->spec.warm.n;
     b->warmup = warmup_start(&setup);
 }
 
@@ -327,7 +327,7 @@ static void on_output_lengths(bool counted, void *arg)
 static void benchmark_measure_prompts(struct benchmark *b)
 {
     struct tokenizer tokenizer = benchmark_tokenizer(b);
-    const struct workload *w = &b->job.workload;
+    const struct workload *w = &b->spec.workload;
     bool has_tokenizer = tokenizer.target->api->tokenize_path != NULL;
 
     if (w->has_answers && !has_tokenizer)
@@ -353,14 +353,14 @@ static void on_model(const char *model, const char *error, void *arg)
 
 static void benchmark_begin(struct benchmark *b)
 {
-    const struct workload *w = &b->job.workload;
+    const struct workload *w = &b->spec.workload;
 
     prompts_init(&b->prompts, w, (uint64_t)wall_ns());
     if (w->model) {
         b->model = xstrdup(w->model);
         benchmark_measure_prompts(b);
     } else {
-        model_ask(b->caller, &b->job, b->warm_targets[0].url, on_model, b);
+        model_ask(b->caller, &b->spec, b->warm_targets[0].url, on_model, b);
     }
 }
 
@@ -368,16 +368,16 @@ static void benchmark_begin(struct benchmark *b)
 
 static int benchmark_make_targets(struct benchmark *b)
 {
-    struct load_job *job = &b->job;
+    struct load_spec *spec = &b->spec;
     _cleanup_(freep) char *error = NULL;
 
-    b->hosts = hosts_resolve(job);
+    b->hosts = hosts_resolve(spec);
     hosts_fix_names(b->hosts, b->caller);
-    int r = credentials_keep(&job->credentials, hosts_have_tls(b->hosts), &error);
+    int r = credentials_keep(&spec->credentials, hosts_have_tls(b->hosts), &error);
     if (r == 0)
-        r = load_targets_new(job, b->hosts, &job->targets, &b->targets, &error);
+        r = load_targets_new(spec, b->hosts, &spec->targets, &b->targets, &error);
     if (r == 0)
-        r = load_targets_new(job, b->hosts, &job->warm, &b->warm_targets, &error);
+        r = load_targets_new(spec, b->hosts, &spec->warm, &b->warm_targets, &error);
     if (r < 0)
         benchmark_fail(b, "check token_file, ca_file, cert_file and key_file of the fleet in profd.conf",
                        "%s", error ? error : strerror(-r));
@@ -386,7 +386,7 @@ static int benchmark_make_targets(struct benchmark *b)
 
 static int benchmark_sample_memory(struct benchmark *b)
 {
-    const struct load_workers *watched = &b->job.watched;
+    const struct load_workers *watched = &b->spec.watched;
     _cleanup_(freep) struct sampler_target *targets = xcalloc(watched->n, sizeof(*targets));
 
     for (size_t i = 0; i < watched->n; i++)
@@ -430,13 +430,13 @@ static int benchmark_set_up(struct benchmark *b)
     if (r == 0)
         r = caller_new(b->base, &b->caller);
     if (r == 0)
-        r = http_pool_new(b->base, &b->job.policy, &request_ops, &b->pool);
+        r = http_pool_new(b->base, &b->spec.policy, &request_ops, &b->pool);
     if (r == 0)
-        r = server_metrics_new(b->base, b->caller, &b->job, &b->server);
+        r = server_metrics_new(b->base, b->caller, &b->spec, &b->server);
     if (r == 0 && !(b->progress = event_new(b->base, -1, EV_PERSIST, on_progress, b)))
         r = -ENOMEM;
     if (r == 0)
-        caller_set_policy(b->caller, &b->job.policy);
+        caller_set_policy(b->caller, &b->spec.policy);
     return r;
 }
 
@@ -455,18 +455,18 @@ static void benchmark_done(struct benchmark *b)
     if (b->progress)
         event_free(b->progress);
     messages_free(b->messages);
-    load_targets_free(b->targets, b->job.targets.n);
-    load_targets_free(b->warm_targets, b->job.warm.n);
+    load_targets_free(b->targets, b->spec.targets.n);
+    load_targets_free(b->warm_targets, b->spec.warm.n);
     free(b->model);
-    load_job_done(&b->job);
+    load_spec_done(&b->spec);
     if (b->base)
         event_base_free(b->base);
 }
 
-/* Takes the job. 0 where the run came to its "end", a negative errno where it is "failed". */
-static int benchmark_run(struct load_job job)
+/* Takes the specification. 0 where the run came to its "end", a negative errno where it is "failed". */
+static int benchmark_run(struct load_spec spec)
 {
-    struct benchmark b = {.job = job};
+    struct benchmark b = {.spec = spec};
     int sampled = benchmark_sample_memory(&b);
     int r = benchmark_set_up(&b);
 
@@ -488,22 +488,22 @@ static int benchmark_run(struct load_job job)
 
 /* -- The process -------------------------------------------------------------------------------------- */
 
-static int read_job(char **ret, size_t *ret_size)
+static int spec_read(char **ret, size_t *ret_size)
 {
     size_t size = 0, cap = 0;
     char *text = NULL;
 
     for (;;) {
-        if (size + JOB_CHUNK > cap) {
-            cap = MAX(2 * cap, (size_t)2 * JOB_CHUNK);
+        if (size + SPEC_CHUNK > cap) {
+            cap = MAX(2 * cap, (size_t)2 * SPEC_CHUNK);
             text = xrealloc(text, cap, 1);
         }
-        ssize_t n = read(LOAD_FD_JOB, text + size, JOB_CHUNK);
+        ssize_t n = read(LOAD_FD_SPEC, text + size, SPEC_CHUNK);
         if (n == 0)
             break;
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0 || size + (size_t)n > LOAD_JOB_MAX) {
+        if (n < 0 || size + (size_t)n > LOAD_SPEC_MAX) {
             int r = n < 0 ? -errno : -EFBIG;
             free(text);
             return r;
@@ -518,19 +518,19 @@ static int read_job(char **ret, size_t *ret_size)
 static int profd_load(void)
 {
     struct problem problem = {0};
-    struct load_job job;
+    struct load_spec spec;
     char *text = NULL;
     size_t size = 0;
 
-    int r = read_job(&text, &size);
+    int r = spec_read(&text, &size);
     if (r < 0) {
-        log_error("profd-load: cannot read its job: %s", strerror(-r));
+        log_error("profd-load: cannot read its specification: %s", strerror(-r));
         return r;
     }
-    r = load_job_parse(text, size, &job, &problem);
+    r = load_spec_parse(text, size, &spec, &problem);
     free(text);
     if (r == 0)
-        return benchmark_run(job);
+        return benchmark_run(spec);
     _cleanup_json_ line = failed_line(problem.what, problem.remedy);
     _cleanup_(freep) char *dumped = json_dumps(line, JSON_COMPACT);
     if (dumped && write_all(LOAD_FD_LINES, dumped, strlen(dumped)) == 0)

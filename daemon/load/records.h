@@ -31,7 +31,7 @@ extern const char *const token_source_words[_TOKENS_MAX];
 struct request_record {
     int64_t index;                       /* in order of intended sending, from 0 */
     int64_t prompt;                      /* index of the prompt, from 0; synthetic ones count too */
-    int32_t target;                      /* index into the job's targets */
+    int32_t target;                      /* index into the run's targets */
     bool cold;                           /* the first request of the run to its target */
     int64_t intended_ns;                 /* when it should have been sent: latencies count from here */
     int64_t sent_ns;                     /* first byte sent */

@@ -101,7 +101,7 @@ static void response_note_event(struct response *a, const char *text, size_t siz
 
     if (a->error[0])
         return;
-    if (a->api->event(a->workload, text, size, &e) < 0) {
+    if (api_read_event(a->api, a->workload, text, size, &e) < 0) {
         response_fail(a, "an event is not JSON", text, size);
         return;
     }

@@ -24,7 +24,7 @@ enum response_form {
 
 /* Bounded by its bytes here, and by time elsewhere. A zeroed one with api and workload is ready for its head. */
 struct response {
-    const struct api *api;
+    const struct server_api *api;
     const struct workload *workload;
     bool keep_text;
 

@@ -358,20 +358,20 @@ static void workers_on_period(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-int server_metrics_new(struct event_base *base, struct caller *caller, const struct load_job *job,
+int server_metrics_new(struct event_base *base, struct caller *caller, const struct load_spec *spec,
                        struct server_metrics_watch **ret)
 {
     struct server_metrics_watch *s = xcalloc(1, sizeof(*s));
 
-    *s = (struct server_metrics_watch){.caller = caller, .credentials = &job->credentials};
-    s->n = MIN(job->watched.n, (size_t)SERVER_METRICS_WORKERS_MAX);
+    *s = (struct server_metrics_watch){.caller = caller, .credentials = &spec->credentials};
+    s->n = MIN(spec->watched.n, (size_t)SERVER_METRICS_WORKERS_MAX);
     s->workers = xcalloc(s->n, sizeof(*s->workers));
     s->period = event_new(base, -1, EV_PERSIST, workers_on_period, s);
     for (size_t i = 0; i < s->n; i++)
         s->workers[i] =
             (struct scraped_worker){.owner = s,
-                                    .url = xstrdup(job->watched.items[i].url),
-                                    .metrics_url = url_join(job->watched.items[i].url, "/metrics")};
+                                    .url = xstrdup(spec->watched.items[i].url),
+                                    .metrics_url = url_join(spec->watched.items[i].url, "/metrics")};
     if (!s->period) {
         server_metrics_free(s);
         return -ENOMEM;

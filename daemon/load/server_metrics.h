@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "daemon/load/job.h"
+#include "daemon/load/workload.h"
 #include <event2/event.h>
 
 #define SERVER_BUCKETS_MAX 64
@@ -55,7 +55,7 @@ json_t *server_metrics_difference(const struct server_metrics *before, const str
 
 struct server_metrics_watch;
 
-int server_metrics_new(struct event_base *base, struct caller *caller, const struct load_job *job,
+int server_metrics_new(struct event_base *base, struct caller *caller, const struct load_spec *spec,
                        struct server_metrics_watch **ret);
 struct server_metrics_watch *server_metrics_free(struct server_metrics_watch *s);
 /* done() once all have responded, never before it returns. */

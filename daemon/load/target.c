@@ -51,15 +51,15 @@ static void hosts_add(struct resolved_hosts *h, const struct load_workers *worke
     }
 }
 
-struct resolved_hosts *hosts_resolve(const struct load_job *job)
+struct resolved_hosts *hosts_resolve(const struct load_spec *spec)
 {
     struct resolved_hosts *h = xcalloc(1, sizeof(*h));
     int64_t deadline_ns = mono_ns() + RESOLVE_NS;
     size_t n_names = 0, n_ports = 0;
 
-    hosts_add(h, &job->targets);
-    hosts_add(h, &job->warm);
-    hosts_add(h, &job->watched);
+    hosts_add(h, &spec->targets);
+    hosts_add(h, &spec->warm);
+    hosts_add(h, &spec->watched);
     if (h->n > 0)
         qsort(h->hosts, h->n, sizeof(*h->hosts), compare_host_names);
     for (size_t i = 0; i < h->n; i++)
@@ -142,12 +142,12 @@ static void load_target_resolve(struct load_target *t, const struct resolved_hos
     free(line);
 }
 
-static int load_target_init(struct load_target *t, const struct load_job *job,
+static int load_target_init(struct load_target *t, const struct load_spec *spec,
                             const struct resolved_hosts *hosts, const struct load_worker *worker,
                             char **ret_error)
 {
-    const struct workload *w = &job->workload;
-    const struct api *api = api_of(w->api, worker->engine);
+    const struct workload *w = &spec->workload;
+    const struct server_api *api = api_of(w->api, worker->engine);
     CURL *probe = curl_easy_init();
     char *token = NULL;
 
@@ -155,11 +155,11 @@ static int load_target_init(struct load_target *t, const struct load_job *job,
                               .request_url = url_join(worker->url, w->path ? w->path : api->path),
                               .pid = worker->pid,
                               .api = api,
-                              .credentials = &job->credentials};
+                              .credentials = &spec->credentials};
     slist_add(&t->headers, "Expect:");
     slist_add(&t->headers, "Content-Type: application/json");
     load_target_resolve(t, hosts);
-    int r = probe ? credentials_use(&job->credentials, false, probe, &token, ret_error) : -ENOMEM;
+    int r = probe ? credentials_use(&spec->credentials, false, probe, &token, ret_error) : -ENOMEM;
     if (r == 0 && token) {
         char *line = xasprintf("Authorization: Bearer %s", token);
         slist_add(&t->headers, line);
@@ -170,14 +170,14 @@ static int load_target_init(struct load_target *t, const struct load_job *job,
     return r;
 }
 
-int load_targets_new(const struct load_job *job, const struct resolved_hosts *hosts,
+int load_targets_new(const struct load_spec *spec, const struct resolved_hosts *hosts,
                      const struct load_workers *workers, struct load_target **ret, char **ret_error)
 {
     struct load_target *targets = xcalloc(workers->n, sizeof(*targets));
     int r = 0;
 
     for (size_t i = 0; i < workers->n && r == 0; i++)
-        r = load_target_init(&targets[i], job, hosts, &workers->items[i], ret_error);
+        r = load_target_init(&targets[i], spec, hosts, &workers->items[i], ret_error);
     if (r < 0)
         load_targets_free(targets, workers->n);
     else

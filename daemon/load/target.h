@@ -7,18 +7,18 @@
 
 #include "daemon/fleet/names.h"
 #include "daemon/load/api.h"
-#include "daemon/load/job.h"
+#include "daemon/load/workload.h"
 #include <curl/curl.h>
 
-/* -- Host names and ports of a job -------------------------------------------------------------------- */
+/* -- Host names and ports of a run -------------------------------------------------------------------- */
 
 struct resolved_hosts;
 
 /* Waits for the name servers, for a minute in all: names that are not resolved by then have no addresses. */
-struct resolved_hosts *hosts_resolve(const struct load_job *job);
+struct resolved_hosts *hosts_resolve(const struct load_spec *spec);
 struct resolved_hosts *hosts_free(struct resolved_hosts *h);
 void hosts_fix_names(const struct resolved_hosts *h, struct caller *c);
-/* The ports that the job connects to. */
+/* The ports that the run connects to. */
 const uint16_t *hosts_ports(const struct resolved_hosts *h, size_t *ret_n);
 bool hosts_have_tls(const struct resolved_hosts *h);
 
@@ -26,7 +26,7 @@ bool hosts_have_tls(const struct resolved_hosts *h);
 
 struct load_target {
     char *url; /* of the worker */
-    const struct api *api;
+    const struct server_api *api;
     pid_t pid;
 
     /* Of its requests: */
@@ -34,7 +34,7 @@ struct load_target {
     struct curl_slist *headers;
     struct curl_slist *addresses; /* of its name, as for CURLOPT_RESOLVE; NULL: the host is an address */
     bool is_unresolved;           /* a name without addresses */
-    const struct call_credentials *credentials; /* the job's, the same for all targets */
+    const struct call_credentials *credentials; /* the run's, the same for all targets */
 
     /* State: */
     bool is_known;         /* has been sent a request of the run */
@@ -42,9 +42,9 @@ struct load_target {
     int64_t rest_until_ns; /* it asked for a pause (429) */
 };
 
-/* One for each worker, which they do not borrow; they borrow the job's credentials. -EACCES with a text in
+/* One for each worker, which they do not borrow; they borrow the run's credentials. -EACCES with a text in
  * *ret_error where these cannot be used. */
-int load_targets_new(const struct load_job *job, const struct resolved_hosts *hosts,
+int load_targets_new(const struct load_spec *spec, const struct resolved_hosts *hosts,
                      const struct load_workers *workers, struct load_target **ret, char **ret_error);
 /* NULL is fine. */
 void load_targets_free(struct load_target *targets, size_t n);

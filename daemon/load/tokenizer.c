@@ -39,7 +39,7 @@ static void model_on_result(const struct call_result *r, void *arg)
     q->done(model, model ? NULL : error, q->arg);
 }
 
-void model_ask(struct caller *c, const struct load_job *job, const char *url,
+void model_ask(struct caller *c, const struct load_spec *spec, const char *url,
                void (*done)(const char *model, const char *error, void *arg), void *arg)
 {
     _cleanup_(freep) char *models_url = url_join(url, "/v1/models");
@@ -49,7 +49,7 @@ void model_ask(struct caller *c, const struct load_job *job, const char *url,
     call_start(c,
                &(struct call_request){.method = "GET",
                                       .url = models_url,
-                                      .credentials = &job->credentials,
+                                      .credentials = &spec->credentials,
                                       .deadline_ns = mono_ns() + ASK_TIMEOUT_NS},
                model_on_result, q);
 }
@@ -76,8 +76,10 @@ static void token_query_on_result(const struct call_result *r, void *arg)
 static void tokenizer_ask(const struct tokenizer *t, const struct load_target *target,
                           const struct token_query *query)
 {
-    const struct api_request request = {
-        .workload = &t->job->workload, .model = t->model, .prompt = query->text, .messages = query->messages};
+    const struct api_request request = {.workload = &t->spec->workload,
+                                        .model = t->model,
+                                        .prompt = query->text,
+                                        .messages = query->messages};
     _cleanup_(freep) char *url = url_join(target->url, target->api->tokenize_path);
     _cleanup_json_ body =
         query->is_plain ? api_tokenize_prompt(&request) : target->api->tokenize_body(&request);
@@ -89,7 +91,7 @@ static void tokenizer_ask(const struct tokenizer *t, const struct load_target *t
                &(struct call_request){.method = "POST",
                                       .url = url,
                                       .body = text ? text : "{}",
-                                      .credentials = &t->job->credentials,
+                                      .credentials = &t->spec->credentials,
                                       .deadline_ns = mono_ns() + ASK_TIMEOUT_NS,
                                       .answer_max = TOKENS_ANSWER_MAX},
                token_query_on_result, q);
@@ -288,7 +290,7 @@ struct token_counts *token_counts_free(struct token_counts *c)
 
 static bool output_lengths_next(struct token_counts *c)
 {
-    struct workload *w = &c->tokenizer.job->workload;
+    struct workload *w = &c->tokenizer.spec->workload;
 
     while (c->next_prompt < w->n_prompts && !w->prompts[c->next_prompt].answer)
         c->next_prompt++;
@@ -331,7 +333,7 @@ static bool record_output_next(struct token_counts *c)
 
 static bool record_input_next(struct token_counts *c)
 {
-    const struct workload *w = &c->tokenizer.job->workload;
+    const struct workload *w = &c->tokenizer.spec->workload;
     struct records *rs = c->records;
 
     while (c->inputs && c->next_input < rs->n_kept) {
@@ -371,7 +373,7 @@ struct token_counts *record_tokens_count(const struct tokenizer *t, struct recor
                                          void (*done)(bool counted, void *arg), void *arg)
 {
     struct token_counts *c = token_counts_new(t, RECORD_TOKENS_NS, record_tokens_next, done, arg);
-    const struct workload *w = &t->job->workload;
+    const struct workload *w = &t->spec->workload;
 
     c->records = records;
     c->targets = targets;

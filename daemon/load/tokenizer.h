@@ -9,13 +9,13 @@
 #include "daemon/load/request.h"
 
 /* The first model that a worker names, in done(); NULL and the reason where it names none. */
-void model_ask(struct caller *c, const struct load_job *job, const char *url,
+void model_ask(struct caller *c, const struct load_spec *spec, const char *url,
                void (*done)(const char *model, const char *error, void *arg), void *arg);
 
 /* The worker whose tokenizer is asked; all borrowed. */
 struct tokenizer {
     struct caller *caller;
-    struct load_job *job;
+    struct load_spec *spec;
     const struct load_target *target;
     const char *model;
 };

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
+#include "daemon/fleet/url.h"
 #include <errno.h>
 
 #define REPEAT_MAX      1000000
@@ -15,6 +16,8 @@
 #define TIMEOUT_NS      (600 * NS_PER_S)
 #define DRAIN_NS        (30 * NS_PER_S)
 #define WARMUP_DEFAULT  2
+/* Of a specification: each prompt consists of a few. */
+#define JSON_VALUES_OF_RUN_MAX (8 * WORKLOAD_PROMPTS_MAX)
 
 static const char *const apis[_LOAD_API_MAX + 1] = {
     [LOAD_API_AUTO] = "auto",       [LOAD_API_COMPLETIONS] = "completions",
@@ -34,11 +37,12 @@ static int workload_wrong(struct problem *p, const char *member, const char *exp
 
 /* -- One function for each type of member --------------------------------------------------------------- */
 
-struct member;
-typedef int take_fn(const struct member *m, const json_t *v, struct workload *w, struct problem *p);
-struct member {
+struct workload_member;
+typedef int workload_take_fn(const struct workload_member *m, const json_t *v, struct workload *w,
+                             struct problem *p);
+struct workload_member {
     const char *name;
-    take_fn *take;
+    workload_take_fn *take;
     size_t offset;
     double least, most;       /* of numbers */
     const char *const *words; /* of enumerations, in order */
@@ -47,7 +51,8 @@ struct member {
 
 #define MEMBER(w, m, type) ((type *)(void *)((char *)(w) + (m)->offset))
 
-static int take_text(const struct member *m, const json_t *v, struct workload *w, struct problem *p)
+static int workload_take_text(const struct workload_member *m, const json_t *v, struct workload *w,
+                              struct problem *p)
 {
     if (!json_is_string(v) || json_string_length(v) == 0)
         return workload_wrong(p, m->name, "a text that is not empty");
@@ -55,14 +60,16 @@ static int take_text(const struct member *m, const json_t *v, struct workload *w
     return 0;
 }
 
-static int take_path(const struct member *m, const json_t *v, struct workload *w, struct problem *p)
+static int workload_take_path(const struct workload_member *m, const json_t *v, struct workload *w,
+                              struct problem *p)
 {
     if (!json_is_string(v) || *json_string_value(v) != '/')
         return workload_wrong(p, m->name, "a text that begins with /");
-    return take_text(m, v, w, p);
+    return workload_take_text(m, v, w, p);
 }
 
-static int take_count(const struct member *m, const json_t *v, struct workload *w, struct problem *p)
+static int workload_take_count(const struct workload_member *m, const json_t *v, struct workload *w,
+                               struct problem *p)
 {
     double value = (double)json_integer_value(v);
 
@@ -77,7 +84,8 @@ static int take_count(const struct member *m, const json_t *v, struct workload *
     return 0;
 }
 
-static int take_number(const struct member *m, const json_t *v, struct workload *w, struct problem *p)
+static int workload_take_number(const struct workload_member *m, const json_t *v, struct workload *w,
+                                struct problem *p)
 {
     if (!json_is_number(v) || json_number_value(v) < m->least || json_number_value(v) > m->most)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s of the workload must be a number, %g to %g",
@@ -86,7 +94,8 @@ static int take_number(const struct member *m, const json_t *v, struct workload 
     return 0;
 }
 
-static int take_bool(const struct member *m, const json_t *v, struct workload *w, struct problem *p)
+static int workload_take_bool(const struct workload_member *m, const json_t *v, struct workload *w,
+                              struct problem *p)
 {
     if (!json_is_boolean(v))
         return workload_wrong(p, m->name, "true or false");
@@ -94,7 +103,7 @@ static int take_bool(const struct member *m, const json_t *v, struct workload *w
     return 0;
 }
 
-static bool duration_of(const json_t *v, int64_t *ret)
+static bool workload_duration(const json_t *v, int64_t *ret)
 {
     int64_t ns;
 
@@ -109,15 +118,17 @@ static bool duration_of(const json_t *v, int64_t *ret)
     return true;
 }
 
-static int take_duration(const struct member *m, const json_t *v, struct workload *w, struct problem *p)
+static int workload_take_duration(const struct workload_member *m, const json_t *v, struct workload *w,
+                                  struct problem *p)
 {
-    return duration_of(v, MEMBER(w, m, int64_t))
+    return workload_duration(v, MEMBER(w, m, int64_t))
                ? 0
                : workload_wrong(p, m->name, "a duration, as \"60s\", of at most a week");
 }
 
 /* Enumerations are stored as int. */
-static int take_word(const struct member *m, const json_t *v, struct workload *w, struct problem *p)
+static int workload_take_word(const struct workload_member *m, const json_t *v, struct workload *w,
+                              struct problem *p)
 {
     _Static_assert(sizeof(w->api) == sizeof(int) && sizeof(w->arrival) == sizeof(int), "as stored");
 
@@ -129,7 +140,8 @@ static int take_word(const struct member *m, const json_t *v, struct workload *w
     return workload_wrong(p, m->name, m->expected);
 }
 
-static int take_template(const struct member *m, const json_t *v, struct workload *w, struct problem *p)
+static int workload_take_template(const struct workload_member *m, const json_t *v, struct workload *w,
+                                  struct problem *p)
 {
     if (!json_is_object(v))
         return workload_wrong(p, m->name, "an object, the body of a request");
@@ -140,7 +152,7 @@ static int take_template(const struct member *m, const json_t *v, struct workloa
 
 /* Writes the texts of messages, a line each, for estimates; false where one is not a message. Other members of
  * messages (tool calls, parts without text) are sent unchanged. */
-static bool write_messages(const json_t *messages, FILE *out)
+static bool workload_write_messages(const json_t *messages, FILE *out)
 {
     size_t i, k;
     json_t *message, *part;
@@ -159,11 +171,11 @@ static bool write_messages(const json_t *messages, FILE *out)
     return json_array_size(messages) > 0;
 }
 
-static int take_messages(const json_t *messages, struct workload_prompt *prompt, struct problem *p)
+static int workload_take_messages(const json_t *messages, struct workload_prompt *prompt, struct problem *p)
 {
     size_t size;
     FILE *out = xmemstream(&prompt->text, &size);
-    bool are_messages = write_messages(messages, out);
+    bool are_messages = workload_write_messages(messages, out);
 
     fclose(out);
     if (!are_messages)
@@ -174,7 +186,7 @@ static int take_messages(const json_t *messages, struct workload_prompt *prompt,
 
 #define AT_MS_MAX ((double)DURATION_MAX_NS / (double)NS_PER_MS)
 
-static int take_prompt(const json_t *v, struct workload *w, struct problem *p)
+static int workload_take_prompt(const json_t *v, struct workload *w, struct problem *p)
 {
     const json_t *text = json_is_object(v) ? json_object_get(v, "prompt") : v,
                  *messages = json_object_get(v, "messages"), *osl = json_object_get(v, "osl"),
@@ -187,7 +199,7 @@ static int take_prompt(const json_t *v, struct workload *w, struct problem *p)
         return workload_wrong(p, "prompts",
                               "a list of texts, or of objects with a prompt or messages, none of them empty");
     if (messages) {
-        int r = take_messages(messages, prompt, p);
+        int r = workload_take_messages(messages, prompt, p);
         if (r < 0)
             return r;
     } else {
@@ -215,7 +227,8 @@ static int take_prompt(const json_t *v, struct workload *w, struct problem *p)
     return 0;
 }
 
-static int take_prompts(const struct member *m, const json_t *v, struct workload *w, struct problem *p)
+static int workload_take_prompts(const struct workload_member *m, const json_t *v, struct workload *w,
+                                 struct problem *p)
 {
     size_t n = json_array_size(v);
     int r = 0;
@@ -229,11 +242,12 @@ static int take_prompts(const struct member *m, const json_t *v, struct workload
     }
     w->prompts = xcalloc(n, sizeof(*w->prompts));
     for (size_t i = 0; i < n && r == 0; i++)
-        r = take_prompt(json_array_get(v, i), w, p);
+        r = workload_take_prompt(json_array_get(v, i), w, p);
     return r;
 }
 
-static int take_goodput(const struct member *m, const json_t *v, struct workload *w, struct problem *p)
+static int workload_take_goodput(const struct workload_member *m, const json_t *v, struct workload *w,
+                                 struct problem *p)
 {
     const struct {
         const char *name;
@@ -244,7 +258,7 @@ static int take_goodput(const struct member *m, const json_t *v, struct workload
     for (size_t i = 0; i < ARRAY_SIZE(goals); i++) {
         const json_t *goal = json_object_get(v, goals[i].name);
         n += goal != NULL;
-        if (goal && !duration_of(goal, goals[i].ns))
+        if (goal && !workload_duration(goal, goals[i].ns))
             return workload_wrong(p, m->name, "an object of durations, as {\"ttft\": \"200ms\"}");
     }
     return json_is_object(v) && n == json_object_size(v)
@@ -254,32 +268,32 @@ static int take_goodput(const struct member *m, const json_t *v, struct workload
 
 #define AT(f) offsetof(struct workload, f)
 
-static const struct member members[] = {
-    {"model", take_text, AT(model)},
-    {"api", take_word, AT(api), .words = apis,
+static const struct workload_member members[] = {
+    {"model", workload_take_text, AT(model)},
+    {"api", workload_take_word, AT(api), .words = apis,
      .expected = "auto, completions, chat, generate, rtp-llm or template"},
-    {"path", take_path, AT(path)},
-    {"template", take_template},
-    {"template_text", take_path, AT(template_text)},
-    {"prompts", take_prompts},
-    {"isl", take_count, AT(isl), 1, WORKLOAD_TOKENS_MAX},
-    {"osl", take_count, AT(osl), 1, WORKLOAD_TOKENS_MAX},
-    {"shared_prefix", take_count, AT(shared_prefix), 0, WORKLOAD_TOKENS_MAX},
-    {"requests", take_count, AT(requests), 1, WORKLOAD_REQUESTS_MAX},
-    {"duration", take_duration, AT(duration_ns)},
-    {"repeat", take_count, AT(repeat), 1, REPEAT_MAX},
-    {"concurrency", take_count, AT(concurrency), 1, WORKLOAD_CONCURRENCY_MAX},
-    {"arrival", take_word, AT(arrival), .words = arrivals,
+    {"path", workload_take_path, AT(path)},
+    {"template", workload_take_template},
+    {"template_text", workload_take_path, AT(template_text)},
+    {"prompts", workload_take_prompts},
+    {"isl", workload_take_count, AT(isl), 1, WORKLOAD_TOKENS_MAX},
+    {"osl", workload_take_count, AT(osl), 1, WORKLOAD_TOKENS_MAX},
+    {"shared_prefix", workload_take_count, AT(shared_prefix), 0, WORKLOAD_TOKENS_MAX},
+    {"requests", workload_take_count, AT(requests), 1, WORKLOAD_REQUESTS_MAX},
+    {"duration", workload_take_duration, AT(duration_ns)},
+    {"repeat", workload_take_count, AT(repeat), 1, REPEAT_MAX},
+    {"concurrency", workload_take_count, AT(concurrency), 1, WORKLOAD_CONCURRENCY_MAX},
+    {"arrival", workload_take_word, AT(arrival), .words = arrivals,
      .expected = "closed, constant, poisson, gamma or timestamps"},
-    {"rate", take_number, AT(rate), 1e-3, RATE_MAX},
-    {"rate_to", take_number, AT(rate_to), 1e-3, RATE_MAX},
-    {"burstiness", take_number, AT(burstiness), BURSTINESS_MIN, BURSTINESS_MAX},
-    {"warmup", take_count, AT(warmup), 0, WARMUP_MAX},
-    {"seed", take_count, AT(seed), 0, 9007199254740992.0}, /* what all JSON readers keep exactly */
-    {"stream", take_bool, AT(stream)},
-    {"timeout", take_duration, AT(timeout_ns)},
-    {"drain", take_duration, AT(drain_ns)},
-    {"goodput", take_goodput},
+    {"rate", workload_take_number, AT(rate), 1e-3, RATE_MAX},
+    {"rate_to", workload_take_number, AT(rate_to), 1e-3, RATE_MAX},
+    {"burstiness", workload_take_number, AT(burstiness), BURSTINESS_MIN, BURSTINESS_MAX},
+    {"warmup", workload_take_count, AT(warmup), 0, WARMUP_MAX},
+    {"seed", workload_take_count, AT(seed), 0, 9007199254740992.0}, /* what all JSON readers keep exactly */
+    {"stream", workload_take_bool, AT(stream)},
+    {"timeout", workload_take_duration, AT(timeout_ns)},
+    {"drain", workload_take_duration, AT(drain_ns)},
+    {"goodput", workload_take_goodput},
 };
 
 static int workload_take_members(const json_t *j, struct workload *w, struct problem *p)
@@ -288,7 +302,7 @@ static int workload_take_members(const json_t *j, struct workload *w, struct pro
     json_t *value;
 
     json_object_foreach((json_t *)j, key, value) {
-        const struct member *m = NULL;
+        const struct workload_member *m = NULL;
         for (size_t i = 0; i < ARRAY_SIZE(members) && !m; i++)
             if (streq(members[i].name, key))
                 m = &members[i];
@@ -306,128 +320,66 @@ static int workload_take_members(const json_t *j, struct workload *w, struct pro
 
 /* -- What fits together --------------------------------------------------------------------------------- */
 
-static bool is_closed(const struct workload *w)
+static bool workload_has_timestamps(const struct workload *w)
 {
-    return w->arrival == ARRIVAL_CLOSED;
-}
-
-static bool lacks_prompts(const struct workload *w)
-{
-    return !w->prompts && w->isl == 0;
-}
-
-static bool has_both_prompts(const struct workload *w)
-{
-    return w->prompts && w->isl != 0;
-}
-
-static bool prefix_without_isl(const struct workload *w)
-{
-    return w->shared_prefix > 0 && w->shared_prefix >= w->isl;
-}
-
-static bool lacks_end(const struct workload *w)
-{
-    return !w->prompts && w->requests == 0 && w->duration_ns == 0;
-}
-
-static bool rate_of_closed(const struct workload *w)
-{
-    return is_closed(w) && (w->rate != 0 || w->rate_to != 0);
-}
-
-static bool lacks_rate(const struct workload *w)
-{
-    return !is_closed(w) && w->arrival != ARRIVAL_TIMESTAMPS && w->rate == 0;
-}
-
-static bool burstiness_without_gamma(const struct workload *w)
-{
-    return w->burstiness != 0 && w->arrival != ARRIVAL_GAMMA;
-}
-
-static bool repeat_without_prompts(const struct workload *w)
-{
-    return w->repeat != 0 && !w->prompts;
-}
-
-static bool template_without_api(const struct workload *w)
-{
-    return (w->template != NULL) != (w->api == LOAD_API_TEMPLATE) || (w->template_text && !w->template);
-}
-
-static bool is_timed(const struct workload *w)
-{
-    return w->arrival == ARRIVAL_TIMESTAMPS;
-}
-
-static bool rate_of_timestamps(const struct workload *w)
-{
-    return is_timed(w) && (w->rate != 0 || w->rate_to != 0 || w->repeat > 1);
-}
-
-static bool lacks_timestamps(const struct workload *w)
-{
-    if (!is_timed(w))
-        return false;
     for (size_t i = 0; i < w->n_prompts; i++)
         if (w->prompts[i].at_ns < 0)
-            return true;
-    return !w->prompts || w->requests > (int64_t)w->n_prompts;
+            return false;
+    return w->prompts && w->requests <= (int64_t)w->n_prompts;
 }
 
-static bool timestamps_descend(const struct workload *w)
+static bool workload_timestamps_descend(const struct workload *w)
 {
-    for (size_t i = 1; is_timed(w) && i < w->n_prompts; i++)
+    for (size_t i = 1; i < w->n_prompts; i++)
         if (w->prompts[i].at_ns < w->prompts[i - 1].at_ns)
             return true;
     return false;
 }
 
-static bool messages_without_chat(const struct workload *w)
-{
-    return w->has_messages && w->api != LOAD_API_CHAT;
-}
-
-static bool too_many(const struct workload *w)
-{
-    double beyond = (w->rate + (w->rate_to != 0 ? w->rate_to : w->rate)) / 2 * ((double)w->duration_ns / 1e9);
-    return (!is_closed(w) && beyond > WORKLOAD_REQUESTS_MAX) ||
-           (double)w->n_prompts * (double)MAX(w->repeat, INT64_C(1)) > WORKLOAD_REQUESTS_MAX;
-}
-
-static const struct {
-    bool (*is_wrong)(const struct workload *w);
-    const char *what, *remedy;
-} combinations[] = {
-    {lacks_prompts, "the workload has no prompts",
-     "give prompts, or isl, the length of synthetic ones in tokens"},
-    {has_both_prompts, "the workload has both prompts and isl",
-     "isl is the length of synthetic prompts: leave one out"},
-    {prefix_without_isl, "shared_prefix of the workload must be less than isl",
-     "the rest of isl differs from prompt to prompt"},
-    {lacks_end, "the workload has no end", "give requests or duration"},
-    {rate_of_closed, "the workload has a rate, and its arrival is closed",
-     "leave out rate, or set arrival to constant, poisson or gamma"},
-    {lacks_rate, "the workload's arrival needs a rate", "give rate, in requests a second"},
-    {rate_of_timestamps, "the arrival timestamps takes neither a rate nor repeat",
-     "each prompt is sent once, at its at_ms: leave rate and repeat out"},
-    {lacks_timestamps, "the arrival timestamps needs an at_ms for each request",
-     "give each prompt its at_ms, and no more requests than there are prompts"},
-    {timestamps_descend, "at_ms of the prompts must not descend", "sort the prompts by at_ms"},
-    {messages_without_chat, "prompts with messages need the API chat",
-     "set api to chat, or give each prompt as one text"},
-    {burstiness_without_gamma, "burstiness requires the arrival gamma",
-     "set arrival to gamma, or leave burstiness out"},
-    {repeat_without_prompts, "repeat requires given prompts", "give requests instead"},
-    {template_without_api, "template and the API template require each other", "give both, or neither"},
-    {too_many, "the workload has more than 10000000 requests", "shorten it, or split it into several"},
-};
-
+/* The first combination that is wrong is the problem. */
 static int workload_check(const struct workload *w, struct problem *p)
 {
+    bool is_closed = w->arrival == ARRIVAL_CLOSED, is_timed = w->arrival == ARRIVAL_TIMESTAMPS,
+         has_rate = w->rate != 0 || w->rate_to != 0;
+    double by_rate =
+               (w->rate + (w->rate_to != 0 ? w->rate_to : w->rate)) / 2 * ((double)w->duration_ns / 1e9),
+           by_prompts = (double)w->n_prompts * (double)MAX(w->repeat, INT64_C(1));
+    const struct {
+        bool is_wrong;
+        const char *what, *remedy;
+    } combinations[] = {
+        {!w->prompts && w->isl == 0, "the workload has no prompts",
+         "give prompts, or isl, the length of synthetic ones in tokens"},
+        {w->prompts && w->isl != 0, "the workload has both prompts and isl",
+         "isl is the length of synthetic prompts: leave one out"},
+        {w->shared_prefix > 0 && w->shared_prefix >= w->isl,
+         "shared_prefix of the workload must be less than isl",
+         "the rest of isl differs from prompt to prompt"},
+        {!w->prompts && w->requests == 0 && w->duration_ns == 0, "the workload has no end",
+         "give requests or duration"},
+        {is_closed && has_rate, "the workload has a rate, and its arrival is closed",
+         "leave out rate, or set arrival to constant, poisson or gamma"},
+        {!is_closed && !is_timed && w->rate == 0, "the workload's arrival needs a rate",
+         "give rate, in requests a second"},
+        {is_timed && (has_rate || w->repeat > 1), "the arrival timestamps takes neither a rate nor repeat",
+         "each prompt is sent once, at its at_ms: leave rate and repeat out"},
+        {is_timed && !workload_has_timestamps(w), "the arrival timestamps needs an at_ms for each request",
+         "give each prompt its at_ms, and no more requests than there are prompts"},
+        {is_timed && workload_timestamps_descend(w), "at_ms of the prompts must not descend",
+         "sort the prompts by at_ms"},
+        {w->has_messages && w->api != LOAD_API_CHAT, "prompts with messages need the API chat",
+         "set api to chat, or give each prompt as one text"},
+        {w->burstiness != 0 && w->arrival != ARRIVAL_GAMMA, "burstiness requires the arrival gamma",
+         "set arrival to gamma, or leave burstiness out"},
+        {w->repeat != 0 && !w->prompts, "repeat requires given prompts", "give requests instead"},
+        {(w->template != NULL) != (w->api == LOAD_API_TEMPLATE) || (w->template_text && !w->template),
+         "template and the API template require each other", "give both, or neither"},
+        {(!is_closed && by_rate > WORKLOAD_REQUESTS_MAX) || by_prompts > WORKLOAD_REQUESTS_MAX,
+         "the workload has more than 10000000 requests", "shorten it, or split it into several"},
+    };
+
     for (size_t i = 0; i < ARRAY_SIZE(combinations); i++) {
-        if (!combinations[i].is_wrong(w))
+        if (!combinations[i].is_wrong)
             continue;
         problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s", combinations[i].what);
         problem_remedy(p, "%s", combinations[i].remedy);
@@ -455,7 +407,7 @@ static void workload_complete(struct workload *w)
         w->burstiness = 1;
     if (w->prompts && w->requests == 0 && w->duration_ns == 0)
         w->requests = (int64_t)w->n_prompts * w->repeat;
-    if (is_closed(w) && w->concurrency == 0)
+    if (w->arrival == ARRIVAL_CLOSED && w->concurrency == 0)
         w->concurrency = 1;
 }
 
@@ -493,4 +445,96 @@ void workload_done(struct workload *w)
     free(w->template_text);
     json_decref(w->template);
     *w = (struct workload){0};
+}
+
+/* -- The specification of a run -- */
+
+static int load_worker_parse(const json_t *v, struct load_worker *ret, struct problem *p)
+{
+    const char *text = json_get_str(v, "url"), *reason = "it is missing";
+    struct url url;
+
+    if (!text || url_parse(text, &url, &reason) < 0)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "url of a target: %s", reason);
+    if (!url_is_http(&url))
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                           "cannot send requests to %.200s: it is not an HTTP server", text);
+    *ret = (struct load_worker){.url = url_format(&url),
+                                .engine = xstrdup(json_get_str(v, "engine")),
+                                .pid = (pid_t)json_get_int(v, "pid", 0)};
+    return 0;
+}
+
+static int load_workers_parse(const json_t *list, struct load_workers *ret, struct problem *p)
+{
+    size_t n = json_array_size(list);
+    int r = 0;
+
+    if (n == 0 || n > LOAD_WORKERS_MAX)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "targets must be a list of 1 to 10000 workers");
+    ret->items = xcalloc(n, sizeof(*ret->items));
+    for (; ret->n < n && r == 0; ret->n++)
+        r = load_worker_parse(json_array_get(list, ret->n), &ret->items[ret->n], p);
+    return r;
+}
+
+static int load_spec_fill(const json_t *j, struct load_spec *spec, struct problem *p)
+{
+    const json_t *targets = json_object_get(j, "targets"), *warm = json_object_get(j, "warm"),
+                 *watched = json_object_get(j, "workers"), *credentials = json_object_get(j, "credentials");
+    const char *allow = json_get_str(json_object_get(j, "network"), "allow");
+    _cleanup_(freep) char *reason = NULL;
+
+    int r = workload_parse(json_object_get(j, "workload"), &spec->workload, p);
+    if (r == 0)
+        r = load_workers_parse(targets, &spec->targets, p);
+    if (r == 0)
+        r = load_workers_parse(warm ? warm : targets, &spec->warm, p);
+    if (r == 0)
+        r = load_workers_parse(watched ? watched : warm ? warm : targets, &spec->watched, p);
+    if (r < 0)
+        return r;
+    if (network_add(&spec->policy, allow ? allow : NETWORK_DEFAULT, &reason) < 0)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "network: %s", reason);
+    spec->credentials =
+        (struct call_credentials){.token_file = xstrdup(json_get_str(credentials, "token_file")),
+                                  .ca_file = xstrdup(json_get_str(credentials, "ca_file")),
+                                  .cert_file = xstrdup(json_get_str(credentials, "cert_file")),
+                                  .key_file = xstrdup(json_get_str(credentials, "key_file"))};
+    return 0;
+}
+
+int load_spec_parse(const char *text, size_t size, struct load_spec *ret, struct problem *p)
+{
+    struct load_spec spec = {0};
+    char error[200];
+
+    _cleanup_json_ j = json_parse_bounded(text, size, JSON_VALUES_OF_RUN_MAX, error);
+    if (!json_is_object(j))
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                           "the specification of the run is not a JSON object: %s",
+                           j ? "it is another value" : error);
+    int r = load_spec_fill(j, &spec, p);
+    if (r < 0)
+        load_spec_done(&spec);
+    else
+        *ret = spec;
+    return r;
+}
+
+void load_spec_done(struct load_spec *spec)
+{
+    struct load_workers *const lists[] = {&spec->targets, &spec->warm, &spec->watched};
+
+    for (size_t k = 0; k < ARRAY_SIZE(lists); k++) {
+        for (size_t i = 0; i < lists[k]->n; i++) {
+            free(lists[k]->items[i].url);
+            free(lists[k]->items[i].engine);
+        }
+        free(lists[k]->items);
+    }
+    workload_done(&spec->workload);
+    network_done(&spec->policy);
+    credentials_done(&spec->credentials);
+    *spec = (struct load_spec){0};
 }

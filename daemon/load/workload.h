@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A workload: the requests to send, and when (proto/workload.schema.json), parsed and checked. Pure: JSON
- * in, a plain struct out.
- *
- * The struct borrows nothing from the JSON; workload_done() frees what it holds.
+ * A workload: the requests to send, and when (proto/workload.schema.json); and the specification of a benchmark run
+ * (proto/load.h), which has one. Parsed and checked. Pure: JSON in, plain structs out, which borrow nothing from it.
  */
 #pragma once
 
 #include "base/json.h"
 #include "base/problem.h"
+#include "daemon/fleet/call.h"
+#include <sys/types.h>
 
 #define WORKLOAD_REQUESTS_MAX    10000000
 #define WORKLOAD_CONCURRENCY_MAX 20000
@@ -76,3 +76,29 @@ struct workload {
 /* Unknown members, wrong types and impossible combinations are problems that name the member. */
 int workload_parse(const json_t *j, struct workload *ret, struct problem *p);
 void workload_done(struct workload *w);
+
+/* -- The specification of a run -- */
+
+#define LOAD_WORKERS_MAX 10000
+
+struct load_worker {
+    char *url;    /* normalised, http or https */
+    char *engine; /* NULL: unknown */
+    pid_t pid;    /* 0: not on this host, or unknown */
+};
+
+struct load_workers {
+    struct load_worker *items;
+    size_t n; /* at least 1 */
+};
+
+/* What profd-load is to do (proto/load.h). */
+struct load_spec {
+    struct workload workload;
+    struct load_workers targets, warm, watched; /* see proto/load.h */
+    struct network_policy policy;
+    struct call_credentials credentials;
+};
+
+int load_spec_parse(const char *text, size_t size, struct load_spec *ret, struct problem *p);
+void load_spec_done(struct load_spec *spec);

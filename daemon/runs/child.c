@@ -30,14 +30,14 @@ struct load_child {
 };
 
 /* A file in memory: whoever reads it slowly holds up nobody. */
-static int job_file(const char *job, size_t size, int *ret_fd)
+static int spec_file(const char *spec, size_t size, int *ret_fd)
 {
-    _cleanup_(closep) int fd = memfd_create("profd-load-job", MFD_CLOEXEC);
+    _cleanup_(closep) int fd = memfd_create("profd-load-spec", MFD_CLOEXEC);
 
     if (fd < 0)
         return -errno;
     for (size_t done = 0; done < size;) {
-        ssize_t n = write(fd, job + done, size - done);
+        ssize_t n = write(fd, spec + done, size - done);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
@@ -163,14 +163,14 @@ static void load_child_set_limits(pid_t pid, int64_t memory_max)
         prlimit(pid, RLIMIT_DATA, &memory, NULL);
 }
 
-static int load_child_spawn(struct load_child *c, const char *program, int64_t memory_max, const char *job,
+static int load_child_spawn(struct load_child *c, const char *program, int64_t memory_max, const char *spec,
                             size_t size)
 {
     char *argv[] = {"profd-load", NULL}, *environment[] = {"LC_ALL=C", NULL};
     int fds[LOAD_FD_COMMANDS + 1] = {-1, -1, -1, -1};
     pid_t pid;
 
-    int r = job_file(job, size, &fds[LOAD_FD_JOB]);
+    int r = spec_file(spec, size, &fds[LOAD_FD_SPEC]);
     if (r >= 0)
         r = pipe_ends(&c->lines_fd, &fds[LOAD_FD_LINES]);
     if (r >= 0)
@@ -187,13 +187,13 @@ static int load_child_spawn(struct load_child *c, const char *program, int64_t m
     return r;
 }
 
-int load_child_start(struct event_base *base, const char *program, int64_t memory_max, const char *job,
+int load_child_start(struct event_base *base, const char *program, int64_t memory_max, const char *spec,
                      size_t size, const struct load_child_handlers *handlers, struct load_child **ret)
 {
     struct load_child *c = xcalloc(1, sizeof(*c));
 
     *c = (struct load_child){.handlers = *handlers, .pid_fd = -1, .lines_fd = -1, .commands_fd = -1};
-    int r = load_child_spawn(c, program, memory_max, job, size);
+    int r = load_child_spawn(c, program, memory_max, spec, size);
     if (r >= 0)
         r = load_child_watch(c, base);
     if (r < 0)

@@ -24,7 +24,7 @@ struct load_child_handlers {
 };
 
 /* memory_max: bytes of data that it may have. 0 or -errno. */
-int load_child_start(struct event_base *base, const char *program, int64_t memory_max, const char *job,
+int load_child_start(struct event_base *base, const char *program, int64_t memory_max, const char *spec,
                      size_t size, const struct load_child_handlers *handlers, struct load_child **ret);
 /* "go", "stop". */
 void load_child_command(struct load_child *c, const char *word);

@@ -180,7 +180,7 @@ int run_check(struct runs *all, const struct job_request *request, const struct 
     return r == 0 ? find_credentials(all, fleet, &plan, &credentials, p) : r;
 }
 
-/* -- The job of profd-load ------------------------------------------------------------------------- */
+/* -- The specification for profd-load ------------------------------------------------------------------------- */
 
 static json_t *network_to_json(const struct network_policy *policy)
 {
@@ -204,18 +204,18 @@ static json_t *credentials_to_json(const struct call_credentials *c)
     return j;
 }
 
-static char *make_load_job(const struct runs *all, const struct job_request *request,
-                           const struct load_plan *plan, const struct call_credentials *credentials)
+static char *make_load_spec(const struct runs *all, const struct job_request *request,
+                            const struct load_plan *plan, const struct call_credentials *credentials)
 {
-    _cleanup_json_ job = json_object();
+    _cleanup_json_ spec = json_object();
 
-    json_object_set(job, "workload", request->workload);
-    json_object_set(job, "targets", plan->targets);
-    json_object_set(job, "warm", plan->warm);
-    json_object_set(job, "workers", plan->workers);
-    json_object_set_new(job, "network", network_to_json(all->modules.network));
-    json_object_set_new(job, "credentials", credentials_to_json(credentials));
-    return json_dumps(job, JSON_COMPACT);
+    json_object_set(spec, "workload", request->workload);
+    json_object_set(spec, "targets", plan->targets);
+    json_object_set(spec, "warm", plan->warm);
+    json_object_set(spec, "workers", plan->workers);
+    json_object_set_new(spec, "network", network_to_json(all->modules.network));
+    json_object_set_new(spec, "credentials", credentials_to_json(credentials));
+    return json_dumps(spec, JSON_COMPACT);
 }
 
 /* -- The row ------------------------------------------------------------------------------------------ */
@@ -261,7 +261,7 @@ struct benchmark_run *run_create(struct runs *all, const struct job_request *req
     fill_record(&run->record, request, fleet, &plan, actor);
     run->record.session_id = session_id;
     run->drain_ns = workload.drain_ns;
-    run->load_job = make_load_job(all, request, &plan, credentials);
+    run->load_spec = make_load_spec(all, request, &plan, credentials);
     *ret_err = catalog_saw_fleet(c, fleet);
     if (*ret_err >= 0)
         *ret_err = catalog_add_run(c, &run->record);

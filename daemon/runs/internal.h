@@ -11,7 +11,7 @@ struct benchmark_run {
     TAILQ_ENTRY(benchmark_run) next;
     struct runs *all;
     struct run_record record;
-    char *load_job; /* of profd-load, until it has it */
+    char *load_spec; /* for profd-load, until it has it */
     int64_t drain_ns;
     json_t *notes, *warmed;
     json_t *live;    /* the latest figures that the child sent */
@@ -39,7 +39,7 @@ extern const struct job_kind run_kind;
 
 /* -- create.c: before it begins -- */
 
-/* Arrays of {url, engine, pid}, as the job of profd-load has them. */
+/* Arrays of {url, engine, pid}, as the specification for profd-load has them. */
 struct load_plan {
     json_t *targets;
     json_t *warm;

@@ -375,9 +375,9 @@ void run_begin(struct benchmark_run *run)
     const struct runs_modules *modules = &run->all->modules;
     const struct load_child_handlers handlers = {.line = run_on_line, .ended = run_on_ended, .arg = run};
 
-    int r = load_child_start(modules->base, run->all->program, modules->settings->memory_max, run->load_job,
-                             strlen(run->load_job), &handlers, &run->child);
-    free(TAKE_PTR(run->load_job));
+    int r = load_child_start(modules->base, run->all->program, modules->settings->memory_max, run->load_spec,
+                             strlen(run->load_spec), &handlers, &run->child);
+    free(TAKE_PTR(run->load_spec));
     if (r < 0) {
         run_explain(run, "It is installed with profd; install both anew.", "cannot start %s: %s",
                     run->all->program, strerror(-r));

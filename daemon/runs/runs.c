@@ -43,7 +43,7 @@ void run_free(struct benchmark_run *run)
     json_decref(run->live);
     json_decref(run->summary);
     run_record_done(&run->record);
-    free(run->load_job);
+    free(run->load_spec);
     free(run->stopped_by);
     free(run);
     if (TAILQ_EMPTY(&all->list))

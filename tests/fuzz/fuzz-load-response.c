@@ -3,12 +3,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const struct api *const apis[] = {&api_completions, &api_chat, &api_generate, &api_rtp_llm,
-                                         &api_template};
+static const struct server_api *const apis[] = {&api_completions, &api_chat, &api_generate, &api_rtp_llm,
+                                                &api_template};
 static const char *const types[] = {"text/event-stream", "application/x-ndjson", "application/json", NULL};
 
-static struct response read_answer(const struct api *api, const char *type, const char *text, size_t size,
-                                   size_t at)
+static struct response read_answer(const struct server_api *api, const char *type, const char *text,
+                                   size_t size, size_t at)
 {
     static const struct workload w;
     struct response a = {.api = api, .workload = &w, .keep_text = true};
@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 2)
         return 0;
-    const struct api *api = apis[data[0] % ARRAY_SIZE(apis)];
+    const struct server_api *api = apis[data[0] % ARRAY_SIZE(apis)];
     const char *type = types[data[0] / ARRAY_SIZE(apis) % ARRAY_SIZE(types)], *text = (const char *)data + 2;
     size_t n = size - 2, at = n ? data[1] % n : 0;
     struct response a = read_answer(api, type, text, n, 0), b = read_answer(api, type, text, n, at);

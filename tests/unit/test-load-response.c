@@ -25,8 +25,8 @@ static void feed(struct response *a, const char *text, size_t piece)
     response_end(a);
 }
 
-static struct response response_of(const struct api *api, const char *type, int status, const char *text,
-                                   size_t piece)
+static struct response response_of(const struct server_api *api, const char *type, int status,
+                                   const char *text, size_t piece)
 {
     struct response a = {.api = api, .workload = &plain, .keep_text = true};
 
@@ -72,7 +72,7 @@ static void test_moments(void **state)
 
 /* API, content type, status, text; what comes of it. */
 static const struct {
-    const struct api *api;
+    const struct server_api *api;
     const char *type;
     int status;
     const char *text;
@@ -202,7 +202,8 @@ static void test_endless_events(void **state)
 
 /* -- Bodies ------------------------------------------------------------------------------------------- */
 
-static void assert_body(const struct api *api, const struct workload *w, int64_t osl, const char *expected)
+static void assert_body(const struct server_api *api, const struct workload *w, int64_t osl,
+                        const char *expected)
 {
     _cleanup_json_ body =
         api->body(&(struct api_request){.workload = w, .model = "m", .prompt = "hi \"you\"", .osl = osl});
@@ -240,11 +241,11 @@ static void test_template_text(void **state)
     static const char text[] = "{\"id\":\"no\",\"a\":[{\"b\":\"neither\"},{\"b\":\"this\"}]}";
     struct api_event e;
 
-    assert_int_equal(api_template.event(&w, text, strlen(text), &e), 0);
+    assert_int_equal(api_read_event(&api_template, &w, text, strlen(text), &e), 0);
     assert_int_equal(e.text.size, 4);
     assert_memory_equal(e.text.at, "this", 4);
     w.template_text = NULL;
-    assert_int_equal(api_template.event(&w, text, strlen(text), &e), 0);
+    assert_int_equal(api_read_event(&api_template, &w, text, strlen(text), &e), 0);
     assert_memory_equal(e.text.at, "no", 2);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
-#include "daemon/load/job.h"
+#include "daemon/load/workload.h"
 #include "tests/unit/cmocka-all.h"
 #include <errno.h>
 
@@ -151,9 +151,9 @@ static void test_job(void **state)
         "{" WORKLOAD ", \"targets\": [{\"url\": \"HTTP://Host:80/\", \"engine\": \"vllm\", \"pid\": 12}],"
         " \"network\": {\"allow\": \"10.0.0.0/8\"}, \"credentials\": {\"token_file\": \"/t\"}}";
     struct problem p = {0};
-    struct load_job o;
+    struct load_spec o;
 
-    assert_int_equal(load_job_parse(text, strlen(text), &o, &p), 0);
+    assert_int_equal(load_spec_parse(text, strlen(text), &o, &p), 0);
     assert_int_equal(o.targets.n, 1);
     assert_string_equal(o.targets.items[0].url, "http://host:80");
     assert_string_equal(o.targets.items[0].engine, "vllm");
@@ -164,7 +164,7 @@ static void test_job(void **state)
     struct in6_addr outside;
     assert_int_equal(address_parse("192.168.0.1", &outside), 0);
     assert_false(network_allows(&o.policy, &outside));
-    load_job_done(&o);
+    load_spec_done(&o);
 }
 
 static void test_wrong_jobs(void **state)
@@ -185,8 +185,8 @@ static void test_wrong_jobs(void **state)
     };
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
         struct problem p = {0};
-        struct load_job o;
-        assert_int_equal(load_job_parse(texts[i], strlen(texts[i]), &o, &p), -EINVAL);
+        struct load_spec o;
+        assert_int_equal(load_spec_parse(texts[i], strlen(texts[i]), &o, &p), -EINVAL);
         assert_non_null(p.what);
         problem_done(&p);
     }

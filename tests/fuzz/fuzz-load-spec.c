@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/load/job.h"
 #include "daemon/load/prompts.h"
 #include "daemon/load/schedule.h"
+#include "daemon/load/workload.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define SCHEDULED_MAX 10000
 #define ISL_MAX       1000
 
-/* An accepted job has a schedule, prompts and the promised members. */
-static void check_job(const struct load_job *o)
+/* An accepted specification has a schedule, prompts and the promised members. */
+static void check_spec(const struct load_spec *o)
 {
     const struct workload *w = &o->workload;
     double seconds = (double)w->duration_ns / 1e9;
@@ -35,11 +35,11 @@ static void check_job(const struct load_job *o)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct problem p = {0};
-    struct load_job o;
+    struct load_spec o;
 
-    if (load_job_parse((const char *)data, size, &o, &p) == 0) {
-        check_job(&o);
-        load_job_done(&o);
+    if (load_spec_parse((const char *)data, size, &o, &p) == 0) {
+        check_spec(&o);
+        load_spec_done(&o);
     } else if (!p.what) {
         abort();
     }
