@@ -8,21 +8,21 @@
 #define COUNT_DIGITS_MAX 9
 #define INDEX_TEXT_MAX   12
 
-struct scan {
+struct json_scan {
     const char *p, *end;
     const struct json_wanted *wanted;
     struct json_found *found;
     bool any; /* the first string counts */
 };
 
-static void scan_skip_space(struct scan *s)
+static void json_scan_skip_space(struct json_scan *s)
 {
     while (s->p < s->end && (*s->p == ' ' || *s->p == '\n' || *s->p == '\t' || *s->p == '\r'))
         s->p++;
 }
 
 /* Begins after the opening quote, ends after the closing one. */
-static int scan_string(struct scan *s, struct json_found *ret)
+static int json_scan_string(struct json_scan *s, struct json_found *ret)
 {
     const char *begin = s->p, *end = s->end, *p = begin;
 
@@ -36,14 +36,14 @@ static int scan_string(struct scan *s, struct json_found *ret)
 }
 
 /* To the end of an object or array; brackets are counted, not matched. */
-static int scan_skip_nested(struct scan *s)
+static int json_scan_skip_nested(struct json_scan *s)
 {
     struct json_found ignored;
     size_t depth = 0;
 
     while (s->p < s->end) {
         char c = *s->p++;
-        if (c == '"' && scan_string(s, &ignored) < 0)
+        if (c == '"' && json_scan_string(s, &ignored) < 0)
             return -EINVAL;
         depth += c == '{' || c == '[';
         if ((c == '}' || c == ']') && --depth == 0)
@@ -52,7 +52,7 @@ static int scan_skip_nested(struct scan *s)
     return -EINVAL;
 }
 
-static enum json_kind scan_kind(char c)
+static enum json_kind json_scan_kind(char c)
 {
     switch (c) {
     case '{':
@@ -71,7 +71,7 @@ static enum json_kind scan_kind(char c)
     }
 }
 
-static bool is_word(const char *text, size_t size)
+static bool json_scan_is_word(const char *text, size_t size)
 {
     static const char *const words[] = {"null", "true", "false"};
 
@@ -81,21 +81,21 @@ static bool is_word(const char *text, size_t size)
     return false;
 }
 
-static int scan_plain(struct scan *s, struct json_found *ret)
+static int json_scan_plain(struct json_scan *s, struct json_found *ret)
 {
     const char *begin = s->p;
 
     while (s->p < s->end && *s->p != ',' && *s->p != '}' && *s->p != ']' && (unsigned char)*s->p > ' ')
         s->p++;
-    ret->kind = scan_kind(*begin);
+    ret->kind = json_scan_kind(*begin);
     ret->at = begin;
     ret->size = (size_t)(s->p - begin);
-    return ret->kind == JSON_SCAN_NUMBER || is_word(begin, ret->size) ? 0 : -EINVAL;
+    return ret->kind == JSON_SCAN_NUMBER || json_scan_is_word(begin, ret->size) ? 0 : -EINVAL;
 }
 
 /* The subset whose next step has this name. */
-static unsigned scan_following(const struct scan *s, unsigned set, unsigned depth, const char *name,
-                               size_t size)
+static unsigned json_scan_following(const struct json_scan *s, unsigned set, unsigned depth, const char *name,
+                                    size_t size)
 {
     unsigned left = 0;
 
@@ -109,16 +109,16 @@ static unsigned scan_following(const struct scan *s, unsigned set, unsigned dept
     return left;
 }
 
-static int scan_value(struct scan *s, unsigned set, unsigned depth);
+static int json_scan_value(struct json_scan *s, unsigned set, unsigned depth);
 
-static int scan_members(struct scan *s, unsigned set, unsigned depth)
+static int json_scan_members(struct json_scan *s, unsigned set, unsigned depth)
 {
     bool array = *s->p++ == '[';
     char close = array ? ']' : '}', index[INDEX_TEXT_MAX];
 
     for (unsigned i = 0;; i++) {
         struct json_found name = {JSON_SCAN_STRING, index, 0};
-        scan_skip_space(s);
+        json_scan_skip_space(s);
         if (s->p < s->end && *s->p == close && i == 0) {
             s->p++;
             return 0;
@@ -126,14 +126,14 @@ static int scan_members(struct scan *s, unsigned set, unsigned depth)
         if (array) {
             name.size = (size_t)snprintf(index, sizeof(index), "%u", i);
         } else {
-            if (s->p == s->end || *s->p++ != '"' || scan_string(s, &name) < 0)
+            if (s->p == s->end || *s->p++ != '"' || json_scan_string(s, &name) < 0)
                 return -EINVAL;
-            scan_skip_space(s);
+            json_scan_skip_space(s);
             if (s->p == s->end || *s->p++ != ':')
                 return -EINVAL;
         }
-        int r = scan_value(s, scan_following(s, set, depth, name.at, name.size), depth + 1);
-        scan_skip_space(s);
+        int r = json_scan_value(s, json_scan_following(s, set, depth, name.at, name.size), depth + 1);
+        json_scan_skip_space(s);
         if (r < 0 || s->p == s->end)
             return -EINVAL;
         if (*s->p == close) {
@@ -145,7 +145,7 @@ static int scan_members(struct scan *s, unsigned set, unsigned depth)
     }
 }
 
-static void scan_note(struct scan *s, unsigned set, unsigned depth, struct json_found value)
+static void json_scan_note(struct json_scan *s, unsigned set, unsigned depth, struct json_found value)
 {
     for (unsigned i = 0; set >> i; i++)
         if (set >> i & 1 && !s->wanted[i].steps[depth])
@@ -155,46 +155,46 @@ static void scan_note(struct scan *s, unsigned set, unsigned depth, struct json_
 }
 
 /* set: the paths that lead to this value or into it. */
-static int scan_value(struct scan *s, unsigned set, unsigned depth)
+static int json_scan_value(struct json_scan *s, unsigned set, unsigned depth)
 {
     struct json_found value = {0};
     int r;
 
-    scan_skip_space(s);
+    json_scan_skip_space(s);
     if (s->p == s->end || depth >= JSON_SCAN_DEPTH_MAX)
         return -EINVAL;
-    value.kind = scan_kind(*s->p);
+    value.kind = json_scan_kind(*s->p);
     value.at = s->p;
     if (value.kind == JSON_SCAN_STRING) {
         s->p++;
-        r = scan_string(s, &value);
+        r = json_scan_string(s, &value);
     } else if (value.kind == JSON_SCAN_OBJECT || value.kind == JSON_SCAN_ARRAY) {
-        r = (set || s->any) && depth < JSON_SCAN_STEPS_MAX ? scan_members(s, set, depth)
-                                                           : scan_skip_nested(s);
+        r = (set || s->any) && depth < JSON_SCAN_STEPS_MAX ? json_scan_members(s, set, depth)
+                                                           : json_scan_skip_nested(s);
         value.size = (size_t)(s->p - value.at);
     } else {
-        r = scan_plain(s, &value);
+        r = json_scan_plain(s, &value);
     }
     if (r == 0)
-        scan_note(s, set, depth, value);
+        json_scan_note(s, set, depth, value);
     return r;
 }
 
 int json_scan(const char *text, size_t size, const struct json_wanted *wanted, size_t n,
               struct json_found *ret)
 {
-    struct scan s = {.p = text, .end = text + size, .wanted = wanted, .found = ret};
+    struct json_scan s = {.p = text, .end = text + size, .wanted = wanted, .found = ret};
 
     memset(ret, 0, n * sizeof(*ret));
-    return scan_value(&s, (1U << n) - 1, 0);
+    return json_scan_value(&s, (1U << n) - 1, 0);
 }
 
 bool json_scan_any_string(const char *text, size_t size, struct json_found *ret)
 {
-    struct scan s = {.p = text, .end = text + size, .found = ret, .any = true};
+    struct json_scan s = {.p = text, .end = text + size, .found = ret, .any = true};
 
     *ret = (struct json_found){0};
-    scan_value(&s, 0, 0);
+    json_scan_value(&s, 0, 0);
     return ret->kind != JSON_ABSENT;
 }
 

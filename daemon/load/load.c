@@ -17,16 +17,9 @@ struct warmup_worker {
     int64_t sent, failed, sum_ns;
 };
 
-struct warmup {
-    struct load_setup setup;
-    struct warmup_worker *workers;
-    size_t busy;
-    int64_t succeeded;
-    char *error;
-};
-
 static void warmup_send_next(struct warmup_worker *k);
 
+/* The result of a worker. */
 static void warmup_report(const struct warmup_worker *k)
 {
     int64_t ok = k->sent - k->failed;
@@ -85,46 +78,30 @@ static void warmup_send_next(struct warmup_worker *k)
                               .done = warmup_on_done,
                               .arg = k};
     k->sent++;
-    int r = request_send(s->pool, &o);
-    if (r < 0) {
+    struct request *failed = request_send(s->pool, &o);
+    if (failed) {
         k->failed++;
-        replace_str(&k->warmup->error, strerror(-r));
+        replace_str(&k->warmup->error, failed->record.error);
+        request_free(failed);
         warmup_worker_end(k);
     }
 }
 
-struct warmup *warmup_start(const struct load_setup *setup)
+void warmup_start(struct warmup *w, const struct load_setup *setup)
 {
-    struct warmup *w = xcalloc(1, sizeof(*w));
-
-    w->setup = *setup;
-    w->workers = xcalloc(setup->n_targets, sizeof(*w->workers));
-    w->busy = setup->n_targets;
+    *w = (struct warmup){
+        .setup = *setup, .workers = xcalloc(setup->n_targets, sizeof(*w->workers)), .busy = setup->n_targets};
     for (size_t i = 0; i < setup->n_targets; i++)
         w->workers[i] = (struct warmup_worker){.warmup = w, .target = &setup->targets[i]};
     for (size_t i = 0; i < setup->n_targets; i++)
         warmup_send_next(&w->workers[i]);
-    return w;
 }
 
-struct warmup *warmup_free(struct warmup *w)
+void warmup_done(struct warmup *w)
 {
-    if (!w)
-        return NULL;
     free(w->workers);
     free(w->error);
-    free(w);
-    return NULL;
-}
-
-int64_t warmup_succeeded(const struct warmup *w)
-{
-    return w->succeeded;
-}
-
-const char *warmup_error(const struct warmup *w)
-{
-    return w->error;
+    *w = (struct warmup){0};
 }
 
 /* -- The load ----------------------------------------------------------------------------------------- */
@@ -145,10 +122,9 @@ struct load {
     size_t n_slots, first_slot;
     int64_t planned, in_flight_max; /* planned: 0 unknown */
     int64_t sent, in_flight;
-    int64_t started_ns, ended_ns;
     size_t next_target;
     struct event *due, *over, *drain, *ended;
-    struct records records;
+    struct records *records;
     struct progress progress;
 };
 
@@ -172,7 +148,7 @@ static void load_end_when_empty(struct load *l)
     if (l->state != LOAD_DRAINING || l->in_flight > 0)
         return;
     l->state = LOAD_ENDED;
-    l->ended_ns = mono_ns();
+    l->records->ended_ns = mono_ns();
     event_del(l->drain);
     event_active(l->ended, EV_TIMEOUT, 0);
 }
@@ -229,7 +205,7 @@ static bool load_next_due(const struct load *l, int64_t *ret_ns)
     if (l->in_flight >= l->in_flight_max)
         return false;
     if (!load_is_closed(l))
-        *ret_ns = l->started_ns + l->schedule.at_ns[l->sent];
+        *ret_ns = l->records->started_ns + l->schedule.at_ns[l->sent];
     else if (l->n_slots > 0)
         *ret_ns = l->slots[l->first_slot];
     return !load_is_closed(l) || l->n_slots > 0;
@@ -272,9 +248,9 @@ static void load_request_ended(struct load *l, struct request *r)
     if (r->retry_after_ns > 0)
         r->target->rest_until_ns = end_ns + r->retry_after_ns;
     progress_add(&l->progress, &r->record, response_tokens_seen(&r->response));
-    records_add(&l->records, r, l->started_ns);
+    records_add(l->records, r);
     request_free(r);
-    records_write(&l->records, l->setup.messages, l->setup.targets);
+    records_write(l->records, l->setup.messages, l->setup.targets);
     load_free_slot(l, failed ? end_ns + ERROR_REST_NS : end_ns);
 }
 
@@ -285,27 +261,6 @@ static void load_on_done(struct request *r, void *arg)
     load_request_ended(l, r);
     load_pump(l);
     load_end_when_empty(l);
-}
-
-/* A request that could not be sent is one that failed, too. */
-static void load_fail_request(struct load *l, const struct request_setup *o, int err)
-{
-    struct request *r = xcalloc(1, sizeof(*r));
-
-    r->target = o->target;
-    r->record = (struct request_record){.index = o->index,
-                                        .prompt = prompts_of_request(o->prompts, o->index),
-                                        .target = (int32_t)(o->target - l->setup.targets),
-                                        .intended_ns = o->intended_ns,
-                                        .sent_ns = -1,
-                                        .first_ns = -1,
-                                        .last_ns = -1,
-                                        .end_ns = mono_ns(),
-                                        .input_tokens = -1,
-                                        .output_tokens = -1,
-                                        .outcome = OUTCOME_ERROR,
-                                        .error = strerror(-err)};
-    load_request_ended(l, r);
 }
 
 static void load_send_next(struct load *l, struct load_target *t, int64_t intended_ns)
@@ -322,10 +277,10 @@ static void load_send_next(struct load *l, struct load_target *t, int64_t intend
 
     load_take_due(l);
     l->in_flight++;
-    int r = request_send(l->setup.pool, &o);
+    struct request *failed = request_send(l->setup.pool, &o);
     t->is_known = true;
-    if (r < 0)
-        load_fail_request(l, &o, r);
+    if (failed)
+        load_request_ended(l, failed);
 }
 
 static void load_pump(struct load *l)
@@ -337,7 +292,7 @@ static void load_pump(struct load *l)
             load_drain(l, l->workload->duration_ns > 0);
             return;
         }
-        if (records_full(&l->records)) {
+        if (records_full(l->records)) {
             messages_send_note(l->setup.messages,
                                "the records of the requests fill 4 GiB: no more requests are sent",
                                "shorten the run, or split it into several");
@@ -371,12 +326,12 @@ void load_start(struct load *l)
     if (l->state != LOAD_WAITING)
         return;
     l->state = LOAD_SENDING;
-    l->started_ns = mono_ns();
+    l->records->started_ns = mono_ns();
     if (load_is_closed(l))
         for (int64_t i = 0; i < l->in_flight_max; i++)
-            load_free_slot(l, l->started_ns);
+            load_free_slot(l, l->records->started_ns);
     if (w->duration_ns > 0)
-        load_set_timer(l->over, l->started_ns + w->duration_ns);
+        load_set_timer(l->over, l->records->started_ns + w->duration_ns);
     load_pump(l);
 }
 
@@ -403,6 +358,7 @@ int load_new(const struct load_setup *setup, struct load **ret)
     struct load *l = xcalloc(1, sizeof(*l));
 
     l->setup = *setup;
+    l->records = setup->records;
     l->workload = setup->prompts->workload;
     l->due = evtimer_new(setup->base, load_on_due, l);
     l->over = evtimer_new(setup->base, load_on_over, l);
@@ -427,29 +383,13 @@ struct load *load_free(struct load *l)
             event_free(timers[i]);
     schedule_done(&l->schedule);
     free(l->slots);
-    records_done(&l->records);
     free(l);
     return NULL;
 }
 
-struct records *load_records(struct load *l)
-{
-    return &l->records;
-}
-
-int64_t load_started_ns(const struct load *l)
-{
-    return l->started_ns;
-}
-
-int64_t load_ended_ns(const struct load *l)
-{
-    return l->ended_ns;
-}
-
 json_t *load_progress(struct load *l)
 {
-    json_t *line = progress_line(&l->progress, mono_ns() - l->started_ns);
+    json_t *line = progress_line(&l->progress, mono_ns() - l->records->started_ns);
 
     json_put_int(line, "sent", l->sent);
     json_put_int(line, "in_flight", l->in_flight);

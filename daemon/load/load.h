@@ -22,7 +22,8 @@ struct load_setup {
     const char *model;
     struct load_target *targets;
     size_t n_targets;
-    int64_t in_flight_max; /* of this process; not of warm-up */
+    struct records *records; /* of the load, which adds each request that ended; not of warm-up */
+    int64_t in_flight_max;   /* of this process; not of warm-up */
     /* Of warm-up: once, may come before warmup_start() returns. Of a load: in a later iteration of the loop, once
      * nothing is in flight. */
     void (*done)(void *arg);
@@ -32,14 +33,20 @@ struct load_setup {
 /* -- Warm-up: a few requests to each worker, one after another, all workers in parallel. They are no part of the run,
  * and their result is sent once for each worker. -- */
 
-struct warmup;
+struct warmup_worker;
 
-struct warmup *warmup_start(const struct load_setup *setup);
+/* A zeroed one is none. */
+struct warmup {
+    struct load_setup setup;
+    struct warmup_worker *workers;
+    size_t busy;
+    int64_t succeeded; /* requests to all workers together */
+    char *error;       /* of the last request that failed; NULL */
+};
+
+void warmup_start(struct warmup *w, const struct load_setup *setup);
 /* After http_pool_free(): nothing of it may be in flight. */
-struct warmup *warmup_free(struct warmup *w);
-/* Of all workers together, after done(). */
-int64_t warmup_succeeded(const struct warmup *w);
-const char *warmup_error(const struct warmup *w); /* of the last that failed; NULL */
+void warmup_done(struct warmup *w);
 
 /* -- The load ----------------------------------------------------------------------------------------- */
 
@@ -51,7 +58,4 @@ struct load *load_free(struct load *l);
 void load_start(struct load *l);
 /* Sends nothing more. */
 void load_stop(struct load *l);
-struct records *load_records(struct load *l);
-int64_t load_started_ns(const struct load *l);
-int64_t load_ended_ns(const struct load *l);
 json_t *load_progress(struct load *l);

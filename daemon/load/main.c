@@ -47,8 +47,9 @@ struct benchmark {
     struct server_metrics_watch *server;
     struct sampler_process *sampler;
     struct resolved_hosts *hosts;
-    struct warmup *warmup;
+    struct warmup warmup;
     struct load *load;
+    struct records records;
     bool ready, loading, ended;
     bool counted; /* records change no more */
     int result;
@@ -92,14 +93,14 @@ static void benchmark_fail(struct benchmark *b, const char *remedy, const char *
 
 static void benchmark_complete(struct benchmark *b)
 {
-    const struct records *records = load_records(b->load);
+    const struct records *records = &b->records;
     _cleanup_json_ memory = b->sampler ? sampler_process_result(b->sampler) : NULL;
     _cleanup_json_ server = server_metrics_result(b->server);
     const struct summary_input input = {.records = records->items,
                                         .n = records->n,
                                         .workload = &b->spec.workload,
-                                        .started_ns = load_started_ns(b->load),
-                                        .ended_ns = load_ended_ns(b->load),
+                                        .started_ns = records->started_ns,
+                                        .ended_ns = records->ended_ns,
                                         .memory = memory,
                                         .server = server};
     json_t *line = json_object();
@@ -112,11 +113,11 @@ static void benchmark_complete(struct benchmark *b)
 /* Requests are written as fast as the reader takes them; the end follows the last. */
 static void benchmark_write_requests(struct benchmark *b)
 {
-    if (records_write(load_records(b->load), b->messages, b->targets) && b->counted)
+    if (records_write(&b->records, b->messages, b->targets) && b->counted)
         benchmark_complete(b);
 }
 
-static void on_writable(void *arg)
+static void benchmark_on_writable(void *arg)
 {
     struct benchmark *b = arg;
 
@@ -131,7 +132,7 @@ static void on_writable(void *arg)
 
 /* -- The load ----------------------------------------------------------------------------------------- */
 
-static void on_progress(evutil_socket_t fd, short what, void *arg)
+static void benchmark_on_progress(evutil_socket_t fd, short what, void *arg)
 {
     struct benchmark *b = arg;
     messages_send(b->messages, load_progress(b->load));
@@ -140,7 +141,7 @@ static void on_progress(evutil_socket_t fd, short what, void *arg)
 /* Runs are compared by their output length: warn where it is not the requested one. */
 static void benchmark_note_short_outputs(struct benchmark *b)
 {
-    const struct records *records = load_records(b->load);
+    const struct records *records = &b->records;
     int64_t n_short = 0, n = 0;
 
     for (size_t i = 0; i < records->n; i++) {
@@ -163,7 +164,7 @@ static void benchmark_note_short_outputs(struct benchmark *b)
         "model's maximum length): compare this run only with runs of the same output tokens");
 }
 
-static void on_records_counted(bool counted, void *arg)
+static void benchmark_on_records_counted(bool counted, void *arg)
 {
     struct benchmark *b = arg;
 
@@ -178,25 +179,25 @@ static struct tokenizer benchmark_tokenizer(struct benchmark *b)
         .caller = b->caller, .spec = &b->spec, .target = &b->warm_targets[0], .model = b->model};
 }
 
-static void on_server_after(void *arg)
+static void benchmark_on_server_after(void *arg)
 {
     struct benchmark *b = arg;
     struct tokenizer tokenizer = benchmark_tokenizer(b);
 
     b->record_tokens =
-        record_tokens_count(&tokenizer, load_records(b->load), b->targets, on_records_counted, b);
+        record_tokens_count(&tokenizer, &b->records, b->targets, benchmark_on_records_counted, b);
 }
 
-static void on_load_done(void *arg)
+static void benchmark_on_load_done(void *arg)
 {
     struct benchmark *b = arg;
 
     event_del(b->progress);
     messages_send(b->messages, load_progress(b->load));
-    server_metrics_after(b->server, on_server_after, b);
+    server_metrics_after(b->server, benchmark_on_server_after, b);
 }
 
-static void on_go(void *arg)
+static void benchmark_on_go(void *arg)
 {
     struct benchmark *b = arg;
     struct timeval period = timeval_of(PROGRESS_PERIOD_NS);
@@ -209,7 +210,7 @@ static void on_go(void *arg)
     load_start(b->load);
 }
 
-static void on_stop(void *arg)
+static void benchmark_on_stop(void *arg)
 {
     struct benchmark *b = arg;
 
@@ -219,7 +220,7 @@ static void on_stop(void *arg)
         benchmark_fail(b, NULL, "the run was stopped before it began");
 }
 
-static void on_server_before(void *arg)
+static void benchmark_on_server_before(void *arg)
 {
     struct benchmark *b = arg;
     json_t *line = json_object();
@@ -231,7 +232,7 @@ static void on_server_before(void *arg)
 }
 
 /* The limit of open files; each of libcurl's handles has a pair of sockets in addition to its connections. */
-static int64_t in_flight_max(void)
+static int64_t benchmark_in_flight_max(void)
 {
     struct rlimit limit;
     int64_t files = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? (int64_t)limit.rlim_cur : FILES_DEFAULT;
@@ -250,7 +251,8 @@ static struct load_setup benchmark_load_setup(struct benchmark *b, void (*done)(
                                .model = b->model,
                                .targets = b->targets,
                                .n_targets = b->spec.targets.n,
-                               .in_flight_max = in_flight_max(),
+                               .records = &b->records,
+                               .in_flight_max = benchmark_in_flight_max(),
                                .done = done,
                                .arg = b};
 }
@@ -258,7 +260,7 @@ static struct load_setup benchmark_load_setup(struct benchmark *b, void (*done)(
 static void benchmark_prepare_load(struct benchmark *b)
 {
     const struct workload *w = &b->spec.workload;
-    struct load_setup setup = benchmark_load_setup(b, on_load_done);
+    struct load_setup setup = benchmark_load_setup(b, benchmark_on_load_done);
 
     if (w->concurrency > setup.in_flight_max) {
         _cleanup_(freep) char *text =
@@ -271,34 +273,33 @@ static void benchmark_prepare_load(struct benchmark *b)
         benchmark_fail(b, "reduce the number of requests of the run",
                        "not enough memory for the run's schedule");
     else
-        server_metrics_before(b->server, on_server_before, b);
+        server_metrics_before(b->server, benchmark_on_server_before, b);
 }
 
 /* -- Before it ---------------------------------------------------------------------------------------- */
 
-static void on_warmed(void *arg)
+static void benchmark_on_warmed(void *arg)
 {
     struct benchmark *b = arg;
-    const struct warmup *w = b->warmup;
+    const struct warmup *w = &b->warmup;
 
-    if (b->spec.workload.warmup > 0 && w && warmup_succeeded(w) == 0)
+    if (b->spec.workload.warmup > 0 && w->succeeded == 0)
         benchmark_fail(b, "check that the worker responds, and api and path of the workload",
-                       "no request of the warm-up succeeded: %s",
-                       warmup_error(w) ? warmup_error(w) : "no response");
+                       "no request of the warm-up succeeded: %s", w->error ? w->error : "no response");
     else
         benchmark_prepare_load(b);
 }
 
 static void benchmark_warm_up(struct benchmark *b)
 {
-    struct load_setup setup = benchmark_load_setup(b, on_warmed);
+    struct load_setup setup = benchmark_load_setup(b, benchmark_on_warmed);
 
     setup.targets = b->warm_targets;
     setup.n_targets = b->spec.warm.n;
-    b->warmup = warmup_start(&setup);
+    warmup_start(&b->warmup, &setup);
 }
 
-static void on_calibrated(bool exact, void *arg)
+static void benchmark_on_calibrated(bool exact, void *arg)
 {
     struct benchmark *b = arg;
 
@@ -310,7 +311,7 @@ static void on_calibrated(bool exact, void *arg)
     benchmark_warm_up(b);
 }
 
-static void on_output_lengths(bool counted, void *arg)
+static void benchmark_on_output_lengths(bool counted, void *arg)
 {
     struct benchmark *b = arg;
 
@@ -331,16 +332,16 @@ static void benchmark_measure_prompts(struct benchmark *b)
     bool has_tokenizer = tokenizer.target->api->tokenize_path != NULL;
 
     if (w->has_answers && !has_tokenizer)
-        on_output_lengths(false, b);
+        benchmark_on_output_lengths(false, b);
     else if (w->has_answers)
-        b->output_lengths = output_lengths_count(&tokenizer, on_output_lengths, b);
+        b->output_lengths = output_lengths_count(&tokenizer, benchmark_on_output_lengths, b);
     else if (w->prompts || !has_tokenizer)
         benchmark_warm_up(b);
     else
-        b->calibration = calibration_start(&tokenizer, &b->prompts, on_calibrated, b);
+        b->calibration = calibration_start(&tokenizer, &b->prompts, benchmark_on_calibrated, b);
 }
 
-static void on_model(const char *model, const char *error, void *arg)
+static void benchmark_on_model(const char *model, const char *error, void *arg)
 {
     struct benchmark *b = arg;
 
@@ -360,7 +361,7 @@ static void benchmark_begin(struct benchmark *b)
         b->model = xstrdup(w->model);
         benchmark_measure_prompts(b);
     } else {
-        model_ask(b->caller, &b->spec, b->warm_targets[0].url, on_model, b);
+        model_ask(b->caller, &b->spec, b->warm_targets[0].url, benchmark_on_model, b);
     }
 }
 
@@ -407,7 +408,7 @@ static int benchmark_confine(struct benchmark *b)
 }
 
 /* Requests are sent at their microsecond: epoll alone counts milliseconds. */
-static struct event_base *precise_base(void)
+static struct event_base *benchmark_new_base(void)
 {
     struct event_config *config = event_config_new();
     struct event_base *base = NULL;
@@ -421,9 +422,10 @@ static struct event_base *precise_base(void)
 
 static int benchmark_set_up(struct benchmark *b)
 {
-    static const struct messages_ops ops = {.writable = on_writable, .go = on_go, .stop = on_stop};
+    static const struct messages_ops ops = {
+        .writable = benchmark_on_writable, .go = benchmark_on_go, .stop = benchmark_on_stop};
 
-    b->base = precise_base();
+    b->base = benchmark_new_base();
     if (!b->base)
         return -ENOMEM;
     int r = messages_new(b->base, LOAD_FD_LINES, LOAD_FD_COMMANDS, &ops, b, &b->messages);
@@ -433,7 +435,7 @@ static int benchmark_set_up(struct benchmark *b)
         r = http_pool_new(b->base, &b->spec.policy, &request_ops, &b->pool);
     if (r == 0)
         r = server_metrics_new(b->base, b->caller, &b->spec, &b->server);
-    if (r == 0 && !(b->progress = event_new(b->base, -1, EV_PERSIST, on_progress, b)))
+    if (r == 0 && !(b->progress = event_new(b->base, -1, EV_PERSIST, benchmark_on_progress, b)))
         r = -ENOMEM;
     if (r == 0)
         caller_set_policy(b->caller, &b->spec.policy);
@@ -451,7 +453,8 @@ static void benchmark_done(struct benchmark *b)
     sampler_process_free(b->sampler);
     hosts_free(b->hosts);
     load_free(b->load);
-    warmup_free(b->warmup);
+    warmup_done(&b->warmup);
+    records_done(&b->records);
     if (b->progress)
         event_free(b->progress);
     messages_free(b->messages);
@@ -488,7 +491,7 @@ static int benchmark_run(struct load_spec spec)
 
 /* -- The process -------------------------------------------------------------------------------------- */
 
-static int spec_read(char **ret, size_t *ret_size)
+static int benchmark_read_spec(char **ret, size_t *ret_size)
 {
     size_t size = 0, cap = 0;
     char *text = NULL;
@@ -522,7 +525,7 @@ static int profd_load(void)
     char *text = NULL;
     size_t size = 0;
 
-    int r = spec_read(&text, &size);
+    int r = benchmark_read_spec(&text, &size);
     if (r < 0) {
         log_error("profd-load: cannot read its specification: %s", strerror(-r));
         return r;

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "daemon/load/sample.h"
+#include "daemon/load/statistics.h"
 #include <errno.h>
 #include <event2/buffer.h>
 #include <event2/util.h>
@@ -115,7 +115,7 @@ void messages_send_note(struct messages *m, const char *text, const char *remedy
     messages_send(m, line);
 }
 
-static void emit_text(struct evbuffer *out, const char *name, const char *value)
+static void messages_add_text(struct evbuffer *out, const char *name, const char *value)
 {
     _cleanup_json_ text = value ? json_text(value) : json_null();
     _cleanup_(freep) char *dumped = json_dumps(text, JSON_ENCODE_ANY);
@@ -155,12 +155,12 @@ void messages_send_request(struct messages *m, const struct request_record *r, c
             evbuffer_add_printf(m->out, ",\"%s\":%" PRId64, numbers[i].name, numbers[i].value);
         else
             evbuffer_add_printf(m->out, ",\"%s\":null", numbers[i].name);
-    emit_text(m->out, "target", target_url);
+    messages_add_text(m->out, "target", target_url);
     evbuffer_add_printf(m->out, ",\"cold\":%s", r->cold ? "true" : "false");
-    emit_text(m->out, "input_source", token_source_words[r->input_source]);
-    emit_text(m->out, "output_source", token_source_words[r->output_source]);
-    emit_text(m->out, "outcome", outcome_words[r->outcome]);
-    emit_text(m->out, "error", r->error);
+    messages_add_text(m->out, "input_source", token_source_words[r->input_source]);
+    messages_add_text(m->out, "output_source", token_source_words[r->output_source]);
+    messages_add_text(m->out, "outcome", outcome_words[r->outcome]);
+    messages_add_text(m->out, "error", r->error);
     evbuffer_add_printf(m->out, ",\"gaps_us\":[");
     for (uint32_t i = 0; i < r->n_gaps; i++)
         evbuffer_add_printf(m->out, i ? ",%" PRIu32 : "%" PRIu32, r->gaps_us[i]);

@@ -11,7 +11,7 @@
  * can. */
 #define REST_MAX 64
 
-static const char *const words[PROMPT_WORDS] = {
+static const char *const prompt_words[PROMPT_WORDS] = {
     " a",     " is",    " on",    " the",   " and",    " one",    " time",    " work",
     " road",  " hand",  " light", " wind",  " house",  " water",  " green",   " stone",
     " table", " paper", " music", " river", " summer", " window", " morning", " between",
@@ -31,7 +31,7 @@ void prompts_init(struct prompts *p, const struct workload *w, uint64_t nonce)
 
 const char *prompts_word(size_t i)
 {
-    return words[i];
+    return prompt_words[i];
 }
 
 void prompts_calibrate(struct prompts *p, size_t word, int64_t once, int64_t repeated)
@@ -76,7 +76,7 @@ static int64_t prompt_add_words(const struct prompts *p, const struct prompt_res
                                 int64_t left, FILE *out)
 {
     for (int word; left > 0 && (word = prompt_pick_word(p, rests, r, left)) >= 0; left -= p->cost[word])
-        fputs(words[word], out);
+        fputs(prompt_words[word], out);
     return left;
 }
 

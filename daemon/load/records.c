@@ -72,7 +72,7 @@ static bool records_keep_text(struct records *rs, struct request *r)
     return true;
 }
 
-void records_add(struct records *rs, struct request *r, int64_t started_ns)
+void records_add(struct records *rs, struct request *r)
 {
     size_t index = (size_t)r->record.index;
 
@@ -93,7 +93,7 @@ void records_add(struct records *rs, struct request *r, int64_t started_ns)
                                 &record->end_ns};
     for (size_t i = 0; i < ARRAY_SIZE(moments); i++)
         if (*moments[i] >= 0)
-            *moments[i] -= started_ns;
+            *moments[i] -= rs->started_ns;
     rs->bytes += (int64_t)(sizeof(*record) + sizeof(*rs->ended) + record->n_gaps * sizeof(*record->gaps_us));
     if (!records_keep_text(rs, r))
         records_add_ended(rs, record->index);

@@ -64,6 +64,7 @@ struct kept_text {
 };
 
 struct records {
+    int64_t started_ns, ended_ns; /* of the run, by CLOCK_MONOTONIC */
     struct request_record *items; /* n of them, by index */
     size_t n, cap;
     int64_t *ended; /* indexes, in the order in which requests ended */
@@ -76,8 +77,8 @@ struct records {
 };
 
 void records_done(struct records *rs);
-/* Takes the record's gaps and the response's text; its moments become relative to started_ns. */
-void records_add(struct records *rs, struct request *r, int64_t started_ns);
+/* Takes the record's gaps and the response's text; its moments become relative to the run's start. */
+void records_add(struct records *rs, struct request *r);
 /* Gives up the kept texts: their requests are written as they are. */
 void records_release_texts(struct records *rs);
 bool records_full(const struct records *rs);

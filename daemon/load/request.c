@@ -57,7 +57,7 @@ static void response_fail(struct response *a, const char *what, const char *text
     snprintf(a->error, sizeof(a->error), "%s%s%s", what, quoted[0] ? ": " : "", quoted);
 }
 
-static void append_bytes(char **buf, size_t *size, size_t *cap, const char *bytes, size_t n)
+static void response_append(char **buf, size_t *size, size_t *cap, const char *bytes, size_t n)
 {
     if (*size + n > *cap) {
         *cap = MAX(2 * *cap, *size + n);
@@ -92,7 +92,7 @@ static void response_note_text(struct response *a, const struct api_event *e)
         a->text_bytes = a->text_size = 0;
     a->text_bytes += e->text.size;
     if (a->keep_text && a->text_size + e->text.size <= RESPONSE_TEXT_MAX)
-        append_bytes(&a->text, &a->text_size, &a->text_cap, e->text.at, e->text.size);
+        response_append(&a->text, &a->text_size, &a->text_cap, e->text.at, e->text.size);
 }
 
 static void response_note_event(struct response *a, const char *text, size_t size)
@@ -131,7 +131,7 @@ static void response_feed_lines(struct response *a, const char *bytes, size_t si
         const char *end = memchr(bytes, '\n', size);
         size_t n = end ? (size_t)(end - bytes) : size;
 
-        append_bytes(&a->body, &a->body_size, &a->body_cap, bytes, n);
+        response_append(&a->body, &a->body_size, &a->body_cap, bytes, n);
         if (!end)
             return;
         if (a->body_size > 0)
@@ -163,8 +163,8 @@ bool response_feed(struct response *a, const char *bytes, size_t size, int64_t n
             response_fail(a, "a line is longer than 1 MiB", "", 0);
         break;
     case RESPONSE_COMPLETE:
-        append_bytes(&a->body, &a->body_size, &a->body_cap, bytes,
-                     MIN(size, body_max - MIN(body_max, a->body_size)));
+        response_append(&a->body, &a->body_size, &a->body_cap, bytes,
+                        MIN(size, body_max - MIN(body_max, a->body_size)));
         break;
     }
     return !a->error[0];
@@ -283,7 +283,7 @@ static void request_on_done(void *arg, const struct http_end *end)
 const struct http_pool_ops request_ops = {
     .sent = request_on_sent, .head = request_on_head, .body = request_on_body, .done = request_on_done};
 
-int request_send(struct http_pool *pool, const struct request_setup *o)
+struct request *request_send(struct http_pool *pool, const struct request_setup *o)
 {
     struct request *r = xcalloc(1, sizeof(*r));
     const struct workload *w = o->prompts->workload;
@@ -300,7 +300,10 @@ int request_send(struct http_pool *pool, const struct request_setup *o)
                                         .target = o->target_index,
                                         .cold = !o->target->is_known,
                                         .intended_ns = o->intended_ns,
-                                        .sent_ns = -1};
+                                        .sent_ns = -1,
+                                        .first_ns = -1,
+                                        .last_ns = -1,
+                                        .output_tokens = -1};
     _cleanup_(freep) char *prompt =
         prompts_text(o->prompts, r->record.prompt, &r->record.input_tokens, &r->record.input_source);
     if (r->record.input_tokens < 0) {
@@ -315,9 +318,12 @@ int request_send(struct http_pool *pool, const struct request_setup *o)
                                                    .osl = prompts_osl(o->prompts, r->record.prompt)});
     char *text = json_dumps(body, JSON_COMPACT);
     int err = text ? http_pool_send(pool, o->target, text, strlen(text), w->timeout_ns, r) : -EINVAL;
-    if (err < 0)
-        request_free(r);
-    return err;
+    if (err == 0)
+        return NULL;
+    r->record.end_ns = mono_ns();
+    r->record.outcome = OUTCOME_ERROR;
+    r->record.error = strerror(-err);
+    return r;
 }
 
 void request_free(struct request *r)

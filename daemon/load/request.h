@@ -87,6 +87,6 @@ struct request_setup {
 /* For the pool that requests are sent by. */
 extern const struct http_pool_ops request_ops;
 
-/* Ends in done(), never before it returns; on a negative errno nothing follows. */
-int request_send(struct http_pool *pool, const struct request_setup *setup);
+/* NULL: it ends in done(), never before this returns. A request that could not be sent is returned, as one that failed. */
+struct request *request_send(struct http_pool *pool, const struct request_setup *setup);
 void request_free(struct request *r);

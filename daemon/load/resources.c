@@ -11,7 +11,7 @@
 #define AMOUNT_MAX (INT64_C(1) << 57)
 
 /* The number that text begins with, after blanks, times `unit`; -1 without a number. */
-static int64_t parse_amount(const char *text, int64_t unit)
+static int64_t process_parse_amount(const char *text, int64_t unit)
 {
     char *end;
 
@@ -27,7 +27,7 @@ int64_t smaps_rollup_bytes(const char *text, const char *name)
     for (const char *line = text; line; line = strchr(line, '\n')) {
         line += *line == '\n';
         if (strncmp(line, name, n) == 0 && line[n] == ':')
-            return parse_amount(line + n + 1, 1024);
+            return process_parse_amount(line + n + 1, 1024);
     }
     return -1;
 }
@@ -36,7 +36,7 @@ int64_t statm_rss_bytes(const char *text)
 {
     const char *blank = strchr(text, ' ');
 
-    return blank ? parse_amount(blank, sysconf(_SC_PAGESIZE)) : -1;
+    return blank ? process_parse_amount(blank, sysconf(_SC_PAGESIZE)) : -1;
 }
 
 /* A file of /proc/PID as bytes, or a negative errno. */
@@ -49,7 +49,7 @@ static int64_t process_bytes(pid_t pid, const char *file, int64_t (*parse)(const
     return r < 0 ? r : parse(text);
 }
 
-static int64_t parse_pss(const char *text)
+static int64_t process_parse_pss(const char *text)
 {
     return smaps_rollup_bytes(text, "Pss");
 }
@@ -64,7 +64,7 @@ int process_memory_read(const pid_t *pids, size_t n, bool with_pss, struct proce
         if (rss < 0)
             continue;
         if (m.pss_bytes >= 0)
-            pss = process_bytes(pids[i], "smaps_rollup", parse_pss);
+            pss = process_bytes(pids[i], "smaps_rollup", process_parse_pss);
         /* Zombies and kernel threads have no memory. */
         if (pss == -ESRCH || pss == -ENOENT)
             pss = 0;

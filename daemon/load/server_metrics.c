@@ -41,7 +41,7 @@ static const struct server_figure counter_names[SERVER_COUNTERS] = {
 static const char *const cache_names[] = {"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc",
                                           "sglang:token_usage"};
 
-static double bucket_bound(const struct prometheus_sample *sample)
+static double server_bucket_bound(const struct prometheus_sample *sample)
 {
     char text[BOUND_TEXT_MAX];
     const char *label;
@@ -57,7 +57,7 @@ static double bucket_bound(const struct prometheus_sample *sample)
 }
 
 /* Sorted by bound; equal bounds share a bucket. Beyond SERVER_BUCKETS_MAX nothing is added. */
-static void histogram_add_bucket(struct server_histogram *h, double bound, double count)
+static void server_histogram_add_bucket(struct server_histogram *h, double bound, double count)
 {
     size_t at = h->n;
 
@@ -74,8 +74,8 @@ static void histogram_add_bucket(struct server_histogram *h, double bound, doubl
     h->n++;
 }
 
-static void histogram_add_sample(struct server_histogram *h, const struct prometheus_sample *sample,
-                                 const char *part)
+static void server_histogram_add_sample(struct server_histogram *h, const struct prometheus_sample *sample,
+                                        const char *part)
 {
     double bound;
 
@@ -85,20 +85,20 @@ static void histogram_add_sample(struct server_histogram *h, const struct promet
         h->count += sample->value;
         h->is_known = true;
     } else if (streq(part, "_bucket") && sample->value >= 0) {
-        bound = bucket_bound(sample);
+        bound = server_bucket_bound(sample);
         if (!isnan(bound))
-            histogram_add_bucket(h, bound, sample->value);
+            server_histogram_add_bucket(h, bound, sample->value);
     }
 }
 
 /* The sum of series with different bounds may decrease; Prometheus corrects it in the same way. */
-static void histogram_make_monotonic(struct server_histogram *h)
+static void server_histogram_make_monotonic(struct server_histogram *h)
 {
     for (size_t i = 1; i < h->n; i++)
         h->buckets[i].count = fmax(h->buckets[i].count, h->buckets[i - 1].count);
 }
 
-static struct server_histogram histogram_read(struct prometheus_text text, const char *metric)
+static struct server_histogram server_histogram_read(struct prometheus_text text, const char *metric)
 {
     struct server_histogram h = {0};
     struct prometheus_sample sample;
@@ -111,25 +111,25 @@ static struct server_histogram histogram_read(struct prometheus_text text, const
             continue;
         memcpy(part, sample.name + n, sample.name_len - n);
         part[sample.name_len - n] = '\0';
-        histogram_add_sample(&h, &sample, part);
+        server_histogram_add_sample(&h, &sample, part);
     }
-    histogram_make_monotonic(&h);
+    server_histogram_make_monotonic(&h);
     return h;
 }
 
-static double fold_sum(double sum, double value)
+static double server_fold_sum(double sum, double value)
 {
     return isnan(sum) ? value : sum + value;
 }
 
-static double fold_max(double highest, double value)
+static double server_fold_max(double highest, double value)
 {
     return fmax(highest, value);
 }
 
 /* All samples of a metric folded into one; NAN without samples. */
-static double samples_fold(struct prometheus_text text, const char *metric,
-                           double (*fold)(double so_far, double value))
+static double server_samples_fold(struct prometheus_text text, const char *metric,
+                                  double (*fold)(double so_far, double value))
 {
     struct prometheus_sample sample;
     double all = NAN;
@@ -140,40 +140,40 @@ static double samples_fold(struct prometheus_text text, const char *metric,
     return all;
 }
 
-static double cache_read(struct prometheus_text text)
+static double server_cache_read(struct prometheus_text text)
 {
     double use = NAN;
 
     for (size_t i = 0; i < ARRAY_SIZE(cache_names) && isnan(use); i++)
-        use = samples_fold(text, cache_names[i], fold_max);
+        use = server_samples_fold(text, cache_names[i], server_fold_max);
     return use;
 }
 
 struct server_metrics server_metrics_parse(const char *text, size_t size)
 {
     struct prometheus_text samples = prometheus_text(text, size);
-    struct server_metrics m = {.kv_cache_use = cache_read(samples)};
+    struct server_metrics m = {.kv_cache_use = server_cache_read(samples)};
 
     m.kv_cache_peak = m.kv_cache_use;
     for (size_t i = 0; i < SERVER_HISTOGRAMS; i++)
         for (size_t k = 0; k < NAMES_MAX && histogram_names[i].metrics[k] && !m.histograms[i].is_known; k++)
-            m.histograms[i] = histogram_read(samples, histogram_names[i].metrics[k]);
+            m.histograms[i] = server_histogram_read(samples, histogram_names[i].metrics[k]);
     for (size_t i = 0; i < SERVER_COUNTERS; i++) {
         m.counters[i] = NAN;
         for (size_t k = 0; k < NAMES_MAX && counter_names[i].metrics[k] && isnan(m.counters[i]); k++)
-            m.counters[i] = samples_fold(samples, counter_names[i].metrics[k], fold_sum);
+            m.counters[i] = server_samples_fold(samples, counter_names[i].metrics[k], server_fold_sum);
     }
     return m;
 }
 
 void server_metrics_see_cache(struct server_metrics *m, const char *text, size_t size)
 {
-    m->kv_cache_peak = fmax(m->kv_cache_peak, cache_read(prometheus_text(text, size)));
+    m->kv_cache_peak = fmax(m->kv_cache_peak, server_cache_read(prometheus_text(text, size)));
 }
 
 /* False where the worker has no such histogram, its bounds changed, or its counts decreased. */
-static bool histogram_subtract(const struct server_histogram *before, const struct server_histogram *after,
-                               struct server_histogram *ret)
+static bool server_histogram_subtract(const struct server_histogram *before,
+                                      const struct server_histogram *after, struct server_histogram *ret)
 {
     *ret = *after;
     if (!after->is_known)
@@ -190,12 +190,12 @@ static bool histogram_subtract(const struct server_histogram *before, const stru
     }
     ret->sum -= before->sum;
     ret->count -= before->count;
-    histogram_make_monotonic(ret);
+    server_histogram_make_monotonic(ret);
     return ret->count >= 0;
 }
 
 /* Linear within the bucket, from 0 in the first; in the infinite one, the highest bound. */
-static double histogram_quantile(const struct server_histogram *h, double q)
+static double server_histogram_quantile(const struct server_histogram *h, double q)
 {
     double total = h->n > 0 ? h->buckets[h->n - 1].count : 0, rank = q * total;
     size_t i = 0;
@@ -213,15 +213,17 @@ static double histogram_quantile(const struct server_histogram *h, double q)
     return within > 0 ? low + (h->buckets[i].bound - low) * (rank - below) / within : low;
 }
 
-static json_t *histogram_json(const struct server_histogram *before, const struct server_histogram *after)
+static json_t *server_histogram_json(const struct server_histogram *before,
+                                     const struct server_histogram *after)
 {
     struct server_histogram h;
 
-    if (!histogram_subtract(before, after, &h) || h.count <= 0)
+    if (!server_histogram_subtract(before, after, &h) || h.count <= 0)
         return json_null();
     return json_pack("{s: o, s: o, s: o, s: o}", "mean", json_number(MS_PER_S * h.sum / h.count), "p50",
-                     json_number(MS_PER_S * histogram_quantile(&h, 0.50)), "p99",
-                     json_number(MS_PER_S * histogram_quantile(&h, 0.99)), "count", json_number(h.count));
+                     json_number(MS_PER_S * server_histogram_quantile(&h, 0.50)), "p99",
+                     json_number(MS_PER_S * server_histogram_quantile(&h, 0.99)), "count",
+                     json_number(h.count));
 }
 
 static bool server_restarted(const struct server_metrics *before, const struct server_metrics *after)
@@ -253,7 +255,7 @@ json_t *server_metrics_difference(const struct server_metrics *before, const str
     json_t *j = json_object();
     for (size_t i = 0; i < SERVER_HISTOGRAMS; i++)
         json_object_set_new(j, histogram_names[i].name,
-                            histogram_json(&before->histograms[i], &after->histograms[i]));
+                            server_histogram_json(&before->histograms[i], &after->histograms[i]));
     for (size_t i = 0; i < SERVER_COUNTERS; i++)
         json_object_set_new(
             j, counter_names[i].name,
@@ -290,7 +292,8 @@ struct server_metrics_watch {
     void *arg;
 };
 
-static void worker_scrape(struct scraped_worker *k, void (*fn)(const struct call_result *r, void *arg))
+static void scraped_worker_scrape(struct scraped_worker *k,
+                                  void (*fn)(const struct call_result *r, void *arg))
 {
     call_start(k->owner->caller,
                &(struct call_request){.method = "GET",
@@ -301,52 +304,52 @@ static void worker_scrape(struct scraped_worker *k, void (*fn)(const struct call
                fn, k);
 }
 
-static bool result_has_metrics(const struct call_result *r)
+static bool server_result_is_good(const struct call_result *r)
 {
     return r->err == 0 && r->status == 200 && r->body_size > 0;
 }
 
-static void worker_responded(struct server_metrics_watch *s)
+static void scraped_worker_responded(struct server_metrics_watch *s)
 {
     if (--s->pending == 0)
         s->done(s->arg);
 }
 
-static void worker_on_before(const struct call_result *r, void *arg)
+static void scraped_worker_on_before(const struct call_result *r, void *arg)
 {
     struct scraped_worker *k = arg;
 
-    k->has_before = result_has_metrics(r);
+    k->has_before = server_result_is_good(r);
     if (k->has_before)
         k->before = server_metrics_parse(r->body, r->body_size);
     k->after = k->before;
-    worker_responded(k->owner);
+    scraped_worker_responded(k->owner);
 }
 
-static void worker_on_after(const struct call_result *r, void *arg)
+static void scraped_worker_on_after(const struct call_result *r, void *arg)
 {
     struct scraped_worker *k = arg;
     double peak = k->after.kv_cache_peak;
 
-    k->has_after = result_has_metrics(r);
+    k->has_after = server_result_is_good(r);
     if (k->has_after) {
         k->after = server_metrics_parse(r->body, r->body_size);
         if (!(k->after.kv_cache_peak >= peak))
             k->after.kv_cache_peak = peak;
     }
-    worker_responded(k->owner);
+    scraped_worker_responded(k->owner);
 }
 
-static void worker_on_during(const struct call_result *r, void *arg)
+static void scraped_worker_on_during(const struct call_result *r, void *arg)
 {
     struct scraped_worker *k = arg;
 
     k->busy = false;
-    if (result_has_metrics(r))
+    if (server_result_is_good(r))
         server_metrics_see_cache(&k->after, r->body, r->body_size);
 }
 
-static void workers_on_period(evutil_socket_t fd, short what, void *arg)
+static void server_metrics_on_period(evutil_socket_t fd, short what, void *arg)
 {
     struct server_metrics_watch *s = arg;
 
@@ -354,7 +357,7 @@ static void workers_on_period(evutil_socket_t fd, short what, void *arg)
         if (!s->workers[i].has_before || s->workers[i].busy)
             continue;
         s->workers[i].busy = true;
-        worker_scrape(&s->workers[i], worker_on_during);
+        scraped_worker_scrape(&s->workers[i], scraped_worker_on_during);
     }
 }
 
@@ -366,7 +369,7 @@ int server_metrics_new(struct event_base *base, struct caller *caller, const str
     *s = (struct server_metrics_watch){.caller = caller, .credentials = &spec->credentials};
     s->n = MIN(spec->watched.n, (size_t)SERVER_METRICS_WORKERS_MAX);
     s->workers = xcalloc(s->n, sizeof(*s->workers));
-    s->period = event_new(base, -1, EV_PERSIST, workers_on_period, s);
+    s->period = event_new(base, -1, EV_PERSIST, server_metrics_on_period, s);
     for (size_t i = 0; i < s->n; i++)
         s->workers[i] =
             (struct scraped_worker){.owner = s,
@@ -395,19 +398,20 @@ struct server_metrics_watch *server_metrics_free(struct server_metrics_watch *s)
     return NULL;
 }
 
-static void workers_scrape(struct server_metrics_watch *s, void (*fn)(const struct call_result *r, void *arg),
-                           void (*done)(void *arg), void *arg)
+static void server_metrics_scrape(struct server_metrics_watch *s,
+                                  void (*fn)(const struct call_result *r, void *arg), void (*done)(void *arg),
+                                  void *arg)
 {
     s->done = done;
     s->arg = arg;
     s->pending = s->n;
     for (size_t i = 0; i < s->n; i++)
-        worker_scrape(&s->workers[i], fn);
+        scraped_worker_scrape(&s->workers[i], fn);
 }
 
 void server_metrics_before(struct server_metrics_watch *s, void (*done)(void *arg), void *arg)
 {
-    workers_scrape(s, worker_on_before, done, arg);
+    server_metrics_scrape(s, scraped_worker_on_before, done, arg);
 }
 
 void server_metrics_during(struct server_metrics_watch *s)
@@ -419,7 +423,7 @@ void server_metrics_during(struct server_metrics_watch *s)
 void server_metrics_after(struct server_metrics_watch *s, void (*done)(void *arg), void *arg)
 {
     event_del(s->period);
-    workers_scrape(s, worker_on_after, done, arg);
+    server_metrics_scrape(s, scraped_worker_on_after, done, arg);
 }
 
 json_t *server_metrics_result(const struct server_metrics_watch *s)

@@ -3,12 +3,14 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/statistics.h"
 #include "daemon/load/sampler.h"
-#include "daemon/load/statistics.h"
 #include <math.h>
 
 /* Significance level: stricter than usual, because every run tests several figures. */
 #define DRIFT_LEVEL 0.01
+
+static const enum figure latencies[] = {FIGURE_TTFT, FIGURE_TPOT, FIGURE_E2E};
 
 struct summary {
     const struct summary_input *in;
@@ -19,12 +21,12 @@ struct summary {
     double duration_s;
 };
 
-static bool is_warm(const struct request_record *r)
+static bool record_is_warm(const struct request_record *r)
 {
     return r->outcome == OUTCOME_SUCCESS && !r->cold;
 }
 
-static bool is_cold(const struct request_record *r)
+static bool record_is_cold(const struct request_record *r)
 {
     return r->outcome == OUTCOME_SUCCESS && r->cold;
 }
@@ -58,7 +60,7 @@ static json_t *cold_json(const struct summary *w)
     struct sample cold[_FIGURE_MAX];
 
     for (enum figure f = 0; f < _FIGURE_MAX; f++)
-        sample_of(f, w->in->records, w->in->n, is_cold, &cold[f]);
+        sample_of(f, w->in->records, w->in->n, record_is_cold, &cold[f]);
     json_t *j = distributions_json(cold, w->in->workload->seed);
     json_object_set_new(j, "requests", json_integer((json_int_t)cold[FIGURE_E2E].n_requests));
     for (enum figure f = 0; f < _FIGURE_MAX; f++)
@@ -193,8 +195,6 @@ static json_t *resource_trend(const struct summary *w, size_t offset)
     return trend_json(values, n);
 }
 
-static const enum figure latencies[] = {FIGURE_TTFT, FIGURE_TPOT, FIGURE_E2E};
-
 static json_t *drift_json(const struct summary *w)
 {
     static const struct {
@@ -328,28 +328,216 @@ static json_t *tokens_json(const struct summary *w)
                      output_source ? output_source : "unknown");
 }
 
+/* -- Outliers -- */
+
+/* An outlier is by Iglewicz and Hoaglin's modified z-score (base/statistics.h) and at least this share of the
+ * median above it: where most values are equal, every difference has a high score. */
+#define OUTLIER_SHARE 0.25
+/* A cause that explains at least this share of the time above the median is the reason. */
+#define OUTLIER_REASON_SHARE 0.5
+/* Lengths and concurrency are large from this multiple of the median. */
+#define OUTLIER_LARGE 1.5
+
+struct request_outlier {
+    const struct request_record *r;
+    enum figure figure;
+    int64_t value, median;
+};
+
+/* Medians of the run, which reasons compare with. */
+struct outlier_context {
+    const struct concurrency *concurrency;
+    int64_t input_tokens, output_tokens, in_flight;
+    int64_t first_wave_ns; /* requests due earlier started simultaneously; -1 where none did */
+};
+
+static bool outlier_was_late(const struct request_outlier *o, const struct outlier_context *s, char **ret)
+{
+    int64_t late = o->r->sent_ns - o->r->intended_ns;
+
+    if (o->figure == FIGURE_TPOT || (double)late < OUTLIER_REASON_SHARE * (double)(o->value - o->median))
+        return false;
+    *ret = xasprintf("sent %.1f ms late", (double)late / NS_PER_MS);
+    return true;
+}
+
+static bool outlier_was_retried(const struct request_outlier *o, const struct outlier_context *s, char **ret)
+{
+    if (!o->r->error)
+        return false;
+    *ret = xasprintf("retried after: %s", o->r->error);
+    return true;
+}
+
+static bool outlier_was_stalled(const struct request_outlier *o, const struct outlier_context *s, char **ret)
+{
+    uint32_t longest = 0;
+    double excess = (double)(o->value - o->median);
+
+    for (uint32_t g = 0; g < o->r->n_gaps; g++)
+        longest = MAX(longest, o->r->gaps_us[g]);
+    if (o->figure == FIGURE_TPOT)
+        excess *= (double)(o->r->output_tokens - 1);
+    if (o->figure == FIGURE_TTFT || (double)longest * NS_PER_US < OUTLIER_REASON_SHARE * excess)
+        return false;
+    *ret = xasprintf("one gap of %.1f ms between two tokens", (double)longest / 1000);
+    return true;
+}
+
+static bool outlier_tokens_are_large(const char *what, int64_t tokens, int64_t median, char **ret)
+{
+    if (median <= 0 || (double)tokens < OUTLIER_LARGE * (double)median)
+        return false;
+    *ret = xasprintf("long %s: %lld tokens, the median is %lld", what, (long long)tokens, (long long)median);
+    return true;
+}
+
+static bool outlier_had_long_input(const struct request_outlier *o, const struct outlier_context *s,
+                                   char **ret)
+{
+    return o->figure != FIGURE_TPOT &&
+           outlier_tokens_are_large("input", o->r->input_tokens, s->input_tokens, ret);
+}
+
+static bool outlier_had_long_output(const struct request_outlier *o, const struct outlier_context *s,
+                                    char **ret)
+{
+    return o->figure == FIGURE_E2E &&
+           outlier_tokens_are_large("output", o->r->output_tokens, s->output_tokens, ret);
+}
+
+static bool outlier_was_in_first_wave(const struct request_outlier *o, const struct outlier_context *s,
+                                      char **ret)
+{
+    if (o->figure == FIGURE_TPOT || o->r->intended_ns >= s->first_wave_ns)
+        return false;
+    *ret = xstrdup("queued at the start: the first requests were sent simultaneously");
+    return true;
+}
+
+static bool outlier_was_crowded(const struct request_outlier *o, const struct outlier_context *s, char **ret)
+{
+    size_t others = concurrency_at(s->concurrency, o->r->sent_ns) - 1;
+
+    if ((double)others < OUTLIER_LARGE * (double)s->in_flight || s->in_flight <= 0)
+        return false;
+    *ret =
+        xasprintf("%zu other requests were in flight, the median is %lld", others, (long long)s->in_flight);
+    return true;
+}
+
+/* The first that applies. */
+static bool (*const outlier_reasons[])(const struct request_outlier *, const struct outlier_context *,
+                                       char **) = {
+    outlier_was_late,        outlier_was_retried,       outlier_was_stalled, outlier_had_long_input,
+    outlier_had_long_output, outlier_was_in_first_wave, outlier_was_crowded,
+};
+
+static char *outlier_reason(const struct request_outlier *o, const struct outlier_context *s)
+{
+    char *text;
+
+    for (size_t i = 0; i < ARRAY_SIZE(outlier_reasons); i++)
+        if (outlier_reasons[i](o, s, &text))
+            return text;
+    return xstrdup("not visible to the client: record the worker to see what it did");
+}
+
+static int64_t outlier_median(int64_t *values, size_t n)
+{
+    sort_ns(values, n);
+    return percentile(values, n, 50);
+}
+
+static struct outlier_context outlier_context_of(const struct sample *e2e, const struct concurrency *c)
+{
+    size_t n = e2e->n_requests;
+    _cleanup_(freep) int64_t *input = xcalloc(n, sizeof(*input));
+    _cleanup_(freep) int64_t *output = xcalloc(n, sizeof(*output));
+    _cleanup_(freep) int64_t *in_flight = xcalloc(n, sizeof(*in_flight));
+
+    for (size_t i = 0; i < n; i++) {
+        const struct request_record *r = e2e->requests[i];
+        input[i] = r->input_tokens;
+        output[i] = r->output_tokens;
+        in_flight[i] = (int64_t)concurrency_at(c, r->sent_ns) - 1;
+    }
+    return (struct outlier_context){
+        .concurrency = c,
+        .input_tokens = outlier_median(input, n),
+        .output_tokens = outlier_median(output, n),
+        .in_flight = outlier_median(in_flight, n),
+        .first_wave_ns = c->n > 0 && concurrency_at(c, c->ends[0] - 1) > 1 ? c->ends[0] : -1,
+    };
+}
+
+static double outlier_multiple(const struct request_outlier *o)
+{
+    return (double)o->value / (double)MAX(o->median, 1);
+}
+
+/* Keeps the worst OUTLIERS_MAX in order. */
+static void outliers_keep(struct request_outlier *worst, size_t *n, struct request_outlier o)
+{
+    size_t at = *n;
+
+    while (at > 0 && outlier_multiple(&o) > outlier_multiple(&worst[at - 1]))
+        at--;
+    if (at == OUTLIERS_MAX)
+        return;
+    *n = MIN(*n + 1, OUTLIERS_MAX);
+    memmove(&worst[at + 1], &worst[at], (*n - at - 1) * sizeof(*worst));
+    worst[at] = o;
+}
+
+static void outliers_find(const struct sample *s, struct request_outlier *worst, size_t *n)
+{
+    int64_t median = percentile(s->sorted, s->n, 50);
+    int64_t distance_min = (int64_t)(OUTLIER_SHARE * (double)median);
+    /* All values from some rank on are outliers: search it once in the sorted values. */
+    size_t from = s->n;
+
+    while (from > 0 && s->sorted[from - 1] > median &&
+           is_outlier(s->sorted, s->n, s->sorted[from - 1], distance_min) && s->n - from < OUTLIERS_MAX)
+        from--;
+    for (size_t i = 0; from < s->n && i < s->n_requests; i++)
+        if (s->values[i] >= s->sorted[from])
+            outliers_keep(worst, n,
+                          (struct request_outlier){s->requests[i], s->figure, s->values[i], median});
+}
+
+static json_t *outlier_json(const struct request_outlier *o, const struct outlier_context *s)
+{
+    _cleanup_(freep) char *reason = outlier_reason(o, s);
+    json_t *j = json_pack("{s: I, s: i, s: s, s: f, s: f}", "index", (json_int_t)o->r->index, "target",
+                          o->r->target, "figure", figure_name(o->figure), "value",
+                          (double)o->value / NS_PER_MS, "median", (double)o->median / NS_PER_MS);
+
+    json_object_set_new(j, "reason", json_text(reason));
+    return j;
+}
+
+/* The worst OUTLIERS_MAX of all figures: [{"index", "target", "figure", "value", "median", "reason"}], in
+ * milliseconds, the largest multiple of its median first; the reason as far as a client can see it. */
+static json_t *outliers_json(const struct sample samples[static _FIGURE_MAX], const struct concurrency *c)
+{
+    struct outlier_context s = outlier_context_of(&samples[FIGURE_E2E], c);
+    struct request_outlier worst[OUTLIERS_MAX];
+    json_t *list = json_array();
+    size_t n = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(latencies); i++)
+        outliers_find(&samples[latencies[i]], worst, &n);
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, outlier_json(&worst[i], &s));
+    return list;
+}
+
 /* -- By prompt: for workloads that name their prompts --------------------------------------------------- */
 
 struct prompt_figures {
     struct series latencies[ARRAY_SIZE(latencies)], input_tokens, output_tokens, rss, gpu;
 };
-
-/* Index of the first moment not before one. */
-static size_t moments_from(const struct moment *moments, size_t n, int64_t at_ns)
-{
-    size_t from = 0;
-
-    while (n > 0) {
-        size_t half = n / 2;
-        if (moments[from + half].at_ns < at_ns) {
-            from += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
-        }
-    }
-    return from;
-}
 
 static void prompt_add(struct prompt_figures *p, const struct request_record *r, const struct summary *w)
 {
@@ -360,7 +548,7 @@ static void prompt_add(struct prompt_figures *p, const struct request_record *r,
             series_add(&p->latencies[f], value);
     series_add(&p->input_tokens, r->input_tokens);
     series_add(&p->output_tokens, r->output_tokens);
-    for (size_t i = moments_from(w->moments, w->n_moments, sent_ns);
+    for (size_t i = moments_before(&w->moments->at_ns, sizeof(*w->moments), w->n_moments, sent_ns);
          i < w->n_moments && w->moments[i].at_ns <= end_ns; i++) {
         series_add(&p->rss, w->moments[i].rss_bytes);
         series_add(&p->gpu, w->moments[i].gpu_bytes);
@@ -417,7 +605,7 @@ static json_t *prompts_json(const struct summary *w)
 
     for (size_t i = 0; i < w->in->n; i++) {
         const struct request_record *r = &w->in->records[i];
-        if (is_warm(r) && r->prompt >= 0 && (size_t)r->prompt < n_listed)
+        if (record_is_warm(r) && r->prompt >= 0 && (size_t)r->prompt < n_listed)
             prompt_add(&prompts[r->prompt], r, w);
     }
     for (size_t i = 0; i < n_listed; i++)
@@ -433,7 +621,7 @@ json_t *summary_make(const struct summary_input *in)
 
     w.n_moments = timeline_read(in->memory, &w.moments);
     for (enum figure f = 0; f < _FIGURE_MAX; f++)
-        sample_of(f, in->records, in->n, is_warm, &w.warm[f]);
+        sample_of(f, in->records, in->n, record_is_warm, &w.warm[f]);
     concurrency_of(in->records, in->n, &w.concurrency);
     const struct {
         const char *name;

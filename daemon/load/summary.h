@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "daemon/load/sample.h"
+#include "daemon/load/statistics.h"
 #include "daemon/load/workload.h"
 
 /* All borrowed. */
@@ -23,20 +23,10 @@ struct summary_input {
 
 json_t *summary_make(const struct summary_input *in);
 
-/* -- Parts of it -------------------------------------------------------------------------------------- */
-
 #define SUMMARY_PROMPTS_MAX     1000
 #define SUMMARY_ERROR_KINDS_MAX 32
-#define OUTLIERS_MAX            20
-/* An outlier is by Iglewicz and Hoaglin's modified z-score (base/statistics.h) and at least this share of the
- * median above it: where most values are equal, every difference has a high score. */
-#define OUTLIER_SHARE 0.25
+#define OUTLIERS_MAX            20 /* of all figures together */
 
 /* [{"text", "count", "outcome", "status"}], the most frequent first; beyond SUMMARY_ERROR_KINDS_MAX kinds the rest
  * is one line. */
 json_t *errors_json(const struct request_record *records, size_t n);
-
-/* The worst OUTLIERS_MAX of all figures: [{"index", "target", "figure", "value", "median", "reason"}], in
- * milliseconds, the largest multiple of its median first; the reason as far as a client can see it. `samples` by
- * figure, of the same requests. */
-json_t *outliers_json(const struct sample samples[static _FIGURE_MAX], const struct concurrency *c);

@@ -107,7 +107,7 @@ bool hosts_have_tls(const struct resolved_hosts *h)
 
 /* -- Targets ------------------------------------------------------------------------------------------ */
 
-static void slist_add(struct curl_slist **list, const char *line)
+static void load_target_add_line(struct curl_slist **list, const char *line)
 {
     struct curl_slist *longer = curl_slist_append(*list, line);
     if (longer)
@@ -138,7 +138,7 @@ static void load_target_resolve(struct load_target *t, const struct resolved_hos
         fprintf(out, "%s%s", i > 0 ? "," : "", address);
     }
     fclose(out);
-    slist_add(&t->addresses, line);
+    load_target_add_line(&t->addresses, line);
     free(line);
 }
 
@@ -156,13 +156,13 @@ static int load_target_init(struct load_target *t, const struct load_spec *spec,
                               .pid = worker->pid,
                               .api = api,
                               .credentials = &spec->credentials};
-    slist_add(&t->headers, "Expect:");
-    slist_add(&t->headers, "Content-Type: application/json");
+    load_target_add_line(&t->headers, "Expect:");
+    load_target_add_line(&t->headers, "Content-Type: application/json");
     load_target_resolve(t, hosts);
     int r = probe ? credentials_use(&spec->credentials, false, probe, &token, ret_error) : -ENOMEM;
     if (r == 0 && token) {
         char *line = xasprintf("Authorization: Bearer %s", token);
-        slist_add(&t->headers, line);
+        load_target_add_line(&t->headers, line);
         secret_free(line);
     }
     secret_free(token);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a run's figures are computed by, against what numpy and the tests' authors say. */
 #include "base/alloc.h"
-#include "daemon/load/sample.h"
 #include "daemon/load/statistics.h"
 #include "tests/unit/run-fixture.h"
 
