@@ -37,7 +37,7 @@
  */
 #pragma once
 
-#define LOAD_SPEC_MAX  (32 << 20)
+#define LOAD_SPEC_MAX (32 << 20)
 #define LOAD_LINE_MAX (16 << 20)
 
 enum {
