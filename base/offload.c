@@ -16,7 +16,7 @@
 
 struct job {
     STAILQ_ENTRY(job) next;
-    uint64_t lane;
+    uint64_t queue;
     void (*work)(void *arg);
     void (*done)(void *arg);
     void *arg;
@@ -44,10 +44,10 @@ struct offload {
 
 /* -- Threads ------------------------------------------------------------------------------------------ */
 
-static bool lane_is_busy(const struct offload *o, uint64_t lane)
+static bool queue_is_busy(const struct offload *o, uint64_t queue)
 {
-    for (size_t i = 0; i < OFFLOAD_THREADS_MAX && lane != OFFLOAD_NO_LANE; i++)
-        if (o->threads[i].job && o->threads[i].job->lane == lane)
+    for (size_t i = 0; i < OFFLOAD_THREADS_MAX && queue != OFFLOAD_NO_QUEUE; i++)
+        if (o->threads[i].job && o->threads[i].job->queue == queue)
             return true;
     return false;
 }
@@ -57,7 +57,7 @@ static struct job *next_to_run(struct offload *o)
     struct job *job;
 
     STAILQ_FOREACH(job, &o->waiting, next)
-        if (!lane_is_busy(o, job->lane))
+        if (!queue_is_busy(o, job->queue))
             return job;
     return NULL;
 }
@@ -96,7 +96,7 @@ static void run_one(struct thread *t, struct job *job)
     STAILQ_INSERT_TAIL(&o->finished, job, next);
     eventfd_write(o->finished_fd, 1);
     pthread_cond_signal(&o->ended);
-    /* The lane is free now: another thread may have skipped a job of it. */
+    /* The queue is free now: another thread may have skipped a job of it. */
     pthread_cond_signal(&o->wake);
 }
 
@@ -287,13 +287,13 @@ struct offload *offload_free(struct offload *o)
     return NULL;
 }
 
-void offload_run_in(struct offload *o, uint64_t lane, void (*work)(void *arg), void (*done)(void *arg),
+void offload_run_in(struct offload *o, uint64_t queue, void (*work)(void *arg), void (*done)(void *arg),
                     void *arg)
 {
     const struct timeval interval = timeval_of(HELD_NS);
     struct job *job = xcalloc(1, sizeof(*job));
 
-    *job = (struct job){.lane = lane, .work = work, .done = done, .arg = arg};
+    *job = (struct job){.queue = queue, .work = work, .done = done, .arg = arg};
     pthread_mutex_lock(&o->lock);
     STAILQ_INSERT_TAIL(&o->waiting, job, next);
     pthread_cond_signal(&o->wake);
@@ -304,30 +304,30 @@ void offload_run_in(struct offload *o, uint64_t lane, void (*work)(void *arg), v
 
 void offload_run(struct offload *o, void (*work)(void *arg), void (*done)(void *arg), void *arg)
 {
-    offload_run_in(o, OFFLOAD_NO_LANE, work, done, arg);
+    offload_run_in(o, OFFLOAD_NO_QUEUE, work, done, arg);
 }
 
-/* -- Lanes -------------------------------------------------------------------------------------------- */
+/* -- Queues -------------------------------------------------------------------------------------------- */
 
-#define LANE_OF_PATH (UINT64_C(1) << 63)
+#define QUEUE_OF_PATH (UINT64_C(1) << 63)
 
-uint64_t offload_lane_of_device(uint64_t device)
+uint64_t offload_queue_of_device(uint64_t device)
 {
-    return (device & ~LANE_OF_PATH) + 1;
+    return (device & ~QUEUE_OF_PATH) + 1;
 }
 
-static uint64_t lane_of_path(const char *path, size_t n)
+static uint64_t queue_of_path(const char *path, size_t n)
 {
-    return hash_bytes(path, n) | LANE_OF_PATH;
+    return hash_bytes(path, n) | QUEUE_OF_PATH;
 }
 
-uint64_t offload_lane_of_dir(const char *path)
+uint64_t offload_queue_of_dir(const char *path)
 {
-    return lane_of_path(path, strlen(path));
+    return queue_of_path(path, strlen(path));
 }
 
-uint64_t offload_lane_of_file(const char *path)
+uint64_t offload_queue_of_file(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    return lane_of_path(path, slash ? (size_t)(slash - path) : 0);
+    return queue_of_path(path, slash ? (size_t)(slash - path) : 0);
 }

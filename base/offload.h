@@ -4,8 +4,8 @@
  * event loop.
  *
  * A few threads take jobs in order of arrival. A job that waits for a server that does not answer can hold its
- * thread without a limit. Jobs of one lane therefore run one after another, so that a hanging job holds one
- * thread and the later jobs of its lane; and a thread that is held for long is replaced, up to a limit. The work
+ * thread without a limit. Jobs of one queue therefore run one after another, so that a hanging job holds one
+ * thread and the later jobs of its queue; and a thread that is held for long is replaced, up to a limit. The work
  * function must touch nothing that the loop's thread also uses; its argument belongs to it until done() runs.
  * Both functions run exactly once, also while closing, except those of jobs that offload_drain() gave up.
  */
@@ -15,8 +15,8 @@
 #include <stdint.h>
 
 #define OFFLOAD_THREADS_MAX 16
-/* The lane of jobs that need not wait for each other. */
-#define OFFLOAD_NO_LANE UINT64_C(0)
+/* The queue of jobs that need not wait for each other. */
+#define OFFLOAD_NO_QUEUE UINT64_C(0)
 
 struct offload;
 
@@ -30,11 +30,11 @@ struct offload *offload_free(struct offload *o);
  */
 int offload_drain(struct offload *o, int64_t deadline_ns);
 void offload_run(struct offload *o, void (*work)(void *arg), void (*done)(void *arg), void *arg);
-void offload_run_in(struct offload *o, uint64_t lane, void (*work)(void *arg), void (*done)(void *arg),
+void offload_run_in(struct offload *o, uint64_t queue, void (*work)(void *arg), void (*done)(void *arg),
                     void *arg);
 
-/* The lane of a file system, by its st_dev; of a directory; of the files in a directory whose file system is
+/* The queue of a file system, by its st_dev; of a directory; of the files in a directory whose file system is
  * unknown. Pure. */
-uint64_t offload_lane_of_device(uint64_t device);
-uint64_t offload_lane_of_dir(const char *path);
-uint64_t offload_lane_of_file(const char *path);
+uint64_t offload_queue_of_device(uint64_t device);
+uint64_t offload_queue_of_dir(const char *path);
+uint64_t offload_queue_of_file(const char *path);

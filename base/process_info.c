@@ -14,7 +14,7 @@
 #define PROC_PATH_MAX   64
 #define PASSWD_TEXT_MAX 4096
 
-const char *strings_next(const struct strings *s, const char *previous)
+const char *string_list_next(const struct string_list *s, const char *previous)
 {
     if (!s->data)
         return NULL;
@@ -22,10 +22,10 @@ const char *strings_next(const struct strings *s, const char *previous)
     return next < s->data + s->size ? next : NULL;
 }
 
-const char *env_value(const struct strings *env, const char *name)
+const char *env_value(const struct string_list *env, const char *name)
 {
     size_t n = strlen(name);
-    for (const char *e = strings_next(env, NULL); e; e = strings_next(env, e))
+    for (const char *e = string_list_next(env, NULL); e; e = string_list_next(env, e))
         if (strncmp(e, name, n) == 0 && e[n] == '=')
             return e + n + 1;
     return NULL;
@@ -40,21 +40,21 @@ static const char *after_flag(const char *arg, const char *flag)
     return *arg == '\0' || *arg == '=' ? arg : NULL;
 }
 
-bool flag_is_there(const struct strings *args, const char *flag)
+bool flag_is_there(const struct string_list *args, const char *flag)
 {
-    for (const char *arg = strings_next(args, NULL); arg; arg = strings_next(args, arg))
+    for (const char *arg = string_list_next(args, NULL); arg; arg = string_list_next(args, arg))
         if (after_flag(arg, flag))
             return true;
     return false;
 }
 
-const char *flag_value(const struct strings *args, const char *flag)
+const char *flag_value(const struct string_list *args, const char *flag)
 {
     const char *value = NULL;
-    for (const char *arg = strings_next(args, NULL); arg; arg = strings_next(args, arg)) {
+    for (const char *arg = string_list_next(args, NULL); arg; arg = string_list_next(args, arg)) {
         const char *rest = after_flag(arg, flag);
         if (rest)
-            value = *rest == '=' ? rest + 1 : strings_next(args, arg);
+            value = *rest == '=' ? rest + 1 : string_list_next(args, arg);
     }
     return value;
 }

@@ -17,18 +17,18 @@
 #define PROCESS_GROUPS_MAX  1024
 
 /* Strings one after another, each with its NUL, as in cmdline and environ; data[size] is a NUL too. */
-struct strings {
+struct string_list {
     const char *data;
     size_t size;
 };
 /* The string after previous (NULL: the first), NULL at the end. */
-const char *strings_next(const struct strings *s, const char *previous);
+const char *string_list_next(const struct string_list *s, const char *previous);
 /* The value of NAME=value in an environment, the first as getenv(3) takes it; NULL where it is not set. */
-const char *env_value(const struct strings *env, const char *name);
+const char *env_value(const struct string_list *env, const char *name);
 /* The value of "--flag value" or "--flag=value", the last one; underscores count as dashes. */
-const char *flag_value(const struct strings *args, const char *flag);
+const char *flag_value(const struct string_list *args, const char *flag);
 /* Whether the flag is given, with a value or without. */
-bool flag_is_there(const struct strings *args, const char *flag);
+bool flag_is_there(const struct string_list *args, const char *flag);
 
 struct process_status {
     pid_t parent;

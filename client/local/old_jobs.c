@@ -39,7 +39,7 @@ static bool job_runs_here(const char *job)
 
     for (size_t i = 0; i < n; i++) {
         _cleanup_(freep) char *data = NULL;
-        struct strings env = {0};
+        struct string_list env = {0};
         /* Processes of other users cannot be read, and do not belong to the job. */
         if (process_read(pids[i], "environ", PROCESS_ENVIRON_MAX, &data, &env.size) < 0)
             continue;

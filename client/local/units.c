@@ -106,7 +106,7 @@ static void add_listener(struct unit_search *s, const struct net_listener *l, si
 static uint16_t port_argument(pid_t pid)
 {
     _cleanup_(freep) char *data = NULL;
-    struct strings args = {0};
+    struct string_list args = {0};
 
     if (process_read(pid, "cmdline", PROCESS_CMDLINE_MAX, &data, &args.size) < 0)
         return 0;

@@ -146,7 +146,7 @@ struct http_download {
     /* Of a file system that may not answer: the threads that read the file instead of the loop, and in which
      * queue. NULL: the loop sends it. */
     struct offload *offload;
-    uint64_t lane;
+    uint64_t queue;
 };
 /*
  * A file as a download: Range (one range: 206, 416), ETag and If-Range from size and modification time. Read

@@ -20,7 +20,7 @@ struct http_file {
     int fd;                                /* the segment's */
     int64_t offset, end;
     struct offload *offload;
-    uint64_t lane;
+    uint64_t queue;
     struct fetch *fetch; /* in progress, or done */
     void (*ready)(void *arg);
     void *arg;
@@ -30,7 +30,7 @@ struct http_file {
 struct fetch {
     struct http_file *file; /* NULL: nobody waits for it */
     struct offload *offload;
-    uint64_t lane;
+    uint64_t queue;
     int fd;
     int64_t offset;
     size_t size;
@@ -46,12 +46,12 @@ static void file_close_work(void *arg)
     close(*(int *)arg);
 }
 
-static void file_close_on_thread(struct offload *offload, uint64_t lane, int fd)
+static void file_close_on_thread(struct offload *offload, uint64_t queue, int fd)
 {
     int *copy = xcalloc(1, sizeof(*copy));
 
     *copy = fd;
-    offload_run_in(offload, lane, file_close_work, free, copy);
+    offload_run_in(offload, queue, file_close_work, free, copy);
 }
 
 static void file_fetch_work(void *arg)
@@ -71,7 +71,7 @@ static void file_on_fetched(void *arg)
     struct fetch *fetch = arg;
 
     if (!fetch->file) {
-        file_close_on_thread(fetch->offload, fetch->lane, fetch->fd);
+        file_close_on_thread(fetch->offload, fetch->queue, fetch->fd);
         file_fetch_free(fetch);
         return;
     }
@@ -84,12 +84,12 @@ static void file_begin_fetch(struct http_file *f)
     f->fetch = xcalloc(1, sizeof(*f->fetch));
     *f->fetch = (struct fetch){.file = f,
                                .offload = f->offload,
-                               .lane = f->lane,
+                               .queue = f->queue,
                                .fd = f->fd,
                                .offset = f->offset,
                                .size = (size_t)MIN(f->end - f->offset, BYTES_SIZE)};
     f->fetch->data = xcalloc(f->fetch->size, 1);
-    offload_run_in(f->offload, f->lane, file_fetch_work, file_on_fetched, f->fetch);
+    offload_run_in(f->offload, f->queue, file_fetch_work, file_on_fetched, f->fetch);
 }
 
 static void file_free_data(const void *data, size_t size, void *arg)
@@ -146,7 +146,7 @@ int http_file_new(const struct http_download *take, int64_t offset, int64_t size
                             .offset = offset,
                             .end = offset + size,
                             .offload = take->offload,
-                            .lane = take->lane};
+                            .queue = take->queue};
     *ret = f;
     return 0;
 }
@@ -160,7 +160,7 @@ struct http_file *http_file_free(struct http_file *f)
     else if (f->fetch && !f->fetch->done)
         f->fetch->file = NULL; /* which closes the descriptor later */
     else
-        file_close_on_thread(f->offload, f->lane, f->fd);
+        file_close_on_thread(f->offload, f->queue, f->fd);
     if (f->fetch && f->fetch->done)
         file_fetch_free(f->fetch);
     free(f);

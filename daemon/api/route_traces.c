@@ -229,7 +229,7 @@ static void download_reply_file(struct trace_download *o)
                                     .content_type = "application/octet-stream",
                                     .name = o->name,
                                     .offload = o->file.in_store ? NULL : o->offload,
-                                    .lane = offload_lane_of_file(o->file.path),
+                                    .queue = offload_queue_of_file(o->file.path),
                                 });
 }
 
@@ -265,7 +265,7 @@ static void download_start(struct api *api, struct http_request *r, int64_t id,
         .request = r, .id = id, .file = *take_file, .name = xstrdup(name), .offload = api->modules.offload};
     *take_file = (struct file_reference){0};
     http_on_close(r, download_on_close, o);
-    offload_run_in(api->modules.offload, offload_lane_of_file(o->file.path), download_open,
+    offload_run_in(api->modules.offload, offload_queue_of_file(o->file.path), download_open,
                    download_on_opened, o);
 }
 

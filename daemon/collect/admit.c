@@ -366,7 +366,7 @@ static void admit_start(struct discovered_file *f)
     d->n_opening++;
     d->n_jobs++;
     file_set_state(f, FILE_IMPORTING);
-    offload_run_in(c->offload, d->lane, admit_open, admit_on_opened, job);
+    offload_run_in(c->offload, d->queue, admit_open, admit_on_opened, job);
 }
 
 void admit_file(struct discovered_file *f)

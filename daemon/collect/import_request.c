@@ -108,5 +108,5 @@ void collector_import(struct collector *c, const struct import_request *request,
                                            .labels = xstrdup(request->labels),
                                            .session_id = request->session_id,
                                            .session_name = xstrdup(request->session_name)};
-    offload_run_in(c->offload, offload_lane_of_file(request->path), request_open, request_on_opened, job);
+    offload_run_in(c->offload, offload_queue_of_file(request->path), request_open, request_on_opened, job);
 }

@@ -173,6 +173,6 @@ void original_remove(const struct import_job *job)
                            .mtime_ns = job->mtime_ns,
                            .st = job->st};
     location_copy(&job->location, &o->location);
-    offload_run_in(job->collector->offload, offload_lane_of_device(o->st.st_dev), original_remove_work,
+    offload_run_in(job->collector->offload, offload_queue_of_device(o->st.st_dev), original_remove_work,
                    original_on_removed, o);
 }

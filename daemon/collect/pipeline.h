@@ -82,7 +82,7 @@ struct watched_dir {
     bool remote;        /* inotify does not see other hosts */
     bool configured;    /* [collect] watch= */
     int64_t writer_uid; /* of the one user whose workers wrote here; -1 unknown or several */
-    uint64_t lane;      /* of the offload */
+    uint64_t queue;     /* of the offload */
     bool scanning;      /* a thread scans it, or the result is being merged */
     bool scan_again;    /* as soon as that is over */
     uint64_t n_scans;

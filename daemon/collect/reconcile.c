@@ -174,7 +174,7 @@ static void recover_file(struct collector *c, struct file_reference *take_refere
     job->in_place = true;
     *take_reference = (struct file_reference){0};
     c->n_recovering++;
-    offload_run_in(c->offload, offload_lane_of_file(job->origin), recover_open, recover_on_opened, job);
+    offload_run_in(c->offload, offload_queue_of_file(job->origin), recover_open, recover_on_opened, job);
 }
 
 static bool can_recover(const struct collector *c)
@@ -486,7 +486,7 @@ static void reread_next(struct reread *r)
     reference_done(&r->reference);
     reference_of(&t, &r->reference);
     trace_record_done(&t);
-    offload_run_in(c->offload, offload_lane_of_file(r->reference.path), reread_open, reread_on_opened, r);
+    offload_run_in(c->offload, offload_queue_of_file(r->reference.path), reread_open, reread_on_opened, r);
 }
 
 /* -- The phases -- */

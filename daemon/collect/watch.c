@@ -68,7 +68,7 @@ struct watched_dir *watch_dir(struct collector *c, const char *path)
                               .path = xstrdup(path),
                               .watch = -1,
                               .writer_uid = -1,
-                              .lane = offload_lane_of_dir(path),
+                              .queue = offload_queue_of_dir(path),
                               .dirty = true};
     TAILQ_INIT(&d->files);
     TAILQ_INIT(&d->collections);
@@ -288,7 +288,7 @@ static void scan_on_done(void *arg)
         scan->location = (struct dir_location){0};
     }
     if (scan->err == 0)
-        d->lane = offload_lane_of_device(scan->device);
+        d->queue = offload_queue_of_device(scan->device);
     dir_take_watch(d, scan);
     collections_take_trees(d, scan);
     TAILQ_INSERT_TAIL(&c->scans, scan, next);
@@ -319,7 +319,7 @@ static void dir_start_scan(struct watched_dir *d)
     scan_add_trees(scan, d);
     d->dirty = false;
     d->scanning = true;
-    offload_run_in(c->offload, d->lane, scan_work, scan_on_done, scan);
+    offload_run_in(c->offload, d->queue, scan_work, scan_on_done, scan);
 }
 
 void watch_scan(struct collector *c)

@@ -30,7 +30,7 @@ struct fleet_finder {
     struct caller *caller;
     struct offload *offload;
     const struct fleet_settings *settings;
-    uint64_t held_up[HELD_UP_MAX]; /* lanes; the oldest is overwritten */
+    uint64_t held_up[HELD_UP_MAX]; /* queues; the oldest is overwritten */
     size_t n_held_up;
     size_t answers_kept; /* bytes */
     LIST_HEAD(discovery_list, discovery) discoveries;
@@ -79,33 +79,33 @@ static void discovery_finish(struct discovery *d)
     discovery_free(d);
 }
 
-static uint64_t discovery_lane(const struct discovery *d)
+static uint64_t discovery_queue(const struct discovery *d)
 {
     bool has_workers = d->fleet && d->fleet->n_workers > 0;
 
-    return offload_lane_of_dir(d->router     ? d->router
-                               : has_workers ? d->fleet->workers[0].url
-                               : d->config   ? d->config->name
-                                             : "");
+    return offload_queue_of_dir(d->router     ? d->router
+                                : has_workers ? d->fleet->workers[0].url
+                                : d->config   ? d->config->name
+                                              : "");
 }
 
 /* Inspections of a fleet that was slow before are serialised, so that they occupy only one thread. */
-static uint64_t lane_to_take(const struct discovery *d)
+static uint64_t queue_to_take(const struct discovery *d)
 {
-    uint64_t lane = discovery_lane(d);
+    uint64_t queue = discovery_queue(d);
 
     for (size_t i = 0; i < HELD_UP_MAX; i++)
-        if (d->finder->held_up[i] == lane)
-            return lane;
-    return OFFLOAD_NO_LANE;
+        if (d->finder->held_up[i] == queue)
+            return queue;
+    return OFFLOAD_NO_QUEUE;
 }
 
 static void remember_held_up(const struct discovery *d)
 {
     struct fleet_finder *f = d->finder;
 
-    if (lane_to_take(d) == OFFLOAD_NO_LANE)
-        f->held_up[f->n_held_up++ % HELD_UP_MAX] = discovery_lane(d);
+    if (queue_to_take(d) == OFFLOAD_NO_QUEUE)
+        f->held_up[f->n_held_up++ % HELD_UP_MAX] = discovery_queue(d);
 }
 
 static void discovery_arm_timeout(struct discovery *d)
@@ -125,7 +125,7 @@ static void discovery_offload(struct discovery *d, void (*work)(void *arg), void
     d->offloaded = true;
     d->look_until_ns = mono_ns() + LOOK_LONGEST_NS;
     discovery_arm_timeout(d);
-    offload_run_in(d->finder->offload, lane_to_take(d), work, done, d);
+    offload_run_in(d->finder->offload, queue_to_take(d), work, done, d);
 }
 
 static void explain_hanging(const struct discovery *d, struct problem *p)

@@ -156,7 +156,7 @@ static bool is_forwarder(pid_t pid)
 static struct net_listener *behind_forwarder(const struct inspection *in, pid_t pid, uint16_t port)
 {
     _cleanup_(freep) char *data = NULL;
-    struct strings args = {0};
+    struct string_list args = {0};
     struct in6_addr address;
 
     if (process_read(pid, "cmdline", PROCESS_CMDLINE_MAX, &data, &args.size) == 0)
@@ -198,7 +198,7 @@ static void follow_forwarders(struct inspection *in)
 static uint16_t port_argument(pid_t pid)
 {
     _cleanup_(freep) char *data = NULL;
-    struct strings args = {0};
+    struct string_list args = {0};
     int port;
 
     if (process_read(pid, "cmdline", PROCESS_CMDLINE_MAX, &data, &args.size) < 0)

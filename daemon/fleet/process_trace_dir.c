@@ -34,19 +34,19 @@ static void launch_texts_done(struct launch_texts *t)
     *t = (struct launch_texts){0};
 }
 
-static struct strings texts_args(const struct launch_texts *t)
+static struct string_list texts_args(const struct launch_texts *t)
 {
-    return (struct strings){t->args, t->args_size};
+    return (struct string_list){t->args, t->args_size};
 }
 
-static struct strings texts_env(const struct launch_texts *t)
+static struct string_list texts_env(const struct launch_texts *t)
 {
-    return (struct strings){t->env, t->env_size};
+    return (struct string_list){t->env, t->env_size};
 }
 
 static void read_config_file(struct launch_texts *t)
 {
-    struct strings args = texts_args(t), env = texts_env(t);
+    struct string_list args = texts_args(t), env = texts_env(t);
     const char *file = flag_value(&args, "--config");
     _cleanup_(freep) char *path = file ? path_absolute(file, t->cwd, env_value(&env, "HOME")) : NULL;
     if (path && process_read_file(t->pid, path, ENGINE_CONFIG_MAX, &t->config) < 0 && t->config.refusal)
@@ -148,7 +148,7 @@ static char *launch_root(const struct worker *w, const struct fleet_config *conf
 static void take_dir(struct worker *w, const struct fleet_config *config, const struct trace_dir_search *f,
                      const char *remark)
 {
-    struct strings env = texts_env(&f->texts);
+    struct string_list env = texts_env(&f->texts);
     const char *said = f->launch.dir;
     _cleanup_(freep) char *root = launch_root(w, config, f->texts.cwd);
     _cleanup_(freep) char *dir =
@@ -250,7 +250,7 @@ static void resolve_dir(struct worker *w, const struct fleet_config *config, boo
 static void resolve_temp_dir(struct worker *w, const struct fleet_config *config,
                              const struct launch_texts *t)
 {
-    struct strings env = texts_env(t);
+    struct string_list env = texts_env(t);
     const char *dir = env_value(&env, "TMPDIR");
     struct problem p = {0};
 

@@ -142,16 +142,16 @@ static json_t *dotted_value(const char *text)
     return value ? value : json_text(text);
 }
 
-static void take_arguments(struct vllm_options *o, const struct strings *args)
+static void take_arguments(struct vllm_options *o, const struct string_list *args)
 {
     const char *key;
     size_t key_size;
 
-    for (const char *arg = strings_next(args, NULL); arg; arg = strings_next(args, arg)) {
+    for (const char *arg = string_list_next(args, NULL); arg; arg = string_list_next(args, arg)) {
         size_t n = strcspn(arg, "=");
         if (!is_profiler_option(arg, n, &key, &key_size))
             continue;
-        const char *value = arg[n] == '=' ? arg + n + 1 : strings_next(args, arg);
+        const char *value = arg[n] == '=' ? arg + n + 1 : string_list_next(args, arg);
         if (!value)
             return;
         if (key_size > 0)
@@ -249,14 +249,14 @@ static bool honours_variables(const char *version)
     return major == 0 && minor < VLLM_VARIABLES_END_MINOR;
 }
 
-static const char *env_set(const struct strings *env, const char *name)
+static const char *env_set(const struct string_list *env, const char *name)
 {
     const char *value = env_value(env, name);
     return value && *value ? value : NULL;
 }
 
 /* The old variables override the options. */
-static void vllm_from_variables(const struct strings *env, struct profiler_launch *ret)
+static void vllm_from_variables(const struct string_list *env, struct profiler_launch *ret)
 {
     static const char *const dir_variable = "VLLM_TORCH_PROFILER_DIR", *const cuda_variable =
                                                                            "VLLM_TORCH_CUDA_PROFILE";

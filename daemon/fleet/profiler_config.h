@@ -13,7 +13,7 @@
 
 /* All borrowed; texts with data NULL could not be read. */
 struct worker_launch {
-    struct strings args, env;
+    struct string_list args, env;
     const char *config; /* content of the --config file; NULL: there is none */
     size_t config_size;
     const char *config_error; /* why the --config file was not read; NULL: it was, or there is none */

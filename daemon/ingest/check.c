@@ -36,7 +36,7 @@ struct check {
     int64_t size;
     EVP_MD_CTX *hash;
     struct stream *stream;
-    struct window *window;
+    struct text_window *window;
     struct span span;
     int error; /* of the destination */
     enum trace_state state;

@@ -80,12 +80,12 @@ static void on_directories_late(struct session *s)
 }
 
 /* Who tries again and again where one does not answer holds one thread. */
-static uint64_t check_lane(const struct writable_check *c)
+static uint64_t check_queue(const struct writable_check *c)
 {
     for (size_t i = 0; i < c->n; i++)
         if (c->dirs[i])
-            return offload_lane_of_dir(c->dirs[i]);
-    return OFFLOAD_NO_LANE;
+            return offload_queue_of_dir(c->dirs[i]);
+    return OFFLOAD_NO_QUEUE;
 }
 
 void session_prepare_directories(struct session *s)
@@ -110,7 +110,7 @@ void session_prepare_directories(struct session *s)
             xstrdup(t->worker.location.local_dir ? t->worker.location.local_dir : t->record.trace_dir);
     }
     session_timer(s, mono_ns() + PREPARE_MAX_NS, on_directories_late);
-    offload_run_in(s->all->offload, check_lane(c), check_writable, on_writable_checked, c);
+    offload_run_in(s->all->offload, check_queue(c), check_writable, on_writable_checked, c);
 }
 
 static void send_starts(struct session *s);

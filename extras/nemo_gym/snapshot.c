@@ -95,5 +95,5 @@ void snapshot_read(struct offload *offload, const struct worker *w, const struct
     };
     /* An answer holds memory that others wait for: it does not wait for a file system. */
     bool reads_files = g->answer.size == 0 && g->dir;
-    offload_run_in(offload, reads_files ? offload_lane_of_dir(g->dir) : OFFLOAD_NO_LANE, work, on_read, g);
+    offload_run_in(offload, reads_files ? offload_queue_of_dir(g->dir) : OFFLOAD_NO_QUEUE, work, on_read, g);
 }

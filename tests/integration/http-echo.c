@@ -205,7 +205,7 @@ static void reply_file(struct app *app, struct http_request *r)
                                                .content_type = "application/octet-stream",
                                                .name = http_query_get(r, "name"),
                                                .offload = elsewhere ? app->offload : NULL,
-                                               .lane = 1});
+                                               .queue = 1});
 }
 
 static void reply_problem(struct http_request *r)

@@ -152,7 +152,7 @@ static void test_threads_that_are_held_are_replaced(void **state)
     event_base_free(base);
 }
 
-static void test_a_lane_holds_one_thread(void **state)
+static void test_a_queue_holds_one_thread(void **state)
 {
     struct event_base *base = event_base_new();
     struct hanging h = {0};
@@ -240,13 +240,13 @@ static void test_a_turn_of_the_loop_is_bounded(void **state)
     event_base_free(base);
 }
 
-static void test_lanes(void **state)
+static void test_queues(void **state)
 {
-    assert_int_not_equal(offload_lane_of_device(0), OFFLOAD_NO_LANE);
-    assert_int_not_equal(offload_lane_of_device(1), offload_lane_of_device(2));
-    assert_int_not_equal(offload_lane_of_dir("/a"), offload_lane_of_dir("/b"));
-    assert_int_equal(offload_lane_of_dir("/a"), offload_lane_of_file("/a/file"));
-    assert_int_not_equal(offload_lane_of_file("/a"), OFFLOAD_NO_LANE);
+    assert_int_not_equal(offload_queue_of_device(0), OFFLOAD_NO_QUEUE);
+    assert_int_not_equal(offload_queue_of_device(1), offload_queue_of_device(2));
+    assert_int_not_equal(offload_queue_of_dir("/a"), offload_queue_of_dir("/b"));
+    assert_int_equal(offload_queue_of_dir("/a"), offload_queue_of_file("/a/file"));
+    assert_int_not_equal(offload_queue_of_file("/a"), OFFLOAD_NO_QUEUE);
 }
 
 int main(void)
@@ -256,10 +256,10 @@ int main(void)
         cmocka_unit_test(test_drain_waits_for_what_jobs_add),
         cmocka_unit_test(test_free_runs_what_waits),
         cmocka_unit_test(test_threads_that_are_held_are_replaced),
-        cmocka_unit_test(test_a_lane_holds_one_thread),
+        cmocka_unit_test(test_a_queue_holds_one_thread),
         cmocka_unit_test(test_drain_gives_up),
         cmocka_unit_test(test_a_turn_of_the_loop_is_bounded),
-        cmocka_unit_test(test_lanes),
+        cmocka_unit_test(test_queues),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 #include "tests/unit/cmocka-all.h"
 
 /* Strings with their NULs; the literal's own NUL ends the last one. */
-#define STRINGS(text) ((struct strings){(text), sizeof(text)})
+#define STRINGS(text) ((struct string_list){(text), sizeof(text)})
 #define NOTHING       STRINGS("x\0")
 
 struct expected {
@@ -23,7 +23,7 @@ static void check(enum engine engine, const char *version, struct worker_launch 
     profiler_launch_done(&got);
 }
 
-static void check_args(struct strings args, struct expected want)
+static void check_args(struct string_list args, struct expected want)
 {
     check(ENGINE_VLLM, "0.19.1", (struct worker_launch){.args = args, .env = NOTHING}, want);
 }
@@ -79,7 +79,7 @@ static void test_vllm_sends_nothing(void **state)
     check_args(STRINGS("vllm\0serve\0m"), none);
     check_args(STRINGS("vllm\0--profiler-config"), none);
     check_args(STRINGS("vllm\0--profiler-configuration\0{\"profiler\":\"torch\"}"), none);
-    check_args((struct strings){NULL, 0}, none);
+    check_args((struct string_list){NULL, 0}, none);
     /* One argument of a shell is not an option of its own. */
     check_args(STRINGS("bash\0-c\0vllm serve --profiler-config {}"), none);
 }
@@ -100,7 +100,7 @@ static void test_vllm_errors(void **state)
     }
 }
 
-static void check_file(const char *yaml, struct strings args, struct expected want)
+static void check_file(const char *yaml, struct string_list args, struct expected want)
 {
     check(ENGINE_VLLM, "0.19.1",
           (struct worker_launch){.args = args, .env = NOTHING, .config = yaml, .config_size = strlen(yaml)},
@@ -110,7 +110,7 @@ static void check_file(const char *yaml, struct strings args, struct expected wa
 static void test_vllm_config_file(void **state)
 {
     static const char *const file = "--profiler-config in the --config file";
-    const struct strings args = STRINGS("vllm\0serve\0--config\0c.yaml");
+    const struct string_list args = STRINGS("vllm\0serve\0--config\0c.yaml");
 
     check_file("model: m\n# comment\nprofiler-config:\n  profiler: torch\n  torch_profiler_dir: \"/d\"\n"
                "  torch_profiler_with_stack: off\n",
@@ -127,14 +127,14 @@ static void test_vllm_config_file(void **state)
     check_file("- a list\n", args, (struct expected){.with_stack = -1});
 }
 
-static void check_env(enum engine engine, const char *version, struct strings env, struct expected want)
+static void check_env(enum engine engine, const char *version, struct string_list env, struct expected want)
 {
     check(engine, version, (struct worker_launch){.args = NOTHING, .env = env}, want);
 }
 
 static void test_vllm_variables(void **state)
 {
-    const struct strings env =
+    const struct string_list env =
         STRINGS("PATH=/bin\0VLLM_TORCH_PROFILER_DIR=/e\0VLLM_TORCH_PROFILER_WITH_STACK=0");
     const struct expected honoured = {"/e", "VLLM_TORCH_PROFILER_DIR", "torch", 0},
                           ignored = {.with_stack = -1};
@@ -185,7 +185,7 @@ static void test_sglang(void **state)
               STRINGS("SGLANG_TORCH_PROFILER_DIR=/s\0SGLANG_PROFILE_WITH_STACK=False"),
               (struct expected){"/s", "SGLANG_TORCH_PROFILER_DIR", "torch", 0});
     check_env(ENGINE_SGLANG, "0.5.1", STRINGS("PATH=/bin"), (struct expected){NULL, NULL, "torch", 1});
-    check_env(ENGINE_SGLANG, "0.5.1", (struct strings){NULL, 0}, (struct expected){.with_stack = -1});
+    check_env(ENGINE_SGLANG, "0.5.1", (struct string_list){NULL, 0}, (struct expected){.with_stack = -1});
 }
 
 static void test_rtp_llm(void **state)
@@ -202,7 +202,7 @@ static void test_rtp_llm(void **state)
 static void test_rtp_llm_records_each_request(void **state)
 {
     const struct {
-        struct strings args, env;
+        struct string_list args, env;
         int each_request;
     } cases[] = {
         {STRINGS("rtp\0--gen_timeline_sync"), NOTHING, 1},
@@ -271,10 +271,10 @@ static void test_paths(void **state)
 
 static void test_flags(void **state)
 {
-    const struct strings args = STRINGS("x\0--port\0"
-                                        "1\0--port=2\0--a_b=c\0-container-ip\0"
-                                        "10.0.0.1\0--last");
-    const struct strings env = STRINGS("A=1\0AB=2\0A=3\0B");
+    const struct string_list args = STRINGS("x\0--port\0"
+                                            "1\0--port=2\0--a_b=c\0-container-ip\0"
+                                            "10.0.0.1\0--last");
+    const struct string_list env = STRINGS("A=1\0AB=2\0A=3\0B");
 
     assert_string_equal(flag_value(&args, "--port"), "2");
     assert_string_equal(flag_value(&args, "--a-b"), "c");

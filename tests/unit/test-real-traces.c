@@ -19,7 +19,7 @@ struct reading {
     struct span span;
 };
 
-static void decode(struct stream *s, struct window *w, struct span *span, const char *data, size_t size)
+static void decode(struct stream *s, struct text_window *w, struct span *span, const char *data, size_t size)
 {
     struct stream_io io = {.in = (const uint8_t *)data, .in_size = size};
     do {
@@ -37,7 +37,7 @@ static struct reading read_trace(const char *data, size_t size)
 {
     struct reading r = {0};
     _cleanup_(stream_freep) struct stream *s = NULL;
-    _cleanup_(window_freep) struct window *w = NULL;
+    _cleanup_(window_freep) struct text_window *w = NULL;
     struct ends_input in;
 
     assert_int_equal(stream_new(STREAM_LIMITS_DEFAULT, &s), 0);

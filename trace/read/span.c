@@ -7,7 +7,7 @@
 
 #define RING_SIZE (WINDOW_END + WINDOW_ROOM)
 
-struct window {
+struct text_window {
     uint64_t total;
     size_t at; /* offset of the next byte */
     uint8_t ring[RING_SIZE];
@@ -15,9 +15,9 @@ struct window {
     char tail[WINDOW_END];
 };
 
-int window_new(struct window **ret)
+int window_new(struct text_window **ret)
 {
-    struct window *w = malloc(sizeof(*w));
+    struct text_window *w = malloc(sizeof(*w));
     if (!w)
         return -ENOMEM;
     w->total = 0;
@@ -26,19 +26,19 @@ int window_new(struct window **ret)
     return 0;
 }
 
-struct window *window_free(struct window *w)
+struct text_window *window_free(struct text_window *w)
 {
     free(w);
     return NULL;
 }
 
-uint8_t *window_room(struct window *w, size_t *ret_size)
+uint8_t *window_room(struct text_window *w, size_t *ret_size)
 {
     *ret_size = MIN((size_t)WINDOW_ROOM, RING_SIZE - w->at);
     return w->ring + w->at;
 }
 
-void window_filled(struct window *w, size_t size)
+void window_filled(struct text_window *w, size_t size)
 {
     if (w->total < WINDOW_END)
         memcpy(w->head + w->total, w->ring + w->at, MIN(size, WINDOW_END - (size_t)w->total));
@@ -46,18 +46,18 @@ void window_filled(struct window *w, size_t size)
     w->at = (w->at + size) % RING_SIZE;
 }
 
-uint64_t window_total(const struct window *w)
+uint64_t window_total(const struct text_window *w)
 {
     return w->total;
 }
 
-const char *window_head(const struct window *w, size_t *ret_size)
+const char *window_head(const struct text_window *w, size_t *ret_size)
 {
     *ret_size = (size_t)MIN(w->total, (uint64_t)WINDOW_END);
     return w->head;
 }
 
-const char *window_tail(struct window *w, size_t *ret_size)
+const char *window_tail(struct text_window *w, size_t *ret_size)
 {
     size_t size = (size_t)MIN(w->total, (uint64_t)WINDOW_END);
     size_t start = (w->at + RING_SIZE - size) % RING_SIZE;

@@ -14,19 +14,19 @@
 /* Small enough that decoded text is still in the cache when it is scanned. */
 #define WINDOW_ROOM (256 << 10)
 
-struct window;
+struct text_window;
 
-int window_new(struct window **ret);
-struct window *window_free(struct window *w);
+int window_new(struct text_window **ret);
+struct text_window *window_free(struct text_window *w);
 /* At least one byte, at most WINDOW_ROOM. */
-uint8_t *window_room(struct window *w, size_t *ret_size);
-void window_filled(struct window *w, size_t size);
-uint64_t window_total(const struct window *w);
-const char *window_head(const struct window *w, size_t *ret_size);
+uint8_t *window_room(struct text_window *w, size_t *ret_size);
+void window_filled(struct text_window *w, size_t size);
+uint64_t window_total(const struct text_window *w);
+const char *window_head(const struct text_window *w, size_t *ret_size);
 /* Rotates the ring so that its last bytes are contiguous; the window takes no more bytes after that. */
-const char *window_tail(struct window *w, size_t *ret_size);
+const char *window_tail(struct text_window *w, size_t *ret_size);
 
-DEFINE_CLEANUP(struct window *, window_free)
+DEFINE_CLEANUP(struct text_window *, window_free)
 
 /*
  * Reads the time span of a trace and its number of complete events while it is inflated.
