@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All reports of a trace: from the compressed file, and from columns that are there already; beside the engine's own reading, and
-beside the same analyses of others."""
+"""All reports of a trace: from the compressed file, and from columns that are there already; next to the engine's own reading, and
+next to the same analyses of others."""
 import shutil
 
 from common import BUILD, ROOT

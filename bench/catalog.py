@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Catalog with a million traces: how long `profctl list-traces` takes, as a whole process, beside sqlite3 reading the same
+"""Catalog with a million traces: how long `profctl list-traces` takes, as a complete process, next to sqlite3 reading the same
 rows."""
 import os
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the benchmarks share: a profd and a fault fleet of their own, and how figures are told (median, least, most)."""
+"""What the benchmarks share: a profd and a fault fleet of their own, and how figures are printed (median, least, most)."""
 import os
 import pathlib
 import statistics

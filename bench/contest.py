@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands side by side: run in turns, the first turn discarded, wall time, user and system time and peak memory of each."""
+"""Commands side by side: run alternately, the first round discarded, wall time, user and system time and peak memory of each."""
 import dataclasses
 import os
 import pathlib
@@ -11,7 +11,7 @@ from common import BUILD, figure, summary
 
 COST = BUILD / "bench/cost"
 ROUNDS = 5
-# A contestant that takes its time is run less often: the number of runs is told beside the figures.
+# A contestant that takes its time is run less often: the number of runs is printed next to the figures.
 PATIENCE_S = 90
 
 
@@ -67,16 +67,16 @@ def run(contestant, directory):
 
 
 def in_turns(contestants, directory):
-    """{name: [Cost, ...]}: each once and discarded, then ROUNDS times in turns."""
+    """{name: [Cost, ...]}: each once and discarded, then ROUNDS times alternately."""
     costs = {contestant.name: [] for contestant in contestants}
     spent = dict.fromkeys(costs, 0.0)
-    for turn in range(ROUNDS + 1):
+    for number in range(ROUNDS + 1):
         for contestant in contestants:
-            if turn > 1 and spent[contestant.name] > PATIENCE_S:
+            if number > 1 and spent[contestant.name] > PATIENCE_S:
                 continue
             cost = run(contestant, directory)
             spent[contestant.name] += cost.wall_s
-            if turn > 0:
+            if number > 0:
                 costs[contestant.name].append(cost)
     return costs
 
@@ -87,7 +87,7 @@ def row(costs):
 
 
 def ratio(costs, others):
-    """How many times the wall time of the others, turn by turn; of the medians where one was run less often."""
+    """How many times the wall time of the others, round by round; of the medians where one was run less often."""
     if len(costs) == len(others):
         return summary([a.wall_s / b.wall_s for a, b in zip(costs, others)])
     return figure(statistics.median(cost.wall_s for cost in costs) / statistics.median(cost.wall_s for cost in others))

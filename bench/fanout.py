@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fan-out: how long until the last of N workers was told to record and had answered, and how far apart the starts left.
+"""Fan-out: how long until the last of N workers had answered its start, and how far apart the starts left.
 
 Beside a script that does what slime's tools/profile_rollout.py does (GET /workers, then one POST after another with
 `requests`), against the same workers in the same run. The workers are the fault worker's: one process, as fast as loopback
-allows, so that the sender is what is measured. The session's whole time contains what the script does not do: identifying
+allows, so that the sender is what is measured. The session's total time contains what the script does not do: identifying
 every worker, finding its directory, the stop that vLLM needs before a start, and the catalog.
 """
 import time
@@ -51,12 +51,12 @@ def measure(directory, engine, count, answer_s):
     with FaultFleet(directory / "fleet", engine, count, *faults, life_s=300) as fleet, Daemon(directory / "profd") as profd:
         session(profd, fleet.router)
         pairs = [(session(profd, fleet.router), script(fleet.router)) for _ in range(ROUNDS)]
-    whole, starts, p99, skew = ([pair[0][i] for pair in pairs] for i in range(4))
+    total, starts, p99, skew = ([pair[0][i] for pair in pairs] for i in range(4))
     peer = [pair[1] for pair in pairs]
-    return {"engine": engine, "workers": count, "a start takes ms": answer_s * 1e3, "whole ms": summary(whole),
+    return {"engine": engine, "workers": count, "a start takes ms": answer_s * 1e3, "total ms": summary(total),
             "starts ms": summary(starts), "skew p99 ms": summary(p99), "skew ms": summary(skew), "script ms": summary(peer),
             "script / starts": summary([b / a for a, b in zip(starts, peer)]),
-            "script / whole": summary([b / a for a, b in zip(whole, peer)])}
+            "script / total": summary([b / a for a, b in zip(total, peer)])}
 
 
 def run(directory, _options):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first question to a big trace: a process of profctl on its columns, beside SQLite over ordinary rows that were filled
+"""The first question to a big trace: a process of profctl on its columns, next to SQLite over ordinary rows that were filled
 before, with and without an index, and trace_processor, which has to load the trace for it."""
 import math
 import shutil

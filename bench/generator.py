@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workload generator beside a Python client written like `vllm bench serve`, against a server that computes nothing.
+"""The workload generator next to a Python client written like `vllm bench serve`, against a server that computes nothing.
 
 speed: what one core sustains, from a server that never waits. error: what is measured, against when the server sent, with
 tokens at steady gaps. memory: of ten thousand streams that are open at the same time."""
@@ -39,7 +39,7 @@ def server(directory, gap_us):
 
 
 def profd_load(url, requests, concurrency, osl, on_ready=lambda process: None):
-    """What generator-peer.py says, of profd-load."""
+    """What generator-peer.py prints, for profd-load."""
     order = {"targets": [{"url": url, "engine": "vllm"}],
              "workload": {"model": "nothing", "prompts": [f"request {i}" for i in range(requests)], "osl": osl,
                           "concurrency": concurrency, "warmup": 0}}
@@ -49,9 +49,9 @@ def profd_load(url, requests, concurrency, osl, on_ready=lambda process: None):
     os.close(commands)
     process.stdin.write(json.dumps(order).encode())
     process.stdin.close()
-    said = []
+    lines_read = []
     for line in process.stdout:
-        said.append(line)
+        lines_read.append(line)
         if line.startswith(b'{"t":"ready"'):
             begun_s = cpu_s(process.pid)
             os.write(tell, b"go\n")
@@ -59,8 +59,8 @@ def profd_load(url, requests, concurrency, osl, on_ready=lambda process: None):
         elif line.startswith(b'{"t":"live"'):
             ended_s = cpu_s(process.pid)
     os.close(tell)
-    assert process.wait() == 0, said[-1]
-    lines = [json.loads(line) for line in said]
+    assert process.wait() == 0, lines_read[-1]
+    lines = [json.loads(line) for line in lines_read]
     found = [line for line in lines if line["t"] == "request"]
     assert all(line["outcome"] == "success" for line in found), [line for line in found if line["outcome"] != "success"][0]
     return {"duration_s": max(line["end_ns"] for line in found) / 1e9, "cpu_s": ended_s - begun_s,
@@ -125,13 +125,13 @@ def memory(directory):
     return {"part": "memory", "streams": OPEN_STREAMS, "resident_mib": figure(peak[0][0])}
 
 
-def turns(measure, *setting):
-    """Each client's figures, in turns, a first turn discarded."""
+def rounds(measure, *setting):
+    """Each client's figures, alternately, a first round discarded."""
     found = {name: [] for name in CLIENTS}
-    for turn in range(ROUNDS + 1):
+    for number in range(ROUNDS + 1):
         for name, client in CLIENTS.items():
             figures = measure(client, *setting)
-            if turn > 0:
+            if number > 0:
                 found[name].append(figures)
     return {name: {key: summary([each[key] for each in rounds]) for key in rounds[0]} for name, rounds in found.items()}
 
@@ -139,6 +139,6 @@ def turns(measure, *setting):
 def run(directory, _options):
     for part, measure, settings in (("speed", speed, SPEED), ("error", error, ERROR)):
         for setting in settings:
-            for name, figures in turns(lambda client, *s: measure(directory, client, *s), *setting).items():
+            for name, figures in rounds(lambda client, *s: measure(directory, client, *s), *setting).items():
                 yield {"part": part, "who": name, "concurrency": setting[0], "tokens": setting[2], **figures}
     yield memory(directory)

@@ -4,7 +4,7 @@
  *
  *     grow [--distinct N] SOURCE.json[.gz] SIZE OUT.json|-
  *
- * The events are repeated as a whole until SIZE ("500M") is reached. In each copy, times are later by the
+ * The events are repeated completely until SIZE ("500M") is reached. In each copy, times are later by the
  * span of the source, and correlation, External id, flow id and ProfilerStep numbers go on where the copy
  * before ended; every other byte is that of the source. With --distinct, N names of complete events, evenly
  * spread, get an address or a shape behind them that no other has.
@@ -21,7 +21,7 @@
 #define OUT_BUFFER (1 << 20)
 
 enum patch_kind {
-    PATCH_TIME, /* whole microseconds */
+    PATCH_TIME, /* integral microseconds */
     PATCH_ID,
     PATCH_STEP,
     PATCH_NAME, /* an empty place at the end of a name */
@@ -86,8 +86,8 @@ static void add_number(struct source *s, enum patch_kind kind, struct slice text
         add_patch(s, kind, text, value);
 }
 
-/* The part of a number that is whole. */
-static struct slice whole(struct slice number)
+/* The part of a number that is integral. */
+static struct slice integral(struct slice number)
 {
     number = slice_unquoted(number);
     const char *point = memchr(number.p, '.', (size_t)(number.end - number.p));
@@ -129,10 +129,10 @@ static void add_event(struct source *s, struct slice event)
         if (slice_is(key, "ph")) {
             complete = slice_is(value, "\"X\"");
         } else if (slice_is(key, "ts")) {
-            add_number(s, PATCH_TIME, whole(value), 0);
-            slice_int(whole(value), &ts);
+            add_number(s, PATCH_TIME, integral(value), 0);
+            slice_int(integral(value), &ts);
         } else if (slice_is(key, "dur")) {
-            slice_int(whole(value), &dur);
+            slice_int(integral(value), &dur);
         } else if (slice_is(key, "id")) {
             add_number(s, PATCH_ID, value, 1);
         } else if (slice_is(key, "name")) {

@@ -33,6 +33,6 @@ def grow(name, size, target, distinct=0):
 
 
 def read(path, columns):
-    """What read-trace says of a trace, and its columns."""
+    """What read-trace prints for a trace, and its columns."""
     done = subprocess.run([PROGRAMS / "read-trace", path, columns], check=True, capture_output=True)
     return json.loads(done.stdout)

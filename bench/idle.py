@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Idle: what profd costs a host while nobody asks for anything: its memory, and every system call in ten seconds, first as
-started, then after a session. Beside it `sleep`, a process that does nothing at all."""
+started, then after a session. Next to it `sleep`, a process that does nothing at all."""
 import subprocess
 import time
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Load: 5,000 list requests a second over 1,000 kept connections to the Unix socket, while 1,000 workers are being recorded.
 
-Latency is counted from when a request was due. Beside it, in turns and in the same run: /healthz of the same door, which is
+Latency is counted from when a request was due. Next to it, alternately and in the same run: /healthz of the same API, which is
 the door without the catalog, and a plain evhttp of libevent that answers with as many bytes as the list has. Slow readers and
 half-open connections are there all the while in the last row."""
 import contextlib
@@ -45,9 +45,9 @@ def bad_clients(profd, n):
     return clients
 
 
-def row(what, turns):
-    return {"what": what, **{key: summary([turn[key] for turn in turns]) for key in ("p50_ms", "p99_ms", "max_ms", "rate")},
-            "lost": sum(turn["failed"] + turn["unsent"] + turn["not_200"] for turn in turns)}
+def row(what, rounds):
+    return {"what": what, **{key: summary([one[key] for one in rounds]) for key in ("p50_ms", "p99_ms", "max_ms", "rate")},
+            "lost": sum(one["failed"] + one["unsent"] + one["not_200"] for one in rounds)}
 
 
 def run(directory, _options):
@@ -57,21 +57,21 @@ def run(directory, _options):
         profd.wait_state(session, "recording")
         size = len(profd.request("GET", LIST).body)
         contestants = {"list": (str(profd.socket), LIST), "/healthz": (str(profd.socket), "/healthz"), "evhttp": (peer, "/")}
-        turns = {name: [] for name in contestants}
+        rounds = {name: [] for name in contestants}
         with evhttp(peer, size):
-            for turn in range(ROUNDS + 1):
+            for number in range(ROUNDS + 1):
                 for name, where in contestants.items():
                     took = load(*where)
-                    if turn > 0:
-                        turns[name].append(took)
-        for name, taken in turns.items():
+                    if number > 0:
+                        rounds[name].append(took)
+        for name, taken in rounds.items():
             yield {**row(name, taken), "p99 / evhttp": summary([a["p99_ms"] / b["p99_ms"]
-                                                                for a, b in zip(taken, turns["evhttp"])])}
+                                                                for a, b in zip(taken, rounds["evhttp"])])}
         with_bad = []
         for _ in range(ROUNDS):
             clients = bad_clients(profd, BAD_CLIENTS)
             with_bad.append(load(str(profd.socket), LIST))
             for client in clients:
                 client.close()
-        yield row("list, beside 100 bad clients", with_bad)
+        yield row("list, next to 100 bad clients", with_bad)
         profd.post(f"/v1/sessions/{session}/stop")

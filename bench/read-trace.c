@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads a trace into a columnar file that is synced to disk, and says what came out as one line of JSON:
+ * Reads a trace into a columnar file that is synced to disk, and prints what was measured as one line of JSON:
  *
  *     read-trace SOURCE COLUMNS [THREADS]
  */
@@ -27,7 +27,7 @@ int main(int argc, char **argv)
     options.columns_fd = open(argv[2], O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (options.columns_fd < 0)
         err(EXIT_FAILURE, "%s", argv[2]);
-    /* As profctl: a file without a name beside the columns. */
+    /* As profctl: a file without a name next to the columns. */
     options.spill_fd = open("/tmp", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
 
     if (trace_read(&options, &sum) < 0 || sum.state != READ_COMPLETE)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the benchmarks that are named, or all of them; one line of JSON a row. bench/README.md says what came out."""
+"""Runs the benchmarks that are named, or all of them; one line of JSON a row. bench/README.md says what was measured."""
 import argparse
 import importlib
 import itertools

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How fast one core scans a trace that is in memory, arguments kept, beside memchr() for a byte that does not
+ * How fast one core scans a trace that is in memory, arguments kept, next to memchr() for a byte that does not
  * occur in it: scan-speed FILE... Medians of ROUNDS after a discarded first one, of processor time: the
  * program has one thread, and others may want the processor too.
  */

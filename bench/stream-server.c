@@ -76,14 +76,14 @@ static void close_conn(struct conn *c)
     free(c);
 }
 
-static bool send_whole(int fd, const char *bytes, size_t size)
+static bool send_fully(int fd, const char *bytes, size_t size)
 {
     return send(fd, bytes, size, MSG_NOSIGNAL) == (ssize_t)size;
 }
 
 static void end_stream(struct conn *c)
 {
-    char text[640], whole[700];
+    char text[640], total[700];
     const struct request *q = c->request;
 
     snprintf(text, sizeof(text),
@@ -92,11 +92,11 @@ static void end_stream(struct conn *c)
              "\"usage\":{\"prompt_tokens\":4,"
              "\"total_tokens\":%zu,\"completion_tokens\":%zu}}\n\ndata: [DONE]\n\n",
              q->n + 4, q->n);
-    size_t n = chunk(whole, sizeof(whole), text);
-    memcpy(whole + n, "0\r\n\r\n", 5);
+    size_t n = chunk(total, sizeof(total), text);
+    memcpy(total + n, "0\r\n\r\n", 5);
     LIST_REMOVE(c, link);
     c->request = NULL;
-    send_whole(c->fd, whole, n + 5);
+    send_fully(c->fd, total, n + 5);
 }
 
 static void arm(struct server *s)
@@ -118,7 +118,7 @@ static void on_step(evutil_socket_t fd, short what, void *arg)
         bool last = q->n + 1 == q->wanted;
         next = LIST_NEXT(c, link);
         q->sent_ns[q->n] = mono_ns();
-        if (!send_whole(c->fd, last ? s->last : s->token, last ? s->last_size : s->token_size))
+        if (!send_fully(c->fd, last ? s->last : s->token, last ? s->last_size : s->token_size))
             close_conn(c);
         else if (++q->n == q->wanted)
             end_stream(c);
@@ -139,7 +139,7 @@ static void begin_stream(struct conn *c, char *body)
     c->request->received_ns = mono_ns();
     STAILQ_INSERT_TAIL(&s->requests, c->request, link);
     LIST_INSERT_HEAD(&s->streaming, c, link);
-    send_whole(c->fd, head, sizeof(head) - 1);
+    send_fully(c->fd, head, sizeof(head) - 1);
     if (!s->stepping) {
         s->next_ns = mono_ns() + s->gap_ns;
         arm(s);
@@ -155,16 +155,16 @@ static bool take_request(struct conn *c)
         return c->size < REQUEST_MAX;
     body += 4;
     const char *length = strcasestr(c->in, "\r\ncontent-length:");
-    size_t whole = (size_t)(body - c->in) + (length && length < body ? strtoul(length + 17, NULL, 10) : 0);
-    if (whole > REQUEST_MAX || c->size < whole)
-        return whole <= REQUEST_MAX;
+    size_t total = (size_t)(body - c->in) + (length && length < body ? strtoul(length + 17, NULL, 10) : 0);
+    if (total > REQUEST_MAX || c->size < total)
+        return total <= REQUEST_MAX;
     c->size = 0;
     if (strncmp(c->in, "POST /v1/completions ", 21) == 0)
         begin_stream(c, body);
     else if (strncmp(c->in, "GET /v1/models ", 15) == 0)
-        return send_whole(c->fd, models, sizeof(models) - 1);
+        return send_fully(c->fd, models, sizeof(models) - 1);
     else
-        return send_whole(c->fd, not_found, sizeof(not_found) - 1);
+        return send_fully(c->fd, not_found, sizeof(not_found) - 1);
     return true;
 }
 

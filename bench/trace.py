@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trace engine beside its limit and its peers: reading, scanning, first queries, growth. Two processors for everyone."""
+"""The trace engine next to its limit and its peers: reading, scanning, first queries, growth. Two processors for everyone."""
 import os
 import re
 import subprocess
@@ -49,7 +49,7 @@ def peers(path, options):
 
 
 def compare(what, path, contestants, directory):
-    """A row for each contestant beside igzip, where it takes part, and read-trace."""
+    """A row for each contestant next to igzip, where it takes part, and read-trace."""
     facts = read(path, directory / "facts.columns")
     costs = in_turns(contestants, directory)
     for name, runs in costs.items():
@@ -93,7 +93,7 @@ def scanning(directory, _options):
 
 
 def distinct(directory, _options):
-    """A million different names, beside the same trace without them."""
+    """A million different names, next to the same trace without them."""
     for suffix in (".json.gz", ".json"):
         few, many = grow("B", SIZE, directory / f"few{suffix}"), grow("B", SIZE, directory / f"many{suffix}", DISTINCT)
         facts = read(many, directory / "facts.columns")
@@ -126,7 +126,7 @@ PARTS = {"reading": reading, "scanning": scanning, "distinct": distinct, "query"
 
 def run(directory, options):
     if not all(source.exists() for source in SOURCES.values()):
-        yield {"skipped": "the real traces do not lie beside the checkout"}
+        yield {"skipped": "the real traces are not next to the checkout"}
         return
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:PROCESSORS])
     for name in options.part or PARTS:
