@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "client/cli/text.h"
+#include "proto/names.h"
 #include <errno.h>
 #include <getopt.h>
 
@@ -73,6 +74,11 @@ static int parse_ago(const char *s, int64_t *ret)
     return parse_time(s, wall_ns(), 1, ret);
 }
 
+static int parse_session(const char *s, int64_t *ret)
+{
+    return parse_ref(s, 's', ret) == 's' ? 0 : -EINVAL;
+}
+
 static const struct {
     int (*parse)(const char *s, int64_t *ret);
     const char *expected;
@@ -83,6 +89,7 @@ static const struct {
     [OPTION_SIZE] = {parse_size, "a size such as 20G, 512M or bytes"},
     [OPTION_TIME] = {parse_ahead, "a time such as +10s, 14:02 or \"2026-11-20 14:02:11\""},
     [OPTION_AGO] = {parse_ago, "a time such as 1h (ago), 14:02 or \"2026-11-20 14:02:11\""},
+    [OPTION_SESSION] = {parse_session, "a session, such as s7"},
 };
 
 static int option_store(const struct option_set *set, const struct option_def *def, const char *value,
@@ -114,6 +121,33 @@ static int option_store(const struct option_set *set, const struct option_def *d
                            number_kinds[def->kind].expected);
     }
 }
+
+/* -- Requests ----------------------------------------------------------------------------------------- */
+
+/* The value of an option as a member of a request; NULL: not given. */
+static json_t *option_json(const struct option_set *set, const struct option_def *def)
+{
+    const void *m = option_member(set, def);
+    const char *text = def->kind == OPTION_TEXT ? *(const char *const *)m : NULL;
+    int64_t number = def->kind >= OPTION_COUNT ? *(const int64_t *)m : OPTION_ABSENT;
+
+    if (def->kind == OPTION_FLAG)
+        return *(const bool *)m ? json_true() : NULL;
+    if (number == OPTION_ABSENT)
+        return text ? json_text(text) : NULL;
+    return def->kind == OPTION_SESSION ? json_sprintf("s%lld", (long long)number) : json_integer(number);
+}
+
+void options_to_json(const struct option_set *set, json_t *request)
+{
+    for (size_t i = 0; i < set->n; i++) {
+        json_t *value = set->defs[i].member ? option_json(set, &set->defs[i]) : NULL;
+        if (value)
+            json_object_set_new(request, set->defs[i].member, value);
+    }
+}
+
+/* -- Parsing ------------------------------------------------------------------------------------------ */
 
 /* The tables in the form that getopt_long takes. */
 struct getopt_spec {

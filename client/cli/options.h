@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "base/json.h"
 #include "base/problem.h"
 #include <stddef.h>
 
@@ -22,6 +23,7 @@ enum option_kind {
     OPTION_SIZE,     /* int64_t, bytes */
     OPTION_TIME,     /* int64_t, wall-clock nanoseconds; a bare duration is ahead */
     OPTION_AGO,      /* int64_t, wall-clock nanoseconds; a bare duration is ago */
+    OPTION_SESSION,  /* int64_t, the number of a session */
 };
 
 /* Value of an int64_t that was not given. */
@@ -38,7 +40,8 @@ struct option_def {
     const char *argument; /* "DURATION"; NULL for a flag; "[=BUS]": a text that may be absent, then "" */
     enum option_kind kind;
     size_t offset;
-    const char *help; /* begins with a noun or a verb, has no full stop; "(default: 50)" at its end */
+    const char *help;   /* begins with a noun or a verb, has no full stop; "(default: 50)" at its end */
+    const char *member; /* of a request to profd; NULL: the verb passes the option on itself, or not at all */
 };
 
 /* A line of an option table: the options after it are printed under this heading. Headings of the same name are
@@ -54,6 +57,13 @@ struct option_set {
     void *values;
 };
 
+/* The set of a table and its struct, which options_to_json() only reads. */
+#define OPTION_SET(table, options)                                                                           \
+    &(const struct option_set)                                                                               \
+    {                                                                                                        \
+        (table), ARRAY_SIZE(table), (void *)(options)                                                        \
+    }
+
 /*
  * Parses argv by one or more sets with getopt_long; options_init() first sets numbers to OPTION_ABSENT.
  * stop_at_word ends at the first argument that is no option. Returns the index of the first argument after the
@@ -61,6 +71,8 @@ struct option_set {
  */
 int options_parse(const struct option_set *sets, size_t n_sets, int argc, char **argv, bool stop_at_word,
                   struct problem *p);
+/* Sets the members of a request that options were given for. */
+void options_to_json(const struct option_set *set, json_t *request);
 void options_init(const struct option_set *set);
 void options_done(const struct option_set *set);
 

@@ -191,7 +191,9 @@ char *text_count(int64_t n, const char *word)
 /* -- Did you mean ------------------------------------------------------------------------------------- */
 
 /* Longer words are no names, and the table of distances lies on the stack. */
-#define WORD_MAX 64
+#define WORD_MAX     64
+#define SHORT_WORD   3
+#define DISTANCE_MAX 2u
 
 static int fold_case(char c)
 {
@@ -203,6 +205,8 @@ static unsigned edit_distance(const char *a, const char *b)
 {
     unsigned d[WORD_MAX + 1][WORD_MAX + 1];
     size_t n = strlen(a), k = strlen(b);
+    /* Of three letters, two do not make a misspelling. */
+    unsigned replacement = n > SHORT_WORD ? 1 : 2;
 
     for (size_t i = 0; i <= n; i++)
         d[i][0] = (unsigned)i;
@@ -210,7 +214,8 @@ static unsigned edit_distance(const char *a, const char *b)
         d[0][j] = (unsigned)j;
     for (size_t i = 1; i <= n; i++)
         for (size_t j = 1; j <= k; j++) {
-            unsigned replaced = d[i - 1][j - 1] + (fold_case(a[i - 1]) != fold_case(b[j - 1]));
+            bool differs = fold_case(a[i - 1]) != fold_case(b[j - 1]);
+            unsigned replaced = d[i - 1][j - 1] + (differs ? replacement : 0);
             d[i][j] = MIN(replaced, MIN(d[i - 1][j], d[i][j - 1]) + 1);
             if (i > 1 && j > 1 && fold_case(a[i - 1]) == fold_case(b[j - 2]) &&
                 fold_case(a[i - 2]) == fold_case(b[j - 1]))
@@ -223,8 +228,7 @@ const char *nearest_name(const char *word, const char *const *names, size_t n)
 {
     const char *best = NULL;
     size_t size = strlen(word);
-    /* A third of the word may be wrong. */
-    unsigned least = (unsigned)(size + 1) / 3 + 1;
+    unsigned least = MIN((unsigned)size / 3, DISTANCE_MAX) + 1;
 
     for (size_t i = 0; i < n && size <= WORD_MAX; i++) {
         if (strlen(names[i]) > WORD_MAX)
@@ -236,6 +240,13 @@ const char *nearest_name(const char *word, const char *const *names, size_t n)
         }
     }
     return best;
+}
+
+char *did_you_mean(const char *word, const char *const *names, size_t n, const char *remedy)
+{
+    const char *near = nearest_name(word, names, n);
+
+    return near ? xasprintf("Did you mean %s? %s", near, remedy) : xstrdup(remedy);
 }
 
 /* "file.py(503): forward": the number in brackets is a line, and the function comes after it. */

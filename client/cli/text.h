@@ -44,8 +44,10 @@ char *text_number(char *buf, int64_t n);
 char *text_count(int64_t n, const char *word);
 
 /* The one of n names that word is most likely a misspelling of: fewest insertions, deletions, replacements
- * and swaps of neighbours, ignoring case. NULL where none is near enough. */
+ * and swaps of neighbours, ignoring case; at most two, and at most a third of the word. NULL: none. */
 const char *nearest_name(const char *word, const char *const *names, size_t n);
+/* "Did you mean NAME? REMEDY", or the remedy alone. The caller frees it. */
+char *did_you_mean(const char *word, const char *const *names, size_t n, const char *remedy);
 
 /* A kernel's name within the given columns: without "void" and its arguments before anything else is lost; a
  * Python frame without the beginning of its path. The caller frees. */

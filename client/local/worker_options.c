@@ -51,24 +51,6 @@ static int source_resolve(struct client *c, const struct source *s, struct resol
     return units_find_workers(c, &s->units, &s->user_units, &ret->of_units, p);
 }
 
-int source_to_query(struct client *c, const struct source *s, char **path, struct problem *p)
-{
-    _cleanup_(resolved_source_done) struct resolved_source r = {0};
-    int err = source_resolve(c, s, &r, p);
-
-    if (err < 0)
-        return err;
-    url_add(path, "router", r.router);
-    url_add(path, "fleet", s->fleet);
-    url_add(path, "dialect", s->dialect);
-    url_add(path, "trace_dir", r.trace_dir);
-    for (size_t i = 0; i < s->workers.n; i++)
-        url_add(path, "worker", s->workers.items[i]);
-    for (size_t i = 0; i < r.of_units.n; i++)
-        url_add(path, "worker", r.of_units.items[i].url);
-    return 0;
-}
-
 int source_to_json(struct client *c, const struct source *s, json_t *request, struct problem *p)
 {
     _cleanup_(resolved_source_done) struct resolved_source r = {0};
@@ -89,6 +71,30 @@ int source_to_json(struct client *c, const struct source *s, json_t *request, st
         json_array_append_new(workers, json_text(r.of_units.items[i].url));
     json_object_set_new(request, "workers", workers);
     return 0;
+}
+
+int source_to_query(struct client *c, const struct source *s, char **path, struct problem *p)
+{
+    _cleanup_json_ members = json_object();
+    int r = source_to_json(c, s, members, p);
+
+    if (r < 0)
+        return r;
+    json_t *workers = json_object_get(members, "workers");
+    if (workers) {
+        json_object_set(members, "worker", workers);
+        json_object_del(members, "workers");
+    }
+    url_add_members(path, members);
+    return 0;
+}
+
+int through_check(const char *through, struct problem *p)
+{
+    if (!through || streq(through, "router") || streq(through, "workers"))
+        return 0;
+    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--through must be router or workers, not %s",
+                       through);
 }
 
 char *source_name(const struct source *s)

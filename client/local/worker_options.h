@@ -30,7 +30,17 @@ struct source {
 #define SOURCE_OPTIONS(type) \
     WORKER_OPTIONS(type), \
     {"trace-dir", 0, "DIR", OPTION_TEXT, offsetof(type, source.trace_dir), "Directory on profd's host to which the workers write traces"}
+
+/* Which of these workers take part, and where a load goes; type has the members role, count and through. */
+#define SELECTION_OPTIONS(type) \
+    {"role", 0, "ROLE", OPTION_TEXT, offsetof(type, role), "Only workers of this role: prefill, decode, encode, regular", "role"}, \
+    {"count", 0, "N", OPTION_COUNT, offsetof(type, count), "Maximum number of workers: the first N", "count"}
+#define THROUGH_OPTION(type) \
+    {"through", 0, "WHERE", OPTION_TEXT, offsetof(type, through), "Where to send requests: router (default, if there is one) or workers, to each directly"}
 /* clang-format on */
+
+/* --through, which may be NULL: 0 or the problem. */
+int through_check(const char *through, struct problem *p);
 
 /* Adds the workers to a path as a query, or to a StartRequest. 0 or a problem. */
 int source_to_query(struct client *c, const struct source *s, char **path, struct problem *p);

@@ -112,9 +112,15 @@ static void statement_explain(const struct query *q, struct sql_position at, str
 
     if (sqlite3_error_offset(q->db) >= 0) {
         _cleanup_(freep) char *lines = statement_excerpt(at, hint);
-        problem_remedy(p, "%s", lines);
+        problem_remedy(
+            p, "%s%s", lines,
+            hint ? ""
+                 : "\nThe SQL is that of SQLite; .schema lists tables and columns, docs/sql.md describes "
+                   "them.");
     } else if (hint) {
         problem_remedy(p, "%c%s", toupper((unsigned char)*hint), hint + 1);
+    } else if (strstr(sqlite3_errmsg(q->db), "no such table")) {
+        problem_remedy(p, ".tables lists the tables: profctl query %s .tables", q->name);
     }
 }
 

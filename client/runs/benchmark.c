@@ -6,7 +6,6 @@
 #include "client/cli/table.h"
 #include "client/cli/text.h"
 #include "client/runs/run_group.h"
-#include "client/views/follow.h"
 #include "client/views/run.h"
 #include "client/views/run_figures.h"
 #include <errno.h>
@@ -35,54 +34,6 @@ int run_plan_show(struct client *c, const json_t *request, bool dry_run, struct 
         client_note(c, "%s", line);
     }
     return EXIT_DONE;
-}
-
-int run_begin(struct client *c, const struct source *source, const json_t *request, json_t **ret_answer)
-{
-    char ref[RUN_REF_MAX];
-    _cleanup_(problem_done) struct problem p = {0};
-    _cleanup_json_ answer = NULL;
-    _cleanup_(freep) char *name = source_name(source), *doing = xasprintf("finding the workers of %s", name);
-    int r = connection_call(c->connection, "POST", "/v1/runs", request, doing, &answer, &p);
-
-    if (r == -EINTR)
-        problem_remedy(&p, "profctl list-runs shows whether it was started.");
-    if (r < 0)
-        return client_fail(c, &p);
-    if (!*run_ref(ref, answer)) {
-        problem_set(&p, -EPROTO, PROBLEM_UPSTREAM, "the response of profd at %s has no run id",
-                    connection_name(c->connection));
-        return client_fail(c, &p);
-    }
-    _cleanup_(freep) char *load = run_load_text(json_object_get(request, "workload"));
-    client_note(c, "Run %s on %s%s%s", ref, name, *load ? ": " : "", load);
-    *ret_answer = TAKE_PTR(answer);
-    return EXIT_DONE;
-}
-
-int run_measure(struct client *c, const struct source *source, const json_t *request, struct measured *ret)
-{
-    _cleanup_json_ answer = NULL;
-    char ref[RUN_REF_MAX];
-    int status = run_begin(c, source, request, &answer);
-
-    *ret = (struct measured){0};
-    if (status == EXIT_DONE)
-        status = follow_run(c, run_ref(ref, answer), &c->err, INTERRUPT_STOPS, &ret->was_stopped, &ret->run);
-    if (status != EXIT_DONE)
-        return status;
-    ret->was_left = !run_is_over(ret->run);
-    if (ret->was_left)
-        client_note(c,
-                    "%s continues in profd\n  Follow it with profctl show %s; stop it with profctl stop %s",
-                    ref, ref, ref);
-    return EXIT_DONE;
-}
-
-int run_get(struct client *c, const char *ref, json_t **ret)
-{
-    _cleanup_(freep) char *path = ref_path(ref);
-    return client_get(c, path, NULL, ret);
 }
 
 int run_show_result(struct client *c, const json_t *run)

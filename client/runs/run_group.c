@@ -43,7 +43,7 @@ static int runs_add(struct client *c, const char *word, json_t *runs)
                     runs_contain(runs, ref) ? "%s is listed twice" : "%s is one run too many", ref);
         return client_fail(c, &p);
     }
-    int status = run_get(c, ref, &run);
+    int status = client_get_ref(c, ref, &run);
     if (status != EXIT_DONE)
         return status;
     if (has_figures(run)) {

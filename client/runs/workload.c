@@ -195,12 +195,11 @@ static int file_unknown_member(const struct workload_file *f, const char *name, 
 
     for (size_t i = 0; i < ARRAY_SIZE(members); i++)
         names[i] = members[i].name;
-    const char *near = nearest_name(name, names, ARRAY_SIZE(members));
+    _cleanup_(freep) char *remedy =
+        did_you_mean(name, names, ARRAY_SIZE(members), "docs/workload.md lists all members.");
     problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s, line %d: a workload has no member %.64s", f->name,
                 file_line(f, name, NULL), name);
-    problem_remedy(
-        p, near ? "Is it %s? docs/workload.md lists all members." : "docs/workload.md lists all members.",
-        near);
+    problem_remedy(p, "%s", remedy);
     return -EINVAL;
 }
 

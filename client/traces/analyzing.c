@@ -27,8 +27,9 @@ static int read_classes(struct client *c, const char *path, struct kernel_patter
     int r = read_file(AT_FDCWD, path, CLASSES_BYTES_MAX, &text, NULL);
 
     if (r < 0) {
-        problem_set(&p, r, PROBLEM_STORAGE, "cannot read %s: %s", path, strerror(-r));
-        return client_fail(c, &p);
+        return client_error(c, PROBLEM_STORAGE,
+                            "Name a file with lines of a class and a pattern: attention *my_attn*.",
+                            "cannot read the classes in %s: %s", path, strerror(-r));
     }
     r = kernel_patterns_parse(text, ret, &line);
     if (r >= 0)
@@ -213,9 +214,8 @@ static size_t find_instance(const struct named_ranks *ranks, const char *name)
 
 static int no_such_instance(struct client *c, const struct named_ranks *ranks, const char *name)
 {
-    _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(freep) const char **names = xcalloc(ranks->n_instances + 1, sizeof(*names));
-    _cleanup_(freep) char *all = xstrdup("");
+    _cleanup_(freep) char *all = xstrdup("Instances: ");
 
     for (size_t i = 0; i < ranks->n_instances; i++) {
         names[i] = ranks->instances[i].name;
@@ -227,13 +227,8 @@ static int no_such_instance(struct client *c, const struct named_ranks *ranks, c
             all = longer;
         }
     }
-    const char *near = nearest_name(name, names, ranks->n_instances);
-    problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND, "there is no engine instance %s", name);
-    if (near)
-        problem_remedy(&p, "Did you mean %s?", near);
-    else
-        problem_remedy(&p, "Instances: %s", all);
-    return client_fail(c, &p);
+    _cleanup_(freep) char *remedy = did_you_mean(name, names, ranks->n_instances, all);
+    return client_error(c, PROBLEM_NOT_FOUND, remedy, "there is no engine instance %s", name);
 }
 
 /* Keeps the ranks that are asked for, and the instances that have any. */
@@ -296,7 +291,8 @@ static int choose_view(struct client *c, const struct analyzing *o, struct analy
     if (exporting_check_times(ret->from, ret->to, &p) < 0)
         return client_fail(c, &p);
     if (o->phase && step_phase_find(o->phase) == _STEP_PHASE_MAX)
-        return client_refuse(c, NULL, "--phase is prefill, decode, mixed or training, not %s", o->phase);
+        return client_refuse(c, "profctl analyze TRACE --report steps shows the phase of each step.",
+                             "--phase is prefill, decode, mixed or training, not %s", o->phase);
     return EXIT_DONE;
 }
 

@@ -119,61 +119,81 @@ void connection_prepare(const struct connection *d, CURL *curl, const char *path
     credentials_prepare(&d->credentials, curl);
 }
 
-/* The remedy of a TLS error, or of TLS that is missing; NULL: neither. */
-static const char *tls_remedy(const struct connection *d, CURLcode code)
-{
-    switch (code) {
-    case CURLE_PEER_FAILED_VERIFICATION:
-    case CURLE_SSL_CACERT_BADFILE:
-        return "Pass the CA that signed the certificate with --cacert FILE; the certificate must contain the "
-               "host name of the URL.";
-    case CURLE_SSL_CERTPROBLEM:
-        return "Pass your certificate with --cert FILE and its private key with --key FILE.";
-    case CURLE_SSL_CONNECT_ERROR:
-        return "Try http://: profd serves https:// only if profd.conf sets [http] cert_file=.";
-    case CURLE_GOT_NOTHING:
-    case CURLE_RECV_ERROR:
-        return starts_with(d->endpoint.url, "https:")
-                   ? "profd may require a client certificate: --cert FILE and --key FILE."
-               : d->endpoint.socket ? NULL
-                                    : "Try --host https://: the port may require TLS.";
-    default:
-        return NULL;
-    }
-}
+#define NO_CONNECTION  "cannot reach profd at %s: %s"
+#define NO_RESPONSE    "incomplete response from profd at %s: %s"
+#define TLS_FAILED     "TLS handshake with profd at %s failed: %s"
+#define TLS_UNVERIFIED "TLS certificate verification failed for %s: %s"
 
-static int transfer_problem(const struct connection *d, CURL *curl, CURLcode code, const char *text,
-                            struct problem *p)
-{
-    long os_error = 0;
-    const char *why = *text ? text : curl_easy_strerror(code);
+/* What failed and what to do about it, by the error of curl and, where it is not 0, that of the system; the first
+ * line that fits. */
+static const struct transfer_failure {
+    CURLcode code;
+    int os_error;
+    const char *what, *remedy;
+} transfer_failures[] = {
+    {CURLE_COULDNT_RESOLVE_HOST, 0, NO_CONNECTION,
+     "Check the host name in the URL: getent hosts NAME shows whether this machine resolves it."},
+    {CURLE_COULDNT_CONNECT, ECONNREFUSED, NO_CONNECTION,
+     "Check the port; profd listens on TCP only if profd.conf sets [profd] listen=."},
+    {CURLE_COULDNT_CONNECT, 0, NO_CONNECTION,
+     "Check the address, and that no firewall between the machines blocks the port."},
+    {CURLE_PEER_FAILED_VERIFICATION, 0, TLS_UNVERIFIED,
+     "Pass the CA that signed the certificate with --cacert FILE; the certificate must contain the host name "
+     "of "
+     "the URL."},
+    {CURLE_SSL_CACERT_BADFILE, 0, "cannot use the CA certificates for %s: %s",
+     "Pass a file of CA certificates in PEM with --cacert FILE."},
+    {CURLE_SSL_CERTPROBLEM, 0, "cannot use the client certificate for %s: %s",
+     "Pass your certificate with --cert FILE and its private key with --key FILE."},
+    {CURLE_SSL_CONNECT_ERROR, 0, TLS_FAILED,
+     "Try http://: profd serves https:// only if profd.conf sets [http] cert_file=."},
+};
 
-    if (code != CURLE_COULDNT_CONNECT && code != CURLE_COULDNT_RESOLVE_HOST) {
-        problem_set(p, -EIO, PROBLEM_UPSTREAM,
-                    code == CURLE_PEER_FAILED_VERIFICATION ? "TLS certificate verification failed for %s: %s"
-                                                           : "incomplete response from profd at %s: %s",
-                    connection_name(d), why);
-        const char *remedy = tls_remedy(d, code);
-        if (remedy)
-            problem_remedy(p, "%s", remedy);
-        problem_remedy(p, "Retry; journalctl -u profd shows whether profd ended.");
-        return -EIO;
-    }
-    curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &os_error);
-    if (d->endpoint.socket)
-        os_error = endpoint_socket_error(d->endpoint.socket);
-    if (os_error && code == CURLE_COULDNT_CONNECT)
-        why = strerror((int)os_error);
-    problem_set(p, -ECONNREFUSED, PROBLEM_UPSTREAM, "cannot reach profd at %s: %s", connection_name(d), why);
+/* Over a socket: the error of connecting decides. */
+static int socket_problem(const struct connection *d, const char *why, struct problem *p)
+{
+    int os_error = endpoint_socket_error(d->endpoint.socket);
+
     if (os_error == EACCES || os_error == EPERM)
         problem_remedy(
             p, "Members of group profd may use it: sudo usermod -aG profd \"$USER\", then log in again.");
-    else if (!d->endpoint.socket)
-        problem_remedy(p, "Check the port; profd listens on TCP only if profd.conf sets [profd] listen=.");
     else
         problem_remedy(p, "Start it: systemctl enable --now profd, or run profd in another terminal;\n"
                           "name another with --socket PATH or --host URL.");
-    return -ECONNREFUSED;
+    return problem_set(p, -EIO, PROBLEM_UPSTREAM, NO_CONNECTION, connection_name(d),
+                       os_error ? strerror(os_error) : why);
+}
+
+static int transfer_problem(const struct connection *d, CURLcode code, struct problem *p)
+{
+    long os_error = 0;
+    curl_off_t connected_us = 0;
+    bool is_cut = code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR;
+    const char *why = *d->error ? d->error : curl_easy_strerror(code);
+
+    if (code == CURLE_COULDNT_CONNECT && d->endpoint.socket)
+        return socket_problem(d, why, p);
+    curl_easy_getinfo(d->curl, CURLINFO_OS_ERRNO, &os_error);
+    curl_easy_getinfo(d->curl, CURLINFO_CONNECT_TIME_T, &connected_us);
+    if (code == CURLE_OPERATION_TIMEDOUT && connected_us == 0)
+        code = CURLE_COULDNT_CONNECT;
+    else if (code == CURLE_COULDNT_CONNECT && os_error)
+        why = strerror((int)os_error);
+    for (size_t i = 0; i < ARRAY_SIZE(transfer_failures); i++) {
+        const struct transfer_failure *f = &transfer_failures[i];
+        if (f->code != code || (f->os_error && f->os_error != os_error))
+            continue;
+        problem_remedy(p, "%s", f->remedy);
+        return problem_set(p, -EIO, PROBLEM_UPSTREAM, f->what, connection_name(d), why);
+    }
+    /* A port that requires TLS, or a client certificate, closes the connection. */
+    if (is_cut && starts_with(d->endpoint.url, "https:"))
+        problem_remedy(p, "profd may require a client certificate: --cert FILE and --key FILE.");
+    else if (is_cut && !d->endpoint.socket)
+        problem_remedy(p, "Try --host https://: the port may require TLS.");
+    else
+        problem_remedy(p, "Retry; journalctl -u profd shows whether profd ended.");
+    return problem_set(p, -EIO, PROBLEM_UPSTREAM, NO_RESPONSE, connection_name(d), why);
 }
 
 /* The response of one call. */
@@ -312,7 +332,7 @@ static int check_response(struct connection *d, const struct answer *a, CURLcode
         return problem_set(p, a->error, PROBLEM_STORAGE, "cannot write the downloaded data: %s",
                            strerror(-a->error));
     if (code != CURLE_OK)
-        return transfer_problem(d, d->curl, code, d->error, p);
+        return transfer_problem(d, code, p);
     if (status >= 300)
         return problem_from_answer(status, a->data, a->size, p);
     return 0;
@@ -451,6 +471,22 @@ void url_add_int(char **path, const char *key, int64_t value)
     char text[24];
     snprintf(text, sizeof(text), "%lld", (long long)value);
     url_add(path, key, text);
+}
+
+void url_add_members(char **path, const json_t *members)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)members, key, value) {
+        if (json_is_integer(value))
+            url_add_int(path, key, json_integer_value(value));
+        else if (json_is_array(value))
+            for (size_t i = 0; i < json_array_size(value); i++)
+                url_add(path, key, json_string_value(json_array_get(value, i)));
+        else
+            url_add(path, key, json_is_true(value) ? "true" : json_string_value(value));
+    }
 }
 
 char *ref_path(const char *ref)

@@ -57,6 +57,8 @@ int problem_from_answer(long http_status, const char *data, size_t size, struct 
 /* Appends key=value, escaped, to a path: '?' first, '&' then. NULL values are left out. */
 void url_add(char **path, const char *key, const char *value);
 void url_add_int(char **path, const char *key, int64_t value);
+/* The same of each member of an object: texts, integers, true, and lists of texts, which repeat the key. */
+void url_add_members(char **path, const json_t *members);
 
 /* "/v1/sessions/s7" of "s7". The caller frees it. */
 char *ref_path(const char *ref);

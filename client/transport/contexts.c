@@ -217,11 +217,10 @@ int contexts_unknown(const json_t *contexts, const char *name, struct problem *p
         if (n < NAMES_MAX)
             names[n++] = one;
     problem_set(p, -ENOENT, PROBLEM_NOT_FOUND, "unknown context '%s'", name);
-    const char *near = nearest_name(name, names, n);
-    if (near)
-        problem_remedy(p, "Did you mean %s? profctl context list shows all contexts.", near);
-    problem_remedy(p, n > 1 ? "profctl context list shows all contexts."
-                            : "Add one: profctl context add NAME --host URL");
+    _cleanup_(freep) char *remedy = did_you_mean(name, names, n,
+                                                 n > 1 ? "profctl context list shows all contexts."
+                                                       : "Add one: profctl context add NAME --host URL");
+    problem_remedy(p, "%s", remedy);
     return -ENOENT;
 }
 

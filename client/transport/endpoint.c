@@ -49,17 +49,22 @@ static char *default_socket(void)
 
 static int endpoint_of_host(const char *host, struct endpoint *ret, struct problem *p)
 {
-    bool has_scheme = strstr(host, "://");
     size_t n = strlen(host);
 
-    if (has_scheme && !starts_with(host, "http://") && !starts_with(host, "https://")) {
-        problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--host: '%s' is neither http:// nor https://", host);
-        return -EINVAL;
-    }
     while (n > 0 && host[n - 1] == '/')
         n--;
-    *ret = (struct endpoint){.url = xasprintf("%s%.*s", has_scheme ? "" : "http://", (int)n, host)};
-    return 0;
+    _cleanup_(freep) char *url = xasprintf("%s%.*s", strstr(host, "://") ? "" : "http://", (int)n, host);
+    CURLU *parsed = curl_url();
+    CURLUcode code = parsed ? curl_url_set(parsed, CURLUPART_URL, url, 0) : CURLUE_OUT_OF_MEMORY;
+    curl_url_cleanup(parsed);
+    if (code == CURLUE_OK && (starts_with(url, "http://") || starts_with(url, "https://"))) {
+        *ret = (struct endpoint){.url = TAKE_PTR(url)};
+        return 0;
+    }
+    problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--host: '%s' is not a URL: %s", host,
+                code == CURLUE_OK ? "neither http:// nor https://" : curl_url_strerror(code));
+    problem_remedy(p, "Pass the URL of profd: --host https://HOST:PORT.");
+    return -EINVAL;
 }
 
 int endpoint_find(const char *socket, const char *host, struct endpoint *ret, struct problem *p)

@@ -17,24 +17,24 @@
 #define TOP_DEFAULT 10
 #define REPORTS_MAX 64
 
-struct options {
+struct analyze_options {
     const char *reports, *named;
     int64_t top;
     const char *html;
     struct analyzing analyzing;
 };
 
-#define AT(member) offsetof(struct options, member)
+#define AT(member) offsetof(struct analyze_options, member)
 
 /* clang-format off */
-static const struct option_def options[] = {
+static const struct option_def analyze_options[] = {
     OPTION_GROUP("Output"),
     {"report", 'r', "LIST", OPTION_TEXT, AT(reports), "Reports to print, separated by commas: kernels,gaps; profctl reports lists them"},
     {"top", 'n', "N", OPTION_NUMBER, AT(top), "Rows of each report, 0 for all (default: 10, with --html 30, in JSON, CSV and TSV all)"},
     {"html", 0, "FILE", OPTION_TEXT, AT(html), "Write one HTML file with all reports, - for standard output"},
     {"named", 0, "NAME", OPTION_TEXT, AT(named), "Run a named query instead; profctl query --named list prints them"},
     OPTION_GROUP("Selection"),
-    ANALYZING_OPTIONS(struct options, analyzing),
+    ANALYZING_OPTIONS(struct analyze_options, analyzing),
 };
 /* clang-format on */
 
@@ -51,22 +51,16 @@ static void chosen_reports_done(struct chosen_reports *chosen)
 
 static int unknown_report(struct client *c, const char *name)
 {
-    _cleanup_(problem_done) struct problem p = {0};
     const char *names[REPORTS_MAX];
     size_t n = 0;
 
     for (const struct report *const *r = reports; *r && n < REPORTS_MAX; r++)
         names[n++] = (*r)->name;
-    const char *near = nearest_name(name, names, n);
-    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "unknown report '%s'", name);
-    if (near)
-        problem_remedy(&p, "Did you mean %s? profctl reports lists them.", near);
-    else
-        problem_remedy(&p, "profctl reports lists them.");
-    return client_fail(c, &p);
+    _cleanup_(freep) char *remedy = did_you_mean(name, names, n, "profctl reports lists all reports.");
+    return client_refuse(c, remedy, "unknown report '%s'", name);
 }
 
-static int choose_reports(struct client *c, const struct options *o, struct chosen_reports *ret)
+static int choose_reports(struct client *c, const struct analyze_options *o, struct chosen_reports *ret)
 {
     ret->by_name = o->reports;
     if (!o->reports) {
@@ -137,7 +131,7 @@ static char *join_words(int n_words, char **words)
     return name;
 }
 
-static int print_reports(struct client *c, const struct options *o, struct chosen_reports *chosen,
+static int print_reports(struct client *c, const struct analyze_options *o, struct chosen_reports *chosen,
                          const char *name, struct analysis *a)
 {
     size_t top = o->top != OPTION_ABSENT ? (size_t)o->top
@@ -184,7 +178,8 @@ static int print_reports(struct client *c, const struct options *o, struct chose
     return printed != EXIT_DONE ? printed : status;
 }
 
-static int print_overview(struct client *c, const struct options *o, const char *name, struct analysis *a)
+static int print_overview(struct client *c, const struct analyze_options *o, const char *name,
+                          struct analysis *a)
 {
     int r = overview_print(c, a, name, o->top == OPTION_ABSENT ? TOP_DEFAULT : (size_t)o->top);
 
@@ -247,7 +242,7 @@ static char *page_title(struct client *c, const struct analyzed *analyzed, int n
     return title;
 }
 
-static int write_html(struct client *c, const struct options *o, struct chosen_reports *chosen,
+static int write_html(struct client *c, const struct analyze_options *o, struct chosen_reports *chosen,
                       const char *name, struct analyzed *analyzed, int n_words, char **words)
 {
     struct analysis *a = &analyzed->analysis;
@@ -272,7 +267,8 @@ static int write_html(struct client *c, const struct options *o, struct chosen_r
 }
 
 /* CSV and TSV have one heading, and --columns selects from one report. */
-static int check_output(struct client *c, const struct options *o, const struct chosen_reports *chosen)
+static int check_output(struct client *c, const struct analyze_options *o,
+                        const struct chosen_reports *chosen)
 {
     if (o->html && c->format != TABLE_FITTED)
         return client_refuse(c, NULL, "--html and the other formats exclude each other");
@@ -281,7 +277,7 @@ static int check_output(struct client *c, const struct options *o, const struct 
     return report_check_columns(c, chosen->made[0].report);
 }
 
-static int run_named(struct client *c, const struct options *o, int n_words, char **words)
+static int run_named(struct client *c, const struct analyze_options *o, int n_words, char **words)
 {
     if (n_words == 1 && !o->reports && !o->html)
         return query_run_named(c, o->named, words[0], o->top > 0 ? o->top : OPTION_ABSENT);
@@ -289,9 +285,9 @@ static int run_named(struct client *c, const struct options *o, int n_words, cha
                          "--named needs one trace, and excludes --report and --html");
 }
 
-static int run_analyze(struct client *c, const void *values, int n_words, char **words)
+static int analyze_run(struct client *c, const void *values, int n_words, char **words)
 {
-    const struct options *o = values;
+    const struct analyze_options *o = values;
     char newest[REF_TEXT_MAX], *newest_words[] = {newest, NULL};
     _cleanup_(analyzed_done) struct analyzed analyzed = {0};
     _cleanup_(chosen_reports_done) struct chosen_reports chosen = {0};
@@ -331,8 +327,8 @@ const struct verb verb_analyze = {
     .default_kind = 't',
     .max_words = WORDS_UNLIMITED,
     .has_listing = true,
-    VERB_OPTIONS(options, struct options),
-    .run = run_analyze,
+    VERB_OPTIONS(analyze_options, struct analyze_options),
+    .run = analyze_run,
 };
 
 /* -- reports ------------------------------------------------------------------------------------------ */
@@ -356,7 +352,7 @@ static json_t *report_description(const struct report *report)
     return one;
 }
 
-static int run_reports(struct client *c, const void *values, int n_words, char **words)
+static int reports_run(struct client *c, const void *values, int n_words, char **words)
 {
     static const struct table_column columns[] = {
         {"REPORT", 0, IMPORTANCE_KEY},
@@ -387,5 +383,5 @@ const struct verb verb_reports = {
     .details = "With --json also the columns of each report and how it is computed.",
     .words = "",
     .has_listing = true,
-    .run = run_reports,
+    .run = reports_run,
 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "client/cli/text.h"
-#include "client/local/worker_options.h"
 #include "client/runs/benchmark.h"
 #include "client/runs/requests.h"
 #include "client/runs/run_group.h"
 #include "client/runs/workload.h"
+#include "client/verbs/job.h"
 #include "client/verbs/verbs.h"
 #include "client/views/listing.h"
 #include "client/views/run.h"
@@ -24,11 +24,10 @@ struct bench_options {
 #define AT(member) offsetof(struct bench_options, member)
 
 /* clang-format off */
-static const struct option_def options[] = {
+static const struct option_def bench_options[] = {
     WORKER_OPTIONS(struct bench_options),
-    {"through", 0, "TARGET", OPTION_TEXT, AT(through), "Where to send requests: router (default, if there is one), or workers: to each worker directly"},
-    {"role", 0, "ROLE", OPTION_TEXT, AT(role), "Only workers of this role: prefill, decode, encode, regular"},
-    {"count", 0, "N", OPTION_COUNT, AT(count), "Maximum number of workers: the first N"},
+    THROUGH_OPTION(struct bench_options),
+    SELECTION_OPTIONS(struct bench_options),
     OPTION_GROUP("Load"),
     WORKLOAD_OPTIONS(struct bench_options, workload),
     {"sweep", 0, "LIST", OPTION_TEXT, AT(sweep), "Values of concurrency, rate, isl or osl, each a run: concurrency=1,2,4,8"},
@@ -36,7 +35,7 @@ static const struct option_def options[] = {
     {"dry-run", 0, NULL, OPTION_FLAG, AT(dry_run), "Print the plan with an estimate of the duration, and send nothing"},
     OPTION_GROUP("Output"),
     SAVE_AS_OPTIONS(struct bench_options, save_as),
-    {"label", 0, "KEY=VALUE", OPTION_LIST, AT(labels), "Label to store with the run (repeatable)"},
+    LABEL_OPTION(struct bench_options, "run"),
     {"wait", 'w', NULL, OPTION_FLAG, AT(wait), "Follow the run to its end (default); Ctrl-C stops it and keeps its measurements"},
     {"detach", 'd', NULL, OPTION_FLAG, AT(detach), "Print the run's id and return without waiting"},
 };
@@ -73,9 +72,6 @@ static int bench_request(struct client *c, const struct bench_options *o, json_t
 
     if (o->wait && o->detach)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--wait and --detach exclude each other");
-    if (o->through && !streq(o->through, "router") && !streq(o->through, "workers"))
-        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--through must be router or workers, not %s",
-                           o->through);
     if (has_several_runs(o) && o->detach)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
                            "%s waits for each run before the next, so it excludes --detach",
@@ -86,7 +82,9 @@ static int bench_request(struct client *c, const struct bench_options *o, json_t
         return problem_set(
             p, -EINVAL, PROBLEM_BAD_REQUEST,
             "--save-as requires a single run that ends: later, profctl show r3 --save-as writes any");
-    int r = save_as_check(&o->save_as, p);
+    int r = through_check(o->through, p);
+    if (r == 0)
+        r = save_as_check(&o->save_as, p);
     if (r == 0 && o->sweep)
         r = sweep_parse(o->sweep, sweep, p);
     if (r == 0 && o->sweep)
@@ -97,9 +95,7 @@ static int bench_request(struct client *c, const struct bench_options *o, json_t
         return r;
     json_object_set_new(request, "workload", workload);
     json_put_str(request, "load_through", o->through);
-    json_put_str(request, "role", o->role);
-    if (o->count != OPTION_ABSENT)
-        json_put_int(request, "count", o->count);
+    options_to_json(OPTION_SET(bench_options, o), request);
     r = labels_to_json(&o->labels, request, p);
     return r < 0 ? r : source_to_json(c, &o->source, request, p);
 }
@@ -115,36 +111,31 @@ static void bench_set_swept(json_t *request, const struct sweep *sweep, size_t i
 static int bench_detached(struct client *c, const struct bench_options *o, const json_t *request)
 {
     _cleanup_json_ answer = NULL;
-    char ref[RUN_REF_MAX];
-    int status = run_begin(c, &o->source, request, &answer);
+    char ref[REF_TEXT_MAX];
+    int status = run_create(c, &o->source, request, ref, &answer);
 
-    if (status != EXIT_DONE || c->json)
-        return status == EXIT_DONE ? client_print_json(c, answer) : status;
-    fprintf(c->out.file, "%s\n", run_ref(ref, answer));
-    fflush(c->out.file);
-    client_note(c, "Next: profctl show %s shows it, profctl stop %s stops it", ref, ref);
-    return EXIT_DONE;
+    return status == EXIT_DONE ? job_print_created(c, ref, answer) : status;
 }
 
 static int bench_once(struct client *c, const struct bench_options *o, const json_t *request)
 {
-    struct measured m = {0};
+    struct job_end m = {0};
     char ref[RUN_REF_MAX];
     int status = run_measure(c, &o->source, request, &m);
 
     if (status == EXIT_DONE)
         status = m.was_left                      ? EXIT_FAILED
-                 : streq(o->save_as.output, "-") ? run_exit_status(m.run)
-                                                 : run_show_result(c, m.run);
+                 : streq(o->save_as.output, "-") ? run_exit_status(m.job)
+                                                 : run_show_result(c, m.job);
     fflush(c->out.file);
-    if (o->save_as.format && m.run && !m.was_left) {
-        int saved = save_as_write(c, &o->save_as, m.run);
+    if (o->save_as.format && m.job && !m.was_left) {
+        int saved = save_as_write(c, &o->save_as, m.job);
         status = saved != EXIT_DONE ? saved : status;
     }
-    if (m.run && !m.was_left && status != EXIT_FAILED)
-        client_note(c, "Next: profctl show %s --requests, profctl compare %s OTHER", run_ref(ref, m.run),
+    if (m.job && !m.was_left && status != EXIT_FAILED)
+        client_note(c, "Next: profctl show %s --requests, profctl compare %s OTHER", run_ref(ref, m.job),
                     ref);
-    json_decref(m.run);
+    json_decref(m.job);
     return status;
 }
 
@@ -170,7 +161,7 @@ static int bench_several(struct client *c, const struct bench_options *o, json_t
 {
     size_t n_values = o->sweep ? sweep->n : 1, n = n_values * count_rounds(o);
     _cleanup_json_ runs = json_array();
-    struct measured m = {0};
+    struct job_end m = {0};
     int worst = EXIT_DONE;
 
     for (size_t i = 0; i < n && !m.was_stopped && !m.was_left; i++) {
@@ -183,10 +174,10 @@ static int bench_several(struct client *c, const struct bench_options *o, json_t
             worst = status;
             break;
         }
-        status = m.was_left ? EXIT_FAILED : run_exit_status(m.run);
+        status = m.was_left ? EXIT_FAILED : run_exit_status(m.job);
         worst = worst == EXIT_FAILED || status == EXIT_DONE ? worst : status;
-        run_plan_measured(plan, i, m.run);
-        json_array_append_new(runs, m.run);
+        run_plan_measured(plan, i, m.job);
+        json_array_append_new(runs, m.job);
     }
     if (json_array_size(runs) > 0)
         runs_show_results(c, o->sweep ? sweep : NULL, runs);
@@ -225,8 +216,6 @@ const struct verb verb_bench = {
     .summary = "Send a workload to a fleet and measure user-visible latency",
     .details = "Latencies count from the moment a request was due. Exit status: 0 all requests succeeded, "
                "3 some did not, 1 failed. If no profd is running, your own is started.",
-    .options = options,
-    .n_options = ARRAY_SIZE(options),
-    .values_size = sizeof(struct bench_options),
+    VERB_OPTIONS(bench_options, struct bench_options),
     .run = bench_run,
 };

@@ -21,7 +21,7 @@ struct compare_options {
     bool by_estimate;
 };
 
-static const struct option_def options[] = {
+static const struct option_def compare_options[] = {
     {"fail-if", 0, "CONDITION", OPTION_LIST, offsetof(struct compare_options, conditions),
      "Exit with 5 if the 95 % interval meets the condition, with 6 if more runs are needed to "
      "decide "
@@ -380,9 +380,7 @@ const struct verb verb_compare = {
     .default_kind = 'r',
     .min_words = 2,
     .max_words = 2,
-    .options = options,
-    .n_options = ARRAY_SIZE(options),
-    .values_size = sizeof(struct compare_options),
+    VERB_OPTIONS(compare_options, struct compare_options),
     .has_listing = true,
     .needs_only_catalog = true,
     .run = compare_run,

@@ -281,7 +281,7 @@ static void offer_word(struct completing *k)
 }
 
 /* "--host=URL" is one word for zsh and fish, and three for bash: "--host", "=", "URL". */
-static int run_complete(struct client *c, const void *options, int n_words, char **words)
+static int complete_run(struct client *c, const void *options, int n_words, char **words)
 {
     struct completing k = {
         .c = c, .current = n_words > 0 ? words[n_words - 1] : (char *)"", .prefix = "", .flags = ""};
@@ -337,7 +337,7 @@ static const struct {
     const char *shell, *script;
 } scripts[] = {{"bash", completion_bash}, {"zsh", completion_zsh}, {"fish", completion_fish}};
 
-static int run_completion(struct client *c, const void *values, int n_words, char **words)
+static int completion_run(struct client *c, const void *values, int n_words, char **words)
 {
     for (size_t i = 0; i < ARRAY_SIZE(scripts); i++)
         if (streq(scripts[i].shell, words[0])) {
@@ -357,7 +357,7 @@ const struct verb verb_completion = {
     .min_words = 1,
     .max_words = 1,
     .is_offline = true,
-    .run = run_completion,
+    .run = completion_run,
 };
 
 const struct verb verb_complete = {
@@ -365,5 +365,5 @@ const struct verb verb_complete = {
     .words = "-- [WORD...]",
     .summary = "Print what completes a command line",
     .max_words = WORDS_UNLIMITED,
-    .run = run_complete,
+    .run = complete_run,
 };

@@ -12,14 +12,14 @@
 
 #define TOKEN_BYTES_MAX 4096
 
-struct options {
+struct context_options {
     bool token_stdin, use, force;
 };
 
-#define AT(member) offsetof(struct options, member)
+#define AT(member) offsetof(struct context_options, member)
 
 /* clang-format off */
-static const struct option_def options[] = {
+static const struct option_def context_options[] = {
     {"use", 0, NULL, OPTION_FLAG, AT(use), "Use the new context from now on (add)"},
     {"token-stdin", 0, NULL, OPTION_FLAG, AT(token_stdin), "Read the token from standard input and store it in a file of mode 0600 (add)"},
     {"force", 0, NULL, OPTION_FLAG, AT(force), "Replace a context of the same name (add)"},
@@ -68,8 +68,8 @@ static int check_connection(const struct connection_options *at, const char *tok
     return token_file ? credentials_find(&options_of, endpoint.url, &credentials, p) : 0;
 }
 
-static int make_context(const struct options *o, const struct connection_options *at, const char *name,
-                        json_t *context, struct problem *p)
+static int make_context(const struct context_options *o, const struct connection_options *at,
+                        const char *name, json_t *context, struct problem *p)
 {
     int r = o->token_stdin ? take_token(name, p) : 0;
     _cleanup_(freep) char *kept = r == 0 && o->token_stdin ? context_new_token_path(name) : NULL,
@@ -94,7 +94,7 @@ static int make_context(const struct options *o, const struct connection_options
     return r < 0 ? r : check_connection(at, token_file, p);
 }
 
-static int add(struct client *c, const struct options *o, json_t *contexts, const char *name)
+static int add(struct client *c, const struct context_options *o, json_t *contexts, const char *name)
 {
     _cleanup_(problem_done) struct problem p = {0};
     const struct connection_options *at = c->connection_options;
@@ -137,7 +137,7 @@ static const char *current_name(const json_t *contexts)
     return current ? current : CONTEXT_DEFAULT;
 }
 
-static int use(struct client *c, const struct options *o, json_t *contexts, const char *name)
+static int use(struct client *c, const struct context_options *o, json_t *contexts, const char *name)
 {
     _cleanup_(problem_done) struct problem p = {0};
 
@@ -157,7 +157,7 @@ static int use(struct client *c, const struct options *o, json_t *contexts, cons
     return EXIT_DONE;
 }
 
-static int list(struct client *c, const struct options *o, json_t *contexts, const char *name)
+static int list(struct client *c, const struct context_options *o, json_t *contexts, const char *name)
 {
     static const struct table_column columns[] = {{"NAME", 0, IMPORTANCE_KEY},
                                                   {"CURRENT", 0, IMPORTANCE_HIGH},
@@ -184,7 +184,7 @@ static int list(struct client *c, const struct options *o, json_t *contexts, con
     return EXIT_DONE;
 }
 
-static int show(struct client *c, const struct options *o, json_t *contexts, const char *name)
+static int show(struct client *c, const struct context_options *o, json_t *contexts, const char *name)
 {
     static const struct {
         const char *heading, *key;
@@ -214,7 +214,7 @@ static int show(struct client *c, const struct options *o, json_t *contexts, con
     return EXIT_DONE;
 }
 
-static int delete (struct client *c, const struct options *o, json_t *contexts, const char *name)
+static int delete (struct client *c, const struct context_options *o, json_t *contexts, const char *name)
 {
     _cleanup_(problem_done) struct problem p = {0};
     bool was_current = streq(name, current_name(contexts));
@@ -237,15 +237,15 @@ static int delete (struct client *c, const struct options *o, json_t *contexts, 
 static const struct {
     const char *name;
     unsigned n_names, min_names;
-    int (*run)(struct client *c, const struct options *o, json_t *contexts, const char *name);
+    int (*run)(struct client *c, const struct context_options *o, json_t *contexts, const char *name);
 } commands[] = {
     {"add", 1, 1, add}, {"use", 1, 1, use},   {"list", 0, 0, list},
     {"ls", 0, 0, list}, {"show", 1, 0, show}, {"rm", 1, 1, delete},
 };
 
-static int run(struct client *c, const void *values, int n_words, char **words)
+static int context_run(struct client *c, const void *values, int n_words, char **words)
 {
-    const struct options *o = values;
+    const struct context_options *o = values;
     const char *command = n_words > 0 ? words[0] : "list";
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ contexts = NULL;
@@ -278,8 +278,8 @@ const struct verb verb_context = {
                "use. \"default\" is the profd of this machine.",
     .words = "[add NAME|use NAME|list|show [NAME]|rm NAME]",
     .max_words = 2,
-    VERB_OPTIONS(options, struct options),
+    VERB_OPTIONS(context_options, struct context_options),
     .has_listing = true,
     .is_offline = true,
-    .run = run,
+    .run = context_run,
 };

@@ -16,7 +16,7 @@
 /* Less work outside of steps is not worth a line. */
 #define OUTSIDE_SHARE_MIN 0.01
 
-struct options {
+struct diff_options {
     struct option_list conditions;
     const char *report;
     bool by_estimate;
@@ -24,10 +24,10 @@ struct options {
     struct analyzing analyzing;
 };
 
-#define AT(member) offsetof(struct options, member)
+#define AT(member) offsetof(struct diff_options, member)
 
 /* clang-format off */
-static const struct option_def options[] = {
+static const struct option_def diff_options[] = {
     OPTION_GROUP("Output"),
     {"report", 'r', "NAME", OPTION_TEXT, AT(report), "Print one table only: measures, kernels or ops"},
     {"top", 'n', "N", OPTION_NUMBER, AT(top), "Kernels and operators to print, 0 for all (default: 15, in JSON, CSV and TSV all)"},
@@ -35,7 +35,7 @@ static const struct option_def options[] = {
     {"fail-if", 0, "CONDITION", OPTION_LIST, AT(conditions), "Exit with 5 if the 95 % interval meets the condition, with 6 if more steps are needed to decide (repeatable): 'step.p50 > +5%', 'gpu.idle > +1ms', 'comm.exposed > 3ms'"},
     {"fail-if-estimate", 0, NULL, OPTION_FLAG, AT(by_estimate), "Decide --fail-if by the measured values, without their intervals"},
     OPTION_GROUP("Selection"),
-    ANALYZING_OPTIONS(struct options, analyzing),
+    ANALYZING_OPTIONS(struct diff_options, analyzing),
 };
 /* clang-format on */
 
@@ -71,8 +71,7 @@ static void comparison_done(struct comparison *c)
 /* Before anything is read. */
 static int check_name(struct client *c, const char *measure)
 {
-    _cleanup_(problem_done) struct problem p = {0};
-    _cleanup_(freep) char *all = xstrdup("");
+    _cleanup_(freep) char *all = xstrdup("Measures: ");
     const char *names[MEASURES_NAMED_MAX];
     size_t n = 0;
 
@@ -84,13 +83,8 @@ static int check_name(struct client *c, const char *measure)
         free(all);
         all = longer;
     }
-    const char *near = nearest_name(measure, names, n);
-    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--fail-if: unknown measure '%s'", measure);
-    if (near)
-        problem_remedy(&p, "Did you mean %s?", near);
-    else
-        problem_remedy(&p, "Measures: %s.", all);
-    return client_fail(c, &p);
+    _cleanup_(freep) char *remedy = did_you_mean(measure, names, n, all);
+    return client_refuse(c, remedy, "--fail-if: unknown measure '%s'", measure);
 }
 
 static int parse_conditions(struct client *c, const struct option_list *list, struct condition **ret)
@@ -196,8 +190,8 @@ static void note_undecided(struct client *c, const char *text, const struct cond
                 needed);
 }
 
-static int check_conditions(struct client *c, const struct options *o, const struct condition *conditions,
-                            const struct comparison *cmp)
+static int check_conditions(struct client *c, const struct diff_options *o,
+                            const struct condition *conditions, const struct comparison *cmp)
 {
     int status = EXIT_DONE;
 
@@ -266,7 +260,7 @@ static int make(struct client *c, struct analysis *before, struct analysis *afte
     return client_error(c, PROBLEM_INTERNAL, NULL, "cannot compare: %s", strerror(-r));
 }
 
-static int print(struct client *c, const struct options *o, const struct comparison *cmp, char **words)
+static int print(struct client *c, const struct diff_options *o, const struct comparison *cmp, char **words)
 {
     size_t top = o->top != OPTION_ABSENT ? (size_t)o->top : !listing_is_text(c) ? 0 : TOP_DEFAULT;
     _cleanup_json_ j = json_object();
@@ -293,7 +287,7 @@ static int print(struct client *c, const struct options *o, const struct compari
 }
 
 /* --columns and separated values are of one table. */
-static int check_report(struct client *c, const struct options *o)
+static int check_report(struct client *c, const struct diff_options *o)
 {
     if (!o->report)
         return listing_refuse(c, "needs one table", "Name it: --report kernels.");
@@ -303,9 +297,9 @@ static int check_report(struct client *c, const struct options *o)
     return client_refuse(c, "Tables: measures, kernels, ops.", "--report: unknown table '%s'", o->report);
 }
 
-static int run(struct client *c, const void *values, int n_words, char **words)
+static int diff_run(struct client *c, const void *values, int n_words, char **words)
 {
-    const struct options *o = values;
+    const struct diff_options *o = values;
     _cleanup_(freep) struct condition *conditions = NULL;
     _cleanup_(analyzed_done) struct analyzed before = {0}, after = {0};
     _cleanup_(comparison_done) struct comparison cmp = {0};
@@ -338,6 +332,6 @@ const struct verb verb_diff = {
     .min_words = 2,
     .max_words = 2,
     .has_listing = true,
-    VERB_OPTIONS(options, struct options),
-    .run = run,
+    VERB_OPTIONS(diff_options, struct diff_options),
+    .run = diff_run,
 };

@@ -10,15 +10,14 @@
 #include <errno.h>
 #include <inttypes.h>
 
-struct options {
-    const char *session;
-    int64_t after;
+struct events_options {
+    int64_t session, after;
 };
 
 /* clang-format off */
-static const struct option_def options[] = {
-    {"session", 's', "SESSION", OPTION_TEXT, offsetof(struct options, session), "Only events of this session"},
-    {"after", 0, "N", OPTION_COUNT, offsetof(struct options, after), "Start after the event with this number"},
+static const struct option_def events_options[] = {
+    SESSION_OPTION(struct events_options, "events"),
+    {"after", 0, "N", OPTION_COUNT, offsetof(struct events_options, after), "Start after the event with this number", "after"},
 };
 /* clang-format on */
 
@@ -104,20 +103,16 @@ static void on_event(const struct sse_event *event, void *arg)
     fflush(c->out.file);
 }
 
-static int run(struct client *c, const void *values, int n_words, char **words)
+static int events_run(struct client *c, const void *values, int n_words, char **words)
 {
-    const struct options *o = values;
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(freep) char *path = xstrdup("/v1/events");
-    _cleanup_json_ version = NULL;
-    char session[REF_TEXT_MAX];
+    _cleanup_json_ version = NULL, *query = json_object();
     _cleanup_(freep) size_t *shown = NULL;
     struct following following = {.c = c};
     const char *keys[_CELL_MAX];
     bool was_lost = false;
 
-    if (o->session && client_parse_ref(c, o->session, 's', "s", session) < 0)
-        return EXIT_USAGE;
     c->may_page = false;
     for (size_t i = 0; i < _CELL_MAX; i++)
         keys[i] = columns[i].key;
@@ -125,9 +120,8 @@ static int run(struct client *c, const void *values, int n_words, char **words)
     if (status != EXIT_DONE)
         return status;
     following.shown = shown;
-    url_add(&path, "session", o->session ? session : NULL);
-    if (o->after != OPTION_ABSENT)
-        url_add_int(&path, "after", o->after);
+    options_to_json(OPTION_SET(events_options, values), query);
+    url_add_members(&path, query);
     if (!connection_has_events(c->connection)) {
         return client_error(c, PROBLEM_UNSUPPORTED,
                             "Omit --bus, or follow the signals: busctl monitor org.profd1",
@@ -157,7 +151,7 @@ const struct verb verb_events = {
     .summary = "Follow sessions, workers and traces as they change",
     .details = "Prints one line for each event until interrupted, and reconnects if profd restarts.",
     .words = "",
-    VERB_OPTIONS(options, struct options),
+    VERB_OPTIONS(events_options, struct events_options),
     .has_listing = true,
-    .run = run,
+    .run = events_run,
 };

@@ -48,18 +48,13 @@ static int list_formats(struct client *c)
 
 static int unknown_format(struct client *c, const char *name)
 {
-    _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(freep) const char **names = xcalloc(export_formats_count, sizeof(*names));
 
     for (size_t i = 0; i < export_formats_count; i++)
         names[i] = export_formats[i].name;
-    const char *near = nearest_name(name, names, export_formats_count);
-    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "unknown format '%s'", name);
-    problem_remedy(&p,
-                   near ? "Did you mean %s? profctl export --format list shows them."
-                        : "profctl export --format list shows them.",
-                   near);
-    return client_fail(c, &p);
+    _cleanup_(freep) char *remedy =
+        did_you_mean(name, names, export_formats_count, "profctl export --format list shows all formats.");
+    return client_refuse(c, remedy, "unknown format '%s'", name);
 }
 
 /* "trace.json.gz" as "trace.speedscope.json" */
@@ -145,7 +140,7 @@ static int export_trace_file(struct client *c, const struct export_verb_options 
     return EXIT_DONE;
 }
 
-static int run_export(struct client *c, const void *values, int n_words, char **words)
+static int export_run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct export_verb_options *o = values;
     const char *name = o->format ? o->format : "chrome";
@@ -180,7 +175,7 @@ const struct verb verb_export = {
     .default_kind = 't',
     .max_words = 1,
     VERB_OPTIONS(export_verb_options, struct export_verb_options),
-    .run = run_export,
+    .run = export_run,
 };
 
 /* -- merge -------------------------------------------------------------------------------------------- */
@@ -249,7 +244,7 @@ static int merge_write(struct client *c, const struct merge_options *o, struct n
     return EXIT_DONE;
 }
 
-static int run_merge(struct client *c, const void *values, int n_words, char **words)
+static int merge_run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct merge_options *o = values;
     _cleanup_(ranks_done) struct named_ranks ranks = {0};
@@ -282,5 +277,5 @@ const struct verb verb_merge = {
     .default_kind = 't',
     .max_words = WORDS_UNLIMITED,
     VERB_OPTIONS(merge_options, struct merge_options),
-    .run = run_merge,
+    .run = merge_run,
 };

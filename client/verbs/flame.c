@@ -10,21 +10,21 @@
 #include "client/views/flame_svg.h"
 #include <errno.h>
 
-struct options {
+struct flame_options {
     const char *by, *diff, *output;
     struct analyzing analyzing;
 };
 
-#define AT(member) offsetof(struct options, member)
+#define AT(member) offsetof(struct flame_options, member)
 
 /* clang-format off */
-static const struct option_def options[] = {
+static const struct option_def flame_options[] = {
     OPTION_GROUP("Output"),
     {"output", 'o', "FILE", OPTION_TEXT, AT(output), "File to write, - for standard output (default: named after the trace)"},
     {"by", 0, "FRAMES", OPTION_TEXT, AT(by), "Frames: op for operators, stack for Python frames too, kernel for kinds of kernels (default: op)"},
     {"diff", 0, "TRACE", OPTION_TEXT, AT(diff), "Color frames by their change since this trace or session"},
     OPTION_GROUP("Selection"),
-    ANALYZING_OPTIONS(struct options, analyzing),
+    ANALYZING_OPTIONS(struct flame_options, analyzing),
 };
 /* clang-format on */
 
@@ -59,7 +59,8 @@ static char *default_output(const char *word)
     return n > 0 ? xasprintf("%.*s.svg", (int)n, base) : xstrdup("flame.svg");
 }
 
-static int write_picture(struct client *c, const struct options *o, const struct flame *f, const char *word)
+static int write_picture(struct client *c, const struct flame_options *o, const struct flame *f,
+                         const char *word)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(output_done) struct output out = {0};
@@ -88,7 +89,7 @@ static int write_picture(struct client *c, const struct options *o, const struct
 }
 
 /* Adds the trace of a word; analyzed stays open because frames borrow its names. */
-static int flame_add_word(struct client *c, const struct options *o, enum flame_by by, char *word,
+static int flame_add_word(struct client *c, const struct flame_options *o, enum flame_by by, char *word,
                           bool is_before, struct analyzed *analyzed, struct flame *f)
 {
     int status = analyzed_open(c, &o->analyzing, 1, &word, analyzed);
@@ -101,9 +102,9 @@ static int flame_add_word(struct client *c, const struct options *o, enum flame_
     return r < 0 ? flame_failed(c, r, word) : EXIT_DONE;
 }
 
-static int run(struct client *c, const void *values, int n_words, char **words)
+static int flame_run(struct client *c, const void *values, int n_words, char **words)
 {
-    const struct options *o = values;
+    const struct flame_options *o = values;
     _cleanup_(analyzed_done) struct analyzed analyzed = {0}, before = {0};
     _cleanup_(flame_done) struct flame f = {0};
     enum flame_by by = o->by ? flame_by_find(o->by) : FLAME_BY_OP;
@@ -128,6 +129,6 @@ const struct verb verb_flame = {
     .default_kind = 't',
     .min_words = 1,
     .max_words = 1,
-    VERB_OPTIONS(options, struct options),
-    .run = run,
+    VERB_OPTIONS(flame_options, struct flame_options),
+    .run = flame_run,
 };

@@ -13,11 +13,11 @@
 #define HTTP_CREATED 201
 
 /* clang-format off */
-static const struct option_def options[] = {
-    {"session", 's', "NAME", OPTION_TEXT, offsetof(struct ingest_options, session), "Session for the files: a new name, or the name or id of an existing one"},
-    {"label", 0, "KEY=VALUE", OPTION_LIST, offsetof(struct ingest_options, labels), "Label to store with the traces (repeatable)"},
-    {"reference", 0, NULL, OPTION_FLAG, offsetof(struct ingest_options, reference), "Leave the files in place; store only their columns"},
-    {"again", 0, NULL, OPTION_FLAG, offsetof(struct ingest_options, again), "Rebuild the columns of traces that are already known"},
+static const struct option_def ingest_options[] = {
+    {"session", 's', "NAME", OPTION_TEXT, offsetof(struct ingest_options, session), "Session for the files: a new name, or the name or id of an existing one", "session"},
+    LABEL_OPTION(struct ingest_options, "traces"),
+    {"reference", 0, NULL, OPTION_FLAG, offsetof(struct ingest_options, reference), "Leave the files in place; store only their columns", "reference"},
+    {"again", 0, NULL, OPTION_FLAG, offsetof(struct ingest_options, again), "Rebuild the columns of traces that are already known", "again"},
 };
 /* clang-format on */
 
@@ -128,10 +128,7 @@ static json_t *request_for(const char *path, const struct ingest_options *o, str
         problem_set(p, -errno, PROBLEM_STORAGE, "cannot open %s: %s", path, strerror(errno));
     } else if (labels_to_json(&o->labels, request, p) == 0) {
         json_put_str(request, "path", absolute);
-        json_put_bool(request, "reference", o->reference);
-        json_put_str(request, "session", o->session);
-        if (o->again)
-            json_put_bool(request, "again", true);
+        options_to_json(OPTION_SET(ingest_options, o), request);
         return request;
     }
     json_decref(request);
@@ -249,7 +246,7 @@ int ingest_words(struct client *c, const struct ingest_options *o, int n_words, 
     return t.n_failed + t.n_elsewhere == 0 ? EXIT_DONE : t.n_new + t.n_known > 0 ? EXIT_PARTIAL : t.worst;
 }
 
-static int run(struct client *c, const void *values, int n_words, char **words)
+static int ingest_run(struct client *c, const void *values, int n_words, char **words)
 {
     return ingest_words(c, values, n_words, words);
 }
@@ -263,6 +260,6 @@ const struct verb verb_ingest = {
     .words = "PATH...",
     .min_words = 1,
     .max_words = WORDS_UNLIMITED,
-    VERB_OPTIONS(options, struct ingest_options),
-    .run = run,
+    VERB_OPTIONS(ingest_options, struct ingest_options),
+    .run = ingest_run,
 };

@@ -2,21 +2,20 @@
 #include "base/alloc.h"
 #include "base/units.h"
 #include "client/cli/text.h"
+#include "client/verbs/job.h"
 #include "client/verbs/verbs.h"
 #include "client/views/listing.h"
 #include "client/views/run.h"
 #include <math.h>
 
 struct list_runs_options {
-    int64_t limit;
-    const char *session;
+    int64_t limit, session;
 };
 
-static const struct option_def options[] = {
-    {"limit", 'n', "N", OPTION_COUNT, offsetof(struct list_runs_options, limit),
-     "Maximum number of runs, newest first (default: 50)"},
-    {"session", 's', "ID", OPTION_TEXT, offsetof(struct list_runs_options, session),
-     "Only the runs of a session"},
+static const struct option_def list_runs_options[] = {
+    OPTION_GROUP("Selection"),
+    LIMIT_OPTION(struct list_runs_options, "runs"),
+    SESSION_OPTION(struct list_runs_options, "runs"),
 };
 
 enum {
@@ -126,42 +125,23 @@ static void list_runs_add(struct table *table, const json_t *run)
 
 static int list_runs_run(struct client *c, const void *values, int n_words, char **words)
 {
-    const struct list_runs_options *o = values;
-    _cleanup_(freep) char *path = xstrdup("/v1/runs");
-    _cleanup_(table_freep) struct table *table = NULL;
-    _cleanup_json_ answer = NULL;
-    char session[REF_TEXT_MAX];
-    size_t i;
-    json_t *one;
-
-    if (o->session && client_parse_ref(c, o->session, 's', "s", session) < 0)
-        return EXIT_USAGE;
-    if (o->limit != OPTION_ABSENT)
-        url_add_int(&path, "limit", o->limit);
-    url_add(&path, "session", o->session ? session : NULL);
-    int status = listing_table(c, columns, _CELL_MAX, &table);
-    if (status == EXIT_DONE)
-        status = client_get(c, path, "listing runs", &answer);
-    if (status != EXIT_DONE)
-        return status;
-    if (c->json)
-        return client_print_json(c, answer);
-    json_array_foreach(json_object_get(answer, "runs"), i, one)
-        list_runs_add(table, one);
-    listing_print(c, table);
-    if (json_array_size(json_object_get(answer, "runs")) == 0)
-        client_note(c,
-                    "No benchmark runs yet: profctl bench --router URL --isl 1024 --osl 128 --requests 200");
-    return EXIT_DONE;
+    return job_list_print(
+        c, &(struct job_list){
+               .path = "/v1/runs",
+               .member = "runs",
+               .options = OPTION_SET(list_runs_options, values),
+               .columns = columns,
+               .n_columns = _CELL_MAX,
+               .add = list_runs_add,
+               .empty =
+                   "No benchmark runs yet: profctl bench --router URL --isl 1024 --osl 128 --requests 200"});
 }
 
 const struct verb verb_list_runs = {
     .name = "list-runs",
     .words = "",
     .summary = "List benchmark runs, newest first",
-    .options = options,
-    .n_options = ARRAY_SIZE(options),
-    .values_size = sizeof(struct list_runs_options),
+    VERB_OPTIONS(list_runs_options, struct list_runs_options),
     .has_listing = true,
     .needs_only_catalog = true,
     .run = list_runs_run,

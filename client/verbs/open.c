@@ -37,15 +37,15 @@
 
 extern char **environ;
 
-struct options {
+struct open_options {
     int64_t timeout;
     bool no_browser;
 };
 
 /* clang-format off */
-static const struct option_def options[] = {
-    {"timeout", 0, "DURATION", OPTION_DURATION, offsetof(struct options, timeout), "Maximum wait for the browser (default: 10min)"},
-    {"no-browser", 0, NULL, OPTION_FLAG, offsetof(struct options, no_browser), "Print the link without opening a browser"},
+static const struct option_def open_options[] = {
+    {"timeout", 0, "DURATION", OPTION_DURATION, offsetof(struct open_options, timeout), "Maximum wait for the browser (default: 10min)"},
+    {"no-browser", 0, NULL, OPTION_FLAG, offsetof(struct open_options, no_browser), "Print the link without opening a browser"},
 };
 /* clang-format on */
 
@@ -223,7 +223,7 @@ static void open_browser(struct client *c, const char *link)
     posix_spawn_file_actions_destroy(&actions);
 }
 
-static void print_link(struct client *c, const struct options *o, const struct server *s)
+static void print_link(struct client *c, const struct open_options *o, const struct server *s)
 {
     const char *display = getenv("DISPLAY"), *wayland = getenv("WAYLAND_DISPLAY");
     char host[256] = "HOST";
@@ -247,7 +247,7 @@ static void print_link(struct client *c, const struct options *o, const struct s
     }
 }
 
-static int serve(struct client *c, const struct options *o, struct server *s)
+static int serve(struct client *c, const struct open_options *o, struct server *s)
 {
     int64_t timeout = o->timeout == OPTION_ABSENT ? TIMEOUT_DEFAULT : o->timeout;
     char text[UNIT_TEXT_MAX];
@@ -421,7 +421,7 @@ static int check_words(struct client *c, int n_words, char **words)
     return EXIT_DONE;
 }
 
-static int run(struct client *c, const void *values, int n_words, char **words)
+static int open_run(struct client *c, const void *values, int n_words, char **words)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(server_done) struct server s = {.fd = -1};
@@ -454,6 +454,6 @@ const struct verb verb_open = {
     .words = "[TRACE|SESSION|FILE...]",
     .default_kind = 't',
     .max_words = WORDS_UNLIMITED,
-    VERB_OPTIONS(options, struct options),
-    .run = run,
+    VERB_OPTIONS(open_options, struct open_options),
+    .run = open_run,
 };

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fs.h"
+#include "client/cli/text.h"
 #include "client/query/named_queries.h"
 #include "client/query/query.h"
 #include "client/traces/instances.h"
@@ -16,15 +17,15 @@
 #define SQL_BYTES_MAX      1000000
 #define TIME_LIMIT_DEFAULT (60 * NS_PER_S)
 
-struct options {
+struct query_options {
     const char *file, *named;
     int64_t time_limit, limit, memory_limit;
 };
 
-#define AT(member) offsetof(struct options, member)
+#define AT(member) offsetof(struct query_options, member)
 
 /* clang-format off */
-static const struct option_def options[] = {
+static const struct option_def query_options[] = {
     {"file", 'f', "FILE", OPTION_TEXT, AT(file), "File with SQL, - for standard input"},
     {"named", 0, "NAME", OPTION_TEXT, AT(named), "Named query to run; list prints them"},
     {"limit", 'n', "N", OPTION_COUNT, AT(limit), "Maximum number of rows to print"},
@@ -82,8 +83,7 @@ static int take_named(struct client *c, const char *name, struct sql_text *ret)
     }
     const char *near = named_query_nearest(name);
     _cleanup_(freep) char *remedy =
-        xasprintf("%s%s%sprofctl query --named list shows them.", near ? "Did you mean " : "",
-                  near ? near : "", near ? "? " : "");
+        did_you_mean(name, &near, near != NULL, "profctl query --named list shows all names.");
     return client_refuse(c, remedy, "unknown named query '%s'", name);
 }
 
@@ -97,11 +97,14 @@ static int take_file(struct client *c, const char *path, struct sql_text *ret)
         return EXIT_DONE;
     if (r == -EFBIG)
         return client_refuse(c, NULL, "%s contains more than %d bytes of SQL", path, SQL_BYTES_MAX);
-    return client_error(c, PROBLEM_STORAGE, NULL, "cannot read %s: %s", path, strerror(-r));
+    return client_error(
+        c, PROBLEM_STORAGE,
+        "-f takes a file that contains SQL; SQL itself is a word: profctl query t12 \"SELECT ...\"",
+        "cannot read %s: %s", path, strerror(-r));
 }
 
 /* Where the SQL is: one of several places. */
-static int take_sql(struct client *c, const struct options *o, int n_words, char **words,
+static int take_sql(struct client *c, const struct query_options *o, int n_words, char **words,
                     struct sql_text *ret)
 {
     if ((n_words > 1) + !!o->file + !!o->named > 1)
@@ -157,14 +160,14 @@ static void query_done(struct query *q)
     bounded_free(q->bounded);
 }
 
-static int64_t time_limit(const struct options *o)
+static int64_t time_limit(const struct query_options *o)
 {
     if (o->time_limit == OPTION_ABSENT)
         return TIME_LIMIT_DEFAULT;
     return o->time_limit == INT64_MAX ? 0 : o->time_limit;
 }
 
-static int answer(struct client *c, const struct options *o, const struct subject *subject,
+static int answer(struct client *c, const struct query_options *o, const struct subject *subject,
                   const struct sql_text *sql)
 {
     struct bounded *bounded = bounded_new(time_limit(o), PROCESS_BYTES_MAX);
@@ -187,7 +190,7 @@ static int answer(struct client *c, const struct options *o, const struct subjec
     return sql->text ? query_run(&q, sql->text, sql->origin, &number) : repl_run(&q);
 }
 
-static int query_trace(struct client *c, const struct options *o, const char *word,
+static int query_trace(struct client *c, const struct query_options *o, const char *word,
                        const struct sql_text *sql)
 {
     struct trace_file trace;
@@ -213,7 +216,7 @@ static int find_instances(struct client *c, struct named_ranks *ranks)
     return status;
 }
 
-static int query_ranks(struct client *c, const struct options *o, char *word, bool is_session,
+static int query_ranks(struct client *c, const struct query_options *o, char *word, bool is_session,
                        const struct sql_text *sql)
 {
     _cleanup_(ranks_done) struct named_ranks ranks = {0};
@@ -233,7 +236,7 @@ static int query_ranks(struct client *c, const struct options *o, char *word, bo
     return ranks_status(&ranks, status);
 }
 
-static int query_word(struct client *c, const struct options *o, char *word, const struct sql_text *sql)
+static int query_word(struct client *c, const struct query_options *o, char *word, const struct sql_text *sql)
 {
     struct stat st;
     bool is_path = stat(word, &st) == 0;
@@ -244,9 +247,9 @@ static int query_word(struct client *c, const struct options *o, char *word, con
                                                           : query_trace(c, o, word, sql);
 }
 
-static int run(struct client *c, const void *values, int n_words, char **words)
+static int query_verb_run(struct client *c, const void *values, int n_words, char **words)
 {
-    const struct options *o = values;
+    const struct query_options *o = values;
     _cleanup_(sql_text_done) struct sql_text sql = {0};
     char newest[REF_TEXT_MAX], *with_newest[] = {newest, n_words == 1 ? words[0] : NULL, NULL};
     bool use_newest = n_words == 0 || (n_words == 1 && is_sql(words[0]));
@@ -274,10 +277,10 @@ static int run(struct client *c, const void *values, int n_words, char **words)
 
 int query_run_named(struct client *c, const char *name, const char *trace, int64_t limit)
 {
-    const struct options o = {
+    const struct query_options o = {
         .named = name, .limit = limit, .time_limit = OPTION_ABSENT, .memory_limit = OPTION_ABSENT};
     char *words[] = {(char *)trace, NULL};
-    return run(c, &o, 1, words);
+    return query_verb_run(c, &o, 1, words);
 }
 
 const struct verb verb_query = {
@@ -292,6 +295,6 @@ const struct verb verb_query = {
     .default_kind = 't',
     .has_listing = true,
     .max_words = 2,
-    VERB_OPTIONS(options, struct options),
-    .run = run,
+    VERB_OPTIONS(query_options, struct query_options),
+    .run = query_verb_run,
 };

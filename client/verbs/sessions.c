@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "client/cli/text.h"
-#include "client/runs/benchmark.h"
+#include "client/verbs/job.h"
 #include "client/verbs/verbs.h"
 #include "client/views/follow.h"
 #include "client/views/listing.h"
@@ -12,17 +12,16 @@
 
 /* -- list-sessions ---------------------------------------------------------------------------------------- */
 
-struct list_options {
+struct list_sessions_options {
     int64_t limit;
     const char *state;
 };
 
-static const struct option_def list_options[] = {
+static const struct option_def list_sessions_options[] = {
     OPTION_GROUP("Selection"),
-    {"limit", 'n', "N", OPTION_COUNT, offsetof(struct list_options, limit),
-     "Maximum number of sessions, newest first (default: 50)"},
-    {"state", 0, "STATE", OPTION_TEXT, offsetof(struct list_options, state),
-     "Only sessions in this state; active: all that are not finished"},
+    LIMIT_OPTION(struct list_sessions_options, "sessions"),
+    {"state", 0, "STATE", OPTION_TEXT, offsetof(struct list_sessions_options, state),
+     "Only sessions in this state; active: all that are not finished", "state"},
 };
 
 enum {
@@ -82,7 +81,7 @@ static enum colour state_colour(int state)
     return state == STATE_FAILED ? COLOUR_BAD : state == STATE_PARTIAL ? COLOUR_WARN : COLOUR_NONE;
 }
 
-static void add_session(struct table *table, const json_t *session)
+static void list_sessions_add(struct table *table, const json_t *session)
 {
     char requested[UNIT_TEXT_MAX], size[UNIT_TEXT_MAX], traces[32];
     const json_t *counts = json_object_get(session, "counts");
@@ -112,42 +111,30 @@ static void add_session(struct table *table, const json_t *session)
     table_colour(table, CELL_STATE, state_colour(state));
 }
 
-static int run_list_sessions(struct client *c, const void *values, int n_words, char **words)
+static int list_sessions_run(struct client *c, const void *values, int n_words, char **words)
 {
-    const struct list_options *o = values;
-    _cleanup_(freep) char *path = xstrdup("/v1/sessions");
-    _cleanup_(table_freep) struct table *table = NULL;
-    _cleanup_json_ answer = NULL;
-    size_t i;
-    json_t *session;
+    const struct list_sessions_options *o = values;
 
-    if (o->limit != OPTION_ABSENT)
-        url_add_int(&path, "limit", o->limit);
-    url_add(&path, "state", o->state);
-    int status = listing_table(c, columns, _CELL_MAX, &table);
-    if (status == EXIT_DONE)
-        status = client_get(c, path, "listing sessions", &answer);
-    if (status != EXIT_DONE)
-        return status;
-    if (c->json)
-        return client_print_json(c, answer);
-    json_array_foreach(json_object_get(answer, "sessions"), i, session)
-        add_session(table, session);
-    listing_print(c, table);
-    if (json_array_size(json_object_get(answer, "sessions")) == 0)
-        client_note(c, o->state ? "No session is in that state."
-                                : "Nothing is recorded yet: profctl start --router URL --wait");
-    return EXIT_DONE;
+    return job_list_print(
+        c,
+        &(struct job_list){.path = "/v1/sessions",
+                           .member = "sessions",
+                           .options = OPTION_SET(list_sessions_options, o),
+                           .columns = columns,
+                           .n_columns = _CELL_MAX,
+                           .add = list_sessions_add,
+                           .empty = o->state ? "No session is in that state."
+                                             : "Nothing is recorded yet: profctl start --router URL --wait"});
 }
 
 const struct verb verb_list_sessions = {
     .name = "list-sessions",
     .words = "",
     .summary = "List sessions, newest first",
-    VERB_OPTIONS(list_options, struct list_options),
+    VERB_OPTIONS(list_sessions_options, struct list_sessions_options),
     .has_listing = true,
     .needs_only_catalog = true,
-    .run = run_list_sessions,
+    .run = list_sessions_run,
 };
 
 /* -- status ----------------------------------------------------------------------------------------------- */
@@ -203,7 +190,7 @@ static int show_session(struct client *c, const struct status_options *o, const 
     _cleanup_(freep) char *title = session_title(session);
     listing_title(c, title);
     session_print_remarks(session, &c->out);
-    status = follow_session(c, ref, &c->out, INTERRUPT_LEAVES, &last);
+    status = follow_job(c, ref, &c->out, INTERRUPT_LEAVES, NULL, &last);
     if (status != EXIT_DONE)
         return status;
     if (session_is_over(last))
@@ -285,7 +272,7 @@ static int show_all(struct client *c, const struct status_options *o)
     return status;
 }
 
-static int run_status(struct client *c, const void *values, int n_words, char **words)
+static int status_run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct status_options *o = values;
     char ref[REF_TEXT_MAX];
@@ -310,7 +297,7 @@ const struct verb verb_status = {
     VERB_OPTIONS(status_options, struct status_options),
     .has_listing = true,
     .needs_only_catalog = true,
-    .run = run_status,
+    .run = status_run,
 };
 
 /* -- stop ------------------------------------------------------------------------------------------------- */
@@ -355,20 +342,6 @@ static int find_unfinished_session(struct client *c, char *ref)
     return status;
 }
 
-static int wait_for_session(struct client *c, const char *ref)
-{
-    _cleanup_json_ session = NULL;
-    int status = follow_session(c, ref, &c->err, INTERRUPT_LEAVES, &session);
-
-    if (status != EXIT_DONE)
-        return status;
-    if (c->json)
-        client_print_json(c, session);
-    else if (session_is_over(session))
-        session_print_outcome(session, &c->out);
-    return session_exit_status(session);
-}
-
 /* A session whose profd is gone needs one that stays: it recovers the session, and the stops that are pending. */
 static int need_profd_for_session(struct client *c, const char *ref)
 {
@@ -378,34 +351,9 @@ static int need_profd_for_session(struct client *c, const char *ref)
     return status == EXIT_DONE && !session_is_over(session) ? client_need_user_profd(c) : status;
 }
 
-static int stop_session(struct client *c, const char *ref, const json_t *session, bool wait)
-{
-    if (wait)
-        return wait_for_session(c, ref);
-    if (c->json)
-        return client_print_json(c, session);
-    client_note(c, "%s is %s; profctl status %s shows when its traces are collected", ref,
-                json_get_str(session, "state"), ref);
-    return EXIT_DONE;
-}
-
-static int stop_run(struct client *c, const char *ref, const json_t *answer, bool wait)
-{
-    _cleanup_json_ run = NULL;
-    bool was_stopped;
-
-    if (!wait) {
-        client_note(c, "%s sends no more requests; profctl show %s shows the result", ref, ref);
-        return c->json ? client_print_json(c, answer) : EXIT_DONE;
-    }
-    int status = follow_run(c, ref, &c->err, INTERRUPT_LEAVES, &was_stopped, &run);
-    return status == EXIT_DONE ? run_show_result(c, run) : status;
-}
-
-static int run_stop(struct client *c, const void *values, int n_words, char **words)
+static int stop_run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct stop_options *o = values;
-    _cleanup_json_ answer = NULL;
     char ref[REF_TEXT_MAX];
     int status = EXIT_DONE;
 
@@ -415,11 +363,7 @@ static int run_stop(struct client *c, const void *values, int n_words, char **wo
         status = find_unfinished_session(c, ref);
     if (status == EXIT_DONE && ref[0] == 's' && c->transient)
         status = need_profd_for_session(c, ref);
-    if (status != EXIT_DONE)
-        return status;
-    _cleanup_(freep) char *path = ref_path(ref), *stop_path = xasprintf("%s/stop", path);
-    status = client_call(c, "POST", stop_path, NULL, NULL, &answer);
-    return status == EXIT_DONE ? (ref[0] == 'r' ? stop_run : stop_session)(c, ref, answer, o->wait) : status;
+    return status == EXIT_DONE ? job_stop(c, ref, o->wait) : status;
 }
 
 const struct verb verb_stop = {
@@ -433,5 +377,5 @@ const struct verb verb_stop = {
     .max_words = 1,
     VERB_OPTIONS(stop_options, struct stop_options),
     .needs_only_catalog = true,
-    .run = run_stop,
+    .run = stop_run,
 };

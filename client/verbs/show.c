@@ -153,7 +153,7 @@ static int show_trace(struct client *c, const json_t *t)
 }
 
 /* The request as it was made, in one line. */
-static void show_options(struct client *c, const json_t *session)
+static void show_request(struct client *c, const json_t *session)
 {
     const json_t *options = json_object_get(session, "options");
     if (json_object_size(options) > 0) {
@@ -185,7 +185,7 @@ static int show_session(struct client *c, const json_t *session)
     if (json_get_int(session, "skew_ns", -1) >= 0)
         field_printf(&c->out, "Skew:", "%s between the first and the last start",
                      format_duration(skew, json_get_int(session, "skew_ns", 0)));
-    show_options(c, session);
+    show_request(c, session);
     fputc('\n', c->out.file);
     if (json_array_size(json_object_get(session, "targets")) > 0) {
         int status = listing_print_workers(c, session);
@@ -213,7 +213,7 @@ static void show_targets(struct client *c, const json_t *targets)
     }
 }
 
-static int show_run(struct client *c, const json_t *run)
+static int show_benchmark_run(struct client *c, const json_t *run)
 {
     int status = refuse_table(c);
 
@@ -243,26 +243,26 @@ static int show_run(struct client *c, const json_t *run)
 
 /* ----------------------------------------------------------------------------------------------------- */
 
-struct options {
+struct show_options {
     bool requests, jsonl;
     struct save_as_options saving;
 };
 
-#define AT(member) offsetof(struct options, member)
+#define AT(member) offsetof(struct show_options, member)
 
 /* clang-format off */
-static const struct option_def options[] = {
+static const struct option_def show_options[] = {
     OPTION_GROUP("Output"),
     {"requests", 0, NULL, OPTION_FLAG, AT(requests), "Print the requests of a benchmark run with their measurements; JSON, JSONL and CSV have all columns"},
     {"jsonl", 0, NULL, OPTION_FLAG, AT(jsonl), "Print one JSON object per line, with --requests"},
-    SAVE_AS_OPTIONS(struct options, saving),
+    SAVE_AS_OPTIONS(struct show_options, saving),
 };
 /* clang-format on */
 
-static int save_run(struct client *c, const struct options *o, const char *ref)
+static int show_save(struct client *c, const struct show_options *o, const char *ref)
 {
     _cleanup_json_ run = NULL;
-    int status = run_get(c, ref, &run);
+    int status = client_get_ref(c, ref, &run);
     return status == EXIT_DONE ? save_as_write(c, &o->saving, run) : status;
 }
 
@@ -278,10 +278,10 @@ static int show_one(struct client *c, const char *ref, bool is_first)
         fputc('\n', c->out.file);
     if (c->json)
         return client_print_json(c, answer);
-    return (ref[0] == 's' ? show_session : ref[0] == 'r' ? show_run : show_trace)(c, answer);
+    return (ref[0] == 's' ? show_session : ref[0] == 'r' ? show_benchmark_run : show_trace)(c, answer);
 }
 
-static int check_options(struct client *c, const struct options *o, struct problem *p)
+static int show_check(struct client *c, const struct show_options *o, struct problem *p)
 {
     if (o->jsonl && (c->format != TABLE_FITTED || c->columns))
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
@@ -293,14 +293,14 @@ static int check_options(struct client *c, const struct options *o, struct probl
     return save_as_check(&o->saving, p);
 }
 
-static int run(struct client *c, const void *values, int n_words, char **words)
+static int show_run(struct client *c, const void *values, int n_words, char **words)
 {
-    const struct options *o = values;
+    const struct show_options *o = values;
     _cleanup_(problem_done) struct problem p = {0};
     bool is_of_runs = o->requests || o->saving.format;
     int status = EXIT_DONE;
 
-    if (check_options(c, o, &p) < 0)
+    if (show_check(c, o, &p) < 0)
         return client_fail(c, &p);
     if (n_words == 0 && is_of_runs)
         return client_refuse(c, "Name one: profctl show r3. profctl list-runs shows the ids.",
@@ -315,7 +315,7 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         if (client_parse_ref(c, words[i], is_of_runs ? 'r' : 't', is_of_runs ? "r" : "str", ref) < 0)
             return EXIT_USAGE;
         status = o->requests        ? requests_print(c, ref, o->jsonl)
-                 : o->saving.format ? save_run(c, o, ref)
+                 : o->saving.format ? show_save(c, o, ref)
                                     : show_one(c, ref, i == 0);
     }
     return status;
@@ -328,8 +328,8 @@ const struct verb verb_show = {
     .words = "[TRACE|SESSION|RUN...]",
     .default_kind = 't',
     .max_words = WORDS_UNLIMITED,
-    VERB_OPTIONS(options, struct options),
+    VERB_OPTIONS(show_options, struct show_options),
     .has_listing = true,
     .needs_only_catalog = true,
-    .run = run,
+    .run = show_run,
 };

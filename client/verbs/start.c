@@ -6,18 +6,16 @@
 #include "base/alloc.h"
 #include "base/units.h"
 #include "client/cli/text.h"
-#include "client/local/worker_options.h"
 #include "client/runs/workload.h"
 #include "client/traces/trace.h"
 #include "client/transport/download.h"
 #include "client/verbs/extras.h"
-#include "client/verbs/session_start.h"
-#include "client/views/follow.h"
+#include "client/verbs/job.h"
 #include "client/views/listing.h"
 #include "client/views/session.h"
 #include <errno.h>
 
-struct options {
+struct start_options {
     struct source source;
     int64_t steps, duration, start_at, start_step, count, when_running, timeout;
     const char *activities, *role, *workload, *through, *recipe, *variant, *job_id;
@@ -26,34 +24,33 @@ struct options {
         require_all, queue, wait, detach, analyze, any_workers;
 };
 
-#define AT(member) offsetof(struct options, member)
+#define AT(member) offsetof(struct start_options, member)
 
 /* clang-format off */
-static const struct option_def options[] = {
-    SOURCE_OPTIONS(struct options),
-    {"role", 0, "ROLE", OPTION_TEXT, AT(role), "Only workers of this role: prefill, decode, encode, regular"},
-    {"count", 0, "N", OPTION_COUNT, AT(count), "Maximum number of workers: the first N"},
-    {"one-per-role", 0, NULL, OPTION_FLAG, AT(one_per_role), "Only the first worker of each role"},
-    {"include-unhealthy", 0, NULL, OPTION_FLAG, AT(include_unhealthy), "Include workers that the router reports as unhealthy"},
-    {"require-all", 0, NULL, OPTION_FLAG, AT(require_all), "Record all workers or none: roll back if a start fails"},
+static const struct option_def start_options[] = {
+    SOURCE_OPTIONS(struct start_options),
+    SELECTION_OPTIONS(struct start_options),
+    {"one-per-role", 0, NULL, OPTION_FLAG, AT(one_per_role), "Only the first worker of each role", "one_per_role"},
+    {"include-unhealthy", 0, NULL, OPTION_FLAG, AT(include_unhealthy), "Include workers that the router reports as unhealthy", "include_unhealthy"},
+    {"require-all", 0, NULL, OPTION_FLAG, AT(require_all), "Record all workers or none: roll back if a start fails", "require_all"},
     OPTION_GROUP("Recording"),
-    {"duration", 0, "DURATION", OPTION_DURATION, AT(duration), "Recording time: 500ms, 1min (default: 5s)"},
-    {"steps", 0, "N", OPTION_COUNT, AT(steps), "Number of engine steps to record instead of a time; approximate for vLLM"},
-    {"with-stack", 0, NULL, OPTION_FLAG, AT(with_stack), "Record Python stacks; traces grow tenfold"},
-    {"record-shapes", 0, NULL, OPTION_FLAG, AT(record_shapes), "Record the shapes of operands"},
+    {"duration", 0, "DURATION", OPTION_DURATION, AT(duration), "Recording time: 500ms, 1min (default: 5s)", "duration_ns"},
+    {"steps", 0, "N", OPTION_COUNT, AT(steps), "Number of engine steps to record instead of a time; approximate for vLLM", "steps"},
+    {"with-stack", 0, NULL, OPTION_FLAG, AT(with_stack), "Record Python stacks; traces grow tenfold", "with_stack"},
+    {"record-shapes", 0, NULL, OPTION_FLAG, AT(record_shapes), "Record the shapes of operands", "record_shapes"},
     {"activities", 0, "LIST", OPTION_TEXT, AT(activities), "Activities to record: cpu, cuda, mem, cuda-profiler, separated by commas"},
-    {"by-stage", 0, NULL, OPTION_FLAG, AT(by_stage), "Record prefill and decode separately (SGLang, with --steps)"},
-    {"start-at", 0, "TIME", OPTION_TIME, AT(start_at), "Start at this time: +10s, 14:02, \"2026-11-20 14:02:11\""},
-    {"start-step", 0, "N", OPTION_COUNT, AT(start_step), "Start at this engine step, counted from the load with --workload (SGLang, RTP-LLM)"},
-    {"when-running", 0, "N", OPTION_COUNT, AT(when_running), "Start when each worker has at least N requests running"},
-    {"timeout", 0, "DURATION", OPTION_DURATION, AT(timeout), "Maximum wait for --when-running (default: 5min)"},
-    {"stagger", 0, NULL, OPTION_FLAG, AT(stagger), "Stop workers one after another, so that the fleet keeps serving"},
-    {"queue", 0, NULL, OPTION_FLAG, AT(queue), "Wait while another session holds a worker"},
-    {"allow-uncollected", 0, NULL, OPTION_FLAG, AT(allow_uncollected), "Record even if no trace can be collected"},
-    {"label", 0, "KEY=VALUE", OPTION_LIST, AT(labels), "Label to store with the session (repeatable)"},
+    {"by-stage", 0, NULL, OPTION_FLAG, AT(by_stage), "Record prefill and decode separately (SGLang, with --steps)", "by_stage"},
+    {"start-at", 0, "TIME", OPTION_TIME, AT(start_at), "Start at this time: +10s, 14:02, \"2026-11-20 14:02:11\"", "start_at"},
+    {"start-step", 0, "N", OPTION_COUNT, AT(start_step), "Start at this engine step, counted from the load with --workload (SGLang, RTP-LLM)", "start_step"},
+    {"when-running", 0, "N", OPTION_COUNT, AT(when_running), "Start when each worker has at least N requests running", "when_running"},
+    {"timeout", 0, "DURATION", OPTION_DURATION, AT(timeout), "Maximum wait for --when-running (default: 5min)", "when_timeout_ns"},
+    {"stagger", 0, NULL, OPTION_FLAG, AT(stagger), "Stop workers one after another, so that the fleet keeps serving", "stagger"},
+    {"queue", 0, NULL, OPTION_FLAG, AT(queue), "Wait while another session holds a worker", "queue"},
+    {"allow-uncollected", 0, NULL, OPTION_FLAG, AT(allow_uncollected), "Record even if no trace can be collected", "allow_uncollected"},
+    LABEL_OPTION(struct start_options, "session"),
     OPTION_GROUP("Load"),
-    {"workload", 0, "FILE", OPTION_TEXT, AT(workload), "Workload to send while recording, YAML or JSON; see profctl help bench"},
-    {"through", 0, "WHERE", OPTION_TEXT, AT(through), "Destination of --workload: router or workers"},
+    {"workload", 0, "FILE", OPTION_TEXT, AT(workload), "Workload to send while recording, YAML or JSON, as profctl bench takes it"},
+    THROUGH_OPTION(struct start_options),
     {"recipe", 0, "FILE", OPTION_TEXT, AT(recipe), "Job file of srtctl: record the steps of its phases under its load"},
     {"variant", 0, "NAME", OPTION_TEXT, AT(variant), "Job of --recipe; profctl check-recipe lists them"},
     {"job-id", 0, "ID", OPTION_TEXT, AT(job_id), "Prefix of the results' folder, with --recipe (default: $SLURM_JOB_ID, else 0)"},
@@ -64,16 +61,6 @@ static const struct option_def options[] = {
     {"detach", 'd', NULL, OPTION_FLAG, AT(detach), "Print the session id and do not wait (the default)"},
 };
 
-/* Members of a StartRequest that are passed on unchanged. */
-static const struct { const char *key; size_t offset; } numbers[] = {
-    {"steps", AT(steps)}, {"duration_ns", AT(duration)}, {"start_at", AT(start_at)}, {"start_step", AT(start_step)},
-    {"count", AT(count)}, {"when_running", AT(when_running)}, {"when_timeout_ns", AT(timeout)},
-}, flags[] = {
-    {"with_stack", AT(with_stack)}, {"record_shapes", AT(record_shapes)}, {"by_stage", AT(by_stage)},
-    {"one_per_role", AT(one_per_role)}, {"include_unhealthy", AT(include_unhealthy)}, {"stagger", AT(stagger)},
-    {"require_all", AT(require_all)}, {"queue", AT(queue)},
-    {"allow_uncollected", AT(allow_uncollected)},
-};
 /* clang-format on */
 
 static void add_activities(json_t *request, const char *list)
@@ -88,40 +75,33 @@ static void add_activities(json_t *request, const char *list)
     json_object_set_new(request, "activities", activities);
 }
 
-static int add_workload(const struct options *o, json_t *request, struct problem *p)
+static int add_workload(const struct start_options *o, json_t *request, struct problem *p)
 {
     json_t *workload;
 
     if (!o->workload)
         return o->through ? problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--through needs --workload") : 0;
-    int r = workload_read(o->workload, &workload, p);
+    int r = through_check(o->through, p);
+    if (r == 0)
+        r = workload_read(o->workload, &workload, p);
     if (r < 0)
         return r;
     json_object_set_new(request, "workload", workload);
-    if (!o->through)
-        return 0;
-    json_object_set_new(request, "load", json_pack("{s:s}", "through", o->through));
+    if (o->through)
+        json_object_set_new(request, "load", json_pack("{s:s}", "through", o->through));
     return 0;
 }
 
-static int make_request(struct client *c, const struct options *o, json_t *request, struct problem *p)
+static int make_request(struct client *c, const struct start_options *o, json_t *request, struct problem *p)
 {
     if ((o->wait || o->analyze) && o->detach)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--%s and --detach exclude each other",
                            o->wait ? "wait" : "analyze");
     if (o->timeout != OPTION_ABSENT && o->when_running == OPTION_ABSENT)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--timeout needs --when-running");
-    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
-        int64_t n = *(const int64_t *)((const char *)o + numbers[i].offset);
-        if (n != OPTION_ABSENT)
-            json_put_int(request, numbers[i].key, n);
-    }
-    for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
-        if (*((const bool *)((const char *)o + flags[i].offset)))
-            json_put_bool(request, flags[i].key, true);
+    options_to_json(OPTION_SET(start_options, o), request);
     if (o->activities)
         add_activities(request, o->activities);
-    json_put_str(request, "role", o->role);
     int r = add_workload(o, request, p);
     if (r == 0)
         r = labels_to_json(&o->labels, request, p);
@@ -129,15 +109,16 @@ static int make_request(struct client *c, const struct options *o, json_t *reque
 }
 
 /* Options that a recipe contains itself. */
-static bool has_recording_options(const struct options *o)
+static bool has_recording_options(const struct start_options *o)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
-        if (*(const int64_t *)((const char *)o + numbers[i].offset) != OPTION_ABSENT)
-            return true;
-    return o->activities || o->role || o->workload || o->detach || o->analyze;
+    _cleanup_json_ request = json_object();
+
+    options_to_json(OPTION_SET(start_options, o), request);
+    json_object_del(request, "allow_uncollected");
+    return json_object_size(request) > 0 || o->activities || o->workload || o->detach || o->analyze;
 }
 
-static int start_recipe(struct client *c, const struct options *o)
+static int start_recipe(struct client *c, const struct start_options *o)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ labels = json_object();
@@ -163,9 +144,9 @@ static int start_recipe(struct client *c, const struct options *o)
                                   });
 }
 
-static int run_start(struct client *c, const void *values, int n_words, char **words)
+static int start_run(struct client *c, const void *values, int n_words, char **words)
 {
-    const struct options *o = values;
+    const struct start_options *o = values;
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ request = json_object();
 
@@ -197,8 +178,8 @@ const struct verb verb_start = {
     .details =
         "Prints the session id, or with --wait the outcome; the exit status is then 0 complete, 3 partial, "
         "1 failed or cancelled. If no profd answers, starts one of your own.",
-    VERB_OPTIONS(options, struct options),
-    .run = run_start,
+    VERB_OPTIONS(start_options, struct start_options),
+    .run = start_run,
 };
 
 /* -- timeline --------------------------------------------------------------------------------------------- */
@@ -216,13 +197,13 @@ struct timeline_options {
 static const struct option_def timeline_options[] = {
     OPTION_GROUP("Workers"),
     {"worker", 0, "URL", OPTION_TEXT, AT(worker), "RTP-LLM server (required)"},
-    {"trace-dir", 0, "DIR", OPTION_TEXT, AT(trace_dir), "Directory on profd's host to which the server writes traces"},
+    {"trace-dir", 0, "DIR", OPTION_TEXT, AT(trace_dir), "Directory on profd's host to which the server writes traces", "trace_dir"},
     OPTION_GROUP("Load"),
-    {"prompt", 0, "TEXT", OPTION_TEXT, AT(prompt), "Prompt to send (required)"},
-    {"model", 0, "NAME", OPTION_TEXT, AT(model), "Model to request (default: the server's first)"},
+    {"prompt", 0, "TEXT", OPTION_TEXT, AT(prompt), "Prompt to send (required)", "prompt"},
+    {"model", 0, "NAME", OPTION_TEXT, AT(model), "Model to request (default: the server's first)", "model"},
     OPTION_GROUP("Recording"),
-    {"steps", 0, "N", OPTION_COUNT, AT(steps), "Number of steps to record, one token each (default: 3)"},
-    {"allow-uncollected", 0, NULL, OPTION_FLAG, AT(allow_uncollected), "Record even if the trace cannot be collected"},
+    {"steps", 0, "N", OPTION_COUNT, AT(steps), "Number of steps to record, one token each (default: 3)", "steps"},
+    {"allow-uncollected", 0, NULL, OPTION_FLAG, AT(allow_uncollected), "Record even if the trace cannot be collected", "allow_uncollected"},
     OPTION_GROUP("Output"),
     {"output", 'o', "FILE", OPTION_TEXT, AT(output), "Copy the trace to this file"},
 };
@@ -235,20 +216,12 @@ static int timeline_request(const struct timeline_options *o, json_t *request, s
         problem_remedy(p, "profctl timeline --worker http://127.0.0.1:8088 --prompt \"Hello, \"");
         return -EINVAL;
     }
-    json_t *workers = json_array();
-    json_array_append_new(workers, json_text(o->worker));
-    json_object_set_new(request, "workers", workers);
-    json_put_str(request, "prompt", o->prompt);
-    json_put_str(request, "model", o->model);
-    json_put_str(request, "trace_dir", o->trace_dir);
-    if (o->steps != OPTION_ABSENT)
-        json_put_int(request, "steps", o->steps);
-    if (o->allow_uncollected)
-        json_put_bool(request, "allow_uncollected", true);
+    json_object_set_new(request, "workers", json_pack("[o]", json_text(o->worker)));
+    options_to_json(OPTION_SET(timeline_options, o), request);
     return 0;
 }
 
-static int print_timeline(struct client *c, const struct timeline_options *o, const json_t *trace)
+static int timeline_print(struct client *c, const struct timeline_options *o, const json_t *trace)
 {
     const char *id = json_get_str(trace, "trace"), *name = json_get_str(trace, "name");
     _cleanup_(problem_done) struct problem p = {0};
@@ -271,7 +244,7 @@ static int print_timeline(struct client *c, const struct timeline_options *o, co
     return EXIT_DONE;
 }
 
-static int print_timeline_of(struct client *c, const struct timeline_options *o, const char *session)
+static int timeline_print_traces(struct client *c, const struct timeline_options *o, const char *session)
 {
     _cleanup_(freep) char *list = xasprintf("/v1/traces?session=%s", session);
     _cleanup_json_ answer = NULL, *trace = NULL;
@@ -283,14 +256,16 @@ static int print_timeline_of(struct client *c, const struct timeline_options *o,
     if (!id)
         return EXIT_NOT_FOUND;
     status = client_get_ref(c, id, &trace);
-    return status == EXIT_DONE ? print_timeline(c, o, trace) : status;
+    return status == EXIT_DONE ? timeline_print(c, o, trace) : status;
 }
 
-static int run_timeline(struct client *c, const void *values, int n_words, char **words)
+static int timeline_run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct timeline_options *o = values;
     _cleanup_(problem_done) struct problem p = {0};
-    _cleanup_json_ request = json_object(), *begun = NULL, *session = NULL;
+    _cleanup_json_ request = json_object(), *created = NULL;
+    struct job_end end = {0};
+    char ref[REF_TEXT_MAX];
 
     if (timeline_request(o, request, &p) < 0)
         return client_fail(c, &p);
@@ -298,17 +273,16 @@ static int run_timeline(struct client *c, const void *values, int n_words, char 
     if (status != EXIT_DONE)
         return status;
     client_hold_signals();
-    status = client_call(c, "POST", "/v1/sessions", request, "sending the request", &begun);
-    if (status != EXIT_DONE)
-        return status;
-    const char *id = json_get_str(begun, "session");
-    status = id ? follow_session(c, id, &c->err, INTERRUPT_STOPS, &session) : EXIT_FAILED;
-    if (status != EXIT_DONE)
-        return status;
-    status = session_is_over(session) ? session_exit_status(session) : EXIT_FAILED;
+    status = job_create(c, 's', o->worker, request, ref, &created);
     if (status == EXIT_DONE)
-        return print_timeline_of(c, o, id);
-    session_print_outcome(session, &c->err);
+        status = job_wait(c, ref, &end);
+    if (status == EXIT_DONE)
+        status = end.was_left ? EXIT_FAILED : session_exit_status(end.job);
+    if (status == EXIT_DONE)
+        status = timeline_print_traces(c, o, ref);
+    else if (end.job)
+        session_print_outcome(end.job, &c->err);
+    json_decref(end.job);
     return status;
 }
 
@@ -320,5 +294,5 @@ const struct verb verb_timeline = {
         "profd sends the request and collects the trace that the server writes for it. The exit status is 0 "
         "if the trace was collected, 3 if it is incomplete, 1 if recording failed.",
     VERB_OPTIONS(timeline_options, struct timeline_options),
-    .run = run_timeline,
+    .run = timeline_run,
 };

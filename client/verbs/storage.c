@@ -118,7 +118,7 @@ static void print_usage(struct client *c, const json_t *usage)
     print_users(c, usage);
 }
 
-static int run_du(struct client *c, const void *values, int n_words, char **words)
+static int du_run(struct client *c, const void *values, int n_words, char **words)
 {
     _cleanup_(table_freep) struct table *table = NULL;
     _cleanup_json_ usage = NULL;
@@ -147,7 +147,7 @@ const struct verb verb_du = {
     .words = "",
     .has_listing = true,
     .needs_only_catalog = true,
-    .run = run_du,
+    .run = du_run,
 };
 
 /* -- rm ----------------------------------------------------------------------------------------------- */
@@ -178,7 +178,7 @@ static bool rm_is_confirmed(struct client *c, const struct rm_options *o, const 
     return client_confirm(c, "Delete session %s and its %s?", ref, traces);
 }
 
-static int run_rm(struct client *c, const void *values, int n_words, char **words)
+static int rm_run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct rm_options *o = values;
     int worst = EXIT_DONE;
@@ -215,7 +215,7 @@ const struct verb verb_rm = {
     .max_words = WORDS_UNLIMITED,
     VERB_OPTIONS(rm_options, struct rm_options),
     .needs_only_catalog = true,
-    .run = run_rm,
+    .run = rm_run,
 };
 
 /* -- pin ---------------------------------------------------------------------------------------------- */
@@ -239,12 +239,12 @@ static int pin_words(struct client *c, const char *method, const char *done, int
     return EXIT_DONE;
 }
 
-static int run_pin(struct client *c, const void *values, int n_words, char **words)
+static int pin_run(struct client *c, const void *values, int n_words, char **words)
 {
     return pin_words(c, "PUT", "pinned", n_words, words);
 }
 
-static int run_unpin(struct client *c, const void *values, int n_words, char **words)
+static int unpin_run(struct client *c, const void *values, int n_words, char **words)
 {
     return pin_words(c, "DELETE", "unpinned", n_words, words);
 }
@@ -258,7 +258,7 @@ const struct verb verb_pin = {
     .min_words = 1,
     .max_words = WORDS_UNLIMITED,
     .needs_only_catalog = true,
-    .run = run_pin,
+    .run = pin_run,
 };
 
 const struct verb verb_unpin = {
@@ -269,7 +269,7 @@ const struct verb verb_unpin = {
     .min_words = 1,
     .max_words = WORDS_UNLIMITED,
     .needs_only_catalog = true,
-    .run = run_unpin,
+    .run = unpin_run,
 };
 
 /* -- vacuum ------------------------------------------------------------------------------------------- */
@@ -287,7 +287,7 @@ struct vacuum_options {
 #define AT(member) offsetof(struct vacuum_options, member)
 
 static const struct option_def vacuum_options[] = {
-    {"keep", 0, "SIZE", OPTION_SIZE, AT(keep), "Size that the store may keep: 20G, 500M, 0"},
+    {"keep", 0, "SIZE", OPTION_SIZE, AT(keep), "Size that the store may keep: 20G, 500M, 0", "keep"},
     {"older-than", 0, "DURATION", OPTION_DURATION, AT(older_than),
      "Delete only traces collected longer ago: 7d, 12h"},
     {"dry-run", 0, NULL, OPTION_FLAG, AT(dry_run), "Only list what would be deleted"},
@@ -436,14 +436,13 @@ static int vacuum_request(const struct vacuum_options *o, json_t *request, struc
         problem_remedy(p, "profctl du shows how much is stored.");
         return -EINVAL;
     }
-    if (o->keep != OPTION_ABSENT)
-        json_put_int(request, "keep", o->keep);
+    options_to_json(OPTION_SET(vacuum_options, o), request);
     if (o->older_than != OPTION_ABSENT)
         json_put_int(request, "collected_until", wall_ns() - o->older_than);
     return 0;
 }
 
-static int run_vacuum(struct client *c, const void *values, int n_words, char **words)
+static int vacuum_run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct vacuum_options *o = values;
     _cleanup_(problem_done) struct problem p = {0};
@@ -478,5 +477,5 @@ const struct verb verb_vacuum = {
     .words = "--keep SIZE | --older-than DURATION",
     VERB_OPTIONS(vacuum_options, struct vacuum_options),
     .needs_only_catalog = true,
-    .run = run_vacuum,
+    .run = vacuum_run,
 };

@@ -9,13 +9,13 @@
 #define NAME_SIZE_MAX 64
 #define NAME_BYTES    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._@-"
 
-struct options {
+struct token_options {
     const char *role;
 };
 
 /* clang-format off */
-static const struct option_def options[] = {
-    {"role", 0, "ROLE", OPTION_TEXT, offsetof(struct options, role), "Permissions: read, operate or admin (default: read)"},
+static const struct option_def token_options[] = {
+    {"role", 0, "ROLE", OPTION_TEXT, offsetof(struct token_options, role), "Permissions: read, operate or admin (default: read)"},
 };
 /* clang-format on */
 
@@ -59,9 +59,9 @@ static int print(struct client *c, const char *name, const char *role, const cha
     return EXIT_DONE;
 }
 
-static int run(struct client *c, const void *values, int n_words, char **words)
+static int token_run(struct client *c, const void *values, int n_words, char **words)
 {
-    const struct options *o = values;
+    const struct token_options *o = values;
     const char *name = words[1], *role = o->role ? o->role : right_name(RIGHT_READ);
     _cleanup_(problem_done) struct problem p = {0};
     unsigned char random[TOKEN_RANDOM_BYTES], hash[EVP_MAX_MD_SIZE];
@@ -88,7 +88,7 @@ const struct verb verb_token = {
     .words = "new NAME",
     .min_words = 2,
     .max_words = 2,
-    VERB_OPTIONS(options, struct options),
+    VERB_OPTIONS(token_options, struct token_options),
     .is_offline = true,
-    .run = run,
+    .run = token_run,
 };

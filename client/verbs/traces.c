@@ -15,22 +15,22 @@
 
 #define LIMIT_DEFAULT 50
 
-struct list_options {
-    const char *session, *worker;
-    int64_t since, until, limit;
+struct list_traces_options {
+    const char *worker;
+    int64_t session, since, until, limit;
     bool unclaimed, all;
 };
 
-#define AT(member) offsetof(struct list_options, member)
+#define AT(member) offsetof(struct list_traces_options, member)
 
 /* clang-format off */
-static const struct option_def list_options[] = {
+static const struct option_def list_traces_options[] = {
     OPTION_GROUP("Selection"),
-    {"session", 's', "SESSION", OPTION_TEXT, AT(session), "Only traces of this session"},
-    {"worker", 0, "URL", OPTION_TEXT, AT(worker), "Only traces of this worker"},
-    {"since", 0, "TIME", OPTION_AGO, AT(since), "Only traces recorded after: 1h (ago), 14:02, \"2026-11-20 14:02:11\""},
-    {"until", 0, "TIME", OPTION_AGO, AT(until), "Only traces recorded before"},
-    {"unclaimed", 0, NULL, OPTION_FLAG, AT(unclaimed), "Only traces that belong to no session"},
+    SESSION_OPTION(struct list_traces_options, "traces"),
+    {"worker", 0, "URL", OPTION_TEXT, AT(worker), "Only traces of this worker", "worker"},
+    {"since", 0, "TIME", OPTION_AGO, AT(since), "Only traces recorded after: 1h (ago), 14:02, \"2026-11-20 14:02:11\"", "since"},
+    {"until", 0, "TIME", OPTION_AGO, AT(until), "Only traces recorded before", "until"},
+    {"unclaimed", 0, NULL, OPTION_FLAG, AT(unclaimed), "Only traces that belong to no session", "unclaimed"},
     {"limit", 'n', "N", OPTION_COUNT, AT(limit), "Maximum number of traces, newest first (default: 50)"},
     {"all", 'a', NULL, OPTION_FLAG, AT(all), "List all traces"},
 };
@@ -147,32 +147,16 @@ static void print_footer(struct client *c, const json_t *answer)
     fprintf(c->out.file, "%s\n", screen_plain(&c->out));
 }
 
-static int list_path(struct client *c, const struct list_options *o, char **path)
+static int list_traces_run(struct client *c, const void *values, int n_words, char **words)
 {
-    char session[REF_TEXT_MAX];
-
-    if (o->session && client_parse_ref(c, o->session, 's', "s", session) < 0)
-        return -EINVAL;
-    url_add(path, "session", o->session ? session : NULL);
-    url_add(path, "worker", o->worker);
-    if (o->since != OPTION_ABSENT)
-        url_add_int(path, "since", o->since);
-    if (o->until != OPTION_ABSENT)
-        url_add_int(path, "until", o->until);
-    url_add(path, "unclaimed", o->unclaimed ? "true" : NULL);
-    return 0;
-}
-
-static int run_list_traces(struct client *c, const void *values, int n_words, char **words)
-{
-    const struct list_options *o = values;
+    const struct list_traces_options *o = values;
     _cleanup_(freep) char *path = xstrdup("/v1/traces");
     _cleanup_(table_freep) struct table *table = NULL;
-    _cleanup_json_ answer = NULL;
+    _cleanup_json_ query = json_object(), *answer = NULL;
     int64_t limit = o->all ? INT64_MAX : o->limit != OPTION_ABSENT ? o->limit : LIMIT_DEFAULT;
 
-    if (list_path(c, o, &path) < 0)
-        return EXIT_USAGE;
+    options_to_json(OPTION_SET(list_traces_options, o), query);
+    url_add_members(&path, query);
     int status = listing_table(c, columns, _CELL_MAX, &table);
     if (status == EXIT_DONE)
         status = traces_fetch(c, path, limit, &answer);
@@ -193,10 +177,10 @@ const struct verb verb_list_traces = {
     .details = "STATE is the completeness of the file. A trace that no session requested is unclaimed; a "
                "worker is ambiguous if several workers could have written the file.",
     .words = "",
-    VERB_OPTIONS(list_options, struct list_options),
+    VERB_OPTIONS(list_traces_options, struct list_traces_options),
     .has_listing = true,
     .needs_only_catalog = true,
-    .run = run_list_traces,
+    .run = list_traces_run,
 };
 
 /* -- get ---------------------------------------------------------------------------------------------- */
@@ -407,7 +391,7 @@ static int get_several(struct client *c, const struct get_options *o, int n_word
     return h.n_failed == 0 ? EXIT_DONE : h.n_got + h.n_there > 0 ? EXIT_PARTIAL : h.worst;
 }
 
-static int run_get(struct client *c, const void *values, int n_words, char **words)
+static int get_run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct get_options *o = values;
     _cleanup_(problem_done) struct problem p = {0};
@@ -446,5 +430,5 @@ const struct verb verb_get = {
     .max_words = WORDS_UNLIMITED,
     VERB_OPTIONS(get_options, struct get_options),
     .needs_only_catalog = true,
-    .run = run_get,
+    .run = get_run,
 };

@@ -256,7 +256,7 @@ void verbs_help(FILE *out)
           out);
 }
 
-static int run_help(struct client *c, const void *options, int n_words, char **words)
+static int help_run(struct client *c, const void *options, int n_words, char **words)
 {
     const struct verb_entry *e = n_words > 0 ? verb_find(words[0]) : NULL;
 
@@ -277,7 +277,7 @@ static const struct verb verb_help_page = {
     .summary = "Show the help of profctl or of a verb",
     .max_words = 1,
     .is_offline = true,
-    .run = run_help,
+    .run = help_run,
 };
 
 /* The verb that a misspelt name, or the name in another program, most likely means; NULL: none. */

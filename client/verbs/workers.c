@@ -7,16 +7,16 @@
 #include "client/views/listing.h"
 #include "client/views/reasons.h"
 
-struct options {
+struct workers_options {
     struct source source;
 };
 
-static const struct option_def options[] = {
-    SOURCE_OPTIONS(struct options),
+static const struct option_def workers_options[] = {
+    SOURCE_OPTIONS(struct workers_options),
 };
 
 /* GET of a resource about the workers. progress: "asking %s for its workers". Returns an exit status. */
-static int get_of_workers(struct client *c, const struct options *o, const char *resource,
+static int get_of_workers(struct client *c, const struct workers_options *o, const char *resource,
                           const char *progress, json_t **ret)
 {
     _cleanup_(problem_done) struct problem p = {0};
@@ -123,7 +123,7 @@ static void print_reasons(struct client *c, const json_t *fleet)
         reasons_print(notes, &c->err, 0);
 }
 
-static int run_list_workers(struct client *c, const void *values, int n_words, char **words)
+static int list_workers_run(struct client *c, const void *values, int n_words, char **words)
 {
     _cleanup_(table_freep) struct table *table = NULL;
     _cleanup_json_ fleet = NULL;
@@ -154,10 +154,10 @@ const struct verb verb_list_workers = {
     .details =
         "Finds the workers of a router, identifies the engine of each, and prints why a worker cannot be "
         "profiled and how to change that. TRACES is the directory to which a worker writes traces.",
-    VERB_OPTIONS(options, struct options),
+    VERB_OPTIONS(workers_options, struct workers_options),
     .has_listing = true,
     .needs_only_catalog = true,
-    .run = run_list_workers,
+    .run = list_workers_run,
 };
 
 /* -- doctor ----------------------------------------------------------------------------------------------- */
@@ -227,7 +227,7 @@ static void print_check(struct client *c, const json_t *check)
     print_text(c, json_get_str(check, "remedy"));
 }
 
-static int run_doctor(struct client *c, const void *values, int n_words, char **words)
+static int doctor_run(struct client *c, const void *values, int n_words, char **words)
 {
     _cleanup_json_ answer = NULL;
     size_t i;
@@ -259,7 +259,7 @@ const struct verb verb_doctor = {
     .details =
         "Prints ok, warn, FAIL or unknown for each check, with a remedy. The exit status is 1 if a check "
         "failed. It is a failure if no trace of the fleet can be collected.",
-    VERB_OPTIONS(options, struct options),
+    VERB_OPTIONS(workers_options, struct workers_options),
     .needs_only_catalog = true,
-    .run = run_doctor,
+    .run = doctor_run,
 };

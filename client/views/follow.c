@@ -339,9 +339,10 @@ static int follow_watch(struct follow *f, struct problem *p)
     }
 }
 
-static int follow(struct client *c, const struct follow_kind *kind, const char *id, struct screen *screen,
-                  enum interrupt on_interrupt, bool *ret_was_stopped, json_t **ret)
+int follow_job(struct client *c, const char *id, struct screen *screen, enum interrupt on_interrupt,
+               bool *ret_was_stopped, json_t **ret)
 {
+    const struct follow_kind *kind = id[0] == 'r' ? &of_runs : &of_sessions;
     const sigset_t set = screen_signals();
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(freep) char *path = xasprintf("/v1/events?%s=%s&after=0", kind->name, id);
@@ -366,19 +367,7 @@ static int follow(struct client *c, const struct follow_kind *kind, const char *
     if (!f.now)
         return EXIT_FAILED;
     *ret = json_incref(f.now);
-    *ret_was_stopped = f.stop_sent;
+    if (ret_was_stopped)
+        *ret_was_stopped = f.stop_sent;
     return EXIT_DONE;
-}
-
-int follow_session(struct client *c, const char *session, struct screen *screen, enum interrupt on_interrupt,
-                   json_t **ret)
-{
-    bool was_stopped;
-    return follow(c, &of_sessions, session, screen, on_interrupt, &was_stopped, ret);
-}
-
-int follow_run(struct client *c, const char *run, struct screen *screen, enum interrupt on_interrupt,
-               bool *ret_was_stopped, json_t **ret)
-{
-    return follow(c, &of_runs, run, screen, on_interrupt, ret_was_stopped, ret);
 }

@@ -13,11 +13,9 @@ enum interrupt {
 };
 
 /*
- * Returns EXIT_DONE with its last JSON; it is over unless the user left. EXIT_FAILED or
- * EXIT_NOT_FOUND after the problem was printed, where its state cannot be read.
+ * Follows a session (s7) or a benchmark run (r3). Returns EXIT_DONE with its last JSON; it is over unless the user
+ * left. EXIT_FAILED or EXIT_NOT_FOUND after the problem was printed, if its state cannot be read. ret_was_stopped:
+ * NULL, or whether the user stopped it.
  */
-int follow_session(struct client *c, const char *session, struct screen *screen, enum interrupt on_interrupt,
-                   json_t **ret);
-/* The same of a run; and whether the user stopped it. */
-int follow_run(struct client *c, const char *run, struct screen *screen, enum interrupt on_interrupt,
+int follow_job(struct client *c, const char *id, struct screen *screen, enum interrupt on_interrupt,
                bool *ret_was_stopped, json_t **ret);

@@ -37,11 +37,9 @@ static int parse_format(const char *name, enum table_format *ret, struct problem
             *ret = (enum table_format)i;
             return 0;
         }
-    const char *near = nearest_name(name, format_names, ARRAY_SIZE(format_names));
-    if (near)
-        problem_remedy(p, "Did you mean %s? Formats: table, wide, csv, tsv, json.", near);
-    else
-        problem_remedy(p, "Formats: table, wide, csv, tsv, json.");
+    _cleanup_(freep) char *remedy =
+        did_you_mean(name, format_names, ARRAY_SIZE(format_names), "Formats: table, wide, csv, tsv, json.");
+    problem_remedy(p, "%s", remedy);
     return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--format: unknown format '%s'", name);
 }
 
@@ -109,22 +107,16 @@ static size_t find_column(const char *name, const char *const *keys, size_t n)
 
 static int unknown_column(struct client *c, const char *name, const char *const *keys, size_t n)
 {
-    _cleanup_(problem_done) struct problem p = {0};
-    _cleanup_(freep) char *wanted = folded(name);
-    const char *near = nearest_name(wanted, keys, n);
-    char *names = NULL;
+    _cleanup_(freep) char *wanted = folded(name), *names = NULL;
     size_t size;
     FILE *out = xmemstream(&names, &size);
 
     for (size_t i = 0; out && i < n; i++)
-        fprintf(out, "%s%s", i > 0 ? ", " : "", keys[i]);
+        fprintf(out, "%s%s", i > 0 ? ", " : "Columns: ", keys[i]);
     if (out)
         fclose(out);
-    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--columns: unknown column '%s'", name);
-    problem_remedy(&p, "%s%s%sColumns: %s", near ? "Did you mean " : "", near ? near : "", near ? "? " : "",
-                   names ? names : "?");
-    free(names);
-    return client_fail(c, &p);
+    _cleanup_(freep) char *remedy = did_you_mean(wanted, keys, n, names ? names : "");
+    return client_refuse(c, remedy, "--columns: unknown column '%s'", name);
 }
 
 int listing_select(struct client *c, const char *const *keys, size_t n, size_t **ret, size_t *ret_n)

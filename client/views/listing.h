@@ -48,10 +48,15 @@ void listing_title(struct client *c, const char *title);
  * status. */
 int listing_refuse(struct client *c, const char *what, const char *remedy);
 
-/* --label KEY=VALUE, as it is sent and as it is shown. */
-#pragma once
-
-#include "base/json.h"
+/* Options of lists; type has the member limit, session or labels. Add limit and session by options_to_json(). */
+/* clang-format off */
+#define LIMIT_OPTION(type, things) \
+    {"limit", 'n', "N", OPTION_COUNT, offsetof(type, limit), "Maximum number of " things ", newest first (default: 50)", "limit"}
+#define SESSION_OPTION(type, things) \
+    {"session", 's', "SESSION", OPTION_SESSION, offsetof(type, session), "Only " things " of this session", "session"}
+#define LABEL_OPTION(type, things) \
+    {"label", 0, "KEY=VALUE", OPTION_LIST, offsetof(type, labels), "Label to store with the " things " (repeatable)"}
+/* clang-format on */
 
 /* Sets "labels" where there are any; 0 or the problem. */
 int labels_to_json(const struct option_list *list, json_t *request, struct problem *p);

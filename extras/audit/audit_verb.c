@@ -10,6 +10,7 @@
 #include "client/runs/plan.h"
 #include "client/runs/requests.h"
 #include "client/runs/workload.h"
+#include "client/verbs/job.h"
 #include "client/verbs/verbs.h"
 #include "client/views/listing.h"
 #include "client/views/run.h"
@@ -109,7 +110,7 @@ static int choose_sweep(struct audit *a, struct problem *p)
 /* i: the index in the plan. */
 static int measure(struct audit *a, size_t i, const json_t *request, json_t **ret)
 {
-    struct measured m = {0};
+    struct job_end m = {0};
     _cleanup_(freep) char *line = run_plan_next_line(&a->plan, i);
 
     if (a->plan.n > 1)
@@ -119,12 +120,12 @@ static int measure(struct audit *a, size_t i, const json_t *request, json_t **re
     if (status != EXIT_DONE)
         return status;
     if (m.was_left) {
-        json_decref(m.run);
+        json_decref(m.job);
         return EXIT_FAILED;
     }
     a->was_cut = m.was_stopped;
-    run_plan_measured(&a->plan, i, m.run);
-    *ret = m.run;
+    run_plan_measured(&a->plan, i, m.job);
+    *ret = m.job;
     return EXIT_DONE;
 }
 

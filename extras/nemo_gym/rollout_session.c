@@ -86,7 +86,7 @@ static int stop(struct client *c, const char *id)
     if (connection_call(c->connection, "POST", path, NULL, NULL, NULL, &p) < 0 &&
         p.kind != PROBLEM_CONFLICT && p.kind != PROBLEM_NOT_FOUND)
         return client_fail(c, &p);
-    int status = follow_session(c, id, &c->err, INTERRUPT_LEAVES, &session);
+    int status = follow_job(c, id, &c->err, INTERRUPT_LEAVES, NULL, &session);
     if (status != EXIT_DONE)
         return status;
     session_print_outcome(session, &c->err);

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "client/runs/benchmark.h"
-#include "client/verbs/session_start.h"
+#include "client/verbs/job.h"
 #include "extras/srtctl/phases.h"
 #include <errno.h>
 
@@ -44,7 +44,7 @@ static int send_load(struct client *c, const struct recipe *r, const struct reci
     enum recipe_mode mode = r->disaggregated ? RECIPE_PREFILL : RECIPE_AGGREGATED;
     struct recipe one = *r; /* borrowed, but for the concurrency */
     _cleanup_json_ request = json_object();
-    struct measured m = {0};
+    struct job_end m = {0};
 
     one.phases[mode].concurrency = concurrency;
     json_object_set_new(request, "workload", phase_workload(&one, mode));
@@ -52,8 +52,8 @@ static int send_load(struct client *c, const struct recipe *r, const struct reci
     if (status == EXIT_DONE)
         status = run_measure(c, o->source, request, &m);
     if (status == EXIT_DONE)
-        status = m.was_left ? EXIT_FAILED : run_show_result(c, m.run);
-    json_decref(m.run);
+        status = m.was_left ? EXIT_FAILED : run_show_result(c, m.job);
+    json_decref(m.job);
     return status;
 }
 

@@ -202,6 +202,32 @@ def test_misspelt_options():
     assert "Did you mean --json?" in usage("--jsn", "du").stderr
 
 
+def test_no_hint_of_a_name_that_is_not_similar():
+    done = usage("analyze", "--bogus")
+    assert done.returncode == 2 and done.stderr == "profctl: unknown option --bogus\n  profctl analyze --help\n"
+
+
+@pytest.mark.parametrize("host, message, remedy", [
+    ("name.invalid", "cannot reach profd at http://name.invalid: ", "Check the host name in the URL"),
+    ("http://127.0.0.1:1", "cannot reach profd at http://127.0.0.1:1: Connection refused", "Check the port; profd listens on TCP only if"),
+    ("127.0.0.1:99999", "--host: '127.0.0.1:99999' is not a URL: ", "Pass the URL of profd: --host https://HOST:PORT."),
+    ("http://", "--host: 'http://' is not a URL: ", "Pass the URL of profd"),
+])
+def test_remedy_fits_the_failure_of_a_connection(host, message, remedy):
+    done = usage("--host", host, "list-sessions")
+    assert done.returncode in (1, 2) and done.stderr.startswith(f"profctl: {message}"), done.stderr
+    assert done.stderr.splitlines()[1].startswith(f"  {remedy}")
+
+
+def test_where_requests_are_sent():
+    pages = [usage(verb, "--help").stdout for verb in ("start", "bench")]
+    texts = [re.search(r"--through WHERE .*?(?=\n +-)", page, re.S).group() for page in pages]
+    assert texts[0] == texts[1]
+    for words in (["bench", "--isl", "8"], ["start", "--workload", "/dev/null"]):
+        done = usage(*words, "--worker", "http://127.0.0.1:1", "--through", "nowhere")
+        assert done.returncode == 2 and "--through must be router or workers, not nowhere" in done.stderr
+
+
 def test_help_has_groups_and_examples():
     overview = usage("help").stdout
     for group in ("Fleet", "Record", "Measure load", "Traces", "Analyze", "Storage", "Administration"):

@@ -165,6 +165,8 @@ def test_named_queries(workspace):
     ("selct 1", 'near "selct": syntax error', "    selct 1\n    ^ did you mean SELECT?"),
     ("select id,\n\tnme\nfrom slice", "no such column: nme", "     nme\n     ^ did you mean name?"),
     ("select zzzzzzzz from slice", "no such column: zzzzzzzz", "           ^\n"),
+    ("select 1 foo foo", 'near "foo": syntax error', "^\n  The SQL is that of SQLite; .schema lists tables"),
+    ("select 1 from foo", "no such table: foo", "\n  .tables lists the tables: profctl query "),
     ("attach 'x.db' as x", "not authorized", "can only be read"),
     ("create table x (y)", "not authorized", "can only be read"),
     ("select load_extension('x')", "not authorized", ""),
@@ -174,6 +176,16 @@ def test_errors_name_the_location(workspace, sql, message, marked):
     assert r.returncode == 1 and r.stdout == ""
     assert r.stderr.splitlines()[0].startswith(f"profctl: {message}"), r.stderr
     assert marked in r.stderr
+
+
+def test_unreadable_files_have_a_remedy(workspace):
+    (workspace.path / "notes.txt").write_text("no trace")
+    for words, remedy in ((["query", "notes.txt", "select 1"], "profd reads traces in JSON"),
+                          (["query", workspace.trace, "-f", "/none.sql"], "-f takes a file that contains SQL"),
+                          (["analyze", workspace.trace, "--classes", "/none"], "Name a file with lines of a class and a pattern"),
+                          (["analyze", workspace.trace, "--phase", "foo"], "profctl analyze TRACE --report steps")):
+        r = workspace.run(*words)
+        assert r.returncode in (1, 2) and r.stderr.splitlines()[1].startswith(f"  {remedy}"), r.stderr
 
 
 def test_errors_of_a_file_name_the_line(workspace):

@@ -147,7 +147,7 @@ def test_what_is_wrong_is_reported_before_anything_is_sent(fake, tmp_path, optio
 
 
 @pytest.mark.parametrize("text, said", [
-    ("isl: 8\nconcurency: 3\n", "w.yaml, line 2: a workload has no member concurency\n  Is it concurrency?"),
+    ("isl: 8\nconcurency: 3\n", "w.yaml, line 2: a workload has no member concurency\n  Did you mean concurrency?"),
     ("isl: 8\n\nosl: 0\n", "w.yaml, line 3: osl must be a whole number of at least 1"),
     ("isl: 8\nisl: 9\n", "duplicate key isl (line 2)"),
     ("isl: [8\n", "(line 2)"),

@@ -7,7 +7,7 @@ struct values {
     bool wait;
     const char *router;
     struct option_list workers;
-    int64_t count, duration, keep, at, since;
+    int64_t count, duration, keep, at, since, session;
     double rate;
 };
 
@@ -15,15 +15,16 @@ struct values {
 
 static const struct option_def defs[] = {
     OPTION_GROUP("Workers"),
-    {"wait", 'w', NULL, OPTION_FLAG, AT(wait), "wait"},
-    {"router", 0, "URL", OPTION_TEXT, AT(router), "a router"},
+    {"wait", 'w', NULL, OPTION_FLAG, AT(wait), "wait", "wait"},
+    {"router", 0, "URL", OPTION_TEXT, AT(router), "a router", "router"},
     {"worker", 'W', "URL", OPTION_LIST, AT(workers), "a worker"},
     {"count", 'n', "N", OPTION_COUNT, AT(count), "how many"},
-    {"duration", 0, "TIME", OPTION_DURATION, AT(duration), "how long"},
+    {"duration", 0, "TIME", OPTION_DURATION, AT(duration), "how long", "duration_ns"},
     {"keep", 0, "SIZE", OPTION_SIZE, AT(keep), "how much"},
     {"start-at", 0, "TIME", OPTION_TIME, AT(at), "when"},
     {"since", 0, "TIME", OPTION_AGO, AT(since), "since when"},
     {"rate", 0, "N", OPTION_REAL, AT(rate), "how often"},
+    {"session", 's', "SESSION", OPTION_SESSION, AT(session), "which session", "session"},
 };
 
 #define WORDS(...) ((char *[]){(char *)"verb", __VA_ARGS__, NULL})
@@ -139,6 +140,31 @@ static void test_refused(void **state)
     assert_refused(WORDS("--keep", "20X"), "--keep: '20X' is not a size such as 20G, 512M or bytes");
 }
 
+/* Options with a member that were given, and no others. */
+static void test_members(void **state)
+{
+    const struct {
+        char **words;
+        const char *json;
+    } cases[] = {
+        {WORDS("--count", "3"), "{}"},
+        {WORDS("--wait", "--router", "http://a", "-n", "2"), "{\"router\":\"http://a\",\"wait\":true}"},
+        {WORDS("--duration", "2us", "-s", "7"), "{\"duration_ns\":2000,\"session\":\"s7\"}"},
+        {WORDS("-s", "s12"), "{\"session\":\"s12\"}"},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct values v;
+        _cleanup_json_ request = json_object();
+        assert_true(parse(&v, cases[i].words, false, NULL) > 0);
+        options_to_json(OPTION_SET(defs, &v), request);
+        _cleanup_(freep) char *json = json_dumps(request, JSON_COMPACT | JSON_SORT_KEYS);
+        assert_string_equal(json, cases[i].json);
+    }
+    struct values v;
+    assert_int_equal(parse(&v, WORDS("-s", "t12"), false, NULL), -EINVAL);
+}
+
 static void test_help(void **state)
 {
     char *text = NULL;
@@ -167,9 +193,9 @@ static void test_help(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values), cmocka_unit_test(test_absent),        cmocka_unit_test(test_list),
-        cmocka_unit_test(test_reals),  cmocka_unit_test(test_stops_at_word), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_help),
+        cmocka_unit_test(test_values),  cmocka_unit_test(test_absent),        cmocka_unit_test(test_list),
+        cmocka_unit_test(test_reals),   cmocka_unit_test(test_stops_at_word), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_members), cmocka_unit_test(test_help),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,6 +24,13 @@ static void test_nearest(void **state)
     assert_string_equal(nearest("trackid"), "track_id");
     assert_null(nearest("zzzzz"));
     assert_null(nearest("x"));
+    /* At most two mistakes, and in at most a third of the word. */
+    assert_null(nearest("tz"));
+    assert_null(nearest("sxlect_it"));
+    assert_null(nearest("cxtxgxry"));
+    assert_string_equal(nearest("cxtegxry"), "category");
+    assert_null(nearest_name("foo", (const char *const[]){"FOR"}, 1));
+    assert_null(nearest_name("bogus", (const char *const[]){"bus"}, 1));
     assert_null(nearest(""));
 
     _cleanup_(freep) char *endless = xcalloc(100001, 1);

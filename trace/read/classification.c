@@ -5,6 +5,8 @@
 #include <inttypes.h>
 
 /* Reasons and remedies for formats that are recognised but contain no readable events. */
+#define READABLE "profd reads traces in JSON, also compressed, and databases that nsys exported"
+
 static const struct refusal {
     const char *reason, *remedy;
 } refusals[_FORMAT_MAX] = {
@@ -22,8 +24,8 @@ static const struct refusal {
     [FORMAT_PICKLE] = {"this is a Python pickle, not a trace of events",
                        "open a PyTorch memory snapshot with pytorch.org/memory_viz"},
     [FORMAT_HTML] = {"this is an HTML page, not a trace of events", "open it with a browser"},
-    [FORMAT_TEXT] = {"this is text, not a trace of events", ""},
-    [FORMAT_BINARY] = {"this is binary data of an unknown kind", ""},
+    [FORMAT_TEXT] = {"this is text, not a trace of events", READABLE},
+    [FORMAT_BINARY] = {"this is binary data of an unknown kind", READABLE},
 };
 
 bool classification_has_columns(enum read_state state)
