@@ -61,3 +61,15 @@ void replace_str(char **p, const char *s)
     free(*p);
     *p = copy;
 }
+
+void append_str(char **p, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    _cleanup_(freep) char *more = xvasprintf(format, ap);
+    va_end(ap);
+    size_t n = *p ? strlen(*p) : 0, size = strlen(more) + 1;
+
+    *p = xrealloc(*p, n + size, 1);
+    memcpy(*p + n, more, size);
+}

@@ -22,3 +22,5 @@ char *xvasprintf(const char *format, va_list ap) _printf_(1, 0);
 FILE *xmemstream(char **text, size_t *size);
 /* Replaces an owned string: frees *p, stores a copy of s (NULL allowed). */
 void replace_str(char **p, const char *s);
+/* Appends to an owned string; NULL is empty. */
+void append_str(char **p, const char *format, ...) _printf_(2, 3);

@@ -41,7 +41,7 @@ ALLOWED = {
     "client/local": "client/cli client/transport",
     "client/traces": f"{TRACE} client/cli client/transport client/local",
     "client/views": f"{TRACE} client/cli client/transport client/local client/traces",
-    "client/query": f"{TRACE} client/cli client/transport client/local client/traces",
+    "client/query": f"{TRACE} client/cli client/transport client/local client/traces client/views",
     "client/runs": f"{TRACE} client/cli client/transport client/local client/views",
     "client/completion": f"{TRACE} {CLIENT}",
     "client/verbs": f"{TRACE} {CLIENT} client/completion",

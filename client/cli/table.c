@@ -30,6 +30,7 @@ struct table {
     size_t *shown; /* indexes of the columns that are printed */
     size_t n_shown;
     unsigned indent;
+    size_t first_row;
     bool is_selected, with_heading, names_hidden;
     struct table_cell **rows;
     size_t n, cap;
@@ -110,6 +111,11 @@ void table_select(struct table *t, const size_t *columns, size_t n)
     memcpy(t->shown, columns, n * sizeof(*t->shown));
     t->n_shown = n;
     t->is_selected = true;
+}
+
+void table_set_first_row(struct table *t, size_t first)
+{
+    t->first_row = first;
 }
 
 void table_name_hidden(struct table *t, bool names_hidden)
@@ -360,20 +366,6 @@ static bool view_fit(struct view *v, unsigned line)
     return true;
 }
 
-bool table_fits(const struct table *t, const struct screen *s)
-{
-    struct view v;
-    bool fits = true;
-
-    view_init(&v, t);
-    if (screen_width(s) > 0)
-        fits = view_fit(&v, screen_width(s));
-    for (size_t k = 0; k < t->n_shown; k++)
-        fits = fits && (v.layout[k].width > 0 || v.layout[k].natural == 0);
-    view_done(&v);
-    return fits;
-}
-
 /* -- For people --------------------------------------------------------------------------------------- */
 
 /* Removes the padding of the last cell of each line. */
@@ -486,14 +478,20 @@ char *table_text(struct table *t, const struct screen *s, unsigned indent)
 static void print_records(const struct view *v, const struct screen *s)
 {
     unsigned column = 0;
+    char number[32];
 
     for (size_t k = 0; k < v->t->n_shown; k++)
         column = MAX(column, text_columns(column_at(v, k)->name) + 2);
     for (size_t row = 0; row < v->t->n; row++) {
-        fprintf(s->file, "%srow %zu%s\n", screen_colour(s, COLOUR_BOLD), row + 1, screen_plain(s));
-        for (size_t k = 0; k < v->t->n_shown; k++)
+        fprintf(s->file, "%srow %s%s\n", screen_colour(s, COLOUR_BOLD),
+                text_number(number, (int64_t)(v->t->first_row + row + 1)), screen_plain(s));
+        for (size_t k = 0; k < v->t->n_shown; k++) {
+            /* Here, lines of a verbatim text fit as well. */
+            const char *text = v->t->rows[row][v->t->shown[k]].text;
+            bool is_verbatim = column_at(v, k)->flags & COLUMN_VERBATIM && text;
             if (v->layout[k].natural > 0)
-                field_print_at(s, column, column_at(v, k)->name, *text_at(v, row, k));
+                field_print_at(s, column, column_at(v, k)->name, is_verbatim ? text : *text_at(v, row, k));
+        }
     }
 }
 

@@ -55,6 +55,8 @@ void table_take_columns(struct table *t, struct table_column *take);
 
 /* Prints these columns only, in this order: indexes, copied. They are all as important as can be. */
 void table_select(struct table *t, const size_t *columns, size_t n);
+/* The index of the first row, 0 by default: where rows are printed as lists, each has its number. */
+void table_set_first_row(struct table *t, size_t first);
 /* Whether a line below the table names the columns that are left out; the default is that of headings. */
 void table_name_hidden(struct table *t, bool names_hidden);
 /* Prints it after an indent. */
@@ -77,8 +79,6 @@ const char *table_value(const struct table *t, size_t row, size_t column);
 /* Colours a cell of the row that was added last. */
 void table_colour(struct table *t, size_t column, enum colour c);
 
-/* Whether the columns fit, shortened as far as may be, with none left out. */
-bool table_fits(const struct table *t, const struct screen *s);
 void table_print(struct table *t, const struct screen *s);
 /* As a format other than JSON. Returns whether columns were left out. */
 bool table_print_as(struct table *t, const struct screen *s, enum table_format format);

@@ -3,8 +3,8 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
-#include "client/cli/screen.h"
 #include "client/cli/text.h"
+#include "client/views/document.h"
 #include <math.h>
 
 /* Rows that are aligned with each other, and held in memory until then. */
@@ -21,9 +21,9 @@ struct printer {
     int n_columns;
     int64_t rows;
     /* of a table */
-    char **cells; /* of n_held rows; NULL is NULL */
-    size_t n_held, n_held_bytes;
-    bool *is_number; /* according to the rows held */
+    struct table *table; /* of the rows that are not printed yet; NULL: none */
+    struct table_column *columns;
+    size_t table_bytes;
     /* of JSON */
     char **keys; /* as JSON text */
 };
@@ -88,90 +88,71 @@ static char *cell_text(const struct printer *p, int column)
 
 static void table_begin(struct printer *p)
 {
-    p->cells = xcalloc((size_t)p->n_columns * TABLE_ROWS, sizeof(*p->cells));
-    p->is_number = xcalloc((size_t)p->n_columns, sizeof(*p->is_number));
+    p->columns = xcalloc((size_t)p->n_columns, sizeof(*p->columns));
 }
 
-static void forget_rows(struct printer *p)
+/* Begins a table of the rows from here on. */
+static void table_begin_part(struct printer *p, size_t first_row)
 {
-    for (size_t i = 0; i < p->n_held * (size_t)p->n_columns; i++)
-        free(p->cells[i]);
-    p->n_held = p->n_held_bytes = 0;
-}
+    size_t n = (size_t)p->n_columns;
+    _cleanup_(freep) size_t *all = xcalloc(n, sizeof(*all));
 
-/* For rows that are wider than the terminal: a line for each value. */
-static void print_records(struct printer *p)
-{
-    int64_t first = p->rows - (int64_t)p->n_held;
-    unsigned column = 0;
-    char number[32];
-
-    for (int i = 0; i < p->n_columns; i++)
-        column = MAX(column, text_columns(sqlite3_column_name(p->statement, i)) + 2);
-    for (size_t row = 0; row < p->n_held; row++) {
-        fprintf(p->out->file, "%srow %s%s\n", screen_colour(p->out, COLOUR_BOLD),
-                text_number(number, first + (int64_t)row + 1), screen_plain(p->out));
-        for (int i = 0; i < p->n_columns; i++) {
-            const char *cell = p->cells[row * (size_t)p->n_columns + (size_t)i];
-            field_print_at(p->out, column, sqlite3_column_name(p->statement, i), cell ? cell : "NULL");
-        }
-    }
-}
-
-static void print_table(struct printer *p)
-{
-    _cleanup_(freep) struct table_column *columns = xcalloc((size_t)p->n_columns, sizeof(*columns));
-    _cleanup_(freep) const char **row = xcalloc((size_t)p->n_columns, sizeof(*row));
-
-    for (int i = 0; i < p->n_columns; i++)
-        columns[i] = (struct table_column){
-            .name = p->o->with_heading ? sqlite3_column_name(p->statement, i) : "",
-            .flags = COLUMN_VERBATIM | (p->is_number[i] ? COLUMN_RIGHT : COLUMN_SHORTEN),
+    for (size_t i = 0; i < n; i++) {
+        all[i] = i;
+        p->columns[i] = (struct table_column){
+            .name = p->o->with_heading ? sqlite3_column_name(p->statement, (int)i) : "",
+            .flags = COLUMN_VERBATIM | COLUMN_RIGHT,
             .least = TEXT_LEAST,
         };
-    _cleanup_(table_freep) struct table *table = table_new(columns, (size_t)p->n_columns, p->o->with_heading);
-    for (size_t i = 0; i < p->n_held; i++) {
-        for (int k = 0; k < p->n_columns; k++)
-            row[k] = p->cells[i * (size_t)p->n_columns + (size_t)k];
-        table_add(table, row);
-        for (int k = 0; k < p->n_columns; k++)
-            if (!row[k])
-                table_colour(table, (size_t)k, COLOUR_DIM);
     }
-    if (p->o->format == TABLE_WIDE || table_fits(table, p->out))
-        table_print_as(table, p->out, p->o->format);
-    else
-        print_records(p);
+    p->table = table_new(p->columns, n, p->o->with_heading);
+    /* No column of a statement is less important than another. */
+    table_select(p->table, all, n);
+    table_set_first_row(p->table, first_row);
+    p->table_bytes = 0;
 }
 
 static void table_end(struct printer *p)
 {
-    if (p->n_held > 0 || p->rows == 0)
-        print_table(p);
-    forget_rows(p);
+    _cleanup_(document_done) struct document d = {0};
+
+    if (!p->table && p->rows == 0)
+        table_begin_part(p, 0);
+    if (!p->table)
+        return;
+    document_take_table(&d, TAKE_PTR(p->table));
+    document_print(&d, p->out, p->o->format);
 }
 
 static void table_row(struct printer *p)
 {
+    _cleanup_(freep) char **cells = xcalloc((size_t)p->n_columns, sizeof(*cells));
+
+    if (!p->table)
+        table_begin_part(p, (size_t)p->rows - 1);
     for (int i = 0; i < p->n_columns; i++) {
         int type = sqlite3_column_type(p->statement, i);
-        bool is_number = type == SQLITE_INTEGER || type == SQLITE_FLOAT || type == SQLITE_NULL;
-        p->is_number[i] = is_number && (p->n_held == 0 || p->is_number[i]);
-        char *cell = cell_text(p, i);
-        p->cells[p->n_held * (size_t)p->n_columns + (size_t)i] = cell;
-        p->n_held_bytes += cell ? strlen(cell) : 0;
+        cells[i] = cell_text(p, i);
+        p->table_bytes += cells[i] ? strlen(cells[i]) : 0;
+        if (type == SQLITE_TEXT || type == SQLITE_BLOB)
+            p->columns[i].flags = COLUMN_VERBATIM | COLUMN_SHORTEN;
     }
-    if (++p->n_held == TABLE_ROWS || p->n_held_bytes > TABLE_BYTES)
+    table_add(p->table, (const char *const *)cells);
+    for (int i = 0; i < p->n_columns; i++) {
+        if (!cells[i])
+            table_colour(p->table, (size_t)i, COLOUR_DIM);
+        free(cells[i]);
+    }
+    if (table_rows(p->table) == TABLE_ROWS || p->table_bytes > TABLE_BYTES)
         table_end(p);
 }
 
 /* Rows before an error are shown. */
 static void table_leave(struct printer *p)
 {
-    if (p->n_held > 0)
+    if (p->table)
         table_end(p);
-    free(p->cells);
-    free(p->is_number);
+    free(p->columns);
 }
 
 /* -- JSON --------------------------------------------------------------------------------------------- */
@@ -294,8 +275,10 @@ static int next_row(const struct printer *p)
 
 static void note_rows(const struct printer *p)
 {
+    int64_t held = p->table ? (int64_t)table_rows(p->table) : 0;
+
     if (p->o->bounded)
-        bounded_put_rows(p->o->bounded, p->out->file, p->rows - (int64_t)p->n_held);
+        bounded_put_rows(p->o->bounded, p->out->file, p->rows - held);
 }
 
 struct result_end result_print(const struct screen *out, const struct result_options *o,

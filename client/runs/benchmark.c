@@ -3,11 +3,11 @@
 
 #include "base/alloc.h"
 #include "base/estimate.h"
-#include "client/cli/table.h"
 #include "client/cli/text.h"
 #include "client/runs/run_group.h"
 #include "client/views/run.h"
 #include "client/views/run_figures.h"
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 
@@ -42,8 +42,10 @@ int run_show_result(struct client *c, const json_t *run)
         client_print_json(c, run);
         return run_exit_status(run);
     }
-    run_print_outcome(run, &c->out);
-    run_print_figures(run, &c->out, !c->no_legend);
+    _cleanup_(document_done) struct document d = {0};
+    run_add_outcome(&d, run);
+    run_add_figures(&d, run, !c->no_legend);
+    document_print(&d, &c->out, TABLE_FITTED);
     return run_exit_status(run);
 }
 
@@ -185,30 +187,6 @@ static size_t series_knee(const struct run_series *s)
     return sweep_knee(points, n);
 }
 
-static void results_print_table(struct client *c, const struct run_series *s, size_t knee)
-{
-    _cleanup_(freep) char *heading = xstrdup(s->sweep ? s->sweep->member : "");
-    struct table_column columns[N_CELLS] = {
-        [CELL_RUN] = {"RUN", 0, IMPORTANCE_KEY},
-        [CELL_VALUE] = {heading, COLUMN_RIGHT | (s->sweep ? 0 : COLUMN_VERBATIM | COLUMN_OPTIONAL),
-                        IMPORTANCE_KEY},
-        [CELL_STATE] = {"STATE", COLUMN_VERBATIM, IMPORTANCE_LOW}};
-
-    for (char *p = heading; *p; p++)
-        *p = (char)(*p - 'a' + 'A');
-    for (size_t i = 0; i < N_FIGURES; i++)
-        columns[N_FIRST_CELLS + i] = figure_columns[i].table;
-    _cleanup_(table_freep) struct table *table = table_new(columns, N_CELLS, !c->no_legend);
-    for (size_t value = 0; value < s->n_values; value++) {
-        size_t n = series_count(s, value);
-        for (size_t round = 0; round < n; round++)
-            results_add_run(table, s, series_run(s, value, round), value, value == knee);
-        if (n > 1)
-            results_add_summary(table, s, value);
-    }
-    table_print(table, &c->out);
-}
-
 static json_t *figures_json(const struct run_series *s, size_t value)
 {
     json_t *figures = json_array();
@@ -236,11 +214,53 @@ static json_t *summary_json(const struct run_series *s)
     return list;
 }
 
+/* What the table shows about the load, or how to read it. */
+static void results_add_legend(struct document *d, const struct sweep *sweep, size_t knee)
+{
+    char value[32];
+
+    if (knee != SWEEP_NO_KNEE)
+        document_text(d, "Knee at %s %s: above it, latency grows faster than throughput (latencies in ms)",
+                      sweep->member, value_text(value, sweep->values[knee]));
+    else if (sweep && sweep->is_load)
+        document_text(d, "No knee in this range: a higher %s may still increase throughput (latencies in ms)",
+                      sweep->member);
+    else if (!sweep)
+        document_text(d, "Latencies in ms. 95%% CI: the interval of the mean over runs (Student's t)");
+}
+
+static void results_print(struct client *c, const struct run_series *s, size_t knee)
+{
+    _cleanup_(document_done) struct document d = {0};
+    char heading[32] = "";
+    struct table_column columns[N_CELLS] = {
+        [CELL_RUN] = {"RUN", 0, IMPORTANCE_KEY},
+        [CELL_VALUE] = {heading, COLUMN_RIGHT | (s->sweep ? 0 : COLUMN_VERBATIM | COLUMN_OPTIONAL),
+                        IMPORTANCE_KEY},
+        [CELL_STATE] = {"STATE", COLUMN_VERBATIM, IMPORTANCE_LOW}};
+
+    for (size_t i = 0; s->sweep && s->sweep->member[i]; i++)
+        heading[i] = (char)toupper((unsigned char)s->sweep->member[i]);
+    for (size_t i = 0; i < N_FIGURES; i++)
+        columns[N_FIRST_CELLS + i] = figure_columns[i].table;
+    struct table *table = table_new(columns, N_CELLS, !c->no_legend);
+    for (size_t value = 0; value < s->n_values; value++) {
+        size_t n = series_count(s, value);
+        for (size_t round = 0; round < n; round++)
+            results_add_run(table, s, series_run(s, value, round), value, value == knee);
+        if (n > 1)
+            results_add_summary(table, s, value);
+    }
+    document_take_table(&d, table);
+    if (!c->no_legend)
+        results_add_legend(&d, s->sweep, knee);
+    document_print(&d, &c->out, TABLE_FITTED);
+}
+
 void runs_show_results(struct client *c, const struct sweep *sweep, const json_t *runs)
 {
     struct run_series s = {sweep, runs, sweep ? sweep->n : 1};
     size_t knee = series_knee(&s);
-    char value[32];
 
     if (c->json) {
         _cleanup_json_ j =
@@ -250,20 +270,8 @@ void runs_show_results(struct client *c, const struct sweep *sweep, const json_t
         client_print_json(c, j);
         return;
     }
-    results_print_table(c, &s, knee);
-    if (c->no_legend)
-        return;
-    if (knee != SWEEP_NO_KNEE)
-        fprintf(c->out.file,
-                "Knee at %s %s: above it, latency grows faster than throughput (latencies in ms)\n",
-                sweep->member, value_text(value, sweep->values[knee]));
-    else if (sweep && sweep->is_load)
-        fprintf(c->out.file,
-                "No knee in this range: a higher %s may still increase throughput (latencies in ms)\n",
-                sweep->member);
-    else if (!sweep)
-        fputs("Latencies in ms. 95% CI: the interval of the mean over runs (Student's t)\n", c->out.file);
-    if (!sweep && json_array_size(runs) > 1) {
+    results_print(c, &s, knee);
+    if (!c->no_legend && !sweep && json_array_size(runs) > 1) {
         _cleanup_(freep) char *refs = run_group_words(runs);
         client_note(c, "Next: profctl compare %s OTHER", refs);
     }

@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "client/cli/table.h"
 #include "client/cli/text.h"
 #include "client/views/run.h"
 #include <errno.h>
@@ -366,8 +365,9 @@ void run_plan_print(const struct run_plan *p, const struct screen *s)
                                                   {"TIME", 0},
                                                   {"ESTIMATED FROM", 0},
                                                   {"LOAD", COLUMN_SHORTEN, .least = 24}};
-    _cleanup_(table_freep) struct table *table = table_new(columns, ARRAY_SIZE(columns), true);
+    _cleanup_(document_done) struct document d = {0};
     _cleanup_(freep) char *line = run_plan_line(p);
+    struct table *table = table_new(columns, ARRAY_SIZE(columns), true);
 
     for (size_t i = 0; i < p->n; i++) {
         char number[32], requests[32];
@@ -377,8 +377,9 @@ void run_plan_print(const struct run_plan *p, const struct screen *s)
         table_add(table, (const char *const[]){number, p->runs[i].requests > 0 ? requests : NULL, time,
                                                based_on(p, i), p->runs[i].load});
     }
-    table_print(table, s);
-    fprintf(s->file, "%s\n", line);
+    document_take_table(&d, table);
+    document_text(&d, "%s", line);
+    document_print(&d, s, TABLE_FITTED);
 }
 
 static json_t *range_json(struct time_range range)

@@ -151,14 +151,6 @@ static void compare_print_groups(struct client *c, const struct compared_side *a
     fprintf(c->out.file, "Before: %s\nAfter:  %s\n\n", before, after);
 }
 
-static const char *metric_name(const char *metric)
-{
-    for (size_t i = 0; i < n_run_metrics; i++)
-        if (streq(run_metrics[i].key, metric))
-            return run_metrics[i].name;
-    return metric;
-}
-
 /* The method of the intervals, and the number of runs that unclear results need. */
 static void compare_print_notes(struct client *c, const struct runs_comparison *cmp)
 {
@@ -186,9 +178,9 @@ static void compare_print_notes(struct client *c, const struct runs_comparison *
             continue;
         fputs(*separator ? "" : unclear, out);
         if (f->runs_needed)
-            fprintf(out, "%s%s %zu", separator, metric_name(f->metric), f->runs_needed);
+            fprintf(out, "%s%s %zu", separator, run_metric_name(f->metric), f->runs_needed);
         else
-            fprintf(out, "%s%s more than %d", separator, metric_name(f->metric), UNITS_NEEDED_MAX);
+            fprintf(out, "%s%s more than %d", separator, run_metric_name(f->metric), UNITS_NEEDED_MAX);
         separator = ", ";
     }
     if (*separator)

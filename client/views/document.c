@@ -42,6 +42,29 @@ DOCUMENT_PARAGRAPH(document_text, BLOCK_TEXT)
 DOCUMENT_PARAGRAPH(document_note, BLOCK_NOTE)
 DOCUMENT_PARAGRAPH(document_item, BLOCK_ITEM)
 
+void document_field(struct document *d, const char *name, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    document_add(d, BLOCK_FIELD, xvasprintf(format, arguments))->name = xstrdup(name);
+    va_end(arguments);
+}
+
+void document_state(struct document *d, const char *subject, const char *state, enum colour colour,
+                    const char *rest)
+{
+    struct document_block *b = document_add(d, BLOCK_STATE, xstrdup(rest));
+
+    b->name = xstrdup(subject);
+    b->state = (struct state_block){xstrdup(state), colour};
+}
+
+void document_problem(struct document *d, unsigned indent, const char *text, const char *remedy)
+{
+    document_add(d, BLOCK_PROBLEM, xstrdup(text))->problem = (struct problem_block){xstrdup(remedy), indent};
+}
+
 void document_take_table(struct document *d, struct table *take)
 {
     document_add(d, BLOCK_TABLE, NULL)->table = take;
@@ -127,6 +150,12 @@ static void block_done(struct document_block *b)
     free(b->name);
     free(b->text);
     switch (b->kind) {
+    case BLOCK_STATE:
+        free(b->state.state);
+        break;
+    case BLOCK_PROBLEM:
+        free(b->problem.remedy);
+        break;
     case BLOCK_TABLE:
         table_free(b->table);
         break;
@@ -181,6 +210,28 @@ static void print_heading(const struct screen *s, const struct document_block *b
         print_wrapped(s, "  ", b->text, (unsigned)strlen(b->name) + 2, COLOUR_NONE);
     else
         fputc('\n', s->file);
+}
+
+/* "Run r3 is complete: 200 of 200 requests succeeded" */
+static void print_state(const struct screen *s, const struct document_block *b)
+{
+    _cleanup_(freep) char *state = text_clean(b->state.state, false), *text = text_clean(b->text, false);
+
+    screen_printf(s, "%s is ", b->name);
+    fprintf(s->file, "%s%s%s%s\n", screen_colour(s, b->state.colour), state ? state : "?", screen_plain(s),
+            text);
+}
+
+static void print_problem(const struct screen *s, const struct document_block *b)
+{
+    unsigned indent = b->problem.indent;
+    _cleanup_(freep) char *spaces = xasprintf("%*s", (int)indent, "");
+
+    print_wrapped(s, spaces, b->text, indent + 2, COLOUR_NONE);
+    if (!b->problem.remedy)
+        return;
+    fputs("  ", s->file);
+    print_wrapped(s, spaces, b->problem.remedy, indent + 2, COLOUR_NONE);
 }
 
 /* "57.2 ms  56 %" */
@@ -238,6 +289,17 @@ bool document_print(const struct document *d, const struct screen *s, enum table
             break;
         case BLOCK_ITEM:
             print_wrapped(s, "  - ", b->text, ITEM_INDENT, COLOUR_NONE);
+            break;
+        case BLOCK_FIELD: {
+            _cleanup_(freep) char *name = xasprintf("%s%s", b->name, *b->name ? ":" : "");
+            field_print(s, name, b->text);
+            break;
+        }
+        case BLOCK_STATE:
+            print_state(s, b);
+            break;
+        case BLOCK_PROBLEM:
+            print_problem(s, b);
             break;
         case BLOCK_TABLE:
             is_cut |= table_print_as(b->table, s, format);

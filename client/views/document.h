@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a view prints, independent of where it is printed: headings, paragraphs, tables, plots and findings.
- * Reports, the overview of a trace, audits and functions make a document; document_print(), document_html()
- * and document_markdown() write it to a terminal, into one file for a browser or for paper, and for GitHub.
+ * What a view prints, independent of where it is printed: headings, paragraphs, fields, tables, plots and findings.
+ * Reports, the overview of a trace, benchmark runs, results of queries, audits and functions make a document;
+ * document_print(), document_html() and document_markdown() write it to a terminal, into one file for a browser or
+ * for paper, and for GitHub.
  *
  * The document owns its content. Texts may come from traces, servers and files: each writer prints them as
  * text and never as markup, escape sequence or link.
@@ -14,8 +15,11 @@
 enum block_kind {
     BLOCK_HEADING,
     BLOCK_TEXT,
-    BLOCK_NOTE, /* a paragraph of lesser importance */
-    BLOCK_ITEM, /* of a list */
+    BLOCK_NOTE,    /* a paragraph of lesser importance */
+    BLOCK_ITEM,    /* of a list */
+    BLOCK_FIELD,   /* a name and its value */
+    BLOCK_STATE,   /* a sentence about the state of something */
+    BLOCK_PROBLEM, /* a problem and its remedy */
     BLOCK_TABLE,
     BLOCK_FINDING, /* not in Markdown */
     /* Pages only: the figures of a plot are also in a table. */
@@ -67,11 +71,25 @@ struct picture_block {
     const void *arg;                          /* borrowed */
 };
 
+/* "Run r3 is complete: 200 of 200 requests succeeded": name, state in its colour, text. */
+struct state_block {
+    char *state;
+    enum colour colour;
+};
+
+struct problem_block {
+    char *remedy;    /* or NULL */
+    unsigned indent; /* on a terminal */
+};
+
 struct document_block {
     enum block_kind kind;
-    char *name; /* of a heading: what contents and links call it, or NULL */
+    char *
+        name; /* of a heading: what contents and links call it, or NULL; of a field; of a state: whose it is */
     char *text; /* of a plot or of use: its caption */
     union {
+        struct state_block state;
+        struct problem_block problem;
         struct table *table;
         struct plot_block plot;
         struct gpu_use_block use;
@@ -94,6 +112,12 @@ void document_heading(struct document *d, const char *text);
 void document_text(struct document *d, const char *format, ...) _printf_(2, 3);
 void document_note(struct document *d, const char *format, ...) _printf_(2, 3);
 void document_item(struct document *d, const char *format, ...) _printf_(2, 3);
+/* "Throughput", printed with a colon; "" continues the field before. */
+void document_field(struct document *d, const char *name, const char *format, ...) _printf_(3, 4);
+/* rest: what follows the state, with its punctuation. */
+void document_state(struct document *d, const char *subject, const char *state, enum colour colour,
+                    const char *rest);
+void document_problem(struct document *d, unsigned indent, const char *text, const char *remedy);
 /* Headings are static texts, "" where a column has none; those that begin with "=" are of text, all others of
  * numbers. The table stays the document's. */
 struct table *document_table(struct document *d, const char *const *headings, size_t n);

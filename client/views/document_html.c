@@ -64,6 +64,7 @@ static const char head[] =
     ".card .track i{display:block;height:100%;background:#d9822b;border-radius:2px}\n"
     ".card dl{grid-column:1/-1;margin:.3em 0 0;display:grid;grid-template-columns:6.5em 1fr;gap:.15em .6em}\n"
     ".card dt{color:var(--dim)}.card dd{margin:0;overflow-wrap:anywhere}\n"
+    "dl.fields{display:grid;grid-template-columns:8em 1fr;gap:.15em .6em}.fields dt{color:var(--dim)}.fields dd{margin:0}\n"
     "code{font:12.5px monospace;background:var(--code);padding:0 .25em;border-radius:3px;overflow-wrap:anywhere}\n"
     "@media(max-width:700px){.card{grid-template-columns:1fr}.card .cost{text-align:left}\n"
     ".card dl{grid-template-columns:1fr}.card dd{margin-bottom:.3em}}\n"
@@ -443,6 +444,13 @@ static void put_contents(FILE *out, const struct document *d)
     fputs(any ? "</nav>\n" : "", out);
 }
 
+static void put_state(FILE *out, const struct document_block *b)
+{
+    put_element(out, "<p>", b->name, " is <b>");
+    put_element(out, "", b->state.state, "</b>");
+    put_element(out, "", b->text, "</p>\n");
+}
+
 static int put_block(FILE *out, const struct document *d, size_t i)
 {
     const struct document_block *b = &d->blocks[i];
@@ -465,6 +473,21 @@ static int put_block(FILE *out, const struct document *d, size_t i)
         put_element(out, before == BLOCK_ITEM ? "<li>" : "<ul>\n<li>", b->text, "</li>\n");
         if (after != BLOCK_ITEM)
             fputs("</ul>\n", out);
+        break;
+    case BLOCK_FIELD:
+        put_element(out, before == BLOCK_FIELD ? "<dt>" : "<dl class=\"fields\">\n<dt>", b->name, "</dt>");
+        put_element(out, "<dd>", b->text, "</dd>\n");
+        if (after != BLOCK_FIELD)
+            fputs("</dl>\n", out);
+        break;
+    case BLOCK_STATE:
+        put_state(out, b);
+        break;
+    case BLOCK_PROBLEM:
+        put_element(out, "<p>", b->text, "");
+        if (b->problem.remedy)
+            put_element(out, "<br>", b->problem.remedy, "");
+        fputs("</p>\n", out);
         break;
     case BLOCK_TABLE:
         put_table(out, b->table);

@@ -102,7 +102,8 @@ static void put_table(const struct table *t, FILE *out)
     putc('\n', out);
 }
 
-static void put_block(const struct document_block *b, bool next_is_item, FILE *out)
+/* next: the kind of the block after it: lists end with an empty line. */
+static void put_block(const struct document_block *b, enum block_kind next, FILE *out)
 {
     switch (b->kind) {
     case BLOCK_HEADING:
@@ -118,7 +119,29 @@ static void put_block(const struct document_block *b, bool next_is_item, FILE *o
     case BLOCK_ITEM:
         fputs("- ", out);
         put_paragraph(out, b->text);
-        fputs(next_is_item ? "\n" : "\n\n", out);
+        fputs(next == BLOCK_ITEM ? "\n" : "\n\n", out);
+        break;
+    case BLOCK_FIELD:
+        fputs("- ", out);
+        put_paragraph(out, b->name);
+        fputs(*b->name ? ": " : "", out);
+        put_text(out, b->text);
+        fputs(next == BLOCK_FIELD ? "\n" : "\n\n", out);
+        break;
+    case BLOCK_STATE:
+        put_paragraph(out, b->name);
+        fputs(" is ", out);
+        put_text(out, b->state.state);
+        put_text(out, b->text);
+        fputs("\n\n", out);
+        break;
+    case BLOCK_PROBLEM:
+        put_paragraph(out, b->text);
+        if (b->problem.remedy) {
+            fputs("\n\n", out);
+            put_paragraph(out, b->problem.remedy);
+        }
+        fputs("\n\n", out);
         break;
     case BLOCK_TABLE:
         put_table(b->table, out);
@@ -134,6 +157,6 @@ int document_markdown(const struct document *d, FILE *out)
     put_text(out, d->title);
     fputs("\n\n", out);
     for (size_t i = 0; i < d->n; i++)
-        put_block(&d->blocks[i], i + 1 < d->n && d->blocks[i + 1].kind == BLOCK_ITEM, out);
+        put_block(&d->blocks[i], i + 1 < d->n ? d->blocks[i + 1].kind : BLOCK_HEADING, out);
     return 0;
 }

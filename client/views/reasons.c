@@ -9,14 +9,14 @@
 /* Workers that are named of a group; the others are counted. */
 #define NAMED_MAX 2
 
-struct group {
+struct reason_group {
     char *text, *remedy;
     char *named[NAMED_MAX];
     size_t n_workers;
 };
 
 struct reasons {
-    struct group *groups;
+    struct reason_group *groups;
     size_t n, cap;
 };
 
@@ -45,13 +45,13 @@ size_t reasons_count(const struct reasons *r)
     return r->n;
 }
 
-static struct group *find(struct reasons *r, const char *text, const char *remedy)
+static struct reason_group *reasons_group(struct reasons *r, const char *text, const char *remedy)
 {
     for (size_t i = 0; i < r->n; i++)
         if (streq(r->groups[i].text, text) && streq(r->groups[i].remedy, remedy))
             return &r->groups[i];
     VEC_GROW(r->groups, r->n, r->cap);
-    r->groups[r->n] = (struct group){.text = xstrdup(text), .remedy = xstrdup(remedy)};
+    r->groups[r->n] = (struct reason_group){.text = xstrdup(text), .remedy = xstrdup(remedy)};
     return &r->groups[r->n++];
 }
 
@@ -60,7 +60,7 @@ void reasons_add(struct reasons *r, const char *worker, const char *text, const 
     if (!text)
         return;
     _cleanup_(freep) char *clean_text = text_clean(text, true), *clean_remedy = text_clean(remedy, true);
-    struct group *g = find(r, clean_text, clean_remedy);
+    struct reason_group *g = reasons_group(r, clean_text, clean_remedy);
     if (!worker)
         return;
     if (g->n_workers < NAMED_MAX)
@@ -68,40 +68,28 @@ void reasons_add(struct reasons *r, const char *worker, const char *text, const 
     g->n_workers++;
 }
 
-static char *who(const struct group *g)
+void reasons_add_to(struct document *d, const struct reasons *r, unsigned indent)
 {
-    char *text = NULL;
-    size_t size;
-    FILE *out = xmemstream(&text, &size);
-
-    if (!out)
-        return xstrdup("");
-    for (size_t i = 0; i < MIN(g->n_workers, (size_t)NAMED_MAX); i++)
-        fprintf(out, "%s%s", i > 0 ? ", " : "", g->named[i]);
-    if (g->n_workers > NAMED_MAX)
-        fprintf(out, " and %zu more", g->n_workers - NAMED_MAX);
-    if (g->n_workers > 0)
-        fputs(": ", out);
-    fclose(out);
-    return text;
+    for (size_t i = 0; i < MIN(r->n, (size_t)PRINTED_MAX); i++) {
+        const struct reason_group *g = &r->groups[i];
+        _cleanup_(freep) char *text = NULL;
+        for (size_t k = 0; k < MIN(g->n_workers, (size_t)NAMED_MAX); k++)
+            append_str(&text, "%s%s", k > 0 ? ", " : "", g->named[k]);
+        if (g->n_workers > NAMED_MAX)
+            append_str(&text, " and %zu more", g->n_workers - NAMED_MAX);
+        append_str(&text, "%s%s", text ? ": " : "", g->text);
+        document_problem(d, indent, text, g->remedy);
+    }
+    if (r->n > PRINTED_MAX) {
+        _cleanup_(freep) char *text = xasprintf("and %zu more problems, in --json", r->n - PRINTED_MAX);
+        document_problem(d, indent, text, NULL);
+    }
 }
 
 void reasons_print(const struct reasons *r, const struct screen *s, unsigned indent)
 {
-    unsigned width = screen_text_width(s);
+    _cleanup_(document_done) struct document d = {0};
 
-    for (size_t i = 0; i < MIN(r->n, (size_t)PRINTED_MAX); i++) {
-        const struct group *g = &r->groups[i];
-        _cleanup_(freep) char *workers = who(g);
-        _cleanup_(freep) char *line = xasprintf("%s%s", workers, g->text);
-        _cleanup_(freep) char *wrapped = text_wrap(line, indent + 2, width);
-        fprintf(s->file, "%*s%s\n", (int)indent, "", wrapped);
-        if (!g->remedy)
-            continue;
-        _cleanup_(freep) char *remedy = text_wrap(g->remedy, indent + 2, width);
-        fprintf(s->file, "%*s%s\n", (int)indent + 2, "", remedy);
-    }
-    if (r->n > PRINTED_MAX)
-        fprintf(s->file, "%*sand %zu more like these; --json has them all\n", (int)indent, "",
-                r->n - PRINTED_MAX);
+    reasons_add_to(&d, r, indent);
+    document_print(&d, s, TABLE_FITTED);
 }

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "client/cli/screen.h"
+#include "client/views/document.h"
 
 struct reasons;
 
@@ -15,5 +15,7 @@ DEFINE_CLEANUP(struct reasons *, reasons_free)
 /* worker may be NULL; a text of NULL is ignored. Copies. */
 void reasons_add(struct reasons *r, const char *worker, const char *text, const char *remedy);
 size_t reasons_count(const struct reasons *r);
-/* "  URL and 3 more: text", the remedy below it, each after its indent. */
+/* "URL and 3 more: text", each with its remedy. indent: on a terminal. */
+void reasons_add_to(struct document *d, const struct reasons *r, unsigned indent);
+/* The same as a document of their own. */
 void reasons_print(const struct reasons *r, const struct screen *s, unsigned indent);

@@ -111,63 +111,49 @@ char *figure_text(char *buf, double value)
     return buf;
 }
 
-static void print_part(FILE *out, const char **separator, const char *format, ...) _printf_(3, 4);
-static void print_part(FILE *out, const char **separator, const char *format, ...)
+/* Appends a part of a list: ", " before all but the first. */
+static void append_part(char **list, const char *format, ...) _printf_(2, 3);
+static void append_part(char **list, const char *format, ...)
 {
     va_list ap;
 
-    fputs(*separator, out);
     va_start(ap, format);
-    vfprintf(out, format, ap);
+    _cleanup_(freep) char *part = xvasprintf(format, ap);
     va_end(ap);
-    *separator = ", ";
-}
-
-static void print_arrival(FILE *out, const char **separator, const json_t *w)
-{
-    char from[32], to[32];
-    double rate = figure_at(w, "rate"), rate_to = figure_at(w, "rate_to");
-    const char *arrival = json_get_str(w, "arrival");
-
-    if (isfinite(rate))
-        print_part(out, separator, "%s%s%s requests/s%s%s", figure_text(from, rate),
-                   isfinite(rate_to) ? " to " : "", isfinite(rate_to) ? figure_text(to, rate_to) : "",
-                   arrival ? " " : "", arrival ? arrival : "");
+    append_str(list, "%s%s", *list ? ", " : "", part);
 }
 
 char *run_load_text(const json_t *w)
 {
-    char number[32], *text = NULL;
-    const char *separator = "";
-    _cleanup_(freep) char *n_requests = text_count(json_get_int(w, "requests", 0), "request");
-    size_t size, n_prompts = json_array_size(json_object_get(w, "prompts"));
-    int64_t isl = json_get_int(w, "isl", 0), osl = json_get_int(w, "osl", 0);
-    int64_t prompts = json_get_int(w, "n_prompts", (int64_t)n_prompts);
-    _cleanup_(freep) char *n_prompts_text = text_count(prompts, "prompt");
-    int64_t repeat = json_get_int(w, "repeat", 1);
-    const char *duration = json_get_str(w, "duration");
-    FILE *out = xmemstream(&text, &size);
+    char number[32], from[32], to[32];
+    _cleanup_(freep) char *text = NULL;
+    size_t n_prompts = json_array_size(json_object_get(w, "prompts"));
+    int64_t isl = json_get_int(w, "isl", 0), osl = json_get_int(w, "osl", 0),
+            prompts = json_get_int(w, "n_prompts", (int64_t)n_prompts), repeat = json_get_int(w, "repeat", 1),
+            requests = json_get_int(w, "requests", 0), concurrency = json_get_int(w, "concurrency", 0);
+    double rate = figure_at(w, "rate"), rate_to = figure_at(w, "rate_to");
+    const char *duration = json_get_str(w, "duration"), *arrival = json_get_str(w, "arrival");
+    _cleanup_(freep) char *n_requests_text = text_count(requests, "request"),
+                          *n_prompts_text = text_count(prompts, "prompt");
 
-    if (!out)
-        return xstrdup("");
-    print_arrival(out, &separator, w);
-    if (json_get_int(w, "concurrency", 0) > 0)
-        print_part(out, &separator, "concurrency %s", text_number(number, json_get_int(w, "concurrency", 0)));
-    if (json_get_int(w, "requests", 0) > 0)
-        print_part(out, &separator, "%s", n_requests);
+    if (isfinite(rate))
+        append_part(&text, "%s%s%s requests/s%s%s", figure_text(from, rate), isfinite(rate_to) ? " to " : "",
+                    isfinite(rate_to) ? figure_text(to, rate_to) : "", arrival ? " " : "",
+                    arrival ? arrival : "");
+    if (concurrency > 0)
+        append_part(&text, "concurrency %s", text_number(number, concurrency));
+    if (requests > 0)
+        append_part(&text, "%s", n_requests_text);
     if (duration)
-        print_part(out, &separator, "for %s", duration);
+        append_part(&text, "for %s", duration);
     if (prompts > 0)
-        print_part(out, &separator, "%s%s%s", n_prompts_text, repeat > 1 ? " x " : "",
-                   repeat > 1 ? text_number(number, repeat) : "");
+        append_part(&text, "%s%s%s", n_prompts_text, repeat > 1 ? " x " : "",
+                    repeat > 1 ? text_number(number, repeat) : "");
     if (isl > 0)
-        print_part(out, &separator, "%s tokens in", text_number(number, isl));
+        append_part(&text, "%s tokens in", text_number(number, isl));
     if (osl > 0)
-        print_part(out, &separator, "%s out", text_number(number, osl));
-    fclose(out);
-    char *clean = text_clean(text, false);
-    free(text);
-    return clean;
+        append_part(&text, "%s out", text_number(number, osl));
+    return text ? text_clean(text, false) : xstrdup("");
 }
 
 char *run_title(const json_t *run)
@@ -184,73 +170,60 @@ char *run_title(const json_t *run)
     return text_clean(text, false);
 }
 
-static void print_percentiles(FILE *out, const char *name, const json_t *live, const char *key)
+static void append_percentiles(char **text, const char *name, const json_t *live, const char *key)
 {
     char p50[32], p99[32];
     _cleanup_(freep) char *low = xasprintf("%s_p50_ms", key), *high = xasprintf("%s_p99_ms", key);
     double median = figure_at(live, low), late = figure_at(live, high);
 
-    if (!isfinite(median))
-        return;
-    fprintf(out, " · %s p50 %s", name, figure_text(p50, median));
-    if (isfinite(late))
-        fprintf(out, " p99 %s", figure_text(p99, late));
-    fputs(" ms", out);
+    if (isfinite(median))
+        append_str(text, " · %s p50 %s%s%s ms", name, figure_text(p50, median), isfinite(late) ? " p99 " : "",
+                   isfinite(late) ? figure_text(p99, late) : "");
 }
 
 char *run_progress(const json_t *run, const json_t *live)
 {
-    char number[32], *text = NULL;
+    char number[32];
     const char *state = json_get_str(run, "state");
+    _cleanup_(freep) char *text = xstrdup(state ? state : "?");
     int64_t planned = json_get_int(live, "planned", 0), errors = json_get_int(live, "errors", 0);
-    size_t size;
-    FILE *out = xmemstream(&text, &size);
 
-    if (!out)
-        return xstrdup("");
-    fputs(state ? state : "?", out);
     if (live) {
-        fprintf(out, " · %s", text_number(number, json_get_int(live, "sent", 0)));
+        append_str(&text, " · %s", text_number(number, json_get_int(live, "sent", 0)));
         if (planned > 0)
-            fprintf(out, " of %s", text_number(number, planned));
-        fprintf(out, " sent · %s in flight", text_number(number, json_get_int(live, "in_flight", 0)));
-        fprintf(out, " · %s done", text_number(number, json_get_int(live, "done", 0)));
+            append_str(&text, " of %s", text_number(number, planned));
+        append_str(&text, " sent · %s in flight", text_number(number, json_get_int(live, "in_flight", 0)));
+        append_str(&text, " · %s done", text_number(number, json_get_int(live, "done", 0)));
         if (errors > 0)
-            fprintf(out, " · %s failed", text_number(number, errors));
-        fprintf(out, " · %s tokens/s", figure_text(number, figure_at(live, "output_tokens_per_s")));
-        print_percentiles(out, "TTFT", live, "ttft");
-        print_percentiles(out, "E2E", live, "e2e");
+            append_str(&text, " · %s failed", text_number(number, errors));
+        append_str(&text, " · %s tokens/s", figure_text(number, figure_at(live, "output_tokens_per_s")));
+        append_percentiles(&text, "TTFT", live, "ttft");
+        append_percentiles(&text, "E2E", live, "e2e");
     }
-    fclose(out);
-    char *clean = text_clean(text, false);
-    free(text);
-    return clean;
+    return text_clean(text, false);
 }
 
-void run_print_outcome(const json_t *run, const struct screen *s)
+void run_add_outcome(struct document *d, const json_t *run)
 {
-    char ref[RUN_REF_MAX], number[32], whole[32], duration[UNIT_TEXT_MAX];
+    char ref[RUN_REF_MAX], number[32], all[32], duration[UNIT_TEXT_MAX];
     const json_t *requests = json_object_get(run, "requests");
     int64_t success = json_get_int(requests, "success", 0),
             incomplete = json_get_int(requests, "incomplete", 0), error = json_get_int(requests, "error", 0);
     int64_t begin = json_get_int(run, "started_at", 0), end = json_get_int(run, "ended_at", 0);
-    const char *reason = json_get_str(run, "reason");
-    _cleanup_(freep) char *state = text_clean(json_get_str(run, "state"), false);
+    _cleanup_(freep) char *subject = xasprintf("Run %s", run_ref(ref, run)), *text = xstrdup("");
     _cleanup_(reasons_freep) struct reasons *reasons = reasons_new();
 
-    fprintf(s->file, "Run %s is %s%s%s", run_ref(ref, run), screen_colour(s, run_colour(run)),
-            state ? state : "?", screen_plain(s));
     if (success + incomplete + error > 0) {
-        fprintf(s->file, ": %s of %s requests succeeded", text_number(number, success),
-                text_number(whole, success + incomplete + error));
+        append_str(&text, ": %s of %s requests succeeded", text_number(number, success),
+                   text_number(all, success + incomplete + error));
         if (incomplete > 0)
-            fprintf(s->file, ", %s did not end", text_number(number, incomplete));
+            append_str(&text, ", %s did not end", text_number(number, incomplete));
         if (error > 0)
-            fprintf(s->file, ", %s failed", text_number(number, error));
+            append_str(&text, ", %s failed", text_number(number, error));
     }
     if (begin > 0 && end > begin)
-        fprintf(s->file, ", in %s", format_duration(duration, end - begin));
-    fputc('\n', s->file);
-    reasons_add(reasons, NULL, reason, json_get_str(run, "remedy"));
-    reasons_print(reasons, s, 2);
+        append_str(&text, ", in %s", format_duration(duration, end - begin));
+    document_state(d, subject, json_get_str(run, "state"), run_colour(run), text);
+    reasons_add(reasons, NULL, json_get_str(run, "reason"), json_get_str(run, "remedy"));
+    reasons_add_to(d, reasons, 2);
 }

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/json.h"
-#include "client/cli/screen.h"
+#include "client/views/document.h"
 #include "proto/names.h"
 
 /* "r3" into buf (at least RUN_REF_MAX bytes), of a run or of anything that names one; "" where none is named.
@@ -24,11 +24,11 @@ enum colour run_colour(const json_t *run);
 char *run_load_text(const json_t *workload);
 /* "Run r3 on 2 workers of Qwen3-8B: concurrency 24, ..." */
 char *run_title(const json_t *run);
-/* "loading · 120 of 200 sent · 24 in flight · 96 done · no error · 3,210 tokens/s · TTFT 31.2, 88.0 ms ..."
- * for the live line of a benchmark run; NULL: no progress yet. */
+/* "loading · 120 of 200 sent · 24 in flight · 96 done · 3,210 tokens/s · TTFT p50 31.2 p99 88.0 ms ..." for the
+ * live line of a benchmark run. live: NULL before there is any progress. */
 char *run_progress(const json_t *run, const json_t *live);
 /* "Run r3 is complete: 200 of 200 requests succeeded in 12.3s", and the reason where it is not. */
-void run_print_outcome(const json_t *run, const struct screen *s);
+void run_add_outcome(struct document *d, const json_t *run);
 
 /* A figure of any size in a few characters, into buf (at least 32 bytes): "0.031", "31.2", "1,234"; "-" for
  * what is not known. */
