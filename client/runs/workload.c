@@ -326,28 +326,16 @@ static int template_read(const char *path, json_t **ret, struct problem *p)
 
 /* -- Options ------------------------------------------------------------------------------------------ */
 
-#define AT(member) offsetof(struct workload_options, member)
+/* The options as a table of their own. */
+struct own_options {
+    struct workload_options workload;
+};
+static const struct option_def own_options[] = {WORKLOAD_OPTIONS(struct own_options, workload)};
 
-/* Options that become members unchanged. */
-static const struct plain_option {
-    const char *member;
-    size_t offset;
-} texts[] = {{"model", AT(model)},
-             {"api", AT(api)},
-             {"path", AT(path)},
-             {"arrival", AT(arrival)},
-             {"template_text", AT(template_text)}},
-  integers[] = {{"isl", AT(isl)},           {"osl", AT(osl)},
-                {"requests", AT(requests)}, {"repeat", AT(repeat)},
-                {"warmup", AT(warmup)},     {"shared_prefix", AT(shared_prefix)},
-                {"seed", AT(seed)},         {"concurrency", AT(concurrency)}},
-  reals[] = {{"rate", AT(rate)}, {"rate_to", AT(ramp)}, {"burstiness", AT(burstiness)}},
-  times[] = {{"duration", AT(duration)}, {"timeout", AT(timeout)}};
-
-static const void *option_value(const struct workload_options *o, const struct plain_option *plain)
-{
-    return (const char *)o + plain->offset;
-}
+/* Options whose member has another name, and those that are more than a member's value. */
+static const struct {
+    const char *option, *member;
+} other_members[] = {{"ramp", "rate_to"}, {"workload"}, {"prompts"}, {"template"}, {"goodput"}};
 
 static int options_check(const struct workload_options *o, struct problem *p)
 {
@@ -387,24 +375,40 @@ static json_t *duration_json(int64_t ns)
     return json_string(text);
 }
 
-static void options_set_plain(const struct workload_options *o, json_t *w)
+/* The member that an option sets unchanged: "shared_prefix" of --shared-prefix; NULL: none. The caller frees. */
+static char *option_member_name(const struct option_def *def)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
-        json_put_str(w, texts[i].member, *(const char *const *)option_value(o, &texts[i]));
-    for (size_t i = 0; i < ARRAY_SIZE(integers); i++) {
-        int64_t n = *(const int64_t *)option_value(o, &integers[i]);
-        if (n != OPTION_ABSENT)
-            json_put_int(w, integers[i].member, n);
+    for (size_t i = 0; i < ARRAY_SIZE(other_members); i++)
+        if (streq(other_members[i].option, def->name))
+            return xstrdup(other_members[i].member);
+    char *name = xstrdup(def->name);
+    for (char *p = name; *p; p++)
+        *p = *p == '-' ? '_' : *p;
+    return name;
+}
+
+/* NULL: the option was not given. */
+static json_t *option_value(const struct option_def *def, const struct workload_options *o)
+{
+    const void *value = (const char *)o + def->offset;
+
+    if (def->kind == OPTION_TEXT) {
+        const char *text = *(const char *const *)value;
+        return text ? json_text(text) : NULL;
     }
-    for (size_t i = 0; i < ARRAY_SIZE(reals); i++) {
-        double n = *(const double *)option_value(o, &reals[i]);
-        if (n > 0)
-            json_object_set_new(w, reals[i].member, json_real(n));
-    }
-    for (size_t i = 0; i < ARRAY_SIZE(times); i++) {
-        int64_t ns = *(const int64_t *)option_value(o, &times[i]);
-        if (ns != OPTION_ABSENT)
-            json_object_set_new(w, times[i].member, duration_json(ns));
+    if (def->kind == OPTION_REAL)
+        return *(const double *)value > 0 ? json_real(*(const double *)value) : NULL;
+    int64_t n = *(const int64_t *)value;
+    return n == OPTION_ABSENT ? NULL : def->kind == OPTION_DURATION ? duration_json(n) : json_integer(n);
+}
+
+static void options_set_members(const struct workload_options *o, json_t *w)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(own_options); i++) {
+        _cleanup_(freep) char *member = option_member_name(&own_options[i]);
+        json_t *value = member ? option_value(&own_options[i], o) : NULL;
+        if (value)
+            json_object_set_new(w, member, value);
     }
 }
 
@@ -507,7 +511,7 @@ int workload_of_options(const struct workload_options *o, json_t **ret, struct p
     if (!workload)
         workload = json_object();
     options_drop_replaced(o, workload);
-    options_set_plain(o, workload);
+    options_set_members(o, workload);
     r = options_read_files(o, workload, p);
     if (r == 0)
         r = prompts_resolve(o, workload, p);
