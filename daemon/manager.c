@@ -43,29 +43,29 @@ static void manager_on_shutdown_done(void *arg)
 {
     struct manager *m = arg;
     if (--m->n_ending == 0)
-        event_base_loopbreak(m->base);
+        event_base_loopbreak(m->modules.base);
 }
 
 static void manager_stop(struct manager *m, const char *why)
 {
     if (m->stopping) {
         log_notice("%s again: ending at once; pending stops are sent at the next start", why);
-        sessions_shutdown_now(m->sessions);
-        event_base_loopbreak(m->base);
+        sessions_shutdown_now(m->modules.sessions);
+        event_base_loopbreak(m->modules.base);
         return;
     }
     m->stopping = true;
     notifier_stopping(m->notifier, SHUTDOWN_NS + TAKE_DOWN_NS);
     log_struct(LOG_INFO, LOG_FIELDS(.message_id = MESSAGE_STOPPING), "%s: stopping%s", why,
-               sessions_count(m->sessions) + runs_count(m->runs)
+               sessions_count(m->modules.sessions) + runs_count(m->modules.runs)
                    ? "; running sessions and benchmark runs are stopped first"
                    : "");
     /* After a failure /readyz still reports the reason. */
     if (m->failed == 0)
         api_stop_accepting(m->api);
     m->n_ending = 2;
-    sessions_shutdown(m->sessions, mono_ns() + SHUTDOWN_NS, manager_on_shutdown_done, m);
-    runs_shutdown(m->runs, mono_ns() + SHUTDOWN_NS, manager_on_shutdown_done, m);
+    sessions_shutdown(m->modules.sessions, mono_ns() + SHUTDOWN_NS, manager_on_shutdown_done, m);
+    runs_shutdown(m->modules.runs, mono_ns() + SHUTDOWN_NS, manager_on_shutdown_done, m);
 }
 
 /* The catalog is lost; which profilers run is still known from memory. */
@@ -83,11 +83,11 @@ static void manager_on_stop_signal(evutil_socket_t number, short what, void *arg
     manager_stop(arg, strsignal((int)number));
 }
 
-static void manager_on_idle(void *arg)
+static void manager_on_idle(int64_t idle_ns, void *arg)
 {
     struct manager *m = arg;
     char text[UNIT_TEXT_MAX];
-    _cleanup_(freep) char *why = xasprintf("idle for %s", format_duration(text, m->mode.idle_ns));
+    _cleanup_(freep) char *why = xasprintf("idle for %s", format_duration(text, idle_ns));
 
     manager_stop(m, why);
 }
@@ -147,12 +147,12 @@ static int manager_setup_loop(struct manager *m)
     struct event_config *config = event_config_new();
     event_config_set_flag(config, EVENT_BASE_FLAG_NO_CACHE_TIME);
     event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER);
-    m->base = event_base_new_with_config(config);
+    m->modules.base = event_base_new_with_config(config);
     event_config_free(config);
-    if (!m->base)
+    if (!m->modules.base)
         return -ENOMEM;
     for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
-        m->signals[i] = evsignal_new(m->base, signals[i].number, signals[i].fn, m);
+        m->signals[i] = evsignal_new(m->modules.base, signals[i].number, signals[i].fn, m);
         if (!m->signals[i] || event_add(m->signals[i], NULL) < 0)
             return -ENOMEM;
     }
@@ -162,7 +162,7 @@ static int manager_setup_loop(struct manager *m)
 /* A regular file or /dev/null would be at its end. */
 static int manager_setup_starter(struct manager *m, struct problem *p)
 {
-    m->starter = event_new(m->base, STDIN_FILENO, EV_READ | EV_PERSIST, manager_on_stdin, m);
+    m->starter = event_new(m->modules.base, STDIN_FILENO, EV_READ | EV_PERSIST, manager_on_stdin, m);
     if (m->starter && event_add(m->starter, NULL) == 0)
         return 0;
     problem_remedy(p, "Start it with a pipe as stdin, and close the pipe to end it.");
@@ -218,7 +218,7 @@ static void manager_setup_ingest_group(struct manager *m)
     if (r >= 0)
         r = ingest_group_open(m->ingest_group);
     if (r >= 0)
-        ingest_set_group(m->ingest, r);
+        ingest_set_group(m->modules.ingest, r);
     else
         log_debug("cannot create a cgroup for profd-ingest below %s: %s (%s)", directory, reason,
                   strerror(-r));
@@ -234,7 +234,7 @@ static int manager_setup_ingest(struct manager *m, struct problem *p)
         problem_remedy(p, "Reinstall profd, which includes it.");
         return -ENOENT;
     }
-    int r = ingest_new(m->base, program, (unsigned)m->config.children_max, &m->ingest);
+    int r = ingest_new(m->modules.base, program, (unsigned)m->config.children_max, &m->modules.ingest);
     if (r >= 0 && !m->mode.transient)
         manager_setup_ingest_group(m);
     return r;
@@ -244,40 +244,24 @@ static int manager_setup_ingest(struct manager *m, struct problem *p)
 static int manager_setup_runs(struct manager *m)
 {
     _cleanup_(freep) char *program = manager_find_program("profd-load", "load");
-    const struct runs_modules modules = {.base = m->base,
-                                         .catalog = m->catalog,
-                                         .finder = m->finder,
-                                         .sessions = m->sessions,
+    const struct runs_modules modules = {.base = m->modules.base,
+                                         .catalog = m->modules.catalog,
+                                         .finder = m->modules.finder,
+                                         .sessions = m->modules.sessions,
                                          .fleet_settings = &m->config.fleet,
                                          .network = &m->config.network,
                                          .settings = &m->config.load,
                                          .program = program};
 
-    int r = runs_new(&modules, &m->runs);
+    int r = runs_new(&modules, &m->modules.runs);
     if (r >= 0)
-        sessions_set_loader(m->sessions, &runs_loader, m->runs);
+        sessions_set_loader(m->modules.sessions, &runs_loader, m->modules.runs);
     return r;
 }
 
 static int manager_setup_api(struct manager *m, struct problem *p)
 {
-    const struct api_modules modules = {.base = m->base,
-                                        .offload = m->offload,
-                                        .caller = m->caller,
-                                        .catalog = m->catalog,
-                                        .finder = m->finder,
-                                        .sessions = m->sessions,
-                                        .runs = m->runs,
-                                        .store = m->store,
-                                        .ingest = m->ingest,
-                                        .collector = m->collector,
-                                        .lag = m->lag,
-                                        .settings = &m->config.api,
-                                        .fleet_settings = &m->config.fleet,
-                                        .session_settings = &m->config.session,
-                                        .state_dir = m->config.state_dir};
-
-    int r = api_new(&modules, &m->api);
+    int r = api_new(&m->modules, &m->api);
     return r < 0 ? r : api_open(m->api, p);
 }
 
@@ -287,38 +271,14 @@ static int manager_open_catalog(struct manager *m, struct problem *p)
     const int64_t deadline = mono_ns() + (m->mode.background ? PREDECESSOR_NS : 0);
     int r;
 
-    while ((r = catalog_open(path, m->base, m->offload, &m->catalog, p)) == -EBUSY && mono_ns() < deadline) {
+    while ((r = catalog_open(path, m->modules.base, m->modules.offload, &m->modules.catalog, p)) == -EBUSY &&
+           mono_ns() < deadline) {
         problem_done(p);
         usleep(PREDECESSOR_LOOK_US);
     }
     if (r >= 0)
-        catalog_on_lost(m->catalog, manager_on_catalog_lost, m);
+        catalog_on_lost(m->modules.catalog, manager_on_catalog_lost, m);
     return r;
-}
-
-static struct service_modules manager_service_modules(const struct manager *m)
-{
-    return (struct service_modules){.base = m->base,
-                                    .offload = m->offload,
-                                    .catalog = m->catalog,
-                                    .sessions = m->sessions,
-                                    .runs = m->runs,
-                                    .store = m->store,
-                                    .ingest = m->ingest,
-                                    .api = m->api,
-                                    .fleet_settings = &m->config.fleet};
-}
-
-static struct notifier *manager_notifier_new(struct manager *m)
-{
-    const struct service_modules modules = manager_service_modules(m);
-    return notifier_new(&modules);
-}
-
-static struct idle *manager_idle_new(struct manager *m)
-{
-    const struct service_modules modules = manager_service_modules(m);
-    return idle_new(&modules, m->mode.idle_ns, manager_on_idle, m);
 }
 
 /* For a profd without a journal. The directory was checked before. */
@@ -344,47 +304,48 @@ static int manager_setup(struct manager *m, struct problem *p)
     if (r >= 0)
         r = manager_setup_loop(m);
     if (r >= 0)
-        r = loop_lag_new(m->base, &m->lag);
+        r = loop_lag_new(m->modules.base, &m->modules.lag);
     if (r >= 0)
-        loop_lag_on_probe(m->lag, manager_on_probe, m);
+        loop_lag_on_probe(m->modules.lag, manager_on_probe, m);
     if (r >= 0)
-        r = offload_new(m->base, OFFLOAD_THREADS, &m->offload);
+        r = offload_new(m->modules.base, OFFLOAD_THREADS, &m->modules.offload);
     if (r >= 0)
-        r = caller_new(m->base, &m->caller);
+        r = caller_new(m->modules.base, &m->modules.caller);
     if (r >= 0)
-        caller_set_policy(m->caller, &c->network);
+        caller_set_policy(m->modules.caller, &c->network);
     if (r >= 0)
-        caller_set_answers_max(m->caller, c->fleet.response_memory_max);
+        caller_set_answers_max(m->modules.caller, c->fleet.response_memory_max);
     if (r >= 0)
         r = manager_open_catalog(m, p);
     if (r >= 0)
         r = manager_setup_log(m, p);
     if (r >= 0)
-        r = fleet_finder_new(m->base, m->caller, m->offload, &c->fleet, &m->finder);
+        r = fleet_finder_new(m->modules.base, m->modules.caller, m->modules.offload, &c->fleet,
+                             &m->modules.finder);
     if (r >= 0)
-        r = sessions_new(m->base, m->offload, m->caller, m->finder, m->catalog, &c->fleet, &c->session,
-                         &m->sessions);
+        r = sessions_new(m->modules.base, m->modules.offload, m->modules.caller, m->modules.finder,
+                         m->modules.catalog, &c->fleet, &c->session, &m->modules.sessions);
     if (r >= 0)
         r = manager_setup_runs(m);
     if (r >= 0)
-        r = store_new(&c->store, m->catalog, m->offload, &m->store, p);
+        r = store_new(&c->store, m->modules.catalog, m->modules.offload, &m->modules.store, p);
     if (r >= 0)
         r = manager_setup_ingest(m, p);
     if (r >= 0)
-        r = collector_new(m->base, m->offload, m->catalog, m->sessions, m->store, m->ingest, &c->collect,
-                          &m->collector);
+        r = collector_new(m->modules.base, m->modules.offload, m->modules.catalog, m->modules.sessions,
+                          m->modules.store, m->modules.ingest, &c->collect, &m->modules.collector);
     if (r >= 0)
-        m->notifier = manager_notifier_new(m);
+        m->notifier = notifier_new(&m->modules);
     if (r >= 0)
-        r = m->mode.transient ? manager_setup_starter(m, p) : sessions_recover(m->sessions);
+        r = m->mode.transient ? manager_setup_starter(m, p) : sessions_recover(m->modules.sessions);
     if (r >= 0 && !m->mode.transient)
-        r = runs_recover(m->runs);
+        r = runs_recover(m->modules.runs);
     if (r >= 0)
         r = manager_setup_api(m, p);
     if (r >= 0 && !m->mode.transient)
-        collector_begin(m->collector);
+        collector_begin(m->modules.collector);
     if (r >= 0 && m->mode.idle_ns)
-        m->idle = manager_idle_new(m);
+        m->idle = idle_new(&m->modules, m->api, m->mode.idle_ns, manager_on_idle, m);
     return r;
 }
 
@@ -397,17 +358,17 @@ static int manager_close_modules(struct manager *m)
     m->idle = idle_free(m->idle);
     notifier_close(m->notifier);
     api_close(m->api);
-    if (m->collector)
-        collector_close(m->collector);
-    if (m->store)
-        store_close(m->store);
-    if (m->runs)
-        runs_close(m->runs);
-    m->ingest = ingest_free(m->ingest);
-    if (m->offload)
-        r = offload_drain(m->offload, mono_ns() + DRAIN_NS);
+    if (m->modules.collector)
+        collector_close(m->modules.collector);
+    if (m->modules.store)
+        store_close(m->modules.store);
+    if (m->modules.runs)
+        runs_close(m->modules.runs);
+    m->modules.ingest = ingest_free(m->modules.ingest);
+    if (m->modules.offload)
+        r = offload_drain(m->modules.offload, mono_ns() + DRAIN_NS);
     /* Its last commits call into every module, so it is closed first. */
-    m->catalog = catalog_close(m->catalog);
+    m->modules.catalog = catalog_close(m->modules.catalog);
     return r;
 }
 
@@ -423,23 +384,23 @@ static int manager_take_down(struct manager *m)
     if (r < 0)
         return r;
     notifier_free(m->notifier);
-    collector_free(m->collector);
+    collector_free(m->modules.collector);
     ingest_group_free(m->ingest_group);
-    store_free(m->store);
-    runs_free(m->runs);
-    sessions_free(m->sessions);
-    fleet_finder_free(m->finder);
+    store_free(m->modules.store);
+    runs_free(m->modules.runs);
+    sessions_free(m->modules.sessions);
+    fleet_finder_free(m->modules.finder);
     api_free(m->api);
-    caller_free(m->caller);
-    offload_free(m->offload);
+    caller_free(m->modules.caller);
+    offload_free(m->modules.offload);
     for (size_t i = 0; i < ARRAY_SIZE(m->signals); i++)
         if (m->signals[i])
             event_free(m->signals[i]);
     if (m->starter)
         event_free(m->starter);
-    loop_lag_free(m->lag);
-    if (m->base)
-        event_base_free(m->base);
+    loop_lag_free(m->modules.lag);
+    if (m->modules.base)
+        event_base_free(m->modules.base);
     libevent_global_shutdown();
     return 0;
 }
@@ -480,6 +441,10 @@ int manager_run(struct config *config, const struct config_overrides *overrides,
     struct manager m = {.config = *config, .overrides = overrides, .mode = *mode};
     _cleanup_(problem_done) struct problem p = {0};
 
+    m.modules = (struct api_modules){.settings = &m.config.api,
+                                     .fleet_settings = &m.config.fleet,
+                                     .session_settings = &m.config.session,
+                                     .state_dir = m.config.state_dir};
     manager_setup_process();
     int r = manager_setup(&m, &p);
     if (r < 0) {
@@ -490,7 +455,7 @@ int manager_run(struct config *config, const struct config_overrides *overrides,
         manager_log_ready(&m, file);
         if (mode->transient || mode->background)
             manager_report_ready(mode);
-        r = loop_lag_dispatch(m.lag);
+        r = loop_lag_dispatch(m.modules.lag);
         r = m.failed < 0 ? m.failed : r;
     }
     if (manager_take_down(&m) < 0) {

@@ -38,21 +38,11 @@ struct manager {
     struct config config;
     const struct config_overrides *overrides;
     struct run_mode mode;
-    struct event_base *base;
-    struct loop_lag *lag;
+    struct api_modules modules; /* filled one after the other by manager_run() */
     struct heap_keeper heap;
     struct event *signals[3];
-    struct event *starter; /* end of stdin of a transient profd */
-    struct offload *offload;
-    struct caller *caller;
-    struct catalog *catalog;
-    struct fleet_finder *finder;
-    struct sessions *sessions;
-    struct runs *runs;
-    struct store *store;
+    struct event *starter;             /* end of stdin of a transient profd */
     struct ingest_group *ingest_group; /* NULL where profd's cgroup is not its own */
-    struct ingest *ingest;
-    struct collector *collector;
     struct api *api;
     struct notifier *notifier;
     struct idle *idle; /* NULL: profd never ends by itself */

@@ -43,12 +43,12 @@ static void reload_renew_api(struct manager *m)
 
 static void reload_renew_policy(struct manager *m)
 {
-    caller_set_policy(m->caller, &m->config.network);
+    caller_set_policy(m->modules.caller, &m->config.network);
 }
 
 static void reload_renew_answers(struct manager *m)
 {
-    caller_set_answers_max(m->caller, m->config.fleet.response_memory_max);
+    caller_set_answers_max(m->modules.caller, m->config.fleet.response_memory_max);
 }
 
 static void reload_renew_ingest(struct manager *m)
@@ -56,7 +56,7 @@ static void reload_renew_ingest(struct manager *m)
     const struct ingest_limits limits = manager_ingest_limits(&m->config);
     int r = 0;
 
-    ingest_set_children_max(m->ingest, (unsigned)m->config.children_max);
+    ingest_set_children_max(m->modules.ingest, (unsigned)m->config.children_max);
     if (m->ingest_group)
         r = ingest_group_set_limits(m->ingest_group, &limits);
     if (r < 0)
@@ -65,7 +65,7 @@ static void reload_renew_ingest(struct manager *m)
 
 static void reload_renew_watches(struct manager *m)
 {
-    collector_renew_watches(m->collector);
+    collector_renew_watches(m->modules.collector);
 }
 
 /* Modules that keep more of the configuration than a pointer to their settings. These are already exchanged. */

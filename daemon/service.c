@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon/catalog/catalog.h"
+#include "daemon/catalog/records.h"
 #include "daemon/collect/store.h"
 #include "daemon/health.h"
 #include "daemon/ingest/ingest.h"
@@ -27,7 +27,7 @@
 #define RECHECK_DIVISOR 4
 
 struct notifier {
-    struct service_modules modules;
+    const struct api_modules *modules;
     bool listened; /* a service manager listens */
     bool closed;
     char *sent;            /* the status as of now */
@@ -44,7 +44,7 @@ struct notifier {
 
 static char *notifier_make_status(struct notifier *n)
 {
-    const struct service_modules *modules = &n->modules;
+    const struct api_modules *modules = n->modules;
     struct store_usage usage = {0};
     int64_t routers = 0;
     struct status s = {.sessions = sessions_count(modules->sessions),
@@ -111,11 +111,11 @@ static void watchdog_ask_modules(struct notifier *n, int64_t now)
 {
     if (n->catalog_asked_ns == 0) {
         n->catalog_asked_ns = now;
-        catalog_then(n->modules.catalog, false, watchdog_on_committed, n);
+        catalog_then(n->modules->catalog, false, watchdog_on_committed, n);
     }
     if (n->threads_asked_ns == 0) {
         n->threads_asked_ns = now;
-        offload_run(n->modules.offload, watchdog_answer, watchdog_on_answered, n);
+        offload_run(n->modules->offload, watchdog_answer, watchdog_on_answered, n);
     }
 }
 
@@ -161,17 +161,17 @@ static void watchdog_begin(struct notifier *n)
     if (sd_watchdog_enabled(1, &usec) <= 0)
         return;
     n->interval_ns = (int64_t)usec * NS_PER_US / 2;
-    n->tick = evtimer_new(n->modules.base, watchdog_on_tick, n);
+    n->tick = evtimer_new(n->modules->base, watchdog_on_tick, n);
     watchdog_tick_at(n, mono_ns() + n->interval_ns);
 }
 
 /* -- Life --------------------------------------------------------------------------------------------- */
 
-struct notifier *notifier_new(const struct service_modules *modules)
+struct notifier *notifier_new(const struct api_modules *modules)
 {
     struct notifier *n = xcalloc(1, sizeof(*n));
 
-    *n = (struct notifier){.modules = *modules, .listened = getenv("NOTIFY_SOCKET")};
+    *n = (struct notifier){.modules = modules, .listened = getenv("NOTIFY_SOCKET")};
     n->refresh = evtimer_new(modules->base, notifier_on_refresh, n);
     if (!n->listened)
         return n;
@@ -202,7 +202,7 @@ void notifier_reloaded(struct notifier *n, const char *remark)
 void notifier_stopping(struct notifier *n, int64_t duration_ns)
 {
     sd_notifyf(0, "STOPPING=1\nSTATUS=stopping%s\nEXTEND_TIMEOUT_USEC=%" PRId64,
-               sessions_count(n->modules.sessions) ? " the profilers of running sessions" : "",
+               sessions_count(n->modules->sessions) ? " the profilers of running sessions" : "",
                duration_ns / NS_PER_US);
 }
 
@@ -233,23 +233,28 @@ struct notifier *notifier_free(struct notifier *n)
 
 #define IDLE_CHECKS       8 /* in the duration: profd ends at most this part of it too late */
 #define IDLE_CHECK_MAX_NS (30 * NS_PER_S)
+/* A profd that has nothing to show ends sooner: it was started for a request that was refused, or a listing. */
+#define IDLE_EMPTY_DIVISOR 60
+#define IDLE_EMPTY_MIN_NS  NS_PER_S
 
 struct idle {
-    struct service_modules modules;
-    int64_t duration_ns, since_ns; /* monotonic: of the last activity */
+    const struct api_modules *modules;
+    const struct api *api;
+    int64_t duration_ns, empty_ns; /* the latter with an empty catalog */
+    int64_t since_ns;              /* monotonic: of the last activity */
     uint64_t n_done;               /* requests and files done, at the last check */
     struct event *check;
-    void (*done)(void *arg);
+    void (*done)(int64_t idle_ns, void *arg);
     void *arg;
 };
 
 static bool idle_is_active(struct idle *idle)
 {
-    const struct service_modules *modules = &idle->modules;
+    const struct api_modules *modules = idle->modules;
     struct api_traffic traffic;
     struct ingest_metrics files;
 
-    api_traffic(modules->api, &traffic);
+    api_traffic(idle->api, &traffic);
     ingest_metrics(modules->ingest, &files);
     uint64_t n_done = traffic.requests + files.read + files.failed + files.killed;
     bool was_done = n_done != idle->n_done;
@@ -259,9 +264,9 @@ static bool idle_is_active(struct idle *idle)
            catalog_broken_reason(modules->catalog);
 }
 
-static void idle_check_later(struct idle *idle)
+static void idle_check_later(struct idle *idle, int64_t limit_ns)
 {
-    struct timeval tv = timeval_of(MIN(idle->duration_ns / IDLE_CHECKS, IDLE_CHECK_MAX_NS));
+    struct timeval tv = timeval_of(MIN(limit_ns / IDLE_CHECKS, IDLE_CHECK_MAX_NS));
     event_add(idle->check, &tv);
 }
 
@@ -272,21 +277,28 @@ static void idle_on_check(evutil_socket_t fd, short what, void *arg)
 
     if (idle_is_active(idle))
         idle->since_ns = now;
-    if (now - idle->since_ns >= idle->duration_ns)
-        idle->done(idle->arg);
+    int64_t limit_ns = catalog_is_empty(idle->modules->catalog) ? idle->empty_ns : idle->duration_ns;
+    if (now - idle->since_ns >= limit_ns)
+        idle->done(limit_ns, idle->arg);
     else
-        idle_check_later(idle);
+        idle_check_later(idle, limit_ns);
 }
 
-struct idle *idle_new(const struct service_modules *modules, int64_t duration_ns, void (*done)(void *arg),
-                      void *arg)
+struct idle *idle_new(const struct api_modules *modules, const struct api *api, int64_t duration_ns,
+                      void (*done)(int64_t idle_ns, void *arg), void *arg)
 {
     struct idle *idle = xcalloc(1, sizeof(*idle));
 
-    *idle = (struct idle){
-        .modules = *modules, .duration_ns = duration_ns, .since_ns = mono_ns(), .done = done, .arg = arg};
+    *idle =
+        (struct idle){.modules = modules,
+                      .api = api,
+                      .duration_ns = duration_ns,
+                      .empty_ns = MIN(duration_ns, MAX(duration_ns / IDLE_EMPTY_DIVISOR, IDLE_EMPTY_MIN_NS)),
+                      .since_ns = mono_ns(),
+                      .done = done,
+                      .arg = arg};
     idle->check = evtimer_new(modules->base, idle_on_check, idle);
-    idle_check_later(idle);
+    idle_check_later(idle, idle->empty_ns);
     return idle;
 }
 

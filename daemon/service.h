@@ -9,30 +9,18 @@
  *
  * A profd that no service manager supervises ends when idle: nothing is active, and for some time nothing
  * was. Active are sessions that are not over (also with a stop pending), benchmark runs, files that are read
- * or wait for it, connected clients, and a catalog that cannot be written.
+ * or wait for it, connected clients, and a catalog that cannot be written. With an empty catalog, as after a
+ * request that was refused, it ends sooner.
  */
 #pragma once
 
-#include "base/offload.h"
 #include "daemon/api/api.h"
 
 struct notifier;
 struct idle;
 
-struct service_modules {
-    struct event_base *base;
-    struct offload *offload;
-    struct catalog *catalog;
-    struct sessions *sessions;
-    struct runs *runs;
-    struct store *store;
-    struct ingest *ingest;
-    struct api *api; /* of idle_new() only */
-    const struct fleet_settings *fleet_settings;
-};
-
-/* Copies the pointers. Reads and unsets $WATCHDOG_USEC. */
-struct notifier *notifier_new(const struct service_modules *modules);
+/* Borrows the modules. Reads and unsets $WATCHDOG_USEC. */
+struct notifier *notifier_new(const struct api_modules *modules);
 void notifier_ready(struct notifier *n);
 void notifier_reloading(struct notifier *n);
 /* The remark (may be NULL) stays in the status line until the next reload. */
@@ -43,7 +31,8 @@ void notifier_stopping(struct notifier *n, int64_t duration_ns);
 void notifier_close(struct notifier *n);
 struct notifier *notifier_free(struct notifier *n);
 
-/* Copies the pointers. Calls done() once, when nothing was active for the duration. */
-struct idle *idle_new(const struct service_modules *modules, int64_t duration_ns, void (*done)(void *arg),
-                      void *arg);
+/* Borrows the modules. Calls done() once, when nothing was active for the duration, which it gets; with an empty
+ * catalog for a sixtieth of it, at least a second. */
+struct idle *idle_new(const struct api_modules *modules, const struct api *api, int64_t duration_ns,
+                      void (*done)(int64_t idle_ns, void *arg), void *arg);
 struct idle *idle_free(struct idle *idle);

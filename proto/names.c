@@ -39,6 +39,12 @@ static const char *const trace_states[_TRACE_STATE_MAX] = {
     [TRACE_MISSING] = "missing",
 };
 
+static const char *const trace_kinds[_TRACE_KIND_MAX] = {
+    [TRACE_KIND_TRACE] = "trace",
+    [TRACE_KIND_FRONTEND] = "frontend",
+    [TRACE_KIND_ATTACHMENT] = "attachment",
+};
+
 static const char *const rights[_RIGHT_MAX] = {
     [RIGHT_NONE] = "none",
     [RIGHT_READ] = "read",
@@ -46,7 +52,7 @@ static const char *const rights[_RIGHT_MAX] = {
     [RIGHT_ADMIN] = "admin",
 };
 
-static int find(const char *const *words, int n, const char *word)
+static int word_find(const char *const *words, int n, const char *word)
 {
     for (int i = 0; word && i < n; i++)
         if (strcmp(words[i], word) == 0)
@@ -61,7 +67,7 @@ static int find(const char *const *words, int n, const char *word)
     }                                                                                                        \
     int prefix##_from_name(const char *word)                                                                 \
     {                                                                                                        \
-        return find(table, max, word);                                                                       \
+        return word_find(table, max, word);                                                                  \
     }
 
 DEFINE_NAMES(state, state, states, _STATE_MAX)
@@ -70,6 +76,7 @@ DEFINE_NAMES(engine, engine, engines, _ENGINE_MAX)
 DEFINE_NAMES(role, role, roles, _ROLE_MAX)
 DEFINE_NAMES(health, health, healths, _HEALTH_MAX)
 DEFINE_NAMES(trace_state, trace_state, trace_states, _TRACE_STATE_MAX)
+DEFINE_NAMES(trace_kind, trace_kind, trace_kinds, _TRACE_KIND_MAX)
 DEFINE_NAMES(right, right, rights, _RIGHT_MAX)
 
 char parse_ref(const char *text, char own_kind, int64_t *ret_id)

@@ -74,11 +74,18 @@ enum trace_state {
     _TRACE_STATE_MAX,
 };
 
+enum trace_kind {
+    TRACE_KIND_TRACE,
+    TRACE_KIND_FRONTEND,
+    TRACE_KIND_ATTACHMENT,
+    _TRACE_KIND_MAX,
+};
+
 /* What somebody may do; each right includes those before it. */
 enum right {
-    RIGHT_NONE,    /* what everybody may who reaches the door */
+    RIGHT_NONE,    /* what everybody may who can connect */
     RIGHT_READ,    /* the catalog */
-    RIGHT_OPERATE, /* start and stop profilers, take files in */
+    RIGHT_OPERATE, /* start and stop profilers, import files */
     RIGHT_ADMIN,   /* remove what is kept */
     _RIGHT_MAX,
 };
@@ -93,15 +100,17 @@ const char *engine_name(enum engine e);
 const char *role_name(enum role r);
 const char *health_name(enum health h);
 const char *trace_state_name(enum trace_state s);
+const char *trace_kind_name(enum trace_kind k);
 const char *right_name(enum right r);
 
-/* The value of a word, or -1 (-EINVAL's place is the caller's) where it is none. */
+/* The value of a word, or -1 where it is none. */
 int state_from_name(const char *word);
 int run_state_from_name(const char *word);
 int engine_from_name(const char *word);
 int role_from_name(const char *word);
 int health_from_name(const char *word);
 int trace_state_from_name(const char *word);
+int trace_kind_from_name(const char *word);
 int right_from_name(const char *word);
 
 static inline bool state_is_final(enum state s)

@@ -16,7 +16,7 @@ struct announcement {
     json_t *event;
 };
 
-static void announce(int err, void *arg)
+static void event_on_committed(int err, void *arg)
 {
     struct announcement *a = arg;
     if (err == 0)
@@ -31,7 +31,7 @@ void event_announce_later(struct catalog *c, json_t *event, int64_t event_id)
 
     json_put_int(event, "event_id", event_id);
     *a = (struct announcement){c, json_incref(event)};
-    catalog_then(c, false, announce, a);
+    catalog_then(c, false, event_on_committed, a);
 }
 
 struct event_row {
@@ -56,57 +56,57 @@ static json_t *event_to_json(const struct event_row *e)
     return j;
 }
 
-static int insert_event(struct catalog *c, const struct event_row *e, json_t *announced)
+static int event_write(struct catalog *c, struct event_row e, const char *format, va_list ap)
 {
-    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_ADD_EVENT);
-    bind_number(s, 1, e->at);
-    bind_text(s, 2, e->kind);
-    bind_text(s, 3, e->actor);
-    bind_number(s, 4, e->session_id);
-    bind_number(s, 5, e->target_id);
-    bind_number(s, 6, e->trace_id);
-    bind_text(s, 7, e->text);
-    bind_number(s, 8, e->run_id);
-    return write_or_defer(c, s, announced);
-}
+    _cleanup_(freep) char *text = xvasprintf(format, ap);
 
-static int add_event(struct catalog *c, struct event_row *e)
-{
-    e->at = wall_ns();
-    _cleanup_json_ announced = c->n_listeners > 0 ? event_to_json(e) : NULL;
-    return insert_event(c, e, announced);
+    e.at = wall_ns();
+    e.text = text;
+    _cleanup_json_ announced = c->n_listeners > 0 ? event_to_json(&e) : NULL;
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_ADD_EVENT);
+    bind_number(s, 1, e.at);
+    bind_text(s, 2, e.kind);
+    bind_text(s, 3, e.actor);
+    bind_number(s, 4, e.session_id);
+    bind_number(s, 5, e.target_id);
+    bind_number(s, 6, e.trace_id);
+    bind_text(s, 7, e.text);
+    bind_number(s, 8, e.run_id);
+    return write_or_defer(c, s, announced);
 }
 
 int catalog_add_event(struct catalog *c, const char *kind, const char *actor, int64_t session_id,
                       int64_t target_id, int64_t trace_id, const char *format, ...)
 {
+    const struct event_row e = {.session_id = session_id,
+                                .target_id = target_id,
+                                .trace_id = trace_id,
+                                .run_id = RECORD_NONE,
+                                .kind = kind,
+                                .actor = actor};
     va_list ap;
+
     va_start(ap, format);
-    _cleanup_(freep) char *text = xvasprintf(format, ap);
+    int r = event_write(c, e, format, ap);
     va_end(ap);
-    return add_event(c, &(struct event_row){.session_id = session_id,
-                                            .target_id = target_id,
-                                            .trace_id = trace_id,
-                                            .run_id = RECORD_NONE,
-                                            .kind = kind,
-                                            .actor = actor,
-                                            .text = text});
+    return r;
 }
 
 int catalog_add_run_event(struct catalog *c, const char *actor, int64_t run_id, int64_t session_id,
                           const char *format, ...)
 {
+    const struct event_row e = {.session_id = session_id,
+                                .target_id = RECORD_NONE,
+                                .trace_id = RECORD_NONE,
+                                .run_id = run_id,
+                                .kind = "run",
+                                .actor = actor};
     va_list ap;
+
     va_start(ap, format);
-    _cleanup_(freep) char *text = xvasprintf(format, ap);
+    int r = event_write(c, e, format, ap);
     va_end(ap);
-    return add_event(c, &(struct event_row){.session_id = session_id,
-                                            .target_id = RECORD_NONE,
-                                            .trace_id = RECORD_NONE,
-                                            .run_id = run_id,
-                                            .kind = "run",
-                                            .actor = actor,
-                                            .text = text});
+    return r;
 }
 
 void catalog_announce(struct catalog *c, const json_t *event)

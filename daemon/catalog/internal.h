@@ -22,6 +22,7 @@ enum statement {
     STATEMENT_COMMIT,
     STATEMENT_ROLLBACK,
     STATEMENT_PROBE,
+    STATEMENT_HAS_ROWS,
 
     STATEMENT_SAW_ROUTER,
     STATEMENT_SAW_WORKER,
@@ -149,10 +150,15 @@ struct field {
 struct field_list {
     const struct field *fields;
     size_t n;
+    size_t record_size; /* of the struct */
 };
 
-extern const struct field_list session_fields, target_fields, trace_fields, run_fields, request_fields,
-    function_fields;
+const struct field_list *session_fields(void);
+const struct field_list *target_fields(void);
+const struct field_list *trace_fields(void);
+const struct field_list *run_fields(void);
+const struct field_list *request_fields(void);
+const struct field_list *function_fields(void);
 
 /* clang-format off */
 #define SESSION_FIELDS(F, R)                                                                                          \
@@ -395,16 +401,27 @@ int append_record(struct catalog *c, enum statement which, const struct field_li
 int save_record(struct catalog *c, enum statement which, const struct field_list *l, const void *record);
 /* The one record of a query whose parameter 1 is bound; -ENOENT. */
 int get_record(struct catalog *c, sqlite3_stmt *s, const struct field_list *l, void *record);
+/* The first numbers of a query's only row; ret_second may be NULL. -ENOENT, and they stay as they are. */
+int read_numbers(struct catalog *c, sqlite3_stmt *s, int64_t *ret_first, int64_t *ret_second);
 /* Runs a write whose parameter 1 is the id, 2 (where used is not RECORD_NONE) a number; -ENOENT where it
  * changes nothing. */
 int change_row(struct catalog *c, enum statement which, int64_t id, int64_t value);
-/*
- * Reads what a query gives into a fresh array of records of that size, so that no statement is active
- * while somebody else's function runs. The caller frees it by free_records().
- */
-int read_records(struct catalog *c, sqlite3_stmt *s, const struct field_list *l, size_t record_size,
-                 void **ret, size_t *ret_n);
-void free_records(const struct field_list *l, size_t record_size, void *records, size_t n);
+/* The one record of a query whose only parameter is an id; -ENOENT. */
+int get_record_by_id(struct catalog *c, enum statement which, int64_t id, const struct field_list *l,
+                     void *record);
+/* Runs a write whose parameter 1 is the id and 2 a text. */
+int set_text(struct catalog *c, enum statement which, int64_t id, const char *text);
+
+struct records {
+    const struct field_list *fields;
+    char *items;
+    size_t n;
+};
+/* Reads all that a query gives and resets it, so that no statement is active while somebody else's function runs.
+ * On an error there are none. */
+int records_read(struct catalog *c, sqlite3_stmt *s, const struct field_list *l, struct records *ret);
+void *record_at(const struct records *r, size_t i);
+void records_done(struct records *r);
 
 /* -- sessions.c --------------------------------------------------------------------------------------- */
 

@@ -9,74 +9,36 @@
 #include <errno.h>
 #include <inttypes.h>
 
-#define FIELD(record, type, member)                                                                          \
-    {                                                                                                        \
-        FIELD_##type, offsetof(struct record, member), #member                                               \
+/* Items of the list of a record; its struct is called `this_record` there. */
+#define FIELD(type, member)      {FIELD_##type, offsetof(this_record, member), #member},
+#define FIELD_URL(member, table) {FIELD_TEXT, offsetof(this_record, member), #table},
+
+static void fields_init(const struct field_list *l, void *record);
+
+/* clang-format off */
+#define DEFINE_RECORD(record, list, FIELDS, last_type, last, id)                                                      \
+    const struct field_list *list(void)                                                                               \
+    {                                                                                                                 \
+        typedef struct record this_record;                                                                            \
+        static const struct field items[] = {FIELDS(FIELD, FIELD_URL) FIELD(last_type, last) FIELD(ID, id)};          \
+        static const struct field_list of = {items, ARRAY_SIZE(items), sizeof(this_record)};                          \
+        return &of;                                                                                                   \
+    }                                                                                                                 \
+    void record##_init(struct record *r)                                                                              \
+    {                                                                                                                 \
+        fields_init(list(), r);                                                                                       \
+    }                                                                                                                 \
+    void record##_done(struct record *r)                                                                              \
+    {                                                                                                                 \
+        fields_done(list(), r);                                                                                       \
     }
-
-#define SESSION_FIELD(type, member)  FIELD(session_record, type, member),
-#define SESSION_URL(member, table)   {FIELD_TEXT, offsetof(struct session_record, member), #table},
-#define TARGET_FIELD(type, member)   FIELD(target_record, type, member),
-#define TARGET_URL(member, table)    {FIELD_TEXT, offsetof(struct target_record, member), #table},
-#define TRACE_FIELD(type, member)    FIELD(trace_record, type, member),
-#define TRACE_URL(member, table)     {FIELD_TEXT, offsetof(struct trace_record, member), #table},
-#define RUN_FIELD(type, member)      FIELD(run_record, type, member),
-#define RUN_URL(member, table)       {FIELD_TEXT, offsetof(struct run_record, member), #table},
-#define REQUEST_FIELD(type, member)  FIELD(request_row, type, member),
-#define REQUEST_URL(member, table)   {FIELD_TEXT, offsetof(struct request_row, member), #table},
-#define FUNCTION_FIELD(type, member) FIELD(function_record, type, member),
-#define FUNCTION_URL(member, table)  {FIELD_TEXT, offsetof(struct function_record, member), #table},
-
-static const struct field session_list[] = {
-    SESSION_FIELDS(SESSION_FIELD, SESSION_URL) FIELD(session_record, BOOL, pinned),
-    FIELD(session_record, ID, session_id),
-};
-static const struct field target_list[] = {
-    TARGET_FIELDS(TARGET_FIELD, TARGET_URL) FIELD(target_record, TEXT, remedy),
-    FIELD(target_record, ID, target_id),
-};
-static const struct field trace_list[] = {
-    TRACE_FIELDS(TRACE_FIELD, TRACE_URL) FIELD(trace_record, BOOL, pinned),
-    FIELD(trace_record, ID, trace_id),
-};
-static const struct field run_list[] = {
-    RUN_FIELDS(RUN_FIELD, RUN_URL) FIELD(run_record, ARRAY, warmed),
-    FIELD(run_record, ID, run_id),
-};
-static const struct field request_list[] = {
-    REQUEST_FIELDS(REQUEST_FIELD, REQUEST_URL) FIELD(request_row, ARRAY, gaps_us),
-    FIELD(request_row, ID, request_id),
-};
-static const struct field function_list[] = {
-    FUNCTION_FIELDS(FUNCTION_FIELD, FUNCTION_URL) FIELD(function_record, COUNT, tavg_ns),
-    FIELD(function_record, ID, function_id),
-};
-
-const struct field_list session_fields = {session_list, ARRAY_SIZE(session_list)};
-const struct field_list target_fields = {target_list, ARRAY_SIZE(target_list)};
-const struct field_list trace_fields = {trace_list, ARRAY_SIZE(trace_list)};
-const struct field_list run_fields = {run_list, ARRAY_SIZE(run_list)};
-const struct field_list request_fields = {request_list, ARRAY_SIZE(request_list)};
-const struct field_list function_fields = {function_list, ARRAY_SIZE(function_list)};
-
-static const char *const trace_kinds[] = {
-    [TRACE_KIND_TRACE] = "trace",
-    [TRACE_KIND_FRONTEND] = "frontend",
-    [TRACE_KIND_ATTACHMENT] = "attachment",
-};
-
-static const char *trace_kind_name(enum trace_kind k)
-{
-    return trace_kinds[k];
-}
-
-static int trace_kind_from_name(const char *word)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(trace_kinds); i++)
-        if (streq(trace_kinds[i], word))
-            return (int)i;
-    return -1;
-}
+DEFINE_RECORD(session_record, session_fields, SESSION_FIELDS, BOOL, pinned, session_id)
+DEFINE_RECORD(target_record, target_fields, TARGET_FIELDS, TEXT, remedy, target_id)
+DEFINE_RECORD(trace_record, trace_fields, TRACE_FIELDS, BOOL, pinned, trace_id)
+DEFINE_RECORD(run_record, run_fields, RUN_FIELDS, ARRAY, warmed, run_id)
+DEFINE_RECORD(request_row, request_fields, REQUEST_FIELDS, ARRAY, gaps_us, request_id)
+DEFINE_RECORD(function_record, function_fields, FUNCTION_FIELDS, COUNT, tavg_ns, function_id)
+/* clang-format on */
 
 #define AT(type, record, f) (*(type *)((char *)(record) + (f)->offset))
 
@@ -291,30 +253,14 @@ void put_ref(json_t *object, const char *key, char kind, int64_t id)
     json_put_str(object, key, text);
 }
 
-#define RECORD_FUNCTIONS(name, list)                                                                         \
-    void name##_init(struct name *r)                                                                         \
-    {                                                                                                        \
-        fields_init(&list, r);                                                                               \
-    }                                                                                                        \
-    void name##_done(struct name *r)                                                                         \
-    {                                                                                                        \
-        fields_done(&list, r);                                                                               \
-    }
-RECORD_FUNCTIONS(session_record, session_fields)
-RECORD_FUNCTIONS(target_record, target_fields)
-RECORD_FUNCTIONS(trace_record, trace_fields)
-RECORD_FUNCTIONS(run_record, run_fields)
-RECORD_FUNCTIONS(request_row, request_fields)
-RECORD_FUNCTIONS(function_record, function_fields)
-
 void session_record_copy(struct session_record *to, const struct session_record *from)
 {
-    fields_copy(&session_fields, to, from);
+    fields_copy(session_fields(), to, from);
 }
 
 void target_record_copy(struct target_record *to, const struct target_record *from)
 {
-    fields_copy(&target_fields, to, from);
+    fields_copy(target_fields(), to, from);
 }
 
 /* -- Traces ------------------------------------------------------------------------------------------- */
@@ -323,7 +269,7 @@ json_t *trace_record_to_json(const struct trace_record *r)
 {
     json_t *j = json_object();
     put_ref(j, "trace", 't', r->trace_id);
-    fields_put_json(&trace_fields, r, j);
+    fields_put_json(trace_fields(), r, j);
     return j;
 }
 
@@ -350,7 +296,7 @@ static int put_target_traces(struct catalog *c, int64_t target_id, json_t *targe
 
 void target_json_renew(json_t *target, const struct target_record *r)
 {
-    fields_renew_json(&target_fields, r, target);
+    fields_renew_json(target_fields(), r, target);
     json_object_del(target, "session");
 }
 
@@ -364,7 +310,7 @@ static int target_listing_add(const struct target_record *r, void *arg)
     struct target_listing *l = arg;
     json_t *j = json_object();
     json_put_int(j, "target", r->target_id);
-    fields_put_json(&target_fields, r, j);
+    fields_put_json(target_fields(), r, j);
     json_object_del(j, "session");
     json_array_append_new(l->list, j);
     return put_target_traces(l->catalog, r->target_id, j);
@@ -409,12 +355,14 @@ static int count_targets(struct catalog *c, int64_t id, json_t *counts)
 static int count_traces(struct catalog *c, int64_t id, json_t *counts)
 {
     _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_COUNT_TRACES);
+    int64_t traces, bytes;
+
     bind_number(s, 1, id);
-    int r = next_row(c, s);
+    int r = read_numbers(c, s, &traces, &bytes);
     if (r < 0)
         return r;
-    json_put_int(counts, "traces", column_number(s, 0));
-    json_put_int(counts, "bytes", column_number(s, 1));
+    json_put_int(counts, "traces", traces);
+    json_put_int(counts, "bytes", bytes);
     return 0;
 }
 
@@ -459,7 +407,7 @@ static int session_to_json(struct catalog *c, const struct session_record *r, js
     _cleanup_json_ j = json_object();
     json_t *counts = NULL;
     put_ref(j, "session", 's', r->session_id);
-    fields_put_json(&session_fields, r, j);
+    fields_put_json(session_fields(), r, j);
     int e = put_run(c, r->session_id, j);
     if (e == 0)
         e = counts_of(c, r->session_id, &counts);
@@ -495,7 +443,7 @@ void session_json_renew(json_t *session, const struct session_record *r, const e
     /* The counts may be kept for who asks next. */
     json_t *counts = json_copy(json_object_get(session, "counts"));
 
-    fields_renew_json(&session_fields, r, session);
+    fields_renew_json(session_fields(), r, session);
     clear_target_counts(counts);
     for (size_t i = 0; i < n; i++)
         add_count(counts, target_count_name((int)targets[i]), 1);
@@ -517,10 +465,10 @@ int catalog_sessions_json(struct catalog *c, int64_t limit, int64_t before_id, c
                           json_t **ret)
 {
     _cleanup_json_ list = json_array();
+    _cleanup_(records_done) struct records sessions = {0};
     enum statement which;
-    void *records;
-    size_t n;
     int r = session_listing(state, &which);
+
     if (r < 0)
         return r;
     sqlite3_stmt *s = statement(c, which);
@@ -528,20 +476,16 @@ int catalog_sessions_json(struct catalog *c, int64_t limit, int64_t before_id, c
     bind_number(s, 2, limit);
     if (which == STATEMENT_SESSIONS_IN_STATE)
         bind_text(s, 3, state);
-    r = read_records(c, s, &session_fields, sizeof(struct session_record), &records, &n);
-    statement_resetp(&s);
-    if (r < 0)
-        return r;
-    for (size_t i = 0; i < n && r == 0; i++) {
+    r = records_read(c, s, session_fields(), &sessions);
+    for (size_t i = 0; i < sessions.n && r == 0; i++) {
         json_t *j = NULL;
-        r = session_to_json(c, (struct session_record *)records + i, &j);
+        r = session_to_json(c, record_at(&sessions, i), &j);
         /* They may be about each of its workers: the session itself has them. */
         json_object_del(j, "remarks");
         json_object_del(j, "skipped");
         if (r == 0)
             json_array_append_new(list, j);
     }
-    free_records(&session_fields, sizeof(struct session_record), records, n);
     if (r == 0)
         *ret = TAKE_PTR(list);
     return r;

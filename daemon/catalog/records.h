@@ -48,8 +48,6 @@ struct target_record {
     char *failure, *remedy;
 };
 
-enum trace_kind { TRACE_KIND_TRACE, TRACE_KIND_FRONTEND, TRACE_KIND_ATTACHMENT };
-
 struct trace_record {
     int64_t trace_id;
     int64_t session_id, target_id; /* RECORD_NONE: unclaimed */
@@ -223,6 +221,8 @@ int catalog_find_twin(struct catalog *c, const struct trace_record *r, int64_t *
  * a GPU did. */
 int catalog_count_work(struct catalog *c, int64_t target_id, int64_t *ret_traces, int64_t *ret_work);
 int catalog_usage(struct catalog *c, int64_t *ret_traces, int64_t *ret_bytes);
+/* Without any session, run and trace. False where it cannot be read. */
+bool catalog_is_empty(struct catalog *c);
 /* Sets the allocated size of the file of a stored trace, if it differs from the row. */
 int catalog_set_disk_size(struct catalog *c, int64_t trace_id, int64_t bytes);
 

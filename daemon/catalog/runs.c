@@ -10,42 +10,32 @@
 int catalog_add_run(struct catalog *c, struct run_record *r)
 {
     int e = r->router ? saw_router(c, r->router, r->dialect, r->fleet, r->requested_at, r->requested_at) : 0;
-    return e < 0 ? e : add_record(c, STATEMENT_ADD_RUN, &run_fields, r, &r->run_id);
+    return e < 0 ? e : add_record(c, STATEMENT_ADD_RUN, run_fields(), r, &r->run_id);
 }
 
 int catalog_save_run(struct catalog *c, const struct run_record *r)
 {
-    return save_record(c, STATEMENT_SAVE_RUN, &run_fields, r);
+    return save_record(c, STATEMENT_SAVE_RUN, run_fields(), r);
 }
 
 int catalog_set_run_summary(struct catalog *c, int64_t run_id, const char *summary)
 {
-    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_SET_RUN_SUMMARY);
-    bind_number(s, 1, run_id);
-    bind_text(s, 2, summary);
-    return run_write(c, s);
+    return set_text(c, STATEMENT_SET_RUN_SUMMARY, run_id, summary);
 }
 
 int catalog_get_run(struct catalog *c, int64_t id, struct run_record *ret)
 {
-    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_GET_RUN);
-    bind_number(s, 1, id);
-    return get_record(c, s, &run_fields, ret);
+    return get_record_by_id(c, STATEMENT_GET_RUN, id, run_fields(), ret);
 }
 
 int catalog_each_unfinished_run(struct catalog *c, int (*fn)(const struct run_record *r, void *arg),
                                 void *arg)
 {
-    void *records;
-    size_t n;
-    sqlite3_stmt *s = statement(c, STATEMENT_RUNS_ACTIVE);
-    int r = read_records(c, s, &run_fields, sizeof(struct run_record), &records, &n);
-    statement_resetp(&s);
-    if (r < 0)
-        return r;
-    for (size_t i = 0; i < n && r == 0; i++)
-        r = fn((struct run_record *)records + i, arg);
-    free_records(&run_fields, sizeof(struct run_record), records, n);
+    _cleanup_(records_done) struct records runs = {0};
+    int r = records_read(c, statement(c, STATEMENT_RUNS_ACTIVE), run_fields(), &runs);
+
+    for (size_t i = 0; i < runs.n && r == 0; i++)
+        r = fn(record_at(&runs, i), arg);
     return r;
 }
 
@@ -53,11 +43,7 @@ int catalog_find_run_of_session(struct catalog *c, int64_t session_id, int64_t *
 {
     _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_RUN_OF_SESSION);
     bind_number(s, 1, session_id);
-    int r = next_row(c, s);
-    if (r <= 0)
-        return r < 0 ? r : -ENOENT;
-    *ret_id = column_number(s, 0);
-    return 0;
+    return read_numbers(c, s, ret_id, NULL);
 }
 
 int catalog_remove_run(struct catalog *c, int64_t id)
@@ -69,30 +55,7 @@ int catalog_remove_run(struct catalog *c, int64_t id)
 
 int catalog_add_request(struct catalog *c, struct request_row *r)
 {
-    return append_record(c, STATEMENT_ADD_REQUEST, &request_fields, r);
-}
-
-/* Hands on at most one batch, and moves the position after it. */
-static int request_batch(struct catalog *c, int64_t run_id, int64_t *at, int64_t limit,
-                         int (*fn)(const struct request_row *r, void *arg), void *arg, size_t *ret_n)
-{
-    void *records;
-    sqlite3_stmt *s = statement(c, STATEMENT_REQUESTS);
-
-    bind_number(s, 1, run_id);
-    bind_number(s, 2, *at);
-    bind_number(s, 3, limit);
-    int r = read_records(c, s, &request_fields, sizeof(struct request_row), &records, ret_n);
-    statement_resetp(&s);
-    if (r < 0)
-        return r;
-    for (size_t i = 0; i < *ret_n && r == 0; i++) {
-        const struct request_row *q = (struct request_row *)records + i;
-        *at = q->number;
-        r = fn(q, arg);
-    }
-    free_records(&request_fields, sizeof(struct request_row), records, *ret_n);
-    return r;
+    return append_record(c, STATEMENT_ADD_REQUEST, request_fields(), r);
 }
 
 int catalog_each_request(struct catalog *c, int64_t run_id, int64_t after_number, int64_t limit,
@@ -101,8 +64,20 @@ int catalog_each_request(struct catalog *c, int64_t run_id, int64_t after_number
     size_t n = WALK_BATCH;
     int r = 0;
 
-    for (; r == 0 && limit > 0 && n == WALK_BATCH; limit -= (int64_t)n)
-        r = request_batch(c, run_id, &after_number, MIN(limit, WALK_BATCH), fn, arg, &n);
+    for (; r == 0 && limit > 0 && n == WALK_BATCH; limit -= (int64_t)n) {
+        _cleanup_(records_done) struct records requests = {0};
+        sqlite3_stmt *s = statement(c, STATEMENT_REQUESTS);
+        bind_number(s, 1, run_id);
+        bind_number(s, 2, after_number);
+        bind_number(s, 3, MIN(limit, WALK_BATCH));
+        r = records_read(c, s, request_fields(), &requests);
+        n = requests.n;
+        for (size_t i = 0; i < n && r == 0; i++) {
+            const struct request_row *q = record_at(&requests, i);
+            after_number = q->number;
+            r = fn(q, arg);
+        }
+    }
     return r;
 }
 
@@ -111,7 +86,7 @@ json_t *request_row_to_json(const struct request_row *r)
     json_t *j = json_object();
     json_put_int(j, "run", r->run_id);
     json_put_int(j, "index", r->number);
-    fields_put_json(&request_fields, r, j);
+    fields_put_json(request_fields(), r, j);
     json_object_del(j, "number");
     return j;
 }
@@ -121,7 +96,7 @@ json_t *request_row_to_json(const struct request_row *r)
 /* Of a summary, what a list is read for. */
 static const char *const figures[] = {"metrics", "throughput", "goodput"};
 
-static int read_summary(struct catalog *c, int64_t run_id, json_t **ret)
+static int run_read_summary(struct catalog *c, int64_t run_id, json_t **ret)
 {
     _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_GET_RUN_SUMMARY);
     char error[200];
@@ -135,14 +110,14 @@ static int read_summary(struct catalog *c, int64_t run_id, json_t **ret)
     return 0;
 }
 
-static void put_figures(json_t *run, const json_t *summary)
+static void run_put_figures(json_t *run, const json_t *summary)
 {
     for (size_t i = 0; i < ARRAY_SIZE(figures); i++)
         json_object_set(run, figures[i], json_object_get(summary, figures[i]));
 }
 
 /* The counts of the rows, not those of the summary. */
-static void put_counts(json_t *run)
+static void run_put_counts(json_t *run)
 {
     static const char *const names[] = {"success", "incomplete", "error"};
     json_t *requests = json_object();
@@ -158,16 +133,16 @@ static int run_to_json(struct catalog *c, const struct run_record *r, bool with_
 {
     _cleanup_json_ j = json_object();
     _cleanup_json_ summary = NULL;
-    int e = read_summary(c, r->run_id, &summary);
+    int e = run_read_summary(c, r->run_id, &summary);
 
     if (e < 0)
         return e;
     json_put_int(j, "run", r->run_id);
     if (r->session_id != RECORD_NONE)
         json_put_int(j, "session", r->session_id);
-    fields_put_json(&run_fields, r, j);
-    put_counts(j);
-    put_figures(j, summary);
+    fields_put_json(run_fields(), r, j);
+    run_put_counts(j);
+    run_put_figures(j, summary);
     if (with_summary && summary)
         json_object_update_missing(j, summary);
     *ret = TAKE_PTR(j);
@@ -176,8 +151,8 @@ static int run_to_json(struct catalog *c, const struct run_record *r, bool with_
 
 void run_json_renew(json_t *run, const struct run_record *r)
 {
-    fields_renew_json(&run_fields, r, run);
-    put_counts(run);
+    fields_renew_json(run_fields(), r, run);
+    run_put_counts(run);
 }
 
 int catalog_run_json(struct catalog *c, int64_t id, json_t **ret)
@@ -193,27 +168,22 @@ int catalog_run_json(struct catalog *c, int64_t id, json_t **ret)
 
 int catalog_runs_json(struct catalog *c, int64_t limit, int64_t before_id, int64_t session_id, json_t **ret)
 {
+    bool of_session = session_id != RECORD_NONE;
     _cleanup_json_ list = json_array();
-    enum statement which = session_id == RECORD_NONE ? STATEMENT_RUNS : STATEMENT_RUNS_OF_SESSION;
-    void *records;
-    size_t n;
-    sqlite3_stmt *s = statement(c, which);
+    _cleanup_(records_done) struct records runs = {0};
+    sqlite3_stmt *s = statement(c, of_session ? STATEMENT_RUNS_OF_SESSION : STATEMENT_RUNS);
 
     bind_number(s, 1, before_id == RECORD_NONE ? INT64_MAX : before_id);
     bind_number(s, 2, limit);
-    if (which == STATEMENT_RUNS_OF_SESSION)
+    if (of_session)
         bind_number(s, 3, session_id);
-    int r = read_records(c, s, &run_fields, sizeof(struct run_record), &records, &n);
-    statement_resetp(&s);
-    if (r < 0)
-        return r;
-    for (size_t i = 0; i < n && r == 0; i++) {
+    int r = records_read(c, s, run_fields(), &runs);
+    for (size_t i = 0; i < runs.n && r == 0; i++) {
         json_t *j = NULL;
-        r = run_to_json(c, (struct run_record *)records + i, false, &j);
+        r = run_to_json(c, record_at(&runs, i), false, &j);
         if (r == 0)
             json_array_append_new(list, j);
     }
-    free_records(&run_fields, sizeof(struct run_record), records, n);
     if (r == 0)
         *ret = TAKE_PTR(list);
     return r;

@@ -9,84 +9,74 @@
 int catalog_add_session(struct catalog *c, struct session_record *r)
 {
     int e = r->router ? saw_router(c, r->router, r->dialect, r->fleet, r->requested_at, r->requested_at) : 0;
-    return e < 0 ? e : add_record(c, STATEMENT_ADD_SESSION, &session_fields, r, &r->session_id);
+    return e < 0 ? e : add_record(c, STATEMENT_ADD_SESSION, session_fields(), r, &r->session_id);
 }
 
 int catalog_save_session(struct catalog *c, const struct session_record *r)
 {
-    return save_record(c, STATEMENT_SAVE_SESSION, &session_fields, r);
+    return save_record(c, STATEMENT_SAVE_SESSION, session_fields(), r);
 }
 
 int catalog_add_target(struct catalog *c, struct target_record *r)
 {
     int e = know_worker(c, r->worker_url);
-    return e < 0 ? e : add_record(c, STATEMENT_ADD_TARGET, &target_fields, r, &r->target_id);
+    return e < 0 ? e : add_record(c, STATEMENT_ADD_TARGET, target_fields(), r, &r->target_id);
 }
 
 int catalog_save_target(struct catalog *c, const struct target_record *r)
 {
-    return save_record(c, STATEMENT_SAVE_TARGET, &target_fields, r);
+    return save_record(c, STATEMENT_SAVE_TARGET, target_fields(), r);
 }
 
 int catalog_get_session(struct catalog *c, int64_t id, struct session_record *ret)
 {
-    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_GET_SESSION);
-    bind_number(s, 1, id);
-    return get_record(c, s, &session_fields, ret);
+    return get_record_by_id(c, STATEMENT_GET_SESSION, id, session_fields(), ret);
 }
 
 int catalog_find_session_by_name(struct catalog *c, const char *name, struct session_record *ret)
 {
     _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_SESSION_OF_NAME);
     bind_text(s, 1, name);
-    return get_record(c, s, &session_fields, ret);
+    return get_record(c, s, session_fields(), ret);
 }
 
-static int each_session(struct catalog *c, enum statement which,
+static int session_walk(struct catalog *c, enum statement which,
                         int (*fn)(const struct session_record *r, void *arg), void *arg)
 {
-    void *records;
-    size_t n;
+    _cleanup_(records_done) struct records sessions = {0};
     sqlite3_stmt *s = statement(c, which);
+
     bind_number(s, 1, INT64_MAX);
     bind_number(s, 2, -1);
-    int r = read_records(c, s, &session_fields, sizeof(struct session_record), &records, &n);
-    statement_resetp(&s);
-    if (r < 0)
-        return r;
+    int r = records_read(c, s, session_fields(), &sessions);
     /* The listing is newest first; callers want the order of creation. */
-    for (size_t i = n; i-- > 0 && r == 0;)
-        r = fn((struct session_record *)records + i, arg);
-    free_records(&session_fields, sizeof(struct session_record), records, n);
+    for (size_t i = sessions.n; i-- > 0 && r == 0;)
+        r = fn(record_at(&sessions, i), arg);
     return r;
 }
 
 int catalog_each_unfinished(struct catalog *c, int (*fn)(const struct session_record *r, void *arg),
                             void *arg)
 {
-    return each_session(c, STATEMENT_SESSIONS_ACTIVE, fn, arg);
+    return session_walk(c, STATEMENT_SESSIONS_ACTIVE, fn, arg);
 }
 
 int catalog_each_half_removed(struct catalog *c, int (*fn)(const struct session_record *r, void *arg),
                               void *arg)
 {
-    return each_session(c, STATEMENT_SESSIONS_HALF_REMOVED, fn, arg);
+    return session_walk(c, STATEMENT_SESSIONS_HALF_REMOVED, fn, arg);
 }
 
 int catalog_each_target(struct catalog *c, int64_t session_id,
                         int (*fn)(const struct target_record *r, void *arg), void *arg)
 {
-    void *records;
-    size_t n;
+    _cleanup_(records_done) struct records targets = {0};
     sqlite3_stmt *s = statement(c, STATEMENT_TARGETS);
+
     bind_number(s, 1, session_id);
-    int r = read_records(c, s, &target_fields, sizeof(struct target_record), &records, &n);
-    statement_resetp(&s);
-    if (r < 0)
-        return r;
-    for (size_t i = 0; i < n && r == 0; i++)
-        r = fn((struct target_record *)records + i, arg);
-    free_records(&target_fields, sizeof(struct target_record), records, n);
+    int r = records_read(c, s, target_fields(), &targets);
+    for (size_t i = 0; i < targets.n && r == 0; i++)
+        r = fn(record_at(&targets, i), arg);
     return r;
 }
 
@@ -153,12 +143,7 @@ int catalog_count_fleet(struct catalog *c, int64_t since, int64_t *ret_routers, 
 {
     _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_COUNT_FLEET);
     bind_number(s, 1, since);
-    int r = next_row(c, s);
-    if (r < 1)
-        return r < 0 ? r : -EIO;
-    *ret_routers = column_number(s, 0);
-    *ret_workers = column_number(s, 1);
-    return 0;
+    return read_numbers(c, s, ret_routers, ret_workers);
 }
 
 char *catalog_last_router(struct catalog *c)

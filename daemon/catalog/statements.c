@@ -64,6 +64,9 @@ static const char *const texts[_STATEMENT_MAX] = {
     [STATEMENT_BEGIN] = "begin immediate",
     [STATEMENT_COMMIT] = "commit",
     [STATEMENT_ROLLBACK] = "rollback",
+    [STATEMENT_HAS_ROWS] =
+        "select exists (select 1 from session_row) or exists (select 1 from run_row where removed = 0) "
+        "or exists (select 1 from trace_row)",
     [STATEMENT_PROBE] = "update usage_row set traces = traces",
 
     [STATEMENT_SAW_ROUTER] =
@@ -284,6 +287,33 @@ int get_record(struct catalog *c, sqlite3_stmt *s, const struct field_list *l, v
     return 0;
 }
 
+int read_numbers(struct catalog *c, sqlite3_stmt *s, int64_t *ret_first, int64_t *ret_second)
+{
+    int r = next_row(c, s);
+    if (r <= 0)
+        return r < 0 ? r : -ENOENT;
+    *ret_first = column_number(s, 0);
+    if (ret_second)
+        *ret_second = column_number(s, 1);
+    return 0;
+}
+
+int get_record_by_id(struct catalog *c, enum statement which, int64_t id, const struct field_list *l,
+                     void *record)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, which);
+    bind_number(s, 1, id);
+    return get_record(c, s, l, record);
+}
+
+int set_text(struct catalog *c, enum statement which, int64_t id, const char *text)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, which);
+    bind_number(s, 1, id);
+    bind_text(s, 2, text);
+    return run_write(c, s);
+}
+
 int change_row(struct catalog *c, enum statement which, int64_t id, int64_t value)
 {
     _cleanup_reset_ sqlite3_stmt *s = statement(c, which);
@@ -296,32 +326,35 @@ int change_row(struct catalog *c, enum statement which, int64_t id, int64_t valu
     return sqlite3_changes(c->db) > 0 ? 0 : -ENOENT;
 }
 
-int read_records(struct catalog *c, sqlite3_stmt *s, const struct field_list *l, size_t record_size,
-                 void **ret, size_t *ret_n)
+int records_read(struct catalog *c, sqlite3_stmt *s, const struct field_list *l, struct records *ret)
 {
-    char *records = NULL;
-    size_t n = 0, cap = 0;
+    struct records list = {.fields = l};
+    size_t cap = 0;
     int r;
 
     while ((r = next_row(c, s)) == 1) {
-        if (n == cap) {
+        if (list.n == cap) {
             cap = cap ? cap * 2 : 16;
-            records = xrealloc(records, cap, record_size);
+            list.items = xrealloc(list.items, cap, l->record_size);
         }
-        fields_read(l, s, records + n++ * record_size);
+        fields_read(l, s, record_at(&list, list.n++));
     }
-    if (r < 0) {
-        free_records(l, record_size, records, n);
-        return r;
-    }
-    *ret = records;
-    *ret_n = n;
-    return 0;
+    statement_resetp(&s);
+    if (r < 0)
+        records_done(&list);
+    *ret = list;
+    return r;
 }
 
-void free_records(const struct field_list *l, size_t record_size, void *records, size_t n)
+void *record_at(const struct records *r, size_t i)
 {
-    for (size_t i = 0; i < n; i++)
-        fields_done(l, (char *)records + i * record_size);
-    free(records);
+    return r->items + i * r->fields->record_size;
+}
+
+void records_done(struct records *r)
+{
+    for (size_t i = 0; i < r->n; i++)
+        fields_done(r->fields, record_at(r, i));
+    free(r->items);
+    *r = (struct records){0};
 }

@@ -12,7 +12,7 @@ int catalog_add_trace(struct catalog *c, struct trace_record *r)
 {
     int e = r->worker_url ? know_worker(c, r->worker_url) : 0;
     if (e >= 0)
-        e = add_record(c, STATEMENT_ADD_TRACE, &trace_fields, r, &r->trace_id);
+        e = add_record(c, STATEMENT_ADD_TRACE, trace_fields(), r, &r->trace_id);
     if (e >= 0)
         c->metrics.traces_added[r->state]++;
     return e;
@@ -21,21 +21,19 @@ int catalog_add_trace(struct catalog *c, struct trace_record *r)
 int catalog_save_trace(struct catalog *c, const struct trace_record *r)
 {
     int e = r->worker_url ? know_worker(c, r->worker_url) : 0;
-    return e < 0 ? e : save_record(c, STATEMENT_SAVE_TRACE, &trace_fields, r);
+    return e < 0 ? e : save_record(c, STATEMENT_SAVE_TRACE, trace_fields(), r);
 }
 
 int catalog_get_trace(struct catalog *c, int64_t id, struct trace_record *ret)
 {
-    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_GET_TRACE);
-    bind_number(s, 1, id);
-    return get_record(c, s, &trace_fields, ret);
+    return get_record_by_id(c, STATEMENT_GET_TRACE, id, trace_fields(), ret);
 }
 
 static int trace_find(struct catalog *c, enum statement which, const char *text, struct trace_record *ret)
 {
     _cleanup_reset_ sqlite3_stmt *s = statement(c, which);
     bind_text(s, 1, text);
-    return get_record(c, s, &trace_fields, ret);
+    return get_record(c, s, trace_fields(), ret);
 }
 
 int catalog_find_trace_by_path(struct catalog *c, const char *path, struct trace_record *ret)
@@ -59,7 +57,7 @@ int catalog_find_trace_without_columns(struct catalog *c, int64_t below_id, int6
     _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_TRACE_WITHOUT_COLUMNS);
     bind_number(s, 1, below_id == RECORD_NONE ? INT64_MAX : below_id);
     bind_number(s, 2, version);
-    return get_record(c, s, &trace_fields, ret);
+    return get_record(c, s, trace_fields(), ret);
 }
 
 bool catalog_was_removed(struct catalog *c, const struct removed_file *f)
@@ -94,10 +92,7 @@ int catalog_set_disk_size(struct catalog *c, int64_t trace_id, int64_t bytes)
 
 int catalog_set_instance(struct catalog *c, int64_t trace_id, const char *instance)
 {
-    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_SET_INSTANCE);
-    bind_number(s, 1, trace_id);
-    bind_text(s, 2, instance);
-    return run_write(c, s);
+    return set_text(c, STATEMENT_SET_INSTANCE, trace_id, instance);
 }
 
 /* -- Listings ----------------------------------------------------------------------------------------- */
@@ -111,17 +106,15 @@ enum trace_order { BY_RECORDED, BY_COLLECTED };
 static int traces_walk(struct catalog *c, sqlite3_stmt *s, enum trace_order order, struct trace_position *at,
                        trace_fn fn, void *arg, size_t *ret_n)
 {
-    void *records;
-    int r = read_records(c, s, &trace_fields, sizeof(struct trace_record), &records, ret_n);
-    statement_resetp(&s);
-    if (r < 0)
-        return r;
-    for (size_t i = 0; i < *ret_n && r == 0; i++) {
-        const struct trace_record *t = (struct trace_record *)records + i;
+    _cleanup_(records_done) struct records traces = {0};
+    int r = records_read(c, s, trace_fields(), &traces);
+
+    *ret_n = traces.n;
+    for (size_t i = 0; i < traces.n && r == 0; i++) {
+        const struct trace_record *t = record_at(&traces, i);
         *at = (struct trace_position){order == BY_RECORDED ? t->recorded_at : t->collected_at, t->trace_id};
         r = fn(t, arg);
     }
-    free_records(&trace_fields, sizeof(struct trace_record), records, *ret_n);
     return r;
 }
 
@@ -231,34 +224,29 @@ int catalog_find_twin(struct catalog *c, const struct trace_record *r, int64_t *
     bind_text(s, 3, r->sha256);
     bind_text(s, 4, r->worker_url);
     bind_number(s, 5, r->trace_id);
-    int e = next_row(c, s);
-    if (e <= 0)
-        return e < 0 ? e : -ENOENT;
-    *ret_id = column_number(s, 0);
-    return 0;
+    return read_numbers(c, s, ret_id, NULL);
 }
 
 int catalog_count_work(struct catalog *c, int64_t target_id, int64_t *ret_traces, int64_t *ret_work)
 {
     _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_COUNT_WORK);
     bind_number(s, 1, target_id);
-    int r = next_row(c, s);
-    if (r < 0)
-        return r;
-    *ret_traces = column_number(s, 0);
-    *ret_work = column_number(s, 1);
-    return 0;
+    return read_numbers(c, s, ret_traces, ret_work);
+}
+
+bool catalog_is_empty(struct catalog *c)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_HAS_ROWS);
+    int64_t has_rows = 1;
+
+    read_numbers(c, s, &has_rows, NULL);
+    return !has_rows;
 }
 
 int catalog_usage(struct catalog *c, int64_t *ret_traces, int64_t *ret_bytes)
 {
     _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_USAGE);
-    int r = next_row(c, s);
-    if (r < 0)
-        return r;
-    *ret_traces = r == 1 ? column_number(s, 0) : 0;
-    *ret_bytes = r == 1 ? column_number(s, 1) : 0;
-    return 0;
+    return read_numbers(c, s, ret_traces, ret_bytes);
 }
 
 /* -- Shares of the store ------------------------------------------------------------------------------ */
@@ -281,10 +269,8 @@ int catalog_find_holder(struct catalog *c, int64_t owner_uid, const char *worker
     _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_HOLDER_OF_WORKER);
     bind_number(s, 1, seen_since);
     bind_text(s, 2, worker_url);
-    int r = next_row(c, s);
-    if (r == 1)
-        *ret_holder = column_number(s, 0);
-    return MIN(r, 0);
+    int r = read_numbers(c, s, ret_holder, NULL);
+    return r == -ENOENT ? 0 : r;
 }
 
 int catalog_list_holders(struct catalog *c, int64_t seen_since, struct holder_usage **ret, size_t *ret_n)
@@ -332,7 +318,7 @@ int catalog_next_evictable_of(struct catalog *c, int64_t holder, int64_t seen_si
         bind_number(s, 3, holder);
     bind_number(s, first, MAX(after->at, INT64_MIN + 1));
     bind_number(s, first + 1, after->trace_id);
-    return get_record(c, s, &trace_fields, ret);
+    return get_record(c, s, trace_fields(), ret);
 }
 
 /* -- Summaries ---------------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 import os
 import socket
 import subprocess
+import time
 
 import pytest
 
@@ -88,6 +89,23 @@ def test_a_pending_stop_holds_it(tmp_path):
     assert profd.rows("select count(*) as n from targets where stop_pending") == [{"n": 0}]
     over, idle = (profd.log().index(said) for said in ("s1 is complete", "idle for 200"))
     assert over < idle
+
+
+def test_one_with_nothing_to_show_ends_sooner(tmp_path):
+    profd = Daemon(tmp_path / "profd", QUICK, ["--exit-when-idle", "10min"]).start()
+    began = time.monotonic()
+    assert profd.problem("POST", "/v1/sessions", {"router": "http://127.0.0.1:1"}, status=502)
+    assert profd.process.wait(END_S) == 0
+    profd.process = None
+    assert "idle for 10.0s: stopping" in profd.log() and time.monotonic() - began >= 10
+
+    with FaultFleet(tmp_path / "fleet", "vllm", 1) as fleet:
+        profd.options = ["--exit-when-idle", "2s"]
+        profd.start()
+        profd.start_session(router=fleet.router, duration_ns=100_000_000)
+        assert profd.process.wait(END_S) == 0
+        profd.process = None
+    assert "idle for 2.0s: stopping" in profd.log()
 
 
 @pytest.mark.parametrize("arguments, words", [(["--exit-when-idle", "soon"], "--exit-when-idle soon: must be a duration"),
