@@ -55,6 +55,6 @@ static inline void digest_intake(const struct intake *in, uint64_t *digest)
     for (uint32_t i = 0; i < strings_count(in->strings); i++) {
         size_t size;
         const char *p = strings_get(in->strings, i, &size);
-        digest_add(digest, strings_hash(p, size));
+        digest_add(digest, hash_padded(p, size));
     }
 }

@@ -12,10 +12,8 @@
 #define SEGMENT_BITS 15
 #define SEGMENT_SIZE ((size_t)1 << SEGMENT_BITS)
 #define SLOTS_FIRST  ((size_t)1 << 12) /* of the hash table */
-/* After every text, so that it can be compared in complete words. */
-#define TEXT_PAD 32
 
-struct entry {
+struct string_entry {
     const char *p;
     uint32_t size;
 };
@@ -29,18 +27,13 @@ struct strings {
     uint64_t bytes_max, bytes;
     uint32_t n;
     struct hash_table numbers; /* number in the chunk + 1: the empty string needs no entry */
-    struct entry **segments;
+    struct string_entry **segments;
     size_t n_segments, segments_cap;
     struct chunk *chunks;
     size_t chunk_size;
     char *room;
     size_t room_size;
 };
-
-uint64_t strings_hash(const char *p, size_t size)
-{
-    return hash_padded(p, size);
-}
 
 /* Every allocation is counted first; false if it would exceed the limit. */
 static bool strings_charge(struct strings *s, uint64_t bytes)
@@ -55,14 +48,14 @@ static bool strings_add_segment(struct strings *s)
 {
     if (!ARRAY_RESERVE(s->segments, s->segments_cap, s->n_segments + 1))
         return false;
-    struct entry *segment = malloc(SEGMENT_SIZE * sizeof(*segment));
+    struct string_entry *segment = malloc(SEGMENT_SIZE * sizeof(*segment));
     if (!segment)
         return false;
     s->segments[s->n_segments++] = segment;
     return true;
 }
 
-static struct entry *strings_entry_of(const struct strings *s, uint32_t number)
+static struct string_entry *strings_entry_of(const struct strings *s, uint32_t number)
 {
     return &s->segments[number >> SEGMENT_BITS][number & (SEGMENT_SIZE - 1)];
 }
@@ -78,7 +71,7 @@ static bool strings_grow_slots(struct strings *s)
 /* Number in the table, from 0 for the string of number 1. */
 static bool strings_equal(const void *owner, size_t number, const void *key)
 {
-    const struct entry *e = strings_entry_of(owner, (uint32_t)number + 1), *wanted = key;
+    const struct string_entry *e = strings_entry_of(owner, (uint32_t)number + 1), *wanted = key;
 
     return e->size == wanted->size && memcmp(e->p, wanted->p, wanted->size) == 0;
 }
@@ -111,7 +104,7 @@ static char *strings_text_room(struct strings *s, size_t size)
 
 static bool strings_add_string(struct strings *s, const char *p, size_t size)
 {
-    if (s->n == STRINGS_NONE || size > UINT32_MAX || !strings_charge(s, size + sizeof(struct entry)))
+    if (s->n == STRINGS_NONE || size > UINT32_MAX || !strings_charge(s, size + sizeof(struct string_entry)))
         return false;
     if ((size_t)s->n >> SEGMENT_BITS == s->n_segments && !strings_add_segment(s))
         return false;
@@ -119,7 +112,7 @@ static bool strings_add_string(struct strings *s, const char *p, size_t size)
     if (!text)
         return false;
     memcpy(text, p, size);
-    *strings_entry_of(s, s->n) = (struct entry){text, (uint32_t)size};
+    *strings_entry_of(s, s->n) = (struct string_entry){text, (uint32_t)size};
     s->n++;
     return true;
 }
@@ -154,9 +147,10 @@ struct strings *strings_free(struct strings *s)
     return NULL;
 }
 
-uint32_t strings_intern_hashed(struct strings *s, const char *p, size_t size, uint64_t hash)
+uint32_t strings_intern(struct strings *s, const char *p, size_t size)
 {
-    struct entry wanted = {p, (uint32_t)size};
+    struct string_entry wanted = {p, (uint32_t)size};
+    uint64_t hash = hash_padded(p, size);
 
     if (size == 0)
         return 0;
@@ -175,11 +169,6 @@ uint32_t strings_intern_hashed(struct strings *s, const char *p, size_t size, ui
     return number;
 }
 
-uint32_t strings_intern(struct strings *s, const char *p, size_t size)
-{
-    return strings_intern_hashed(s, p, size, strings_hash(p, size));
-}
-
 uint32_t strings_count(const struct strings *s)
 {
     return s->n;
@@ -187,7 +176,7 @@ uint32_t strings_count(const struct strings *s)
 
 const char *strings_get(const struct strings *s, uint32_t number, size_t *ret_size)
 {
-    const struct entry *e = strings_entry_of(s, number);
+    const struct string_entry *e = strings_entry_of(s, number);
 
     *ret_size = e->size;
     return e->p;
@@ -223,7 +212,7 @@ size_t arg_group_index(enum column column)
     return column - group_first[column_specs[column].table - TABLE_ARGS_FIRST];
 }
 
-struct lookup {
+struct intake_numbers {
     struct hash_table threads, processes, categories;
 };
 
@@ -269,7 +258,7 @@ int intake_new(uint64_t strings_max, struct intake **ret)
     if (r < 0)
         return r;
     in->batch = batch_new();
-    in->lookup = calloc(1, sizeof(struct lookup));
+    in->lookup = calloc(1, sizeof(struct intake_numbers));
     if (!in->batch || !in->lookup)
         return -ENOMEM;
     *ret = TAKE_PTR(in);
@@ -280,7 +269,7 @@ struct intake *intake_free(struct intake *in)
 {
     if (!in)
         return NULL;
-    struct lookup *l = in->lookup;
+    struct intake_numbers *l = in->lookup;
     if (l) {
         hash_table_done(&l->threads);
         hash_table_done(&l->processes);
@@ -335,7 +324,7 @@ uint32_t intake_process(struct intake *in, int64_t pid, uint32_t pid_text)
         intake_fail(in, -ENOMEM);
         return 0;
     }
-    int64_t number = intake_number(in, &((struct lookup *)in->lookup)->processes, INTAKE_THREADS_MAX,
+    int64_t number = intake_number(in, &((struct intake_numbers *)in->lookup)->processes, INTAKE_THREADS_MAX,
                                    hash_words((uint64_t)pid, pid_text), intake_process_equal, &process);
     if (number == (int64_t)in->n_processes)
         in->processes[in->n_processes++] = process;
@@ -359,8 +348,8 @@ uint32_t intake_thread(struct intake *in, int64_t pid, uint32_t pid_text, int64_
         intake_fail(in, -ENOMEM);
         return 0;
     }
-    int64_t number = intake_number(in, &((struct lookup *)in->lookup)->threads, INTAKE_THREADS_MAX, hash,
-                                   intake_thread_equal, &thread);
+    int64_t number = intake_number(in, &((struct intake_numbers *)in->lookup)->threads, INTAKE_THREADS_MAX,
+                                   hash, intake_thread_equal, &thread);
     if (number == (int64_t)in->n_threads)
         in->threads[in->n_threads++] = thread;
     return number < 0 ? 0 : (uint32_t)number;
@@ -377,8 +366,9 @@ uint16_t intake_category(struct intake *in, uint32_t string)
         intake_fail(in, -ENOMEM);
         return CATEGORY_NONE;
     }
-    int64_t number = intake_number(in, &((struct lookup *)in->lookup)->categories, INTAKE_CATEGORIES_MAX,
-                                   hash_words(string, 0), intake_category_equal, &string);
+    int64_t number =
+        intake_number(in, &((struct intake_numbers *)in->lookup)->categories, INTAKE_CATEGORIES_MAX,
+                      hash_words(string, 0), intake_category_equal, &string);
     if (number == (int64_t)in->n_categories)
         in->categories[in->n_categories++] = string;
     return number < 0 ? CATEGORY_NONE : (uint16_t)number;

@@ -11,15 +11,15 @@
 #include "trace/columns/schema.h"
 
 #define STRINGS_NONE UINT32_MAX /* no memory, or over the limit */
+/* Readable bytes after every text that is kept or interned, so that texts are compared in complete words. */
+#define TEXT_PAD 32
 
 struct strings;
 
 int strings_new(uint64_t bytes_max, struct strings **ret);
 struct strings *strings_free(struct strings *s);
-uint64_t strings_hash(const char *p, size_t size);
-/* The bytes p to p + size + 32 must be readable (the bytes after `size` are ignored). */
+/* TEXT_PAD bytes after the text must be readable; they are ignored. */
 uint32_t strings_intern(struct strings *s, const char *p, size_t size);
-uint32_t strings_intern_hashed(struct strings *s, const char *p, size_t size, uint64_t hash);
 uint32_t strings_count(const struct strings *s);
 const char *strings_get(const struct strings *s, uint32_t number, size_t *ret_size);
 uint64_t strings_memory(const struct strings *s);

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/read/json_text.h"
 
-bool json_is_space(char c)
-{
-    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
 static bool json_is_scalar(char c)
 {
     return c && !json_is_space(c) && !strchr(",:{}[]\"", c);
@@ -53,13 +48,6 @@ void slice_copy(struct slice s, char *ret, size_t size)
         ret[n++] = *s.p ? *s.p : '?';
     }
     ret[n] = '\0';
-}
-
-const char *json_skip_space(const char *p, const char *end)
-{
-    while (p < end && json_is_space(*p))
-        p++;
-    return p;
 }
 
 /* Returns true if the byte at p follows an odd number of backslashes. */

@@ -21,8 +21,18 @@ bool slice_int(struct slice s, int64_t *ret);
 /* Copies unquoted text, `\"`, `\\` and `\/` undone, cut at size - 1 bytes. */
 void slice_copy(struct slice s, char *ret, size_t size);
 
-bool json_is_space(char c);
-const char *json_skip_space(const char *p, const char *end);
+static inline bool json_is_space(char c)
+{
+    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+static inline const char *json_skip_space(const char *p, const char *end)
+{
+    while (p < end && json_is_space(*p))
+        p++;
+    return p;
+}
+
 /* Steps to the next member of an object or element of an array: *rest begins after the opening bracket or
  * the previous value. False at the end. ret_key is empty for an element. */
 bool json_next(struct slice *rest, struct slice *ret_key, struct slice *ret_value);

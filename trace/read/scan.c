@@ -8,15 +8,13 @@
 
 /* -- Where events begin in damaged text ----------------------------------------------------------------- */
 
-/*
- * Finds events in text whose beginning is damaged or unknown: at a brace after a comma, a bracket, another
- * brace or a line end, if its object soon has a "ph" of its own.
- */
+/* An event begins at a brace after a comma, a bracket, another brace or a line end, if its object soon has a
+ * "ph" of its own. */
 
 /* Maximum distance between the brace of an event and its "ph", and maximum text after a possible end of
  * all events in which another event is searched. */
-#define BORDER_EVENT  256
-#define BORDER_BEHIND 4096
+#define BORDER_EVENT 256
+#define BORDER_AFTER 4096
 
 /* Returns the last byte before p that is not a space; '\n' if a line begins at p; ',' if the text begins
  * there. */
@@ -30,13 +28,13 @@ static char border_byte_before(const char *begin, const char *p)
     return p > begin ? p[-1] : ',';
 }
 
-/* Skips a string; returns `end` if the string does not end in the text. */
-static const char *border_skip_string(const char *p, const char *end)
+/* Returns the closing quote of the string whose text begins at p, NULL if it is not in the text. */
+static const char *scan_find_quote(const char *p, const char *end)
 {
-    for (p++; p < end && *p != '"'; p++)
+    for (; p < end && *p != '"'; p++)
         if (*p == '\\')
             p++;
-    return p < end ? p + 1 : end;
+    return p < end ? p : NULL;
 }
 
 static bool border_is_phase_key(const char *p, const char *end)
@@ -61,7 +59,10 @@ static bool border_has_phase(const char *p, const char *end)
         if (*p == '"') {
             if (depth == 1 && border_is_phase_key(p, end))
                 return true;
-            p = border_skip_string(p, end);
+            p = scan_find_quote(p + 1, end);
+            if (!p)
+                return false;
+            p++;
             continue;
         }
         char folded = (char)(*p | 0x20);
@@ -108,12 +109,14 @@ static bool border_has_event(const char *begin, const char *p, const char *end)
     return false;
 }
 
-const char *scan_border(const struct scanner *s, const char *p, const char *end, const char **ret_keep)
+/* Returns the position at which reading continues after a broken event: an event, or the end of their array.
+ * NULL if that is not in the text; *ret_keep is then the beginning of the next search. */
+static const char *scan_border(const struct scanner *s, const char *p, const char *end, const char **ret_keep)
 {
     const char *begin = p++;
 
     for (; p < end; p++) {
-        size_t ahead = border_may_begin(begin, p) ? BORDER_EVENT : *p == ']' ? BORDER_BEHIND : 0;
+        size_t ahead = border_may_begin(begin, p) ? BORDER_EVENT : *p == ']' ? BORDER_AFTER : 0;
         if (ahead == 0)
             continue;
         if ((size_t)(end - p) < ahead && !s->last)
@@ -143,9 +146,136 @@ size_t scan_guess_event(const char *p, size_t size)
     return size;
 }
 
-/* -- Text around the events ----------------------------------------------------------------------------- */
+/* -- Metadata of the complete trace ---------------------------------------------------------------------- */
 
-/* The text around the events: the outer object or array, skipped values in it, and its end. */
+#define META_TEXT_MAX (64 << 10) /* longer values are not kept as text */
+/* The list of merged traces has a few hundred bytes for each. */
+#define MERGED_TEXT_MAX (256 << 10)
+
+/* A member of an object with metadata, and the key under which its value is kept, _META_MAX for none. */
+struct meta_member {
+    const char *name;
+    enum meta_key key;
+    /* Takes members of the value in addition; may be NULL. */
+    void (*take)(struct scanner *s, struct slice value);
+};
+
+static const struct meta_member *meta_find_in(const struct meta_member *members, size_t n, struct slice name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (slice_is(name, members[i].name))
+            return &members[i];
+    return NULL;
+}
+
+/* Of a text, the content of a string or the text of any other value is kept. */
+static void meta_keep(struct scanner *s, enum meta_key key, struct slice value)
+{
+    size_t size_max = key == META_merged ? MERGED_TEXT_MAX : META_TEXT_MAX;
+    struct slice text = slice_unquoted(value);
+    size_t size = (size_t)(text.end - text.p);
+    int64_t number;
+
+    if (!meta_is_text(key)) {
+        if (slice_int(value, &number))
+            s->intake->meta[key] = number;
+        else
+            scan_value_is_number(s, value);
+        return;
+    }
+    /* A part is no merged trace any more. */
+    if (size > size_max || (key == META_merged && s->intake->part.number != 0))
+        return;
+    if (text.p == value.p)
+        scan_value_is_number(s, value);
+    uint32_t string =
+        text.p > value.p ? scan_intern_unescaped(s, text.p, size) : scan_intern_repaired(s, text.p, size);
+    if (string != STRINGS_NONE)
+        s->intake->meta[key] = string;
+}
+
+static void meta_take(struct scanner *s, const struct meta_member *m, struct slice value)
+{
+    if (m->key != _META_MAX)
+        meta_keep(s, m->key, value);
+    if (m->take)
+        m->take(s, value);
+}
+
+static void meta_take_members(struct scanner *s, struct slice object, const struct meta_member *members,
+                              size_t n)
+{
+    struct slice rest = json_inside(object), key, value;
+
+    while (json_next(&rest, &key, &value)) {
+        const struct meta_member *m = meta_find_in(members, n, key);
+        if (m)
+            meta_take(s, m, value);
+    }
+}
+
+static void meta_take_distributed(struct scanner *s, struct slice value)
+{
+    static const struct meta_member members[] = {
+        {"rank", META_rank}, {"world_size", META_world_size}, {"backend", META_backend}};
+
+    meta_take_members(s, value, members, ARRAY_SIZE(members));
+}
+
+static void meta_take_devices(struct scanner *s, struct slice value)
+{
+    static const struct meta_member members[] = {{"name", META_device_name}, {"numSms", META_sm_count}};
+    struct slice devices = json_inside(value), key, device;
+    int64_t n = 0;
+
+    for (; json_next(&devices, &key, &device); n++)
+        if (n == 0)
+            meta_take_members(s, device, members, ARRAY_SIZE(members));
+    s->intake->meta[META_devices] = n;
+}
+
+static void meta_take_merged_heads(struct scanner *s, struct slice value);
+
+static const struct meta_member outer_members[] = {
+    {"baseTimeNanoseconds", META_base_time_ns},
+    {"displayTimeUnit", META_display_unit},
+    {"distributedInfo", META_distributed_info, meta_take_distributed},
+    {"deviceProperties", META_device_properties, meta_take_devices},
+    {"computeProperties", META_device_properties, meta_take_devices},
+    {"traceName", META_trace_name},
+    {"vllm_version", META_engine_version},
+    {"cuda_runtime_version", META_cuda_runtime_version},
+    {"cuda_driver_version", META_cuda_driver_version},
+    {"hip_runtime_version", META_hip_runtime_version},
+    {"hip_driver_version", META_hip_driver_version},
+    {"profdMerged", META_merged},
+    {"profdMergedHeads", _META_MAX, meta_take_merged_heads},
+};
+
+static const struct meta_member *meta_find(struct slice name)
+{
+    return meta_find_in(outer_members, ARRAY_SIZE(outer_members), name);
+}
+
+/* Takes the members of the head of the trace that the part was. All parts have the base time of the file. */
+static void meta_take_merged_heads(struct scanner *s, struct slice value)
+{
+    struct slice heads = json_inside(value), head, key, v;
+    int64_t number = 0;
+
+    while (number < s->intake->part.number && json_next(&heads, &key, &head))
+        number++;
+    if (number == 0 || number < s->intake->part.number)
+        return;
+    struct slice members = json_inside(head);
+    while (json_next(&members, &key, &v)) {
+        const struct meta_member *m = meta_find(key);
+        if (m && m->take != meta_take_merged_heads && m->key != META_base_time_ns)
+            meta_take(s, m, v);
+    }
+}
+
+/* -- Text around the events: the outer object or array, skipped values in it, and its end ---------------- */
 
 #define BYTE_ORDER_MARK "\xEF\xBB\xBF"
 
@@ -230,7 +360,7 @@ struct scanner *scan_free(struct scanner *s)
 {
     if (!s)
         return NULL;
-    free(s->room);
+    free(s->buffer);
     free(s);
     return NULL;
 }
@@ -268,13 +398,13 @@ uint64_t scan_events(const struct scanner *s)
 static void scan_begin_skip(struct scanner *s, const char *p)
 {
     s->skipping = *p == '{' || *p == '[' ? SKIP_NESTED : *p == '"' ? SKIP_STRING : SKIP_SCALAR;
-    s->behind_skip = s->state;
-    s->nest = (struct nest){0};
+    s->after_skip = s->state;
+    s->nest = (struct json_nest){0};
 }
 
 static const char *scan_skip_string(struct scanner *s, const char *p, const char *end)
 {
-    struct nest *n = &s->nest;
+    struct json_nest *n = &s->nest;
 
     for (; p < end; p++) {
         if (n->escaped)
@@ -298,33 +428,33 @@ static const char *scan_skip_scalar(const char *p, const char *end)
 
 static const char *scan_skip(struct scanner *s, const char *p, const char *end)
 {
-    const char *behind = NULL, *keep = end;
+    const char *after = NULL, *keep = end;
 
     switch (s->skipping) {
     case SKIP_NESTED:
-        behind = s->ops->skip_nested(&s->nest, p, end);
+        after = s->ops->skip_nested(&s->nest, p, end);
         break;
     case SKIP_STRING:
-        behind = scan_skip_string(s, p, end);
+        after = scan_skip_string(s, p, end);
         break;
     case SKIP_SCALAR:
-        behind = scan_skip_scalar(p, end);
+        after = scan_skip_scalar(p, end);
         break;
     case SKIP_TO_EVENT:
-        behind = scan_border(s, p, end, &keep);
+        after = scan_border(s, p, end, &keep);
         break;
     case SKIP_NOTHING:
-        behind = p;
+        after = p;
         break;
     }
-    if (behind && s->nest.too_deep)
-        intake_defect(s->intake, DEFECT_too_deep, scan_offset(s, behind));
-    if (!behind)
+    if (after && s->nest.too_deep)
+        intake_defect(s->intake, DEFECT_too_deep, scan_offset(s, after));
+    if (!after)
         return s->last ? end : keep;
     s->skipping = SKIP_NOTHING;
     s->nest.too_deep = false;
-    s->state = s->behind_skip;
-    return behind;
+    s->state = s->after_skip;
+    return after;
 }
 
 /* Before the outer value. */
@@ -360,18 +490,10 @@ static const char *scan_take_beginning(struct scanner *s, const char *p, const c
 
 /* Inside the outer object. */
 
-static const char *scan_find_quote(const char *p, const char *end)
-{
-    for (; p < end && *p != '"'; p++)
-        if (*p == '\\')
-            p++;
-    return p < end ? p : NULL;
-}
-
 /* Returns the end of a value, NULL if it is not in the text. */
 static const char *scan_value_end(const struct scanner *s, const char *p, const char *end)
 {
-    struct nest n = {0};
+    struct json_nest n = {0};
 
     if (*p == '{' || *p == '[')
         return s->ops->skip_nested(&n, p, end);
@@ -385,33 +507,34 @@ static const char *scan_value_end(const struct scanner *s, const char *p, const 
  * incomplete. */
 static const char *scan_take_member(struct scanner *s, const char *begin, const char *quote, const char *end)
 {
-    const char *key = begin + 1, *p = json_skip_space(quote + 1, end);
-    size_t size = (size_t)(quote - key);
+    struct slice key = {begin + 1, quote};
+    const char *p = json_skip_space(quote + 1, end);
 
     if (p < end && *p != ':')
         return p;
     p = p < end ? json_skip_space(p + 1, end) : end;
     if (p == end)
         return begin;
-    if (*p == '[' && slice_is((struct slice){key, quote}, "traceEvents")) {
+    if (*p == '[' && slice_is(key, "traceEvents")) {
         s->state = SCAN_EVENTS;
         s->seen_events = true;
         return p + 1;
     }
-    if (scan_meta_wanted(key, size)) {
-        const char *behind = scan_value_end(s, p, end);
-        if (behind) {
-            s->found.flaws = 0;
-            scan_meta_take(s, key, size, (struct raw){p, behind});
+    const struct meta_member *meta = meta_find(key);
+    if (meta) {
+        const char *after = scan_value_end(s, p, end);
+        if (after) {
+            s->event.flaws = 0;
+            meta_take(s, meta, (struct slice){p, after});
             scan_commit_flaws(s, begin);
-            return behind;
+            return after;
         }
         if (end - begin < SCAN_ITEM_MAX)
             return begin;
         intake_defect(s->intake, DEFECT_too_large_event, scan_offset(s, begin));
     }
-    s->found.flaws = 0;
-    scan_check_text(s, key, size);
+    s->event.flaws = 0;
+    scan_check_text(s, key.p, (size_t)(key.end - key.p));
     scan_commit_flaws(s, begin);
     scan_begin_skip(s, p);
     return p;
@@ -440,7 +563,7 @@ static const char *scan_take_outside(struct scanner *s, const char *p, const cha
     return p;
 }
 
-static const char *scan_take_behind(struct scanner *s, const char *p, const char *end)
+static const char *scan_take_after(struct scanner *s, const char *p, const char *end)
 {
     p = json_skip_space(p, end);
     if (p < end && s->intake->defects.count[DEFECT_bytes_behind_end] == 0)
@@ -460,7 +583,7 @@ static const char *scan_take_some(struct scanner *s, const char *p, const char *
     case SCAN_EVENTS:
         return s->ops->events(s, p, end);
     case SCAN_AFTER:
-        return scan_take_behind(s, p, end);
+        return scan_take_after(s, p, end);
     case SCAN_NOT_EVENTS:
         break;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace/read/scan_keys.h"
+#include "trace/read/scan_state.h"
 
 #include "base/hash_table.h"
 #include <errno.h>
@@ -68,7 +68,7 @@ static const struct {
     [NAMES_SORT_INDEX] = {"sort_index", TAKE_INT},
 };
 
-static size_t keys_find_slot(const struct keys *k, const char *p, size_t size)
+static size_t keys_find_slot(const struct key_table *k, const char *p, size_t size)
 {
     size_t at = hash_padded(p, size) % KEY_SLOTS;
 
@@ -80,14 +80,14 @@ static size_t keys_find_slot(const struct keys *k, const char *p, size_t size)
     return at;
 }
 
-unsigned keys_find(const struct keys *k, const char *p, size_t size)
+unsigned keys_find(const struct key_table *k, const char *p, size_t size)
 {
     size_t at = keys_find_slot(k, p, size);
 
     return k->slots[at] ? k->slots[at] - 1u : KEY_OTHER;
 }
 
-int keys_add(struct keys *k, const char *text)
+int keys_add(struct key_table *k, const char *text)
 {
     char padded[KEY_SIZE_MAX + 8] = "";
     size_t size = strlen(text);
@@ -107,7 +107,7 @@ int keys_add(struct keys *k, const char *text)
     return k->n - 1;
 }
 
-int keys_of_events(struct keys *k)
+int keys_of_events(struct key_table *k)
 {
     static const char *const members[_MEMBER_MAX] = {
         [MEMBER_PH] = "ph",           [MEMBER_CAT] = "cat",         [MEMBER_NAME] = "name",

@@ -7,15 +7,107 @@
  */
 #pragma once
 
+#include "trace/read/json_text.h"
 #include "trace/read/scan.h"
-#include "trace/read/scan_keys.h"
+
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+#define _hot_       static inline __attribute__((always_inline))
+
+/* -- Known keys (scan_keys.c) */
+
+/* The keys of events, and those of their arguments by the class that an event's category selects. All tables are
+ * made from those of schema.h at the start. */
+
+#define KEYS_MAX     64
+#define KEY_SIZE_MAX 40
+#define KEY_SLOTS    256
+
+struct key_table {
+    uint8_t slots[KEY_SLOTS]; /* number + 1 */
+    uint8_t n;
+    struct {
+        char text[KEY_SIZE_MAX];
+        uint8_t size;
+    } key[KEYS_MAX];
+};
+
+/* Results of a walk through an object, in addition to the number of a key. */
+enum key_answer {
+    KEY_OTHER = KEYS_MAX, /* not known */
+    KEY_END,              /* none follows */
+    KEY_FAULT,            /* the text is cut off or broken there */
+};
+
+/* Returns the key's number; an existing key keeps its number. < 0 if it does not fit. */
+int keys_add(struct key_table *k, const char *text);
+/* Returns the number or KEY_OTHER; eight bytes after the key must be readable. */
+unsigned keys_find(const struct key_table *k, const char *p, size_t size);
+
+enum event_member {
+    MEMBER_PH,
+    MEMBER_CAT,
+    MEMBER_NAME,
+    MEMBER_PID,
+    MEMBER_TID,
+    MEMBER_TS,
+    MEMBER_DUR,
+    MEMBER_ARGS,
+    MEMBER_ID,
+    MEMBER_ID2,
+    MEMBER_SCOPE,
+    MEMBER_BIND_POINT,
+    MEMBER_BIND_ID,
+    MEMBER_FLOW_IN,
+    MEMBER_FLOW_OUT,
+    _MEMBER_MAX,
+};
+
+int keys_of_events(struct key_table *k);
+
+/*
+ * A class of arguments is the group (TABLE_ARGS_FIRST + class) that its rows go to, or one of these.
+ */
+#define CLASS_UNLISTED ARG_GROUPS       /* the arguments themselves determine the group */
+#define CLASS_NAMES    (ARG_GROUPS + 1) /* metadata of threads and processes */
+#define CLASS_COUNT    (ARG_GROUPS + 2)
+
+/* The columns of CLASS_NAMES. */
+enum names_column { NAMES_NAME, NAMES_LABELS, NAMES_SORT_INDEX };
+
+/* Destination of a value: a cell of the event's row, or of the second row that collectives have in
+ * addition. */
+#define CELLS_OF_COLLECTIVE ARG_COLUMNS_MAX
+#define CELLS_MAX           (2 * ARG_COLUMNS_MAX)
+#define TARGETS_MAX         3
+
+struct arg_target {
+    uint8_t cell;
+    int8_t array; /* element of an array, -1 for the value itself */
+};
+
+enum arg_take { TAKE_INT, TAKE_INTS, TAKE_TEXT, TAKE_REAL, TAKE_CLASS };
+
+struct arg_class {
+    struct key_table keys;
+    struct {
+        uint8_t take; /* enum arg_take */
+        uint8_t n;
+        struct arg_target to[TARGETS_MAX];
+    } arg[KEYS_MAX];
+};
+
+int arg_class_init(struct arg_class *c, unsigned class);
+unsigned arg_class_of_category(const char *category, size_t size);
+
+/* -- State */
 
 #define EXPECTED_MAX 64 /* two blocks of find.h */
 _Static_assert(EXPECTED_MAX <= SCAN_PAD, "an expected text may be looked for at the end of a piece");
-#define CACHE_TEXTS      4096
-#define CACHE_THREADS    256
-#define CACHE_CATEGORIES 64
-#define CACHE_LANES      16
+#define CACHE_TEXTS        4096
+#define CACHE_THREADS      256
+#define CACHE_CATEGORIES   64
+#define CACHE_LAST_THREADS 16
 
 /*
  * The previous text between two values: `", "name": `. Writers repeat themselves, so that comparing
@@ -24,7 +116,7 @@ _Static_assert(EXPECTED_MAX <= SCAN_PAD, "an expected text may be looked for at 
  */
 struct expected {
     char text[EXPECTED_MAX];
-    uint32_t mask, mask_behind; /* of its bytes, in the first and the second block */
+    uint32_t mask, mask_after; /* of its bytes, in the first and the second block */
     uint8_t size;
     uint8_t key;  /* number or enum key_answer */
     uint8_t walk; /* state of the walk after it */
@@ -53,7 +145,7 @@ struct cached_thread {
 };
 
 /* Events of a category mostly come from the same thread: the text that names it, and the thread. */
-struct cached_lane {
+struct last_thread {
     struct expected text;
     uint32_t thread; /* + 1 */
 };
@@ -65,14 +157,9 @@ struct cached_category {
     uint8_t class;
 };
 
-/* A value as it is written, with its quotes or brackets. */
-struct raw {
-    const char *p, *end;
-};
-
 /* The values of the current event; values that are not in `seen` are not set. */
-struct found {
-    uint32_t seen;  /* bits of enum member */
+struct scanned_event {
+    uint32_t seen;  /* bits of enum event_member */
     uint32_t flaws; /* bits of enum defect_kind */
     char phase, scope, bind_point;
     bool flow_in, flow_out;
@@ -82,18 +169,18 @@ struct found {
     uint32_t name;
     uint32_t pid_text, tid_text;
     int64_t ts, dur, pid, tid;
-    struct raw args, id2, bind_id;
-    struct raw id; /* without a text where it is the number */
+    struct slice args, id2, bind_id;
+    struct slice id; /* without a text where it is the number */
     int64_t id_number;
-    uint32_t thread;        /* + 1; 0 if it must be looked up by its ids */
-    struct raw thread_text; /* from the value of "pid" to that of "ts", where they follow one another */
-    uint64_t touched;       /* bits of the cells that are set */
+    uint32_t thread;          /* + 1; 0 if it must be looked up by its ids */
+    struct slice thread_text; /* from the value of "pid" to that of "ts", where they follow one another */
+    uint64_t touched;         /* bits of the cells that are set */
     int64_t cells[CELLS_MAX];
 };
 _Static_assert(_DEFECT_MAX <= 32 && CELLS_MAX <= 64, "bits");
 
 /* State of skipping a value that may extend over any number of pieces. */
-struct nest {
+struct json_nest {
     uint64_t in_string; /* all ones or zero */
     uint64_t escaped;   /* 1 where the next byte is */
     uint64_t high;      /* not zero if a byte was not ASCII */
@@ -115,7 +202,7 @@ struct scan_ops {
     const char *(*events)(struct scanner *s, const char *p, const char *end);
     /* Skips from within an object or array, or from its bracket at depth 0, to its end; NULL if the end is
      * not in the text. */
-    const char *(*skip_nested)(struct nest *n, const char *p, const char *end);
+    const char *(*skip_nested)(struct json_nest *n, const char *p, const char *end);
 };
 
 extern const struct scan_ops scan_ops_plain, scan_ops_sse2, scan_ops_avx2, scan_ops_neon;
@@ -134,11 +221,11 @@ struct scanner {
     uint32_t no_name; /* string; set on first use */
 
     enum skipping skipping;
-    enum scan_state behind_skip;
-    struct nest nest;
+    enum scan_state after_skip;
+    struct json_nest nest;
 
-    struct found found;
-    struct keys members;
+    struct scanned_event event;
+    struct key_table members;
     struct expected between;
     struct expectations members_expected[2][WALK_STATES]; /* second: of complete events */
     struct arg_class classes[CLASS_COUNT];
@@ -146,9 +233,9 @@ struct scanner {
     struct cached_text texts[CACHE_TEXTS];
     struct cached_thread threads[CACHE_THREADS];
     struct cached_category categories[CACHE_CATEGORIES];
-    struct cached_lane lanes[CACHE_LANES];
-    char *room; /* for cleaned texts */
-    size_t room_size;
+    struct last_thread last_threads[CACHE_LAST_THREADS];
+    char *buffer; /* for cleaned texts */
+    size_t buffer_size;
 };
 
 static inline uint64_t scan_offset(const struct scanner *s, const char *p)
@@ -163,31 +250,32 @@ static inline uint32_t low_bits(size_t n)
 }
 
 /* From p to end there are at most EXPECTED_MAX bytes. */
-static inline void expect(struct expected *e, const char *p, const char *end, unsigned key, unsigned walk)
+static inline void expected_set(struct expected *e, const char *p, const char *end, unsigned key,
+                                unsigned walk)
 {
     size_t size = (size_t)(end - p);
 
     memcpy(e->text, p, size);
     e->size = (uint8_t)size;
     e->mask = low_bits(size);
-    e->mask_behind = size > 32 ? low_bits(size - 32) : 0;
+    e->mask_after = size > 32 ? low_bits(size - 32) : 0;
     e->key = (uint8_t)key;
     e->walk = (uint8_t)walk;
 }
 
-#define SEEN(found, member) ((found)->seen >> MEMBER_##member & 1)
+#define SEEN(values, member) ((values)->seen >> MEMBER_##member & 1)
 
 static inline void scan_flaw(struct scanner *s, enum defect_kind kind)
 {
-    s->found.flaws |= 1u << kind;
+    s->event.flaws |= 1u << kind;
 }
 
-static inline bool scan_is_quoted(struct raw value)
+static inline bool scan_is_quoted(struct slice value)
 {
     return value.p < value.end && *value.p == '"';
 }
 
-/* scan_event.c */
+/* -- Events (scan_event.c) */
 
 enum phase_use {
     USE_UNKNOWN,
@@ -202,15 +290,10 @@ enum phase_use scan_phase_use(char phase);
 void scan_commit(struct scanner *s, const char *p);
 /* Counts the flaws that were noted for the text at p. */
 void scan_commit_flaws(struct scanner *s, const char *p);
-struct event *scan_add_event(struct scanner *s, enum event_phase phase, uint64_t offset, uint32_t thread);
 
-/* scan_event.c */
+/* -- Strings and unusual values (scan_text.c) */
 
-void scan_commit_counter(struct scanner *s, uint64_t offset, uint32_t thread);
-
-/* scan_text.c: numbers of strings, STRINGS_NONE if memory is exhausted (s->intake->error is set) */
-
-#define INTERN_BEHIND 32 /* readable bytes after a text that is interned */
+/* Strings are returned as their number, STRINGS_NONE if memory is exhausted (s->intake->error is set). */
 
 /* Sets the category of this string, and its class. */
 void scan_set_category(struct scanner *s, uint32_t string);
@@ -220,29 +303,14 @@ uint32_t scan_intern_unescaped(struct scanner *s, const char *p, size_t size);
 uint32_t scan_intern_repaired(struct scanner *s, const char *p, size_t size);
 /* Notes the flaws of a string that is not kept, such as a key; true if it has none. */
 bool scan_check_text(struct scanner *s, const char *p, size_t size);
-/* Interns a text that is not in its cache entry *c. */
+/* Interns a text, after which TEXT_PAD bytes are readable; *c, if not NULL, becomes its cache entry. */
 uint32_t scan_intern(struct scanner *s, const char *p, size_t size, struct cached_text *c);
-uint32_t scan_intern_text(struct scanner *s, const char *p, size_t size);
-/* Makes s->room at least this large; false if memory is exhausted. */
-bool scan_make_room(struct scanner *s, size_t size);
+/* Makes s->buffer at least this large; false if memory is exhausted. */
+bool scan_reserve_buffer(struct scanner *s, size_t size);
 
-/* scan_text.c: unusual values, whose complete text is known */
-
-/* Sets *ret, or notes the flaw; false if it is not a number. Quoted text may be a number. */
-bool scan_value_number(struct scanner *s, struct raw value, int decimals, int64_t *ret);
-/* The same for a number of any size that is kept in its written form. */
-bool scan_value_real(struct scanner *s, struct raw value);
-/* Notes a scalar that is neither a number nor a literal of JSON. */
-void scan_value_check(struct scanner *s, struct raw value);
-
-/* scan.c */
-
-/* Returns the position at which reading continues after a broken event: an event, or the end of their
- * array. NULL if that is not in the text; *ret_keep is then the beginning of the next search. */
-const char *scan_border(const struct scanner *s, const char *p, const char *end, const char **ret_keep);
-
-/* scan_event.c */
-
-/* Returns true if the value of this key of the outer object is kept. */
-bool scan_meta_wanted(const char *key, size_t size);
-void scan_meta_take(struct scanner *s, const char *key, size_t size, struct raw value);
+/* Sets *ret, or notes the flaw; false if it is not a number. Quoted text may be a number. value is the complete
+ * text. */
+bool scan_value_number(struct scanner *s, struct slice value, int decimals, int64_t *ret);
+/* The same for a number of any size that is kept in its written form. A scalar that is neither a number nor a
+ * literal of JSON is noted. */
+bool scan_value_is_number(struct scanner *s, struct slice value);

@@ -9,7 +9,12 @@
 
 /* -- UTF-8 ---------------------------------------------------------------------------------------------- */
 
-size_t utf8_size(const char *p, size_t left)
+/* U+FFFD, the replacement character */
+static const char utf8_replacement[3] = {'\xEF', '\xBF', '\xBD'};
+
+/* Returns the length of the character at p, with `left` bytes available; 0 if it is invalid (Unicode's table
+ * 3-7). */
+static size_t utf8_size(const char *p, size_t left)
 {
     static const struct {
         uint8_t first, last; /* leading byte */
@@ -24,7 +29,7 @@ size_t utf8_size(const char *p, size_t left)
 
     if (b[0] < 0x80)
         return 1;
-    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(shapes); i++) {
         if (b[0] < shapes[i].first || b[0] > shapes[i].last)
             continue;
         if (shapes[i].size > left || b[1] < shapes[i].low || b[1] > shapes[i].high)
@@ -37,28 +42,16 @@ size_t utf8_size(const char *p, size_t left)
     return 0;
 }
 
-size_t utf8_put(uint32_t code, char *out)
+/* Writes a code point of at most four bytes; returns its length. */
+static size_t utf8_put(uint32_t code, char *out)
 {
-    if (code < 0x80) {
-        out[0] = (char)code;
-        return 1;
-    }
-    if (code < 0x800) {
-        out[0] = (char)(0xC0 | code >> 6);
-        out[1] = (char)(0x80 | (code & 0x3F));
-        return 2;
-    }
-    if (code < 0x10000) {
-        out[0] = (char)(0xE0 | code >> 12);
-        out[1] = (char)(0x80 | (code >> 6 & 0x3F));
-        out[2] = (char)(0x80 | (code & 0x3F));
-        return 3;
-    }
-    out[0] = (char)(0xF0 | code >> 18);
-    out[1] = (char)(0x80 | (code >> 12 & 0x3F));
-    out[2] = (char)(0x80 | (code >> 6 & 0x3F));
-    out[3] = (char)(0x80 | (code & 0x3F));
-    return 4;
+    static const uint8_t first[] = {0, 0, 0xC0, 0xE0, 0xF0}; /* leading byte by length */
+    size_t size = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+
+    for (size_t i = size - 1; i > 0; i--, code >>= 6)
+        out[i] = (char)(0x80 | (code & 0x3F));
+    out[0] = (char)(first[size] | code);
+    return size;
 }
 
 /* -- Escapes -------------------------------------------------------------------------------------------- */
@@ -125,9 +118,9 @@ static size_t scan_text_read_escape(const char *p, const char *end, char **out)
     return 0;
 }
 
-static size_t scan_text_clean(const char *p, size_t size, bool unescape, char *out, uint32_t *ret_flaws)
+size_t scan_text_clean(struct slice text, bool unescape, char *out, uint32_t *ret_flaws)
 {
-    const char *end = p + size, *out_begin = out;
+    const char *p = text.p, *end = text.end, *out_begin = out;
     size_t used;
 
     while (p < end) {
@@ -155,19 +148,7 @@ static size_t scan_text_clean(const char *p, size_t size, bool unescape, char *o
     return (size_t)(out - out_begin);
 }
 
-size_t scan_text_unescape(const char *p, size_t size, char *out, uint32_t *ret_flaws)
-{
-    return scan_text_clean(p, size, true, out, ret_flaws);
-}
-
-size_t scan_text_repair(const char *p, size_t size, char *out, uint32_t *ret_flaws)
-{
-    return scan_text_clean(p, size, false, out, ret_flaws);
-}
-
 /* -- Strings -------------------------------------------------------------------------------------------- */
-
-/* Interns texts that the scanner meets for the first time, or that must be cleaned. */
 
 static uint32_t scan_strings_no_memory(struct scanner *s)
 {
@@ -183,67 +164,61 @@ uint32_t scan_intern(struct scanner *s, const char *p, size_t size, struct cache
 
     if (number == STRINGS_NONE)
         return scan_strings_no_memory(s);
-    const char *kept = strings_get(s->intake->strings, number, &kept_size);
-    *c = (struct cached_text){.text = kept, .size = (uint32_t)size, .number = number};
+    if (c)
+        *c =
+            (struct cached_text){strings_get(s->intake->strings, number, &kept_size), (uint32_t)size, number};
     return number;
 }
 
-uint32_t scan_intern_text(struct scanner *s, const char *p, size_t size)
+bool scan_reserve_buffer(struct scanner *s, size_t size)
 {
-    uint32_t number = strings_intern(s->intake->strings, p, size);
-
-    return number == STRINGS_NONE ? scan_strings_no_memory(s) : number;
-}
-
-bool scan_make_room(struct scanner *s, size_t size)
-{
-    if (size <= s->room_size)
+    if (size <= s->buffer_size)
         return true;
-    char *room = realloc(s->room, size);
-    if (!room) {
+    char *grown = realloc(s->buffer, size);
+    if (!grown) {
         scan_strings_no_memory(s);
         return false;
     }
-    s->room = room;
-    s->room_size = size;
+    s->buffer = grown;
+    s->buffer_size = size;
     return true;
 }
 
-static uint32_t scan_strings_intern_cleaned(struct scanner *s, const char *p, size_t size,
-                                            size_t (*clean)(const char *p, size_t size, char *out,
-                                                            uint32_t *ret_flaws))
+static uint32_t scan_intern_cleaned(struct scanner *s, struct slice text, bool unescape)
 {
-    if (!scan_make_room(s, size * SCAN_TEXT_GROWTH + INTERN_BEHIND))
+    size_t size = (size_t)(text.end - text.p);
+
+    if (!scan_reserve_buffer(s, size * SCAN_TEXT_GROWTH + TEXT_PAD))
         return STRINGS_NONE;
-    size = clean(p, size, s->room, &s->found.flaws);
-    memset(s->room + size, 0, INTERN_BEHIND);
-    return scan_intern_text(s, s->room, size);
+    size = scan_text_clean(text, unescape, s->buffer, &s->event.flaws);
+    memset(s->buffer + size, 0, TEXT_PAD);
+    return scan_intern(s, s->buffer, size, NULL);
 }
 
 uint32_t scan_intern_unescaped(struct scanner *s, const char *p, size_t size)
 {
-    return scan_strings_intern_cleaned(s, p, size, scan_text_unescape);
+    return scan_intern_cleaned(s, (struct slice){p, p + size}, true);
 }
 
 uint32_t scan_intern_repaired(struct scanner *s, const char *p, size_t size)
 {
-    return scan_strings_intern_cleaned(s, p, size, scan_text_repair);
+    return scan_intern_cleaned(s, (struct slice){p, p + size}, false);
 }
 
 bool scan_check_text(struct scanner *s, const char *p, size_t size)
 {
     uint32_t flaws = 0;
 
-    if (!scan_make_room(s, size * SCAN_TEXT_GROWTH))
+    if (!scan_reserve_buffer(s, size * SCAN_TEXT_GROWTH))
         return false;
-    scan_text_unescape(p, size, s->room, &flaws);
-    s->found.flaws |= flaws;
+    scan_text_clean((struct slice){p, p + size}, true, s->buffer, &flaws);
+    s->event.flaws |= flaws;
     return flaws == 0;
 }
 
 void scan_set_category(struct scanner *s, uint32_t string)
 {
-    struct found *f = &s->found;
+    struct scanned_event *f = &s->event;
     size_t size;
     const char *text;
 
@@ -258,40 +233,30 @@ void scan_set_category(struct scanner *s, uint32_t string)
 
 /* -- Values --------------------------------------------------------------------------------------------- */
 
-static bool scan_value_is_word(struct raw value)
-{
-    static const char *const words[] = {"null", "true", "false"};
-    size_t size = (size_t)(value.end - value.p);
-
-    for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-        if (strlen(words[i]) == size && memcmp(words[i], value.p, size) == 0)
-            return true;
-    return false;
-}
-
 /* Returns NUMBER_NONE for text that does not look like a number; malformed numbers are noted. */
-static enum number_kind scan_value_read_number(struct scanner *s, struct raw value, int decimals,
+static enum number_kind scan_value_read_number(struct scanner *s, struct slice value, int decimals,
                                                int64_t *ret)
 {
-    struct slice text = slice_unquoted((struct slice){value.p, value.end});
+    struct slice text = slice_unquoted(value);
     enum number_kind kind;
 
-    if (value.p == value.end || *value.p == '{' || *value.p == '[' || scan_value_is_word(value))
+    if (value.p == value.end || *value.p == '{' || *value.p == '[' || slice_is(value, "null") ||
+        slice_is(value, "true") || slice_is(value, "false"))
         return NUMBER_NONE;
     kind = number_scaled(text.p, text.end, decimals, ret);
     if (kind == NUMBER_NONE)
-        s->found.flaws |= 1u << DEFECT_bad_number;
+        scan_flaw(s, DEFECT_bad_number);
     return kind;
 }
 
-bool scan_value_number(struct scanner *s, struct raw value, int decimals, int64_t *ret)
+bool scan_value_number(struct scanner *s, struct slice value, int decimals, int64_t *ret)
 {
     int64_t number;
     enum number_kind kind = scan_value_read_number(s, value, decimals, &number);
 
     /* A number with unwanted decimals becomes another number. */
     if (kind == NUMBER_TOO_LARGE || (kind == NUMBER_ROUNDED && decimals == 0)) {
-        s->found.flaws |= 1u << DEFECT_bad_number;
+        scan_flaw(s, DEFECT_bad_number);
         return false;
     }
     if (kind != NUMBER_NONE)
@@ -299,50 +264,31 @@ bool scan_value_number(struct scanner *s, struct raw value, int decimals, int64_
     return kind != NUMBER_NONE;
 }
 
-bool scan_value_real(struct scanner *s, struct raw value)
+bool scan_value_is_number(struct scanner *s, struct slice value)
 {
     int64_t ignored;
 
     return scan_value_read_number(s, value, 0, &ignored) != NUMBER_NONE;
 }
 
-void scan_value_check(struct scanner *s, struct raw value)
-{
-    int64_t ignored;
-
-    scan_value_read_number(s, value, 0, &ignored);
-}
-
 /* -- Text of other formats ------------------------------------------------------------------------------ */
-
-/* Readable bytes that strings_intern() requires after a text. */
-#define INTERN_PAD 32
 
 uint32_t clean_text(struct intake *in, const char *p, size_t size, uint64_t offset)
 {
-    char text[CLEAN_TEXT_MAX + INTERN_PAD];
-    size_t n = 0;
-    bool bad = false;
+    char text[CLEAN_TEXT_MAX * SCAN_TEXT_GROWTH + TEXT_PAD];
+    uint32_t flaws = 0;
 
-    for (size_t i = 0; i < size;) {
-        size_t taken = utf8_size(p + i, size - i);
-        const char *from = taken > 0 ? p + i : utf8_replacement;
-        size_t given = taken > 0 ? taken : sizeof(utf8_replacement);
-
-        if (n + given > CLEAN_TEXT_MAX) {
-            intake_defect(in, DEFECT_too_large_event, offset);
-            return STRINGS_NONE;
-        }
-        memcpy(text + n, from, given);
-        n += given;
-        i += MAX(taken, 1);
-        bad |= taken == 0;
+    if (size <= CLEAN_TEXT_MAX)
+        size = scan_text_clean((struct slice){p, p + size}, false, text, &flaws);
+    if (size > CLEAN_TEXT_MAX) {
+        intake_defect(in, DEFECT_too_large_event, offset);
+        return STRINGS_NONE;
     }
-    if (bad)
+    if (flaws != 0)
         intake_defect(in, DEFECT_bad_utf8, offset);
-    memset(text + n, 0, INTERN_PAD);
+    memset(text + size, 0, TEXT_PAD);
 
-    uint32_t number = strings_intern(in->strings, text, n);
+    uint32_t number = strings_intern(in->strings, text, size);
     if (number == STRINGS_NONE && in->error == 0)
         in->error = -ENOMEM;
     return number;

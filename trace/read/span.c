@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/read/span.h"
 
+#include "trace/read/json_text.h"
 #include <errno.h>
 
 /* -- Window --------------------------------------------------------------------------------------------- */
@@ -86,11 +87,6 @@ static bool span_is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-static bool span_is_gap(char c)
-{
-    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
 /* Microseconds in [p, end) as nanoseconds: digits, or digits with a point and further digits. */
 static bool span_parse_us(const char *p, const char *end, int64_t *ret_ns)
 {
@@ -118,16 +114,9 @@ static const char *span_number_end(const char *p, const char *end)
     return p;
 }
 
-static const char *span_skip_gap(const char *p, const char *end)
-{
-    while (p < end && span_is_gap(*p))
-        p++;
-    return p;
-}
-
 static const char *span_skip_gap_back(const char *start, const char *p)
 {
-    while (p > start && span_is_gap(p[-1]))
+    while (p > start && json_is_space(p[-1]))
         p--;
     return p;
 }
@@ -142,12 +131,12 @@ static const char *span_expect_back(const char *start, const char *p, char c)
 /* Parses the number after `"dur"`, at p. A character must follow it: a truncated number is not a number. */
 static bool span_read_dur(const char *p, const char *end, int64_t *ret_ns)
 {
-    p = span_skip_gap(p, end);
+    p = json_skip_space(p, end);
     if (p == end || *p != ':')
         return false;
-    p = span_skip_gap(p + 1, end);
+    p = json_skip_space(p + 1, end);
     const char *stop = span_number_end(p, end);
-    if (stop == end || (*stop != ',' && *stop != '}' && !span_is_gap(*stop)))
+    if (stop == end || (*stop != ',' && *stop != '}' && !json_is_space(*stop)))
         return false;
     return span_parse_us(p, stop, ret_ns);
 }

@@ -187,7 +187,7 @@ static int arg_set_keep_string(struct arg_set *set, struct slice s, struct text 
 
     if (!out)
         return arg_set_error(set, taken);
-    *ret = (struct text){out, scan_text_unescape(s.p, size, out, &flaws)};
+    *ret = (struct text){out, scan_text_clean(s, true, out, &flaws)};
     arg_set_give_back(set, taken - ret->size);
     return 0;
 }
