@@ -8,8 +8,8 @@
 
 #define DIGIT_BITS 11
 #define DIGITS     (1u << DIGIT_BITS)
-/* Fewer items are sorted faster by comparing them. */
-#define FEW 512
+/* Fewer items than this are sorted faster by comparing them. */
+#define RADIX_SORT_MIN 512
 
 static int sort_compare(const void *x, const void *y)
 {
@@ -68,7 +68,7 @@ void sort_items(struct sort_item *keys, size_t n)
     }
     if (is_ordered)
         return;
-    _cleanup_(freep) struct sort_item *other = n < FEW ? NULL : malloc(n * sizeof(*other));
+    _cleanup_(freep) struct sort_item *other = n < RADIX_SORT_MIN ? NULL : malloc(n * sizeof(*other));
     struct sort_item *ordered = other ? sort_move_digits(keys, other, n, least, largest) : keys;
     if (!other)
         qsort(keys, n, sizeof(*keys), sort_compare);
@@ -78,12 +78,12 @@ void sort_items(struct sort_item *keys, size_t n)
 
 /* -- Statistics ----------------------------------------------------------------------------------------- */
 
-#define USUAL_MAX  3.5
-#define NORMAL_MAD 1.4826
-/* Fewer values have no usual distance. */
-#define VALUES_MIN 3
-/* Fewer are sorted by comparing them. */
-#define MANY 512
+/* Distance of an outlier from the median, in deviations. */
+#define OUTLIER_DEVIATIONS 3.5
+/* Standard deviations in a median absolute deviation, of what is distributed normally. */
+#define DEVIATION_OF_MAD 1.4826
+/* Fewer values have no outliers. */
+#define OUTLIER_VALUES_MIN 3
 
 static int statistics_compare(const void *x, const void *y)
 {
@@ -94,7 +94,7 @@ static int statistics_compare(const void *x, const void *y)
 
 void sort_ns(int64_t *values, size_t n)
 {
-    _cleanup_(freep) struct sort_item *keys = n < MANY ? NULL : malloc(n * sizeof(*keys));
+    _cleanup_(freep) struct sort_item *keys = n < RADIX_SORT_MIN ? NULL : malloc(n * sizeof(*keys));
 
     if (!keys && n > 1)
         qsort(values, n, sizeof(*values), statistics_compare);
@@ -131,13 +131,46 @@ static double statistics_median_distance(const int64_t *sorted, size_t n, int64_
     return distance;
 }
 
-bool is_outlier(const int64_t *sorted, size_t n, int64_t value, int64_t matters)
+static int compare_doubles(const void *x, const void *y)
 {
-    if (n < VALUES_MIN)
-        return false;
-    int64_t median = percentile(sorted, n, 50);
-    double away = fabs((double)value - (double)median);
+    const double *a = x, *b = y;
 
-    return away > USUAL_MAX * NORMAL_MAD * statistics_median_distance(sorted, n, median) &&
+    return (*a > *b) - (*a < *b);
+}
+
+double sample_median(double *values, size_t n)
+{
+    if (n == 0)
+        return NAN;
+    qsort(values, n, sizeof(*values), compare_doubles);
+    return (values[(n - 1) / 2] + values[n / 2]) / 2;
+}
+
+double sample_deviation(const int64_t *values, size_t n, double mean)
+{
+    double squares = 0;
+
+    for (size_t i = 0; i < n; i++)
+        squares += ((double)values[i] - mean) * ((double)values[i] - mean);
+    return n > 1 ? sqrt(squares / (double)(n - 1)) : 0;
+}
+
+struct spread spread_of(const int64_t *sorted, size_t n)
+{
+    int64_t median = percentile(sorted, n, 50);
+
+    return (struct spread){median, DEVIATION_OF_MAD * statistics_median_distance(sorted, n, median), n};
+}
+
+double spread_distance(const struct spread *spread, int64_t value)
+{
+    return ((double)value - (double)spread->median) / MAX(spread->deviation, 1.0);
+}
+
+bool is_outlier(const struct spread *spread, int64_t value, int64_t matters)
+{
+    double away = fabs((double)value - (double)spread->median);
+
+    return spread->n >= OUTLIER_VALUES_MIN && away > OUTLIER_DEVIATIONS * spread->deviation &&
            away > (double)matters;
 }

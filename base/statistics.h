@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sorting, percentiles and outliers of many values. Pure functions. */
+/* Sorting, percentiles, samples and outliers of many values. Pure functions. */
 #pragma once
 
 #include "base/util.h"
@@ -10,9 +10,25 @@
 void sort_ns(int64_t *values, size_t n);
 /* The value that `percent` of n sorted values do not exceed (nearest rank); 0 of none. */
 int64_t percentile(const int64_t *sorted, uint64_t n, unsigned percent);
-/* Whether a value is an outlier among n sorted values: its distance from their median exceeds `matters` and 3.5
- * times the usual distance (1.4826 times the median distance; Iglewicz and Hoaglin's modified z-score). */
-bool is_outlier(const int64_t *sorted, size_t n, int64_t value, int64_t matters);
+/* Of a sample: the mean of the middle two of an even number; sorts the values. NaN of none. */
+double sample_median(double *values, size_t n);
+/* The standard deviation of a sample (n - 1) around its mean; 0 of fewer than two. */
+double sample_deviation(const int64_t *values, size_t n, double mean);
+
+/* What is usual among values, which outliers are measured by. */
+struct spread {
+    int64_t median;   /* nearest rank */
+    double deviation; /* standard deviation, estimated as 1.4826 times the median absolute deviation */
+    size_t n;         /* number of values */
+};
+
+struct spread spread_of(const int64_t *sorted, size_t n);
+/* Distance of a value from the median in deviations, negative below it. A deviation counts as 1 at least: of
+ * values that are all equal, any difference is without measure. */
+double spread_distance(const struct spread *spread, int64_t value);
+/* Returns whether a value is further from the median than 3.5 deviations (Iglewicz and Hoaglin's modified z-score),
+ * and than `matters`. Fewer than three values have no outliers. */
+bool is_outlier(const struct spread *spread, int64_t value, int64_t matters);
 
 /*
  * Sorts items by one number with a radix sort, which takes a fifth of the time of qsort() for a hundred thousand

@@ -118,6 +118,28 @@ char *text_shorten_path(const char *s, unsigned width)
     return xasprintf(TEXT_ELLIPSIS "%s", slash && slash[1] ? slash : end);
 }
 
+static size_t word_size(const char *p, const char *end)
+{
+    const char *space = memchr(p, ' ', (size_t)(end - p));
+
+    return (size_t)((space ? space : end) - p);
+}
+
+/* Whether a unit of a number begins there: "% of", "ms,". */
+static bool begins_with_unit(const char *p, const char *end)
+{
+    static const char *const units[] = {"%", "ns",  "us",  "ms",  "s",   "min",
+                                        "B", "KiB", "MiB", "GiB", "TiB", "GB/s"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(units); i++) {
+        size_t n = strlen(units[i]);
+        if ((size_t)(end - p) >= n && memcmp(p, units[i], n) == 0 &&
+            (p + n == end || !isalnum((unsigned char)p[n])))
+            return true;
+    }
+    return false;
+}
+
 static void wrap_line(FILE *out, const char *line, size_t size, unsigned indent, unsigned width)
 {
     unsigned used = indent;
@@ -128,9 +150,9 @@ static void wrap_line(FILE *out, const char *line, size_t size, unsigned indent,
         return;
     }
     while (p < end) {
-        size_t n = 0;
-        while (p + n < end && p[n] != ' ')
-            n++;
+        size_t n = word_size(p, end);
+        while (n > 0 && p + n < end && isdigit((unsigned char)p[n - 1]) && begins_with_unit(p + n + 1, end))
+            n += 1 + word_size(p + n + 1, end);
         _cleanup_(freep) char *word = xstrndup(p, n);
         unsigned columns = text_columns(word);
         if (p > line && used + 1 + columns > width) {

@@ -32,8 +32,8 @@ char *text_shorten_before(const char *s, unsigned width, size_t byte);
 char *text_shorten_path(const char *s, unsigned width);
 
 /*
- * Breaks lines at spaces so that each, with its indent, stays within width; words are never split. A line of
- * the text that begins with a space is a command or an excerpt to be copied, and is not wrapped. The first
+ * Breaks lines at spaces so that each, with its indent, stays within width; words are never split, and neither are
+ * numbers and their units ("12 %"). A line of the text that begins with a space is a command or an excerpt to be copied, and is not wrapped. The first
  * line gets no indent.
  */
 char *text_wrap(const char *s, unsigned indent, unsigned width);

@@ -15,22 +15,7 @@
 #define FINDINGS_SHOWN 5
 #define SEPARATOR      " · "
 
-/* What stands below the findings, in order. */
-static const struct section {
-    const char *report;
-    bool of_many;     /* shown only with several rows */
-    bool of_host;     /* for a trace without GPU activity */
-    size_t most;      /* rows on this screen, whatever --top; 0: --top decides */
-    bool is_complete; /* all rows: their last ones are about all others */
-} sections[] = {{"kernels"},
-                {"gaps", .most = 5},
-                {"steps", .of_many = true, .most = 8},
-                {"ops", .of_host = true},
-                {"functions", .of_host = true},
-                {"ort", .of_host = true},
-                {"ranks", .of_many = true, .is_complete = true}};
-
-#define REPORTS_MAX (4 + ARRAY_SIZE(sections))
+#define REPORTS_MAX    16
 /* Where findings are of less than this share of the span, its figures of use are not theirs. */
 #define EVALUATED_ENOUGH 0.95
 
@@ -45,17 +30,41 @@ static void overview_done(struct overview *s)
     reports_done(s->made, s->n);
 }
 
-static void overview_want(struct overview *s, const char *name)
+static void overview_want(struct overview *s, enum report_role role)
 {
-    s->made[s->n++].report = report_find(name);
+    for (const struct report *const *r = reports; *r && s->n < REPORTS_MAX; r++)
+        if ((*r)->role == role)
+            s->made[s->n++].report = *r;
 }
 
-/* NULL where the traces have nothing of it, or it was not wanted. */
-static const struct made_report *overview_find(const struct overview *s, const char *name)
+/* The tables below the findings, in their order. */
+static void overview_want_tables(struct overview *s, bool has_gpu)
+{
+    bool any = true;
+
+    for (unsigned place = 1; any; place++) {
+        any = false;
+        for (const struct report *const *r = reports; *r && s->n < REPORTS_MAX; r++) {
+            if ((*r)->overview.place != place)
+                continue;
+            any = true;
+            if (!has_gpu || !(*r)->overview.of_host)
+                s->made[s->n++].report = *r;
+        }
+    }
+}
+
+static bool overview_has_rows(const struct made_report *made)
+{
+    return made->result >= 0 && report_rows_count(&made->rows) > 0;
+}
+
+/* NULL where the traces contain nothing of it, or it was not wanted. */
+static const struct made_report *overview_find(const struct overview *s, enum report_role role)
 {
     for (size_t i = 0; i < s->n; i++)
-        if (streq(s->made[i].report->name, name))
-            return s->made[i].result >= 0 && report_rows_count(&s->made[i].rows) > 0 ? &s->made[i] : NULL;
+        if (s->made[i].report->role == role)
+            return overview_has_rows(&s->made[i]) ? &s->made[i] : NULL;
     return NULL;
 }
 
@@ -70,22 +79,18 @@ static int overview_error(const struct overview *s)
 /* What is there of the GPU decides what else is shown, and only that is made. */
 static int overview_make(struct analysis *a, struct overview *s, bool *ret_has_gpu)
 {
-    overview_want(s, "temporal");
+    overview_want(s, REPORT_GPU_USE);
     reports_make(s->made, s->n, a);
-    *ret_has_gpu = overview_find(s, "temporal");
+    *ret_has_gpu = overview_find(s, REPORT_GPU_USE);
     size_t first = s->n;
+    overview_want(s, REPORT_FINDINGS);
     if (a->n_instances > 1) {
-        overview_want(s, "instances");
-        overview_want(s, "findings");
-        reports_make(&s->made[first], s->n - first, a);
-        return overview_error(s);
+        overview_want(s, REPORT_INSTANCES);
+    } else {
+        overview_want(s, REPORT_CATEGORIES);
+        overview_want(s, REPORT_EVALUATED);
+        overview_want_tables(s, *ret_has_gpu);
     }
-    overview_want(s, "categories");
-    overview_want(s, "evaluated");
-    overview_want(s, "findings");
-    for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
-        if (!*ret_has_gpu || !sections[i].of_host)
-            overview_want(s, sections[i].report);
     if (overview_error(s) == 0)
         reports_make(&s->made[first], s->n - first, a);
     return overview_error(s);
@@ -252,15 +257,15 @@ static void add_instances(struct document *d, struct client *c, const struct mad
     }
 }
 
-static void add_sections(struct document *d, struct client *c, const struct overview *o, size_t top)
+static void add_tables(struct document *d, struct client *c, const struct overview *o, size_t top)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(sections); i++) {
-        const struct made_report *made = overview_find(o, sections[i].report);
-        if (!made || (sections[i].of_many && report_rows_count(&made->rows) < 2))
+    for (size_t i = 0; i < o->n; i++) {
+        const struct made_report *made = &o->made[i];
+        const struct report_overview *shown = &made->report->overview;
+        if (shown->place == 0 || !overview_has_rows(made) ||
+            (shown->of_many && report_rows_count(&made->rows) < 2))
             continue;
-        size_t rows = sections[i].is_complete       ? 0
-                      : sections[i].most && top > 0 ? MIN(top, sections[i].most)
-                                                    : top;
+        size_t rows = shown->is_complete ? 0 : shown->rows && top > 0 ? MIN(top, shown->rows) : top;
         report_add(d, c, made->report, &made->rows, rows, REPORT_IS_SILENT);
     }
 }
@@ -282,8 +287,8 @@ int overview_print(struct client *c, struct analysis *a, const char *what, size_
     if (r < 0)
         return r;
     client_page(c);
-    print_outlier(c, overview_find(&o, "findings"));
-    print_head(c, a, overview_find(&o, "temporal"), what);
+    print_outlier(c, overview_find(&o, REPORT_FINDINGS));
+    print_head(c, a, overview_find(&o, REPORT_GPU_USE), what);
     if (!has_gpu && !analysis_is_complete(a) && analysis_has_gpu(a)) {
         fputs("no GPU activity begins in the selected part of the trace\n"
               "  --report steps lists the steps and phases with their times.\n",
@@ -291,15 +296,15 @@ int overview_print(struct client *c, struct analysis *a, const char *what, size_
         return 0;
     }
     if (a->n_instances > 1)
-        add_instances(&d, c, overview_find(&o, "instances"));
+        add_instances(&d, c, overview_find(&o, REPORT_INSTANCES));
     else if (has_gpu)
-        print_bars(c, overview_find(&o, "temporal"), overview_find(&o, "evaluated"),
-                   overview_find(&o, "categories"));
+        print_bars(c, overview_find(&o, REPORT_GPU_USE), overview_find(&o, REPORT_EVALUATED),
+                   overview_find(&o, REPORT_CATEGORIES));
     else
         fputs("the trace contains no kernels, copies or memsets of a GPU: this is host time\n", c->out.file);
-    findings_add_section(&d, a, overview_find(&o, "findings"), FINDINGS_SHOWN, true);
+    findings_add_section(&d, a, overview_find(&o, REPORT_FINDINGS), FINDINGS_SHOWN, true);
     if (a->n_instances == 1)
-        add_sections(&d, c, &o, top);
+        add_tables(&d, c, &o, top);
     fputc('\n', c->out.file);
     bool is_cut = document_print(&d, &c->out, c->format);
     if (a->n_instances > 1)

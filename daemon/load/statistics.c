@@ -382,20 +382,13 @@ double rank_correlation(const double *x, const double *y, size_t n)
 
 /* -- Trend -------------------------------------------------------------------------------------------- */
 
-/* Sorts its argument. */
-static double median_of(double *values, size_t n)
-{
-    qsort(values, n, sizeof(*values), compare_doubles);
-    return (values[(n - 1) / 2] + values[n / 2]) / 2;
-}
-
 static struct moment_value trend_window(const struct moment_value *values, size_t n)
 {
     _cleanup_(freep) double *only = xcalloc(n, sizeof(*only));
 
     for (size_t i = 0; i < n; i++)
         only[i] = values[i].value;
-    return (struct moment_value){values[n / 2].at_ns, median_of(only, n)};
+    return (struct moment_value){values[n / 2].at_ns, sample_median(only, n)};
 }
 
 /* Probability of a Kendall sum of s; ties reduce the variance by t (t - 1) (2 t + 5) of each t equal values. */
@@ -439,7 +432,7 @@ bool trend_of(const struct moment_value *values, size_t n, struct trend *ret)
         .windows = windows,
         .tau = s / ((double)windows * (double)(windows - 1) / 2),
         .p = trend_p(w, windows, s),
-        .slope_per_s = n_slopes > 0 ? median_of(slopes, n_slopes) : 0,
+        .slope_per_s = n_slopes > 0 ? sample_median(slopes, n_slopes) : 0,
         .first = w[0].value,
         .last = w[windows - 1].value,
     };

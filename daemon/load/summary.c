@@ -492,18 +492,18 @@ static void outliers_keep(struct request_outlier *worst, size_t *n, struct reque
 
 static void outliers_find(const struct sample *s, struct request_outlier *worst, size_t *n)
 {
-    int64_t median = percentile(s->sorted, s->n, 50);
-    int64_t distance_min = (int64_t)(OUTLIER_SHARE * (double)median);
+    struct spread usual = spread_of(s->sorted, s->n);
+    int64_t distance_min = (int64_t)(OUTLIER_SHARE * (double)usual.median);
     /* All values from some rank on are outliers: search it once in the sorted values. */
     size_t from = s->n;
 
-    while (from > 0 && s->sorted[from - 1] > median &&
-           is_outlier(s->sorted, s->n, s->sorted[from - 1], distance_min) && s->n - from < OUTLIERS_MAX)
+    while (from > 0 && s->sorted[from - 1] > usual.median &&
+           is_outlier(&usual, s->sorted[from - 1], distance_min) && s->n - from < OUTLIERS_MAX)
         from--;
     for (size_t i = 0; from < s->n && i < s->n_requests; i++)
         if (s->values[i] >= s->sorted[from])
             outliers_keep(worst, n,
-                          (struct request_outlier){s->requests[i], s->figure, s->values[i], median});
+                          (struct request_outlier){s->requests[i], s->figure, s->values[i], usual.median});
 }
 
 static json_t *outlier_json(const struct request_outlier *o, const struct outlier_context *s)

@@ -20,19 +20,35 @@ static void test_percentiles_are_values(void **state)
     assert_int_equal(percentile(ten, 0, 50), 0);
 }
 
+static void test_samples(void **state)
+{
+    const int64_t values[] = {2, 4, 4, 4, 5, 5, 7, 9};
+    double odd[] = {9, 1, 5}, even[] = {8, 2, 4, 6};
+
+    assert_float_equal(sample_median(odd, 3), 5, 0);
+    assert_float_equal(sample_median(even, 4), 5, 0);
+    assert_true(isnan(sample_median(even, 0)));
+    assert_float_equal(sample_deviation(values, 8, 5), sqrt(32.0 / 7), 1e-9);
+    assert_float_equal(sample_deviation(values, 1, 2), 0, 0);
+}
+
 static void test_outliers_stand_out_from_many(void **state)
 {
-    const int64_t values[] = {98, 99, 100, 100, 101, 102, 200};
+    const int64_t values[] = {98, 99, 100, 100, 101, 102, 200}, equal[] = {5, 5, 5, 5, 6};
+    struct spread usual = spread_of(values, 7), of_two = spread_of(values, 2), of_equal = spread_of(equal, 5);
 
-    assert_true(is_outlier(values, 7, 200, 0));
-    assert_false(is_outlier(values, 7, 102, 0));
+    assert_int_equal(usual.median, 100);
+    assert_float_equal(usual.deviation, 1.4826, 1e-9);
+    assert_float_equal(spread_distance(&usual, 98), -2 / 1.4826, 1e-9);
+    assert_true(is_outlier(&usual, 200, 0));
+    assert_false(is_outlier(&usual, 102, 0));
     /* Far from the others, but not by what matters. */
-    assert_false(is_outlier(values, 7, 200, 500));
-    assert_false(is_outlier(values, 2, 200, 0));
+    assert_false(is_outlier(&usual, 200, 500));
+    assert_false(is_outlier(&of_two, 200, 0));
     /* Where most are equal the least difference counts, if it matters. */
-    const int64_t equal[] = {5, 5, 5, 5, 6};
-    assert_true(is_outlier(equal, 5, 6, 0));
-    assert_false(is_outlier(equal, 5, 5, 0));
+    assert_true(is_outlier(&of_equal, 6, 0));
+    assert_false(is_outlier(&of_equal, 5, 0));
+    assert_float_equal(spread_distance(&of_equal, 6), 1, 0);
 }
 
 static void test_student(void **state)
@@ -211,6 +227,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_percentiles_are_values),
+        cmocka_unit_test(test_samples),
         cmocka_unit_test(test_outliers_stand_out_from_many),
         cmocka_unit_test(test_student),
         cmocka_unit_test(test_percentiles_need_values_beyond),

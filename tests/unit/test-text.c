@@ -116,6 +116,9 @@ static void test_wrap(void **state)
 {
     assert_wrapped("one two three", 2, 9, "one two\n  three");
     assert_wrapped("one", 2, 9, "one");
+    /* A number keeps its unit; a word that only begins like one does not. */
+    assert_wrapped("idle (12 %) of 107 ms, 3 some", 0, 9, "idle\n(12 %) of\n107 ms, 3\nsome");
+    assert_wrapped("12 % ms of", 0, 5, "12 %\nms of");
     assert_wrapped("", 2, 9, "");
     assert_wrapped("a-word-that-is-never-split by", 0, 8, "a-word-that-is-never-split\nby");
     assert_wrapped("say:\n  --config '{\"a\": 1, \"b\": 2}'", 2, 12,

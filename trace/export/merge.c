@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/export/merge.h"
 
+#include "base/statistics.h"
 #include "trace/export/chrome.h"
 #include "trace/export/export.h"
 #include "trace/export/writers.h"
@@ -50,12 +51,6 @@ static int compare_collective_ends(const void *x, const void *y)
     return r != 0 ? r : (a->end > b->end) - (a->end < b->end);
 }
 
-static int compare_int64(const void *x, const void *y)
-{
-    int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
-    return (a > b) - (a < b);
-}
-
 /* All ranks of a group take part in a collective; a send and its receive have other names and partners. */
 static bool is_common_collective(const struct columns *c, uint64_t row, int64_t slice)
 {
@@ -102,10 +97,11 @@ static int find_collective_ends(const struct columns *c, int64_t shift_ns, struc
     return 0;
 }
 
+/* The caller's values are in order afterwards. */
 static int64_t median(int64_t *values, size_t n)
 {
-    qsort(values, n, sizeof(*values), compare_int64);
-    return values[n / 2];
+    sort_ns(values, n);
+    return percentile(values, n, 50);
 }
 
 static int compare_collectives(const struct collective_end *a, const struct collective_end *b)

@@ -302,3 +302,20 @@ size_t collective_instance_last(const struct analysis *a, const struct collectiv
             last = rank;
     return last;
 }
+
+int collective_instances_clock_errors(const struct analysis *a, const struct collective_instances *met,
+                                      int64_t *ret)
+{
+    _cleanup_(freep) int64_t *distances = calloc(met->n + 1, sizeof(*distances));
+
+    if (!distances)
+        return -ENOMEM;
+    for (size_t rank = 0; rank < a->n; rank++) {
+        for (size_t i = 0; i < met->n; i++)
+            distances[i] = llabs(collective_instance_end(a, &met->items[i], rank) -
+                                 collective_instance_end(a, &met->items[i], 0));
+        sort_ns(distances, met->n);
+        ret[rank] = met->n > 0 ? percentile(distances, met->n, 50) : COLUMN_NULL;
+    }
+    return 0;
+}

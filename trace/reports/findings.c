@@ -71,6 +71,7 @@ static int evaluated_make(struct analysis *a, struct report_rows *ret)
 
 const struct report report_evaluated = {
     .name = "evaluated",
+    .role = REPORT_EVALUATED,
     .title = "evaluated time of each rank, and the time that findings leave out",
     .method = "From the start of the first step to the end of the last, without outlier steps, if every "
               "rank has at least two steps; otherwise the span of GPU activity. compute + communication + "

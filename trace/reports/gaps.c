@@ -284,6 +284,7 @@ static int gaps_make(struct analysis *a, struct report_rows *ret)
 
 const struct report report_gaps = {
     .name = "gaps",
+    .overview = {.place = 2, .rows = 5},
     .title = "idle time of each stream by cause, with the host activity",
     .method = "A gap is the time between the latest end of the events of a stream so far and the start of "
               "its next event. Causes after Holistic Trace Analysis: host_wait if the next event was "

@@ -48,6 +48,7 @@ static int temporal_make_rank(struct analysis *a, size_t rank, struct report_row
 
 const struct report report_temporal = {
     .name = "temporal",
+    .role = REPORT_GPU_USE,
     .title = "busy, idle and computing time of each GPU",
     .method = "Unions over all streams, as the temporal breakdown of Holistic Trace Analysis: computation "
               "that overlaps communication counts as computing.",
@@ -222,6 +223,7 @@ static int categories_make(struct analysis *a, struct report_rows *ret)
 
 const struct report report_categories = {
     .name = "categories",
+    .role = REPORT_CATEGORIES,
     .title = "GPU time by kernel category: GEMM, attention, communication, ...",
     .method = "Kernels are classified by patterns of their names, first by the name of the function and "
               "then by its template arguments; --classes adds a file of patterns, which take precedence. "
@@ -293,6 +295,7 @@ static int kernels_make(struct analysis *a, struct report_rows *ret)
 
 const struct report report_kernels = {
     .name = "kernels",
+    .overview = {.place = 1},
     .title = "GPU events by name: count, sum, mean, percentiles",
     .method = "Events of one name over all selected ranks and streams. Percentiles use the nearest rank; "
               "the standard deviation is that of a sample. With --hta the category is the kernel type of "

@@ -145,15 +145,6 @@ static int64_t graphs_sum_of(const int64_t *values, uint64_t n)
     return sum;
 }
 
-static int64_t graphs_deviation(const int64_t *values, uint64_t n, double mean)
-{
-    double squares = 0;
-
-    for (uint64_t i = 0; i < n; i++)
-        squares += ((double)values[i] - mean) * ((double)values[i] - mean);
-    return n > 1 ? llround(sqrt(squares / (double)(n - 1))) : 0;
-}
-
 static void emit_graph(const struct rank *rank, struct graph *g, struct report_rows *ret)
 {
     int64_t sum = graphs_sum_of(g->durs, g->n);
@@ -171,7 +162,7 @@ static void emit_graph(const struct rank *rank, struct graph *g, struct report_r
     emit_int(ret, percentile(g->durs, g->n, 50));
     emit_int(ret, percentile(g->durs, g->n, 99));
     emit_int(ret, g->durs[g->n - 1]);
-    emit_int(ret, graphs_deviation(g->durs, g->n, mean));
+    emit_int(ret, llround(sample_deviation(g->durs, g->n, mean)));
     emit_int(ret, g->busy);
     emit_int(ret, graphs_sum_of(g->gaps, g->n_gaps));
     emit_int(ret, g->n_gaps ? percentile(g->gaps, g->n_gaps, 50) : COLUMN_NULL);

@@ -197,17 +197,11 @@ static double instances_usual(const struct measured_instance *all, size_t n, siz
 
     for (size_t i = 0; i < n && n_values < ARRAY_SIZE(values); i++) {
         double one = i != but && instances_is_comparable(&all[i], &all[but]) ? value(&all[i]) : NAN;
-        if (!isfinite(one))
-            continue;
-        size_t at = n_values++;
-        for (; at > 0 && values[at - 1] > one; at--)
-            values[at] = values[at - 1];
-        values[at] = one;
+        if (isfinite(one))
+            values[n_values++] = one;
     }
     *ret_others = n_values;
-    if (n_values == 0)
-        return NAN;
-    return n_values % 2 ? values[n_values / 2] : (values[n_values / 2 - 1] + values[n_values / 2]) / 2;
+    return sample_median(values, n_values);
 }
 
 static double step_percentile(const struct measured_instance *m, unsigned percent)
@@ -354,6 +348,7 @@ static int instances_make(struct analysis *a, struct report_rows *ret)
 
 const struct report report_instances = {
     .name = "instances",
+    .role = REPORT_INSTANCES,
     .title = "engine instances compared: steps, tokens, GPU utilisation, outliers",
     .method = "An instance is the ranks that run one copy of a model: those of one worker, or of workers "
               "that share a model according to /server_info or to their collectives. Steps are compared in "

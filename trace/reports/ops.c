@@ -207,6 +207,7 @@ static int ops_make(struct analysis *a, struct report_rows *ret)
 
 const struct report report_ops = {
     .name = "ops",
+    .overview = {.place = 4, .of_host = true},
     .title = "operators: calls, self and total time on host and GPU",
     .method = "Calls of one name over all threads and ranks, summed as by key_averages() of torch: a call "
               "within a call of the same name counts in both. Self time excludes nested operators and "

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/period.h"
 
+#include "base/statistics.h"
+
 #include <errno.h>
 
 /* Candidates that are compared stretch by stretch, the fewest stretches first. */
@@ -28,18 +30,11 @@ static const size_t *places_of(const struct period_search *s, uint32_t name)
     return &s->places[s->first[name]];
 }
 
-static int period_compare_values(const void *x, const void *y)
-{
-    const int64_t *a = x, *b = y;
-
-    return (*a > *b) - (*a < *b);
-}
-
 /* Of the first n of s->values, which are sorted. */
 static int64_t period_median(struct period_search *s, size_t n)
 {
-    qsort(s->values, n, sizeof(*s->values), period_compare_values);
-    return s->values[n / 2];
+    sort_ns(s->values, n);
+    return percentile(s->values, n, 50);
 }
 
 static int period_compare_names(const void *x, const void *y, void *arg)

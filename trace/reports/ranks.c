@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks side by side, with the usual values and the outliers. */
 #include "base/statistics.h"
+#include "trace/read/sum.h"
 #include "trace/reports/collective_instance.h"
 #include "trace/reports/report.h"
 #include <errno.h>
@@ -28,7 +29,8 @@ static const struct report_column ranks_columns[] = {
     {"events", UNIT_COUNT, "number of kernels, copies and memsets", IMPORTANCE_EXTRA},
     {"last_share", UNIT_SHARE, "share of collectives at which the rank arrived last"},
     {"outlier", UNIT_TEXT, "measure in which the rank is an outlier, or missing", IMPORTANCE_HIGH},
-    {"clock_shift_ns", UNIT_NS, "offset added to its timestamps to align the clocks of all ranks",
+    {"clock_shift_ns", UNIT_NS,
+     "offset added to its timestamps to align all clocks, relative to that of the first rank",
      IMPORTANCE_EXTRA},
     {"clock_error_ns", UNIT_NS, "remaining clock error: median distance between the ends of collectives",
      true},
@@ -36,8 +38,7 @@ static const struct report_column ranks_columns[] = {
 
 struct measures {
     int64_t values[_MEASURE_MAX];
-    uint64_t last;
-    int64_t clock_error;
+    uint64_t last; /* number of collectives at which it arrived last */
 };
 
 static int ranks_measure(struct analysis *a, size_t rank, struct measures *ret)
@@ -58,26 +59,6 @@ static int ranks_measure(struct analysis *a, size_t rank, struct measures *ret)
     ret->values[EXPOSED] = times.exposed;
     ret->values[MEMORY] = times.memory;
     ret->values[EVENTS] = (int64_t)work->n;
-    ret->clock_error = COLUMN_NULL;
-    return 0;
-}
-
-/* How nearly each rank leaves collectives together with the first. */
-static int measure_clocks(struct analysis *a, const struct collective_instances *met, struct measures *all)
-{
-    _cleanup_(freep) int64_t *distances = calloc(met->n + 1, sizeof(*distances));
-
-    if (!distances)
-        return -ENOMEM;
-    for (size_t i = 0; i < met->n; i++)
-        all[collective_instance_last(a, &met->items[i])].last++;
-    for (size_t rank = 0; rank < a->n && met->n > 0; rank++) {
-        for (size_t i = 0; i < met->n; i++)
-            distances[i] = llabs(collective_instance_end(a, &met->items[i], rank) -
-                                 collective_instance_end(a, &met->items[i], 0));
-        sort_ns(distances, met->n);
-        all[rank].clock_error = percentile(distances, met->n, 50);
-    }
     return 0;
 }
 
@@ -88,30 +69,29 @@ static void ranks_emit_values(struct report_rows *ret, const int64_t *values)
 }
 
 /* The first measure in which a rank is an outlier: "comm low". */
-static void emit_outlier(struct report_rows *ret, const int64_t *const *sorted, size_t n,
-                         const struct measures *m)
+static void emit_outlier(struct report_rows *ret, const struct spread *usual, const struct measures *m)
 {
     static const char *const names[] = {
         [SPAN] = "span", [BUSY] = "busy", [IDLE] = "idle", [COMPUTE] = "compute", [COMMUNICATION] = "comm"};
 
     for (size_t i = ARRAY_SIZE(names); i-- > 0;)
-        if (is_outlier(sorted[i], n, m->values[i], percentile(sorted[SPAN], n, 50) / OUTLIER_SPAN_PART)) {
-            emit_format(ret, "%s %s", names[i], m->values[i] < percentile(sorted[i], n, 50) ? "low" : "high");
+        if (is_outlier(&usual[i], m->values[i], usual[SPAN].median / OUTLIER_SPAN_PART)) {
+            emit_format(ret, "%s %s", names[i], m->values[i] < usual[i].median ? "low" : "high");
             return;
         }
     emit_null(ret);
 }
 
-static void emit_rank(struct analysis *a, size_t rank, const struct measures *m, const int64_t *const *sorted,
-                      size_t n_met, struct report_rows *ret)
+static void emit_rank(struct analysis *a, size_t rank, const struct measures *m, const struct spread *usual,
+                      size_t n_met, int64_t clock_error, struct report_rows *ret)
 {
     emit_str(ret, a->ranks[rank].label);
     emit_int(ret, a->ranks[rank].number);
     ranks_emit_values(ret, m->values);
     emit_share(ret, (int64_t)m->last, (int64_t)n_met);
-    emit_outlier(ret, sorted, a->n, m);
-    emit_int(ret, a->ranks[rank].shift_ns);
-    emit_int(ret, m->clock_error);
+    emit_outlier(ret, usual, m);
+    emit_int(ret, difference_of(a->ranks[rank].shift_ns, a->ranks[0].shift_ns));
+    emit_int(ret, clock_error);
 }
 
 static void emit_usual(const char *who, unsigned percent, const int64_t *const *sorted, size_t n,
@@ -152,24 +132,29 @@ static int ranks_make(struct analysis *a, struct report_rows *ret)
 {
     _cleanup_(collective_instances_done) struct collective_instances met = {0};
     _cleanup_(freep) struct measures *all = calloc(a->n, sizeof(*all));
-    _cleanup_(freep) int64_t *values = calloc(a->n, _MEASURE_MAX * sizeof(*values));
+    _cleanup_(freep) int64_t *values = calloc(a->n, _MEASURE_MAX * sizeof(*values)),
+                             *clock_errors = calloc(a->n, sizeof(*clock_errors));
     const int64_t *sorted[_MEASURE_MAX];
-    int r = all && values ? collective_instances_find(a, &met) : -ENOMEM;
+    struct spread usual[_MEASURE_MAX];
+    int r = all && values && clock_errors ? collective_instances_find(a, &met) : -ENOMEM;
 
     for (size_t rank = 0; rank < a->n && r >= 0; rank++)
         r = ranks_measure(a, rank, &all[rank]);
     if (r >= 0)
-        r = measure_clocks(a, &met, all);
+        r = collective_instances_clock_errors(a, &met, clock_errors);
     if (r < 0)
         return r;
+    for (size_t i = 0; i < met.n; i++)
+        all[collective_instance_last(a, &met.items[i])].last++;
     for (size_t i = 0; i < _MEASURE_MAX; i++) {
         for (size_t rank = 0; rank < a->n; rank++)
             values[i * a->n + rank] = all[rank].values[i];
         sort_ns(values + i * a->n, a->n);
         sorted[i] = values + i * a->n;
+        usual[i] = spread_of(sorted[i], a->n);
     }
     for (size_t rank = 0; rank < a->n; rank++)
-        emit_rank(a, rank, &all[rank], sorted, met.n, ret);
+        emit_rank(a, rank, &all[rank], usual, met.n, clock_errors[rank], ret);
     emit_missing(a, ret);
     emit_usual("min", 0, sorted, a->n, ret);
     emit_usual("median", 50, sorted, a->n, ret);
@@ -179,6 +164,7 @@ static int ranks_make(struct analysis *a, struct report_rows *ret)
 
 const struct report report_ranks = {
     .name = "ranks",
+    .overview = {.place = 7, .of_many = true, .is_complete = true},
     .title = "ranks compared, with outliers",
     .method = "Each measure as in the reports temporal and overlap. A rank is an outlier if its modified "
               "z-score exceeds 3.5 and it differs from the median by more than a hundredth of the span. "

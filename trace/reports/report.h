@@ -46,15 +46,29 @@ enum report_needs {
 /* Of several instances, the heading of the column that identifies the instance of a row. */
 #define REPORT_INSTANCE "instance"
 
-/* What a renderer does differently for a report. */
+/* What a renderer does differently for a report: at most one report has each of the other roles. */
 enum report_role {
     REPORT_TABLE,
-    REPORT_FINDINGS, /* sentences: a table has no room for them */
+    REPORT_FINDINGS,   /* sentences: a table has no room for them */
+    REPORT_GPU_USE,    /* span_ns and busy_ns of each GPU */
+    REPORT_EVALUATED,  /* evaluated_ns and idle_ns: the part of the span that findings cover */
+    REPORT_CATEGORIES, /* category and share of the GPU time */
+    REPORT_INSTANCES,  /* engine instances, and their differences in `outlier` */
+};
+
+/* Where the overview of profctl analyze shows the table of a report, below the findings. */
+struct report_overview {
+    unsigned place;   /* from 1; 0: nowhere */
+    bool of_many;     /* only with several rows */
+    bool of_host;     /* only for a trace without GPU activity */
+    size_t rows;      /* number of rows at most; 0: as for other reports */
+    bool is_complete; /* all rows: the last ones summarise the others */
 };
 
 struct report {
     const char *name;
     enum report_role role;
+    struct report_overview overview;
     const char *title;  /* a line: what it shows */
     const char *method; /* how it is computed and after whom, in sentences */
     unsigned needs;     /* enum report_needs */

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/steps.h"
 
+#include "base/statistics.h"
 #include "trace/reports/report.h"
 #include <errno.h>
 #include <math.h>
 
 /* -- Step cost ------------------------------------------------------------------------------------------- */
-
-/* A standard deviation, of what is distributed normally, in median absolute deviations. */
-#define DEVIATION_OF_MAD 1.4826
 
 const char *step_part_name(enum step_part part)
 {
@@ -31,19 +29,6 @@ static void step_cost_sum_busy(const struct intervals *busy, const struct steps 
     }
 }
 
-static int step_cost_compare(const void *x, const void *y)
-{
-    const int64_t *a = x, *b = y;
-
-    return (*a > *b) - (*a < *b);
-}
-
-static int64_t step_cost_median(int64_t *values, size_t n)
-{
-    qsort(values, n, sizeof(*values), step_cost_compare);
-    return n % 2 ? values[n / 2] : values[n / 2 - 1] + (values[n / 2] - values[n / 2 - 1]) / 2;
-}
-
 /* Steps that are compared with each other; values is room for one of each. */
 struct step_cost_group {
     const struct steps *steps;
@@ -63,7 +48,8 @@ static int64_t median_part(const struct step_cost_group *g, enum step_part part)
 {
     for (size_t i = 0; i < g->n; i++)
         g->values[i] = g->costs->items[g->members[i]].parts[part];
-    return step_cost_median(g->values, g->n);
+    sort_ns(g->values, g->n);
+    return percentile(g->values, g->n, 50);
 }
 
 /* The part that went with the outlier's difference most. */
@@ -82,24 +68,19 @@ static void step_cost_find_outliers(const struct step_cost_group *g)
 {
     int64_t medians[_STEP_PART_MAX];
 
-    if (g->n < STEP_OUTLIER_OF_MIN)
-        return;
     for (size_t i = 0; i < g->n; i++)
         g->values[i] = step_cost_duration(g, i);
-    int64_t middle = step_cost_median(g->values, g->n);
-    for (size_t i = 0; i < g->n; i++)
-        g->values[i] = llabs(step_cost_duration(g, i) - middle);
-    double deviation = DEVIATION_OF_MAD * (double)step_cost_median(g->values, g->n);
+    sort_ns(g->values, g->n);
+    struct spread usual = spread_of(g->values, g->n);
     for (enum step_part part = 0; part < _STEP_PART_MAX; part++)
         medians[part] = median_part(g, part);
     for (size_t i = 0; i < g->n; i++) {
-        double by = (double)(step_cost_duration(g, i) - middle);
-        if (fabs(by) <= STEP_OUTLIER_DEVIATIONS * deviation || fabs(by) <= STEP_OUTLIER_PART * (double)middle)
-            continue;
+        int64_t dur = step_cost_duration(g, i);
         struct step_cost *cost = &g->costs->items[g->members[i]];
-        /* Of steps that are all alike, any difference is without measure. */
-        cost->deviations = by / MAX(deviation, 1.0);
-        step_cost_explain(medians, by > 0, cost);
+        if (!is_outlier(&usual, dur, (int64_t)(STEP_OUTLIER_PART * (double)usual.median)))
+            continue;
+        cost->deviations = spread_distance(&usual, dur);
+        step_cost_explain(medians, dur > usual.median, cost);
     }
 }
 
@@ -221,6 +202,7 @@ static int steps_make_rank(struct analysis *a, size_t rank, struct report_rows *
 
 const struct report report_steps = {
     .name = "steps",
+    .overview = {.place = 3, .of_many = true, .rows = 8},
     .title = "steps: phase, tokens, time, and the causes of outliers",
     .method = "By the names that vLLM, SGLang, ATOM, TensorRT-LLM, RTP-LLM, xDiT, Lightning or the profiler"
               " of torch give to steps; otherwise by recurring kernels, if the host receives a result each "

@@ -14,11 +14,7 @@ enum step_part {
     STEP_PART_NONE = _STEP_PART_MAX,
 };
 
-/* Fewer of a phase have no outliers. */
-#define STEP_OUTLIER_OF_MIN 3
-/* Deviations from the median, as a multiple of what the median absolute deviation makes of a standard one. */
-#define STEP_OUTLIER_DEVIATIONS 3.5
-/* Of the median: what differs by less is of no interest, however regular the others are. */
+/* Share of the median by which an outlier differs from it at least, however regular the other steps are. */
 #define STEP_OUTLIER_PART 0.05
 
 struct step_cost {

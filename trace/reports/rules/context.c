@@ -14,12 +14,6 @@
 
 /* -- Scope ----------------------------------------------------------------------------------------------- */
 
-/* A step is an outlier if it takes more than this multiple of the median of its phase, and is further from it
- * than this multiple of the usual distance. Fewer steps have no median. */
-#define OUTLIER_RATIO    2
-#define OUTLIER_MADS     5
-#define OUTLIER_STEPS    3
-#define MAD_TO_DEVIATION 1.4826
 /* Steps that are more frequent than one in this number are no outliers but another kind of step. */
 #define OUTLIER_PART 3
 
@@ -64,21 +58,15 @@ static int mark_outliers(struct analysis *a, const struct rule_rank *rank, enum 
     for (size_t i = 0; i < steps->n; i++)
         if (steps->items[i].phase == phase && is_looked_at(a, rank, &steps->items[i]))
             durs[n++] = steps->items[i].end - steps->items[i].ts;
-    if (n < OUTLIER_STEPS)
-        return 0;
     sort_ns(durs, n);
-    int64_t median = percentile(durs, n, 50);
-    for (size_t i = 0; i < n; i++)
-        durs[i] = durs[i] > median ? durs[i] - median : median - durs[i];
-    sort_ns(durs, n);
-    double usual = MAD_TO_DEVIATION * (double)percentile(durs, n, 50);
+    struct spread usual = spread_of(durs, n);
     for (size_t i = 0; i < steps->n; i++) {
         const struct step *step = &steps->items[i];
-        int64_t dur = step->end - step->ts;
-        if (step->phase != phase || !is_looked_at(a, rank, step) || dur / OUTLIER_RATIO <= median ||
-            (double)(dur - median) <= OUTLIER_MADS * usual)
+        /* Further from the median than the median itself: more than twice as long. */
+        if (step->phase != phase || !is_looked_at(a, rank, step) ||
+            !is_outlier(&usual, step->end - step->ts, usual.median))
             continue;
-        marks[i] = MAX(median, INT64_C(1));
+        marks[i] = MAX(usual.median, INT64_C(1));
         marked++;
     }
     for (size_t i = 0; i < steps->n && marked > n / OUTLIER_PART; i++)
@@ -412,6 +400,11 @@ double rule_context_share(const struct rule_context *context, int64_t sum)
     return context->length > 0 ? (double)sum / (double)context->length : 0;
 }
 
+const char *rule_context_unit(const struct rule_context *context)
+{
+    return context->is_by_step ? " per step" : context->n > 1 ? " per rank" : "";
+}
+
 /* The ranks that have work in what is looked at. */
 static int gather_ranks(struct analysis *a, struct rule_context *ret)
 {
@@ -464,6 +457,7 @@ void rule_context_done(struct rule_context *context)
     for (size_t i = 0; context->ranks && i < context->n; i++)
         rule_context_rank_done(&context->ranks[i]);
     free(context->ranks);
+    free(context->arrivals);
     collective_instances_done(&context->met);
     *context = (struct rule_context){0};
 }

@@ -86,6 +86,14 @@ struct outlier {
     int64_t median; /* of its phase on its rank */
 };
 
+/* How a rank arrives at collectives. */
+struct arrivals {
+    int64_t delay; /* sum of its delays after the second to last rank, where it was last */
+    int64_t most;  /* the longest of them, and where that was */
+    const struct collective_instance *worst;
+    size_t n_last; /* number of collectives at which it was last by more than the clock errors of both */
+};
+
 enum engine { ENGINE_UNKNOWN, ENGINE_VLLM, ENGINE_SGLANG, ENGINE_TRAINING };
 
 struct rule_context {
@@ -100,7 +108,10 @@ struct rule_context {
     /* Idle time by its cause, and what of it no finding claims: known once all rules have been asked. */
     int64_t idle[_IDLE_CAUSE_MAX], unclaimed[_IDLE_CAUSE_MAX];
     struct collective_instances met; /* of several ranks */
-    size_t straggler;                /* the rank whose being last costs most */
+    struct arrivals
+        *arrivals; /* of each rank, at the n_collectives of them that are in scope; NULL: of none */
+    size_t n_collectives;
+    size_t straggler; /* the rank whose being last costs most */
     /* Findings that are reported, so that others leave their time to them. */
     bool is_straggler_found, is_uneven_found;
     int64_t profiler_frames, profiler_kineto; /* while GPUs are idle: Python frames, and ns of overhead */
@@ -123,6 +134,8 @@ int rule_context_name_sums(const struct rule_context *context, struct name_sums 
 /* A step's share, or a rank's. */
 int64_t rule_context_mean(const struct rule_context *context, int64_t sum);
 double rule_context_share(const struct rule_context *context, int64_t sum);
+/* " per step", or " per rank" of several ranks: what means are of. */
+const char *rule_context_unit(const struct rule_context *context);
 /* Length of what the set has within the rank's scope; the set is normalised. */
 int64_t rule_context_within(const struct rule_rank *rank, const struct intervals *set);
 bool rule_context_has(const struct rule_rank *rank, int64_t ts);
@@ -130,7 +143,7 @@ bool rule_context_has(const struct rule_rank *rank, int64_t ts);
 const struct step *rule_context_step(const struct rule_rank *rank, int64_t ts);
 
 /* What one rule takes of a time that others would report otherwise: decided once, before rules are asked. */
-/* Which exposed communication is waiting for other ranks. -ENOMEM. */
+/* Which exposed communication is waiting for other ranks, and how ranks arrive. -ENOMEM. */
 int waits_read(struct rule_context *context);
 /* Which idle time is the profiler's own: parts of gaps become IDLE_PROFILER where it is worth a finding.
  * -ENOMEM. */

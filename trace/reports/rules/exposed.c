@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Communication that no computation hides, by what it is for. */
+#include "base/array.h"
 #include "base/units.h"
 #include "trace/reports/collective.h"
+#include "trace/reports/grouping.h"
 #include "trace/reports/name_sums.h"
 #include "trace/reports/rules/idle.h"
 #include "trace/reports/rules/rule.h"
@@ -29,7 +31,9 @@ static enum purpose purpose_of(enum collective_kind kind)
 }
 
 struct exposure {
-    int64_t exposed, total, waited; /* exposed: without what is waited and reported elsewhere */
+    int64_t total;            /* of the communication */
+    int64_t exposed;          /* without the waits that other findings report */
+    int64_t waited, reported; /* waits for other ranks: in `exposed`, and those that other findings report */
     size_t n_ranks;
     struct interval longest; /* the longest time exposed, and whose */
     const struct rule_rank *rank;
@@ -65,13 +69,17 @@ static int exposed_make_rank(const struct rule_context *context, const struct ru
         r = intervals_intersect(&own, &all_exposed, &mine);
     if (r >= 0)
         r = intervals_subtract(&mine, &others, &exposed);
-    ret->waited = add_time(ret->waited, intervals_common(&exposed, &rank->waits_for_straggler));
-    ret->waited = add_time(ret->waited, intervals_common(&exposed, &rank->waits_for_others));
-    const struct intervals *found[] = {context->is_straggler_found ? &rank->waits_for_straggler : NULL,
-                                       context->is_uneven_found ? &rank->waits_for_others : NULL};
-    for (size_t k = 0; k < ARRAY_SIZE(found) && r >= 0; k++)
-        for (size_t i = 0; found[k] && i < found[k]->n && r >= 0; i++)
-            r = intervals_add(&waits, found[k]->items[i].from, found[k]->items[i].to);
+    const struct {
+        const struct intervals *times;
+        bool is_reported;
+    } sets[] = {{&rank->waits_for_straggler, context->is_straggler_found},
+                {&rank->waits_for_others, context->is_uneven_found}};
+    for (size_t k = 0; k < ARRAY_SIZE(sets) && r >= 0; k++) {
+        int64_t *sum = sets[k].is_reported ? &ret->reported : &ret->waited;
+        *sum = add_time(*sum, intervals_common(&exposed, sets[k].times));
+        for (size_t i = 0; i < sets[k].times->n && sets[k].is_reported && r >= 0; i++)
+            r = intervals_add(&waits, sets[k].times->items[i].from, sets[k].times->items[i].to);
+    }
     intervals_unite(&waits);
     if (r >= 0)
         r = intervals_subtract(&exposed, &waits, &net);
@@ -91,7 +99,7 @@ static int tell_kernels(const struct rule_context *context, enum purpose purpose
 {
     _cleanup_(name_sums_done) struct name_sums sums = {0};
     int r = rule_context_name_sums(context, &sums);
-    size_t used = 0, shown = 0;
+    size_t shown = 0;
 
     buf[0] = '\0';
     for (size_t i = 0; i < sums.n && r >= 0 && shown < NAMES_SHOWN; i++) {
@@ -99,11 +107,8 @@ static int tell_kernels(const struct rule_context *context, enum purpose purpose
         char name[NAME_MAX_SHOWN + 1];
         if (s->kind != GPU_COMMUNICATION || purpose_of(collective_kind_of(s->name)) != purpose)
             continue;
-        int n = snprintf(buf + used, size - used, "%s%s (%llu calls%s)", shown ? ", " : "",
-                         finding_name(name, s->name), (unsigned long long)(s->count / context->n),
-                         context->n > 1 ? " per rank" : "");
-        used = MIN(used + (size_t)n, size - 1);
-        shown++;
+        finding_append(buf, size, "%s%s (%llu calls%s)", shown++ ? ", " : "", finding_name(name, s->name),
+                       (unsigned long long)(s->count / context->n), context->n > 1 ? " per rank" : "");
     }
     return r;
 }
@@ -113,8 +118,8 @@ static int exposed_put(const struct rule_context *context, const struct rule *ru
 {
     struct exposure x = {0};
     struct finding f = {.confidence = CONFIDENCE_CERTAIN};
-    char figures[FIGURES_MAX], place[PLACE_MAX], kernels[2 * NAME_MAX_SHOWN + 64], waited[UNIT_TEXT_MAX];
-    bool is_net = context->is_straggler_found || context->is_uneven_found;
+    char figures[FIGURES_MAX], place[PLACE_MAX], kernels[2 * NAME_MAX_SHOWN + 64], total[UNIT_TEXT_MAX],
+        exposed[UNIT_TEXT_MAX], waited[UNIT_TEXT_MAX];
     int r = 0;
 
     for (size_t i = 0; i < context->n && r >= 0; i++)
@@ -131,12 +136,19 @@ static int exposed_put(const struct rule_context *context, const struct rule *ru
              x.exposed == x.total ? "overlapping no computation" : "not overlapped by computation");
     snprintf(f.where, sizeof(f.where), "%s; longest: %s", kernels,
              finding_place(place, context, x.rank->rank, x.longest.from, x.longest.to));
-    snprintf(f.evidence, sizeof(f.evidence), "%.0f %% of this communication time has no computing kernel%s%s",
-             100.0 * (double)x.exposed / (double)x.total,
-             x.waited == 0 ? ""
-             : is_net ? " and is not a wait that another finding reports; wait for the last rank to arrive: "
-                      : "; wait for the last rank to arrive: ",
-             x.waited > 0 ? format_duration(waited, rule_context_mean(context, x.waited)) : "");
+    snprintf(f.evidence, sizeof(f.evidence),
+             "this communication takes %s%s: no kernel computes for %s of it (%.0f %%)",
+             format_duration(total, rule_context_mean(context, x.total)), rule_context_unit(context),
+             format_duration(exposed, rule_context_mean(context, x.exposed)),
+             100.0 * (double)x.exposed / (double)x.total);
+    /* Waits that are too little for a finding of their own are a part of this one. */
+    if (x.reported > 0)
+        finding_append(f.evidence, sizeof(f.evidence),
+                       "; another %s are waits for the last rank to arrive, which another finding reports",
+                       format_duration(waited, rule_context_mean(context, x.reported)));
+    else if (x.waited > 0)
+        finding_append(f.evidence, sizeof(f.evidence), "; %s of that are waits for the last rank to arrive",
+                       format_duration(waited, rule_context_mean(context, x.waited)));
     finding_emit(context, rule, &f, ret);
     return r;
 }
@@ -300,12 +312,25 @@ const struct rule rule_exposed_copy = {
 /* Copies of a few bytes between steps are pageable everywhere: below one part in a hundred nobody gains. */
 #define PAGEABLE_SHARE_MIN 0.01
 
-struct pageable_copy_copies {
-    struct intervals times; /* of the copies */
+/* Copies of one name: "Memcpy DtoH (Device -> Pageable)". */
+struct pageable_kind {
     size_t n;
     int64_t bytes;
-    const struct gpu_event *longest;
 };
+
+struct pageable_copies {
+    struct name_table names;
+    struct pageable_kind *kinds; /* by number of the name */
+    size_t cap, n;
+    const struct gpu_event *longest;
+    const struct rule_rank *rank; /* of the longest */
+};
+
+static void pageable_copies_done(struct pageable_copies *copies)
+{
+    name_table_done(&copies->names);
+    free(copies->kinds);
+}
 
 bool copy_is_pageable(const struct columns *c, const struct gpu_event *e)
 {
@@ -314,32 +339,42 @@ bool copy_is_pageable(const struct columns *c, const struct gpu_event *e)
     return e->class == CLASS_MEMORY && name.size > 0 && memmem(name.p, name.size, "Pageable", 8);
 }
 
-static int pageable_copy_add_copy(const struct columns *c, const struct gpu_event *e,
-                                  struct pageable_copy_copies *ret)
+static int pageable_add(struct pageable_copies *copies, const struct rule_rank *rank,
+                        const struct gpu_event *e)
 {
-    int64_t bytes = e->row == SLICE_NONE ? 0 : columns_get(c, COL_gpu_bytes, e->row);
+    int64_t bytes = e->row == SLICE_NONE ? 0 : columns_get(rank->columns, COL_gpu_bytes, e->row),
+            number = name_table_number(&copies->names, columns_text(rank->columns, e->name));
 
-    ret->n++;
-    ret->bytes = add_time(ret->bytes, MAX(bytes, 0));
-    if (!ret->longest || e->end - e->ts > ret->longest->end - ret->longest->ts)
-        ret->longest = e;
-    return intervals_add(&ret->times, e->ts, e->end);
+    if (number < 0 || !ARRAY_RESERVE_ZEROED(copies->kinds, copies->cap, copies->names.n))
+        return -ENOMEM;
+    copies->kinds[number].n++;
+    copies->kinds[number].bytes = add_time(copies->kinds[number].bytes, MAX(bytes, 0));
+    copies->n++;
+    if (!copies->longest || e->end - e->ts > copies->longest->end - copies->longest->ts) {
+        copies->longest = e;
+        copies->rank = rank;
+    }
+    return 0;
 }
 
 /* The copies while no kernel runs, and idle time while the host is in their calls. */
-static int pageable_copy_make_rank(const struct rule_rank *rank, struct pageable_copy_copies *copies,
-                                   struct finding *ret)
+static int pageable_make_rank(const struct rule_rank *rank, struct pageable_copies *copies,
+                              struct finding *ret)
 {
-    _cleanup_(intervals_done) struct intervals kernels = {0}, alone = {0};
+    _cleanup_(intervals_done) struct intervals kernels = {0}, times = {0}, alone = {0};
     int r = gpu_work_busy(rank->work, 1 << GPU_COMPUTE | 1 << GPU_COMMUNICATION, &kernels);
 
-    for (size_t i = 0; i < rank->work->n && r >= 0; i++)
-        if (copy_is_pageable(rank->columns, &rank->work->events[i]) &&
-            rule_context_has(rank, rank->work->events[i].ts))
-            r = pageable_copy_add_copy(rank->columns, &rank->work->events[i], copies);
-    intervals_unite(&copies->times);
+    for (size_t i = 0; i < rank->work->n && r >= 0; i++) {
+        const struct gpu_event *e = &rank->work->events[i];
+        if (!copy_is_pageable(rank->columns, e) || !rule_context_has(rank, e->ts))
+            continue;
+        r = pageable_add(copies, rank, e);
+        if (r >= 0)
+            r = intervals_add(&times, e->ts, e->end);
+    }
+    intervals_unite(&times);
     if (r >= 0)
-        r = intervals_subtract(&copies->times, &kernels, &alone);
+        r = intervals_subtract(&times, &kernels, &alone);
     ret->of[TIME_COPY] = add_time(ret->of[TIME_COPY], rule_context_within(rank, &alone));
     for (size_t i = 0; i < rank->n_parts; i++)
         if (rank->parts[i].cause == IDLE_PAGEABLE)
@@ -347,40 +382,50 @@ static int pageable_copy_make_rank(const struct rule_rank *rank, struct pageable
     return r;
 }
 
+/* "64.0 MiB per rank: 9 copies Memcpy HtoD (Pageable -> Device), 2 copies Memcpy DtoH (Device -> Pageable)": all
+ * figures are means, as the cost. */
+static void name_pageable(const struct rule_context *context, const struct pageable_copies *copies, char *buf,
+                          size_t size)
+{
+    char bytes_text[UNIT_TEXT_MAX], name[NAME_MAX_SHOWN + 1];
+    int64_t bytes = 0;
+
+    for (size_t i = 0; i < copies->names.n; i++)
+        bytes = add_time(bytes, copies->kinds[i].bytes);
+    finding_append(buf, size, "%s%s:", format_size(bytes_text, rule_context_mean(context, bytes)),
+                   rule_context_unit(context));
+    for (size_t i = 0; i < copies->names.n; i++)
+        finding_append(buf, size, "%s %.3g %s", i ? "," : "",
+                       (double)copies->kinds[i].n / (double)context->units,
+                       finding_text(name, copies->names.items[i]));
+}
+
 static int pageable_copy_evaluate(const struct rule_context *context, const struct rule *rule,
                                   struct report_rows *ret)
 {
+    _cleanup_(pageable_copies_done) struct pageable_copies copies = {0};
     struct finding f = {.confidence = CONFIDENCE_CERTAIN};
-    char figures[FIGURES_MAX], place[PLACE_MAX], size[UNIT_TEXT_MAX], alone[UNIT_TEXT_MAX],
-        idle[UNIT_TEXT_MAX], name[NAME_MAX_SHOWN + 1];
-    int64_t longest = -1, bytes = 0;
-    size_t n = 0;
+    char figures[FIGURES_MAX], place[PLACE_MAX], alone[UNIT_TEXT_MAX], idle[UNIT_TEXT_MAX],
+        name[NAME_MAX_SHOWN + 1];
     int r = 0;
 
-    for (size_t i = 0; i < context->n && r >= 0; i++) {
-        const struct rule_rank *rank = &context->ranks[i];
-        struct pageable_copy_copies copies = {0};
-        r = pageable_copy_make_rank(rank, &copies, &f);
-        n += copies.n;
-        bytes = add_time(bytes, copies.bytes);
-        if (copies.longest && copies.longest->end - copies.longest->ts > longest) {
-            longest = copies.longest->end - copies.longest->ts;
-            snprintf(f.where, sizeof(f.where), "%s; longest: %s",
-                     finding_text(name, columns_text(rank->columns, copies.longest->name)),
-                     finding_place(place, context, rank->rank, copies.longest->ts, copies.longest->end));
-        }
-        intervals_done(&copies.times);
-    }
-    if (r < 0 || n == 0)
+    for (size_t i = 0; i < context->n && r >= 0; i++)
+        r = pageable_make_rank(&context->ranks[i], &copies, &f);
+    if (r < 0 || copies.n == 0)
         return r;
     f.cost = add_time(f.of[TIME_COPY], f.of[TIME_IDLE]);
-    snprintf(f.what, sizeof(f.what), "Pageable copies: no kernel was running for %s, %zu copies",
-             finding_figures(figures, context, f.cost), n);
-    snprintf(f.evidence, sizeof(f.evidence),
-             "%s in total; a pageable copy goes through a buffer, and its call blocks; no kernel runs during "
-             "the copies for %s, and the GPU is idle in their calls for %s",
-             format_size(size, bytes), format_duration(alone, rule_context_mean(context, f.of[TIME_COPY])),
-             format_duration(idle, rule_context_mean(context, f.of[TIME_IDLE])));
+    snprintf(f.what, sizeof(f.what), "Pageable copies: no kernel was running for %s, %.3g copies%s",
+             finding_figures(figures, context, f.cost), (double)copies.n / (double)context->units,
+             rule_context_unit(context));
+    snprintf(f.where, sizeof(f.where), "longest: %s, %s",
+             finding_place(place, context, copies.rank->rank, copies.longest->ts, copies.longest->end),
+             finding_text(name, columns_text(copies.rank->columns, copies.longest->name)));
+    name_pageable(context, &copies, f.evidence, sizeof(f.evidence));
+    finding_append(f.evidence, sizeof(f.evidence),
+                   "; a pageable copy goes through a buffer, and its call blocks: no kernel runs during the "
+                   "copies for %s, and the GPU is idle in their calls for %s",
+                   format_duration(alone, rule_context_mean(context, f.of[TIME_COPY])),
+                   format_duration(idle, rule_context_mean(context, f.of[TIME_IDLE])));
     finding_emit(context, rule, &f, ret);
     return 0;
 }

@@ -7,7 +7,6 @@
 #include "trace/reports/rules/rule.h"
 
 #include <errno.h>
-#include <stdarg.h>
 
 /* Of the time: with less, other things than kernels are worth more. */
 #define COMPUTE_SHARE_MIN 0.80
@@ -29,17 +28,6 @@ static int gpu_bound_computing(const struct rule_context *context, int64_t *ret)
         *ret = add_time(*ret, rule_context_within(&context->ranks[i], &compute));
     }
     return r;
-}
-
-static void gpu_bound_add_words(char *buf, size_t size, const char *format, ...) _printf_(3, 4);
-static void gpu_bound_add_words(char *buf, size_t size, const char *format, ...)
-{
-    size_t used = strlen(buf);
-    va_list ap;
-
-    va_start(ap, format);
-    vsnprintf(buf + used, size - used, format, ap);
-    va_end(ap);
 }
 
 /* What a sentence names, with how much of it there is. */
@@ -91,8 +79,8 @@ static int name_kernels(const struct rule_context *context, char *buf, size_t si
     }
     qsort(kernels, n, sizeof(*kernels), compare_shown);
     for (size_t i = 0; i < MIN(n, (size_t)KERNELS_SHOWN); i++)
-        gpu_bound_add_words(buf, size, "%s%s %.0f %%", i ? ", " : "", kernels[i].name,
-                            100 * kernels[i].time / all);
+        finding_append(buf, size, "%s%s %.0f %%", i ? ", " : "", kernels[i].name,
+                       100 * kernels[i].time / all);
     return 0;
 }
 
@@ -123,9 +111,8 @@ static int name_roofs(const struct rule_context *context, char *buf, size_t size
     if (operators)
         qsort(operators, n, sizeof(*operators), compare_shown);
     for (size_t i = 0; operators && i < MIN(n, (size_t)OPERATORS_SHOWN); i++)
-        gpu_bound_add_words(buf, size, "%s%s reaches %.0f %% of the GPU's %s peak", i ? ", " : "; ",
-                            operators[i].name, 100 * operators[i].part / operators[i].time,
-                            operators[i].bound);
+        finding_append(buf, size, "%s%s reaches %.0f %% of the GPU's %s peak", i ? ", " : "; ",
+                       operators[i].name, 100 * operators[i].part / operators[i].time, operators[i].bound);
     report_rows_done(&rows);
     return !operators ? -ENOMEM : r == -ENODATA ? 0 : r;
 }
@@ -157,11 +144,11 @@ static int name_steps(const struct rule_context *context, char *buf, size_t size
     if (n == 0)
         return 0;
     sort_ns(durs, n);
-    gpu_bound_add_words(buf, size, "; step p50 %s (%zu step%s)",
-                        format_duration(median, percentile(durs, n, 50)), n, n == 1 ? "" : "s");
+    finding_append(buf, size, "; step p50 %s (%zu step%s)", format_duration(median, percentile(durs, n, 50)),
+                   n, n == 1 ? "" : "s");
     if (with_tokens > 0 && time > 0)
-        gpu_bound_add_words(buf, size, ", %.0f tokens per second of step time",
-                            (double)tokens / ((double)time / 1e9));
+        finding_append(buf, size, ", %.0f tokens per second of step time",
+                       (double)tokens / ((double)time / 1e9));
     return 0;
 }
 

@@ -7,7 +7,6 @@
 #include "trace/reports/rules/idle.h"
 #include "trace/reports/rules/rule.h"
 #include <errno.h>
-#include <stdarg.h>
 
 /* -- Idle rules ------------------------------------------------------------------------------------------ */
 
@@ -112,17 +111,6 @@ static int sum_up_rank(const struct rule_rank *rank, enum idle_cause cause, stru
     return r;
 }
 
-static void idle_rule_add_words(char *buf, size_t size, const char *format, ...) _printf_(3, 4);
-static void idle_rule_add_words(char *buf, size_t size, const char *format, ...)
-{
-    size_t used = strlen(buf);
-    va_list ap;
-
-    va_start(ap, format);
-    vsnprintf(buf + used, size - used, format, ap);
-    va_end(ap);
-}
-
 static int idle_rule_compare_calls(const void *x, const void *y, void *arg)
 {
     const struct idle_rule_call_sum *calls = arg;
@@ -146,9 +134,9 @@ static int name_calls(const struct idle_sum *s, char *buf, size_t size)
         char name[NAME_MAX_SHOWN + 1];
         if ((double)call->ns < CLASS_SHARE_MIN * (double)s->sum)
             break;
-        idle_rule_add_words(buf, size, "%s%s %.0f %% (%zu call%s)",
-                            i ? ", " : "; calls: ", finding_text(name, s->names.items[order[i]]),
-                            100.0 * (double)call->ns / (double)s->sum, call->n, call->n == 1 ? "" : "s");
+        finding_append(buf, size, "%s%s %.0f %% (%zu call%s)",
+                       i ? ", " : "; calls: ", finding_text(name, s->names.items[order[i]]),
+                       100.0 * (double)call->ns / (double)s->sum, call->n, call->n == 1 ? "" : "s");
     }
     return 0;
 }
@@ -167,9 +155,8 @@ static void name_classes(const struct idle_sum *s, char *buf, size_t size)
         if (most == _HOST_CLASS_MAX || (double)s->classes[most] < CLASS_SHARE_MIN * (double)s->sum)
             return;
         named[most] = true;
-        idle_rule_add_words(buf, size, "%s%s %.0f %%", shown++ ? ", " : "",
-                            host_class_name((enum host_class)most),
-                            100.0 * (double)s->classes[most] / (double)s->sum);
+        finding_append(buf, size, "%s%s %.0f %%", shown++ ? ", " : "", host_class_name((enum host_class)most),
+                       100.0 * (double)s->classes[most] / (double)s->sum);
     }
 }
 
@@ -189,9 +176,9 @@ static void idle_rule_name_around(const struct idle_sum *s, char *buf, size_t si
             memcmp(s->names.items[i].p, s->around.items[most].p, s->around.items[most].size) == 0)
             return;
     if (s->around.n > 0 && (double)s->by_around[most] >= AROUND_SHARE_MIN * (double)s->sum)
-        idle_rule_add_words(buf, size, "; inside %s, callees included, %.0f %%",
-                            finding_text(name, s->around.items[most]),
-                            100.0 * (double)s->by_around[most] / (double)s->sum);
+        finding_append(buf, size, "; inside %s, callees included, %.0f %%",
+                       finding_text(name, s->around.items[most]),
+                       100.0 * (double)s->by_around[most] / (double)s->sum);
 }
 
 static int tell_calls(const struct idle_sum *s, const struct rule *rule, struct finding *f)
@@ -431,19 +418,17 @@ static const struct idle_part *longest_part(const struct rule_context *context, 
 static void name_causes(const struct rule_context *context, int64_t sum, char *buf, size_t size)
 {
     bool named[_IDLE_CAUSE_MAX] = {0};
-    size_t used = 0;
 
     for (;;) {
         size_t most = _IDLE_CAUSE_MAX;
         for (size_t i = 0; i < _IDLE_CAUSE_MAX; i++)
             if (!named[i] && (most == _IDLE_CAUSE_MAX || context->unclaimed[i] > context->unclaimed[most]))
                 most = i;
-        if (most == _IDLE_CAUSE_MAX || (double)context->unclaimed[most] < CAUSE_SHARE_MIN * (double)sum ||
-            used >= size)
+        if (most == _IDLE_CAUSE_MAX || (double)context->unclaimed[most] < CAUSE_SHARE_MIN * (double)sum)
             return;
         named[most] = true;
-        used += (size_t)snprintf(buf + used, size - used, "%s%s %.0f %%", used ? ", " : "", causes[most].what,
-                                 100.0 * (double)context->unclaimed[most] / (double)sum);
+        finding_append(buf, size, "%s%s %.0f %%", *buf ? ", " : "", causes[most].what,
+                       100.0 * (double)context->unclaimed[most] / (double)sum);
     }
 }
 

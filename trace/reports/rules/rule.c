@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "trace/reports/kernel_name.h"
 #include <math.h>
+#include <stdarg.h>
 
 /* Shares of the time looked at from which on a finding is called so. */
 #define SEVERITY_HIGH   0.20
@@ -37,11 +38,12 @@ static void finding_measure(char *buf, size_t size, const struct rule_context *c
     char ranks[32] = "";
 
     if (context->n > 1)
-        snprintf(ranks, sizeof(ranks), " on %zu ranks", context->n);
+        snprintf(ranks, sizeof(ranks), "%zu ranks", context->n);
     if (context->is_by_step)
-        snprintf(buf, size, "cost: per step, mean of %lld steps%s", (long long)context->units, ranks);
+        snprintf(buf, size, "cost: per step, mean of %lld steps%s%s", (long long)context->units,
+                 *ranks ? " on " : "", ranks);
     else
-        snprintf(buf, size, "cost: over the entire span%s%s", context->n > 1 ? ", mean" : "", ranks);
+        snprintf(buf, size, "cost: over the entire span%s%s", *ranks ? ", mean of " : "", ranks);
 }
 
 static void finding_emit_advice(const struct rule_context *context, const struct rule *rule,
@@ -87,6 +89,16 @@ void finding_emit(const struct rule_context *context, const struct rule *rule, c
     emit_str(ret, rule->report);
     for (size_t i = 0; i < _TIME_KIND_MAX; i++)
         emit_int(ret, is_cost ? rule_context_mean(context, finding->of[i]) : COLUMN_NULL);
+}
+
+void finding_append(char *buf, size_t size, const char *format, ...)
+{
+    size_t used = strlen(buf);
+    va_list ap;
+
+    va_start(ap, format);
+    vsnprintf(buf + used, size - used, format, ap);
+    va_end(ap);
 }
 
 char *finding_figures(char buf[FIGURES_MAX], const struct rule_context *context, int64_t cost)

@@ -70,6 +70,8 @@ bool finding_matters(const struct rule_context *context, const struct rule *rule
 void finding_emit(const struct rule_context *context, const struct rule *rule, const struct finding *finding,
                   struct report_rows *ret);
 
+/* Adds to a text of a finding; what exceeds its size is cut. */
+void finding_append(char *buf, size_t size, const char *format, ...) _printf_(3, 4);
 /* Texts for findings: all write into buf and return it. */
 #define FIGURES_MAX    96
 #define PLACE_MAX      160

@@ -81,7 +81,7 @@ const struct rule rule_step_outlier = {
     .report = "steps",
     .share_min = OUTLIER_SHARE_MIN,
     .ground = "times of the GPU activity of steps: more than twice the median of their phase, and more than "
-              "5 standard deviations from it, estimated by the median absolute deviation",
+              "3.5 standard deviations from it, estimated by the median absolute deviation",
     .advice = "send warm-up requests, or run warm-up steps, before recording; analyze such a step with "
               "--step and its number",
     .evaluate = step_outlier_evaluate,
@@ -258,11 +258,9 @@ const struct rule rule_recording_edge = {
 static void add_amount(char *buf, size_t size, int64_t ns, size_t n, const char *what)
 {
     char dur[UNIT_TEXT_MAX];
-    size_t used = strlen(buf);
 
     if (ns > 0)
-        snprintf(buf + used, size - used, "%s%s %s", used ? ", " : "", format_duration(dur, ns / (int64_t)n),
-                 what);
+        finding_append(buf, size, "%s%s %s", *buf ? ", " : "", format_duration(dur, ns / (int64_t)n), what);
 }
 
 static int evaluate_rest(const struct rule_context *context, const struct rule *rule, struct report_rows *ret)

@@ -10,15 +10,8 @@
 #define STRAGGLER_SHARE_MIN 0.03
 /* Arriving in turns costs less for each, and is usual for experts. */
 #define UNEVEN_SHARE_MIN 0.08
-/* Fewer collective instances do not show what is usual. */
-#define MEETINGS_MIN 5
-
-struct late {
-    int64_t delay; /* what would be saved had it come with the last but one */
-    size_t n;
-    int64_t most;
-    const struct collective_instance *worst;
-};
+/* Fewer collectives do not show what is usual. */
+#define COLLECTIVES_MIN 5
 
 /* Who came last but one. */
 static size_t second_of(const struct analysis *a, const struct collective_instance *e, size_t last)
@@ -47,35 +40,35 @@ static bool in_scope(const struct rule_context *context, const struct collective
     return true;
 }
 
-/* Of each rank; *ret_n: collectives. */
-static void waiting_sum_up(const struct rule_context *context, struct late *ret, size_t *ret_n)
+static int read_arrivals(struct rule_context *context)
 {
     const struct analysis *a = context->analysis;
+    _cleanup_(freep) int64_t *clock_errors = calloc(a->n, sizeof(*clock_errors));
 
-    for (size_t i = 0; i < context->met.n; i++) {
+    context->arrivals = calloc(a->n, sizeof(*context->arrivals));
+    if (!clock_errors || !context->arrivals)
+        return -ENOMEM;
+    int r = collective_instances_clock_errors(a, &context->met, clock_errors);
+    for (size_t i = 0; i < context->met.n && r >= 0; i++) {
         const struct collective_instance *e = &context->met.items[i];
         if (!in_scope(context, e))
             continue;
-        size_t last = collective_instance_last(a, e);
-        int64_t delay = wait_of(a, e, second_of(a, e, last), collective_instance_start(a, e, last));
-        ret[last].n++;
-        ret[last].delay = add_time(ret[last].delay, delay);
-        if (delay > ret[last].most) {
-            ret[last].most = delay;
-            ret[last].worst = e;
+        size_t last = collective_instance_last(a, e), second = second_of(a, e, last);
+        struct arrivals *late = &context->arrivals[last];
+        int64_t begin = collective_instance_start(a, e, last), delay = wait_of(a, e, second, begin);
+        context->n_collectives++;
+        late->n_last +=
+            begin - collective_instance_start(a, e, second) > clock_errors[last] + clock_errors[second];
+        late->delay = add_time(late->delay, delay);
+        if (delay > late->most) {
+            late->most = delay;
+            late->worst = e;
         }
-        ++*ret_n;
     }
-}
-
-static size_t worst_of(const struct late *late, size_t n)
-{
-    size_t worst = 0;
-
-    for (size_t i = 1; i < n; i++)
-        if (late[i].delay > late[worst].delay)
-            worst = i;
-    return worst;
+    for (size_t rank = 1; rank < a->n; rank++)
+        if (context->arrivals[rank].delay > context->arrivals[context->straggler].delay)
+            context->straggler = rank;
+    return r;
 }
 
 /* -- Which time is waiting ---------------------------------------------------------------------------- */
@@ -115,15 +108,11 @@ static int keep_exposed(const struct rule_rank *rank, struct intervals *for_stra
 
 int waits_read(struct rule_context *context)
 {
-    _cleanup_(freep) struct late *late = calloc(context->n + 1, sizeof(*late));
     struct finding straggler = {0}, uneven = {0};
-    size_t n = 0;
-    int r = late ? 0 : -ENOMEM;
+    int r = context->met.n > 0 ? read_arrivals(context) : 0;
 
     if (r < 0 || context->met.n == 0)
         return r;
-    waiting_sum_up(context, late, &n);
-    context->straggler = worst_of(late, context->n);
     for (size_t k = 0; k < context->n && r >= 0; k++) {
         _cleanup_(intervals_done) struct intervals for_straggler = {0}, for_others = {0};
         struct rule_rank *rank = &context->ranks[k];
@@ -136,8 +125,11 @@ int waits_read(struct rule_context *context)
         straggler.cost = add_time(straggler.cost, intervals_length(&rank->waits_for_straggler));
         uneven.cost = add_time(uneven.cost, intervals_length(&rank->waits_for_others));
     }
-    context->is_straggler_found = n >= MEETINGS_MIN && finding_matters(context, &rule_straggler, &straggler);
-    context->is_uneven_found = n >= MEETINGS_MIN && finding_matters(context, &rule_uneven_ranks, &uneven);
+    bool is_enough = context->n_collectives >= COLLECTIVES_MIN;
+    /* What the clock errors may explain names no straggler. */
+    context->is_straggler_found = is_enough && context->arrivals[context->straggler].n_last > 0 &&
+                                  finding_matters(context, &rule_straggler, &straggler);
+    context->is_uneven_found = is_enough && finding_matters(context, &rule_uneven_ranks, &uneven);
     return r;
 }
 
@@ -156,32 +148,29 @@ static int64_t waits_of(const struct rule_context *context, bool for_straggler)
 static int straggler_evaluate(const struct rule_context *context, const struct rule *rule,
                               struct report_rows *ret)
 {
-    const struct analysis *a = context->analysis;
-    _cleanup_(freep) struct late *late = calloc(a->n + 1, sizeof(*late));
     struct finding f = {.confidence = CONFIDENCE_CERTAIN};
     char figures[FIGURES_MAX], place[PLACE_MAX], name[NAME_MAX_SHOWN + 1], delay[UNIT_TEXT_MAX];
-    size_t n = 0, worst = context->straggler;
 
-    if (!late)
-        return -ENOMEM;
     if (!context->is_straggler_found)
         return 0;
-    waiting_sum_up(context, late, &n);
+    const struct arrivals *late = &context->arrivals[context->straggler];
+    const struct gpu_event *event = late->worst->events[context->straggler];
     f.cost = f.of[TIME_COMMUNICATION] = waits_of(context, true);
-    const struct gpu_event *event = late[worst].worst->events[worst];
     snprintf(f.what, sizeof(f.what), "Straggler: ranks wait for rank %lld alone for %s, mean of all ranks",
-             (long long)a->ranks[worst].number, finding_figures(figures, context, f.cost));
+             (long long)context->analysis->ranks[context->straggler].number,
+             finding_figures(figures, context, f.cost));
     snprintf(f.where, sizeof(f.where), "worst window: %s, before %s",
-             finding_place(place, context, worst, event->ts - late[worst].most, event->ts),
-             finding_name(name, late[worst].worst->name));
-    snprintf(f.evidence, sizeof(f.evidence),
-             "last at %zu of %zu collectives (%.0f %%), %s%s in total after the second to last rank; only "
-             "this delay counts, and only without computation",
-             late[worst].n, n, 100.0 * (double)late[worst].n / (double)n,
-             format_duration(delay, context->is_by_step
-                                        ? rule_context_mean(context, late[worst].delay * (int64_t)context->n)
-                                        : late[worst].delay),
-             context->is_by_step ? " per step" : "");
+             finding_place(place, context, context->straggler, event->ts - late->most, event->ts),
+             finding_name(name, late->worst->name));
+    snprintf(
+        f.evidence, sizeof(f.evidence),
+        "last by more than the clock errors at %zu of %zu collectives (%.0f %%), %s%s in total after the "
+        "second to last rank; only this delay counts, and only without computation",
+        late->n_last, context->n_collectives, 100.0 * (double)late->n_last / (double)context->n_collectives,
+        format_duration(delay, context->is_by_step
+                                   ? rule_context_mean(context, late->delay * (int64_t)context->n)
+                                   : late->delay),
+        context->is_by_step ? " per step" : "");
     finding_emit(context, rule, &f, ret);
     return 0;
 }
@@ -189,25 +178,26 @@ static int straggler_evaluate(const struct rule_context *context, const struct r
 static int uneven_evaluate(const struct rule_context *context, const struct rule *rule,
                            struct report_rows *ret)
 {
-    const struct analysis *a = context->analysis;
-    _cleanup_(freep) struct late *late = calloc(a->n + 1, sizeof(*late));
     struct finding f = {.confidence = CONFIDENCE_CERTAIN};
     char figures[FIGURES_MAX];
-    size_t n = 0, often = 0;
+    size_t often = 0;
 
-    if (!late)
-        return -ENOMEM;
     if (!context->is_uneven_found)
         return 0;
-    waiting_sum_up(context, late, &n);
     f.cost = f.of[TIME_COMMUNICATION] = waits_of(context, false);
     snprintf(f.what, sizeof(f.what), "Uneven ranks: ranks wait for each other in turn for %s",
              finding_figures(figures, context, f.cost));
-    for (size_t rank = 1; rank < a->n; rank++)
-        if (late[rank].n > late[often].n)
+    for (size_t rank = 1; rank < context->n; rank++)
+        if (context->arrivals[rank].n_last > context->arrivals[often].n_last)
             often = rank;
-    snprintf(f.where, sizeof(f.where), "%zu collectives; most often last: rank %lld, at %zu of them", n,
-             (long long)a->ranks[often].number, late[often].n);
+    if (context->arrivals[often].n_last > 0)
+        snprintf(f.where, sizeof(f.where),
+                 "%zu collectives; most often last by more than the clock errors: rank %lld, at %zu of them",
+                 context->n_collectives, (long long)context->analysis->ranks[often].number,
+                 context->arrivals[often].n_last);
+    else
+        snprintf(f.where, sizeof(f.where), "%zu collectives; no rank is last by more than the clock errors",
+                 context->n_collectives);
     snprintf(f.evidence, sizeof(f.evidence),
              "time without computation from the arrival of each rank to that of the last, excluding the wait "
              "for a single straggler");
