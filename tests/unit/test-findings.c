@@ -631,18 +631,18 @@ static void take_turns(double late_us, double clock_us, struct report_rows *ret)
     /* Of three operations, so that no collective is taken for the next one, however far clocks are off. */
     static const char *const names[] = {"ncclDevKernel_AllReduce", "ncclDevKernel_AllGather",
                                         "ncclDevKernel_ReduceScatter"};
-    struct report_room r[3];
+    struct report_fixture r[3];
     struct rank ranks[3];
 
     for (int rank = 0; rank < 3; rank++) {
-        room_begin(&r[rank], "");
+        fixture_begin(&r[rank], "");
         for (int i = 0; i < 30; i++) {
             double begin = i * 1000, late = i % 3 == rank ? late_us : 0;
-            room_event(&r[rank], "kernel", GEMM, STREAM, begin, 100 + late, "\"device\":0,\"stream\":7");
-            room_event(&r[rank], "kernel", names[i % 3], COMM_STREAM, begin + 100 + late, 800 - late,
-                       "\"device\":0,\"stream\":8");
+            fixture_event(&r[rank], "kernel", GEMM, STREAM, begin, 100 + late, "\"device\":0,\"stream\":7");
+            fixture_event(&r[rank], "kernel", names[i % 3], COMM_STREAM, begin + 100 + late, 800 - late,
+                          "\"device\":0,\"stream\":8");
         }
-        room_read(&r[rank]);
+        fixture_read(&r[rank]);
         ranks[rank] = r[rank].ranks[0];
         ranks[rank].number = rank;
         ranks[rank].shift_ns = (int64_t)(rank * clock_us) * NS_PER_US;
@@ -651,7 +651,7 @@ static void take_turns(double late_us, double clock_us, struct report_rows *ret)
     assert_int_equal(report_make(report_find("findings"), &a, ret), 0);
     analysis_done(&a);
     for (int rank = 0; rank < 3; rank++)
-        room_done(&r[rank]);
+        fixture_done(&r[rank]);
 }
 
 /* Who is last is said of arrivals alone that the clock errors do not explain. */
@@ -668,9 +668,9 @@ static void test_lateness_within_the_clock_error_names_nobody(void **state)
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         struct report_rows rows;
         take_turns(cases[i].late_us, cases[i].clock_us, &rows);
-        struct report_room room = {.report = report_find("findings"), .rows = rows};
+        struct report_fixture fixture = {.report = report_find("findings"), .rows = rows};
         assert_true(rank_cost(&rows, "uneven_ranks") > 0);
-        assert_string_equal(room_cell(&room, (size_t)row_of(&room, "uneven_ranks"), "where")->text,
+        assert_string_equal(fixture_cell(&fixture, (size_t)row_of(&fixture, "uneven_ranks"), "where")->text,
                             cases[i].where);
         report_rows_done(&rows);
     }
