@@ -3,6 +3,9 @@
 
 A module may include the modules in its line of ALLOWED, `base`, `proto` and itself. An include that is not allowed is an error; a
 new module needs a line here, and a line needs its module.
+
+`extras` may include everything. Only the tests in EXTRAS_TESTS, which meson builds with it, may include it: the core declares tables
+(extra_...), and extras register there. The core does not name what is in extras either, except for formats of files (FORMATS).
 """
 
 import pathlib
@@ -48,6 +51,13 @@ ALLOWED = {
     "client": f"{TRACE} {CLIENT} client/completion client/verbs",
 }
 
+EXTRAS_TESTS = {
+    "tests/fuzz/fuzz-recipe.c", "tests/fuzz/fuzz-yappi-text.c", "tests/unit/test-audit.c", "tests/unit/test-function-rows.c",
+    "tests/unit/test-functions.c", "tests/unit/test-nemo-gym.c", "tests/unit/test-recipe.c",
+}
+EXTRAS_WORDS = re.compile(r"nemo.?gym|srtctl|profd-onnx", re.IGNORECASE)
+FORMATS = {"daemon/collect/import_row.c", "trace/read/callgrind.h", "trace/read/tracename.c", "trace/read/tracename.h"}
+
 
 def module_of(path):
     parts = path.split("/")
@@ -56,6 +66,9 @@ def module_of(path):
     if parts[0] in ("daemon", "trace", "client"):
         return "/".join(parts[:2]) if len(parts) > 2 else parts[0]
     return parts[0]
+
+
+INCLUDE = re.compile(r'^#include "([^"]+/[^"]+)"', flags=re.M)
 
 
 def main():
@@ -68,11 +81,18 @@ def main():
             errors.append(f"{name}: module {module} has no line in ALLOWED")
             continue
         seen.add(module)
-        for included in re.findall(r'^#include "([^"]+/[^"]+)"', path.read_text(), flags=re.M):
+        text = path.read_text()
+        if name not in FORMATS and (word := EXTRAS_WORDS.search(text)):
+            errors.append(f"{name}: the core names {word[0]}, which is in extras")
+        for included in INCLUDE.findall(text):
             target = module_of(included)
             if target == module or target in ("base", "proto") and module != "base" or target in ALLOWED[module].split():
                 continue
             errors.append(f'{name}: {module} may not include "{included}"')
+    users = {path.relative_to(source).as_posix() for folder in ("tests", "bench") for path in (source / folder).rglob("*.[ch]")
+             if any(module_of(included) == "extras" for included in INCLUDE.findall(path.read_text()))}
+    errors += [f"{name}: only EXTRAS_TESTS may include extras" for name in sorted(users - EXTRAS_TESTS)]
+    errors += [f"{name}: in EXTRAS_TESTS without need" for name in sorted(EXTRAS_TESTS - users)]
     errors += [f"module {module} does not exist" for module in sorted(set(ALLOWED) - seen - set(FILES.values()))]
     print("\n".join(errors) or f"{len(ALLOWED)} modules in order")
     return 1 if errors else 0
