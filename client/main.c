@@ -139,14 +139,21 @@ static int run_verb(struct client *c, const struct verb_entry *entry, struct glo
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(freep) void *values = xcalloc(1, MAX(v->values_size, (size_t)1));
     struct listing_options listing = {0};
-    const struct option_set sets[] = {
-        {v->options, v->n_options, values},
-        {global_options, n_global_options, g},
-        {listing_option_defs, n_listing_option_defs, &listing},
-    };
+    const struct verb_extension *extension = verb_extension_of(v);
+    _cleanup_(freep) void *more = extension ? xcalloc(1, extension->values_size) : NULL;
+    struct option_set sets[VERB_SETS_MAX + 1];
+    size_t n_sets = verb_option_sets(v, sets);
 
+    sets[0].values = values;
+    if (v->has_listing)
+        sets[1].values = &listing;
+    if (extension)
+        sets[n_sets - 1].values = more;
+    sets[n_sets++] = (struct option_set){global_options, n_global_options, g};
     options_init(&sets[0]);
-    int first = options_parse(sets, v->has_listing ? 3 : 2, argc, argv, false, &p);
+    if (extension)
+        options_init(&sets[n_sets - 2]);
+    int first = options_parse(sets, n_sets, argc, argv, false, &p);
     if (first >= 0 && v == &verb_complete)
         take_connection(g, argc - first, argv + first);
     take_globals(c, g);
@@ -165,7 +172,8 @@ static int run_verb(struct client *c, const struct verb_entry *entry, struct glo
         if (v->needs_only_catalog)
             status = client_need_profd(c);
         if (status == EXIT_DONE)
-            status = v->run(c, values, argc - first, argv + first);
+            status = extension && extension->applies(more) ? extension->run(c, more, values)
+                                                           : v->run(c, values, argc - first, argv + first);
         c->connection = connection_free(c->connection);
         client_release_profd(c);
     }

@@ -5,10 +5,10 @@
 #include "base/alloc.h"
 #include "client/transport/connection.h"
 #include "extras/nsys/nsys_options.h"
-#include "extras/srtctl/recording.h"
 
 extern const struct verb verb_audit, verb_check_recipe, verb_functions, verb_launch, verb_nsys_command,
     verb_torch_command;
+extern const struct verb_extension verb_start_recipe;
 
 /* clang-format off */
 const struct extra_verb extra_verbs[] = {
@@ -42,7 +42,8 @@ const struct verb_not_built verbs_not_built[] = {
     {NULL, NULL},
 };
 
-int (*const extra_recipe_record)(struct client *c, const struct recipe_options *o) = recipe_record_file;
+const struct verb_extension *const extra_extensions[] = {&verb_start_recipe, NULL};
+const struct extra_session extra_sessions[] = {{"nemo-gym", "profctl functions --session"}, {NULL, NULL}};
 
 /* A report of nsys is exported into a database next to it. */
 static char *nsys_convert(const char *path, struct problem *p)

@@ -17,9 +17,9 @@ static const char *const run_states[_RUN_STATE_MAX] = {
     [RUN_FAILED] = "failed",       [RUN_CANCELLED] = "cancelled",
 };
 
-static const char *const engines[_ENGINE_MAX] = {
+static const char *const engines[ENGINE_EXTRA] = {
     [ENGINE_UNKNOWN] = "unknown", [ENGINE_VLLM] = "vllm",     [ENGINE_SGLANG] = "sglang",
-    [ENGINE_RTP_LLM] = "rtp-llm", [ENGINE_DYNAMO] = "dynamo", [ENGINE_NEMO_GYM] = "nemo-gym",
+    [ENGINE_RTP_LLM] = "rtp-llm", [ENGINE_DYNAMO] = "dynamo",
 };
 
 static const char *const roles[_ROLE_MAX] = {
@@ -72,12 +72,26 @@ static int word_find(const char *const *words, int n, const char *word)
 
 DEFINE_NAMES(state, state, states, _STATE_MAX)
 DEFINE_NAMES(run_state, run_state, run_states, _RUN_STATE_MAX)
-DEFINE_NAMES(engine, engine, engines, _ENGINE_MAX)
 DEFINE_NAMES(role, role, roles, _ROLE_MAX)
 DEFINE_NAMES(health, health, healths, _HEALTH_MAX)
 DEFINE_NAMES(trace_state, trace_state, trace_states, _TRACE_STATE_MAX)
 DEFINE_NAMES(trace_kind, trace_kind, trace_kinds, _TRACE_KIND_MAX)
 DEFINE_NAMES(right, right, rights, _RIGHT_MAX)
+
+const char *engine_name(enum engine e)
+{
+    return e < ENGINE_EXTRA ? engines[e] : extra_engine_names[e - ENGINE_EXTRA];
+}
+
+int engine_from_name(const char *word)
+{
+    int core = word_find(engines, ENGINE_EXTRA, word);
+
+    for (int i = 0; core < 0 && word && extra_engine_names[i]; i++)
+        if (strcmp(extra_engine_names[i], word) == 0)
+            return ENGINE_EXTRA + i;
+    return core;
+}
 
 char parse_ref(const char *text, char own_kind, int64_t *ret_id)
 {

@@ -42,9 +42,11 @@ enum engine {
     ENGINE_SGLANG,
     ENGINE_RTP_LLM,
     ENGINE_DYNAMO,
-    ENGINE_NEMO_GYM,
-    _ENGINE_MAX,
+    ENGINE_EXTRA, /* the first engine of optional modules (extras/) */
+    _ENGINE_MAX = ENGINE_EXTRA + 4,
 };
+/* Names of ENGINE_EXTRA and the engines after it; NULL at the end. */
+extern const char *const extra_engine_names[_ENGINE_MAX - ENGINE_EXTRA + 1];
 
 enum role {
     ROLE_UNKNOWN,
@@ -96,7 +98,7 @@ enum right {
 
 const char *state_name(enum state s);
 const char *run_state_name(enum run_state s);
-const char *engine_name(enum engine e);
+const char *engine_name(enum engine e); /* NULL: no engine of this build */
 const char *role_name(enum role r);
 const char *health_name(enum health h);
 const char *trace_state_name(enum trace_state s);

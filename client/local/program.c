@@ -12,39 +12,30 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-static const struct {
-    const char *name, *purpose;
-    const char *relative[2]; /* to profctl's directory */
-    const char *installed;
-} programs[_PROGRAM_MAX] = {
-    [PROGRAM_PROFD] = {"profd", "keeps the catalog", {"profd", "../daemon/profd"}, PROFD_BINDIR "/profd"},
-    [PROGRAM_INGEST] = {"profd-ingest",
-                        "reads trace files",
-                        {"../libexec/profd/profd-ingest", "../daemon/ingest/profd-ingest"},
-                        PROFD_LIBEXECDIR "/profd-ingest"},
-    [PROGRAM_ONNX_WORKER] = {"profd-onnx-worker",
-                             "serves models for profctl audit",
-                             {"../libexec/profd/profd-onnx-worker", "profd-onnx-worker"},
-                             PROFD_LIBEXECDIR "/profd-onnx-worker"},
-};
+const struct program program_profd = {
+    "profd", "keeps the catalog", {"profd", "../daemon/profd"}, PROFD_BINDIR "/profd"};
+const struct program program_ingest = {"profd-ingest",
+                                       "reads trace files",
+                                       {"../libexec/profd/profd-ingest", "../daemon/ingest/profd-ingest"},
+                                       PROFD_LIBEXECDIR "/profd-ingest"};
 
-char *program_find(enum program program, struct problem *p)
+char *program_find(const struct program *program, struct problem *p)
 {
     char exe[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
 
     exe[MAX(n, 0)] = '\0';
     char *slash = strrchr(exe, '/');
-    for (size_t i = 0; slash && i < ARRAY_SIZE(programs[program].relative); i++) {
-        char *path = xasprintf("%.*s/%s", (int)(slash - exe), exe, programs[program].relative[i]);
+    for (size_t i = 0; slash && i < ARRAY_SIZE(program->relative); i++) {
+        char *path = xasprintf("%.*s/%s", (int)(slash - exe), exe, program->relative[i]);
         if (access(path, X_OK) == 0)
             return path;
         free(path);
     }
-    if (access(programs[program].installed, X_OK) == 0)
-        return xstrdup(programs[program].installed);
-    problem_set(p, -errno, PROBLEM_INTERNAL, "cannot use %s, which %s: %s", programs[program].installed,
-                programs[program].purpose, strerror(errno));
+    if (access(program->installed, X_OK) == 0)
+        return xstrdup(program->installed);
+    problem_set(p, -errno, PROBLEM_INTERNAL, "cannot use %s, which %s: %s", program->installed,
+                program->purpose, strerror(errno));
     problem_remedy(p, "Reinstall profd: the package contains both programs.");
     return NULL;
 }

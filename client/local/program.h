@@ -8,10 +8,15 @@
 #include "base/problem.h"
 #include <spawn.h>
 
-enum program { PROGRAM_PROFD, PROGRAM_INGEST, PROGRAM_ONNX_WORKER, _PROGRAM_MAX };
+struct program {
+    const char *name, *purpose; /* "reads trace files" */
+    const char *relative[2];    /* to profctl's directory */
+    const char *installed;
+};
+extern const struct program program_profd, program_ingest;
 
 /* The path, to be freed; NULL with the problem. */
-char *program_find(enum program program, struct problem *p);
+char *program_find(const struct program *program, struct problem *p);
 /* Starts one with clean signals, in a process group of its own: the terminal's Ctrl-C is for profctl, which
  * ends the program in order. 0 or -errno. */
 int program_spawn(const char *path, const posix_spawn_file_actions_t *actions, char *const argv[],

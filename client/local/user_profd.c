@@ -141,7 +141,7 @@ static struct transient *transient_free(struct transient *t)
 /* socket: the one that did not answer. -ENOPKG if no program is installed, -EALREADY if a profd answers now. */
 static int transient_start(struct client *c, const char *socket, struct problem *p)
 {
-    _cleanup_(freep) char *program = program_find(PROGRAM_PROFD, p), *directory = socket_directory(socket);
+    _cleanup_(freep) char *program = program_find(&program_profd, p), *directory = socket_directory(socket);
 
     if (!program)
         return -ENOPKG;
@@ -243,7 +243,7 @@ static int user_profd_start(struct client *c, const char *socket, struct problem
 
     if (system_has_service())
         return refuse_next_to_service(p);
-    program = program_find(PROGRAM_PROFD, p);
+    program = program_find(&program_profd, p);
     if (!program)
         return -ENOPKG;
     int r = startup_lock_take(c, directory, &lock_fd, p);

@@ -73,7 +73,7 @@ static int start(struct reading_child *ch, int64_t memory_max)
 {
     struct reading *reading = ch->reading;
     struct ingest_child *c = &ch->ingest;
-    _cleanup_(freep) char *program = program_find(PROGRAM_INGEST, &reading->problem);
+    _cleanup_(freep) char *program = program_find(&program_ingest, &reading->problem);
 
     if (!program)
         return -ENOENT;

@@ -245,10 +245,10 @@ static const struct option_def *option_of(const struct completing *k, const char
 
     if (word[0] != '-' || !*name)
         return NULL;
-    if (k->entry)
-        def = option_find(k->entry->verb->options, k->entry->verb->n_options, name);
-    if (!def && k->entry && k->entry->verb->has_listing)
-        def = option_find(listing_option_defs, n_listing_option_defs, name);
+    struct option_set sets[VERB_SETS_MAX];
+    size_t n_sets = k->entry ? verb_option_sets(k->entry->verb, sets) : 0;
+    for (size_t i = 0; i < n_sets && !def; i++)
+        def = option_find(sets[i].defs, sets[i].n, name);
     if (!def)
         def = option_find(global_options, n_global_options, name);
     return def && def->argument ? def : NULL;
@@ -256,10 +256,11 @@ static const struct option_def *option_of(const struct completing *k, const char
 
 static void offer_option_names(const struct completing *k)
 {
-    if (k->entry)
-        offer_options(k, k->entry->verb->options, k->entry->verb->n_options);
-    if (k->entry && k->entry->verb->has_listing)
-        offer_options(k, listing_option_defs, n_listing_option_defs);
+    struct option_set sets[VERB_SETS_MAX];
+    size_t n_sets = k->entry ? verb_option_sets(k->entry->verb, sets) : 0;
+
+    for (size_t i = 0; i < n_sets; i++)
+        offer_options(k, sets[i].defs, sets[i].n);
     offer_options(k, global_options, n_global_options);
 }
 

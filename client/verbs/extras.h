@@ -21,16 +21,22 @@ struct verb_not_built {
 };
 extern const struct verb_not_built verbs_not_built[];
 
-/* profctl start --recipe: all borrowed. */
-struct recipe_options {
-    const char *file, *variant, *job_id; /* variant, job_id may be NULL */
-    bool any_workers;                    /* any number of workers for each role */
-    bool allow_uncollected;
-    const struct source *source;
-    const json_t *labels; /* an object, may be NULL */
+/* Sessions of an engine that writes no traces. */
+struct extra_session {
+    const char *engine; /* as in proto/names.h */
+    const char *next;   /* command that shows one: "profctl functions --session" */
 };
-/* Records the phases of a recipe, and returns the exit status. NULL: not built. */
-extern int (*const extra_recipe_record)(struct client *c, const struct recipe_options *o);
+extern const struct extra_session extra_sessions[]; /* a NULL engine at the end */
+
+/* What the options of start choose, for an extension of it. */
+struct start_choice {
+    const struct source *source; /* borrowed */
+    json_t *labels;              /* an object or NULL; the caller drops it */
+    bool allow_uncollected;
+    bool chooses_recording; /* what is recorded, of which workers, or for how long */
+};
+/* -EINVAL with the problem. */
+int start_read_choice(const void *start_values, struct start_choice *ret, struct problem *p);
 
 /* Files that profctl ingest makes readable before profd imports them. */
 struct import_converter {

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "client/cli/text.h"
 #include "client/runs/benchmark.h"
+#include "client/verbs/extras.h"
 #include "client/views/follow.h"
 #include "client/views/listing.h"
 #include "client/views/run.h"
@@ -169,17 +170,21 @@ int run_measure(struct client *c, const struct source *source, const json_t *req
 
 /* -- Sessions ----------------------------------------------------------------------------------------- */
 
-/* Workers of NeMo Gym write no traces: their functions are counted. */
-static bool session_counts_functions(const json_t *session)
+/* What shows a session whose workers are all of an engine that writes no traces; NULL: it has traces. */
+static const struct extra_session *session_without_traces(const json_t *session)
 {
     const json_t *targets = json_object_get(session, "targets");
-    size_t i;
-    json_t *t;
 
-    json_array_foreach(targets, i, t)
-        if (!streq(json_get_str(t, "engine"), engine_name(ENGINE_NEMO_GYM)))
-            return false;
-    return json_array_size(targets) > 0;
+    for (const struct extra_session *e = extra_sessions; e->engine; e++) {
+        size_t i;
+        json_t *t;
+        json_array_foreach(targets, i, t)
+            if (!streq(json_get_str(t, "engine"), e->engine))
+                break;
+        if (i > 0 && i == json_array_size(targets))
+            return e;
+    }
+    return NULL;
 }
 
 /* Also what the recording means for users of the workers. */
@@ -192,7 +197,7 @@ static void session_note_start(struct client *c, const json_t *session)
         return;
     client_note(c, "%s", title);
     if (!json_get_bool(json_object_get(session, "options"), "stagger", false) && n > 1 &&
-        !session_counts_functions(session))
+        !session_without_traces(session))
         client_note(c,
                     "  %zu engines will not serve requests while they write their traces (--stagger stops "
                     "them one by one)",
@@ -246,8 +251,9 @@ int session_start(struct client *c, const char *source, const json_t *request, b
         status = end.was_left ? EXIT_FAILED : session_show_end(c, end.job);
     if (end.job && !end.was_left) {
         bool has_traces = json_get_int(json_object_get(end.job, "counts"), "traces", 0) > 0;
-        if (status != EXIT_FAILED && session_counts_functions(end.job))
-            client_note(c, "Next: profctl functions --session %s", ref);
+        const struct extra_session *e = session_without_traces(end.job);
+        if (status != EXIT_FAILED && e)
+            client_note(c, "Next: %s %s", e->next, ref);
         else if (ret_recorded && has_traces)
             snprintf(ret_recorded, REF_TEXT_MAX, "%s", ref);
         else if (status != EXIT_FAILED)

@@ -11,5 +11,32 @@ const struct verb_not_built verbs_not_built[] = {
     {NULL, NULL},
 };
 
-int (*const extra_recipe_record)(struct client *c, const struct recipe_options *o) = NULL;
+const struct extra_session extra_sessions[] = {{NULL, NULL}};
 const struct import_converter *const extra_converter = NULL;
+
+/* start --recipe */
+struct recipe_values {
+    const char *recipe;
+};
+
+static const struct option_def recipe_options[] = {
+    OPTION_GROUP("Load"),
+    {"recipe", 0, "FILE", OPTION_TEXT, offsetof(struct recipe_values, recipe),
+     "Not in this build (-Dextras=true adds it)"},
+};
+
+static bool recipe_applies(const void *values)
+{
+    const struct recipe_values *o = values;
+    return o->recipe;
+}
+
+static int recipe_refuse(struct client *c, const void *values, const void *verb_values)
+{
+    return extra_not_built(c, "--recipe", "extras");
+}
+
+static const struct verb_extension recipe = {
+    &verb_start,    recipe_options, ARRAY_SIZE(recipe_options), sizeof(struct recipe_values),
+    recipe_applies, recipe_refuse};
+const struct verb_extension *const extra_extensions[] = {&recipe, NULL};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * start records workers in a session, with a load or an srtctl recipe if asked; timeline records one request to
+ * start records workers in a session, with a load if asked; timeline records one request to
  * an RTP-LLM server: a session that has a prompt, which profd sends.
  */
 #include "base/alloc.h"
@@ -18,10 +18,10 @@
 struct start_options {
     struct source source;
     int64_t steps, duration, start_at, start_step, count, when_running, timeout;
-    const char *activities, *role, *workload, *through, *recipe, *variant, *job_id;
+    const char *activities, *role, *workload, *through;
     struct option_list labels;
     bool allow_uncollected, with_stack, record_shapes, by_stage, one_per_role, stagger, include_unhealthy,
-        require_all, queue, wait, detach, analyze, any_workers;
+        require_all, queue, wait, detach, analyze;
 };
 
 #define AT(member) offsetof(struct start_options, member)
@@ -51,10 +51,6 @@ static const struct option_def start_options[] = {
     OPTION_GROUP("Load"),
     {"workload", 0, "FILE", OPTION_TEXT, AT(workload), "Workload to send while recording, YAML or JSON, as profctl bench takes it"},
     THROUGH_OPTION(struct start_options),
-    {"recipe", 0, "FILE", OPTION_TEXT, AT(recipe), "Job file of srtctl: record the steps of its phases under its load"},
-    {"variant", 0, "NAME", OPTION_TEXT, AT(variant), "Job of --recipe; profctl check-recipe lists them"},
-    {"job-id", 0, "ID", OPTION_TEXT, AT(job_id), "Prefix of the results' folder, with --recipe (default: $SLURM_JOB_ID, else 0)"},
-    {"no-single-worker-limit", 0, NULL, OPTION_FLAG, AT(any_workers), "Allow several workers of a role with --recipe, which srtctl refuses"},
     OPTION_GROUP("Output"),
     {"wait", 'w', NULL, OPTION_FLAG, AT(wait), "Show progress until the session ends; Ctrl-C stops it, a second Ctrl-C leaves it running"},
     {"analyze", 0, NULL, OPTION_FLAG, AT(analyze), "Wait, then print what profctl analyze prints"},
@@ -108,40 +104,23 @@ static int make_request(struct client *c, const struct start_options *o, json_t 
     return r < 0 ? r : source_to_json(c, &o->source, request, p);
 }
 
-/* Options that a recipe contains itself. */
-static bool has_recording_options(const struct start_options *o)
+int start_read_choice(const void *start_values, struct start_choice *ret, struct problem *p)
 {
+    const struct start_options *o = start_values;
     _cleanup_json_ request = json_object();
+    _cleanup_json_ labels = json_object();
 
     options_to_json(OPTION_SET(start_options, o), request);
     json_object_del(request, "allow_uncollected");
-    return json_object_size(request) > 0 || o->activities || o->workload || o->detach || o->analyze;
-}
-
-static int start_recipe(struct client *c, const struct start_options *o)
-{
-    _cleanup_(problem_done) struct problem p = {0};
-    _cleanup_json_ labels = json_object();
-
-    if (!extra_recipe_record)
-        return extra_not_built(c, "--recipe", "extras");
-    if (has_recording_options(o))
-        return client_refuse(
-            c,
-            "With --recipe name only the workers (--router, --fleet, --worker), --job-id and "
-            "--label.",
-            "--recipe already defines what is recorded, and for how long");
-    if (labels_to_json(&o->labels, labels, &p) < 0)
-        return client_fail(c, &p);
-    return extra_recipe_record(c, &(struct recipe_options){
-                                      .file = o->recipe,
-                                      .variant = o->variant,
-                                      .job_id = o->job_id ? o->job_id : getenv("SLURM_JOB_ID"),
-                                      .any_workers = o->any_workers,
-                                      .allow_uncollected = o->allow_uncollected,
-                                      .source = &o->source,
-                                      .labels = json_object_get(labels, "labels"),
-                                  });
+    *ret = (struct start_choice){
+        .source = &o->source,
+        .allow_uncollected = o->allow_uncollected,
+        .chooses_recording =
+            json_object_size(request) > 0 || o->activities || o->workload || o->detach || o->analyze,
+    };
+    int r = labels_to_json(&o->labels, labels, p);
+    ret->labels = json_incref(json_object_get(labels, "labels"));
+    return r;
 }
 
 static int start_run(struct client *c, const void *values, int n_words, char **words)
@@ -150,8 +129,6 @@ static int start_run(struct client *c, const void *values, int n_words, char **w
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ request = json_object();
 
-    if (o->recipe)
-        return start_recipe(c, o);
     if (make_request(c, o, request, &p) < 0)
         return client_fail(c, &p);
     int status = client_need_user_profd(c);

@@ -212,11 +212,32 @@ const struct verb_entry *verb_find(const char *name)
     return find_entry(name, false);
 }
 
+const struct verb_extension *verb_extension_of(const struct verb *v)
+{
+    for (const struct verb_extension *const *e = extra_extensions; *e; e++)
+        if ((*e)->verb == v)
+            return *e;
+    return NULL;
+}
+
+size_t verb_option_sets(const struct verb *v, struct option_set sets[static VERB_SETS_MAX])
+{
+    const struct verb_extension *e = verb_extension_of(v);
+    size_t n = 0;
+
+    sets[n++] = (struct option_set){.defs = v->options, .n = v->n_options};
+    if (v->has_listing)
+        sets[n++] = (struct option_set){.defs = listing_option_defs, .n = n_listing_option_defs};
+    if (e)
+        sets[n++] = (struct option_set){.defs = e->options, .n = e->n_options};
+    return n;
+}
+
 void verb_help(FILE *out, const struct verb_entry *e)
 {
     const struct verb *v = e->verb;
-    const struct option_set sets[] = {{.defs = v->options, .n = v->n_options},
-                                      {.defs = listing_option_defs, .n = n_listing_option_defs}};
+    struct option_set sets[VERB_SETS_MAX];
+    size_t n_sets = verb_option_sets(v, sets);
 
     fprintf(out, "profctl %s [OPTION...]%s%s\n\n%s.\n", v->name, *v->words ? " " : "", v->words, v->summary);
     if (v->details) {
@@ -226,7 +247,7 @@ void verb_help(FILE *out, const struct verb_entry *e)
     for (size_t i = 0; i < ARRAY_SIZE(e->aliases) && e->aliases[i]; i++)
         fprintf(out, "%s%s%s", i == 0 ? "\nAliases: " : ", ", e->aliases[i],
                 i + 1 == ALIASES_MAX || !e->aliases[i + 1] ? "\n" : "");
-    options_help(out, sets, v->has_listing ? 2 : 1);
+    options_help(out, sets, n_sets);
     _cleanup_(freep) char *examples = text_wrap(e->examples, 2, UINT_MAX);
     fprintf(out, "\nExamples:\n  %s\n\nGlobal options: profctl help options\n", examples);
 }

@@ -51,6 +51,24 @@ struct verb_group {
     size_t n;
 };
 
+/* Options that an optional module adds to a verb, with values of their own. */
+struct verb_extension {
+    const struct verb *verb;
+    const struct option_def *options;
+    size_t n_options, values_size;
+    bool (*applies)(const void *values);
+    /* Runs in place of the verb where applies() is true; returns the exit status. */
+    int (*run)(struct client *c, const void *values, const void *verb_values);
+};
+extern const struct verb_extension *const extra_extensions[]; /* NULL at the end */
+/* NULL: the verb has no extension. */
+const struct verb_extension *verb_extension_of(const struct verb *v);
+
+/* The option tables of a verb, those of lists and of its extension included. Returns their number; their values are
+ * NULL. */
+#define VERB_SETS_MAX 3
+size_t verb_option_sets(const struct verb *v, struct option_set sets[static VERB_SETS_MAX]);
+
 /* In the order of `profctl help`. */
 extern const struct verb_group verb_groups[];
 extern const size_t n_verb_groups;

@@ -147,7 +147,7 @@ static void metrics_write_calls(const struct metrics_scrape *s, const struct met
     char labels[128];
 
     for (int call = 0; call < _SESSION_CALL_MAX; call++)
-        for (int engine = 0; engine < _ENGINE_MAX; engine++)
+        for (int engine = 0; engine < _ENGINE_MAX && engine_name((enum engine)engine); engine++)
             for (int outcome = 0; outcome < _CALL_OUTCOME_MAX; outcome++) {
                 snprintf(labels, sizeof(labels), "call=\"%s\",engine=\"%s\",result=\"%s\"", call_names[call],
                          engine_name((enum engine)engine), outcome_names[outcome]);

@@ -98,8 +98,6 @@ enum statement {
     STATEMENT_REMOVE_RUN,
     STATEMENT_ADD_REQUEST,
     STATEMENT_REQUESTS,
-    STATEMENT_ADD_FUNCTION,
-    STATEMENT_FUNCTIONS,
 
     STATEMENT_ADD_EVENT,
     STATEMENT_EVENTS_AFTER,
@@ -108,8 +106,11 @@ enum statement {
     STATEMENT_SESSION_EVENTS_NEWEST,
     STATEMENT_RUN_EVENTS_AFTER,
     STATEMENT_RUN_EVENTS_NEWEST,
-    _STATEMENT_MAX,
+    STATEMENT_EXTRA, /* the first of extra_statements */
+    _STATEMENT_MAX = STATEMENT_EXTRA + 4,
 };
+/* The SQL of optional modules (extras/), over tables that the schema always contains; NULL at the end. */
+extern const char *const extra_statements[_STATEMENT_MAX - STATEMENT_EXTRA + 1];
 
 /* -- Fields of records (records.c) -------------------------------------------------------------------- */
 
@@ -158,7 +159,6 @@ const struct field_list *target_fields(void);
 const struct field_list *trace_fields(void);
 const struct field_list *run_fields(void);
 const struct field_list *request_fields(void);
-const struct field_list *function_fields(void);
 
 /* clang-format off */
 #define SESSION_FIELDS(F, R)                                                                                          \
@@ -202,11 +202,6 @@ const struct field_list *function_fields(void);
     F(NUMBER, sent_ns) F(NUMBER, first_ns) F(NUMBER, last_ns) F(NUMBER, end_ns) F(NUMBER, ttft_ns)                    \
     F(NUMBER, tpot_ns) F(NUMBER, e2e_ns) F(NUMBER, lateness_ns) F(NUMBER, input_tokens) F(NUMBER, output_tokens)      \
     F(TEXT, input_source) F(TEXT, output_source) F(TEXT, outcome) F(NUMBER, status) F(TEXT, error)
-
-#define FUNCTION_FIELDS(F, R)                                                                                         \
-    F(REF, trace_id) F(SESSION, session_id)                                                                           \
-    R(worker_url, worker)                                                                                             \
-    F(TEXT, moment) F(TEXT, name) F(TEXT, file) F(NUMBER, line) F(COUNT, calls) F(COUNT, tsub_ns) F(COUNT, ttot_ns)
 /* clang-format on */
 
 void fields_done(const struct field_list *l, void *record);

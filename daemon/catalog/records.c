@@ -37,7 +37,6 @@ DEFINE_RECORD(target_record, target_fields, TARGET_FIELDS, TEXT, remedy, target_
 DEFINE_RECORD(trace_record, trace_fields, TRACE_FIELDS, BOOL, pinned, trace_id)
 DEFINE_RECORD(run_record, run_fields, RUN_FIELDS, ARRAY, warmed, run_id)
 DEFINE_RECORD(request_row, request_fields, REQUEST_FIELDS, ARRAY, gaps_us, request_id)
-DEFINE_RECORD(function_record, function_fields, FUNCTION_FIELDS, COUNT, tavg_ns, function_id)
 /* clang-format on */
 
 #define AT(type, record, f) (*(type *)((char *)(record) + (f)->offset))

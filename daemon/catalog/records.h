@@ -109,17 +109,6 @@ struct request_row {
     char *gaps_us; /* JSON array */
 };
 
-/* A row of the view `functions`. */
-struct function_record {
-    int64_t function_id;
-    int64_t trace_id, session_id; /* RECORD_NONE where it is of none */
-    char *worker_url;             /* NULL likewise */
-    char *moment;                 /* "start", "stop", "difference" */
-    char *name, *file;
-    int64_t line; /* RECORD_NONE where unknown */
-    int64_t calls, tsub_ns, ttot_ns, tavg_ns;
-};
-
 /* copy() gives `to` texts of its own, and frees nothing that `to` held. */
 void session_record_init(struct session_record *r);
 void session_record_done(struct session_record *r);
@@ -133,8 +122,6 @@ void run_record_init(struct run_record *r);
 void run_record_done(struct run_record *r);
 void request_row_init(struct request_row *r);
 void request_row_done(struct request_row *r);
-void function_record_init(struct function_record *r);
-void function_record_done(struct function_record *r);
 
 /* Fleet: remembers router and workers as seen by a discovery. */
 int catalog_saw_fleet(struct catalog *c, const struct fleet *f);
@@ -267,17 +254,6 @@ int catalog_remove_run(struct catalog *c, int64_t id);
 int catalog_add_request(struct catalog *c, struct request_row *r);
 int catalog_each_request(struct catalog *c, int64_t run_id, int64_t after_number, int64_t limit,
                          int (*fn)(const struct request_row *r, void *arg), void *arg);
-
-/* Functions that servers counted, longest first (ttot_ns). Rows go with their trace and session. */
-struct function_filter {
-    int64_t trace_id, session_id; /* RECORD_NONE: any */
-    const char *worker_url;       /* NULL: any */
-    int64_t limit;                /* RECORD_NONE: all */
-};
-int catalog_add_function(struct catalog *c, struct function_record *r);
-int catalog_each_function(struct catalog *c, const struct function_filter *f,
-                          int (*fn)(const struct function_record *r, void *arg), void *arg);
-json_t *function_record_to_json(const struct function_record *r);
 
 /* Events: the audit log. session/target/trace ids may be RECORD_NONE. Listeners hear of it after the commit.
  */

@@ -32,7 +32,6 @@
 #define TRACE        "trace_row", TRACE_FIELDS, "pinned", "trace_id"
 #define RUN          "run_row", RUN_FIELDS, "warmed", "run_id"
 #define REQUEST      "request_row", REQUEST_FIELDS, "gaps_us", "request_id"
-#define FUNCTION     "function_row", FUNCTION_FIELDS, "tavg_ns", "function_id"
 /* Gives a macro the items of a list of those above as its arguments. */
 #define WITH(macro, ...)         macro(__VA_ARGS__)
 
@@ -60,7 +59,7 @@
 
 #define SELECT_EVENT "select event_id, at, kind, actor, session_id, target_id, trace_id, text, run_id from event_row "
 
-static const char *const texts[_STATEMENT_MAX] = {
+static const char *const texts[STATEMENT_EXTRA] = {
     [STATEMENT_BEGIN] = "begin immediate",
     [STATEMENT_COMMIT] = "commit",
     [STATEMENT_ROLLBACK] = "rollback",
@@ -202,11 +201,6 @@ static const char *const texts[_STATEMENT_MAX] = {
     [STATEMENT_ADD_REQUEST] = WITH(INSERT_INTO, REQUEST),
     [STATEMENT_REQUESTS] =
         WITH(SELECT_FROM, REQUEST) "where t.run_id = ?1 and t.number > ?2 order by t.number limit ?3",
-    [STATEMENT_ADD_FUNCTION] = WITH(INSERT_INTO, FUNCTION),
-    [STATEMENT_FUNCTIONS] =
-        WITH(SELECT_FROM, FUNCTION) "where (?1 is null or t.trace_id = ?1) and (?2 is null or t.session_id = ?2) "
-        "and (?3 is null or t.worker_id = (select worker_id from worker_row where url = ?3)) "
-        "order by t.ttot_ns desc, t.function_id limit ?4",
 
     [STATEMENT_ADD_EVENT] =
         "insert into event_row (at, kind, actor, session_id, target_id, trace_id, text, run_id) "
@@ -228,13 +222,15 @@ static const char *const texts[_STATEMENT_MAX] = {
 
 const char *statement_text(enum statement s)
 {
-    return texts[s];
+    return s < STATEMENT_EXTRA ? texts[s] : extra_statements[s - STATEMENT_EXTRA];
 }
 
 int statements_prepare(sqlite3 *db, sqlite3_stmt **statements)
 {
-    for (int i = 0; i < _STATEMENT_MAX; i++) {
-        int rc = sqlite3_prepare_v3(db, texts[i], -1, SQLITE_PREPARE_PERSISTENT, &statements[i], NULL);
+    const char *text;
+
+    for (int i = 0; i < _STATEMENT_MAX && (text = statement_text((enum statement)i)); i++) {
+        int rc = sqlite3_prepare_v3(db, text, -1, SQLITE_PREPARE_PERSISTENT, &statements[i], NULL);
         if (rc != SQLITE_OK)
             return rc;
     }

@@ -5,7 +5,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon/collect/job.h"
 #include "daemon/collect/pipeline.h"
 #include <errno.h>
 
@@ -105,7 +104,9 @@ static void collector_forget(struct target *t, void *collector)
 static void collector_session_ended(const struct session *s, void *collector)
 {
     struct collector *c = collector;
-    job_lay_out(s, c->catalog, c->store, c->offload);
+
+    for (const struct store_layout *const *l = extra_store_layouts; *l; l++)
+        (*l)->session_ended(s, c->catalog, c->store, c->offload);
 }
 
 /* Before it is attributed: by the worker that has it open, or where only one may have written it. */

@@ -86,6 +86,17 @@ int store_could_take(struct store *s, int64_t bytes);
 /* Traces, or columns of a trace that was left in place, removed for the budget since profd's start. */
 uint64_t store_evictions(const struct store *s);
 
+/* -- Layouts of optional modules (extras/) -- */
+
+struct session;
+/* Other paths to the traces of a session, next to its own directory. */
+struct store_layout {
+    void (*session_ended)(const struct session *s, struct catalog *catalog, const struct store *store,
+                          struct offload *offload);
+    void (*prune)(const char *store_path); /* removes paths to sessions that are gone; blocks */
+};
+extern const struct store_layout *const extra_store_layouts[]; /* NULL at the end */
+
 /* -- store_removal.c: removals that may be large, in portions: the loop stays free for others -- */
 
 struct store_removed {

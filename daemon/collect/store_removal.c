@@ -10,7 +10,6 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "daemon/collect/job.h"
 #include "daemon/collect/store_internal.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -177,7 +176,8 @@ static void removal_remove_files(void *arg)
     if (!m->directory)
         return;
     rmdir(m->directory);
-    job_prune(store_path(m->store));
+    for (const struct store_layout *const *l = extra_store_layouts; *l; l++)
+        (*l)->prune(store_path(m->store));
 }
 
 static void removal_continue(struct store_removal *m);

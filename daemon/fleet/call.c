@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "daemon/fleet/answer_text.h"
 #include "daemon/fleet/credentials.h"
-#include "daemon/fleet/curl_handle.h"
 #include "daemon/fleet/curl_loop.h"
 #include "daemon/fleet/names.h"
 #include "daemon/fleet/url.h"
@@ -21,6 +20,7 @@
 #include <sys/resource.h>
 
 #define CONNECT_TIMEOUT_DEFAULT_NS (3 * NS_PER_S)
+#define KEEPALIVE_S                30L /* a stop is silent for minutes */
 #define ANSWER_HEAD_MAX            (64 << 10)
 /* The year 2116. A later date makes no sense, and twice its nanoseconds would overflow int64_t. */
 #define DATE_MAX_S (INT64_MAX / NS_PER_S / 2)
@@ -34,11 +34,13 @@
  */
 #define SOCKET_BUFFER_SIZE  (64 << 10)
 #define RECEIVE_BUFFER_SIZE 8192L
+#define NAMES_KEPT_FOREVER  -1L /* that is, until the rest; each call brings its own */
+#define IDLE_CALLS_MAX      64  /* kept with their easy handles */
 #define OPEN_FILES_DEFAULT  1024
 /* Idle connections may take 1/IDLE_CONNECTIONS_SHARE of the file descriptors. */
 #define IDLE_CONNECTIONS_SHARE 4
-/* Idle time after which connections are closed. curl does not watch idle connections: one that a worker has
- * closed would otherwise stay open until the next call, possibly for days. */
+/* Idle time after which connections and handles are closed. curl does not watch idle connections: one that a
+ * worker has closed would otherwise stay open until the next call, possibly for days. */
 #define REST_NS (15 * NS_PER_S)
 
 struct call {
@@ -48,7 +50,6 @@ struct call {
     struct curl_slist *headers, *addresses; /* of its name */
     bool in_multi;
     struct name_query *query; /* of its name, while it waits for that */
-    struct event *failed;     /* it failed before it was sent, and ends in the next iteration */
     int64_t deadline_ns;
     bool once;         /* must not be sent a second time */
     unsigned n_sent;   /* how often it was */
@@ -69,13 +70,39 @@ LIST_HEAD(call_list, call);
 struct caller {
     struct event_base *base;
     struct curl_loop *loop;
+    struct event *failed_event; /* calls that failed before they were sent end in the next iteration */
     struct event *rest;
     struct name_resolver *names;
     struct answer_budget *answers;
-    struct call_list calls;
+    struct call_list active, failed, idle;
+    size_t n_idle;
     struct network_policy policy;
     uint64_t n_refused;
 };
+
+static const struct {
+    CURLcode code;
+    int err;
+} curl_errors[] = {
+    {CURLE_COULDNT_CONNECT, -ECONNREFUSED}, {CURLE_COULDNT_RESOLVE_HOST, -EHOSTUNREACH},
+    {CURLE_OPERATION_TIMEDOUT, -ETIMEDOUT}, {CURLE_SEND_ERROR, -ECONNRESET},
+    {CURLE_RECV_ERROR, -ECONNRESET},        {CURLE_GOT_NOTHING, -ECONNRESET},
+    {CURLE_PARTIAL_FILE, -ECONNRESET},      {CURLE_UNSUPPORTED_PROTOCOL, -EPROTONOSUPPORT},
+    {CURLE_URL_MALFORMAT, -EINVAL},         {CURLE_OUT_OF_MEMORY, -ENOMEM},
+};
+
+static int curl_errno(CURL *easy, CURLcode code)
+{
+    long os_errno = 0;
+
+    if (code == CURLE_COULDNT_CONNECT && curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &os_errno) == CURLE_OK &&
+        os_errno > 0)
+        return -(int)os_errno;
+    for (size_t i = 0; i < ARRAY_SIZE(curl_errors); i++)
+        if (curl_errors[i].code == code)
+            return curl_errors[i].err;
+    return -EPROTO;
+}
 
 static void mark_answered(struct call *call)
 {
@@ -233,14 +260,24 @@ static void hide_token(struct call *call)
     }
 }
 
+/* Keeps its easy handle; everything else of the last call goes. */
+static void call_reset(struct call *call)
+{
+    CURL *easy = call->easy;
+
+    curl_easy_reset(easy);
+    curl_slist_free_all(call->headers);
+    curl_slist_free_all(call->addresses);
+    answer_body_done(&call->body);
+    free(call->own_error);
+    free(call->refused);
+    secret_free(call->token);
+    *call = (struct call){.easy = easy, .caller = call->caller};
+}
+
 static void call_free(struct call *call)
 {
-    LIST_REMOVE(call, link);
     name_query_free(call->query);
-    if (call->failed)
-        event_free(call->failed);
-    if (call->in_multi)
-        curl_loop_remove(call->caller->loop, call->easy);
     curl_easy_cleanup(call->easy);
     curl_slist_free_all(call->headers);
     curl_slist_free_all(call->addresses);
@@ -251,16 +288,49 @@ static void call_free(struct call *call)
     free(call);
 }
 
-void call_cancel(struct call *call)
+/* A handle keeps the buffer of a call that failed before it connected, refuses to be told of another size,
+ * and reads into the buffer by the size that it would have without: no such handle is used again. */
+static bool easy_is_usable(CURL *easy)
 {
-    if (!call)
-        return;
+    return curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, RECEIVE_BUFFER_SIZE) == CURLE_OK;
+}
+
+static struct call *call_get(struct caller *c)
+{
+    struct call *call = LIST_FIRST(&c->idle);
+
+    if (call) {
+        LIST_REMOVE(call, link);
+        c->n_idle--;
+        return call;
+    }
+    call = xcalloc(1, sizeof(*call));
+    call->caller = c;
+    call->easy = curl_easy_init();
+    if (!call->easy || !easy_is_usable(call->easy))
+        abort(); /* as base/alloc.h: a few hundred bytes were not there */
+    return call;
+}
+
+static void call_put(struct call *call)
+{
     struct caller *c = call->caller;
-    call_free(call);
-    if (LIST_EMPTY(&c->calls)) {
+
+    LIST_REMOVE(call, link);
+    call->query = name_query_free(call->query);
+    if (call->in_multi)
+        curl_loop_remove(c->loop, call->easy);
+    if (LIST_EMPTY(&c->active)) {
         struct timeval rest = timeval_of(REST_NS);
         event_add(c->rest, &rest);
     }
+    call_reset(call);
+    if (c->n_idle >= IDLE_CALLS_MAX || !easy_is_usable(call->easy)) {
+        call_free(call);
+        return;
+    }
+    LIST_INSERT_HEAD(&c->idle, call, link);
+    c->n_idle++;
 }
 
 static void call_end(struct call *call)
@@ -279,23 +349,38 @@ static void call_end(struct call *call)
     curl_easy_getinfo(call->easy, CURLINFO_EFFECTIVE_URL, &url);
     log_debug("%s: %s", url ? url : "?", call_result_text(r, text, sizeof(text)));
     call->done(r, call->arg);
-    call_cancel(call);
-}
-
-static void on_failed(evutil_socket_t fd, short what, void *arg)
-{
-    call_end(arg);
+    call_put(call);
 }
 
 /* Ends the call in the next iteration of the event loop, without curl. */
 static void call_fail(struct call *call, int err)
 {
+    struct caller *c = call->caller;
+
     call->result.err = err;
     call->result.error = call->own_error;
-    call->failed = evtimer_new(call->caller->base, on_failed, call);
-    if (!call->failed)
-        abort(); /* as base/alloc.h */
-    event_active(call->failed, EV_TIMEOUT, 0);
+    LIST_INSERT_HEAD(&c->failed, call, link);
+    event_active(c->failed_event, EV_TIMEOUT, 0);
+}
+
+static void call_list_take(struct call_list *from, struct call_list *to)
+{
+    *to = *from;
+    LIST_INIT(from);
+    if (LIST_FIRST(to))
+        LIST_FIRST(to)->link.le_prev = &LIST_FIRST(to);
+}
+
+static void on_failed(evutil_socket_t fd, short what, void *arg)
+{
+    struct caller *c = arg;
+    struct call *call;
+    struct call_list ending = LIST_HEAD_INITIALIZER(ending);
+
+    /* A call that fails inside done() waits for another iteration of the event loop. */
+    call_list_take(&c->failed, &ending);
+    while ((call = LIST_FIRST(&ending)))
+        call_end(call);
 }
 
 static void on_ended(void *private, CURLcode code)
@@ -322,7 +407,7 @@ static void on_ended(void *private, CURLcode code)
         r->err = -ECONNRESET;
         r->error = "the connection was closed before an answer came";
     } else if (code != CURLE_OK && !call->body.cut) {
-        r->err = curl_handle_errno(call->easy, code);
+        r->err = curl_errno(call->easy, code);
         r->error = call->own_error       ? call->own_error
                    : call->curl_error[0] ? call->curl_error
                                          : curl_easy_strerror(code);
@@ -377,6 +462,30 @@ struct answer_body call_result_take(const struct call_result *r)
     return body;
 }
 
+static int loop_open(struct caller *c);
+
+/* Ends all calls in flight, and sets up curl again. */
+static void on_broken(void *arg, CURLMcode code)
+{
+    struct caller *c = arg;
+    struct call *call;
+
+    log_error("libcurl: %s; all calls in flight are canceled", curl_multi_strerror(code));
+    LIST_FOREACH(call, &c->active, link) {
+        curl_loop_remove(c->loop, call->easy);
+        call->in_multi = false;
+    }
+    c->loop = curl_loop_free(c->loop);
+    if (loop_open(c) < 0)
+        abort();
+    while ((call = LIST_FIRST(&c->active))) {
+        LIST_REMOVE(call, link);
+        call->query = name_query_free(call->query);
+        replace_str(&call->own_error, curl_multi_strerror(code));
+        call_fail(call, -EIO);
+    }
+}
+
 /* -- Sending ----------------------------------------------------------------------------------------- */
 
 static long timeout_ms(int64_t duration_ns)
@@ -409,27 +518,24 @@ static int64_t connect_timeout(const struct call_request *q)
 
 /* As curl will have it. */
 struct destination {
-    char *host;
-    int port;
+    char *host, *port;
 };
 
 static void destination_done(struct destination *d)
 {
     curl_free(d->host);
+    curl_free(d->port);
 }
 
 /* Leaves the result empty if the URL is invalid: curl reports that error. */
 static void destination_of(const char *text, struct destination *ret)
 {
     CURLU *url = curl_url();
-    char *port = NULL;
 
     *ret = (struct destination){0};
     if (url && curl_url_set(url, CURLUPART_URL, text, 0) == CURLUE_OK &&
-        curl_url_get(url, CURLUPART_HOST, &ret->host, 0) == CURLUE_OK &&
-        curl_url_get(url, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) == CURLUE_OK)
-        ret->port = atoi(port);
-    curl_free(port);
+        curl_url_get(url, CURLUPART_HOST, &ret->host, 0) == CURLUE_OK)
+        curl_url_get(url, CURLUPART_PORT, &ret->port, CURLU_DEFAULT_PORT);
     curl_url_cleanup(url);
 }
 
@@ -438,7 +544,30 @@ static bool is_name(const struct destination *d)
 {
     struct in6_addr address;
 
-    return d->host && d->port > 0 && !address_of_host(d->host, &address) && !host_is_loopback(d->host);
+    return d->host && d->port && !address_of_host(d->host, &address) && !host_is_loopback(d->host);
+}
+
+/* curl's resolver is not to be used: see names.h. What comes here has no addresses. */
+static int refuse_to_resolve(void *resolver, void *reserved, void *arg)
+{
+    return 1;
+}
+
+static void set_addresses(struct call *call, const struct destination *to, const struct name_answer *answer)
+{
+    _cleanup_(freep) char *text = NULL;
+    char address[ADDRESS_TEXT_SIZE];
+    size_t size;
+
+    FILE *out = xmemstream(&text, &size);
+    fprintf(out, "%s:%s:", to->host, to->port);
+    for (size_t i = 0; i < answer->n; i++) {
+        address_format(&answer->addresses[i], address);
+        fprintf(out, "%s%s", i > 0 ? "," : "", address);
+    }
+    fclose(out);
+    call->addresses = curl_slist_append(NULL, text);
+    curl_easy_setopt(call->easy, CURLOPT_RESOLVE, call->addresses);
 }
 
 static char *name_error(const struct name_answer *answer, const char *host)
@@ -457,8 +586,7 @@ static int call_use_addresses(struct call *call, const struct destination *to,
                               const struct name_answer *answer)
 {
     if (answer->err == 0) {
-        call->addresses = curl_addresses(to->host, to->port, answer);
-        curl_easy_setopt(call->easy, CURLOPT_RESOLVE, call->addresses);
+        set_addresses(call, to, answer);
         return call_send(call);
     }
     free(call->own_error);
@@ -476,8 +604,10 @@ static void on_name(const struct name_answer *answer, void *arg)
     curl_easy_getinfo(call->easy, CURLINFO_EFFECTIVE_URL, &url);
     destination_of(url, &to);
     int r = call_use_addresses(call, &to, answer);
-    if (r < 0)
+    if (r < 0) {
+        LIST_REMOVE(call, link);
         call_fail(call, r);
+    }
 }
 
 /* Asks for the name where it is not known. */
@@ -486,7 +616,7 @@ static int call_send_to_name(struct call *call, const struct destination *to, co
     struct name_resolver *names = call->caller->names;
     struct name_answer answer;
 
-    curl_easy_setopt(call->easy, CURLOPT_RESOLVER_START_FUNCTION, curl_refuse_to_resolve);
+    curl_easy_setopt(call->easy, CURLOPT_RESOLVER_START_FUNCTION, refuse_to_resolve);
     if (names_known(names, to->host, q->origin, &answer))
         return call_use_addresses(call, to, &answer);
     call->query = names_ask(names, to->host, q->origin, q->deadline_ns, connect_timeout(q), on_name, call);
@@ -504,46 +634,33 @@ static long idle_connections_max(void)
     return MAX(1L, (long)limit.rlim_cur / IDLE_CONNECTIONS_SHARE);
 }
 
-static void on_broken(void *arg, CURLMcode code);
-
-/* Out of memory aborts, as base/alloc.h. */
-static void caller_open_loop(struct caller *c)
+static int loop_open(struct caller *c)
 {
     static const struct curl_loop_ops ops = {on_ended, on_broken};
 
-    if (curl_loop_new(c->base, idle_connections_max(), &ops, c, &c->loop) < 0)
-        abort();
+    return curl_loop_new(c->base, idle_connections_max(), &ops, c, &c->loop);
 }
 
-/* Ends all calls in flight, and sets up curl again. */
-static void on_broken(void *arg, CURLMcode code)
+static void free_calls(struct call_list *list)
 {
-    struct caller *c = arg;
     struct call *call;
-
-    log_error("libcurl: %s; all calls in flight are canceled", curl_multi_strerror(code));
-    LIST_FOREACH(call, &c->calls, link) {
-        if (call->failed)
-            continue;
-        if (call->in_multi)
-            curl_loop_remove(c->loop, call->easy);
-        call->in_multi = false;
-        call->query = name_query_free(call->query);
-        replace_str(&call->own_error, curl_multi_strerror(code));
-        call_fail(call, -EIO);
+    while ((call = LIST_FIRST(list))) {
+        LIST_REMOVE(call, link);
+        call_free(call);
     }
-    curl_loop_free(c->loop);
-    caller_open_loop(c);
 }
 
 static void on_rest(evutil_socket_t fd, short what, void *arg)
 {
     struct caller *c = arg;
 
-    if (!LIST_EMPTY(&c->calls))
+    if (!LIST_EMPTY(&c->active))
         return;
-    curl_loop_free(c->loop);
-    caller_open_loop(c);
+    free_calls(&c->idle);
+    c->n_idle = 0;
+    c->loop = curl_loop_free(c->loop);
+    if (loop_open(c) < 0)
+        abort(); /* as where a call gets no handle */
     /* Of the answers of thousands, holes are left between what is kept: the system gets them back. */
     malloc_trim(0);
 }
@@ -558,9 +675,9 @@ int caller_new(struct event_base *base, struct caller **ret)
     char *reason = NULL;
     c->base = base;
     network_add(&c->policy, NETWORK_DEFAULT, &reason);
+    c->failed_event = evtimer_new(base, on_failed, c);
     c->rest = evtimer_new(base, on_rest, c);
-    caller_open_loop(c);
-    if (!c->rest || names_new(base, &c->names) < 0 ||
+    if (!c->failed_event || !c->rest || names_new(base, &c->names) < 0 || loop_open(c) < 0 ||
         answer_budget_new(base, &limits, &answer_ops, &c->answers) < 0) {
         caller_free(c);
         return -ENOMEM;
@@ -571,11 +688,18 @@ int caller_new(struct event_base *base, struct caller **ret)
 
 struct caller *caller_free(struct caller *c)
 {
+    struct call *call;
+
     if (!c)
         return NULL;
-    while (LIST_FIRST(&c->calls))
-        call_free(LIST_FIRST(&c->calls));
+    LIST_FOREACH(call, &c->active, link)
+        curl_loop_remove(c->loop, call->easy);
+    free_calls(&c->active);
+    free_calls(&c->failed);
+    free_calls(&c->idle);
     curl_loop_free(c->loop);
+    if (c->failed_event)
+        event_free(c->failed_event);
     names_free(c->names);
     answer_budget_free(c->answers);
     network_done(&c->policy);
@@ -586,59 +710,105 @@ struct caller *caller_free(struct caller *c)
     return NULL;
 }
 
+static void add_header(struct call *call, const char *line)
+{
+    struct curl_slist *longer = curl_slist_append(call->headers, line);
+    if (longer)
+        call->headers = longer;
+}
+
 static void set_method(struct call *call, const struct call_request *q)
 {
+    CURL *e = call->easy;
     size_t size = q->body ? strlen(q->body) : 0;
 
-    curl_list_add(&call->headers, "Expect:");
+    add_header(call, "Expect:");
     if (streq(q->method, "POST")) {
         call->once = true;
-        curl_easy_setopt(call->easy, CURLOPT_POST, 1L);
-        curl_easy_setopt(call->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)size);
-        curl_easy_setopt(call->easy, CURLOPT_COPYPOSTFIELDS, size > 0 ? q->body : "");
-        curl_list_add(&call->headers, size > 0 ? "Content-Type: application/json" : "Content-Type:");
+        curl_easy_setopt(e, CURLOPT_POST, 1L);
+        curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)size);
+        curl_easy_setopt(e, CURLOPT_COPYPOSTFIELDS, size > 0 ? q->body : "");
+        add_header(call, size > 0 ? "Content-Type: application/json" : "Content-Type:");
     } else if (streq(q->method, "GET")) {
-        curl_easy_setopt(call->easy, CURLOPT_HTTPGET, 1L);
+        curl_easy_setopt(e, CURLOPT_HTTPGET, 1L);
     } else {
-        curl_easy_setopt(call->easy, CURLOPT_CUSTOMREQUEST, q->method);
+        curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, q->method);
     }
 }
 
-static struct call *call_new(struct caller *c, const struct call_request *q)
+static void set_bounds(struct call *call, const struct call_request *q)
 {
-    static const struct curl_callbacks callbacks = {on_open_socket, on_before_send, on_header, on_body};
-    struct call *call = xcalloc(1, sizeof(*call));
+    CURL *e = call->easy;
 
-    *call = (struct call){.caller = c,
-                          .easy = curl_easy_init(),
-                          .deadline_ns = q->deadline_ns,
-                          .account = q->account,
-                          .body = {.max = q->answer_max > 0 ? q->answer_max : CALL_ANSWER_MAX_DEFAULT}};
-    if (!call->easy)
-        abort(); /* as base/alloc.h */
-    LIST_INSERT_HEAD(&c->calls, call, link);
-    curl_handle_prepare(call->easy, &callbacks, call, call->curl_error, "profd/" PROFD_VERSION);
-    curl_easy_setopt(call->easy, CURLOPT_URL, q->url);
-    curl_easy_setopt(call->easy, CURLOPT_BUFFERSIZE, RECEIVE_BUFFER_SIZE);
-    curl_easy_setopt(call->easy, CURLOPT_CONNECTTIMEOUT_MS, timeout_ms(connect_timeout(q)));
-    curl_easy_setopt(call->easy, CURLOPT_FOLLOWLOCATION, 0L);
-    curl_easy_setopt(call->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    set_method(call, q);
-    return call;
+    call->body.max = q->answer_max > 0 ? q->answer_max : CALL_ANSWER_MAX_DEFAULT;
+    call->account = q->account;
+    curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, timeout_ms(connect_timeout(q)));
+    curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(e, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
+    curl_easy_setopt(e, CURLOPT_PROXY, "");
+    curl_easy_setopt(e, CURLOPT_NOPROXY, "*");
+}
+
+static void set_connection(struct call *call)
+{
+    CURL *e = call->easy;
+
+    curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+    /* It looks through all that it keeps for each call, and of a router that lists ten thousand addresses it
+     * keeps ten thousand. */
+    curl_easy_setopt(e, CURLOPT_DNS_CACHE_TIMEOUT, NAMES_KEPT_FOREVER);
+    curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
+    curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
+    curl_easy_setopt(e, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_S);
+    curl_easy_setopt(e, CURLOPT_TCP_KEEPINTVL, KEEPALIVE_S);
+    curl_easy_setopt(e, CURLOPT_USERAGENT, "profd/" PROFD_VERSION);
+}
+
+static void set_callbacks(struct call *call)
+{
+    CURL *e = call->easy;
+
+    curl_easy_setopt(e, CURLOPT_PRIVATE, call);
+    curl_easy_setopt(e, CURLOPT_ERRORBUFFER, call->curl_error);
+    curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, on_open_socket);
+    curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, call);
+    curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, on_before_send);
+    curl_easy_setopt(e, CURLOPT_PREREQDATA, call);
+    curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(e, CURLOPT_HEADERDATA, call);
+    curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(e, CURLOPT_WRITEDATA, call);
+}
+
+static int add_credentials(struct call *call, const struct call_request *q)
+{
+    int r = credentials_use(q->credentials, q->admin, call->easy, &call->token, &call->own_error);
+    if (r == 0 && call->token) {
+        char *line = xasprintf("Authorization: Bearer %s", call->token);
+        add_header(call, line);
+        secret_free(line);
+    }
+    return r;
 }
 
 struct call *call_start(struct caller *c, const struct call_request *q,
                         void (*done)(const struct call_result *result, void *arg), void *arg)
 {
     _cleanup_(destination_done) struct destination to = {0};
-    struct call *call = call_new(c, q);
+    struct call *call = call_get(c);
 
+    destination_of(q->url, &to);
     call->done = done;
     call->arg = arg;
-    destination_of(q->url, &to);
-    int r = credentials_use(q->credentials, q->admin, call->easy, &call->token, &call->own_error);
-    if (r == 0 && call->token)
-        curl_list_add_token(&call->headers, call->token);
+    curl_easy_setopt(call->easy, CURLOPT_URL, q->url);
+    set_method(call, q);
+    set_bounds(call, q);
+    set_connection(call);
+    set_callbacks(call);
+    call->deadline_ns = q->deadline_ns;
+    int r = add_credentials(call, q);
     if (r == 0 && q->deadline_ns <= mono_ns()) {
         replace_str(&call->own_error, "no time was left to call");
         r = -ETIMEDOUT;
@@ -648,7 +818,15 @@ struct call *call_start(struct caller *c, const struct call_request *q,
         r = is_name(&to) ? call_send_to_name(call, &to, q) : call_send(call);
     if (r < 0)
         call_fail(call, r);
+    else
+        LIST_INSERT_HEAD(&c->active, call, link);
     return call;
+}
+
+void call_cancel(struct call *call)
+{
+    if (call)
+        call_put(call);
 }
 
 char *call_result_text(const struct call_result *r, char *buf, size_t max)

@@ -59,9 +59,18 @@ const char *question_path(enum question q)
 }
 
 /* Bit i is enum engine_endpoint's bit i. */
-static const char *const endpoint_paths[] = {
-    "/start_profile", "/flush_cache", "/generate", "/stats", "/seed_session", "/aggregate_metrics",
-};
+static const char *const endpoint_paths[] = {"/start_profile", "/flush_cache", "/generate"};
+
+static int find_endpoints(const char *body, size_t size, unsigned *ret)
+{
+    const char *paths[ARRAY_SIZE(endpoint_paths) + EXTRA_ENDPOINTS_MAX];
+    size_t n = ARRAY_SIZE(endpoint_paths);
+
+    memcpy(paths, endpoint_paths, sizeof(endpoint_paths));
+    for (size_t i = 0; i < EXTRA_ENDPOINTS_MAX && extra_endpoint_paths[i]; i++)
+        paths[n++] = extra_endpoint_paths[i];
+    return openapi_find_paths(body, size, paths, n, ret);
+}
 
 static const struct {
     enum engine engine;
@@ -98,8 +107,7 @@ void answers_set(struct answers *a, enum question q, int err, int status, const 
     if (err != 0 || status != 200)
         return;
     if (q == QUESTION_OPENAPI) {
-        a->has_openapi =
-            openapi_find_paths(body, size, endpoint_paths, ARRAY_SIZE(endpoint_paths), &a->endpoints) == 0;
+        a->has_openapi = find_endpoints(body, size, &a->endpoints) == 0;
         return;
     }
     if (q == QUESTION_METRICS) {
@@ -181,12 +189,12 @@ static void explain_unknown(struct worker *w, const struct answers *a)
         worker_refuse(w, "Name the URL that it redirects to.",
                       "answers with a redirect (%s), which is not followed", some->text);
     } else {
-        worker_refuse(
-            w,
-            "profd profiles vLLM, SGLang, RTP-LLM and NeMo Gym servers, and Dynamo workers at their system "
-            "port (DYN_SYSTEM_PORT). Is this the URL of one, and not of a router or frontend?",
-            "is not an engine that profd knows: /version answered %s, /server_info %s",
-            version->text ? version->text : "nothing", info->text ? info->text : "nothing");
+        _cleanup_(freep) char *remedy = xasprintf(
+            "profd profiles servers of vLLM, SGLang, RTP-LLM%s, and Dynamo workers at their system port "
+            "(DYN_SYSTEM_PORT). Is this the URL of one, and not of a router or frontend?",
+            extra_engine_titles);
+        worker_refuse(w, remedy, "is not an engine that profd knows: /version answered %s, /server_info %s",
+                      version->text ? version->text : "nothing", info->text ? info->text : "nothing");
     }
 }
 

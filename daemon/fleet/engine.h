@@ -35,9 +35,7 @@ enum engine_endpoint {
     ENDPOINT_START_PROFILE = 1 << 0,
     ENDPOINT_FLUSH_CACHE = 1 << 1, /* only SGLang has it together with /generate */
     ENDPOINT_GENERATE = 1 << 2,
-    ENDPOINT_STATS = 1 << 3,
-    ENDPOINT_SEED_SESSION = 1 << 4,      /* of NeMo Gym's resource servers */
-    ENDPOINT_AGGREGATE_METRICS = 1 << 5, /* and of its agents */
+    ENDPOINT_EXTRA = 1 << 3, /* the first of extra_endpoint_paths */
 };
 
 struct worker_answer {
@@ -108,6 +106,9 @@ void review_add(struct review *r, bool refuses, const char *option, const char *
                 ...) _printf_(5, 6);
 void review_done(struct review *r);
 
+struct worker_launch;
+struct profiler_launch;
+
 struct engine_ops {
     enum engine id;
     enum engine backend; /* as in struct worker */
@@ -122,9 +123,13 @@ struct engine_ops {
     const char *start_path, *stop_path; /* stop_path NULL: it ends by itself and cannot be stopped */
     const char *older_start_path, *older_stop_path; /* to try where these are 404; NULL: none */
     const char *request_path; /* of a request that records itself, whose body start_body makes; NULL: none */
-    /* Its profiler always runs: start and stop GET what it has counted so far, of functions, and what a
-     * recording leaves is their difference instead of traces. */
-    bool counts_functions;
+    const char *method;       /* of start and stop; NULL: POST */
+    bool writes_no_traces;    /* what it records is in the answers to start and stop */
+    /* Reads how its profiler was set at its launch into an empty struct; NULL: its launch says nothing. */
+    void (*read_launch)(const char *version, const struct worker_launch *launch, struct profiler_launch *ret);
+    /* A path from the working directory, "../../pyproject.toml": where this file exists, a relative trace directory
+     * begins next to it. NULL: in the working directory. */
+    const char *root_mark;
     /* Metrics of /metrics (summed over labels): requests being run, and steps done so far; NULL where there
      * is none. */
     const char *running_metric, *waiting_metric, *steps_metric;
@@ -150,8 +155,12 @@ struct engine_ops {
     void (*explain_start)(const struct worker *w, int status, const char *body, struct problem *p);
 };
 
-/* Engines of optional modules (extras/), NULL at the end. */
+/* Of optional modules (extras/): engines, NULL at the end; their titles, which continue a list (", ENGINE"); and the
+ * paths that openapi.json is searched for in addition to the core's. */
+#define EXTRA_ENDPOINTS_MAX 8
 extern const struct engine_ops *const extra_engines[];
+extern const char extra_engine_titles[];
+extern const char *const extra_endpoint_paths[EXTRA_ENDPOINTS_MAX];
 
 /* NULL for ENGINE_UNKNOWN. */
 const struct engine_ops *engine_ops(enum engine e);
@@ -160,7 +169,7 @@ const struct engine_ops *worker_ops(const struct worker *w);
 /* Of its start and stop. */
 static inline const char *engine_method(const struct engine_ops *ops)
 {
-    return ops->counts_functions ? "GET" : "POST";
+    return ops->method ? ops->method : "POST";
 }
 
 /*
@@ -171,6 +180,11 @@ static inline const char *engine_method(const struct engine_ops *ops)
 extern const struct engine_ops engine_vllm, engine_sglang, engine_rtp_llm, engine_dynamo,
     engine_dynamo_sglang, engine_dynamo_vllm;
 
+/* profiler_config.c: as read_launch() of struct engine_ops. */
+void vllm_read_launch(const char *version, const struct worker_launch *launch, struct profiler_launch *ret);
+void sglang_read_launch(const char *version, const struct worker_launch *launch, struct profiler_launch *ret);
+void rtp_llm_read_launch(const char *version, const struct worker_launch *launch,
+                         struct profiler_launch *ret);
 /* As steps_since_launch() of struct engine_ops. */
 double sglang_steps_since_launch(const char *metrics, size_t size, const struct worker *w);
 /* Marks a worker as not profilable, and why. */

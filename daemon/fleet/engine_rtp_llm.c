@@ -131,6 +131,7 @@ static void rtp_llm_explain_start(const struct worker *w, int status, const char
 
 const struct engine_ops engine_rtp_llm = {
     .id = ENGINE_RTP_LLM,
+    .read_launch = rtp_llm_read_launch,
     .identify = rtp_llm_identify,
     .names_traces = true,
     .start_path = START_PATH,

@@ -189,6 +189,7 @@ static void sglang_explain_start(const struct worker *w, int status, const char 
 
 const struct engine_ops engine_sglang = {
     .id = ENGINE_SGLANG,
+    .read_launch = sglang_read_launch,
     .identify = sglang_identify,
     .more_questions = 1u << QUESTION_OLD_SERVER_INFO,
     .takes_output_dir = true,

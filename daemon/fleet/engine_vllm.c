@@ -246,6 +246,7 @@ static void vllm_explain_start(const struct worker *w, int status, const char *b
 
 const struct engine_ops engine_vllm = {
     .id = ENGINE_VLLM,
+    .read_launch = vllm_read_launch,
     .identify = vllm_identify,
     .more_questions = 1u << QUESTION_SLEEPING,
     .stop_before_start = true,

@@ -132,17 +132,23 @@ static void set_dir(struct trace_location *location, const char *dir, const char
     replace_str(&location->found_by, found_by);
 }
 
-/* Where a relative directory begins. A server of NeMo Gym runs in its own directory, and writes to that of
- * the checkout it is of, two above, where it is of one. The caller frees it. */
+/* Where a relative directory begins. The caller frees it. */
 static char *launch_root(const struct worker *w, const struct fleet_config *config, const char *cwd)
 {
-    if (w->engine != ENGINE_NEMO_GYM || !cwd)
+    const struct engine_ops *ops = worker_ops(w);
+
+    if (!ops || !ops->root_mark || !cwd)
         return xstrdup(cwd);
-    struct problem p = {0};
-    _cleanup_(freep) char *mark = path_absolute("../../pyproject.toml", cwd, NULL);
+    _cleanup_(problem_done) struct problem p = {0};
+    char *mark = path_absolute(ops->root_mark, cwd, NULL);
     _cleanup_(freep) char *local_mark = process_resolve_path(w, config, mark, &p);
-    problem_done(&p);
-    return local_mark && access(local_mark, F_OK) == 0 ? path_absolute("../..", cwd, NULL) : xstrdup(cwd);
+    if (local_mark && access(local_mark, F_OK) == 0) {
+        char *slash = strrchr(mark, '/');
+        slash[slash == mark] = '\0';
+        return mark;
+    }
+    free(mark);
+    return xstrdup(cwd);
 }
 
 static void take_dir(struct worker *w, const struct fleet_config *config, const struct trace_dir_search *f,

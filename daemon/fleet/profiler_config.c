@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/units.h"
 #include "base/yaml_json.h"
+#include "daemon/fleet/engine.h"
 #include <ctype.h>
 
 /* vLLM reads its old variables up to 0.15. */
@@ -290,7 +291,7 @@ static void vllm_from_variables(const struct string_list *env, struct profiler_l
     }
 }
 
-static void vllm_launch(const char *version, const struct worker_launch *launch, struct profiler_launch *ret)
+void vllm_read_launch(const char *version, const struct worker_launch *launch, struct profiler_launch *ret)
 {
     _cleanup_(vllm_options_done) struct vllm_options options = {0};
 
@@ -309,7 +310,7 @@ static void vllm_launch(const char *version, const struct worker_launch *launch,
         vllm_from_variables(&launch->env, ret);
 }
 
-static void sglang_launch(const struct worker_launch *launch, struct profiler_launch *ret)
+void sglang_read_launch(const char *version, const struct worker_launch *launch, struct profiler_launch *ret)
 {
     static const char *const dir_variable = "SGLANG_TORCH_PROFILER_DIR";
     const char *dir = env_set(&launch->env, dir_variable);
@@ -341,7 +342,7 @@ static int rtp_llm_switch(const struct worker_launch *launch, const char *flag, 
 }
 
 /* An option beats its variable. */
-static void rtp_llm_launch(const struct worker_launch *launch, struct profiler_launch *ret)
+void rtp_llm_read_launch(const char *version, const struct worker_launch *launch, struct profiler_launch *ret)
 {
     static const char *const dir_flag = "--torch-cuda-profiler-dir", *const dir_variable =
                                                                          "TORCH_CUDA_PROFILER_DIR";
@@ -356,39 +357,16 @@ static void rtp_llm_launch(const struct worker_launch *launch, struct profiler_l
     ret->source = flag ? dir_flag : dir_variable;
 }
 
-/* The entire configuration of NeMo Gym is in the environment, as YAML. */
-static void nemo_gym_launch(const struct worker_launch *launch, struct profiler_launch *ret)
-{
-    static const char *const dict_variable = "NEMO_GYM_CONFIG_DICT", *const path_variable =
-                                                                         "NEMO_GYM_CONFIG_PATH";
-    const char *text = env_set(&launch->env, dict_variable);
-    char error[200];
-    _cleanup_json_ dict = text ? yaml_parse(text, strlen(text), error) : NULL;
-    const char *dir = json_get_str(dict, "profiling_results_dirpath");
-
-    ret->server = xstrdup(env_set(&launch->env, path_variable));
-    if (text && !dict)
-        ret->error = xasprintf("%s: %s", dict_variable, error);
-    if (!dir || !json_get_bool(dict, "profiling_enabled", false))
-        return;
-    ret->dir = xstrdup(dir);
-    ret->source = "profiling_results_dirpath";
-}
-
 void profiler_launch_read(enum engine engine, const char *version, const struct worker_launch *launch,
                           struct profiler_launch *ret)
 {
+    const struct engine_ops *ops = engine_ops(engine);
     struct worker unknown;
+
     worker_init(&unknown);
     *ret = (struct profiler_launch){.setup = unknown.setup};
-    if (engine == ENGINE_VLLM)
-        vllm_launch(version, launch, ret);
-    else if (engine == ENGINE_SGLANG)
-        sglang_launch(launch, ret);
-    else if (engine == ENGINE_RTP_LLM)
-        rtp_llm_launch(launch, ret);
-    else if (engine == ENGINE_NEMO_GYM)
-        nemo_gym_launch(launch, ret);
+    if (ops && ops->read_launch)
+        ops->read_launch(version, launch, ret);
 }
 
 bool path_is_uri(const char *path)

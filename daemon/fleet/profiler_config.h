@@ -23,12 +23,13 @@ struct profiler_launch {
     struct profiler_setup setup; /* all unknown where nothing was found */
     char *dir;                   /* as written: relative, with ~, or a URI; NULL: none */
     const char *source;          /* where it was set: "--profiler-config"; NULL: nowhere */
-    char *server;                /* NeMo Gym: the server's name; NULL: none */
+    char *server;                /* its name among the servers of its launch; NULL: none */
     char *error;                 /* why something that is there could not be understood */
 };
 void profiler_launch_done(struct profiler_launch *p);
 
-/* version is the engine's, NULL unknown: old variables are honoured only by old engines. */
+/* version is the engine's, NULL unknown: old variables are honoured only by old engines. Asks read_launch() of
+ * struct engine_ops. */
 void profiler_launch_read(enum engine engine, const char *version, const struct worker_launch *launch,
                           struct profiler_launch *ret);
 

@@ -120,7 +120,7 @@ static const struct {
     {"unhealthy", HEALTH_UNHEALTHY}, {"suspended", HEALTH_UNHEALTHY},
 };
 
-/* The last is NeMo Gym's, whose servers have no model but a name. */
+/* The last names a server that has no model. */
 static const char *const model_keys[] = {"model_id", "model", "model_name", "process_name"};
 static const char *const role_keys[] = {"worker_type", "role"};
 static const char *const load_keys[] = {"load", "active_requests"};

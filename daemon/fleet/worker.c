@@ -144,7 +144,7 @@ enum worker_collection worker_collection(const struct worker *w, const char **re
         "worker's host.";
     const struct engine_ops *ops = worker_ops(w);
 
-    if (streq(w->setup.kind, "cuda") || (ops && ops->counts_functions))
+    if (streq(w->setup.kind, "cuda") || (ops && ops->writes_no_traces))
         return COLLECTION_NOT_NEEDED;
     if (w->location.local_dir && !w->location.blocked_here)
         return COLLECTION_POSSIBLE;

@@ -144,14 +144,6 @@ static int take_load(const json_t *v, const char *member, void *field, struct pr
     return through ? take_through(through, "through", &r->through, p) : 0;
 }
 
-/* A name of one directory, in which nothing needs to be quoted; one with an underscore is no session's. */
-static bool is_folder_name(const char *name)
-{
-    return name && *name != '.' && *name != '-' && strlen(name) <= REQUEST_JOB_FOLDER_MAX &&
-           strchr(name, '_') &&
-           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == strlen(name);
-}
-
 static const char *const job_phases[_JOB_PHASE_MAX] = {
     [JOB_PREFILL] = "prefill",
     [JOB_DECODE] = "decode",
@@ -166,45 +158,6 @@ const char *job_phase_name(enum job_phase phase)
 enum job_phase job_phase_of(enum role role)
 {
     return role == ROLE_PREFILL ? JOB_PREFILL : role == ROLE_DECODE ? JOB_DECODE : JOB_AGGREGATED;
-}
-
-static int take_phases(const json_t *v, struct job_request *r, struct problem *p)
-{
-    size_t n = 0;
-
-    r->recording.steps = 0;
-    for (int i = 0; i < _JOB_PHASE_MAX; i++) {
-        const json_t *phase = json_object_get(v, job_phases[i]), *steps = json_object_get(phase, "steps"),
-                     *first = json_object_get(phase, "start_step");
-        if (!phase)
-            continue;
-        if (!json_is_integer(steps) || json_integer_value(steps) < 1 ||
-            (first && (!json_is_integer(first) || json_integer_value(first) < 0)) ||
-            json_object_size(phase) != (size_t)(first ? 2 : 1))
-            return request_wrong(p, "a phase of job", "{\"start_step\": at least 0, \"steps\": at least 1}");
-        r->job.phases[i].start_step = json_integer_value(first);
-        r->job.phases[i].steps = json_integer_value(steps);
-        r->recording.steps = MAX(r->recording.steps, json_integer_value(steps));
-        n++;
-    }
-    if (n == 0 || n != json_object_size(v))
-        return request_wrong(p, "phases of job", "some of prefill, decode and aggregated");
-    return 0;
-}
-
-static int take_job(const json_t *v, const char *member, void *field, struct problem *p)
-{
-    const char *folder = json_get_str(v, "folder");
-    const json_t *phases = json_object_get(v, "phases");
-    struct job_request *r = field;
-
-    if (json_object_size(v) != 2 || !is_folder_name(folder) || !json_is_object(phases))
-        return request_wrong(
-            p, member,
-            "{\"folder\": a name of letters, digits, '.', '-' and '_', with a '_', \"phases\": "
-            "steps of prefill, decode or aggregated}");
-    replace_str(&r->job.folder, folder);
-    return take_phases(phases, r, p);
 }
 
 struct recording job_request_recording(const struct job_request *r, enum role role)
@@ -276,7 +229,6 @@ static const struct {
     {"workload", take_workload, FIELD(workload), OF_BOTH},
     {"load_through", take_through, FIELD(through), OF_RUNS},
     {"load", take_load, 0, OF_SESSIONS},
-    {"job", take_job, 0, OF_SESSIONS},
 };
 
 static int take_member(struct job_request *r, bool of_run, const char *name, const json_t *value,
@@ -285,6 +237,9 @@ static int take_member(struct job_request *r, bool of_run, const char *name, con
     for (size_t i = 0; i < ARRAY_SIZE(members); i++)
         if (streq(members[i].name, name) && (members[i].whose & (of_run ? OF_RUNS : OF_SESSIONS)))
             return members[i].take(value, name, (char *)r + members[i].offset, p);
+    for (const struct request_extension *e = extra_request_members; e->name && !of_run; e++)
+        if (streq(e->name, name))
+            return e->take(value, r, p);
     return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "\"%s\" is not an option of a %s", name,
                        of_run ? "run" : "session");
 }

@@ -14,7 +14,6 @@
 
 #define REQUEST_STEPS_MAX       100000
 #define REQUEST_WORKERS_MAX     10000
-#define REQUEST_JOB_FOLDER_MAX  128
 #define REQUEST_LABELS_MAX      32
 #define REQUEST_PROMPT_MAX      65536 /* bytes */
 #define REQUEST_LABEL_BYTES_MAX 256
@@ -34,10 +33,9 @@ enum job_phase {
     _JOB_PHASE_MAX,
 };
 
-/* A job of srtctl: workers of each role record steps of their own, and their traces are also found in
- * <folder>/profiles/<phase> of the store. */
+/* Steps of their own for the workers of each role, as parts of one job. */
 struct request_job {
-    char *folder; /* NULL: none */
+    char *folder; /* of the job in the store; NULL: no job */
     struct {
         int64_t start_step, steps; /* steps 0: workers of that role are not recorded */
     } phases[_JOB_PHASE_MAX];
@@ -61,6 +59,13 @@ struct job_request {
     int through;                   /* enum load_through */
     bool load_ends_with_recording; /* else it goes on to its own end */
 };
+
+/* A member of a session's request that an optional module (extras/) parses. */
+struct request_extension {
+    const char *name;
+    int (*take)(const json_t *value, struct job_request *r, struct problem *p);
+};
+extern const struct request_extension extra_request_members[]; /* a NULL name at the end */
 
 /* Unknown members, wrong types and impossible combinations are problems that name the member. */
 int session_request_parse(const json_t *j, struct job_request *ret, struct problem *p);

@@ -126,7 +126,7 @@ static void session_inquire_cancel(struct job_creation *c)
 static void target_set_output_dir(struct target *t, int index)
 {
     const struct trace_location *location = &t->worker.location;
-    if (target_engine(t)->counts_functions)
+    if (target_engine(t)->writes_no_traces)
         return; /* what lies there is no trace */
     const char *base = location->dir ? location->dir : "/tmp";
     _cleanup_(freep) char *below = xasprintf("profd/s%" PRId64 "-%" PRId64 "/w%d", t->record.session_id,

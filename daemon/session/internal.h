@@ -25,7 +25,6 @@ struct sessions {
     struct event *resave;  /* armed while a session is unsaved */
     struct event *proceed; /* a worker became free: the queue moves on */
     struct session_metrics metrics;
-    size_t counted_bytes; /* of all sessions */
 };
 
 extern const struct job_kind session_kind;
@@ -122,20 +121,22 @@ const char *target_stop_path(const struct target *t);
 bool target_goes_older(struct target *t, const struct call_result *r);
 
 /*
- * The profiler of engines with counts_functions, from an optional module (extras/): a snapshot at the start of a
- * recording and one at its end, whose difference goes into the catalog. done() comes later, once, unless the session is
- * gone then; failures are those of the target.
+ * Records an engine with writes_no_traces by what it answers to start and stop, into the catalog. done() comes later,
+ * once, unless the session is gone then; failures are those of the target.
  */
-struct function_counter {
-    size_t answer_max; /* bytes of a snapshot */
+struct answer_recorder {
+    enum engine engine;
+    size_t answer_max; /* bytes */
     void (*start)(struct target *t, const struct call_result *result,
                   void (*done)(struct target *t, bool ok));
-    /* result NULL: the server is gone, and only its files are read. */
+    /* result NULL: the worker is gone. */
     void (*stop)(struct target *t, const struct call_result *result, void (*done)(struct target *t, bool ok));
-    void (*forget)(struct target *t); /* frees the first snapshot */
+    void (*forget)(struct target *t); /* frees recorder_state */
 };
-/* NULL: not built, and no engine counts functions. */
-extern const struct function_counter *const extra_function_counter;
+/* Of optional modules (extras/), NULL at the end. */
+extern const struct answer_recorder *const extra_recorders[];
+/* NULL: the target writes traces. */
+const struct answer_recorder *target_recorder(const struct target *t);
 
 void sessions_count_call(struct target *t, enum session_call call, const struct call_result *r);
 void sessions_count_end(const struct session *s);

@@ -49,7 +49,7 @@ static void rebuild_target(struct target *t, const struct target_record *r)
     t->record = *r;
     if (!facts || worker_from_json(facts, &t->worker) < 0 || !engine_ops(t->worker.engine)) {
         log_struct(LOG_ERR, LOG_FIELDS(.session_id = r->session_id, .worker = r->worker_url),
-                   "session s%" PRId64 ": the catalog's record of %s cannot be parsed", r->session_id,
+                   "session s%" PRId64 ": the catalog's record of %s cannot be used", r->session_id,
                    r->worker_url);
         worker_done(&t->worker);
         worker_init(&t->worker);
@@ -64,6 +64,30 @@ static void rebuild_target(struct target *t, const struct target_record *r)
     t->start_unanswered = r->start_status == RECORD_NONE && r->state >= STATE_STOPPING;
     if (r->stop_sent_at != RECORD_NONE)
         t->stop_sent_ns = mono_before_now(r->stop_sent_at);
+}
+
+/* The name of an engine that this build does not have (extras/), in the record of a target; NULL: none. The caller frees
+ * it. */
+static char *missing_engine(const struct target *t)
+{
+    char error[200];
+    _cleanup_json_ facts = json_parse(t->record.worker, strlen(t->record.worker), error);
+    const char *name = json_get_str(facts, "engine");
+
+    return name && engine_from_name(name) < 0 ? xstrdup(name) : NULL;
+}
+
+/* Its profiler cannot be stopped, because this profd does not know how. */
+static void fail_missing_engine(struct target *t)
+{
+    _cleanup_(freep) char *engine = missing_engine(t);
+
+    if (!engine || state_is_final(t->record.state))
+        return;
+    _cleanup_(freep) char *failure = xasprintf("profd was built without its engine, %s", engine);
+    t->record.stop_pending = false;
+    target_fail(t, failure, "Use a profd that was built with -Dextras=true.");
+    target_change_state(t, STATE_FAILED);
 }
 
 static void rebuild_request(struct session *s)
@@ -142,7 +166,13 @@ static int rebuild_session(const struct session_record *r, void *arg)
 
 static void resume_requested(struct session *s)
 {
-    if (!s->request.workload && (s->request.start_at > wall_ns() || s->request.queue)) {
+    bool can_start = true;
+
+    for (size_t i = 0; i < s->n_targets; i++) {
+        _cleanup_(freep) char *engine = missing_engine(&s->targets[i]);
+        can_start = can_start && !engine;
+    }
+    if (can_start && !s->request.workload && (s->request.start_at > wall_ns() || s->request.queue)) {
         session_proceed(s);
         return;
     }
@@ -221,6 +251,7 @@ static void session_resume(struct session *s)
     s->starts_left = true;
     for (size_t i = 0; i < s->n_targets; i++) {
         struct target *t = &s->targets[i];
+        fail_missing_engine(t);
         t->stop_queued = t->record.state == STATE_STOPPING;
         settle_starting(t);
         if (t->record.state == STATE_COLLECTING)

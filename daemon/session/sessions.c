@@ -63,6 +63,8 @@ struct session *session_alloc(struct sessions *all, size_t n_targets)
 
 static void target_release(struct target *t)
 {
+    if (t->recorder_state)
+        target_recorder(t)->forget(t);
     if (t->call)
         call_cancel(t->call);
     if (t->retry)
@@ -70,8 +72,6 @@ static void target_release(struct target *t)
     target_record_done(&t->record);
     worker_done(&t->worker);
     credentials_done(&t->credentials);
-    if (t->counted)
-        extra_function_counter->forget(t);
 }
 
 void session_free(struct session *s)

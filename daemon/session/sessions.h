@@ -53,8 +53,7 @@ struct target {
     bool files_complete;      /* the collector saw everything, though nobody stopped it */
     bool older_paths;         /* its engine is of the generation before */
     void *collecting;         /* the collector's own */
-    /* What its functions had cost at its start, where its engine counts them; NULL unknown. */
-    struct function_list *counted;
+    void *recorder_state;     /* its answer recorder's own; NULL: none */
 };
 
 struct session {
@@ -90,7 +89,6 @@ struct session {
     bool load_lasted; /* until everything was recorded, as asked for */
     struct probe *probe;
     void (*counted)(struct session *s); /* what follows session_count_steps() */
-    size_t counted_bytes;               /* of its targets' `counted` */
     unsigned n_outstanding;             /* calls of the phase it is in */
 };
 

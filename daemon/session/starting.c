@@ -343,7 +343,7 @@ static void settle_start(struct target *t, bool ok)
         session_check_started(s);
 }
 
-static void on_counted(struct target *t, bool ok)
+static void on_recorder_started(struct target *t, bool ok)
 {
     t->record.stop_pending = ok;
     settle_start(t, ok);
@@ -377,8 +377,9 @@ static void on_started(const struct call_result *r, void *arg)
         t->record.start_status = r->status;
     if (!ok)
         fail_start(t, r);
-    if (ok && target_engine(t)->counts_functions)
-        extra_function_counter->start(t, r, on_counted);
+    const struct answer_recorder *recorder = target_recorder(t);
+    if (ok && recorder)
+        recorder->start(t, r, on_recorder_started);
     else
         settle_start(t, ok);
 }

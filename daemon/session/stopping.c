@@ -30,7 +30,7 @@ static void next_in_line(struct session *s);
 static bool writes_files(const struct target *t)
 {
     return !(t->session->request.recording.activities & ACTIVITY_CUDA_PROFILER) &&
-           !target_engine(t)->counts_functions;
+           !target_engine(t)->writes_no_traces;
 }
 
 /* On to the files, or to the end for a target that certainly wrote none. */
@@ -122,7 +122,7 @@ static bool was_delivered(const struct call_result *r)
     return r->err == 0;
 }
 
-static void on_counted(struct target *t, bool ok)
+static void on_recorder_stopped(struct target *t, bool ok)
 {
     (void)ok; /* a failure is recorded for the target */
     after_stop(t);
@@ -131,8 +131,10 @@ static void on_counted(struct target *t, bool ok)
 /* r is NULL where its server is gone. */
 static void finish_stop(struct target *t, const struct call_result *r)
 {
-    if (t->recorded && target_engine(t)->counts_functions)
-        extra_function_counter->stop(t, r, on_counted);
+    const struct answer_recorder *recorder = t->recorded ? target_recorder(t) : NULL;
+
+    if (recorder)
+        recorder->stop(t, r, on_recorder_stopped);
     else
         after_stop(t);
 }
@@ -157,7 +159,7 @@ static void on_stopped(const struct call_result *r, void *arg)
             finish_stop(t, r);
         }
     } else if (t->stop_refusals >= REFUSED_TRIES) {
-        if (!target_engine(t)->counts_functions)
+        if (!target_recorder(t))
             fail_stop(t, r, "; the worker is gone");
         finish_stop(t, NULL);
     } else if (mono_ns() >= t->stop_deadline_ns - DEADLINE_SLACK_NS) {

@@ -24,12 +24,22 @@ void target_keep_credentials(struct target *t)
     t->credentials = kept;
 }
 
+const struct answer_recorder *target_recorder(const struct target *t)
+{
+    for (const struct answer_recorder *const *r = extra_recorders; *r; r++)
+        if ((*r)->engine == t->worker.engine)
+            return *r;
+    return NULL;
+}
+
 /* Of a start or a stop, only its status and the text of an error are needed. The answer to a recorded request
  * is read completely, because closing the connection may cancel the request. */
 static size_t target_answer_max(const struct target *t)
 {
-    if (target_engine(t)->counts_functions)
-        return extra_function_counter->answer_max;
+    const struct answer_recorder *recorder = target_recorder(t);
+
+    if (recorder)
+        return recorder->answer_max;
     return t->session->request.recording.prompt ? CALL_ANSWER_MAX_DEFAULT : ANSWER_EXCERPT_MAX;
 }
 

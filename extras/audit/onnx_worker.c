@@ -13,6 +13,12 @@
 
 #define LINE_BYTES_MAX 4608 /* a word, and a path */
 
+static const struct program onnx_program = {
+    "profd-onnx-worker",
+    "serves models for profctl audit",
+    {"../libexec/profd/profd-onnx-worker", "../extras/profd-onnx-worker"},
+    PROFD_LIBEXECDIR "/profd-onnx-worker"};
+
 extern char **environ;
 
 /* Reads one line without its end, before the deadline; NULL if none arrives. */
@@ -78,7 +84,7 @@ static int not_ready(const char *model, int64_t deadline_ns, struct problem *p)
 int onnx_worker_start(const char *model, const char *tokenizer, const char *profile_dir,
                       struct onnx_worker *ret, struct problem *p)
 {
-    _cleanup_(freep) char *program = program_find(PROGRAM_ONNX_WORKER, p);
+    _cleanup_(freep) char *program = program_find(&onnx_program, p);
     struct onnx_worker w = {.from = -1};
     int ends[2];
 

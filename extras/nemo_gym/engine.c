@@ -1,22 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The servers of NeMo Gym: resource servers, agents and models, each a program of Python that counts its
- * functions with yappi from its launch to its end, where profiling is on. There is nothing to start or stop:
- * GET /stats gives the sums so far (or writes them into files), and a recording is the difference of two.
+ * The servers of NeMo Gym: resource servers, agents and models, each a Python program that counts its functions
+ * with yappi from its launch to its end, if profiling is on. There is nothing to start or stop: GET /stats
+ * returns the sums so far (or writes them into files), and a recording is the difference of two.
+ *
+ * The head server lists the others: GET /server_instances returns a plain array of {"process_name": ...,
+ * "server_type": "resources_servers", "url": ..., "pid": ...}; url is null until the server has a port.
  */
-#include "daemon/fleet/engine.h"
+#include "extras/nemo_gym/engine.h"
+
+#include "base/alloc.h"
 #include "base/http_reason.h"
+#include "base/yaml_json.h"
+#include "daemon/fleet/profiler_config.h"
 
 #define STATS_PATH "/stats"
 
-static bool identify(struct worker *w, const struct answers *a)
+static bool nemo_gym_identify(struct worker *w, const struct answers *a)
 {
-    const unsigned marks = ENDPOINT_STATS | ENDPOINT_SEED_SESSION | ENDPOINT_AGGREGATE_METRICS;
+    const unsigned marks = NEMO_GYM_STATS | NEMO_GYM_SEED_SESSION | NEMO_GYM_AGGREGATE_METRICS;
 
     if (!a->has_openapi || !(a->endpoints & marks))
         return false;
     w->profilable = true;
-    if (!(a->endpoints & ENDPOINT_STATS))
+    if (!(a->endpoints & NEMO_GYM_STATS))
         worker_refuse(w,
                       "Start NeMo Gym with\n  +profiling_enabled=true "
                       "+profiling_results_dirpath=results/profiling",
@@ -24,40 +31,54 @@ static bool identify(struct worker *w, const struct answers *a)
     return true;
 }
 
-static json_t *start_body(const struct recording *rec, const struct worker *w)
+/* The entire configuration is in the environment, as YAML. */
+static void nemo_gym_read_launch(const char *version, const struct worker_launch *launch,
+                                 struct profiler_launch *ret)
 {
-    (void)rec;
-    (void)w;
+    static const char *const dict_variable = "NEMO_GYM_CONFIG_DICT";
+    const char *text = env_value(&launch->env, dict_variable),
+               *server = env_value(&launch->env, "NEMO_GYM_CONFIG_PATH");
+    char error[200];
+    _cleanup_json_ dict = text && *text ? yaml_parse(text, strlen(text), error) : NULL;
+    const char *dir = json_get_str(dict, "profiling_results_dirpath");
+
+    ret->server = server && *server ? xstrdup(server) : NULL;
+    if (text && *text && !dict)
+        ret->error = xasprintf("%s: %s", dict_variable, error);
+    if (!dir || !json_get_bool(dict, "profiling_enabled", false))
+        return;
+    ret->dir = xstrdup(dir);
+    ret->source = "profiling_results_dirpath";
+}
+
+static json_t *nemo_gym_start_body(const struct recording *rec, const struct worker *w)
+{
     return NULL;
 }
 
-static void review(const struct recording *rec, const struct worker *w, struct review *review)
+static void nemo_gym_review(const struct recording *rec, const struct worker *w, struct review *review)
 {
-    static const char remedy[] = "Leave it out for NeMo Gym.";
+    static const char remedy[] = "Remove it for NeMo Gym.";
 
-    (void)w;
     if (rec->steps > 0)
-        review_add(review, true, "--steps", "Add --duration, or stop it yourself.",
+        review_add(review, true, "--steps", "Use --duration, or stop the session by profctl stop.",
                    "a server of NeMo Gym has no steps");
     if (rec->activities != 0)
-        review_add(review, true, "--activities", remedy, "yappi counts functions of Python, nothing else");
+        review_add(review, true, "--activities", remedy, "yappi only counts Python functions");
     if (rec->by_stage)
         review_add(review, true, "--by-stage", remedy, "yappi knows no stages");
     review_add(review, false, NULL, NULL,
-               "counts CPU time: what a function waits for (the network, a lock, a subprocess) is not seen");
+               "counts CPU time: time that a function waits (for the network, a lock, a subprocess) is not "
+               "included");
 }
 
-static bool stop_failure_is_benign(const struct recording *rec, int status)
+static bool nemo_gym_stop_failure_is_benign(const struct recording *rec, int status)
 {
-    (void)rec;
-    (void)status;
     return false;
 }
 
-static void explain_start(const struct worker *w, int status, const char *body, struct problem *p)
+static void nemo_gym_explain_start(const struct worker *w, int status, const char *body, struct problem *p)
 {
-    (void)w;
-    (void)body;
     problem_set(p, 0, PROBLEM_UPSTREAM, "GET " STATS_PATH " answered %d %s", status, http_reason(status));
     problem_remedy(p, status == 404
                           ? "Start NeMo Gym with +profiling_enabled=true."
@@ -67,12 +88,34 @@ static void explain_start(const struct worker *w, int status, const char *body, 
 
 const struct engine_ops engine_nemo_gym = {
     .id = ENGINE_NEMO_GYM,
-    .identify = identify,
+    .identify = nemo_gym_identify,
     .start_path = STATS_PATH,
     .stop_path = STATS_PATH,
-    .counts_functions = true,
-    .start_body = start_body,
-    .review = review,
-    .stop_failure_is_benign = stop_failure_is_benign,
-    .explain_start = explain_start,
+    .method = "GET",
+    .writes_no_traces = true,
+    .read_launch = nemo_gym_read_launch,
+    /* A server runs two directories below its checkout, and writes relative to the checkout. */
+    .root_mark = "../../pyproject.toml",
+    .start_body = nemo_gym_start_body,
+    .review = nemo_gym_review,
+    .stop_failure_is_benign = nemo_gym_stop_failure_is_benign,
+    .explain_start = nemo_gym_explain_start,
+};
+
+static const json_t *nemo_gym_entries(const json_t *root)
+{
+    return json_is_array(root) ? root : NULL;
+}
+
+static bool nemo_gym_recognise(const json_t *root)
+{
+    return json_is_array(root) &&
+           (json_array_size(root) == 0 || json_get_str(json_array_get(root, 0), "server_type"));
+}
+
+const struct router_dialect router_nemo_gym = {
+    .name = "nemo-gym",
+    .path = "/server_instances",
+    .recognise = nemo_gym_recognise,
+    .entries = nemo_gym_entries,
 };

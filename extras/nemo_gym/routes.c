@@ -11,6 +11,7 @@
 #include "daemon/fleet/names.h"
 #include "daemon/fleet/url.h"
 #include "daemon/session/sessions.h"
+#include "extras/nemo_gym/engine.h"
 #include "extras/nemo_gym/snapshot.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -25,27 +26,17 @@
 
 /* -- What a session kept -- */
 
-static int add_record(const struct function_record *r, void *arg)
-{
-    json_array_append_new(arg, function_record_to_json(r));
-    return 0;
-}
-
 static void get_session_functions(struct api *api, struct http_request *r, const struct route_match *match)
 {
+    struct catalog *catalog = api->modules.catalog;
     _cleanup_(session_record_done) struct session_record record;
-    const struct function_filter filter = {.trace_id = RECORD_NONE,
-                                           .session_id = match->id,
-                                           .worker_url = http_query_get(r, "worker"),
-                                           .limit = RECORD_NONE};
-    json_t *functions = json_array();
+    json_t *functions = NULL;
 
     session_record_init(&record);
-    int err = catalog_get_session(api->modules.catalog, match->id, &record);
+    int err = catalog_get_session(catalog, match->id, &record);
     if (err == 0)
-        err = catalog_each_function(api->modules.catalog, &filter, add_record, functions);
+        err = catalog_functions_json(catalog, match->id, http_query_get(r, "worker"), &functions);
     if (err < 0) {
-        json_decref(functions);
         if (err == -ENOENT)
             reply_missing(r, 's', match->id);
         else
@@ -244,8 +235,7 @@ static void ask(struct server *s)
 
 static bool counts(const struct worker *w)
 {
-    const struct engine_ops *ops = engine_ops(w->engine);
-    return w->profilable && ops && ops->counts_functions;
+    return w->profilable && w->engine == ENGINE_NEMO_GYM;
 }
 
 /* Why there is nothing to ask: the worker's own reason, where it is one that could count. */

@@ -251,7 +251,7 @@ def test_a_restart_of_profd_is_reported(testbed):
     session = wait_for(lambda: (s := testbed.profd.session(id_))["state"] == "recording" and s)
     session = testbed.end(session["session"])
     assert session["state"] == "complete" and testbed.calls(session, testbed.table) > 0
-    assert "profd was restarted meanwhile" in remarks(session)
+    assert "profd was restarted during the recording" in remarks(session)
 
 
 class Strange(BaseHTTPRequestHandler):

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs, their requests, and functions: rows that come back as they went, listings, and what upkeep removes.
+/* Runs and their requests: rows that come back as they went, listings, and what upkeep removes.
  */
 #include "tests/unit/cmocka-all.h"
 
@@ -238,53 +238,6 @@ static void test_events(void **state)
     json_decref(j);
 }
 
-static int take_name(const struct function_record *f, void *arg)
-{
-    char *text = arg;
-
-    strcat(text, f->name);
-    assert_true(f->line == 7 || f->line == RECORD_NONE);
-    return 0;
-}
-
-static void test_functions(void **state)
-{
-    struct catalog_fixture *fixture = *state;
-    char names[20] = "";
-    struct function_record f;
-    struct session_record s;
-
-    session_record_init(&s);
-    s.requested_at = 1;
-    s.requested_by = "uid 0";
-    assert_int_equal(catalog_add_session(fixture->catalog, &s), 0);
-    for (int i = 0; i < 3; i++) {
-        function_record_init(&f);
-        f.session_id = i < 2 ? s.session_id : RECORD_NONE;
-        f.worker_url = i ? "http://w:1" : "http://w:2";
-        f.moment = "difference";
-        f.name = (char *[]){"a", "b", "c"}[i];
-        f.line = i ? 7 : RECORD_NONE;
-        f.calls = 1;
-        f.ttot_ns = 10 + i;
-        assert_int_equal(catalog_add_function(fixture->catalog, &f), 0);
-    }
-    struct function_filter filter = {
-        .trace_id = RECORD_NONE, .session_id = RECORD_NONE, .limit = RECORD_NONE};
-    assert_int_equal(catalog_each_function(fixture->catalog, &filter, take_name, names), 0);
-    assert_string_equal(names, "cba");
-    filter.session_id = s.session_id;
-    filter.worker_url = "http://w:1";
-    assert_int_equal(catalog_each_function(fixture->catalog, &filter, take_name, names), 0);
-    assert_string_equal(names, "cbab");
-    f.moment = "never";
-    f.function_id = 0;
-    assert_true(catalog_add_function(fixture->catalog, &f) < 0);
-    assert_int_equal(catalog_remove_session(fixture->catalog, s.session_id), 0);
-    run_turn(fixture);
-    assert_int_equal(ask(fixture->path, "select count(*) from functions where worker = 'http://w:1'"), 1);
-}
-
 #define FIXTURE_TEST(f) cmocka_unit_test_setup_teardown(f, fixture_begin_open, fixture_end)
 
 int main(void)
@@ -296,7 +249,6 @@ int main(void)
         FIXTURE_TEST(test_removed_at_once_and_deleted_later),
         FIXTURE_TEST(test_the_newest_requests_are_kept),
         FIXTURE_TEST(test_events),
-        FIXTURE_TEST(test_functions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

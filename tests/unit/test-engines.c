@@ -664,48 +664,6 @@ static void test_worker_json(void **state)
     assert_int_equal(worker_from_json(j, &back), -EINVAL);
 }
 
-static void nemo_gym(struct test *t, const char *openapi)
-{
-    for (int q = 0; q <= QUESTION_MODELS; q++)
-        status(t, (enum question)q, NOT_FOUND);
-    ok(t, QUESTION_OPENAPI, openapi);
-    worker_identify(&t->worker, &t->answers);
-}
-
-static void test_nemo_gym(void **state)
-{
-    struct test *t = *state;
-    const struct recording timed = {.duration_ns = 1}, stepped = {.steps = 5};
-    struct review review = {0};
-
-    if (!extra_engines[0])
-        skip();
-    nemo_gym(t, "{\"paths\":{\"/seed_session\":{},\"/verify\":{},\"/stats\":{}}}");
-    assert_int_equal(t->worker.engine, ENGINE_NEMO_GYM);
-    assert_true(t->worker.profilable);
-    const struct engine_ops *ops = engine_ops(t->worker.engine);
-    assert_string_equal(engine_method(ops), "GET");
-    ops->review(&timed, &t->worker, &review);
-    assert_int_equal(review.n, 1);
-    assert_false(review.items[0].refuses);
-    assert_non_null(strstr(review.items[0].text, "CPU time"));
-    ops->review(&stepped, &t->worker, &review);
-    assert_true(review.items[1].refuses);
-    review_done(&review);
-}
-
-static void test_nemo_gym_without_profiling(void **state)
-{
-    struct test *t = *state;
-
-    if (!extra_engines[0])
-        skip();
-    nemo_gym(t, "{\"paths\":{\"/v1/responses\":{},\"/run\":{},\"/aggregate_metrics\":{}}}");
-    assert_int_equal(t->worker.engine, ENGINE_NEMO_GYM);
-    assert_false(t->worker.profilable);
-    assert_non_null(strstr(t->worker.remedy, "+profiling_enabled=true"));
-}
-
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -736,8 +694,6 @@ int main(void)
         TEST(test_dynamo_of_sglang),
         TEST(test_dynamo_of_vllm),
         TEST(test_dynamo_of_something),
-        TEST(test_nemo_gym),
-        TEST(test_nemo_gym_without_profiling),
         TEST(test_failures),
         TEST(test_worker_json),
     };

@@ -224,27 +224,6 @@ static void test_rtp_llm_records_each_request(void **state)
     }
 }
 
-static void test_nemo_gym(void **state)
-{
-    static const char *const source = "profiling_results_dirpath";
-    const struct worker_launch launch = {
-        .env = STRINGS("NEMO_GYM_CONFIG_PATH=math\0NEMO_GYM_CONFIG_DICT=profiling_enabled: true\n"
-                       "profiling_results_dirpath: results/profiling\nmath: {a: {b: {port: 1}}}\n")};
-    struct profiler_launch got;
-
-    profiler_launch_read(ENGINE_NEMO_GYM, NULL, &launch, &got);
-    assert_string_equal(got.dir, "results/profiling");
-    assert_string_equal(got.source, source);
-    assert_string_equal(got.server, "math");
-    profiler_launch_done(&got);
-    check_env(ENGINE_NEMO_GYM, NULL, STRINGS("NEMO_GYM_CONFIG_DICT=profiling_results_dirpath: /r\n"),
-              (struct expected){.with_stack = -1});
-    const struct worker_launch broken = {.env = STRINGS("NEMO_GYM_CONFIG_DICT=a: [\n")};
-    profiler_launch_read(ENGINE_NEMO_GYM, NULL, &broken, &got);
-    assert_non_null(strstr(got.error, "NEMO_GYM_CONFIG_DICT"));
-    profiler_launch_done(&got);
-}
-
 static void test_paths(void **state)
 {
     static const struct {
@@ -298,7 +277,6 @@ int main(void)
         cmocka_unit_test(test_sglang),
         cmocka_unit_test(test_rtp_llm),
         cmocka_unit_test(test_rtp_llm_records_each_request),
-        cmocka_unit_test(test_nemo_gym),
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_flags),
     };

@@ -112,19 +112,6 @@ static void test_other_routers(void **state)
     assert_int_equal(slime->workers[0].health, HEALTH_UNKNOWN);
 }
 
-static void test_nemo_gym(void **state)
-{
-    if (!extra_routers[0])
-        skip();
-    _cleanup_(fleet_freep) struct fleet *head = recognised(
-        "/server_instances",
-        "[{\"config_path\":\"math\",\"process_name\":\"math\",\"server_type\":\"resources_servers\","
-        "\"name\":\"example\",\"host\":\"h\",\"port\":1,\"url\":\"http://h:1\",\"status\":null}]",
-        "nemo-gym", 1);
-    assert_string_equal(head->workers[0].url, "http://h:1");
-    assert_string_equal(head->workers[0].model, "math");
-}
-
 static void test_no_list(void **state)
 {
     static const char *const texts[] = {
@@ -251,7 +238,6 @@ int main(void)
         cmocka_unit_test(test_vllm_router),
         cmocka_unit_test(test_sglang_gateway),
         cmocka_unit_test(test_other_routers),
-        cmocka_unit_test(test_nemo_gym),
         cmocka_unit_test(test_no_list),
         cmocka_unit_test(test_too_many),
         cmocka_unit_test(test_bad_entries_are_said),
