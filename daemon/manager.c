@@ -50,22 +50,22 @@ static void manager_stop(struct manager *m, const char *why)
 {
     if (m->stopping) {
         log_notice("%s again: ending at once; pending stops are sent at the next start", why);
-        sessions_shutdown_now(m->modules.sessions);
+        jobs_shutdown_finish(sessions_jobs(m->modules.sessions));
         event_base_loopbreak(m->modules.base);
         return;
     }
     m->stopping = true;
     notifier_stopping(m->notifier, SHUTDOWN_NS + TAKE_DOWN_NS);
     log_struct(LOG_INFO, LOG_FIELDS(.message_id = MESSAGE_STOPPING), "%s: stopping%s", why,
-               sessions_count(m->modules.sessions) + runs_count(m->modules.runs)
+               jobs_count(sessions_jobs(m->modules.sessions)) + jobs_count(runs_jobs(m->modules.runs))
                    ? "; running sessions and benchmark runs are stopped first"
                    : "");
     /* After a failure /readyz still reports the reason. */
     if (m->failed == 0)
         api_stop_accepting(m->api);
     m->n_ending = 2;
-    sessions_shutdown(m->modules.sessions, mono_ns() + SHUTDOWN_NS, manager_on_shutdown_done, m);
-    runs_shutdown(m->modules.runs, mono_ns() + SHUTDOWN_NS, manager_on_shutdown_done, m);
+    jobs_shutdown(sessions_jobs(m->modules.sessions), mono_ns() + SHUTDOWN_NS, manager_on_shutdown_done, m);
+    jobs_shutdown(runs_jobs(m->modules.runs), mono_ns() + SHUTDOWN_NS, manager_on_shutdown_done, m);
 }
 
 /* The catalog is lost; which profilers run is still known from memory. */

@@ -47,7 +47,7 @@ static char *notifier_make_status(struct notifier *n)
     const struct api_modules *modules = n->modules;
     struct store_usage usage = {0};
     int64_t routers = 0;
-    struct status s = {.sessions = sessions_count(modules->sessions),
+    struct status s = {.sessions = jobs_count(sessions_jobs(modules->sessions)),
                        .broken = catalog_broken_reason(modules->catalog),
                        .remark = n->remark};
 
@@ -202,7 +202,7 @@ void notifier_reloaded(struct notifier *n, const char *remark)
 void notifier_stopping(struct notifier *n, int64_t duration_ns)
 {
     sd_notifyf(0, "STOPPING=1\nSTATUS=stopping%s\nEXTEND_TIMEOUT_USEC=%" PRId64,
-               sessions_count(n->modules->sessions) ? " the profilers of running sessions" : "",
+               jobs_count(sessions_jobs(n->modules->sessions)) ? " the profilers of running sessions" : "",
                duration_ns / NS_PER_US);
 }
 
@@ -260,7 +260,7 @@ static bool idle_is_active(struct idle *idle)
     bool was_done = n_done != idle->n_done;
     idle->n_done = n_done;
     return was_done || traffic.connections > 0 || files.running > 0 || files.waiting > 0 ||
-           sessions_count(modules->sessions) > 0 || runs_count(modules->runs) > 0 ||
+           jobs_count(sessions_jobs(modules->sessions)) > 0 || jobs_count(runs_jobs(modules->runs)) > 0 ||
            catalog_broken_reason(modules->catalog);
 }
 

@@ -67,10 +67,9 @@ static int bus_find_session(sd_bus *connection, const char *path, const char *in
 
     if (id == RECORD_NONE || b->is_closing)
         return 0;
-    int r = catalog_session_json(b->api->modules.catalog, id, false, &session);
+    int r = jobs_read(sessions_jobs(b->api->modules.sessions), id, false, &session);
     if (r < 0)
         return r == -ENOENT ? 0 : r;
-    sessions_describe(b->api->modules.sessions, id, session);
     json_decref(b->shown);
     b->shown = session;
     *ret_found = b;
@@ -136,7 +135,7 @@ static int list_session_paths(sd_bus *connection, const char *prefix, void *arg,
 
 static struct bus_announced manager_properties(const struct bus *b)
 {
-    struct bus_announced now = {.sessions = sessions_count(b->api->modules.sessions)};
+    struct bus_announced now = {.sessions = jobs_count(sessions_jobs(b->api->modules.sessions))};
     struct store_usage usage;
 
     if (store_usage(b->api->modules.store, &usage) == 0) {

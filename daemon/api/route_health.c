@@ -110,7 +110,7 @@ void get_version(struct api *api, struct http_request *r, const struct route_mat
     json_put_str(body, "store", store_path(m->store));
     json_put_str(body, "socket", m->settings->socket);
     json_put_str(body, "listen", m->settings->listen);
-    json_put_int(body, "sessions", sessions_count(m->sessions));
+    json_put_int(body, "sessions", jobs_count(sessions_jobs(m->sessions)));
     json_put_int(body, "connections", http_connections(api->server));
     json_put_int(limits, "workers", (int64_t)m->fleet_settings->workers_max);
     json_put_int(limits, "sessions", m->session_settings->sessions_max);

@@ -15,17 +15,18 @@ struct job_routes {
     int started;        /* status of the reply to a start */
     struct jobs *(*jobs)(const struct api_modules *m);
     int (*parse)(const json_t *body, struct job_request *ret, struct problem *p);
-    /* One as catalog and memory know it. -ENOENT. */
-    int (*read)(const struct api_modules *m, int64_t id, json_t **ret);
     /* Those older than `before`, newest first; a parameter of the query that is wrong is a problem. */
     int (*list)(const struct api_modules *m, const struct http_request *r, int64_t limit, int64_t before,
                 json_t **ret, struct problem *p);
     bool (*is_over)(const char *state);
-    /* -ENOENT: none that is in progress. */
-    int (*stop)(const struct api_modules *m, int64_t id, const char *actor);
     /* Of one that is over. */
     void (*remove)(struct api *api, struct http_request *r, int64_t id, const char *actor);
 };
+
+static int job_read(struct api *api, const struct route_match *match, int64_t id, json_t **ret)
+{
+    return jobs_read(match->route->job->jobs(&api->modules), id, true, ret);
+}
 
 /* Replies with the job, and with the remarks of its start (NULL: none). */
 static void job_reply(struct api *api, struct http_request *r, const struct route_match *match, int status,
@@ -34,7 +35,7 @@ static void job_reply(struct api *api, struct http_request *r, const struct rout
     const struct job_routes *kind = match->route->job;
     json_t *job;
 
-    if (reply_failure(api, r, kind->read(&api->modules, id, &job), kind->letter, id, "read"))
+    if (reply_failure(api, r, job_read(api, match, id, &job), kind->letter, id, "read"))
         return;
     if (created && created->remarks)
         json_object_set(job, "remarks", (json_t *)created->remarks);
@@ -127,10 +128,9 @@ void stop_job(struct api *api, struct http_request *r, const struct route_match 
     _cleanup_(freep) char *actor = request_actor(r);
     _cleanup_json_ job = NULL;
 
-    if (kind->stop(&api->modules, match->id, actor) == 0)
+    if (jobs_stop(kind->jobs(&api->modules), match->id, actor) == 0)
         job_reply(api, r, match, 200, match->id, NULL);
-    else if (!reply_failure(api, r, kind->read(&api->modules, match->id, &job), kind->letter, match->id,
-                            "read"))
+    else if (!reply_failure(api, r, job_read(api, match, match->id, &job), kind->letter, match->id, "read"))
         reply_refused(r, PROBLEM_CONFLICT, NULL, "%s %c%" PRId64 " is over: it is %s",
                       record_noun(kind->letter), kind->letter, match->id, json_get_str(job, "state"));
 }
@@ -141,7 +141,7 @@ void remove_job(struct api *api, struct http_request *r, const struct route_matc
     _cleanup_(freep) char *actor = request_actor(r);
     _cleanup_json_ job = NULL;
 
-    if (reply_failure(api, r, kind->read(&api->modules, match->id, &job), kind->letter, match->id, "read"))
+    if (reply_failure(api, r, job_read(api, match, match->id, &job), kind->letter, match->id, "read"))
         return;
     const char *state = json_get_str(job, "state");
     if (kind->is_over(state)) {
@@ -159,15 +159,6 @@ void remove_job(struct api *api, struct http_request *r, const struct route_matc
 static struct jobs *session_jobs(const struct api_modules *m)
 {
     return sessions_jobs(m->sessions);
-}
-
-static int session_read(const struct api_modules *m, int64_t id, json_t **ret)
-{
-    int err = catalog_session_json(m->catalog, id, true, ret);
-
-    if (err == 0)
-        sessions_describe(m->sessions, id, *ret);
-    return err;
 }
 
 static int session_list(const struct api_modules *m, const struct http_request *r, int64_t limit,
@@ -188,11 +179,6 @@ static int session_list(const struct api_modules *m, const struct http_request *
 static bool session_is_over(const char *state)
 {
     return state_is_final((enum state)state_from_name(state));
-}
-
-static int session_stop_by_id(const struct api_modules *m, int64_t id, const char *actor)
-{
-    return sessions_stop(m->sessions, id, actor);
 }
 
 static void session_on_removed(const struct store_removed *removed, void *arg)
@@ -224,10 +210,8 @@ const struct job_routes session_routes = {
     .started = 201,
     .jobs = session_jobs,
     .parse = session_request_parse,
-    .read = session_read,
     .list = session_list,
     .is_over = session_is_over,
-    .stop = session_stop_by_id,
     .remove = session_remove,
 };
 
@@ -253,15 +237,6 @@ static struct jobs *run_jobs(const struct api_modules *m)
     return runs_jobs(m->runs);
 }
 
-static int run_read(const struct api_modules *m, int64_t id, json_t **ret)
-{
-    int err = catalog_run_json(m->catalog, id, ret);
-
-    if (err == 0)
-        runs_describe(m->runs, id, *ret);
-    return err;
-}
-
 static int run_list(const struct api_modules *m, const struct http_request *r, int64_t limit, int64_t before,
                     json_t **ret, struct problem *p)
 {
@@ -280,11 +255,6 @@ static bool run_is_over(const char *state)
     return run_state_is_final((enum run_state)run_state_from_name(state));
 }
 
-static int run_stop_by_id(const struct api_modules *m, int64_t id, const char *actor)
-{
-    return runs_stop(m->runs, id, actor);
-}
-
 static void run_remove(struct api *api, struct http_request *r, int64_t id, const char *actor)
 {
     if (!reply_failure(api, r, runs_remove(api->modules.runs, id, actor), 'r', id, "remove")) {
@@ -300,9 +270,7 @@ const struct job_routes run_routes = {
     .started = 202,
     .jobs = run_jobs,
     .parse = run_request_parse,
-    .read = run_read,
     .list = run_list,
     .is_over = run_is_over,
-    .stop = run_stop_by_id,
     .remove = run_remove,
 };

@@ -21,6 +21,41 @@ void job_explain(char **reason, char **remedy, const char *new_remedy, const cha
     replace_str(remedy, new_remedy);
 }
 
+struct live_job *jobs_find(const struct jobs *jobs, int64_t id)
+{
+    struct live_job *job;
+
+    TAILQ_FOREACH(job, &jobs->list, next)
+        if (job->id == id)
+            return job;
+    return NULL;
+}
+
+unsigned jobs_count(const struct jobs *jobs)
+{
+    const struct live_job *job;
+    unsigned n = 0;
+
+    TAILQ_FOREACH(job, &jobs->list, next)
+        n += !job->is_over;
+    return n;
+}
+
+int jobs_stop(struct jobs *jobs, int64_t id, const char *actor)
+{
+    struct live_job *job = jobs_find(jobs, id);
+
+    if (!job || !job->created || job->is_over)
+        return -ENOENT;
+    jobs->kind->stop(job, actor);
+    return 0;
+}
+
+int jobs_read(struct jobs *jobs, int64_t id, bool full, json_t **ret)
+{
+    return jobs->kind->read(jobs, id, full, ret);
+}
+
 /* -- Refusals ----------------------------------------------------------------------------------------- */
 
 static int job_storage_problem(const struct jobs *jobs, int err, struct problem *p)
@@ -30,15 +65,13 @@ static int job_storage_problem(const struct jobs *jobs, int err, struct problem 
 
 int job_check_limits(const struct jobs *jobs, const struct job_request *request, struct problem *p)
 {
-    unsigned max;
-
     if (jobs->closing)
         return problem_set(p, -ESHUTDOWN, PROBLEM_CONFLICT, "profd is stopping");
     int r = catalog_probe(jobs->catalog);
     if (r < 0)
         return job_storage_problem(jobs, r, p);
-    unsigned n = jobs->kind->count(jobs, &max);
-    if (n >= max) {
+    unsigned n = jobs_count(jobs);
+    if (n >= jobs->kind->maximum(jobs)) {
         problem_set(p, -EAGAIN, PROBLEM_TOO_MANY, "%u %s%s in progress, which is the maximum", n,
                     jobs->kind->noun, n == 1 ? " is" : "s are");
         problem_remedy(p, "%s", jobs->kind->limit_remedy);
@@ -80,20 +113,24 @@ static void job_on_committed(int err, void *arg)
 {
     struct job_creation *c = arg;
     struct jobs *jobs = c->jobs;
-    int64_t id = c->id;
+    struct live_job *job = jobs_find(jobs, c->id);
 
     if (err < 0) {
         _cleanup_(problem_done) struct problem p = {0};
         job_storage_problem(jobs, err, &p);
-        jobs->kind->drop(jobs, id);
+        jobs->kind->drop(job);
         job_creation_answer(c, 0, &p);
-    } else if (c->cancelled) {
-        jobs->kind->abandon(jobs, id, "its requester, who left");
-        job_creation_free(c);
-    } else {
-        job_creation_answer(c, id, NULL);
-        jobs->kind->begin(jobs, id);
+        return;
     }
+    job->created = true;
+    if (c->cancelled) {
+        jobs_stop(jobs, job->id, "its requester, who left");
+        job_creation_free(c);
+        return;
+    }
+    job_creation_answer(c, job->id, NULL);
+    if (!job->is_over)
+        jobs->kind->begin(job);
 }
 
 static void job_creation_add(struct job_creation *c)
@@ -194,16 +231,37 @@ void jobs_shutdown_finish(struct jobs *jobs)
     done(jobs->shutdown_arg);
 }
 
+static bool jobs_delay_shutdown(const struct jobs *jobs)
+{
+    const struct live_job *job;
+
+    TAILQ_FOREACH(job, &jobs->list, next)
+        if (jobs->kind->delays_shutdown(job))
+            return true;
+    return false;
+}
+
+void jobs_check_shutdown(struct jobs *jobs)
+{
+    if (jobs->shutdown_done && !jobs_delay_shutdown(jobs))
+        jobs_shutdown_finish(jobs);
+}
+
 static void jobs_on_shutdown_late(evutil_socket_t fd, short what, void *arg)
 {
     jobs_shutdown_finish(arg);
 }
 
-void jobs_shutdown_begin(struct jobs *jobs, int64_t deadline_ns, void (*done)(void *arg), void *arg)
+void jobs_shutdown(struct jobs *jobs, int64_t deadline_ns, void (*done)(void *arg), void *arg)
 {
-    struct timeval tv = timeval_until(deadline_ns);
+    struct live_job *job, *next;
 
     jobs->closing = true;
+    for (job = TAILQ_FIRST(&jobs->list); job; job = next) {
+        next = TAILQ_NEXT(job, next);
+        jobs->kind->shutdown(job);
+    }
+    struct timeval tv = timeval_until(jobs_delay_shutdown(jobs) ? deadline_ns : 0);
     jobs->shutdown_done = done;
     jobs->shutdown_arg = arg;
     jobs->shutdown_timer = evtimer_new(jobs->base, jobs_on_shutdown_late, jobs);

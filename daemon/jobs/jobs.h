@@ -8,15 +8,25 @@
  * Until the commit the requester may leave, and nothing remains.
  *
  * The object of the kind (struct sessions, struct runs) embeds struct jobs as its first member and owns its
- * jobs. Nothing in here calls a worker.
+ * jobs, each of which embeds struct live_job as its first member. Nothing in here calls a worker.
  */
 #pragma once
 
 #include "daemon/catalog/catalog.h"
 #include "daemon/jobs/request.h"
 #include <event2/event.h>
+#include <sys/queue.h>
 
 struct jobs;
+
+/* A session or a benchmark run: from its creation until the catalog has its last state. */
+struct live_job {
+    TAILQ_ENTRY(live_job) next;
+    int64_t id;   /* 0: its row is not written yet */
+    bool created; /* its row is committed, and its requester was answered */
+    bool is_over; /* it is in its last state */
+};
+TAILQ_HEAD(job_list, live_job);
 
 /* The workers that a job is about. */
 struct job_plan {
@@ -54,8 +64,7 @@ struct job_creation {
 struct job_kind {
     const char *noun;         /* "session" */
     const char *limit_remedy; /* where the limit of jobs is configured, and what lists the jobs */
-    /* Jobs in progress, and how many there may be. */
-    unsigned (*count)(const struct jobs *jobs, unsigned *ret_max);
+    unsigned (*maximum)(const struct jobs *jobs); /* of jobs in progress */
     /* What else of a request is refused whatever the fleet is. NULL: nothing. */
     int (*check_request)(const struct jobs *jobs, const struct job_request *request, struct problem *p);
     /* Fills c->plan from c->fleet, or refuses with a problem. */
@@ -67,13 +76,18 @@ struct job_kind {
     int (*check)(struct job_creation *c, struct problem *p);
     /* Writes the rows into the open transaction; may take the request. The job's id, or -errno and no job. */
     int64_t (*add)(struct job_creation *c);
-    /* The catalog did not take the rows. */
-    void (*drop)(struct jobs *jobs, int64_t id);
+    /* The catalog did not take the rows: frees the job. */
+    void (*drop)(struct live_job *job);
     /* The rows are committed, and the requester was answered. */
-    void (*begin)(struct jobs *jobs, int64_t id);
-    /* The rows are committed, and the requester left meanwhile. */
-    void (*abandon)(struct jobs *jobs, int64_t id, const char *actor);
-    /* profd ends, and jobs may still be in progress. NULL: nothing is done about them. */
+    void (*begin)(struct live_job *job);
+    /* Somebody wants it to end. */
+    void (*stop)(struct live_job *job, const char *actor);
+    /* As jobs_read(). */
+    int (*read)(struct jobs *jobs, int64_t id, bool full, json_t **ret);
+    /* profd ends: stops it, where that matters. */
+    void (*shutdown)(struct live_job *job);
+    bool (*delays_shutdown)(const struct live_job *job);
+    /* The shutdown is over, and jobs may still be in progress. NULL: nothing is done about them. */
     void (*shutdown_over)(struct jobs *jobs);
 };
 
@@ -82,6 +96,7 @@ struct jobs {
     struct event_base *base;
     struct catalog *catalog;
     struct fleet_finder *finder;
+    struct job_list list;
     bool closing; /* profd is stopping: nothing is created any more */
     void (*shutdown_done)(void *arg);
     void *shutdown_arg;
@@ -102,9 +117,23 @@ int job_check_limits(const struct jobs *jobs, const struct job_request *request,
 /* Records why a job did not end well; the first reason stays. Texts of a record, owned by it. */
 void job_explain(char **reason, char **remedy, const char *new_remedy, const char *format, va_list ap);
 
-/* After the kind stopped its jobs: done() once, when jobs_shutdown_finish() is called or the deadline (monotonic)
- * has passed. Nothing is created from here on. */
-void jobs_shutdown_begin(struct jobs *jobs, int64_t deadline_ns, void (*done)(void *arg), void *arg);
+/* NULL: none that is in memory. */
+struct live_job *jobs_find(const struct jobs *jobs, int64_t id);
+/* Of jobs that are not over. */
+unsigned jobs_count(const struct jobs *jobs);
+/* -ENOENT: there is none that can be stopped. */
+int jobs_stop(struct jobs *jobs, int64_t id, const char *actor);
+
+/* One as catalog and memory know it, full: with its targets. The caller owns the JSON. -ENOENT or the catalog's error.
+ */
+int jobs_read(struct jobs *jobs, int64_t id, bool full, json_t **ret);
+
+/* Ends all jobs: done() once, when none delays the shutdown any more or the deadline (monotonic) has passed.
+ * Nothing is created from here on. */
+void jobs_shutdown(struct jobs *jobs, int64_t deadline_ns, void (*done)(void *arg), void *arg);
+/* To be called where a job may have ceased to delay it. */
+void jobs_check_shutdown(struct jobs *jobs);
+/* As if the deadline had passed. */
 void jobs_shutdown_finish(struct jobs *jobs);
 /* Frees what is in it; done() of a shutdown does not come any more. */
 void jobs_done(struct jobs *jobs);

@@ -265,6 +265,7 @@ struct benchmark_run *run_create(struct runs *all, const struct job_request *req
     *ret_err = catalog_saw_fleet(c, fleet);
     if (*ret_err >= 0)
         *ret_err = catalog_add_run(c, &run->record);
+    run->job.id = run->record.run_id;
     if (*ret_err >= 0)
         *ret_err =
             catalog_add_run_event(c, actor, run->record.run_id, session_id, "requested: %zu workers of %s",
@@ -278,12 +279,9 @@ struct benchmark_run *run_create(struct runs *all, const struct job_request *req
 
 /* -- As a job ----------------------------------------------------------------------------------------- */
 
-static unsigned runs_limit(const struct jobs *jobs, unsigned *ret_max)
+static unsigned runs_maximum(const struct jobs *jobs)
 {
-    const struct runs *all = (const struct runs *)jobs;
-
-    *ret_max = (unsigned)all->modules.settings->runs_max;
-    return runs_count(all);
+    return (unsigned)((const struct runs *)jobs)->modules.settings->runs_max;
 }
 
 static int run_job_choose(struct job_creation *c, struct problem *p)
@@ -305,34 +303,40 @@ static int64_t run_job_add(struct job_creation *c)
     return run ? run->record.run_id : r;
 }
 
-static void run_job_drop(struct jobs *jobs, int64_t id)
+static void run_job_drop(struct live_job *job)
 {
-    run_free(runs_find((struct runs *)jobs, id));
+    run_free((struct benchmark_run *)job);
 }
 
-static void run_job_begin(struct jobs *jobs, int64_t id)
+static void run_job_begin(struct live_job *job)
 {
-    struct benchmark_run *run = runs_find((struct runs *)jobs, id);
-
-    if (run && !run->is_over)
-        run_begin(run);
+    run_begin((struct benchmark_run *)job);
 }
 
-static void run_job_abandon(struct jobs *jobs, int64_t id, const char *actor)
+static void run_job_shutdown(struct live_job *job)
 {
-    run_stop(runs_find((struct runs *)jobs, id), actor);
+    run_stop((struct benchmark_run *)job, "profd, which is stopping");
+}
+
+/* Until the catalog has its last state. */
+static bool run_job_delays_shutdown(const struct live_job *job)
+{
+    return true;
 }
 
 const struct job_kind run_kind = {
     .noun = "benchmark run",
     .limit_remedy = "[load] runs= in profd.conf sets the maximum; profctl list-runs lists them.",
-    .count = runs_limit,
+    .maximum = runs_maximum,
     .choose = run_job_choose,
     .check = run_job_check,
     .add = run_job_add,
     .drop = run_job_drop,
     .begin = run_job_begin,
-    .abandon = run_job_abandon,
+    .stop = run_stop_by,
+    .read = run_read,
+    .shutdown = run_job_shutdown,
+    .delays_shutdown = run_job_delays_shutdown,
 };
 
 /* -- As the load of a session (struct loader_ops) ----------------------------------------------------- */
@@ -350,11 +354,13 @@ static int run_load_create(struct session *s, const struct fleet *fleet, const s
                            size_t n_chosen, const char *actor, void *loader)
 {
     int r;
-    const struct benchmark_run *run =
+    struct benchmark_run *run =
         run_create(loader, &s->request, fleet, chosen, n_chosen, actor, s->record.session_id, &r);
 
-    if (run)
+    if (run) {
+        run->job.created = true; /* with its session */
         s->run_id = run->record.run_id;
+    }
     return r;
 }
 
@@ -378,7 +384,7 @@ static void run_load_go(struct session *s, void *loader)
 {
     struct benchmark_run *run = runs_find(loader, s->run_id);
 
-    if (run && !run->is_over)
+    if (run && !run->job.is_over)
         run_go(run);
 }
 

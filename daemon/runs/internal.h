@@ -5,10 +5,9 @@
 #include "daemon/runs/child.h"
 #include "daemon/runs/line.h"
 #include "daemon/runs/runs.h"
-#include <sys/queue.h>
 
 struct benchmark_run {
-    TAILQ_ENTRY(benchmark_run) next;
+    struct live_job job; /* first: struct live_job is cast to this */
     struct runs *all;
     struct run_record record;
     char *load_spec; /* for profd-load, until it has it */
@@ -17,21 +16,18 @@ struct benchmark_run {
     json_t *live;    /* the latest figures that the child sent */
     json_t *summary; /* sent by the child at its end; NULL: not yet */
     struct load_child *child;
-    struct event *timer; /* of its limit, then of its end, then of saving it again */
-    bool loads;          /* the command to start sending was given */
-    char *stopped_by;    /* who asked for its end; NULL: nobody */
-    bool lasted;         /* it was to last until its session had recorded, and did */
-    bool is_over;
+    struct event *timer;                  /* of its limit, then of its end, then of saving it again */
+    bool loads;                           /* the command to start sending was given */
+    char *stopped_by;                     /* who asked for its end; NULL: nobody */
+    bool lasted;                          /* it was to last until its session had recorded, and did */
     int64_t n_kept, n_dropped, n_unsaved; /* requests, by what became of their rows */
     int64_t n_in_turn;                    /* rows that the turn's commit decides about */
 };
-TAILQ_HEAD(run_list, benchmark_run);
 
 struct runs {
     struct jobs jobs; /* first: struct jobs is cast to this */
     struct runs_modules modules;
     char *program;
-    struct run_list list;
     struct runs_metrics metrics;
 };
 
@@ -81,6 +77,9 @@ void run_report_state(struct benchmark_run *run);
 /* Its row in the catalog. */
 void run_save(struct benchmark_run *run);
 
+/* runs.c */
+void run_stop_by(struct live_job *job, const char *actor);
+int run_read(struct jobs *jobs, int64_t id, bool full, json_t **ret);
 struct benchmark_run *runs_find(struct runs *all, int64_t run_id);
 struct benchmark_run *run_alloc(struct runs *all);
 void run_free(struct benchmark_run *run);

@@ -208,7 +208,7 @@ static void run_report_to_session(struct benchmark_run *run)
 static void run_finish(struct benchmark_run *run, enum run_state outcome)
 {
     run->child = load_child_free(run->child);
-    run->is_over = true;
+    run->job.is_over = true;
     run->record.ended_at = wall_ns();
     if (run->timer)
         event_del(run->timer);
@@ -398,7 +398,7 @@ void run_go(struct benchmark_run *run)
 
 void run_stop(struct benchmark_run *run, const char *actor)
 {
-    if (run->is_over || run->stopped_by)
+    if (run->job.is_over || run->stopped_by)
         return;
     run->stopped_by = xstrdup(actor);
     if (!run->child) {

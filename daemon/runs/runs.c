@@ -12,12 +12,7 @@
 
 struct benchmark_run *runs_find(struct runs *all, int64_t run_id)
 {
-    struct benchmark_run *run;
-
-    TAILQ_FOREACH(run, &all->list, next)
-        if (run->record.run_id == run_id)
-            return run;
-    return NULL;
+    return (struct benchmark_run *)jobs_find(&all->jobs, run_id);
 }
 
 struct benchmark_run *run_alloc(struct runs *all)
@@ -26,7 +21,7 @@ struct benchmark_run *run_alloc(struct runs *all)
 
     run->all = all;
     run_record_init(&run->record);
-    TAILQ_INSERT_TAIL(&all->list, run, next);
+    TAILQ_INSERT_TAIL(&all->jobs.list, &run->job, next);
     return run;
 }
 
@@ -34,7 +29,7 @@ void run_free(struct benchmark_run *run)
 {
     struct runs *all = run->all;
 
-    TAILQ_REMOVE(&all->list, run, next);
+    TAILQ_REMOVE(&all->jobs.list, &run->job, next);
     load_child_free(run->child);
     if (run->timer)
         event_free(run->timer);
@@ -46,8 +41,7 @@ void run_free(struct benchmark_run *run)
     free(run->load_spec);
     free(run->stopped_by);
     free(run);
-    if (TAILQ_EMPTY(&all->list))
-        jobs_shutdown_finish(&all->jobs);
+    jobs_check_shutdown(&all->jobs);
 }
 
 void run_timer(struct benchmark_run *run, int64_t duration_ns,
@@ -73,7 +67,7 @@ int runs_new(const struct runs_modules *modules, struct runs **ret)
                                   .finder = modules->finder},
                          .modules = *modules,
                          .program = xstrdup(modules->program)};
-    TAILQ_INIT(&all->list);
+    TAILQ_INIT(&all->jobs.list);
     *ret = all;
     return 0;
 }
@@ -100,24 +94,13 @@ int runs_recover(struct runs *all)
     return catalog_each_unfinished_run(all->jobs.catalog, end_abandoned, all);
 }
 
-void runs_shutdown(struct runs *all, int64_t deadline_ns, void (*done)(void *arg), void *arg)
-{
-    struct benchmark_run *run, *next;
-
-    jobs_shutdown_begin(&all->jobs, TAILQ_EMPTY(&all->list) ? 0 : deadline_ns, done, arg);
-    for (run = TAILQ_FIRST(&all->list); run; run = next) {
-        next = TAILQ_NEXT(run, next);
-        run_stop(run, "profd, which is stopping");
-    }
-}
-
 void runs_close(struct runs *all)
 {
-    struct benchmark_run *run;
+    struct live_job *job;
 
-    TAILQ_FOREACH(run, &all->list, next)
-        if (!run->is_over)
-            run_cut(run, "Start it again.", "profd was stopped");
+    TAILQ_FOREACH(job, &all->jobs.list, next)
+        if (!job->is_over)
+            run_cut((struct benchmark_run *)job, "Start it again.", "profd was stopped");
 }
 
 struct runs *runs_free(struct runs *all)
@@ -125,8 +108,8 @@ struct runs *runs_free(struct runs *all)
     if (!all)
         return NULL;
     all->jobs.shutdown_done = NULL;
-    while (!TAILQ_EMPTY(&all->list))
-        run_free(TAILQ_FIRST(&all->list));
+    while (!TAILQ_EMPTY(&all->jobs.list))
+        run_free((struct benchmark_run *)TAILQ_FIRST(&all->jobs.list));
     jobs_done(&all->jobs);
     free(all->program);
     free(all);
@@ -135,24 +118,21 @@ struct runs *runs_free(struct runs *all)
 
 /* -- Operations --------------------------------------------------------------------------------------- */
 
-int runs_stop(struct runs *all, int64_t run_id, const char *actor)
+void run_stop_by(struct live_job *job, const char *actor)
 {
-    struct benchmark_run *run = runs_find(all, run_id);
+    struct benchmark_run *run = (struct benchmark_run *)job;
 
-    if (!run || run->is_over)
-        return -ENOENT;
-    catalog_add_run_event(all->jobs.catalog, actor, run_id, run->record.session_id, "stop asked for while %s",
-                          run_state_name(run->record.state));
+    catalog_add_run_event(run->all->jobs.catalog, actor, job->id, run->record.session_id,
+                          "stop requested while %s", run_state_name(run->record.state));
     run_stop(run, actor);
-    return 0;
 }
 
 int runs_remove(struct runs *all, int64_t run_id, const char *actor)
 {
-    const struct benchmark_run *run = runs_find(all, run_id);
+    const struct live_job *job = jobs_find(&all->jobs, run_id);
     struct catalog *c = all->jobs.catalog;
 
-    if (run && !run->is_over)
+    if (job && !job->is_over)
         return -EINPROGRESS;
     int r = catalog_remove_run(c, run_id);
     if (r < 0)
@@ -162,15 +142,17 @@ int runs_remove(struct runs *all, int64_t run_id, const char *actor)
     return r;
 }
 
-void runs_describe(struct runs *all, int64_t run_id, json_t *json)
+int run_read(struct jobs *jobs, int64_t id, bool full, json_t **ret)
 {
-    const struct benchmark_run *run = runs_find(all, run_id);
+    const struct benchmark_run *run = (const struct benchmark_run *)jobs_find(jobs, id);
 
-    if (!run)
-        return;
-    run_json_renew(json, &run->record);
-    if (!run->is_over && run->live)
-        json_object_set(json, "live", run->live);
+    int err = catalog_run_json(jobs->catalog, id, ret);
+    if (err < 0 || !run)
+        return err;
+    run_json_renew(*ret, &run->record);
+    if (!run->job.is_over && run->live)
+        json_object_set(*ret, "live", run->live);
+    return 0;
 }
 
 void runs_describe_list(struct runs *all, json_t *list)
@@ -185,20 +167,10 @@ void runs_describe_list(struct runs *all, json_t *list)
     }
 }
 
-unsigned runs_count(const struct runs *all)
-{
-    const struct benchmark_run *run;
-    unsigned n = 0;
-
-    TAILQ_FOREACH(run, &all->list, next)
-        n += !run->is_over;
-    return n;
-}
-
 void runs_metrics(const struct runs *all, struct runs_metrics *ret)
 {
     *ret = all->metrics;
-    ret->running = runs_count(all);
+    ret->running = jobs_count(&all->jobs);
 }
 
 struct jobs *runs_jobs(struct runs *all)

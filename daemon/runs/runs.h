@@ -38,8 +38,6 @@ struct runs_modules {
 int runs_new(const struct runs_modules *modules, struct runs **ret);
 /* What a profd before left unfinished has ended with it. */
 int runs_recover(struct runs *all);
-/* Stops all runs; done() when none is left or the deadline passed. */
-void runs_shutdown(struct runs *all, int64_t deadline_ns, void (*done)(void *arg), void *arg);
 /* Ends what is still there at once, with what it has. Before catalog_close(). */
 void runs_close(struct runs *all);
 struct runs *runs_free(struct runs *all);
@@ -47,18 +45,13 @@ struct runs *runs_free(struct runs *all);
 /* What sessions ask for (daemon/session/sessions.h); its argument is the runs object. */
 extern const struct loader_ops runs_loader;
 
-/* Of job_create(). */
+/* For job_create(), and for all that runs have in common with sessions. */
 struct jobs *runs_jobs(struct runs *all);
-/* -ENOENT: no such unfinished run. */
-int runs_stop(struct runs *all, int64_t run_id, const char *actor);
 /* -ENOENT; -EINPROGRESS: it is not over. */
 int runs_remove(struct runs *all, int64_t run_id, const char *actor);
-/* Adds to a run's JSON what only memory has: its latest state, which the catalog may not have been able to
- * store, and "live", the latest figures from its child. */
-void runs_describe(struct runs *all, int64_t run_id, json_t *run);
-/* The same of a list, without "live". */
+/* Replaces the states in the catalog's list of runs by those that runs are in, which it may not have been able to
+ * store. */
 void runs_describe_list(struct runs *all, json_t *list);
-unsigned runs_count(const struct runs *all);
 
 /* For profd's operator. */
 struct runs_metrics {

@@ -18,12 +18,9 @@ static struct sessions *sessions_of(struct jobs *jobs)
 
 /* -- Refusals -- */
 
-static unsigned sessions_limit(const struct jobs *jobs, unsigned *ret_max)
+static unsigned sessions_maximum(const struct jobs *jobs)
 {
-    const struct sessions *all = (const struct sessions *)jobs;
-
-    *ret_max = all->settings->sessions_max;
-    return sessions_count(all);
+    return ((const struct sessions *)jobs)->settings->sessions_max;
 }
 
 static int session_check_duration(const struct jobs *jobs, const struct job_request *request,
@@ -193,6 +190,7 @@ static int session_add_rows(struct job_creation *c, struct session *s)
     int r = catalog_saw_fleet(catalog, c->fleet);
     if (r >= 0)
         r = catalog_add_session(catalog, rec);
+    s->job.id = rec->session_id;
     for (size_t i = 0; i < s->n_targets && r >= 0; i++)
         r = session_add_target(&s->targets[i], &c->request, &c->fleet->workers[c->plan.chosen[i]], (int)i);
     if (r >= 0)
@@ -202,8 +200,10 @@ static int session_add_rows(struct job_creation *c, struct session *s)
     return r;
 }
 
-static void session_drop(struct session *s)
+static void session_drop(struct live_job *job)
 {
+    struct session *s = (struct session *)job;
+
     if (session_has_load(s))
         s->all->loader_ops->forget(s, s->all->loader);
     session_free(s);
@@ -225,41 +225,39 @@ static int64_t session_add(struct job_creation *c)
     }
     if (r >= 0)
         return s->record.session_id;
-    session_drop(s);
+    session_drop(&s->job);
     return r;
 }
 
-static void session_on_dropped(struct jobs *jobs, int64_t id)
+static void session_on_created(struct live_job *job)
 {
-    session_drop(sessions_find(sessions_of(jobs), id));
+    session_proceed((struct session *)job);
 }
 
-static void session_on_created(struct jobs *jobs, int64_t id)
+/* A session that has not begun is there when profd starts again. */
+static void session_on_shutdown(struct live_job *job)
 {
-    struct session *s = sessions_find(sessions_of(jobs), id);
+    struct session *s = (struct session *)job;
 
-    s->created = true;
-    session_proceed(s);
-}
-
-static void session_on_abandoned(struct jobs *jobs, int64_t id, const char *actor)
-{
-    sessions_find(sessions_of(jobs), id)->created = true;
-    sessions_stop(sessions_of(jobs), id, actor);
+    if (s->record.state != STATE_REQUESTED)
+        session_stop(s);
 }
 
 const struct job_kind session_kind = {
     .noun = "session",
     .limit_remedy = "[limits] sessions= in profd.conf sets the maximum; profctl status lists them.",
-    .count = sessions_limit,
+    .maximum = sessions_maximum,
     .check_request = session_check_duration,
     .choose = session_choose,
     .inquire = session_inquire,
     .inquire_cancel = session_inquire_cancel,
     .check = session_check,
     .add = session_add,
-    .drop = session_on_dropped,
+    .drop = session_drop,
     .begin = session_on_created,
-    .abandon = session_on_abandoned,
+    .stop = session_stop_by,
+    .read = session_read,
+    .shutdown = session_on_shutdown,
+    .delays_shutdown = session_has_pending_stop,
     .shutdown_over = sessions_log_pending_stops,
 };

@@ -8,8 +8,6 @@
 #include "daemon/fleet/engine.h"
 #include "daemon/session/sessions.h"
 
-TAILQ_HEAD(session_list, session);
-
 struct sessions {
     struct jobs jobs; /* first: struct jobs is cast to this */
     struct offload *offload;
@@ -21,18 +19,20 @@ struct sessions {
     void *collector;
     const struct loader_ops *loader_ops;
     void *loader;
-    struct session_list list;
     struct event *resave;  /* armed while a session is unsaved */
     struct event *proceed; /* a worker became free: the queue moves on */
     struct session_metrics metrics;
 };
+
+#define SESSIONS_FOREACH(s, all)                                                                             \
+    for ((s) = (struct session *)TAILQ_FIRST(&(all)->jobs.list); (s);                                        \
+         (s) = (struct session *)TAILQ_NEXT(&(s)->job, next))
 
 extern const struct job_kind session_kind;
 /* create.c, plan.c: -EINVAL with a problem where no worker is left, where an engine cannot honour an option, with
  * require_all any is lost, or nothing could be collected. */
 int session_plan_make(const struct fleet *fleet, const struct job_request *request, struct job_plan *ret,
                       struct problem *p);
-void sessions_log_pending_stops(struct jobs *jobs);
 
 /*
  * transition.c: every change of state, saved.
@@ -100,8 +100,14 @@ void session_stop_load(struct session *s);
 /* Says where nothing was done, although requests were sent. */
 void target_check_empty(struct target *t);
 
-/* sessions.c: stops it, whatever it is doing. */
+/* sessions.c: stops it in whichever state it is. */
 void session_stop(struct session *s);
+void session_stop_by(struct live_job *job, const char *actor);
+int session_read(struct jobs *jobs, int64_t id, bool full, json_t **ret);
+bool session_has_pending_stop(const struct live_job *job);
+void sessions_log_pending_stops(struct jobs *jobs);
+/* The event loop calls sessions_proceed() soon: a worker may be free, or a shutdown may end. */
+void sessions_wake(struct sessions *all);
 
 /* Arms s->timer to call fn(s). */
 void session_timer(struct session *s, int64_t deadline_ns, void (*fn)(struct session *s));

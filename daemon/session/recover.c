@@ -158,7 +158,8 @@ static int rebuild_session(const struct session_record *r, void *arg)
         rebuild_target(&s->targets[i], &list.items[i]);
     free(list.items);
     s->rolled_back = s->request.require_all && s->record.recording_at == RECORD_NONE && any_failure(s);
-    s->created = true;
+    s->job.id = r->session_id;
+    s->job.created = true;
     VEC_GROW(b->sessions, b->n, b->cap);
     b->sessions[b->n++] = s;
     return 0;

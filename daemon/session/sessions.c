@@ -57,7 +57,7 @@ struct session *session_alloc(struct sessions *all, size_t n_targets)
         target_record_init(&s->targets[i].record);
         worker_init(&s->targets[i].worker);
     }
-    TAILQ_INSERT_TAIL(&all->list, s, next);
+    TAILQ_INSERT_TAIL(&all->jobs.list, &s->job, next);
     return s;
 }
 
@@ -76,7 +76,7 @@ static void target_release(struct target *t)
 
 void session_free(struct session *s)
 {
-    TAILQ_REMOVE(&s->all->list, s, next);
+    TAILQ_REMOVE(&s->all->jobs.list, &s->job, next);
     probe_cancel(s->probe);
     session_timer_off(s);
     if (s->hard_timer)
@@ -93,20 +93,7 @@ void session_free(struct session *s)
 
 struct session *sessions_find(struct sessions *all, int64_t session_id)
 {
-    struct session *s;
-    TAILQ_FOREACH(s, &all->list, next)
-        if (s->record.session_id == session_id)
-            return s;
-    return NULL;
-}
-
-unsigned sessions_count(const struct sessions *all)
-{
-    const struct session *s;
-    unsigned n = 0;
-    TAILQ_FOREACH(s, &all->list, next)
-        n += !state_is_final(s->record.state);
-    return n;
+    return (struct session *)jobs_find(&all->jobs, session_id);
 }
 
 /* -- The object -- */
@@ -124,10 +111,11 @@ static void save_again(struct session *s)
 static void on_saved_again(int err, void *arg)
 {
     struct sessions *all = arg;
-    struct session *s, *next;
+    struct live_job *job, *next;
 
-    for (s = TAILQ_FIRST(&all->list); s; s = next) {
-        next = TAILQ_NEXT(s, next);
+    for (job = TAILQ_FIRST(&all->jobs.list); job; job = next) {
+        struct session *s = (struct session *)job;
+        next = TAILQ_NEXT(job, next);
         if (err < 0 || !s->resaved)
             continue;
         log_struct(LOG_NOTICE, LOG_FIELDS(.session_id = s->record.session_id),
@@ -143,17 +131,28 @@ static void on_resave(evutil_socket_t fd, short what, void *arg)
     struct sessions *all = arg;
     struct session *s;
 
-    TAILQ_FOREACH(s, &all->list, next)
+    SESSIONS_FOREACH(s, all)
         if (s->unsaved)
             save_again(s);
     catalog_then(all->jobs.catalog, false, on_saved_again, all);
+}
+
+bool session_has_pending_stop(const struct live_job *job)
+{
+    const struct session *s = (const struct session *)job;
+
+    for (size_t i = 0; i < s->n_targets; i++)
+        if (s->targets[i].record.stop_pending)
+            return true;
+    return false;
 }
 
 void sessions_log_pending_stops(struct jobs *jobs)
 {
     const struct sessions *all = (const struct sessions *)jobs;
     const struct session *s;
-    TAILQ_FOREACH(s, &all->list, next)
+
+    SESSIONS_FOREACH(s, all)
         for (size_t i = 0; i < s->n_targets; i++) {
             const struct target *t = &s->targets[i];
             if (t->record.stop_pending)
@@ -166,30 +165,23 @@ void sessions_log_pending_stops(struct jobs *jobs)
         }
 }
 
-static bool sessions_have_pending_stops(const struct sessions *all)
-{
-    const struct session *s;
-    TAILQ_FOREACH(s, &all->list, next)
-        for (size_t i = 0; i < s->n_targets; i++)
-            if (s->targets[i].record.stop_pending)
-                return true;
-    return false;
-}
-
 static void on_proceed(evutil_socket_t fd, short what, void *arg)
 {
     struct sessions *all = arg;
-    struct session *s, *next;
+    struct live_job *job, *next;
 
-    if (all->jobs.shutdown_done && !sessions_have_pending_stops(all)) {
-        jobs_shutdown_finish(&all->jobs);
-        return;
+    for (job = TAILQ_FIRST(&all->jobs.list); job && !all->jobs.closing; job = next) {
+        next = TAILQ_NEXT(job, next);
+        if (job->created)
+            session_proceed((struct session *)job);
     }
-    for (s = TAILQ_FIRST(&all->list); s && !all->jobs.closing; s = next) {
-        next = TAILQ_NEXT(s, next);
-        if (s->record.state == STATE_REQUESTED && s->created)
-            session_proceed(s);
-    }
+    jobs_check_shutdown(&all->jobs);
+}
+
+void sessions_wake(struct sessions *all)
+{
+    struct timeval at_once = {0};
+    event_add(all->proceed, &at_once);
 }
 
 int sessions_new(struct event_base *base, struct offload *offload, struct caller *caller,
@@ -206,7 +198,7 @@ int sessions_new(struct event_base *base, struct offload *offload, struct caller
                           .fleet_settings = fleet_settings,
                           .settings = settings,
                           .boot_id = boot_id()};
-    TAILQ_INIT(&all->list);
+    TAILQ_INIT(&all->jobs.list);
     all->resave = event_new(base, -1, 0, on_resave, all);
     all->proceed = event_new(base, -1, 0, on_proceed, all);
     *ret = all;
@@ -217,8 +209,8 @@ struct sessions *sessions_free(struct sessions *all)
 {
     if (!all)
         return NULL;
-    while (TAILQ_FIRST(&all->list))
-        session_free(TAILQ_FIRST(&all->list));
+    while (!TAILQ_EMPTY(&all->jobs.list))
+        session_free((struct session *)TAILQ_FIRST(&all->jobs.list));
     event_free(all->resave);
     event_free(all->proceed);
     jobs_done(&all->jobs);
@@ -272,37 +264,15 @@ void session_stop(struct session *s)
     }
 }
 
-int sessions_stop(struct sessions *all, int64_t session_id, const char *actor)
+void session_stop_by(struct live_job *job, const char *actor)
 {
-    struct session *s = sessions_find(all, session_id);
+    struct session *s = (struct session *)job;
 
-    if (!s || !s->created || state_is_final(s->record.state))
-        return -ENOENT;
-    catalog_add_event(all->jobs.catalog, "session-stop", actor, session_id, RECORD_NONE, RECORD_NONE,
-                      "stop asked for while %s", state_name(s->record.state));
+    catalog_add_event(s->all->jobs.catalog, "session-stop", actor, job->id, RECORD_NONE, RECORD_NONE,
+                      "stop requested while %s", state_name(s->record.state));
     if (s->record.state == STATE_REQUESTED)
         session_explain(s, NULL, "stopped before it began, by %s", actor);
     session_stop(s);
-    return 0;
-}
-
-void sessions_shutdown(struct sessions *all, int64_t deadline_ns, void (*done)(void *arg), void *arg)
-{
-    struct session *s, *next;
-    struct timeval at_once = {0};
-
-    jobs_shutdown_begin(&all->jobs, deadline_ns, done, arg);
-    for (s = TAILQ_FIRST(&all->list); s; s = next) {
-        next = TAILQ_NEXT(s, next);
-        if (s->record.state != STATE_REQUESTED)
-            session_stop(s);
-    }
-    event_add(all->proceed, &at_once);
-}
-
-void sessions_shutdown_now(struct sessions *all)
-{
-    jobs_shutdown_finish(&all->jobs);
 }
 
 struct jobs *sessions_jobs(struct sessions *all)
@@ -327,21 +297,24 @@ static void session_show_unsaved(const struct session *s, json_t *session)
             target_json_renew(j, &s->targets[i].record);
 }
 
-void sessions_describe(struct sessions *all, int64_t session_id, json_t *session)
+int session_read(struct jobs *jobs, int64_t id, bool full, json_t **ret)
 {
-    const struct session *s = sessions_find(all, session_id);
-    json_t *targets = json_object_get(session, "targets"), *j;
+    const struct session *s = (const struct session *)jobs_find(jobs, id);
+    json_t *j;
     size_t i;
 
-    if (!s)
-        return;
+    int err = catalog_session_json(jobs->catalog, id, full, ret);
+    if (err < 0 || !s)
+        return err;
     if (s->unsaved)
-        session_show_unsaved(s, session);
+        session_show_unsaved(s, *ret);
     if (s->record.state == STATE_REQUESTED)
-        json_put_str(session, "waiting_for", s->waiting_for);
-    json_array_foreach(targets, i, j)
-        if (i < s->n_targets && !state_is_final(s->targets[i].record.state) && all->collector_ops)
-            json_put_int(j, "bytes_seen", all->collector_ops->bytes_seen(&s->targets[i], all->collector));
+        json_put_str(*ret, "waiting_for", s->waiting_for);
+    json_array_foreach(json_object_get(*ret, "targets"), i, j)
+        if (i < s->n_targets && !state_is_final(s->targets[i].record.state) && s->all->collector_ops)
+            json_put_int(j, "bytes_seen",
+                         s->all->collector_ops->bytes_seen(&s->targets[i], s->all->collector));
+    return 0;
 }
 
 /* -- Lists -- */
@@ -388,10 +361,10 @@ int sessions_list_json(struct sessions *all, int64_t limit, int64_t before_id, c
     const struct session *s;
     int64_t n_unsaved = 0;
 
-    TAILQ_FOREACH(s, &all->list, next)
+    SESSIONS_FOREACH(s, all)
         n_unsaved += s->unsaved;
     int r = catalog_sessions_json(all->jobs.catalog, limit + n_unsaved, before_id, state, &list);
-    TAILQ_FOREACH(s, &all->list, next)
+    SESSIONS_FOREACH(s, all)
         if (s->unsaved && r == 0)
             r = list_unsaved(s, before_id, state, list);
     if (r < 0)
@@ -445,7 +418,7 @@ void sessions_gauges(const struct sessions *all, struct session_gauges *ret)
     struct session_gauges g = {.oldest_stop_sent_ns = INT64_MAX};
     const struct session *s;
 
-    TAILQ_FOREACH(s, &all->list, next) {
+    SESSIONS_FOREACH(s, all) {
         if (!state_is_final(s->record.state))
             g.sessions[s->record.state]++;
         for (size_t i = 0; i < s->n_targets; i++)

@@ -14,7 +14,6 @@
 #include "daemon/catalog/records.h"
 #include "daemon/fleet/fleet.h"
 #include "daemon/jobs/jobs.h"
-#include <sys/queue.h>
 
 struct function_list;
 struct sessions;
@@ -57,7 +56,7 @@ struct target {
 };
 
 struct session {
-    TAILQ_ENTRY(session) next;
+    struct live_job job; /* first: struct live_job is cast to this */
     struct sessions *all;
     struct session_record record;
     struct job_request request;
@@ -75,7 +74,6 @@ struct session {
     bool starts_left;         /* the starts were sent */
     bool stop_wanted;         /* a stop came before the starts had left */
     bool rolled_back;
-    bool created;          /* in the catalog, and its requester was answered */
     bool in_line;          /* waits for a worker that another session holds */
     bool stops_asked;      /* its queued stops leave after the commit under way */
     bool unsaved;          /* the catalog could not store its last state transition */
@@ -135,27 +133,17 @@ int sessions_new(struct event_base *base, struct offload *offload, struct caller
 struct sessions *sessions_free(struct sessions *all);
 void sessions_set_collector(struct sessions *all, const struct collector_ops *ops, void *collector);
 void sessions_set_loader(struct sessions *all, const struct loader_ops *ops, void *loader);
-/* Takes up what a profd before left unfinished: owed stops are sent, recordings go on until their time, files
- * are collected. */
+/* Resumes what an earlier profd left unfinished: pending stops are sent, recordings go on until their planned end,
+ * files are collected. */
 int sessions_recover(struct sessions *all);
-/* Stops all recordings; done() when no stop is outstanding or the deadline passed. What is still owed stays
- * in the catalog. */
-void sessions_shutdown(struct sessions *all, int64_t deadline_ns, void (*done)(void *arg), void *arg);
-/* The deadline of sessions_shutdown() passes at once. */
-void sessions_shutdown_now(struct sessions *all);
 
-/* Of job_create(). */
+/* For job_create(), and for all that sessions have in common with benchmark runs. At a shutdown, stops that are still
+ * pending stay in the catalog. */
 struct jobs *sessions_jobs(struct sessions *all);
-/* -ENOENT: no such unfinished session. Cancels one that has not started, stops one that records. */
-int sessions_stop(struct sessions *all, int64_t session_id, const char *actor);
-/* Adds what only memory knows to a session's JSON: waiting_for, bytes_seen of each target; and the
- * state of one that the catalog could not take. */
-void sessions_describe(struct sessions *all, int64_t session_id, json_t *session);
 /* catalog_sessions_json() with the states that sessions are in, also where the catalog could not take them.
  */
 int sessions_list_json(struct sessions *all, int64_t limit, int64_t before_id, const char *state,
                        json_t **ret);
-unsigned sessions_count(const struct sessions *all);
 
 /* For the loader. failure: why there is no load, or none any more; NULL: it came to its end. */
 void session_warmed(struct session *s);

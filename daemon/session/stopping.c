@@ -281,8 +281,7 @@ void session_check_stopped(struct session *s)
             s->load_lasted = true;
             session_stop_load(s);
         }
-        struct timeval at_once = {0};
-        event_add(s->all->proceed, &at_once);
+        sessions_wake(s->all);
         for (size_t i = 0; i < s->n_targets; i++) {
             if (s->targets[i].record.state == STATE_COLLECTING) {
                 session_change_state(s, STATE_COLLECTING);

@@ -117,6 +117,7 @@ void session_change_state(struct session *s, enum state to)
 {
     assert(transition_exists(s->record.state, to));
     s->record.state = to;
+    s->job.is_over = state_is_final(to);
     session_save(s);
     session_report_state(s);
     log_struct(LOG_INFO, LOG_FIELDS(.session_id = s->record.session_id, .message_id = message_of_state[to]),
@@ -244,7 +245,6 @@ void session_check_finished(struct session *s)
         s->all->collector_ops->ended(s, s->all->collector);
     if (!s->loads)
         session_stop_load(s);
-    struct timeval at_once = {0};
-    event_add(s->all->proceed, &at_once);
+    sessions_wake(s->all);
     catalog_then(s->all->jobs.catalog, false, on_finished, s);
 }

@@ -17,7 +17,7 @@
 /* Whether this session will begin in the next turn of the loop. */
 static bool begins_at_once(const struct session *s)
 {
-    return !s->created && !s->request.queue && s->request.start_at == 0 && s->request.when_running == 0;
+    return !s->job.created && !s->request.queue && s->request.start_at == 0 && s->request.when_running == 0;
 }
 
 /* For a session that asks: workers under profile, and those that somebody before it waits for. */
@@ -38,7 +38,7 @@ struct session *sessions_holder(struct sessions *all, const char *worker_url, co
 {
     struct session *s;
 
-    TAILQ_FOREACH(s, &all->list, next) {
+    SESSIONS_FOREACH(s, all) {
         if (s == asking)
             continue;
         for (size_t i = 0; i < s->n_targets; i++)

@@ -98,7 +98,7 @@ static size_t counting_bytes(const struct sessions *all, const struct session *o
     const struct session *s;
     size_t bytes = 0;
 
-    TAILQ_FOREACH(s, &all->list, next)
+    SESSIONS_FOREACH(s, all)
         for (size_t i = 0; i < s->n_targets && (!only || s == only); i++)
             if (s->targets[i].recorder_state)
                 bytes += function_list_bytes(s->targets[i].recorder_state);

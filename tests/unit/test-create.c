@@ -25,7 +25,7 @@ static int setup(void **state)
     fixture = (struct fixture){.base = event_base_new()};
     assert_int_equal(
         sessions_new(fixture.base, NULL, NULL, NULL, NULL, NULL, &fixture.settings, &fixture.sessions), 0);
-    sessions_shutdown(fixture.sessions, mono_ns() + NS_PER_S, ignore, NULL);
+    jobs_shutdown(sessions_jobs(fixture.sessions), mono_ns() + NS_PER_S, ignore, NULL);
     *state = &fixture;
     return 0;
 }
