@@ -1,55 +1,88 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collective operations by name, size and group: time, how much of it is exposed, bandwidth. */
-#include "base/array.h"
+#include "trace/reports/aggregation.h"
 #include "trace/reports/collective.h"
-#include "trace/reports/grouping.h"
+#include "trace/reports/host.h"
 #include "trace/reports/interval.h"
-#include "trace/reports/report.h"
-#include <errno.h>
 #include <math.h>
 
+enum { NAME, DTYPE, BYTES, GROUP, RANKS }; /* keys */
+enum { NS, EXPOSED, KIND, GROUP_SIZE, _VALUE_MAX };
+
+static void emit_kind(const struct aggregated *all, const struct group *g, struct report_rows *ret)
+{
+    emit_str(ret, collective_kind_name((enum collective_kind)g->values[KIND].first));
+}
+
+static void collectives_emit_bandwidth(const struct group *g, double ns, double factor,
+                                       struct report_rows *ret)
+{
+    int64_t bytes = g->key.part[BYTES];
+
+    emit_real(ret, bytes == COLUMN_NULL || ns <= 0 ? NAN : (double)bytes * 1e9 / ns * factor);
+}
+
+static double mean_of(const struct group *g)
+{
+    return (double)g->values[NS].sum / (double)g->values[NS].n;
+}
+
+static double bus_factor_of(const struct group *g)
+{
+    const struct group_value *size = &g->values[GROUP_SIZE];
+
+    return collective_bus_factor((enum collective_kind)g->values[KIND].first,
+                                 size->n > 0 ? size->first : COLUMN_NULL);
+}
+
+static void emit_algbw(const struct aggregated *all, const struct group *g, struct report_rows *ret)
+{
+    collectives_emit_bandwidth(g, mean_of(g), 1, ret);
+}
+
+static void emit_busbw(const struct aggregated *all, const struct group *g, struct report_rows *ret)
+{
+    collectives_emit_bandwidth(g, mean_of(g), bus_factor_of(g), ret);
+}
+
+static void emit_max_busbw(const struct aggregated *all, const struct group *g, struct report_rows *ret)
+{
+    collectives_emit_bandwidth(g, (double)g->values[NS].min, bus_factor_of(g), ret);
+}
+
 static const struct report_column collectives_columns[] = {
-    {"name", UNIT_TEXT, "name of the collective; name of the kernel if the trace has no metadata"},
-    {"kind", UNIT_TEXT, "kind: all_reduce, all_gather, dispatch, ...", IMPORTANCE_EXTRA},
-    {"dtype", UNIT_TEXT, "element type", IMPORTANCE_LOW},
-    {"bytes", UNIT_BYTES, "size of one collective, as nccl-tests defines it", IMPORTANCE_HIGH},
-    {"group", UNIT_TEXT, "process group"},
-    {"group_size", UNIT_COUNT, "number of ranks in the group", IMPORTANCE_EXTRA},
-    {"count", UNIT_COUNT, "number of collectives, over all selected ranks"},
-    {"sum_ns", UNIT_NS, "total duration, including the wait for other ranks", IMPORTANCE_HIGH},
-    {"mean_ns", UNIT_NS, "mean duration"},
-    {"min_ns", UNIT_NS, "shortest duration", IMPORTANCE_EXTRA},
-    {"max_ns", UNIT_NS, "longest duration", IMPORTANCE_EXTRA},
-    {"exposed_ns", UNIT_NS, "part of sum_ns without computation on the rank", IMPORTANCE_HIGH},
-    {"algbw", UNIT_BYTES_PER_S, "algorithm bandwidth: bytes divided by the mean duration", IMPORTANCE_EXTRA},
+    {"name", UNIT_TEXT, "name of the collective; name of the kernel if the trace has no metadata",
+     .figure = {FIGURE_TEXT, NAME}},
+    {"kind", UNIT_TEXT, "kind: all_reduce, all_gather, dispatch, ...", IMPORTANCE_EXTRA,
+     .figure = {FIGURE_OTHER, .emit = emit_kind}},
+    {"dtype", UNIT_TEXT, "element type", IMPORTANCE_LOW, .figure = {FIGURE_TEXT, DTYPE}},
+    {"bytes", UNIT_BYTES, "size of one collective, as nccl-tests defines it", IMPORTANCE_HIGH,
+     .figure = {FIGURE_KEY, BYTES}},
+    {"group", UNIT_TEXT, "process group", .figure = {FIGURE_TEXT, GROUP}},
+    {"group_size", UNIT_COUNT, "number of ranks in the group", IMPORTANCE_EXTRA,
+     .figure = {FIGURE_FIRST, GROUP_SIZE}},
+    {"count", UNIT_COUNT, "number of collectives, over all selected ranks", .figure = {FIGURE_COUNT}},
+    {"sum_ns", UNIT_NS, "total duration, including the wait for other ranks", IMPORTANCE_HIGH,
+     .figure = {FIGURE_SUM, NS}},
+    {"mean_ns", UNIT_NS, "mean duration", .figure = {FIGURE_MEAN, NS}},
+    {"min_ns", UNIT_NS, "shortest duration", IMPORTANCE_EXTRA, .figure = {FIGURE_MIN, NS}},
+    {"max_ns", UNIT_NS, "longest duration", IMPORTANCE_EXTRA, .figure = {FIGURE_MAX, NS}},
+    {"exposed_ns", UNIT_NS, "part of sum_ns without computation on the rank", IMPORTANCE_HIGH,
+     .figure = {FIGURE_SUM, EXPOSED}},
+    {"algbw", UNIT_BYTES_PER_S, "algorithm bandwidth: bytes divided by the mean duration", IMPORTANCE_EXTRA,
+     .figure = {FIGURE_OTHER, .emit = emit_algbw}},
     {"busbw", UNIT_BYTES_PER_S, "bus bandwidth: algbw multiplied by the factor of nccl-tests",
-     IMPORTANCE_HIGH},
+     IMPORTANCE_HIGH, .figure = {FIGURE_OTHER, .emit = emit_busbw}},
     {"max_busbw", UNIT_BYTES_PER_S, "bus bandwidth of the shortest collective, which waited least",
-     IMPORTANCE_LOW},
-    {"ranks", UNIT_TEXT, "ranks of the group", IMPORTANCE_EXTRA},
+     IMPORTANCE_LOW, .figure = {FIGURE_OTHER, .emit = emit_max_busbw}},
+    {"ranks", UNIT_TEXT, "ranks of the group", IMPORTANCE_EXTRA, .figure = {FIGURE_TEXT, RANKS}},
 };
 
 struct collective {
     struct text name, dtype, group, ranks;
     enum collective_kind kind;
     int64_t bytes, group_size;
-    uint64_t count;
-    int64_t sum, min, max, exposed;
 };
-
-struct collectives_summing {
-    struct name_table texts;
-    struct groups groups; /* name, dtype, bytes, group, ranks */
-    struct collective *items;
-    size_t cap;
-};
-
-static void collectives_summing_done(struct collectives_summing *s)
-{
-    name_table_done(&s->texts);
-    groups_done(&s->groups);
-    free(s->items);
-}
 
 /* -- Metadata of one ----------------------------------------------------------------------- */
 
@@ -113,99 +146,45 @@ static struct collective collectives_describe(const struct columns *c, const str
     return one;
 }
 
-/* ----------------------------------------------------------------------------------------------------- */
+/* -- The report --------------------------------------------------------------------------------------- */
 
-static int collectives_add(struct collectives_summing *s, const struct collective *one, int64_t ns,
-                           int64_t exposed)
+static int collectives_gather(struct gathering *g)
 {
-    int64_t name = name_table_number(&s->texts, one->name), dtype = name_table_number(&s->texts, one->dtype),
-            group = name_table_number(&s->texts, one->group),
-            ranks = name_table_number(&s->texts, one->ranks);
-
-    if (name < 0 || dtype < 0 || group < 0 || ranks < 0)
-        return -ENOMEM;
-    int64_t number = groups_number(&s->groups, (struct group_key){{name, dtype, one->bytes, group, ranks}});
-    if (number < 0)
-        return (int)number;
-    if (!ARRAY_RESERVE_ZEROED(s->items, s->cap, s->groups.n))
-        return -ENOMEM;
-    struct collective *sum = &s->items[number];
-    if (sum->count == 0) {
-        *sum = *one;
-        sum->min = INT64_MAX;
-    }
-    sum->count++;
-    sum->sum += ns;
-    sum->min = MIN(sum->min, ns);
-    sum->max = MAX(sum->max, ns);
-    sum->exposed += exposed;
-    return 0;
-}
-
-static int collectives_make_rank(struct analysis *a, size_t rank, struct collectives_summing *s)
-{
-    const struct columns *c = a->ranks[rank].columns;
     _cleanup_(intervals_done) struct intervals times = {0};
     _cleanup_(cover_done) struct cover computing = {0};
     const struct gpu_work *work, *all;
     const struct host_calls *host = NULL;
-    int r = analysis_gpu(a, rank, &work);
+    int r = analysis_gpu(g->analysis, g->rank, &work);
 
     if (r >= 0)
-        r = analysis_all_gpu(a, rank, &all);
+        r = analysis_all_gpu(g->analysis, g->rank, &all);
     if (r >= 0)
-        r = analysis_ops(a, rank, &host);
+        r = analysis_ops(g->analysis, g->rank, &host);
     if (r >= 0)
         r = gpu_work_busy(all, 1 << GPU_COMPUTE, &times);
     if (r >= 0)
         r = cover_new(&times, &computing);
     for (size_t i = 0; r >= 0 && i < work->n; i++) {
         const struct gpu_event *e = &work->events[i];
-        uint64_t row = row_of(c, host, e, i);
+        uint64_t row = row_of(g->c, host, e, i);
         if (row == SLICE_NONE && e->kind != GPU_COMMUNICATION)
             continue;
-        struct collective one = collectives_describe(c, e, row);
-        int64_t ns = e->end - e->ts;
-        r = collectives_add(s, &one, ns, ns - cover_length(&computing, e->ts, e->end));
+        struct collective one = collectives_describe(g->c, e, row);
+        struct group_key key = {{[NAME] = gathering_name(g, one.name),
+                                 [DTYPE] = gathering_nonempty(g, one.dtype),
+                                 [BYTES] = one.bytes,
+                                 [GROUP] = gathering_nonempty(g, one.group),
+                                 [RANKS] = gathering_nonempty(g, one.ranks)}};
+        int64_t ns = e->end - e->ts, values[] = {[NS] = ns,
+                                                 [EXPOSED] = ns - cover_length(&computing, e->ts, e->end),
+                                                 [KIND] = one.kind,
+                                                 [GROUP_SIZE] = one.group_size};
+        r = gathering_add(g, key, values, e->slice);
     }
     return r;
 }
 
-static void emit_bandwidth(const struct collective *s, double ns, double factor, struct report_rows *ret)
-{
-    emit_real(ret, s->bytes == COLUMN_NULL || ns <= 0 ? NAN : (double)s->bytes * 1e9 / ns * factor);
-}
-
-static int collectives_make(struct analysis *a, struct report_rows *ret)
-{
-    _cleanup_(collectives_summing_done) struct collectives_summing s = {0};
-    int r = 0;
-
-    for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = collectives_make_rank(a, i, &s);
-    for (size_t i = 0; i < s.groups.n && r >= 0; i++) {
-        const struct collective *one = &s.items[i];
-        double mean = (double)one->sum / (double)one->count,
-               factor = collective_bus_factor(one->kind, one->group_size);
-        emit_text(ret, one->name);
-        emit_str(ret, collective_kind_name(one->kind));
-        emit_nonempty(ret, one->dtype);
-        emit_int(ret, one->bytes);
-        emit_nonempty(ret, one->group);
-        emit_int(ret, one->group_size);
-        emit_int(ret, (int64_t)one->count);
-        emit_int(ret, one->sum);
-        emit_int(ret, llround(mean));
-        emit_int(ret, one->min);
-        emit_int(ret, one->max);
-        emit_int(ret, one->exposed);
-        emit_bandwidth(one, mean, 1, ret);
-        emit_bandwidth(one, mean, factor, ret);
-        emit_bandwidth(one, (double)one->min, factor, ret);
-        emit_nonempty(ret, one->ranks);
-    }
-    return r;
-}
+static const struct aggregation collectives = {.n_values = _VALUE_MAX, .gather = collectives_gather};
 
 const struct report report_collectives = {
     .name = "collectives",
@@ -218,7 +197,6 @@ const struct report report_collectives = {
     .needs = NEEDS_GPU,
     .sort_by = "sum_ns",
     .needs_rows = true,
-    .columns = collectives_columns,
-    .n_columns = ARRAY_SIZE(collectives_columns),
-    .make = collectives_make,
+    REPORT_COLUMNS(collectives),
+    .aggregation = &collectives,
 };

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GPU time: busy, idle, computing, by category and by name; balance over ranks. */
+#include "trace/reports/aggregation.h"
 #include "trace/reports/hta.h"
-#include "trace/reports/name_sums.h"
-#include "trace/reports/report.h"
 #include <errno.h>
 
 /* -- Temporal -------------------------------------------------------------------------------------------- */
@@ -147,18 +146,18 @@ struct categories {
 
 static int sum_names(struct analysis *a, struct categories *ret, int64_t *ret_total)
 {
-    _cleanup_(name_sums_done) struct name_sums sums = {0};
-    int r = name_sums_of_gpu(a, &sums);
+    _cleanup_(aggregated_done) struct aggregated names = {0};
+    int r = aggregate(a, &gpu_names, NULL, 0, &names);
 
-    for (size_t i = 0; i < sums.n && r >= 0; i++) {
-        const struct name_sum *s = &sums.items[i];
-        struct category *c = &ret->items[s->class];
+    for (size_t i = 0; i < names.n && r >= 0; i++) {
+        const struct group *g = &names.items[i];
+        struct category *c = &ret->items[g->key.part[1]];
         if (c->names++ == 0)
-            c->top = s->name;
-        c->count += s->count;
-        c->sum = add_time(c->sum, s->sum);
+            c->top = group_text(&names, g, 0);
+        c->count += g->values[0].n;
+        c->sum = add_time(c->sum, g->values[0].sum);
     }
-    *ret_total = sums.total;
+    *ret_total = r < 0 ? 0 : names.totals[0];
     return r;
 }
 
@@ -238,60 +237,59 @@ const struct report report_categories = {
 
 /* The GPU's work by name, over all ranks that are looked at. */
 
-static const struct report_column kernels_columns[] = {
-    {"name", UNIT_TEXT, "name of the kernel, copy or memset"},
-    {"category", UNIT_TEXT, "kernel category, derived from the name"},
-    {"count", UNIT_COUNT, "number of events"},
-    {"sum_ns", UNIT_NS, "total duration", IMPORTANCE_HIGH},
-    {"mean_ns", UNIT_NS, "mean duration", IMPORTANCE_LOW},
-    {"min_ns", UNIT_NS, "shortest duration", IMPORTANCE_EXTRA},
-    {"max_ns", UNIT_NS, "longest duration", IMPORTANCE_EXTRA},
-    {"std_ns", UNIT_NS, "standard deviation of the duration (n - 1); 0 for a single event", IMPORTANCE_EXTRA},
-    {"p50_ns", UNIT_NS, "median duration", IMPORTANCE_EXTRA},
-    {"p99_ns", UNIT_NS, "99th percentile of the duration", IMPORTANCE_LOW},
-    {"share", UNIT_SHARE, "share of the total duration of all names", IMPORTANCE_HIGH},
-    {"min_rank", UNIT_ID, "rank of the shortest event", IMPORTANCE_EXTRA},
-    {"min_slice", UNIT_ID, "slice number of the shortest event", IMPORTANCE_EXTRA},
-    {"min_start_ns", UNIT_NS, "start of the shortest event, relative to the first slice of its rank",
-     IMPORTANCE_EXTRA},
-    {"max_rank", UNIT_ID, "rank of the longest event", IMPORTANCE_EXTRA},
-    {"max_slice", UNIT_ID, "slice number of the longest event", IMPORTANCE_EXTRA},
-    {"max_start_ns", UNIT_NS, "start of the longest event, relative to the first slice of its rank",
-     IMPORTANCE_EXTRA},
-};
-
-static void emit_place(struct analysis *a, size_t rank, uint64_t slice, struct report_rows *ret)
+static int gpu_names_gather(struct gathering *g)
 {
-    emit_int(ret, a->ranks[rank].number);
-    emit_int(ret, (int64_t)slice);
-    emit_int(ret, analysis_since_first(a, rank, columns_get(a->ranks[rank].columns, COL_slice_ts, slice)));
-}
+    const struct intervals *const *times = g->arg;
+    const struct gpu_work *work;
+    int r = analysis_gpu(g->analysis, g->rank, &work);
 
-static int kernels_make(struct analysis *a, struct report_rows *ret)
-{
-    _cleanup_(name_sums_done) struct name_sums sums = {0};
-    int r = name_sums_of_gpu(a, &sums);
-
-    if (r < 0)
-        return r;
-    for (size_t i = 0; i < sums.n; i++) {
-        const struct name_sum *s = &sums.items[i];
-        emit_text(ret, s->name);
-        emit_str(ret, a->hta ? hta_kind_name(s->kind) : kernel_class_name(s->class));
-        emit_int(ret, (int64_t)s->count);
-        emit_int(ret, s->sum);
-        emit_int(ret, s->mean);
-        emit_int(ret, s->min);
-        emit_int(ret, s->max);
-        emit_int(ret, s->std);
-        emit_int(ret, s->p50);
-        emit_int(ret, s->p99);
-        emit_share(ret, s->sum, sums.total);
-        emit_place(a, s->min_rank, s->min_slice, ret);
-        emit_place(a, s->max_rank, s->max_slice, ret);
+    for (size_t i = 0; r >= 0 && i < work->n && (!times || times[g->rank]); i++) {
+        const struct gpu_event *e = &work->events[i];
+        int64_t dur = e->end - e->ts;
+        /* HTA sums up no events of other kinds. */
+        if (e->kind == _GPU_KIND_MAX || (times && !intervals_find(times[g->rank], e->ts)))
+            continue;
+        r = gathering_add(g, (struct group_key){{gathering_text(g, e->name), e->class, e->kind}}, &dur,
+                          e->slice);
     }
-    return 0;
+    return r;
 }
+
+const struct aggregation gpu_names = {
+    .n_values = 1, .n_order = 1, .then_by_text = true, .gather = gpu_names_gather};
+
+static void emit_category(const struct aggregated *all, const struct group *g, struct report_rows *ret)
+{
+    emit_str(ret, all->analysis->hta ? hta_kind_name((enum gpu_kind)g->key.part[2])
+                                     : kernel_class_name((enum kernel_class)g->key.part[1]));
+}
+
+static const struct report_column kernels_columns[] = {
+    {"name", UNIT_TEXT, "name of the kernel, copy or memset", .figure = {FIGURE_TEXT}},
+    {"category", UNIT_TEXT, "kernel category, derived from the name",
+     .figure = {FIGURE_OTHER, .emit = emit_category}},
+    {"count", UNIT_COUNT, "number of events", .figure = {FIGURE_COUNT}},
+    {"sum_ns", UNIT_NS, "total duration", IMPORTANCE_HIGH, .figure = {FIGURE_SUM}},
+    {"mean_ns", UNIT_NS, "mean duration", IMPORTANCE_LOW, .figure = {FIGURE_MEAN}},
+    {"min_ns", UNIT_NS, "shortest duration", IMPORTANCE_EXTRA, .figure = {FIGURE_MIN}},
+    {"max_ns", UNIT_NS, "longest duration", IMPORTANCE_EXTRA, .figure = {FIGURE_MAX}},
+    {"std_ns", UNIT_NS, "standard deviation of the duration (n - 1); 0 for a single event", IMPORTANCE_EXTRA,
+     .figure = {FIGURE_DEVIATION}},
+    {"p50_ns", UNIT_NS, "median duration", IMPORTANCE_EXTRA, .figure = {FIGURE_P50}},
+    {"p99_ns", UNIT_NS, "99th percentile of the duration", IMPORTANCE_LOW, .figure = {FIGURE_P99}},
+    {"share", UNIT_SHARE, "share of the total duration of all names", IMPORTANCE_HIGH,
+     .figure = {FIGURE_SHARE}},
+    {"min_rank", UNIT_ID, "rank of the shortest event", IMPORTANCE_EXTRA, .figure = {FIGURE_MIN_RANK}},
+    {"min_slice", UNIT_ID, "slice number of the shortest event", IMPORTANCE_EXTRA,
+     .figure = {FIGURE_MIN_SLICE}},
+    {"min_start_ns", UNIT_NS, "start of the shortest event, relative to the first slice of its rank",
+     IMPORTANCE_EXTRA, .figure = {FIGURE_MIN_START}},
+    {"max_rank", UNIT_ID, "rank of the longest event", IMPORTANCE_EXTRA, .figure = {FIGURE_MAX_RANK}},
+    {"max_slice", UNIT_ID, "slice number of the longest event", IMPORTANCE_EXTRA,
+     .figure = {FIGURE_MAX_SLICE}},
+    {"max_start_ns", UNIT_NS, "start of the longest event, relative to the first slice of its rank",
+     IMPORTANCE_EXTRA, .figure = {FIGURE_MAX_START}},
+};
 
 const struct report report_kernels = {
     .name = "kernels",
@@ -301,9 +299,8 @@ const struct report report_kernels = {
               "the standard deviation is that of a sample. With --hta the category is the kernel type of "
               "HTA, and events that HTA classifies as other are left out, as in HTA.",
     .needs = NEEDS_GPU,
-    .columns = kernels_columns,
-    .n_columns = ARRAY_SIZE(kernels_columns),
-    .make = kernels_make,
+    REPORT_COLUMNS(kernels),
+    .aggregation = &gpu_names,
 };
 
 /* -- Imbalance ------------------------------------------------------------------------------------------- */

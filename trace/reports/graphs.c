@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/array.h"
 #include "base/hash_table.h"
-#include "base/statistics.h"
-#include "trace/reports/analysis.h"
-#include "trace/reports/grouping.h"
-#include "trace/reports/report.h"
+#include "trace/reports/aggregation.h"
 #include <errno.h>
-#include <math.h>
 
 struct graph_run {
     int64_t from, to;  /* of its work */
@@ -108,68 +104,45 @@ static int graph_runs_read(struct analysis *a, size_t rank, struct graph_runs *r
 
 /* CUDA and HIP graphs: how often each was launched, how long it takes, what lies between. */
 
+enum { DUR, GAP, BUSY, WORK, CALL, ID, FIRST_NAME, _VALUE_MAX };
+
+/* Without rounding: the sum divided by the number. */
+static void emit_call(const struct aggregated *all, const struct group *g, struct report_rows *ret)
+{
+    emit_int(ret, g->values[CALL].sum / (int64_t)g->values[CALL].n);
+}
+
+static void emit_first_kernel(const struct aggregated *all, const struct group *g, struct report_rows *ret)
+{
+    emit_text(ret, all->names.items[g->values[FIRST_NAME].first]);
+}
+
 static const struct report_column graphs_columns[] = {
-    RANK_COLUMN,
-    {"graph", UNIT_ID, "graph id, if the trace contains it"},
-    {"launches", UNIT_COUNT, "number of launches"},
-    {"kernels", UNIT_COUNT, "number of GPU events per launch"},
+    RANK_FIGURE,
+    {"graph", UNIT_ID, "graph id, if the trace contains it", .figure = {FIGURE_FIRST, ID}},
+    {"launches", UNIT_COUNT, "number of launches", .figure = {FIGURE_COUNT}},
+    {"kernels", UNIT_COUNT, "number of GPU events per launch", .figure = {FIGURE_MAX, WORK}},
     {"sum_ns", UNIT_NS,
-     "total time from the start of the first event to the end of the last, over all launches"},
-    {"mean_ns", UNIT_NS, "mean duration of a launch"},
-    {"min_ns", UNIT_NS, "shortest duration", IMPORTANCE_EXTRA},
-    {"p50_ns", UNIT_NS, "median duration"},
-    {"p99_ns", UNIT_NS, "99th percentile of the duration"},
-    {"max_ns", UNIT_NS, "longest duration"},
-    {"std_ns", UNIT_NS, "standard deviation of the duration (n - 1); 0 for a single launch",
-     IMPORTANCE_EXTRA},
-    {"busy_ns", UNIT_NS, "part of sum_ns with activity of the graph", IMPORTANCE_EXTRA},
-    {"gap_ns", UNIT_NS, "total time between the end of the previous graph and the start of this one"},
-    {"gap_p50_ns", UNIT_NS, "median of these gaps", IMPORTANCE_EXTRA},
-    {"gap_max_ns", UNIT_NS, "longest of these gaps", IMPORTANCE_EXTRA},
-    {"call_ns", UNIT_NS, "mean duration of the launch call", IMPORTANCE_EXTRA},
-    {"first_kernel", UNIT_TEXT, "first GPU event of the graph", IMPORTANCE_EXTRA},
+     "total time from the start of the first event to the end of the last, over all launches",
+     .figure = {FIGURE_SUM, DUR}},
+    {"mean_ns", UNIT_NS, "mean duration of a launch", .figure = {FIGURE_MEAN, DUR}},
+    {"min_ns", UNIT_NS, "shortest duration", IMPORTANCE_EXTRA, .figure = {FIGURE_MIN, DUR}},
+    {"p50_ns", UNIT_NS, "median duration", .figure = {FIGURE_P50, DUR}},
+    {"p99_ns", UNIT_NS, "99th percentile of the duration", .figure = {FIGURE_P99, DUR}},
+    {"max_ns", UNIT_NS, "longest duration", .figure = {FIGURE_MAX, DUR}},
+    {"std_ns", UNIT_NS, "standard deviation of the duration (n - 1); 0 for a single launch", IMPORTANCE_EXTRA,
+     .figure = {FIGURE_DEVIATION, DUR}},
+    {"busy_ns", UNIT_NS, "part of sum_ns with activity of the graph", IMPORTANCE_EXTRA,
+     .figure = {FIGURE_SUM, BUSY}},
+    {"gap_ns", UNIT_NS, "total time between the end of the previous graph and the start of this one",
+     .figure = {FIGURE_SUM, GAP}},
+    {"gap_p50_ns", UNIT_NS, "median of these gaps", IMPORTANCE_EXTRA, .figure = {FIGURE_P50, GAP}},
+    {"gap_max_ns", UNIT_NS, "longest of these gaps", IMPORTANCE_EXTRA, .figure = {FIGURE_MAX, GAP}},
+    {"call_ns", UNIT_NS, "mean duration of the launch call", IMPORTANCE_EXTRA,
+     .figure = {FIGURE_OTHER, .emit = emit_call}},
+    {"first_kernel", UNIT_TEXT, "first GPU event of the graph", IMPORTANCE_EXTRA,
+     .figure = {FIGURE_OTHER, .emit = emit_first_kernel}},
 };
-
-struct graph {
-    uint64_t n, n_gaps, work;
-    int64_t id, busy, call, first_name;
-    int64_t *durs, *gaps; /* of each launch */
-};
-
-static int64_t graphs_sum_of(const int64_t *values, uint64_t n)
-{
-    int64_t sum = 0;
-
-    for (uint64_t i = 0; i < n; i++)
-        sum += values[i];
-    return sum;
-}
-
-static void emit_graph(const struct rank *rank, struct graph *g, struct report_rows *ret)
-{
-    int64_t sum = graphs_sum_of(g->durs, g->n);
-    double mean = (double)sum / (double)g->n;
-
-    sort_ns(g->durs, g->n);
-    sort_ns(g->gaps, g->n_gaps);
-    emit_int(ret, rank->number);
-    emit_int(ret, g->id);
-    emit_int(ret, (int64_t)g->n);
-    emit_int(ret, (int64_t)g->work);
-    emit_int(ret, sum);
-    emit_int(ret, llround(mean));
-    emit_int(ret, g->durs[0]);
-    emit_int(ret, percentile(g->durs, g->n, 50));
-    emit_int(ret, percentile(g->durs, g->n, 99));
-    emit_int(ret, g->durs[g->n - 1]);
-    emit_int(ret, llround(sample_deviation(g->durs, g->n, mean)));
-    emit_int(ret, g->busy);
-    emit_int(ret, graphs_sum_of(g->gaps, g->n_gaps));
-    emit_int(ret, g->n_gaps ? percentile(g->gaps, g->n_gaps, 50) : COLUMN_NULL);
-    emit_int(ret, g->n_gaps ? g->gaps[g->n_gaps - 1] : COLUMN_NULL);
-    emit_int(ret, g->call / (int64_t)g->n);
-    emit_text(ret, columns_text(rank->columns, g->first_name));
-}
 
 /* Launches are of one graph where their id is the same, else where they ran the same. */
 static struct group_key graphs_key_of(const struct graph_run *l)
@@ -178,59 +151,26 @@ static struct group_key graphs_key_of(const struct graph_run *l)
                                       : (struct group_key){{0, (int64_t)l->sequence, (int64_t)l->n}};
 }
 
-static void graphs_add_launch(const struct columns *c, const struct graph_run *l, struct graph *g)
-{
-    if (g->n == 0) {
-        g->id = l->graph_id;
-        g->first_name = l->first_name;
-    }
-    g->durs[g->n++] = l->to - l->from;
-    if (l->gap != COLUMN_NULL)
-        g->gaps[g->n_gaps++] = l->gap;
-    g->work = MAX(g->work, l->n);
-    g->busy += l->busy;
-    g->call += MAX(columns_get(c, COL_slice_dur, l->call), 0);
-}
-
-static int graphs_emit_runs(const struct rank *rank, const struct graph_runs *launches,
-                            struct report_rows *ret)
-{
-    _cleanup_(groups_done) struct groups groups = {0};
-    size_t n = launches->n;
-    _cleanup_(freep) uint32_t *group_of = calloc(n + 1, sizeof(*group_of));
-    _cleanup_(freep) struct graph *graphs = calloc(n + 1, sizeof(*graphs));
-    _cleanup_(freep) int64_t *values = calloc(2 * n + 1, sizeof(*values));
-
-    if (!group_of || !graphs || !values)
-        return -ENOMEM;
-    for (size_t i = 0; i < n; i++) {
-        int64_t number = groups_number(&groups, graphs_key_of(&launches->items[i]));
-        if (number < 0)
-            return (int)number;
-        group_of[i] = (uint32_t)number;
-        graphs[number].n++;
-    }
-    int64_t *at = values;
-    for (size_t i = 0; i < groups.n; i++) {
-        graphs[i].durs = at;
-        graphs[i].gaps = at + graphs[i].n;
-        at += 2 * graphs[i].n;
-        graphs[i].n = 0;
-    }
-    for (size_t i = 0; i < n; i++)
-        graphs_add_launch(rank->columns, &launches->items[i], &graphs[group_of[i]]);
-    for (size_t i = 0; i < groups.n; i++)
-        emit_graph(rank, &graphs[i], ret);
-    return 0;
-}
-
-static int graphs_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
+static int graphs_gather(struct gathering *g)
 {
     _cleanup_(graph_runs_done) struct graph_runs launches = {0};
-    int r = graph_runs_read(a, rank, &launches);
+    int r = graph_runs_read(g->analysis, g->rank, &launches);
 
-    return r < 0 ? r : graphs_emit_runs(&a->ranks[rank], &launches, ret);
+    for (size_t i = 0; i < launches.n && r >= 0; i++) {
+        const struct graph_run *l = &launches.items[i];
+        int64_t values[] = {[DUR] = l->to - l->from,
+                            [GAP] = l->gap,
+                            [BUSY] = l->busy,
+                            [WORK] = (int64_t)l->n,
+                            [CALL] = MAX(columns_get(g->c, COL_slice_dur, l->call), 0),
+                            [ID] = l->graph_id,
+                            [FIRST_NAME] = gathering_text(g, l->first_name)};
+        r = gathering_add(g, graphs_key_of(l), values, l->call);
+    }
+    return r;
 }
+
+static const struct aggregation graphs = {.n_values = _VALUE_MAX, .by_rank = true, .gather = graphs_gather};
 
 const struct report report_graphs = {
     .name = "graphs",
@@ -241,9 +181,8 @@ const struct report report_graphs = {
     .needs = NEEDS_GPU,
     .sort_by = "sum_ns",
     .needs_rows = true,
-    .columns = graphs_columns,
-    .n_columns = ARRAY_SIZE(graphs_columns),
-    .make_rank = graphs_make_rank,
+    REPORT_COLUMNS(graphs),
+    .aggregation = &graphs,
 };
 
 /* -- Graph list ------------------------------------------------------------------------------------------ */

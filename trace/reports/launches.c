@@ -3,10 +3,9 @@
 
 #include "base/array.h"
 #include "base/statistics.h"
+#include "trace/reports/aggregation.h"
 #include "trace/reports/gpu.h"
-#include "trace/reports/grouping.h"
 #include "trace/reports/hta.h"
-#include "trace/reports/report.h"
 #include <errno.h>
 
 /* -- Launch ---------------------------------------------------------------------------------------------- */
@@ -74,159 +73,51 @@ void launches_done(struct launches *launches)
 /* HTA counts no launch as short whose call took longer: something else was wrong with it. */
 #define HTA_CALL_MAX_NS 50000
 
+enum { DELAY, WORK_COUNT, CALL, WORK, LATENCY, SHORT, _VALUE_MAX };
+
 static const struct report_column launches_columns[] = {
-    {"name", UNIT_TEXT, "name of the launch call"},
-    {"count", UNIT_COUNT, "number of calls that launched GPU events"},
-    {"work", UNIT_COUNT, "number of kernels, copies and memsets launched"},
-    {"call_ns", UNIT_NS, "total host time in the calls", IMPORTANCE_HIGH},
-    {"mean_call_ns", UNIT_NS, "mean duration of a call"},
-    {"work_ns", UNIT_NS, "total duration of the launched events", IMPORTANCE_EXTRA},
+    {"name", UNIT_TEXT, "name of the launch call", .figure = {FIGURE_TEXT}},
+    {"count", UNIT_COUNT, "number of calls that launched GPU events", .figure = {FIGURE_COUNT}},
+    {"work", UNIT_COUNT, "number of kernels, copies and memsets launched",
+     .figure = {FIGURE_SUM, WORK_COUNT}},
+    {"call_ns", UNIT_NS, "total host time in the calls", IMPORTANCE_HIGH, .figure = {FIGURE_SUM, CALL}},
+    {"mean_call_ns", UNIT_NS, "mean duration of a call", .figure = {FIGURE_MEAN, CALL}},
+    {"work_ns", UNIT_NS, "total duration of the launched events", IMPORTANCE_EXTRA,
+     .figure = {FIGURE_SUM, WORK}},
     {"mean_delay_ns", UNIT_NS,
-     "mean time from the end of the call to the start of its first event, at least 0", IMPORTANCE_HIGH},
-    {"p50_delay_ns", UNIT_NS, "median delay", IMPORTANCE_EXTRA},
-    {"p99_delay_ns", UNIT_NS, "99th percentile of the delay"},
-    {"max_delay_ns", UNIT_NS, "longest delay", IMPORTANCE_EXTRA},
+     "mean time from the end of the call to the start of its first event, at least 0", IMPORTANCE_HIGH,
+     .figure = {FIGURE_MEAN, DELAY}},
+    {"p50_delay_ns", UNIT_NS, "median delay", IMPORTANCE_EXTRA, .figure = {FIGURE_P50, DELAY}},
+    {"p99_delay_ns", UNIT_NS, "99th percentile of the delay", .figure = {FIGURE_P99, DELAY}},
+    {"max_delay_ns", UNIT_NS, "longest delay", IMPORTANCE_EXTRA, .figure = {FIGURE_MAX, DELAY}},
     {"mean_latency_ns", UNIT_NS, "mean time from the start of the call to the start of its first event",
-     IMPORTANCE_EXTRA},
-    {"short_kernels", UNIT_COUNT, "number of calls that took longer than everything they launched"},
-    {"short_share", UNIT_SHARE, "short_kernels divided by count", IMPORTANCE_EXTRA},
+     IMPORTANCE_EXTRA, .figure = {FIGURE_MEAN, LATENCY}},
+    {"short_kernels", UNIT_COUNT, "number of calls that took longer than everything they launched",
+     .figure = {FIGURE_SUM, SHORT}},
+    {"short_share", UNIT_SHARE, "short_kernels divided by count", IMPORTANCE_EXTRA,
+     .figure = {FIGURE_PART, SHORT}},
 };
 
-/* Of the calls of one name. */
-struct sums {
-    int64_t count, work_count, call, work, delay, latency, short_count;
-    int64_t *delays; /* a part of all: `count` of them, to be sorted */
-};
-
-struct delay {
-    uint32_t group;
-    int64_t ns;
-};
-
-struct launches_gathering {
-    struct name_table names;
-    struct sums *groups; /* by number of the name */
-    size_t groups_cap;
-    struct delay *delays;
-    size_t n;
-};
-
-static void launches_gathering_done(struct launches_gathering *g)
-{
-    name_table_done(&g->names);
-    free(g->groups);
-    free(g->delays);
-}
-
-/* The group of a call's name, or NULL without memory. */
-static struct sums *launches_find_group(struct launches_gathering *g, struct text name, uint32_t *ret_number)
-{
-    int64_t number = name_table_number(&g->names, name);
-
-    if (number < 0)
-        return NULL;
-    if (!ARRAY_RESERVE_ZEROED(g->groups, g->groups_cap, g->names.n))
-        return NULL;
-    *ret_number = (uint32_t)number;
-    return &g->groups[number];
-}
-
-static void launches_add_launch(struct sums *s, const struct launch *l, int64_t delay, bool by_hta)
-{
-    int64_t call = l->end - l->ts;
-
-    s->count++;
-    s->work_count += (int64_t)l->count;
-    s->call = add_time(s->call, call);
-    s->work = add_time(s->work, l->work);
-    s->delay = add_time(s->delay, delay);
-    s->latency = add_time(s->latency, l->begin - l->ts);
-    s->short_count += l->work < call && (!by_hta || call <= HTA_CALL_MAX_NS);
-}
-
-static int launches_gather_rank(struct analysis *a, size_t rank, struct launches_gathering *g)
+static int launches_gather(struct gathering *g)
 {
     _cleanup_(launches_done) struct launches launches = {0};
-    int r = launches_read(a, rank, &launches);
+    int r = launches_read(g->analysis, g->rank, &launches);
 
-    if (r < 0)
-        return r;
-    struct delay *delays = reallocarray(g->delays, g->n + launches.n + 1, sizeof(*delays));
-    if (!delays)
-        return -ENOMEM;
-    g->delays = delays;
-    for (size_t i = 0; i < launches.n; i++) {
+    for (size_t i = 0; i < launches.n && r >= 0; i++) {
         const struct launch *l = &launches.items[i];
-        struct delay delay = {.ns = MAX(l->begin - l->end, 0)};
-        struct sums *s = launches_find_group(g, columns_text(a->ranks[rank].columns, l->name), &delay.group);
-        if (!s)
-            return -ENOMEM;
-        launches_add_launch(s, l, delay.ns, a->hta);
-        delays[g->n++] = delay;
+        int64_t call = l->end - l->ts,
+                values[] = {[DELAY] = MAX(l->begin - l->end, 0),
+                            [WORK_COUNT] = (int64_t)l->count,
+                            [CALL] = call,
+                            [WORK] = l->work,
+                            [LATENCY] = l->begin - l->ts,
+                            [SHORT] = l->work < call && (!g->analysis->hta || call <= HTA_CALL_MAX_NS)};
+        r = gathering_add(g, (struct group_key){{gathering_text(g, l->name)}}, values, l->call);
     }
-    return 0;
-}
-
-/* Brings the delays of each name together, in order. */
-static int sort_delays(struct launches_gathering *g, int64_t **ret)
-{
-    int64_t *all = calloc(g->n + 1, sizeof(*all));
-    size_t place = 0;
-
-    if (!all)
-        return -ENOMEM;
-    for (size_t i = 0; i < g->names.n; i++) {
-        g->groups[i].delays = all + place;
-        place += (size_t)g->groups[i].count;
-    }
-    for (size_t i = 0; i < g->n; i++)
-        *g->groups[g->delays[i].group].delays++ = g->delays[i].ns;
-    for (size_t i = 0; i < g->names.n; i++) {
-        g->groups[i].delays -= g->groups[i].count;
-        sort_ns(g->groups[i].delays, (size_t)g->groups[i].count);
-    }
-    *ret = all;
-    return 0;
-}
-
-static int64_t launches_mean(int64_t sum, int64_t n)
-{
-    return add_time(sum, sum < 0 ? -(n / 2) : n / 2) / n;
-}
-
-static void launches_emit_group(struct text name, const struct sums *s, struct report_rows *ret)
-{
-    uint64_t n = (uint64_t)s->count;
-
-    emit_text(ret, name);
-    emit_int(ret, s->count);
-    emit_int(ret, s->work_count);
-    emit_int(ret, s->call);
-    emit_int(ret, launches_mean(s->call, s->count));
-    emit_int(ret, s->work);
-    emit_int(ret, launches_mean(s->delay, s->count));
-    emit_int(ret, percentile(s->delays, n, 50));
-    emit_int(ret, percentile(s->delays, n, 99));
-    emit_int(ret, s->delays[n - 1]);
-    emit_int(ret, launches_mean(s->latency, s->count));
-    emit_int(ret, s->short_count);
-    emit_share(ret, s->short_count, s->count);
-}
-
-static int launches_make(struct analysis *a, struct report_rows *ret)
-{
-    _cleanup_(launches_gathering_done) struct launches_gathering g = {0};
-    _cleanup_(freep) int64_t *delays = NULL;
-    int r = 0;
-
-    for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = launches_gather_rank(a, i, &g);
-    if (r >= 0)
-        r = sort_delays(&g, &delays);
-    for (size_t i = 0; i < g.names.n && r >= 0; i++)
-        launches_emit_group(g.names.items[i], &g.groups[i], ret);
     return r;
 }
+
+static const struct aggregation launches_by_name = {.n_values = _VALUE_MAX, .gather = launches_gather};
 
 const struct report report_launches = {
     .name = "launches",
@@ -238,9 +129,8 @@ const struct report report_launches = {
               "if the call took at most 50 us.",
     .needs = NEEDS_GPU,
     .sort_by = "call_ns",
-    .columns = launches_columns,
-    .n_columns = ARRAY_SIZE(launches_columns),
-    .make = launches_make,
+    REPORT_COLUMNS(launches),
+    .aggregation = &launches_by_name,
 };
 
 /* -- Launch bound ---------------------------------------------------------------------------------------- */

@@ -1,49 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies and memsets: bytes, bandwidth, and what the host waited for because of them. */
-#include "base/array.h"
-#include "trace/reports/grouping.h"
+#include "trace/reports/aggregation.h"
 #include "trace/reports/host.h"
 #include "trace/reports/interval.h"
-#include "trace/reports/report.h"
-#include <errno.h>
 #include <math.h>
-
-static const struct report_column memcpy_columns[] = {
-    {"direction", UNIT_TEXT, "direction: HtoD, DtoH, DtoD, PtoP, ..., Memset"},
-    {"from", UNIT_TEXT, "source memory: Pageable, Pinned, Host or Device"},
-    {"to", UNIT_TEXT, "destination memory: Pageable, Pinned, Host or Device"},
-    {"count", UNIT_COUNT, "number of copies or memsets"},
-    {"sum_ns", UNIT_NS, "total duration"},
-    {"exposed_ns", UNIT_NS, "part of sum_ns without a kernel on the rank", IMPORTANCE_EXTRA},
-    {"bytes", UNIT_BYTES, "bytes copied or set"},
-    {"bandwidth", UNIT_BYTES_PER_S, "bytes divided by sum_ns"},
-    {"pageable", UNIT_COUNT,
-     "number of copies from or to pageable memory, which a GPU cannot access directly"},
-    {"sync_calls", UNIT_COUNT,
-     "number of calls in which the host waited: the copy itself, or a wait directly after it"},
-    {"sync_ns", UNIT_NS, "total duration of these calls"},
-    {"name", UNIT_TEXT, "name in the trace", IMPORTANCE_EXTRA},
-};
 
 /* A wait that belongs to a copy is within this number of slices after its call, of any thread. */
 #define NEXT_SLICES_MAX 256
 
-struct memcpy_copies {
-    uint64_t count, syncs;
-    int64_t sum, exposed, bytes, sync_ns;
-};
-
-struct memcpy_summing {
-    struct name_table names;
-    struct memcpy_copies *items; /* by name */
-    size_t cap;
-};
-
-static void memcpy_summing_done(struct memcpy_summing *s)
-{
-    name_table_done(&s->names);
-    free(s->items);
-}
+enum { NS, EXPOSED, BYTES, SYNCS, SYNC_NS, _VALUE_MAX };
 
 /* -- Waits -------------------------------------------------------------------------------------------- */
 
@@ -54,10 +19,10 @@ static int64_t thread_of(const struct columns *c, uint64_t slice)
     return track == COLUMN_NULL ? COLUMN_NULL : columns_get(c, COL_track_thread, (uint64_t)track);
 }
 
-static void add_sync(const struct columns *c, uint64_t slice, struct memcpy_copies *ret)
+static void add_sync(const struct columns *c, uint64_t slice, int64_t *values)
 {
-    ret->syncs++;
-    ret->sync_ns += MAX(columns_get(c, COL_slice_dur, slice), 0);
+    values[SYNCS] = 1;
+    values[SYNC_NS] = MAX(columns_get(c, COL_slice_dur, slice), 0);
 }
 
 static enum sync_call sync_of(const struct columns *c, uint64_t slice)
@@ -66,7 +31,7 @@ static enum sync_call sync_of(const struct columns *c, uint64_t slice)
 }
 
 /* The next call of the runtime on the thread that does anything, if that waits. */
-static void find_wait_after(const struct columns *c, uint64_t launch, struct memcpy_copies *ret)
+static void find_wait_after(const struct columns *c, uint64_t launch, int64_t *values)
 {
     uint64_t end = MIN(columns_rows(c, TABLE_slice), launch + 1 + NEXT_SLICES_MAX);
     int64_t thread = thread_of(c, launch);
@@ -77,63 +42,10 @@ static void find_wait_after(const struct columns *c, uint64_t launch, struct mem
             continue;
         enum sync_call kind = sync_of(c, next);
         if (kind == SYNC_WAIT)
-            add_sync(c, next, ret);
+            add_sync(c, next, values);
         if (kind != SYNC_ASKS)
             return;
     }
-}
-
-/* ----------------------------------------------------------------------------------------------------- */
-
-static bool memcpy_is_set(struct text name)
-{
-    return memmem(name.p, name.size, "Memset", 6) != NULL;
-}
-
-static int memcpy_add_copy(struct memcpy_summing *s, const struct columns *c, const struct gpu_event *e,
-                           const struct cover *kernels, struct text_numbers *numbers)
-{
-    int64_t number = text_numbers_get(numbers, e->name);
-
-    if (number < 0)
-        return (int)number;
-    if (!ARRAY_RESERVE_ZEROED(s->items, s->cap, s->names.n))
-        return -ENOMEM;
-    struct memcpy_copies *copies = &s->items[number];
-    int64_t bytes = e->row == SLICE_NONE ? COLUMN_NULL : columns_get(c, COL_gpu_bytes, e->row), sum;
-    copies->count++;
-    copies->sum += e->end - e->ts;
-    copies->exposed += e->end - e->ts - cover_length(kernels, e->ts, e->end);
-    if (bytes > 0 && !__builtin_add_overflow(copies->bytes, bytes, &sum))
-        copies->bytes = sum;
-    if (e->launch == SLICE_NONE || memcpy_is_set(s->names.items[number]))
-        return 0;
-    if (sync_of(c, e->launch) == SYNC_COPY)
-        add_sync(c, e->launch, copies);
-    else
-        find_wait_after(c, e->launch, copies);
-    return 0;
-}
-
-static int memcpy_make_rank(struct analysis *a, size_t rank, struct memcpy_summing *s)
-{
-    const struct columns *c = a->ranks[rank].columns;
-    _cleanup_(text_numbers_done) struct text_numbers numbers = {.c = c, .names = &s->names};
-    _cleanup_(intervals_done) struct intervals times = {0};
-    _cleanup_(cover_done) struct cover kernels = {0};
-    const struct gpu_work *work, *all;
-    int r = analysis_gpu(a, rank, &work);
-
-    if (r >= 0)
-        r = analysis_all_gpu(a, rank, &all);
-    if (r >= 0)
-        r = gpu_work_busy(all, 1 << GPU_COMPUTE | 1 << GPU_COMMUNICATION, &times);
-    if (r >= 0)
-        r = cover_new(&times, &kernels);
-    for (size_t i = 0; r >= 0 && i < work->n; i++)
-        if (work->events[i].class == CLASS_MEMORY)
-            r = memcpy_add_copy(s, c, &work->events[i], &kernels, &numbers);
-    return r;
 }
 
 /* -- Names: "Memcpy HtoD (Pageable -> Device)", "Memset (Device)", "CopyHostToDevice" ------------------ */
@@ -173,31 +85,95 @@ static bool is_pageable(struct text memory)
     return text_is(memory, "Pageable");
 }
 
-static int memcpy_make(struct analysis *a, struct report_rows *ret)
+static void emit_direction(const struct aggregated *all, const struct group *g, struct report_rows *ret)
 {
-    _cleanup_(memcpy_summing_done) struct memcpy_summing s = {0};
-    int r = 0;
+    emit_nonempty(ret, memcpy_parse_name(group_text(all, g, 0)).direction);
+}
 
-    for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = memcpy_make_rank(a, i, &s);
-    for (size_t i = 0; i < s.names.n && r >= 0; i++) {
-        const struct memcpy_copies *copies = &s.items[i];
-        struct copy_name name = memcpy_parse_name(s.names.items[i]);
-        emit_nonempty(ret, name.direction);
-        emit_nonempty(ret, name.from);
-        emit_nonempty(ret, name.to);
-        emit_int(ret, (int64_t)copies->count);
-        emit_int(ret, copies->sum);
-        emit_int(ret, copies->exposed);
-        emit_int(ret, copies->bytes);
-        emit_real(ret, copies->sum > 0 ? (double)copies->bytes * 1e9 / (double)copies->sum : NAN);
-        emit_int(ret, is_pageable(name.from) || is_pageable(name.to) ? (int64_t)copies->count : 0);
-        emit_int(ret, (int64_t)copies->syncs);
-        emit_int(ret, copies->sync_ns);
-        emit_text(ret, s.names.items[i]);
+static void emit_from(const struct aggregated *all, const struct group *g, struct report_rows *ret)
+{
+    emit_nonempty(ret, memcpy_parse_name(group_text(all, g, 0)).from);
+}
+
+static void emit_to(const struct aggregated *all, const struct group *g, struct report_rows *ret)
+{
+    emit_nonempty(ret, memcpy_parse_name(group_text(all, g, 0)).to);
+}
+
+static void emit_bandwidth(const struct aggregated *all, const struct group *g, struct report_rows *ret)
+{
+    int64_t ns = g->values[NS].sum;
+
+    emit_real(ret, ns > 0 ? (double)g->values[BYTES].sum * 1e9 / (double)ns : NAN);
+}
+
+static void emit_pageable(const struct aggregated *all, const struct group *g, struct report_rows *ret)
+{
+    struct copy_name name = memcpy_parse_name(group_text(all, g, 0));
+
+    emit_int(ret, is_pageable(name.from) || is_pageable(name.to) ? (int64_t)g->values[NS].n : 0);
+}
+
+static const struct report_column memcpy_columns[] = {
+    {"direction", UNIT_TEXT, "direction: HtoD, DtoH, DtoD, PtoP, ..., Memset",
+     .figure = {FIGURE_OTHER, .emit = emit_direction}},
+    {"from", UNIT_TEXT, "source memory: Pageable, Pinned, Host or Device",
+     .figure = {FIGURE_OTHER, .emit = emit_from}},
+    {"to", UNIT_TEXT, "destination memory: Pageable, Pinned, Host or Device",
+     .figure = {FIGURE_OTHER, .emit = emit_to}},
+    {"count", UNIT_COUNT, "number of copies or memsets", .figure = {FIGURE_COUNT}},
+    {"sum_ns", UNIT_NS, "total duration", .figure = {FIGURE_SUM, NS}},
+    {"exposed_ns", UNIT_NS, "part of sum_ns without a kernel on the rank", IMPORTANCE_EXTRA,
+     .figure = {FIGURE_SUM, EXPOSED}},
+    {"bytes", UNIT_BYTES, "bytes copied or set", .figure = {FIGURE_SUM, BYTES}},
+    {"bandwidth", UNIT_BYTES_PER_S, "bytes divided by sum_ns",
+     .figure = {FIGURE_OTHER, .emit = emit_bandwidth}},
+    {"pageable", UNIT_COUNT,
+     "number of copies from or to pageable memory, which a GPU cannot access directly",
+     .figure = {FIGURE_OTHER, .emit = emit_pageable}},
+    {"sync_calls", UNIT_COUNT,
+     "number of calls in which the host waited: the copy itself, or a wait directly after it",
+     .figure = {FIGURE_SUM, SYNCS}},
+    {"sync_ns", UNIT_NS, "total duration of these calls", .figure = {FIGURE_SUM, SYNC_NS}},
+    {"name", UNIT_TEXT, "name in the trace", IMPORTANCE_EXTRA, .figure = {FIGURE_TEXT}},
+};
+
+/* -- The report --------------------------------------------------------------------------------------- */
+
+static int memcpy_gather(struct gathering *g)
+{
+    _cleanup_(intervals_done) struct intervals times = {0};
+    _cleanup_(cover_done) struct cover kernels = {0};
+    const struct gpu_work *work, *all;
+    int r = analysis_gpu(g->analysis, g->rank, &work);
+
+    if (r >= 0)
+        r = analysis_all_gpu(g->analysis, g->rank, &all);
+    if (r >= 0)
+        r = gpu_work_busy(all, 1 << GPU_COMPUTE | 1 << GPU_COMMUNICATION, &times);
+    if (r >= 0)
+        r = cover_new(&times, &kernels);
+    for (size_t i = 0; r >= 0 && i < work->n; i++) {
+        const struct gpu_event *e = &work->events[i];
+        if (e->class != CLASS_MEMORY)
+            continue;
+        struct text name = columns_text(g->c, e->name);
+        int64_t bytes = e->row == SLICE_NONE ? COLUMN_NULL : columns_get(g->c, COL_gpu_bytes, e->row),
+                values[_VALUE_MAX] = {[NS] = e->end - e->ts,
+                                      [EXPOSED] = e->end - e->ts - cover_length(&kernels, e->ts, e->end),
+                                      [BYTES] = MAX(bytes, 0)};
+        if (e->launch != SLICE_NONE && !memmem(name.p, name.size, "Memset", 6)) {
+            if (sync_of(g->c, e->launch) == SYNC_COPY)
+                add_sync(g->c, e->launch, values);
+            else
+                find_wait_after(g->c, e->launch, values);
+        }
+        r = gathering_add(g, (struct group_key){{gathering_text(g, e->name)}}, values, e->slice);
     }
     return r;
 }
+
+static const struct aggregation memcpy_names = {.n_values = _VALUE_MAX, .gather = memcpy_gather};
 
 const struct report report_memcpy = {
     .name = "memcpy",
@@ -208,7 +184,6 @@ const struct report report_memcpy = {
     .needs = NEEDS_GPU,
     .sort_by = "sum_ns",
     .needs_rows = true,
-    .columns = memcpy_columns,
-    .n_columns = ARRAY_SIZE(memcpy_columns),
-    .make = memcpy_make,
+    REPORT_COLUMNS(memcpy),
+    .aggregation = &memcpy_names,
 };

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of a callgrind profile: what each cost itself, and with what it called. */
-#include "trace/reports/report.h"
-#include "trace/reports/slice_sums.h"
+#include "trace/reports/aggregation.h"
 #include <errno.h>
-#include <math.h>
 
 /* -- Functions ------------------------------------------------------------------------------------------- */
 
@@ -129,24 +127,21 @@ const struct report report_functions = {
 
 /* Nodes of ONNX Runtime's profiles by operator type and execution provider. */
 
-static const struct report_column ort_columns[] = {
-    {"operator", UNIT_TEXT, "operator type of the node"},
-    {"provider", UNIT_TEXT, "execution provider: CPUExecutionProvider, CUDAExecutionProvider, ..."},
-    {"nodes", UNIT_COUNT, "number of distinct nodes of the graph"},
-    {"count", UNIT_COUNT, "number of node executions"},
-    {"sum_ns", UNIT_NS, "total duration"},
-    {"share", UNIT_SHARE, "share of the total duration"},
-    {"mean_ns", UNIT_NS, "mean duration"},
-    {"median_ns", UNIT_NS, "median duration"},
-    {"min_ns", UNIT_NS, "shortest duration"},
-    {"max_ns", UNIT_NS, "longest duration"},
-    RANK_COLUMN,
-};
+enum { DUR, NODES, _VALUE_MAX };
 
-/* A node that ran once. */
-struct ort_run {
-    int64_t op, provider, node; /* texts */
-    int64_t dur;
+static const struct report_column ort_columns[] = {
+    {"operator", UNIT_TEXT, "operator type of the node", .figure = {FIGURE_TEXT, 0}},
+    {"provider", UNIT_TEXT, "execution provider: CPUExecutionProvider, CUDAExecutionProvider, ...",
+     .figure = {FIGURE_TEXT, 1}},
+    {"nodes", UNIT_COUNT, "number of distinct nodes of the graph", .figure = {FIGURE_SUM, NODES}},
+    {"count", UNIT_COUNT, "number of node executions", .figure = {FIGURE_COUNT}},
+    {"sum_ns", UNIT_NS, "total duration", .figure = {FIGURE_SUM}},
+    {"share", UNIT_SHARE, "share of the total duration", .figure = {FIGURE_SHARE}},
+    {"mean_ns", UNIT_NS, "mean duration", .figure = {FIGURE_MEAN}},
+    {"median_ns", UNIT_NS, "median duration", .figure = {FIGURE_MEDIAN}},
+    {"min_ns", UNIT_NS, "shortest duration", .figure = {FIGURE_MIN}},
+    {"max_ns", UNIT_NS, "longest duration", .figure = {FIGURE_MAX}},
+    RANK_FIGURE,
 };
 
 /* Fences and the like are no runs: only those have this at the end of their name. */
@@ -156,110 +151,35 @@ static bool is_run(const struct columns *c, uint64_t slice)
     struct text name = columns_text(c, columns_get(c, COL_slice_name, slice));
     size_t n = sizeof(suffix) - 1;
 
-    return category_is_one_of(c, columns_get(c, COL_slice_category, slice),
-                              (const char *const[]){"Node", NULL}) &&
-           name.size > n && memcmp(name.p + name.size - n, suffix, n) == 0;
+    return text_is(columns_text(c, columns_get(c, COL_slice_category, slice)), "Node") && name.size > n &&
+           memcmp(name.p + name.size - n, suffix, n) == 0;
 }
 
-static int list_runs(struct analysis *a, size_t rank, struct ort_run **ret, size_t *ret_n)
+static int ort_gather(struct gathering *g)
 {
-    const struct columns *c = a->ranks[rank].columns;
-    uint64_t rows = columns_rows(c, TABLE_op);
+    const struct columns *c = g->c;
     const struct intervals *times;
-    int r = analysis_times(a, rank, &times);
+    int r = analysis_times(g->analysis, g->rank, &times);
 
-    *ret_n = 0;
-    *ret = calloc(rows + 1, sizeof(**ret));
-    if (!*ret || r < 0)
-        return -ENOMEM;
-    for (uint64_t row = 0; row < rows; row++) {
+    for (uint64_t row = 0; row < columns_rows(c, TABLE_op) && r >= 0; row++) {
         int64_t op = columns_get(c, COL_op_op_name, row), slice = columns_get(c, COL_op_slice, row);
         if (op == COLUMN_NULL || slice == COLUMN_NULL || !is_run(c, (uint64_t)slice) ||
             !intervals_find(times, columns_get(c, COL_slice_ts, (uint64_t)slice)))
             continue;
-        (*ret)[(*ret_n)++] = (struct ort_run){op, columns_get(c, COL_op_provider, row),
-                                              columns_get(c, COL_slice_name, (uint64_t)slice),
-                                              columns_get(c, COL_slice_dur, (uint64_t)slice)};
-    }
-    return 0;
-}
-
-static int ort_compare_numbers(int64_t a, int64_t b)
-{
-    return (a > b) - (a < b);
-}
-
-static int ort_compare_kinds(const struct ort_run *a, const struct ort_run *b)
-{
-    int order = ort_compare_numbers(a->op, b->op);
-    return order ? order : ort_compare_numbers(a->provider, b->provider);
-}
-
-static int ort_compare(const void *x, const void *y)
-{
-    const struct ort_run *a = x, *b = y;
-    int order = ort_compare_kinds(a, b);
-    return order ? order : ort_compare_numbers(a->node, b->node);
-}
-
-/* One kind; sums has one label for each. */
-static void ort_emit_kind(const struct analysis *a, size_t rank, const struct ort_run *runs, size_t n_nodes,
-                          const struct slice_sum *s, int64_t total, struct report_rows *ret)
-{
-    const struct columns *c = a->ranks[rank].columns;
-
-    emit_text_by_number(ret, c, runs->op);
-    emit_text_by_number(ret, c, runs->provider);
-    emit_int(ret, (int64_t)n_nodes);
-    emit_int(ret, (int64_t)s->count);
-    emit_int(ret, s->sum);
-    emit_share(ret, s->sum, total);
-    emit_int(ret, llround(s->mean));
-    emit_int(ret, llround(s->median));
-    emit_int(ret, s->min);
-    emit_int(ret, s->max);
-    emit_int(ret, a->ranks[rank].number);
-}
-
-static int add_kind(const struct analysis *a, size_t rank, const struct ort_run *runs, size_t n,
-                    int64_t total, struct report_rows *ret)
-{
-    _cleanup_(slice_sums_done) struct slice_sums sums = {0};
-    int64_t label = slice_sums_new(&sums, (struct text){0});
-    size_t n_nodes = 0;
-    int r = 0;
-
-    for (size_t i = 0; i < n && r >= 0; i++) {
-        n_nodes += i == 0 || runs[i].node != runs[i - 1].node;
-        r = slice_sums_add(&sums, label, MAX(runs[i].dur, INT64_C(0)));
-    }
-    if (r < 0)
-        return r;
-    slice_sums_finish(&sums);
-    ort_emit_kind(a, rank, runs, n_nodes, &sums.items[0], total, ret);
-    return 0;
-}
-
-static int ort_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
-{
-    _cleanup_(freep) struct ort_run *runs = NULL;
-    int64_t total = 0;
-    size_t n;
-    int r = list_runs(a, rank, &runs, &n);
-
-    if (r < 0 || n == 0)
-        return r;
-    qsort(runs, n, sizeof(*runs), ort_compare);
-    for (size_t i = 0; i < n; i++)
-        if (__builtin_add_overflow(total, MAX(runs[i].dur, INT64_C(0)), &total))
-            total = INT64_MAX;
-    for (size_t i = 0, to; i < n && r >= 0; i = to) {
-        for (to = i + 1; to < n && ort_compare_kinds(&runs[i], &runs[to]) == 0;)
-            to++;
-        r = add_kind(a, rank, &runs[i], to - i, total, ret);
+        struct group_key key = {{gathering_text(g, op),
+                                 gathering_nonempty(g,
+                                                    columns_text(c, columns_get(c, COL_op_provider, row)))}},
+                         node = key;
+        node.part[2] = gathering_text(g, columns_get(c, COL_slice_name, (uint64_t)slice));
+        node.part[3] = (int64_t)g->rank;
+        int64_t values[] = {[DUR] = MAX(columns_get(c, COL_slice_dur, (uint64_t)slice), 0),
+                            [NODES] = gathering_is_new(g, node)};
+        r = gathering_add(g, key, values, (uint64_t)slice);
     }
     return r;
 }
+
+static const struct aggregation ort = {.n_values = _VALUE_MAX, .by_rank = true, .gather = ort_gather};
 
 const struct report report_ort = {
     .name = "ort",
@@ -270,7 +190,6 @@ const struct report report_ort = {
     .needs = NEEDS_OPS,
     .sort_by = "sum_ns",
     .needs_rows = true,
-    .columns = ort_columns,
-    .n_columns = ARRAY_SIZE(ort_columns),
-    .make_rank = ort_make_rank,
+    REPORT_COLUMNS(ort),
+    .aggregation = &ort,
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/report.h"
 
+#include "trace/reports/aggregation.h"
 #include "trace/reports/parallel.h"
 #include <errno.h>
 
@@ -47,6 +48,8 @@ static int report_make_rows(const struct report *report, struct analysis *a, str
 {
     int r = 0;
 
+    if (report->aggregation)
+        return aggregation_make(report, a, ret);
     if (report->make)
         return report->make(a, ret);
     for (size_t i = 0; i < a->n && r >= 0; i++)

@@ -20,14 +20,55 @@ enum report_unit {
     UNIT_FACTOR /* anything else with a fraction */
 };
 
+struct aggregated;
+struct aggregation;
+struct group;
+
+/* What a cell of a report that only groups and sums is of its group (aggregation.h). */
+enum figure_kind {
+    FIGURE_NONE,
+    FIGURE_TEXT,  /* a key that is a text */
+    FIGURE_KEY,   /* any other key */
+    FIGURE_FIRST, /* the value of the first item */
+    FIGURE_RANK,  /* number of the rank of the group */
+    FIGURE_COUNT, /* number of items that have the value */
+    FIGURE_SUM,
+    FIGURE_MEAN,
+    FIGURE_PART, /* the mean, as a share */
+    FIGURE_MIN,
+    FIGURE_MAX,
+    FIGURE_MEDIAN, /* the mean of the middle two of an even number */
+    FIGURE_P50,    /* nearest rank */
+    FIGURE_P99,
+    FIGURE_DEVIATION, /* standard deviation of a sample */
+    FIGURE_SHARE,     /* of the sum of all groups, of the rank if groups are of ranks; of value 0 */
+    FIGURE_MIN_RANK,  /* where the item with the smallest value is found */
+    FIGURE_MIN_SLICE,
+    FIGURE_MIN_START,
+    FIGURE_MAX_RANK,
+    FIGURE_MAX_SLICE,
+    FIGURE_MAX_START,
+    FIGURE_OTHER, /* by emit() */
+};
+
+struct figure {
+    enum figure_kind kind;
+    unsigned of; /* number of the key or the value */
+    void (*emit)(const struct aggregated *all, const struct group *group, struct report_rows *ret);
+};
+
 struct report_column {
     const char *name;
     enum report_unit unit;
     const char *meaning;
-    int importance;   /* enum importance: what is left out first where the line is short */
-    bool is_prose;    /* sentences: a page shows them completely */
-    bool is_identity; /* whose row it is: hidden only if all rows have the same value */
+    int importance;       /* enum importance: what is left out first where the line is short */
+    bool is_prose;        /* sentences: a page shows them completely */
+    bool is_identity;     /* whose row it is: hidden only if all rows have the same value */
+    struct figure figure; /* of a report with an aggregation */
 };
+
+/* The columns of a report in its struct. */
+#define REPORT_COLUMNS(report) .columns = report##_columns, .n_columns = ARRAY_SIZE(report##_columns)
 
 /* The column that most reports begin with. */
 #define RANK_COLUMN                                                                                          \
@@ -80,8 +121,10 @@ struct report {
     size_t n_columns;
     const char *sort_by; /* column by which rows are sorted, the largest first; NULL: as they are made */
     bool needs_rows;     /* no row is -ENODATA */
-    /* One of the two: all rows, or those of one rank, as ranks are independent. Negative errno; -ENODATA if no
-     * trace contains any. */
+    /* One of the three: an aggregation, with its argument; all rows; or those of one rank, as ranks are
+     * independent. Negative errno; -ENODATA if no trace contains any. */
+    const struct aggregation *aggregation;
+    const void *aggregated;
     int (*make)(struct analysis *a, struct report_rows *ret);
     int (*make_rank)(struct analysis *a, size_t rank, struct report_rows *ret);
 };

@@ -319,16 +319,16 @@ bool rule_context_has(const struct rule_rank *rank, int64_t ts)
     return intervals_find(&rank->scope, ts) != NULL;
 }
 
-int rule_context_name_sums(const struct rule_context *context, struct name_sums *ret)
+int rule_context_names(const struct rule_context *context, struct aggregated *ret)
 {
     _cleanup_(freep) const struct intervals **scopes = calloc(context->analysis->n + 1, sizeof(*scopes));
 
-    *ret = (struct name_sums){0};
+    *ret = (struct aggregated){0};
     if (!scopes)
         return -ENOMEM;
     for (size_t i = 0; i < context->n; i++)
         scopes[context->ranks[i].rank] = &context->ranks[i].scope;
-    return name_sums_within(context->analysis, scopes, ret);
+    return aggregate(context->analysis, &gpu_names, scopes, 0, ret);
 }
 
 int64_t rule_context_within(const struct rule_rank *rank, const struct intervals *set)

@@ -9,10 +9,9 @@
  */
 #pragma once
 
-#include "trace/reports/analysis.h"
+#include "trace/reports/aggregation.h"
 #include "trace/reports/collective_instance.h"
 #include "trace/reports/gap.h"
-#include "trace/reports/name_sums.h"
 #include "trace/reports/rules/host_class.h"
 
 /* One step is no measure for others. */
@@ -128,8 +127,8 @@ int scope_read(struct rule_context *context);
 /* Communication with no computing kernel, within scope. Normalised; -ENOMEM. */
 int rule_context_exposed(const struct rule_rank *rank, struct intervals *ret);
 
-/* The work within the scope of each rank by name. -ENOMEM. */
-int rule_context_name_sums(const struct rule_context *context, struct name_sums *ret);
+/* The GPU events within the scope of each rank by name (gpu_names). -ENOMEM. */
+int rule_context_names(const struct rule_context *context, struct aggregated *ret);
 
 /* A step's share, or a rank's. */
 int64_t rule_context_mean(const struct rule_context *context, int64_t sum);

@@ -4,7 +4,6 @@
 #include "base/units.h"
 #include "trace/reports/collective.h"
 #include "trace/reports/grouping.h"
-#include "trace/reports/name_sums.h"
 #include "trace/reports/rules/idle.h"
 #include "trace/reports/rules/rule.h"
 #include <errno.h>
@@ -97,18 +96,19 @@ static int exposed_make_rank(const struct rule_context *context, const struct ru
 
 static int tell_kernels(const struct rule_context *context, enum purpose purpose, char *buf, size_t size)
 {
-    _cleanup_(name_sums_done) struct name_sums sums = {0};
-    int r = rule_context_name_sums(context, &sums);
+    _cleanup_(aggregated_done) struct aggregated names = {0};
+    int r = rule_context_names(context, &names);
     size_t shown = 0;
 
     buf[0] = '\0';
-    for (size_t i = 0; i < sums.n && r >= 0 && shown < NAMES_SHOWN; i++) {
-        const struct name_sum *s = &sums.items[i];
+    for (size_t i = 0; i < names.n && r >= 0 && shown < NAMES_SHOWN; i++) {
+        const struct group *g = &names.items[i];
+        struct text text = group_text(&names, g, 0);
         char name[NAME_MAX_SHOWN + 1];
-        if (s->kind != GPU_COMMUNICATION || purpose_of(collective_kind_of(s->name)) != purpose)
+        if (g->key.part[2] != GPU_COMMUNICATION || purpose_of(collective_kind_of(text)) != purpose)
             continue;
-        finding_append(buf, size, "%s%s (%llu calls%s)", shown++ ? ", " : "", finding_name(name, s->name),
-                       (unsigned long long)(s->count / context->n), context->n > 1 ? " per rank" : "");
+        finding_append(buf, size, "%s%s (%llu calls%s)", shown++ ? ", " : "", finding_name(name, text),
+                       (unsigned long long)(g->values[0].n / context->n), context->n > 1 ? " per rank" : "");
     }
     return r;
 }

@@ -2,7 +2,6 @@
 /* A GPU that computes nearly all the time: what it computes, and how near that is to what it can do. */
 #include "base/statistics.h"
 #include "base/units.h"
-#include "trace/reports/name_sums.h"
 #include "trace/reports/report.h"
 #include "trace/reports/rules/rule.h"
 
@@ -59,23 +58,24 @@ static int compare_shown(const void *x, const void *y)
 /* "gemm_kernel 35 %, attention_kernel 30 %": of the sum of all computing kernels that are looked at. */
 static int name_kernels(const struct rule_context *context, char *buf, size_t size)
 {
-    _cleanup_(name_sums_done) struct name_sums sums = {0};
-    int r = rule_context_name_sums(context, &sums);
-    _cleanup_(freep) struct shown *kernels = calloc(sums.n + 1, sizeof(*kernels));
+    _cleanup_(aggregated_done) struct aggregated names = {0};
+    int r = rule_context_names(context, &names);
+    _cleanup_(freep) struct shown *kernels = calloc(names.n + 1, sizeof(*kernels));
     double all = 0;
     size_t n = 0;
 
     if (r < 0 || !kernels)
         return r < 0 ? r : -ENOMEM;
-    for (size_t i = 0; i < sums.n; i++) {
+    for (size_t i = 0; i < names.n; i++) {
         char name[NAME_MAX_SHOWN + 1];
-        if (sums.items[i].kind != GPU_COMPUTE)
+        const struct group *g = &names.items[i];
+        if (g->key.part[2] != GPU_COMPUTE)
             continue;
         /* Sums come the largest first: late ones are only a part of the sum. */
         if (n < KERNELS_COMPARED)
-            find_shown(kernels, &n, finding_name(name, sums.items[i].name), NULL)->time +=
-                (double)sums.items[i].sum;
-        all += (double)sums.items[i].sum;
+            find_shown(kernels, &n, finding_name(name, group_text(&names, g, 0)), NULL)->time +=
+                (double)g->values[0].sum;
+        all += (double)g->values[0].sum;
     }
     qsort(kernels, n, sizeof(*kernels), compare_shown);
     for (size_t i = 0; i < MIN(n, (size_t)KERNELS_SHOWN); i++)
