@@ -9,6 +9,22 @@
 
 static int cannot_write(const char *path, int err, struct problem *p)
 {
+    static const struct {
+        int err;
+        const char *remedy;
+    } remedies[] = {
+        {ENOENT, "Create the directory first, or write to another one."},
+        {ENOTDIR, "Write to a file in a directory."},
+        {EACCES, "Write to a directory to which you have write permission."},
+        {EROFS, "Write to a directory to which you have write permission."},
+        {EISDIR, "Name a file in the directory."},
+        {ENOSPC, "Free space on the disk, or write to another one."},
+        {EDQUOT, "Free space on the disk, or write to another one."},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(remedies); i++)
+        if (remedies[i].err == err)
+            problem_remedy(p, "%s", remedies[i].remedy);
     return problem_set(p, -err, PROBLEM_STORAGE, "cannot write %s: %s", path ? path : "standard output",
                        strerror(err));
 }

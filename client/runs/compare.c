@@ -469,7 +469,7 @@ const char *compared_result_name(const struct compared_figure *f)
     case COMPARED_UNCLEAR:
         return "not distinguishable";
     case COMPARED_TOO_FEW:
-        return "too few to tell";
+        return "too few samples";
     case COMPARED_NOT_TESTED:
         break;
     }

@@ -62,7 +62,7 @@ const struct compared_figure *runs_comparison_find(const struct runs_comparison 
  * {a, b: [numbers], unit: "run" or "request", workload, requests, throughput, latency}. requests and
  * throughput are lists of {metric, a, b, n_a, n_b, difference, percent, ci95, percent_ci95, result,
  * runs_needed} latency is a list of {metric, result, figures: [the same with figure instead of metric]}; its
- * result is that of the mean: "slower", "faster", "not distinguishable", "too few to tell". Figures that
+ * result is that of the mean: "slower", "faster", "not distinguishable", "too few samples". Figures that
  * neither sample supports are absent.
  */
 json_t *runs_comparison_json(const struct runs_comparison *c);

@@ -132,6 +132,8 @@ def test_classes_of_a_file_come_first(profctl, three_steps, tmp_path):
 
 def test_what_is_misspelt(profctl, three_steps):
     assert "Did you mean kernels?" in profctl("analyze", three_steps, "--report", "kernel", status=2)
+    unwritable = profctl("flame", three_steps, "-o", "/nothing/flame.svg", status=1)
+    assert unwritable == "profctl: cannot write /nothing/flame.svg: No such file or directory\n  Create the directory first, or write to another one.\n"
     assert "--by is op, stack or kernel" in profctl("flame", three_steps, "--by", "magic", status=2)
 
 

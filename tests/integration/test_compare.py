@@ -217,10 +217,10 @@ def test_too_few_to_tell(serve):
     generator = numpy.random.default_rng(3)
     fake = serve({n: run_of(n, rows_of(generator, 3, level, noise=0.01)) for n, level in ((1, 100), (2, 200))})
     one = compared(fake, "r1", "r2")["e2e_ms"]
-    assert one["result"] == "too few to tell" and figure(one, "mean")["ci95"][0] > 0 and 90 < figure(one, "mean")["percent"] < 110
+    assert one["result"] == "too few samples" and figure(one, "mean")["ci95"][0] > 0 and 90 < figure(one, "mean")["percent"] < 110
     assert {f["figure"] for f in one["figures"]} == {"mean", "p50", "max"}
     text = compare(fake, "r1", "r2").stdout
-    assert re.search(r"^e2e.mean ms +[\d.]+ +[\d.]+ +\+\d+.\d % .* too few to tell", text, re.M), text
+    assert re.search(r"^e2e.mean ms +[\d.]+ +[\d.]+ +\+\d+.\d % .* too few samples", text, re.M), text
     assert "Too few requests: 3 against 3; each run needs at least 20" in text and "p99" not in text
     r = compare(fake, "r1", "r2", "--fail-if", "e2e.mean > +5%", status=6)
     assert "undecided: e2e.mean > +5%" in r.stderr and "3 against 3 requests" in r.stderr

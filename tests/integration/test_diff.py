@@ -233,8 +233,8 @@ def test_ranks_of_one_step_are_one_sample(diff, tmp_path):
 def test_one_step_decides_nothing(diff, tmp_path):
     pair = [write_ranks(tmp_path / name, durations, 8) for name, durations in (("before", [1000]), ("after", [1500]))]
     done = diff(*pair, "--json")
-    assert {row["result"] for row in rows(done, "measures")} == {"too few to tell"}
-    assert {row["result"] for row in rows(done, "kernels")} == {"too few to tell"}
+    assert {row["result"] for row in rows(done, "measures")} == {"too few samples"}
+    assert {row["result"] for row in rows(done, "kernels")} == {"too few samples"}
     r = diff(*pair, "--fail-if", "step.mean > +5%", status=6)
     assert "undecided: step.mean > +5%: +50." in r.stderr and "about 5 steps of each side would decide" in r.stderr
     diff(*pair, "--fail-if", "step.mean > +5%", "--fail-if-estimate", status=5)

@@ -247,7 +247,7 @@ static void test_compare(void **state)
     assert_true(json_is_null(json_at(metric_of(json_at(bare, "latency"), "ttft_ms"), "figures/0/ci95")));
     _cleanup_json_ few_rows = rows_of(6, 1);
     _cleanup_json_ few = comparison_of(a, few_rows, b, rows_b);
-    assert_text(metric_of(json_at(few, "latency"), "ttft_ms"), "result", "too few to tell");
+    assert_text(metric_of(json_at(few, "latency"), "ttft_ms"), "result", "too few samples");
 }
 
 int main(void)

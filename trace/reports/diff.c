@@ -170,7 +170,7 @@ static const char *diff_result(const struct diff *d, const struct contrast *chan
                                const char *lower)
 {
     if (d->by_step && MIN(d->before.sample.n, d->after.sample.n) < DIFF_STEPS_MIN)
-        return "too few to tell";
+        return "too few samples";
     if (!isfinite(change->low))
         return NULL;
     return change->low > 0 ? higher : change->high < 0 ? lower : "unclear";

@@ -18,7 +18,7 @@ static const struct report_column diff_item_columns[] = {
     {"change_ns", UNIT_NS, "change of the time in a step: after less before"},
     {"result", UNIT_TEXT,
      "slower or faster (time per call), more or fewer (calls), new, gone, replaced, same, unclear, "
-     "too few to tell"},
+     "too few samples"},
     {"before_count", UNIT_FACTOR, "calls in the first", IMPORTANCE_LOW},
     {"after_count", UNIT_FACTOR, "calls in the second", IMPORTANCE_LOW},
     {"before_mean_ns", UNIT_NS, "time per call in the first"},
@@ -233,7 +233,7 @@ static const char *diff_item_result_of(const struct diff *d, const struct diff_i
     if (!mean_changed && !count_changed)
         return strcmp(b->normal, a->normal) != 0 ? "replaced" : "same";
     if (d->by_step && MIN(d->before.sample.n, d->after.sample.n) < DIFF_STEPS_MIN)
-        return "too few to tell";
+        return "too few samples";
     if (is_slower && (by_mean >= by_count || !is_more))
         return change->mean.value > 0 ? "slower" : "faster";
     if (is_more)
