@@ -2,6 +2,7 @@
 #include "client/query/bounded.h"
 
 #include "base/fs.h"
+#include "client/cli/screen.h"
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -133,12 +134,9 @@ static void bounded_child_close(struct bounded_child *c)
 
 static int bounded_child_start(struct bounded_child *c, struct bounded *b, int (*work)(void *arg), void *arg)
 {
+    const sigset_t set = screen_signals();
     pid_t self = getpid();
-    sigset_t set;
 
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
     c->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (c->signal_fd < 0)
         return -errno;

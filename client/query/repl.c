@@ -207,11 +207,8 @@ static void open_history(struct repl *r)
 static int repl_open(struct repl *r)
 {
     FILE *err = r->q->c->err.file;
-    sigset_t set;
+    const sigset_t set = screen_signals();
 
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
     r->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     r->el = el_init("profctl", stdin, err, err);
     r->history = history_init();

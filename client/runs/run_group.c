@@ -190,11 +190,8 @@ static char *runs_join(const json_t *runs, const char *separator)
     const json_t *run;
     size_t i;
 
-    json_array_foreach(runs, i, run) {
-        char *longer = xasprintf("%s%s%s", text, i ? separator : "", run_ref(ref, run));
-        free(text);
-        text = longer;
-    }
+    json_array_foreach(runs, i, run)
+        append_str(&text, "%s%s", i ? separator : "", run_ref(ref, run));
     return text;
 }
 

@@ -219,13 +219,8 @@ static int no_such_instance(struct client *c, const struct named_ranks *ranks, c
 
     for (size_t i = 0; i < ranks->n_instances; i++) {
         names[i] = ranks->instances[i].name;
-        char *longer = i < NUMBERS_SHOWN    ? xasprintf("%s%s%s", all, i ? ", " : "", names[i])
-                       : i == NUMBERS_SHOWN ? xasprintf("%s, ...", all)
-                                            : NULL;
-        if (longer) {
-            free(all);
-            all = longer;
-        }
+        if (i <= NUMBERS_SHOWN)
+            append_str(&all, "%s%s", i ? ", " : "", i < NUMBERS_SHOWN ? names[i] : "...");
     }
     _cleanup_(freep) char *remedy = did_you_mean(name, names, ranks->n_instances, all);
     return client_error(c, PROBLEM_NOT_FOUND, remedy, "there is no engine instance %s", name);

@@ -45,9 +45,7 @@ static char *categories_of(const struct columns *columns)
         struct text text = columns_text(columns, category);
         if (category == last || text.size == 0 || strlen(list) > CATEGORIES_TEXT_MAX)
             continue;
-        char *longer = xasprintf("%s%s%.*s", list, *list ? ", " : "", (int)text.size, text.p);
-        free(list);
-        list = longer;
+        append_str(&list, "%s%.*s", *list ? ", " : "", (int)text.size, text.p);
         last = category;
     }
     return list;

@@ -140,7 +140,7 @@ int ranks_add_session(struct client *c, const char *session, struct named_ranks 
 {
     _cleanup_json_ answer = NULL, *workers = NULL;
     char ref[REF_TEXT_MAX];
-    _cleanup_(freep) char *left_out = xstrdup("");
+    _cleanup_(freep) char *left_out = NULL;
     size_t i;
     json_t *trace;
 
@@ -159,10 +159,7 @@ int ranks_add_session(struct client *c, const char *session, struct named_ranks 
         if (status != EXIT_DONE || !id)
             break;
         if (!streq(kind, "trace")) {
-            char *longer =
-                xasprintf("%s%s%s (%s)", left_out, *left_out ? ", " : "", id, kind ? kind : "unknown");
-            free(left_out);
-            left_out = longer;
+            append_str(&left_out, "%s%s (%s)", left_out ? ", " : "", id, kind ? kind : "unknown");
         } else if (!json_get_str(trace, "columns")) {
             client_note(c, "%s is left out: it was not read", id);
             status = leave_out(ranks, true, EXIT_FAILED);
@@ -175,7 +172,7 @@ int ranks_add_session(struct client *c, const char *session, struct named_ranks 
             }
         }
     }
-    if (*left_out)
+    if (left_out)
         client_note(c, "left out, as they are not traces of a rank: %s", left_out);
     return status;
 }

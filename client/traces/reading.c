@@ -18,8 +18,7 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 
-/* Processor time that profd-ingest may use: far more than a file of that size takes; one that does not end
- * meets it. */
+/* Limit of processor time of profd-ingest: far more than a file of that size takes. */
 #define CPU_S             60
 #define BYTES_PER_CPU_S   (INT64_C(1) << 20)
 #define SHOW_AFTER_NS     NS_PER_S
@@ -57,19 +56,9 @@ static void readings_done(struct readings *r)
     closep(&r->signal_fd);
 }
 
-static sigset_t ending_signals(void)
-{
-    sigset_t set;
-
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    return set;
-}
-
 /* -- Starting the child ------------------------------------------------------------------------------- */
 
-static int start(struct reading_child *ch, int64_t memory_max)
+static int reading_child_start(struct reading_child *ch, int64_t memory_max)
 {
     struct reading *reading = ch->reading;
     struct ingest_child *c = &ch->ingest;
@@ -100,11 +89,11 @@ static int start(struct reading_child *ch, int64_t memory_max)
 }
 
 /* Starts children up to the limit. */
-static void start_next(struct readings *r)
+static void readings_start_next(struct readings *r)
 {
     while (r->n_started < r->n && r->n_started - r->n_ended < r->at_once) {
         struct reading_child *ch = &r->children[r->n_started++];
-        ch->reading->result = start(ch, r->memory_max);
+        ch->reading->result = reading_child_start(ch, r->memory_max);
         if (ch->reading->result == 0)
             continue;
         ingest_child_done(&ch->ingest);
@@ -114,13 +103,13 @@ static void start_next(struct readings *r)
 
 /* -- Watching them ------------------------------------------------------------------------------------ */
 
-static bool is_running(const struct reading_child *ch)
+static bool reading_child_is_running(const struct reading_child *ch)
 {
     return ch->ingest.pid_fd >= 0;
 }
 
 /* "reading trace.json  45 %  1,234,567 events  120 MiB/s" */
-static void show(struct readings *r)
+static void readings_show(struct readings *r)
 {
     struct client *c = r->client;
     int64_t elapsed = mono_ns() - r->begin_ns, done = 0, all = 0, events = 0;
@@ -131,7 +120,7 @@ static void show(struct readings *r)
         return;
     for (size_t i = 0; i < r->n; i++) {
         const struct reading_child *ch = &r->children[i];
-        bool is_over = i < r->n_started && !is_running(ch);
+        bool is_over = i < r->n_started && !reading_child_is_running(ch);
         all += ch->size;
         done += is_over ? ch->size : MIN(ch->done, ch->size);
         events += ch->events;
@@ -149,7 +138,7 @@ static void show(struct readings *r)
     screen_draw(&c->err, line);
 }
 
-static void take_progress(struct reading_child *ch)
+static void reading_child_take_progress(struct reading_child *ch)
 {
     char buf[512];
     ssize_t n;
@@ -170,14 +159,14 @@ static void take_progress(struct reading_child *ch)
     }
 }
 
-/* -- What came of it ---------------------------------------------------------------------------------- */
+/* -- Results ------------------------------------------------------------------------------------------ */
 
-static int died(const siginfo_t *end, const char *failure, const char *name, struct problem *p)
+static int reading_died(const siginfo_t *end, const char *failure, const char *name, struct problem *p)
 {
     problem_set(p, -EIO, PROBLEM_INTERNAL, "cannot read %s: %s", name, failure);
     if (end->si_code != CLD_EXITED && end->si_status == SIGKILL)
         problem_remedy(p,
-                       "The kernel may have done so for want of memory: --memory-limit makes it use less.");
+                       "The kernel may have killed it because memory ran out; use a smaller --memory-limit.");
     return -EIO;
 }
 
@@ -203,7 +192,7 @@ static int reading_result(const struct reading_child *ch, const char *name, stru
     return -EBADMSG;
 }
 
-static void finish(struct readings *r, struct reading_child *ch)
+static void reading_child_finish(struct readings *r, struct reading_child *ch)
 {
     struct reading *reading = ch->reading;
     siginfo_t end = ingest_child_reap(&ch->ingest);
@@ -213,7 +202,7 @@ static void finish(struct readings *r, struct reading_child *ch)
         reading->result = problem_set(&reading->problem, -EINTR, PROBLEM_INTERNAL,
                                       "interrupted while reading %s", reading->name);
     else if (failure)
-        reading->result = died(&end, failure, reading->name, &reading->problem);
+        reading->result = reading_died(&end, failure, reading->name, &reading->problem);
     else
         reading->result = reading_result(ch, reading->name, &reading->problem);
     ingest_child_done(&ch->ingest);
@@ -221,7 +210,7 @@ static void finish(struct readings *r, struct reading_child *ch)
 }
 
 /* The signals, then three descriptors of each running child. */
-static void wait_for_any(struct readings *r)
+static void readings_wait(struct readings *r)
 {
     struct pollfd fds[1 + 3 * AT_ONCE_MAX] = {{.fd = r->signal_fd, .events = POLLIN}};
     struct reading_child *children[AT_ONCE_MAX];
@@ -229,7 +218,7 @@ static void wait_for_any(struct readings *r)
 
     for (size_t i = 0; i < r->n_started; i++) {
         struct reading_child *ch = &r->children[i];
-        if (!is_running(ch))
+        if (!reading_child_is_running(ch))
             continue;
         const int of_child[] = {ch->ingest.pid_fd, ch->ingest.answered ? -1 : ch->ingest.answer_fd,
                                 ch->ingest.progress_fd};
@@ -241,22 +230,22 @@ static void wait_for_any(struct readings *r)
     r->interrupted |= fds[0].revents != 0;
     for (size_t i = 0; i < n; i++) {
         if (fds[1 + 3 * i + 2].revents)
-            take_progress(children[i]);
+            reading_child_take_progress(children[i]);
         struct ingest_child *c = &children[i]->ingest;
         if ((ingest_child_take_answer(c) && c->answer_size == INGEST_RESULT_MAX) || r->interrupted)
             ingest_child_kill(c);
         if (fds[1 + 3 * i].revents || r->interrupted)
-            finish(r, children[i]);
+            reading_child_finish(r, children[i]);
     }
 }
 
-static void run_all(struct readings *r)
+static void readings_run_all(struct readings *r)
 {
     while (r->n_ended < r->n && !r->interrupted) {
-        start_next(r);
+        readings_start_next(r);
         if (r->n_ended < r->n_started)
-            wait_for_any(r);
-        show(r);
+            readings_wait(r);
+        readings_show(r);
     }
     screen_clear(&r->client->err);
     for (size_t i = r->n_started; i < r->n; i++) {
@@ -275,7 +264,7 @@ static size_t processors(void)
 
 void readings_run(struct client *c, struct reading *readings, size_t n, int64_t memory_max)
 {
-    sigset_t set = ending_signals(), before;
+    sigset_t set = screen_signals(), before;
     size_t at_once = MIN(MIN(n, processors()), (size_t)AT_ONCE_MAX);
     int64_t memory = memory_max == OPTION_ABSENT ? (int64_t)READ_MEMORY_DEFAULT : memory_max;
     _cleanup_(readings_done) struct readings r = {
@@ -295,8 +284,8 @@ void readings_run(struct client *c, struct reading *readings, size_t n, int64_t 
         ingest_child_init(&r.children[i].ingest);
     }
     sigprocmask(SIG_BLOCK, &set, &before);
-    run_all(&r);
-    /* What ended the reading has done its work, and must not end profctl as well once it is let through. */
+    readings_run_all(&r);
+    /* The signal that ended the reading must not end profctl as well. */
     while (r.interrupted && sigtimedwait(&set, NULL, &(struct timespec){0}) > 0)
         continue;
     sigprocmask(SIG_SETMASK, &before, NULL);

@@ -14,35 +14,22 @@ char *trace_rank(const json_t *trace, bool in_short)
 {
     static const char *const groups[] = {"dp", "pp", "tp", "ep"};
     const json_t *ranks = json_object_get(trace, "ranks");
-    const char *stage = json_get_str(trace, "stage"), *kind = json_get_str(trace, "kind"), *gap = "";
+    const char *stage = json_get_str(trace, "stage"), *kind = json_get_str(trace, "kind");
     int64_t rank = json_get_int(ranks, "rank", -1);
-    /* A frontend's process says "rank 0" of itself, and has none. */
+    /* The process of a front end writes "rank 0", but is no rank. */
     bool has_rank = !kind || streq(kind, "trace");
     char *text = NULL;
-    size_t size;
-    FILE *out = xmemstream(&text, &size);
 
-    if (!out)
-        return NULL;
     for (size_t i = 0; i < ARRAY_SIZE(groups) && has_rank; i++) {
-        int64_t place = json_get_int(ranks, groups[i], -1);
-        bool is_dull = in_short && place == 0 && !streq(groups[i], "tp");
-        if (place < 0 || is_dull)
-            continue;
-        fprintf(out, "%s%s%lld", gap, groups[i], (long long)place);
-        gap = " ";
+        int64_t number = json_get_int(ranks, groups[i], -1);
+        if (number > 0 || (number == 0 && (!in_short || streq(groups[i], "tp"))))
+            append_str(&text, "%s%s%lld", text ? " " : "", groups[i], (long long)number);
     }
-    if (!*gap && rank >= 0 && has_rank) {
-        fprintf(out, "rank %lld", (long long)rank);
-        gap = " ";
-    }
+    if (!text && rank >= 0 && has_rank)
+        append_str(&text, "rank %lld", (long long)rank);
     if (stage)
-        fprintf(out, "%s%s", gap, stage);
-    fclose(out);
-    if (size > 0)
-        return text;
-    free(text);
-    return NULL;
+        append_str(&text, "%s%s", text ? " " : "", stage);
+    return text;
 }
 
 /* Where the text ends too early their number is unknown, and the state shows it. */

@@ -138,7 +138,7 @@ static bool has_statement(const char *sql)
     return sql[strspn(sql, " \t\r\n;")];
 }
 
-static bool statement_is_over(void *arg)
+static int statement_is_over(void *arg)
 {
     return bounded_is_over(arg);
 }

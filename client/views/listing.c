@@ -108,13 +108,9 @@ static size_t find_column(const char *name, const char *const *keys, size_t n)
 static int unknown_column(struct client *c, const char *name, const char *const *keys, size_t n)
 {
     _cleanup_(freep) char *wanted = folded(name), *names = NULL;
-    size_t size;
-    FILE *out = xmemstream(&names, &size);
 
-    for (size_t i = 0; out && i < n; i++)
-        fprintf(out, "%s%s", i > 0 ? ", " : "Columns: ", keys[i]);
-    if (out)
-        fclose(out);
+    for (size_t i = 0; i < n; i++)
+        append_str(&names, "%s%s", i > 0 ? ", " : "Columns: ", keys[i]);
     _cleanup_(freep) char *remedy = did_you_mean(wanted, keys, n, names ? names : "");
     return client_refuse(c, remedy, "--columns: unknown column '%s'", name);
 }
@@ -252,13 +248,11 @@ char *labels_text(const json_t *labels)
 {
     const char *key;
     json_t *value;
-    char *text = xstrdup(NULL);
+    char *text = NULL;
 
     json_object_foreach((json_t *)labels, key, value) {
         const char *word = json_string_value(value);
-        char *longer = xasprintf("%s%s%s=%s", text ? text : "", text ? " " : "", key, word ? word : "");
-        free(text);
-        text = longer;
+        append_str(&text, "%s%s=%s", text ? " " : "", key, word ? word : "");
     }
     return text;
 }

@@ -125,22 +125,8 @@ static char *bar_text(double share, unsigned columns)
     return text;
 }
 
-/* On a line of its own where both do not fit. */
-static void print_line(struct client *c, const char *what, const char *facts)
-{
-    unsigned width = screen_text_width(&c->out);
-    bool fits = text_columns(what) + strlen(SEPARATOR) + text_columns(facts) <= width;
-    _cleanup_(freep) char *wrapped = text_wrap(facts, 0, width);
-
-    fprintf(c->out.file, "%s%s%s%s%s\n", screen_colour(&c->out, COLOUR_BOLD), what, screen_plain(&c->out),
-            !*facts ? ""
-            : fits  ? SEPARATOR
-                    : "\n",
-            wrapped);
-}
-
 /* "2,267 GPU events", "2,260 to 2,267 GPU events each" */
-static void print_events(FILE *out, struct analysis *a)
+static void append_events(char **text, struct analysis *a)
 {
     size_t least = SIZE_MAX, most = 0;
     char from[32], to[32];
@@ -151,40 +137,41 @@ static void print_events(FILE *out, struct analysis *a)
             least = MIN(least, work->n);
             most = MAX(most, work->n);
         }
-    if (least < most)
-        fprintf(out, "%s to ", text_number(from, (int64_t)least));
-    fprintf(out, "%s GPU events%s", text_number(to, (int64_t)most), a->n > 1 ? " each" : "");
+    append_str(text, "%s%s%s GPU events%s", least < most ? text_number(from, (int64_t)least) : "",
+               least < most ? " to " : "", text_number(to, (int64_t)most), a->n > 1 ? " each" : "");
 }
 
-/* "8 ranks · NVIDIA H200 · span 102.7 ms · 2,633 GPU events each" */
+/* "8 ranks · NVIDIA H200 · span 102.7 ms · 2,633 GPU events each" after the title, or below it. */
 static void print_head(struct client *c, struct analysis *a, const struct made_report *temporal,
-                       const char *what)
+                       const char *name)
 {
     struct text device = columns_meta_text(a->ranks[0].columns, META_device_name);
-    _cleanup_(freep) char *ranks = text_count((int64_t)a->n, "rank"), *title = text_clean(what, false);
+    _cleanup_(freep) char *ranks = text_count((int64_t)a->n, "rank"), *title = text_clean(name, false),
+                          *facts = xstrdup("");
+    unsigned width = screen_text_width(&c->out);
     char span[UNIT_TEXT_MAX];
-    _cleanup_(freep) char *facts = NULL;
-    size_t size;
-    FILE *out = open_memstream(&facts, &size);
 
-    if (!out)
-        abort();
     if (a->n > 1)
-        fprintf(out, SEPARATOR "%s", ranks);
+        append_str(&facts, "%s", ranks);
     if (a->n_instances > 1)
-        fprintf(out, " in %zu engine instances", a->n_instances);
+        append_str(&facts, " in %zu engine instances", a->n_instances);
     if (device.size > 0) {
-        _cleanup_(freep) char *name = xstrndup(device.p, device.size), *clean = text_clean(name, false);
-        fprintf(out, SEPARATOR "%s", clean);
+        _cleanup_(freep) char *raw = xstrndup(device.p, device.size), *clean = text_clean(raw, false);
+        append_str(&facts, "%s%s", *facts ? SEPARATOR : "", clean);
     }
     if (temporal) {
-        fprintf(out, SEPARATOR "span %s" SEPARATOR,
-                format_duration(span, (int64_t)(overview_sum(temporal, "span_ns") /
-                                                (double)report_rows_count(&temporal->rows))));
-        print_events(out, a);
+        double ns = overview_sum(temporal, "span_ns") / (double)report_rows_count(&temporal->rows);
+        append_str(&facts, "%sspan %s" SEPARATOR, *facts ? SEPARATOR : "",
+                   format_duration(span, (int64_t)ns));
+        append_events(&facts, a);
     }
-    fclose(out);
-    print_line(c, title, facts + (*facts ? strlen(SEPARATOR) : 0));
+    bool fits = text_columns(title) + strlen(SEPARATOR) + text_columns(facts) <= width;
+    _cleanup_(freep) char *wrapped = text_wrap(facts, 0, width);
+    fprintf(c->out.file, "%s%s%s%s%s\n", screen_colour(&c->out, COLOUR_BOLD), title, screen_plain(&c->out),
+            !*facts ? ""
+            : fits  ? SEPARATOR
+                    : "\n",
+            wrapped);
 }
 
 /* The bar is of the complete span; findings may be of a small part of it, in which the use is a different
@@ -216,18 +203,13 @@ static void print_bars(struct client *c, const struct made_report *temporal,
     print_evaluated(out, temporal, evaluated);
     if (!categories)
         return;
-    char *classes = NULL;
-    size_t size;
-    FILE *text = xmemstream(&classes, &size);
-    for (size_t row = 0; text && row < MIN(report_rows_count(&categories->rows), (size_t)CLASSES_SHOWN);
-         row++)
-        fprintf(text, "%s%s %.0f %%", row ? SEPARATOR : "", made_report_text(categories, row, "category"),
-                100 * made_report_number(categories, row, "share"));
-    if (text)
-        fclose(text);
-    _cleanup_(freep) char *wrapped = text_wrap(classes ? classes : "", 7, screen_text_width(&c->out));
+    _cleanup_(freep) char *classes = xstrdup("");
+    for (size_t row = 0; row < MIN(report_rows_count(&categories->rows), (size_t)CLASSES_SHOWN); row++)
+        append_str(&classes, "%s%s %.0f %%", row ? SEPARATOR : "",
+                   made_report_text(categories, row, "category"),
+                   100 * made_report_number(categories, row, "share"));
+    _cleanup_(freep) char *wrapped = text_wrap(classes, 7, screen_text_width(&c->out));
     fprintf(out, "of it  %s\n", wrapped);
-    free(classes);
 }
 
 /* Before anything else: that all figures below have a step in them that findings leave out. */

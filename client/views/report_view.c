@@ -464,10 +464,7 @@ char *report_needs_text(const struct report *report)
     char *text = xstrdup("");
 
     for (size_t i = 0; i < ARRAY_SIZE(needs); i++)
-        if (report->needs & needs[i].need) {
-            char *longer = xasprintf("%s%s%s", text, *text ? ", " : "", needs[i].text);
-            free(text);
-            text = longer;
-        }
+        if (report->needs & needs[i].need)
+            append_str(&text, "%s%s", *text ? ", " : "", needs[i].text);
     return text;
 }

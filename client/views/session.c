@@ -4,7 +4,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
-#include "client/cli/table.h"
 #include "client/cli/text.h"
 #include "client/views/reasons.h"
 
@@ -96,12 +95,12 @@ static struct tally tally_of(const json_t *session)
     return t;
 }
 
-/* ": 2 prefill, 6 decode"; nothing where all have the same role. */
-static void print_roles(FILE *out, const json_t *session)
+/* ": 2 prefill, 6 decode"; empty where all have the same role. The caller frees. */
+static char *session_roles(const json_t *session)
 {
     size_t counts[_ROLE_MAX] = {0}, n_kinds = 0, i;
+    char *text = xstrdup("");
     json_t *target;
-    const char *separator = ": ";
 
     json_array_foreach(json_object_get(session, "targets"), i, target) {
         int role = role_from_name(json_get_str(target, "role"));
@@ -109,46 +108,34 @@ static void print_roles(FILE *out, const json_t *session)
     }
     for (int r = 0; r < _ROLE_MAX; r++)
         n_kinds += counts[r] > 0;
-    for (int r = 0; r < _ROLE_MAX && n_kinds > 1; r++) {
-        if (counts[r] == 0)
-            continue;
-        fprintf(out, "%s%zu %s", separator, counts[r], role_name((enum role)r));
-        separator = ", ";
-    }
+    for (int r = 0; r < _ROLE_MAX && n_kinds > 1; r++)
+        if (counts[r] > 0)
+            append_str(&text, "%s%zu %s", *text ? ", " : ": ", counts[r], role_name((enum role)r));
+    return text;
 }
 
 char *session_title(const json_t *session)
 {
-    const char *router = json_get_str(session, "router"), *fleet = json_get_str(session, "fleet");
-    const char *dialect = json_get_str(session, "dialect");
+    const char *router = json_get_str(session, "router"), *fleet = json_get_str(session, "fleet"),
+               *dialect = json_get_str(session, "dialect"), *name = json_get_str(session, "name"),
+               *id = json_get_str(session, "session");
     struct tally t = tally_of(session);
-    _cleanup_(freep) char *all = text_count((int64_t)(t.n_targets + t.n_skipped), "worker");
-    _cleanup_(freep) char *workers =
-        t.n_skipped > 0 ? xasprintf("%zu of %s", t.n_targets, all) : xstrdup(all);
-    const char *name = json_get_str(session, "name");
-    char *text = NULL;
-    size_t size;
-    FILE *out = xmemstream(&text, &size);
+    _cleanup_(freep) char *all = text_count((int64_t)(t.n_targets + t.n_skipped), "worker"),
+                          *traces = text_count((int64_t)t.n_traces, "trace"), *roles = session_roles(session),
+                          *text = xasprintf("Session %s ", id ? id : "?");
 
-    if (!out)
-        return xstrdup("");
-    fprintf(out, "Session %s ", json_get_str(session, "session"));
     if (name)
-        fprintf(out, "\"%s\", ingested (%zu trace%s)", name, t.n_traces, t.n_traces == 1 ? "" : "s");
+        append_str(&text, "\"%s\", ingested (%s)", name, traces);
     else
-        fputs("on ", out);
+        append_str(&text, "on ");
     if (router)
-        fprintf(out, "%s (%s%s", router, dialect ? dialect : "", dialect ? ", " : "");
+        append_str(&text, "%s (%s%s", router, dialect ? dialect : "", dialect ? ", " : "");
     else if (fleet)
-        fprintf(out, "fleet %s (", fleet);
-    if (!name)
-        fputs(workers, out);
-    print_roles(out, session);
-    fputs(router || fleet ? ")" : "", out);
-    fclose(out);
-    char *clean = text_clean(text, false);
-    free(text);
-    return clean;
+        append_str(&text, "fleet %s (", fleet);
+    if (!name && t.n_skipped > 0)
+        append_str(&text, "%zu of ", t.n_targets);
+    append_str(&text, "%s%s%s", name ? "" : all, roles, router || fleet ? ")" : "");
+    return text_clean(text, false);
 }
 
 /* What is watched does not jump between units below a minute. */
@@ -208,11 +195,8 @@ static char *trace_ids(const json_t *target)
     size_t i;
     json_t *id;
 
-    json_array_foreach(json_object_get(target, "traces"), i, id) {
-        char *longer = xasprintf("%s%s%s", ids ? ids : "", ids ? " " : "", json_string_value(id));
-        free(ids);
-        ids = longer;
-    }
+    json_array_foreach(json_object_get(target, "traces"), i, id)
+        append_str(&ids, "%s%s", ids ? " " : "", json_string_value(id));
     return ids;
 }
 
@@ -284,88 +268,80 @@ char *session_block(const json_t *session, const struct screen *s, unsigned max_
     return xasprintf("%s%s  %s%s%s\n", rows, hidden, screen_colour(s, COLOUR_DIM), progress, screen_plain(s));
 }
 
-static void print_phase(FILE *out, const json_t *session, int64_t now)
+/* "recording 3.2s of 10s", "waiting for s6", or the state. The caller frees. */
+static char *session_phase(const json_t *session, int64_t now)
 {
-    char done[UNIT_TEXT_MAX], whole[UNIT_TEXT_MAX];
+    char done[UNIT_TEXT_MAX], all[UNIT_TEXT_MAX];
     const char *waiting = json_get_str(session, "waiting_for"), *state = json_get_str(session, "state");
     int64_t begin = json_get_int(session, "recording_at", 0), end = json_get_int(session, "stop_at", 0);
 
     if (!begin)
         begin = json_get_int(session, "starts_sent_at", 0);
-    if (session_state(session) == STATE_RECORDING && begin > 0) {
-        fprintf(out, "recording %s", format_elapsed(done, now - begin));
-        if (end > begin)
-            fprintf(out, " of %s", format_duration(whole, end - begin));
-    } else if (session_state(session) == STATE_REQUESTED && waiting) {
-        fprintf(out, "waiting for %s", waiting);
-    } else {
-        fputs(state ? state : "?", out);
-    }
+    if (session_state(session) == STATE_RECORDING && begin > 0)
+        return xasprintf("recording %s%s%s", format_elapsed(done, now - begin), end > begin ? " of " : "",
+                         end > begin ? format_duration(all, end - begin) : "");
+    if (session_state(session) == STATE_REQUESTED && waiting)
+        return xasprintf("waiting for %s", waiting);
+    return xstrdup(state ? state : "?");
 }
 
 char *session_progress(const json_t *session, int64_t now)
 {
     struct tally t = tally_of(session);
     int64_t skew = json_get_int(session, "skew_ns", -1);
-    char *text = NULL, number[UNIT_TEXT_MAX];
-    size_t size;
-    FILE *out = xmemstream(&text, &size);
+    _cleanup_(freep) char *text = session_phase(session, now);
+    char number[UNIT_TEXT_MAX];
 
-    if (!out)
-        return xstrdup("");
-    print_phase(out, session, now);
     if (skew >= 0 && t.n_targets > 1)
-        fprintf(out, " · started within %s of each other", format_duration(number, skew));
+        append_str(&text, " · started within %s of each other", format_duration(number, skew));
     if (session_state(session) >= STATE_STOPPING && t.n_started > 0)
-        fprintf(out, " · %zu of %zu stopped", t.n_stopped, t.n_started);
+        append_str(&text, " · %zu of %zu stopped", t.n_stopped, t.n_started);
     if (t.by_state[STATE_FAILED] > 0)
-        fprintf(out, " · %zu failed", t.by_state[STATE_FAILED]);
+        append_str(&text, " · %zu failed", t.by_state[STATE_FAILED]);
     if (t.bytes > 0)
-        fprintf(out, " · %s", format_size(number, t.bytes));
-    fclose(out);
-    char *clean = text_clean(text, false);
-    free(text);
-    return clean;
+        append_str(&text, " · %s", format_size(number, t.bytes));
+    return text_clean(text, false);
 }
 
 /* "Session s7 is partial: 7 of 8 workers, 7 traces, 431 MiB in 14.2s" */
-static void print_outcome_line(const json_t *session, const struct screen *s)
+static void session_add_state(struct document *d, const json_t *session)
 {
     struct tally t = tally_of(session);
-    int state = session_state(session);
-    int64_t begin = json_get_int(session, "starts_sent_at", json_get_int(session, "requested_at", 0));
-    int64_t end = json_get_int(session, "finished_at", 0);
-    char size[UNIT_TEXT_MAX], duration[UNIT_TEXT_MAX];
-    _cleanup_(freep) char *traces = text_count((int64_t)t.n_traces, "trace");
-
-    screen_printf(s, "Session %s is ", json_get_str(session, "session"));
-    fputs(state < 0 ? "" : screen_colour(s, state_colours[state]), s->file);
-    screen_printf(s, "%s", json_get_str(session, "state"));
-    fprintf(s->file, "%s: ", screen_plain(s));
     size_t n_workers = t.n_targets + t.n_skipped;
+    int state = session_state(session);
+    int64_t begin = json_get_int(session, "starts_sent_at", json_get_int(session, "requested_at", 0)),
+            end = json_get_int(session, "finished_at", 0);
+    const char *id = json_get_str(session, "session");
+    char size[UNIT_TEXT_MAX], duration[UNIT_TEXT_MAX];
+    _cleanup_(freep) char *subject = xasprintf("Session %s", id ? id : "?"), *text = xstrdup(": "),
+                          *traces = text_count((int64_t)t.n_traces, "trace"),
+                          *workers = text_count((int64_t)n_workers, "worker");
+
     if (n_workers > 0)
-        fprintf(s->file, "%zu of %zu worker%s, ", t.by_state[STATE_COMPLETE], n_workers,
-                n_workers == 1 ? "" : "s");
-    fprintf(s->file, "%s, %s", traces, format_size(size, t.bytes));
+        append_str(&text, "%zu of %s, ", t.by_state[STATE_COMPLETE], workers);
+    append_str(&text, "%s, %s", traces, format_size(size, t.bytes));
     if (end > begin)
-        fprintf(s->file, " in %s", format_duration(duration, end - begin));
-    fputc('\n', s->file);
+        append_str(&text, " in %s", format_duration(duration, end - begin));
+    document_state(d, subject, json_get_str(session, "state"), state < 0 ? COLOUR_NONE : state_colours[state],
+                   text);
 }
 
 void session_print_outcome(const json_t *session, const struct screen *s)
 {
     _cleanup_(reasons_freep) struct reasons *reasons = reasons_new();
+    _cleanup_(document_done) struct document d = {0};
     size_t i;
     json_t *item;
 
-    print_outcome_line(session, s);
+    session_add_state(&d, session);
     json_array_foreach(json_object_get(session, "targets"), i, item)
         reasons_add(reasons, json_get_str(item, "worker"), json_get_str(item, "failure"),
                     json_get_str(item, "remedy"));
     /* The reason of the session summarizes those of its workers, where they have any. */
     if (reasons_count(reasons) == 0)
         reasons_add(reasons, NULL, json_get_str(session, "reason"), json_get_str(session, "remedy"));
-    reasons_print(reasons, s, 2);
+    reasons_add_to(&d, reasons, 2);
+    document_print(&d, s, TABLE_FITTED);
 }
 
 void session_print_remarks(const json_t *session, const struct screen *s)
@@ -380,9 +356,9 @@ void session_print_remarks(const json_t *session, const struct screen *s)
         reasons_add(reasons, json_get_str(item, "worker"), text, json_get_str(item, "remedy"));
     }
     json_array_foreach(json_object_get(session, "remarks"), i, item) {
-        const char *option = json_get_str(item, "option"), *said = json_get_str(item, "text");
+        const char *option = json_get_str(item, "option"), *remark = json_get_str(item, "text");
         _cleanup_(freep) char *text =
-            xasprintf("%s%s%s", option ? option : "", option ? ": " : "", said ? said : "");
+            xasprintf("%s%s%s", option ? option : "", option ? ": " : "", remark ? remark : "");
         reasons_add(reasons, json_get_str(item, "worker"), text, json_get_str(item, "remedy"));
     }
     reasons_print(reasons, s, 2);

@@ -58,7 +58,7 @@ static void test_connection_can_only_read(void **state)
     read_result_free(&r);
 }
 
-static bool is_late(void *arg)
+static int is_late(void *arg)
 {
     const int64_t *deadline_ns = arg;
     return mono_ns() >= *deadline_ns;

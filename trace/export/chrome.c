@@ -97,12 +97,10 @@ static void chrome_put_order(struct chrome_writer *w, const char *what, int64_t 
     chrome_close_name(w);
 }
 
-static int chrome_put_merged_process(struct chrome_writer *w, int64_t process)
+static void chrome_put_merged_process(struct chrome_writer *w, int64_t process)
 {
     _cleanup_(freep) char *name = label_process(w->c, process);
 
-    if (!name)
-        return -ENOMEM;
     chrome_open_name(w, "process_name", "name", process, COLUMN_NULL);
     putc('"', w->out);
     if (w->merged->label) {
@@ -113,25 +111,6 @@ static int chrome_put_merged_process(struct chrome_writer *w, int64_t process)
     putc('"', w->out);
     chrome_close_name(w);
     chrome_put_order(w, "process_sort_index", w->merged->pids[process], process, COLUMN_NULL);
-    return 0;
-}
-
-static int chrome_put_process(struct chrome_writer *w, int64_t process)
-{
-    uint64_t row = (uint64_t)process;
-    int r = 0;
-
-    if (w->merged) {
-        r = chrome_put_merged_process(w, process);
-    } else {
-        chrome_put_name(w, "process_name", "name", columns_get(w->c, COL_process_name, row), process,
-                        COLUMN_NULL);
-        chrome_put_order(w, "process_sort_index", columns_get(w->c, COL_process_sort_index, row), process,
-                         COLUMN_NULL);
-    }
-    chrome_put_name(w, "process_labels", "labels", columns_get(w->c, COL_process_labels, row), process,
-                    COLUMN_NULL);
-    return r;
 }
 
 static bool chrome_has_process(const struct chrome_writer *w, int64_t process)
@@ -139,14 +118,26 @@ static bool chrome_has_process(const struct chrome_writer *w, int64_t process)
     return !w->merged || (process >= 0 && w->merged->pids[process] > 0);
 }
 
-int chrome_put_names(struct chrome_writer *w)
+void chrome_put_names(struct chrome_writer *w)
 {
     uint64_t processes = columns_rows(w->c, TABLE_process), threads = columns_rows(w->c, TABLE_thread);
-    int r = 0;
 
-    for (uint64_t i = 0; i < processes && r == 0; i++)
-        r = chrome_has_process(w, (int64_t)i) ? chrome_put_process(w, (int64_t)i) : 0;
-    for (uint64_t i = 0; i < threads && r == 0; i++) {
+    for (uint64_t i = 0; i < processes; i++) {
+        int64_t process = (int64_t)i;
+        if (!chrome_has_process(w, process))
+            continue;
+        if (w->merged) {
+            chrome_put_merged_process(w, process);
+        } else {
+            chrome_put_name(w, "process_name", "name", columns_get(w->c, COL_process_name, i), process,
+                            COLUMN_NULL);
+            chrome_put_order(w, "process_sort_index", columns_get(w->c, COL_process_sort_index, i), process,
+                             COLUMN_NULL);
+        }
+        chrome_put_name(w, "process_labels", "labels", columns_get(w->c, COL_process_labels, i), process,
+                        COLUMN_NULL);
+    }
+    for (uint64_t i = 0; i < threads; i++) {
         int64_t process = columns_get(w->c, COL_thread_process, i);
 
         if (!chrome_has_process(w, process))
@@ -155,7 +146,6 @@ int chrome_put_names(struct chrome_writer *w)
         chrome_put_order(w, "thread_sort_index", columns_get(w->c, COL_thread_sort_index, i), process,
                          (int64_t)i);
     }
-    return r;
 }
 
 static void chrome_put_arg_value(struct chrome_writer *w, enum column_kind kind, int64_t value)
@@ -342,6 +332,15 @@ static int mark_track(const char *const *tracks, size_t n, const char *track)
     return i;
 }
 
+static void chrome_put_mark_name(struct chrome_out *o, const char *what, size_t tid, const char *name)
+{
+    fprintf(o->out, "%s\n{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%d,\"tid\":%zu,\"ts\":0,\"args\":{\"name\":",
+            o->any ? "," : "", what, MARKS_PID, tid);
+    out_json_text(o->out, text_of(name));
+    fputs("}}", o->out);
+    o->any = true;
+}
+
 /* Names of the process and its threads, then the marks. */
 static void chrome_put_marks(struct chrome_out *o, const struct export_trace *t, const struct selection *s)
 {
@@ -354,19 +353,9 @@ static void chrome_put_marks(struct chrome_out *o, const struct export_trace *t,
             tracks[n++] = t->marks[i].track;
     if (n == 0)
         return;
-    fprintf(o->out,
-            "%s\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"tid\":0,\"ts\":0,\"args\":{\"name\":",
-            o->any ? "," : "", MARKS_PID);
-    out_json_text(o->out, text_of(t->marks_name));
-    fputs("}}", o->out);
-    for (size_t i = 0; i < n; i++) {
-        fprintf(
-            o->out,
-            ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%zu,\"ts\":0,\"args\":{\"name\":",
-            MARKS_PID, i);
-        out_json_text(o->out, text_of(tracks[i]));
-        fputs("}}", o->out);
-    }
+    chrome_put_mark_name(o, "process_name", 0, t->marks_name);
+    for (size_t i = 0; i < n; i++)
+        chrome_put_mark_name(o, "thread_name", i, tracks[i]);
     for (size_t i = 0; i < t->n_marks; i++) {
         const struct export_mark *m = &t->marks[i];
         if (!selection_has_time(s, m->ts))

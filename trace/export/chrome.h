@@ -47,8 +47,8 @@ void chrome_put_ns(const struct chrome_writer *w, int64_t ns);
 /* The process of a track, as a value. */
 void chrome_put_pid(const struct chrome_writer *w, int64_t process);
 
-/* Names, labels and order of all processes and threads. -ENOMEM. */
-int chrome_put_names(struct chrome_writer *w);
+/* Names, labels and order of all processes and threads. */
+void chrome_put_names(struct chrome_writer *w);
 void chrome_put_slice(struct chrome_writer *w, uint64_t row);
 /* The arrows that begin or end at a slice. */
 void chrome_put_arrows(struct chrome_writer *w, uint64_t row);

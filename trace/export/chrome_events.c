@@ -283,10 +283,10 @@ int chrome_put_trace(struct chrome_out *o, const struct export_trace *t, const s
     /* An original that was replaced is not used. */
     if (t->source_fd >= 0 && event_source_new(t->source_fd, t->columns, &source) < 0)
         source = NULL;
-    if (r == 0)
-        r = chrome_put_names(&w);
-    if (r == 0)
+    if (r == 0) {
+        chrome_put_names(&w);
         r = chrome_put_items(&w, source);
+    }
     o->arrows += columns_rows(t->columns, TABLE_flow);
     arrows_done(&w.arrows);
     return r;

@@ -101,10 +101,10 @@ static size_t perfetto_open_packet(struct perfetto_writer *w)
     return packet;
 }
 
-static int perfetto_close_packet(struct perfetto_writer *w, size_t packet)
+static void perfetto_close_packet(struct perfetto_writer *w, size_t packet)
 {
     proto_close(&w->proto, packet);
-    return proto_flush(&w->proto, w->out);
+    proto_flush(&w->proto, w->out);
 }
 
 static void perfetto_put_text(struct perfetto_writer *w, unsigned field, enum column column, uint64_t row)
@@ -130,13 +130,11 @@ static int64_t perfetto_pid(const struct perfetto_writer *w, uint64_t process)
     return real ? pid : PID_MADE_UP + (int64_t)process;
 }
 
-static int perfetto_put_process(struct perfetto_writer *w, uint64_t process)
+static void perfetto_put_process(struct perfetto_writer *w, uint64_t process)
 {
     size_t packet = perfetto_open_packet(w), track = proto_open(&w->proto, PACKET_TRACK_DESCRIPTOR), message;
     _cleanup_(freep) char *label = label_process(w->c, (int64_t)process);
 
-    if (!label)
-        return -ENOMEM;
     proto_int(&w->proto, TRACK_UUID, UUID(OF_PROCESS, process));
     message = proto_open(&w->proto, TRACK_IS_PROCESS);
     perfetto_put_int32(w, PROCESS_PID, perfetto_pid(w, process));
@@ -145,18 +143,16 @@ static int perfetto_put_process(struct perfetto_writer *w, uint64_t process)
     perfetto_put_int32(w, PROCESS_SORT_INDEX, columns_get(w->c, COL_process_sort_index, process));
     proto_close(&w->proto, message);
     proto_close(&w->proto, track);
-    return perfetto_close_packet(w, packet);
+    perfetto_close_packet(w, packet);
 }
 
-static int perfetto_put_thread(struct perfetto_writer *w, uint64_t thread)
+static void perfetto_put_thread(struct perfetto_writer *w, uint64_t thread)
 {
     int64_t process = columns_get(w->c, COL_thread_process, thread),
             tid = columns_get(w->c, COL_thread_tid, thread);
     size_t packet = perfetto_open_packet(w), track = proto_open(&w->proto, PACKET_TRACK_DESCRIPTOR), message;
     _cleanup_(freep) char *label = label_thread(w->c, (int64_t)thread);
 
-    if (!label)
-        return -ENOMEM;
     proto_int(&w->proto, TRACK_UUID, UUID(OF_THREAD, thread));
     message = proto_open(&w->proto, TRACK_IS_THREAD);
     perfetto_put_int32(w, THREAD_PID, perfetto_pid(w, (uint64_t)process));
@@ -167,7 +163,7 @@ static int perfetto_put_thread(struct perfetto_writer *w, uint64_t thread)
     perfetto_put_int32(w, THREAD_SORT_INDEX, columns_get(w->c, COL_thread_sort_index, thread));
     proto_close(&w->proto, message);
     proto_close(&w->proto, track);
-    return perfetto_close_packet(w, packet);
+    perfetto_close_packet(w, packet);
 }
 
 /* A thread's own track, and the one of a process, is that of its descriptor. */
@@ -184,7 +180,7 @@ static int64_t perfetto_uuid(const struct columns *c, uint64_t track)
     return UUID(OF_TRACK, track);
 }
 
-static int perfetto_put_track(struct perfetto_writer *w, uint64_t number)
+static void perfetto_put_track(struct perfetto_writer *w, uint64_t number)
 {
     int64_t uuid = perfetto_uuid(w->c, number), thread = columns_get(w->c, COL_track_thread, number);
     int64_t process = columns_get(w->c, COL_track_process, number);
@@ -192,7 +188,7 @@ static int perfetto_put_track(struct perfetto_writer *w, uint64_t number)
     _cleanup_(freep) char *label = NULL;
 
     if (uuid != UUID(OF_TRACK, number))
-        return 0;
+        return;
     packet = perfetto_open_packet(w);
     track = proto_open(&w->proto, PACKET_TRACK_DESCRIPTOR);
     proto_int(&w->proto, TRACK_UUID, uuid);
@@ -204,31 +200,27 @@ static int perfetto_put_track(struct perfetto_writer *w, uint64_t number)
         perfetto_put_text(w, TRACK_NAME, COL_track_name, number);
     } else {
         label = thread != COLUMN_NULL ? label_thread(w->c, thread) : label_track(w->c, number);
-        if (!label)
-            return -ENOMEM;
         proto_text(&w->proto, TRACK_NAME, text_of(label));
     }
     if (columns_get(w->c, COL_track_kind, number) == TRACK_COUNTER)
         proto_close(&w->proto, proto_open(&w->proto, TRACK_IS_COUNTER));
     proto_int(&w->proto, TRACK_SIBLING_MERGING, SIBLING_MERGING_NONE);
     proto_close(&w->proto, track);
-    return perfetto_close_packet(w, packet);
+    perfetto_close_packet(w, packet);
 }
 
-static int perfetto_put_descriptors(struct perfetto_writer *w)
+static void perfetto_put_descriptors(struct perfetto_writer *w)
 {
     size_t packet = perfetto_open_packet(w);
-    int r;
 
     proto_int(&w->proto, PACKET_SEQUENCE_FLAGS, SEQUENCE_CLEARED);
-    r = perfetto_close_packet(w, packet);
-    for (uint64_t i = 0; i < columns_rows(w->c, TABLE_process) && r == 0; i++)
-        r = perfetto_put_process(w, i);
-    for (uint64_t i = 0; i < columns_rows(w->c, TABLE_thread) && r == 0; i++)
-        r = perfetto_put_thread(w, i);
-    for (uint64_t i = 0; i < columns_rows(w->c, TABLE_track) && r == 0; i++)
-        r = perfetto_put_track(w, i);
-    return r;
+    perfetto_close_packet(w, packet);
+    for (uint64_t i = 0; i < columns_rows(w->c, TABLE_process); i++)
+        perfetto_put_process(w, i);
+    for (uint64_t i = 0; i < columns_rows(w->c, TABLE_thread); i++)
+        perfetto_put_thread(w, i);
+    for (uint64_t i = 0; i < columns_rows(w->c, TABLE_track); i++)
+        perfetto_put_track(w, i);
 }
 
 static void perfetto_put_interned(struct perfetto_writer *w, unsigned field, int64_t iid, struct text text)
@@ -356,7 +348,8 @@ static int perfetto_begin_slice(void *arg, struct playing *slice, const struct p
     for (; n > 0; n--, arrow++)
         proto_fixed64(&w->proto, arrow->arrives ? EVENT_TERMINATING_FLOWS : EVENT_FLOWS, arrow->flow + 1);
     proto_close(&w->proto, event);
-    return perfetto_close_packet(w, packet);
+    perfetto_close_packet(w, packet);
+    return w->proto.failed ? -ENOMEM : 0;
 }
 
 static int perfetto_end_slice(void *arg, const struct playing *slice)
@@ -369,31 +362,28 @@ static int perfetto_end_slice(void *arg, const struct playing *slice)
         return 0;
     packet = perfetto_open_packet(w);
     proto_close(&w->proto, perfetto_open_event(w, slice->end, TYPE_SLICE_END));
-    return perfetto_close_packet(w, packet);
+    perfetto_close_packet(w, packet);
+    return 0;
 }
 
-static int perfetto_put_counters(struct perfetto_writer *w)
+static void perfetto_put_counters(struct perfetto_writer *w)
 {
     uint64_t rows = w->selection->everything ? columns_rows(w->c, TABLE_counter) : 0;
-    int r = 0;
 
-    for (uint64_t row = 0; row < rows && r == 0; row++) {
+    for (uint64_t row = 0; row < rows; row++) {
         int64_t ts = columns_get(w->c, COL_counter_ts, row),
                 track = columns_get(w->c, COL_counter_track, row);
         int64_t bits = columns_get(w->c, COL_counter_value, row);
-        size_t packet, event;
 
         if (track == COLUMN_NULL || bits == COLUMN_NULL || !selection_has_time(w->selection, ts))
             continue;
         w->uuid = perfetto_uuid(w->c, (uint64_t)track);
-        packet = perfetto_open_packet(w);
-        event = perfetto_open_event(w, ts, TYPE_COUNTER);
-        /* The bits of a double are what is stored. */
+        size_t packet = perfetto_open_packet(w), event = perfetto_open_event(w, ts, TYPE_COUNTER);
+        /* The column contains the bits of a double. */
         proto_fixed64(&w->proto, EVENT_DOUBLE_COUNTER_VALUE, (uint64_t)bits);
         proto_close(&w->proto, event);
-        r = perfetto_close_packet(w, packet);
+        perfetto_close_packet(w, packet);
     }
-    return r;
 }
 
 static int perfetto_put_all(struct perfetto_writer *w)
@@ -411,11 +401,12 @@ static int perfetto_put_all(struct perfetto_writer *w)
         r = numbering_init(&w->texts, w->c);
     if (r == 0)
         r = arrows_init(&w->arrows, w->selection);
-    if (r == 0)
-        r = perfetto_put_descriptors(w);
-    if (r == 0)
-        r = playback_run(&play);
-    return r == 0 ? perfetto_put_counters(w) : r;
+    if (r < 0)
+        return r;
+    perfetto_put_descriptors(w);
+    r = playback_run(&play);
+    perfetto_put_counters(w);
+    return r == 0 && w->proto.failed ? -ENOMEM : r;
 }
 
 int export_perfetto(const struct export_trace *t, const struct selection *s, FILE *out)

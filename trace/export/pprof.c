@@ -98,27 +98,22 @@ static void pprof_put_function(struct pprof *f, uint32_t number)
     proto_close(p, message);
 }
 
-static int pprof_put_strings(struct pprof *f, const int64_t *names)
+static void pprof_put_strings(struct pprof *f, const int64_t *names)
 {
-    int r = 0;
-
     for (size_t i = 0; i < ARRAY_SIZE(words); i++)
         proto_text(&f->proto, PROFILE_STRING, text_of(words[i]));
     for (size_t i = 0; i < f->stacks.n_roots; i++)
         proto_text(&f->proto, PROFILE_STRING, text_of(f->stacks.roots[i]));
-    for (uint32_t i = 0; i < f->functions.n && r == 0; i++) {
+    for (uint32_t i = 0; i < f->functions.n; i++) {
         proto_text(&f->proto, PROFILE_STRING, columns_text(f->c, names[i]));
-        r = proto_flush(&f->proto, f->out);
+        proto_flush(&f->proto, f->out);
     }
-    return r;
 }
 
 static int pprof_put_profile(struct pprof *f, const struct selection *s)
 {
-    _cleanup_(freep) int64_t *names = NULL;
     int64_t first = MAX(columns_get(f->c, COL_slice_ts, 0), s->from),
             base = columns_meta(f->c, META_base_time_ns);
-    int r = 0;
 
     pprof_put_value_type(&f->proto, WORD_SLICES, WORD_COUNT);
     pprof_put_value_type(&f->proto, WORD_TIME, WORD_NANOSECONDS);
@@ -126,21 +121,20 @@ static int pprof_put_profile(struct pprof *f, const struct selection *s)
         proto_int(&f->proto, PROFILE_TIME_NS, sum_of(first, base == COLUMN_NULL ? 0 : base));
         proto_int(&f->proto, PROFILE_DURATION_NS, MAX(difference_of(MIN(s->last, s->to), first), 0));
     }
-    for (size_t i = 0; i < f->stacks.n && r == 0; i++) {
+    for (size_t i = 0; i < f->stacks.n; i++) {
         pprof_put_sample(f, &f->stacks.nodes[i]);
-        r = proto_flush(&f->proto, f->out);
+        proto_flush(&f->proto, f->out);
     }
-    for (uint32_t i = 0; i < f->functions.n && r == 0; i++) {
+    for (uint32_t i = 0; i < f->functions.n; i++) {
         pprof_put_function(f, i);
-        r = proto_flush(&f->proto, f->out);
+        proto_flush(&f->proto, f->out);
     }
-    if (r < 0)
-        return r;
-    names = numbering_list(&f->functions);
+    _cleanup_(freep) int64_t *names = numbering_list(&f->functions);
     if (!names)
         return -ENOMEM;
-    r = pprof_put_strings(f, names);
-    return r < 0 ? r : proto_flush(&f->proto, f->out);
+    pprof_put_strings(f, names);
+    proto_flush(&f->proto, f->out);
+    return f->proto.failed ? -ENOMEM : 0;
 }
 
 int export_pprof(const struct export_trace *t, const struct selection *s, FILE *out)

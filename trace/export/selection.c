@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/export/selection.h"
 
+#include "base/alloc.h"
 #include "trace/columns/schema.h"
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 
 /* What the trace does not have, no slice can be of. */
 static void selection_add_category(struct selection *s, const char *name, size_t size)
@@ -208,18 +208,6 @@ const struct arrow_end *arrows_at(const struct arrows *a, uint64_t slice, size_t
 
 /* -- Labels --------------------------------------------------------------------------------------------- */
 
-static _printf_(1, 2) char *label_format(const char *format, ...)
-{
-    char *text = NULL;
-    va_list ap;
-
-    va_start(ap, format);
-    if (vasprintf(&text, format, ap) < 0)
-        text = NULL;
-    va_end(ap);
-    return text;
-}
-
 /* As the arguments of a "%.*s". */
 #define TEXT(t) (int)MIN((t).size, (size_t)INT32_MAX), (t).p
 
@@ -240,24 +228,22 @@ static char *label_id(const struct columns *c, const char *what, enum column num
     int64_t id = columns_get(c, number, (uint64_t)row);
 
     if (t.size > 0)
-        return label_format("%s %.*s", what, TEXT(t));
-    return id == COLUMN_NULL ? label_format("%s", what) : label_format("%s %" PRId64, what, id);
+        return xasprintf("%s %.*s", what, TEXT(t));
+    return id == COLUMN_NULL ? xasprintf("%s", what) : xasprintf("%s %" PRId64, what, id);
 }
 
 char *label_process(const struct columns *c, int64_t process)
 {
     struct text name = label_text(c, COL_process_name, process),
                 labels = label_text(c, COL_process_labels, process);
-    _cleanup_(freep) char *id = NULL;
 
     if (name.size > 0 && labels.size > 0)
-        return label_format("%.*s %.*s", TEXT(name), TEXT(labels));
+        return xasprintf("%.*s %.*s", TEXT(name), TEXT(labels));
     if (labels.size > 0)
-        return label_format("%.*s", TEXT(labels));
-    id = label_id(c, name.size > 0 ? "" : "process", COL_process_pid, COL_process_pid_text, process);
-    if (!id || name.size == 0)
-        return TAKE_PTR(id);
-    return label_format("%.*s%s", TEXT(name), id);
+        return xasprintf("%.*s", TEXT(labels));
+    _cleanup_(freep) char *id =
+        label_id(c, name.size > 0 ? "" : "process", COL_process_pid, COL_process_pid_text, process);
+    return name.size > 0 ? xasprintf("%.*s%s", TEXT(name), id) : TAKE_PTR(id);
 }
 
 char *label_thread(const struct columns *c, int64_t thread)
@@ -265,7 +251,7 @@ char *label_thread(const struct columns *c, int64_t thread)
     struct text name = label_text(c, COL_thread_name, thread);
 
     if (name.size > 0)
-        return label_format("%.*s", TEXT(name));
+        return xasprintf("%.*s", TEXT(name));
     return label_id(c, "thread", COL_thread_tid, COL_thread_tid_text, thread);
 }
 
@@ -274,16 +260,12 @@ char *label_track(const struct columns *c, uint64_t track)
     int64_t thread = columns_get(c, COL_track_thread, track),
             process = columns_get(c, COL_track_process, track);
     struct text name = label_text(c, COL_track_name, (int64_t)track);
-    _cleanup_(freep) char *of_process = process == COLUMN_NULL ? NULL : label_process(c, process);
-    _cleanup_(freep) char *label = NULL;
+    _cleanup_(freep) char *of_process = process == COLUMN_NULL ? NULL : label_process(c, process),
+                          *label = thread != COLUMN_NULL ? label_thread(c, thread)
+                                   : name.size > 0       ? xasprintf("%.*s", TEXT(name))
+                                                         : xstrdup("instants");
 
-    if (thread != COLUMN_NULL)
-        label = label_thread(c, thread);
-    else
-        label = name.size > 0 ? label_format("%.*s", TEXT(name)) : label_format("instants");
-    if (!of_process || !label)
-        return TAKE_PTR(label);
-    return label_format("%s / %s", of_process, label);
+    return of_process ? xasprintf("%s / %s", of_process, label) : TAKE_PTR(label);
 }
 
 /* -- Numbers of strings --------------------------------------------------------------------------------- */

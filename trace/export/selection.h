@@ -71,6 +71,7 @@ void arrows_done(struct arrows *a);
 /* Those at a slice. */
 const struct arrow_end *arrows_at(const struct arrows *a, uint64_t slice, size_t *ret_n);
 
+/* The caller frees them. */
 char *label_process(const struct columns *c, int64_t process);
 char *label_thread(const struct columns *c, int64_t thread);
 /* "process / thread", the same for all tracks of a thread. */

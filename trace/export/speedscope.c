@@ -24,8 +24,6 @@ static int speedscope_begin_profile(void *arg, uint64_t track)
     bool overlapping = columns_get(p->c, COL_track_kind, track) == TRACK_OVERFLOW;
     _cleanup_(freep) char *label = label_track(p->c, track);
 
-    if (!label)
-        return -ENOMEM;
     fprintf(p->out, "%s\n{\"type\":\"evented\",\"name\":\"", p->any_profile ? "," : "");
     out_json_part(p->out, text_of(label));
     fprintf(p->out, "%s\",\"unit\":\"nanoseconds\",\"startValue\":%" PRId64 ",\"events\":[",

@@ -186,8 +186,6 @@ static int stacks_begin_track(void *arg, uint64_t track)
     if (!ARRAY_RESERVE(st->roots, st->roots_cap, st->n_roots + 1))
         return -ENOMEM;
     st->roots[st->n_roots] = label_track(k->c, track);
-    if (!st->roots[st->n_roots])
-        return -ENOMEM;
     k->root = (int64_t)st->n_roots++;
     if (thread != COLUMN_NULL)
         k->of_threads[thread] = k->root + 1;

@@ -302,11 +302,9 @@ void proto_close(struct proto *p, size_t opened)
         p->p[opened - LENGTH_SIZE + i] = (uint8_t)(size & 0x7f) | (i + 1 < LENGTH_SIZE ? 0x80 : 0);
 }
 
-int proto_flush(struct proto *p, FILE *out)
+void proto_flush(struct proto *p, FILE *out)
 {
-    if (p->failed)
-        return -ENOMEM;
-    fwrite(p->p, 1, p->size, out);
+    if (!p->failed)
+        fwrite(p->p, 1, p->size, out);
     p->size = 0;
-    return 0;
 }

@@ -2,7 +2,7 @@
 /*
  * Output functions of the export formats: texts and JSON into a FILE, whose errors are checked at the end,
  * and messages of Protocol Buffers, field by field into a growing buffer. If memory is exhausted, the rest
- * of a message is lost and `failed` is set.
+ * of a message is lost, and `failed` is set for good.
  */
 #pragma once
 
@@ -46,5 +46,5 @@ void proto_close(struct proto *p, size_t opened);
 /* A value without a field, for packed ones. */
 void proto_varint(struct proto *p, uint64_t value);
 
-/* Writes the buffer and empties it. -ENOMEM if it is incomplete. */
-int proto_flush(struct proto *p, FILE *out);
+/* Writes the buffer, unless it is incomplete, and empties it. */
+void proto_flush(struct proto *p, FILE *out);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/sql/arg_set.h"
 
+#include "base/array.h"
 #include "trace/read/number.h"
 #include "trace/read/scan_text.h"
 #include <errno.h>
@@ -49,8 +50,8 @@ const char *arg_type_name(enum arg_type type)
     return names[type];
 }
 
-/* Room that stays where it is; NULL without memory or over the limit. */
-static char *arg_set_room(struct arg_set *set, size_t size)
+/* Memory that does not move; NULL without memory or over the limit. */
+static char *arg_set_alloc(struct arg_set *set, size_t size)
 {
     struct arg_chunk *c = set->chunks;
 
@@ -72,7 +73,7 @@ static char *arg_set_room(struct arg_set *set, size_t size)
     return c->bytes + c->used - size;
 }
 
-/* Of the last arg_set_room, its end. */
+/* Returns the end of what arg_set_alloc() allocated last. */
 static void arg_set_give_back(struct arg_set *set, size_t size)
 {
     set->bytes -= size;
@@ -109,7 +110,7 @@ static int arg_set_error(const struct arg_set *set, size_t size)
 
 static int arg_set_keep(struct arg_set *set, struct text text, struct text *ret)
 {
-    char *copy = arg_set_room(set, MAX(text.size, (size_t)1));
+    char *copy = arg_set_alloc(set, MAX(text.size, (size_t)1));
 
     if (!copy)
         return arg_set_error(set, text.size);
@@ -123,15 +124,8 @@ static int arg_set_add(struct arg_set *set, const struct arg_path *path, struct 
     struct arg *a;
     int r;
 
-    if (set->n == set->cap) {
-        size_t cap = set->cap ? set->cap * 2 : 32;
-        struct arg *items = realloc(set->items, cap * sizeof(*items));
-
-        if (!items)
-            return -ENOMEM;
-        set->items = items;
-        set->cap = cap;
-    }
+    if (!ARRAY_RESERVE(set->items, set->cap, set->n + 1))
+        return -ENOMEM;
     set->bytes += sizeof(*a);
     a = &set->items[set->n];
     *a = (struct arg){0};
@@ -149,15 +143,8 @@ static int arg_set_add(struct arg_set *set, const struct arg_path *path, struct 
 
 static int path_append(char **buffer, size_t *size, size_t *cap, const char *p, size_t n)
 {
-    if (n > *cap - *size) {
-        size_t grown_cap = MAX(*cap * 2, *size + n + 64);
-        char *grown = realloc(*buffer, grown_cap);
-
-        if (!grown)
-            return -ENOMEM;
-        *buffer = grown;
-        *cap = grown_cap;
-    }
+    if (!ARRAY_RESERVE(*buffer, *cap, *size + n))
+        return -ENOMEM;
     memcpy(*buffer + *size, p, n);
     *size += n;
     return 0;
@@ -182,7 +169,7 @@ static int path_add_index(struct arg_path *path, uint64_t index)
 static int arg_set_keep_string(struct arg_set *set, struct slice s, struct text *ret)
 {
     size_t size = (size_t)(s.end - s.p), taken = MAX(size, (size_t)1) * SCAN_TEXT_GROWTH;
-    char *out = arg_set_room(set, taken);
+    char *out = arg_set_alloc(set, taken);
     uint32_t flaws = 0;
 
     if (!out)
@@ -269,13 +256,8 @@ static int arg_set_drop_repeated(struct arg_set *set)
 {
     size_t kept = 0;
 
-    if (set->n > set->sorted_cap) {
-        free(set->sorted);
-        set->sorted = calloc(set->cap, sizeof(set->sorted[0]));
-        set->sorted_cap = set->sorted ? set->cap : 0;
-        if (!set->sorted)
-            return -ENOMEM;
-    }
+    if (!ARRAY_RESERVE(set->sorted, set->sorted_cap, set->n))
+        return -ENOMEM;
     for (size_t i = 0; i < set->n; i++)
         set->sorted[i] = &set->items[i];
     qsort(set->sorted, set->n, sizeof(set->sorted[0]), compare_arg_pointers);

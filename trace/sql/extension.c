@@ -3,6 +3,7 @@
  * The tables over a catalog, for programs that have its database open: sqlite3, Python and others that load
  * extensions. The catalog's view `traces` lists the traces and their files.
  */
+#include "base/array.h"
 #include "base/fs.h"
 #include "trace/sql/query.h"
 #include "trace/sql/traces.h"
@@ -88,13 +89,8 @@ static int list_traces(void *arg, int64_t **ret_ids, size_t *ret_n, char **ret_e
     r = sqlite3_prepare_v2(db, "select trace_id from traces where columns is not null order by trace_id", -1,
                            &list, NULL);
     while (r == SQLITE_OK && (r = sqlite3_step(list)) == SQLITE_ROW) {
-        if (*ret_n == cap) {
-            int64_t *grown = realloc(*ret_ids, (cap = MAX(cap * 2, 64u)) * sizeof(*grown));
-
-            if (!grown)
-                break;
-            *ret_ids = grown;
-        }
+        if (!ARRAY_RESERVE(*ret_ids, cap, *ret_n + 1))
+            break;
         (*ret_ids)[(*ret_n)++] = sqlite3_column_int64(list, 0);
         r = SQLITE_OK;
     }

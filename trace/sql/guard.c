@@ -80,13 +80,6 @@ static int round_register(sqlite3 *db)
 /* Steps of SQLite's machine between two looks at whether the statement is over: some ten microseconds. */
 #define GUARD_STEPS 1000
 
-/* Belongs to a connection; owns what the tables are registered with, and so goes when they go. */
-struct guard {
-    struct sql_source source;
-    bool (*is_over)(void *arg);
-    void *is_over_arg;
-};
-
 static const struct {
     int limit, value;
 } guard_limits[] = {
@@ -102,15 +95,6 @@ static const char *const harmless_pragmas[] = {
     "module_list", "pragma_list", "compile_options",
 };
 
-static bool pragma_is_harmless(const char *pragma)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(harmless_pragmas); i++) {
-        if (strcasecmp(pragma, harmless_pragmas[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* They reach out of the database: to files, addresses of this process, the log. */
 static const char *const harmful_functions[] = {
     "load_extension",
@@ -118,12 +102,11 @@ static const char *const harmful_functions[] = {
     "sqlite_log",
 };
 
-static bool function_is_harmful(const char *function)
+static bool name_is_in(const char *name, const char *const *names, size_t n)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(harmful_functions); i++) {
-        if (strcasecmp(function, harmful_functions[i]) == 0)
+    for (size_t i = 0; i < n; i++)
+        if (strcasecmp(name, names[i]) == 0)
             return true;
-    }
     return false;
 }
 
@@ -136,9 +119,9 @@ static int guard_authorize(void *arg, int action, const char *first, const char 
     case SQLITE_RECURSIVE:
         return SQLITE_OK;
     case SQLITE_FUNCTION:
-        return function_is_harmful(second) ? SQLITE_DENY : SQLITE_OK;
+        return name_is_in(second, harmful_functions, ARRAY_SIZE(harmful_functions)) ? SQLITE_DENY : SQLITE_OK;
     case SQLITE_PRAGMA:
-        return pragma_is_harmless(first) ? SQLITE_OK : SQLITE_DENY;
+        return name_is_in(first, harmless_pragmas, ARRAY_SIZE(harmless_pragmas)) ? SQLITE_OK : SQLITE_DENY;
     case SQLITE_UPDATE:
         /* Asked where a virtual table is first used. A defensive connection denies it. */
         return strcmp(first, "sqlite_master") == 0 ? SQLITE_OK : SQLITE_DENY;
@@ -147,106 +130,45 @@ static int guard_authorize(void *arg, int action, const char *first, const char 
     }
 }
 
-static int guard_is_over(void *arg)
-{
-    struct guard *g = arg;
+static const int guard_settings[][2] = {
+    {SQLITE_DBCONFIG_DEFENSIVE, 1},
+    {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
+    {SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0},
+    {SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, 0},
+};
 
-    return g->is_over && g->is_over(g->is_over_arg);
-}
-
-static int guard_open(void *arg, int64_t trace_id, int *ret_columns_fd, int *ret_source_fd, char **ret_error)
-{
-    struct guard *g = arg;
-
-    return g->source.open(g->source.arg, trace_id, ret_columns_fd, ret_source_fd, ret_error);
-}
-
-static int guard_list(void *arg, int64_t **ret_ids, size_t *ret_n, char **ret_error)
-{
-    struct guard *g = arg;
-
-    return g->source.list(g->source.arg, ret_ids, ret_n, ret_error);
-}
-
-static const struct sql_origin *guard_origin(void *arg, int64_t trace_id)
-{
-    struct guard *g = arg;
-
-    return g->source.origin(g->source.arg, trace_id);
-}
-
-static bool guard_source_is_over(void *arg)
-{
-    struct guard *g = arg;
-
-    return guard_is_over(g) || (g->source.is_over && g->source.is_over(g->source.arg));
-}
-
-static void guard_free(void *arg)
-{
-    struct guard *g = arg;
-
-    if (g->source.free)
-        g->source.free(g->source.arg);
-    free(g);
-}
-
-static int guard_restrict(sqlite3 *db, struct guard *g)
+static int guard_restrict(sqlite3 *db)
 {
     int r = sqlite3_exec(db, "pragma temp_store = memory", NULL, NULL, NULL);
 
     for (size_t i = 0; i < ARRAY_SIZE(guard_limits); i++)
         sqlite3_limit(db, guard_limits[i].limit, guard_limits[i].value);
-    if (r == SQLITE_OK)
-        r = sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    if (r == SQLITE_OK)
-        r = sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-    if (r == SQLITE_OK)
-        r = sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
-    if (r == SQLITE_OK)
-        r = sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, 0, NULL);
-    if (r == SQLITE_OK)
-        r = sqlite3_set_authorizer(db, guard_authorize, NULL);
-    sqlite3_progress_handler(db, GUARD_STEPS, guard_is_over, g);
-    return r;
+    for (size_t i = 0; i < ARRAY_SIZE(guard_settings) && r == SQLITE_OK; i++)
+        r = sqlite3_db_config(db, guard_settings[i][0], guard_settings[i][1], NULL);
+    return r == SQLITE_OK ? sqlite3_set_authorizer(db, guard_authorize, NULL) : r;
 }
 
-int sql_open(struct sql_source source, bool (*is_over)(void *arg), void *is_over_arg, sqlite3 **ret)
+int sql_open(struct sql_source source, int (*is_over)(void *arg), void *is_over_arg, sqlite3 **ret)
 {
-    struct guard *g = calloc(1, sizeof(*g));
     sqlite3 *db = NULL;
-    int r;
+    int r = sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE, NULL);
 
-    if (!g) {
-        if (source.free)
-            source.free(source.arg);
-        return -ENOMEM;
-    }
-    g->source = source;
-    g->is_over = is_over;
-    g->is_over_arg = is_over_arg;
-    r = sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE, NULL);
-    if (r != SQLITE_OK) {
-        guard_free(g);
-        sqlite3_close(db);
-        return r == SQLITE_NOMEM ? -ENOMEM : -EIO;
-    }
-    r = sql_register(db, (struct sql_source){
-                             .open = guard_open,
-                             .list = source.list ? guard_list : NULL,
-                             .origin = source.origin ? guard_origin : NULL,
-                             .is_over = guard_source_is_over,
-                             .free = guard_free,
-                             .arg = g,
-                         });
+    source.is_over = is_over;
+    source.is_over_arg = is_over_arg;
+    if (r == SQLITE_OK)
+        r = sql_register(db, source);
+    else if (source.free)
+        source.free(source.arg);
     if (r == SQLITE_OK)
         r = round_register(db);
     if (r == SQLITE_OK)
-        r = guard_restrict(db, g);
+        r = guard_restrict(db);
     if (r != SQLITE_OK) {
         sqlite3_close(db);
         return r == SQLITE_NOMEM ? -ENOMEM : -EIO;
     }
+    if (is_over)
+        sqlite3_progress_handler(db, GUARD_STEPS, is_over, is_over_arg);
     *ret = db;
     return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/sql/plan.h"
 
+#include "base/array.h"
 #include <errno.h>
 #include <math.h>
 
@@ -113,24 +114,9 @@ int texts_add(struct texts *t, sqlite3_value *value)
     size = (size_t)sqlite3_value_bytes(value);
     if (!text)
         return SQLITE_NOMEM;
-    if (t->n == t->cap) {
-        size_t cap = t->cap ? t->cap * 2 : 4;
-        void *items = realloc(t->items, cap * sizeof(t->items[0]));
-
-        if (!items)
-            return SQLITE_NOMEM;
-        t->items = items;
-        t->cap = cap;
-    }
-    if (!t->text || size > t->bytes_cap - t->bytes) {
-        size_t cap = MAX(t->bytes_cap * 2, t->bytes + size + 1);
-        char *grown = realloc(t->text, cap);
-
-        if (!grown)
-            return SQLITE_NOMEM;
-        t->text = grown;
-        t->bytes_cap = cap;
-    }
+    if (!ARRAY_RESERVE(t->items, t->cap, t->n + 1) ||
+        !ARRAY_RESERVE(t->text, t->bytes_cap, t->bytes + size + 1))
+        return SQLITE_NOMEM;
     memcpy(t->text + t->bytes, text, size);
     t->items[t->n].at = t->bytes;
     t->items[t->n].size = size;
@@ -188,24 +174,11 @@ bool numbers_have(const struct numbers *set, int64_t number)
     return false;
 }
 
-static int numbers_room(struct numbers *set, size_t n)
-{
-    int64_t *items = n > set->cap ? realloc(set->items, n * sizeof(*items)) : set->items;
-
-    if (n > set->cap) {
-        if (!items)
-            return SQLITE_NOMEM;
-        set->items = items;
-        set->cap = n;
-    }
-    set->n = 0;
-    return SQLITE_OK;
-}
-
 int numbers_of_texts(struct numbers *set, const struct columns *c, const struct texts *texts)
 {
     set->any = texts->any;
-    if (numbers_room(set, texts->n) != SQLITE_OK)
+    set->n = 0;
+    if (!ARRAY_RESERVE(set->items, set->cap, texts->n))
         return SQLITE_NOMEM;
     for (size_t i = 0; i < texts->n; i++) {
         int64_t number = columns_find_text(c, texts->text + texts->items[i].at, texts->items[i].size);
@@ -232,7 +205,8 @@ int numbers_narrow(struct numbers *set, const struct columns *c, const char *con
     }
     if (set->any) {
         set->any = false;
-        if (numbers_room(set, n) != SQLITE_OK)
+        set->n = 0;
+        if (!ARRAY_RESERVE(set->items, set->cap, n))
             return SQLITE_NOMEM;
         for (size_t i = 0; i < n; i++)
             set->items[set->n++] = of_table[i];

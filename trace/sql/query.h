@@ -32,10 +32,11 @@ struct sql_source {
      * and what numbers a row (id, track_id, utid, ...) is unique over all traces, so that joins need nothing
      * else. NULL: of a catalog, where trace_id is hidden and numbers are those of each trace. */
     const struct sql_origin *(*origin)(void *arg, int64_t trace_id);
-    /* Whether the statement has had its time, asked in loops that SQLite does not see; NULL: it never has. */
-    bool (*is_over)(void *arg);
-    void (*free)(void *arg); /* NULL where nothing is to be freed */
+    void (*free)(void *arg); /* NULL: nothing is to be freed */
     void *arg;
+    /* Whether the statement must end, not 0 if so: asked in loops that SQLite does not see. NULL: never. */
+    int (*is_over)(void *arg);
+    void *is_over_arg;
 };
 
 /* Registers all tables and functions (extract_arg, ...). Takes over the source, whatever it returns: an
@@ -46,6 +47,6 @@ int sql_register(struct sqlite3 *db, struct sql_source source);
  * PRAGMAs that matter and extensions, and limits for what a statement is made of. is_over (NULL: never) is
  * asked while a statement runs, which ends with SQLITE_INTERRUPT once it is true; but never within one call
  * of a function, which can take hours. Takes over the source. Negative errno. */
-int sql_open(struct sql_source source, bool (*is_over)(void *arg), void *is_over_arg, struct sqlite3 **ret);
+int sql_open(struct sql_source source, int (*is_over)(void *arg), void *is_over_arg, struct sqlite3 **ret);
 /* The names of the tables, NULL after the last: SQLite does not list virtual tables without CREATE. */
 const char *sql_table_name(size_t i);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/sql/traces.h"
 
+#include "base/array.h"
 #include "trace/read/stream.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -227,21 +228,6 @@ static void traces_close_idle(struct traces *t, size_t keep)
     }
 }
 
-static int traces_keep(struct traces *t, struct trace *trace)
-{
-    if (t->n == t->cap) {
-        size_t cap = t->cap + TRACES_IDLE_MAX;
-        struct trace **open = realloc(t->open, cap * sizeof(*open));
-
-        if (!open)
-            return -ENOMEM;
-        t->open = open;
-        t->cap = cap;
-    }
-    t->open[t->n++] = trace;
-    return 0;
-}
-
 int traces_get(struct traces *t, int64_t id, struct trace **ret, char **ret_error)
 {
     _cleanup_(trace_freep) struct trace *opened = NULL;
@@ -253,11 +239,11 @@ int traces_get(struct traces *t, int64_t id, struct trace **ret, char **ret_erro
         trace = t->open[i]->id == id ? t->open[i] : NULL;
     if (!trace) {
         r = trace_open(t, id, &opened, ret_error);
-        if (r == 0)
-            r = traces_keep(t, opened);
+        if (r == 0 && !ARRAY_RESERVE(t->open, t->cap, t->n + 1))
+            r = -ENOMEM;
         if (r < 0)
             return r;
-        trace = TAKE_PTR(opened);
+        trace = t->open[t->n++] = TAKE_PTR(opened);
     }
     trace->users++;
     trace->last_used = ++t->clock;
@@ -291,7 +277,7 @@ bool trace_look(const struct trace *trace)
 {
     const struct traces *t = trace->traces;
 
-    return (t->source.is_over && t->source.is_over(t->source.arg)) || is_interrupted(t->db);
+    return (t->source.is_over && t->source.is_over(t->source.is_over_arg)) || is_interrupted(t->db);
 }
 
 struct group_key {
