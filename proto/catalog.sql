@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The catalog of profd: recordings, their workers, and their results. This file is the schema at user_version 7;
--- migrations from older versions are in proto/catalog-N.sql and must lead to exactly this.
+-- The catalog of profd: recordings, their workers, and their results. This file is the schema at user_version 7.
+-- It also completes a catalog of an older version, from which daemon/catalog/migrate.c has dropped everything but the tables.
 --
 -- Public are the views at the end (routers, workers, sessions, targets, traces, trace_names, trace_categories, trace_defects,
 -- runs, requests, functions, events): their columns keep name and meaning.
@@ -10,7 +10,7 @@
 -- Times are integer nanoseconds since the Unix epoch, in columns named *_at; durations *_ns; sizes are bytes.
 -- application_id is 'PROF' (0x50524f46), journal mode WAL.
 
-create table router_row (
+create table if not exists router_row (
     router_id    integer primary key,
     url          text not null unique,
     dialect      text not null,
@@ -20,7 +20,7 @@ create table router_row (
     last_used_at integer                        -- by a session; the newest is the default of profctl start
 ) strict;
 
-create table worker_row (
+create table if not exists worker_row (
     worker_id    integer primary key,
     url          text not null unique,
     router_id    integer references router_row (router_id) on delete set null,
@@ -37,7 +37,7 @@ create table worker_row (
 ) strict;
 create index worker_router on worker_row (router_id);
 
-create table session_row (
+create table if not exists session_row (
     session_id   integer primary key autoincrement,
     state        text not null check (state in ('requested', 'starting', 'recording', 'stopping', 'collecting',
                                                 'complete', 'partial', 'failed', 'cancelled')),
@@ -73,7 +73,7 @@ create index session_state on session_row (state);
 create index session_router on session_row (router_id);
 create index session_pinned on session_row (session_id) where pinned = 1;
 
-create table target_row (
+create table if not exists target_row (
     target_id    integer primary key autoincrement,
     session_id   integer not null references session_row (session_id) on delete cascade,
     worker_id    integer not null references worker_row (worker_id),
@@ -101,7 +101,7 @@ create table target_row (
 create index target_worker on target_row (worker_id, session_id);
 create index target_session on target_row (session_id, state);  -- counts states of a session without reading its wide rows
 
-create table trace_row (
+create table if not exists trace_row (
     trace_id     integer primary key autoincrement,
     session_id   integer references session_row (session_id) on delete cascade,   -- null: of no session
     target_id    integer references target_row (target_id) on delete set null,
@@ -167,13 +167,13 @@ create index trace_pinned on trace_row (trace_id) where pinned = 1;
 create index trace_sha256 on trace_row (sha256) where sha256 is not null;
 
 -- Texts that many traces share.
-create table name_row (
+create table if not exists name_row (
     name_id      integer primary key,
     name         text not null unique
 ) strict;
 
 -- Of each trace the names with the largest total time, for GPU events and the rest; category '' is none.
-create table trace_name_row (
+create table if not exists trace_name_row (
     trace_id     integer not null references trace_row (trace_id) on delete cascade,
     category     text not null,
     name_id      integer not null references name_row (name_id),
@@ -189,7 +189,7 @@ create trigger name_unused after delete on trace_name_row
     delete from name_row where name_id = old.name_id;
 end;
 
-create table trace_category_row (
+create table if not exists trace_category_row (
     trace_id     integer not null references trace_row (trace_id) on delete cascade,
     category     text not null,
     count        integer not null,
@@ -198,18 +198,20 @@ create table trace_category_row (
 ) strict, without rowid;
 
 -- One row: usage of the store, kept up to date by triggers so that a query costs nothing.
-create table usage_row (
+create table if not exists usage_row (
     one          integer primary key check (one = 1),
     traces       integer not null,
     bytes        integer not null
 ) strict;
-insert into usage_row values (1, 0, 0);
+insert or ignore into usage_row values (1, 0, 0);
 -- The same for each holder that has traces.
-create table holder_row (
+create table if not exists holder_row (
     holder       integer primary key,
     traces       integer not null,
     bytes        integer not null
 ) strict;
+insert or ignore into holder_row (holder, traces, bytes)    -- of a catalog that had no such table
+    select holder, count(*), sum(disk_size * stored + coalesce(columns_size, 0)) from trace_row group by holder;
 create trigger trace_added after insert on trace_row begin
     update usage_row set traces = traces + 1, bytes = bytes + new.disk_size * new.stored + coalesce(new.columns_size, 0);
     insert into holder_row (holder, traces, bytes)
@@ -234,7 +236,7 @@ create trigger trace_resized after update of disk_size, stored, columns_size, ow
 end;
 
 -- Original files of removed traces: they are not collected again.
-create table removed_row (
+create table if not exists removed_row (
     removed_id   integer primary key autoincrement,
     origin       text not null unique,
     size         integer not null,
@@ -248,7 +250,7 @@ create trigger trace_remembered after delete on trace_row begin
 end;
 
 -- One benchmark run. Its summary, except the counts, is one object: docs/workload.md.
-create table run_row (
+create table if not exists run_row (
     run_id       integer primary key autoincrement,
     session_id   integer references session_row (session_id) on delete set null,   -- that recorded during the run
     state        text not null check (state in ('requested', 'warming', 'loading', 'draining', 'complete', 'partial',
@@ -280,7 +282,7 @@ create index run_unfinished on run_row (state) where state in ('requested', 'war
 create index run_removed on run_row (run_id) where removed = 1;
 
 -- One request of a run. Moments are nanoseconds since the run's started_at, null: not reached.
-create table request_row (
+create table if not exists request_row (
     request_id   integer primary key autoincrement,
     run_id       integer not null references run_row (run_id) on delete cascade,
     number       integer not null,              -- in order of intended sending, from 0
@@ -308,7 +310,7 @@ create table request_row (
 create unique index request_run on request_row (run_id, number);
 
 -- Functions as counted by a server's own profiler.
-create table function_row (
+create table if not exists function_row (
     function_id  integer primary key autoincrement,
     trace_id     integer references trace_row (trace_id) on delete cascade,       -- the file that they were read from
     session_id   integer references session_row (session_id) on delete cascade,
@@ -326,7 +328,7 @@ create index function_trace on function_row (trace_id) where trace_id is not nul
 create index function_session on function_row (session_id, worker_id) where session_id is not null;
 create index function_worker on function_row (worker_id) where worker_id is not null;
 
-create table event_row (
+create table if not exists event_row (
     event_id     integer primary key autoincrement,
     at           integer not null,
     kind         text not null,                 -- session-requested, session-state, target-state, trace-added, run, ...

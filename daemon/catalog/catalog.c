@@ -210,7 +210,7 @@ static int open_migrate(struct catalog *c, struct problem *p)
     int version;
     int r = migrate_check(c->db, c->path, CATALOG_VERSION, &version, p);
     if (r == 0)
-        r = migrate(c->db, c->path, version, catalog_migrations, CATALOG_VERSION, p);
+        r = migrate(c->db, c->path, version, catalog_upgrades, CATALOG_VERSION, p);
     if (r == 0 && sqlite3_exec(c->db, "pragma foreign_keys = on", NULL, NULL, NULL) != SQLITE_OK)
         r = open_fail(c, p);
     return r;

@@ -344,12 +344,13 @@ int storage_problem(int err, const char *path, struct problem *p);
 
 /* -- migrate.c ---------------------------------------------------------------------------------------- */
 
-extern const char *const catalog_migrations[];
+extern const char *const catalog_upgrades[];
 
 /* Reads application_id and user_version without changing the file. -EMEDIUMTYPE for another application's
- * file, -ENOTSUP for a newer version than n_steps. */
-int migrate_check(sqlite3 *db, const char *path, int n_steps, int *ret_version, struct problem *p);
-int migrate(sqlite3 *db, const char *path, int version, const char *const *steps, int n_steps,
+ * file, -ENOTSUP for a version above newest. */
+int migrate_check(sqlite3 *db, const char *path, int newest, int *ret_version, struct problem *p);
+/* Entry i of upgrades leads from version i to i + 1. */
+int migrate(sqlite3 *db, const char *path, int version, const char *const *upgrades, int newest,
             struct problem *p);
 
 /* -- commit_batch.c ----------------------------------------------------------------------------------- */

@@ -1,31 +1,66 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Migration from the user_version of a file to the version that this profd supports, one step at a time, each
- * step in a transaction of its own: a crash leaves the version before or the version after.
+ * Migration from the user_version of a file to the version that this profd supports, in one transaction: a crash
+ * leaves the version before.
  *
- * Step i leads from version i to i + 1. Version 0 is the empty file, and its step is proto/catalog.sql, which
- * leads to the newest version at once: a new file never went through older shapes. Before the first step that
- * changes an existing catalog, a copy PATH.vN.bak is made.
+ * Indexes, triggers and views are dropped, the tables get what they lack, and the schema (proto/catalog.sql) adds
+ * what is missing. An empty file, version 0, gets the schema alone. Before an existing catalog is changed, a copy
+ * PATH.vN.bak is made.
  */
 #include "daemon/catalog/internal.h"
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "daemon/catalog/catalog_from_1.h"
-#include "daemon/catalog/catalog_from_2.h"
-#include "daemon/catalog/catalog_from_3.h"
-#include "daemon/catalog/catalog_from_4.h"
-#include "daemon/catalog/catalog_from_5.h"
-#include "daemon/catalog/catalog_from_6.h"
 #include "daemon/catalog/catalog_schema.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
-const char *const catalog_migrations[CATALOG_VERSION] = {
-    [0] = catalog_schema, [1] = catalog_from_1, [2] = catalog_from_2, [3] = catalog_from_3,
-    [4] = catalog_from_4, [5] = catalog_from_5, [6] = catalog_from_6,
+/* Columns that tables of version i lack, and values whose form changed after it. New columns come last, in the order
+ * of the schema. */
+/* clang-format off */
+const char *const catalog_upgrades[CATALOG_VERSION] = {
+    [1] = "alter table trace_row add column labels text not null default '{}' check (json_valid(labels));"
+          "alter table trace_row add column last_event_at integer;"
+          "alter table trace_row add column columns text;"
+          "alter table trace_row add column columns_size integer;"
+          "alter table trace_row add column columns_version integer;"
+          "alter table trace_row add column columns_reason text;"
+          "alter table trace_row add column slices integer;"
+          "alter table trace_row add column gpu_slices integer;"
+          "alter table trace_row add column threads integer;"
+          "alter table trace_row add column flows integer;"
+          "alter table trace_row add column defects text check (defects is null or json_valid(defects));",
+    [2] = "alter table session_row add column remarks text check (remarks is null or json_valid(remarks));"
+          "alter table trace_row add column device integer;"
+          "alter table trace_row add column inode integer;"
+          "alter table trace_row add column process_started integer;",
+    [3] = "alter table event_row add column run_id integer;",
+    [4] = "alter table session_row add column name text;"
+          "alter table session_row add column skipped text check (skipped is null or json_valid(skipped));"
+          "alter table trace_row add column instance text;",
+    /* The sizes of files are measured at the next start of profd; until then they count by their length. */
+    [5] = "alter table session_row add column begun_at integer;"
+          "alter table session_row add column boot_id text;"
+          "alter table session_row add column begun_boot_ns integer;"
+          "alter table session_row add column stop_boot_ns integer;"
+          "alter table session_row add column hard_stop_boot_ns integer;"
+          "update session_row set begun_at = "
+          "(select min(start_sent_at) from target_row t where t.session_id = session_row.session_id) "
+          "where state in ('starting', 'recording', 'stopping', 'collecting');"
+          "alter table trace_row add column disk_size integer not null default 0;"
+          "update trace_row set disk_size = size where stored = 1;"
+          "alter table trace_row add column holder integer generated always as "
+          "(case when owner_uid is null or owner_uid in (0, 65534) then -coalesce(worker_id, 0) else owner_uid end) virtual;",
+    [6] = "alter table target_row rename column owes_stop to stop_pending;"
+          "update trace_row set defects = replace(defects, '\"place\":', '\"offset\":') where defects is not null;",
 };
+/* clang-format on */
+
+#define DROP_DERIVED                                                                                         \
+    "select coalesce(group_concat(format('drop %s if exists \"%w\";', type, name), ''), '') from "           \
+    "sqlite_schema "                                                                                         \
+    "where type <> 'table' and sql is not null"
 
 static int migrate_fail(sqlite3 *db, const char *path, struct problem *p)
 {
@@ -45,7 +80,7 @@ static int migrate_ask(sqlite3 *db, const char *sql, int *ret)
     return rc;
 }
 
-int migrate_check(sqlite3 *db, const char *path, int n_steps, int *ret_version, struct problem *p)
+int migrate_check(sqlite3 *db, const char *path, int newest, int *ret_version, struct problem *p)
 {
     int application = 0, version = 0, objects = 0;
 
@@ -63,10 +98,10 @@ int migrate_check(sqlite3 *db, const char *path, int n_steps, int *ret_version, 
             path);
         return -EMEDIUMTYPE;
     }
-    if (version > n_steps) {
+    if (version > newest) {
         problem_set(p, -ENOTSUP, PROBLEM_STORAGE,
                     "the catalog %s has version %d, and this profd supports version %d", path, version,
-                    n_steps);
+                    newest);
         problem_remedy(
             p,
             "Install the profd that wrote it or a newer one; or move %s away to start with an empty catalog.",
@@ -98,34 +133,45 @@ static int migrate_back_up(sqlite3 *db, const char *path, int version, struct pr
     return r;
 }
 
-static int migrate_run_step(sqlite3 *db, const char *path, int to, const char *sql, struct problem *p)
+/* Runs the statements that a query gives as text. */
+static int migrate_run_result(sqlite3 *db, const char *sql)
 {
-    _cleanup_(freep) char *stamp =
-        xasprintf("pragma application_id = %d; pragma user_version = %d; commit", CATALOG_APPLICATION_ID, to);
-    const char *const parts[] = {"begin immediate", sql, stamp};
-    int r = 0;
-
-    for (size_t i = 0; i < ARRAY_SIZE(parts) && r == 0; i++)
-        if (sqlite3_exec(db, parts[i], NULL, NULL, NULL) != SQLITE_OK)
-            r = migrate_fail(db, path, p);
-    if (!sqlite3_get_autocommit(db))
-        sqlite3_exec(db, "rollback", NULL, NULL, NULL);
-    return r;
+    sqlite3_stmt *s;
+    int rc = sqlite3_prepare_v2(db, sql, -1, &s, NULL);
+    _cleanup_(freep) char *text = rc == SQLITE_OK && sqlite3_step(s) == SQLITE_ROW
+                                      ? xstrdup((const char *)sqlite3_column_text(s, 0))
+                                      : NULL;
+    sqlite3_finalize(s);
+    return text ? sqlite3_exec(db, text, NULL, NULL, NULL) : sqlite3_extended_errcode(db);
 }
 
-int migrate(sqlite3 *db, const char *path, int version, const char *const *steps, int n_steps,
+static int migrate_in_transaction(sqlite3 *db, int version, const char *const *upgrades, int newest)
+{
+    _cleanup_(freep) char *stamp = xasprintf("pragma application_id = %d; pragma user_version = %d; commit",
+                                             CATALOG_APPLICATION_ID, newest);
+
+    int rc = sqlite3_exec(db, "begin immediate", NULL, NULL, NULL);
+    if (rc == SQLITE_OK)
+        rc = migrate_run_result(db, DROP_DERIVED);
+    for (int from = version; from > 0 && from < newest && rc == SQLITE_OK; from++)
+        rc = sqlite3_exec(db, upgrades[from], NULL, NULL, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_exec(db, catalog_schema, NULL, NULL, NULL);
+    return rc == SQLITE_OK ? sqlite3_exec(db, stamp, NULL, NULL, NULL) : rc;
+}
+
+int migrate(sqlite3 *db, const char *path, int version, const char *const *upgrades, int newest,
             struct problem *p)
 {
-    int r = 0, to;
-
-    if (version > 0 && version < n_steps)
-        r = migrate_back_up(db, path, version, p);
-    for (int from = version; from < n_steps && r == 0; from = to) {
-        to = from == 0 ? n_steps : from + 1;
-        r = migrate_run_step(db, path, to, steps[from], p);
-    }
-    if (version > 0 && version < n_steps && r == 0)
+    if (version == newest)
+        return 0;
+    int r = version > 0 ? migrate_back_up(db, path, version, p) : 0;
+    if (r == 0 && migrate_in_transaction(db, version, upgrades, newest) != SQLITE_OK)
+        r = migrate_fail(db, path, p);
+    if (!sqlite3_get_autocommit(db))
+        sqlite3_exec(db, "rollback", NULL, NULL, NULL);
+    if (version > 0 && r == 0)
         log_struct(LOG_NOTICE, LOG_FIELDS(.message_id = MESSAGE_CATALOG_MIGRATED),
-                   "catalog %s: version %d became version %d", path, version, n_steps);
+                   "catalog %s: version %d became version %d", path, version, newest);
     return r;
 }

@@ -243,40 +243,102 @@ static char *schema_of(const char *path)
     return text;
 }
 
-static void test_migrates_version_1(void **state)
+/* Rows of a catalog of each version, by the first version that has their columns. */
+static const struct {
+    int version;
+    const char *sql;
+} old_rows[] = {
+    {1, "insert into worker_row (worker_id, url, engine, role, health, profilable, last_seen_at) "
+        "values (5, 'http://w', 'vllm', 'regular', 'healthy', 1, 1);"
+        "insert into session_row (session_id, state, options, requested_at, requested_by) "
+        "values (7, 'recording', '{}', 1, 'u');"
+        "insert into target_row (session_id, worker_id, worker, state, profile_id, ranks_expected, start_sent_at) "
+        "values (7, 5, '{\"engine\":\"vllm\"}', 'recording', 'p', 1, 11);"
+        "insert into trace_row (kind, state, name, path, origin, stored, size, recorded_at, collected_at) "
+        "values ('trace', 'complete', 'n', '/p', '/o', 1, 1000, 1, 1);"
+        "insert into event_row (at, kind, actor, text) values (1, 'k', 'a', 't');"},
+    {2, "update trace_row set defects = '[{\"kind\":\"k\",\"count\":1,\"place\":99,\"text\":\"t\"}]';"
+        "insert into name_row (name) values ('kernel');"
+        "insert into trace_name_row (trace_id, category, name_id, count, sum_ns) values (1, 'c', 1, 2, 3);"},
+    {3, "insert into removed_row (origin, size, recorded_at, removed_at) values ('/gone', 1, 1, 1);"},
+    {4, "insert into run_row (run_id, session_id, state, workload, targets, requested_at, requested_by) "
+        "values (3, 7, 'complete', '{}', '[]', 1, 'u');"
+        "insert into request_row (run_id, number, prompt, target, cold, intended_ns, outcome) "
+        "values (3, 0, 0, 'http://w', 1, 0, 'success');"},
+    {5, "insert into session_row (session_id, state, options, requested_at, requested_by, name) "
+        "values (8, 'complete', '{}', 1, 'u', 'named');"},
+    {6, "update session_row set begun_at = 11 where session_id = 7; update trace_row set disk_size = 1000;"},
+};
+
+/* The file that a profd of that version left: the first schema, the scripts that led from version to version, rows. */
+static void make_old_catalog(const char *path, int version)
+{
+    for (int i = 1; i <= version; i++) {
+        _cleanup_(freep) char *script = xasprintf(OLD_CATALOGS "/catalog-v%d.sql", i), *sql = NULL;
+        size_t size;
+        assert_int_equal(read_file(AT_FDCWD, script, 1 << 20, &sql, &size), 0);
+        execute(path, sql);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(old_rows); i++)
+        if (old_rows[i].version <= version)
+            execute(path, old_rows[i].sql);
+    _cleanup_(freep) char *stamp =
+        xasprintf("pragma application_id = 0x50524f46; pragma user_version = %d", version);
+    execute(path, stamp);
+}
+
+static void assert_old_rows(const char *path, int version)
+{
+    assert_int_equal(ask(path, "pragma user_version"), CATALOG_VERSION);
+    assert_int_equal(ask(path, "select count(*) from targets where worker = 'http://w' and not stop_pending"),
+                     1);
+    assert_int_equal(ask(path, "select begun_at from session_row where session_id = 7"), 11);
+    assert_int_equal(ask(path, "select count(*) from events where run_id is null"), 1);
+    assert_int_equal(ask(path, "select disk_size from traces"), 1000);
+    assert_int_equal(ask(path, "select count(*) from pragma_integrity_check where integrity_check <> 'ok'"),
+                     0);
+    assert_int_equal(ask(path, "select count(*) from pragma_foreign_key_check"), 0);
+    if (version >= 2) {
+        assert_int_equal(ask(path, "select offset from trace_defects"), 99);
+        assert_int_equal(ask(path, "select sum_ns from trace_names where name = 'kernel'"), 3);
+    }
+    if (version >= 3)
+        assert_int_equal(ask(path, "select count(*) from removed_row where origin = '/gone'"), 1);
+    if (version >= 4)
+        assert_int_equal(
+            ask(path, "select count(*) from requests join runs using (run_id) where session_id = 7"), 1);
+    if (version >= 5)
+        assert_int_equal(ask(path, "select session_id from sessions where name = 'named'"), 8);
+}
+
+static void test_migrates_each_version(void **state)
 {
     struct catalog_fixture *fixture = *state;
-    _cleanup_(freep) char *fresh_path = xasprintf("%s/fresh.db", fixture->directory), *old = NULL;
-    size_t size;
 
-    assert_int_equal(read_file(AT_FDCWD, CATALOG_V1, 1 << 20, &old, &size), 0);
-    execute(fixture->path, old);
-    execute(
-        fixture->path,
-        "pragma application_id = 0x50524f46; pragma user_version = 1; "
-        "insert into trace_row (kind, state, name, path, origin, stored, size, recorded_at, collected_at) "
-        "values ('trace', 'complete', 'n', '/p', '/o', 1, 1000, 1, 1)");
     fixture_open(fixture);
-    struct trace_record t;
-    assert_int_equal(catalog_get_trace(fixture->catalog, 1, &t), 0);
-    assert_null(t.columns);
-    assert_int_equal(t.columns_version, RECORD_NONE);
-    t.columns = xstrdup("/c");
-    t.columns_size = 500;
-    assert_int_equal(catalog_save_trace(fixture->catalog, &t), 0);
-    trace_record_done(&t);
-    run_turn(fixture);
-    assert_int_equal(ask(fixture->path, "pragma user_version"), CATALOG_VERSION);
-    assert_int_equal(ask(fixture->path, "select bytes from usage_row"), 1500);
-    assert_int_equal(ask(fixture->path, "select bytes from holder_row where holder = 0"), 1500);
-
     fixture->catalog = catalog_close(fixture->catalog);
-    _cleanup_(freep) char *migrated = schema_of(fixture->path);
-    free(fixture->path);
-    fixture->path = TAKE_PTR(fresh_path);
-    fixture_open(fixture);
     _cleanup_(freep) char *fresh = schema_of(fixture->path);
-    assert_string_equal(migrated, fresh);
+    for (int version = 1; version < CATALOG_VERSION; version++) {
+        struct trace_record t;
+        free(fixture->path);
+        fixture->path = xasprintf("%s/v%d.db", fixture->directory, version);
+        make_old_catalog(fixture->path, version);
+        fixture_open(fixture);
+        assert_int_equal(catalog_get_trace(fixture->catalog, 1, &t), 0);
+        assert_null(t.columns);
+        assert_int_equal(t.columns_version, RECORD_NONE);
+        t.columns = xstrdup("/c");
+        t.columns_size = 500;
+        assert_int_equal(catalog_save_trace(fixture->catalog, &t), 0);
+        trace_record_done(&t);
+        run_turn(fixture);
+        assert_int_equal(ask(fixture->path, "select bytes from usage_row"), 1500);
+        assert_int_equal(ask(fixture->path, "select bytes from holder_row where holder = 0"), 1500);
+        assert_old_rows(fixture->path, version);
+        fixture->catalog = catalog_close(fixture->catalog);
+        _cleanup_(freep) char *migrated = schema_of(fixture->path);
+        assert_string_equal(migrated, fresh);
+    }
 }
 
 /* -- The turn -- */
@@ -829,7 +891,7 @@ int main(void)
         FIXTURE_TEST(test_refuses_damaged_files),
         EMPTY_TEST(test_explains_missing_rights),
         FIXTURE_TEST(test_migrates_after_a_copy),
-        EMPTY_TEST(test_migrates_version_1),
+        EMPTY_TEST(test_migrates_each_version),
         FIXTURE_TEST(test_turn_is_one_transaction),
         FIXTURE_TEST(test_functions_write_and_queue),
         FIXTURE_TEST(test_commit_at_once),
