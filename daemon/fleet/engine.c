@@ -11,10 +11,9 @@
 /* SGLang's /server_info repeats its few hundred settings for each data-parallel rank. */
 #define ANSWER_VALUES_MAX 30000
 
-/* In the order in which they are tried: SGLang's marks are the surer ones. */
-static const struct engine_ops *const engines[] = {
-    &engine_sglang, &engine_vllm, &engine_rtp_llm, &engine_dynamo, &engine_dynamo_sglang, &engine_dynamo_vllm,
-};
+#define ENGINE_LINE(name) &engine_##name,
+
+static const struct engine_ops *const engines[] = {CORE_ENGINES(ENGINE_LINE)};
 
 /* The core's engines, then those of extras; NULL after the last. */
 static const struct engine_ops *engine_at(size_t i)
@@ -262,23 +261,37 @@ void take_model(struct worker *w, const struct answers *a, const char *other)
         replace_str(&w->model, id ? id : other);
 }
 
-/* The message of an error in OpenAI's form, NULL where the body is none. The caller frees it. */
-static char *error_message(const char *body)
+/* The text of an error, as the engines' servers write it: {"error": {"message": ...}}, {"message": ...}, {"error": ...}
+ * or {"detail": ...}. Borrowed; NULL: none of these. */
+static const char *error_message(const json_t *body)
 {
-    char error[200];
-    _cleanup_json_ j = json_parse(body, strlen(body), error);
-    return xstrdup(json_get_str(json_object_get(j, "error"), "message"));
+    static const char *const keys[] = {"message", "error", "detail"};
+    const char *message = json_get_str(json_object_get(body, "error"), "message");
+
+    for (size_t i = 0; i < ARRAY_SIZE(keys) && !message; i++)
+        message = json_get_str(body, keys[i]);
+    return message;
 }
 
-void explain_answer(struct problem *p, const char *path, int status, const char *body)
+void engine_explain_start(const struct engine_ops *ops, const struct worker *w, int status, const char *body,
+                          struct problem *p)
 {
-    char text[EXPLAIN_MAX];
-    _cleanup_(freep) char *message = error_message(body);
-    const char *said = message ? message : body;
+    char text[EXPLAIN_MAX], error[200];
+    _cleanup_json_ json = json_parse(body, strlen(body), error);
+    const char *message = error_message(json), *reason = http_reason(status);
 
-    excerpt(said, strlen(said), text, sizeof(text));
-    problem_set(p, 0, PROBLEM_UPSTREAM, "POST %s answered %d %s%s%s", path, status, http_reason(status),
-                text[0] ? ": " : "", text);
+    if (!message)
+        message = body;
+    excerpt(message, strlen(message), text, sizeof(text));
+    bool adds = text[0] && !streq(text, reason);
+    problem_set(p, 0, PROBLEM_UPSTREAM, "%s %s answered %d %s%s%s", engine_method(ops), ops->start_path,
+                status, reason, adds ? ": " : "", adds ? text : "");
+    problem_remedy(p, ops->start_remedy(w, status), w->url);
+}
+
+bool engine_has_ended(const struct engine_ops *ops, const struct recording *rec, int status)
+{
+    return ops->ended_status != 0 && status == ops->ended_status && rec->steps > 0;
 }
 
 void review_add(struct review *r, bool refuses, const char *option, const char *remedy, const char *format,

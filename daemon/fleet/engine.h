@@ -130,6 +130,9 @@ struct engine_ops {
     /* A path from the working directory, "../../pyproject.toml": where this file exists, a relative trace directory
      * begins next to it. NULL: in the working directory. */
     const char *root_mark;
+    /* Where traces appear if the launch names no directory, relative to the working directory, and whose choice that
+     * is. NULL: not known. */
+    const char *default_dir, *default_dir_source;
     /* Metrics of /metrics (summed over labels): requests being run, and steps done so far; NULL where there
      * is none. */
     const char *running_metric, *waiting_metric, *steps_metric;
@@ -140,19 +143,18 @@ struct engine_ops {
      * start_step counts from its launch: where a recording's counts from its load, these are added. NULL for
      * all others. */
     double (*steps_since_launch)(const char *metrics, size_t size, const struct worker *w);
-    /* The start's JSON body (of a recording with a prompt: the request's), NULL for an empty one. */
+    /* The start's JSON body (of a recording with a prompt: the request's). NULL: it is empty. */
     json_t *(*start_body)(const struct recording *rec, const struct worker *w);
     /* Adds what this worker cannot honour, or will do badly. */
     void (*review)(const struct recording *rec, const struct worker *w, struct review *review);
-    /* A stop that failed with this status although nothing is wrong (SGLang after num_steps). */
-    bool (*stop_failure_is_benign)(const struct recording *rec, int status);
+    int ended_status; /* of a stop after the engine ended a recording of N steps by itself; 0: it succeeds */
     /* What went wrong though a start was answered with status 2xx, which the caller frees; gives NULL where
      * nothing did. May be NULL. */
     char *(*start_refusal)(const char *body);
     /* What to do where a recording gave no trace; NULL: look into its log. */
     const char *nothing_remedy;
-    /* Says what a failed start means and what to do: p is empty and gets both lines. */
-    void (*explain_start)(const struct worker *w, int status, const char *body, struct problem *p);
+    /* What to do about a start that was answered with this status: a format that may contain the worker's URL as %s. */
+    const char *(*start_remedy)(const struct worker *w, int status);
 };
 
 /* Of optional modules (extras/): engines, NULL at the end; their titles, which continue a list (", ENGINE"); and the
@@ -166,6 +168,11 @@ extern const char *const extra_endpoint_paths[EXTRA_ENDPOINTS_MAX];
 const struct engine_ops *engine_ops(enum engine e);
 /* Of its engine, with the backend that it has. */
 const struct engine_ops *worker_ops(const struct worker *w);
+/* Fills p, which is empty: what a failed start was answered, and what to do. */
+void engine_explain_start(const struct engine_ops *ops, const struct worker *w, int status, const char *body,
+                          struct problem *p);
+/* True for a stop that failed with this status although nothing is wrong. */
+bool engine_has_ended(const struct engine_ops *ops, const struct recording *rec, int status);
 /* Of its start and stop. */
 static inline const char *engine_method(const struct engine_ops *ops)
 {
@@ -177,16 +184,24 @@ static inline const char *engine_method(const struct engine_ops *ops)
  * all engines have in common. Not for other modules, which use the declarations above.
  */
 
-extern const struct engine_ops engine_vllm, engine_sglang, engine_rtp_llm, engine_dynamo,
-    engine_dynamo_sglang, engine_dynamo_vllm;
+/* All engines of the core, in the order in which they are tried: SGLang's marks are the surer ones. */
+#define CORE_ENGINES(X)      X(sglang) X(vllm) X(rtp_llm) X(dynamo) X(dynamo_sglang) X(dynamo_vllm)
+#define DECLARE_ENGINE(name) extern const struct engine_ops engine_##name;
+CORE_ENGINES(DECLARE_ENGINE)
 
-/* profiler_config.c: as read_launch() of struct engine_ops. */
+/* As in struct engine_ops. */
 void vllm_read_launch(const char *version, const struct worker_launch *launch, struct profiler_launch *ret);
-void sglang_read_launch(const char *version, const struct worker_launch *launch, struct profiler_launch *ret);
-void rtp_llm_read_launch(const char *version, const struct worker_launch *launch,
-                         struct profiler_launch *ret);
-/* As steps_since_launch() of struct engine_ops. */
 double sglang_steps_since_launch(const char *metrics, size_t size, const struct worker *w);
+/* What an engine and a Dynamo worker that runs it have in common. */
+#define SGLANG_PROFILER                                                                                      \
+    .takes_output_dir = true, .running_metric = "sglang:num_running_reqs",                                   \
+    .waiting_metric = "sglang:num_queue_reqs", .stops_after_steps = true,                                    \
+    .steps_since_launch = sglang_steps_since_launch, .ended_status = 500
+#define VLLM_STEPS_METRIC "vllm:iteration_tokens_total_count"
+#define VLLM_PROFILER                                                                                        \
+    .stop_before_start = true, .running_metric = "vllm:num_requests_running",                                \
+    .waiting_metric = "vllm:num_requests_waiting", .steps_metric = VLLM_STEPS_METRIC
+#define TOKEN_REMEDY "Set token_file for [worker %s] or its fleet in profd.conf."
 /* Marks a worker as not profilable, and why. */
 void worker_refuse(struct worker *w, const char *remedy, const char *format, ...) _printf_(3, 4);
 /* key is "token_file" or "admin_token_file". */
@@ -199,5 +214,3 @@ const char *answered_model_owner(const struct answers *a);
 void take_model(struct worker *w, const struct answers *a, const char *other);
 /* Size of a parallel group; 0 for nonsense. */
 int json_get_size(const json_t *object, const char *key);
-/* "POST PATH answered 500 Internal Server Error: MESSAGE", with the message of an OpenAI-style error. */
-void explain_answer(struct problem *p, const char *path, int status, const char *body);

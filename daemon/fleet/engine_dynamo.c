@@ -7,8 +7,6 @@
 #include "base/alloc.h"
 #include "daemon/fleet/engine.h"
 
-#define START_PATH "/engine/control/start_profile"
-
 static const enum engine backends[] = {ENGINE_SGLANG, ENGINE_VLLM};
 
 static bool dynamo_identify(struct worker *w, const struct answers *a)
@@ -29,11 +27,10 @@ static bool dynamo_identify(struct worker *w, const struct answers *a)
 static json_t *dynamo_start_body(const struct recording *rec, const struct worker *w)
 {
     const struct engine_ops *backend = engine_ops(w->backend);
-    json_t *body = backend ? backend->start_body(rec, w) : NULL;
-    return body ? body : json_object();
+    return backend && backend->start_body ? backend->start_body(rec, w) : json_object();
 }
 
-static void review(const struct recording *rec, const struct worker *w, struct review *review)
+static void dynamo_review(const struct recording *rec, const struct worker *w, struct review *review)
 {
     const struct engine_ops *backend = engine_ops(w->backend);
 
@@ -42,25 +39,6 @@ static void review(const struct recording *rec, const struct worker *w, struct r
     else if (rec->with_stack || rec->record_shapes || rec->by_stage || rec->start_step > 0 || rec->activities)
         review_add(review, true, NULL, "Omit the recording options.",
                    "runs an engine that profd does not know: recording options are not supported");
-}
-
-static bool stop_failure_is_benign(const struct recording *rec, int status)
-{
-    return false;
-}
-
-/* An engine that stopped by itself makes the handler fail. */
-static bool sglang_stop_failure_is_benign(const struct recording *rec, int status)
-{
-    return rec->steps > 0 && status == 500;
-}
-
-/* {"error": ..., "message": ...}; NULL for anything else. The caller frees it. */
-static char *body_message(const char *body)
-{
-    char error[200];
-    _cleanup_json_ j = json_parse(body, strlen(body), error);
-    return xstrdup(json_get_str(j, "message"));
 }
 
 /* What a handler caught, it may give as its answer. */
@@ -73,50 +51,28 @@ static char *dynamo_start_refusal(const char *body)
     return streq(json_get_str(j, "status"), "error") ? xstrdup(message ? message : body) : NULL;
 }
 
-static void dynamo_explain_start(const struct worker *w, int status, const char *body, struct problem *p)
+static const char *dynamo_start_remedy(const struct worker *w, int status)
 {
-    _cleanup_(freep) char *message = body_message(body);
-
-    explain_answer(p, START_PATH, status, message ? message : body);
-    if (status == 404)
-        problem_remedy(p, "The engine in this worker registered no profile routes: start vLLM with "
-                          "--profiler-config, or update Dynamo.");
-    else if (status == 401 || status == 403)
-        problem_remedy(p, "Set token_file for [worker %s] or its fleet in profd.conf.", w->url);
-    else
-        problem_remedy(p, "See the log of the Dynamo worker for what its engine refused.");
+    switch (status) {
+    case 404:
+        return "The engine in this worker registered no profile routes: start vLLM with --profiler-config, "
+               "or update "
+               "Dynamo.";
+    case 401:
+    case 403:
+        return TOKEN_REMEDY;
+    default:
+        return "See the log of the Dynamo worker for what its engine refused.";
+    }
 }
 
-/* What all of them share. */
 #define DYNAMO                                                                                               \
     .id = ENGINE_DYNAMO, .identify = dynamo_identify, .more_questions = 1u << QUESTION_METRICS,              \
-    .start_path = START_PATH, .stop_path = "/engine/control/stop_profile",                                   \
+    .start_path = "/engine/control/start_profile", .stop_path = "/engine/control/stop_profile",              \
     .older_start_path = "/engine/start_profile", .older_stop_path = "/engine/stop_profile",                  \
-    .start_body = dynamo_start_body, .review = review, .start_refusal = dynamo_start_refusal,                \
-    .explain_start = dynamo_explain_start
+    .start_body = dynamo_start_body, .review = dynamo_review, .start_refusal = dynamo_start_refusal,         \
+    .start_remedy = dynamo_start_remedy
 
-const struct engine_ops engine_dynamo = {
-    DYNAMO,
-    .stop_failure_is_benign = stop_failure_is_benign,
-};
-
-const struct engine_ops engine_dynamo_sglang = {
-    DYNAMO,
-    .backend = ENGINE_SGLANG,
-    .takes_output_dir = true,
-    .running_metric = "sglang:num_running_reqs",
-    .waiting_metric = "sglang:num_queue_reqs",
-    .stops_after_steps = true,
-    .steps_since_launch = sglang_steps_since_launch,
-    .stop_failure_is_benign = sglang_stop_failure_is_benign,
-};
-
-const struct engine_ops engine_dynamo_vllm = {
-    DYNAMO,
-    .backend = ENGINE_VLLM,
-    .stop_before_start = true,
-    .running_metric = "vllm:num_requests_running",
-    .waiting_metric = "vllm:num_requests_waiting",
-    .steps_metric = "vllm:iteration_tokens_total_count",
-    .stop_failure_is_benign = stop_failure_is_benign,
-};
+const struct engine_ops engine_dynamo = {DYNAMO};
+const struct engine_ops engine_dynamo_sglang = {DYNAMO, .backend = ENGINE_SGLANG, SGLANG_PROFILER};
+const struct engine_ops engine_dynamo_vllm = {DYNAMO, .backend = ENGINE_VLLM, VLLM_PROFILER};

@@ -7,7 +7,9 @@
  * Pure: see engine.h.
  */
 #include "base/alloc.h"
+#include "base/units.h"
 #include "daemon/fleet/engine.h"
+#include "daemon/fleet/profiler_config.h"
 
 #include <inttypes.h>
 
@@ -16,7 +18,7 @@
 #define STEPS_DEFAULT 3 /* RTP-LLM's own */
 #define STEPS_MAX     1000
 
-static int64_t rtp_llm_steps_of(const struct recording *rec)
+static int64_t rtp_llm_steps(const struct recording *rec)
 {
     return rec->steps > 0 ? rec->steps : STEPS_DEFAULT;
 }
@@ -39,18 +41,18 @@ static bool rtp_llm_identify(struct worker *w, const struct answers *a)
     return true;
 }
 
-static json_t *request_body(const struct recording *rec, const struct worker *w)
+static json_t *rtp_llm_request_body(const struct recording *rec, const struct worker *w)
 {
     json_t *body = json_object(), *config = json_object();
 
     json_put_str(body, "prompt", rec->prompt);
     json_put_str(body, "model", rec->model ? rec->model : w->model);
     json_put_bool(config, "gen_timeline", true);
-    json_put_int(config, "profile_step", rtp_llm_steps_of(rec));
+    json_put_int(config, "profile_step", rtp_llm_steps(rec));
     json_put_str(config, "profile_trace_name", rec->profile_id);
     /* As many tokens as there are steps to record: it answers when they are done. */
-    json_put_int(config, "max_new_tokens", rtp_llm_steps_of(rec));
-    json_put_int(config, "min_new_tokens", rtp_llm_steps_of(rec));
+    json_put_int(config, "max_new_tokens", rtp_llm_steps(rec));
+    json_put_int(config, "min_new_tokens", rtp_llm_steps(rec));
     json_object_set_new(body, "generate_config", config);
     return body;
 }
@@ -58,16 +60,16 @@ static json_t *request_body(const struct recording *rec, const struct worker *w)
 static json_t *rtp_llm_start_body(const struct recording *rec, const struct worker *w)
 {
     if (rec->prompt)
-        return request_body(rec, w);
+        return rtp_llm_request_body(rec, w);
     json_t *body = json_object();
     json_put_str(body, "trace_name", rec->profile_id);
     json_put_int(body, "start_step", rec->start_step);
-    json_put_int(body, "num_steps", rtp_llm_steps_of(rec));
+    json_put_int(body, "num_steps", rtp_llm_steps(rec));
     json_put_bool(body, "enable_all_rank", true);
     return body;
 }
 
-static void review_options(const struct recording *rec, struct review *review)
+static void rtp_llm_review_options(const struct recording *rec, struct review *review)
 {
     const struct {
         bool asked;
@@ -86,9 +88,9 @@ static void review_options(const struct recording *rec, struct review *review)
                        unknown[i].text);
 }
 
-static void review(const struct recording *rec, const struct worker *w, struct review *review)
+static void rtp_llm_review(const struct recording *rec, const struct worker *w, struct review *review)
 {
-    review_options(rec, review);
+    rtp_llm_review_options(rec, review);
     if (rec->steps > STEPS_MAX)
         review_add(review, true, "--steps", "Record fewer steps: traces of this length take gigabytes.",
                    "RTP-LLM records at most %d steps", STEPS_MAX);
@@ -100,38 +102,59 @@ static void review(const struct recording *rec, const struct worker *w, struct r
             STEPS_DEFAULT);
 }
 
-static bool stop_failure_is_benign(const struct recording *rec, int status)
-{
-    return false;
-}
-
 /* The text of "error", NULL where the body has none. The caller frees it. */
-static char *body_error(const char *body)
+static char *rtp_llm_start_refusal(const char *body)
 {
     char error[200];
     _cleanup_json_ j = json_parse(body, strlen(body), error);
     return xstrdup(json_get_str(j, "error"));
 }
 
-static void rtp_llm_explain_start(const struct worker *w, int status, const char *body, struct problem *p)
+static const char *rtp_llm_start_remedy(const struct worker *w, int status)
 {
-    _cleanup_(freep) char *error = body_error(body);
+    switch (status) {
+    case 503:
+        return "It is draining: it takes no more work and ends. Record the worker that takes its place.";
+    case 404:
+        return "This RTP-LLM has no profile endpoint: update it.";
+    default:
+        return "See the log of the RTP-LLM server for the cause; its frontend waits three seconds for its "
+               "backend.";
+    }
+}
 
-    explain_answer(p, START_PATH, status, error ? error : body);
-    if (status == 503)
-        problem_remedy(p, "It is draining: it takes no more work and ends. Record the worker that takes its "
-                          "place.");
-    else if (status == 404)
-        problem_remedy(p, "This RTP-LLM has no profile endpoint: update it.");
-    else
-        problem_remedy(
-            p, "See the log of the RTP-LLM server for the cause; its frontend waits three seconds for "
-               "its backend.");
+/* A switch of its parser, which stands for itself or has a value; -1: it is not there. */
+static int rtp_llm_switch(const struct worker_launch *launch, const char *flag, const char *variable)
+{
+    const char *value = flag_value(&launch->args, flag), *set = launch_variable(launch, variable);
+    int on;
+
+    if (flag_is_there(&launch->args, flag))
+        return value && parse_bool(value, &on) == 0 ? on : 1;
+    return set && parse_bool(set, &on) == 0 ? on : -1;
+}
+
+/* An option beats its variable. */
+static void rtp_llm_read_launch(const char *version, const struct worker_launch *launch,
+                                struct profiler_launch *ret)
+{
+    static const char dir_flag[] = "--torch-cuda-profiler-dir", dir_variable[] = "TORCH_CUDA_PROFILER_DIR";
+    const char *flag = flag_value(&launch->args, dir_flag), *variable = launch_variable(launch, dir_variable);
+    int each_request = rtp_llm_switch(launch, "--gen-timeline-sync", "GEN_TIMELINE_SYNC");
+
+    if (!flag && !variable && each_request < 0)
+        return;
+    ret->setup.kind = xstrdup("torch");
+    ret->setup.each_request = each_request;
+    ret->dir = xstrdup(flag ? flag : variable);
+    ret->source = flag ? dir_flag : dir_variable;
 }
 
 const struct engine_ops engine_rtp_llm = {
     .id = ENGINE_RTP_LLM,
     .read_launch = rtp_llm_read_launch,
+    .default_dir = ".",
+    .default_dir_source = "RTP-LLM's default, where it was started",
     .identify = rtp_llm_identify,
     .names_traces = true,
     .start_path = START_PATH,
@@ -141,8 +164,7 @@ const struct engine_ops engine_rtp_llm = {
                       "while another recording "
                       "goes on is ignored without a word; the trace of that one may come as unclaimed.",
     .start_body = rtp_llm_start_body,
-    .review = review,
-    .stop_failure_is_benign = stop_failure_is_benign,
-    .start_refusal = body_error,
-    .explain_start = rtp_llm_explain_start,
+    .review = rtp_llm_review,
+    .start_refusal = rtp_llm_start_refusal,
+    .start_remedy = rtp_llm_start_remedy,
 };

@@ -7,6 +7,8 @@
 #include "base/alloc.h"
 #include "base/metrics.h"
 #include "daemon/fleet/engine.h"
+#include "daemon/fleet/profiler_config.h"
+#include <strings.h>
 
 #define START_PATH "/start_profile"
 
@@ -30,7 +32,7 @@ static const struct {
     {"encode", ROLE_ENCODE},
 };
 
-static void take_info(struct worker *w, const json_t *info)
+static void sglang_take_info(struct worker *w, const json_t *info)
 {
     const char *mode = json_get_str(info, "disaggregation_mode");
     const char *version = json_get_str(info, "version");
@@ -71,7 +73,7 @@ static bool sglang_identify(struct worker *w, const struct answers *a)
     take_model(w, a, served ? served : json_get_str(info, "model_path"));
     w->profilable = true;
     if (known)
-        take_info(w, info);
+        sglang_take_info(w, info);
     else
         worker_add_note(w, "did not answer /server_info, so its parallel sizes are not known");
     if (a->has_openapi && !(a->endpoints & ENDPOINT_START_PROFILE))
@@ -104,7 +106,7 @@ static json_t *sglang_start_body(const struct recording *rec, const struct worke
     return body;
 }
 
-static void review_by_stage(const struct recording *rec, const struct worker *w, struct review *review)
+static void sglang_review_by_stage(const struct recording *rec, const struct worker *w, struct review *review)
 {
     static const char remedy[] = "Leave --by-stage out for this worker.";
 
@@ -118,10 +120,10 @@ static void review_by_stage(const struct recording *rec, const struct worker *w,
                    "never stops with speculative decoding (sglang#34942)");
 }
 
-static void review(const struct recording *rec, const struct worker *w, struct review *review)
+static void sglang_review(const struct recording *rec, const struct worker *w, struct review *review)
 {
     if (rec->by_stage)
-        review_by_stage(rec, w, review);
+        sglang_review_by_stage(rec, w, review);
     if (rec->start_step > 0 && !rec->from_load)
         review_add(review, false, "--start-step", NULL,
                    "counts forward steps since the server's launch; an idle server never gets there");
@@ -166,41 +168,62 @@ double sglang_steps_since_launch(const char *metrics, size_t size, const struct 
     return with_prompts ? most : -1;
 }
 
-/* After its number of steps, the server stopped by itself, and answers a stop with an error. */
-static bool sglang_stop_failure_is_benign(const struct recording *rec, int status)
+static const char *sglang_start_remedy(const struct worker *w, int status)
 {
-    return rec->steps > 0 && status == 500;
+    switch (status) {
+    case 401:
+    case 403:
+        return "Set admin_token_file for [worker %s] or its fleet in profd.conf.";
+    case 404:
+        return "Is this still an SGLang server? Update it if so.";
+    case 400:
+        return "This version of SGLang rejects one of the options: see its log.";
+    default:
+        return "Another user may be profiling it (POST /stop_profile ends that). See the log of the SGLang "
+               "server for "
+               "the cause.";
+    }
 }
 
-static void sglang_explain_start(const struct worker *w, int status, const char *body, struct problem *p)
+/* Variables that are on where they are not set. */
+static const struct {
+    const char *variable;
+    size_t offset;
+} sglang_switches[] = {
+    {"SGLANG_PROFILE_WITH_STACK", offsetof(struct profiler_setup, with_stack)},
+    {"SGLANG_PROFILE_RECORD_SHAPES", offsetof(struct profiler_setup, record_shapes)},
+};
+
+static void sglang_read_launch(const char *version, const struct worker_launch *launch,
+                               struct profiler_launch *ret)
 {
-    explain_answer(p, START_PATH, status, body);
-    if (status == 401 || status == 403)
-        problem_remedy(p, "Set admin_token_file for [worker %s] or its fleet in profd.conf.", w->url);
-    else if (status == 404)
-        problem_remedy(p, "Is this still an SGLang server? Update it if so.");
-    else if (status == 400)
-        problem_remedy(p, "This version of SGLang rejects one of the options: see its log.");
-    else
-        problem_remedy(
-            p, "Another user may be profiling it (POST /stop_profile ends that). See the log of the SGLang "
-               "server for the cause.");
+    static const char dir_variable[] = "SGLANG_TORCH_PROFILER_DIR";
+    const char *dir = launch_variable(launch, dir_variable);
+
+    if (!launch->env.data)
+        return;
+    for (size_t i = 0; i < ARRAY_SIZE(sglang_switches); i++) {
+        const char *value = env_value(&launch->env, sglang_switches[i].variable);
+        *setup_value(&ret->setup, sglang_switches[i].offset) =
+            !value || strcasecmp(value, "true") == 0 || streq(value, "1");
+    }
+    ret->setup.use_gzip = 1;
+    ret->setup.kind = xstrdup("torch");
+    ret->dir = xstrdup(dir);
+    ret->source = dir ? dir_variable : NULL;
 }
 
 const struct engine_ops engine_sglang = {
     .id = ENGINE_SGLANG,
-    .read_launch = sglang_read_launch,
     .identify = sglang_identify,
     .more_questions = 1u << QUESTION_OLD_SERVER_INFO,
-    .takes_output_dir = true,
     .start_path = START_PATH,
     .stop_path = "/stop_profile",
-    .running_metric = "sglang:num_running_reqs",
-    .waiting_metric = "sglang:num_queue_reqs",
-    .stops_after_steps = true,
-    .steps_since_launch = sglang_steps_since_launch,
+    .read_launch = sglang_read_launch,
+    .default_dir = "/tmp",
+    .default_dir_source = "SGLang's default",
+    SGLANG_PROFILER,
     .start_body = sglang_start_body,
-    .review = review,
-    .stop_failure_is_benign = sglang_stop_failure_is_benign,
-    .explain_start = sglang_explain_start,
+    .review = sglang_review,
+    .start_remedy = sglang_start_remedy,
 };

@@ -7,8 +7,7 @@
 #include "base/alloc.h"
 #include "daemon/fleet/engine.h"
 
-#define START_PATH   "/start_profile"
-#define STEPS_METRIC "vllm:iteration_tokens_total_count"
+#define START_PATH "/start_profile"
 #define PROFILER_CONFIG                                                                                      \
     "--profiler-config "                                                                                     \
     "'{\"profiler\":\"torch\",\"torch_profiler_dir\":\"/var/tmp/traces\",\"ignore_frontend\":true}'"
@@ -17,7 +16,7 @@
 #define CONFIG_SINCE_MAJOR 0
 #define CONFIG_SINCE_MINOR 13
 
-static bool is_before(const char *version, int major, int minor)
+static bool vllm_is_before(const char *version, int major, int minor)
 {
     int have_major, have_minor;
     if (!version || sscanf(version, "%d.%d", &have_major, &have_minor) != 2)
@@ -25,21 +24,21 @@ static bool is_before(const char *version, int major, int minor)
     return have_major != major ? have_major < major : have_minor < minor;
 }
 
-/* How this worker is started with a profiler. The caller frees it. */
-static char *profiler_remedy(const struct worker *w)
+/* How this worker is started with a profiler. */
+static const char *vllm_profiler_remedy(const struct worker *w)
 {
-    if (is_before(w->version, CONFIG_SINCE_MAJOR, CONFIG_SINCE_MINOR))
-        return xstrdup("The server runs without a profiler. Start vLLM with this in its environment\n"
-                       "  VLLM_TORCH_PROFILER_DIR=/var/tmp/traces");
-    return xstrdup("The server runs without a profiler. Start vLLM with\n  " PROFILER_CONFIG);
+    if (vllm_is_before(w->version, CONFIG_SINCE_MAJOR, CONFIG_SINCE_MINOR))
+        return "The server runs without a profiler. Start vLLM with this in its environment\n"
+               "  VLLM_TORCH_PROFILER_DIR=/var/tmp/traces";
+    return "The server runs without a profiler. Start vLLM with\n  " PROFILER_CONFIG;
 }
 
-static int vllm_flag(const json_t *object, const char *key)
+static int64_t vllm_flag(const json_t *object, const char *key)
 {
     return json_is_boolean(json_object_get(object, key)) ? json_get_bool(object, key, false) : -1;
 }
 
-static void take_setup(struct worker *w, const json_t *config)
+static void vllm_take_setup(struct worker *w, const json_t *config)
 {
     struct profiler_setup *s = &w->setup;
     const char *dir = json_get_str(config, "torch_profiler_dir");
@@ -62,7 +61,7 @@ static void take_setup(struct worker *w, const json_t *config)
     }
 }
 
-static void take_config(struct worker *w, const json_t *config)
+static void vllm_take_config(struct worker *w, const json_t *config)
 {
     const json_t *parallel = json_object_get(config, "parallel_config");
     const char *kv_role = json_get_str(json_object_get(config, "kv_transfer_config"), "kv_role");
@@ -84,15 +83,13 @@ static void take_config(struct worker *w, const json_t *config)
         w->role = ROLE_PREFILL;
     if (w->role == ROLE_UNKNOWN && streq(kv_role, "kv_consumer"))
         w->role = ROLE_DECODE;
-    take_setup(w, json_object_get(config, "profiler_config"));
+    vllm_take_setup(w, json_object_get(config, "profiler_config"));
 }
 
 static void vllm_classify(struct worker *w, const struct answers *a, bool profiler_is_off)
 {
-    _cleanup_(freep) char *remedy = profiler_remedy(w);
-
     if (profiler_is_off || (a->has_openapi && !(a->endpoints & ENDPOINT_START_PROFILE))) {
-        worker_refuse(w, remedy, "has no " START_PATH ": it was started without a profiler");
+        worker_refuse(w, vllm_profiler_remedy(w), "has no " START_PATH ": it was started without a profiler");
         return;
     }
     w->profilable = true;
@@ -114,7 +111,7 @@ static bool vllm_identify(struct worker *w, const struct answers *a)
         replace_str(&w->version, version);
     take_model(w, a, json_get_str(json_object_get(config, "model_config"), "model"));
     if (json_is_object(config))
-        take_config(w, config);
+        vllm_take_config(w, config);
     if (json_is_boolean(sleeping))
         w->sleeping = json_is_true(sleeping);
     const json_t *profiler = json_object_get(json_object_get(config, "profiler_config"), "profiler");
@@ -122,12 +119,7 @@ static bool vllm_identify(struct worker *w, const struct answers *a)
     return true;
 }
 
-static json_t *vllm_start_body(const struct recording *rec, const struct worker *w)
-{
-    return NULL;
-}
-
-static void review_stack(const struct recording *rec, const struct worker *w, struct review *review)
+static void vllm_review_stack(const struct recording *rec, const struct worker *w, struct review *review)
 {
     int setup = w->setup.with_stack;
 
@@ -149,7 +141,7 @@ static void review_stack(const struct recording *rec, const struct worker *w, st
             "grow tenfold and stop takes minutes");
 }
 
-static void review_shapes(const struct recording *rec, const struct worker *w, struct review *review)
+static void vllm_review_shapes(const struct recording *rec, const struct worker *w, struct review *review)
 {
     static const char remedy[] =
         "Add \"torch_profiler_record_shapes\":true to its --profiler-config and restart it.";
@@ -163,7 +155,7 @@ static void review_shapes(const struct recording *rec, const struct worker *w, s
                    "is not known");
 }
 
-static void review_activities(const struct recording *rec, const struct worker *w, struct review *review)
+static void vllm_review_activities(const struct recording *rec, const struct worker *w, struct review *review)
 {
     bool cuda_profiler = rec->activities & ACTIVITY_CUDA_PROFILER;
 
@@ -179,7 +171,7 @@ static void review_activities(const struct recording *rec, const struct worker *
         review_add(review, false, "--activities", NULL, "vLLM always records CPU and CUDA together");
 }
 
-static void review_window(const struct recording *rec, const struct worker *w, struct review *review)
+static void vllm_review_window(const struct recording *rec, const struct worker *w, struct review *review)
 {
     const struct profiler_setup *s = &w->setup;
 
@@ -192,7 +184,7 @@ static void review_window(const struct recording *rec, const struct worker *w, s
                    "vLLM does not separate prefill and decode");
     if (rec->steps > 0)
         review_add(review, false, "--steps", NULL,
-                   "approximate: vLLM cannot count, so profd watches " STEPS_METRIC " and stops it");
+                   "approximate: vLLM cannot count, so profd watches " VLLM_STEPS_METRIC " and stops it");
     if (s->max_iterations > 0 && (rec->steps == 0 || rec->steps > s->max_iterations))
         review_add(review, false, NULL, "Leave max_iterations out of its --profiler-config.",
                    "stops by itself after %lld iterations (max_iterations)", (long long)s->max_iterations);
@@ -208,7 +200,7 @@ static void review_window(const struct recording *rec, const struct worker *w, s
                    "warmup_iterations is set)");
 }
 
-static void review(const struct recording *rec, const struct worker *w, struct review *review)
+static void vllm_review(const struct recording *rec, const struct worker *w, struct review *review)
 {
     bool torch = !w->setup.kind || streq(w->setup.kind, "torch");
 
@@ -219,44 +211,34 @@ static void review(const struct recording *rec, const struct worker *w, struct r
         review_add(review, false, NULL, "Start it under nsys profile --capture-range=cudaProfilerApi.",
                    "its profiler is \"cuda\": it writes no file of its own");
     if (torch) {
-        review_stack(rec, w, review);
-        review_shapes(rec, w, review);
+        vllm_review_stack(rec, w, review);
+        vllm_review_shapes(rec, w, review);
     }
-    review_activities(rec, w, review);
-    review_window(rec, w, review);
+    vllm_review_activities(rec, w, review);
+    vllm_review_window(rec, w, review);
 }
 
-static bool stop_failure_is_benign(const struct recording *rec, int status)
+static const char *vllm_start_remedy(const struct worker *w, int status)
 {
-    return false;
-}
-
-static void vllm_explain_start(const struct worker *w, int status, const char *body, struct problem *p)
-{
-    explain_answer(p, START_PATH, status, status == 404 ? "" : body);
-    if (status == 404) {
-        _cleanup_(freep) char *remedy = profiler_remedy(w);
-        problem_remedy(p, "%s", remedy);
-    } else if (status == 401 || status == 403) {
-        problem_remedy(p, "Set token_file for [worker %s] or its fleet in profd.conf.", w->url);
-    } else {
-        problem_remedy(p, "See the log of the vLLM server for the cause.");
+    switch (status) {
+    case 404:
+        return vllm_profiler_remedy(w);
+    case 401:
+    case 403:
+        return TOKEN_REMEDY;
+    default:
+        return "See the log of the vLLM server for the cause.";
     }
 }
 
 const struct engine_ops engine_vllm = {
     .id = ENGINE_VLLM,
-    .read_launch = vllm_read_launch,
     .identify = vllm_identify,
     .more_questions = 1u << QUESTION_SLEEPING,
-    .stop_before_start = true,
     .start_path = START_PATH,
     .stop_path = "/stop_profile",
-    .running_metric = "vllm:num_requests_running",
-    .waiting_metric = "vllm:num_requests_waiting",
-    .steps_metric = STEPS_METRIC,
-    .start_body = vllm_start_body,
-    .review = review,
-    .stop_failure_is_benign = stop_failure_is_benign,
-    .explain_start = vllm_explain_start,
+    .read_launch = vllm_read_launch,
+    VLLM_PROFILER,
+    .review = vllm_review,
+    .start_remedy = vllm_start_remedy,
 };

@@ -12,8 +12,6 @@
  * that was launched. */
 #define LAUNCH_PARENTS_MAX 3
 
-#define SGLANG_DEFAULT_DIR "/tmp"
-
 /* The texts of one process. */
 struct launch_texts {
     pid_t pid;
@@ -275,10 +273,12 @@ static bool takes_output_dir(const struct worker *w)
 /* Where the launch names no directory, and its environment, which could, is known. */
 static void take_default_dir(struct worker *w, const struct trace_dir_search *f)
 {
-    if (worker_profiler(w) == ENGINE_SGLANG)
-        set_dir(&w->location, SGLANG_DEFAULT_DIR, "SGLang's default");
-    else if (worker_profiler(w) == ENGINE_RTP_LLM && f->texts.cwd)
-        set_dir(&w->location, f->texts.cwd, "RTP-LLM's default, where it was started");
+    const struct engine_ops *ops = engine_ops(worker_profiler(w));
+    _cleanup_(freep) char *dir =
+        ops && ops->default_dir ? path_absolute(ops->default_dir, f->texts.cwd, NULL) : NULL;
+
+    if (dir)
+        set_dir(&w->location, dir, ops->default_dir_source);
 }
 
 /* An engine that cannot write to its configured directory may die when it is stopped. */

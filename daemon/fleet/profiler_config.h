@@ -28,6 +28,15 @@ struct profiler_launch {
 };
 void profiler_launch_done(struct profiler_launch *p);
 
+/* A variable of its environment; NULL where it is not set, or empty. */
+const char *launch_variable(const struct worker_launch *launch, const char *name);
+
+/* A switch or count of the setup, for tables of the engines. */
+static inline int64_t *setup_value(struct profiler_setup *setup, size_t offset)
+{
+    return (int64_t *)(void *)((char *)setup + offset);
+}
+
 /* version is the engine's, NULL unknown: old variables are honoured only by old engines. Asks read_launch() of
  * struct engine_ops. */
 void profiler_launch_read(enum engine engine, const char *version, const struct worker_launch *launch,

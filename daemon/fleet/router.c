@@ -8,11 +8,9 @@
 #include <errno.h>
 #include <strings.h>
 
-/* The most telling first; those that share a path stand together, so that it is asked once. */
-static const struct router_dialect *const dialects[] = {
-    &router_smg,  &router_sglang, &router_vllm,     &router_generic,
-    &router_list, &router_dynamo, &router_lmdeploy,
-};
+#define ROUTER_LINE(name) &router_##name,
+
+static const struct router_dialect *const dialects[] = {CORE_ROUTERS(ROUTER_LINE)};
 
 const struct router_dialect *router_dialect_at(size_t i)
 {
@@ -41,10 +39,15 @@ char *router_dialect_names(void)
     return names;
 }
 
-const json_t *router_workers_array(const json_t *root)
+const json_t *router_list_of(const json_t *root, const char *key)
 {
-    const json_t *workers = json_object_get(root, "workers");
-    return json_is_array(workers) ? workers : NULL;
+    const json_t *list = json_object_get(root, key);
+    return json_is_array(list) ? list : NULL;
+}
+
+static const json_t *dialect_entries(const struct router_dialect *d, const json_t *root)
+{
+    return d->entries ? d->entries(root) : router_list_of(root, d->list_key);
 }
 
 static const struct router_dialect *dialect_recognise(const json_t *root, const char *path)
@@ -52,7 +55,7 @@ static const struct router_dialect *dialect_recognise(const json_t *root, const 
     const struct router_dialect *d;
 
     for (size_t i = 0; (d = router_dialect_at(i)); i++)
-        if (streq(d->path, path) && d->recognise(root))
+        if (streq(d->path, path) && (d->recognise ? d->recognise(root) : dialect_entries(d, root) != NULL))
             return d;
     return NULL;
 }
@@ -81,7 +84,7 @@ int router_parse(const struct router_dialect *d, const char *path, const char *d
     }
     if (!d)
         d = dialect_recognise(root, path);
-    const json_t *entries = d ? d->entries(root) : NULL;
+    const json_t *entries = d ? dialect_entries(d, root) : NULL;
     if (!entries) {
         snprintf(why, ROUTER_WHY_MAX, "JSON that is not a list of workers");
         return -EPROTO;

@@ -14,9 +14,10 @@
 struct router_dialect {
     const char *name; /* what --dialect takes */
     const char *path; /* of the list of workers */
-    /* Whether an answer is surely this router's: decides what `auto` calls it. */
+    /* Whether an answer is surely this router's: decides what `auto` calls it. NULL: if it has entries. */
     bool (*recognise)(const json_t *root);
-    /* The entries within an answer, for workers_from_json(); NULL where it has none. */
+    const char *list_key; /* the member of an answer that is the array of entries; or */
+    /* The entries within an answer, for workers_from_json(); returns NULL where it has none. */
     const json_t *(*entries)(const json_t *root);
     const char *url_suffix; /* a path that may follow a worker's address and is not part of it; NULL: none */
 };
@@ -41,11 +42,13 @@ int router_parse(const struct router_dialect *d, const char *path, const char *d
  * What the files of the dialects share with the table. Not for others, who use router.h.
  */
 
-extern const struct router_dialect router_vllm, router_sglang, router_smg, router_list, router_dynamo,
-    router_lmdeploy, router_generic;
+/* All dialects of the core, the most telling first; those that share a path stand together, so that it is asked once. */
+#define CORE_ROUTERS(X)      X(smg) X(sglang) X(vllm) X(generic) X(list) X(dynamo) X(lmdeploy)
+#define DECLARE_ROUTER(name) extern const struct router_dialect router_##name;
+CORE_ROUTERS(DECLARE_ROUTER)
 
-/* "workers" of an answer, where that is an array. */
-const json_t *router_workers_array(const json_t *root);
+/* The member of an answer, where that is an array; else NULL. */
+const json_t *router_list_of(const json_t *root, const char *key);
 
 /*
  * Entries of a router's list, in all the ways that routers write them, into workers of a fleet.

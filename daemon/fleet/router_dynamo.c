@@ -6,15 +6,9 @@
  */
 #include "daemon/fleet/router.h"
 
-static const json_t *dynamo_entries(const json_t *root)
-{
-    const json_t *data = json_object_get(root, "data");
-    return json_is_array(data) ? data : NULL;
-}
-
 static bool dynamo_recognise(const json_t *root)
 {
-    const json_t *data = dynamo_entries(root);
+    const json_t *data = router_list_of(root, "data");
     return data && (json_array_size(data) == 0 || json_get_str(json_array_get(data, 0), "url"));
 }
 
@@ -22,6 +16,6 @@ const struct router_dialect router_dynamo = {
     .name = "dynamo",
     .path = "/metrics_endpoints",
     .recognise = dynamo_recognise,
-    .entries = dynamo_entries,
+    .list_key = "data",
     .url_suffix = "/metrics",
 };

@@ -7,7 +7,7 @@
 
 static bool first_has(const json_t *root, const char *const *keys, size_t n)
 {
-    const json_t *first = json_array_get(router_workers_array(root), 0);
+    const json_t *first = json_array_get(router_list_of(root, "workers"), 0);
     for (size_t i = 0; i < n; i++)
         if (json_object_get(first, keys[i]))
             return true;
@@ -23,7 +23,7 @@ static bool recognise_smg(const json_t *root)
 static bool recognise_sglang(const json_t *root)
 {
     static const char *const keys[] = {"runtime_type", "job_status", "reasoning_parser"};
-    const json_t *first = json_array_get(router_workers_array(root), 0);
+    const json_t *first = json_array_get(router_list_of(root, "workers"), 0);
     const char *mode = json_get_str(first, "connection_mode");
 
     return json_object_get(root, "stats") &&
@@ -35,12 +35,12 @@ const struct router_dialect router_smg = {
     .name = "smg",
     .path = "/workers",
     .recognise = recognise_smg,
-    .entries = router_workers_array,
+    .list_key = "workers",
 };
 
 const struct router_dialect router_sglang = {
     .name = "sglang-gateway",
     .path = "/workers",
     .recognise = recognise_sglang,
-    .entries = router_workers_array,
+    .list_key = "workers",
 };

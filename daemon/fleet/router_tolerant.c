@@ -43,11 +43,6 @@ static const json_t *tolerant_entries(const json_t *root)
     return NULL;
 }
 
-static bool tolerant_recognise(const json_t *root)
-{
-    return tolerant_entries(root) != NULL;
-}
-
 /* Its proxy without workers answers {}. */
 static const json_t *lmdeploy_entries(const json_t *root)
 {
@@ -57,13 +52,11 @@ static const json_t *lmdeploy_entries(const json_t *root)
 const struct router_dialect router_generic = {
     .name = "generic",
     .path = "/workers",
-    .recognise = tolerant_recognise,
     .entries = tolerant_entries,
 };
 
 const struct router_dialect router_lmdeploy = {
     .name = "lmdeploy",
     .path = "/nodes/status",
-    .recognise = tolerant_recognise,
     .entries = lmdeploy_entries,
 };

@@ -7,7 +7,7 @@
 
 static bool vllm_recognise(const json_t *root)
 {
-    const json_t *workers = router_workers_array(root);
+    const json_t *workers = router_list_of(root, "workers");
     const char *mode = json_get_str(json_array_get(workers, 0), "connection_mode");
 
     if (!workers || !json_is_object(json_object_get(root, "stats")))
@@ -19,5 +19,5 @@ const struct router_dialect router_vllm = {
     .name = "vllm-router",
     .path = "/workers",
     .recognise = vllm_recognise,
-    .entries = router_workers_array,
+    .list_key = "workers",
 };

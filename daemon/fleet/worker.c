@@ -11,46 +11,150 @@
 /* More ranks than any worker has: keeps nonsense sizes from overflowing. */
 #define RANKS_MAX 65536
 
-static void setup_init(struct profiler_setup *s)
+/* -- Members that JSON has as they are (openapi.yaml, Worker) ------------------------------------------ */
+
+enum member_kind {
+    MEMBER_TEXT,  /* char *; absent where NULL */
+    MEMBER_SIZE,  /* int; absent where 0 */
+    MEMBER_COUNT, /* int64_t; absent where -1 */
+    MEMBER_FLAG,  /* int64_t, in JSON a bool; absent where -1 */
+    MEMBER_BOOL,
+};
+
+struct worker_member {
+    const char *name;
+    enum member_kind kind;
+    size_t offset;
+};
+
+#define MEMBER(kind, type, field)                                                                            \
+    {                                                                                                        \
+#field, kind, offsetof(struct type, field)                                                           \
+    }
+#define WORKER_TEXT(field)   MEMBER(MEMBER_TEXT, worker, field)
+#define LOCATION_TEXT(field) MEMBER(MEMBER_TEXT, trace_location, field)
+#define SIZE(field)          MEMBER(MEMBER_SIZE, parallel, field)
+#define SETUP_FLAG(field)    MEMBER(MEMBER_FLAG, profiler_setup, field)
+#define SETUP_COUNT(field)   MEMBER(MEMBER_COUNT, profiler_setup, field)
+
+static const struct worker_member worker_members[] = {
+    WORKER_TEXT(url),
+    WORKER_TEXT(listed_url),
+    WORKER_TEXT(model),
+    WORKER_TEXT(connection),
+    WORKER_TEXT(version),
+    WORKER_TEXT(reason),
+    WORKER_TEXT(remedy),
+    WORKER_TEXT(note),
+    WORKER_TEXT(group),
+    MEMBER(MEMBER_BOOL, worker, profilable),
+    MEMBER(MEMBER_BOOL, worker, local),
+    MEMBER(MEMBER_BOOL, worker, speculative),
+    MEMBER(MEMBER_COUNT, worker, load),
+    MEMBER(MEMBER_FLAG, worker, sleeping),
+};
+static const struct worker_member location_members[] = {
+    LOCATION_TEXT(dir),  LOCATION_TEXT(local_dir), LOCATION_TEXT(found_by),
+    LOCATION_TEXT(note), LOCATION_TEXT(remedy),    LOCATION_TEXT(temp_dir),
+};
+static const struct worker_member size_members[] = {SIZE(tp), SIZE(pp), SIZE(dp), SIZE(ep), SIZE(nodes)};
+static const struct worker_member setup_members[] = {
+    MEMBER(MEMBER_TEXT, profiler_setup, kind),
+    SETUP_FLAG(with_stack),
+    SETUP_FLAG(record_shapes),
+    SETUP_FLAG(use_gzip),
+    SETUP_FLAG(ignore_frontend),
+    SETUP_FLAG(each_request),
+    SETUP_COUNT(delay_iterations),
+    SETUP_COUNT(max_iterations),
+    SETUP_COUNT(wait_iterations),
+    SETUP_COUNT(warmup_iterations),
+    SETUP_COUNT(active_iterations),
+};
+
+/* The parts of a worker, with the members of JSON that they are; NULL: those of the worker itself. */
+static const struct {
+    const char *name;
+    size_t offset;
+    const struct worker_member *members;
+    size_t n;
+} parts[] = {
+    {NULL, 0, worker_members, ARRAY_SIZE(worker_members)},
+    {"sizes", offsetof(struct worker, sizes), size_members, ARRAY_SIZE(size_members)},
+    {"setup", offsetof(struct worker, setup), setup_members, ARRAY_SIZE(setup_members)},
+    {"traces", offsetof(struct worker, location), location_members, ARRAY_SIZE(location_members)},
+};
+
+#define VALUE(type, object, member) (*(type *)(void *)((char *)(object) + (member)->offset))
+
+static void member_to_json(json_t *j, void *object, const struct worker_member *m)
 {
-    *s = (struct profiler_setup){
-        .with_stack = -1,
-        .record_shapes = -1,
-        .use_gzip = -1,
-        .ignore_frontend = -1,
-        .each_request = -1,
-        .delay_iterations = -1,
-        .max_iterations = -1,
-        .wait_iterations = -1,
-        .warmup_iterations = -1,
-        .active_iterations = -1,
-    };
+    int64_t value;
+
+    switch (m->kind) {
+    case MEMBER_TEXT:
+        json_put_str(j, m->name, VALUE(char *, object, m));
+        return;
+    case MEMBER_SIZE:
+        if (VALUE(int, object, m) > 0)
+            json_put_int(j, m->name, VALUE(int, object, m));
+        return;
+    case MEMBER_BOOL:
+        json_put_bool(j, m->name, VALUE(bool, object, m));
+        return;
+    default:
+        value = VALUE(int64_t, object, m);
+        if (value >= 0 && m->kind == MEMBER_FLAG)
+            json_put_bool(j, m->name, value > 0);
+        else if (value >= 0)
+            json_put_int(j, m->name, value);
+    }
+}
+
+/* Sets the mark of "unknown" where JSON (which may be NULL) does not have the member. */
+static void member_from_json(const json_t *j, void *object, const struct worker_member *m)
+{
+    const json_t *value = json_object_get(j, m->name);
+
+    switch (m->kind) {
+    case MEMBER_TEXT:
+        VALUE(char *, object, m) = xstrdup(json_get_str(j, m->name));
+        return;
+    case MEMBER_SIZE:
+        VALUE(int, object, m) = (int)json_get_int(j, m->name, 0);
+        return;
+    case MEMBER_BOOL:
+        VALUE(bool, object, m) = json_get_bool(j, m->name, false);
+        return;
+    case MEMBER_FLAG:
+        VALUE(int64_t, object, m) = json_is_boolean(value) ? json_is_true(value) : -1;
+        return;
+    case MEMBER_COUNT:
+        VALUE(int64_t, object, m) = json_get_int(j, m->name, -1);
+        return;
+    }
+}
+
+static void parts_from_json(const json_t *j, struct worker *w)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+        for (size_t k = 0; k < parts[i].n; k++)
+            member_from_json(parts[i].name ? json_object_get(j, parts[i].name) : j,
+                             (char *)w + parts[i].offset, &parts[i].members[k]);
 }
 
 void worker_init(struct worker *w)
 {
-    *w = (struct worker){.load = -1, .sleeping = -1};
-    setup_init(&w->setup);
+    *w = (struct worker){0};
+    parts_from_json(NULL, w);
 }
 
 void worker_done(struct worker *w)
 {
-    free(w->url);
-    free(w->listed_url);
-    free(w->model);
-    free(w->connection);
-    free(w->version);
-    free(w->group);
-    free(w->reason);
-    free(w->remedy);
-    free(w->note);
-    free(w->setup.kind);
-    free(w->location.dir);
-    free(w->location.local_dir);
-    free(w->location.found_by);
-    free(w->location.note);
-    free(w->location.remedy);
-    free(w->location.temp_dir);
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+        for (size_t k = 0; k < parts[i].n; k++)
+            if (parts[i].members[k].kind == MEMBER_TEXT)
+                free(VALUE(char *, (char *)w + parts[i].offset, &parts[i].members[k]));
     worker_init(w);
 }
 
@@ -232,130 +336,25 @@ char *worker_generic_text(const struct worker *w, const char *text, bool with_di
     return replace_words(generic, w->location.dir, "DIR");
 }
 
-/* -- As JSON, and back from it for recovery (openapi.yaml, Worker and Fleet) -- */
-
-/* Members of one kind, by name and place in a struct, so that both directions share one list. */
-struct worker_member {
-    const char *name;
-    size_t offset;
-};
-
-#define MEMBER(type, name, field)                                                                            \
-    {                                                                                                        \
-        name, offsetof(struct type, field)                                                                   \
-    }
-
-static const struct worker_member worker_strings[] = {
-    MEMBER(worker, "url", url),         MEMBER(worker, "listed_url", listed_url),
-    MEMBER(worker, "model", model),     MEMBER(worker, "connection", connection),
-    MEMBER(worker, "version", version), MEMBER(worker, "reason", reason),
-    MEMBER(worker, "remedy", remedy),   MEMBER(worker, "note", note),
-    MEMBER(worker, "group", group),
-};
-static const struct worker_member location_strings[] = {
-    MEMBER(trace_location, "dir", dir),           MEMBER(trace_location, "local_dir", local_dir),
-    MEMBER(trace_location, "found_by", found_by), MEMBER(trace_location, "note", note),
-    MEMBER(trace_location, "remedy", remedy),     MEMBER(trace_location, "temp_dir", temp_dir),
-};
-static const struct worker_member size_ints[] = {
-    MEMBER(parallel, "tp", tp), MEMBER(parallel, "pp", pp),       MEMBER(parallel, "dp", dp),
-    MEMBER(parallel, "ep", ep), MEMBER(parallel, "nodes", nodes),
-};
-/* Three-valued: absent where unknown. */
-static const struct worker_member setup_flags[] = {
-    MEMBER(profiler_setup, "with_stack", with_stack),
-    MEMBER(profiler_setup, "record_shapes", record_shapes),
-    MEMBER(profiler_setup, "use_gzip", use_gzip),
-    MEMBER(profiler_setup, "ignore_frontend", ignore_frontend),
-    MEMBER(profiler_setup, "each_request", each_request),
-};
-static const struct worker_member setup_counts[] = {
-    MEMBER(profiler_setup, "delay_iterations", delay_iterations),
-    MEMBER(profiler_setup, "max_iterations", max_iterations),
-    MEMBER(profiler_setup, "wait_iterations", wait_iterations),
-    MEMBER(profiler_setup, "warmup_iterations", warmup_iterations),
-    MEMBER(profiler_setup, "active_iterations", active_iterations),
-};
-
-#define FIELD(type, object, member) (*(type *)((char *)(object) + (member)->offset))
-
-static void put_strings(json_t *j, const void *object, const struct worker_member *m, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        json_put_str(j, m[i].name, FIELD(char *, object, &m[i]));
-}
-
-static void get_strings(const json_t *j, void *object, const struct worker_member *m, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        FIELD(char *, object, &m[i]) = xstrdup(json_get_str(j, m[i].name));
-}
-
-/* Adds no empty object. Takes the reference to value. */
-static void put_object(json_t *j, const char *key, json_t *value)
-{
-    if (json_object_size(value) > 0)
-        json_object_set(j, key, value);
-    json_decref(value);
-}
-
-static json_t *setup_to_json(const struct profiler_setup *s)
-{
-    json_t *j = json_object();
-    json_put_str(j, "kind", s->kind);
-    for (size_t i = 0; i < ARRAY_SIZE(setup_flags); i++) {
-        int value = FIELD(int, s, &setup_flags[i]);
-        if (value >= 0)
-            json_put_bool(j, setup_flags[i].name, value > 0);
-    }
-    for (size_t i = 0; i < ARRAY_SIZE(setup_counts); i++) {
-        int64_t value = FIELD(int64_t, s, &setup_counts[i]);
-        if (value >= 0)
-            json_put_int(j, setup_counts[i].name, value);
-    }
-    return j;
-}
-
-static int flag_from_json(const json_t *j, const char *key)
-{
-    return json_is_boolean(json_object_get(j, key)) ? json_get_bool(j, key, false) : -1;
-}
-
-static void setup_from_json(const json_t *j, struct profiler_setup *s)
-{
-    s->kind = xstrdup(json_get_str(j, "kind"));
-    for (size_t i = 0; i < ARRAY_SIZE(setup_flags); i++)
-        FIELD(int, s, &setup_flags[i]) = flag_from_json(j, setup_flags[i].name);
-    for (size_t i = 0; i < ARRAY_SIZE(setup_counts); i++)
-        FIELD(int64_t, s, &setup_counts[i]) = json_get_int(j, setup_counts[i].name, -1);
-}
-
-static json_t *sizes_to_json(const struct parallel *s)
-{
-    json_t *j = json_object();
-    for (size_t i = 0; i < ARRAY_SIZE(size_ints); i++)
-        if (FIELD(int, s, &size_ints[i]) > 0)
-            json_put_int(j, size_ints[i].name, FIELD(int, s, &size_ints[i]));
-    return j;
-}
+/* -- As JSON, and back from it for recovery (openapi.yaml, Worker and Fleet) ---------------------------- */
 
 json_t *worker_to_json(const struct worker *w)
 {
-    json_t *j = json_object(), *location = json_object();
+    json_t *j = json_object();
 
-    put_strings(j, w, worker_strings, ARRAY_SIZE(worker_strings));
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+        json_t *part = parts[i].name ? json_object() : json_incref(j);
+        for (size_t k = 0; k < parts[i].n; k++)
+            member_to_json(part, (char *)w + parts[i].offset, &parts[i].members[k]);
+        if (parts[i].name && json_object_size(part) > 0)
+            json_object_set(j, parts[i].name, part);
+        json_decref(part);
+    }
     json_put_str(j, "engine", engine_name(w->engine));
     if (w->backend != ENGINE_UNKNOWN)
         json_put_str(j, "backend", engine_name(w->backend));
     json_put_str(j, "role", role_name(w->role));
     json_put_str(j, "health", health_name(w->health));
-    json_put_bool(j, "profilable", w->profilable);
-    json_put_bool(j, "local", w->local);
-    json_put_bool(j, "speculative", w->speculative);
-    if (w->load >= 0)
-        json_put_int(j, "load", w->load);
-    if (w->sleeping >= 0)
-        json_put_bool(j, "sleeping", w->sleeping > 0);
     if (w->pid > 0) {
         json_put_int(j, "pid", w->pid);
         json_put_int(j, "uid", w->uid);
@@ -364,37 +363,21 @@ json_t *worker_to_json(const struct worker *w)
         json_put_int(j, "latency_ns", w->latency_ns);
     if (w->clock_known)
         json_put_int(j, "clock_offset_ns", w->clock_offset_ns);
-    put_object(j, "sizes", sizes_to_json(&w->sizes));
-    put_object(j, "setup", setup_to_json(&w->setup));
-    put_strings(location, &w->location, location_strings, ARRAY_SIZE(location_strings));
-    put_object(j, "traces", location);
     return j;
 }
 
 int worker_from_json(const json_t *j, struct worker *ret)
 {
-    const json_t *sizes = json_object_get(j, "sizes"), *location = json_object_get(j, "traces");
     int engine = engine_from_name(json_get_str(j, "engine"));
     int role = role_from_name(json_get_str(j, "role"));
     int health = health_from_name(json_get_str(j, "health"));
 
     if (!json_get_str(j, "url") || engine < 0 || role < 0 || health < 0)
         return -EINVAL;
-    worker_init(ret);
-    get_strings(j, ret, worker_strings, ARRAY_SIZE(worker_strings));
-    get_strings(location, &ret->location, location_strings, ARRAY_SIZE(location_strings));
-    setup_from_json(json_object_get(j, "setup"), &ret->setup);
-    for (size_t i = 0; i < ARRAY_SIZE(size_ints); i++)
-        FIELD(int, &ret->sizes, &size_ints[i]) = (int)json_get_int(sizes, size_ints[i].name, 0);
-    ret->engine = (enum engine)engine;
+    *ret = (struct worker){
+        .engine = (enum engine)engine, .role = (enum role)role, .health = (enum health)health};
+    parts_from_json(j, ret);
     ret->backend = (enum engine)MAX(engine_from_name(json_get_str(j, "backend")), (int)ENGINE_UNKNOWN);
-    ret->role = (enum role)role;
-    ret->health = (enum health)health;
-    ret->profilable = json_get_bool(j, "profilable", false);
-    ret->local = json_get_bool(j, "local", false);
-    ret->speculative = json_get_bool(j, "speculative", false);
-    ret->load = json_get_int(j, "load", -1);
-    ret->sleeping = flag_from_json(j, "sleeping");
     ret->pid = (pid_t)json_get_int(j, "pid", 0);
     ret->uid = (uid_t)json_get_int(j, "uid", 0);
     ret->latency_ns = json_get_int(j, "latency_ns", 0);

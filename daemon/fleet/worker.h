@@ -20,8 +20,8 @@ struct parallel {
 /* How the worker's profiler was set at its launch, where that can be known; -1 is unknown. */
 struct profiler_setup {
     char *kind; /* "torch", "cuda", "proton"; NULL unknown */
-    int with_stack, record_shapes, use_gzip, ignore_frontend;
-    int each_request; /* it records every request, unasked (RTP-LLM) */
+    int64_t with_stack, record_shapes, use_gzip, ignore_frontend; /* 0 or 1 */
+    int64_t each_request; /* 0 or 1: it records every request, unasked (RTP-LLM) */
     int64_t delay_iterations, max_iterations, wait_iterations, warmup_iterations, active_iterations;
 };
 
@@ -51,7 +51,7 @@ struct worker {
     struct parallel sizes;
     char *group; /* where the workers of its multi-node or data-parallel group meet: "10.0.0.1:5000"; NULL */
     bool speculative; /* speculative decoding is on (SGLang) */
-    int sleeping;     /* 1 asleep, 0 awake, -1 unknown */
+    int64_t sleeping; /* 1 asleep, 0 awake, -1 unknown */
     bool profilable;
     char *reason; /* why not, one line */
     char *remedy; /* what to do, may have several lines */

@@ -315,7 +315,7 @@ static void fail_start(struct target *t, const struct call_result *r)
     _cleanup_(freep) char *failure =
         xasprintf("%s %s: %s", engine_method(target_engine(t)), target_start_path(t), text);
     if (r->err == 0)
-        target_engine(t)->explain_start(&t->worker, r->status, r->body, &p);
+        engine_explain_start(target_engine(t), &t->worker, r->status, r->body, &p);
     else
         p.remedy = unanswered_remedy(r, "start");
     target_fail(t, failure, p.remedy);
@@ -389,7 +389,8 @@ static void send_start(struct target *t)
     struct recording recording = target_recording(t);
 
     target_keep_credentials(t);
-    _cleanup_json_ body = target_engine(t)->start_body(&recording, &t->worker);
+    const struct engine_ops *ops = target_engine(t);
+    _cleanup_json_ body = ops->start_body ? ops->start_body(&recording, &t->worker) : NULL;
     t->call =
         target_call(t, target_start_path(t), body, t->session->all->settings->start_timeout_ns, on_started);
 }

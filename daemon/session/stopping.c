@@ -109,7 +109,7 @@ static bool stop_was_accepted(const struct target *t, const struct call_result *
 {
     const struct recording recording = target_recording(t);
     return r->status / 100 == 2 || t->stop_repeated ||
-           target_engine(t)->stop_failure_is_benign(&recording, r->status);
+           engine_has_ended(target_engine(t), &recording, r->status);
 }
 
 static bool was_delivered(const struct call_result *r)

@@ -10,7 +10,6 @@
 #include "extras/nemo_gym/engine.h"
 
 #include "base/alloc.h"
-#include "base/http_reason.h"
 #include "base/yaml_json.h"
 #include "daemon/fleet/profiler_config.h"
 
@@ -36,24 +35,18 @@ static void nemo_gym_read_launch(const char *version, const struct worker_launch
                                  struct profiler_launch *ret)
 {
     static const char *const dict_variable = "NEMO_GYM_CONFIG_DICT";
-    const char *text = env_value(&launch->env, dict_variable),
-               *server = env_value(&launch->env, "NEMO_GYM_CONFIG_PATH");
+    const char *text = launch_variable(launch, dict_variable);
     char error[200];
-    _cleanup_json_ dict = text && *text ? yaml_parse(text, strlen(text), error) : NULL;
+    _cleanup_json_ dict = text ? yaml_parse(text, strlen(text), error) : NULL;
     const char *dir = json_get_str(dict, "profiling_results_dirpath");
 
-    ret->server = server && *server ? xstrdup(server) : NULL;
-    if (text && *text && !dict)
+    ret->server = xstrdup(launch_variable(launch, "NEMO_GYM_CONFIG_PATH"));
+    if (text && !dict)
         ret->error = xasprintf("%s: %s", dict_variable, error);
     if (!dir || !json_get_bool(dict, "profiling_enabled", false))
         return;
     ret->dir = xstrdup(dir);
     ret->source = "profiling_results_dirpath";
-}
-
-static json_t *nemo_gym_start_body(const struct recording *rec, const struct worker *w)
-{
-    return NULL;
 }
 
 static void nemo_gym_review(const struct recording *rec, const struct worker *w, struct review *review)
@@ -72,18 +65,12 @@ static void nemo_gym_review(const struct recording *rec, const struct worker *w,
                "included");
 }
 
-static bool nemo_gym_stop_failure_is_benign(const struct recording *rec, int status)
+static const char *nemo_gym_start_remedy(const struct worker *w, int status)
 {
-    return false;
-}
-
-static void nemo_gym_explain_start(const struct worker *w, int status, const char *body, struct problem *p)
-{
-    problem_set(p, 0, PROBLEM_UPSTREAM, "GET " STATS_PATH " answered %d %s", status, http_reason(status));
-    problem_remedy(p, status == 404
-                          ? "Start NeMo Gym with +profiling_enabled=true."
-                          : "See the server's log for the cause: later versions need gprof2dot and graphviz "
-                            "for their profiles.");
+    return status == 404
+               ? "Start NeMo Gym with +profiling_enabled=true."
+               : "See the server's log for the cause: later versions need gprof2dot and graphviz for their "
+                 "profiles.";
 }
 
 const struct engine_ops engine_nemo_gym = {
@@ -96,10 +83,8 @@ const struct engine_ops engine_nemo_gym = {
     .read_launch = nemo_gym_read_launch,
     /* A server runs two directories below its checkout, and writes relative to the checkout. */
     .root_mark = "../../pyproject.toml",
-    .start_body = nemo_gym_start_body,
     .review = nemo_gym_review,
-    .stop_failure_is_benign = nemo_gym_stop_failure_is_benign,
-    .explain_start = nemo_gym_explain_start,
+    .start_remedy = nemo_gym_start_remedy,
 };
 
 static const json_t *nemo_gym_entries(const json_t *root)

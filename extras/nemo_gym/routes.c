@@ -193,7 +193,7 @@ static void on_stats(const struct call_result *r, void *arg)
         return;
     }
     if (r->err == 0)
-        worker_ops(s->worker)->explain_start(s->worker, r->status, r->body, &p);
+        engine_explain_start(worker_ops(s->worker), s->worker, r->status, r->body, &p);
     else
         problem_set(&p, r->err, PROBLEM_UPSTREAM, "GET " SNAPSHOT_PATH ": %s",
                     call_result_text(r, text, sizeof(text)));

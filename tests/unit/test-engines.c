@@ -441,7 +441,7 @@ static void test_sglang_body(void **state)
     assert_string_equal(short_text,
                         "{\"profile_by_stage\":false,\"profile_id\":\"x\",\"record_shapes\":false,"
                         "\"with_stack\":false}");
-    assert_null(engine_ops(ENGINE_VLLM)->start_body(&rec, &t->worker));
+    assert_null(engine_ops(ENGINE_VLLM)->start_body);
 }
 
 /* As the second round of questions finds it. */
@@ -536,11 +536,11 @@ static void test_rtp_llm_failures(void **state)
     assert_string_equal(refusal, "Failed to start profile: no backend");
     assert_null(ops->start_refusal("{\"status\":\"ok\"}"));
     assert_null(ops->start_refusal(""));
-    ops->explain_start(&t->worker, 200, "{\"error\":\"Failed to start profile: no backend\"}", &p);
+    engine_explain_start(ops, &t->worker, 200, "{\"error\":\"Failed to start profile: no backend\"}", &p);
     assert_non_null(strstr(p.what, "no backend"));
     assert_non_null(strstr(p.remedy, "log of the RTP-LLM server"));
     problem_done(&p);
-    ops->explain_start(&t->worker, 503, "", &p);
+    engine_explain_start(ops, &t->worker, 503, "", &p);
     assert_non_null(strstr(p.remedy, "draining"));
     problem_done(&p);
 }
@@ -565,7 +565,7 @@ static void test_dynamo_of_sglang(void **state)
     assert_int_equal(worker_profiler(&t->worker), ENGINE_SGLANG);
     assert_true(worker_ops(&t->worker)->stops_after_steps);
     assert_true(worker_ops(&t->worker)->takes_output_dir);
-    assert_true(worker_ops(&t->worker)->stop_failure_is_benign(&(struct recording){.steps = 1}, 500));
+    assert_true(engine_has_ended(worker_ops(&t->worker), &(struct recording){.steps = 1}, 500));
     expect_body(&(struct recording){.profile_id = "x", .steps = 2}, &t->worker,
                 "{\"num_steps\":2,\"profile_by_stage\":false,\"profile_id\":\"x\",\"record_shapes\":false,"
                 "\"with_stack\":false}");
@@ -593,9 +593,8 @@ static void test_dynamo_of_something(void **state)
     assert_false(worker_ops(&t->worker)->stops_after_steps);
     expect_body(&(struct recording){.profile_id = "x"}, &t->worker, "{}");
     expect_remark(ENGINE_DYNAMO, &(struct recording){.with_stack = true}, &t->worker, true, NULL, "not know");
-    worker_ops(&t->worker)
-        ->explain_start(&t->worker, 500, "{\"error\":\"Handler error\",\"message\":\"already profiling\"}",
-                        &p);
+    engine_explain_start(worker_ops(&t->worker), &t->worker, 500,
+                         "{\"error\":\"Handler error\",\"message\":\"already profiling\"}", &p);
     assert_non_null(strstr(p.what, "already profiling"));
     problem_done(&p);
     _cleanup_(freep) char *refusal =
@@ -611,24 +610,25 @@ static void test_failures(void **state)
     struct problem p = {0};
     const struct recording steps = {.steps = 5}, none = {0};
 
-    engine_ops(ENGINE_VLLM)->explain_start(&t->worker, 404, "{\"error\":{\"message\":\"Not Found\"}}", &p);
+    engine_explain_start(engine_ops(ENGINE_VLLM), &t->worker, 404, "{\"error\":{\"message\":\"Not Found\"}}",
+                         &p);
     assert_string_equal(p.what, "POST /start_profile answered 404 Not Found");
     assert_non_null(strstr(p.remedy, "--profiler-config"));
     problem_done(&p);
-    engine_ops(ENGINE_VLLM)
-        ->explain_start(&t->worker, 500,
-                        "{\"error\":{\"message\":\"Call to profile method failed: disk\",\"code\":500}}", &p);
+    engine_explain_start(engine_ops(ENGINE_VLLM), &t->worker, 500,
+                         "{\"error\":{\"message\":\"Call to profile method failed: disk\",\"code\":500}}",
+                         &p);
     assert_string_equal(
         p.what,
         "POST /start_profile answered 500 Internal Server Error: Call to profile method failed: disk");
     problem_done(&p);
-    engine_ops(ENGINE_SGLANG)->explain_start(&t->worker, 401, "no", &p);
+    engine_explain_start(engine_ops(ENGINE_SGLANG), &t->worker, 401, "no", &p);
     assert_non_null(strstr(p.remedy, "admin_token_file"));
     problem_done(&p);
-    assert_true(engine_ops(ENGINE_SGLANG)->stop_failure_is_benign(&steps, 500));
-    assert_false(engine_ops(ENGINE_SGLANG)->stop_failure_is_benign(&none, 500));
-    assert_false(engine_ops(ENGINE_SGLANG)->stop_failure_is_benign(&steps, 404));
-    assert_false(engine_ops(ENGINE_VLLM)->stop_failure_is_benign(&steps, 500));
+    assert_true(engine_has_ended(engine_ops(ENGINE_SGLANG), &steps, 500));
+    assert_false(engine_has_ended(engine_ops(ENGINE_SGLANG), &none, 500));
+    assert_false(engine_has_ended(engine_ops(ENGINE_SGLANG), &steps, 404));
+    assert_false(engine_has_ended(engine_ops(ENGINE_VLLM), &steps, 500));
     assert_null(engine_ops(ENGINE_UNKNOWN));
 }
 
