@@ -47,16 +47,14 @@ int systemd_problem(int r, const sd_bus_error *e, const char *doing, struct prob
     const char *why = e && e->message ? e->message : strerror(-r);
 
     if (sd_bus_error_has_names(e, SD_BUS_ERROR_SERVICE_UNKNOWN, SD_BUS_ERROR_NAME_HAS_NO_OWNER)) {
-        problem_set(p, -ENOENT, PROBLEM_UPSTREAM, "cannot %s: systemd is not on the bus", doing);
         problem_remedy(p, "Units need systemd. Name workers by --worker URL instead.");
-        return -ENOENT;
+        return problem_set(p, -ENOENT, PROBLEM_UPSTREAM, "cannot %s: systemd is not on the bus", doing);
     }
     if (sd_bus_error_has_names(e, SD_BUS_ERROR_ACCESS_DENIED,
                                SD_BUS_ERROR_INTERACTIVE_AUTHORIZATION_REQUIRED)) {
-        problem_set(p, -EACCES, PROBLEM_DENIED, "cannot %s: %s", doing, why);
         problem_remedy(
             p, "This needs your rights in systemd: run profctl as root, or use --user for your own units.");
-        return -EACCES;
+        return problem_set(p, -EACCES, PROBLEM_DENIED, "cannot %s: %s", doing, why);
     }
     return problem_set(p, r, PROBLEM_UPSTREAM, "cannot %s: %s", doing, why);
 }

@@ -158,26 +158,25 @@ static void add_ports(struct unit_search *s, size_t unit, struct unit_workers *r
 static int listens_nowhere(const struct unit_search *s, struct problem *p)
 {
     if (s->n_unseen > 0) {
-        problem_set(p, -EACCES, PROBLEM_DENIED,
-                    "cannot see on which port %s listens: its processes belong to another user", s->unit);
         problem_remedy(
             p,
             "Run profctl as root or as the unit's user, or name the port: --worker http://127.0.0.1:PORT.");
-        return -EACCES;
+        return problem_set(p, -EACCES, PROBLEM_DENIED,
+                           "cannot see on which port %s listens: its processes belong to another user",
+                           s->unit);
     }
     if (s->n_private > 0) {
-        problem_set(p, -EADDRNOTAVAIL, PROBLEM_NO_WORKERS, "%s listens only in its own network namespace",
-                    s->unit);
         problem_remedy(p,
                        "Remove PrivateNetwork=yes, or let it listen on an address that this host reaches.");
-        return -EADDRNOTAVAIL;
+        return problem_set(p, -EADDRNOTAVAIL, PROBLEM_NO_WORKERS,
+                           "%s listens only in its own network namespace", s->unit);
     }
-    problem_set(p, -ENOTCONN, PROBLEM_NO_WORKERS, "%s is running (%zu process%s), but listens on no TCP port",
-                s->unit, s->n_pids, s->n_pids == 1 ? "" : "es");
     problem_remedy(p,
                    "An engine listens once it has loaded its model: systemctl status %s, journalctl -u %s.",
                    s->unit, s->unit);
-    return -ENOTCONN;
+    return problem_set(p, -ENOTCONN, PROBLEM_NO_WORKERS,
+                       "%s is running (%zu process%s), but listens on no TCP port", s->unit, s->n_pids,
+                       s->n_pids == 1 ? "" : "es");
 }
 
 static int search_unit(struct client *c, const struct systemd *systemd, const struct net_survey *survey,
@@ -208,9 +207,8 @@ static int none_runs(const struct systemd *systemd, const char *pattern, const s
     const char *scope = systemd->is_user ? "systemctl --user" : "systemctl";
 
     if (units->n == 0 || (units->n == 1 && streq(units->items[0].load, "not-found"))) {
-        problem_set(p, -ENOENT, PROBLEM_NOT_FOUND, "unknown unit %s", pattern);
         problem_remedy(p, "%s list-units --type=service lists all units.", scope);
-        return -ENOENT;
+        return problem_set(p, -ENOENT, PROBLEM_NOT_FOUND, "unknown unit %s", pattern);
     }
     const struct unit *u = &units->items[0];
     if (units->n == 1)
@@ -288,11 +286,11 @@ static int no_engine(const struct unit_workers *w, size_t unit, struct problem *
             free(ports);
             ports = more;
         }
-    problem_set(p, -EPROTO, PROBLEM_NO_WORKERS,
-                "%s listens on %s, and none of these ports answers as an engine", w->units[unit], ports);
     problem_remedy(p, "An engine does not answer while it loads its model; see journalctl -u %s.",
                    w->units[unit]);
-    return -EPROTO;
+    return problem_set(p, -EPROTO, PROBLEM_NO_WORKERS,
+                       "%s listens on %s, and none of these ports answers as an engine", w->units[unit],
+                       ports);
 }
 
 /* Of units with several ports, keeps those that profd identifies as engines. */
@@ -344,11 +342,10 @@ int units_find_workers(struct client *c, const struct option_list *system, const
     if (system->n + user->n == 0)
         return 0;
     if (!connection_is_local(c->connection)) {
-        problem_set(p, -EREMOTE, PROBLEM_BAD_REQUEST,
-                    "cannot use units of this machine: profd at %s is not on it",
-                    connection_name(c->connection));
         problem_remedy(p, "Run profctl on that machine, or name workers by --worker URL.");
-        return -EREMOTE;
+        return problem_set(p, -EREMOTE, PROBLEM_BAD_REQUEST,
+                           "cannot use units of this machine: profd at %s is not on it",
+                           connection_name(c->connection));
     }
     net_survey_read(&survey);
     _cleanup_(freep) struct net_listener **all = xcalloc(survey.n_listeners, sizeof(struct net_listener *));

@@ -10,10 +10,9 @@ int units_find_workers(struct client *c, const struct option_list *system, const
     *ret = (struct unit_workers){0};
     if (system->n + user->n == 0)
         return 0;
-    problem_set(p, -EOPNOTSUPP, PROBLEM_BAD_REQUEST,
-                "cannot look up units: this profctl was built without systemd");
     problem_remedy(p, "Name workers by --worker URL, or build with -Dsystemd=true.");
-    return -EOPNOTSUPP;
+    return problem_set(p, -EOPNOTSUPP, PROBLEM_BAD_REQUEST,
+                       "cannot look up units: this profctl was built without systemd");
 }
 
 void unit_workers_done(struct unit_workers *w)

@@ -72,7 +72,7 @@ static int startup_lock_take(struct client *c, const char *directory, int *ret_f
     return r;
 }
 
-static char *socket_directory(const char *socket)
+static char *startup_directory(const char *socket)
 {
     const char *slash = strrchr(socket, '/');
     return xstrndup(socket, slash ? (size_t)(slash - socket) : 0);
@@ -141,7 +141,7 @@ static struct transient *transient_free(struct transient *t)
 /* socket: the one that did not answer. -ENOPKG if no program is installed, -EALREADY if a profd answers now. */
 static int transient_start(struct client *c, const char *socket, struct problem *p)
 {
-    _cleanup_(freep) char *program = program_find(&program_profd, p), *directory = socket_directory(socket);
+    _cleanup_(freep) char *program = program_find(&program_profd, p), *directory = startup_directory(socket);
 
     if (!program)
         return -ENOPKG;
@@ -170,34 +170,34 @@ void client_release_profd(struct client *c)
 /* A large catalog may be migrated, and an instance that ends waited for, before profd is ready. */
 #define USER_PROFD_READY_S 60
 
-static bool path_exists(const char *path)
-{
-    struct stat st;
-    return lstat(path, &st) == 0;
-}
-
 /* Root's own instance and the system's have the same socket, so for root only what `systemctl enable` makes
  * proves a service. systemd is the host's manager where it has made this directory (sd_booted(3)). */
 static bool system_has_service(void)
 {
-    return path_exists("/run/systemd/system") &&
-           (path_exists("/etc/systemd/system/sockets.target.wants/profd.socket") ||
-            path_exists("/etc/systemd/system/multi-user.target.wants/profd.service") ||
-            (geteuid() != 0 && path_exists(SYSTEM_SOCKET)));
+    static const char *const proofs[] = {
+        "/etc/systemd/system/sockets.target.wants/profd.socket",
+        "/etc/systemd/system/multi-user.target.wants/profd.service",
+        SYSTEM_SOCKET,
+    };
+    size_t n = geteuid() != 0 ? ARRAY_SIZE(proofs) : ARRAY_SIZE(proofs) - 1;
+    bool has = false;
+
+    for (size_t i = 0; i < n && access("/run/systemd/system", F_OK) == 0; i++)
+        has |= faccessat(AT_FDCWD, proofs[i], F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    return has;
 }
 
 static int refuse_next_to_service(struct problem *p)
 {
-    problem_set(p, -EEXIST, PROBLEM_CONFLICT, "profd is a service of this host, and is not running");
     problem_remedy(p,
                    "Start it: systemctl start profd; journalctl -u profd shows why it ended.%s\n"
                    "Or run an instance of your own: profd --socket PATH, and profctl --socket PATH.",
                    geteuid() == 0 ? ""
                                   : " Members of group profd may use it: sudo usermod -aG profd \"$USER\".");
-    return -EEXIST;
+    return problem_set(p, -EEXIST, PROBLEM_CONFLICT, "profd is a service of this host, and is not running");
 }
 
-static void note_started(struct client *c, pid_t pid, const char *socket)
+static void user_profd_note(struct client *c, pid_t pid, const char *socket)
 {
     const char *job = slurm_job(), *step = slurm_step();
     _cleanup_(freep) char *end = step  ? xasprintf("with step %s.%s, ", job, step)
@@ -231,14 +231,14 @@ static int user_profd_spawn(struct client *c, const char *program, const char *s
     else if (r < 0 && pid > 0)
         waitpid(pid, NULL, 0);
     else if (r == 0)
-        note_started(c, pid, socket);
+        user_profd_note(c, pid, socket);
     return r;
 }
 
 /* 0 also if somebody else was first; -ENOPKG if the program is not installed. */
 static int user_profd_start(struct client *c, const char *socket, struct problem *p)
 {
-    _cleanup_(freep) char *program = NULL, *directory = socket_directory(socket);
+    _cleanup_(freep) char *program = NULL, *directory = startup_directory(socket);
     _cleanup_(closep) int lock_fd = -1;
 
     if (system_has_service())
@@ -258,23 +258,22 @@ static int user_profd_start(struct client *c, const char *socket, struct problem
 /* -- What verbs need -------------------------------------------------------------------------------------- */
 
 /* Whether to start a profd: none answers, and none was named. */
-static bool needs_start(const struct client *c)
+static bool profd_is_missing(const struct client *c)
 {
     int error =
         c->may_start_profd && !c->transient ? endpoint_socket_error(connection_name(c->connection)) : 0;
     return error == ENOENT || error == ECONNREFUSED;
 }
 
-static int check_home(struct problem *p)
+static int user_profd_check_home(struct problem *p)
 {
     if (endpoint_has_home())
         return 0;
-    problem_set(p, -ENXIO, PROBLEM_STORAGE, "no directory for a catalog: $HOME is not set");
     problem_remedy(p, "Set HOME, or set XDG_STATE_HOME to a directory that you own.");
-    return -ENXIO;
+    return problem_set(p, -ENXIO, PROBLEM_STORAGE, "no directory for a catalog: $HOME is not set");
 }
 
-static int reconnect(struct client *c, const char *socket)
+static int client_reconnect(struct client *c, const char *socket)
 {
     _cleanup_(problem_done) struct problem p = {0};
 
@@ -288,14 +287,14 @@ int client_need_profd(struct client *c)
 {
     _cleanup_(problem_done) struct problem p = {0};
 
-    if (!needs_start(c))
+    if (!profd_is_missing(c))
         return EXIT_DONE;
-    int r = check_home(&p);
+    int r = user_profd_check_home(&p);
     if (r == 0)
         r = transient_start(c, connection_name(c->connection), &p);
     if (r == -ENOPKG || r == -EALREADY)
         return EXIT_DONE;
-    return r < 0 ? client_fail(c, &p) : reconnect(c, c->transient->socket);
+    return r < 0 ? client_fail(c, &p) : client_reconnect(c, c->transient->socket);
 }
 
 int client_need_user_profd(struct client *c)
@@ -304,28 +303,16 @@ int client_need_user_profd(struct client *c)
 
     if (c->transient) {
         client_release_profd(c);
-        int status = reconnect(c, NULL);
+        int status = client_reconnect(c, NULL);
         if (status != EXIT_DONE)
             return status;
     }
-    if (!needs_start(c))
+    if (!profd_is_missing(c))
         return EXIT_DONE;
-    int r = check_home(&p);
+    int r = user_profd_check_home(&p);
     if (r == 0)
         r = user_profd_start(c, connection_name(c->connection), &p);
     return r < 0 && r != -ENOPKG ? client_fail(c, &p) : EXIT_DONE;
-}
-
-/* "Using s7, the newest session (complete, 4 traces, 2026-11-20 14:02:11)" */
-static void note_newest(struct client *c, const json_t *session, bool is_first)
-{
-    char at[UNIT_TEXT_MAX];
-    _cleanup_(freep) char *traces =
-        text_count(json_get_int(json_object_get(session, "counts"), "traces", 0), "trace");
-
-    client_note(c, "Using %s, the newest session%s (%s, %s, %s)", json_get_str(session, "session"),
-                is_first ? "" : " with traces", json_get_str(session, "state"), traces,
-                format_time(at, json_get_int(session, "requested_at", 0)));
 }
 
 int client_newest_session(struct client *c, bool with_traces, char *ret)
@@ -341,19 +328,31 @@ int client_newest_session(struct client *c, bool with_traces, char *ret)
     if (status != EXIT_DONE)
         return status;
     json_array_foreach(json_object_get(answer, "sessions"), i, session) {
-        int64_t id;
-        if (with_traces && json_get_int(json_object_get(session, "counts"), "traces", 0) == 0)
+        int64_t id, n = json_get_int(json_object_get(session, "counts"), "traces", 0);
+        char at[UNIT_TEXT_MAX];
+        if ((with_traces && n == 0) || parse_ref(json_get_str(session, "session"), 's', &id) != 's')
             continue;
-        if (parse_ref(json_get_str(session, "session"), 's', &id) != 's')
-            continue;
-        note_newest(c, session, i == 0);
+        /* "Using s7, the newest session (complete, 4 traces, 2026-11-20 14:02:11)" */
+        _cleanup_(freep) char *traces = text_count(n, "trace");
+        client_note(c, "Using s%lld, the newest session%s (%s, %s, %s)", (long long)id,
+                    i == 0 ? "" : " with traces", json_get_str(session, "state"), traces,
+                    format_time(at, json_get_int(session, "requested_at", 0)));
         snprintf(ret, REF_TEXT_MAX, "s%lld", (long long)id);
         return EXIT_DONE;
     }
-    problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND,
-                with_traces ? "no session has traces" : "there is no session");
-    problem_remedy(&p,
-                   "profctl start --router URL --wait records one; profctl list-traces shows the traces that "
-                   "belong to no session.");
-    return client_fail(c, &p);
+    return client_error(
+        c, PROBLEM_NOT_FOUND,
+        "profctl start --router URL --wait records one; profctl list-traces shows the traces that "
+        "belong to no session.",
+        with_traces ? "no session has traces" : "there is no session");
+}
+
+int client_words_or_newest(struct client *c, int *n_words, char ***words, char **ret_newest)
+{
+    if (*n_words > 0)
+        return EXIT_DONE;
+    *ret_newest = xcalloc(REF_TEXT_MAX, 1);
+    *words = ret_newest;
+    *n_words = 1;
+    return client_newest_session(c, true, *ret_newest);
 }

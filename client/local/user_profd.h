@@ -29,3 +29,6 @@ void client_release_profd(struct client *c);
 /* The newest session, with_traces: of those that have any; its id into ret (at least REF_TEXT_MAX bytes). Prints
  * on stderr which one it is. Returns an exit status. */
 int client_newest_session(struct client *c, bool with_traces, char *ret);
+/* Without words, makes the newest session that has traces the only one: its id is in *ret_newest, which the caller
+ * frees. Returns an exit status. */
+int client_words_or_newest(struct client *c, int *n_words, char ***words, char **ret_newest);

@@ -21,10 +21,9 @@ struct bus_connection {
 static int cannot_reach(const struct bus_connection *b, const char *why, const char *remedy,
                         struct problem *p)
 {
-    problem_set(p, -ECONNREFUSED, PROBLEM_UPSTREAM, "cannot reach profd as " BUS_NAME " on the %s bus: %s",
-                b->which, why);
     problem_remedy(p, "%s", remedy);
-    return -ECONNREFUSED;
+    return problem_set(p, -ECONNREFUSED, PROBLEM_UPSTREAM,
+                       "cannot reach profd as " BUS_NAME " on the %s bus: %s", b->which, why);
 }
 
 int bus_connection_new(const char *which, struct bus_connection **ret, struct problem *p)
@@ -123,10 +122,9 @@ static int make_message(const struct bus_connection *b, const struct bus_request
     const struct bus_method *method = find_method(q, &id);
 
     if (!method) {
-        problem_set(p, -EOPNOTSUPP, PROBLEM_UNSUPPORTED, "%s %s is not available over D-Bus", q->method,
-                    q->path);
         problem_remedy(p, "Omit --bus to use profd's socket.");
-        return -EOPNOTSUPP;
+        return problem_set(p, -EOPNOTSUPP, PROBLEM_UNSUPPORTED, "%s %s is not available over D-Bus",
+                           q->method, q->path);
     }
     _cleanup_json_ options = q->body ? json_deep_copy(q->body) : options_of(q->path);
     int r = sd_bus_message_new_method_call(b->connection, &m, BUS_NAME, BUS_PATH, method->interface,
@@ -173,9 +171,8 @@ static int problem_of_error(const struct bus_connection *b, const sd_bus_error *
         streq(error->name, SD_BUS_ERROR_NAME_HAS_NO_OWNER))
         return cannot_reach(b, text,
                             "Enable D-Bus in profd: bus=system in profd.conf, or profd --bus session.", p);
-    problem_set(p, -EIO, PROBLEM_UPSTREAM, "no response from profd on the %s bus: %s", b->which, text);
     problem_remedy(p, "Retry; journalctl -u profd shows whether profd ended.");
-    return -EIO;
+    return problem_set(p, -EIO, PROBLEM_UPSTREAM, "no response from profd on the %s bus: %s", b->which, text);
 }
 
 static int on_answer(sd_bus_message *m, void *arg, sd_bus_error *error)
@@ -225,9 +222,9 @@ static int ask(struct bus_connection *b, const struct bus_request *q, sd_bus_mes
 
 static int unexpected_response(const struct bus_connection *b, struct problem *p)
 {
-    problem_set(p, -EPROTO, PROBLEM_UPSTREAM, "unexpected response from profd on the %s bus", b->which);
     problem_remedy(p, "Check that profd and profctl are of the same version: profctl status");
-    return -EPROTO;
+    return problem_set(p, -EPROTO, PROBLEM_UPSTREAM, "unexpected response from profd on the %s bus",
+                       b->which);
 }
 
 int bus_connection_call(struct bus_connection *b, const struct bus_request *q, json_t **ret, long *ret_status,

@@ -233,19 +233,14 @@ static size_t on_body(char *data, size_t one, size_t n, void *arg)
     return a->error < 0 ? 0 : n;
 }
 
-static bool is_interrupted(void)
-{
-    sigset_t pending;
-    return sigpending(&pending) == 0 && (sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM));
-}
-
 /* Called while waiting for a response; a negative value ends the call. */
 static int on_tick(void *arg)
 {
     struct answer *a = arg;
     int64_t elapsed_ns = mono_ns() - a->begin_ns;
+    sigset_t pending;
 
-    if (is_interrupted()) {
+    if (sigpending(&pending) == 0 && (sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM))) {
         a->error = -EINTR;
         return -EINTR;
     }
@@ -261,10 +256,8 @@ static int on_progress(void *arg, curl_off_t total, curl_off_t done, curl_off_t 
     return on_tick(arg) < 0;
 }
 
-static CURLcode perform_request(struct connection *d, const char *path, struct answer *a, long *ret_status)
+static CURLcode perform_request(struct connection *d, const char *path, struct answer *a)
 {
-    a->connection = d;
-    a->begin_ns = mono_ns();
     *d->error = '\0';
     connection_prepare(d, d->curl, path);
     curl_easy_setopt(d->curl, CURLOPT_ERRORBUFFER, d->error);
@@ -274,8 +267,7 @@ static CURLcode perform_request(struct connection *d, const char *path, struct a
     curl_easy_setopt(d->curl, CURLOPT_XFERINFOFUNCTION, on_progress);
     curl_easy_setopt(d->curl, CURLOPT_XFERINFODATA, a);
     CURLcode code = curl_easy_perform(d->curl);
-    curl_easy_getinfo(d->curl, CURLINFO_RESPONSE_CODE, ret_status);
-    d->status = *ret_status;
+    curl_easy_getinfo(d->curl, CURLINFO_RESPONSE_CODE, &d->status);
     if (a->doing && d->talk)
         screen_clear(d->talk);
     return code;
@@ -307,10 +299,9 @@ int problem_from_answer(long http_status, const char *data, size_t size, struct 
 
     if (!code || !detail) {
         _cleanup_(freep) char *text = xstrndup(data ? data : "", MIN(size, (size_t)EXCERPT_BYTES));
-        problem_set(p, -EPROTO, http_status == 404 ? PROBLEM_NOT_FOUND : PROBLEM_INTERNAL,
-                    "unexpected response %ld from profd%s%s", http_status, size ? ": " : "", text);
         problem_remedy(p, "Check that a profd of the same version listens there: profctl status");
-        return -EPROTO;
+        return problem_set(p, -EPROTO, http_status == 404 ? PROBLEM_NOT_FOUND : PROBLEM_INTERNAL,
+                           "unexpected response %ld from profd%s%s", http_status, size ? ": " : "", text);
     }
     const char *remedy = json_get_str(j, "remedy");
     problem_set(p, -EREMOTEIO, problem_kind_of(code), "%s", detail);
@@ -320,8 +311,7 @@ int problem_from_answer(long http_status, const char *data, size_t size, struct 
     return -EREMOTEIO;
 }
 
-static int check_response(struct connection *d, const struct answer *a, CURLcode code, long status,
-                          struct problem *p)
+static int check_response(struct connection *d, const struct answer *a, CURLcode code, struct problem *p)
 {
     if (a->error == -EFBIG)
         return problem_set(p, -EFBIG, PROBLEM_UPSTREAM, "the response of profd at %s is larger than %u MiB",
@@ -333,23 +323,12 @@ static int check_response(struct connection *d, const struct answer *a, CURLcode
                            strerror(-a->error));
     if (code != CURLE_OK)
         return transfer_problem(d, code, p);
-    if (status >= 300)
-        return problem_from_answer(status, a->data, a->size, p);
+    if (d->status >= 300)
+        return problem_from_answer(d->status, a->data, a->size, p);
     return 0;
 }
 
 /* -- On a bus ----------------------------------------------------------------------------------------- */
-
-static int call_on_bus(struct connection *d, const struct bus_request *q, struct answer *a, json_t **ret,
-                       struct problem *p)
-{
-    a->connection = d;
-    a->begin_ns = mono_ns();
-    int r = bus_connection_call(d->bus, q, ret, &d->status, p);
-    if (a->doing && d->talk)
-        screen_clear(d->talk);
-    return r;
-}
 
 static int copy_body(int fd, int64_t size, struct answer *a)
 {
@@ -374,14 +353,13 @@ static int download_on_bus(struct connection *d, const char *path, struct answer
     _cleanup_(closep) int fd = -1;
     int64_t size;
 
-    a->connection = d;
-    a->begin_ns = mono_ns();
     int r = bus_connection_open(d->bus, &q, &fd, &size, p);
     if (r >= 0)
         r = copy_body(fd, size, a);
     if (r < 0 && p->kind == PROBLEM_NONE)
         return problem_set(p, r, PROBLEM_STORAGE, "cannot read the file that profd opened: %s", strerror(-r));
-    return r < 0 ? r : check_response(d, a, CURLE_OK, 200, p);
+    d->status = 200;
+    return r < 0 ? r : check_response(d, a, CURLE_OK, p);
 }
 
 /* -- Calls -------------------------------------------------------------------------------------------- */
@@ -389,12 +367,16 @@ static int download_on_bus(struct connection *d, const char *path, struct answer
 int connection_call(struct connection *d, const char *method, const char *path, const json_t *body,
                     const char *doing, json_t **ret, struct problem *p)
 {
-    struct answer a = {.doing = doing};
-    long status = 0;
+    struct answer a = {.connection = d, .doing = doing, .begin_ns = mono_ns()};
     char error[200];
 
-    if (d->bus)
-        return call_on_bus(d, &(struct bus_request){method, path, body, on_tick, &a}, &a, ret, p);
+    if (d->bus) {
+        int called = bus_connection_call(d->bus, &(struct bus_request){method, path, body, on_tick, &a}, ret,
+                                         &d->status, p);
+        if (doing && d->talk)
+            screen_clear(d->talk);
+        return called;
+    }
     _cleanup_(freep) char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     struct curl_slist *headers = curl_slist_append(NULL, "Expect:");
 
@@ -408,9 +390,9 @@ int connection_call(struct connection *d, const char *method, const char *path, 
     curl_easy_setopt(d->curl, CURLOPT_CUSTOMREQUEST, method);
     curl_easy_setopt(d->curl, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(d->curl, CURLOPT_TIMEOUT_MS, CALL_TIMEOUT_MS);
-    CURLcode code = perform_request(d, path, &a, &status);
+    CURLcode code = perform_request(d, path, &a);
     curl_slist_free_all(headers);
-    int r = check_response(d, &a, code, status, p);
+    int r = check_response(d, &a, code, p);
     if (r == 0 && ret) {
         *ret = json_parse(a.data ? a.data : "", a.size, error);
         if (!*ret)
@@ -429,17 +411,14 @@ long connection_status(const struct connection *d)
 int connection_download(struct connection *d, const char *path,
                         int (*write)(const void *data, size_t size, void *arg), void *arg, struct problem *p)
 {
-    struct answer a = {.write = write, .arg = arg};
-    long status = 0;
+    struct answer a = {.connection = d, .begin_ns = mono_ns(), .write = write, .arg = arg};
 
     if (d->bus)
         return download_on_bus(d, path, &a, p);
-
     curl_easy_reset(d->curl);
     curl_easy_setopt(d->curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
     curl_easy_setopt(d->curl, CURLOPT_LOW_SPEED_TIME, STALL_S);
-    CURLcode code = perform_request(d, path, &a, &status);
-    int r = check_response(d, &a, code, status, p);
+    int r = check_response(d, &a, perform_request(d, path, &a), p);
     free(a.data);
     return r;
 }

@@ -14,6 +14,17 @@
 #define NAME_BYTES     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 #define NAMES_MAX      256
 
+#define AT(member)     offsetof(struct connection_options, member)
+
+const struct context_member context_members[N_CONTEXT_MEMBERS] = {
+    {"host", "Host:", AT(host)},
+    {"socket", "Socket:", AT(socket)},
+    {"token_file", "Token file:", AT(credentials.token_file)},
+    {"cacert", "CA file:", AT(credentials.cacert)},
+    {"cert", "Certificate:", AT(credentials.cert)},
+    {"key", "Key:", AT(credentials.key)},
+};
+
 /* -- Parsing ------------------------------------------------------------------------------------------ */
 
 bool context_name_is_valid(const char *name)
@@ -26,14 +37,14 @@ bool context_name_is_valid(const char *name)
 
 static bool is_context(const json_t *context)
 {
-    static const char *const texts[] = {"host", "socket", "token_file", "cacert", "cert", "key"};
     const char *name;
     json_t *value;
 
     json_object_foreach((json_t *)context, name, value) {
         bool is_known = streq(name, "plain_http") && json_is_boolean(value);
-        for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
-            is_known |= streq(texts[i], name) && json_is_string(value) && json_string_length(value) > 0;
+        for (size_t i = 0; i < N_CONTEXT_MEMBERS; i++)
+            is_known |=
+                streq(context_members[i].key, name) && json_is_string(value) && json_string_length(value) > 0;
         if (!is_known)
             return false;
     }
@@ -42,10 +53,9 @@ static bool is_context(const json_t *context)
 
 static int contexts_damaged(const char *path, const char *why, struct problem *p)
 {
-    problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "cannot read the contexts in %s: %s", path, why);
     problem_remedy(
         p, "Correct the file, or delete it and add the contexts again: profctl context add NAME --host URL");
-    return -EINVAL;
+    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "cannot read the contexts in %s: %s", path, why);
 }
 
 int contexts_parse(const char *text, size_t size, const char *path, json_t **ret, struct problem *p)
@@ -129,9 +139,8 @@ static int write_private(const char *path, const char *text, struct problem *p)
 
 static int no_home(struct problem *p)
 {
-    problem_set(p, -ENXIO, PROBLEM_STORAGE, "no directory for contexts: $HOME is not set");
     problem_remedy(p, "Set HOME, or XDG_CONFIG_HOME.");
-    return -ENXIO;
+    return problem_set(p, -ENXIO, PROBLEM_STORAGE, "no directory for contexts: $HOME is not set");
 }
 
 int contexts_write(const json_t *contexts, struct problem *p)
@@ -142,35 +151,26 @@ int contexts_write(const json_t *contexts, struct problem *p)
     return path ? write_private(path, text, p) : no_home(p);
 }
 
-char *context_token_path(const char *name)
-{
-    _cleanup_(freep) char *file = xasprintf("tokens/%s", name);
-    return config_file_path(file);
-}
-
 /* Names of contexts begin with no dot. */
-static char *token_path_with_suffix(const char *name, const char *suffix)
+char *context_token_path(const char *name, const char *suffix)
 {
-    _cleanup_(freep) char *file = xasprintf("tokens/.%s.%s", name, suffix);
+    _cleanup_(freep) char *file =
+        suffix ? xasprintf("tokens/.%s.%s", name, suffix) : xasprintf("tokens/%s", name);
     return config_file_path(file);
-}
-
-char *context_new_token_path(const char *name)
-{
-    return token_path_with_suffix(name, "new");
 }
 
 int context_keep_token(const char *name, const char *token, struct problem *p)
 {
-    _cleanup_(freep) char *path = context_new_token_path(name);
+    _cleanup_(freep) char *path = context_token_path(name, CONTEXT_TOKEN_NEW);
     return path ? write_private(path, token, p) : no_home(p);
 }
 
 /* A token is never stored for another host: if this is interrupted, the context has no token. */
 int contexts_write_with_token(const json_t *contexts, const char *name, struct problem *p)
 {
-    _cleanup_(freep) char *path = context_token_path(name), *new = context_new_token_path(name),
-                          *old = token_path_with_suffix(name, "old");
+    _cleanup_(freep) char *path = context_token_path(name, NULL),
+                          *new = context_token_path(name, CONTEXT_TOKEN_NEW),
+                          *old = context_token_path(name, "old");
 
     if (!path || !new || !old)
         return no_home(p);
@@ -186,16 +186,9 @@ int contexts_write_with_token(const json_t *contexts, const char *name, struct p
     return r;
 }
 
-void context_forget_new_token(const char *name)
+void context_forget_token(const char *name, const char *suffix)
 {
-    _cleanup_(freep) char *path = context_new_token_path(name);
-    if (path)
-        unlink(path);
-}
-
-void context_forget_token(const char *name)
-{
-    _cleanup_(freep) char *path = context_token_path(name);
+    _cleanup_(freep) char *path = context_token_path(name, suffix);
     if (path)
         unlink(path);
 }
@@ -224,12 +217,6 @@ int contexts_unknown(const json_t *contexts, const char *name, struct problem *p
     return -ENOENT;
 }
 
-static void complete_from(const json_t *context, const char *key, const char **value)
-{
-    if (!*value)
-        *value = json_get_str(context, key);
-}
-
 int connection_options_complete(struct connection_options *at, json_t **ret_contexts, const char **ret_name,
                                 struct problem *p)
 {
@@ -253,12 +240,10 @@ int connection_options_complete(struct connection_options *at, json_t **ret_cont
     const json_t *context = contexts_find(*ret_contexts, name);
     if (!context)
         return contexts_unknown(*ret_contexts, name, p);
-    complete_from(context, "host", &at->host);
-    complete_from(context, "socket", &at->socket);
-    complete_from(context, "token_file", &at->credentials.token_file);
-    complete_from(context, "cacert", &at->credentials.cacert);
-    complete_from(context, "cert", &at->credentials.cert);
-    complete_from(context, "key", &at->credentials.key);
+    for (size_t i = 0; i < N_CONTEXT_MEMBERS; i++) {
+        const char **value = (const char **)((char *)at + context_members[i].offset);
+        *value = *value ? *value : json_get_str(context, context_members[i].key);
+    }
     at->credentials.plain_http |= json_get_bool(context, "plain_http", false);
     *ret_name = name;
     return 0;

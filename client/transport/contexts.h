@@ -22,6 +22,13 @@ struct connection_options {
     struct credential_options credentials;
 };
 
+/* Texts of a context: the member of the file, the heading for people, and the option. */
+#define N_CONTEXT_MEMBERS 6
+extern const struct context_member {
+    const char *key, *heading;
+    size_t offset; /* in struct connection_options */
+} context_members[N_CONTEXT_MEMBERS];
+
 /* {"current": NAME, "contexts": {NAME: {"host", "socket", "token_file", "cacert", "cert", "key",
  * "plain_http"}}} of the text of the file, every member checked; -EINVAL with the problem. The text is named
  * `path` in it. */
@@ -37,15 +44,15 @@ int contexts_unknown(const json_t *contexts, const char *name, struct problem *p
 /* Letters, digits, '.', '_' and '-', at most 64, and not "default". */
 bool context_name_is_valid(const char *name);
 
-/* The file of a token that profctl stores. The caller frees it. NULL without a home directory. */
-char *context_token_path(const char *name);
-/* The file of the token until its context is written. */
-char *context_new_token_path(const char *name);
+/* The file of a token that profctl stores; with the suffix CONTEXT_TOKEN_NEW, until its context is written. The
+ * caller frees it. NULL without a home directory. */
+#define CONTEXT_TOKEN_NEW "new"
+char *context_token_path(const char *name, const char *suffix);
+void context_forget_token(const char *name, const char *suffix);
+/* Stores a new token. */
 int context_keep_token(const char *name, const char *token, struct problem *p);
 /* Replaces the file of contexts, and the token of this one by the new one. */
 int contexts_write_with_token(const json_t *contexts, const char *name, struct problem *p);
-void context_forget_new_token(const char *name);
-void context_forget_token(const char *name);
 
 /*
  * Completes options that name no profd: by --context, else $PROFD_CONTEXT, else, unless $PROFD_SOCKET is set,

@@ -69,10 +69,10 @@ static int check_download(const struct download_state *a, struct problem *p)
     bool size_differs = a->d->size >= 0 && a->size != a->d->size;
     if (!size_differs && (!a->d->sha256 || streq(a->d->sha256, got)))
         return 0;
-    problem_set(p, -EBADMSG, PROBLEM_UPSTREAM, "the downloaded file of %s differs from the catalog: %s",
-                a->d->id, size_differs ? "its size differs" : "its SHA-256 differs");
     problem_remedy(p, "Retry; profctl show %s prints the path of the file on profd's host.", a->d->id);
-    return -EBADMSG;
+    return problem_set(p, -EBADMSG, PROBLEM_UPSTREAM,
+                       "the downloaded file of %s differs from the catalog: %s", a->d->id,
+                       size_differs ? "its size differs" : "its SHA-256 differs");
 }
 
 int download(struct client *c, const struct download *d, int fd, struct problem *p)

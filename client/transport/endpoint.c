@@ -61,10 +61,9 @@ static int endpoint_of_host(const char *host, struct endpoint *ret, struct probl
         *ret = (struct endpoint){.url = TAKE_PTR(url)};
         return 0;
     }
-    problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--host: '%s' is not a URL: %s", host,
-                code == CURLUE_OK ? "neither http:// nor https://" : curl_url_strerror(code));
     problem_remedy(p, "Pass the URL of profd: --host https://HOST:PORT.");
-    return -EINVAL;
+    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--host: '%s' is not a URL: %s", host,
+                       code == CURLUE_OK ? "neither http:// nor https://" : curl_url_strerror(code));
 }
 
 int endpoint_find(const char *socket, const char *host, struct endpoint *ret, struct problem *p)
@@ -137,10 +136,9 @@ int config_file_check_mode(const char *path, const char *subject, struct problem
 
     if (stat(path, &st) < 0 || !(st.st_mode & (S_IRWXG | S_IRWXO)))
         return 0;
-    problem_set(p, -EPERM, PROBLEM_DENIED, "%s is accessible by other users (mode %04o)", subject,
-                st.st_mode & 07777);
     problem_remedy(p, "chmod 600 %s", path);
-    return -EPERM;
+    return problem_set(p, -EPERM, PROBLEM_DENIED, "%s is accessible by other users (mode %04o)", subject,
+                       st.st_mode & 07777);
 }
 
 /* Errors never quote the file. */
@@ -153,9 +151,8 @@ static int read_token(const char *path, bool named, char **ret, struct problem *
     if (r == -ENOENT && !named)
         return 0;
     if (r < 0) {
-        problem_set(p, r, PROBLEM_BAD_REQUEST, "cannot read the token in %s: %s", path, strerror(-r));
         problem_remedy(p, "Ask an administrator of that profd for a token: profctl token new NAME.");
-        return r;
+        return problem_set(p, r, PROBLEM_BAD_REQUEST, "cannot read the token in %s: %s", path, strerror(-r));
     }
     _cleanup_(freep) char *subject = xasprintf("the token in %s", path);
     r = config_file_check_mode(path, subject, p);
@@ -167,10 +164,9 @@ static int read_token(const char *path, bool named, char **ret, struct problem *
     for (size_t i = 0; i < n; i++)
         is_token = is_token && start[i] > ' ' && start[i] < 0x7f;
     if (!is_token) {
-        problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s is not a token file: it must contain one word",
-                    path);
         problem_remedy(p, "Put into it the token as profctl token new prints it.");
-        return -EINVAL;
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                           "%s is not a token file: it must contain one word", path);
     }
     *ret = xstrndup(start, n);
     return 0;
@@ -198,10 +194,9 @@ int credentials_find(const struct credential_options *o, const char *url, struct
     if (r < 0)
         return r;
     if (c.token && starts_with(url, "http://") && !o->plain_http && !is_loopback_url(url)) {
-        problem_set(p, -EPERM, PROBLEM_DENIED, "cannot send a token to %s: the connection is not encrypted",
-                    url);
         problem_remedy(p, "Use https://, or --plain-http if the network is protected otherwise.");
-        return -EPERM;
+        return problem_set(p, -EPERM, PROBLEM_DENIED,
+                           "cannot send a token to %s: the connection is not encrypted", url);
     }
     *ret = c;
     c = (struct credentials){0}; // NOLINT(clang-analyzer-deadcode.DeadStores): its cleanup reads it

@@ -60,7 +60,7 @@ static int unknown_report(struct client *c, const char *name)
     return client_refuse(c, remedy, "unknown report '%s'", name);
 }
 
-static int choose_reports(struct client *c, const struct analyze_options *o, struct chosen_reports *ret)
+static int analyze_choose(struct client *c, const struct analyze_options *o, struct chosen_reports *ret)
 {
     ret->by_name = o->reports;
     if (!o->reports) {
@@ -83,55 +83,49 @@ static int choose_reports(struct client *c, const struct analyze_options *o, str
 
 static int report_lacking(struct client *c, const struct report *report)
 {
-    _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(freep) char *needs = report_needs_text(report);
+    _cleanup_(freep) char *remedy = xasprintf("%s%s%sOmit --report to print all reports that are available.",
+                                              *needs ? "It needs " : "", needs, *needs ? ". " : "");
 
-    problem_set(&p, -ENODATA, PROBLEM_NOT_FOUND, "%s: the trace contains no events for this report",
-                report->name);
-    if (*needs)
-        problem_remedy(&p, "It needs %s. Omit --report to print all reports that are available.", needs);
-    else
-        problem_remedy(&p, "Omit --report to print all reports that are available.");
-    return client_fail(c, &p);
+    return client_error(c, PROBLEM_NOT_FOUND, remedy, "%s: the trace contains no events for this report",
+                        report->name);
 }
 
 static int report_failed(struct client *c, const char *name, int r)
 {
-    _cleanup_(problem_done) struct problem p = {0};
+    static const struct {
+        int r;
+        enum problem_kind kind;
+        const char *what, *remedy;
+    } failures[] = {
+        {-EBADMSG, PROBLEM_STORAGE, "the columns of the trace are damaged",
+         "Rebuild them: profctl ingest --again FILE"},
+        {-ELOOP, PROBLEM_UNSUPPORTED, "the events form a dependency cycle",
+         "Timestamps or correlation ids are damaged; use other reports."},
+        {-E2BIG, PROBLEM_TOO_LARGE, "the trace has too many events for this report",
+         "Select a part: --step 3, or --from 1.2s --to 1.4s."},
+    };
 
-    switch (r) {
-    case -EBADMSG:
-        problem_set(&p, r, PROBLEM_STORAGE, "%s: the columns of the trace are damaged", name);
-        problem_remedy(&p, "Rebuild them: profctl ingest --again FILE");
-        break;
-    case -ELOOP:
-        problem_set(&p, r, PROBLEM_UNSUPPORTED, "%s: the events form a dependency cycle", name);
-        problem_remedy(&p, "Timestamps or correlation ids are damaged; use other reports.");
-        break;
-    case -E2BIG:
-        problem_set(&p, r, PROBLEM_TOO_LARGE, "%s: the trace has too many events for this report", name);
-        problem_remedy(&p, "Select a part: --step 3, or --from 1.2s --to 1.4s.");
-        break;
-    default:
-        problem_set(&p, r, PROBLEM_INTERNAL, "%s: %s", name, strerror(-r));
-    }
-    return client_fail(c, &p);
+    for (size_t i = 0; i < ARRAY_SIZE(failures); i++)
+        if (failures[i].r == r)
+            return client_error(c, failures[i].kind, failures[i].remedy, "%s: %s", name, failures[i].what);
+    return client_error(c, PROBLEM_INTERNAL, NULL, "%s: %s", name, strerror(-r));
 }
 
 /* The words of the command line, as "trace" in the JSON of a report. */
 static char *join_words(int n_words, char **words)
 {
-    char *name = xstrdup(words[0]);
+    char *name = NULL;
+    size_t size;
+    FILE *out = xmemstream(&name, &size);
 
-    for (int i = 1; i < n_words; i++) {
-        char *longer = xasprintf("%s %s", name, words[i]);
-        free(name);
-        name = longer;
-    }
+    for (int i = 0; i < n_words; i++)
+        fprintf(out, "%s%s", i > 0 ? " " : "", words[i]);
+    fclose(out);
     return name;
 }
 
-static int print_reports(struct client *c, const struct analyze_options *o, struct chosen_reports *chosen,
+static int analyze_print(struct client *c, const struct analyze_options *o, struct chosen_reports *chosen,
                          const char *name, struct analysis *a)
 {
     size_t top = o->top != OPTION_ABSENT ? (size_t)o->top
@@ -178,57 +172,31 @@ static int print_reports(struct client *c, const struct analyze_options *o, stru
     return printed != EXIT_DONE ? printed : status;
 }
 
-static int print_overview(struct client *c, const struct analyze_options *o, const char *name,
-                          struct analysis *a)
-{
-    int r = overview_print(c, a, name, o->top == OPTION_ABSENT ? TOP_DEFAULT : (size_t)o->top);
-
-    return r < 0 ? report_failed(c, "overview", r) : EXIT_DONE;
-}
-
 /* Rows of each table on a page. */
 #define TOP_HTML 30
 
-/* The id, or the base name of a file or directory. */
-static char *short_names(int n_words, char **words)
+/* The id, or the base name of a file or directory; "." and ".." get the name of the directory. */
+static char *short_name(const char *word)
 {
-    _cleanup_(freep) char *absolute = NULL;
-    char *names = NULL;
+    bool is_relative = word[strspn(word, "./")] == '\0';
+    _cleanup_(freep) char *absolute = is_relative ? realpath(word, NULL) : NULL;
+    _cleanup_(freep) char *path = xstrdup(absolute ? absolute : word);
+    size_t n = strlen(path);
 
-    for (int i = 0; i < n_words; i++) {
-        /* "." and ".." get the name of the directory. */
-        bool is_relative = words[i][strspn(words[i], "./")] == '\0';
-        free(absolute);
-        absolute = is_relative ? realpath(words[i], NULL) : NULL;
-        _cleanup_(freep) char *word = xstrdup(absolute ? absolute : words[i]);
-        size_t n = strlen(word);
-        while (n > 1 && word[n - 1] == '/')
-            word[--n] = '\0';
-        const char *slash = strrchr(word, '/'), *base = slash && slash[1] ? slash + 1 : word;
-        char *longer = xasprintf("%s%s%s", names ? names : "", names ? " " : "", base);
-        free(names);
-        names = longer;
-    }
-    return names;
-}
-
-/* "8 ranks", "rank 3"; NULL if the trace has no rank. */
-static char *ranks_text(const struct named_ranks *ranks)
-{
-    int64_t rank = columns_meta(ranks->items[0].columns, META_rank);
-
-    return ranks->n > 1          ? text_count((int64_t)ranks->n, "rank")
-           : rank != COLUMN_NULL ? xasprintf("rank %lld", (long long)rank)
-                                 : NULL;
+    while (n > 1 && path[n - 1] == '/')
+        path[--n] = '\0';
+    const char *slash = strrchr(path, '/');
+    return xstrdup(slash && slash[1] ? slash + 1 : path);
 }
 
 /* "Qwen3-8B · NVIDIA H200 · 8 ranks · s7", as far as known. */
 static char *page_title(struct client *c, const struct analyzed *analyzed, int n_words, char **words)
 {
     const struct named_ranks *ranks = &analyzed->ranks;
-    struct text device = columns_meta_text(ranks->items[0].columns, META_device_name);
-    _cleanup_(freep) char *names = short_names(n_words, words), *model = ranks_model(c, ranks),
-                          *which = ranks_text(ranks);
+    const struct columns *first = ranks->items[0].columns;
+    struct text device = columns_meta_text(first, META_device_name);
+    int64_t rank = columns_meta(first, META_rank);
+    _cleanup_(freep) char *model = ranks_model(c, ranks);
     char *title = NULL;
     size_t size;
     FILE *out = xmemstream(&title, &size);
@@ -237,13 +205,21 @@ static char *page_title(struct client *c, const struct analyzed *analyzed, int n
         fprintf(out, "%s · ", model);
     if (device.size > 0)
         fprintf(out, "%.*s · ", (int)device.size, device.p);
-    fprintf(out, "%s%s%s", which ? which : "", which ? " · " : "", names);
+    if (ranks->n > 1)
+        fprintf(out, "%zu ranks · ", ranks->n);
+    else if (rank != COLUMN_NULL)
+        fprintf(out, "rank %lld · ", (long long)rank);
+    for (int i = 0; i < n_words; i++) {
+        _cleanup_(freep) char *name = short_name(words[i]);
+        fprintf(out, "%s%s", i > 0 ? " " : "", name);
+    }
     fclose(out);
     return title;
 }
 
-static int write_html(struct client *c, const struct analyze_options *o, struct chosen_reports *chosen,
-                      const char *name, struct analyzed *analyzed, int n_words, char **words)
+static int analyze_write_html(struct client *c, const struct analyze_options *o,
+                              struct chosen_reports *chosen, const char *name, struct analyzed *analyzed,
+                              int n_words, char **words)
 {
     struct analysis *a = &analyzed->analysis;
     _cleanup_(freep) char *title = page_title(c, analyzed, n_words, words);
@@ -267,8 +243,8 @@ static int write_html(struct client *c, const struct analyze_options *o, struct 
 }
 
 /* CSV and TSV have one heading, and --columns selects from one report. */
-static int check_output(struct client *c, const struct analyze_options *o,
-                        const struct chosen_reports *chosen)
+static int analyze_check_output(struct client *c, const struct analyze_options *o,
+                                const struct chosen_reports *chosen)
 {
     if (o->html && c->format != TABLE_FITTED)
         return client_refuse(c, NULL, "--html and the other formats exclude each other");
@@ -277,44 +253,40 @@ static int check_output(struct client *c, const struct analyze_options *o,
     return report_check_columns(c, chosen->made[0].report);
 }
 
-static int run_named(struct client *c, const struct analyze_options *o, int n_words, char **words)
-{
-    if (n_words == 1 && !o->reports && !o->html)
-        return query_run_named(c, o->named, words[0], o->top > 0 ? o->top : OPTION_ABSENT);
-    return client_refuse(c, "To analyze several traces use reports; profctl reports lists them.",
-                         "--named needs one trace, and excludes --report and --html");
-}
-
 static int analyze_run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct analyze_options *o = values;
-    char newest[REF_TEXT_MAX], *newest_words[] = {newest, NULL};
+    _cleanup_(freep) char *newest = NULL;
     _cleanup_(analyzed_done) struct analyzed analyzed = {0};
     _cleanup_(chosen_reports_done) struct chosen_reports chosen = {0};
 
-    int status = o->named ? EXIT_DONE : choose_reports(c, o, &chosen);
+    int status = o->named ? EXIT_DONE : analyze_choose(c, o, &chosen);
     if (status == EXIT_DONE && !o->named)
-        status = check_output(c, o, &chosen);
-    if (status == EXIT_DONE && n_words == 0) {
-        status = client_newest_session(c, true, newest);
-        words = newest_words;
-        n_words = 1;
-    }
+        status = analyze_check_output(c, o, &chosen);
+    if (status == EXIT_DONE)
+        status = client_words_or_newest(c, &n_words, &words, &newest);
     if (status != EXIT_DONE)
         return status;
+    if (o->named && (n_words != 1 || o->reports || o->html))
+        return client_refuse(c, "To analyze several traces use reports; profctl reports lists all reports.",
+                             "--named needs one trace, and excludes --report and --html");
     if (o->named)
-        return run_named(c, o, n_words, words);
+        return query_run_named(c, o->named, words[0], o->top > 0 ? o->top : OPTION_ABSENT);
     client_hold_signals();
     status = analyzed_open(c, &o->analyzing, n_words, words, &analyzed);
     if (status != EXIT_DONE)
         return status;
     _cleanup_(freep) char *name = join_words(n_words, words);
+    int r = 0;
     if (o->html)
-        status = write_html(c, o, &chosen, name, &analyzed, n_words, words);
+        status = analyze_write_html(c, o, &chosen, name, &analyzed, n_words, words);
     else if (chosen.by_name || !listing_is_text(c))
-        status = print_reports(c, o, &chosen, name, &analyzed.analysis);
+        status = analyze_print(c, o, &chosen, name, &analyzed.analysis);
     else
-        status = print_overview(c, o, name, &analyzed.analysis);
+        r = overview_print(c, &analyzed.analysis, name,
+                           o->top == OPTION_ABSENT ? TOP_DEFAULT : (size_t)o->top);
+    if (r < 0)
+        status = report_failed(c, "overview", r);
     return ranks_status(&analyzed.ranks, status);
 }
 

@@ -5,11 +5,11 @@
 #include "client/cli/text.h"
 #include "client/runs/requests.h"
 #include "client/runs/run_group.h"
+#include "client/verbs/conditions.h"
 #include "client/verbs/verbs.h"
 #include "client/views/listing.h"
 #include "client/views/run.h"
 #include "client/views/run_figures.h"
-#include "trace/reports/condition.h"
 #include <errno.h>
 #include <math.h>
 
@@ -17,18 +17,14 @@
 #define REQUESTS_MAX 200000
 
 struct compare_options {
-    struct option_list conditions;
-    bool by_estimate;
+    struct condition_options fail_if;
 };
 
+/* clang-format off */
 static const struct option_def compare_options[] = {
-    {"fail-if", 0, "CONDITION", OPTION_LIST, offsetof(struct compare_options, conditions),
-     "Exit with 5 if the 95 % interval meets the condition, with 6 if more runs are needed to "
-     "decide "
-     "(repeatable): 'ttft.p99 > +5%', 'tpot.p50 > 30ms', 'output_tokens_per_s < -5%'"},
-    {"fail-if-estimate", 0, NULL, OPTION_FLAG, offsetof(struct compare_options, by_estimate),
-     "Decide --fail-if by the measured values, without their intervals"},
+    CONDITION_OPTIONS(struct compare_options, fail_if, "runs", "'ttft.p99 > +5%', 'tpot.p50 > 30ms', 'output_tokens_per_s < -5%'"),
 };
+/* clang-format on */
 
 static void compared_side_done(struct compared_side *s)
 {
@@ -64,7 +60,7 @@ static int compared_side_get(struct client *c, const char *word, struct compared
 enum { CELL_METRIC, CELL_A, CELL_B, CELL_PERCENT, CELL_INTERVAL, CELL_RESULT, CELL_CHANGE, _CELL_MAX };
 
 /* Counts have no fractions. */
-static char *value_text(char *buf, double value, bool is_count)
+static char *compare_value_text(char *buf, double value, bool is_count)
 {
     return is_count && isfinite(value) && fabs(value) < 1e15 ? text_number(buf, llround(value))
                                                              : figure_text(buf, value);
@@ -92,7 +88,7 @@ static void compare_add_row(struct table *table, const struct compared_figure *f
     double part = 100 / fabs(f->a.value);
     _cleanup_(freep) char *name = figure_name(f);
     _cleanup_(freep) char *with_sign =
-        xasprintf("%s%s", d->value > 0 ? "+" : "", value_text(change, d->value, is_count(f)));
+        xasprintf("%s%s", d->value > 0 ? "+" : "", compare_value_text(change, d->value, is_count(f)));
 
     if (isfinite(part * d->value))
         snprintf(percent, sizeof(percent), "%+.1f %%", part * d->value);
@@ -104,8 +100,8 @@ static void compare_add_row(struct table *table, const struct compared_figure *f
     const char *result = has_result ? compared_result_name(f) : NULL;
     table_add(table, (const char *[_CELL_MAX]){
                          [CELL_METRIC] = name,
-                         [CELL_A] = value_text(a, f->a.value, is_count(f)),
-                         [CELL_B] = value_text(b, f->b.value, is_count(f)),
+                         [CELL_A] = compare_value_text(a, f->a.value, is_count(f)),
+                         [CELL_B] = compare_value_text(b, f->b.value, is_count(f)),
                          [CELL_PERCENT] = percent,
                          [CELL_INTERVAL] = interval,
                          [CELL_RESULT] = result ? result : "",
@@ -227,24 +223,19 @@ static int compare_print(struct client *c, const struct compared_side *a, const 
 /* Conditions are in nanoseconds; figures without a unit of time are compared by percentage only. */
 #define NS_OF_MS 1e6
 
-static int conditions_parse(struct client *c, const struct option_list *list, struct condition **ret)
+static int compare_parse_conditions(struct client *c, const struct condition_options *o,
+                                    struct condition **ret)
 {
-    *ret = xcalloc(list->n + 1, sizeof(**ret));
-    for (size_t i = 0; i < list->n; i++) {
-        _cleanup_(problem_done) struct problem p = {0};
-        struct condition *one = &(*ret)[i];
-        bool valid = condition_parse(list->items[i], one) >= 0;
-        if (valid && (strchr(one->measure, '.') || one->is_share))
-            continue;
-        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST,
-                    valid ? "--fail-if: '%s' is not a time, so its change is in %%"
-                          : "--fail-if: '%s' is not a condition",
-                    list->items[i]);
-        problem_remedy(&p, "A measure, > or <, and a change or a time: 'ttft.p99 > +5%%', 'tpot.p50 > 30ms', "
-                           "'output_tokens_per_s < -5%%'.");
-        return client_fail(c, &p);
-    }
-    return EXIT_DONE;
+    static const char remedy[] =
+        "A measure, > or <, and a change or a time: 'ttft.p99 > +5%', 'tpot.p50 > 30ms', "
+        "'output_tokens_per_s < -5%'.";
+    int status = conditions_parse(c, o, remedy, ret);
+
+    for (size_t i = 0; i < o->list.n && status == EXIT_DONE; i++)
+        if (!strchr((*ret)[i].measure, '.') && !(*ret)[i].is_share)
+            status = client_refuse(c, remedy, "--fail-if: '%s' is not a time, so its change is in %%",
+                                   o->list.items[i]);
+    return status;
 }
 
 /* Too few requests leave a condition undecided, even with a narrow interval. */
@@ -260,21 +251,18 @@ static struct condition_decision figure_decide(const struct condition *condition
     return d;
 }
 
-static void print_undecided(struct client *c, const char *text, const struct condition *condition,
-                            const struct compared_figure *f, const struct condition_decision *d)
+/* What would decide it. */
+static char *figure_needs(const struct compared_figure *f, const struct condition_decision *d)
 {
-    _cleanup_(freep) char *measured = condition_decision_text(condition, d, NS_OF_MS);
-    _cleanup_(freep) char *needed =
-        f->requests_min > 0   ? xasprintf("%zu against %zu requests; each run needs at least %zu", f->n_a,
-                                          f->n_b, f->requests_min)
-        : d->units_needed > 0 ? xasprintf("about %zu runs of each side would decide: profctl bench "
-                                          "--repeat-runs %zu",
-                                          d->units_needed, d->units_needed)
-        : isfinite(d->low)
-            ? xasprintf("more than %d runs of each side would be needed to decide", UNITS_NEEDED_MAX)
-            : xstrdup("several runs of each side would decide: profctl bench --repeat-runs 5");
-
-    client_note(c, "undecided: %s: %s\n  %s", text, measured, needed);
+    if (f->requests_min > 0)
+        return xasprintf("%zu against %zu requests; each run needs at least %zu", f->n_a, f->n_b,
+                         f->requests_min);
+    if (d->units_needed > 0)
+        return xasprintf("about %zu runs of each side would decide: profctl bench --repeat-runs %zu",
+                         d->units_needed, d->units_needed);
+    if (isfinite(d->low))
+        return xasprintf("more than %d runs of each side would be needed to decide", UNITS_NEEDED_MAX);
+    return xstrdup("several runs of each side would decide: profctl bench --repeat-runs 5");
 }
 
 /* The percentile that a measure names, such as 99 of "ttft.p99", where the runs have the metric but too few
@@ -295,41 +283,32 @@ static unsigned unsupported_percentile(const struct runs_comparison *cmp, const 
 }
 
 /* A missing measure is an error. */
-static int conditions_check(struct client *c, const struct compare_options *o,
-                            const struct condition *conditions, const struct runs_comparison *cmp)
+static int compare_check_conditions(struct client *c, const struct condition_options *o,
+                                    const struct condition *conditions, const struct runs_comparison *cmp)
 {
     int status = EXIT_DONE;
 
-    for (size_t i = 0; i < o->conditions.n; i++) {
-        const struct compared_figure *f = runs_comparison_find(cmp, conditions[i].measure);
-        const char *text = o->conditions.items[i];
+    for (size_t i = 0; i < o->list.n; i++) {
+        const char *measure = conditions[i].measure;
+        const struct compared_figure *f = runs_comparison_find(cmp, measure);
         bool is_known = f && isfinite(f->a.value) && isfinite(f->b.value);
-        unsigned percentile = is_known ? 0 : unsupported_percentile(cmp, conditions[i].measure);
-        if (percentile > 0) {
+        unsigned percentile = is_known ? 0 : unsupported_percentile(cmp, measure);
+        if (is_known) {
+            struct condition_decision d = figure_decide(&conditions[i], f, o->by_estimate);
+            _cleanup_(freep) char *needed = figure_needs(f, &d);
+            status = condition_report(c, o, i, &conditions[i], &d, NS_OF_MS, needed, status);
+        } else if (percentile > 0) {
             client_note(c,
                         "undecided: %s: the runs have too few requests for p%u\n"
                         "  Each run needs at least %u: profctl bench --requests N.",
-                        text, percentile, 100 / (100 - percentile));
+                        o->list.items[i], percentile, 100 / (100 - percentile));
             status = status == EXIT_DONE ? EXIT_UNDECIDED : status;
-            continue;
-        }
-        if (!is_known) {
-            _cleanup_(problem_done) struct problem p = {0};
-            problem_set(&p, -ENODATA, PROBLEM_NOT_FOUND, "--fail-if: a side has no %s",
-                        conditions[i].measure);
-            problem_remedy(
-                &p, "Measures are mean, p50, p90, p99 and max of ttft, itl, tpot and e2e, if there are "
-                    "enough requests, and the throughput figures of profctl compare.");
-            return client_fail(c, &p);
-        }
-        struct condition_decision d = figure_decide(&conditions[i], f, o->by_estimate);
-        if (d.result == CONDITION_MET) {
-            _cleanup_(freep) char *measured = condition_decision_text(&conditions[i], &d, NS_OF_MS);
-            client_note(c, "failed: %s: %s", text, measured);
-            status = EXIT_CONDITION;
-        } else if (d.result == CONDITION_UNDECIDED) {
-            print_undecided(c, text, &conditions[i], f, &d);
-            status = status == EXIT_DONE ? EXIT_UNDECIDED : status;
+        } else {
+            return client_error(
+                c, PROBLEM_NOT_FOUND,
+                "Measures are mean, p50, p90, p99 and max of ttft, itl, tpot and e2e, if there are "
+                "enough requests, and the throughput figures of profctl compare.",
+                "--fail-if: a side has no %s", measure);
         }
     }
     return status;
@@ -343,7 +322,7 @@ static int compare_run(struct client *c, const void *values, int n_words, char *
     _cleanup_(freep) struct condition *conditions = NULL;
     _cleanup_(compared_side_done) struct compared_side a = {0}, b = {0};
     _cleanup_(runs_comparison_done) struct runs_comparison cmp = {0};
-    int status = conditions_parse(c, &o->conditions, &conditions);
+    int status = compare_parse_conditions(c, &o->fail_if, &conditions);
 
     if (status == EXIT_DONE)
         status = compared_side_get(c, words[0], &a);
@@ -360,7 +339,7 @@ static int compare_run(struct client *c, const void *values, int n_words, char *
     }
     if (status != EXIT_DONE)
         return status;
-    return conditions_check(c, o, conditions, &cmp);
+    return compare_check_conditions(c, &o->fail_if, conditions, &cmp);
 }
 
 const struct verb verb_compare = {

@@ -28,34 +28,20 @@ static const struct option_def context_options[] = {
 
 /* -- add ---------------------------------------------------------------------------------------------- */
 
-/* Paths are kept absolute: a context is used from anywhere. */
-static int put_path(json_t *context, const char *key, const char *path, struct problem *p)
-{
-    if (!path)
-        return 0;
-    _cleanup_(freep) char *absolute = realpath(path, NULL);
-    if (!absolute)
-        return problem_set(p, -errno, PROBLEM_BAD_REQUEST, "cannot open %s: %s", path, strerror(errno));
-    json_put_str(context, key, absolute);
-    return 0;
-}
-
-static int take_token(const char *name, struct problem *p)
+static int context_take_token(const char *name, struct problem *p)
 {
     char token[TOKEN_BYTES_MAX + 1];
     size_t n = fread(token, 1, TOKEN_BYTES_MAX, stdin);
 
     token[n] = '\0';
-    if (n == 0 || ferror(stdin)) {
-        problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "no token on standard input");
-        problem_remedy(p, "profctl context add %s --host URL --token-stdin < FILE", name);
-        return -EINVAL;
-    }
-    return context_keep_token(name, token, p);
+    if (n > 0 && !ferror(stdin))
+        return context_keep_token(name, token, p);
+    problem_remedy(p, "profctl context add %s --host URL --token-stdin < FILE", name);
+    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "no token on standard input");
 }
 
 /* Token and certificates are checked now, not at the first call. */
-static int check_connection(const struct connection_options *at, const char *token_file, struct problem *p)
+static int context_check(const struct connection_options *at, const char *token_file, struct problem *p)
 {
     _cleanup_(endpoint_done) struct endpoint endpoint = {0};
     _cleanup_(credentials_done) struct credentials credentials = {0};
@@ -68,33 +54,29 @@ static int check_connection(const struct connection_options *at, const char *tok
     return token_file ? credentials_find(&options_of, endpoint.url, &credentials, p) : 0;
 }
 
-static int make_context(const struct context_options *o, const struct connection_options *at,
+/* Paths are kept absolute: a context is used from anywhere. */
+static int context_make(const struct context_options *o, const struct connection_options *at,
                         const char *name, json_t *context, struct problem *p)
 {
-    int r = o->token_stdin ? take_token(name, p) : 0;
-    _cleanup_(freep) char *kept = r == 0 && o->token_stdin ? context_new_token_path(name) : NULL,
-                          *token_path = kept ? context_token_path(name) : NULL;
-    const char *token_file = kept ? kept : at->credentials.token_file;
+    int r = o->token_stdin ? context_take_token(name, p) : 0;
+    _cleanup_(freep) char *new = o->token_stdin ? context_token_path(name, CONTEXT_TOKEN_NEW) : NULL,
+                          *kept = o->token_stdin ? context_token_path(name, NULL) : NULL;
 
-    json_put_str(context, "host", at->host);
-    if (r == 0)
-        r = put_path(context, "socket", at->socket, p);
-    if (r == 0 && kept)
-        json_put_str(context, "token_file", token_path);
-    else if (r == 0)
-        r = put_path(context, "token_file", token_file, p);
-    if (r == 0)
-        r = put_path(context, "cacert", at->credentials.cacert, p);
-    if (r == 0)
-        r = put_path(context, "cert", at->credentials.cert, p);
-    if (r == 0)
-        r = put_path(context, "key", at->credentials.key, p);
+    for (size_t i = 0; i < N_CONTEXT_MEMBERS && r == 0; i++) {
+        const char *value = *(const char *const *)((const char *)at + context_members[i].offset);
+        bool is_path = !streq(context_members[i].key, "host");
+        _cleanup_(freep) char *absolute = value && is_path ? realpath(value, NULL) : NULL;
+        if (value && is_path && !absolute)
+            r = problem_set(p, -errno, PROBLEM_BAD_REQUEST, "cannot open %s: %s", value, strerror(errno));
+        json_put_str(context, context_members[i].key, is_path ? absolute : value);
+    }
+    json_put_str(context, "token_file", kept);
     if (at->credentials.plain_http)
         json_put_bool(context, "plain_http", true);
-    return r < 0 ? r : check_connection(at, token_file, p);
+    return r < 0 ? r : context_check(at, new ? new : at->credentials.token_file, p);
 }
 
-static int add(struct client *c, const struct context_options *o, json_t *contexts, const char *name)
+static int context_add(struct client *c, const struct context_options *o, json_t *contexts, const char *name)
 {
     _cleanup_(problem_done) struct problem p = {0};
     const struct connection_options *at = c->connection_options;
@@ -112,9 +94,9 @@ static int add(struct client *c, const struct context_options *o, json_t *contex
     if (existed && !o->force)
         return client_refuse(c, "--force replaces it.", "context %s exists", name);
     json_t *context = json_object();
-    if (make_context(o, at, name, context, &p) < 0) {
+    if (context_make(o, at, name, context, &p) < 0) {
         json_decref(context);
-        context_forget_new_token(name);
+        context_forget_token(name, CONTEXT_TOKEN_NEW);
         return client_fail(c, &p);
     }
     json_object_set_new(json_object_get(contexts, "contexts"), name, context);
@@ -137,7 +119,7 @@ static const char *current_name(const json_t *contexts)
     return current ? current : CONTEXT_DEFAULT;
 }
 
-static int use(struct client *c, const struct context_options *o, json_t *contexts, const char *name)
+static int context_use(struct client *c, const struct context_options *o, json_t *contexts, const char *name)
 {
     _cleanup_(problem_done) struct problem p = {0};
 
@@ -157,7 +139,7 @@ static int use(struct client *c, const struct context_options *o, json_t *contex
     return EXIT_DONE;
 }
 
-static int list(struct client *c, const struct context_options *o, json_t *contexts, const char *name)
+static int context_list(struct client *c, const struct context_options *o, json_t *contexts, const char *name)
 {
     static const struct table_column columns[] = {{"NAME", 0, IMPORTANCE_KEY},
                                                   {"CURRENT", 0, IMPORTANCE_HIGH},
@@ -184,12 +166,8 @@ static int list(struct client *c, const struct context_options *o, json_t *conte
     return EXIT_DONE;
 }
 
-static int show(struct client *c, const struct context_options *o, json_t *contexts, const char *name)
+static int context_show(struct client *c, const struct context_options *o, json_t *contexts, const char *name)
 {
-    static const struct {
-        const char *heading, *key;
-    } fields[] = {{"Host:", "host"},      {"Socket:", "socket"},    {"Token file:", "token_file"},
-                  {"CA file:", "cacert"}, {"Certificate:", "cert"}, {"Key:", "key"}};
     _cleanup_(problem_done) struct problem p = {0};
     const char *shown = name ? name : current_name(contexts);
     const json_t *context = contexts_find(contexts, shown);
@@ -207,14 +185,15 @@ static int show(struct client *c, const struct context_options *o, json_t *conte
     field_printf(&c->out, "Context:", "%s%s", shown, streq(shown, current_name(contexts)) ? " (in use)" : "");
     if (!context)
         field_print(&c->out, "Host:", "this machine");
-    for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
-        field_print(&c->out, fields[i].heading, json_get_str(context, fields[i].key));
+    for (size_t i = 0; i < N_CONTEXT_MEMBERS; i++)
+        field_print(&c->out, context_members[i].heading, json_get_str(context, context_members[i].key));
     if (json_get_bool(context, "plain_http", false))
         field_print(&c->out, "Token over:", "http:// too (--plain-http)");
     return EXIT_DONE;
 }
 
-static int delete (struct client *c, const struct context_options *o, json_t *contexts, const char *name)
+static int context_delete(struct client *c, const struct context_options *o, json_t *contexts,
+                          const char *name)
 {
     _cleanup_(problem_done) struct problem p = {0};
     bool was_current = streq(name, current_name(contexts));
@@ -228,7 +207,7 @@ static int delete (struct client *c, const struct context_options *o, json_t *co
         json_object_del(contexts, "current");
     if (contexts_write(contexts, &p) < 0)
         return client_fail(c, &p);
-    context_forget_token(name);
+    context_forget_token(name, NULL);
     client_note(c, "Context %s is deleted%s.", name,
                 was_current ? "; the profd of this machine is in use" : "");
     return EXIT_DONE;
@@ -239,8 +218,8 @@ static const struct {
     unsigned n_names, min_names;
     int (*run)(struct client *c, const struct context_options *o, json_t *contexts, const char *name);
 } commands[] = {
-    {"add", 1, 1, add}, {"use", 1, 1, use},   {"list", 0, 0, list},
-    {"ls", 0, 0, list}, {"show", 1, 0, show}, {"rm", 1, 1, delete},
+    {"add", 1, 1, context_add}, {"use", 1, 1, context_use},   {"list", 0, 0, context_list},
+    {"ls", 0, 0, context_list}, {"show", 1, 0, context_show}, {"rm", 1, 1, context_delete},
 };
 
 static int context_run(struct client *c, const void *values, int n_words, char **words)
@@ -259,7 +238,7 @@ static int context_run(struct client *c, const void *values, int n_words, char *
                                  commands[i].n_names == 0     ? "no name"
                                  : commands[i].min_names == 0 ? "at most one name"
                                                               : "a name");
-        if ((o->use || o->token_stdin || o->force) && commands[i].run != add)
+        if ((o->use || o->token_stdin || o->force) && commands[i].run != context_add)
             return client_refuse(c, "profctl context --help",
                                  "--use, --token-stdin and --force are for context add");
         if (contexts_read(&contexts, &p) < 0)

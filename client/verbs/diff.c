@@ -5,10 +5,10 @@
 #include "base/units.h"
 #include "client/cli/text.h"
 #include "client/traces/analyzing.h"
+#include "client/verbs/conditions.h"
 #include "client/verbs/verbs.h"
 #include "client/views/listing.h"
 #include "client/views/report_view.h"
-#include "trace/reports/condition.h"
 #include <errno.h>
 #include <math.h>
 
@@ -17,9 +17,8 @@
 #define OUTSIDE_SHARE_MIN 0.01
 
 struct diff_options {
-    struct option_list conditions;
+    struct condition_options fail_if;
     const char *report;
-    bool by_estimate;
     int64_t top;
     struct analyzing analyzing;
 };
@@ -32,8 +31,7 @@ static const struct option_def diff_options[] = {
     {"report", 'r', "NAME", OPTION_TEXT, AT(report), "Print one table only: measures, kernels or ops"},
     {"top", 'n', "N", OPTION_NUMBER, AT(top), "Kernels and operators to print, 0 for all (default: 15, in JSON, CSV and TSV all)"},
     OPTION_GROUP("Conditions"),
-    {"fail-if", 0, "CONDITION", OPTION_LIST, AT(conditions), "Exit with 5 if the 95 % interval meets the condition, with 6 if more steps are needed to decide (repeatable): 'step.p50 > +5%', 'gpu.idle > +1ms', 'comm.exposed > 3ms'"},
-    {"fail-if-estimate", 0, NULL, OPTION_FLAG, AT(by_estimate), "Decide --fail-if by the measured values, without their intervals"},
+    CONDITION_OPTIONS(struct diff_options, fail_if, "steps", "'step.p50 > +5%', 'gpu.idle > +1ms', 'comm.exposed > 3ms'"),
     OPTION_GROUP("Selection"),
     ANALYZING_OPTIONS(struct diff_options, analyzing),
 };
@@ -64,45 +62,50 @@ static void comparison_done(struct comparison *c)
     diff_done(&c->diff);
 }
 
+static int comparison_make(struct comparison *ret, struct analysis *before, struct analysis *after)
+{
+    int r = diff_init(&ret->diff, before, after);
+
+    for (size_t i = 0; i < _TABLE_OF_DIFF_MAX && r >= 0; i++)
+        r = tables[i].make(&ret->diff, &ret->rows[i]);
+    return r;
+}
+
 /* -- Conditions --------------------------------------------------------------------------------------- */
 
-#define MEASURES_NAMED_MAX 32
+#define MEASURES_MAX 32
 
 /* Before anything is read. */
-static int check_name(struct client *c, const char *measure)
+static int diff_check_measure(struct client *c, const char *measure)
 {
-    _cleanup_(freep) char *all = xstrdup("Measures: ");
-    const char *names[MEASURES_NAMED_MAX];
-    size_t n = 0;
+    char *all = NULL;
+    const char *names[MEASURES_MAX], *name;
+    size_t n = 0, size;
+    FILE *out = xmemstream(&all, &size);
 
-    for (const char *name; n < MEASURES_NAMED_MAX && (name = diff_measure_name(n)); n++) {
-        if (streq(name, measure))
-            return EXIT_DONE;
+    for (; n < MEASURES_MAX && (name = diff_measure_name(n)); n++) {
+        fprintf(out, "%s%s", n ? ", " : "Measures: ", name);
         names[n] = name;
-        char *longer = xasprintf("%s%s%s", all, n ? ", " : "", name);
-        free(all);
-        all = longer;
     }
-    _cleanup_(freep) char *remedy = did_you_mean(measure, names, n, all);
+    fclose(out);
+    _cleanup_(freep) char *listed = all, *remedy = did_you_mean(measure, names, n, listed);
+    for (size_t i = 0; i < n; i++)
+        if (streq(names[i], measure))
+            return EXIT_DONE;
     return client_refuse(c, remedy, "--fail-if: unknown measure '%s'", measure);
 }
 
-static int parse_conditions(struct client *c, const struct option_list *list, struct condition **ret)
+static int diff_parse_conditions(struct client *c, const struct condition_options *o, struct condition **ret)
 {
-    *ret = xcalloc(list->n + 1, sizeof(**ret));
-    for (size_t i = 0; i < list->n; i++) {
-        if (condition_parse(list->items[i], &(*ret)[i]) >= 0) {
-            int status = check_name(c, (*ret)[i].measure);
-            if (status != EXIT_DONE)
-                return status;
-            continue;
-        }
-        return client_refuse(c,
-                             "A measure, > or <, and a change or a time: 'step.p50 > +5%', 'gpu.idle > 3ms'. "
-                             "profctl diff shows the measures.",
-                             "--fail-if: '%s' is not a condition", list->items[i]);
-    }
-    return EXIT_DONE;
+    int status =
+        conditions_parse(c, o,
+                         "A measure, > or <, and a change or a time: 'step.p50 > +5%', 'gpu.idle > 3ms'. "
+                         "profctl diff shows the measures.",
+                         ret);
+
+    for (size_t i = 0; i < o->list.n && status == EXIT_DONE; i++)
+        status = diff_check_measure(c, (*ret)[i].measure);
+    return status;
 }
 
 /* The row of a measure, or the number of rows. */
@@ -113,15 +116,6 @@ static size_t find_measure(const struct report_rows *rows, const char *name)
     while (row < report_rows_count(rows) && !streq(report_rows_at(rows, row, 0)->text, name))
         row++;
     return row;
-}
-
-static size_t measure_number(const char *name)
-{
-    size_t i = 0;
-
-    while (!streq(diff_measure_name(i), name))
-        i++;
-    return i;
 }
 
 /* The steps of each side that a percentile of them takes; 0: there are enough. */
@@ -141,29 +135,28 @@ static size_t steps_missing(const struct comparison *cmp, const char *measure)
 }
 
 /* A missing measure fails, too. */
-static int check_measures(struct client *c, const struct option_list *list,
-                          const struct condition *conditions, const struct comparison *cmp)
+static int diff_check_measures(struct client *c, const struct condition_options *o,
+                               const struct condition *conditions, const struct comparison *cmp)
 {
     const struct report_rows *rows = &cmp->rows[MEASURES];
 
-    for (size_t i = 0; i < list->n; i++) {
-        if (find_measure(rows, conditions[i].measure) < report_rows_count(rows) ||
-            steps_missing(cmp, conditions[i].measure) > 0)
-            continue;
-        return client_error(c, PROBLEM_NOT_FOUND, "profctl diff prints the measures that both have.",
-                            "--fail-if: neither side has %s", conditions[i].measure);
-    }
+    for (size_t i = 0; i < o->list.n; i++)
+        if (find_measure(rows, conditions[i].measure) == report_rows_count(rows) &&
+            steps_missing(cmp, conditions[i].measure) == 0)
+            return client_error(c, PROBLEM_NOT_FOUND, "profctl diff prints the measures that both have.",
+                                "--fail-if: neither side has %s", conditions[i].measure);
     return EXIT_DONE;
 }
 
-static struct condition_decision decide(const struct condition *condition, const struct comparison *cmp,
-                                        bool by_estimate)
+static struct condition_decision diff_decide(const struct condition *condition, const struct diff *d,
+                                             bool by_estimate)
 {
-    size_t i = measure_number(condition->measure);
-    const struct diff *d = &cmp->diff;
+    size_t i = 0;
+
+    while (!streq(diff_measure_name(i), condition->measure))
+        i++;
     struct condition_decision decision =
         condition_decide(condition, &d->measures[i].before, &d->measures[i].after, 1, by_estimate);
-
     if (d->by_step && MIN(d->before.sample.n, d->after.sample.n) < DIFF_STEPS_MIN && !by_estimate) {
         if (decision.result != CONDITION_UNDECIDED || !isfinite(decision.low))
             decision.units_needed = DIFF_STEPS_MIN;
@@ -174,38 +167,22 @@ static struct condition_decision decide(const struct condition *condition, const
     return decision;
 }
 
-static void note_undecided(struct client *c, const char *text, const struct condition *condition,
-                           const struct comparison *cmp, const struct condition_decision *d)
-{
-    size_t missing = steps_missing(cmp, condition->measure);
-    _cleanup_(freep) char *measured = condition_decision_text(condition, d, 1);
-    _cleanup_(freep) char *needed =
-        missing > 0 ? xasprintf("%zu steps of each side are needed for %s", missing, condition->measure)
-        : !cmp->diff.by_step ? xasprintf("without steps on both sides, nothing shows how the time varies")
-        : d->units_needed > 0
-            ? xasprintf("about %zu steps of each side would decide", d->units_needed)
-            : xasprintf("more than %d steps of each side are needed to decide", UNITS_NEEDED_MAX);
-
-    client_note(c, "undecided: %s: %s\n  %s; --fail-if-estimate decides by the values", text, measured,
-                needed);
-}
-
-static int check_conditions(struct client *c, const struct diff_options *o,
-                            const struct condition *conditions, const struct comparison *cmp)
+static int diff_check_conditions(struct client *c, const struct condition_options *o,
+                                 const struct condition *conditions, const struct comparison *cmp)
 {
     int status = EXIT_DONE;
 
-    for (size_t i = 0; i < o->conditions.n; i++) {
-        const char *text = o->conditions.items[i];
-        struct condition_decision d = decide(&conditions[i], cmp, o->by_estimate);
-        if (d.result == CONDITION_MET) {
-            _cleanup_(freep) char *measured = condition_decision_text(&conditions[i], &d, 1);
-            client_note(c, "failed: %s: %s", text, measured);
-            status = EXIT_CONDITION;
-        } else if (d.result == CONDITION_UNDECIDED) {
-            note_undecided(c, text, &conditions[i], cmp, &d);
-            status = status == EXIT_DONE ? EXIT_UNDECIDED : status;
-        }
+    for (size_t i = 0; i < o->list.n; i++) {
+        struct condition_decision d = diff_decide(&conditions[i], &cmp->diff, o->by_estimate);
+        size_t missing = steps_missing(cmp, conditions[i].measure);
+        _cleanup_(freep) char *needed =
+            missing > 0
+                ? xasprintf("%zu steps of each side are needed for %s", missing, conditions[i].measure)
+            : !cmp->diff.by_step ? xasprintf("without steps on both sides, nothing shows how the time varies")
+            : d.units_needed > 0
+                ? xasprintf("about %zu steps of each side would decide", d.units_needed)
+                : xasprintf("more than %d steps of each side are needed to decide", UNITS_NEEDED_MAX);
+        status = condition_report(c, o, i, &conditions[i], &d, 1, needed, status);
     }
     return status;
 }
@@ -220,7 +197,7 @@ static double number_at(const struct report_rows *rows, size_t row, size_t colum
 }
 
 /* "step.p50  12.41 ms -> 13.02 ms  (+4.9 %, 40 against 40 steps): slower" */
-static void print_head(struct client *c, const struct comparison *cmp)
+static void diff_print_head(struct client *c, const struct comparison *cmp)
 {
     const struct report_rows *rows = &cmp->rows[MEASURES];
     const struct diff *d = &cmp->diff;
@@ -249,18 +226,8 @@ static void print_head(struct client *c, const struct comparison *cmp)
                 100 * d->before.outside_share, 100 * d->after.outside_share);
 }
 
-static int make(struct client *c, struct analysis *before, struct analysis *after, struct comparison *ret)
-{
-    int r = diff_init(&ret->diff, before, after);
-
-    for (size_t i = 0; i < _TABLE_OF_DIFF_MAX && r >= 0; i++)
-        r = tables[i].make(&ret->diff, &ret->rows[i]);
-    if (r >= 0)
-        return EXIT_DONE;
-    return client_error(c, PROBLEM_INTERNAL, NULL, "cannot compare: %s", strerror(-r));
-}
-
-static int print(struct client *c, const struct diff_options *o, const struct comparison *cmp, char **words)
+static int diff_print(struct client *c, const struct diff_options *o, const struct comparison *cmp,
+                      char **words)
 {
     size_t top = o->top != OPTION_ABSENT ? (size_t)o->top : !listing_is_text(c) ? 0 : TOP_DEFAULT;
     _cleanup_json_ j = json_object();
@@ -268,7 +235,7 @@ static int print(struct client *c, const struct diff_options *o, const struct co
 
     client_page(c);
     if (listing_is_text(c) && !o->report)
-        print_head(c, cmp);
+        diff_print_head(c, cmp);
     for (size_t i = 0; i < _TABLE_OF_DIFF_MAX; i++) {
         if (o->report && !streq(o->report, tables[i].name))
             continue;
@@ -287,7 +254,7 @@ static int print(struct client *c, const struct diff_options *o, const struct co
 }
 
 /* --columns and separated values are of one table. */
-static int check_report(struct client *c, const struct diff_options *o)
+static int diff_check_report(struct client *c, const struct diff_options *o)
 {
     if (!o->report)
         return listing_refuse(c, "needs one table", "Name it: --report kernels.");
@@ -303,23 +270,26 @@ static int diff_run(struct client *c, const void *values, int n_words, char **wo
     _cleanup_(freep) struct condition *conditions = NULL;
     _cleanup_(analyzed_done) struct analyzed before = {0}, after = {0};
     _cleanup_(comparison_done) struct comparison cmp = {0};
-    int status = check_report(c, o);
+    int status = diff_check_report(c, o);
 
     if (status == EXIT_DONE)
-        status = parse_conditions(c, &o->conditions, &conditions);
+        status = diff_parse_conditions(c, &o->fail_if, &conditions);
     client_hold_signals();
     if (status == EXIT_DONE)
         status = analyzed_open(c, &o->analyzing, 1, &words[0], &before);
     if (status == EXIT_DONE)
         status = analyzed_open(c, &o->analyzing, 1, &words[1], &after);
+    if (status == EXIT_DONE) {
+        int r = comparison_make(&cmp, &before.analysis, &after.analysis);
+        if (r < 0)
+            status = client_error(c, PROBLEM_INTERNAL, NULL, "cannot compare: %s", strerror(-r));
+    }
     if (status == EXIT_DONE)
-        status = make(c, &before.analysis, &after.analysis, &cmp);
+        status = diff_check_measures(c, &o->fail_if, conditions, &cmp);
     if (status == EXIT_DONE)
-        status = check_measures(c, &o->conditions, conditions, &cmp);
+        status = diff_print(c, o, &cmp, words);
     if (status == EXIT_DONE)
-        status = print(c, o, &cmp, words);
-    if (status == EXIT_DONE)
-        status = check_conditions(c, o, conditions, &cmp);
+        status = diff_check_conditions(c, &o->fail_if, conditions, &cmp);
     return ranks_status(&before.ranks, ranks_status(&after.ranks, status));
 }
 

@@ -33,7 +33,7 @@ static const struct option_def export_verb_options[] = {
 };
 /* clang-format on */
 
-static int list_formats(struct client *c)
+static int export_list_formats(struct client *c)
 {
     static const struct table_column columns[] = {
         {"FORMAT", 0, IMPORTANCE_KEY}, {"SUFFIX", 0}, {"FOR", COLUMN_SHORTEN, .least = 24}};
@@ -46,7 +46,7 @@ static int list_formats(struct client *c)
     return EXIT_DONE;
 }
 
-static int unknown_format(struct client *c, const char *name)
+static int export_unknown_format(struct client *c, const char *name)
 {
     _cleanup_(freep) const char **names = xcalloc(export_formats_count, sizeof(*names));
 
@@ -58,7 +58,7 @@ static int unknown_format(struct client *c, const char *name)
 }
 
 /* "trace.json.gz" as "trace.speedscope.json" */
-static char *default_output(const char *trace, const struct export_format *format)
+static char *export_default_output(const char *trace, const struct export_format *format)
 {
     size_t n = strcspn(trace, ".");
     const char *end = strstr(trace, ".json");
@@ -69,8 +69,8 @@ static char *default_output(const char *trace, const struct export_format *forma
 }
 
 /* The critical path of the exported part, as additional slices. Names are borrowed from the columns. */
-static int mark_path(struct client *c, const char *name, const struct columns *columns,
-                     const struct export_options *selected, struct export_mark **ret, size_t *ret_n)
+static int export_mark_path(struct client *c, const char *name, const struct columns *columns,
+                            const struct export_options *selected, struct export_mark **ret, size_t *ret_n)
 {
     _cleanup_(critical_path_done) struct critical_path path = {0};
     struct rank rank = {.columns = columns, .label = name};
@@ -103,7 +103,7 @@ static int export_trace_file(struct client *c, const struct export_verb_options 
     _cleanup_(columns_closep) struct columns *columns = NULL;
     _cleanup_(freep) char *path = o->output                ? xstrdup(o->output)
                                   : !isatty(STDOUT_FILENO) ? xstrdup("-")
-                                                           : default_output(file->name, format);
+                                                           : export_default_output(file->name, format);
     struct export_options selected;
     int64_t slices;
 
@@ -117,18 +117,14 @@ static int export_trace_file(struct client *c, const struct export_verb_options 
     status = exporting_check(c, file->name, &trace, &selected, &slices);
     _cleanup_(freep) struct export_mark *marks = NULL;
     if (status == EXIT_DONE && o->critical_path)
-        status = mark_path(c, file->name, columns, &selected, &marks, &trace.n_marks);
+        status = export_mark_path(c, file->name, columns, &selected, &marks, &trace.n_marks);
     trace.marks = marks;
     trace.marks_name = "critical path";
     if (status != EXIT_DONE)
         return status;
-    if (!o->output && access(path, F_OK) == 0) {
-        problem_set(&p, -EEXIST, PROBLEM_CONFLICT, "%s exists", path);
-        problem_remedy(&p, "--output %s replaces it.", path);
-    } else {
-        output_open(path, &out, &p);
-    }
-    if (p.what)
+    if (!o->output && access(path, F_OK) == 0)
+        return client_error(c, PROBLEM_CONFLICT, "Name it with --output to replace it.", "%s exists", path);
+    if (output_open(path, &out, &p) < 0)
         return client_fail(c, &p);
     int r = export_trace(format, &trace, &selected, out.file);
     if (r < 0)
@@ -148,17 +144,13 @@ static int export_run(struct client *c, const void *values, int n_words, char **
     struct trace_file file;
 
     if (streq(name, "list"))
-        return list_formats(c);
+        return export_list_formats(c);
     if (!format)
-        return unknown_format(c, name);
+        return export_unknown_format(c, name);
     if (o->critical_path && !streq(name, "chrome"))
         return client_refuse(c, NULL, "--critical-path is marked in Chrome's format alone, not in %s", name);
-    if (n_words == 0) {
-        _cleanup_(problem_done) struct problem p = {0};
-        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "export needs a trace");
-        problem_remedy(&p, "profctl export t12 --format %s, or a path instead of t12", name);
-        return client_fail(c, &p);
-    }
+    if (n_words == 0)
+        return client_refuse(c, "Name its id or its file: profctl export t12", "export needs a trace");
     client_hold_signals();
     int status = trace_file_open(c, words[0], o->exporting.memory_limit, &file);
     if (status == EXIT_DONE)
@@ -199,34 +191,15 @@ static const struct option_def merge_options[] = {
 };
 /* clang-format on */
 
-static int merge_check(struct client *c, const struct named_ranks *ranks, int n_words, const char *session)
-{
-    _cleanup_(problem_done) struct problem p = {0};
-
-    if (n_words == 0 && !session) {
-        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "merge needs traces");
-        problem_remedy(&p, "profctl merge --session s7 -o all-ranks.json.gz, or name traces: t12 t13");
-    } else if (ranks->n + ranks->n_left_out == 0) {
-        problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND, "%s has no traces that can be merged", session);
-    } else {
-        return EXIT_DONE;
-    }
-    return client_fail(c, &p);
-}
-
-/* JSON is not written to a terminal. */
-static char *merge_output(const struct merge_options *o)
-{
-    if (o->output || !isatty(STDOUT_FILENO))
-        return xstrdup(o->output ? o->output : "-");
-    return xasprintf("%s.json.gz", o->session ? o->session : "merged");
-}
-
 static int merge_write(struct client *c, const struct merge_options *o, struct named_ranks *ranks)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(output_done) struct output out = {0};
-    _cleanup_(freep) char *path = merge_output(o);
+    /* JSON is not written to a terminal. */
+    _cleanup_(freep) char *path = o->output ? xstrdup(o->output)
+                                  : !isatty(STDOUT_FILENO)
+                                      ? xstrdup("-")
+                                      : xasprintf("%s.json.gz", o->session ? o->session : "merged");
     struct export_options selected;
     int64_t slices;
 
@@ -250,15 +223,19 @@ static int merge_run(struct client *c, const void *values, int n_words, char **w
     _cleanup_(ranks_done) struct named_ranks ranks = {0};
     int status = EXIT_DONE;
 
+    if (n_words == 0 && !o->session)
+        return client_refuse(c, "profctl merge --session s7 -o all-ranks.json.gz, or name traces: t12 t13",
+                             "merge needs traces");
+    if (n_words > RANKS_MAX)
+        return ranks_too_many(c);
     client_hold_signals();
     if (o->session)
         status = ranks_add_session(c, o->session, &ranks);
-    if (n_words > RANKS_MAX)
-        return ranks_too_many(c);
     for (int i = 0; i < n_words && status == EXIT_DONE; i++)
         status = ranks_add_word(c, words[i], &ranks);
-    if (status == EXIT_DONE)
-        status = merge_check(c, &ranks, n_words, o->session);
+    if (status == EXIT_DONE && ranks.n + ranks.n_left_out == 0)
+        return client_error(c, PROBLEM_NOT_FOUND, "profctl list-traces shows the traces.",
+                            "%s has no traces that can be merged", o->session);
     if (status == EXIT_DONE)
         status = ranks_settle(c, o->exporting.memory_limit, &ranks);
     if (status != EXIT_DONE)

@@ -30,20 +30,16 @@ static const struct option_def flame_options[] = {
 
 static int flame_failed(struct client *c, int r, const char *what)
 {
-    _cleanup_(problem_done) struct problem p = {0};
-
-    if (r == -ENODATA) {
-        problem_set(&p, r, PROBLEM_NOT_FOUND, "%s: the selection contains no time to draw", what);
-        problem_remedy(
-            &p, "Try another --by (op, stack, kernel); profctl analyze shows the contents of the trace.");
-    } else {
-        problem_set(&p, r, PROBLEM_INTERNAL, "cannot draw %s: %s", what, strerror(-r));
-    }
-    return client_fail(c, &p);
+    if (r == -ENODATA)
+        return client_error(
+            c, PROBLEM_NOT_FOUND,
+            "Try another --by (op, stack, kernel); profctl analyze shows the contents of the trace.",
+            "%s: the selection contains no time to draw", what);
+    return client_error(c, PROBLEM_INTERNAL, NULL, "cannot draw %s: %s", what, strerror(-r));
 }
 
 /* "trace.json.gz" of "/data/trace.json.gz" */
-static const char *base_name(const char *word)
+static const char *flame_base_name(const char *word)
 {
     const char *slash = strrchr(word, '/');
 
@@ -51,25 +47,25 @@ static const char *base_name(const char *word)
 }
 
 /* "trace.svg" of "/data/trace.json.gz" */
-static char *default_output(const char *word)
+static char *flame_default_output(const char *word)
 {
-    const char *base = base_name(word);
+    const char *base = flame_base_name(word);
     size_t n = strcspn(base, "./");
 
     return n > 0 ? xasprintf("%.*s.svg", (int)n, base) : xstrdup("flame.svg");
 }
 
-static int write_picture(struct client *c, const struct flame_options *o, const struct flame *f,
-                         const char *word)
+static int flame_write(struct client *c, const struct flame_options *o, const struct flame *f,
+                       const char *word)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(output_done) struct output out = {0};
     _cleanup_(freep) char *path = o->output               ? xstrdup(o->output)
-                                  : isatty(STDOUT_FILENO) ? default_output(word)
+                                  : isatty(STDOUT_FILENO) ? flame_default_output(word)
                                                           : xstrdup("-");
     char total[UNIT_TEXT_MAX];
-    _cleanup_(freep) char *clean = text_clean(base_name(word), false),
-                          *before = o->diff ? text_clean(base_name(o->diff), false) : NULL;
+    _cleanup_(freep) char *clean = text_clean(flame_base_name(word), false),
+                          *before = o->diff ? text_clean(flame_base_name(o->diff), false) : NULL;
     _cleanup_(freep) char *title =
         xasprintf("%s · %s%s%s", clean, format_duration(total, f->frames[FLAME_ROOT].total),
                   before ? " · compared with " : "", before ? before : "");
@@ -116,7 +112,7 @@ static int flame_run(struct client *c, const void *values, int n_words, char **w
     if (status == EXIT_DONE && o->diff)
         status = flame_add_word(c, o, by, (char *)o->diff, true, &before, &f);
     if (status == EXIT_DONE)
-        status = write_picture(c, o, &f, words[0]);
+        status = flame_write(c, o, &f, words[0]);
     return ranks_status(&analyzed.ranks, ranks_status(&before.ranks, status));
 }
 

@@ -39,11 +39,16 @@ static void tally_done(struct tally *t)
     free(t->remedies);
 }
 
-/* Many files often fail for one reason: its remedy is printed once, at the end. */
-static void defer_remedy(struct tally *t, struct problem *p)
+/* Prints why a file failed. Many files often fail for one reason: its remedy is printed once, at the end. */
+static void tally_add_failure(struct client *c, struct tally *t, const char *path, struct problem *p)
 {
-    _cleanup_(freep) char *remedy = TAKE_PTR(p->remedy);
+    _cleanup_(freep) char *remedy = TAKE_PTR(p->remedy), *what = TAKE_PTR(p->what);
+    const char *slash = strrchr(path, '/');
+    bool names_file = what && strstr(what, slash && slash[1] ? slash + 1 : path);
 
+    t->n_failed++;
+    p->what = names_file ? xstrdup(what) : xasprintf("%s: %s", path, what);
+    t->worst = client_fail(c, p);
     for (size_t i = 0; remedy && i < t->n_remedies; i++)
         if (streq(t->remedies[i], remedy))
             return;
@@ -53,20 +58,8 @@ static void defer_remedy(struct tally *t, struct problem *p)
     t->remedies[t->n_remedies++] = TAKE_PTR(remedy);
 }
 
-/* Adds the file to an error that does not name it. */
-static void name_file(struct problem *p, const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    if (!p->what || strstr(p->what, slash && slash[1] ? slash + 1 : path))
-        return;
-    char *longer = xasprintf("%s: %s", path, p->what);
-    free(p->what);
-    p->what = longer;
-}
-
 /* Paths differ at their end, so their beginning is cut. */
-static char *fit_path(const struct client *c, const char *path, unsigned used)
+static char *ingest_fit_path(const struct client *c, const char *path, unsigned used)
 {
     char *clean = text_clean(path, false);
     unsigned width = screen_width(&c->out), columns = text_columns(clean);
@@ -82,20 +75,14 @@ static char *fit_path(const struct client *c, const char *path, unsigned used)
 #define LINE_FORMAT "%-6s  %-9s  %-10s  %12s  %10s  %12s"
 #define LINE_WIDTH  71
 
-static void print_heading(struct client *c)
-{
-    if (!c->json && !c->no_legend)
-        fprintf(c->out.file, LINE_FORMAT "  %s\n", "TRACE", "STATE", "RANK", "EVENTS", "SIZE", "SPEED",
-                "FILE");
-}
-
-static void print_trace(struct client *c, const char *path, const json_t *trace, bool is_new, int64_t took_ns)
+static void ingest_print_trace(struct client *c, const char *path, const json_t *trace, bool is_new,
+                               int64_t took_ns)
 {
     char events[32] = "-", size[UNIT_TEXT_MAX], speed[UNIT_TEXT_MAX + 2] = "-";
     const char *state = json_get_str(trace, "state"), *reason = json_get_str(trace, "reason");
     int64_t n_events = json_get_int(trace, "events", -1);
     int64_t text_bytes = json_get_int(trace, "uncompressed", json_get_int(trace, "size", 0));
-    _cleanup_(freep) char *rank = trace_rank(trace, true), *name = fit_path(c, path, LINE_WIDTH + 2);
+    _cleanup_(freep) char *rank = trace_rank(trace, true), *name = ingest_fit_path(c, path, LINE_WIDTH + 2);
     enum colour colour = trace_colour(trace);
 
     if (n_events >= 0)
@@ -119,32 +106,23 @@ static void print_trace(struct client *c, const char *path, const json_t *trace,
     fflush(c->out.file);
 }
 
-static json_t *request_for(const char *path, const struct ingest_options *o, struct problem *p)
+static json_t *ingest_request(const char *path, const struct ingest_options *o, struct problem *p)
 {
     _cleanup_(freep) char *absolute = realpath(path, NULL);
-    json_t *request = json_object();
+    _cleanup_json_ request = json_object();
 
-    if (!absolute) {
+    if (!absolute)
         problem_set(p, -errno, PROBLEM_STORAGE, "cannot open %s: %s", path, strerror(errno));
-    } else if (labels_to_json(&o->labels, request, p) == 0) {
-        json_put_str(request, "path", absolute);
-        options_to_json(OPTION_SET(ingest_options, o), request);
-        return request;
-    }
-    json_decref(request);
-    return NULL;
-}
-
-/* The file to read: a report of nsys is exported next to it. NULL with the problem. */
-static char *readable(const char *path, struct problem *p)
-{
-    return extra_converter && extra_converter->accepts(path) ? extra_converter->convert(path, p)
-                                                             : xstrdup(path);
+    if (!absolute || labels_to_json(&o->labels, request, p) < 0)
+        return NULL;
+    json_put_str(request, "path", absolute);
+    options_to_json(OPTION_SET(ingest_options, o), request);
+    return TAKE_PTR(request);
 }
 
 /* A trace that is in another session stays there. */
-static void note_session(struct client *c, const struct ingest_options *o, const json_t *trace, bool is_new,
-                         struct tally *t)
+static void ingest_note_session(struct client *c, const struct ingest_options *o, const json_t *trace,
+                                bool is_new, struct tally *t)
 {
     const char *session = json_get_str(trace, "session");
 
@@ -171,8 +149,11 @@ static void ingest_one(struct client *c, const struct ingest_options *o, const c
                        struct tally *t)
 {
     _cleanup_(problem_done) struct problem p = {0};
-    _cleanup_(freep) char *source = readable(path, &p);
-    _cleanup_json_ request = source ? request_for(source, o, &p) : NULL;
+    /* A report of nsys is exported next to it, and the export is read. */
+    _cleanup_(freep) char *source = extra_converter && extra_converter->accepts(path)
+                                        ? extra_converter->convert(path, &p)
+                                        : xstrdup(path);
+    _cleanup_json_ request = source ? ingest_request(source, o, &p) : NULL;
     _cleanup_json_ trace = NULL;
     int64_t begin_ns = mono_ns();
     int r =
@@ -180,24 +161,21 @@ static void ingest_one(struct client *c, const struct ingest_options *o, const c
 
     if (r < 0) {
         t->interrupted = r == -EINTR;
-        t->n_failed++;
-        defer_remedy(t, &p);
-        name_file(&p, path);
-        t->worst = client_fail(c, &p);
+        tally_add_failure(c, t, path, &p);
         return;
     }
     bool is_new = connection_status(c->connection) == HTTP_CREATED;
     t->n_new += is_new;
     t->n_known += !is_new;
-    note_session(c, o, trace, is_new, t);
+    ingest_note_session(c, o, trace, is_new, t);
     t->text_bytes += is_new ? json_get_int(trace, "uncompressed", json_get_int(trace, "size", 0)) : 0;
     if (c->json)
         client_print_json(c, trace);
     else
-        print_trace(c, path, trace, is_new, mono_ns() - begin_ns);
+        ingest_print_trace(c, path, trace, is_new, mono_ns() - begin_ns);
 }
 
-static void print_tally(struct client *c, const struct tally *t)
+static void tally_print(struct client *c, const struct tally *t)
 {
     int64_t took_ns = mono_ns() - t->begin_ns;
     char bytes[UNIT_TEXT_MAX], took[UNIT_TEXT_MAX], speed[UNIT_TEXT_MAX], known[48] = "", failed[48] = "";
@@ -220,19 +198,19 @@ int ingest_words(struct client *c, const struct ingest_options *o, int n_words, 
     _cleanup_(problem_done) struct problem p = {0};
     int r = trace_paths_find(&paths, n_words, words, &p);
 
-    if (r >= 0 && !connection_is_local(c->connection)) {
-        r = problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "profd at %s cannot read files of this machine",
-                        connection_name(c->connection));
-        problem_remedy(&p, "Run profctl ingest on that machine.");
-    }
     if (r < 0)
         return client_fail(c, &p);
+    if (!connection_is_local(c->connection))
+        return client_refuse(c, "Run profctl ingest on that machine.",
+                             "profd at %s cannot read files of this machine", connection_name(c->connection));
     int status = client_need_profd(c);
     if (status != EXIT_DONE)
         return status;
     client_hold_signals();
     _cleanup_(tally_done) struct tally t = {.begin_ns = mono_ns()};
-    print_heading(c);
+    if (!c->json && !c->no_legend)
+        fprintf(c->out.file, LINE_FORMAT "  %s\n", "TRACE", "STATE", "RANK", "EVENTS", "SIZE", "SPEED",
+                "FILE");
     for (size_t i = 0; i < paths.n && !t.interrupted; i++) {
         _cleanup_(freep) char *clean = text_clean(paths.items[i], false);
         _cleanup_(freep) char *doing = paths.n == 1
@@ -240,7 +218,7 @@ int ingest_words(struct client *c, const struct ingest_options *o, int n_words, 
                                            : xasprintf("%zu of %zu: reading %s", i + 1, paths.n, clean);
         ingest_one(c, o, paths.items[i], doing, &t);
     }
-    print_tally(c, &t);
+    tally_print(c, &t);
     if (*t.session)
         client_note(c, "Next: profctl analyze %s, profctl open %s", t.session, t.session);
     return t.n_failed + t.n_elsewhere == 0 ? EXIT_DONE : t.n_new + t.n_known > 0 ? EXIT_PARTIAL : t.worst;

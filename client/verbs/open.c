@@ -49,7 +49,7 @@ static const struct option_def open_options[] = {
 };
 /* clang-format on */
 
-struct server {
+struct open_server {
     struct event_base *base;
     struct evhttp *http;
     char *path; /* "/TOKEN/name" */
@@ -58,7 +58,7 @@ struct server {
     bool delivered, interrupted;
 };
 
-static void server_done(struct server *s)
+static void open_server_done(struct open_server *s)
 {
     if (s->http)
         evhttp_free(s->http);
@@ -68,7 +68,7 @@ static void server_done(struct server *s)
     closep(&s->fd);
 }
 
-static const char *header(struct evhttp_request *request, const char *name)
+static const char *open_header(struct evhttp_request *request, const char *name)
 {
     return evhttp_find_header(evhttp_request_get_input_headers(request), name);
 }
@@ -86,7 +86,7 @@ static bool is_expected_host(const char *host)
     return false;
 }
 
-static void add_cors(struct evhttp_request *request)
+static void open_add_cors(struct evhttp_request *request)
 {
     static const char *const headers[][2] = {
         {"Access-Control-Allow-Origin", PERFETTO_ORIGIN},
@@ -100,15 +100,15 @@ static void add_cors(struct evhttp_request *request)
         evhttp_add_header(evhttp_request_get_output_headers(request), headers[i][0], headers[i][1]);
 }
 
-static void on_delivered(struct evhttp_request *request, void *arg)
+static void open_on_delivered(struct evhttp_request *request, void *arg)
 {
-    struct server *s = arg;
+    struct open_server *s = arg;
     s->delivered = true;
     /* Not at once: the connection is still being taken down. */
     event_base_loopexit(s->base, &(struct timeval){.tv_usec = 100000});
 }
 
-static void send_file(struct server *s, struct evhttp_request *request)
+static void open_send_file(struct open_server *s, struct evhttp_request *request)
 {
     struct evbuffer *body = evbuffer_new();
     int fd = fcntl(s->fd, F_DUPFD_CLOEXEC, 0);
@@ -118,20 +118,20 @@ static void send_file(struct server *s, struct evhttp_request *request)
     } else {
         evhttp_add_header(evhttp_request_get_output_headers(request), "Content-Type",
                           "application/octet-stream");
-        evhttp_request_set_on_complete_cb(request, on_delivered, s);
+        evhttp_request_set_on_complete_cb(request, open_on_delivered, s);
         evhttp_send_reply(request, HTTP_OK, "OK", body);
     }
     if (body)
         evbuffer_free(body);
 }
 
-static void on_request(struct evhttp_request *request, void *arg)
+static void open_on_request(struct evhttp_request *request, void *arg)
 {
-    struct server *s = arg;
-    const char *origin = header(request, "Origin"), *uri = evhttp_request_get_uri(request);
+    struct open_server *s = arg;
+    const char *origin = open_header(request, "Origin"), *uri = evhttp_request_get_uri(request);
     char size[24];
 
-    if (!is_expected_host(header(request, "Host")) || (origin && !streq(origin, PERFETTO_ORIGIN))) {
+    if (!is_expected_host(open_header(request, "Host")) || (origin && !streq(origin, PERFETTO_ORIGIN))) {
         evhttp_send_error(request, 403, "Forbidden");
         return;
     }
@@ -139,10 +139,10 @@ static void on_request(struct evhttp_request *request, void *arg)
         evhttp_send_error(request, HTTP_NOTFOUND, "Not Found");
         return;
     }
-    add_cors(request);
+    open_add_cors(request);
     switch (evhttp_request_get_command(request)) {
     case EVHTTP_REQ_GET:
-        send_file(s, request);
+        open_send_file(s, request);
         break;
     case EVHTTP_REQ_HEAD:
         snprintf(size, sizeof(size), "%lld", (long long)s->size);
@@ -154,15 +154,15 @@ static void on_request(struct evhttp_request *request, void *arg)
     }
 }
 
-static void on_signal(evutil_socket_t fd, short what, void *arg)
+static void open_on_signal(evutil_socket_t fd, short what, void *arg)
 {
-    struct server *s = arg;
+    struct open_server *s = arg;
     s->interrupted = true;
     event_base_loopbreak(s->base);
 }
 
 /* In memory it could be gigabytes. */
-static int temp_file(struct problem *p)
+static int open_temp_file(struct problem *p)
 {
     int fd = nameless_file();
 
@@ -172,7 +172,7 @@ static int temp_file(struct problem *p)
 }
 
 /* The name is for the page's title; what is not plain in a URL is left out of it. */
-static char *make_path(const char *name)
+static char *open_make_path(const char *name)
 {
     unsigned char random[TOKEN_BYTES];
     char token[2 * TOKEN_BYTES + 1];
@@ -188,7 +188,7 @@ static char *make_path(const char *name)
     return path;
 }
 
-static int listen_at(struct server *s, struct problem *p)
+static int open_listen_at(struct open_server *s, struct problem *p)
 {
     s->base = event_base_new();
     s->http = s->base ? evhttp_new(s->base) : NULL;
@@ -197,7 +197,7 @@ static int listen_at(struct server *s, struct problem *p)
     evhttp_set_allowed_methods(s->http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_OPTIONS);
     evhttp_set_max_headers_size(s->http, 16 << 10);
     evhttp_set_max_body_size(s->http, 0);
-    evhttp_set_gencb(s->http, on_request, s);
+    evhttp_set_gencb(s->http, open_on_request, s);
     if (evhttp_bind_socket(s->http, SERVE_ADDRESS, SERVE_PORT) == 0)
         return 0;
     problem_set(p, -errno, PROBLEM_BUSY, "cannot listen on " SERVE_ADDRESS ":%d: %s", SERVE_PORT,
@@ -223,7 +223,7 @@ static void open_browser(struct client *c, const char *link)
     posix_spawn_file_actions_destroy(&actions);
 }
 
-static void print_link(struct client *c, const struct open_options *o, const struct server *s)
+static void open_print_link(struct client *c, const struct open_options *o, const struct open_server *s)
 {
     const char *display = getenv("DISPLAY"), *wayland = getenv("WAYLAND_DISPLAY");
     char host[256] = "HOST";
@@ -247,19 +247,19 @@ static void print_link(struct client *c, const struct open_options *o, const str
     }
 }
 
-static int serve(struct client *c, const struct open_options *o, struct server *s)
+static int open_serve(struct client *c, const struct open_options *o, struct open_server *s)
 {
     int64_t timeout = o->timeout == OPTION_ABSENT ? TIMEOUT_DEFAULT : o->timeout;
     char text[UNIT_TEXT_MAX];
-    struct event *interrupt = evsignal_new(s->base, SIGINT, on_signal, s);
-    struct event *terminate = evsignal_new(s->base, SIGTERM, on_signal, s);
+    struct event *interrupt = evsignal_new(s->base, SIGINT, open_on_signal, s);
+    struct event *terminate = evsignal_new(s->base, SIGTERM, open_on_signal, s);
 
     event_add(interrupt, NULL);
     event_add(terminate, NULL);
     if (timeout != INT64_MAX)
         event_base_loopexit(s->base, &(struct timeval){.tv_sec = timeout / NS_PER_S,
                                                        .tv_usec = timeout % NS_PER_S / NS_PER_US});
-    print_link(c, o, s);
+    open_print_link(c, o, s);
     client_note(c, "serving the trace once, to that page only; Ctrl-C ends it");
     event_base_dispatch(s->base);
     event_free(interrupt);
@@ -298,7 +298,7 @@ static bool is_for_perfetto(int fd)
 }
 
 /* The ranks as one trace in Chrome's format; s->fd is an empty file. An exit status. */
-static int write_merged(struct client *c, struct named_ranks *ranks, struct server *s)
+static int open_write_merged(struct client *c, struct named_ranks *ranks, struct open_server *s)
 {
     _cleanup_(problem_done) struct problem p = {0};
     int status = ranks_settle(c, OPTION_ABSENT, ranks);
@@ -324,7 +324,7 @@ static int write_merged(struct client *c, struct named_ranks *ranks, struct serv
 }
 
 /* A trace of profd as it is, where the page can read it: s->fd is an empty file. */
-static int fetch_trace(struct client *c, const char *ref, struct server *s, bool *ret_readable)
+static int open_fetch_trace(struct client *c, const char *ref, struct open_server *s, bool *ret_readable)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(freep) char *path = xasprintf("/v1/traces/%s", ref);
@@ -336,7 +336,7 @@ static int fetch_trace(struct client *c, const char *ref, struct server *s, bool
     if (status != EXIT_DONE)
         return status;
     *ret_readable = !streq(json_get_str(trace, "format"), format_name(FORMAT_NSYS_SQLITE));
-    s->path = make_path(json_get_str(trace, "name"));
+    s->path = open_make_path(json_get_str(trace, "name"));
     if (!*ret_readable)
         return EXIT_DONE;
     if (download_trace(c, trace, s->fd, &p) < 0)
@@ -345,14 +345,14 @@ static int fetch_trace(struct client *c, const char *ref, struct server *s, bool
     return !*ret_readable && ftruncate(s->fd, 0) < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
-static int open_file(struct client *c, const char *path, struct server *s, bool *ret_readable)
+static int open_file(struct client *c, const char *path, struct open_server *s, bool *ret_readable)
 {
     const char *slash = strrchr(path, '/');
     _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
     if (fd < 0)
         return client_error(c, PROBLEM_STORAGE, NULL, "cannot open %s: %s", path, strerror(errno));
-    s->path = make_path(slash ? slash + 1 : path);
+    s->path = open_make_path(slash ? slash + 1 : path);
     *ret_readable = is_for_perfetto(fd);
     if (*ret_readable) {
         close(s->fd);
@@ -361,7 +361,7 @@ static int open_file(struct client *c, const char *path, struct server *s, bool 
     return EXIT_DONE;
 }
 
-static int merge_words(struct client *c, int n_words, char **words, struct server *s)
+static int open_merge_words(struct client *c, int n_words, char **words, struct open_server *s)
 {
     _cleanup_(ranks_done) struct named_ranks ranks = {0};
     int status = n_words > RANKS_MAX ? ranks_too_many(c) : EXIT_DONE;
@@ -376,17 +376,17 @@ static int merge_words(struct client *c, int n_words, char **words, struct serve
                             words[0]);
     }
     if (status == EXIT_DONE)
-        status = write_merged(c, &ranks, s);
+        status = open_write_merged(c, &ranks, s);
     if (status == EXIT_DONE && !s->path) {
         _cleanup_(freep) char *name = xasprintf("%s.json", n_words == 1 ? basename(words[0]) : "merged");
-        s->path = make_path(name);
+        s->path = open_make_path(name);
     }
     return status;
 }
 
 /* Into s->fd, and its name into s->path: a file as it is where the page can read it, everything else as one
  * trace of all ranks. */
-static int gather(struct client *c, int n_words, char **words, struct server *s)
+static int open_gather(struct client *c, int n_words, char **words, struct open_server *s)
 {
     struct stat st;
     bool is_path = n_words == 1 && stat(words[0], &st) == 0, is_readable = false;
@@ -398,13 +398,13 @@ static int gather(struct client *c, int n_words, char **words, struct server *s)
         status = open_file(c, words[0], s, &is_readable);
     } else if (n_words == 1 && !is_path && parse_ref(words[0], 't', &id) == 't') {
         snprintf(ref, sizeof(ref), "t%lld", (long long)id);
-        status = fetch_trace(c, ref, s, &is_readable);
+        status = open_fetch_trace(c, ref, s, &is_readable);
     }
-    return status != EXIT_DONE || is_readable ? status : merge_words(c, n_words, words, s);
+    return status != EXIT_DONE || is_readable ? status : open_merge_words(c, n_words, words, s);
 }
 
 /* What is not an id must be a file. */
-static int check_words(struct client *c, int n_words, char **words)
+static int open_check_words(struct client *c, int n_words, char **words)
 {
     char ref[REF_TEXT_MAX];
     int64_t id;
@@ -424,26 +424,23 @@ static int check_words(struct client *c, int n_words, char **words)
 static int open_run(struct client *c, const void *values, int n_words, char **words)
 {
     _cleanup_(problem_done) struct problem p = {0};
-    _cleanup_(server_done) struct server s = {.fd = -1};
-    char newest[REF_TEXT_MAX], *newest_words[] = {newest, NULL};
-    int status = check_words(c, n_words, words);
+    _cleanup_(open_server_done) struct open_server s = {.fd = -1};
+    _cleanup_(freep) char *newest = NULL;
+    int status = open_check_words(c, n_words, words);
 
-    if (status == EXIT_DONE && n_words == 0) {
-        status = client_newest_session(c, true, newest);
-        words = newest_words;
-        n_words = 1;
-    }
+    if (status == EXIT_DONE)
+        status = client_words_or_newest(c, &n_words, &words, &newest);
     if (status != EXIT_DONE)
         return status;
     /* Before the download, which may take long: the port may be busy. */
-    if (listen_at(&s, &p) < 0 || (s.fd = temp_file(&p)) < 0)
+    if (open_listen_at(&s, &p) < 0 || (s.fd = open_temp_file(&p)) < 0)
         return client_fail(c, &p);
-    status = gather(c, n_words, words, &s);
+    status = open_gather(c, n_words, words, &s);
     if (status != EXIT_DONE || !s.path)
         return status != EXIT_DONE ? status : EXIT_FAILED;
     client_release_profd(c);
     s.size = lseek(s.fd, 0, SEEK_END);
-    return serve(c, values, &s);
+    return open_serve(c, values, &s);
 }
 
 const struct verb verb_open = {

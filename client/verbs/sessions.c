@@ -76,11 +76,6 @@ static char *requester_text(const char *requested_by)
     return name ? xstrndup(name + 1, strlen(name + 1) - 1) : xstrdup(requested_by);
 }
 
-static enum colour state_colour(int state)
-{
-    return state == STATE_FAILED ? COLOUR_BAD : state == STATE_PARTIAL ? COLOUR_WARN : COLOUR_NONE;
-}
-
 static void list_sessions_add(struct table *table, const json_t *session)
 {
     char requested[UNIT_TEXT_MAX], size[UNIT_TEXT_MAX], traces[32];
@@ -108,7 +103,10 @@ static void list_sessions_add(struct table *table, const json_t *session)
         table_set_int(table, CELL_REQUESTED, at);
     table_set_int(table, CELL_TRACES, json_get_int(counts, "traces", 0));
     table_set_int(table, CELL_SIZE, json_get_int(counts, "bytes", 0));
-    table_colour(table, CELL_STATE, state_colour(state));
+    table_colour(table, CELL_STATE,
+                 state == STATE_FAILED    ? COLOUR_BAD
+                 : state == STATE_PARTIAL ? COLOUR_WARN
+                                          : COLOUR_NONE);
 }
 
 static int list_sessions_run(struct client *c, const void *values, int n_words, char **words)
@@ -148,7 +146,7 @@ static const struct option_def status_options[] = {
     {"once", '1', NULL, OPTION_FLAG, offsetof(struct status_options, once), "Print once, also on a terminal"},
 };
 
-static int print_session(struct client *c, const json_t *session)
+static int status_print_session(struct client *c, const json_t *session)
 {
     _cleanup_(freep) char *title = session_title(session);
 
@@ -167,7 +165,7 @@ static int print_session(struct client *c, const json_t *session)
 }
 
 /* Live on a terminal until the session has finished. */
-static int show_session(struct client *c, const struct status_options *o, const char *ref)
+static int status_show(struct client *c, const struct status_options *o, const char *ref)
 {
     _cleanup_json_ session = NULL;
     _cleanup_json_ last = NULL;
@@ -179,7 +177,7 @@ static int show_session(struct client *c, const struct status_options *o, const 
         return client_print_json(c, session);
     if (o->once || !c->out.is_terminal || session_is_over(session) || c->transient ||
         listing_is_separated(c) || c->columns) {
-        status = print_session(c, session);
+        status = status_print_session(c, session);
         if (status != EXIT_DONE || listing_is_separated(c))
             return status;
         if (c->transient && !session_is_over(session))
@@ -198,34 +196,26 @@ static int show_session(struct client *c, const struct status_options *o, const 
     return EXIT_DONE;
 }
 
-/* "profd 0.2.0 at /run/profd/profd.sock"; "No profd is running, state in /home/anna/.local/state/profd" */
-static char *daemon_text(const struct client *c, const json_t *version)
+/* "profd 0.2.0 at /run/profd/profd.sock: 48 traces, 3.1 GiB of 200 GiB"; "No profd is running, state in
+ * /home/anna/.local/state/profd: ..." */
+static int status_print_daemon(struct client *c)
 {
-    const char *number = json_get_str(version, "version"), *state = json_get_str(version, "state_dir");
-
-    return c->transient ? xasprintf("No profd is running, state in %s", state ? state : "?")
-                        : xasprintf("profd %s at %s", number ? number : "?", connection_name(c->connection));
-}
-
-/* "profd 0.2.0 at /run/profd/profd.sock: 48 traces, 3.1 GiB of 200 GiB" */
-static int print_daemon(struct client *c)
-{
-    _cleanup_json_ version = NULL;
-    _cleanup_json_ usage = NULL;
+    _cleanup_json_ version = NULL, *usage = NULL;
+    char bytes[UNIT_TEXT_MAX], budget[UNIT_TEXT_MAX];
     int status = client_get(c, "/v1/version", NULL, &version);
 
     if (status == EXIT_DONE)
         status = client_get(c, "/v1/usage", NULL, &usage);
     if (status != EXIT_DONE)
         return status;
-    char bytes[UNIT_TEXT_MAX], budget[UNIT_TEXT_MAX];
+    const char *number = json_get_str(version, "version"), *state = json_get_str(version, "state_dir");
     int64_t max_use = json_get_int(usage, "max_use", 0);
-    _cleanup_(freep) char *daemon = daemon_text(c, version);
     _cleanup_(freep) char *traces = text_count(json_get_int(usage, "traces", 0), "trace");
-    _cleanup_(freep) char *line =
-        xasprintf("%s: %s, %s", daemon, traces, format_size(bytes, json_get_int(usage, "bytes", 0)));
-    _cleanup_(freep) char *clean = text_clean(line, false);
-    fputs(clean, c->out.file);
+    if (c->transient)
+        screen_printf(&c->out, "No profd is running, state in %s", state ? state : "?");
+    else
+        screen_printf(&c->out, "profd %s at %s", number ? number : "?", connection_name(c->connection));
+    screen_printf(&c->out, ": %s, %s", traces, format_size(bytes, json_get_int(usage, "bytes", 0)));
     if (max_use > 0 && max_use < INT64_MAX)
         fprintf(c->out.file, " of %s", format_size(budget, max_use));
     fputc('\n', c->out.file);
@@ -233,7 +223,7 @@ static int print_daemon(struct client *c)
 }
 
 /* Without an id: the unfinished sessions, else how the last one ended. */
-static int show_all(struct client *c, const struct status_options *o)
+static int status_show_all(struct client *c, const struct status_options *o)
 {
     _cleanup_json_ active = NULL;
     _cleanup_json_ last = NULL;
@@ -249,11 +239,11 @@ static int show_all(struct client *c, const struct status_options *o)
         return client_print_json(c, active);
     if (n == 1) {
         const char *id = json_get_str(json_array_get(sessions, 0), "session");
-        return id ? show_session(c, o, id) : EXIT_FAILED;
+        return id ? status_show(c, o, id) : EXIT_FAILED;
     }
     status = listing_refuse(c, "needs one session", "Name it: profctl status s7.");
     if (status == EXIT_DONE)
-        status = print_daemon(c);
+        status = status_print_daemon(c);
     if (status == EXIT_DONE && n == 0)
         status = client_get(c, "/v1/sessions?limit=1", NULL, &last);
     if (status != EXIT_DONE)
@@ -267,7 +257,7 @@ static int show_all(struct client *c, const struct status_options *o)
         const char *id = json_get_str(item, "session");
         status = id ? client_get_ref(c, id, &session) : EXIT_FAILED;
         if (status == EXIT_DONE)
-            status = print_session(c, session);
+            status = status_print_session(c, session);
     }
     return status;
 }
@@ -278,10 +268,10 @@ static int status_run(struct client *c, const void *values, int n_words, char **
     char ref[REF_TEXT_MAX];
 
     if (n_words == 0) {
-        int status = show_all(c, o);
+        int status = status_show_all(c, o);
         return status == EXIT_DONE && c->transient ? EXIT_FAILED : status;
     }
-    return client_parse_ref(c, words[0], 's', "s", ref) < 0 ? EXIT_USAGE : show_session(c, o, ref);
+    return client_parse_ref(c, words[0], 's', "s", ref) < 0 ? EXIT_USAGE : status_show(c, o, ref);
 }
 
 const struct verb verb_status = {
@@ -313,7 +303,7 @@ static const struct option_def stop_options[] = {
 };
 
 /* The only unfinished session, into ref; prints them if there are several. Returns an exit status. */
-static int find_unfinished_session(struct client *c, char *ref)
+static int stop_find_session(struct client *c, char *ref)
 {
     _cleanup_json_ answer = NULL;
     size_t i;
@@ -342,27 +332,22 @@ static int find_unfinished_session(struct client *c, char *ref)
     return status;
 }
 
-/* A session whose profd is gone needs one that stays: it recovers the session, and the stops that are pending. */
-static int need_profd_for_session(struct client *c, const char *ref)
-{
-    _cleanup_json_ session = NULL;
-    int status = client_get_ref(c, ref, &session);
-
-    return status == EXIT_DONE && !session_is_over(session) ? client_need_user_profd(c) : status;
-}
-
 static int stop_run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct stop_options *o = values;
-    char ref[REF_TEXT_MAX];
+    _cleanup_json_ session = NULL;
+    char ref[REF_TEXT_MAX] = "";
     int status = EXIT_DONE;
 
     if (n_words > 0 && client_parse_ref(c, words[0], 's', "sr", ref) < 0)
         return EXIT_USAGE;
     if (n_words == 0)
-        status = find_unfinished_session(c, ref);
+        status = stop_find_session(c, ref);
+    /* A session whose profd is gone needs one that stays: it recovers the session, and the stops that are pending. */
     if (status == EXIT_DONE && ref[0] == 's' && c->transient)
-        status = need_profd_for_session(c, ref);
+        status = client_get_ref(c, ref, &session);
+    if (session && !session_is_over(session))
+        status = client_need_user_profd(c);
     return status == EXIT_DONE ? job_stop(c, ref, o->wait) : status;
 }
 

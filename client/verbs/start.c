@@ -189,9 +189,8 @@ static const struct option_def timeline_options[] = {
 static int timeline_request(const struct timeline_options *o, json_t *request, struct problem *p)
 {
     if (!o->worker || !o->prompt) {
-        problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "timeline needs --worker and --prompt");
         problem_remedy(p, "profctl timeline --worker http://127.0.0.1:8088 --prompt \"Hello, \"");
-        return -EINVAL;
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "timeline needs --worker and --prompt");
     }
     json_object_set_new(request, "workers", json_pack("[o]", json_text(o->worker)));
     options_to_json(OPTION_SET(timeline_options, o), request);

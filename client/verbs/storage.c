@@ -8,7 +8,6 @@
 #include "client/cli/text.h"
 #include "client/verbs/verbs.h"
 #include "client/views/listing.h"
-#include <errno.h>
 #include <inttypes.h>
 
 /* -- du ----------------------------------------------------------------------------------------------- */
@@ -34,13 +33,13 @@ static int64_t session_bytes(const json_t *session)
     return json_get_int(json_object_get(session, "counts"), "bytes", 0);
 }
 
-static int compare_sizes(const void *a, const void *b)
+static int du_compare_sizes(const void *a, const void *b)
 {
     int64_t x = session_bytes(*(const json_t *const *)a), y = session_bytes(*(const json_t *const *)b);
     return (x < y) - (x > y);
 }
 
-static void add_session_size(struct table *table, const json_t *session)
+static void du_add_session(struct table *table, const json_t *session)
 {
     char size[UNIT_TEXT_MAX], requested[UNIT_TEXT_MAX], traces[32];
 
@@ -57,7 +56,7 @@ static void add_session_size(struct table *table, const json_t *session)
     table_set_int(table, DU_REQUESTED, json_get_int(session, "requested_at", 0));
 }
 
-static void print_largest(struct client *c, struct table *table, const json_t *sessions)
+static void du_print_largest(struct client *c, struct table *table, const json_t *sessions)
 {
     size_t n = json_array_size(sessions), n_shown = 0, i;
     _cleanup_(freep) const json_t **sorted = xcalloc(n + 1, sizeof(*sorted));
@@ -65,10 +64,10 @@ static void print_largest(struct client *c, struct table *table, const json_t *s
 
     json_array_foreach(sessions, i, session)
         sorted[i] = session;
-    qsort(sorted, n, sizeof(*sorted), compare_sizes);
+    qsort(sorted, n, sizeof(*sorted), du_compare_sizes);
     for (i = 0; i < (listing_is_text(c) ? MIN(n, (size_t)SESSIONS_SHOWN) : n) && session_bytes(sorted[i]) > 0;
          i++, n_shown++)
-        add_session_size(table, sorted[i]);
+        du_add_session(table, sorted[i]);
     if (n_shown == 0 && listing_is_text(c))
         return;
     if (listing_is_text(c))
@@ -77,7 +76,7 @@ static void print_largest(struct client *c, struct table *table, const json_t *s
 }
 
 /* If there are several users, or a share is less than the store. */
-static void print_users(struct client *c, const json_t *usage)
+static void du_print_users(struct client *c, const json_t *usage)
 {
     int64_t n = json_get_int(usage, "n_users", 0), share = json_get_int(usage, "share", 0);
     char text[UNIT_TEXT_MAX];
@@ -101,7 +100,7 @@ static void print_users(struct client *c, const json_t *usage)
         field_printf(&c->out, "", "and %" PRId64 " more", n - USERS_SHOWN);
 }
 
-static void print_usage(struct client *c, const json_t *usage)
+static void du_print_usage(struct client *c, const json_t *usage)
 {
     char text[UNIT_TEXT_MAX];
     int64_t max_use = json_get_int(usage, "max_use", 0), keep_free = json_get_int(usage, "keep_free", 0);
@@ -115,7 +114,7 @@ static void print_usage(struct client *c, const json_t *usage)
     field_print(&c->out, "Free:", format_size(text, json_get_int(usage, "free", 0)));
     if (keep_free > 0)
         field_printf(&c->out, "Kept free:", "%s (keep_free)", format_size(text, keep_free));
-    print_users(c, usage);
+    du_print_users(c, usage);
 }
 
 static int du_run(struct client *c, const void *values, int n_words, char **words)
@@ -135,8 +134,8 @@ static int du_run(struct client *c, const void *values, int n_words, char **word
     if (status != EXIT_DONE)
         return status;
     if (listing_is_text(c))
-        print_usage(c, usage);
-    print_largest(c, table, json_object_get(sessions, "sessions"));
+        du_print_usage(c, usage);
+    du_print_largest(c, table, json_object_get(sessions, "sessions"));
     return EXIT_DONE;
 }
 
@@ -156,20 +155,17 @@ struct rm_options {
     bool yes;
 };
 
-/* clang-format off */
 static const struct option_def rm_options[] = {
     {"yes", 'y', NULL, OPTION_FLAG, offsetof(struct rm_options, yes), "Do not ask for confirmation"},
 };
-/* clang-format on */
 
 /* A session may have many traces: on a terminal this needs confirmation. */
-static bool rm_is_confirmed(struct client *c, const struct rm_options *o, const char *ref)
+static bool rm_is_confirmed(struct client *c, const char *ref)
 {
-    if (o->yes || ref[0] != 's' || !client_can_ask(c))
-        return true;
-    _cleanup_(freep) char *path = xasprintf("/v1/sessions/%s", ref);
+    _cleanup_(freep) char *path = ref_path(ref);
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ session = NULL;
+
     /* If it does not exist, the deletion fails with an error. */
     if (connection_call(c->connection, "GET", path, NULL, NULL, &session, &p) < 0)
         return true;
@@ -178,30 +174,45 @@ static bool rm_is_confirmed(struct client *c, const struct rm_options *o, const 
     return client_confirm(c, "Delete session %s and its %s?", ref, traces);
 }
 
-static int rm_run(struct client *c, const void *values, int n_words, char **words)
+/* What rm, pin and unpin do to each id. */
+struct storage_change {
+    const char *kinds, *method, *below; /* kinds of ids, and the request to a path below theirs */
+    const char *doing, *done;
+    bool asks;
+};
+
+static int storage_apply(struct client *c, const struct storage_change *change, int n_words, char **words)
 {
-    const struct rm_options *o = values;
     int worst = EXIT_DONE;
 
     for (int i = 0; i < n_words; i++) {
         char ref[REF_TEXT_MAX];
         _cleanup_(problem_done) struct problem p = {0};
         _cleanup_json_ answer = NULL;
-        if (client_parse_ref(c, words[i], 't', "str", ref) < 0)
+        if (client_parse_ref(c, words[i], 't', change->kinds, ref) < 0)
             return EXIT_USAGE;
-        if (!rm_is_confirmed(c, o, ref)) {
+        if (change->asks && ref[0] == 's' && client_can_ask(c) && !rm_is_confirmed(c, ref)) {
             client_note(c, "kept %s", ref);
             continue;
         }
-        _cleanup_(freep) char *path = ref_path(ref);
-        if (connection_call(c->connection, "DELETE", path, NULL, "deleting files", &answer, &p) < 0)
+        _cleanup_(freep) char *of_ref = ref_path(ref), *path = xasprintf("%s%s", of_ref, change->below);
+        if (connection_call(c->connection, change->method, path, NULL, change->doing, &answer, &p) < 0)
             worst = client_fail(c, &p);
         else if (c->json)
             client_print_json(c, answer);
         else
-            client_note(c, "deleted %s", ref);
+            client_note(c, "%s %s", change->done, ref);
     }
     return worst;
+}
+
+static int rm_run(struct client *c, const void *values, int n_words, char **words)
+{
+    const struct rm_options *o = values;
+
+    return storage_apply(
+        c, &(struct storage_change){"str", "DELETE", "", "deleting files", "deleted", .asks = !o->yes},
+        n_words, words);
 }
 
 const struct verb verb_rm = {
@@ -220,33 +231,15 @@ const struct verb verb_rm = {
 
 /* -- pin ---------------------------------------------------------------------------------------------- */
 
-static int pin_words(struct client *c, const char *method, const char *done, int n_words, char **words)
-{
-    for (int i = 0; i < n_words; i++) {
-        char ref[REF_TEXT_MAX];
-        _cleanup_(problem_done) struct problem p = {0};
-        _cleanup_json_ answer = NULL;
-        if (client_parse_ref(c, words[i], 't', "st", ref) < 0)
-            return EXIT_USAGE;
-        _cleanup_(freep) char *path = xasprintf("/v1/%s/%s/pin", ref[0] == 's' ? "sessions" : "traces", ref);
-        if (connection_call(c->connection, method, path, NULL, NULL, &answer, &p) < 0)
-            return client_fail(c, &p);
-        if (c->json)
-            client_print_json(c, answer);
-        else
-            client_note(c, "%s %s", done, ref);
-    }
-    return EXIT_DONE;
-}
-
 static int pin_run(struct client *c, const void *values, int n_words, char **words)
 {
-    return pin_words(c, "PUT", "pinned", n_words, words);
+    return storage_apply(c, &(struct storage_change){"st", "PUT", "/pin", NULL, "pinned"}, n_words, words);
 }
 
 static int unpin_run(struct client *c, const void *values, int n_words, char **words)
 {
-    return pin_words(c, "DELETE", "unpinned", n_words, words);
+    return storage_apply(c, &(struct storage_change){"st", "DELETE", "/pin", NULL, "unpinned"}, n_words,
+                         words);
 }
 
 const struct verb verb_pin = {
@@ -300,7 +293,7 @@ static const struct table_column vacuum_columns[_VACUUM_MAX] = {
     {"TRACE", 0}, {"SESSION", 0}, {"COLLECTED", 0}, {"SIZE", COLUMN_RIGHT}, {"NAME", COLUMN_SHORTEN},
 };
 
-static void print_traces(struct client *c, const json_t *answer)
+static void vacuum_print_traces(struct client *c, const json_t *answer)
 {
     _cleanup_(table_freep) struct table *table = table_new(vacuum_columns, _VACUUM_MAX, !c->no_legend);
     const json_t *traces = json_object_get(answer, "traces"), *t;
@@ -332,7 +325,7 @@ static void print_traces(struct client *c, const json_t *answer)
 }
 
 /* "kept: t3, t9 (pinned)" */
-static void print_kept(struct client *c, const json_t *answer)
+static void vacuum_print_kept(struct client *c, const json_t *answer)
 {
     static const struct {
         const char *reason, *text;
@@ -370,15 +363,12 @@ static void print_kept(struct client *c, const json_t *answer)
 
 static int vacuum_call(struct client *c, const json_t *request, bool dry_run, json_t **ret)
 {
-    _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ body = json_copy((json_t *)request);
 
     if (dry_run)
         json_put_bool(body, "dry_run", true);
-    if (connection_call(c->connection, "POST", "/v1/vacuum", body,
-                        dry_run ? "listing the oldest traces" : "deleting the oldest traces", ret, &p) < 0)
-        return client_fail(c, &p);
-    return EXIT_DONE;
+    return client_call(c, "POST", "/v1/vacuum", body,
+                       dry_run ? "listing the oldest traces" : "deleting the oldest traces", ret);
 }
 
 static void vacuum_print_outcome(struct client *c, const char *what, const json_t *answer)
@@ -397,69 +387,48 @@ static int vacuum_print(struct client *c, const char *what, const json_t *answer
 {
     if (c->json)
         return client_print_json(c, answer);
-    print_traces(c, answer);
-    print_kept(c, answer);
+    vacuum_print_traces(c, answer);
+    vacuum_print_kept(c, answer);
     vacuum_print_outcome(c, what, answer);
     return EXIT_DONE;
-}
-
-/* Lists the traces and asks; limits the request to what was listed. *ret_go_on is false if nothing is to be
- * deleted. */
-static int vacuum_ask(struct client *c, json_t *request, bool *ret_go_on)
-{
-    _cleanup_json_ answer = NULL;
-    char freed[UNIT_TEXT_MAX];
-    int status = vacuum_call(c, request, true, &answer);
-
-    *ret_go_on = false;
-    if (status != EXIT_DONE)
-        return status;
-    int64_t bytes = json_get_int(answer, "freed", 0);
-    if (bytes == 0)
-        return vacuum_print(c, "would delete", answer);
-    if (!c->json) {
-        print_traces(c, answer);
-        print_kept(c, answer);
-    }
-    _cleanup_(freep) char *traces = text_count(json_get_int(answer, "removed", 0), "trace");
-    *ret_go_on = client_confirm(c, "Delete %s (%s)?", traces, format_size(freed, bytes));
-    if (!*ret_go_on)
-        client_note(c, "nothing was deleted");
-    json_put_int(request, "collected_until", json_get_int(answer, "collected_until", 0));
-    return EXIT_DONE;
-}
-
-static int vacuum_request(const struct vacuum_options *o, json_t *request, struct problem *p)
-{
-    if (o->keep == OPTION_ABSENT && o->older_than == OPTION_ABSENT) {
-        problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "vacuum needs --keep SIZE or --older-than DURATION");
-        problem_remedy(p, "profctl du shows how much is stored.");
-        return -EINVAL;
-    }
-    options_to_json(OPTION_SET(vacuum_options, o), request);
-    if (o->older_than != OPTION_ABSENT)
-        json_put_int(request, "collected_until", wall_ns() - o->older_than);
-    return 0;
 }
 
 static int vacuum_run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct vacuum_options *o = values;
-    _cleanup_(problem_done) struct problem p = {0};
-    _cleanup_json_ request = json_object();
-    _cleanup_json_ answer = NULL;
-    bool go_on = true, asks = !o->yes && !o->dry_run;
+    _cleanup_json_ request = json_object(), *listed = NULL, *answer = NULL;
+    bool asks = !o->yes && !o->dry_run;
+    char freed[UNIT_TEXT_MAX];
 
-    if (vacuum_request(o, request, &p) < 0)
-        return client_fail(c, &p);
-    if (asks && !client_can_ask(c)) {
+    if (o->keep == OPTION_ABSENT && o->older_than == OPTION_ABSENT)
+        return client_refuse(c, "profctl du shows how much is stored.",
+                             "vacuum needs --keep SIZE or --older-than DURATION");
+    if (asks && !client_can_ask(c))
         return client_error(c, PROBLEM_CONFLICT,
                             "--yes deletes without asking; --dry-run lists what would be deleted.",
                             "vacuum cannot ask for confirmation: standard input is not a terminal");
-    }
-    int status = asks ? vacuum_ask(c, request, &go_on) : EXIT_DONE;
-    if (status != EXIT_DONE || !go_on)
+    options_to_json(OPTION_SET(vacuum_options, o), request);
+    if (o->older_than != OPTION_ABSENT)
+        json_put_int(request, "collected_until", wall_ns() - o->older_than);
+    int status = asks ? vacuum_call(c, request, true, &listed) : EXIT_DONE;
+    if (status != EXIT_DONE)
         return status;
+    if (asks) {
+        int64_t bytes = json_get_int(listed, "freed", 0);
+        if (bytes == 0)
+            return vacuum_print(c, "would delete", listed);
+        if (!c->json) {
+            vacuum_print_traces(c, listed);
+            vacuum_print_kept(c, listed);
+        }
+        _cleanup_(freep) char *traces = text_count(json_get_int(listed, "removed", 0), "trace");
+        if (!client_confirm(c, "Delete %s (%s)?", traces, format_size(freed, bytes))) {
+            client_note(c, "nothing was deleted");
+            return EXIT_DONE;
+        }
+        /* Only what was listed. */
+        json_put_int(request, "collected_until", json_get_int(listed, "collected_until", 0));
+    }
     status = vacuum_call(c, request, o->dry_run, &answer);
     if (status != EXIT_DONE)
         return status;

@@ -19,29 +19,14 @@ static const struct option_def token_options[] = {
 };
 /* clang-format on */
 
-static void put_hex(char *ret, const unsigned char *bytes, size_t n)
+static void token_hex(char *ret, const unsigned char *bytes, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         sprintf(ret + 2 * i, "%02x", bytes[i]);
 }
 
-static int check(const char *word, const char *name, const char *role, struct problem *p)
-{
-    size_t n = strlen(name);
-
-    if (!streq(word, "new"))
-        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "unknown command: token %s; use token new NAME",
-                           word);
-    if (n == 0 || n > NAME_SIZE_MAX || strspn(name, NAME_BYTES) != n)
-        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
-                           "a token's name is letters, digits, '.', '_', '@' and '-', at most 64 of them");
-    if (right_from_name(role) <= RIGHT_NONE)
-        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--role: '%s' is not read, operate or admin",
-                           role);
-    return 0;
-}
-
-static int print(struct client *c, const char *name, const char *role, const char *token, const char *line)
+static int token_print(struct client *c, const char *name, const char *role, const char *token,
+                       const char *line)
 {
     if (c->json) {
         _cleanup_json_ answer = json_object();
@@ -63,21 +48,27 @@ static int token_run(struct client *c, const void *values, int n_words, char **w
 {
     const struct token_options *o = values;
     const char *name = words[1], *role = o->role ? o->role : right_name(RIGHT_READ);
-    _cleanup_(problem_done) struct problem p = {0};
+    size_t n = strlen(name);
     unsigned char random[TOKEN_RANDOM_BYTES], hash[EVP_MAX_MD_SIZE];
     char token[sizeof(TOKEN_PREFIX) + 2 * sizeof(random)] = TOKEN_PREFIX, hash_text[2 * sizeof(hash) + 1];
     unsigned hash_size = 0;
 
-    if (check(words[0], name, role, &p) < 0)
-        return client_fail(c, &p);
+    if (!streq(words[0], "new"))
+        return client_refuse(c, "profctl token new NAME", "unknown command: token %s", words[0]);
+    if (n == 0 || n > NAME_SIZE_MAX || strspn(name, NAME_BYTES) != n)
+        return client_refuse(c, "profctl token new grafana",
+                             "a token's name is letters, digits, '.', '_', '@' and '-', at most %d of them",
+                             NAME_SIZE_MAX);
+    if (right_from_name(role) <= RIGHT_NONE)
+        return client_refuse(c, "profctl token --help", "--role: '%s' is not read, operate or admin", role);
     if (getrandom(random, sizeof(random), 0) != sizeof(random))
         return client_error(c, PROBLEM_INTERNAL, NULL, "cannot get random bytes from the kernel");
-    put_hex(token + strlen(TOKEN_PREFIX), random, sizeof(random));
+    token_hex(token + strlen(TOKEN_PREFIX), random, sizeof(random));
     if (EVP_Digest(token, strlen(token), hash, &hash_size, EVP_sha256(), NULL) != 1)
         abort();
-    put_hex(hash_text, hash, hash_size);
+    token_hex(hash_text, hash, hash_size);
     _cleanup_(freep) char *line = xasprintf("%s %s %s", name, role, hash_text);
-    return print(c, name, role, token, line);
+    return token_print(c, name, role, token, line);
 }
 
 const struct verb verb_token = {

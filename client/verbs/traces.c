@@ -61,7 +61,7 @@ static const struct table_column columns[_CELL_MAX] = {
 };
 
 /* The worker that recorded it, else the name of the file. */
-static const char *worker_or_name(const json_t *trace)
+static const char *list_traces_worker(const json_t *trace)
 {
     const char *worker = json_get_str(trace, "worker");
 
@@ -71,7 +71,7 @@ static const char *worker_or_name(const json_t *trace)
                                                                      : json_get_str(trace, "name");
 }
 
-static void add_trace(struct table *table, const json_t *trace)
+static void list_traces_add_row(struct table *table, const json_t *trace)
 {
     char recorded[UNIT_TEXT_MAX], size[UNIT_TEXT_MAX], span[UNIT_TEXT_MAX];
     int64_t at = json_get_int(trace, "recorded_at", 0), span_ns = json_get_int(trace, "span_ns", -1);
@@ -81,7 +81,7 @@ static void add_trace(struct table *table, const json_t *trace)
                          [CELL_TRACE] = json_get_str(trace, "trace"),
                          [CELL_SESSION] = json_get_str(trace, "session"),
                          [CELL_RECORDED] = at ? format_time(recorded, at) : NULL,
-                         [CELL_WORKER] = worker_or_name(trace),
+                         [CELL_WORKER] = list_traces_worker(trace),
                          [CELL_RANK] = rank,
                          [CELL_SIZE] = format_size(size, json_get_int(trace, "size", 0)),
                          [CELL_SPAN] = span_ns < 0 ? NULL : format_duration(span, span_ns),
@@ -96,14 +96,14 @@ static void add_trace(struct table *table, const json_t *trace)
 }
 
 /* Compares a text member of two traces; without it a trace is last. */
-static int compare_member(const json_t *x, const json_t *y, const char *key)
+static int list_traces_compare_member(const json_t *x, const json_t *y, const char *key)
 {
     const char *a = json_get_str(x, key), *b = json_get_str(y, key);
     return a && b ? strverscmp(a, b) : !a - !b;
 }
 
 /* Newest first; traces of the same second are ordered by worker and by name, which contains the rank. */
-static int compare_rows(const void *a, const void *b)
+static int list_traces_compare(const void *a, const void *b)
 {
     const json_t *x = *(json_t *const *)a, *y = *(json_t *const *)b;
     int64_t x_at = json_get_int(x, "recorded_at", 0) / NS_PER_S;
@@ -111,26 +111,26 @@ static int compare_rows(const void *a, const void *b)
 
     if (x_at != y_at)
         return x_at < y_at ? 1 : -1;
-    int r = compare_member(x, y, "worker");
+    int r = list_traces_compare_member(x, y, "worker");
     if (r == 0)
-        r = compare_member(x, y, "name");
-    return r != 0 ? r : compare_member(y, x, "trace");
+        r = list_traces_compare_member(x, y, "name");
+    return r != 0 ? r : list_traces_compare_member(y, x, "trace");
 }
 
-static void add_traces(struct table *table, const json_t *traces)
+static void list_traces_add(struct table *table, const json_t *traces)
 {
     size_t n = json_array_size(traces);
     _cleanup_(freep) json_t **rows = xcalloc(MAX(n, (size_t)1), sizeof(json_t *));
 
     for (size_t i = 0; i < n; i++)
         rows[i] = json_array_get(traces, i);
-    qsort(rows, n, sizeof(json_t *), compare_rows);
+    qsort(rows, n, sizeof(json_t *), list_traces_compare);
     for (size_t i = 0; i < n; i++)
-        add_trace(table, rows[i]);
+        list_traces_add_row(table, rows[i]);
 }
 
 /* "48 traces, 3.1 GiB of 200 GiB", the contents of the store; before it, whether the list is incomplete. */
-static void print_footer(struct client *c, const json_t *answer)
+static void list_traces_print_footer(struct client *c, const json_t *answer)
 {
     const json_t *usage = json_object_get(answer, "usage");
     char bytes[UNIT_TEXT_MAX], budget[UNIT_TEXT_MAX];
@@ -164,10 +164,10 @@ static int list_traces_run(struct client *c, const void *values, int n_words, ch
         return status;
     if (c->json)
         return client_print_json(c, answer);
-    add_traces(table, json_object_get(answer, "traces"));
+    list_traces_add(table, json_object_get(answer, "traces"));
     listing_print(c, table);
     if (listing_has_legend(c))
-        print_footer(c, answer);
+        list_traces_print_footer(c, answer);
     return EXIT_DONE;
 }
 
@@ -209,23 +209,20 @@ struct download_result {
 static int get_to_stdout(struct client *c, const json_t *trace)
 {
     _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(freep) char *remedy =
+        xasprintf("Pipe it: profctl get %s -o - | gunzip | less", json_get_str(trace, "trace"));
 
-    if (c->out.is_terminal) {
-        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "cannot write a trace to a terminal");
-        problem_remedy(&p, "Pipe it: profctl get %s -o - | gunzip | less", json_get_str(trace, "trace"));
-        return client_fail(c, &p);
-    }
+    if (c->out.is_terminal)
+        return client_refuse(c, remedy, "cannot write a trace to a terminal");
     return download_trace(c, trace, fileno(c->out.file), &p) < 0 ? client_fail(c, &p) : EXIT_DONE;
 }
 
-static int refuse_name(struct client *c, const json_t *trace)
+static int get_refuse_name(struct client *c, const json_t *trace)
 {
-    _cleanup_(problem_done) struct problem p = {0};
+    const char *id = json_get_str(trace, "trace");
+    _cleanup_(freep) char *remedy = xasprintf("Choose one: profctl get %s -o FILE", id);
 
-    problem_set(&p, -EINVAL, PROBLEM_UPSTREAM, "%s has a name that is not a plain file name",
-                json_get_str(trace, "trace"));
-    problem_remedy(&p, "Choose one: profctl get %s -o FILE", json_get_str(trace, "trace"));
-    return client_fail(c, &p);
+    return client_error(c, PROBLEM_UPSTREAM, remedy, "%s has a name that is not a plain file name", id);
 }
 
 /* The name that profd reports, NULL if it is not a plain file name. */
@@ -247,7 +244,7 @@ static int get_one(struct client *c, const struct get_options *o, const char *re
         return status;
     const char *path = o->output ? o->output : plain_name(trace);
     if (!path)
-        return refuse_name(c, trace);
+        return get_refuse_name(c, trace);
     if (streq(path, "-"))
         return get_to_stdout(c, trace);
     if (!o->output && access(path, F_OK) == 0)
@@ -266,31 +263,23 @@ static int get_one(struct client *c, const struct get_options *o, const char *re
     return EXIT_DONE;
 }
 
-static bool is_name_shared(const json_t *traces, const json_t *one)
-{
-    size_t i;
-    json_t *other;
-
-    json_array_foreach(traces, i, other)
-        if (other != one && streq(json_get_str(other, "name"), json_get_str(one, "name")))
-            return true;
-    return false;
-}
-
 /* Workers may give their files the same name: then the worker's address is prefixed, or the id if that is not
  * enough. */
-static char *file_name(const json_t *traces, const json_t *trace)
+static char *get_file_name(const json_t *traces, const json_t *trace)
 {
     const char *name = json_get_str(trace, "name"), *worker = json_get_str(trace, "worker");
-    size_t i, n_same = 0;
+    size_t i, n_same = 0, n_same_worker = 0;
     json_t *other;
 
-    if (!is_name_shared(traces, trace))
-        return xstrdup(name);
     json_array_foreach(traces, i, other)
-        n_same += streq(json_get_str(other, "name"), name) && streq(json_get_str(other, "worker"), worker);
+        if (streq(json_get_str(other, "name"), name)) {
+            n_same++;
+            n_same_worker += streq(json_get_str(other, "worker"), worker);
+        }
+    if (n_same < 2)
+        return xstrdup(name);
     const char *host = worker ? strstr(worker, "://") : NULL;
-    if (!host || n_same > 1)
+    if (!host || n_same_worker > 1)
         return xasprintf("%s-%s", json_get_str(trace, "trace"), name);
     char *prefixed = xasprintf("%s-%s", host + 3, name);
     for (char *p = prefixed; p < prefixed + strlen(host + 3); p++)
@@ -299,44 +288,39 @@ static char *file_name(const json_t *traces, const json_t *trace)
     return prefixed;
 }
 
-/* Whether an earlier call has downloaded the file. */
-static bool is_downloaded(const char *path, const json_t *trace)
-{
-    const char *sha256 = json_get_str(trace, "sha256");
-    char got[SHA256_TEXT] = "";
-    return sha256 && file_sha256(path, got) == 0 && streq(got, sha256);
-}
-
 static void get_into(struct client *c, const char *directory, const json_t *traces, const json_t *trace,
                      struct download_result *h)
 {
     _cleanup_(problem_done) struct problem p = {0};
-    const char *id = json_get_str(trace, "trace");
-    _cleanup_(freep) char *name = plain_name(trace) ? file_name(traces, trace) : NULL;
-    int status = name && is_plain_name(name) ? EXIT_DONE : refuse_name(c, trace);
+    const char *sha256 = json_get_str(trace, "sha256");
+    char got[SHA256_TEXT] = "";
+    _cleanup_(freep) char *name = plain_name(trace) ? get_file_name(traces, trace) : NULL;
 
-    if (status == EXIT_DONE) {
-        _cleanup_(freep) char *path = xasprintf("%s/%s", directory, name);
-        bool there = is_downloaded(path, trace);
-        int r = there ? 0 : download_to_file(c, trace, path, &p);
-        if (r == 0) {
-            json_t *file = json_object();
-            json_put_str(file, "trace", id);
-            json_put_str(file, "file", path);
-            json_array_append_new(h->files, file);
-            h->n_there += there;
-            h->n_got += !there;
-            h->bytes += there ? 0 : json_get_int(trace, "size", 0);
-            return;
-        }
-        h->interrupted = r == -EINTR;
-        status = client_fail(c, &p);
+    if (!name || !is_plain_name(name)) {
+        h->worst = get_refuse_name(c, trace);
+        h->n_failed++;
+        return;
     }
-    h->n_failed++;
-    h->worst = status;
+    _cleanup_(freep) char *path = xasprintf("%s/%s", directory, name);
+    /* An earlier call may have downloaded the file. */
+    bool there = sha256 && file_sha256(path, got) == 0 && streq(got, sha256);
+    int r = there ? 0 : download_to_file(c, trace, path, &p);
+    if (r < 0) {
+        h->interrupted = r == -EINTR;
+        h->worst = client_fail(c, &p);
+        h->n_failed++;
+        return;
+    }
+    json_t *file = json_object();
+    json_put_str(file, "trace", json_get_str(trace, "trace"));
+    json_put_str(file, "file", path);
+    json_array_append_new(h->files, file);
+    h->n_there += there;
+    h->n_got += !there;
+    h->bytes += there ? 0 : json_get_int(trace, "size", 0);
 }
 
-static int list_words(struct client *c, int n_words, char **words, json_t *traces)
+static int get_list_words(struct client *c, int n_words, char **words, json_t *traces)
 {
     for (int i = 0; i < n_words; i++) {
         char ref[REF_TEXT_MAX];
@@ -366,7 +350,7 @@ static int get_several(struct client *c, const struct get_options *o, int n_word
     char size[UNIT_TEXT_MAX];
     size_t i;
     json_t *trace;
-    int status = list_words(c, n_words, words, traces), r;
+    int status = get_list_words(c, n_words, words, traces), r;
 
     if (status != EXIT_DONE)
         return status;
@@ -394,18 +378,14 @@ static int get_several(struct client *c, const struct get_options *o, int n_word
 static int get_run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct get_options *o = values;
-    _cleanup_(problem_done) struct problem p = {0};
-    char ref[REF_TEXT_MAX], *newest[] = {ref, NULL};
+    char ref[REF_TEXT_MAX];
+    _cleanup_(freep) char *newest = NULL;
 
     if (o->output && o->directory)
         return client_refuse(c, NULL, "--output and --directory exclude each other");
-    if (n_words == 0) {
-        int status = client_newest_session(c, true, ref);
-        if (status != EXIT_DONE)
-            return status;
-        words = newest;
-        n_words = 1;
-    }
+    int status = client_words_or_newest(c, &n_words, &words, &newest);
+    if (status != EXIT_DONE)
+        return status;
     if (o->directory)
         return get_several(c, o, n_words, words);
     if (client_parse_ref(c, words[0], 't', "st", ref) < 0)
@@ -414,9 +394,8 @@ static int get_run(struct client *c, const void *values, int n_words, char **wor
         return get_one(c, o, ref);
     if (n_words == 1 && !o->output)
         return get_several(c, &(struct get_options){.directory = ref}, n_words, words);
-    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "several files need --directory");
-    problem_remedy(&p, "profctl get %s -d DIR", words[0]);
-    return client_fail(c, &p);
+    _cleanup_(freep) char *remedy = xasprintf("profctl get %s -d DIR", words[0]);
+    return client_refuse(c, remedy, "several files need --directory");
 }
 
 const struct verb verb_get = {

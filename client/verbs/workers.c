@@ -16,8 +16,8 @@ static const struct option_def workers_options[] = {
 };
 
 /* GET of a resource about the workers. progress: "asking %s for its workers". Returns an exit status. */
-static int get_of_workers(struct client *c, const struct workers_options *o, const char *resource,
-                          const char *progress, json_t **ret)
+static int workers_get(struct client *c, const struct workers_options *o, const char *resource,
+                       const char *progress, json_t **ret)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(freep) char *path = xstrdup(resource), *name = source_name(&o->source);
@@ -52,7 +52,7 @@ static const struct table_column columns[_CELL_MAX] = {
     [CELL_TRACES] = {"TRACES", COLUMN_SHORTEN | COLUMN_PATH, .key = "trace_dir"},
 };
 
-static void add_worker(struct table *table, const json_t *w)
+static void list_workers_add(struct table *table, const json_t *w)
 {
     const char *engine = json_get_str(w, "engine"), *version = json_get_str(w, "version");
     const char *health = json_get_str(w, "health");
@@ -82,7 +82,7 @@ static void add_worker(struct table *table, const json_t *w)
 }
 
 /* "http://10.0.0.1:3521: vllm-router, 8 workers, 7 can be profiled" */
-static void print_footer(struct client *c, const json_t *fleet)
+static void list_workers_print_footer(struct client *c, const json_t *fleet)
 {
     const json_t *workers = json_object_get(fleet, "workers");
     const char *router = json_get_str(fleet, "router"), *dialect = json_get_str(fleet, "dialect");
@@ -99,7 +99,7 @@ static void print_footer(struct client *c, const json_t *fleet)
 }
 
 /* Why a worker cannot be profiled is data, on stdout; notes go to stderr. */
-static void print_reasons(struct client *c, const json_t *fleet)
+static void list_workers_print_reasons(struct client *c, const json_t *fleet)
 {
     _cleanup_(reasons_freep) struct reasons *reasons = reasons_new();
     _cleanup_(reasons_freep) struct reasons *notes = reasons_new();
@@ -132,17 +132,17 @@ static int list_workers_run(struct client *c, const void *values, int n_words, c
     int status = listing_table(c, columns, _CELL_MAX, &table);
 
     if (status == EXIT_DONE)
-        status = get_of_workers(c, values, "/v1/workers", "asking %s for its workers", &fleet);
+        status = workers_get(c, values, "/v1/workers", "asking %s for its workers", &fleet);
     if (status != EXIT_DONE)
         return status;
     if (c->json)
         return client_print_json(c, fleet);
     json_array_foreach(json_object_get(fleet, "workers"), i, w)
-        add_worker(table, w);
+        list_workers_add(table, w);
     listing_print(c, table);
     if (listing_has_legend(c)) {
-        print_footer(c, fleet);
-        print_reasons(c, fleet);
+        list_workers_print_footer(c, fleet);
+        list_workers_print_reasons(c, fleet);
     }
     return EXIT_DONE;
 }
@@ -178,7 +178,7 @@ static const struct {
 };
 
 /* A text below the result. */
-static void print_text(struct client *c, const char *text)
+static void doctor_print_text(struct client *c, const char *text)
 {
     _cleanup_(freep) char *clean = text_clean(text, true);
     _cleanup_(freep) char *wrapped = clean ? text_wrap(clean, TEXT_COLUMN, screen_text_width(&c->out)) : NULL;
@@ -187,7 +187,7 @@ static void print_text(struct client *c, const char *text)
         fprintf(c->out.file, "%*s%s\n", TEXT_COLUMN, "", wrapped);
 }
 
-static char *urls_text(const json_t *urls)
+static char *doctor_urls_text(const json_t *urls)
 {
     size_t n = json_array_size(urls), size;
     char *list = NULL;
@@ -203,7 +203,7 @@ static char *urls_text(const json_t *urls)
     return list;
 }
 
-static void print_check(struct client *c, const json_t *check)
+static void doctor_print_check(struct client *c, const json_t *check)
 {
     const char *result = json_get_str(check, "result"), *shown = result ? result : "unknown";
     const char *text = json_get_str(check, "text"), *worker = json_get_str(check, "worker");
@@ -222,9 +222,9 @@ static void print_check(struct client *c, const json_t *check)
     _cleanup_(freep) char *wrapped = text_wrap(clean, TEXT_COLUMN, screen_text_width(&c->out));
     fprintf(c->out.file, "%s%s%s%*s%s\n", screen_colour(&c->out, colour), tag, screen_plain(&c->out),
             MAX(TEXT_COLUMN - (int)strlen(tag), 2), "", wrapped);
-    _cleanup_(freep) char *list = urls_text(urls);
-    print_text(c, list);
-    print_text(c, json_get_str(check, "remedy"));
+    _cleanup_(freep) char *list = doctor_urls_text(urls);
+    doctor_print_text(c, list);
+    doctor_print_text(c, json_get_str(check, "remedy"));
 }
 
 static int doctor_run(struct client *c, const void *values, int n_words, char **words)
@@ -232,7 +232,7 @@ static int doctor_run(struct client *c, const void *values, int n_words, char **
     _cleanup_json_ answer = NULL;
     size_t i;
     json_t *check;
-    int status = get_of_workers(c, values, "/v1/doctor", "examining %s", &answer);
+    int status = workers_get(c, values, "/v1/doctor", "examining %s", &answer);
 
     if (status != EXIT_DONE)
         return status;
@@ -244,7 +244,7 @@ static int doctor_run(struct client *c, const void *values, int n_words, char **
         return status;
     }
     json_array_foreach(json_object_get(answer, "checks"), i, check)
-        print_check(c, check);
+        doctor_print_check(c, check);
     _cleanup_(freep) char *problems = text_count(n_problems, "problem"),
                           *warnings = text_count(n_warnings, "warning");
     if (!c->no_legend)
