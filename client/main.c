@@ -51,32 +51,17 @@ static void set_locale(void)
         setlocale(LC_CTYPE, "C.UTF-8");
 }
 
-static int count_words(struct client *c, const struct verb *v, unsigned n)
-{
-    _cleanup_(problem_done) struct problem p = {0};
-
-    if (n >= v->min_words && n <= v->max_words)
-        return 0;
-    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST,
-                n < v->min_words ? "%s needs %s" : "%s takes no more than %s", v->name,
-                *v->words ? v->words : "options");
-    problem_remedy(&p, "profctl %s --help", v->name);
-    return client_fail(c, &p);
-}
-
 static int connect_bus(struct client *c, const struct connection_options *at)
 {
     _cleanup_(problem_done) struct problem p = {0};
     const char *bus = *at->bus ? at->bus : "system";
 
     if (at->socket || at->host)
-        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--bus excludes --socket and --host");
-    else if (!streq(bus, "system") && !streq(bus, "session"))
-        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "--bus=%s: there are --bus=system and --bus=session",
-                    bus);
-    else if (connection_new_on_bus(bus, c->quiet ? NULL : &c->err, &c->connection, &p) == 0)
-        return EXIT_DONE;
-    return client_fail(c, &p);
+        return client_refuse(c, "Omit one of them.", "--bus excludes --socket and --host");
+    if (!streq(bus, "system") && !streq(bus, "session"))
+        return client_refuse(c, "Pass --bus=system or --bus=session.", "--bus=%s: unknown bus", bus);
+    return connection_new_on_bus(bus, c->quiet ? NULL : &c->err, &c->connection, &p) < 0 ? client_fail(c, &p)
+                                                                                         : EXIT_DONE;
 }
 
 static int connect_profd(struct client *c, const struct connection_options *named)
@@ -161,14 +146,19 @@ static int run_verb(struct client *c, const struct verb_entry *entry, struct glo
     if (first >= 0 && v->has_listing && listing_take(c, &listing, &p) < 0)
         first = -EINVAL;
     int status;
+    unsigned n_words = (unsigned)(argc - first);
     if (first < 0) {
         problem_remedy(&p, "profctl %s --help", v->name);
         status = client_fail(c, &p);
     } else if (g->help) {
         verb_help(stdout, entry);
         status = EXIT_DONE;
-    } else if ((status = count_words(c, v, (unsigned)(argc - first))) == 0 &&
-               (v->is_offline || (status = connect_profd(c, &g->connection)) == 0)) {
+    } else if (n_words < v->min_words || n_words > v->max_words) {
+        _cleanup_(freep) char *remedy = xasprintf("profctl %s --help", v->name);
+        status = client_refuse(c, remedy, n_words < v->min_words ? "%s needs %s" : "%s takes no more than %s",
+                               v->name, *v->words ? v->words : "options");
+    } else if (v->is_offline || (status = connect_profd(c, &g->connection)) == EXIT_DONE) {
+        status = EXIT_DONE;
         if (v->needs_only_catalog)
             status = client_need_profd(c);
         if (status == EXIT_DONE)
@@ -181,7 +171,7 @@ static int run_verb(struct client *c, const struct verb_entry *entry, struct glo
     return status;
 }
 
-static int run(struct client *c, int argc, char **argv)
+static int run_profctl(struct client *c, int argc, char **argv)
 {
     struct globals g = {0};
     const struct option_set set = {global_options, n_global_options, &g};
@@ -207,23 +197,19 @@ static int run(struct client *c, int argc, char **argv)
     return entry ? run_verb(c, entry, &g, argc - first, argv + first) : verb_unknown(c, argv[first]);
 }
 
-/* A pipe whose reader has enough, such as head. */
-static bool reader_is_gone(void)
-{
-    struct pollfd fd = {.fd = STDOUT_FILENO, .events = POLLOUT};
-    return poll(&fd, 1, 0) > 0 && fd.revents & POLLERR;
-}
-
-/* A full disk behind stdout is a failure, even where everything else went well. */
+/* Output that a full disk did not take is a failure, even if everything else succeeded; not what a pipe did not
+ * take whose reader has enough, such as head. */
 static int flush_output(struct client *c, int status)
 {
     int err = fflush(stdout) < 0 ? errno : 0;
+    struct pollfd fd = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    bool reader_is_gone = err == EPIPE || (poll(&fd, 1, 0) > 0 && fd.revents & POLLERR);
 
-    if ((err == 0 && !ferror(stdout)) || err == EPIPE || reader_is_gone())
+    if ((err == 0 && !ferror(stdout)) || reader_is_gone)
         return status;
-    /* What went wrong in the midst of it has left no number behind. */
+    /* An earlier write that failed has left no error number. */
     return client_error(c, PROBLEM_STORAGE, NULL, "cannot write to stdout: %s",
-                        err ? strerror(err) : "it did not take everything; its disk may be full");
+                        err ? strerror(err) : "some output was not written; its disk may be full");
 }
 
 int main(int argc, char **argv)
@@ -233,13 +219,10 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     set_locale();
     curl_global_init(CURL_GLOBAL_DEFAULT);
-    int status = flush_output(&c, run(&c, argc, argv));
-    if (pager_wait(&c.pager) != 0) {
-        _cleanup_(problem_done) struct problem p = {0};
-        problem_set(&p, -ENOENT, PROBLEM_INTERNAL, "cannot run the pager");
-        problem_remedy(&p, "Correct $PROFCTL_PAGER or $PAGER, or pass --no-pager.");
-        status = client_fail(&c, &p);
-    }
+    int status = flush_output(&c, run_profctl(&c, argc, argv));
+    if (pager_wait(&c.pager) != 0)
+        status = client_error(&c, PROBLEM_INTERNAL, "Correct $PROFCTL_PAGER or $PAGER, or pass --no-pager.",
+                              "cannot run the pager");
     curl_global_cleanup();
     return status;
 }

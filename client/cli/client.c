@@ -8,19 +8,6 @@
 #include <signal.h>
 #include <stdarg.h>
 
-static int exit_status_of(enum problem_kind kind)
-{
-    switch (kind) {
-    case PROBLEM_BAD_REQUEST:
-        return EXIT_USAGE;
-    case PROBLEM_NOT_FOUND:
-    case PROBLEM_GONE:
-        return EXIT_NOT_FOUND;
-    default:
-        return EXIT_FAILED;
-    }
-}
-
 /* Lines that no terminal shows are not wrapped, so that grep finds them in one piece. */
 static char *wrap_message(const struct screen *s, const char *text, unsigned indent)
 {
@@ -45,39 +32,23 @@ int client_fail(struct client *c, const struct problem *p)
         _cleanup_(freep) char *wrapped = wrap_message(&c->err, remedy, 2);
         fprintf(err, "  %s\n", wrapped);
     }
-    return exit_status_of(p->kind);
-}
-
-static int fail_with(struct client *c, enum problem_kind kind, const char *remedy, const char *format,
-                     va_list ap)
-{
-    _cleanup_(problem_done) struct problem p = {0};
-    _cleanup_(freep) char *what = xvasprintf(format, ap);
-
-    problem_set(&p, -EINVAL, kind, "%s", what);
-    if (remedy)
-        problem_remedy(&p, "%s", remedy);
-    return client_fail(c, &p);
+    return p->kind == PROBLEM_BAD_REQUEST                            ? EXIT_USAGE
+           : p->kind == PROBLEM_NOT_FOUND || p->kind == PROBLEM_GONE ? EXIT_NOT_FOUND
+                                                                     : EXIT_FAILED;
 }
 
 int client_error(struct client *c, enum problem_kind kind, const char *remedy, const char *format, ...)
 {
+    _cleanup_(problem_done) struct problem p = {0};
     va_list ap;
 
     va_start(ap, format);
-    int status = fail_with(c, kind, remedy, format, ap);
+    _cleanup_(freep) char *what = xvasprintf(format, ap);
     va_end(ap);
-    return status;
-}
-
-int client_refuse(struct client *c, const char *remedy, const char *format, ...)
-{
-    va_list ap;
-
-    va_start(ap, format);
-    int status = fail_with(c, PROBLEM_BAD_REQUEST, remedy, format, ap);
-    va_end(ap);
-    return status;
+    problem_set(&p, -EINVAL, kind, "%s", what);
+    if (remedy)
+        problem_remedy(&p, "%s", remedy);
+    return client_fail(c, &p);
 }
 
 void client_note(struct client *c, const char *format, ...)

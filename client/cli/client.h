@@ -35,7 +35,7 @@ int client_fail(struct client *c, const struct problem *p);
 int client_error(struct client *c, enum problem_kind kind, const char *remedy, const char *format, ...)
     _printf_(4, 5);
 /* The same of a wrong request (PROBLEM_BAD_REQUEST). */
-int client_refuse(struct client *c, const char *remedy, const char *format, ...) _printf_(3, 4);
+#define client_refuse(c, remedy, ...) client_error(c, PROBLEM_BAD_REQUEST, remedy, __VA_ARGS__)
 /* A line on stderr, unless --quiet. */
 void client_note(struct client *c, const char *format, ...) _printf_(2, 3);
 /* Whether the user can be asked (terminals on both sides), and a question, printed with " [y/N] ". */

@@ -211,7 +211,8 @@ static const struct option_def *option_of_code(const struct option_set *sets, si
 }
 
 /* A long option that is unknown or an ambiguous abbreviation. */
-static int refuse_name(const struct option_set *sets, size_t n_sets, const char *word, struct problem *p)
+static int option_refuse_name(const struct option_set *sets, size_t n_sets, const char *word,
+                              struct problem *p)
 {
     const char *name = word + strspn(word, "-"), *names[NAMES_MAX];
     _cleanup_(freep) char *fitting = xstrdup("");
@@ -238,7 +239,7 @@ static int refuse_name(const struct option_set *sets, size_t n_sets, const char 
     return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "unknown option %s", word);
 }
 
-static int refuse_option(const struct option_set *sets, size_t n_sets, int code, const char *word,
+static int option_refuse(const struct option_set *sets, size_t n_sets, int code, const char *word,
                          struct problem *p)
 {
     const struct option_set *set;
@@ -254,7 +255,7 @@ static int refuse_option(const struct option_set *sets, size_t n_sets, int code,
                            optopt > ' ' && optopt < 0x7f ? optopt : '?');
     _cleanup_(freep) char *text = text_clean(word, false);
     _cleanup_(freep) char *name = xstrndup(text, strcspn(text, "="));
-    return refuse_name(sets, n_sets, name, p);
+    return option_refuse_name(sets, n_sets, name, p);
 }
 
 int options_parse(const struct option_set *sets, size_t n_sets, int argc, char **argv, bool stop_at_word,
@@ -270,10 +271,10 @@ int options_parse(const struct option_set *sets, size_t n_sets, int argc, char *
         if (code == -1)
             return optind;
         if (code == '?' || code == ':')
-            return refuse_option(sets, n_sets, code, argv[optind - 1], p);
+            return option_refuse(sets, n_sets, code, argv[optind - 1], p);
         const struct option_def *def = option_of_code(sets, n_sets, code, &set);
         if (!def)
-            return refuse_option(sets, n_sets, code, argv[optind - 1], p);
+            return option_refuse(sets, n_sets, code, argv[optind - 1], p);
         int r = option_store(set, def, optarg, p);
         if (r < 0)
             return r;

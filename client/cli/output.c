@@ -7,7 +7,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-static int cannot_write(const char *path, int err, struct problem *p)
+static int output_failed(const char *path, int err, struct problem *p)
 {
     static const struct {
         int err;
@@ -37,7 +37,7 @@ static mode_t default_mode(void)
     return 0666 & ~mask;
 }
 
-static int open_part(struct output *o, struct problem *p)
+static int output_open_part(struct output *o, struct problem *p)
 {
     const char *slash = strrchr(o->path, '/');
     int directory = slash ? (int)(slash + 1 - o->path) : 0;
@@ -48,11 +48,11 @@ static int open_part(struct output *o, struct problem *p)
         int err = errno;
         free(o->part);
         o->part = NULL;
-        return cannot_write(o->path, err, p);
+        return output_failed(o->path, err, p);
     }
     o->file = fdopen(fd, "w");
     if (!o->file)
-        return cannot_write(o->path, errno, p);
+        return output_failed(o->path, errno, p);
     TAKE_FD(fd);
     return 0;
 }
@@ -64,7 +64,7 @@ int output_open_as_is(const char *path, struct output *ret, struct problem *p)
         return 0;
     ret->path = xstrdup(path);
     ret->file = NULL;
-    return open_part(ret, p);
+    return output_open_part(ret, p);
 }
 
 int output_open(const char *path, struct output *ret, struct problem *p)
@@ -75,10 +75,10 @@ int output_open(const char *path, struct output *ret, struct problem *p)
         return r;
     ret->raw = ret->file;
     ret->file = gzip_open(ret->raw);
-    return ret->file ? 0 : cannot_write(path, errno, p);
+    return ret->file ? 0 : output_failed(path, errno, p);
 }
 
-static int close_file(FILE **f)
+static int output_close(FILE **f)
 {
     FILE *taken = TAKE_PTR(*f);
     return taken && fclose(taken) != 0 ? -errno : 0;
@@ -87,19 +87,19 @@ static int close_file(FILE **f)
 int output_keep(struct output *o, struct problem *p)
 {
     if (!o->path)
-        return fflush(stdout) == 0 ? 0 : cannot_write(NULL, errno, p);
-    int r = o->raw ? close_file(&o->file) : 0;
+        return fflush(stdout) == 0 ? 0 : output_failed(NULL, errno, p);
+    int r = o->raw ? output_close(&o->file) : 0;
     FILE **last = o->raw ? &o->raw : &o->file;
     int fd = fileno(*last);
 
     if (r == 0 && (fflush(*last) != 0 || fchmod(fd, default_mode()) < 0 || fsync(fd) < 0))
         r = -errno;
-    if (close_file(last) < 0 && r == 0)
+    if (output_close(last) < 0 && r == 0)
         r = -EIO;
     if (r == 0 && rename(o->part, o->path) < 0)
         r = -errno;
     if (r < 0)
-        return cannot_write(o->path, -r, p);
+        return output_failed(o->path, -r, p);
     free(TAKE_PTR(o->part));
     return 0;
 }
@@ -107,8 +107,8 @@ int output_keep(struct output *o, struct problem *p)
 void output_done(struct output *o)
 {
     if (o->path) {
-        close_file(&o->file);
-        close_file(&o->raw);
+        output_close(&o->file);
+        output_close(&o->raw);
     }
     if (o->part)
         unlink(o->part);

@@ -53,7 +53,7 @@ void screen_json(const struct screen *s, const json_t *value, size_t flags)
     fputs(text, s->file);
 }
 
-static struct winsize size_of(const struct screen *s)
+static struct winsize screen_size(const struct screen *s)
 {
     struct winsize w = {.ws_col = (unsigned short)s->paged_width, .ws_row = (unsigned short)s->paged_height};
     if (s->paged_width == 0 && (ioctl(fileno(s->file), TIOCGWINSZ, &w) < 0 || w.ws_col == 0))
@@ -62,7 +62,7 @@ static struct winsize size_of(const struct screen *s)
 }
 
 /* A number of the environment that can be a size, else 0. */
-static unsigned size_from(const char *variable)
+static unsigned screen_size_from(const char *variable)
 {
     const char *value = getenv(variable);
     char *end;
@@ -73,14 +73,14 @@ static unsigned size_from(const char *variable)
 
 unsigned screen_width(const struct screen *s)
 {
-    unsigned columns = s->is_terminal ? size_from("COLUMNS") : 0;
+    unsigned columns = s->is_terminal ? screen_size_from("COLUMNS") : 0;
 
-    return columns || !s->is_terminal ? columns : size_of(s).ws_col;
+    return columns || !s->is_terminal ? columns : screen_size(s).ws_col;
 }
 
 unsigned screen_height(const struct screen *s)
 {
-    return s->is_terminal ? MAX(size_of(s).ws_row, 1) : 0;
+    return s->is_terminal ? MAX(screen_size(s).ws_row, 1) : 0;
 }
 
 unsigned screen_text_width(const struct screen *s)
@@ -114,7 +114,7 @@ void screen_clear(struct screen *s)
 
 void screen_draw(struct screen *s, const char *text)
 {
-    unsigned width = MIN(screen_width(s), (unsigned)size_of(s).ws_col), lines = 0;
+    unsigned width = MIN(screen_width(s), (unsigned)screen_size(s).ws_col), lines = 0;
 
     if (s->lines_drawn > 0)
         fprintf(s->file, "\r\033[%uA", s->lines_drawn);

@@ -197,31 +197,26 @@ void table_colour(struct table *t, size_t column, enum colour c)
 /* -- Fitting it into a line --------------------------------------------------------------------------- */
 
 /* What is printed: of each column that is shown the cells as they are to be read, and its width. */
-struct view {
+struct table_view {
     const struct table *t;
     char **texts; /* of t->n rows and t->n_shown columns */
     struct layout_column *layout;
 };
 
-static char **text_at(const struct view *v, size_t row, size_t shown)
+static char **view_text(const struct table_view *v, size_t row, size_t shown)
 {
     return &v->texts[row * v->t->n_shown + shown];
 }
 
-static const struct table_column *column_at(const struct view *v, size_t shown)
+static const struct table_column *view_column(const struct table_view *v, size_t shown)
 {
     return &v->t->columns[v->t->shown[shown]];
 }
 
-static bool is_address(const char *text)
-{
-    return text && strstr(text, "://") && !strchr(text, ' ');
-}
-
 /* The cell of which a column's width is made, and those that are never shortened. */
-static void measure_column(struct view *v, size_t shown)
+static void view_measure(struct table_view *v, size_t shown)
 {
-    const struct table_column *column = column_at(v, shown);
+    const struct table_column *column = view_column(v, shown);
     struct layout_column *l = &v->layout[shown];
     unsigned kept = 0;
     bool is_empty = true;
@@ -229,9 +224,9 @@ static void measure_column(struct view *v, size_t shown)
     l->natural = v->t->with_heading ? text_columns(column->name) : 0;
     for (size_t row = 0; row < v->t->n; row++) {
         const char *given = v->t->rows[row][v->t->shown[shown]].text;
-        unsigned width = text_columns(*text_at(v, row, shown));
+        unsigned width = text_columns(*view_text(v, row, shown));
         l->natural = MAX(l->natural, width);
-        if (column->flags & COLUMN_URL && is_address(given))
+        if (column->flags & COLUMN_URL && given && strstr(given, "://") && !strchr(given, ' '))
             kept = MAX(kept, width);
         is_empty = is_empty && !(given && *given);
     }
@@ -244,24 +239,24 @@ static void measure_column(struct view *v, size_t shown)
     l->importance = v->t->is_selected ? IMPORTANCE_KEY : is_empty ? IMPORTANCE_EXTRA : column->importance;
 }
 
-static void view_init(struct view *v, const struct table *t)
+static void view_init(struct table_view *v, const struct table *t)
 {
-    *v = (struct view){.t = t,
-                       .texts = xcalloc(t->n * t->n_shown + 1, sizeof(*v->texts)),
-                       .layout = xcalloc(t->n_shown + 1, sizeof(*v->layout))};
+    *v = (struct table_view){.t = t,
+                             .texts = xcalloc(t->n * t->n_shown + 1, sizeof(*v->texts)),
+                             .layout = xcalloc(t->n_shown + 1, sizeof(*v->layout))};
     for (size_t k = 0; k < t->n_shown; k++) {
-        bool is_verbatim = column_at(v, k)->flags & COLUMN_VERBATIM;
+        bool is_verbatim = view_column(v, k)->flags & COLUMN_VERBATIM;
         for (size_t row = 0; row < t->n; row++) {
             const char *text = t->rows[row][t->shown[k]].text;
-            *text_at(v, row, k) =
+            *view_text(v, row, k) =
                 text_clean(is_verbatim ? (text ? text : "NULL") : (text && *text ? text : "-"), false);
         }
-        measure_column(v, k);
+        view_measure(v, k);
         v->layout[k].width = v->layout[k].natural;
     }
 }
 
-static void view_done(struct view *v)
+static void view_done(struct table_view *v)
 {
     for (size_t i = 0; i < v->t->n * v->t->n_shown; i++)
         free(v->texts[i]);
@@ -269,7 +264,7 @@ static void view_done(struct view *v)
     free(v->layout);
 }
 
-static unsigned natural_width(const struct view *v)
+static unsigned view_width(const struct table_view *v)
 {
     unsigned width = 0;
 
@@ -278,14 +273,14 @@ static unsigned natural_width(const struct view *v)
     return width - MIN(width, (unsigned)strlen(SEPARATOR));
 }
 
-static void drop_scheme(struct view *v, size_t shown)
+static void view_drop_scheme(struct table_view *v, size_t shown)
 {
     for (size_t row = 0; row < v->t->n; row++) {
-        char **text = text_at(v, row, shown);
+        char **text = view_text(v, row, shown);
         if (starts_with(*text, SCHEME))
             memmove(*text, *text + strlen(SCHEME), strlen(*text + strlen(SCHEME)) + 1);
     }
-    measure_column(v, shown);
+    view_measure(v, shown);
 }
 
 struct fitted {
@@ -293,7 +288,7 @@ struct fitted {
     size_t row;
 };
 
-static int compare_fitted(const void *a, const void *b)
+static int fitted_compare(const void *a, const void *b)
 {
     const struct fitted *x = a, *y = b;
     int r = strcmp(x->text, y->text);
@@ -316,7 +311,7 @@ static size_t first_difference(const char *a, const char *b)
 }
 
 /* Different texts that became one when they were shortened are shortened where they do not differ. */
-static void tell_apart(struct fitted *sorted, size_t n, unsigned width)
+static void fitted_distinguish(struct fitted *sorted, size_t n, unsigned width)
 {
     for (size_t begin = 0, end; begin < n; begin = end) {
         size_t differs_at = SIZE_MAX;
@@ -330,9 +325,9 @@ static void tell_apart(struct fitted *sorted, size_t n, unsigned width)
     }
 }
 
-static void shorten_column(struct view *v, size_t shown)
+static void view_shorten(struct table_view *v, size_t shown)
 {
-    const struct table_column *column = column_at(v, shown);
+    const struct table_column *column = view_column(v, shown);
     size_t n = v->t->n;
     unsigned width = v->layout[shown].width;
     _cleanup_(freep) struct fitted *fitted = xcalloc(n + 1, sizeof(*fitted));
@@ -341,35 +336,35 @@ static void shorten_column(struct view *v, size_t shown)
                                                                                    : text_shorten;
 
     for (size_t row = 0; row < n; row++) {
-        char *all = *text_at(v, row, shown);
+        char *all = *view_text(v, row, shown);
         fitted[row] = (struct fitted){all, text_columns(all) <= width ? xstrdup(all) : fit(all, width), row};
     }
-    qsort(fitted, n, sizeof(*fitted), compare_fitted);
-    tell_apart(fitted, n, width);
+    qsort(fitted, n, sizeof(*fitted), fitted_compare);
+    fitted_distinguish(fitted, n, width);
     for (size_t i = 0; i < n; i++) {
         free(fitted[i].all);
-        *text_at(v, fitted[i].row, shown) = fitted[i].text;
+        *view_text(v, fitted[i].row, shown) = fitted[i].text;
     }
 }
 
 /* False where not even what identifies a row fits into the line. */
-static bool view_fit(struct view *v, unsigned line)
+static bool view_fit(struct table_view *v, unsigned line)
 {
-    for (size_t k = 0; k < v->t->n_shown && natural_width(v) > line; k++)
-        if (column_at(v, k)->flags & COLUMN_URL)
-            drop_scheme(v, k);
+    for (size_t k = 0; k < v->t->n_shown && view_width(v) > line; k++)
+        if (view_column(v, k)->flags & COLUMN_URL)
+            view_drop_scheme(v, k);
     if (!layout_columns(v->layout, v->t->n_shown, (unsigned)strlen(SEPARATOR), line))
         return false;
     for (size_t k = 0; k < v->t->n_shown; k++)
         if (v->layout[k].width > 0 && v->layout[k].width < v->layout[k].natural)
-            shorten_column(v, k);
+            view_shorten(v, k);
     return true;
 }
 
 /* -- For people --------------------------------------------------------------------------------------- */
 
 /* Removes the padding of the last cell of each line. */
-static void trim_lines(char *text)
+static void table_trim_lines(char *text)
 {
     char *out = text;
     for (char *p = text; *p;) {
@@ -386,7 +381,7 @@ static void trim_lines(char *text)
 }
 
 /* Aligned by libsmartcols, without a width, as everything fits. */
-static char *align(struct view *v, const struct screen *s)
+static char *view_align(struct table_view *v, const struct screen *s)
 {
     struct libscols_table *scols = scols_new_table();
     char *data = NULL;
@@ -399,8 +394,8 @@ static char *align(struct view *v, const struct screen *s)
     scols_table_enable_colors(scols, s->has_colour);
     for (size_t k = 0; k < v->t->n_shown; k++)
         if (v->layout[k].width > 0)
-            scols_table_new_column(scols, column_at(v, k)->name, 0,
-                                   column_at(v, k)->flags & COLUMN_RIGHT ? SCOLS_FL_RIGHT : 0);
+            scols_table_new_column(scols, view_column(v, k)->name, 0,
+                                   view_column(v, k)->flags & COLUMN_RIGHT ? SCOLS_FL_RIGHT : 0);
     for (size_t row = 0; row < v->t->n; row++) {
         struct libscols_line *line = scols_table_new_line(scols, NULL);
         size_t n = 0;
@@ -408,7 +403,7 @@ static char *align(struct view *v, const struct screen *s)
             enum colour colour = v->t->rows[row][v->t->shown[k]].colour;
             if (v->layout[k].width == 0)
                 continue;
-            scols_line_set_data(line, n, *text_at(v, row, k));
+            scols_line_set_data(line, n, *view_text(v, row, k));
             if (colour_names[colour])
                 scols_cell_set_color(scols_line_get_cell(line, n), colour_names[colour]);
             n++;
@@ -419,12 +414,12 @@ static char *align(struct view *v, const struct screen *s)
         data = xstrdup("");
     }
     scols_unref_table(scols);
-    trim_lines(data);
+    table_trim_lines(data);
     return data;
 }
 
 /* "hidden: p99_ns, mean_ns (--format wide shows all, --columns selects)"; NULL where nothing is. */
-static char *hidden_text(const struct view *v)
+static char *view_hidden_text(const struct table_view *v)
 {
     char *text = NULL;
     size_t size, n = 0;
@@ -444,7 +439,7 @@ static char *hidden_text(const struct view *v)
     return text;
 }
 
-static char *indented(const char *data, unsigned indent)
+static char *table_indented(const char *data, unsigned indent)
 {
     char *text = NULL;
     size_t size;
@@ -464,48 +459,49 @@ static char *indented(const char *data, unsigned indent)
 char *table_text(struct table *t, const struct screen *s, unsigned indent)
 {
     unsigned width = screen_width(s);
-    struct view v;
+    struct table_view v;
 
     view_init(&v, t);
     if (width > indent)
         view_fit(&v, width - indent);
-    _cleanup_(freep) char *data = align(&v, s);
+    _cleanup_(freep) char *data = view_align(&v, s);
     view_done(&v);
-    return indented(data, indent);
+    return table_indented(data, indent);
 }
 
 /* For rows of which not even what identifies them fits into the line: a line for each value. */
-static void print_records(const struct view *v, const struct screen *s)
+static void view_print_records(const struct table_view *v, const struct screen *s)
 {
     unsigned column = 0;
     char number[32];
 
     for (size_t k = 0; k < v->t->n_shown; k++)
-        column = MAX(column, text_columns(column_at(v, k)->name) + 2);
+        column = MAX(column, text_columns(view_column(v, k)->name) + 2);
     for (size_t row = 0; row < v->t->n; row++) {
         fprintf(s->file, "%srow %s%s\n", screen_colour(s, COLOUR_BOLD),
                 text_number(number, (int64_t)(v->t->first_row + row + 1)), screen_plain(s));
         for (size_t k = 0; k < v->t->n_shown; k++) {
             /* Here, lines of a verbatim text fit as well. */
             const char *text = v->t->rows[row][v->t->shown[k]].text;
-            bool is_verbatim = column_at(v, k)->flags & COLUMN_VERBATIM && text;
+            bool is_verbatim = view_column(v, k)->flags & COLUMN_VERBATIM && text;
             if (v->layout[k].natural > 0)
-                field_print_at(s, column, column_at(v, k)->name, is_verbatim ? text : *text_at(v, row, k));
+                field_print_at(s, column, view_column(v, k)->name,
+                               is_verbatim ? text : *view_text(v, row, k));
         }
     }
 }
 
-static bool print_fitted(struct table *t, const struct screen *s, unsigned width)
+static bool table_print_fitted(struct table *t, const struct screen *s, unsigned width)
 {
     bool is_cut = false;
-    struct view v;
+    struct table_view v;
 
     view_init(&v, t);
     if (width > t->indent && !view_fit(&v, width - t->indent)) {
-        print_records(&v, s);
+        view_print_records(&v, s);
     } else {
-        _cleanup_(freep) char *data = align(&v, s), *text = indented(data, t->indent),
-                              *hidden = hidden_text(&v),
+        _cleanup_(freep) char *data = view_align(&v, s), *text = table_indented(data, t->indent),
+                              *hidden = view_hidden_text(&v),
                               *wrapped = hidden ? text_wrap(hidden, t->indent + 2, width) : NULL;
         fputs(text, s->file);
         is_cut = hidden && t->n > 0;
@@ -559,29 +555,28 @@ void separated_end(const struct screen *s, enum table_format format)
     fputs(format == TABLE_CSV ? "\r\n" : "\n", s->file);
 }
 
-static void print_separated(const struct table *t, const struct screen *s, enum table_format format)
+static void table_print_separated(const struct table *t, const struct screen *s, enum table_format format)
 {
     for (size_t k = 0; t->with_heading && k < t->n_shown; k++)
         separated_field(s, format, k == 0, t->keys[t->shown[k]]);
     if (t->with_heading)
         separated_end(s, format);
     for (size_t row = 0; row < t->n; row++) {
-        for (size_t k = 0; k < t->n_shown; k++) {
+        for (size_t k = 0; k < t->n_shown; k++)
             separated_field(s, format, k == 0, table_value(t, row, t->shown[k]));
-        }
         separated_end(s, format);
     }
 }
 
 void table_print(struct table *t, const struct screen *s)
 {
-    print_fitted(t, s, screen_width(s));
+    table_print_fitted(t, s, screen_width(s));
 }
 
 bool table_print_as(struct table *t, const struct screen *s, enum table_format format)
 {
     if (format != TABLE_CSV && format != TABLE_TSV)
-        return print_fitted(t, s, format == TABLE_WIDE ? 0 : screen_width(s));
-    print_separated(t, s, format);
+        return table_print_fitted(t, s, format == TABLE_WIDE ? 0 : screen_width(s));
+    table_print_separated(t, s, format);
     return false;
 }

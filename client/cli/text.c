@@ -31,7 +31,7 @@ static size_t sgr_length(const char *s)
     return s[n] == 'm' ? n + 1 : 0;
 }
 
-static size_t walk(const char *s, unsigned columns, unsigned *ret_columns)
+static size_t text_walk(const char *s, unsigned columns, unsigned *ret_columns)
 {
     const char *p = s;
     unsigned used = 0;
@@ -58,13 +58,13 @@ static size_t walk(const char *s, unsigned columns, unsigned *ret_columns)
 
 size_t text_fit(const char *s, unsigned columns)
 {
-    return walk(s, columns, NULL);
+    return text_walk(s, columns, NULL);
 }
 
 unsigned text_columns(const char *s)
 {
     unsigned n;
-    walk(s, UINT32_MAX, &n);
+    text_walk(s, UINT32_MAX, &n);
     return n;
 }
 

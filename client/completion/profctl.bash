@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Completion of profctl for bash; profctl itself says what fits.
+# Completion of profctl for bash; profctl itself prints the candidates.
 
 _profctl() {
     local cur=${COMP_WORDS[COMP_CWORD]} line flags=

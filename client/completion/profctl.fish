@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Completion of profctl for fish; profctl itself says what fits.
+# Completion of profctl for fish; profctl itself prints the candidates.
 
 function __profctl_complete
     set -l words (commandline -opc)

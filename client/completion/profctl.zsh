@@ -1,19 +1,19 @@
 #compdef profctl
 # SPDX-License-Identifier: Apache-2.0
-# Completion of profctl for zsh; profctl itself says what fits.
+# Completion of profctl for zsh; profctl itself prints the candidates.
 
 _profctl() {
     local line flags tab=$'\t'
-    local -a lines found shown
+    local -a lines candidates shown
     local -i width=0
     lines=("${(@f)$("${(Q)words[1]}" __complete -- "${(@Q)words[2,CURRENT]}" 2>/dev/null)}")
     for line in $lines; do
         case $line in
             :*) flags=${line#:} ;;
-            ?*) found+=("${line%%$tab*}") ;;
+            ?*) candidates+=("${line%%$tab*}") ;;
         esac
     done
-    for line in $found; do
+    for line in $candidates; do
         (( $#line > width )) && width=$#line
     done
     for line in $lines; do
@@ -25,7 +25,7 @@ _profctl() {
     done
     local -a suffix
     [[ $flags == *n* ]] && suffix=(-S '')
-    (( $#found )) && compadd $suffix -l -d shown -a found
+    (( $#candidates )) && compadd $suffix -l -d shown -a candidates
     case $flags in
         *f*) compset -P '--*='; _files ;;
         *d*) compset -P '--*='; _files -/ ;;

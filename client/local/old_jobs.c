@@ -21,7 +21,7 @@
 static const char *const written[] = {".",          "catalog.db", "catalog.db-wal",
                                       CATALOG_LOCK, "profd.log",  "traces"};
 
-static int64_t last_used_at(int dir_fd)
+static int64_t job_last_used_at(int dir_fd)
 {
     struct stat st;
     int64_t last = 0;
@@ -50,48 +50,37 @@ static bool job_runs_here(const char *job)
     return false;
 }
 
-/* Held until the catalog is deleted, so that no profd opens it. -1 if one has it. */
-static int take_catalog(int dir_fd)
-{
-    _cleanup_(closep) int fd =
-        openat(dir_fd, CATALOG_LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, CATALOG_MODE);
-
-    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
-        return -1;
-    return TAKE_FD(fd);
-}
-
 /* -- Removing ------------------------------------------------------------------------------------------- */
 
-static int open_directory(int parent_fd, const char *name)
+static int job_open_directory(int parent_fd, const char *name)
 {
     return openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-static bool empty_directory(int dir_fd, dev_t device, unsigned depth);
+static bool job_empty_directory(int dir_fd, dev_t device, unsigned depth);
 
 /* Always relative to an open directory: one that is replaced by a link leads nowhere. */
-static bool remove_at(int parent_fd, const char *name, dev_t device, unsigned depth)
+static bool job_remove_at(int parent_fd, const char *name, dev_t device, unsigned depth)
 {
     struct stat st;
 
     if (unlinkat(parent_fd, name, 0) == 0)
         return true;
-    _cleanup_(closep) int fd = depth < DEPTH_MAX ? open_directory(parent_fd, name) : -1;
-    return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == device && empty_directory(fd, device, depth + 1) &&
-           unlinkat(parent_fd, name, AT_REMOVEDIR) == 0;
+    _cleanup_(closep) int fd = depth < DEPTH_MAX ? job_open_directory(parent_fd, name) : -1;
+    return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == device &&
+           job_empty_directory(fd, device, depth + 1) && unlinkat(parent_fd, name, AT_REMOVEDIR) == 0;
 }
 
-static bool empty_directory(int dir_fd, dev_t device, unsigned depth)
+static bool job_empty_directory(int dir_fd, dev_t device, unsigned depth)
 {
-    int fd = open_directory(dir_fd, ".");
+    int fd = job_open_directory(dir_fd, ".");
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     struct dirent *entry;
     bool all = dir != NULL;
 
     while (all && (entry = readdir(dir)))
         all = streq(entry->d_name, ".") || streq(entry->d_name, "..") ||
-              remove_at(fd, entry->d_name, device, depth);
+              job_remove_at(fd, entry->d_name, device, depth);
     if (dir)
         closedir(dir);
     else
@@ -99,48 +88,45 @@ static bool empty_directory(int dir_fd, dev_t device, unsigned depth)
     return all;
 }
 
-static bool is_own(int dir_fd, struct stat *ret)
+static bool job_is_own(int dir_fd, struct stat *ret)
 {
     return fstat(dir_fd, ret) == 0 && ret->st_uid == geteuid();
 }
 
 /* The directory is renamed first. */
-static bool remove_own(int parent_fd, const char *going)
+static bool job_remove_own(int parent_fd, const char *going)
 {
-    _cleanup_(closep) int fd = open_directory(parent_fd, going);
+    _cleanup_(closep) int fd = job_open_directory(parent_fd, going);
     struct stat st;
 
-    return fd >= 0 && is_own(fd, &st) && remove_at(parent_fd, going, st.st_dev, 0);
+    return fd >= 0 && job_is_own(fd, &st) && job_remove_at(parent_fd, going, st.st_dev, 0);
 }
 
 /* -- Selection --------------------------------------------------------------------------------------------- */
 
-static bool is_old(int dir_fd, const char *job)
-{
-    struct stat st;
-
-    return is_own(dir_fd, &st) && wall_ns() - last_used_at(dir_fd) > AGE_NS && !job_runs_here(job);
-}
-
 /* Renamed before it is deleted: job ids are reused, and must not find half a directory. */
-static void remove_if_old(struct client *c, int parent_fd, const char *parent, const char *name)
+static void job_remove_if_old(struct client *c, int parent_fd, const char *parent, const char *name)
 {
     const char *job = name + strlen(JOB_DIR_PREFIX);
     _cleanup_(freep) char *going = xasprintf("%s" REMOVING, name);
-    _cleanup_(closep) int dir_fd = open_directory(parent_fd, name);
+    _cleanup_(closep) int dir_fd = job_open_directory(parent_fd, name);
+    struct stat st;
 
-    if (dir_fd < 0 || !is_old(dir_fd, job))
+    if (dir_fd < 0 || !job_is_own(dir_fd, &st) || wall_ns() - job_last_used_at(dir_fd) <= AGE_NS ||
+        job_runs_here(job))
         return;
-    _cleanup_(closep) int lock_fd = take_catalog(dir_fd);
-    if (lock_fd < 0)
+    /* Held until the catalog is deleted, so that no profd opens it. */
+    _cleanup_(closep) int lock_fd =
+        openat(dir_fd, CATALOG_LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, CATALOG_MODE);
+    if (lock_fd < 0 || flock(lock_fd, LOCK_EX | LOCK_NB) < 0)
         return;
-    if (renameat(parent_fd, name, parent_fd, going) == 0 && remove_own(parent_fd, going))
+    if (renameat(parent_fd, name, parent_fd, going) == 0 && job_remove_own(parent_fd, going))
         client_note(c, "deleted the unused state of your profd of job %s: %s/%s (not used for %d days)", job,
                     parent, name, OLD_JOB_DAYS);
 }
 
 /* "job-41"; or "job-41.removing", whose deletion was interrupted. */
-static bool is_of_job(const char *name, bool *ret_going)
+static bool job_parse_name(const char *name, bool *ret_going)
 {
     if (!starts_with(name, JOB_DIR_PREFIX))
         return false;
@@ -158,13 +144,13 @@ void old_jobs_remove(struct client *c)
     bool is_going;
 
     while (dir && (entry = readdir(dir))) {
-        if (!is_of_job(entry->d_name, &is_going) ||
+        if (!job_parse_name(entry->d_name, &is_going) ||
             streq(entry->d_name + strlen(JOB_DIR_PREFIX), slurm_job()))
             continue;
         if (is_going)
-            remove_own(dirfd(dir), entry->d_name);
+            job_remove_own(dirfd(dir), entry->d_name);
         else
-            remove_if_old(c, dirfd(dir), parent, entry->d_name);
+            job_remove_if_old(c, dirfd(dir), parent, entry->d_name);
     }
     if (dir)
         closedir(dir);

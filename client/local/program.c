@@ -57,25 +57,21 @@ extern char **environ;
 /* Variables of the service manager, which are for profctl. */
 static const char *const not_inherited[] = {"NOTIFY_SOCKET=", "WATCHDOG_USEC=", "LISTEN_FDS="};
 
-static bool is_inherited(const char *variable)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(not_inherited); i++)
-        if (starts_with(variable, not_inherited[i]))
-            return false;
-    return true;
-}
-
 /* The strings are environ's. */
 static char **make_environment(void)
 {
-    size_t n = 0, kept = 0;
+    size_t n = 0, n_kept = 0;
 
     while (environ[n])
         n++;
     char **copy = xcalloc(n + 1, sizeof(*copy));
-    for (size_t i = 0; i < n; i++)
-        if (is_inherited(environ[i]))
-            copy[kept++] = environ[i];
+    for (size_t i = 0; i < n; i++) {
+        bool is_inherited = true;
+        for (size_t k = 0; k < ARRAY_SIZE(not_inherited); k++)
+            is_inherited &= !starts_with(environ[i], not_inherited[k]);
+        if (is_inherited)
+            copy[n_kept++] = environ[i];
+    }
     return copy;
 }
 

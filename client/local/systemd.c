@@ -10,7 +10,7 @@
 static const char *const unit_kinds[] = {".service", ".scope",     ".slice", ".socket", ".target", ".mount",
                                          ".swap",    ".automount", ".timer", ".path",   ".device"};
 
-static int no_bus(bool user, int r, struct problem *p)
+static int systemd_no_bus(bool user, int r, struct problem *p)
 {
     problem_set(p, r, PROBLEM_UPSTREAM, "cannot reach systemd on the %s bus: %s", user ? "user's" : "system",
                 strerror(-r));
@@ -30,7 +30,7 @@ int systemd_open(bool user, struct systemd *ret, struct problem *p)
     int r = user ? sd_bus_open_user(&bus) : sd_bus_open_system(&bus);
 
     if (r < 0)
-        return no_bus(user, r, p);
+        return systemd_no_bus(user, r, p);
     sd_bus_set_method_call_timeout(bus, CALL_TIMEOUT_US);
     *ret = (struct systemd){.bus = bus, .is_user = user};
     return 0;
@@ -59,20 +59,7 @@ int systemd_problem(int r, const sd_bus_error *e, const char *doing, struct prob
     return problem_set(p, r, PROBLEM_UPSTREAM, "cannot %s: %s", doing, why);
 }
 
-static bool is_pattern(const char *name)
-{
-    return strpbrk(name, "*?[") != NULL;
-}
-
-static char *full_name(const char *name)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(unit_kinds); i++)
-        if (ends_with(name, unit_kinds[i]))
-            return xstrdup(name);
-    return xasprintf("%s.service", name);
-}
-
-static int read_units(sd_bus_message *m, struct unit_list *ret)
+static int systemd_read_units(sd_bus_message *m, struct unit_list *ret)
 {
     const char *name, *load, *active, *path;
     int r = sd_bus_message_enter_container(m, 'a', "(ssssssouso)");
@@ -87,8 +74,8 @@ static int read_units(sd_bus_message *m, struct unit_list *ret)
     return r;
 }
 
-static int list_units(const struct systemd *systemd, const char *pattern, struct unit_list *ret,
-                      struct problem *p)
+static int systemd_list_units(const struct systemd *systemd, const char *pattern, struct unit_list *ret,
+                              struct problem *p)
 {
     _cleanup_(sd_bus_error_free) sd_bus_error e = SD_BUS_ERROR_NULL;
     _cleanup_(sd_bus_message_unrefp) sd_bus_message *call = NULL, *reply = NULL;
@@ -103,13 +90,13 @@ static int list_units(const struct systemd *systemd, const char *pattern, struct
     if (r >= 0)
         r = sd_bus_call(systemd->bus, call, 0, &e, &reply);
     if (r >= 0)
-        r = read_units(reply, ret);
+        r = systemd_read_units(reply, ret);
     return r < 0 ? systemd_problem(r, &e, "list units", p) : 0;
 }
 
 /* Loads the unit if necessary, to distinguish one that is not running from one that does not exist. */
-static int load_unit(const struct systemd *systemd, const char *name, struct unit_list *ret,
-                     struct problem *p)
+static int systemd_load_unit(const struct systemd *systemd, const char *name, struct unit_list *ret,
+                             struct problem *p)
 {
     _cleanup_(sd_bus_error_free) sd_bus_error e = SD_BUS_ERROR_NULL;
     _cleanup_(sd_bus_message_unrefp) sd_bus_message *reply = NULL;
@@ -136,9 +123,13 @@ static int load_unit(const struct systemd *systemd, const char *name, struct uni
 int systemd_find_units(const struct systemd *systemd, const char *pattern, struct unit_list *ret,
                        struct problem *p)
 {
-    _cleanup_(freep) char *name = full_name(pattern);
+    bool has_kind = false;
 
-    return is_pattern(name) ? list_units(systemd, name, ret, p) : load_unit(systemd, name, ret, p);
+    for (size_t i = 0; i < ARRAY_SIZE(unit_kinds); i++)
+        has_kind |= ends_with(pattern, unit_kinds[i]);
+    _cleanup_(freep) char *name = xasprintf("%s%s", pattern, has_kind ? "" : ".service");
+    return strpbrk(name, "*?[") ? systemd_list_units(systemd, name, ret, p)
+                                : systemd_load_unit(systemd, name, ret, p);
 }
 
 void unit_list_done(struct unit_list *l)

@@ -14,7 +14,6 @@
 
 /* One unit whose ports are searched. */
 struct unit_search {
-    struct client *c;
     const struct net_survey *survey;
     const char *unit;
     const pid_t *pids;
@@ -34,7 +33,7 @@ void unit_workers_done(struct unit_workers *w)
     *w = (struct unit_workers){0};
 }
 
-static bool has_pid(const struct unit_search *s, pid_t pid)
+static bool search_has_pid(const struct unit_search *s, pid_t pid)
 {
     for (size_t i = 0; i < s->n_pids; i++)
         if (s->pids[i] == pid)
@@ -43,9 +42,9 @@ static bool has_pid(const struct unit_search *s, pid_t pid)
 }
 
 /* An address of a namespace by which others reach it, IPv4 where there is one; NULL: none. */
-static const struct in6_addr *outer_address(const struct net_space *space)
+static const struct in6_addr *space_outer_address(const struct net_space *space)
 {
-    const struct in6_addr *found = NULL;
+    const struct in6_addr *v6 = NULL;
 
     for (size_t i = 0; i < space->n_addresses; i++) {
         const struct in6_addr *a = &space->addresses[i];
@@ -53,17 +52,9 @@ static const struct in6_addr *outer_address(const struct net_space *space)
             continue;
         if (address_is_v4(a))
             return a;
-        found = found ? found : a;
+        v6 = v6 ? v6 : a;
     }
-    return found;
-}
-
-static char *format_url(const struct in6_addr *a, uint16_t port)
-{
-    char text[ADDRESS_TEXT_SIZE];
-
-    address_format(a, text);
-    return xasprintf("http://%s:%u", text, port);
+    return v6;
 }
 
 /* The URL by which profd reaches a listener; NULL if it is not reachable. A listener on all of IPv6 may accept
@@ -72,38 +63,37 @@ static char *listener_url(const struct net_survey *s, const struct net_listener 
 {
     const struct in6_addr loopback4 = address_v4(htonl(INADDR_LOOPBACK));
     const struct in6_addr *address = &l->address;
+    char text[ADDRESS_TEXT_SIZE];
 
     if (l->space == 0 && address_is_wildcard(address))
         address = address_is_v4(address) ? &loopback4 : &in6addr_loopback;
     else if (l->space > 0 && address_is_wildcard(address))
-        address = outer_address(&s->spaces[l->space]);
+        address = space_outer_address(&s->spaces[l->space]);
     else if (l->space > 0 && address_is_loopback(address))
         address = NULL;
-    return address ? format_url(address, l->port) : NULL;
+    if (!address)
+        return NULL;
+    address_format(address, text);
+    return xasprintf("http://%s:%u", text, l->port);
 }
 
-static bool is_known(const struct unit_workers *w, const char *url)
-{
-    for (size_t i = 0; i < w->n; i++)
-        if (streq(w->items[i].url, url))
-            return true;
-    return false;
-}
-
-static void add_listener(struct unit_search *s, const struct net_listener *l, size_t unit,
-                         struct unit_workers *ret)
+static void search_add_listener(struct unit_search *s, const struct net_listener *l, size_t unit,
+                                struct unit_workers *ret)
 {
     _cleanup_(freep) char *url = listener_url(s->survey, l);
 
     s->n_private += url == NULL;
-    if (!url || is_known(ret, url) || ret->n == UNIT_WORKERS_MAX)
+    if (!url || ret->n == UNIT_WORKERS_MAX)
         return;
+    for (size_t i = 0; i < ret->n; i++)
+        if (streq(ret->items[i].url, url))
+            return;
     VEC_GROW(ret->items, ret->n, ret->cap);
     ret->items[ret->n++] = (struct unit_worker){TAKE_PTR(url), unit};
 }
 
 /* The port on the command line of a process, which every user can read; 0: none. */
-static uint16_t port_argument(pid_t pid)
+static uint16_t process_port_argument(pid_t pid)
 {
     _cleanup_(freep) char *data = NULL;
     struct string_list args = {0};
@@ -116,46 +106,36 @@ static uint16_t port_argument(pid_t pid)
     return port > 0 && port <= UINT16_MAX ? (uint16_t)port : 0;
 }
 
-static bool may_see_sockets(pid_t pid)
+static void search_add_by_argument(struct unit_search *s, pid_t pid, size_t unit, struct unit_workers *ret)
 {
-    char path[64];
-
-    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
-    return access(path, R_OK | X_OK) == 0;
-}
-
-static const struct net_process *survey_process(const struct net_survey *s, pid_t pid)
-{
-    for (size_t i = 0; i < s->n_processes; i++)
-        if (s->processes[i].pid == pid)
-            return &s->processes[i];
-    return NULL;
-}
-
-static void add_by_argument(struct unit_search *s, pid_t pid, size_t unit, struct unit_workers *ret)
-{
-    const struct net_process *process = survey_process(s->survey, pid);
-    uint16_t port = port_argument(pid);
+    const struct net_process *process = NULL;
+    uint16_t port = process_port_argument(pid);
 
     s->n_unseen++;
+    for (size_t i = 0; i < s->survey->n_processes && !process; i++)
+        if (s->survey->processes[i].pid == pid)
+            process = &s->survey->processes[i];
     for (size_t i = 0; process && port && i < s->survey->n_listeners; i++) {
         const struct net_listener *l = &s->survey->listeners[i];
         if (l->pid == 0 && l->port == port && l->uid == process->uid && l->space == process->space)
-            add_listener(s, l, unit, ret);
+            search_add_listener(s, l, unit, ret);
     }
 }
 
-static void add_ports(struct unit_search *s, size_t unit, struct unit_workers *ret)
+static void search_add_ports(struct unit_search *s, size_t unit, struct unit_workers *ret)
 {
     for (size_t i = 0; i < s->survey->n_listeners; i++)
-        if (s->survey->listeners[i].pid > 0 && has_pid(s, s->survey->listeners[i].pid))
-            add_listener(s, &s->survey->listeners[i], unit, ret);
-    for (size_t i = 0; i < s->n_pids; i++)
-        if (!may_see_sockets(s->pids[i]))
-            add_by_argument(s, s->pids[i], unit, ret);
+        if (s->survey->listeners[i].pid > 0 && search_has_pid(s, s->survey->listeners[i].pid))
+            search_add_listener(s, &s->survey->listeners[i], unit, ret);
+    for (size_t i = 0; i < s->n_pids; i++) {
+        char path[64];
+        snprintf(path, sizeof(path), "/proc/%d/fd", (int)s->pids[i]);
+        if (access(path, R_OK | X_OK) < 0)
+            search_add_by_argument(s, s->pids[i], unit, ret);
+    }
 }
 
-static int listens_nowhere(const struct unit_search *s, struct problem *p)
+static int search_listens_nowhere(const struct unit_search *s, struct problem *p)
 {
     if (s->n_unseen > 0) {
         problem_remedy(
@@ -179,11 +159,11 @@ static int listens_nowhere(const struct unit_search *s, struct problem *p)
                        s->n_pids == 1 ? "" : "es");
 }
 
-static int search_unit(struct client *c, const struct systemd *systemd, const struct net_survey *survey,
+static int search_unit(const struct systemd *systemd, const struct net_survey *survey,
                        const struct unit *unit, struct unit_workers *ret, struct problem *p)
 {
     _cleanup_(freep) pid_t *pids = NULL;
-    struct unit_search s = {.c = c, .survey = survey, .unit = unit->name};
+    struct unit_search s = {.survey = survey, .unit = unit->name};
     size_t before = ret->n;
     int r = systemd_unit_processes(systemd, unit->name, &pids, &s.n_pids, p);
 
@@ -192,17 +172,17 @@ static int search_unit(struct client *c, const struct systemd *systemd, const st
     s.pids = pids;
     VEC_GROW(ret->units, ret->n_units, ret->cap_units);
     ret->units[ret->n_units++] = xstrdup(unit->name);
-    add_ports(&s, ret->n_units - 1, ret);
-    return ret->n == before ? listens_nowhere(&s, p) : 0;
+    search_add_ports(&s, ret->n_units - 1, ret);
+    return ret->n == before ? search_listens_nowhere(&s, p) : 0;
 }
 
-static bool is_running(const struct unit *u)
+static bool unit_is_running(const struct unit *u)
 {
     return streq(u->active, "active") || streq(u->active, "reloading") || streq(u->active, "activating");
 }
 
-static int none_runs(const struct systemd *systemd, const char *pattern, const struct unit_list *units,
-                     struct problem *p)
+static int units_none_runs(const struct systemd *systemd, const char *pattern, const struct unit_list *units,
+                           struct problem *p)
 {
     const char *scope = systemd->is_user ? "systemctl --user" : "systemctl";
 
@@ -229,12 +209,12 @@ static int search_pattern(struct client *c, const struct systemd *systemd, const
     int r = systemd_find_units(systemd, pattern, &units, p);
 
     for (size_t i = 0; r >= 0 && i < units.n; i++)
-        n_running += is_running(&units.items[i]);
+        n_running += unit_is_running(&units.items[i]);
     if (r >= 0 && n_running == 0)
-        return none_runs(systemd, pattern, &units, p);
+        return units_none_runs(systemd, pattern, &units, p);
     for (size_t i = 0; r >= 0 && i < units.n; i++) {
-        if (is_running(&units.items[i]))
-            r = search_unit(c, systemd, survey, &units.items[i], ret, p);
+        if (unit_is_running(&units.items[i]))
+            r = search_unit(systemd, survey, &units.items[i], ret, p);
         else
             client_note(c, "  left out: %s is %s", units.items[i].name, units.items[i].active);
     }
@@ -254,7 +234,7 @@ static int search_manager(struct client *c, bool user, const struct net_survey *
 
 /* -- Which of several ports is the engine's ----------------------------------------------------------- */
 
-static size_t count_of_unit(const struct unit_workers *w, size_t unit)
+static size_t unit_workers_count(const struct unit_workers *w, size_t unit)
 {
     size_t n = 0;
 
@@ -263,7 +243,7 @@ static size_t count_of_unit(const struct unit_workers *w, size_t unit)
     return n;
 }
 
-static bool is_engine(const json_t *fleet, const char *url)
+static bool fleet_has_engine(const json_t *fleet, const char *url)
 {
     size_t i;
     json_t *w;
@@ -276,7 +256,7 @@ static bool is_engine(const json_t *fleet, const char *url)
     return false;
 }
 
-static int no_engine(const struct unit_workers *w, size_t unit, struct problem *p)
+static int unit_workers_no_engine(const struct unit_workers *w, size_t unit, struct problem *p)
 {
     _cleanup_(freep) char *ports = xstrdup("");
 
@@ -294,18 +274,18 @@ static int no_engine(const struct unit_workers *w, size_t unit, struct problem *
 }
 
 /* Of units with several ports, keeps those that profd identifies as engines. */
-static int keep_engines(struct unit_workers *w, const json_t *fleet, struct problem *p)
+static int unit_workers_keep_engines(struct unit_workers *w, const json_t *fleet, struct problem *p)
 {
     _cleanup_(freep) size_t *n_engines = xcalloc(w->n_units, sizeof(*n_engines));
     size_t kept = 0;
 
     for (size_t i = 0; i < w->n; i++)
-        n_engines[w->items[i].unit] += is_engine(fleet, w->items[i].url);
+        n_engines[w->items[i].unit] += fleet_has_engine(fleet, w->items[i].url);
     for (size_t unit = 0; unit < w->n_units; unit++)
-        if (n_engines[unit] == 0 && count_of_unit(w, unit) > 1)
-            return no_engine(w, unit, p);
+        if (n_engines[unit] == 0 && unit_workers_count(w, unit) > 1)
+            return unit_workers_no_engine(w, unit, p);
     for (size_t i = 0; i < w->n; i++) {
-        if (n_engines[w->items[i].unit] == 0 || is_engine(fleet, w->items[i].url))
+        if (n_engines[w->items[i].unit] == 0 || fleet_has_engine(fleet, w->items[i].url))
             w->items[kept++] = w->items[i];
         else
             free(w->items[i].url);
@@ -315,7 +295,7 @@ static int keep_engines(struct unit_workers *w, const json_t *fleet, struct prob
 }
 
 /* In several calls, since the length of a request line is limited. */
-static int find_engines(struct client *c, struct unit_workers *w, struct problem *p)
+static int unit_workers_find_engines(struct client *c, struct unit_workers *w, struct problem *p)
 {
     _cleanup_json_ fleet = json_object();
     json_t *workers = json_array();
@@ -331,7 +311,7 @@ static int find_engines(struct client *c, struct unit_workers *w, struct problem
                             p);
         json_array_extend(workers, json_object_get(answer, "workers"));
     }
-    return r < 0 ? r : keep_engines(w, fleet, p);
+    return r < 0 ? r : unit_workers_keep_engines(w, fleet, p);
 }
 
 int units_find_workers(struct client *c, const struct option_list *system, const struct option_list *user,
@@ -355,5 +335,5 @@ int units_find_workers(struct client *c, const struct option_list *system, const
     int r = search_manager(c, false, &survey, system, ret, p);
     if (r >= 0)
         r = search_manager(c, true, &survey, user, ret, p);
-    return r < 0 ? r : find_engines(c, ret, p);
+    return r < 0 ? r : unit_workers_find_engines(c, ret, p);
 }

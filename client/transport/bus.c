@@ -18,8 +18,8 @@ struct bus_connection {
     sd_bus *connection;
 };
 
-static int cannot_reach(const struct bus_connection *b, const char *why, const char *remedy,
-                        struct problem *p)
+static int bus_unreachable(const struct bus_connection *b, const char *why, const char *remedy,
+                           struct problem *p)
 {
     problem_remedy(p, "%s", remedy);
     return problem_set(p, -ECONNREFUSED, PROBLEM_UPSTREAM,
@@ -34,7 +34,7 @@ int bus_connection_new(const char *which, struct bus_connection **ret, struct pr
     b->which = is_session ? "session" : "system";
     int r = is_session ? sd_bus_open_user(&b->connection) : sd_bus_open_system(&b->connection);
     if (r < 0) {
-        cannot_reach(b, strerror(-r), "Omit --bus to use profd's socket.", p);
+        bus_unreachable(b, strerror(-r), "Omit --bus to use profd's socket.", p);
         bus_connection_free(b);
         return r;
     }
@@ -54,7 +54,7 @@ struct bus_connection *bus_connection_free(struct bus_connection *b)
 /* -- From an address to a method ---------------------------------------------------------------------- */
 
 /* The value of {id} if the path matches the pattern, "" if the pattern has none; else NULL. */
-static char *match_path(const char *pattern, const char *path, size_t size)
+static char *bus_match_path(const char *pattern, const char *path, size_t size)
 {
     const char *open = strchr(pattern, '{'), *close = open ? strchr(open, '}') : NULL;
     size_t before = open ? (size_t)(open - pattern) : strlen(pattern);
@@ -69,18 +69,18 @@ static char *match_path(const char *pattern, const char *path, size_t size)
     return xstrndup(path + before, id);
 }
 
-static const struct bus_method *find_method(const struct bus_request *q, char **ret_id)
+static const struct bus_method *bus_find_method(const struct bus_request *q, char **ret_id)
 {
     size_t size = strcspn(q->path, "?");
     const struct bus_method *m;
 
     for (size_t i = 0; (m = bus_method_at(i)); i++)
-        if (streq(m->http_method, q->method) && (*ret_id = match_path(m->pattern, q->path, size)))
+        if (streq(m->http_method, q->method) && (*ret_id = bus_match_path(m->pattern, q->path, size)))
             return m;
     return NULL;
 }
 
-static void add_option(json_t *options, const char *key, const char *value)
+static void bus_add_option(json_t *options, const char *key, const char *value)
 {
     json_t *before = json_object_get(options, key);
 
@@ -96,7 +96,7 @@ static void add_option(json_t *options, const char *key, const char *value)
 }
 
 /* The parameters of an address; a repeated one is a list. */
-static json_t *options_of(const char *path)
+static json_t *bus_options(const char *path)
 {
     json_t *options = json_object();
     const char *s = path + strcspn(path, "?");
@@ -106,7 +106,7 @@ static json_t *options_of(const char *path)
         char *key = curl_easy_unescape(NULL, s, (int)k, NULL);
         char *value = curl_easy_unescape(NULL, k < n ? s + k + 1 : "", k < n ? (int)(n - k - 1) : 0, NULL);
         if (key && *key && value)
-            add_option(options, key, value);
+            bus_add_option(options, key, value);
         curl_free(key);
         curl_free(value);
         s += n;
@@ -114,19 +114,19 @@ static json_t *options_of(const char *path)
     return options;
 }
 
-static int make_message(const struct bus_connection *b, const struct bus_request *q, sd_bus_message **ret,
-                        struct problem *p)
+static int bus_make_message(const struct bus_connection *b, const struct bus_request *q, sd_bus_message **ret,
+                            struct problem *p)
 {
     _cleanup_(sd_bus_message_unrefp) sd_bus_message *m = NULL;
     _cleanup_(freep) char *id = NULL;
-    const struct bus_method *method = find_method(q, &id);
+    const struct bus_method *method = bus_find_method(q, &id);
 
     if (!method) {
         problem_remedy(p, "Omit --bus to use profd's socket.");
         return problem_set(p, -EOPNOTSUPP, PROBLEM_UNSUPPORTED, "%s %s is not available over D-Bus",
                            q->method, q->path);
     }
-    _cleanup_json_ options = q->body ? json_deep_copy(q->body) : options_of(q->path);
+    _cleanup_json_ options = q->body ? json_deep_copy(q->body) : bus_options(q->path);
     int r = sd_bus_message_new_method_call(b->connection, &m, BUS_NAME, BUS_PATH, method->interface,
                                            method->name);
     if (r >= 0)
@@ -145,7 +145,7 @@ static int make_message(const struct bus_connection *b, const struct bus_request
 /* -- Calls -------------------------------------------------------------------------------------------- */
 
 /* The first line is the error, further lines are the remedy. */
-static int problem_of_profd(const sd_bus_error *error, struct problem *p)
+static int bus_profd_problem(const sd_bus_error *error, struct problem *p)
 {
     const char *text = error->message ? error->message : "", *remedy = strchr(text, '\n');
     char code[BUS_ERROR_WORD_MAX];
@@ -157,31 +157,31 @@ static int problem_of_profd(const sd_bus_error *error, struct problem *p)
     return -EREMOTEIO;
 }
 
-static int problem_of_error(const struct bus_connection *b, const sd_bus_error *error, struct problem *p)
+static int bus_problem(const struct bus_connection *b, const sd_bus_error *error, struct problem *p)
 {
     const char *text = error->message ? error->message : error->name;
 
     if (starts_with(error->name, BUS_ERROR_PREFIX))
-        return problem_of_profd(error, p);
+        return bus_profd_problem(error, p);
     if (streq(error->name, SD_BUS_ERROR_ACCESS_DENIED))
-        return cannot_reach(
+        return bus_unreachable(
             b, text,
             "Members of group profd may use it: sudo usermod -aG profd \"$USER\", then log in again.", p);
     if (streq(error->name, SD_BUS_ERROR_SERVICE_UNKNOWN) ||
         streq(error->name, SD_BUS_ERROR_NAME_HAS_NO_OWNER))
-        return cannot_reach(b, text,
-                            "Enable D-Bus in profd: bus=system in profd.conf, or profd --bus session.", p);
+        return bus_unreachable(b, text,
+                               "Enable D-Bus in profd: bus=system in profd.conf, or profd --bus session.", p);
     problem_remedy(p, "Retry; journalctl -u profd shows whether profd ended.");
     return problem_set(p, -EIO, PROBLEM_UPSTREAM, "no response from profd on the %s bus: %s", b->which, text);
 }
 
-static int on_answer(sd_bus_message *m, void *arg, sd_bus_error *error)
+static int bus_on_answer(sd_bus_message *m, void *arg, sd_bus_error *error)
 {
     *(sd_bus_message **)arg = sd_bus_message_ref(m);
     return 1;
 }
 
-static int wait_for(struct bus_connection *b, const struct bus_request *q, sd_bus_message **answer)
+static int bus_wait(struct bus_connection *b, const struct bus_request *q, sd_bus_message **answer)
 {
     int r = 0;
 
@@ -197,30 +197,31 @@ static int wait_for(struct bus_connection *b, const struct bus_request *q, sd_bu
     return r < 0 ? r : 0;
 }
 
-static int ask(struct bus_connection *b, const struct bus_request *q, sd_bus_message **ret, struct problem *p)
+static int bus_ask(struct bus_connection *b, const struct bus_request *q, sd_bus_message **ret,
+                   struct problem *p)
 {
     _cleanup_(sd_bus_message_unrefp) sd_bus_message *m = NULL;
     _cleanup_(sd_bus_message_unrefp) sd_bus_message *answer = NULL;
     _cleanup_(sd_bus_slot_unrefp) sd_bus_slot *slot = NULL;
 
-    int r = make_message(b, q, &m, p);
+    int r = bus_make_message(b, q, &m, p);
     if (r < 0)
         return r;
-    r = sd_bus_call_async(b->connection, &slot, m, on_answer, &answer, CALL_TIMEOUT_US);
+    r = sd_bus_call_async(b->connection, &slot, m, bus_on_answer, &answer, CALL_TIMEOUT_US);
     if (r >= 0)
-        r = wait_for(b, q, &answer);
+        r = bus_wait(b, q, &answer);
     if (r == -EINTR)
         return problem_set(p, -EINTR, PROBLEM_INTERNAL, "interrupted");
     if (r < 0)
         return problem_set(p, -EIO, PROBLEM_UPSTREAM, "lost the connection to the %s bus: %s", b->which,
                            strerror(-r));
     if (sd_bus_message_is_method_error(answer, NULL))
-        return problem_of_error(b, sd_bus_message_get_error(answer), p);
+        return bus_problem(b, sd_bus_message_get_error(answer), p);
     *ret = TAKE_PTR(answer);
     return 0;
 }
 
-static int unexpected_response(const struct bus_connection *b, struct problem *p)
+static int bus_unexpected(const struct bus_connection *b, struct problem *p)
 {
     problem_remedy(p, "Check that profd and profctl are of the same version: profctl status");
     return problem_set(p, -EPROTO, PROBLEM_UPSTREAM, "unexpected response from profd on the %s bus",
@@ -234,7 +235,7 @@ int bus_connection_call(struct bus_connection *b, const struct bus_request *q, j
     json_t *body;
     int is_new = false;
 
-    int r = ask(b, q, &answer, p);
+    int r = bus_ask(b, q, &answer, p);
     if (r < 0)
         return r;
     if (sd_bus_message_has_signature(answer, BUS_STARTED))
@@ -244,7 +245,7 @@ int bus_connection_call(struct bus_connection *b, const struct bus_request *q, j
     if (r >= 0)
         r = bus_read_object(answer, ANSWER_MAX, &body);
     if (r < 0)
-        return unexpected_response(b, p);
+        return bus_unexpected(b, p);
     *ret_status = is_new ? 201 : 200;
     if (ret)
         *ret = body;
@@ -260,11 +261,11 @@ int bus_connection_open(struct bus_connection *b, const struct bus_request *q, i
     uint64_t size;
     int fd;
 
-    int r = ask(b, q, &answer, p);
+    int r = bus_ask(b, q, &answer, p);
     if (r < 0)
         return r;
     if (sd_bus_message_read(answer, BUS_FILE, &fd, NULL, &size) < 0 || size > INT64_MAX)
-        return unexpected_response(b, p);
+        return bus_unexpected(b, p);
     *ret_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* the message's own ends with it */
     *ret_size = (int64_t)size;
     return *ret_fd < 0

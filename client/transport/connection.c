@@ -202,20 +202,20 @@ struct answer {
     const char *doing;
     int64_t begin_ns;
     char *data;
-    size_t size, room;
+    size_t size, capacity;
     /* of a download: receives the body of a successful response */
     int (*write)(const void *data, size_t size, void *arg);
     void *arg;
     int error;
 };
 
-static int keep_body(struct answer *a, const char *data, size_t n)
+static int answer_keep(struct answer *a, const char *data, size_t n)
 {
     if (a->size + n > ANSWER_BYTES_MAX)
         return -EFBIG;
-    if (a->size + n + 1 > a->room) {
-        a->room = MAX(2 * a->room, a->size + n + 1);
-        a->data = xrealloc(a->data, a->room, 1);
+    if (a->size + n + 1 > a->capacity) {
+        a->capacity = MAX(2 * a->capacity, a->size + n + 1);
+        a->data = xrealloc(a->data, a->capacity, 1);
     }
     memcpy(a->data + a->size, data, n);
     a->size += n;
@@ -223,18 +223,18 @@ static int keep_body(struct answer *a, const char *data, size_t n)
     return 0;
 }
 
-static size_t on_body(char *data, size_t one, size_t n, void *arg)
+static size_t answer_on_body(char *data, size_t one, size_t n, void *arg)
 {
     struct answer *a = arg;
     long status = 0;
 
     curl_easy_getinfo(a->connection->curl, CURLINFO_RESPONSE_CODE, &status);
-    a->error = a->write && status < 300 ? a->write(data, n, a->arg) : keep_body(a, data, n);
+    a->error = a->write && status < 300 ? a->write(data, n, a->arg) : answer_keep(a, data, n);
     return a->error < 0 ? 0 : n;
 }
 
 /* Called while waiting for a response; a negative value ends the call. */
-static int on_tick(void *arg)
+static int answer_on_tick(void *arg)
 {
     struct answer *a = arg;
     int64_t elapsed_ns = mono_ns() - a->begin_ns;
@@ -251,20 +251,21 @@ static int on_tick(void *arg)
     return 0;
 }
 
-static int on_progress(void *arg, curl_off_t total, curl_off_t done, curl_off_t up_total, curl_off_t up)
+static int answer_on_progress(void *arg, curl_off_t total, curl_off_t done, curl_off_t up_total,
+                              curl_off_t up)
 {
-    return on_tick(arg) < 0;
+    return answer_on_tick(arg) < 0;
 }
 
-static CURLcode perform_request(struct connection *d, const char *path, struct answer *a)
+static CURLcode connection_perform(struct connection *d, const char *path, struct answer *a)
 {
     *d->error = '\0';
     connection_prepare(d, d->curl, path);
     curl_easy_setopt(d->curl, CURLOPT_ERRORBUFFER, d->error);
-    curl_easy_setopt(d->curl, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(d->curl, CURLOPT_WRITEFUNCTION, answer_on_body);
     curl_easy_setopt(d->curl, CURLOPT_WRITEDATA, a);
     curl_easy_setopt(d->curl, CURLOPT_NOPROGRESS, 0L);
-    curl_easy_setopt(d->curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+    curl_easy_setopt(d->curl, CURLOPT_XFERINFOFUNCTION, answer_on_progress);
     curl_easy_setopt(d->curl, CURLOPT_XFERINFODATA, a);
     CURLcode code = curl_easy_perform(d->curl);
     curl_easy_getinfo(d->curl, CURLINFO_RESPONSE_CODE, &d->status);
@@ -274,7 +275,7 @@ static CURLcode perform_request(struct connection *d, const char *path, struct a
 }
 
 /* Adds profd's remarks to the remedy, without those that the error contains already. */
-static void fold_remarks(const json_t *remarks, const char *detail, struct problem *p)
+static void problem_add_remarks(const json_t *remarks, const char *detail, struct problem *p)
 {
     size_t i;
     json_t *remark;
@@ -307,11 +308,11 @@ int problem_from_answer(long http_status, const char *data, size_t size, struct 
     problem_set(p, -EREMOTEIO, problem_kind_of(code), "%s", detail);
     if (remedy)
         problem_remedy(p, "%s", remedy);
-    fold_remarks(json_object_get(j, "remarks"), detail, p);
+    problem_add_remarks(json_object_get(j, "remarks"), detail, p);
     return -EREMOTEIO;
 }
 
-static int check_response(struct connection *d, const struct answer *a, CURLcode code, struct problem *p)
+static int answer_check(struct connection *d, const struct answer *a, CURLcode code, struct problem *p)
 {
     if (a->error == -EFBIG)
         return problem_set(p, -EFBIG, PROBLEM_UPSTREAM, "the response of profd at %s is larger than %u MiB",
@@ -330,7 +331,7 @@ static int check_response(struct connection *d, const struct answer *a, CURLcode
 
 /* -- On a bus ----------------------------------------------------------------------------------------- */
 
-static int copy_body(int fd, int64_t size, struct answer *a)
+static int answer_copy(int fd, int64_t size, struct answer *a)
 {
     _cleanup_(freep) char *block = xcalloc(BLOCK_BYTES, 1);
     ssize_t n = 1;
@@ -342,24 +343,25 @@ static int copy_body(int fd, int64_t size, struct answer *a)
             size -= n;
         }
         if (a->error == 0)
-            on_tick(a);
+            answer_on_tick(a);
     }
     return n < 0 ? -errno : 0;
 }
 
-static int download_on_bus(struct connection *d, const char *path, struct answer *a, struct problem *p)
+static int connection_download_on_bus(struct connection *d, const char *path, struct answer *a,
+                                      struct problem *p)
 {
-    const struct bus_request q = {.method = "GET", .path = path, .tick = on_tick, .arg = a};
+    const struct bus_request q = {.method = "GET", .path = path, .tick = answer_on_tick, .arg = a};
     _cleanup_(closep) int fd = -1;
     int64_t size;
 
     int r = bus_connection_open(d->bus, &q, &fd, &size, p);
     if (r >= 0)
-        r = copy_body(fd, size, a);
+        r = answer_copy(fd, size, a);
     if (r < 0 && p->kind == PROBLEM_NONE)
         return problem_set(p, r, PROBLEM_STORAGE, "cannot read the file that profd opened: %s", strerror(-r));
     d->status = 200;
-    return r < 0 ? r : check_response(d, a, CURLE_OK, p);
+    return r < 0 ? r : answer_check(d, a, CURLE_OK, p);
 }
 
 /* -- Calls -------------------------------------------------------------------------------------------- */
@@ -371,8 +373,8 @@ int connection_call(struct connection *d, const char *method, const char *path, 
     char error[200];
 
     if (d->bus) {
-        int called = bus_connection_call(d->bus, &(struct bus_request){method, path, body, on_tick, &a}, ret,
-                                         &d->status, p);
+        int called = bus_connection_call(
+            d->bus, &(struct bus_request){method, path, body, answer_on_tick, &a}, ret, &d->status, p);
         if (doing && d->talk)
             screen_clear(d->talk);
         return called;
@@ -390,9 +392,9 @@ int connection_call(struct connection *d, const char *method, const char *path, 
     curl_easy_setopt(d->curl, CURLOPT_CUSTOMREQUEST, method);
     curl_easy_setopt(d->curl, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(d->curl, CURLOPT_TIMEOUT_MS, CALL_TIMEOUT_MS);
-    CURLcode code = perform_request(d, path, &a);
+    CURLcode code = connection_perform(d, path, &a);
     curl_slist_free_all(headers);
-    int r = check_response(d, &a, code, p);
+    int r = answer_check(d, &a, code, p);
     if (r == 0 && ret) {
         *ret = json_parse(a.data ? a.data : "", a.size, error);
         if (!*ret)
@@ -414,11 +416,11 @@ int connection_download(struct connection *d, const char *path,
     struct answer a = {.connection = d, .begin_ns = mono_ns(), .write = write, .arg = arg};
 
     if (d->bus)
-        return download_on_bus(d, path, &a, p);
+        return connection_download_on_bus(d, path, &a, p);
     curl_easy_reset(d->curl);
     curl_easy_setopt(d->curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
     curl_easy_setopt(d->curl, CURLOPT_LOW_SPEED_TIME, STALL_S);
-    int r = check_response(d, &a, perform_request(d, path, &a), p);
+    int r = answer_check(d, &a, connection_perform(d, path, &a), p);
     free(a.data);
     return r;
 }

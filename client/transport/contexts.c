@@ -35,7 +35,7 @@ bool context_name_is_valid(const char *name)
            name[0] != '-' && !streq(name, CONTEXT_DEFAULT);
 }
 
-static bool is_context(const json_t *context)
+static bool context_is_valid(const json_t *context)
 {
     const char *name;
     json_t *value;
@@ -73,7 +73,7 @@ int contexts_parse(const char *text, size_t size, const char *path, json_t **ret
     json_object_foreach((json_t *)list, name, context) {
         _cleanup_(freep) char *why =
             xasprintf("context '%s' must have a valid name, a \"host\" or a \"socket\", and paths", name);
-        if (!context_name_is_valid(name) || !is_context(context))
+        if (!context_name_is_valid(name) || !context_is_valid(context))
             return contexts_damaged(path, why, p);
     }
     *ret = TAKE_PTR(j);
@@ -111,7 +111,7 @@ int contexts_read(json_t **ret, struct problem *p)
 }
 
 /* A file that only its owner can read, written atomically. */
-static int write_private(const char *path, const char *text, struct problem *p)
+static int contexts_write_private(const char *path, const char *text, struct problem *p)
 {
     _cleanup_(freep) char *directory = xstrdup(path);
     char *slash = strrchr(directory, '/');
@@ -137,7 +137,7 @@ static int write_private(const char *path, const char *text, struct problem *p)
     return r;
 }
 
-static int no_home(struct problem *p)
+static int contexts_no_home(struct problem *p)
 {
     problem_remedy(p, "Set HOME, or XDG_CONFIG_HOME.");
     return problem_set(p, -ENXIO, PROBLEM_STORAGE, "no directory for contexts: $HOME is not set");
@@ -148,7 +148,7 @@ int contexts_write(const json_t *contexts, struct problem *p)
     _cleanup_(freep) char *path = config_file_path("contexts.json");
     _cleanup_(freep) char *text = json_dumps(contexts, JSON_INDENT(2) | JSON_SORT_KEYS);
 
-    return path ? write_private(path, text, p) : no_home(p);
+    return path ? contexts_write_private(path, text, p) : contexts_no_home(p);
 }
 
 /* Names of contexts begin with no dot. */
@@ -162,7 +162,7 @@ char *context_token_path(const char *name, const char *suffix)
 int context_keep_token(const char *name, const char *token, struct problem *p)
 {
     _cleanup_(freep) char *path = context_token_path(name, CONTEXT_TOKEN_NEW);
-    return path ? write_private(path, token, p) : no_home(p);
+    return path ? contexts_write_private(path, token, p) : contexts_no_home(p);
 }
 
 /* A token is never stored for another host: if this is interrupted, the context has no token. */
@@ -173,7 +173,7 @@ int contexts_write_with_token(const json_t *contexts, const char *name, struct p
                           *old = context_token_path(name, "old");
 
     if (!path || !new || !old)
-        return no_home(p);
+        return contexts_no_home(p);
     unlink(old);
     bool had = rename(path, old) == 0;
     int r = contexts_write(contexts, p);

@@ -33,7 +33,7 @@ static void digest_text(EVP_MD_CTX *hash, char *ret)
         sprintf(ret + (size_t)2 * i, "%02x", digest[i]);
 }
 
-static void show_progress(struct download_state *a)
+static void download_show(struct download_state *a)
 {
     char done[UNIT_TEXT_MAX], total[UNIT_TEXT_MAX], rate[UNIT_TEXT_MAX];
     int64_t now = mono_ns(), elapsed = now - a->begin_ns, expected = a->d->size;
@@ -49,7 +49,7 @@ static void show_progress(struct download_state *a)
     screen_draw(&a->c->err, line);
 }
 
-static int on_bytes(const void *data, size_t size, void *arg)
+static int download_on_bytes(const void *data, size_t size, void *arg)
 {
     struct download_state *a = arg;
 
@@ -57,11 +57,11 @@ static int on_bytes(const void *data, size_t size, void *arg)
     if (a->d->size >= 0 && a->size > a->d->size)
         return -EBADMSG;
     EVP_DigestUpdate(a->hash, data, size);
-    show_progress(a);
+    download_show(a);
     return write_all(a->fd, data, size);
 }
 
-static int check_download(const struct download_state *a, struct problem *p)
+static int download_check(const struct download_state *a, struct problem *p)
 {
     char got[SHA256_TEXT] = "";
 
@@ -81,11 +81,11 @@ int download(struct client *c, const struct download *d, int fd, struct problem 
 
     if (!a.hash || EVP_DigestInit_ex(a.hash, EVP_sha256(), NULL) != 1)
         abort();
-    int r = connection_download(c->connection, d->path, on_bytes, &a, p);
+    int r = connection_download(c->connection, d->path, download_on_bytes, &a, p);
     screen_clear(&c->err);
     if (r == -EBADMSG || r == 0) {
         problem_done(p);
-        r = check_download(&a, p);
+        r = download_check(&a, p);
     }
     EVP_MD_CTX_free(a.hash);
     return r;

@@ -33,7 +33,7 @@ bool endpoint_has_home(void)
     return state;
 }
 
-static char *default_socket(void)
+static char *endpoint_default_socket(void)
 {
     _cleanup_(freep) char *state = user_state_dir();
     _cleanup_(freep) char *own = state ? user_socket(state) : xstrdup(SYSTEM_SOCKET);
@@ -76,7 +76,7 @@ int endpoint_find(const char *socket, const char *host, struct endpoint *ret, st
         return endpoint_of_host(host, ret, p);
     char *path = socket                        ? xstrdup(socket)
                  : environment && *environment ? xstrdup(environment)
-                                               : default_socket();
+                                               : endpoint_default_socket();
     if (strlen(path) >= sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
         problem_set(p, -ENAMETOOLONG, PROBLEM_BAD_REQUEST,
                     "cannot connect to %s: the path of the socket is too long", path);
@@ -142,7 +142,7 @@ int config_file_check_mode(const char *path, const char *subject, struct problem
 }
 
 /* Errors never quote the file. */
-static int read_token(const char *path, bool named, char **ret, struct problem *p)
+static int credentials_read_token(const char *path, bool named, char **ret, struct problem *p)
 {
     _cleanup_(freep) char *data = NULL;
     size_t size;
@@ -172,7 +172,7 @@ static int read_token(const char *path, bool named, char **ret, struct problem *
     return 0;
 }
 
-static int find_token(const char *option, char **ret, struct problem *p)
+static int credentials_find_token(const char *option, char **ret, struct problem *p)
 {
     const char *environment = getenv("PROFD_TOKEN_FILE");
     _cleanup_(freep) char *fallback = config_file_path("token");
@@ -180,8 +180,8 @@ static int find_token(const char *option, char **ret, struct problem *p)
     if (!option && environment && *environment)
         option = environment;
     if (option)
-        return read_token(option, true, ret, p);
-    return fallback ? read_token(fallback, false, ret, p) : 0;
+        return credentials_read_token(option, true, ret, p);
+    return fallback ? credentials_read_token(fallback, false, ret, p) : 0;
 }
 
 int credentials_find(const struct credential_options *o, const char *url, struct credentials *ret,
@@ -190,7 +190,7 @@ int credentials_find(const struct credential_options *o, const char *url, struct
     _cleanup_(credentials_done) struct credentials c = {
         .cacert = xstrdup(o->cacert), .cert = xstrdup(o->cert), .key = xstrdup(o->key)};
 
-    int r = find_token(o->token_file, &c.token, p);
+    int r = credentials_find_token(o->token_file, &c.token, p);
     if (r < 0)
         return r;
     if (c.token && starts_with(url, "http://") && !o->plain_http && !is_loopback_url(url)) {

@@ -65,7 +65,7 @@ struct event_stream *event_stream_free(struct event_stream *s)
     return NULL;
 }
 
-static size_t on_bytes(char *data, size_t one, size_t n, void *arg)
+static size_t stream_on_bytes(char *data, size_t one, size_t n, void *arg)
 {
     struct event_stream *s = arg;
     long status = 0;
@@ -82,7 +82,7 @@ static size_t on_bytes(char *data, size_t one, size_t n, void *arg)
 }
 
 /* The status line proves that profd answers; the first event may come much later. */
-static size_t on_header(char *data, size_t one, size_t n, void *arg)
+static size_t stream_on_header(char *data, size_t one, size_t n, void *arg)
 {
     struct event_stream *s = arg;
     long status = 0;
@@ -109,9 +109,9 @@ static void stream_connect(struct event_stream *s)
         s->headers = curl_slist_append(s->headers, last);
     }
     curl_easy_setopt(s->curl, CURLOPT_HTTPHEADER, s->headers);
-    curl_easy_setopt(s->curl, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(s->curl, CURLOPT_HEADERFUNCTION, stream_on_header);
     curl_easy_setopt(s->curl, CURLOPT_HEADERDATA, s);
-    curl_easy_setopt(s->curl, CURLOPT_WRITEFUNCTION, on_bytes);
+    curl_easy_setopt(s->curl, CURLOPT_WRITEFUNCTION, stream_on_bytes);
     curl_easy_setopt(s->curl, CURLOPT_WRITEDATA, s);
     curl_easy_setopt(s->curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
     curl_easy_setopt(s->curl, CURLOPT_LOW_SPEED_TIME, SILENCE_S);
@@ -119,7 +119,7 @@ static void stream_connect(struct event_stream *s)
 }
 
 /* A permanent refusal ends the stream; anything else is retried. */
-static int check_ended(struct event_stream *s, struct problem *p)
+static int stream_check_ended(struct event_stream *s, struct problem *p)
 {
     int n_left, r = 0;
 
@@ -140,7 +140,7 @@ static int check_ended(struct event_stream *s, struct problem *p)
     return r;
 }
 
-static int wait_without_events(int extra_fd, int64_t deadline_ns)
+static int stream_wait_without_events(int extra_fd, int64_t deadline_ns)
 {
     struct pollfd fd = {.fd = extra_fd, .events = POLLIN};
     struct timespec left = {0};
@@ -157,12 +157,12 @@ int event_stream_wait(struct event_stream *s, int extra_fd, int64_t deadline_ns,
     int running, n_ready;
 
     if (!connection_has_events(s->connection))
-        return wait_without_events(extra_fd, deadline_ns);
+        return stream_wait_without_events(extra_fd, deadline_ns);
 
     if (!s->curl && mono_ns() >= s->retry_at)
         stream_connect(s);
     curl_multi_perform(s->multi, &running);
-    int r = check_ended(s, p);
+    int r = stream_check_ended(s, p);
     if (r < 0)
         return r;
     if (!s->curl)
@@ -171,7 +171,7 @@ int event_stream_wait(struct event_stream *s, int extra_fd, int64_t deadline_ns,
     int timeout_ms = left_ms < 0 ? 0 : left_ms > 60000 ? 60000 : (int)left_ms;
     curl_multi_poll(s->multi, &extra, extra_fd >= 0, timeout_ms, &n_ready);
     curl_multi_perform(s->multi, &running);
-    r = check_ended(s, p);
+    r = stream_check_ended(s, p);
     return r < 0 ? r : extra_fd >= 0 && (extra.revents & CURL_WAIT_POLLIN) ? 1 : 0;
 }
 

@@ -52,12 +52,6 @@ static void offer_words(const struct completing *k, const char *words)
         offer(k, word, NULL);
 }
 
-/* The shell puts the word into the line as it is: an answer that is no id could be a command of the shell. */
-static bool is_id(const char *id)
-{
-    return id[0] >= 'a' && id[0] <= 'z' && id[1] && strspn(id + 1, "0123456789") == strlen(id + 1);
-}
-
 static void offer_list(const struct completing *k, const char *path, const char *list, const char *id,
                        const char *description)
 {
@@ -79,35 +73,37 @@ static void offer_list(const struct completing *k, const char *path, const char 
         _cleanup_(freep) char *word =
             xasprintf("%.*s%s", comma ? (int)(comma + 1 - k->current) : 0, k->current,
                       json_is_string(number) ? json_string_value(number) : run);
-        if (json_is_integer(number) || (json_is_string(number) && is_id(json_string_value(number))))
+        /* The shell puts the word into the line as it is: a response that is no id could be a command. */
+        const char *text = json_is_integer(number) ? run : json_string_value(number);
+        if (text && text[0] >= 'a' && text[0] <= 'z' && text[1] &&
+            strspn(text + 1, "0123456789") == strlen(text + 1))
             offer(k, word, name ? name : about);
     }
 }
 
-/* One letter for each kind of word. */
-static void offer_kind(struct completing *k, char kind)
+/* Kinds of words, by the letters of struct verb_entry: ids come from profd, files from the shell. */
+static const struct {
+    char letter;
+    const char *flags, *path, *list, *id, *description;
+} word_kinds[] = {
+    {'s', NULL, "/v1/sessions", "sessions", "session", "state"},
+    {'t', NULL, "/v1/traces", "traces", "trace", "worker"},
+    {'r', NULL, "/v1/runs", "runs", "run", "model"},
+    {'f', "f"},
+    {'d', "d"},
+    {'c', "c"},
+};
+
+static void offer_kind(struct completing *k, char letter)
 {
-    switch (kind) {
-    case 's':
-        offer_list(k, "/v1/sessions", "sessions", "session", "state");
-        break;
-    case 't':
-        offer_list(k, "/v1/traces", "traces", "trace", "worker");
-        break;
-    case 'r':
-        offer_list(k, "/v1/runs", "runs", "run", "model");
-        break;
-    case 'f':
-        k->flags = "f";
-        break;
-    case 'd':
-        k->flags = "d";
-        break;
-    case 'c':
-        k->flags = "c";
-        break;
-    default:
-        break;
+    for (size_t i = 0; i < ARRAY_SIZE(word_kinds); i++) {
+        if (word_kinds[i].letter != letter)
+            continue;
+        if (word_kinds[i].path)
+            offer_list(k, word_kinds[i].path, word_kinds[i].list, word_kinds[i].id,
+                       word_kinds[i].description);
+        else
+            k->flags = word_kinds[i].flags;
     }
 }
 
@@ -120,13 +116,15 @@ static void offer_verbs(const struct completing *k)
             offer(k, e->verb->name, e->verb->summary);
 }
 
-static void offer_options(const struct completing *k, const struct option_def *defs, size_t n)
+#define SETS_MAX (VERB_SETS_MAX + 1)
+
+/* The tables of options that the line may have; returns their number. */
+static size_t completing_options(const struct completing *k, struct option_set ret[static SETS_MAX])
 {
-    for (size_t i = 0; i < n; i++) {
-        _cleanup_(freep) char *name = xasprintf("--%s", defs[i].name);
-        if (defs[i].name)
-            offer(k, name, defs[i].help);
-    }
+    size_t n = k->entry ? verb_option_sets(k->entry->verb, ret) : 0;
+
+    ret[n++] = (struct option_set){.defs = global_options, .n = n_global_options};
+    return n;
 }
 
 /* -- Values of options -------------------------------------------------------------------------------- */
@@ -238,30 +236,29 @@ static void offer_value(struct completing *k, const struct option_def *def)
 /* -- The line ----------------------------------------------------------------------------------------- */
 
 /* The option that a word names and that takes a value, be it the verb's or one of all verbs. */
-static const struct option_def *option_of(const struct completing *k, const char *word)
+static const struct option_def *completing_option(const struct completing *k, const char *word)
 {
     const struct option_def *def = NULL;
     const char *name = word + strspn(word, "-");
+    struct option_set sets[SETS_MAX];
+    size_t n = word[0] == '-' && *name ? completing_options(k, sets) : 0;
 
-    if (word[0] != '-' || !*name)
-        return NULL;
-    struct option_set sets[VERB_SETS_MAX];
-    size_t n_sets = k->entry ? verb_option_sets(k->entry->verb, sets) : 0;
-    for (size_t i = 0; i < n_sets && !def; i++)
+    for (size_t i = 0; i < n && !def; i++)
         def = option_find(sets[i].defs, sets[i].n, name);
-    if (!def)
-        def = option_find(global_options, n_global_options, name);
     return def && def->argument ? def : NULL;
 }
 
 static void offer_option_names(const struct completing *k)
 {
-    struct option_set sets[VERB_SETS_MAX];
-    size_t n_sets = k->entry ? verb_option_sets(k->entry->verb, sets) : 0;
+    struct option_set sets[SETS_MAX];
+    size_t n = completing_options(k, sets);
 
-    for (size_t i = 0; i < n_sets; i++)
-        offer_options(k, sets[i].defs, sets[i].n);
-    offer_options(k, global_options, n_global_options);
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < sets[i].n; j++) {
+            _cleanup_(freep) char *name = xasprintf("--%s", sets[i].defs[j].name);
+            if (sets[i].defs[j].name)
+                offer(k, name, sets[i].defs[j].help);
+        }
 }
 
 static void offer_word(struct completing *k)
@@ -308,7 +305,7 @@ static int complete_run(struct client *c, const void *options, int n_words, char
                  (streq(word, "use") || streq(word, "show") || streq(word, "rm")))
             k.of_contexts = true;
         else if (!only_words && !strchr(word, '=')) {
-            awaited = option_of(&k, word);
+            awaited = completing_option(&k, word);
             if (awaited && awaited->argument[0] == '[' && !streq(words[i + 1], "="))
                 awaited = NULL;
         }
@@ -316,7 +313,7 @@ static int complete_run(struct client *c, const void *options, int n_words, char
     char *equals = *k.current == '-' ? strchr(k.current, '=') : NULL;
     if (equals) {
         _cleanup_(freep) char *option = xstrndup(k.current, (size_t)(equals - k.current));
-        awaited = option_of(&k, option);
+        awaited = completing_option(&k, option);
         k.prefix = before = xasprintf("%s=", option);
         k.current = equals + 1;
     }

@@ -45,24 +45,14 @@ static void sql_text_done(struct sql_text *s)
     free(s->text);
 }
 
-static int named_queries_list(struct client *c)
+static int query_list_named(struct client *c)
 {
-    struct table *table;
+    _cleanup_(table_freep) struct table *table = NULL;
+    _cleanup_json_ list = json_array();
     int status = listing_table(c, named_query_columns, N_NAMED_QUERY_COLUMNS, &table);
 
     if (status != EXIT_DONE)
         return status;
-    named_queries_add(table);
-    listing_print(c, table);
-    table_free(table);
-    return EXIT_DONE;
-}
-
-static int list_named(struct client *c)
-{
-    if (!c->json)
-        return named_queries_list(c);
-    _cleanup_json_ list = json_array();
     for (size_t i = 0; i < named_queries_count; i++) {
         json_t *one = json_object();
         json_put_str(one, "name", named_queries[i].name);
@@ -70,10 +60,14 @@ static int list_named(struct client *c)
         json_put_str(one, "sql", named_queries[i].sql);
         json_array_append_new(list, one);
     }
-    return client_print_json(c, list);
+    if (c->json)
+        return client_print_json(c, list);
+    named_queries_add(table);
+    listing_print(c, table);
+    return EXIT_DONE;
 }
 
-static int take_named(struct client *c, const char *name, struct sql_text *ret)
+static int query_take_named(struct client *c, const char *name, struct sql_text *ret)
 {
     const struct named_query *n = named_query_find(name);
 
@@ -87,7 +81,7 @@ static int take_named(struct client *c, const char *name, struct sql_text *ret)
     return client_refuse(c, remedy, "unknown named query '%s'", name);
 }
 
-static int take_file(struct client *c, const char *path, struct sql_text *ret)
+static int query_take_file(struct client *c, const char *path, struct sql_text *ret)
 {
     bool is_stdin = streq(path, "-");
     int r = read_file(AT_FDCWD, is_stdin ? "/dev/stdin" : path, SQL_BYTES_MAX, &ret->text, NULL);
@@ -104,53 +98,31 @@ static int take_file(struct client *c, const char *path, struct sql_text *ret)
 }
 
 /* Where the SQL is: one of several places. */
-static int take_sql(struct client *c, const struct query_options *o, int n_words, char **words,
-                    struct sql_text *ret)
+static int query_take_sql(struct client *c, const struct query_options *o, int n_words, char **words,
+                          struct sql_text *ret)
 {
     if ((n_words > 1) + !!o->file + !!o->named > 1)
         return client_refuse(c, "profctl query --help", "SQL, --file and --named exclude each other");
     if (o->named)
-        return take_named(c, o->named, ret);
+        return query_take_named(c, o->named, ret);
     if (n_words > 1)
         ret->text = xstrdup(words[1]);
     else if (o->file || !isatty(STDIN_FILENO))
-        return take_file(c, o->file ? o->file : "-", ret);
+        return query_take_file(c, o->file ? o->file : "-", ret);
     return EXIT_DONE;
 }
 
-/* What is queried: one trace, or all ranks of a session or of a directory. */
-struct subject {
-    const char *name;
-    struct trace_file *trace; /* NULL: several */
-    struct sql_source source;
-};
-
 /* Whether the only word is SQL on the newest session: no id, no file, and more than one word of SQL. */
-static bool is_sql(const char *word)
+static bool query_is_sql(const char *word)
 {
     int64_t id;
 
     return access(word, F_OK) < 0 && !parse_ref(word, 't', &id) && strpbrk(word, " \t\n");
 }
 
-static bool has_statement(const char *sql)
-{
-    return sql[strspn(sql, " \t\r\n;")];
-}
-
 static int statement_is_over(void *arg)
 {
     return bounded_is_over(arg);
-}
-
-static int connect_sql(struct client *c, struct query *q, struct sql_source source)
-{
-    sqlite3_hard_heap_limit64(STATEMENT_BYTES_MAX);
-    int r = q->bounded ? sql_open(source, statement_is_over, q->bounded, &q->db) : -ENOMEM;
-    if (r < 0)
-        return client_error(c, PROBLEM_INTERNAL, NULL, "cannot open %s for SQL: %s", q->name, strerror(-r));
-    q->schema = schema_read(q->db);
-    return EXIT_DONE;
 }
 
 static void query_done(struct query *q)
@@ -160,31 +132,31 @@ static void query_done(struct query *q)
     bounded_free(q->bounded);
 }
 
-static int64_t time_limit(const struct query_options *o)
+/* Of one trace, or of all ranks of a session or of a directory: then trace is NULL. */
+static int query_answer(struct client *c, const struct query_options *o, const char *name,
+                        struct trace_file *trace, struct sql_source source, const struct sql_text *sql)
 {
-    if (o->time_limit == OPTION_ABSENT)
-        return TIME_LIMIT_DEFAULT;
-    return o->time_limit == INT64_MAX ? 0 : o->time_limit;
-}
-
-static int answer(struct client *c, const struct query_options *o, const struct subject *subject,
-                  const struct sql_text *sql)
-{
-    struct bounded *bounded = bounded_new(time_limit(o), PROCESS_BYTES_MAX);
+    int64_t time_limit = o->time_limit == OPTION_ABSENT ? TIME_LIMIT_DEFAULT
+                         : o->time_limit == INT64_MAX   ? 0
+                                                        : o->time_limit;
+    struct bounded *bounded = bounded_new(time_limit, PROCESS_BYTES_MAX);
     _cleanup_(query_done) struct query q = {
         .c = c,
-        .name = subject->name,
-        .trace = subject->trace,
+        .name = name,
+        .trace = trace,
         .bounded = bounded,
         .result = {.format = c->format,
                    .with_heading = !c->no_legend,
                    .rows_max = o->limit == OPTION_ABSENT ? INT64_MAX : o->limit,
                    .bounded = bounded},
     };
-    int number = 0, status = connect_sql(c, &q, subject->source);
+    int number = 0;
 
-    if (status != EXIT_DONE)
-        return status;
+    sqlite3_hard_heap_limit64(STATEMENT_BYTES_MAX);
+    int r = bounded ? sql_open(source, statement_is_over, bounded, &q.db) : -ENOMEM;
+    if (r < 0)
+        return client_error(c, PROBLEM_INTERNAL, NULL, "cannot open %s for SQL: %s", name, strerror(-r));
+    q.schema = schema_read(q.db);
     if (sql->text)
         client_page(c);
     return sql->text ? query_run(&q, sql->text, sql->origin, &number) : repl_run(&q);
@@ -199,12 +171,12 @@ static int query_trace(struct client *c, const struct query_options *o, const ch
     client_release_profd(c);
     client_hold_signals();
     if (status == EXIT_DONE)
-        status = answer(c, o, &(struct subject){trace.name, &trace, trace_file_source(&trace)}, sql);
+        status = query_answer(c, o, trace.name, &trace, trace_file_source(&trace), sql);
     trace_file_done(&trace);
     return status;
 }
 
-static int find_instances(struct client *c, struct named_ranks *ranks)
+static int query_find_instances(struct client *c, struct named_ranks *ranks)
 {
     const struct kernel_patterns patterns = {0};
     struct analysis a = {.view = VIEW_ALL, .patterns = &patterns};
@@ -230,9 +202,9 @@ static int query_ranks(struct client *c, const struct query_options *o, char *wo
         status = ranks_settle(c, o->memory_limit, &ranks);
     client_release_profd(c);
     if (status == EXIT_DONE)
-        status = find_instances(c, &ranks);
+        status = query_find_instances(c, &ranks);
     if (status == EXIT_DONE)
-        status = answer(c, o, &(struct subject){word, NULL, ranks_source(&ranks)}, sql);
+        status = query_answer(c, o, word, NULL, ranks_source(&ranks), sql);
     return ranks_status(&ranks, status);
 }
 
@@ -252,7 +224,7 @@ static int query_verb_run(struct client *c, const void *values, int n_words, cha
     const struct query_options *o = values;
     _cleanup_(sql_text_done) struct sql_text sql = {0};
     char newest[REF_TEXT_MAX], *with_newest[] = {newest, n_words == 1 ? words[0] : NULL, NULL};
-    bool use_newest = n_words == 0 || (n_words == 1 && is_sql(words[0]));
+    bool use_newest = n_words == 0 || (n_words == 1 && query_is_sql(words[0]));
 
     if (c->columns && !(o->named && streq(o->named, "list")))
         return client_refuse(c, "Name the columns in the SELECT.", "--columns does not apply to SQL");
@@ -260,15 +232,15 @@ static int query_verb_run(struct client *c, const void *values, int n_words, cha
         return client_refuse(c, "--time-limit infinity sets no limit.",
                              "--time-limit: 0 is not a time limit");
     if (o->named && streq(o->named, "list"))
-        return list_named(c);
+        return query_list_named(c);
     if (use_newest) {
         words = with_newest;
         n_words++;
     }
-    int status = take_sql(c, o, n_words, words, &sql);
+    int status = query_take_sql(c, o, n_words, words, &sql);
     if (status != EXIT_DONE)
         return status;
-    if (sql.text && !has_statement(sql.text))
+    if (sql.text && !sql.text[strspn(sql.text, " \t\r\n;")])
         return client_refuse(c, "Pass it as a word, with --file, or on standard input.", "no SQL was given");
     if (use_newest)
         status = client_newest_session(c, true, newest);

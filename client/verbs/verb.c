@@ -172,15 +172,6 @@ static bool words_have(const char *list, const char *name)
     return false;
 }
 
-static bool has_name(const struct verb_entry *e, const char *name)
-{
-    bool has = streq(e->verb->name, name);
-
-    for (size_t i = 0; i < ALIASES_MAX && !has; i++)
-        has = streq(e->aliases[i], name);
-    return has;
-}
-
 const struct verb_entry *verb_entry_at(const struct verb_group *group, size_t i)
 {
     if (i < group->n)
@@ -191,14 +182,18 @@ const struct verb_entry *verb_entry_at(const struct verb_group *group, size_t i)
     return NULL;
 }
 
-static const struct verb_entry *find_entry(const char *name, bool synonyms)
+static const struct verb_entry *verb_find_entry(const char *name, bool synonyms)
 {
     const struct verb_entry *e;
 
     for (size_t g = 0; g < n_verb_groups; g++)
-        for (size_t i = 0; (e = verb_entry_at(&verb_groups[g], i)); i++)
-            if (synonyms ? words_have(e->synonyms, name) : has_name(e, name))
+        for (size_t i = 0; (e = verb_entry_at(&verb_groups[g], i)); i++) {
+            bool has = synonyms ? words_have(e->synonyms, name) : streq(e->verb->name, name);
+            for (size_t k = 0; k < ALIASES_MAX && !synonyms; k++)
+                has |= streq(e->aliases[k], name);
+            if (has)
                 return e;
+        }
     return NULL;
 }
 
@@ -209,7 +204,7 @@ const struct verb_entry *verb_find(const char *name)
 
     if (streq(name, hidden.verb->name))
         return &hidden;
-    return find_entry(name, false);
+    return verb_find_entry(name, false);
 }
 
 const struct verb_extension *verb_extension_of(const struct verb *v)
@@ -252,12 +247,6 @@ void verb_help(FILE *out, const struct verb_entry *e)
     fprintf(out, "\nExamples:\n  %s\n\nGlobal options: profctl help options\n", examples);
 }
 
-static void global_options_help(FILE *out)
-{
-    fputs("Options of every verb, before or after it.\n", out);
-    options_help(out, &(struct option_set){.defs = global_options, .n = n_global_options}, 1);
-}
-
 void verbs_help(FILE *out)
 {
     fputs("profctl [OPTION...] VERB [OPTION...] [WORD...]\n\n"
@@ -281,14 +270,16 @@ static int help_run(struct client *c, const void *options, int n_words, char **w
 {
     const struct verb_entry *e = n_words > 0 ? verb_find(words[0]) : NULL;
 
-    if (n_words > 0 && streq(words[0], "options"))
-        global_options_help(c->out.file);
-    else if (n_words > 0 && !e)
+    if (n_words > 0 && streq(words[0], "options")) {
+        fputs("Options of every verb, before or after it.\n", c->out.file);
+        options_help(c->out.file, &(struct option_set){.defs = global_options, .n = n_global_options}, 1);
+    } else if (n_words > 0 && !e) {
         return verb_unknown(c, words[0]);
-    else if (e)
+    } else if (e) {
         verb_help(c->out.file, e);
-    else
+    } else {
         verbs_help(c->out.file);
+    }
     return EXIT_DONE;
 }
 
@@ -302,10 +293,10 @@ static const struct verb verb_help_page = {
 };
 
 /* The verb that a misspelt name, or the name in another program, most likely means; NULL: none. */
-static const struct verb_entry *nearest_verb(const char *name)
+static const struct verb_entry *verb_nearest(const char *name)
 {
     const char *names[NAMES_MAX];
-    const struct verb_entry *e = find_entry(name, true), *one;
+    const struct verb_entry *e = verb_find_entry(name, true), *one;
     size_t n = 0;
 
     for (size_t g = 0; g < n_verb_groups && !e; g++)
@@ -324,7 +315,7 @@ static const struct verb_entry *nearest_verb(const char *name)
 int verb_unknown(struct client *c, const char *name)
 {
     _cleanup_(freep) char *clean = text_clean(name, false), *remedy = NULL;
-    const struct verb_entry *near = nearest_verb(name);
+    const struct verb_entry *near = verb_nearest(name);
 
     for (const struct verb_not_built *v = verbs_not_built; v->name; v++)
         if (streq(v->name, name))
