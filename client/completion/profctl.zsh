@@ -4,16 +4,16 @@
 
 _profctl() {
     local line flags tab=$'\t'
-    local -a lines candidates shown
+    local -a lines found shown
     local -i width=0
     lines=("${(@f)$("${(Q)words[1]}" __complete -- "${(@Q)words[2,CURRENT]}" 2>/dev/null)}")
     for line in $lines; do
         case $line in
             :*) flags=${line#:} ;;
-            ?*) candidates+=("${line%%$tab*}") ;;
+            ?*) found+=("${line%%$tab*}") ;;
         esac
     done
-    for line in $candidates; do
+    for line in $found; do
         (( $#line > width )) && width=$#line
     done
     for line in $lines; do
@@ -25,7 +25,7 @@ _profctl() {
     done
     local -a suffix
     [[ $flags == *n* ]] && suffix=(-S '')
-    (( $#candidates )) && compadd $suffix -l -d shown -a candidates
+    (( $#found )) && compadd $suffix -l -d shown -a found
     case $flags in
         *f*) compset -P '--*='; _files ;;
         *d*) compset -P '--*='; _files -/ ;;
