@@ -27,3 +27,7 @@ void text_blank(char *line);
 /* Returns the length of the next word of *rest and sets *ret to its start and *rest to the byte after it; 0 if no
  * word is left. */
 size_t words_next(const char **rest, const char **ret);
+
+/* The one of n names that word is most likely a misspelling of: fewest insertions, deletions, replacements
+ * and swaps of neighbours, ignoring case; at most two, and at most a third of the word. NULL: none. */
+const char *nearest_name(const char *word, const char *const *names, size_t n);

@@ -5,8 +5,10 @@
 #include "base/alloc.h"
 #include "base/fs.h"
 #include "base/runtime_paths.h"
+#include "base/text.h"
 #include "daemon/config_keys.h"
 #include "daemon/fleet/url.h"
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ini.h>
@@ -27,7 +29,7 @@ void config_errors_done(struct config_errors *e)
     *e = (struct config_errors){0};
 }
 
-_printf_(2, 3) static void add_error(struct config_errors *e, const char *format, ...)
+_printf_(2, 3) static void config_add_error(struct config_errors *e, const char *format, ...)
 {
     va_list ap;
 
@@ -45,8 +47,8 @@ _printf_(2, 3) static void add_error(struct config_errors *e, const char *format
 void config_init(struct config *c)
 {
     *c = (struct config){0};
-    for (size_t i = 0; config_key_at(i); i++) {
-        const struct config_key *key = config_key_at(i);
+    for (size_t i = 0; i < n_config_keys; i++) {
+        const struct config_key *key = &config_keys[i];
         char *reason = NULL;
         if (key->initial && key->section != SECTION_FLEET && key->section != SECTION_WORKER)
             key->parse(key, key->initial, c, &reason);
@@ -69,14 +71,78 @@ void config_done(struct config *c)
     *c = (struct config){0};
 }
 
+/* -- What was meant ----------------------------------------------------------------------------------- */
+
+static const char *config_nearest_key(int s, const char *name)
+{
+    _cleanup_(freep) const char **names = xcalloc(n_config_keys, sizeof(*names));
+    size_t n = 0;
+
+    for (size_t i = 0; i < n_config_keys; i++)
+        if ((int)config_keys[i].section == s)
+            names[n++] = config_keys[i].name;
+    return nearest_name(name, names, n);
+}
+
+static const char *config_nearest_section(const char *heading)
+{
+    _cleanup_(freep) char *word = xstrndup(heading, strcspn(heading, " \t"));
+    const char *names[_SECTION_MAX];
+
+    for (int s = 0; s < _SECTION_MAX; s++)
+        names[s] = config_sections[s].name;
+    const char *nearest = nearest_name(word, names, _SECTION_MAX);
+    for (int s = 0; s < _SECTION_MAX; s++)
+        if (nearest == names[s])
+            return config_sections[s].shown;
+    return NULL;
+}
+
+/* What keys of an earlier version are called today. */
+static const struct {
+    int section;
+    const char *old_name, *name;
+} renamed_keys[] = {
+    {SECTION_LIMITS, "answers", "response_memory"},
+};
+
+static const char *config_renamed_key(int s, const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(renamed_keys); i++)
+        if (renamed_keys[i].section == s && streq(renamed_keys[i].old_name, name))
+            return renamed_keys[i].name;
+    return NULL;
+}
+
+/* The section of "timeouts" or "fleet east", whose name is stored in *ret_name (borrowed, NULL where it has none). -1 for an
+ * unknown one. */
+static int config_find_section(const char *heading, const char **ret_name)
+{
+    for (int s = 0; s < _SECTION_MAX; s++) {
+        size_t n = strlen(config_sections[s].name);
+        if (strncmp(heading, config_sections[s].name, n) != 0)
+            continue;
+        if (!config_sections[s].named && heading[n] == '\0') {
+            *ret_name = NULL;
+            return s;
+        }
+        if (config_sections[s].named && isspace((unsigned char)heading[n])) {
+            const char *name = heading + n + strspn(heading + n, " \t");
+            *ret_name = name;
+            return s;
+        }
+    }
+    return -1;
+}
+
 /* -- The file ----------------------------------------------------------------------------------------- */
 
 /*
  * inih gives its handler neither the line's number nor headings beyond 49 bytes or with a ']' within, as IPv6
- * addresses have. So the reader, which hands inih its lines, keeps both, and notices lines that came to
- * nothing.
+ * addresses have. So the reader, which hands inih its lines, keeps both, and notices lines of
+ * which inih made nothing.
  */
-struct parse {
+struct config_reader {
     struct config *config;
     struct config_errors *errors;
     const char *file_name;
@@ -91,15 +157,15 @@ struct parse {
 };
 
 #define ERROR_HERE(parse, format, ...)                                                                       \
-    add_error((parse)->errors, "%s:%d: " format, (parse)->file_name, (parse)->line, __VA_ARGS__)
+    config_add_error((parse)->errors, "%s:%d: " format, (parse)->file_name, (parse)->line, __VA_ARGS__)
 
-static void enter_section(struct parse *p, const char *heading)
+static void reader_enter_section(struct config_reader *p, const char *heading)
 {
     const char *name = NULL;
     _cleanup_(freep) char *reason = NULL;
 
     replace_str(&p->heading, heading);
-    p->section = config_section_find(p->heading, &name);
+    p->section = config_find_section(p->heading, &name);
     if (p->section < 0) {
         const char *nearest = config_nearest_section(heading);
         if (nearest)
@@ -124,7 +190,7 @@ static void enter_section(struct parse *p, const char *heading)
     }
 }
 
-static void read_heading(struct parse *p, const char *line)
+static void reader_take_heading(struct config_reader *p, const char *line)
 {
     const char *close = strrchr(line, ']');
 
@@ -135,10 +201,10 @@ static void read_heading(struct parse *p, const char *line)
         return;
     }
     _cleanup_(freep) char *heading = xstrndup(line + 1, (size_t)(close - line - 1));
-    enter_section(p, heading);
+    reader_enter_section(p, heading);
 }
 
-static void note_missing_value(struct parse *p)
+static void reader_check_value(struct config_reader *p)
 {
     if (p->awaits_handler)
         ERROR_HERE(p, "%s", "must be KEY = VALUE, a [heading] or a # comment");
@@ -146,7 +212,7 @@ static void note_missing_value(struct parse *p)
 }
 
 /* What inih is to see of a line; anything that is wrong with it becomes an empty one. */
-static bool take_line(struct parse *p, char *line, size_t size)
+static bool reader_take_line(struct config_reader *p, char *line, size_t size)
 {
     if (size > LINE_BYTES_MAX) {
         ERROR_HERE(p, "the line is longer than %d bytes", LINE_BYTES_MAX);
@@ -159,7 +225,7 @@ static bool take_line(struct parse *p, char *line, size_t size)
         }
     const char *text = line + strspn(line, " \t\r");
     if (*text == '[') {
-        read_heading(p, text);
+        reader_take_heading(p, text);
         return false;
     }
     p->awaits_handler = *text && *text != '#' && *text != ';';
@@ -167,25 +233,25 @@ static bool take_line(struct parse *p, char *line, size_t size)
 }
 
 /* As fgets() would. */
-static char *next_line(char *buffer, int room, void *arg)
+static char *reader_next_line(char *buffer, int size_max, void *arg)
 {
-    struct parse *p = arg;
+    struct config_reader *p = arg;
 
-    note_missing_value(p);
+    reader_check_value(p);
     if (p->next == p->end)
         return NULL;
     const char *newline = memchr(p->next, '\n', (size_t)(p->end - p->next));
     size_t size = (size_t)((newline ? newline : p->end) - p->next);
     p->line++;
-    size_t kept = MIN(size, (size_t)room - 2);
+    size_t kept = MIN(size, (size_t)size_max - 2);
     memcpy(buffer, p->next, kept);
     buffer[kept] = '\0';
     p->next = newline ? newline + 1 : p->end;
-    strcpy(take_line(p, buffer, size) ? buffer + kept : buffer, "\n");
+    strcpy(reader_take_line(p, buffer, size) ? buffer + kept : buffer, "\n");
     return buffer;
 }
 
-static void refuse_key(struct parse *p, const char *name)
+static void reader_refuse_key(struct config_reader *p, const char *name)
 {
     const char *nearest = config_nearest_key(p->section, name),
                *renamed = config_renamed_key(p->section, name);
@@ -199,30 +265,30 @@ static void refuse_key(struct parse *p, const char *name)
         return;
     }
     _cleanup_(freep) char *known = NULL;
-    for (size_t i = 0; config_key_at(i); i++) {
-        if ((int)config_key_at(i)->section != p->section)
+    for (size_t i = 0; i < n_config_keys; i++) {
+        if ((int)config_keys[i].section != p->section)
             continue;
-        char *longer = xasprintf("%s%s%s", known ? known : "", known ? ", " : "", config_key_at(i)->name);
+        char *longer = xasprintf("%s%s%s", known ? known : "", known ? ", " : "", config_keys[i].name);
         free(known);
         known = longer;
     }
     ERROR_HERE(p, "[%s] %s: no such key; there are %s", p->heading, name, known);
 }
 
-static void take_value(const struct config_key *key, const char *value, void *object, const char *where,
-                       struct config_errors *errors)
+static void config_take_value(const struct config_key *key, const char *value, void *object,
+                              const char *where, struct config_errors *errors)
 {
     _cleanup_(freep) char *reason = NULL;
 
     if (!*value)
-        add_error(errors, "%s: must be %s", where, key->allowed);
+        config_add_error(errors, "%s: must be %s", where, key->allowed);
     else if (key->parse(key, value, object, &reason) < 0)
-        add_error(errors, "%s: %s%s", where, reason ? "" : "must be ", reason ? reason : key->allowed);
+        config_add_error(errors, "%s: %s%s", where, reason ? "" : "must be ", reason ? reason : key->allowed);
 }
 
-static int on_value(void *arg, const char *section, const char *name, const char *value)
+static int reader_on_value(void *arg, const char *section, const char *name, const char *value)
 {
-    struct parse *p = arg;
+    struct config_reader *p = arg;
     _cleanup_(freep) char *reason = NULL;
 
     p->awaits_handler = false;
@@ -234,33 +300,33 @@ static int on_value(void *arg, const char *section, const char *name, const char
         return 1;
     const struct config_key *key = config_key_find(p->section, name);
     if (!key) {
-        refuse_key(p, name);
+        reader_refuse_key(p, name);
         return 1;
     }
     void *object = config_section_object(p->config, p->section, p->name, &reason);
     _cleanup_(freep) char *where =
         xasprintf("%s:%d: [%s] %s=%s", p->file_name, p->line, p->heading, name, value);
     size_t before = p->errors->n;
-    take_value(key, value, object, where, p->errors);
+    config_take_value(key, value, object, where, p->errors);
     if (p->section == SECTION_FLEET && p->errors->n > before)
         p->fleet_lines[(struct fleet_config *)object - p->config->fleet.fleets] = 0;
     return 1;
 }
 
-static void check_fleets(struct parse *p)
+static void reader_check_fleets(struct config_reader *p)
 {
     for (size_t i = 0; i < p->config->fleet.n_fleets; i++) {
         const struct fleet_config *f = &p->config->fleet.fleets[i];
         int sources = !!f->router + !!f->router_log + (f->n_workers > 0);
         if (sources == 1 || p->fleet_lines[i] == 0)
             continue;
-        add_error(p->errors,
-                  "%s:%d: [fleet %s]: must have %s of router=, router_log= and worker=", p->file_name,
-                  p->fleet_lines[i], f->name, sources ? "only one" : "one");
+        config_add_error(p->errors,
+                         "%s:%d: [fleet %s]: must have %s of router=, router_log= and worker=", p->file_name,
+                         p->fleet_lines[i], f->name, sources ? "only one" : "one");
     }
 }
 
-static void check_address(struct parse *p, size_t fleet, const char *key, const char *text)
+static void reader_check_address(struct config_reader *p, size_t fleet, const char *key, const char *text)
 {
     const struct network_refusal *refusal;
     struct in6_addr address;
@@ -271,31 +337,31 @@ static void check_address(struct parse *p, size_t fleet, const char *key, const 
         return;
     refusal = network_refuses(&p->config->network, &address);
     if (refusal)
-        add_error(p->errors, "%s:%d: [fleet %s] %s=%s: %s %s", p->file_name, p->fleet_lines[fleet],
-                  p->config->fleet.fleets[fleet].name, key, text, url.host, refusal->why);
+        config_add_error(p->errors, "%s:%d: [fleet %s] %s=%s: %s %s", p->file_name, p->fleet_lines[fleet],
+                         p->config->fleet.fleets[fleet].name, key, text, url.host, refusal->why);
 }
 
 /* Of names it is only known when they are called. */
-static void check_addresses(struct parse *p)
+static void reader_check_addresses(struct config_reader *p)
 {
     for (size_t i = 0; i < p->config->fleet.n_fleets; i++) {
         const struct fleet_config *f = &p->config->fleet.fleets[i];
         if (f->router)
-            check_address(p, i, "router", f->router);
+            reader_check_address(p, i, "router", f->router);
         for (size_t k = 0; k < f->n_workers; k++)
-            check_address(p, i, "worker", f->workers[k]);
+            reader_check_address(p, i, "worker", f->workers[k]);
     }
 }
 
 int config_parse(struct config *c, const char *file_name, const char *data, size_t size,
                  struct config_errors *errors)
 {
-    struct parse p = {.config = c,
-                      .errors = errors,
-                      .file_name = file_name,
-                      .next = data,
-                      .end = data + size,
-                      .section = -1};
+    struct config_reader p = {.config = c,
+                              .errors = errors,
+                              .file_name = file_name,
+                              .next = data,
+                              .end = data + size,
+                              .section = -1};
     size_t before = errors->n;
 
     if (size >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0)
@@ -304,9 +370,9 @@ int config_parse(struct config *c, const char *file_name, const char *data, size
     ini_max_line = LINE_BYTES_MAX + 3;
     ini_allow_multiline = false;
     ini_inline_comment_prefixes = ";#";
-    ini_parse_stream(next_line, &p, on_value, &p);
-    check_fleets(&p);
-    check_addresses(&p);
+    ini_parse_stream(reader_next_line, &p, reader_on_value, &p);
+    reader_check_fleets(&p);
+    reader_check_addresses(&p);
     free(p.heading);
     free(p.name);
     free(p.fleet_lines);
@@ -315,7 +381,7 @@ int config_parse(struct config *c, const char *file_name, const char *data, size
 
 /* -- All of it ---------------------------------------------------------------------------------------- */
 
-static char *absolute_path(const char *path)
+static char *config_absolute_path(const char *path)
 {
     if (path[0] == '/')
         return xstrdup(path);
@@ -324,7 +390,7 @@ static char *absolute_path(const char *path)
 }
 
 /* The default path of the configuration; NULL for a user with neither XDG_CONFIG_HOME nor HOME as absolute path. */
-static char *default_file(void)
+static char *config_default_file(void)
 {
     const char *base = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
 
@@ -336,7 +402,7 @@ static char *default_file(void)
 }
 
 /* The file's absence is only an error where someone named it. */
-static void read_config_file(struct config *c, const char *path, bool named, char **ret_file,
+static void config_read_file(struct config *c, const char *path, bool named, char **ret_file,
                              struct config_errors *errors)
 {
     _cleanup_(freep) char *data = NULL;
@@ -346,12 +412,13 @@ static void read_config_file(struct config *c, const char *path, bool named, cha
     if (r == -ENOENT && !named)
         return;
     if (r < 0)
-        add_error(errors, "cannot read %s: %s", path, strerror(-r));
+        config_add_error(errors, "cannot read %s: %s", path, strerror(-r));
     else if (config_parse(c, path, data, size, errors) == 0)
         *ret_file = xstrdup(path);
 }
 
-static void apply_overrides(struct config *c, const struct config_overrides *o, struct config_errors *errors)
+static void config_apply_overrides(struct config *c, const struct config_overrides *o,
+                                   struct config_errors *errors)
 {
     const char *socket = getenv("PROFD_SOCKET");
     const struct {
@@ -373,13 +440,13 @@ static void apply_overrides(struct config *c, const struct config_overrides *o, 
         _cleanup_(freep) char *where = xasprintf("%s %s", options[i].option, options[i].value);
         bool made_absolute = options[i].is_path && *options[i].value;
         _cleanup_(freep) char *value =
-            made_absolute ? absolute_path(options[i].value) : xstrdup(options[i].value);
-        take_value(key, value, c, where, errors);
+            made_absolute ? config_absolute_path(options[i].value) : xstrdup(options[i].value);
+        config_take_value(key, value, c, where, errors);
     }
 }
 
 /* What the service manager hands over. */
-static void settle_tokens(struct config *c)
+static void config_settle_tokens(struct config *c)
 {
     const char *directory = getenv("CREDENTIALS_DIRECTORY");
 
@@ -390,13 +457,13 @@ static void settle_tokens(struct config *c)
     }
 }
 
-static void settle_paths(struct config *c, struct config_errors *errors)
+static void config_settle_paths(struct config *c, struct config_errors *errors)
 {
     if (!c->state_dir)
         c->state_dir = user_state_dir();
     if (!c->state_dir) {
-        add_error(errors, "neither $XDG_STATE_HOME nor $HOME is set: choose a state directory with "
-                          "--state-dir DIR");
+        config_add_error(errors, "neither $XDG_STATE_HOME nor $HOME is set: choose a state directory with "
+                                 "--state-dir DIR");
         return;
     }
     if (!c->api.socket)
@@ -404,21 +471,21 @@ static void settle_paths(struct config *c, struct config_errors *errors)
     c->store.path = xasprintf("%s/traces", c->state_dir);
     c->store.columns_path = xasprintf("%s/columns", c->state_dir);
     c->fleet.connect_timeout_ns = c->session.connect_timeout_ns;
-    settle_tokens(c);
+    config_settle_tokens(c);
 }
 
 int config_load(const struct config_overrides *overrides, struct config *ret, char **ret_file,
                 struct config_errors *errors)
 {
-    _cleanup_(freep) char *path = overrides->file ? xstrdup(overrides->file) : default_file();
+    _cleanup_(freep) char *path = overrides->file ? xstrdup(overrides->file) : config_default_file();
     struct config c;
     char *file = NULL;
 
     config_init(&c);
     if (path)
-        read_config_file(&c, path, overrides->file, &file, errors);
-    apply_overrides(&c, overrides, errors);
-    settle_paths(&c, errors);
+        config_read_file(&c, path, overrides->file, &file, errors);
+    config_apply_overrides(&c, overrides, errors);
+    config_settle_paths(&c, errors);
     if (errors->n > 0) {
         config_done(&c);
         free(file);
@@ -431,8 +498,8 @@ int config_load(const struct config_overrides *overrides, struct config *ret, ch
 
 const char *config_fixed_change(const struct config *a, const struct config *b)
 {
-    for (size_t i = 0; config_key_at(i); i++) {
-        const struct config_key *key = config_key_at(i);
+    for (size_t i = 0; i < n_config_keys; i++) {
+        const struct config_key *key = &config_keys[i];
         const char *was = (const char *)a + key->offset, *is = (const char *)b + key->offset;
         if (!key->fixed)
             continue;
@@ -468,9 +535,9 @@ void config_exchange(struct config *live, struct config *next)
 
 void config_print_keys(FILE *out)
 {
-    for (size_t i = 0; config_key_at(i); i++) {
-        const struct config_key *key = config_key_at(i);
-        fprintf(out, "[%s] %s = %s\t%s\n", config_section_name(key->section), key->name,
+    for (size_t i = 0; i < n_config_keys; i++) {
+        const struct config_key *key = &config_keys[i];
+        fprintf(out, "[%s] %s = %s\t%s\n", config_sections[key->section].name, key->name,
                 key->initial ? key->initial : "", key->allowed);
     }
 }

@@ -35,22 +35,18 @@ struct config_key {
     bool fixed;               /* a text that only a restart changes */
 };
 
-/* "timeouts"; for the last two the word before the name. */
-const char *config_section_name(enum config_section s);
-/* The section of "timeouts" or "fleet east", whose name is stored in *ret_name (borrowed, NULL where the
- * section has none). -1 for an unknown one. */
-int config_section_find(const char *heading, const char **ret_name);
+struct config_section_word {
+    const char *name;  /* "timeouts"; of a section with a name of its own, the word before it */
+    const char *shown; /* as people write its heading */
+    bool named;
+};
+extern const struct config_section_word config_sections[_SECTION_MAX];
+extern const struct config_key config_keys[];
+extern const size_t n_config_keys;
+
 /* NULL where the section has no such key. */
 const struct config_key *config_key_find(enum config_section s, const char *name);
-const struct config_key *config_key_at(size_t i); /* NULL after the last */
 
 /* The object that a section's keys are fields of; made where it is not there yet. The pointer is valid until
  * the next call. NULL with the reason where the name is wrong. */
 void *config_section_object(struct config *c, enum config_section s, const char *name, char **ret_reason);
-
-/* What a key of an earlier version is called today, with its section where that changed; NULL for a key that
- * never had another name. */
-const char *config_renamed_key(enum config_section s, const char *name);
-/* The known word that looks most like this one, NULL where none does. */
-const char *config_nearest_key(enum config_section s, const char *name);
-const char *config_nearest_section(const char *heading);

@@ -212,58 +212,6 @@ char *text_count(int64_t n, const char *word)
 
 /* -- Did you mean ------------------------------------------------------------------------------------- */
 
-/* Longer words are no names, and the table of distances lies on the stack. */
-#define WORD_MAX     64
-#define SHORT_WORD   3
-#define DISTANCE_MAX 2u
-
-static int fold_case(char c)
-{
-    return tolower((unsigned char)c);
-}
-
-/* The optimal string alignment distance. */
-static unsigned edit_distance(const char *a, const char *b)
-{
-    unsigned d[WORD_MAX + 1][WORD_MAX + 1];
-    size_t n = strlen(a), k = strlen(b);
-    /* Of three letters, two do not make a misspelling. */
-    unsigned replacement = n > SHORT_WORD ? 1 : 2;
-
-    for (size_t i = 0; i <= n; i++)
-        d[i][0] = (unsigned)i;
-    for (size_t j = 0; j <= k; j++)
-        d[0][j] = (unsigned)j;
-    for (size_t i = 1; i <= n; i++)
-        for (size_t j = 1; j <= k; j++) {
-            bool differs = fold_case(a[i - 1]) != fold_case(b[j - 1]);
-            unsigned replaced = d[i - 1][j - 1] + (differs ? replacement : 0);
-            d[i][j] = MIN(replaced, MIN(d[i - 1][j], d[i][j - 1]) + 1);
-            if (i > 1 && j > 1 && fold_case(a[i - 1]) == fold_case(b[j - 2]) &&
-                fold_case(a[i - 2]) == fold_case(b[j - 1]))
-                d[i][j] = MIN(d[i][j], d[i - 2][j - 2] + 1);
-        }
-    return d[n][k];
-}
-
-const char *nearest_name(const char *word, const char *const *names, size_t n)
-{
-    const char *best = NULL;
-    size_t size = strlen(word);
-    unsigned least = MIN((unsigned)size / 3, DISTANCE_MAX) + 1;
-
-    for (size_t i = 0; i < n && size <= WORD_MAX; i++) {
-        if (strlen(names[i]) > WORD_MAX)
-            continue;
-        unsigned d = edit_distance(word, names[i]);
-        if (d < least) {
-            least = d;
-            best = names[i];
-        }
-    }
-    return best;
-}
-
 char *did_you_mean(const char *word, const char *const *names, size_t n, const char *remedy)
 {
     const char *near = nearest_name(word, names, n);

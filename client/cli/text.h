@@ -43,9 +43,6 @@ char *text_number(char *buf, int64_t n);
 /* "1 trace", "2 traces": the word takes an s. */
 char *text_count(int64_t n, const char *word);
 
-/* The one of n names that word is most likely a misspelling of: fewest insertions, deletions, replacements
- * and swaps of neighbours, ignoring case; at most two, and at most a third of the word. NULL: none. */
-const char *nearest_name(const char *word, const char *const *names, size_t n);
 /* "Did you mean NAME? REMEDY", or the remedy alone. The caller frees it. */
 char *did_you_mean(const char *word, const char *const *names, size_t n, const char *remedy);
 
