@@ -24,7 +24,7 @@
  *     remedy            what to do about it
  *     error             errno value: a destination could not be written; then there is no state
  *     coding            "plain", "gzip", "zstd"
- *     format            a word of enum trace_format (trace/read/format.h): by content, whatever the name says
+ *     format            a word of enum trace_format (trace/read/format.h): by content, not by name
  *     size, sha256      of the source, and so of the destination: what is hashed is what is written
  *     uncompressed      bytes that could be read of the trace
  *     rank, world_size, backend, pid, devices, device_name, trace_name, engine_version
@@ -37,7 +37,7 @@
  * and where columns were written:
  *
  *     columns           {size, slices, gpu_slices, threads, flows, counters}
- *     defects           [{kind, count, place, text}], what was wrong with the trace
+ *     defects           [{kind, count, offset, text}], defects of the trace
  *     categories        [{category, count, sum_ns}], category may be null: the INGEST_CATEGORIES_MAX that
  *                       took most time
  *     names             [{category, name, count, sum_ns, min_ns, max_ns}]: the INGEST_NAMES_MAX that took

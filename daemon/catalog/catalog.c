@@ -9,7 +9,7 @@
 #include <libgen.h>
 #include <sys/file.h>
 
-/* Group profd reads; new files of the directory belong to it, whoever makes them. */
+/* Group profd reads; new files of the directory belong to that group. */
 #define DIRECTORY_MODE 02750
 #define FILE_MODE      0640
 

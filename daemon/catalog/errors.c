@@ -6,7 +6,7 @@
 
 /* errno of the call that failed: SQLite keeps some with the connection, and those of writes with the log's
  * file. */
-static int system_or(sqlite3 *db, int fallback)
+static int sqlite_system_errno(sqlite3 *db, int fallback)
 {
     sqlite3_file *log = NULL;
     int e = db ? sqlite3_system_errno(db) : 0;
@@ -30,11 +30,11 @@ int sqlite_errno(sqlite3 *db, int rc)
     case SQLITE_READONLY:
         return -EROFS;
     case SQLITE_IOERR:
-        e = system_or(db, -EIO);
+        e = sqlite_system_errno(db, -EIO);
         /* A limit on the file's size or a quota is a full disk to an administrator. */
         return e == -EFBIG || e == -EDQUOT ? -ENOSPC : e;
     case SQLITE_CANTOPEN:
-        e = system_or(db, -EIO);
+        e = sqlite_system_errno(db, -EIO);
         return e == -ENOENT ? -EACCES : e;
     case SQLITE_PERM:
     case SQLITE_AUTH:
@@ -77,7 +77,11 @@ bool sqlite_refused_value(int rc)
     }
 }
 
-/* %s in a remedy is the catalog's path. */
+#define ELSEWHERE "or choose another directory with --state-dir."
+#define OWNERSHIP "Make profd's user the owner of the directory of %s and of its files (chown), " ELSEWHERE
+#define NO_COPY   "profd then creates an empty catalog and recovers the traces of the store."
+
+/* %s in a remedy is the catalog's path. The last line is for all other errors. */
 static const struct explanation {
     int err;
     const char *what, *remedy;
@@ -85,68 +89,60 @@ static const struct explanation {
     {ENOSPC, "the file system is full", "Free space on the file system of %s (df shows it)."},
     {EDQUOT, "the disk quota is used up", "Free space, or raise the quota of profd's user, for %s."},
     {EROFS, "it cannot be written",
-     "Make the file system of %s writable and the file profd's own, or name another directory by "
-     "--state-dir."},
-    {EACCES, "permission denied",
-     "Let profd's user own the directory of %s and the files in it (chown), or name another directory by "
-     "--state-dir."},
-    {EPERM, "permission denied",
-     "Let profd's user own the directory of %s and the files in it (chown), or name another directory by "
-     "--state-dir."},
+     "Make the file system of %s writable and profd's user the owner of the file, " ELSEWHERE},
+    {EACCES, "permission denied", OWNERSHIP},
+    {EPERM, "permission denied", OWNERSHIP},
     {EBUSY, "another program holds it locked",
      "End the program that has %s open for writing (fuser shows it)."},
     {ESTALE, "its files were deleted, replaced or cut short",
      "Restore a copy of %1$s (profd(8), FILES). Without a copy, move away what is left of it with -wal and "
-     "-shm; "
-     "profd then begins an empty catalog and adopts the traces of the store."},
+     "-shm; " NO_COPY},
     {EUCLEAN, "the file is damaged",
-     "Restore a copy of %1$s, or save what can be read: sqlite3 %1$s .recover | sqlite3 rescued.db. Without "
-     "either, move it away with its -wal and -shm; profd then begins an empty catalog and adopts the traces "
-     "of "
-     "the store."},
-    {EMEDIUMTYPE, "the file is no SQLite database",
-     "Move %s away (profd makes a fresh catalog), or name another directory by --state-dir."},
-    {EISDIR, "it is a directory", "Move %s away, or name another directory by --state-dir."},
-    {ENOTDIR, "a part of the path is no directory", "Correct the path of %s (--state-dir, state_dir=)."},
+     "Restore a copy of %1$s, or save its readable rows: sqlite3 %1$s .recover | sqlite3 rescued.db. Without "
+     "either, move it away with its -wal and -shm; " NO_COPY},
+    {EMEDIUMTYPE, "the file is not an SQLite database",
+     "Move %s away (profd creates an empty catalog), " ELSEWHERE},
+    {EISDIR, "it is a directory", "Move %s away, " ELSEWHERE},
+    {ENOTDIR, "a part of the path is not a directory", "Correct the path of %s (--state-dir, state_dir=)."},
+    {0, NULL, "Check the file system of %s, " ELSEWHERE},
 };
-
-#define OTHER_REMEDY "Look at the file system of %s, or name another directory by --state-dir."
 
 static const struct explanation *explanation_of(int err)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(explanations); i++)
-        if (explanations[i].err == -err)
-            return &explanations[i];
-    return NULL;
+    const struct explanation *e = explanations;
+
+    while (e->err && e->err != -err)
+        e++;
+    return e;
 }
 
 char *storage_remedy(int err, const char *path)
 {
-    const struct explanation *e = explanation_of(err);
-    return xasprintf(e ? e->remedy : OTHER_REMEDY, path);
+    return xasprintf(explanation_of(err)->remedy, path);
 }
 
-static int explain(int err, const char *path, const char *detail, struct problem *p)
+static int storage_explain(int err, const char *path, const char *detail, struct problem *p)
 {
-    const struct explanation *e = explanation_of(err);
-    const char *open = e && detail ? " (" : "", *close = e && detail ? ")" : "";
-
-    problem_set(p, err, PROBLEM_STORAGE, "cannot use the catalog %s: %s%s%s%s", path, e ? e->what : "", open,
-                detail ? detail
-                : e    ? ""
-                       : strerror(-err),
-                close);
+    const char *what = explanation_of(err)->what;
     _cleanup_(freep) char *remedy = storage_remedy(err, path);
+
+    if (what && detail)
+        problem_set(p, err, PROBLEM_STORAGE, "cannot use the catalog %s: %s (%s)", path, what, detail);
+    else
+        problem_set(p, err, PROBLEM_STORAGE, "cannot use the catalog %s: %s", path,
+                    what     ? what
+                    : detail ? detail
+                             : strerror(-err));
     problem_remedy(p, "%s", remedy);
     return err;
 }
 
 int sqlite_problem(sqlite3 *db, int err, const char *path, struct problem *p)
 {
-    return explain(err, path, db ? sqlite3_errmsg(db) : NULL, p);
+    return storage_explain(err, path, db ? sqlite3_errmsg(db) : NULL, p);
 }
 
 int storage_problem(int err, const char *path, struct problem *p)
 {
-    return explain(err, path, NULL, p);
+    return storage_explain(err, path, NULL, p);
 }

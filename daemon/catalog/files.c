@@ -54,27 +54,27 @@ struct sizes {
     int64_t database, log;
 };
 
-static int stat_file(const struct catalog *c, enum catalog_file file, struct stat *ret)
+static int files_stat(const struct catalog *c, enum catalog_file file, struct stat *ret)
 {
     _cleanup_(freep) char *path = xasprintf("%s%s", c->path, suffixes[file]);
     return stat(path, ret) < 0 ? -errno : 0;
 }
 
-static bool read_index(const struct catalog *c, struct index_start *ret)
+static bool files_read_index(const struct catalog *c, struct index_start *ret)
 {
     return pread(c->shm_fd, ret, sizeof(*ret), 0) == sizeof(*ret) &&
            memcmp(&ret->head[0], &ret->head[1], sizeof(ret->head[0])) == 0;
 }
 
 /* Sizes that belong to one state of the index; false where it changes all the time, or cannot be read. */
-static bool read_sizes(const struct catalog *c, struct sizes *ret)
+static bool files_read_sizes(const struct catalog *c, struct sizes *ret)
 {
     struct index_start after;
     struct stat database, log;
 
     for (int i = 0; i < INDEX_READS_MAX; i++) {
-        if (!read_index(c, &ret->index) || stat_file(c, CATALOG_FILE_DATABASE, &database) < 0 ||
-            stat_file(c, CATALOG_FILE_LOG, &log) < 0 || !read_index(c, &after) ||
+        if (!files_read_index(c, &ret->index) || files_stat(c, CATALOG_FILE_DATABASE, &database) < 0 ||
+            files_stat(c, CATALOG_FILE_LOG, &log) < 0 || !files_read_index(c, &after) ||
             memcmp(&ret->index, &after, sizeof(after)) != 0)
             continue;
         ret->database = database.st_size;
@@ -84,27 +84,28 @@ static bool read_sizes(const struct catalog *c, struct sizes *ret)
     return false;
 }
 
-static int64_t page_bytes(const struct index_head *h)
+static int64_t index_page_bytes(const struct index_head *h)
 {
     return h->page_size == 1 ? 65536 : h->page_size;
 }
 
-/* Frames that the index knows are in the log. Whoever cuts the log lawfully has taken them out of the index
- * before. */
-static int64_t log_bytes_needed(const struct sizes *s)
+/* Frames that the index knows are in the log. SQLite takes them out of the index before it truncates
+ * the log. */
+static int64_t files_log_bytes_needed(const struct sizes *s)
 {
     const struct index_head *h = &s->index.head[0];
-    return h->frames == 0 ? 0 : LOG_HEAD_BYTES + (int64_t)h->frames * (FRAME_HEAD_BYTES + page_bytes(h));
+    return h->frames == 0 ? 0
+                          : LOG_HEAD_BYTES + (int64_t)h->frames * (FRAME_HEAD_BYTES + index_page_bytes(h));
 }
 
 /*
  * Once the log is written back the database has all its pages. Before that some may be in the log alone, but
  * what was there stays there until the next writing back, unless the database itself became smaller (VACUUM).
  */
-static int64_t database_bytes_needed(const struct sizes *s, const struct sizes *before)
+static int64_t files_database_bytes_needed(const struct sizes *s, const struct sizes *before)
 {
     const struct index_head *h = &s->index.head[0], *h_before = &before->index.head[0];
-    int64_t all = h->pages ? (int64_t)h->pages * page_bytes(h) : INT64_MAX;
+    int64_t all = h->pages ? (int64_t)h->pages * index_page_bytes(h) : INT64_MAX;
 
     if (s->index.frames_written_back == h->frames && h->pages)
         return all;
@@ -115,14 +116,14 @@ static int64_t database_bytes_needed(const struct sizes *s, const struct sizes *
 
 /* -- Losing them ---------------------------------------------------------------------------------------- */
 
-static void on_announce_lost(evutil_socket_t fd _unused_, short what _unused_, void *arg)
+static void files_on_announce_lost(evutil_socket_t fd _unused_, short what _unused_, void *arg)
 {
     struct catalog *c = arg;
     if (c->lost_fn)
         c->lost_fn(c->lost_arg);
 }
 
-static _printf_(2, 3) int lose(struct catalog *c, const char *format, ...)
+static _printf_(2, 3) int files_lose(struct catalog *c, const char *format, ...)
 {
     _cleanup_(problem_done) struct problem p = {0};
     va_list ap;
@@ -138,22 +139,22 @@ static _printf_(2, 3) int lose(struct catalog *c, const char *format, ...)
     return -ESTALE;
 }
 
-static int check_identity(struct catalog *c, enum catalog_file file)
+static int files_check_identity(struct catalog *c, enum catalog_file file)
 {
     const struct catalog_file_id *id = &c->file_ids[file];
     struct stat st;
 
-    int r = stat_file(c, file, &st);
+    int r = files_stat(c, file, &st);
     if (r == -ENOENT || r == -ENOTDIR)
-        return lose(c, "%s%s was deleted", c->path, suffixes[file]);
+        return files_lose(c, "%s%s was deleted", c->path, suffixes[file]);
     if (r == 0 && (st.st_dev != id->device || st.st_ino != id->inode))
-        return lose(c, "%s%s was replaced by another file", c->path, suffixes[file]);
+        return files_lose(c, "%s%s was replaced by another file", c->path, suffixes[file]);
     return 0;
 }
 
-/* Nobody cuts the shared memory lawfully while it is open. What was mapped would kill whoever reads it beyond
+/* SQLite never truncates the shared memory while it is open. A mapped page would kill a process that reads it beyond
  * the file's end; out of zeros SQLite makes it again. */
-static int check_shared_memory(struct catalog *c)
+static int files_check_shared_memory(struct catalog *c)
 {
     struct stat st;
 
@@ -167,23 +168,24 @@ static int check_shared_memory(struct catalog *c)
     if (ftruncate(c->shm_fd, c->shm_bytes) < 0)
         log_error("cannot extend %s%s again: %s", c->path, suffixes[CATALOG_FILE_SHARED_MEMORY],
                   strerror(errno));
-    return lose(c, "%s%s was cut to %" PRId64 " bytes, and has to have %" PRId64, c->path,
-                suffixes[CATALOG_FILE_SHARED_MEMORY], (int64_t)st.st_size, c->shm_bytes);
+    return files_lose(c, "%s%s was cut to %" PRId64 " bytes, and has to have %" PRId64, c->path,
+                      suffixes[CATALOG_FILE_SHARED_MEMORY], (int64_t)st.st_size, c->shm_bytes);
 }
 
-static int check_sizes(struct catalog *c)
+static int files_check_sizes(struct catalog *c)
 {
     struct sizes s;
 
-    if (!read_sizes(c, &s))
+    if (!files_read_sizes(c, &s))
         return 0;
-    int64_t database = c->sizes ? database_bytes_needed(&s, c->sizes) : 0, log = log_bytes_needed(&s);
+    int64_t database = c->sizes ? files_database_bytes_needed(&s, c->sizes) : 0,
+            log = files_log_bytes_needed(&s);
     bool database_is_cut = s.database < database;
     if (database_is_cut || s.log < log) {
         c->is_cut = true;
-        return lose(c, "%s%s was cut to %" PRId64 " bytes, and has to have %" PRId64, c->path,
-                    suffixes[database_is_cut ? CATALOG_FILE_DATABASE : CATALOG_FILE_LOG],
-                    database_is_cut ? s.database : s.log, database_is_cut ? database : log);
+        return files_lose(c, "%s%s was cut to %" PRId64 " bytes, and has to have %" PRId64, c->path,
+                          suffixes[database_is_cut ? CATALOG_FILE_DATABASE : CATALOG_FILE_LOG],
+                          database_is_cut ? s.database : s.log, database_is_cut ? database : log);
     }
     if (!c->sizes)
         c->sizes = xcalloc(1, sizeof(*c->sizes));
@@ -196,15 +198,15 @@ int files_check(struct catalog *c)
     if (c->lost)
         return -ESTALE;
     for (enum catalog_file file = 0; file < CATALOG_FILES; file++)
-        if (check_identity(c, file) < 0)
+        if (files_check_identity(c, file) < 0)
             return -ESTALE;
-    return check_shared_memory(c) < 0 ? -ESTALE : check_sizes(c);
+    return files_check_shared_memory(c) < 0 ? -ESTALE : files_check_sizes(c);
 }
 
 /* -- Watching ------------------------------------------------------------------------------------------- */
 
 /* What happened does not matter, only that something did. */
-static void on_changed(evutil_socket_t fd, short what _unused_, void *arg)
+static void files_on_changed(evutil_socket_t fd, short what _unused_, void *arg)
 {
     char events[4096];
 
@@ -213,24 +215,24 @@ static void on_changed(evutil_socket_t fd, short what _unused_, void *arg)
     files_check(arg);
 }
 
-static void on_poll(evutil_socket_t fd _unused_, short what _unused_, void *arg)
+static void files_on_poll(evutil_socket_t fd _unused_, short what _unused_, void *arg)
 {
     files_check(arg);
 }
 
-static void begin_watching(struct catalog *c)
+static void files_begin_watching(struct catalog *c)
 {
     struct timeval interval = timeval_of(POLL_NS);
 
-    c->announce_lost = event_new(c->base, -1, 0, on_announce_lost, c);
+    c->announce_lost = event_new(c->base, -1, 0, files_on_announce_lost, c);
     c->inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (c->inotify_fd >= 0 && inotify_add_watch(c->inotify_fd, c->directory, WATCHED_CHANGES) >= 0) {
-        c->watch = event_new(c->base, c->inotify_fd, EV_READ | EV_PERSIST, on_changed, c);
+        c->watch = event_new(c->base, c->inotify_fd, EV_READ | EV_PERSIST, files_on_changed, c);
         event_add(c->watch, NULL);
         return;
     }
     log_debug("no inotify for %s (%s): its files are looked at once a second", c->directory, strerror(errno));
-    c->watch = event_new(c->base, -1, EV_PERSIST, on_poll, c);
+    c->watch = event_new(c->base, -1, EV_PERSIST, files_on_poll, c);
     event_add(c->watch, &interval);
 }
 
@@ -243,13 +245,13 @@ int files_open(struct catalog *c, struct problem *p)
     if (c->shm_fd < 0)
         return storage_problem(-errno, c->path, p);
     for (enum catalog_file file = 0; file < CATALOG_FILES; file++) {
-        int r = stat_file(c, file, &st);
+        int r = files_stat(c, file, &st);
         if (r < 0)
             return storage_problem(r, c->path, p);
         c->file_ids[file] = (struct catalog_file_id){st.st_dev, st.st_ino};
     }
-    check_shared_memory(c);
-    begin_watching(c);
+    files_check_shared_memory(c);
+    files_begin_watching(c);
     return 0;
 }
 

@@ -15,100 +15,15 @@
 
 /*
  * Every statement that the loop's connection runs, by name. They are prepared once, when the catalog is
- * opened, which also proves that the file has the tables it should have. The texts are in statements.c.
+ * opened, which also proves that the file has the tables it should have. Their texts are in statement_list.inc.
  */
+#define STATEMENT(name, ...) STATEMENT_##name,
 enum statement {
-    STATEMENT_BEGIN,
-    STATEMENT_COMMIT,
-    STATEMENT_ROLLBACK,
-    STATEMENT_PROBE,
-    STATEMENT_HAS_ROWS,
-
-    STATEMENT_SAW_ROUTER,
-    STATEMENT_SAW_WORKER,
-    STATEMENT_KNOW_WORKER,
-    STATEMENT_LAST_ROUTER,
-    STATEMENT_ROUTERS,
-    STATEMENT_COUNT_FLEET,
-
-    STATEMENT_ADD_SESSION,
-    STATEMENT_SAVE_SESSION,
-    STATEMENT_GET_SESSION,
-    STATEMENT_SESSION_OF_NAME,
-    STATEMENT_PIN_SESSION,
-    STATEMENT_REMOVE_SESSION,
-    STATEMENT_SESSIONS,
-    STATEMENT_SESSIONS_IN_STATE,
-    STATEMENT_SESSIONS_ACTIVE,
-    STATEMENT_SESSIONS_HALF_REMOVED,
-
-    STATEMENT_ADD_TARGET,
-    STATEMENT_SAVE_TARGET,
-    STATEMENT_TARGETS,
-    STATEMENT_COUNT_TARGETS,
-    STATEMENT_COUNT_TRACES,
-    STATEMENT_TARGET_TRACES,
-    STATEMENT_COUNT_WORK,
-
-    STATEMENT_ADD_TRACE,
-    STATEMENT_SAVE_TRACE,
-    STATEMENT_GET_TRACE,
-    STATEMENT_TRACE_OF_PATH,
-    STATEMENT_TRACE_OF_ORIGIN,
-    STATEMENT_TRACE_OF_SHA256,
-    STATEMENT_TRACE_WITHOUT_COLUMNS,
-    STATEMENT_WAS_REMOVED,
-    STATEMENT_PIN_TRACE,
-    STATEMENT_SET_INSTANCE,
-    STATEMENT_REMOVE_TRACE,
-    /* Pages of a listing, by which filters are set. */
-    STATEMENT_TRACES,
-    STATEMENT_TRACES_OF_WORKER,
-    STATEMENT_TRACES_OF_SESSION,
-    STATEMENT_TRACES_OF_SESSION_WORKER,
-    STATEMENT_TRACES_UNCLAIMED,
-    STATEMENT_TRACES_UNCLAIMED_OF_WORKER,
-    STATEMENT_EVICTABLE,
-    STATEMENT_EVICTABLE_OF_HOLDER,
-    STATEMENT_EVICTABLE_OF_OTHERS,
-    STATEMENT_PROTECTED,
-    STATEMENT_TWIN,
-    STATEMENT_USAGE,
-    STATEMENT_SET_DISK_SIZE,
-    STATEMENT_HOLDERS,
-    STATEMENT_HOLDER_OF_WORKER,
-
-    STATEMENT_ADD_NAME,
-    STATEMENT_ADD_TRACE_NAME,
-    STATEMENT_TRACE_NAMES,
-    STATEMENT_REMOVE_TRACE_NAMES,
-    STATEMENT_ADD_TRACE_CATEGORY,
-    STATEMENT_TRACE_CATEGORIES,
-    STATEMENT_REMOVE_TRACE_CATEGORIES,
-
-    STATEMENT_ADD_RUN,
-    STATEMENT_SAVE_RUN,
-    STATEMENT_SET_RUN_SUMMARY,
-    STATEMENT_GET_RUN_SUMMARY,
-    STATEMENT_GET_RUN,
-    STATEMENT_RUNS,
-    STATEMENT_RUNS_OF_SESSION,
-    STATEMENT_RUNS_ACTIVE,
-    STATEMENT_RUN_OF_SESSION,
-    STATEMENT_REMOVE_RUN,
-    STATEMENT_ADD_REQUEST,
-    STATEMENT_REQUESTS,
-
-    STATEMENT_ADD_EVENT,
-    STATEMENT_EVENTS_AFTER,
-    STATEMENT_EVENTS_NEWEST,
-    STATEMENT_SESSION_EVENTS_AFTER,
-    STATEMENT_SESSION_EVENTS_NEWEST,
-    STATEMENT_RUN_EVENTS_AFTER,
-    STATEMENT_RUN_EVENTS_NEWEST,
+#include "daemon/catalog/statement_list.inc"
     STATEMENT_EXTRA, /* the first of extra_statements */
     _STATEMENT_MAX = STATEMENT_EXTRA + 4,
 };
+#undef STATEMENT
 /* The SQL of optional modules (extras/), over tables that the schema always contains; NULL at the end. */
 extern const char *const extra_statements[_STATEMENT_MAX - STATEMENT_EXTRA + 1];
 
@@ -122,7 +37,7 @@ extern const char *const extra_statements[_STATEMENT_MAX - STATEMENT_EXTRA + 1];
  * a URL in the record and, in the row, the id of the router or worker that has it. The last column and the id
  * are outside of the lists, as SQL allows no comma after its last item.
  */
-enum field_type {
+enum record_field_type {
     FIELD_ID,    /* of the record itself; 0 or RECORD_NONE: to be given. Not rendered */
     FIELD_REF,   /* id of another row, not rendered */
     FIELD_INNER, /* internal to profd, not rendered */
@@ -142,23 +57,23 @@ enum field_type {
     FIELD_RUN_STATE,
 };
 
-struct field {
-    enum field_type type;
+struct record_field {
+    enum record_field_type type;
     size_t offset;
     const char *name; /* in JSON */
 };
 
-struct field_list {
-    const struct field *fields;
+struct record_fields {
+    const struct record_field *fields;
     size_t n;
     size_t record_size; /* of the struct */
 };
 
-const struct field_list *session_fields(void);
-const struct field_list *target_fields(void);
-const struct field_list *trace_fields(void);
-const struct field_list *run_fields(void);
-const struct field_list *request_fields(void);
+const struct record_fields *session_fields(void);
+const struct record_fields *target_fields(void);
+const struct record_fields *trace_fields(void);
+const struct record_fields *run_fields(void);
+const struct record_fields *request_fields(void);
 
 /* clang-format off */
 #define SESSION_FIELDS(F, R)                                                                                          \
@@ -204,15 +119,15 @@ const struct field_list *request_fields(void);
     F(TEXT, input_source) F(TEXT, output_source) F(TEXT, outcome) F(NUMBER, status) F(TEXT, error)
 /* clang-format on */
 
-void fields_done(const struct field_list *l, void *record);
+void fields_done(const struct record_fields *l, void *record);
 /* Every field, with texts of its own. What `to` held is not freed. */
-void fields_copy(const struct field_list *l, void *to, const void *from);
+void fields_copy(const struct record_fields *l, void *to, const void *from);
 /* Parameters and columns are numbered as the list is. Texts are borrowed until the statement is reset. */
-void fields_bind(const struct field_list *l, sqlite3_stmt *s, const void *record);
-void fields_read(const struct field_list *l, sqlite3_stmt *s, void *record);
-void fields_put_json(const struct field_list *l, const void *record, json_t *object);
-/* The same in the place of what the object has of an older state of the record. */
-void fields_renew_json(const struct field_list *l, const void *record, json_t *object);
+void fields_bind(const struct record_fields *l, sqlite3_stmt *s, const void *record);
+void fields_read(const struct record_fields *l, sqlite3_stmt *s, void *record);
+void fields_put_json(const struct record_fields *l, const void *record, json_t *object);
+/* The same, replacing the members of an older state of the record. */
+void fields_renew_json(const struct record_fields *l, const void *record, json_t *object);
 
 /* Single values: NULL and RECORD_NONE are null. Parameters count from 1, columns from 0. */
 void bind_text(sqlite3_stmt *s, int i, const char *text);
@@ -389,33 +304,33 @@ int statements_prepare(sqlite3 *db, sqlite3_stmt **statements);
 void statements_finalize(sqlite3_stmt **statements);
 
 /* Inserts a record; its new id. */
-int add_record(struct catalog *c, enum statement which, const struct field_list *l, const void *record,
+int add_record(struct catalog *c, enum statement which, const struct record_fields *l, const void *record,
                int64_t *ret_id);
 /* The same for one whose id nobody needs; it waits while the catalog is locked. */
-int append_record(struct catalog *c, enum statement which, const struct field_list *l, const void *record);
+int append_record(struct catalog *c, enum statement which, const struct record_fields *l, const void *record);
 /* Updates an existing record; -ENOENT. */
-int save_record(struct catalog *c, enum statement which, const struct field_list *l, const void *record);
+int save_record(struct catalog *c, enum statement which, const struct record_fields *l, const void *record);
 /* The one record of a query whose parameter 1 is bound; -ENOENT. */
-int get_record(struct catalog *c, sqlite3_stmt *s, const struct field_list *l, void *record);
+int get_record(struct catalog *c, sqlite3_stmt *s, const struct record_fields *l, void *record);
 /* The first numbers of a query's only row; ret_second may be NULL. -ENOENT, and they stay as they are. */
 int read_numbers(struct catalog *c, sqlite3_stmt *s, int64_t *ret_first, int64_t *ret_second);
 /* Runs a write whose parameter 1 is the id, 2 (where used is not RECORD_NONE) a number; -ENOENT where it
  * changes nothing. */
 int change_row(struct catalog *c, enum statement which, int64_t id, int64_t value);
 /* The one record of a query whose only parameter is an id; -ENOENT. */
-int get_record_by_id(struct catalog *c, enum statement which, int64_t id, const struct field_list *l,
+int get_record_by_id(struct catalog *c, enum statement which, int64_t id, const struct record_fields *l,
                      void *record);
 /* Runs a write whose parameter 1 is the id and 2 a text. */
 int set_text(struct catalog *c, enum statement which, int64_t id, const char *text);
 
 struct records {
-    const struct field_list *fields;
+    const struct record_fields *fields;
     char *items;
     size_t n;
 };
 /* Reads all that a query gives and resets it, so that no statement is active while somebody else's function runs.
  * On an error there are none. */
-int records_read(struct catalog *c, sqlite3_stmt *s, const struct field_list *l, struct records *ret);
+int records_read(struct catalog *c, sqlite3_stmt *s, const struct record_fields *l, struct records *ret);
 void *record_at(const struct records *r, size_t i);
 void records_done(struct records *r);
 

@@ -13,15 +13,15 @@
 #define FIELD(type, member)      {FIELD_##type, offsetof(this_record, member), #member},
 #define FIELD_URL(member, table) {FIELD_TEXT, offsetof(this_record, member), #table},
 
-static void fields_init(const struct field_list *l, void *record);
+static void fields_init(const struct record_fields *l, void *record);
 
 /* clang-format off */
 #define DEFINE_RECORD(record, list, FIELDS, last_type, last, id)                                                      \
-    const struct field_list *list(void)                                                                               \
+    const struct record_fields *list(void)                                                                               \
     {                                                                                                                 \
         typedef struct record this_record;                                                                            \
-        static const struct field items[] = {FIELDS(FIELD, FIELD_URL) FIELD(last_type, last) FIELD(ID, id)};          \
-        static const struct field_list of = {items, ARRAY_SIZE(items), sizeof(this_record)};                          \
+        static const struct record_field items[] = {FIELDS(FIELD, FIELD_URL) FIELD(last_type, last) FIELD(ID, id)};          \
+        static const struct record_fields of = {items, ARRAY_SIZE(items), sizeof(this_record)};                          \
         return &of;                                                                                                   \
     }                                                                                                                 \
     void record##_init(struct record *r)                                                                              \
@@ -41,19 +41,19 @@ DEFINE_RECORD(request_row, request_fields, REQUEST_FIELDS, ARRAY, gaps_us, reque
 
 #define AT(type, record, f) (*(type *)((char *)(record) + (f)->offset))
 
-static bool field_is_text(enum field_type t)
+static bool field_is_text(enum record_field_type t)
 {
     return t == FIELD_TEXT || t == FIELD_OBJECT || t == FIELD_ARRAY || t == FIELD_WORKER_JSON ||
            t == FIELD_INNER_TEXT;
 }
 
-static bool field_is_word(enum field_type t)
+static bool field_is_word(enum record_field_type t)
 {
     return t == FIELD_STATE || t == FIELD_TRACE_STATE || t == FIELD_TRACE_KIND || t == FIELD_RUN_STATE;
 }
 
 /* The word of a field that is an enum. All enums have the size of int. */
-static const char *field_word(const struct field *f, const void *record)
+static const char *field_word(const struct record_field *f, const void *record)
 {
     int v = AT(const int, record, f);
     return f->type == FIELD_STATE         ? state_name(v)
@@ -62,7 +62,7 @@ static const char *field_word(const struct field *f, const void *record)
                                           : trace_kind_name(v);
 }
 
-static int field_value_of_word(const struct field *f, const char *word)
+static int field_value_of_word(const struct record_field *f, const char *word)
 {
     return f->type == FIELD_STATE         ? state_from_name(word)
            : f->type == FIELD_TRACE_STATE ? trace_state_from_name(word)
@@ -70,9 +70,9 @@ static int field_value_of_word(const struct field *f, const char *word)
                                           : trace_kind_from_name(word);
 }
 
-static void fields_init(const struct field_list *l, void *record)
+static void fields_init(const struct record_fields *l, void *record)
 {
-    for (const struct field *f = l->fields; f < l->fields + l->n; f++) {
+    for (const struct record_field *f = l->fields; f < l->fields + l->n; f++) {
         if (field_is_text(f->type))
             AT(char *, record, f) = NULL;
         else if (field_is_word(f->type))
@@ -84,17 +84,17 @@ static void fields_init(const struct field_list *l, void *record)
     }
 }
 
-void fields_done(const struct field_list *l, void *record)
+void fields_done(const struct record_fields *l, void *record)
 {
-    for (const struct field *f = l->fields; f < l->fields + l->n; f++)
+    for (const struct record_field *f = l->fields; f < l->fields + l->n; f++)
         if (field_is_text(f->type))
             free(AT(char *, record, f));
     fields_init(l, record);
 }
 
-void fields_copy(const struct field_list *l, void *to, const void *from)
+void fields_copy(const struct record_fields *l, void *to, const void *from)
 {
-    for (const struct field *f = l->fields; f < l->fields + l->n; f++) {
+    for (const struct record_field *f = l->fields; f < l->fields + l->n; f++) {
         if (field_is_text(f->type))
             AT(char *, to, f) = xstrdup(AT(char *const, from, f));
         else if (field_is_word(f->type))
@@ -106,7 +106,7 @@ void fields_copy(const struct field_list *l, void *to, const void *from)
     }
 }
 
-static void field_bind(const struct field *f, sqlite3_stmt *s, int i, const void *record)
+static void field_bind(const struct record_field *f, sqlite3_stmt *s, int i, const void *record)
 {
     if (field_is_word(f->type))
         sqlite3_bind_text(s, i, field_word(f, record), -1, SQLITE_STATIC);
@@ -122,16 +122,16 @@ static void field_bind(const struct field *f, sqlite3_stmt *s, int i, const void
         bind_number(s, i, AT(const int64_t, record, f));
 }
 
-void fields_bind(const struct field_list *l, sqlite3_stmt *s, const void *record)
+void fields_bind(const struct record_fields *l, sqlite3_stmt *s, const void *record)
 {
     for (size_t i = 0; i < l->n; i++)
         field_bind(&l->fields[i], s, (int)i + 1, record);
 }
 
-void fields_read(const struct field_list *l, sqlite3_stmt *s, void *record)
+void fields_read(const struct record_fields *l, sqlite3_stmt *s, void *record)
 {
     for (size_t i = 0; i < l->n; i++) {
-        const struct field *f = &l->fields[i];
+        const struct record_field *f = &l->fields[i];
         if (field_is_text(f->type))
             AT(char *, record, f) = column_text_copy(s, (int)i);
         else if (field_is_word(f->type))
@@ -160,7 +160,7 @@ static void json_put_software(json_t *object, const char *text)
         json_put_str(object, keys[i], json_get_str(worker, keys[i]));
 }
 
-static void field_put_json(const struct field *f, const void *record, json_t *object, json_t *ranks)
+static void field_put_json(const struct record_field *f, const void *record, json_t *object, json_t *ranks)
 {
     switch (f->type) {
     case FIELD_ID:
@@ -199,7 +199,7 @@ static void field_put_json(const struct field *f, const void *record, json_t *ob
     }
 }
 
-void fields_put_json(const struct field_list *l, const void *record, json_t *object)
+void fields_put_json(const struct record_fields *l, const void *record, json_t *object)
 {
     _cleanup_json_ ranks = json_object();
     for (size_t i = 0; i < l->n; i++)
@@ -208,7 +208,7 @@ void fields_put_json(const struct field_list *l, const void *record, json_t *obj
         json_object_set(object, "ranks", ranks);
 }
 
-void fields_renew_json(const struct field_list *l, const void *record, json_t *object)
+void fields_renew_json(const struct record_fields *l, const void *record, json_t *object)
 {
     for (size_t i = 0; i < l->n; i++)
         json_object_del(object, l->fields[i].name);
@@ -274,7 +274,7 @@ json_t *trace_record_to_json(const struct trace_record *r)
 
 /* -- Targets ------------------------------------------------------------------------------------------ */
 
-static int put_target_traces(struct catalog *c, int64_t target_id, json_t *target)
+static int target_put_traces(struct catalog *c, int64_t target_id, json_t *target)
 {
     _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_TARGET_TRACES);
     _cleanup_json_ traces = json_array();
@@ -312,7 +312,7 @@ static int target_listing_add(const struct target_record *r, void *arg)
     fields_put_json(target_fields(), r, j);
     json_object_del(j, "session");
     json_array_append_new(l->list, j);
-    return put_target_traces(l->catalog, r->target_id, j);
+    return target_put_traces(l->catalog, r->target_id, j);
 }
 
 /* -- Sessions ----------------------------------------------------------------------------------------- */
@@ -323,12 +323,12 @@ static const char *target_count_name(int state)
     return state >= 0 && state_is_final(state) ? state_name(state) : "active";
 }
 
-static void add_count(json_t *counts, const char *key, int64_t n)
+static void counts_add(json_t *counts, const char *key, int64_t n)
 {
     json_put_int(counts, key, json_get_int(counts, key, 0) + n);
 }
 
-static void clear_target_counts(json_t *counts)
+static void counts_clear(json_t *counts)
 {
     json_put_int(counts, "targets", 0);
     json_put_int(counts, "active", 0);
@@ -336,22 +336,22 @@ static void clear_target_counts(json_t *counts)
         json_put_int(counts, state_name(st), 0);
 }
 
-static int count_targets(struct catalog *c, int64_t id, json_t *counts)
+static int counts_read_targets(struct catalog *c, int64_t id, json_t *counts)
 {
     _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_COUNT_TARGETS);
     int r;
 
-    clear_target_counts(counts);
+    counts_clear(counts);
     bind_number(s, 1, id);
     while ((r = next_row(c, s)) == 1) {
         int64_t n = column_number(s, 1);
-        add_count(counts, target_count_name(state_from_name(column_text(s, 0))), n);
-        add_count(counts, "targets", n);
+        counts_add(counts, target_count_name(state_from_name(column_text(s, 0))), n);
+        counts_add(counts, "targets", n);
     }
     return r;
 }
 
-static int count_traces(struct catalog *c, int64_t id, json_t *counts)
+static int counts_read_traces(struct catalog *c, int64_t id, json_t *counts)
 {
     _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_COUNT_TRACES);
     int64_t traces, bytes;
@@ -367,7 +367,7 @@ static int count_traces(struct catalog *c, int64_t id, json_t *counts)
 
 /* Within a transaction nothing is kept: its end may be a rollback, which the count of changes does not show.
  */
-static int counts_of(struct catalog *c, int64_t id, json_t **ret)
+static int counts_of_session(struct catalog *c, int64_t id, json_t **ret)
 {
     struct kept_counts *kept = &c->kept_counts[(uint64_t)id % KEPT_COUNTS];
     int64_t changes = sqlite3_total_changes64(c->db);
@@ -378,9 +378,9 @@ static int counts_of(struct catalog *c, int64_t id, json_t **ret)
         return 0;
     }
     _cleanup_json_ counts = json_object();
-    int r = count_targets(c, id, counts);
+    int r = counts_read_targets(c, id, counts);
     if (r == 0)
-        r = count_traces(c, id, counts);
+        r = counts_read_traces(c, id, counts);
     if (r < 0)
         return r;
     if (decided) {
@@ -391,7 +391,7 @@ static int counts_of(struct catalog *c, int64_t id, json_t **ret)
     return 0;
 }
 
-static int put_run(struct catalog *c, int64_t session_id, json_t *session)
+static int session_put_run(struct catalog *c, int64_t session_id, json_t *session)
 {
     int64_t run_id;
     int r = catalog_find_run_of_session(c, session_id, &run_id);
@@ -407,9 +407,9 @@ static int session_to_json(struct catalog *c, const struct session_record *r, js
     json_t *counts = NULL;
     put_ref(j, "session", 's', r->session_id);
     fields_put_json(session_fields(), r, j);
-    int e = put_run(c, r->session_id, j);
+    int e = session_put_run(c, r->session_id, j);
     if (e == 0)
-        e = counts_of(c, r->session_id, &counts);
+        e = counts_of_session(c, r->session_id, &counts);
     if (e < 0)
         return e;
     json_put_int(counts, "skipped", (int64_t)json_array_size(json_object_get(j, "skipped")));
@@ -443,9 +443,9 @@ void session_json_renew(json_t *session, const struct session_record *r, const e
     json_t *counts = json_copy(json_object_get(session, "counts"));
 
     fields_renew_json(session_fields(), r, session);
-    clear_target_counts(counts);
+    counts_clear(counts);
     for (size_t i = 0; i < n; i++)
-        add_count(counts, target_count_name((int)targets[i]), 1);
+        counts_add(counts, target_count_name((int)targets[i]), 1);
     json_put_int(counts, "targets", (int64_t)n);
     json_object_set_new(session, "counts", counts);
 }

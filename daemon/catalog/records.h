@@ -4,7 +4,7 @@
  * family (sessions.c, traces.c, events.c).
  *
  * Writers return 0 or a negative errno value (-ENOSPC, -EROFS, -EIO) and join the transaction of the loop's
- * turn. Readers see that transaction. Strings in records that a reader returns belong to the record;
+ * iteration. Readers see that transaction. Strings in records that a reader returns belong to the record;
  * *_record_done() frees them. In records that are written, strings are borrowed. Absent numbers are
  * RECORD_NONE.
  */
@@ -81,7 +81,7 @@ struct trace_record {
 
 struct run_record {
     int64_t run_id;     /* 0: to be given */
-    int64_t session_id; /* RECORD_NONE: nothing is recorded meanwhile */
+    int64_t session_id; /* RECORD_NONE: no session records during the run */
     enum run_state state;
     char *router, *dialect, *fleet; /* as of a session */
     char *model;
@@ -273,7 +273,7 @@ int catalog_session_json(struct catalog *c, int64_t id, bool with_targets, json_
 int catalog_sessions_json(struct catalog *c, int64_t limit, int64_t before_id, const char *state,
                           json_t **ret);
 json_t *trace_record_to_json(const struct trace_record *r);
-/* Puts a later state of a record, which the catalog could not take, in the place of what such JSON has of it;
+/* Replaces the members of such JSON by a later state of the record, which the catalog could not save;
  * of a session with the states of all its targets, which are counted. */
 void session_json_renew(json_t *session, const struct session_record *r, const enum state *targets, size_t n);
 void target_json_renew(json_t *target, const struct target_record *r);

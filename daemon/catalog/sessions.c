@@ -112,7 +112,7 @@ int know_worker(struct catalog *c, const char *url)
     return write_or_defer(c, s, NULL);
 }
 
-static int saw_worker(struct catalog *c, const char *router, const struct worker *w, int64_t at)
+static int fleet_saw_worker(struct catalog *c, const char *router, const struct worker *w, int64_t at)
 {
     _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_SAW_WORKER);
     bind_text(s, 1, w->url);
@@ -135,7 +135,7 @@ int catalog_saw_fleet(struct catalog *c, const struct fleet *f)
     int64_t now = wall_ns();
     int r = f->router ? saw_router(c, f->router, f->dialect, f->name, now, RECORD_NONE) : 0;
     for (size_t i = 0; i < f->n_workers && r == 0; i++)
-        r = saw_worker(c, f->router, &f->workers[i], now);
+        r = fleet_saw_worker(c, f->router, &f->workers[i], now);
     return r;
 }
 

@@ -10,14 +10,14 @@
 
 /* -- Round trips and copies -- */
 
-static bool is_number(enum field_type t)
+static bool is_number(enum record_field_type t)
 {
     return t == FIELD_NUMBER || t == FIELD_COUNT || t == FIELD_RANK || t == FIELD_SESSION || t == FIELD_REF ||
            t == FIELD_INNER || t == FIELD_ID;
 }
 
 /* Every field of a record, as text. */
-static char *dump(const struct field_list *l, const void *record)
+static char *dump(const struct record_fields *l, const void *record)
 {
     char *text = NULL;
     size_t size;
@@ -39,7 +39,7 @@ static char *dump(const struct field_list *l, const void *record)
     return text;
 }
 
-static void assert_same(const struct field_list *l, const void *a, const void *b)
+static void assert_same(const struct record_fields *l, const void *a, const void *b)
 {
     _cleanup_(freep) char *x = dump(l, a);
     _cleanup_(freep) char *y = dump(l, b);

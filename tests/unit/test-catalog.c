@@ -128,14 +128,14 @@ static void test_refuses_what_is_no_database(void **state)
     struct catalog_fixture *fixture = *state;
     write_text(fixture->path,
                "Dear diary, this file is long enough to be looked at and still no database.\n");
-    refused(fixture, -EMEDIUMTYPE, PROBLEM_STORAGE, "no SQLite database");
+    refused(fixture, -EMEDIUMTYPE, PROBLEM_STORAGE, "not an SQLite database");
     unlink(fixture->path);
     mkdir(fixture->path, 0700);
     refused(fixture, -EISDIR, PROBLEM_STORAGE, "directory");
     rmdir(fixture->path);
     free(fixture->path);
     fixture->path = xasprintf("%s/catalog.db.lock/catalog.db", fixture->directory);
-    refused(fixture, -ENOTDIR, PROBLEM_STORAGE, "no directory");
+    refused(fixture, -ENOTDIR, PROBLEM_STORAGE, "not a directory");
 }
 
 static void test_refuses_damaged_files(void **state)
