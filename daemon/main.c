@@ -11,24 +11,24 @@
 #include <getopt.h>
 #include <sys/prctl.h>
 
-enum mode { MODE_RUN, MODE_CHECK, MODE_LIST_KEYS, MODE_LIST_ROUTES, MODE_HELP, MODE_VERSION };
+enum profd_mode { MODE_RUN, MODE_CHECK, MODE_LIST_KEYS, MODE_LIST_ROUTES, MODE_HELP, MODE_VERSION };
 
-struct options {
+struct profd_options {
     struct config_overrides overrides;
-    enum mode mode;
+    enum profd_mode mode;
     struct run_mode run_mode;
 };
 
-enum option_kind { OPTION_TEXT, OPTION_FLAG, OPTION_MODE, OPTION_IDLE };
+enum profd_option_kind { PROFD_OPTION_TEXT, PROFD_OPTION_FLAG, PROFD_OPTION_MODE, PROFD_OPTION_IDLE };
 
-#define TEXT(member) OPTION_TEXT, offsetof(struct options, overrides.member)
-#define FLAG(member) OPTION_FLAG, offsetof(struct options, run_mode.member)
+#define TEXT(member) PROFD_OPTION_TEXT, offsetof(struct profd_options, overrides.member)
+#define FLAG(member) PROFD_OPTION_FLAG, offsetof(struct profd_options, run_mode.member)
 
 static const struct {
     const char *name;
-    enum option_kind kind;
+    enum profd_option_kind kind;
     size_t offset; /* of the field that it sets */
-    enum mode mode;
+    enum profd_mode mode;
 } option_table[] = {
     {"config", TEXT(file)},
     {"state-dir", TEXT(state_dir)},
@@ -38,12 +38,12 @@ static const struct {
     {"bus", TEXT(bus)},
     {"transient", FLAG(transient)},
     {"background", FLAG(background)},
-    {"exit-when-idle", OPTION_IDLE},
-    {"check-config", OPTION_MODE, .mode = MODE_CHECK},
-    {"list-keys", OPTION_MODE, .mode = MODE_LIST_KEYS},
-    {"list-routes", OPTION_MODE, .mode = MODE_LIST_ROUTES},
-    {"help", OPTION_MODE, .mode = MODE_HELP},
-    {"version", OPTION_MODE, .mode = MODE_VERSION},
+    {"exit-when-idle", PROFD_OPTION_IDLE},
+    {"check-config", PROFD_OPTION_MODE, .mode = MODE_CHECK},
+    {"list-keys", PROFD_OPTION_MODE, .mode = MODE_LIST_KEYS},
+    {"list-routes", PROFD_OPTION_MODE, .mode = MODE_LIST_ROUTES},
+    {"help", PROFD_OPTION_MODE, .mode = MODE_HELP},
+    {"version", PROFD_OPTION_MODE, .mode = MODE_VERSION},
 };
 /* What getopt_long() returns for the first option of the table. */
 #define OPTION_FIRST 0x100
@@ -74,7 +74,7 @@ static const char usage[] = "profd [OPTION...]\n"
                             "Options override the file. profd runs in the foreground. See profd(8) and\n"
                             "profd.conf(5).\n";
 
-static int take_idle(const char *text, int64_t *ret)
+static int profd_take_idle(const char *text, int64_t *ret)
 {
     int64_t ns;
 
@@ -87,7 +87,7 @@ static int take_idle(const char *text, int64_t *ret)
     return 0;
 }
 
-static int check_run_mode(const struct options *o)
+static int profd_check_run_mode(const struct profd_options *o)
 {
     if (o->run_mode.transient && !o->overrides.socket)
         fprintf(stderr, "profd: --transient needs --socket PATH\n");
@@ -99,41 +99,42 @@ static int check_run_mode(const struct options *o)
     return -EINVAL;
 }
 
-static int take_option(size_t i, const char *text, struct options *o)
+static int profd_take_option(size_t i, const char *text, struct profd_options *o)
 {
     void *field = (char *)o + option_table[i].offset;
 
     switch (option_table[i].kind) {
-    case OPTION_TEXT:
+    case PROFD_OPTION_TEXT:
         *(const char **)field = text;
         return 0;
-    case OPTION_FLAG:
+    case PROFD_OPTION_FLAG:
         *(bool *)field = true;
         return 0;
-    case OPTION_MODE:
+    case PROFD_OPTION_MODE:
         o->mode = option_table[i].mode;
         return 0;
-    case OPTION_IDLE:
-        return take_idle(text, &o->run_mode.idle_ns);
+    case PROFD_OPTION_IDLE:
+        return profd_take_idle(text, &o->run_mode.idle_ns);
     }
     return -EINVAL;
 }
 
-static int parse_argv(int argc, char **argv, struct options *ret)
+static int profd_parse_argv(int argc, char **argv, struct profd_options *ret)
 {
     struct option long_options[ARRAY_SIZE(option_table) + 1] = {0};
-    struct options o = {0};
+    struct profd_options o = {0};
     int c;
 
     for (size_t i = 0; i < ARRAY_SIZE(option_table); i++) {
-        bool has_value = option_table[i].kind == OPTION_TEXT || option_table[i].kind == OPTION_IDLE;
+        bool has_value =
+            option_table[i].kind == PROFD_OPTION_TEXT || option_table[i].kind == PROFD_OPTION_IDLE;
         long_options[i] = (struct option){option_table[i].name, has_value ? required_argument : no_argument,
                                           NULL, OPTION_FIRST + (int)i};
     }
     while ((c = getopt_long(argc, argv, "h", long_options, NULL)) >= 0) {
         if (c == 'h')
             o.mode = MODE_HELP;
-        else if (c < OPTION_FIRST || take_option((size_t)(c - OPTION_FIRST), optarg, &o) < 0)
+        else if (c < OPTION_FIRST || profd_take_option((size_t)(c - OPTION_FIRST), optarg, &o) < 0)
             return -EINVAL; /* the error is printed */
     }
     if (optind < argc) {
@@ -141,20 +142,20 @@ static int parse_argv(int argc, char **argv, struct options *ret)
                 argv[optind]);
         return -EINVAL;
     }
-    if (check_run_mode(&o) < 0)
+    if (profd_check_run_mode(&o) < 0)
         return -EINVAL;
     *ret = o;
     return 0;
 }
 
-static void list_routes(void)
+static void profd_list_routes(void)
 {
     for (size_t i = 0; route_at(i); i++)
         printf("%s %s %s %s\n", http_method_name(route_at(i)->method), route_at(i)->pattern,
                right_name(route_at(i)->right), route_at(i)->query ? route_at(i)->query : "");
 }
 
-static int load_config(const struct options *o, struct config *ret, char **ret_file)
+static int profd_load_config(const struct profd_options *o, struct config *ret, char **ret_file)
 {
     _cleanup_(config_errors_done) struct config_errors errors = {0};
 
@@ -165,7 +166,7 @@ static int load_config(const struct options *o, struct config *ret, char **ret_f
 }
 
 /* Including the files that it names. */
-static int check_config(const struct config *config)
+static int profd_check_config(const struct config *config)
 {
     _cleanup_(problem_done) struct problem p = {0};
 
@@ -179,11 +180,11 @@ static int check_config(const struct config *config)
 
 int main(int argc, char **argv)
 {
-    struct options options;
+    struct profd_options options;
     struct config config;
     _cleanup_(freep) char *file = NULL;
 
-    if (parse_argv(argc, argv, &options) < 0)
+    if (profd_parse_argv(argc, argv, &options) < 0)
         return EXIT_USAGE;
     switch (options.mode) {
     case MODE_HELP:
@@ -196,7 +197,7 @@ int main(int argc, char **argv)
         config_print_keys(stdout);
         return EXIT_DONE;
     case MODE_LIST_ROUTES:
-        list_routes();
+        profd_list_routes();
         return EXIT_DONE;
     default:
         break;
@@ -204,14 +205,14 @@ int main(int argc, char **argv)
     /* Tokens pass through its memory: neither its user's other processes nor a core file get to see them. */
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     log_open();
-    if (load_config(&options, &config, &file) < 0)
+    if (profd_load_config(&options, &config, &file) < 0)
         return EXIT_USAGE;
     log_set_level(config.log_level);
     if (options.run_mode.transient) {
         replace_str(&config.api.listen, NULL);
         config.api.bus = BUS_KIND_NONE;
     }
-    int wrong = check_config(&config);
+    int wrong = profd_check_config(&config);
     if (wrong < 0 || options.mode == MODE_CHECK) {
         config_done(&config);
         return wrong < 0 ? EXIT_USAGE : EXIT_DONE;

@@ -77,7 +77,7 @@ bool mountinfo_type(const char *text, unsigned major, unsigned minor, char *buf,
     return false;
 }
 
-static const char *fuse_name(const char *path)
+static const char *state_dir_fuse_name(const char *path)
 {
     _cleanup_(freep) char *text = NULL;
     char type[FS_TYPE_MAX];
@@ -91,7 +91,7 @@ static const char *fuse_name(const char *path)
 }
 
 /* The nearest directory above that is there; NULL where it cannot be looked at. */
-static char *find_there(const char *path, struct statfs *fs)
+static char *state_dir_find_parent(const char *path, struct statfs *fs)
 {
     _cleanup_(freep) char *at = xstrdup(path);
 
@@ -105,7 +105,7 @@ static char *find_there(const char *path, struct statfs *fs)
 }
 
 /* What root writes there is root's: a later profd of the directory's owner cannot use the catalog. */
-static int check_owner(const char *path, struct problem *p)
+static int state_dir_check_owner(const char *path, struct problem *p)
 {
     struct stat st;
 
@@ -122,14 +122,14 @@ static int check_owner(const char *path, struct problem *p)
 int state_dir_check(const char *path, struct problem *p)
 {
     struct statfs fs;
-    _cleanup_(freep) char *there = find_there(path, &fs);
+    _cleanup_(freep) char *there = state_dir_find_parent(path, &fs);
 
     if (!there)
         return 0; /* its creation reports the error */
     unsigned long f_type = (unsigned int)fs.f_type;
-    const char *name = f_type == FUSE_MAGIC ? fuse_name(there) : network_fs_name(f_type);
+    const char *name = f_type == FUSE_MAGIC ? state_dir_fuse_name(there) : network_fs_name(f_type);
     if (!name)
-        return check_owner(path, p);
+        return state_dir_check_owner(path, p);
     problem_set(p, -EREMOTE, PROBLEM_STORAGE,
                 "the state directory %s is on %s, where SQLite's write-ahead log cannot live", path, name);
     problem_remedy(

@@ -21,17 +21,14 @@
 struct access_rules {
     struct tokens tokens;
     SSL_CTX *tls;
-    char **hosts;
-    size_t n_hosts;
-    struct address_range *open_to;
-    size_t n_open_to;
 };
 
 struct access {
+    const struct api_settings *settings;
     struct listen_address addresses[LISTEN_MAX];
     size_t n_addresses;
     struct access_rules rules;
-    struct guard guard;
+    struct token_guard guard;
     uint64_t denials[_DENIAL_MAX];
     int64_t log_since_ns;
     unsigned n_refused; /* since then */
@@ -43,21 +40,7 @@ static void rules_done(struct access_rules *r)
 {
     tokens_done(&r->tokens);
     SSL_CTX_free(r->tls);
-    for (size_t i = 0; i < r->n_hosts; i++)
-        free(r->hosts[i]);
-    free(r->hosts);
-    free(r->open_to);
     *r = (struct access_rules){0};
-}
-
-static void rules_copy_lists(struct access_rules *r, const struct api_settings *s)
-{
-    r->hosts = xcalloc(s->n_hosts, sizeof(*r->hosts));
-    for (; r->n_hosts < s->n_hosts; r->n_hosts++)
-        r->hosts[r->n_hosts] = xstrdup(s->hosts[r->n_hosts]);
-    r->open_to = xcalloc(s->n_open_to, sizeof(*r->open_to));
-    for (; r->n_open_to < s->n_open_to; r->n_open_to++)
-        r->open_to[r->n_open_to] = s->open_to[r->n_open_to];
 }
 
 static int rules_load_tls(struct access_rules *r, const struct api_settings *s, struct problem *p)
@@ -108,7 +91,6 @@ static int rules_load(const struct access *a, const struct api_settings *s, stru
 {
     _cleanup_(rules_done) struct access_rules rules = {0};
 
-    rules_copy_lists(&rules, s);
     int r = s->tokens_file ? tokens_load(s->tokens_file, &rules.tokens, p) : 0;
     if (r == 0)
         r = rules_load_tls(&rules, s, p);
@@ -126,6 +108,7 @@ int access_new(const struct api_settings *s, const struct listen_address *addres
 {
     _cleanup_(access_freep) struct access *a = xcalloc(1, sizeof(*a));
 
+    a->settings = s;
     memcpy(a->addresses, addresses, n * sizeof(*addresses));
     a->n_addresses = n;
     if (n > 0) {
@@ -182,7 +165,7 @@ static int access_check_browser(const struct access *a, const struct http_reques
                                 struct problem *p)
 {
     const char *host = http_header(r, "Host"), *site = http_header(r, "Sec-Fetch-Site");
-    const struct host_rules ours = {a->addresses, a->n_addresses, a->rules.hosts, a->rules.n_hosts};
+    const struct host_rules ours = {a->addresses, a->n_addresses, a->settings->hosts, a->settings->n_hosts};
 
     *reason = DENIAL_WEB_PAGE;
     if (http_header(r, "Origin") || (site && !streq(site, "none")))
@@ -200,8 +183,8 @@ static bool access_is_open(const struct access *a, const struct http_request *r,
 {
     if (!route || route->right != RIGHT_NONE || route->everybody)
         return route && route->everybody;
-    for (size_t i = 0; i < a->rules.n_open_to; i++)
-        if (address_range_has(&a->rules.open_to[i], &http_peer(r)->ip))
+    for (size_t i = 0; i < a->settings->n_open_to; i++)
+        if (address_range_has(&a->settings->open_to[i], &http_peer(r)->ip))
             return true;
     return false;
 }

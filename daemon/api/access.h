@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may do what over HTTP; the one place that decides it.
+ * Who may do what over HTTP; no other module decides it.
  *
  * On the Unix socket every client that can connect may use all operations: its mode admits its owner, root
  * and the members of its group. On TCP a request needs a token whose role has the route's right, except for
  * routes that require none (routes.h). Requests of web pages are refused there first.
  *
- * It owns the tokens and certificates that it read from files, and copies its settings.
+ * It owns the tokens and certificates that it read from files, and borrows its settings: names and open addresses are
+ * those of the moment.
  */
 #pragma once
 
@@ -37,8 +38,8 @@ int access_new(const struct api_settings *s, const struct listen_address *addres
 struct access *access_free(struct access *a);
 DEFINE_CLEANUP(struct access *, access_free)
 
-/* Reads them again, by the settings s; on an error nothing changes. The addresses
- * that are listened on stay those of access_new(). */
+/* Reads the files again that the settings s name, before s replaces what access_new() borrowed; on an error nothing
+ * changes. The addresses that are listened on stay those of access_new(). */
 int access_reload(struct access *a, const struct api_settings *s, struct problem *p);
 /* NULL: TCP is without TLS. */
 struct ssl_ctx_st *access_tls(const struct access *a);

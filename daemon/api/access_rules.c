@@ -185,7 +185,7 @@ const char *tokens_of_header(const char *authorization)
 
 /* -- Wrong tokens ------------------------------------------------------------------------------------- */
 
-static const struct guard_slot *guard_find(const struct guard *g, const struct in6_addr *network)
+static const struct token_guard_slot *guard_find(const struct token_guard *g, const struct in6_addr *network)
 {
     for (size_t i = 0; i < GUARD_SLOTS; i++)
         if (IN6_ARE_ADDR_EQUAL(&g->slots[i].network, network))
@@ -193,24 +193,24 @@ static const struct guard_slot *guard_find(const struct guard *g, const struct i
     return NULL;
 }
 
-int64_t guard_wait_ns(const struct guard *g, const struct in6_addr *address, int64_t now_ns)
+int64_t guard_wait_ns(const struct token_guard *g, const struct in6_addr *address, int64_t now_ns)
 {
     const struct in6_addr network = address_network(address);
-    const struct guard_slot *slot = guard_find(g, &network);
+    const struct token_guard_slot *slot = guard_find(g, &network);
     return slot ? MAX(slot->clear_at - now_ns - (GUARD_BURST - 1) * GUARD_INTERVAL_NS, 0) : 0;
 }
 
-void guard_failed(struct guard *g, const struct in6_addr *address, int64_t now_ns)
+void guard_failed(struct token_guard *g, const struct in6_addr *address, int64_t now_ns)
 {
     const struct in6_addr network = address_network(address);
-    struct guard_slot *slot = (struct guard_slot *)guard_find(g, &network);
+    struct token_guard_slot *slot = (struct token_guard_slot *)guard_find(g, &network);
 
     if (!slot) {
         slot = &g->slots[0];
         for (size_t i = 1; i < GUARD_SLOTS; i++)
             if (g->slots[i].clear_at < slot->clear_at)
                 slot = &g->slots[i];
-        *slot = (struct guard_slot){.network = network};
+        *slot = (struct token_guard_slot){.network = network};
     }
     slot->clear_at = MAX(slot->clear_at, now_ns) + GUARD_INTERVAL_NS;
 }

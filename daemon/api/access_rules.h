@@ -59,16 +59,16 @@ const char *tokens_of_header(const char *authorization);
 #define GUARD_INTERVAL_NS (6 * NS_PER_S)
 
 /* A zeroed struct has no failures. */
-struct guard {
-    struct guard_slot {
+struct token_guard {
+    struct token_guard_slot {
         struct in6_addr network;
         int64_t clear_at; /* when all its failures are forgotten */
     } slots[GUARD_SLOTS];
 };
 
 /* 0, or the time for which wrong tokens of that address are refused unread. */
-int64_t guard_wait_ns(const struct guard *g, const struct in6_addr *address, int64_t now_ns);
-void guard_failed(struct guard *g, const struct in6_addr *address, int64_t now_ns);
+int64_t guard_wait_ns(const struct token_guard *g, const struct in6_addr *address, int64_t now_ns);
+void guard_failed(struct token_guard *g, const struct in6_addr *address, int64_t now_ns);
 
 /*
  * By which names profd may be addressed in a Host header: those of loopback, the addresses that it listens on,

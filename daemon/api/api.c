@@ -14,70 +14,51 @@
 
 /* -- The gate ----------------------------------------------------------------------------------------- */
 
-static int check_parameters(const struct http_request *r, const struct route *route, struct problem *p)
+static void api_count(struct api *api, struct http_request *r, const struct route *route)
 {
-    const char *name;
-
-    for (size_t i = 0; (name = http_query_key(r, i)); i++)
-        if (route_check_parameter(route, name, p) < 0)
-            return -EINVAL;
-    return 0;
+    http_count_reply(r, &api->counts[route_index(route)], &api->durations[route_class(route)]);
 }
 
-static void reply_method(struct http_request *r, const struct route_match *match, const struct problem *p)
-{
-    http_reply_header(r, "Allow", match->allow);
-    reply_problem(r, 405, p, NULL, NULL);
-}
-
-static void count_for(struct api *api, struct http_request *r, const struct route *route)
-{
-    size_t i = route_index(route);
-    http_count_reply(r, &api->counts[i], &api->durations[route_class(route)]);
-}
-
-/* The server's own bound is that of the largest. */
-static int check_body(const struct http_request *r, const struct route *route, struct problem *p)
-{
-    int64_t max = route && route->body_max > 0 ? route->body_max : ROUTE_BODY_MAX;
-
-    if (http_body_length(r) <= max)
-        return 0;
-    return problem_set(p, -EMSGSIZE, PROBLEM_TOO_LARGE, "the request's body is too large");
-}
-
-static bool admit(struct http_request *r, void *arg)
+/* A head has arrived: whether its body may follow. The server's own bound of a body is that of the largest. */
+static bool api_admit(struct http_request *r, void *arg)
 {
     struct api *api = arg;
-    struct route_match match;
+    struct route_match match = {0};
     _cleanup_(problem_done) struct problem refusal = {0};
 
     api->requests++;
-    count_for(api, r, NULL);
+    api_count(api, r, NULL);
     int err = route_find(http_method(r), http_path(r), &match, NULL);
-    if (access_check(api->access, r, err == 0 ? match.route : NULL, &refusal) == 0 &&
-        check_body(r, err == 0 ? match.route : NULL, &refusal) == 0)
-        return true;
-    http_reply_problem(r, &refusal);
-    return false;
+    const struct route *route = err == 0 ? match.route : NULL;
+    err = access_check(api->access, r, route, &refusal);
+    if (err == 0 && http_body_length(r) > (route && route->body_max > 0 ? route->body_max : ROUTE_BODY_MAX))
+        err = problem_set(&refusal, -EMSGSIZE, PROBLEM_TOO_LARGE, "the request's body is too large");
+    if (err < 0)
+        http_reply_problem(r, &refusal);
+    return err == 0;
 }
 
-static void handle(struct http_request *r, void *arg)
+static void api_handle(struct http_request *r, void *arg)
 {
     struct api *api = arg;
     struct route_match match;
+    const char *name;
     _cleanup_(problem_done) struct problem p = {0};
 
     int err = route_find(http_method(r), http_path(r), &match, &p);
-    if (err == 0)
-        err = check_parameters(r, match.route, &p);
-    if (err == 0) {
-        count_for(api, r, match.route);
-        match.route->handle(api, r, &match);
-    } else if (err == -EOPNOTSUPP)
-        reply_method(r, &match, &p);
-    else
+    if (err == -EOPNOTSUPP) {
+        http_reply_header(r, "Allow", match.allow);
+        reply_problem(r, 405, &p, NULL, NULL);
+        return;
+    }
+    for (size_t i = 0; err == 0 && (name = http_query_key(r, i)); i++)
+        err = route_check_parameter(match.route, name, &p);
+    if (err < 0) {
         http_reply_problem(r, &p);
+        return;
+    }
+    api_count(api, r, match.route);
+    match.route->handle(api, r, &match);
 }
 
 /* -- Life --------------------------------------------------------------------------------------------- */
@@ -86,7 +67,7 @@ int api_new(const struct api_modules *modules, struct api **ret)
 {
     struct http_limits limits = http_limits_default;
     struct api *api = xcalloc(1, sizeof(*api));
-    const struct http_handlers handlers = {.admit = admit, .handle = handle, .arg = api};
+    const struct http_handlers handlers = {.admit = api_admit, .handle = api_handle, .arg = api};
 
     *api = (struct api){.modules = *modules, .started_at = wall_ns()};
     limits.connections_max = (unsigned)modules->settings->connections_max;
@@ -105,7 +86,13 @@ int api_new(const struct api_modules *modules, struct api **ret)
     return 0;
 }
 
-static int open_unix(struct api *api, struct problem *p)
+static int api_serve(struct api *api, int take_fd, const char *name, struct problem *p)
+{
+    int r = http_server_listen(api->server, take_fd);
+    return r < 0 ? problem_set(p, r, PROBLEM_INTERNAL, "cannot listen on %s: %s", name, strerror(-r)) : 0;
+}
+
+static int api_open_unix(struct api *api, struct problem *p)
 {
     const struct api_settings *c = api->modules.settings;
     struct stat st;
@@ -119,39 +106,12 @@ static int open_unix(struct api *api, struct problem *p)
         api->socket_device = st.st_dev;
         api->socket_inode = st.st_ino;
     }
-    r = http_server_listen(api->server, fd);
-    return r < 0 ? problem_set(p, r, PROBLEM_INTERNAL, "cannot listen on %s: %s", c->socket, strerror(-r))
-                 : 0;
-}
-
-/* From systemd. Their sockets stay when profd goes: whoever connects meanwhile waits for the next. */
-static int open_activated(struct api *api, struct activation *a, struct problem *p)
-{
-    int r = 0;
-
-    for (size_t i = 0; i < a->n && r >= 0; i++) {
-        r = http_server_listen(api->server, TAKE_FD(a->sockets[i].fd));
-        if (r < 0)
-            problem_set(p, r, PROBLEM_INTERNAL, "cannot listen on the socket of systemd: %s", strerror(-r));
-    }
-    return r;
-}
-
-static int open_tcp(struct api *api, const struct listen_address *address, struct problem *p)
-{
-    int fd;
-
-    int r = listen_tcp(address, &fd, p);
-    if (r < 0)
-        return r;
-    r = http_server_listen(api->server, fd);
-    return r < 0 ? problem_set(p, r, PROBLEM_INTERNAL, "cannot listen on %s: %s", address->text, strerror(-r))
-                 : 0;
+    return api_serve(api, fd, c->socket, p);
 }
 
 /* Where TCP is served: on systemd's sockets, or where there are none on those of listen=. */
-static int find_addresses(const struct activation *given, const char *listen, struct listen_address *ret,
-                          size_t *ret_n, struct problem *p)
+static int api_find_addresses(const struct activation *given, const char *listen, struct listen_address *ret,
+                              size_t *ret_n, struct problem *p)
 {
     const char *reason;
     size_t n = 0;
@@ -169,24 +129,31 @@ static int find_addresses(const struct activation *given, const char *listen, st
 int api_open(struct api *api, struct problem *p)
 {
     _cleanup_(activation_done) struct activation given = {0};
+    const struct api_settings *c = api->modules.settings;
     struct listen_address addresses[LISTEN_MAX];
     size_t n = 0;
 
     int r = activation_take(&given, p);
     if (r >= 0)
-        r = find_addresses(&given, api->modules.settings->listen, addresses, &n, p);
+        r = api_find_addresses(&given, c->listen, addresses, &n, p);
     if (r >= 0)
-        r = access_new(api->modules.settings, addresses, n, &api->access, p);
+        r = access_new(c, addresses, n, &api->access, p);
     if (r < 0)
         return r;
     http_server_set_tls(api->server, access_tls(api->access));
-    r = open_activated(api, &given, p);
+    /* Sockets of systemd stay open after the end of profd: clients that connect then wait for the next one. */
+    for (size_t i = 0; i < given.n && r >= 0; i++)
+        r = api_serve(api, TAKE_FD(given.sockets[i].fd), "the socket of systemd", p);
     if (r >= 0 && given.n_local == 0)
-        r = open_unix(api, p);
-    for (size_t i = 0; given.n == given.n_local && r >= 0 && i < n; i++)
-        r = open_tcp(api, &addresses[i], p);
-    if (r >= 0 && api->modules.settings->bus != BUS_KIND_NONE)
-        r = bus_new(api, api->modules.settings->bus, &api->bus);
+        r = api_open_unix(api, p);
+    for (size_t i = 0; given.n == given.n_local && r >= 0 && i < n; i++) {
+        int fd;
+        r = listen_tcp(&addresses[i], &fd, p);
+        if (r >= 0)
+            r = api_serve(api, fd, addresses[i].text, p);
+    }
+    if (r >= 0 && c->bus != BUS_KIND_NONE)
+        r = bus_new(api, c->bus, &api->bus);
     return r;
 }
 
@@ -197,7 +164,7 @@ int api_check_settings(const struct api_settings *c, struct problem *p)
     struct access *access = NULL;
     size_t n = 0;
 
-    int r = find_addresses(&nothing, c->listen, addresses, &n, p);
+    int r = api_find_addresses(&nothing, c->listen, addresses, &n, p);
     if (r >= 0)
         r = access_new(c, addresses, n, &access, p);
     access_free(access);
@@ -208,10 +175,8 @@ int api_reload(struct api *api, const struct api_settings *c, struct problem *p)
 {
     int r = access_reload(api->access, c, p);
 
-    if (r == 0) {
+    if (r == 0)
         http_server_set_tls(api->server, access_tls(api->access));
-        event_hub_recheck(api->hub);
-    }
     return r;
 }
 
@@ -220,8 +185,9 @@ void api_traffic(const struct api *api, struct api_traffic *ret)
     *ret = (struct api_traffic){.connections = http_connections(api->server), .requests = api->requests};
 }
 
-void api_renew_limits(struct api *api)
+void api_renew(struct api *api)
 {
+    event_hub_recheck(api->hub);
     http_server_set_connections_max(api->server, (unsigned)api->modules.settings->connections_max);
 }
 

@@ -47,10 +47,11 @@ struct api_traffic {
     uint64_t requests;
 };
 void api_traffic(const struct api *api, struct api_traffic *ret);
-/* The limits of its configuration have changed. */
-void api_renew_limits(struct api *api);
-/* Reads tokens and certificates again, by the settings s. On an error the previous ones stay. */
+/* Reads tokens and certificates again, by the settings s, which are about to replace its own. On an error the previous
+ * ones stay. */
 int api_reload(struct api *api, const struct api_settings *s, struct problem *p);
+/* Its settings were replaced: applies the limits, and ends streams of clients that are no longer permitted. */
+void api_renew(struct api *api);
 /* No new connections; requests in progress are still answered. */
 void api_stop_accepting(struct api *api);
 /* Ends every connection and removes the socket. The modules are not used from here on. */

@@ -257,25 +257,6 @@ static int query_from_options(const json_t *options, const struct route *route, 
     return r;
 }
 
-/* The pattern with the id in place of its {word}. */
-static char *path_from_pattern(const char *pattern, const char *id)
-{
-    const char *open = strchr(pattern, '{'), *close = open ? strchr(open, '}') : NULL;
-
-    if (!close)
-        return xstrdup(pattern);
-    return xasprintf("%.*s%s%s", (int)(open - pattern), pattern, id, close + 1);
-}
-
-static enum http_method http_method_of(const struct bus_method *method)
-{
-    enum http_method m = HTTP_GET;
-
-    while (m < _HTTP_METHOD_MAX && !streq(http_method_name(m), method->http_method))
-        m++;
-    return m;
-}
-
 /* The id is an argument, or the object that was called. */
 static int call_read_id(struct bus_call *c, struct problem *p)
 {
@@ -293,8 +274,13 @@ static int call_read_id(struct bus_call *c, struct problem *p)
         problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "the id cannot be read");
         return -EINVAL;
     }
-    c->path = path_from_pattern(c->method->pattern, id);
-    return route_find(http_method_of(c->method), c->path, &c->route, p);
+    /* The pattern with the id in place of its {word}. */
+    const char *pattern = c->method->pattern, *open = strchrnul(pattern, '{'), *close = strchr(open, '}');
+    c->path = xasprintf("%.*s%s%s", (int)(open - pattern), pattern, *open ? id : "", close ? close + 1 : "");
+    enum http_method method = HTTP_GET;
+    while (!streq(http_method_name(method), c->method->http_method))
+        method++;
+    return route_find(method, c->path, &c->route, p);
 }
 
 static int call_read_options(struct bus_call *c, struct problem *p)

@@ -74,7 +74,7 @@ struct bus_call {
     char *path, *query, *body;    /* as HTTP has them */
     uid_t uid;                    /* (uid_t)-1: not looked up */
     sd_bus_slot *question;        /* to the bus or polkit, in flight */
-    struct http_request *request; /* what the handler owes a reply */
+    struct http_request *request; /* to which the handler has not replied yet */
 };
 
 /* The handler of every method. */

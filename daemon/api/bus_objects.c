@@ -46,7 +46,7 @@ static const struct session_property session_properties[] = {
     {"Pinned", "pinned", "b", 0},
 };
 
-static int64_t session_of_path(const char *path)
+static int64_t bus_session_of_path(const char *path)
 {
     _cleanup_(freep) char *ref = NULL;
     int64_t id;
@@ -62,7 +62,7 @@ static int bus_find_session(sd_bus *connection, const char *path, const char *in
                             void **ret_found, sd_bus_error *error)
 {
     struct bus *b = arg;
-    int64_t id = session_of_path(path);
+    int64_t id = bus_session_of_path(path);
     json_t *session;
 
     if (id == RECORD_NONE || b->is_closing)
@@ -76,22 +76,14 @@ static int bus_find_session(sd_bus *connection, const char *path, const char *in
     return 1;
 }
 
-static const struct session_property *session_property_find(const char *name)
+static int bus_get_session_property(sd_bus *connection, const char *path, const char *interface,
+                                    const char *name, sd_bus_message *reply, void *arg, sd_bus_error *error)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(session_properties); i++)
-        if (streq(session_properties[i].name, name))
-            return &session_properties[i];
-    return NULL;
-}
-
-static int get_session_property(sd_bus *connection, const char *path, const char *interface, const char *name,
-                                sd_bus_message *reply, void *arg, sd_bus_error *error)
-{
-    const struct session_property *property = session_property_find(name);
+    const struct session_property *property = session_properties;
     const struct bus *b = arg;
 
-    if (!property)
-        return -ENOENT;
+    while (!streq(property->name, name)) /* sd-bus asks for properties of the table only */
+        property++;
     const char *dot = strchr(property->key, '.'), *key = dot ? dot + 1 : property->key;
     const json_t *object = dot ? json_object_get(b->shown, "counts") : b->shown;
     const char *text = json_get_str(object, key);
@@ -106,14 +98,14 @@ static int get_session_property(sd_bus *connection, const char *path, const char
     }
 }
 
-static char *session_path(const char *ref)
+static char *bus_session_path(const char *ref)
 {
     char *path = NULL;
     return sd_bus_path_encode(BUS_SESSION_PATH, ref, &path) < 0 ? NULL : path;
 }
 
-static int list_session_paths(sd_bus *connection, const char *prefix, void *arg, char ***ret,
-                              sd_bus_error *error)
+static int bus_list_session_paths(sd_bus *connection, const char *prefix, void *arg, char ***ret,
+                                  sd_bus_error *error)
 {
     const struct bus *b = arg;
     _cleanup_json_ sessions = NULL;
@@ -125,7 +117,7 @@ static int list_session_paths(sd_bus *connection, const char *prefix, void *arg,
         return r;
     char **paths = xcalloc(json_array_size(sessions) + 1, sizeof(*paths));
     json_array_foreach(sessions, i, session) {
-        paths[i] = session_path(json_get_str(session, "session"));
+        paths[i] = bus_session_path(json_get_str(session, "session"));
     }
     *ret = paths;
     return 0;
@@ -133,7 +125,7 @@ static int list_session_paths(sd_bus *connection, const char *prefix, void *arg,
 
 /* -- The manager -------------------------------------------------------------------------------------- */
 
-static struct bus_announced manager_properties(const struct bus *b)
+static struct bus_announced bus_manager_properties(const struct bus *b)
 {
     struct bus_announced now = {.sessions = jobs_count(sessions_jobs(b->api->modules.sessions))};
     struct store_usage usage;
@@ -145,16 +137,16 @@ static struct bus_announced manager_properties(const struct bus *b)
     return now;
 }
 
-static int get_version_property(sd_bus *connection, const char *path, const char *interface, const char *name,
-                                sd_bus_message *reply, void *arg, sd_bus_error *error)
+static int bus_get_version(sd_bus *connection, const char *path, const char *interface, const char *name,
+                           sd_bus_message *reply, void *arg, sd_bus_error *error)
 {
     return sd_bus_message_append(reply, "s", PROFD_VERSION);
 }
 
-static int get_manager_property(sd_bus *connection, const char *path, const char *interface, const char *name,
-                                sd_bus_message *reply, void *arg, sd_bus_error *error)
+static int bus_get_manager_property(sd_bus *connection, const char *path, const char *interface,
+                                    const char *name, sd_bus_message *reply, void *arg, sd_bus_error *error)
 {
-    struct bus_announced now = manager_properties(arg);
+    struct bus_announced now = bus_manager_properties(arg);
 
     if (streq(name, "SessionsRunning"))
         return sd_bus_message_append(reply, "u", now.sessions);
@@ -163,10 +155,10 @@ static int get_manager_property(sd_bus *connection, const char *path, const char
 
 /* clang-format off */
 static const sd_bus_vtable manager_extras[] = {
-    SD_BUS_PROPERTY("Version", "s", get_version_property, 0, SD_BUS_VTABLE_PROPERTY_CONST),
-    SD_BUS_PROPERTY("SessionsRunning", "u", get_manager_property, 0, SD_BUS_VTABLE_PROPERTY_EMITS_CHANGE),
-    SD_BUS_PROPERTY("StoreTraces", "t", get_manager_property, 0, SD_BUS_VTABLE_PROPERTY_EMITS_CHANGE),
-    SD_BUS_PROPERTY("StoreBytes", "t", get_manager_property, 0, SD_BUS_VTABLE_PROPERTY_EMITS_CHANGE),
+    SD_BUS_PROPERTY("Version", "s", bus_get_version, 0, SD_BUS_VTABLE_PROPERTY_CONST),
+    SD_BUS_PROPERTY("SessionsRunning", "u", bus_get_manager_property, 0, SD_BUS_VTABLE_PROPERTY_EMITS_CHANGE),
+    SD_BUS_PROPERTY("StoreTraces", "t", bus_get_manager_property, 0, SD_BUS_VTABLE_PROPERTY_EMITS_CHANGE),
+    SD_BUS_PROPERTY("StoreBytes", "t", bus_get_manager_property, 0, SD_BUS_VTABLE_PROPERTY_EMITS_CHANGE),
     SD_BUS_SIGNAL_WITH_NAMES("SessionChanged", "sos", "session\0path\0state\0", 0),
     SD_BUS_SIGNAL_WITH_NAMES("TraceAdded", "ss", "trace\0session\0", 0),
     SD_BUS_SIGNAL_WITH_NAMES("TraceRemoved", "s", "trace\0", 0),
@@ -176,7 +168,7 @@ static const sd_bus_vtable manager_extras[] = {
 /* -- Tables ------------------------------------------------------------------------------------------- */
 
 /* sd-bus's table of the methods of an interface, with room for n_more lines and the end. */
-static sd_bus_vtable *make_vtable(const char *interface, size_t n_more, size_t *ret_n)
+static sd_bus_vtable *bus_make_vtable(const char *interface, size_t n_more, size_t *ret_n)
 {
     const struct bus_method *m;
     size_t n_methods = 0, n = 0;
@@ -198,13 +190,13 @@ void bus_objects_new(struct bus *b)
 {
     size_t n;
 
-    b->manager = make_vtable(BUS_MANAGER, ARRAY_SIZE(manager_extras), &n);
+    b->manager = bus_make_vtable(BUS_MANAGER, ARRAY_SIZE(manager_extras), &n);
     memcpy(b->manager + n, manager_extras, sizeof(manager_extras));
-    b->session = make_vtable(BUS_SESSION, ARRAY_SIZE(session_properties), &n);
+    b->session = bus_make_vtable(BUS_SESSION, ARRAY_SIZE(session_properties), &n);
     for (size_t i = 0; i < ARRAY_SIZE(session_properties); i++) {
         const struct session_property *p = &session_properties[i];
         b->session[n + i] =
-            (sd_bus_vtable)SD_BUS_PROPERTY(p->name, p->signature, get_session_property, 0, p->flags);
+            (sd_bus_vtable)SD_BUS_PROPERTY(p->name, p->signature, bus_get_session_property, 0, p->flags);
     }
 }
 
@@ -217,7 +209,7 @@ int bus_objects_add(struct bus *b)
         r = sd_bus_add_fallback_vtable(c, NULL, BUS_SESSION_PATH, BUS_SESSION, b->session, bus_find_session,
                                        b);
     if (r >= 0)
-        r = sd_bus_add_node_enumerator(c, NULL, BUS_SESSION_PATH, list_session_paths, b);
+        r = sd_bus_add_node_enumerator(c, NULL, BUS_SESSION_PATH, bus_list_session_paths, b);
     if (r >= 0)
         r = sd_bus_add_object_manager(c, NULL, BUS_PATH);
     return r;
@@ -239,17 +231,11 @@ static bool bus_may_signal(struct bus *b)
     return may;
 }
 
-/* "recording" of "recording: reason" */
-static char *event_state(const json_t *event)
-{
-    const char *text = json_get_str(event, "text");
-    return xstrndup(text, strcspn(text, ":"));
-}
-
+/* The text of the event is "recording: reason". */
 static void signal_state(struct bus *b, const json_t *event)
 {
-    const char *ref = json_get_str(event, "session");
-    _cleanup_(freep) char *path = session_path(ref), *state = event_state(event);
+    const char *ref = json_get_str(event, "session"), *text = json_get_str(event, "text");
+    _cleanup_(freep) char *path = bus_session_path(ref), *state = xstrndup(text, strcspn(text, ":"));
 
     sd_bus_emit_signal(b->connection, BUS_PATH, BUS_MANAGER, "SessionChanged", "sos", ref, path, state);
     sd_bus_emit_properties_changed(b->connection, path, BUS_SESSION, "State", "Reason", NULL);
@@ -258,7 +244,7 @@ static void signal_state(struct bus *b, const json_t *event)
 static void signal_requested(struct bus *b, const json_t *event)
 {
     const char *ref = json_get_str(event, "session");
-    _cleanup_(freep) char *path = session_path(ref);
+    _cleanup_(freep) char *path = bus_session_path(ref);
 
     sd_bus_emit_object_added(b->connection, path);
     sd_bus_emit_signal(b->connection, BUS_PATH, BUS_MANAGER, "SessionChanged", "sos", ref, path,
@@ -267,7 +253,7 @@ static void signal_requested(struct bus *b, const json_t *event)
 
 static void signal_removed(struct bus *b, const json_t *event)
 {
-    _cleanup_(freep) char *path = session_path(json_get_str(event, "session"));
+    _cleanup_(freep) char *path = bus_session_path(json_get_str(event, "session"));
     sd_bus_emit_interfaces_removed(b->connection, path, BUS_SESSION, NULL);
 }
 
@@ -315,7 +301,7 @@ void bus_on_event(const json_t *event, void *arg)
 void bus_on_announce(evutil_socket_t fd, short what, void *arg)
 {
     struct bus *b = arg;
-    const struct bus_announced now = manager_properties(b), before = b->announced;
+    const struct bus_announced now = bus_manager_properties(b), before = b->announced;
     const struct {
         const char *name;
         bool differs;

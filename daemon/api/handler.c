@@ -11,7 +11,7 @@
 #include <pwd.h>
 
 /* Only of /etc/passwd: a directory service may take its time, and this is the loop. */
-static char *user_name(uid_t uid)
+static char *request_user_name(uid_t uid)
 {
     _cleanup_(fclosep) FILE *f = fopen("/etc/passwd", "re");
     const struct passwd *pw;
@@ -34,7 +34,7 @@ char *request_actor(const struct http_request *r)
     }
     if (peer->uid == (uid_t)-1)
         return xstrdup("unknown");
-    _cleanup_(freep) char *name = user_name(peer->uid);
+    _cleanup_(freep) char *name = request_user_name(peer->uid);
     return name ? xasprintf("uid %u (%s)", peer->uid, name) : xasprintf("uid %u", peer->uid);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What handlers of requests share: the API object, parameters and bodies as values, problems as replies, the
- * fleet that a request is about. A handler owes its request one reply, see http.h.
+ * fleet that a request is about. A handler replies to each request once, see http.h.
  */
 #pragma once
 
@@ -78,7 +78,7 @@ int source_from_query(const struct http_request *r, struct fleet_query *ret, str
 /* Where nothing is named: the one configured fleet, else the router that a session used last. */
 int source_complete(struct api *api, struct fleet_query *q, struct problem *p);
 
-/* One discovery for one request, cancelled when the client leaves. done() owes the reply. */
+/* One discovery for one request, cancelled when the client leaves. done() replies. */
 void discover_for(struct api *api, struct http_request *r,
                   void (*done)(struct api *api, struct http_request *r, struct fleet *fleet,
                                const struct problem *p));

@@ -6,7 +6,7 @@
  * our own (http_head.h). What is refused is answered here, as application/problem+json, and the connection
  * closed. The body of a head that is not admitted is never read. Every limit is in struct http_limits.
  *
- * A handler gets a request and owes it one reply, at once or later from the same loop. Until then the pointer
+ * A handler replies once to each request that it gets, at once or later from the same loop. Until then the pointer
  * is valid; the call that replies ends it. If the client leaves first, the http_on_close() function is called
  * instead, and ends it too. A client that only shuts down its sending side before its reply counts as gone.
  *
@@ -54,7 +54,7 @@ struct http_handlers {
     /* The head has arrived, and nothing of the body is read yet. True admits the request. Else it was replied
      * to, which ends the connection. NULL: all are admitted. */
     bool (*admit)(struct http_request *r, void *arg);
-    /* The request is complete. Owes it one reply. */
+    /* The request is complete. It gets one reply. */
     void (*handle)(struct http_request *r, void *arg);
     void *arg;
 };
@@ -97,8 +97,8 @@ const char *http_body(const struct http_request *r, size_t *ret_size);
 struct http_counts {
     uint64_t by_class[HTTP_STATUS_CLASSES];
 };
-/* From when the request was complete until its reply was made: what the client took to send and to read is not
- * in it. */
+/* From when the request was complete until its reply was made: the time that the client needed to send and to read is not
+ * included. */
 struct http_durations {
     struct histogram by_class[HTTP_STATUS_CLASSES];
 };

@@ -73,7 +73,7 @@ static ssize_t query_decode(const char *data, size_t size, bool plus_is_space, c
     return query_is_text(out, n) ? (ssize_t)n : -EINVAL;
 }
 
-static bool has_encoded_slash(const char *data, size_t size)
+static bool path_has_encoded_slash(const char *data, size_t size)
 {
     for (size_t i = 0; i + 2 < size; i++)
         if (data[i] == '%' && data[i + 1] == '2' && (data[i + 2] | 0x20) == 'f')
@@ -81,7 +81,7 @@ static bool has_encoded_slash(const char *data, size_t size)
     return false;
 }
 
-static bool is_segment(const char *s, size_t size)
+static bool path_is_segment(const char *s, size_t size)
 {
     if (size == 0 || (size == 1 && s[0] == '.') || (size == 2 && s[0] == '.' && s[1] == '.'))
         return false;
@@ -93,7 +93,7 @@ static bool is_segment(const char *s, size_t size)
 
 int http_path_decode(const char *data, size_t size, char **ret)
 {
-    if (size == 0 || data[0] != '/' || has_encoded_slash(data, size))
+    if (size == 0 || data[0] != '/' || path_has_encoded_slash(data, size))
         return -EINVAL;
 
     _cleanup_(freep) char *path = xcalloc(size + 1, 1);
@@ -103,7 +103,7 @@ int http_path_decode(const char *data, size_t size, char **ret)
 
     for (const char *s = path + 1, *end; n > 1; s = end + 1) {
         end = strchrnul(s, '/');
-        if (!is_segment(s, (size_t)(end - s)))
+        if (!path_is_segment(s, (size_t)(end - s)))
             return -EINVAL;
         if (*end == '\0')
             break;
@@ -181,21 +181,21 @@ static int head_refuse(struct http_refusal *why, int status, const char *detail)
 }
 
 /* RFC 9110, 5.6.2. */
-static bool is_token_char(char c)
+static bool head_is_token_char(char c)
 {
     return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') ||
            (c != '\0' && strchr("!#$%&'*+-.^_`|~", c));
 }
 
-static bool is_token(const char *s)
+static bool head_is_token(const char *s)
 {
     size_t n = 0;
-    while (is_token_char(s[n]))
+    while (head_is_token_char(s[n]))
         n++;
     return n > 0 && s[n] == '\0';
 }
 
-static bool has_control(const char *s, size_t size)
+static bool head_has_control(const char *s, size_t size)
 {
     for (size_t i = 0; i < size; i++)
         if (((unsigned char)s[i] < 0x20 && s[i] != '\t') || s[i] == 0x7f)
@@ -207,7 +207,7 @@ ssize_t http_head_find(const char *data, size_t size, size_t head_max, size_t *s
                        struct http_refusal *why)
 {
     /* Other protocols, such as TLS, may never send the end of a line. */
-    if (size > 0 && !is_token_char(data[0]))
+    if (size > 0 && !head_is_token_char(data[0]))
         return head_refuse(why, 400, "this is not an HTTP request");
 
     size_t end = MIN(size, head_max);
@@ -246,8 +246,8 @@ static int head_read_method(const char *word, enum http_method *ret, struct http
         *ret = (enum http_method)methods[i].method;
         return 0;
     }
-    return is_token(word) ? head_refuse(why, 501, "the method is unknown")
-                          : head_refuse(why, 400, "the method is not a word");
+    return head_is_token(word) ? head_refuse(why, 501, "the method is unknown")
+                               : head_refuse(why, 400, "the method is not a word");
 }
 
 static int head_read_version(const char *word, int *ret_minor, struct http_refusal *why)
@@ -289,7 +289,7 @@ static int head_read_request_line(char *line, struct http_head *h, struct http_r
     char *target = strchr(line, ' ');
     char *version = target ? strchr(target + 1, ' ') : NULL;
 
-    if (!version || strchr(version + 1, ' ') || has_control(line, strlen(line)))
+    if (!version || strchr(version + 1, ' ') || head_has_control(line, strlen(line)))
         return head_refuse(why, 400, "the request line is not 'METHOD /path HTTP/1.1'");
     *target++ = '\0';
     *version++ = '\0';
@@ -307,13 +307,13 @@ static int head_read_field(char *line, size_t size, struct http_field *ret, stru
         return head_refuse(why, 431, "a header line is too long");
     if (line[0] == ' ' || line[0] == '\t')
         return head_refuse(why, 400, "a header line is folded");
-    if (strlen(line) != size || has_control(line, size))
+    if (strlen(line) != size || head_has_control(line, size))
         return head_refuse(why, 400, "a header line has a control character");
     char *value = strchr(line, ':');
     if (!value)
         return head_refuse(why, 400, "a header line has no colon");
     *value++ = '\0';
-    if (!is_token(line))
+    if (!head_is_token(line))
         return head_refuse(why, 400, "a header's name is not a word that ends at its colon");
 
     value += strspn(value, " ");
@@ -333,7 +333,8 @@ struct head_framing {
     bool close, keep_alive;
 };
 
-static int on_host(struct http_head *h, struct head_framing *f, const char *value, struct http_refusal *why)
+static int head_on_host(struct http_head *h, struct head_framing *f, const char *value,
+                        struct http_refusal *why)
 {
     static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
                                   "-._~%!$&'()*+,;=:[]";
@@ -342,7 +343,8 @@ static int on_host(struct http_head *h, struct head_framing *f, const char *valu
     return value[strspn(value, allowed)] ? head_refuse(why, 400, "the Host header is not a host") : 0;
 }
 
-static int on_length(struct http_head *h, struct head_framing *f, const char *value, struct http_refusal *why)
+static int head_on_length(struct http_head *h, struct head_framing *f, const char *value,
+                          struct http_refusal *why)
 {
     size_t n = strspn(value, "0123456789");
 
@@ -356,15 +358,15 @@ static int on_length(struct http_head *h, struct head_framing *f, const char *va
     return 0;
 }
 
-static int on_transfer(struct http_head *h, struct head_framing *f, const char *value,
-                       struct http_refusal *why)
+static int head_on_transfer(struct http_head *h, struct head_framing *f, const char *value,
+                            struct http_refusal *why)
 {
     f->n_transfer++;
     return 0;
 }
 
-static int on_connection(struct http_head *h, struct head_framing *f, const char *value,
-                         struct http_refusal *why)
+static int head_on_connection(struct http_head *h, struct head_framing *f, const char *value,
+                              struct http_refusal *why)
 {
     for (const char *s = value; *s; s += strcspn(s, ",")) {
         s += strspn(s, ", \t");
@@ -377,7 +379,8 @@ static int on_connection(struct http_head *h, struct head_framing *f, const char
     return 0;
 }
 
-static int on_expect(struct http_head *h, struct head_framing *f, const char *value, struct http_refusal *why)
+static int head_on_expect(struct http_head *h, struct head_framing *f, const char *value,
+                          struct http_refusal *why)
 {
     if (strcasecmp(value, "100-continue") != 0)
         return head_refuse(why, 417, "only '100-continue' can be expected here");
@@ -389,15 +392,15 @@ static const struct {
     const char *name;
     int (*read)(struct http_head *h, struct head_framing *f, const char *value, struct http_refusal *why);
 } framing_headers[] = {
-    {"Host", on_host},
-    {"Content-Length", on_length},
-    {"Transfer-Encoding", on_transfer},
-    {"Connection", on_connection},
-    {"Expect", on_expect},
+    {"Host", head_on_host},
+    {"Content-Length", head_on_length},
+    {"Transfer-Encoding", head_on_transfer},
+    {"Connection", head_on_connection},
+    {"Expect", head_on_expect},
 };
 
-static int check_framing(struct http_head *h, const struct head_framing *f, const struct http_limits *limits,
-                         struct http_refusal *why)
+static int head_check_framing(struct http_head *h, const struct head_framing *f,
+                              const struct http_limits *limits, struct http_refusal *why)
 {
     if (f->n_transfer > 0 && f->n_length > 0)
         return head_refuse(why, 400, "the request has both Content-Length and Transfer-Encoding");
@@ -423,7 +426,7 @@ static int head_read_fields(char *text, char *end, const struct http_limits *lim
             return head_refuse(why, 400, "a header line does not end");
         next = eol + 2;
         if (eol == line)
-            return next == end ? check_framing(h, &framing, limits, why)
+            return next == end ? head_check_framing(h, &framing, limits, why)
                                : head_refuse(why, 400, "the head continues after its end");
         if (h->n_fields == limits->headers_max)
             return head_refuse(why, 431, "the request has too many headers");

@@ -170,7 +170,7 @@ static void external_reply_file(struct http_request *r, int take_fd, int64_t siz
     f.replies->file(take_fd, size, copy, f.arg);
 }
 
-static void count_reply(const struct http_request *r, int status)
+static void reply_count(const struct http_request *r, int status)
 {
     int class = status / 100 - 1;
 
@@ -182,7 +182,7 @@ static void count_reply(const struct http_request *r, int status)
 
 static void reply_render(struct http_request *r, struct http_response response)
 {
-    count_reply(r, response.status);
+    reply_count(r, response.status);
     response.close = http_conn_closes(r->conn);
     response.minor = r->head.minor;
     response.extra = r->extra;
@@ -197,7 +197,7 @@ static void reply_finish(struct http_request *r, struct http_file *take_file)
 }
 
 /* RFC 9110, 8.6: these have neither a body nor its length. */
-static bool has_body(int status)
+static bool reply_has_body(int status)
 {
     return status != 204 && status != 304;
 }
@@ -205,7 +205,7 @@ static bool has_body(int status)
 /* Moves body to the output. */
 static void reply_buffer(struct http_request *r, int status, const char *content_type, struct evbuffer *body)
 {
-    int64_t size = has_body(status) ? (int64_t)evbuffer_get_length(body) : -1;
+    int64_t size = reply_has_body(status) ? (int64_t)evbuffer_get_length(body) : -1;
 
     reply_render(r, (struct http_response){.status = status,
                                            .content_type = size >= 0 ? content_type : NULL,
@@ -292,7 +292,7 @@ static enum http_range_kind request_range(const struct http_request *r, int64_t 
     return http_range_parse(http_header(r, "Range"), size, ret);
 }
 
-static void add_file_headers(struct http_request *r, const char *etag, const char *file_name)
+static void reply_add_file_headers(struct http_request *r, const char *etag, const char *file_name)
 {
     http_reply_header(r, "Accept-Ranges", "bytes");
     http_reply_header(r, "ETag", etag);
@@ -302,8 +302,8 @@ static void add_file_headers(struct http_request *r, const char *etag, const cha
     }
 }
 
-static void add_content_range(struct http_request *r, enum http_range_kind kind,
-                              const struct http_range *range, int64_t size)
+static void reply_add_range(struct http_request *r, enum http_range_kind kind, const struct http_range *range,
+                            int64_t size)
 {
     char text[96];
 
@@ -330,7 +330,7 @@ void http_reply_file(struct http_request *r, const struct http_download *take)
     http_file_etag(take->st, etag);
     enum http_range_kind kind = request_range(r, size, etag, &range);
     if (kind == HTTP_RANGE_UNSATISFIABLE) {
-        add_content_range(r, kind, NULL, size);
+        reply_add_range(r, kind, NULL, size);
         return reply_json(r, 416, HTTP_PROBLEM_TYPE,
                           http_render_problem(416, problem_code(PROBLEM_BAD_REQUEST),
                                               "the range starts after the end of the file", NULL));
@@ -339,9 +339,9 @@ void http_reply_file(struct http_request *r, const struct http_download *take)
     if (http_file_new(take, range.offset, range.size, &file) < 0)
         return reply_gone(r);
 
-    add_file_headers(r, etag, take->name);
+    reply_add_file_headers(r, etag, take->name);
     if (kind == HTTP_RANGE_PART)
-        add_content_range(r, kind, &range, size);
+        reply_add_range(r, kind, &range, size);
     reply_render(r, (struct http_response){.status = kind == HTTP_RANGE_PART ? 206 : 200,
                                            .content_type = take->content_type,
                                            .content_length = range.size});

@@ -26,8 +26,8 @@
 /* Between two checks of whether a client with unread output has read it. */
 #define BEHIND_INTERVAL_NS (50 * NS_PER_MS)
 
-struct stream {
-    LIST_ENTRY(stream) next;
+struct event_stream {
+    LIST_ENTRY(event_stream) next;
     struct event_hub *hub;
     struct http_request *request;
     int64_t session_id, run_id; /* whose events it wants; RECORD_NONE: all */
@@ -37,41 +37,31 @@ struct stream {
 
 struct event_hub {
     struct api *api;
-    LIST_HEAD(, stream) streams;
+    LIST_HEAD(, event_stream) streams;
     struct event *pump, *comment;
     int64_t pump_at_ns;   /* monotonic, where the pump is pending */
     int64_t committed_id; /* the newest event that is sure */
 };
 
-static bool is_behind(const struct stream *s)
+static bool stream_is_behind(const struct event_stream *s)
 {
     return http_stream_waiting(s->request) >= WAITING_MAX;
 }
 
-/* Events that are not kept have no id, so a client that reconnects does not get them again. A client with
- * unread output does not get them at all. */
-static void write_passing(struct stream *s, const json_t *event)
+/* Events that are not kept have no id, so a client that reconnects does not get them again. */
+static void stream_write(struct event_stream *s, const json_t *event, int64_t id)
 {
-    if (is_behind(s))
-        return;
     _cleanup_(freep) char *data = json_dumps(event, JSON_COMPACT);
-    _cleanup_(freep) char *text = xasprintf("event: %s\ndata: %s\n\n", json_get_str(event, "kind"), data);
+    _cleanup_(freep) char *number = id > 0 ? xasprintf("id: %" PRId64 "\n", id) : xstrdup("");
+    _cleanup_(freep) char *text =
+        xasprintf("%sevent: %s\ndata: %s\n\n", number, json_get_str(event, "kind"), data);
 
     if (http_stream_write(s->request, text, strlen(text)) < 0)
         s->dropped = true;
 }
 
-static int write_event(struct stream *s, const json_t *event)
-{
-    _cleanup_(freep) char *data = json_dumps(event, JSON_COMPACT);
-    _cleanup_(freep) char *text =
-        xasprintf("id: %" PRId64 "\nevent: %s\ndata: %s\n\n", s->last_id, json_get_str(event, "kind"), data);
-
-    return http_stream_write(s->request, text, strlen(text));
-}
-
 /* Until it is to be pumped again; DEADLINE_NEVER: not before something happens. */
-static int64_t pump_stream(struct stream *s)
+static int64_t stream_pump(struct event_stream *s)
 {
     _cleanup_json_ events = NULL;
     json_t *event;
@@ -79,7 +69,7 @@ static int64_t pump_stream(struct stream *s)
 
     if (s->dropped || s->last_id >= s->hub->committed_id)
         return DEADLINE_NEVER;
-    if (is_behind(s))
+    if (stream_is_behind(s))
         return BEHIND_INTERVAL_NS;
     if (catalog_events_json(s->hub->api->modules.catalog, s->session_id, s->run_id, s->last_id, PAGE_EVENTS,
                             &events) < 0)
@@ -88,19 +78,18 @@ static int64_t pump_stream(struct stream *s)
         int64_t id = json_get_int(event, "event_id", 0);
         if (id > s->hub->committed_id)
             return DEADLINE_NEVER;
-        if (is_behind(s))
+        if (stream_is_behind(s))
             return BEHIND_INTERVAL_NS;
         s->last_id = id;
-        if (write_event(s, event) < 0) {
-            s->dropped = true;
+        stream_write(s, event, id);
+        if (s->dropped)
             return DEADLINE_NEVER;
-        }
     }
     return json_array_size(events) == PAGE_EVENTS ? PAGE_INTERVAL_NS : DEADLINE_NEVER;
 }
 
 /* A pump that is planned earlier stays so. */
-static void schedule_pump(struct event_hub *h, int64_t delay_ns)
+static void hub_schedule_pump(struct event_hub *h, int64_t delay_ns)
 {
     struct timeval tv = timeval_of(delay_ns);
     int64_t at_ns = mono_ns() + delay_ns;
@@ -111,26 +100,26 @@ static void schedule_pump(struct event_hub *h, int64_t delay_ns)
     evtimer_add(h->pump, &tv);
 }
 
-static void on_pump(evutil_socket_t fd, short what, void *arg)
+static void hub_on_pump(evutil_socket_t fd, short what, void *arg)
 {
     struct event_hub *h = arg;
-    struct stream *s;
+    struct event_stream *s;
     int64_t delay_ns = DEADLINE_NEVER;
 
     LIST_FOREACH(s, &h->streams, next) {
-        int64_t wanted_ns = pump_stream(s);
+        int64_t wanted_ns = stream_pump(s);
         delay_ns = MIN(delay_ns, wanted_ns);
     }
     if (delay_ns != DEADLINE_NEVER)
-        schedule_pump(h, delay_ns);
+        hub_schedule_pump(h, delay_ns);
 }
 
 /* Proxies and clients give up connections that are silent. */
-static void on_comment(evutil_socket_t fd, short what, void *arg)
+static void hub_on_comment(evutil_socket_t fd, short what, void *arg)
 {
     static const char comment[] = ": still here\n\n";
     struct event_hub *h = arg;
-    struct stream *s;
+    struct event_stream *s;
 
     LIST_FOREACH(s, &h->streams, next) {
         if (!s->dropped && http_stream_write(s->request, comment, sizeof(comment) - 1) < 0)
@@ -138,7 +127,7 @@ static void on_comment(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-static bool wants(const struct stream *s, const json_t *event)
+static bool stream_wants(const struct event_stream *s, const json_t *event)
 {
     const char *session = json_get_str(event, "session");
     int64_t session_id = RECORD_NONE;
@@ -149,31 +138,24 @@ static bool wants(const struct stream *s, const json_t *event)
            (s->run_id == RECORD_NONE || s->run_id == json_get_int(event, "run", RECORD_NONE));
 }
 
-static void pass_on(struct event_hub *h, const json_t *event)
-{
-    struct stream *s;
-
-    LIST_FOREACH(s, &h->streams, next) {
-        if (wants(s, event))
-            write_passing(s, event);
-    }
-}
-
-static void on_event(const json_t *event, void *arg)
+static void hub_on_event(const json_t *event, void *arg)
 {
     struct event_hub *h = arg;
+    struct event_stream *s;
 
     if (!json_object_get(event, "event_id")) {
-        pass_on(h, event);
+        /* A client with unread output does not get it at all. */
+        LIST_FOREACH(s, &h->streams, next)
+            if (stream_wants(s, event) && !stream_is_behind(s))
+                stream_write(s, event, 0);
         return;
     }
-
     h->committed_id = MAX(h->committed_id, json_get_int(event, "event_id", 0));
     if (!LIST_EMPTY(&h->streams))
-        schedule_pump(h, 0);
+        hub_schedule_pump(h, 0);
 }
 
-static void leave(struct stream *s)
+static void stream_end(struct event_stream *s)
 {
     struct event_hub *h = s->hub;
 
@@ -183,39 +165,30 @@ static void leave(struct stream *s)
         event_del(h->comment);
 }
 
-static void on_client_left(struct http_request *r, void *arg)
+static void stream_on_close(struct http_request *r, void *arg)
 {
-    leave(arg);
+    stream_end(arg);
 }
 
-static void add_stream(struct event_hub *h, struct http_request *r, int64_t session_id, int64_t run_id,
-                       int64_t last_id)
+static void stream_begin(struct event_hub *h, struct http_request *r, int64_t session_id, int64_t run_id,
+                         int64_t last_id)
 {
     struct timeval interval = timeval_of(COMMENT_INTERVAL_NS);
-    struct stream *s = xcalloc(1, sizeof(*s));
+    struct event_stream *s = xcalloc(1, sizeof(*s));
 
-    *s = (struct stream){
+    *s = (struct event_stream){
         .hub = h, .request = r, .session_id = session_id, .run_id = run_id, .last_id = last_id};
-    http_on_close(r, on_client_left, s);
+    http_on_close(r, stream_on_close, s);
     http_reply_header(r, "Cache-Control", "no-store");
     http_stream_begin(r, "text/event-stream");
     if (LIST_EMPTY(&h->streams))
         event_add(h->comment, &interval);
     LIST_INSERT_HEAD(&h->streams, s, next);
-    schedule_pump(h, 0);
-}
-
-static int64_t newest_event(struct catalog *c)
-{
-    _cleanup_json_ newest = NULL;
-
-    if (catalog_events_json(c, RECORD_NONE, RECORD_NONE, RECORD_NONE, 1, &newest) < 0)
-        return 0;
-    return json_get_int(json_array_get(newest, 0), "event_id", 0);
+    hub_schedule_pump(h, 0);
 }
 
 /* The header is what a browser's or a client's reconnect sends, and knows more than the address. */
-static int read_place(const struct http_request *r, int64_t *ret_after, struct problem *p)
+static int events_read_position(const struct http_request *r, int64_t *ret_after, struct problem *p)
 {
     const char *header = http_header(r, "Last-Event-ID");
     char *end;
@@ -242,7 +215,7 @@ void get_events(struct api *api, struct http_request *r, const struct route_matc
     session_record_init(&session);
     run_record_init(&run);
     if (query_ref(r, "session", 's', &session_id, &p) < 0 || query_ref(r, "run", 'r', &run_id, &p) < 0 ||
-        read_place(r, &after, &p) < 0)
+        events_read_position(r, &after, &p) < 0)
         http_reply_problem(r, &p);
     else if (session_id != RECORD_NONE &&
              catalog_get_session(api->modules.catalog, session_id, &session) == -ENOENT)
@@ -252,13 +225,13 @@ void get_events(struct api *api, struct http_request *r, const struct route_matc
     else if (http_method(r) == HTTP_HEAD)
         http_reply(r, 200, "text/event-stream", NULL, 0);
     else
-        add_stream(api->hub, r, session_id, run_id, after);
+        stream_begin(api->hub, r, session_id, run_id, after);
 }
 
 void event_hub_recheck(struct event_hub *h)
 {
     struct route_match match;
-    struct stream *s, *next;
+    struct event_stream *s, *next;
 
     for (s = LIST_FIRST(&h->streams); s; s = next) {
         struct http_request *r = s->request;
@@ -266,7 +239,7 @@ void event_hub_recheck(struct event_hub *h)
         if (s->dropped || (route_find(http_method(r), http_path(r), &match, NULL) == 0 &&
                            access_holds(h->api->access, r, match.route)))
             continue;
-        leave(s);
+        stream_end(s);
         http_stream_end(r);
     }
 }
@@ -274,12 +247,15 @@ void event_hub_recheck(struct event_hub *h)
 struct event_hub *event_hub_new(struct api *api)
 {
     struct event_hub *h = xcalloc(1, sizeof(*h));
+    _cleanup_json_ newest = NULL;
 
-    *h = (struct event_hub){.api = api, .committed_id = newest_event(api->modules.catalog)};
+    catalog_events_json(api->modules.catalog, RECORD_NONE, RECORD_NONE, RECORD_NONE, 1, &newest);
+    *h = (struct event_hub){.api = api,
+                            .committed_id = json_get_int(json_array_get(newest, 0), "event_id", 0)};
     LIST_INIT(&h->streams);
-    h->pump = evtimer_new(api->modules.base, on_pump, h);
-    h->comment = event_new(api->modules.base, -1, EV_PERSIST, on_comment, h);
-    catalog_on_event(api->modules.catalog, on_event, h);
+    h->pump = evtimer_new(api->modules.base, hub_on_pump, h);
+    h->comment = event_new(api->modules.base, -1, EV_PERSIST, hub_on_comment, h);
+    catalog_on_event(api->modules.catalog, hub_on_event, h);
     return h;
 }
 

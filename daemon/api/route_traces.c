@@ -64,7 +64,7 @@ static int trace_read_filter(const struct http_request *r, struct trace_filter *
 }
 
 /* An unknown session is an error; a session without traces is an empty list. */
-static int check_session(struct api *api, struct http_request *r, int64_t id)
+static int trace_check_session(struct api *api, struct http_request *r, int64_t id)
 {
     _cleanup_(session_record_done) struct session_record session;
 
@@ -98,7 +98,7 @@ void list_traces(struct api *api, struct http_request *r, const struct route_mat
         http_reply_problem(r, &p);
         return;
     }
-    if (check_session(api, r, filter.session_id) < 0)
+    if (trace_check_session(api, r, filter.session_id) < 0)
         return;
     _cleanup_json_ traces = json_array();
     struct trace_page page = {.traces = traces, .limit = filter.limit++};
@@ -113,7 +113,7 @@ void list_traces(struct api *api, struct http_request *r, const struct route_mat
 
 /* -- One trace ---------------------------------------------------------------------------------------- */
 
-static void reply_trace(struct api *api, struct http_request *r, int status, int64_t id)
+static void trace_reply(struct api *api, struct http_request *r, int status, int64_t id)
 {
     _cleanup_(trace_record_done) struct trace_record t;
 
@@ -130,7 +130,7 @@ static void reply_trace(struct api *api, struct http_request *r, int status, int
 
 void get_trace(struct api *api, struct http_request *r, const struct route_match *match)
 {
-    reply_trace(api, r, 200, match->id);
+    trace_reply(api, r, 200, match->id);
 }
 
 void remove_trace(struct api *api, struct http_request *r, const struct route_match *match)
@@ -381,7 +381,7 @@ static void import_on_done(const struct import_result *result, void *arg)
     if (result->trace_id == 0)
         http_reply_problem(i.request, &result->problem);
     else
-        reply_trace(i.api, i.request, result->existed ? 200 : 201, result->trace_id);
+        trace_reply(i.api, i.request, result->existed ? 200 : 201, result->trace_id);
 }
 
 void import_trace(struct api *api, struct http_request *r, const struct route_match *match)

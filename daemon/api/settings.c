@@ -21,13 +21,13 @@ void api_settings_done(struct api_settings *s)
     *s = (struct api_settings){0};
 }
 
-static bool has_port(const struct sockaddr *address)
+static bool listen_has_port(const struct sockaddr *address)
 {
     return address->sa_family == AF_INET ? ((const struct sockaddr_in *)address)->sin_port
                                          : ((const struct sockaddr_in6 *)address)->sin6_port;
 }
 
-static int parse_address(const char *text, struct listen_address *ret, const char **reason)
+static int listen_address_parse(const char *text, struct listen_address *ret, const char **reason)
 {
     static const char local_name[] = "localhost:";
     struct listen_address a = {.size = sizeof(a.address)};
@@ -38,7 +38,7 @@ static int parse_address(const char *text, struct listen_address *ret, const cha
              starts_with(text, local_name) ? text + strlen(local_name) : text);
     if (strlen(text) >= sizeof(numeric) ||
         evutil_parse_sockaddr_port(numeric, (struct sockaddr *)&a.address, &size) < 0 ||
-        !has_port((struct sockaddr *)&a.address)) {
+        !listen_has_port((struct sockaddr *)&a.address)) {
         *reason = "must be an address and a port, such as 127.0.0.1:9460";
         return -EINVAL;
     }
@@ -77,7 +77,7 @@ int listen_addresses_parse(const char *text, struct listen_address *ret, size_t 
             *reason = "must be at most 16 addresses";
             return -EINVAL;
         }
-        if (parse_address(address, &ret[n++], reason) < 0)
+        if (listen_address_parse(address, &ret[n++], reason) < 0)
             return -EINVAL;
     }
     *ret_n = n;

@@ -98,13 +98,13 @@ static struct in6_addr ip(const char *text)
     return a;
 }
 
-static int64_t wait_of(const struct guard *g, const char *address, int64_t now_ns)
+static int64_t wait_of(const struct token_guard *g, const char *address, int64_t now_ns)
 {
     const struct in6_addr a = ip(address);
     return guard_wait_ns(g, &a, now_ns);
 }
 
-static void fail_from(struct guard *g, const char *address, int64_t now_ns)
+static void fail_from(struct token_guard *g, const char *address, int64_t now_ns)
 {
     const struct in6_addr a = ip(address);
     guard_failed(g, &a, now_ns);
@@ -112,7 +112,7 @@ static void fail_from(struct guard *g, const char *address, int64_t now_ns)
 
 static void test_guard(void **state)
 {
-    struct guard g = {0};
+    struct token_guard g = {0};
     int64_t now = 1000 * NS_PER_S;
 
     for (int i = 0; i < GUARD_BURST; i++) {
@@ -137,7 +137,7 @@ static void test_guard(void **state)
 
 static void test_guard_counts_ipv6_by_network(void **state)
 {
-    struct guard g = {0};
+    struct token_guard g = {0};
     char address[64];
 
     for (int i = 0; i < GUARD_BURST; i++) {
@@ -151,7 +151,7 @@ static void test_guard_counts_ipv6_by_network(void **state)
 /* Those who fail once each do not drive out the one who fails all the time. */
 static void test_guard_is_bounded(void **state)
 {
-    struct guard g = {0};
+    struct token_guard g = {0};
     char address[64];
 
     for (int i = 0; i < 2 * GUARD_BURST; i++)
