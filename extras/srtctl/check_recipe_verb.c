@@ -4,8 +4,7 @@
 #include "base/fs.h"
 #include "client/verbs/verbs.h"
 #include "client/views/listing.h"
-#include "extras/srtctl/rules.h"
-#include "extras/srtctl/variants.h"
+#include "extras/srtctl/recipe.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -14,25 +14,47 @@
 
 /* -- Words -------------------------------------------------------------------------------------------- */
 
-void launch_put(struct launch *l, char *take_text, bool expands)
+static void launch_append(struct launch *l, char *take_text, bool expands)
 {
     VEC_GROW(l->words, l->n_words, l->cap_words);
     l->words[l->n_words++] = (struct launch_word){take_text, expands};
 }
 
-static void put_words(struct launch *l, const char *const *words)
+void launch_add(struct launch *l, const char *format, ...)
+{
+    va_list ap;
+
+    va_start(ap, format);
+    launch_append(l, xvasprintf(format, ap), false);
+    va_end(ap);
+}
+
+void launch_add_expanding(struct launch *l, const char *format, ...)
+{
+    va_list ap;
+
+    va_start(ap, format);
+    launch_append(l, xvasprintf(format, ap), true);
+    va_end(ap);
+}
+
+void launch_add_option(struct launch *l, const char *option, const char *format, ...)
+{
+    va_list ap;
+
+    launch_add(l, "%s", option);
+    va_start(ap, format);
+    launch_append(l, xvasprintf(format, ap), false);
+    va_end(ap);
+}
+
+static void launch_add_all(struct launch *l, const char *const *words)
 {
     for (; *words; words++)
-        launch_put(l, xstrdup(*words), false);
+        launch_add(l, "%s", *words);
 }
 
-static void put_number(struct launch *l, const char *option, int64_t n)
-{
-    launch_put(l, xstrdup(option), false);
-    launch_put(l, xasprintf("%" PRId64, n), false);
-}
-
-void launch_put_variable(struct launch *l, const char *name, char *take_value, bool expands)
+void launch_set_value(struct launch *l, const char *name, const char *value, bool expands)
 {
     size_t n = strlen(name), i = 0;
 
@@ -45,8 +67,17 @@ void launch_put_variable(struct launch *l, const char *name, char *take_value, b
     } else {
         free(l->environment[i].text);
     }
-    l->environment[i] = (struct launch_word){xasprintf("%s=%s", name, take_value), expands};
-    free(take_value);
+    l->environment[i] = (struct launch_word){xasprintf("%s=%s", name, value), expands};
+}
+
+void launch_set(struct launch *l, const char *name, const char *format, ...)
+{
+    va_list ap;
+
+    va_start(ap, format);
+    _cleanup_(freep) char *value = xvasprintf(format, ap);
+    va_end(ap);
+    launch_set_value(l, name, value, false);
 }
 
 void launch_done(struct launch *l)
@@ -60,266 +91,191 @@ void launch_done(struct launch *l)
     *l = (struct launch){0};
 }
 
-/* A value as Python's str() has it, since it was composed there. */
-static char *value_text(const json_t *v)
+/* In order of their names; those of `dropped` (with dashes) are left out, and those that are null or false. */
+void launch_add_flags(struct launch *l, const json_t *config, const char *const *dropped)
 {
-    if (json_is_string(v))
-        return xstrdup(json_string_value(v));
-    if (json_is_boolean(v))
-        return xstrdup(json_is_true(v) ? "True" : "False");
-    return json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
-}
-
-static void put_flag(struct launch *l, const char *key, const json_t *value)
-{
-    char *flag = xasprintf("--%s", key);
-    size_t i;
+    size_t n = 0, k;
+    _cleanup_(freep) const char **keys = recipe_sorted_keys(config, &n);
     json_t *item;
 
-    for (char *c = flag; *c; c++)
-        if (*c == '_')
-            *c = '-';
-    if (json_is_null(value) || json_is_false(value)) {
-        free(flag);
-        return;
-    }
-    launch_put(l, flag, false);
-    if (json_is_array(value))
-        json_array_foreach((json_t *)value, i, item)
-            launch_put(l, value_text(item), false);
-    else if (!json_is_true(value))
-        launch_put(l, value_text(value), false);
-}
-
-static int compare_keys(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* In order of their names; those of `dropped` (with dashes) are left out. */
-void launch_put_flags(struct launch *l, const json_t *config, const char *const *dropped)
-{
-    size_t n = 0;
-    _cleanup_(freep) const char **keys = xcalloc(json_object_size(config) + 1, sizeof(*keys));
-    const char *key;
-    json_t *value;
-
-    json_object_foreach((json_t *)config, key, value)
-        keys[n++] = key;
-    qsort(keys, n, sizeof(*keys), compare_keys);
     for (size_t i = 0; i < n; i++) {
+        const json_t *value = json_object_get(config, keys[i]);
         _cleanup_(freep) char *name = xstrdup(keys[i]);
-        bool leave = false;
+        bool leave = json_is_null(value) || json_is_false(value);
         for (char *c = name; *c; c++)
             if (*c == '_')
                 *c = '-';
         for (const char *const *d = dropped; *d; d++)
             leave = leave || streq(*d, name);
-        if (!leave)
-            put_flag(l, keys[i], json_object_get(config, keys[i]));
+        if (leave)
+            continue;
+        launch_add(l, "--%s", name);
+        json_array_foreach((json_t *)value, k, item)
+            launch_append(l, recipe_value_text(item), false);
+        if (!json_is_array(value) && !json_is_true(value))
+            launch_append(l, recipe_value_text(value), false);
     }
 }
 
 /* -- nsys --------------------------------------------------------------------------------------------- */
 
-static const char *const range[] = {"-c", "cudaProfilerApi", "--capture-range-end", "stop", NULL};
-static const char *const plain_options[] = {"-t", "cuda,nvtx", "--cuda-graph-trace=node", NULL};
-static const char *const trtllm_options[] = {"-t", "cuda,nvtx,ucx", "--sample=none",
-                                             "--cuda-graph-trace=node", NULL};
-static const char *const force[] = {"--force-overwrite", "true", NULL};
-static const char *const trtllm_end[] = {"--kill", "none", "--wait", "all", "--force-overwrite",
-                                         "true",   NULL};
+static const char *const nsys_range[] = {"-c", "cudaProfilerApi", "--capture-range-end", "stop", NULL};
+static const char *const nsys_options[] = {"-t", "cuda,nvtx", "--cuda-graph-trace=node", NULL};
+static const char *const nsys_trtllm_options[] = {"-t", "cuda,nvtx,ucx", "--sample=none",
+                                                  "--cuda-graph-trace=node", NULL};
+static const char *const nsys_force[] = {"--force-overwrite", "true", NULL};
+static const char *const nsys_trtllm_end[] = {"--kill", "none", "--wait", "all", "--force-overwrite",
+                                              "true",   NULL};
 
-static const char *short_name(enum recipe_mode mode)
+static void launch_add_nsys(const struct recipe *r, const struct launch_place *place, struct launch *l)
 {
-    return mode == RECIPE_AGGREGATED ? "agg" : recipe_mode_name(mode);
-}
-
-/* "0-1-2-3": of one node. */
-static char *gpu_label(const struct recipe *r, const struct launch_place *place)
-{
-    int64_t first, n;
-    char *label = NULL;
-    size_t size;
-    FILE *out = xmemstream(&label, &size);
-
-    worker_gpus(r, place, &first, &n);
-    for (int64_t i = 0; i < n; i++)
-        fprintf(out, "%s%" PRId64, i > 0 ? "-" : "", first + i);
-    fclose(out);
-    return label;
-}
-
-static void put_output(const struct recipe *r, const struct launch_place *place, struct launch *l)
-{
-    const char *mode = short_name(place->mode);
-    _cleanup_(freep) char *gpus = gpu_label(r, place);
-
-    launch_put(l, xstrdup("-o"), false);
-    if (r->generation == RECIPE_LOAD_IN_PHASE)
-        launch_put(l, xasprintf(PROFILES_DIR "/%s_%" PRId64, mode, place->rank), false);
-    else
-        launch_put(l,
-                   xasprintf(PROFILES_DIR "/%s/%s_%s_w%" PRId64 "_profile_gpu%s", mode,
-                             place->node ? place->node : "${SLURMD_NODENAME}", mode, place->worker, gpus),
-                   place->node == NULL);
-}
-
-static void put_extra(const struct recipe *r, struct launch *l)
-{
+    bool trtllm = streq(r->backend, "trtllm");
+    const char *mode = recipe_mode_short_name(place->mode);
     size_t i;
     json_t *word;
 
-    json_array_foreach((json_t *)r->extra_nsys_args, i, word)
-        launch_put(l, value_text(word), false);
-}
-
-static void put_nsys(const struct recipe *r, const struct launch_place *place, struct launch *l)
-{
-    bool trtllm = streq(r->backend, "trtllm");
-
-    launch_put(l, xstrdup("nsys"), false);
-    launch_put(l, xstrdup("profile"), false);
-    put_words(l, trtllm ? trtllm_options : plain_options);
+    launch_add_option(l, "nsys", "profile");
+    launch_add_all(l, trtllm ? nsys_trtllm_options : nsys_options);
     if (r->type != RECIPE_NSYS_TIME)
-        put_words(l, range);
+        launch_add_all(l, nsys_range);
     if (!trtllm)
-        put_words(l, force);
+        launch_add_all(l, nsys_force);
     if (r->type == RECIPE_NSYS_TIME) {
-        put_number(l, "--delay", r->delay_secs);
-        put_number(l, "--duration", r->duration_secs);
+        launch_add_option(l, "--delay", "%" PRId64, r->delay_secs);
+        launch_add_option(l, "--duration", "%" PRId64, r->duration_secs);
     }
-    put_extra(r, l);
+    json_array_foreach((json_t *)r->extra_nsys_args, i, word)
+        launch_append(l, recipe_value_text(word), false);
     if (trtllm)
-        put_words(l, trtllm_end);
+        launch_add_all(l, nsys_trtllm_end);
     else if (r->generation == RECIPE_LOAD_IN_BENCHMARK && streq(r->frontend, "dynamo"))
-        launch_put(l, xstrdup("--trace-fork-before-exec=true"), false);
-    put_output(r, place, l);
-}
-
-/* TensorRT-LLM's executor calls cudaProfilerStart and Stop at these steps; others do not know the variables.
- */
-static void put_step_variables(const struct recipe_phase *phase, struct launch *l)
-{
-    _cleanup_(freep) char *steps = xasprintf("%" PRId64 "-%" PRId64, phase->start_step, phase->stop_step);
-    launch_put_variable(l, "TLLM_PROFILE_START_STOP", TAKE_PTR(steps), false);
-    launch_put_variable(l, "TLLM_LLMAPI_ENABLE_NVTX", xstrdup("1"), false);
+        launch_add(l, "--trace-fork-before-exec=true");
+    launch_add(l, "-o");
+    if (r->generation == RECIPE_LOAD_IN_PHASE) {
+        launch_add(l, PROFILES_DIR "/%s_%" PRId64, mode, place->rank);
+        return;
+    }
+    _cleanup_(freep) char *gpus = worker_gpu_list(r, place, '-');
+    char *base = xasprintf(PROFILES_DIR "/%s/%s_%s_w%" PRId64 "_profile_gpu%s", mode,
+                           place->node ? place->node : "${SLURMD_NODENAME}", mode, place->worker, gpus);
+    launch_append(l, base, place->node == NULL);
 }
 
 /* -- The worker --------------------------------------------------------------------------------------- */
 
-/* A line for a shell is made of it: a name that is none would be a command. */
-static bool is_variable_name(const char *name)
-{
-    if (!isalpha((unsigned char)*name) && *name != '_')
-        return false;
-    while (isalnum((unsigned char)*name) || *name == '_')
-        name++;
-    return *name == '\0';
-}
-
+/* A shell runs the line: what is no name of a variable would be a command. */
 int launch_check_variable(const struct recipe *r, const char *where, const char *name, struct problem *p)
 {
-    if (is_variable_name(name))
+    const char *c = name;
+
+    while (isalpha((unsigned char)*c) || *c == '_' || (c > name && isdigit((unsigned char)*c)))
+        c++;
+    if (c > name && *c == '\0')
         return 0;
     _cleanup_(freep) char *text = xasprintf("'%s' is not the name of an environment variable", name);
     return recipe_refuse(r, where, text, p);
 }
 
-/* Of a recipe until January 2026. */
-static int put_old_environment(const struct recipe *r, const struct launch_place *place, struct launch *l,
-                               struct problem *p)
+void launch_set_steps(const struct recipe_phase *phase, struct launch *l)
+{
+    launch_set(l, "TLLM_PROFILE_START_STOP", "%" PRId64 "-%" PRId64, phase->start_step, phase->stop_step);
+    launch_set(l, "TLLM_LLMAPI_ENABLE_NVTX", "1");
+}
+
+static int launch_set_environment(const struct recipe *r, const struct launch_place *place, struct launch *l,
+                                  struct problem *p)
 {
     const char *name;
     json_t *value;
 
+    if (r->generation == RECIPE_LOAD_IN_BENCHMARK)
+        return worker_set_environment(r, place, l, p);
     json_object_foreach((json_t *)r->phases[place->mode].environment, name, value) {
         if (launch_check_variable(r, "backend", name, p) < 0)
             return -EINVAL;
-        launch_put_variable(l, name, value_text(value), false);
+        _cleanup_(freep) char *text = recipe_value_text(value);
+        launch_set_value(l, name, text, false);
     }
     if (r->type != RECIPE_NSYS_TIME && recipe_is_nsys(r) && streq(r->backend, "trtllm"))
-        put_step_variables(&r->phases[place->mode], l);
+        launch_set_steps(&r->phases[place->mode], l);
     return 0;
 }
 
-static int put_environment(const struct recipe *r, const struct launch_place *place, struct launch *l,
-                           struct problem *p)
-{
-    return r->generation == RECIPE_LOAD_IN_BENCHMARK ? worker_put_environment(r, place, l, p)
-                                                     : put_old_environment(r, place, l, p);
-}
-
-/* sglang.launch_server serves alone: it has no --disaggregation-mode of dynamo's, and dumps no configuration.
- */
-static void put_sglang(const struct recipe *r, const struct launch_place *place, struct launch *l)
+/* Until January 2026: sglang.launch_server serves alone, so it has no --disaggregation-mode of dynamo's, and dumps no
+ * configuration. */
+static void launch_add_old_sglang(const struct recipe *r, const struct launch_place *place, struct launch *l)
 {
     static const char *const dropped[] = {"disaggregation-mode", "dump-config-to", NULL};
     const struct recipe_phase *phase = &r->phases[place->mode];
     int64_t nodes = MAX(phase->nodes, 1) / MAX(phase->workers, 1);
 
-    put_words(l, (const char *const[]){"python3", "-m", "sglang.launch_server", NULL});
-    launch_put_flags(l, phase->config, dropped);
+    launch_add_all(l, (const char *const[]){"python3", "-m", "sglang.launch_server", NULL});
+    launch_add_flags(l, phase->config, dropped);
     if (nodes > 1) {
-        launch_put(l, xstrdup("--dist-init-addr"), false);
-        launch_put(l, xstrdup("${HOST_IP_MACHINE}:${PORT}"), true);
-        put_number(l, "--nnodes", nodes);
-        put_number(l, "--node-rank", place->rank);
+        launch_add(l, "--dist-init-addr");
+        launch_add_expanding(l, "${HOST_IP_MACHINE}:${PORT}");
+        launch_add_option(l, "--nnodes", "%" PRId64, nodes);
+        launch_add_option(l, "--node-rank", "%" PRId64, place->rank);
     }
 }
 
-static void put_vllm(const struct recipe *r, const struct launch_place *place, struct launch *l)
+static void launch_add_old_vllm(const struct recipe *r, const struct launch_place *place, struct launch *l)
 {
     static const char *const dropped[] = {"connector", NULL};
     const struct recipe_phase *phase = &r->phases[place->mode];
 
-    put_words(l, (const char *const[]){"vllm", "serve", r->model_path ? r->model_path : "/model", NULL});
-    launch_put_flags(l, phase->config, dropped);
-    if (r->type != RECIPE_NSYS)
-        return;
-    launch_put(l, xstrdup("--profiler-config"), false);
-    launch_put(l,
-               xasprintf("{\"profiler\": \"cuda\", \"delay_iterations\": %" PRId64
-                         ", \"max_iterations\": %" PRId64 "}",
-                         phase->start_step, phase->stop_step - phase->start_step),
-               false);
+    launch_add_all(l, (const char *const[]){"vllm", "serve", r->model_path ? r->model_path : "/model", NULL});
+    launch_add_flags(l, phase->config, dropped);
+    if (r->type == RECIPE_NSYS)
+        launch_add_option(l, "--profiler-config", RECIPE_VLLM_WINDOW, phase->start_step,
+                          phase->stop_step - phase->start_step);
 }
 
-static const struct {
-    const char *backend;
-    void (*put)(const struct recipe *r, const struct launch_place *place, struct launch *l);
-} workers[] = {
-    {"sglang", put_sglang},
-    {"vllm", put_vllm},
-};
-
-static int put_worker(const struct recipe *r, const struct launch_place *place, struct launch *l,
-                      struct problem *p)
+static int launch_add_worker(const struct recipe *r, const struct launch_place *place, struct launch *l,
+                             struct problem *p)
 {
     if (r->generation == RECIPE_LOAD_IN_BENCHMARK)
-        return worker_put_command(r, place, l, p);
-    for (size_t i = 0; i < ARRAY_SIZE(workers); i++)
-        if (streq(workers[i].backend, r->backend)) {
-            workers[i].put(r, place, l);
-            return 0;
-        }
-    problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s: the command of a worker of %s cannot be told from it",
-                r->path, r->backend);
-    problem_remedy(p, "Give it behind --: profctl nsys-command --recipe %s --mode %s -- trtllm-serve ...",
-                   r->path, recipe_mode_name(place->mode));
+        return worker_add_command(r, place, l, p);
+    if (streq(r->backend, "sglang"))
+        launch_add_old_sglang(r, place, l);
+    else if (streq(r->backend, "vllm"))
+        launch_add_old_vllm(r, place, l);
+    else
+        return launch_refuse_command(r, place, "is not in the recipe", p);
+    return 0;
+}
+
+int launch_refuse_command(const struct recipe *r, const struct launch_place *place, const char *why,
+                          struct problem *p)
+{
+    problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s: the command of a worker of %s %s", r->path, r->backend,
+                why);
+    problem_remedy(
+        p, "Append the command after --: profctl nsys-command --recipe %s --mode %s -- trtllm-serve ...",
+        r->path, recipe_mode_name(place->mode));
     return -EINVAL;
 }
 
-static int check_place(const struct recipe *r, const struct launch_place *place, struct problem *p)
+/* What both commands begin with: the checks, and the environment. */
+static int launch_begin(const struct recipe *r, const struct launch_place *place, bool fits_type,
+                        const char *needed, const char *remedy, struct launch *l, struct problem *p)
 {
-    bool exists = place->mode == RECIPE_AGGREGATED ? !r->disaggregated : r->disaggregated;
-
-    if (exists)
-        return r->generation == RECIPE_LOAD_IN_BENCHMARK ? worker_check_place(r, place, p) : 0;
-    problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s has no %s workers", r->path,
-                recipe_mode_name(place->mode));
-    problem_remedy(p, "Its modes are %s.", r->disaggregated ? "prefill and decode" : "aggregated");
-    return -EINVAL;
+    if (!fits_type) {
+        _cleanup_(freep) char *what =
+            xasprintf("profiling.type is %s, %s", recipe_type_name(r->type), needed);
+        recipe_refuse(r, "profiling.type", what, p);
+        problem_remedy(p, "%s", remedy);
+        return -EINVAL;
+    }
+    if (r->disaggregated == (place->mode == RECIPE_AGGREGATED)) {
+        problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s has no %s workers", r->path,
+                    recipe_mode_name(place->mode));
+        problem_remedy(p, "Its modes are %s.", r->disaggregated ? "prefill and decode" : "aggregated");
+        return -EINVAL;
+    }
+    if (r->generation == RECIPE_LOAD_IN_BENCHMARK && worker_check_place(r, place, p) < 0)
+        return -EINVAL;
+    return launch_set_environment(r, place, l, p);
 }
 
 int launch_nsys(const struct recipe *r, const struct launch_place *place, int n_command, char *const *command,
@@ -327,19 +283,13 @@ int launch_nsys(const struct recipe *r, const struct launch_place *place, int n_
 {
     _cleanup_(launch_done) struct launch l = {0};
 
-    if (!recipe_is_nsys(r)) {
-        _cleanup_(freep) char *what =
-            xasprintf("profiling.type is %s, which needs no nsys", recipe_type_name(r->type));
-        recipe_refuse(r, "profiling.type", what, p);
-        problem_remedy(p, "Set it to nsys or nsys-time; profctl torch-command is for torch.");
+    if (launch_begin(r, place, recipe_is_nsys(r), "which needs no nsys",
+                     "Set it to nsys or nsys-time; profctl torch-command is for torch.", &l, p) < 0)
         return -EINVAL;
-    }
-    if (check_place(r, place, p) < 0 || put_environment(r, place, &l, p) < 0)
-        return -EINVAL;
-    put_nsys(r, place, &l);
+    launch_add_nsys(r, place, &l);
     for (int i = 0; i < n_command; i++)
-        launch_put(&l, xstrdup(command[i]), false);
-    if (n_command == 0 && put_worker(r, place, &l, p) < 0)
+        launch_add(&l, "%s", command[i]);
+    if (n_command == 0 && launch_add_worker(r, place, &l, p) < 0)
         return -EINVAL;
     *ret = l;
     l = (struct launch){0};
@@ -350,34 +300,28 @@ int launch_torch(const struct recipe *r, const struct launch_place *place, struc
                  struct problem *p)
 {
     _cleanup_(launch_done) struct launch l = {0};
-    _cleanup_(freep) char *directory = xasprintf(PROFILES_DIR "/%s", short_name(place->mode));
+    _cleanup_(freep) char *directory = xasprintf(PROFILES_DIR "/%s", recipe_mode_short_name(place->mode));
 
-    if (r->type != RECIPE_TORCH) {
-        _cleanup_(freep) char *what = xasprintf("profiling.type is %s, not torch", recipe_type_name(r->type));
-        recipe_refuse(r, "profiling.type", what, p);
-        problem_remedy(p, "Set it to torch%s.",
-                       recipe_is_nsys(r) ? "; profctl nsys-command is for nsys" : "");
-        return -EINVAL;
-    }
-    if (check_place(r, place, p) < 0 || put_environment(r, place, &l, p) < 0)
+    if (launch_begin(r, place, r->type == RECIPE_TORCH, "not torch",
+                     recipe_is_nsys(r) ? "Set it to torch; profctl nsys-command is for nsys."
+                                       : "Set it to torch.",
+                     &l, p) < 0)
         return -EINVAL;
     if (streq(r->backend, "sglang"))
-        launch_put_variable(&l, "SGLANG_TORCH_PROFILER_DIR", xstrdup(directory), false);
-    if (put_worker(r, place, &l, p) < 0)
+        launch_set(&l, "SGLANG_TORCH_PROFILER_DIR", "%s", directory);
+    if (launch_add_worker(r, place, &l, p) < 0)
         return -EINVAL;
-    if (streq(r->backend, "vllm")) {
-        launch_put(&l, xstrdup("--profiler-config"), false);
-        launch_put(&l, xasprintf("{\"profiler\": \"torch\", \"torch_profiler_dir\": \"%s\"}", directory),
-                   false);
-    }
+    if (streq(r->backend, "vllm"))
+        launch_add_option(&l, "--profiler-config",
+                          "{\"profiler\": \"torch\", \"torch_profiler_dir\": \"%s\"}", directory);
     *ret = l;
     l = (struct launch){0};
     return 0;
 }
 
-/* -- Out ---------------------------------------------------------------------------------------------- */
+/* -- As a line for a shell ---------------------------------------------------------------------------- */
 
-static bool is_plain(const char *text)
+static bool launch_is_plain(const char *text)
 {
     if (!*text)
         return false;
@@ -387,7 +331,7 @@ static bool is_plain(const char *text)
     return true;
 }
 
-static bool is_printable(const char *text)
+static bool launch_is_printable(const char *text)
 {
     for (; *text; text++)
         if (*text < ' ' || *text > '~')
@@ -396,7 +340,7 @@ static bool is_printable(const char *text)
 }
 
 /* As bash and POSIX of 2024 read it: the line is shown by terminals, which would obey some of it. */
-static void print_escaped(FILE *out, const char *text)
+static void launch_print_escaped(FILE *out, const char *text)
 {
     fputs("$'", out);
     for (; *text; text++)
@@ -411,7 +355,7 @@ static void print_escaped(FILE *out, const char *text)
 static const char *const variables[] = {"${SLURMD_NODENAME}", "${LEADER_IP}", "${HEAD_NODE_IP}",
                                         "${HOST_IP_MACHINE}", "${PORT}"};
 
-static size_t variable_at(const char *text)
+static size_t launch_variable_at(const char *text)
 {
     for (size_t i = 0; i < ARRAY_SIZE(variables); i++)
         if (starts_with(text, variables[i]))
@@ -420,11 +364,11 @@ static size_t variable_at(const char *text)
 }
 
 /* In double quotes, in which nothing but these variables has a meaning. */
-static void print_expanding(FILE *out, const char *text)
+static void launch_print_expanding(FILE *out, const char *text)
 {
     putc('"', out);
     while (*text) {
-        size_t n = variable_at(text);
+        size_t n = launch_variable_at(text);
         if (n == 0 && strchr("\"\\$`", *text))
             putc('\\', out);
         fprintf(out, "%.*s", n > 0 ? (int)n : 1, text);
@@ -434,18 +378,18 @@ static void print_expanding(FILE *out, const char *text)
 }
 
 /* Of "NAME=VALUE" the name is no word of its own: what is quoted is the value. */
-static void print_word(FILE *out, const struct launch_word *word)
+static void launch_print_word(FILE *out, const struct launch_word *word)
 {
-    if (is_plain(word->text)) {
+    if (launch_is_plain(word->text)) {
         fputs(word->text, out);
         return;
     }
-    if (!is_printable(word->text)) {
-        print_escaped(out, word->text);
+    if (!launch_is_printable(word->text)) {
+        launch_print_escaped(out, word->text);
         return;
     }
     if (word->expands) {
-        print_expanding(out, word->text);
+        launch_print_expanding(out, word->text);
         return;
     }
     putc('\'', out);
@@ -457,13 +401,13 @@ static void print_word(FILE *out, const struct launch_word *word)
     putc('\'', out);
 }
 
-static void print_variable(FILE *out, const struct launch_word *variable)
+static void launch_print_variable(FILE *out, const struct launch_word *variable)
 {
     const char *value = variable->text + strcspn(variable->text, "=") + 1;
 
     fprintf(out, "%.*s", (int)(value - variable->text), variable->text);
     if (*value)
-        print_word(out, &(struct launch_word){(char *)value, variable->expands});
+        launch_print_word(out, &(struct launch_word){(char *)value, variable->expands});
 }
 
 char *launch_text(const struct launch *l)
@@ -473,13 +417,13 @@ char *launch_text(const struct launch *l)
     FILE *out = xmemstream(&text, &size);
 
     for (size_t i = 0; i < l->n_environment; i++) {
-        print_variable(out, &l->environment[i]);
+        launch_print_variable(out, &l->environment[i]);
         putc(' ', out);
     }
     for (size_t i = 0; i < l->n_words; i++) {
         if (i > 0)
             putc(' ', out);
-        print_word(out, &l->words[i]);
+        launch_print_word(out, &l->words[i]);
     }
     fclose(out);
     return text;

@@ -41,20 +41,30 @@ char *launch_text(const struct launch *l);
 /* {"environment": {NAME: VALUE}, "command": [...]}, variables not expanded. */
 json_t *launch_json(const struct launch *l);
 
-/* For launch.c and worker.c: words are taken over. */
-void launch_put(struct launch *l, char *take_text, bool expands);
-/* One that is there already is replaced. */
-void launch_put_variable(struct launch *l, const char *name, char *take_value, bool expands);
+/* For launch.c and worker.c: words, options with their value, and variables, which replace one of that name. */
+void launch_add(struct launch *l, const char *format, ...) _printf_(2, 3);
+void launch_add_expanding(struct launch *l, const char *format, ...) _printf_(2, 3);
+void launch_add_option(struct launch *l, const char *option, const char *format, ...) _printf_(3, 4);
 /* As options in order of their names; those of `dropped` (with dashes, NULL at the end) are left out. */
-void launch_put_flags(struct launch *l, const json_t *config, const char *const *dropped);
+void launch_add_flags(struct launch *l, const json_t *config, const char *const *dropped);
+void launch_set(struct launch *l, const char *name, const char *format, ...) _printf_(3, 4);
+void launch_set_value(struct launch *l, const char *name, const char *value, bool expands);
+/* TensorRT-LLM's executor calls cudaProfilerStart and Stop at these steps; others do not know the variables. */
+void launch_set_steps(const struct recipe_phase *phase, struct launch *l);
 int launch_check_variable(const struct recipe *r, const char *where, const char *name, struct problem *p);
+/* The command cannot be derived from the recipe. Returns -EINVAL. */
+int launch_refuse_command(const struct recipe *r, const struct launch_place *place, const char *why,
+                          struct problem *p);
+
+/* The value of --profiler-config for the first step and the number of steps. */
+#define RECIPE_VLLM_WINDOW                                                                                   \
+    "{\"profiler\": \"cuda\", \"delay_iterations\": %" PRId64 ", \"max_iterations\": %" PRId64 "}"
 
 /* worker.c: the worker that srtctl builds today. -EINVAL with a problem where profd cannot. */
 int worker_check_place(const struct recipe *r, const struct launch_place *place, struct problem *p);
-/* Its GPUs on each of its nodes: the first, and how many. */
-void worker_gpus(const struct recipe *r, const struct launch_place *place, int64_t *ret_first,
-                 int64_t *ret_n);
-int worker_put_environment(const struct recipe *r, const struct launch_place *place, struct launch *l,
+/* Its GPUs on each of its nodes: "0,1,2,3". The caller frees it. */
+char *worker_gpu_list(const struct recipe *r, const struct launch_place *place, char separator);
+int worker_set_environment(const struct recipe *r, const struct launch_place *place, struct launch *l,
                            struct problem *p);
-int worker_put_command(const struct recipe *r, const struct launch_place *place, struct launch *l,
+int worker_add_command(const struct recipe *r, const struct launch_place *place, struct launch *l,
                        struct problem *p);

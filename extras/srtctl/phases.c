@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "extras/srtctl/phases.h"
+#include "extras/srtctl/recipe.h"
 
 #include "base/alloc.h"
 #include <inttypes.h>
@@ -29,7 +29,7 @@ json_t *phase_workload(const struct recipe *r, enum recipe_mode mode)
     return w;
 }
 
-static json_t *activities(const struct recipe *r)
+static json_t *phase_activities(const struct recipe *r)
 {
     return r->type == RECIPE_TORCH ? json_pack("[s, s, s]", "cpu", "cuda", "mem")
                                    : json_pack("[s]", "cuda-profiler");
@@ -49,7 +49,7 @@ json_t *phases_request(const struct recipe *r, unsigned modes, const char *folde
                             json_pack("{s: I, s: I}", "start_step", (json_int_t)phase->start_step, "steps",
                                       (json_int_t)(phase->stop_step - phase->start_step)));
     }
-    json_object_set_new(request, "activities", activities(r));
+    json_object_set_new(request, "activities", phase_activities(r));
     json_object_set_new(request, "workload", phase_workload(r, first));
     json_object_set_new(request, "load", json_pack("{s: s}", "until", "recorded"));
     json_object_set_new(request, "job", json_pack("{s: s, s: o}", "folder", folder, "phases", phases));

@@ -4,9 +4,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fs.h"
-#include "extras/srtctl/rules.h"
-#include "extras/srtctl/schema.h"
-#include "extras/srtctl/variants.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -39,6 +36,11 @@ const char *recipe_type_name(enum recipe_type type)
 const char *recipe_mode_name(enum recipe_mode mode)
 {
     return modes[mode].name;
+}
+
+const char *recipe_mode_short_name(enum recipe_mode mode)
+{
+    return mode == RECIPE_AGGREGATED ? "agg" : modes[mode].name;
 }
 
 int recipe_mode_from_name(const char *name)

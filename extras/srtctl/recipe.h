@@ -79,21 +79,59 @@ enum {
 };
 
 /*
- * Reads one variant (variants.h; NULL: the only one) of a file, and checks its keys and types (schema.h) and
- * what srtctl demands (rules.h). -EINVAL with a problem that has the place in the file.
+ * -- variants.c: what one file of srtctl describes: a job, or several that share a base (base, override_NAME,
+ * zip_override_NAME) or differ in parameters (sweep) --
+ */
+
+#define RECIPE_VARIANTS_MAX 1000
+/* Of all variants of a file together, each counted as large as the file and what is put into it. */
+#define RECIPE_VARIANTS_BYTES_MAX (16 << 20)
+
+struct recipe_variant {
+    char *name;              /* "lowmem", "tp_sweep_0", "mem0.85_conc256"; NULL: the file is one job */
+    bool by_name_only;       /* the base of others: srtctl runs it only where it is named */
+    json_t *root;            /* of the job, nothing left to resolve */
+    json_t *lines, *columns; /* of its keys, in the file */
+};
+
+struct recipe_variants {
+    struct recipe_variant *items;
+    size_t n, cap;
+};
+
+/* All variants of a file. -EINVAL with a problem that has the place. */
+int recipe_variants_read(const char *path, const char *data, size_t size, struct recipe_variants *ret,
+                         struct problem *p);
+/*
+ * The one that is named, as listed or as srtctl's own selectors have it ("override_lowmem",
+ * "zip_override_tp_sweep[0]", "base"); NULL names the only one. NULL with a problem that lists them.
+ */
+const struct recipe_variant *recipe_variants_find(const struct recipe_variants *v, const char *path,
+                                                  const char *name, struct problem *p);
+void recipe_variants_done(struct recipe_variants *v);
+
+/* A value as Python's str() has it, since srtctl composes texts there. The caller frees it. */
+char *recipe_value_text(const json_t *v);
+/* The keys of a section in order, borrowed; the caller frees the array. */
+const char **recipe_sorted_keys(const json_t *section, size_t *ret_n);
+
+/* -- recipe.c -- */
+
+/*
+ * Reads one variant (NULL: the only one) of a file, and checks its keys and types, and what srtctl demands. -EINVAL with a problem that has the place in the file.
  */
 int recipe_read(const char *path, const char *variant, unsigned lifted, struct recipe *ret,
                 struct problem *p);
 /* The same without the rules. */
 int recipe_parse(const char *path, const char *data, size_t size, const char *variant, struct recipe *ret,
                  struct problem *p);
-struct recipe_variant;
 int recipe_from_variant(const char *path, const struct recipe_variant *v, struct recipe *ret,
                         struct problem *p);
 void recipe_done(struct recipe *r);
 
 const char *recipe_type_name(enum recipe_type type);
-const char *recipe_mode_name(enum recipe_mode mode); /* "prefill", "decode", "aggregated" */
+const char *recipe_mode_name(enum recipe_mode mode);       /* "prefill", "decode", "aggregated" */
+const char *recipe_mode_short_name(enum recipe_mode mode); /* "agg" */
 /* "agg" is "aggregated", as srtctl's own scripts call it. */
 int recipe_mode_from_name(const char *name);
 static inline bool recipe_is_nsys(const struct recipe *r)
@@ -105,3 +143,29 @@ static inline bool recipe_is_nsys(const struct recipe *r)
 int recipe_refuse(const struct recipe *r, const char *key, const char *text, struct problem *p);
 /* "3667_1P_1D_20251110_192145", as srtctl names the directory of a job's results. The caller frees it. */
 char *recipe_folder(const struct recipe *r, const char *job_id, int64_t wall_ns);
+
+/*
+ * schema.c: 0, or -EINVAL with the first key that srtctl does not have, or whose value has another type, with its place
+ * and a suggestion. old: a recipe whose load is in profiling or its phases, as until January 2026; it has
+ * more keys, and its types are taken more freely.
+ */
+int recipe_check_schema(const struct recipe *r, bool old, struct problem *p);
+/* rules.c: 0, or -EINVAL with the first rule of srtctl, in its own words, that is broken and not lifted
+ * (RECIPE_ANY_...). */
+int recipe_check(const struct recipe *r, unsigned lifted, struct problem *p);
+
+/* -- phases.c: what a recipe's phases ask of profd; the caller owns what is returned -- */
+
+#define RECIPE_REQUESTS 128 /* srtctl's --num-prompts */
+
+/* The load of a phase as a workload. */
+json_t *phase_workload(const struct recipe *r, enum recipe_mode mode);
+/*
+ * The members of a StartRequest for some phases (bits 1 << mode) under the load of the first of them: the
+ * workers of each role record its steps, counted from the beginning of the load, and their traces are found
+ * in the folder of the job's name (recipe_folder()). The load ends when they are complete.
+ */
+json_t *phases_request(const struct recipe *r, unsigned modes, const char *folder);
+bool phases_share_load(const struct recipe *r);
+/* What is unusual about its steps, in one line; NULL: nothing. */
+char *phase_doubt(const struct recipe *r, enum recipe_mode mode);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "extras/srtctl/rules.h"
+#include "extras/srtctl/recipe.h"
 
 #include "base/alloc.h"
 #include "client/cli/text.h"
@@ -7,7 +7,7 @@
 #include <inttypes.h>
 
 /* A broken rule says what is wrong (the caller frees it) and where; NULL: it holds. */
-struct rule {
+struct recipe_rule {
     char *(*broken)(const struct recipe *r, const char **key);
     const char *remedy;
     unsigned lifted_by;
@@ -269,7 +269,7 @@ static char *no_steps(const struct recipe *r, const char **key)
 }
 
 /* clang-format off */
-static const struct rule rules[] = {
+static const struct recipe_rule rules[] = {
     {torch_on_trtllm, "Set profiling.type to nsys."},
     {time_without_window, "delay_secs counts from the worker's launch, duration_secs is how long it records."},
     {aggregated_in_disaggregated, "Remove profiling.aggregated, or prefill_nodes and decode_nodes of resources."},

@@ -3,381 +3,255 @@
  * The keys of a recipe and the types of their values, after the dataclasses of srt-slurm (src/srtctl/core/
  * schema.py and backends/ at c88ef73). Keys that srtctl requires and profd does not need may be missing.
  */
-#include "extras/srtctl/schema.h"
+#include "extras/srtctl/recipe.h"
 
 #include "base/alloc.h"
 #include "client/cli/text.h"
-#include "extras/srtctl/recipe.h"
 #include <errno.h>
-#include <inttypes.h>
 
-#define KEYS_MAX 64 /* of one section */
+#define SECTION_KEYS_MAX 64
 
-enum kind {
-    KIND_TEXT,
-    KIND_INTEGER,
-    KIND_NUMBER,
-    KIND_BOOLEAN,
-    KIND_TEXTS,
-    KIND_MAP,
-    KIND_TEXT_MAP,
-    KIND_INTEGERS_OR_TEXT,
-    KIND_NUMBERS_OR_TEXT,
-    KIND_TEXT_OR_INTEGER,
-    KIND_BOOLEAN_OR_MAP,
-    KIND_ANY,
-    KIND_SECTION,
-    KIND_BACKEND, /* a section by its "type" */
-};
-
-static const char *const expected[] = {
-    [KIND_TEXT] = "a text",
-    [KIND_INTEGER] = "an integer",
-    [KIND_NUMBER] = "a number",
-    [KIND_BOOLEAN] = "true or false",
-    [KIND_TEXTS] = "a list of texts",
-    [KIND_MAP] = "a section",
-    [KIND_TEXT_MAP] = "a section of texts",
-    [KIND_INTEGERS_OR_TEXT] = "a list of integers, or a text such as \"4x8\"",
-    [KIND_NUMBERS_OR_TEXT] = "a list of numbers, or a text",
-    [KIND_TEXT_OR_INTEGER] = "a text or an integer",
-    [KIND_BOOLEAN_OR_MAP] = "true, false or a section",
-    [KIND_ANY] = "a value",
-    [KIND_SECTION] = "a section",
-    [KIND_BACKEND] = "a section",
-};
-
-/* Flags of a key. */
+/* Types that a value has: as marshmallow converts them, a text of digits is a number, too (a sweep leaves those). */
 enum {
-    NULLABLE = 1 << 0, /* null is its absence */
-    OLD = 1 << 1,      /* only in recipes whose load is in profiling or in its phases */
+    TYPE_TEXT = 1 << 0,
+    TYPE_INTEGER = 1 << 1,
+    TYPE_NUMBER = 1 << 2,
+    TYPE_BOOLEAN = 1 << 3,
+    TYPE_LIST = 1 << 4,
+    TYPE_MAP = 1 << 5,
+    TYPE_NULL = 1 << 6,
+    TYPE_ANY = ~0,
 };
 
-struct section;
-struct key {
-    const char *name;
-    enum kind kind;
-    unsigned flags;
-    const struct section *section;
+static const struct schema_kind {
+    const char *name, *expected;
+    int types, item_types; /* of the value; of each item of a list or section, 0: not checked */
+} kinds[] = {
+    {"text", "a text", TYPE_TEXT},
+    {"integer", "an integer", TYPE_INTEGER},
+    {"number", "a number", TYPE_NUMBER},
+    {"boolean", "true or false", TYPE_BOOLEAN},
+    {"texts", "a list of texts", TYPE_LIST, TYPE_TEXT},
+    {"map", "a section", TYPE_MAP},
+    {"text-map", "a section of texts", TYPE_MAP, TYPE_TEXT},
+    {"integers-or-text", "a list of integers, or a text such as \"4x8\"", TYPE_TEXT | TYPE_LIST,
+     TYPE_INTEGER},
+    {"numbers-or-text", "a list of numbers, or a text", TYPE_TEXT | TYPE_LIST, TYPE_NUMBER},
+    {"text-or-integer", "a text or an integer", TYPE_TEXT | TYPE_INTEGER},
+    {"boolean-or-map", "true, false or a section", TYPE_BOOLEAN | TYPE_MAP},
+    {"any", "a value", TYPE_ANY},
+    {"section", "a section", TYPE_MAP}, /* of all types that are not in this table */
 };
-struct section {
-    const struct key *keys;
-    size_t n;
-};
-#define SECTION(name) static const struct section name = {name##_keys, ARRAY_SIZE(name##_keys)}
 
+/*
+ * KEY:TYPE of each section. A type is one of those above, another section, or "backend", which is a section by its own
+ * "type". "?": null is its absence. "~": only in recipes whose load is in profiling or in its phases.
+ */
 /* clang-format off */
-static const struct key model_keys[] = {
-    {"path", KIND_TEXT, 0, NULL}, {"container", KIND_TEXT, 0, NULL}, {"precision", KIND_TEXT, 0, NULL},
-    {"stage_dir", KIND_TEXT, NULLABLE, NULL},
+static const struct schema_section {
+    const char *name, *keys;
+} sections[] = {
+    {"model",
+     "path:text container:text precision:text stage_dir:text?"},
+    {"resources",
+     "gpu_type:text gpus_per_node:integer prefill_nodes:integer? decode_nodes:integer? "
+     "prefill_workers:integer? decode_workers:integer? agg_nodes:integer? agg_workers:integer? "
+     "spread_workers:boolean het_jobs:boolean? gpus_per_prefill:integer? gpus_per_decode:integer? "
+     "gpus_per_agg:integer?"},
+    {"slurm",
+     "account:text? partition:text? time_limit:text?"},
+    {"frontend",
+     "type:text enable_multiple_frontends:boolean num_additional_frontends:integer "
+     "nginx_container:text nginx_raise_ulimit:boolean nginx_session_affinity:boolean "
+     "nginx_session_affinity_header:text nginx_keepalive_timeout:text args:map? env:text-map? "
+     "ctx_router:map? gen_router:map? server_config_extra:map? orchestrator_placement:text "
+     "dedicated_node:boolean use_sglang_router:boolean~ sglang_router_args:map?~ "
+     "dynamo_frontend_args:map?~"},
+    {"dynamo",
+     "install:boolean version:text? hash:text? top_of_tree:boolean wheel:text? request_plane:text "
+     "event_plane:text? cargo_patches:texts?"},
+    {"benchmark",
+     "type:text isl:integer? osl:integer? concurrencies:integers-or-text? "
+     "req_rate:text-or-integer? client_placement:text client_dedicated_node:boolean "
+     "colocate_with_frontend:boolean sweep:map? num_examples:integer? max_tokens:integer? "
+     "repeat:integer? num_threads:integer? max_context_length:integer? categories:texts? "
+     "num_shots:integer? temperature:number? top_p:number? top_k:integer? num_requests:integer? "
+     "concurrency:integer? prefix_ratios:numbers-or-text? mooncake_workload:text? "
+     "ttft_threshold_ms:integer? itl_threshold_ms:integer? random_range_ratio:number? "
+     "num_prompts_mult:integer? num_warmup_mult:integer? dataset_name:text? dataset_path:text? "
+     "trace_file:text? custom_tokenizer:text? use_chat_template:boolean "
+     "reuse_http_connections:boolean command:text? container_image:text? env:text-map "
+     "aiperf_package:text? aiperf_args:map export_node_metrics:boolean "
+     "slow_down_sleep_time:number? slow_down_wait_time:number?"},
+    {"phase",
+     "start_step:integer? stop_step:integer? isl:integer?~ osl:integer?~ concurrency:integer?~"},
+    {"profiling",
+     "type:text extra_nsys_args:texts? prefill:phase? decode:phase? aggregated:phase? "
+     "delay_secs:integer? duration_secs:integer? benchmark_duration_secs:integer isl:integer?~ "
+     "osl:integer?~ concurrency:integer?~ phases:any?~"},
+    {"output",
+     "log_dir:text"},
+    {"health_check",
+     "max_attempts:integer interval_seconds:integer"},
+    {"infra",
+     "etcd_nats_dedicated_node:boolean nats_max_payload_mb:integer?"},
+    {"exporter",
+     "container_image:text port:integer command:text?"},
+    {"tachometer",
+     "enabled:boolean binary_path:text default_frequency:number sync_interval_secs:integer "
+     "compaction_threads:integer storage_subdir:text extra_metadata:text-map "
+     "dcgm_exporter:exporter? node_exporter:exporter?"},
+    {"observability",
+     "enabled:boolean enable_otel:boolean otel_endpoint:text? scrape_metrics:boolean? "
+     "scrape_interval_seconds:number scrape_output:text build_dashboard:boolean? "
+     "tachometer:tachometer"},
+    {"telemetry",
+     "enabled:boolean dcgm_exporter:exporter? default_frequency:number storage_subdir:text "
+     "required:boolean startup_timeout_seconds:number request_timeout_seconds:number "
+     "collector_join_timeout_seconds:number?"},
+    {"identity_model",
+     "repo:text? revision:text?"},
+    {"identity_container",
+     "image:text?"},
+    {"identity",
+     "model:identity_model container:identity_container frameworks:text-map"},
+    {"status",
+     "endpoint:text? endpoints:texts?"},
+    {"ai_analysis",
+     "enabled:boolean openrouter_api_key:text? gh_token:text? repos_to_search:texts "
+     "pr_search_days:integer prompt:text?"},
+    {"s3",
+     "bucket:text prefix:text? region:text? endpoint_url:text? access_key_id:text? "
+     "secret_access_key:text?"},
+    {"reporting",
+     "status:status? ai_analysis:ai_analysis? s3:s3?"},
+    {"modes",
+     "prefill:map? decode:map? aggregated:map?"},
+    {"mooncake",
+     "container:text? env:text-map master_extra_args:texts"},
+    {"vllm_mooncake",
+     "container:text? env:text-map master_extra_args:texts store_config:map?"},
+    {"sglang",
+     "type:text prefill_environment:text-map decode_environment:text-map "
+     "aggregated_environment:text-map gpu_type:text? sglang_config:modes? "
+     "kv_events_config:boolean-or-map? mooncake_kv_store:mooncake? "
+     "enable_multiple_frontends:boolean~ num_additional_frontends:integer~ "
+     "use_sglang_router:boolean~ enable_config_dump:boolean~ sglang_router_args:map?~ "
+     "script_variant:text?~"},
+    {"trtllm",
+     "type:text prefill_environment:text-map decode_environment:text-map "
+     "aggregated_environment:text-map trtllm_config:modes? publish_events_and_metrics:boolean "
+     "sequential_node_start:integer numa_memory_bind:boolean?"},
+    {"vllm",
+     "type:text prefill_environment:text-map decode_environment:text-map "
+     "aggregated_environment:text-map vllm_config:modes? set_cuda_visible_devices:boolean "
+     "connector:text? mooncake_kv_store:vllm_mooncake? kv_events_config:boolean-or-map? "
+     "allow_prefill_decode_colocation:boolean allow_prefill_decode_colocation_across_nodes:boolean "
+     "dp_launch_mode:text"},
+    {"mocker",
+     "type:text prefill_environment:text-map decode_environment:text-map "
+     "aggregated_environment:text-map engine_type:text speedup_ratio:number "
+     "decode_speedup_ratio:number num_gpu_blocks_override:integer max_num_seqs:integer "
+     "max_num_batched_tokens:integer block_size:integer? data_parallel_size:integer "
+     "num_workers:integer startup_time:number? kv_transfer_bandwidth:number? kv_cache_dtype:text? "
+     "enable_prefix_caching:boolean enable_chunked_prefill:boolean preemption_mode:text? "
+     "mocker_config:modes?"},
+    {"root",
+     "name:text model:model resources:resources slurm:slurm backend:backend frontend:frontend "
+     "dynamo:dynamo benchmark:benchmark profiling:profiling output:output "
+     "health_check:health_check infra:infra observability:observability telemetry:telemetry "
+     "environment:text-map container_mounts:text-map extra_mount:texts? srun_options:text-map "
+     "sbatch_directives:text-map enable_config_dump:boolean setup_script:text? identity:identity "
+     "reporting:reporting? lock:any?"},
 };
-SECTION(model);
-
-static const struct key resources_keys[] = {
-    {"gpu_type", KIND_TEXT, 0, NULL}, {"gpus_per_node", KIND_INTEGER, 0, NULL},
-    {"prefill_nodes", KIND_INTEGER, NULLABLE, NULL}, {"decode_nodes", KIND_INTEGER, NULLABLE, NULL},
-    {"prefill_workers", KIND_INTEGER, NULLABLE, NULL}, {"decode_workers", KIND_INTEGER, NULLABLE, NULL},
-    {"agg_nodes", KIND_INTEGER, NULLABLE, NULL}, {"agg_workers", KIND_INTEGER, NULLABLE, NULL},
-    {"spread_workers", KIND_BOOLEAN, 0, NULL}, {"het_jobs", KIND_BOOLEAN, NULLABLE, NULL},
-    {"gpus_per_prefill", KIND_INTEGER, NULLABLE, NULL}, {"gpus_per_decode", KIND_INTEGER, NULLABLE, NULL},
-    {"gpus_per_agg", KIND_INTEGER, NULLABLE, NULL},
-};
-SECTION(resources);
-
-static const struct key slurm_keys[] = {
-    {"account", KIND_TEXT, NULLABLE, NULL}, {"partition", KIND_TEXT, NULLABLE, NULL}, {"time_limit", KIND_TEXT, NULLABLE, NULL},
-};
-SECTION(slurm);
-
-static const struct key frontend_keys[] = {
-    {"type", KIND_TEXT, 0, NULL}, {"enable_multiple_frontends", KIND_BOOLEAN, 0, NULL},
-    {"num_additional_frontends", KIND_INTEGER, 0, NULL}, {"nginx_container", KIND_TEXT, 0, NULL},
-    {"nginx_raise_ulimit", KIND_BOOLEAN, 0, NULL}, {"nginx_session_affinity", KIND_BOOLEAN, 0, NULL},
-    {"nginx_session_affinity_header", KIND_TEXT, 0, NULL}, {"nginx_keepalive_timeout", KIND_TEXT, 0, NULL},
-    {"args", KIND_MAP, NULLABLE, NULL}, {"env", KIND_TEXT_MAP, NULLABLE, NULL}, {"ctx_router", KIND_MAP, NULLABLE, NULL},
-    {"gen_router", KIND_MAP, NULLABLE, NULL}, {"server_config_extra", KIND_MAP, NULLABLE, NULL},
-    {"orchestrator_placement", KIND_TEXT, 0, NULL}, {"dedicated_node", KIND_BOOLEAN, 0, NULL},
-    {"use_sglang_router", KIND_BOOLEAN, OLD, NULL}, {"sglang_router_args", KIND_MAP, OLD | NULLABLE, NULL},
-    {"dynamo_frontend_args", KIND_MAP, OLD | NULLABLE, NULL},
-};
-SECTION(frontend);
-
-static const struct key dynamo_keys[] = {
-    {"install", KIND_BOOLEAN, 0, NULL}, {"version", KIND_TEXT, NULLABLE, NULL}, {"hash", KIND_TEXT, NULLABLE, NULL},
-    {"top_of_tree", KIND_BOOLEAN, 0, NULL}, {"wheel", KIND_TEXT, NULLABLE, NULL}, {"request_plane", KIND_TEXT, 0, NULL},
-    {"event_plane", KIND_TEXT, NULLABLE, NULL}, {"cargo_patches", KIND_TEXTS, NULLABLE, NULL},
-};
-SECTION(dynamo);
-
-static const struct key benchmark_keys[] = {
-    {"type", KIND_TEXT, 0, NULL}, {"isl", KIND_INTEGER, NULLABLE, NULL}, {"osl", KIND_INTEGER, NULLABLE, NULL},
-    {"concurrencies", KIND_INTEGERS_OR_TEXT, NULLABLE, NULL}, {"req_rate", KIND_TEXT_OR_INTEGER, NULLABLE, NULL},
-    {"client_placement", KIND_TEXT, 0, NULL}, {"client_dedicated_node", KIND_BOOLEAN, 0, NULL},
-    {"colocate_with_frontend", KIND_BOOLEAN, 0, NULL}, {"sweep", KIND_MAP, NULLABLE, NULL},
-    {"num_examples", KIND_INTEGER, NULLABLE, NULL}, {"max_tokens", KIND_INTEGER, NULLABLE, NULL},
-    {"repeat", KIND_INTEGER, NULLABLE, NULL}, {"num_threads", KIND_INTEGER, NULLABLE, NULL},
-    {"max_context_length", KIND_INTEGER, NULLABLE, NULL}, {"categories", KIND_TEXTS, NULLABLE, NULL},
-    {"num_shots", KIND_INTEGER, NULLABLE, NULL}, {"temperature", KIND_NUMBER, NULLABLE, NULL}, {"top_p", KIND_NUMBER, NULLABLE, NULL},
-    {"top_k", KIND_INTEGER, NULLABLE, NULL}, {"num_requests", KIND_INTEGER, NULLABLE, NULL},
-    {"concurrency", KIND_INTEGER, NULLABLE, NULL}, {"prefix_ratios", KIND_NUMBERS_OR_TEXT, NULLABLE, NULL},
-    {"mooncake_workload", KIND_TEXT, NULLABLE, NULL}, {"ttft_threshold_ms", KIND_INTEGER, NULLABLE, NULL},
-    {"itl_threshold_ms", KIND_INTEGER, NULLABLE, NULL}, {"random_range_ratio", KIND_NUMBER, NULLABLE, NULL},
-    {"num_prompts_mult", KIND_INTEGER, NULLABLE, NULL}, {"num_warmup_mult", KIND_INTEGER, NULLABLE, NULL},
-    {"dataset_name", KIND_TEXT, NULLABLE, NULL}, {"dataset_path", KIND_TEXT, NULLABLE, NULL}, {"trace_file", KIND_TEXT, NULLABLE, NULL},
-    {"custom_tokenizer", KIND_TEXT, NULLABLE, NULL}, {"use_chat_template", KIND_BOOLEAN, 0, NULL},
-    {"reuse_http_connections", KIND_BOOLEAN, 0, NULL}, {"command", KIND_TEXT, NULLABLE, NULL},
-    {"container_image", KIND_TEXT, NULLABLE, NULL}, {"env", KIND_TEXT_MAP, 0, NULL}, {"aiperf_package", KIND_TEXT, NULLABLE, NULL},
-    {"aiperf_args", KIND_MAP, 0, NULL}, {"export_node_metrics", KIND_BOOLEAN, 0, NULL},
-    {"slow_down_sleep_time", KIND_NUMBER, NULLABLE, NULL}, {"slow_down_wait_time", KIND_NUMBER, NULLABLE, NULL},
-};
-SECTION(benchmark);
-
-static const struct key phase_keys[] = {
-    {"start_step", KIND_INTEGER, NULLABLE, NULL}, {"stop_step", KIND_INTEGER, NULLABLE, NULL},
-    {"isl", KIND_INTEGER, OLD | NULLABLE, NULL}, {"osl", KIND_INTEGER, OLD | NULLABLE, NULL},
-    {"concurrency", KIND_INTEGER, OLD | NULLABLE, NULL},
-};
-SECTION(phase);
-
-static const struct key profiling_keys[] = {
-    {"type", KIND_TEXT, 0, NULL}, {"extra_nsys_args", KIND_TEXTS, NULLABLE, NULL},
-    {"prefill", KIND_SECTION, NULLABLE, &phase}, {"decode", KIND_SECTION, NULLABLE, &phase},
-    {"aggregated", KIND_SECTION, NULLABLE, &phase}, {"delay_secs", KIND_INTEGER, NULLABLE, NULL},
-    {"duration_secs", KIND_INTEGER, NULLABLE, NULL}, {"benchmark_duration_secs", KIND_INTEGER, 0, NULL},
-    {"isl", KIND_INTEGER, OLD | NULLABLE, NULL}, {"osl", KIND_INTEGER, OLD | NULLABLE, NULL},
-    {"concurrency", KIND_INTEGER, OLD | NULLABLE, NULL}, {"phases", KIND_ANY, OLD | NULLABLE, NULL},
-};
-SECTION(profiling);
-
-static const struct key output_keys[] = {{"log_dir", KIND_TEXT, 0, NULL}};
-SECTION(output);
-static const struct key health_check_keys[] = {{"max_attempts", KIND_INTEGER, 0, NULL}, {"interval_seconds", KIND_INTEGER, 0, NULL}};
-SECTION(health_check);
-static const struct key infra_keys[] = {
-    {"etcd_nats_dedicated_node", KIND_BOOLEAN, 0, NULL}, {"nats_max_payload_mb", KIND_INTEGER, NULLABLE, NULL},
-};
-SECTION(infra);
-
-static const struct key exporter_keys[] = {
-    {"container_image", KIND_TEXT, 0, NULL}, {"port", KIND_INTEGER, 0, NULL}, {"command", KIND_TEXT, NULLABLE, NULL},
-};
-SECTION(exporter);
-static const struct key tachometer_keys[] = {
-    {"enabled", KIND_BOOLEAN, 0, NULL}, {"binary_path", KIND_TEXT, 0, NULL}, {"default_frequency", KIND_NUMBER, 0, NULL},
-    {"sync_interval_secs", KIND_INTEGER, 0, NULL}, {"compaction_threads", KIND_INTEGER, 0, NULL},
-    {"storage_subdir", KIND_TEXT, 0, NULL}, {"extra_metadata", KIND_TEXT_MAP, 0, NULL},
-    {"dcgm_exporter", KIND_SECTION, NULLABLE, &exporter}, {"node_exporter", KIND_SECTION, NULLABLE, &exporter},
-};
-SECTION(tachometer);
-static const struct key observability_keys[] = {
-    {"enabled", KIND_BOOLEAN, 0, NULL}, {"enable_otel", KIND_BOOLEAN, 0, NULL}, {"otel_endpoint", KIND_TEXT, NULLABLE, NULL},
-    {"scrape_metrics", KIND_BOOLEAN, NULLABLE, NULL}, {"scrape_interval_seconds", KIND_NUMBER, 0, NULL},
-    {"scrape_output", KIND_TEXT, 0, NULL}, {"build_dashboard", KIND_BOOLEAN, NULLABLE, NULL},
-    {"tachometer", KIND_SECTION, 0, &tachometer},
-};
-SECTION(observability);
-static const struct key telemetry_keys[] = {
-    {"enabled", KIND_BOOLEAN, 0, NULL}, {"dcgm_exporter", KIND_SECTION, NULLABLE, &exporter},
-    {"default_frequency", KIND_NUMBER, 0, NULL}, {"storage_subdir", KIND_TEXT, 0, NULL}, {"required", KIND_BOOLEAN, 0, NULL},
-    {"startup_timeout_seconds", KIND_NUMBER, 0, NULL}, {"request_timeout_seconds", KIND_NUMBER, 0, NULL},
-    {"collector_join_timeout_seconds", KIND_NUMBER, NULLABLE, NULL},
-};
-SECTION(telemetry);
-
-static const struct key identity_model_keys[] = {{"repo", KIND_TEXT, NULLABLE, NULL}, {"revision", KIND_TEXT, NULLABLE, NULL}};
-SECTION(identity_model);
-static const struct key identity_container_keys[] = {{"image", KIND_TEXT, NULLABLE, NULL}};
-SECTION(identity_container);
-static const struct key identity_keys[] = {
-    {"model", KIND_SECTION, 0, &identity_model}, {"container", KIND_SECTION, 0, &identity_container},
-    {"frameworks", KIND_TEXT_MAP, 0, NULL},
-};
-SECTION(identity);
-
-static const struct key status_keys[] = {{"endpoint", KIND_TEXT, NULLABLE, NULL}, {"endpoints", KIND_TEXTS, NULLABLE, NULL}};
-SECTION(status);
-static const struct key ai_analysis_keys[] = {
-    {"enabled", KIND_BOOLEAN, 0, NULL}, {"openrouter_api_key", KIND_TEXT, NULLABLE, NULL}, {"gh_token", KIND_TEXT, NULLABLE, NULL},
-    {"repos_to_search", KIND_TEXTS, 0, NULL}, {"pr_search_days", KIND_INTEGER, 0, NULL}, {"prompt", KIND_TEXT, NULLABLE, NULL},
-};
-SECTION(ai_analysis);
-static const struct key s3_keys[] = {
-    {"bucket", KIND_TEXT, 0, NULL}, {"prefix", KIND_TEXT, NULLABLE, NULL}, {"region", KIND_TEXT, NULLABLE, NULL},
-    {"endpoint_url", KIND_TEXT, NULLABLE, NULL}, {"access_key_id", KIND_TEXT, NULLABLE, NULL},
-    {"secret_access_key", KIND_TEXT, NULLABLE, NULL},
-};
-SECTION(s3);
-static const struct key reporting_keys[] = {
-    {"status", KIND_SECTION, NULLABLE, &status}, {"ai_analysis", KIND_SECTION, NULLABLE, &ai_analysis},
-    {"s3", KIND_SECTION, NULLABLE, &s3},
-};
-SECTION(reporting);
-
-static const struct key modes_keys[] = {
-    {"prefill", KIND_MAP, NULLABLE, NULL}, {"decode", KIND_MAP, NULLABLE, NULL}, {"aggregated", KIND_MAP, NULLABLE, NULL},
-};
-SECTION(modes);
-static const struct key mooncake_keys[] = {
-    {"container", KIND_TEXT, NULLABLE, NULL}, {"env", KIND_TEXT_MAP, 0, NULL}, {"master_extra_args", KIND_TEXTS, 0, NULL},
-};
-SECTION(mooncake);
-static const struct key vllm_mooncake_keys[] = {
-    {"container", KIND_TEXT, NULLABLE, NULL}, {"env", KIND_TEXT_MAP, 0, NULL}, {"master_extra_args", KIND_TEXTS, 0, NULL},
-    {"store_config", KIND_MAP, NULLABLE, NULL},
-};
-SECTION(vllm_mooncake);
-
-#define EVERY_BACKEND                                                                                                  \
-    {"type", KIND_TEXT, 0, NULL}, {"prefill_environment", KIND_TEXT_MAP, 0, NULL},                                     \
-    {"decode_environment", KIND_TEXT_MAP, 0, NULL}, {"aggregated_environment", KIND_TEXT_MAP, 0, NULL}
-
-static const struct key sglang_keys[] = {
-    EVERY_BACKEND, {"gpu_type", KIND_TEXT, NULLABLE, NULL}, {"sglang_config", KIND_SECTION, NULLABLE, &modes},
-    {"kv_events_config", KIND_BOOLEAN_OR_MAP, NULLABLE, NULL}, {"mooncake_kv_store", KIND_SECTION, NULLABLE, &mooncake},
-    {"enable_multiple_frontends", KIND_BOOLEAN, OLD, NULL}, {"num_additional_frontends", KIND_INTEGER, OLD, NULL},
-    {"use_sglang_router", KIND_BOOLEAN, OLD, NULL}, {"enable_config_dump", KIND_BOOLEAN, OLD, NULL},
-    {"sglang_router_args", KIND_MAP, OLD | NULLABLE, NULL}, {"script_variant", KIND_TEXT, OLD | NULLABLE, NULL},
-};
-SECTION(sglang);
-static const struct key trtllm_keys[] = {
-    EVERY_BACKEND, {"trtllm_config", KIND_SECTION, NULLABLE, &modes}, {"publish_events_and_metrics", KIND_BOOLEAN, 0, NULL},
-    {"sequential_node_start", KIND_INTEGER, 0, NULL}, {"numa_memory_bind", KIND_BOOLEAN, NULLABLE, NULL},
-};
-SECTION(trtllm);
-static const struct key vllm_keys[] = {
-    EVERY_BACKEND, {"vllm_config", KIND_SECTION, NULLABLE, &modes}, {"set_cuda_visible_devices", KIND_BOOLEAN, 0, NULL},
-    {"connector", KIND_TEXT, NULLABLE, NULL}, {"mooncake_kv_store", KIND_SECTION, NULLABLE, &vllm_mooncake},
-    {"kv_events_config", KIND_BOOLEAN_OR_MAP, NULLABLE, NULL}, {"allow_prefill_decode_colocation", KIND_BOOLEAN, 0, NULL},
-    {"allow_prefill_decode_colocation_across_nodes", KIND_BOOLEAN, 0, NULL}, {"dp_launch_mode", KIND_TEXT, 0, NULL},
-};
-SECTION(vllm);
-static const struct key mocker_keys[] = {
-    EVERY_BACKEND, {"engine_type", KIND_TEXT, 0, NULL}, {"speedup_ratio", KIND_NUMBER, 0, NULL},
-    {"decode_speedup_ratio", KIND_NUMBER, 0, NULL}, {"num_gpu_blocks_override", KIND_INTEGER, 0, NULL},
-    {"max_num_seqs", KIND_INTEGER, 0, NULL}, {"max_num_batched_tokens", KIND_INTEGER, 0, NULL},
-    {"block_size", KIND_INTEGER, NULLABLE, NULL}, {"data_parallel_size", KIND_INTEGER, 0, NULL},
-    {"num_workers", KIND_INTEGER, 0, NULL}, {"startup_time", KIND_NUMBER, NULLABLE, NULL},
-    {"kv_transfer_bandwidth", KIND_NUMBER, NULLABLE, NULL}, {"kv_cache_dtype", KIND_TEXT, NULLABLE, NULL},
-    {"enable_prefix_caching", KIND_BOOLEAN, 0, NULL}, {"enable_chunked_prefill", KIND_BOOLEAN, 0, NULL},
-    {"preemption_mode", KIND_TEXT, NULLABLE, NULL}, {"mocker_config", KIND_SECTION, NULLABLE, &modes},
-};
-SECTION(mocker);
-
-static const struct key root_keys[] = {
-    {"name", KIND_TEXT, 0, NULL}, {"model", KIND_SECTION, 0, &model}, {"resources", KIND_SECTION, 0, &resources},
-    {"slurm", KIND_SECTION, 0, &slurm}, {"backend", KIND_BACKEND, 0, NULL}, {"frontend", KIND_SECTION, 0, &frontend},
-    {"dynamo", KIND_SECTION, 0, &dynamo}, {"benchmark", KIND_SECTION, 0, &benchmark},
-    {"profiling", KIND_SECTION, 0, &profiling}, {"output", KIND_SECTION, 0, &output},
-    {"health_check", KIND_SECTION, 0, &health_check}, {"infra", KIND_SECTION, 0, &infra},
-    {"observability", KIND_SECTION, 0, &observability}, {"telemetry", KIND_SECTION, 0, &telemetry},
-    {"environment", KIND_TEXT_MAP, 0, NULL}, {"container_mounts", KIND_TEXT_MAP, 0, NULL},
-    {"extra_mount", KIND_TEXTS, NULLABLE, NULL}, {"srun_options", KIND_TEXT_MAP, 0, NULL},
-    {"sbatch_directives", KIND_TEXT_MAP, 0, NULL}, {"enable_config_dump", KIND_BOOLEAN, 0, NULL},
-    {"setup_script", KIND_TEXT, NULLABLE, NULL}, {"identity", KIND_SECTION, 0, &identity},
-    {"reporting", KIND_SECTION, NULLABLE, &reporting}, {"lock", KIND_ANY, NULLABLE, NULL},
-};
-SECTION(root);
 /* clang-format on */
 
-static const struct {
-    const char *type;
-    const struct section *section;
-} backends[] = {{"sglang", &sglang}, {"trtllm", &trtllm}, {"vllm", &vllm}, {"mocker", &mocker}};
+static const char *const backends[] = {"sglang", "trtllm", "vllm", "mocker"};
 
-/* -- Types -------------------------------------------------------------------------------------------- */
+struct schema_key {
+    const char *name, *type;
+    bool is_nullable;
+};
 
-/* As marshmallow takes them: a text of digits is a number, as a sweep leaves them. */
-static bool is_integer(const json_t *v)
-{
-    const char *text = json_string_value(v);
-    char *end;
-
-    if (json_is_integer(v))
-        return true;
-    if (json_is_real(v))
-        return json_real_value(v) >= -1e15 && json_real_value(v) <= 1e15 &&
-               (double)(int64_t)json_real_value(v) == json_real_value(v);
-    if (!text || !*text)
-        return false;
-    strtoll(text, &end, 10);
-    return !*end;
-}
-
-static bool is_number(const json_t *v)
-{
-    const char *text = json_string_value(v);
-    char *end;
-
-    if (json_is_number(v))
-        return true;
-    if (!text || !*text)
-        return false;
-    strtod(text, &end);
-    return !*end;
-}
-
-static bool each_is(const json_t *list, bool (*is)(const json_t *v))
-{
-    size_t i;
-    json_t *v;
-
-    json_array_foreach((json_t *)list, i, v)
-        if (!is(v))
-            return false;
-    return json_is_array(list);
-}
-
-static bool is_text(const json_t *v)
-{
-    return json_is_string(v);
-}
-
-static bool has_kind(const json_t *v, enum kind kind, bool old)
-{
-    const char *key;
-    json_t *value;
-
-    switch (kind) {
-    case KIND_TEXT:
-        return json_is_string(v);
-    case KIND_INTEGER:
-        return is_integer(v);
-    case KIND_NUMBER:
-        return is_number(v);
-    case KIND_BOOLEAN:
-        return json_is_boolean(v);
-    case KIND_TEXTS:
-        return each_is(v, is_text);
-    case KIND_INTEGERS_OR_TEXT:
-        return json_is_string(v) || each_is(v, is_integer) || (old && json_is_integer(v));
-    case KIND_NUMBERS_OR_TEXT:
-        return json_is_string(v) || each_is(v, is_number);
-    case KIND_TEXT_OR_INTEGER:
-        return json_is_string(v) || is_integer(v);
-    case KIND_BOOLEAN_OR_MAP:
-        return json_is_boolean(v) || json_is_object(v);
-    case KIND_TEXT_MAP:
-        json_object_foreach((json_t *)v, key, value)
-            if (!json_is_string(value) && !old)
-                return false;
-        return json_is_object(v);
-    case KIND_ANY:
-        return true;
-    default:
-        return json_is_object(v);
-    }
-}
-
-/* -- The check ---------------------------------------------------------------------------------------- */
-
-struct check {
+struct schema_check {
     const struct recipe *recipe;
-    bool old;
+    bool old; /* a recipe whose load is in profiling or its phases */
     struct problem *p;
 };
 
-static int refuse(const struct check *c, const char *where, const char *format, ...) _printf_(3, 4);
-static int refuse(const struct check *c, const char *where, const char *format, ...)
+static int schema_types_of(const json_t *v)
+{
+    const char *text = json_string_value(v);
+    double number = json_is_real(v) ? json_real_value(v) : 0;
+    char *end = NULL;
+    int types = json_is_string(v)    ? TYPE_TEXT
+                : json_is_boolean(v) ? TYPE_BOOLEAN
+                : json_is_array(v)   ? TYPE_LIST
+                : json_is_object(v)  ? TYPE_MAP
+                : json_is_null(v)    ? TYPE_NULL
+                                     : TYPE_NUMBER;
+
+    if (json_is_integer(v) ||
+        (json_is_real(v) && number >= -1e15 && number <= 1e15 && (double)(int64_t)number == number))
+        types |= TYPE_INTEGER;
+    if (text && *text && (strtoll(text, &end, 10), !*end))
+        types |= TYPE_INTEGER;
+    if (text && *text && (strtod(text, &end), !*end))
+        types |= TYPE_NUMBER;
+    return types;
+}
+
+static bool schema_has_kind(const json_t *v, const struct schema_kind *kind, bool old)
+{
+    const char *key;
+    size_t i;
+    json_t *item;
+
+    if (!(schema_types_of(v) & kind->types)) /* an old "concurrencies" may be one number */
+        return old && kind->item_types == TYPE_INTEGER && json_is_integer(v);
+    if (kind->item_types == 0)
+        return true;
+    json_array_foreach((json_t *)v, i, item)
+        if (!(schema_types_of(item) & kind->item_types))
+            return false;
+    json_object_foreach((json_t *)v, key, item)
+        if (!(schema_types_of(item) & kind->item_types) && !old)
+            return false;
+    return true;
+}
+
+static const struct schema_kind *schema_kind_of(const char *type)
+{
+    size_t i = 0;
+
+    while (i + 1 < ARRAY_SIZE(kinds) && !streq(kinds[i].name, type))
+        i++;
+    return &kinds[i];
+}
+
+/* The keys of a section, which borrow from the text: a copy that the caller frees. */
+static size_t schema_keys(const struct schema_check *c, const char *section,
+                          struct schema_key keys[static SECTION_KEYS_MAX], char **ret_text)
+{
+    size_t n = 0, s = 0;
+    char *rest = NULL;
+
+    while (!streq(sections[s].name, section))
+        s++;
+    *ret_text = xstrdup(sections[s].keys);
+    for (char *word = strtok_r(*ret_text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        char *type = strchr(word, ':') + 1, *flags = type + strcspn(type, "?~");
+        bool is_nullable = strchr(flags, '?'), is_old = strchr(flags, '~');
+        type[-1] = *flags = '\0';
+        if (c->old || !is_old)
+            keys[n++] = (struct schema_key){word, type, is_nullable};
+    }
+    return n;
+}
+
+static int schema_refuse(const struct schema_check *c, const char *where, const char *format, ...)
+    _printf_(3, 4);
+static int schema_refuse(const struct schema_check *c, const char *where, const char *format, ...)
 {
     va_list ap;
 
@@ -387,16 +261,15 @@ static int refuse(const struct check *c, const char *where, const char *format, 
     return recipe_refuse(c->recipe, where, text, c->p);
 }
 
-static int refuse_key(const struct check *c, const struct section *s, const char *where, const char *name)
+static int schema_refuse_key(const struct schema_check *c, const struct schema_key *keys, size_t n,
+                             const char *where, const char *name)
 {
-    const char *names[KEYS_MAX];
-    size_t n = 0;
+    const char *names[SECTION_KEYS_MAX];
 
-    for (size_t i = 0; i < s->n && n < KEYS_MAX; i++)
-        if (c->old || !(s->keys[i].flags & OLD))
-            names[n++] = s->keys[i].name;
+    for (size_t i = 0; i < n; i++)
+        names[i] = keys[i].name;
     const char *nearest = nearest_name(name, names, n);
-    int r = refuse(c, where, "%s: srtctl has no such key", where);
+    int r = schema_refuse(c, where, "%s: srtctl has no such key", where);
     if (nearest)
         problem_remedy(c->p, "Did you mean %s?", nearest);
     else
@@ -404,83 +277,81 @@ static int refuse_key(const struct check *c, const struct section *s, const char
     return r;
 }
 
-/* Which entry of a section of texts is none. */
-static int refuse_entry(const struct check *c, const json_t *v, const char *where)
+static int schema_refuse_value(const struct schema_check *c, const struct schema_kind *kind, const json_t *v,
+                               const char *where)
 {
     const char *key;
-    json_t *value;
+    json_t *item;
 
-    json_object_foreach((json_t *)v, key, value) {
-        if (json_is_string(value))
-            continue;
-        _cleanup_(freep) char *path = xasprintf("%s.%s", where, key);
-        _cleanup_(freep) char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
-        int r = refuse(c, path, "%s must be a text", path);
-        problem_remedy(c->p, "Quote it: %s: \"%.60s\".", key, text);
-        return r;
-    }
-    return refuse(c, where, "%s must be a section of texts", where);
-}
-
-static int refuse_value(const struct check *c, const struct key *key, const json_t *v, const char *where)
-{
-    if (key->kind == KIND_TEXT_MAP && json_is_object(v))
-        return refuse_entry(c, v, where);
-    int r = refuse(c, where, "%s must be %s", where, expected[key->kind]);
+    if (kind->types == TYPE_MAP) /* which entry of a section of texts is none */
+        json_object_foreach((json_t *)v, key, item) {
+            if (json_is_string(item))
+                continue;
+            _cleanup_(freep) char *path = xasprintf("%s.%s", where, key);
+            _cleanup_(freep) char *text = json_dumps(item, JSON_ENCODE_ANY | JSON_COMPACT);
+            int r = schema_refuse(c, path, "%s must be a text", path);
+            problem_remedy(c->p, "Quote it: %s: \"%.60s\".", key, text);
+            return r;
+        }
+    int r = schema_refuse(c, where, "%s must be %s", where, kind->expected);
     if (json_is_null(v))
         problem_remedy(c->p, "It is empty: remove it, or give it a value.");
-    else if (key->kind == KIND_TEXT && json_is_number(v))
+    else if (kind->types == TYPE_TEXT && json_is_number(v))
         problem_remedy(c->p, "Quote it.");
     else
         problem_remedy(c->p, "docs/config-reference.md of srt-slurm describes it.");
     return r;
 }
 
-static int check_section(const struct check *c, const struct section *s, const json_t *v, const char *where);
+static int schema_check_section(const struct schema_check *c, const char *section, const json_t *v,
+                                const char *where);
 
-static int check_backend(const struct check *c, const json_t *v, const char *where)
+static int schema_check_backend(const struct schema_check *c, const json_t *v, const char *where)
 {
-    const char *type = json_get_str(v, "type"), *names[ARRAY_SIZE(backends)];
+    const char *type = json_get_str(v, "type");
 
-    if (!type && json_is_object(json_object_get(v, "vllm_config")) && c->old)
-        type = "vllm";
-    for (size_t i = 0; i < ARRAY_SIZE(backends); i++) {
-        names[i] = backends[i].type;
-        if (streq(type ? type : "sglang", backends[i].type))
-            return check_section(c, backends[i].section, v, where);
-    }
-    const char *nearest = nearest_name(type, names, ARRAY_SIZE(names));
-    int r = refuse(c, "backend.type", "backend.type is '%s', but must be one of sglang, trtllm, vllm, mocker",
-                   type);
+    if (!type)
+        type = json_is_object(json_object_get(v, "vllm_config")) && c->old ? "vllm" : "sglang";
+    for (size_t i = 0; i < ARRAY_SIZE(backends); i++)
+        if (streq(type, backends[i]))
+            return schema_check_section(c, type, v, where);
+    const char *nearest = nearest_name(type, backends, ARRAY_SIZE(backends));
+    int r = schema_refuse(c, "backend.type",
+                          "backend.type is '%s', but must be one of sglang, trtllm, vllm, mocker", type);
     problem_remedy(c->p, nearest ? "Did you mean %s?" : "profd knows srt-slurm's backends at c88ef73.",
                    nearest);
     return r;
 }
 
-static int check_key(const struct check *c, const struct key *key, const json_t *v, const char *where)
+static int schema_check_key(const struct schema_check *c, const struct schema_key *key, const json_t *v,
+                            const char *where)
 {
-    if (json_is_null(v) && (key->flags & NULLABLE || c->old))
+    const struct schema_kind *kind = schema_kind_of(key->type);
+
+    if (json_is_null(v) && (key->is_nullable || c->old))
         return 0;
-    if (!has_kind(v, key->kind, c->old))
-        return refuse_value(c, key, v, where);
-    if (key->kind == KIND_BACKEND)
-        return check_backend(c, v, where);
-    return key->kind == KIND_SECTION ? check_section(c, key->section, v, where) : 0;
+    if (!schema_has_kind(v, kind, c->old))
+        return schema_refuse_value(c, kind, v, where);
+    if (streq(key->type, "backend"))
+        return schema_check_backend(c, v, where);
+    return streq(kind->name, "section") ? schema_check_section(c, key->type, v, where) : 0;
 }
 
-static int check_section(const struct check *c, const struct section *s, const json_t *v, const char *where)
+static int schema_check_section(const struct schema_check *c, const char *section, const json_t *v,
+                                const char *where)
 {
+    struct schema_key keys[SECTION_KEYS_MAX];
+    _cleanup_(freep) char *text = NULL;
+    size_t n = schema_keys(c, section, keys, &text), i;
     const char *name;
     json_t *value;
     int r = 0;
 
     json_object_foreach((json_t *)v, name, value) {
         _cleanup_(freep) char *path = *where ? xasprintf("%s.%s", where, name) : xstrdup(name);
-        const struct key *key = NULL;
-        for (size_t i = 0; i < s->n && !key; i++)
-            if (streq(s->keys[i].name, name) && (c->old || !(s->keys[i].flags & OLD)))
-                key = &s->keys[i];
-        r = key ? check_key(c, key, value, path) : refuse_key(c, s, path, name);
+        for (i = 0; i < n && !streq(keys[i].name, name); i++)
+            ;
+        r = i < n ? schema_check_key(c, &keys[i], value, path) : schema_refuse_key(c, keys, n, path, name);
         if (r < 0)
             break;
     }
@@ -489,6 +360,5 @@ static int check_section(const struct check *c, const struct section *s, const j
 
 int recipe_check_schema(const struct recipe *r, bool old, struct problem *p)
 {
-    const struct check c = {.recipe = r, .old = old, .p = p};
-    return check_section(&c, &root, r->root, "");
+    return schema_check_section(&(struct schema_check){.recipe = r, .old = old, .p = p}, "root", r->root, "");
 }

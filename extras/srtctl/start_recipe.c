@@ -8,7 +8,7 @@
 #include "client/runs/benchmark.h"
 #include "client/verbs/extras.h"
 #include "client/verbs/job.h"
-#include "extras/srtctl/phases.h"
+#include "extras/srtctl/recipe.h"
 #include <errno.h>
 
 struct recipe_options {

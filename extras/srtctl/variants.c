@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* After srt-slurm: src/srtctl/core/config.py (deep_merge, generate_override_configs) and core/sweep.py. */
-#include "extras/srtctl/variants.h"
+
+#include "extras/srtctl/recipe.h"
 
 #include "base/alloc.h"
 #include "base/yaml_json.h"
@@ -11,7 +12,34 @@
 #define OVERRIDE "override_"
 #define ZIP      "zip_override_"
 
-struct reading {
+char *recipe_value_text(const json_t *v)
+{
+    if (json_is_string(v))
+        return xstrdup(json_string_value(v));
+    if (json_is_boolean(v))
+        return xstrdup(json_is_true(v) ? "True" : "False");
+    return json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
+}
+
+static int variants_compare_keys(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+const char **recipe_sorted_keys(const json_t *section, size_t *ret_n)
+{
+    const char **keys = xcalloc(json_object_size(section) + 1, sizeof(*keys)), *key;
+    size_t n = 0;
+    json_t *value;
+
+    json_object_foreach((json_t *)section, key, value)
+        keys[n++] = key;
+    qsort(keys, n, sizeof(*keys), variants_compare_keys);
+    *ret_n = n;
+    return keys;
+}
+
+struct variants_reading {
     const char *path;
     json_t *root, *lines, *columns; /* of the file */
     struct recipe_variants *variants;
@@ -20,9 +48,10 @@ struct reading {
     size_t *left; /* bytes that its variants may still have */
 };
 
-static int refuse(const struct reading *r, const char *pointer, const char *remedy, const char *format, ...)
-    _printf_(4, 5);
-static int refuse(const struct reading *r, const char *pointer, const char *remedy, const char *format, ...)
+static int variants_refuse(const struct variants_reading *r, const char *pointer, const char *remedy,
+                           const char *format, ...) _printf_(4, 5);
+static int variants_refuse(const struct variants_reading *r, const char *pointer, const char *remedy,
+                           const char *format, ...)
 {
     va_list ap;
 
@@ -36,7 +65,7 @@ static int refuse(const struct reading *r, const char *pointer, const char *reme
 }
 
 /* A value of a sweep may consist of other placeholders, and a large base may be that of 1000 variants. */
-static bool spend(const struct reading *r, size_t bytes)
+static bool variants_spend(const struct variants_reading *r, size_t bytes)
 {
     bool fits = bytes < *r->left;
 
@@ -44,24 +73,24 @@ static bool spend(const struct reading *r, size_t bytes)
     return fits;
 }
 
-static int add(const struct reading *r, const struct recipe_variant *take)
+static int variants_add(const struct variants_reading *r, const struct recipe_variant *take)
 {
     struct recipe_variants *v = r->variants;
 
     VEC_GROW(v->items, v->n, v->cap);
     v->items[v->n++] = *take;
     if (v->n > RECIPE_VARIANTS_MAX)
-        return refuse(r, "", "Split the file.", "more than %d variants", RECIPE_VARIANTS_MAX);
+        return variants_refuse(r, "", "Split the file.", "more than %d variants", RECIPE_VARIANTS_MAX);
     if (*r->left == 0)
-        return refuse(r, "", "Split the file.", "all variants together are larger than %d MiB",
-                      RECIPE_VARIANTS_BYTES_MAX >> 20);
+        return variants_refuse(r, "", "Split the file.", "all variants together are larger than %d MiB",
+                               RECIPE_VARIANTS_BYTES_MAX >> 20);
     return 0;
 }
 
 /* -- Merging ------------------------------------------------------------------------------------------ */
 
 /* Sections are merged, all else replaces, and null removes. */
-static void merge(json_t *into, const json_t *from)
+static void variants_merge(json_t *into, const json_t *from)
 {
     const char *key;
     json_t *value;
@@ -71,14 +100,14 @@ static void merge(json_t *into, const json_t *from)
         if (json_is_null(value))
             json_object_del(into, key);
         else if (json_is_object(value) && json_is_object(old))
-            merge(old, value);
+            variants_merge(old, value);
         else
             json_object_set_new(into, key, json_deep_copy(value));
     }
 }
 
 /* The places of the keys below one, as they are once it is the document. */
-static void take_places(json_t *into, const json_t *places, const char *below)
+static void variants_take_places(json_t *into, const json_t *places, const char *below)
 {
     const char *pointer;
     json_t *place;
@@ -89,31 +118,31 @@ static void take_places(json_t *into, const json_t *places, const char *below)
             json_object_set(into, pointer + n, place);
 }
 
-static json_t *merged_places(const json_t *places, const char *override)
+static json_t *variants_merge_places(const json_t *places, const char *override)
 {
     _cleanup_(freep) char *below = xasprintf("/%s", override);
     json_t *merged = json_object();
 
-    take_places(merged, places, "/base");
+    variants_take_places(merged, places, "/base");
     if (*override)
-        take_places(merged, places, below);
+        variants_take_places(merged, places, below);
     return merged;
 }
 
-static struct recipe_variant merged_variant(const struct reading *r, const char *key, const json_t *override,
-                                            char *take_name)
+static struct recipe_variant variants_merge_base(const struct variants_reading *r, const char *key,
+                                                 const json_t *override, char *take_name)
 {
-    if (!spend(r, r->size))
+    if (!variants_spend(r, r->size))
         return (struct recipe_variant){.name = take_name, .root = json_object()};
     struct recipe_variant v = {.name = take_name,
                                .root = json_deep_copy(json_object_get(r->root, "base")),
-                               .lines = merged_places(r->lines, key),
-                               .columns = merged_places(r->columns, key)};
-    merge(v.root, override);
+                               .lines = variants_merge_places(r->lines, key),
+                               .columns = variants_merge_places(r->columns, key)};
+    variants_merge(v.root, override);
     return v;
 }
 
-static void name_after_base(const struct reading *r, struct recipe_variant *v)
+static void variants_name_after_base(const struct variants_reading *r, struct recipe_variant *v)
 {
     const char *base = json_get_str(json_object_get(r->root, "base"), "name");
     _cleanup_(freep) char *name = xasprintf("%s_%s", base ? base : "unnamed", v->name);
@@ -121,24 +150,25 @@ static void name_after_base(const struct reading *r, struct recipe_variant *v)
     json_put_str(v->root, "name", name);
 }
 
-static int add_override(const struct reading *r, const char *key, const json_t *override)
+static int variants_add_override(const struct variants_reading *r, const char *key, const json_t *override)
 {
-    struct recipe_variant v = merged_variant(r, key, override, xstrdup(key + strlen(OVERRIDE)));
+    struct recipe_variant v = variants_merge_base(r, key, override, xstrdup(key + strlen(OVERRIDE)));
 
     if (!json_object_get(override, "name"))
-        name_after_base(r, &v);
-    return add(r, &v);
+        variants_name_after_base(r, &v);
+    return variants_add(r, &v);
 }
 
 /* -- Zips --------------------------------------------------------------------------------------------- */
 
-struct zip {
+struct zip_size {
     size_t n; /* of the longest list so far */
     bool has_lists;
 };
 
 /* How long the lists of a section are; those of one element are repeated. */
-static int measure(const struct reading *r, const json_t *section, const char *pointer, struct zip *zip)
+static int zip_measure(const struct variants_reading *r, const json_t *section, const char *pointer,
+                       struct zip_size *zip)
 {
     const char *key;
     json_t *value;
@@ -148,16 +178,16 @@ static int measure(const struct reading *r, const json_t *section, const char *p
         size_t n = json_array_size(value);
         int err = 0;
         if (json_is_object(value))
-            err = measure(r, value, below, zip);
+            err = zip_measure(r, value, below, zip);
         else if (json_is_array(value) && n == 0)
-            err = refuse(r, below, "Give it elements, or remove it.",
-                         "zip_override contains an empty list — cannot zip zero-length lists");
+            err = variants_refuse(r, below, "Give it elements, or remove it.",
+                                  "zip_override contains an empty list — cannot zip zero-length lists");
         else if (json_is_array(value) && n > 1 && zip->n > 1 && n != zip->n)
-            err =
-                refuse(r, below, "A list that is the value of each variant goes into a list: [[1, 2]].",
-                       "Incompatible zip lengths %zu and %zu. All lists must have the same length or length "
-                       "1 (broadcast).",
-                       zip->n, n);
+            err = variants_refuse(
+                r, below, "A list that is the value of each variant goes into a list: [[1, 2]].",
+                "Incompatible zip lengths %zu and %zu. All lists must have the same length or length "
+                "1 (broadcast).",
+                zip->n, n);
         if (err < 0)
             return err;
         if (json_is_array(value)) {
@@ -168,7 +198,7 @@ static int measure(const struct reading *r, const json_t *section, const char *p
     return 0;
 }
 
-static json_t *slice(const json_t *section, size_t i)
+static json_t *zip_slice(const json_t *section, size_t i)
 {
     json_t *sliced = json_object();
     const char *key;
@@ -179,40 +209,36 @@ static json_t *slice(const json_t *section, size_t i)
             json_object_set_new(sliced, key,
                                 json_deep_copy(json_array_get(value, json_array_size(value) == 1 ? 0 : i)));
         else if (json_is_object(value))
-            json_object_set_new(sliced, key, slice(value, i));
+            json_object_set_new(sliced, key, zip_slice(value, i));
         else
             json_object_set_new(sliced, key, json_deep_copy(value));
     }
     return sliced;
 }
 
-static int add_zip(const struct reading *r, const char *key, const json_t *override)
+static int variants_add_zip(const struct variants_reading *r, const char *key, const json_t *override)
 {
     _cleanup_(freep) char *pointer = xasprintf("/%s", key);
-    struct zip zip = {0};
-    int err = measure(r, override, pointer, &zip);
+    struct zip_size zip = {0};
+    int err = zip_measure(r, override, pointer, &zip);
 
     if (err < 0)
         return err;
     if (!zip.has_lists)
-        return refuse(r, pointer, "Call it override_NAME, or make lists of the values that differ.",
-                      "zip_override section contains no list values — nothing to zip");
+        return variants_refuse(r, pointer, "Call it override_NAME, or make lists of the values that differ.",
+                               "zip_override section contains no list values — nothing to zip");
     for (size_t i = 0; i < zip.n && err == 0; i++) {
-        _cleanup_json_ sliced = slice(override, i);
-        struct recipe_variant v = merged_variant(r, key, sliced, xasprintf("%s_%zu", key + strlen(ZIP), i));
+        _cleanup_json_ sliced = zip_slice(override, i);
+        struct recipe_variant v =
+            variants_merge_base(r, key, sliced, xasprintf("%s_%zu", key + strlen(ZIP), i));
         if (!json_is_array(json_object_get(override, "name")))
-            name_after_base(r, &v);
-        err = add(r, &v);
+            variants_name_after_base(r, &v);
+        err = variants_add(r, &v);
     }
     return err;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-static int refuse_key(const struct reading *r, const char *key)
+static int variants_refuse_key(const struct variants_reading *r, const char *key)
 {
     static const char *const starts[] = {"base", OVERRIDE, ZIP, "lock"};
     _cleanup_(freep) char *pointer = xasprintf("/%s", key), *start = xstrdup(key);
@@ -221,8 +247,9 @@ static int refuse_key(const struct reading *r, const char *key)
     if (underscore)
         underscore[1] = '\0';
     const char *nearest = nearest_name(start, starts, ARRAY_SIZE(starts));
-    int err = refuse(r, pointer, "A file with base has only base, override_NAME and zip_override_NAME.",
-                     "%s: next to base srtctl ignores such a key", key);
+    int err =
+        variants_refuse(r, pointer, "A file with base has only base, override_NAME and zip_override_NAME.",
+                        "%s: next to base srtctl ignores such a key", key);
     if (nearest) {
         free(r->p->remedy);
         r->p->remedy = NULL;
@@ -233,10 +260,10 @@ static int refuse_key(const struct reading *r, const char *key)
 }
 
 /* In srtctl's order: overrides, then zips, each by name. */
-static int read_overrides(const struct reading *r)
+static int variants_read_overrides(const struct variants_reading *r)
 {
-    size_t n = 0;
-    _cleanup_(freep) const char **keys = xcalloc(json_object_size(r->root) + 1, sizeof(*keys));
+    size_t n;
+    _cleanup_(freep) const char **keys = recipe_sorted_keys(r->root, &n);
     const char *key;
     json_t *value;
     int err = 0;
@@ -245,58 +272,53 @@ static int read_overrides(const struct reading *r)
         _cleanup_(freep) char *pointer = xasprintf("/%s", key);
         if (!streq(key, "base") && !streq(key, "lock") && !starts_with(key, OVERRIDE) &&
             !starts_with(key, ZIP))
-            return refuse_key(r, key);
+            return variants_refuse_key(r, key);
         if (!json_is_object(value) && !streq(key, "lock"))
-            return refuse(r, pointer, "Indent its keys below it.", "%s must be a section", key);
-        keys[n++] = key;
+            return variants_refuse(r, pointer, "Indent its keys below it.", "%s must be a section", key);
     }
-    qsort(keys, n, sizeof(*keys), compare_names);
-    struct recipe_variant base = merged_variant(r, "", NULL, xstrdup("base"));
+    struct recipe_variant base = variants_merge_base(r, "", NULL, xstrdup("base"));
     base.by_name_only = true;
-    err = add(r, &base);
+    err = variants_add(r, &base);
     for (size_t i = 0; i < n && err == 0; i++)
         if (starts_with(keys[i], OVERRIDE))
-            err = add_override(r, keys[i], json_object_get(r->root, keys[i]));
+            err = variants_add_override(r, keys[i], json_object_get(r->root, keys[i]));
     for (size_t i = 0; i < n && err == 0; i++)
         if (starts_with(keys[i], ZIP))
-            err = add_zip(r, keys[i], json_object_get(r->root, keys[i]));
+            err = variants_add_zip(r, keys[i], json_object_get(r->root, keys[i]));
     return err;
 }
 
 /* -- Sweeps ------------------------------------------------------------------------------------------- */
 
-/* As Python's str() has it. */
-static char *value_text(const json_t *v)
+static char *sweep_value_text(const json_t *v)
 {
-    if (json_is_string(v))
-        return xstrdup(json_string_value(v));
-    if (json_is_boolean(v))
-        return xstrdup(json_is_true(v) ? "True" : "False");
+    size_t i;
+    json_t *item;
+    char *text = NULL;
+    size_t size;
+
     if (json_is_null(v))
         return xstrdup("None");
-    if (json_is_array(v)) {
-        char *text = NULL;
-        size_t i, size;
-        json_t *item;
-        FILE *out = xmemstream(&text, &size);
-        json_array_foreach((json_t *)v, i, item) {
-            _cleanup_(freep) char *one = value_text(item);
-            fprintf(out, "%s%s", i > 0 ? "," : "", one);
-        }
-        fclose(out);
-        return text;
+    if (!json_is_array(v))
+        return recipe_value_text(v);
+    FILE *out = xmemstream(&text, &size);
+    json_array_foreach((json_t *)v, i, item) {
+        _cleanup_(freep) char *one = sweep_value_text(item);
+        fprintf(out, "%s%s", i > 0 ? "," : "", one);
     }
-    return json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
+    fclose(out);
+    return text;
 }
 
-static char *replace_all(const struct reading *r, const char *text, const char *what, const char *with)
+static char *sweep_replace(const struct variants_reading *r, const char *text, const char *what,
+                           const char *with)
 {
     char *result = NULL;
     size_t size, n = strlen(with);
     FILE *out = xmemstream(&result, &size);
 
     while (*text)
-        if (*text == *what && starts_with(text, what) && spend(r, n)) {
+        if (*text == *what && starts_with(text, what) && variants_spend(r, n)) {
             fputs(with, out);
             text += strlen(what);
         } else {
@@ -306,28 +328,30 @@ static char *replace_all(const struct reading *r, const char *text, const char *
     return result;
 }
 
-static json_t *copy_value(const struct reading *r, const json_t *value)
+static json_t *sweep_copy_value(const struct variants_reading *r, const json_t *value)
 {
-    return spend(r, json_dumpb(value, NULL, 0, JSON_ENCODE_ANY)) ? json_deep_copy(value) : json_null();
+    return variants_spend(r, json_dumpb(value, NULL, 0, JSON_ENCODE_ANY)) ? json_deep_copy(value)
+                                                                          : json_null();
 }
 
-static json_t *fill_text(const struct reading *r, const char *text, const json_t *values)
+static json_t *sweep_fill_text(const struct variants_reading *r, const char *text, const json_t *values)
 {
     _cleanup_(freep) char *filled = xstrdup(text);
     const char *name;
     json_t *value;
 
     json_object_foreach((json_t *)values, name, value) {
-        if (!spend(r, 1))
+        if (!variants_spend(r, 1))
             break;
         _cleanup_(freep) char *placeholder = xasprintf("{%s}", name);
         if (!strstr(filled, placeholder))
             continue;
         /* Where nothing else is in the text, it is the value: a list, or a number as it is. */
         if (streq(filled, placeholder) && (json_is_array(value) || json_is_number(value)))
-            return copy_value(r, value);
-        _cleanup_(freep) char *as_text = value_text(value);
-        char *more = spend(r, strlen(as_text)) ? replace_all(r, filled, placeholder, as_text) : xstrdup("");
+            return sweep_copy_value(r, value);
+        _cleanup_(freep) char *as_text = sweep_value_text(value);
+        char *more =
+            variants_spend(r, strlen(as_text)) ? sweep_replace(r, filled, placeholder, as_text) : xstrdup("");
         free(filled);
         filled = more;
     }
@@ -335,68 +359,66 @@ static json_t *fill_text(const struct reading *r, const char *text, const json_t
 }
 
 /* "{name}", and what YAML makes of it without quotes: {name: null}. */
-static json_t *fill(const struct reading *r, const json_t *template, const json_t *values)
+static json_t *sweep_fill(const struct variants_reading *r, const json_t *template, const json_t *values)
 {
     const char *key = json_object_iter_key(json_object_iter((json_t *)template));
     size_t i;
     json_t *value, *filled;
 
     if (json_is_string(template))
-        return fill_text(r, json_string_value(template), values);
+        return sweep_fill_text(r, json_string_value(template), values);
     if (json_is_array(template)) {
         filled = json_array();
         json_array_foreach((json_t *)template, i, value)
-            json_array_append_new(filled, fill(r, value, values));
+            json_array_append_new(filled, sweep_fill(r, value, values));
         return filled;
     }
     if (!json_is_object(template))
         return json_deep_copy(template);
     if (json_object_size(template) == 1 && json_is_null(json_object_get(template, key)) &&
         json_object_get(values, key))
-        return copy_value(r, json_object_get(values, key));
+        return sweep_copy_value(r, json_object_get(values, key));
     filled = json_object();
     json_object_foreach((json_t *)template, key, value)
-        json_object_set_new(filled, key, fill(r, value, values));
+        json_object_set_new(filled, key, sweep_fill(r, value, values));
     return filled;
 }
 
-static int add_combination(const struct reading *r, const json_t *template, const json_t *values)
+static int sweep_add(const struct variants_reading *r, const json_t *template, const json_t *values)
 {
     const char *name, *key;
     json_t *value;
-    char *suffix = NULL;
-    size_t size;
-    FILE *out = xmemstream(&suffix, &size);
+    char *suffix = xstrdup("");
 
     json_object_foreach((json_t *)values, key, value) {
-        _cleanup_(freep) char *text = value_text(value);
-        fprintf(out, "%s%s%s", ftell(out) > 0 ? "_" : "", key, text);
+        _cleanup_(freep) char *text = sweep_value_text(value);
+        append_str(&suffix, "%s%s%s", *suffix ? "_" : "", key, text);
     }
-    fclose(out);
-    struct recipe_variant v = {.name = suffix,
-                               .root = spend(r, r->size + size) ? fill(r, template, values) : json_object(),
-                               .lines = json_incref(r->lines),
-                               .columns = json_incref(r->columns)};
+    struct recipe_variant v = {
+        .name = suffix,
+        .root = variants_spend(r, r->size + strlen(suffix)) ? sweep_fill(r, template, values) : json_object(),
+        .lines = json_incref(r->lines),
+        .columns = json_incref(r->columns)};
     name = json_get_str(v.root, "name");
     _cleanup_(freep) char *full = xasprintf("%s_%s", name ? name : "unnamed", suffix);
     json_put_str(v.root, "name", full);
-    return add(r, &v);
+    return variants_add(r, &v);
 }
 
 /* All combinations, the last parameter fastest. */
-static int combine(const struct reading *r, const json_t *template, const json_t *sweep, void *at,
-                   json_t *values)
+static int sweep_combine(const struct variants_reading *r, const json_t *template, const json_t *sweep,
+                         void *at, json_t *values)
 {
     size_t i;
     json_t *value;
     int err = 0;
 
     if (!at)
-        return add_combination(r, template, values);
+        return sweep_add(r, template, values);
     const char *key = json_object_iter_key(at);
     json_array_foreach(json_object_iter_value(at), i, value) {
         json_object_set(values, key, value);
-        err = combine(r, template, sweep, json_object_iter_next((json_t *)sweep, at), values);
+        err = sweep_combine(r, template, sweep, json_object_iter_next((json_t *)sweep, at), values);
         if (err < 0)
             return err;
     }
@@ -404,7 +426,7 @@ static int combine(const struct reading *r, const json_t *template, const json_t
     return 0;
 }
 
-static int read_sweep(const struct reading *r)
+static int variants_read_sweep(const struct variants_reading *r)
 {
     json_t *sweep = json_object_get(r->root, "sweep");
     const char *key;
@@ -412,21 +434,22 @@ static int read_sweep(const struct reading *r)
     size_t n = 1;
 
     if (!json_is_object(sweep) || json_object_size(sweep) == 0)
-        return refuse(r, "/sweep", "For example: sweep: {concurrency: [128, 256]}.",
-                      "sweep must be a section of parameters and their values");
+        return variants_refuse(r, "/sweep", "For example: sweep: {concurrency: [128, 256]}.",
+                               "sweep must be a section of parameters and their values");
     json_object_foreach(sweep, key, value) {
         _cleanup_(freep) char *pointer = xasprintf("/sweep/%s", key);
         if (!json_is_array(value) || json_array_size(value) == 0)
-            return refuse(r, pointer, "Put its values into [ ].", "sweep.%s must be a list of values", key);
+            return variants_refuse(r, pointer, "Put its values into [ ].",
+                                   "sweep.%s must be a list of values", key);
         n *= json_array_size(value);
         if (n > RECIPE_VARIANTS_MAX)
-            return refuse(r, pointer, "Give fewer values.", "sweep has more than %d combinations",
-                          RECIPE_VARIANTS_MAX);
+            return variants_refuse(r, pointer, "Give fewer values.", "sweep has more than %d combinations",
+                                   RECIPE_VARIANTS_MAX);
     }
     _cleanup_json_ template = json_copy(r->root);
     _cleanup_json_ values = json_object();
     json_object_del(template, "sweep");
-    return combine(r, template, sweep, json_object_iter(sweep), values);
+    return sweep_combine(r, template, sweep, json_object_iter(sweep), values);
 }
 
 /* -- The file ----------------------------------------------------------------------------------------- */
@@ -445,26 +468,26 @@ int recipe_variants_read(const char *path, const char *data, size_t size, struct
     root = yaml_parse_with_lines(data, size, error, &lines, &columns);
     if (!root)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s: %s", path, error);
-    struct reading r = {.path = path,
-                        .root = root,
-                        .lines = lines,
-                        .columns = columns,
-                        .variants = &variants,
-                        .size = size,
-                        .left = &left,
-                        .p = p ? p : &unwanted};
+    struct variants_reading r = {.path = path,
+                                 .root = root,
+                                 .lines = lines,
+                                 .columns = columns,
+                                 .variants = &variants,
+                                 .size = size,
+                                 .left = &left,
+                                 .p = p ? p : &unwanted};
     int err = 0;
     if (!json_is_object(root)) {
-        err = refuse(&r, "", "See examples/ of srt-slurm.",
-                     "this is no job of srtctl: its sections are missing");
+        err = variants_refuse(&r, "", "See examples/ of srt-slurm.",
+                              "this is no job of srtctl: its sections are missing");
     } else if (json_object_get(root, "base")) {
-        err = read_overrides(&r);
+        err = variants_read_overrides(&r);
     } else if (json_object_get(root, "sweep")) {
-        err = read_sweep(&r);
+        err = variants_read_sweep(&r);
     } else {
         struct recipe_variant only = {
             .root = json_incref(root), .lines = json_incref(lines), .columns = json_incref(columns)};
-        err = add(&r, &only);
+        err = variants_add(&r, &only);
     }
     if (err < 0)
         return err;
@@ -474,7 +497,7 @@ int recipe_variants_read(const char *path, const char *data, size_t size, struct
 }
 
 /* "zip_override_tp[0]" as "tp_0"; the caller frees it. */
-static char *plain_name(const char *name)
+static char *variant_plain_name(const char *name)
 {
     size_t skip = starts_with(name, ZIP) ? strlen(ZIP) : starts_with(name, OVERRIDE) ? strlen(OVERRIDE) : 0;
     char *plain = xstrdup(name + skip), *bracket = strchr(plain, '[');
@@ -487,22 +510,10 @@ static char *plain_name(const char *name)
     return plain;
 }
 
-static char *all_names(const struct recipe_variants *v)
-{
-    char *text = NULL;
-    size_t size;
-    FILE *out = xmemstream(&text, &size);
-
-    for (size_t i = 0; i < v->n; i++)
-        fprintf(out, "%s%s", i > 0 ? ", " : "", v->items[i].name);
-    fclose(out);
-    return text;
-}
-
 const struct recipe_variant *recipe_variants_find(const struct recipe_variants *v, const char *path,
                                                   const char *name, struct problem *p)
 {
-    _cleanup_(freep) char *plain = name ? plain_name(name) : NULL, *all = NULL;
+    _cleanup_(freep) char *plain = name ? variant_plain_name(name) : NULL, *all = NULL;
     const struct recipe_variant *only = NULL;
     size_t n = 0;
 
@@ -521,7 +532,8 @@ const struct recipe_variant *recipe_variants_find(const struct recipe_variants *
         problem_remedy(p, "Leave --variant out: the file is one job.");
         return NULL;
     }
-    all = all_names(v);
+    for (size_t i = 0; i < v->n; i++)
+        append_str(&all, "%s%s", i > 0 ? ", " : "", v->items[i].name);
     if (name) {
         problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s has no variant '%s'", path, name);
         problem_remedy(p, "Its variants are %s.", all);

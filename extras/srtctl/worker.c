@@ -34,12 +34,12 @@ struct seat {
     int64_t first_gpu, n_gpus; /* on each node */
 };
 
-struct walk {
+struct seat_walk {
     int64_t node, gpu, process;
     int64_t on_node, prefills_on_node; /* workers that begin on the current one */
 };
 
-static void next_node(struct walk *w, int64_t n)
+static void seat_walk_next_node(struct seat_walk *w, int64_t n)
 {
     w->node += n;
     w->gpu = w->on_node = w->prefills_on_node = 0;
@@ -47,11 +47,11 @@ static void next_node(struct walk *w, int64_t n)
 
 /* Workers are seated in the order prefill, decode, aggregated; small ones share nodes, but not with others of
  * another role while there are more nodes. */
-static struct seat find_seat(const struct recipe *r, const struct launch_place *place)
+static struct seat seat_find(const struct recipe *r, const struct launch_place *place)
 {
     const json_t *resources = json_object_get(r->root, "resources");
     bool spread = json_get_bool(resources, "spread_workers", false);
-    struct walk w = {0};
+    struct seat_walk w = {0};
     struct seat seat = {.n_nodes = 1};
 
     for (int m = 0; m <= (int)place->mode; m++) {
@@ -60,10 +60,10 @@ static struct seat find_seat(const struct recipe *r, const struct launch_place *
                 nodes = MAX((gpus + r->gpus_per_node - 1) / r->gpus_per_node, (int64_t)1);
         bool whole = gpus >= r->gpus_per_node;
         if (m == RECIPE_DECODE && w.gpu > 0 && phase->nodes > 0)
-            next_node(&w, 1);
+            seat_walk_next_node(&w, 1);
         for (int64_t i = 0; i < phase->workers; i++) {
             if (!whole && w.gpu + gpus > r->gpus_per_node)
-                next_node(&w, 1);
+                seat_walk_next_node(&w, 1);
             seat = (struct seat){
                 .n_nodes = whole ? nodes : 1,
                 .first_node = w.node,
@@ -80,44 +80,30 @@ static struct seat find_seat(const struct recipe *r, const struct launch_place *
             w.prefills_on_node += m == RECIPE_PREFILL;
             w.gpu += gpus;
             if (whole || spread || w.gpu >= r->gpus_per_node)
-                next_node(&w, seat.n_nodes);
+                seat_walk_next_node(&w, seat.n_nodes);
         }
     }
     return seat;
 }
 
-/* -- Words -------------------------------------------------------------------------------------------- */
-
-static void put_text(struct launch *l, const char *option, const char *value)
-{
-    launch_put(l, xstrdup(option), false);
-    launch_put(l, xstrdup(value), false);
-}
-
-static void put_number(struct launch *l, const char *option, int64_t n)
-{
-    launch_put(l, xstrdup(option), false);
-    launch_put(l, xasprintf("%" PRId64, n), false);
-}
-
-static const json_t *backend_of(const struct recipe *r)
+static const json_t *worker_backend(const struct recipe *r)
 {
     return json_object_get(r->root, "backend");
 }
 
-static const char *flag_of(const json_t *config, const char *dashed, const char *underscored)
+static const char *worker_flag(const json_t *config, const char *dashed, const char *underscored)
 {
     const char *text = json_get_str(config, dashed);
     return text ? text : json_get_str(config, underscored);
 }
 
-static const char *served_name(const struct recipe *r)
+static const char *worker_served_name(const struct recipe *r)
 {
     static const enum recipe_mode order[] = {RECIPE_PREFILL, RECIPE_AGGREGATED, RECIPE_DECODE};
     const char *path = r->model_path ? r->model_path : "model";
 
     for (size_t i = 0; i < ARRAY_SIZE(order); i++) {
-        const char *name = flag_of(r->phases[order[i]].config, "served-model-name", "served_model_name");
+        const char *name = worker_flag(r->phases[order[i]].config, "served-model-name", "served_model_name");
         if (name)
             return name;
     }
@@ -128,35 +114,37 @@ static const char *served_name(const struct recipe *r)
 }
 
 /* Local models are mounted there. */
-static const char *model_argument(const struct recipe *r)
+static const char *worker_model(const struct recipe *r)
 {
     return r->model_path && starts_with(r->model_path, "hf:") ? r->model_path + 3 : "/model";
 }
 
-static const char *request_plane(const struct recipe *r)
+static const char *worker_request_plane(const struct recipe *r)
 {
     const char *plane = json_get_str(json_object_get(r->root, "dynamo"), "request_plane");
     return plane ? plane : "tcp";
 }
 
-static void put_ranks(const struct launch_place *place, const struct seat *seat, struct launch *l)
+static void worker_add_ranks(const struct launch_place *place, const struct seat *seat, struct launch *l)
 {
-    put_number(l, "--nnodes", seat->n_nodes);
-    put_number(l, "--node-rank", place->rank);
+    launch_add_option(l, "--nnodes", "%" PRId64, seat->n_nodes);
+    launch_add_option(l, "--node-rank", "%" PRId64, place->rank);
 }
 
-static void put_config_dump(const struct launch_place *place, struct launch *l)
+static void worker_add_config_dump(const struct launch_place *place, struct launch *l)
 {
-    launch_put(l, xstrdup("--dump-config-to"), false);
-    launch_put(l, xasprintf("/logs/%s_config.json", place->node ? place->node : "${SLURMD_NODENAME}"),
-               place->node == NULL);
+    launch_add(l, "--dump-config-to");
+    if (place->node)
+        launch_add(l, "/logs/%s_config.json", place->node);
+    else
+        launch_add_expanding(l, "/logs/${SLURMD_NODENAME}_config.json");
 }
 
 /* As Python's json.dumps() has it. */
-static void put_kv_events(const struct recipe *r, const struct launch_place *place, const struct seat *seat,
-                          bool vllm, struct launch *l)
+static void worker_add_kv_events(const struct recipe *r, const struct launch_place *place,
+                                 const struct seat *seat, bool vllm, struct launch *l)
 {
-    const json_t *all = json_object_get(backend_of(r), "kv_events_config"),
+    const json_t *all = json_object_get(worker_backend(r), "kv_events_config"),
                  *own = json_object_get(all, recipe_mode_name(place->mode));
     bool on = json_is_true(all) ? place->mode != RECIPE_AGGREGATED : json_is_true(own) || json_is_object(own);
     const char *key;
@@ -171,40 +159,40 @@ static void put_kv_events(const struct recipe *r, const struct launch_place *pla
     json_object_foreach((json_t *)own, key, value)
         json_object_set(config, key, value);
     json_put_str(config, "endpoint", endpoint);
-    launch_put(l, xstrdup("--kv-events-config"), false);
-    launch_put(l, json_dumps(config, 0), false);
+    _cleanup_(freep) char *text = json_dumps(config, 0);
+    launch_add_option(l, "--kv-events-config", "%s", text);
 }
 
 /* -- SGLang ------------------------------------------------------------------------------------------- */
 
-static int put_sglang(const struct recipe *r, const struct launch_place *place, const struct seat *seat,
-                      struct launch *l, struct problem *p)
+static int worker_add_sglang(const struct recipe *r, const struct launch_place *place,
+                             const struct seat *seat, struct launch *l)
 {
     static const char *const dropped[] = {"model-path", "served-model-name", "nccl-port", NULL};
     bool alone = streq(r->frontend, "sglang");
 
-    put_text(l, "python3", "-m");
-    launch_put(l, xstrdup(alone ? "sglang.launch_server" : "dynamo.sglang"), false);
-    put_text(l, "--model-path", model_argument(r));
-    put_text(l, "--served-model-name", served_name(r));
-    put_text(l, "--host", "0.0.0.0");
-    put_number(l, "--port", seat->http_port);
-    put_number(l, "--nccl-port", NCCL_PORT + seat->process);
+    launch_add_option(l, "python3", "-m");
+    launch_add(l, alone ? "sglang.launch_server" : "dynamo.sglang");
+    launch_add_option(l, "--model-path", "%s", worker_model(r));
+    launch_add_option(l, "--served-model-name", "%s", worker_served_name(r));
+    launch_add_option(l, "--host", "0.0.0.0");
+    launch_add_option(l, "--port", "%" PRId64, seat->http_port);
+    launch_add_option(l, "--nccl-port", "%" PRId64, NCCL_PORT + seat->process);
     if (place->mode != RECIPE_AGGREGATED)
-        put_text(l, "--disaggregation-mode", recipe_mode_name(place->mode));
+        launch_add_option(l, "--disaggregation-mode", "%s", recipe_mode_name(place->mode));
     if (place->mode == RECIPE_PREFILL)
-        put_number(l, "--disaggregation-bootstrap-port", seat->bootstrap_port);
+        launch_add_option(l, "--disaggregation-bootstrap-port", "%" PRId64, seat->bootstrap_port);
     if (seat->n_nodes > 1) {
-        launch_put(l, xstrdup("--dist-init-addr"), false);
-        launch_put(l, xasprintf("${LEADER_IP}:%d", DIST_INIT_PORT), true);
-        put_ranks(place, seat, l);
+        launch_add(l, "--dist-init-addr");
+        launch_add_expanding(l, "${LEADER_IP}:%d", DIST_INIT_PORT);
+        worker_add_ranks(place, seat, l);
     }
     if (!alone)
-        put_config_dump(place, l);
-    put_kv_events(r, place, seat, false, l);
+        worker_add_config_dump(place, l);
+    worker_add_kv_events(r, place, seat, false, l);
     if (!alone)
-        put_text(l, "--request-plane", request_plane(r));
-    launch_put_flags(l, r->phases[place->mode].config, dropped);
+        launch_add_option(l, "--request-plane", "%s", worker_request_plane(r));
+    launch_add_flags(l, r->phases[place->mode].config, dropped);
     return 0;
 }
 
@@ -219,9 +207,10 @@ static const struct {
              "\"kvbm.vllm_integration.connector\", \"kv_role\": \"kv_both\"}"},
 };
 
-static void put_connector(const struct recipe *r, const struct launch_place *place, struct launch *l)
+static void worker_add_connector(const struct recipe *r, const struct launch_place *place, struct launch *l)
 {
-    const json_t *config = r->phases[place->mode].config, *all = json_object_get(backend_of(r), "connector");
+    const json_t *config = r->phases[place->mode].config,
+                 *all = json_object_get(worker_backend(r), "connector");
     const char *name = json_get_str(config, "connector");
 
     if (!name)
@@ -231,35 +220,39 @@ static void put_connector(const struct recipe *r, const struct launch_place *pla
     for (size_t i = 0; i < ARRAY_SIZE(connectors); i++)
         if (strcasecmp(name, connectors[i].name) == 0)
             name = connectors[i].config;
-    put_text(l, "--kv-transfer-config", name);
+    launch_add_option(l, "--kv-transfer-config", "%s", name);
 }
 
-static void put_devices(const struct recipe *r, const struct seat *seat, struct launch *l)
+/* "0,1,2,3": of each node. The caller frees it. */
+static char *seat_gpus(const struct seat *seat, char separator)
 {
     char *list = NULL;
-    size_t size;
-    FILE *out = xmemstream(&list, &size);
 
-    for (int64_t i = 0; i < seat->n_gpus; i++)
-        fprintf(out, "%s%" PRId64, i > 0 ? "," : "", seat->first_gpu + i);
-    fclose(out);
-    if (json_get_bool(backend_of(r), "set_cuda_visible_devices", false)) {
-        free(list);
-        return;
+    for (int64_t i = 0; i < seat->n_gpus; i++) {
+        if (i > 0)
+            append_str(&list, "%c", separator);
+        append_str(&list, "%" PRId64, seat->first_gpu + i);
     }
-    launch_put(l, xstrdup("--device-ids"), false);
-    launch_put(l, list, false);
+    return list ? list : xstrdup("");
 }
 
-static bool has_data_parallel(const json_t *config)
+static void worker_add_devices(const struct recipe *r, const struct seat *seat, struct launch *l)
+{
+    _cleanup_(freep) char *list = seat_gpus(seat, ',');
+
+    if (!json_get_bool(worker_backend(r), "set_cuda_visible_devices", false))
+        launch_add_option(l, "--device-ids", "%s", list);
+}
+
+static bool worker_has_data_parallel(const json_t *config)
 {
     const json_t *dashed = json_object_get(config, "data-parallel-size"),
                  *underscored = json_object_get(config, "data_parallel_size");
     return (dashed && !json_is_null(dashed)) || (underscored && !json_is_null(underscored));
 }
 
-static int put_vllm(const struct recipe *r, const struct launch_place *place, const struct seat *seat,
-                    struct launch *l, struct problem *p)
+static int worker_add_vllm(const struct recipe *r, const struct launch_place *place, const struct seat *seat,
+                           struct launch *l, struct problem *p)
 {
     static const char *const managed[] = {"connector", "headless",  "host",        "port",
                                           "nnodes",    "node-rank", "master-addr", NULL},
@@ -270,63 +263,55 @@ static int put_vllm(const struct recipe *r, const struct launch_place *place, co
     const struct recipe_phase *phase = &r->phases[place->mode];
     bool direct = streq(r->frontend, "vllm");
 
-    if (has_data_parallel(phase->config) && !direct) {
-        problem_set(
-            p, -EINVAL, PROBLEM_BAD_REQUEST,
-            "%s: data-parallel-size is set: srtctl derives the processes of such a worker from its nodes",
-            r->path);
-        problem_remedy(p, "Give the command after --, as srtctl logs it when it starts the worker.");
-        return -EINVAL;
-    }
-    if (direct)
-        put_text(l, "vllm", "serve");
-    else
-        put_text(l, "python3", "-m");
+    if (worker_has_data_parallel(phase->config) && !direct)
+        return launch_refuse_command(
+            r, place, "with data-parallel-size is one of several that srtctl derives from its nodes", p);
     if (direct) {
-        launch_put(l, xstrdup(model_argument(r)), false);
+        launch_add_option(l, "vllm", "serve");
+        launch_add(l, "%s", worker_model(r));
         if (place->rank == 0) {
-            put_text(l, "--host", "0.0.0.0");
-            put_number(l, "--port", 8000);
+            launch_add_option(l, "--host", "0.0.0.0");
+            launch_add_option(l, "--port", "8000");
         }
     } else {
-        launch_put(l, xstrdup("dynamo.vllm"), false);
-        put_text(l, "--model", model_argument(r));
-        put_text(l, "--served-model-name", served_name(r));
+        launch_add_option(l, "python3", "-m");
+        launch_add(l, "dynamo.vllm");
+        launch_add_option(l, "--model", "%s", worker_model(r));
+        launch_add_option(l, "--served-model-name", "%s", worker_served_name(r));
         if (place->mode != RECIPE_AGGREGATED)
-            put_text(l, "--disaggregation-mode", recipe_mode_name(place->mode));
-        put_connector(r, place, l);
-        put_devices(r, seat, l);
+            launch_add_option(l, "--disaggregation-mode", "%s", recipe_mode_name(place->mode));
+        worker_add_connector(r, place, l);
+        worker_add_devices(r, seat, l);
     }
     if (seat->n_nodes > 1) {
-        launch_put(l, xstrdup("--master-addr"), false);
-        launch_put(l, xstrdup("${LEADER_IP}"), true);
-        put_ranks(place, seat, l);
+        launch_add(l, "--master-addr");
+        launch_add_expanding(l, "${LEADER_IP}");
+        worker_add_ranks(place, seat, l);
         if (place->rank > 0)
-            launch_put(l, xstrdup("--headless"), false);
+            launch_add(l, "--headless");
     }
-    if (direct)
-        put_devices(r, seat, l);
-    if (!direct) {
-        put_text(l, "--request-plane", request_plane(r));
-        put_config_dump(place, l);
-        put_kv_events(r, place, seat, true, l);
+    if (direct) {
+        worker_add_devices(r, seat, l);
+    } else {
+        launch_add_option(l, "--request-plane", "%s", worker_request_plane(r));
+        worker_add_config_dump(place, l);
+        worker_add_kv_events(r, place, seat, true, l);
     }
     _cleanup_json_ config = phase->config ? json_copy((json_t *)phase->config) : json_object();
-    if (direct && !flag_of(config, "served-model-name", "served_model_name"))
-        json_put_str(config, "served-model-name", served_name(r));
+    if (direct && !worker_flag(config, "served-model-name", "served_model_name"))
+        json_put_str(config, "served-model-name", worker_served_name(r));
     if (r->type == RECIPE_NSYS) {
-        _cleanup_(freep) char *window = xasprintf("{\"profiler\": \"cuda\", \"delay_iterations\": %" PRId64
-                                                  ", \"max_iterations\": %" PRId64 "}",
-                                                  phase->start_step, phase->stop_step - phase->start_step);
+        _cleanup_(freep) char *window =
+            xasprintf(RECIPE_VLLM_WINDOW, phase->start_step, phase->stop_step - phase->start_step);
         json_put_str(config, "profiler-config", window);
     }
-    launch_put_flags(l, config, !direct ? dropped : place->rank > 0 ? headless : managed);
+    launch_add_flags(l, config, !direct ? dropped : place->rank > 0 ? headless : managed);
     return 0;
 }
 
 /* -- Its environment ---------------------------------------------------------------------------------- */
 
-static char *with_placeholders(const struct launch_place *place, const struct seat *seat, const char *value,
+static char *worker_fill_value(const struct launch_place *place, const struct seat *seat, const char *value,
                                bool *ret_expands)
 {
     char *text = NULL;
@@ -350,35 +335,31 @@ static char *with_placeholders(const struct launch_place *place, const struct se
     return text;
 }
 
-static void put_profiling_variables(const struct recipe *r, const struct launch_place *place,
-                                    struct launch *l)
+static void worker_set_profiling(const struct recipe *r, const struct launch_place *place, struct launch *l)
 {
     const struct recipe_phase *phase = &r->phases[place->mode];
-    const char *mode = place->mode == RECIPE_AGGREGATED ? "agg" : recipe_mode_name(place->mode);
+    const char *mode = recipe_mode_short_name(place->mode);
     static const char *const keys[_RECIPE_MODE_MAX] = {"PREFILL", "DECODE", "AGG"};
 
-    launch_put_variable(l, "PROFILING_MODE", xstrdup(mode), false);
-    launch_put_variable(l, "PROFILE_TYPE", xstrdup(recipe_type_name(r->type)), false);
+    launch_set(l, "PROFILING_MODE", "%s", mode);
+    launch_set(l, "PROFILE_TYPE", "%s", recipe_type_name(r->type));
     if (r->type == RECIPE_NSYS_TIME) {
-        launch_put_variable(l, "PROFILE_BENCHMARK_DURATION_SECS",
-                            xasprintf("%" PRId64, r->benchmark_duration_secs), false);
+        launch_set(l, "PROFILE_BENCHMARK_DURATION_SECS", "%" PRId64, r->benchmark_duration_secs);
         return;
     }
     _cleanup_(freep) char *start = xasprintf("PROFILE_%s_START_STEP", keys[place->mode]),
                           *stop = xasprintf("PROFILE_%s_STOP_STEP", keys[place->mode]);
-    launch_put_variable(l, start, xasprintf("%" PRId64, phase->start_step), false);
-    launch_put_variable(l, stop, xasprintf("%" PRId64, phase->stop_step), false);
+    launch_set(l, start, "%" PRId64, phase->start_step);
+    launch_set(l, stop, "%" PRId64, phase->stop_step);
     if (r->type == RECIPE_TORCH)
-        launch_put_variable(l, "SGLANG_TORCH_PROFILER_DIR", xasprintf("/logs/profiles/%s", mode), false);
-    else if (recipe_is_nsys(r)) {
-        launch_put_variable(l, "TLLM_PROFILE_START_STOP",
-                            xasprintf("%" PRId64 "-%" PRId64, phase->start_step, phase->stop_step), false);
-        launch_put_variable(l, "TLLM_LLMAPI_ENABLE_NVTX", xstrdup("1"), false);
-    }
+        launch_set(l, "SGLANG_TORCH_PROFILER_DIR", "/logs/profiles/%s", mode);
+    else if (recipe_is_nsys(r))
+        launch_set_steps(phase, l);
 }
 
-static int put_variables(const struct recipe *r, const struct launch_place *place, const struct seat *seat,
-                         const json_t *variables, const char *where, struct launch *l, struct problem *p)
+static int worker_set_variables(const struct recipe *r, const struct launch_place *place,
+                                const struct seat *seat, const json_t *variables, const char *where,
+                                struct launch *l, struct problem *p)
 {
     const char *name;
     json_t *value;
@@ -387,60 +368,44 @@ static int put_variables(const struct recipe *r, const struct launch_place *plac
         bool expands;
         if (launch_check_variable(r, where, name, p) < 0)
             return -EINVAL;
-        char *text = with_placeholders(place, seat, json_string_value(value) ? json_string_value(value) : "",
-                                       &expands);
-        launch_put_variable(l, name, text, expands);
+        const char *given = json_string_value(value);
+        _cleanup_(freep) char *text = worker_fill_value(place, seat, given ? given : "", &expands);
+        launch_set_value(l, name, text, expands);
     }
     return 0;
 }
 
-static void put_system_variables(const struct recipe *r, const struct seat *seat, struct launch *l)
+static void worker_set_system(const struct recipe *r, const struct seat *seat, struct launch *l)
 {
     const json_t *observability = json_object_get(r->root, "observability");
 
     if (streq(r->frontend, "dynamo")) {
-        launch_put_variable(l, "ETCD_ENDPOINTS", xstrdup("http://${HEAD_NODE_IP}:2379"), true);
-        launch_put_variable(l, "NATS_SERVER", xstrdup("nats://${HEAD_NODE_IP}:4222"), true);
-        launch_put_variable(l, "DYN_SYSTEM_PORT", xasprintf("%" PRId64, SYSTEM_PORT + seat->process), false);
-        launch_put_variable(l, "DYN_REQUEST_PLANE", xstrdup(request_plane(r)), false);
+        launch_set_value(l, "ETCD_ENDPOINTS", "http://${HEAD_NODE_IP}:2379", true);
+        launch_set_value(l, "NATS_SERVER", "nats://${HEAD_NODE_IP}:4222", true);
+        launch_set(l, "DYN_SYSTEM_PORT", "%" PRId64, SYSTEM_PORT + seat->process);
+        launch_set(l, "DYN_REQUEST_PLANE", "%s", worker_request_plane(r));
     }
     if (json_get_bool(observability, "enabled", false)) {
-        launch_put_variable(l, "DYN_LOGGING_SPAN_EVENTS", xstrdup("true"), false);
-        launch_put_variable(l, "DYN_LOGGING_JSONL", xstrdup("true"), false);
-        launch_put_variable(l, "DYN_LOG", xstrdup("debug"), false);
+        launch_set(l, "DYN_LOGGING_SPAN_EVENTS", "true");
+        launch_set(l, "DYN_LOGGING_JSONL", "true");
+        launch_set(l, "DYN_LOG", "debug");
     }
     if (streq(r->backend, "vllm") && streq(r->frontend, "dynamo")) {
-        launch_put_variable(l, "DYN_VLLM_KV_EVENT_PORT",
-                            xasprintf("%" PRId64, KV_EVENTS_PORT + seat->process), false);
-        launch_put_variable(l, "VLLM_NIXL_SIDE_CHANNEL_PORT",
-                            xasprintf("%" PRId64, NIXL_PORT + seat->process), false);
-        launch_put_variable(l, "VLLM_PORT",
-                            xasprintf("%" PRId64, VLLM_PORT + seat->process * VLLM_PORT_STRIDE), false);
+        launch_set(l, "DYN_VLLM_KV_EVENT_PORT", "%" PRId64, KV_EVENTS_PORT + seat->process);
+        launch_set(l, "VLLM_NIXL_SIDE_CHANNEL_PORT", "%" PRId64, NIXL_PORT + seat->process);
+        launch_set(l, "VLLM_PORT", "%" PRId64, VLLM_PORT + seat->process * VLLM_PORT_STRIDE);
     }
     if (streq(r->backend, "sglang") && seat->n_gpus < r->gpus_per_node) {
-        char *list = xstrdup("");
-        for (int64_t i = 0; i < seat->n_gpus; i++) {
-            _cleanup_(freep) char *before = list;
-            list = xasprintf("%s%s%" PRId64, before, i > 0 ? "," : "", seat->first_gpu + i);
-        }
-        launch_put_variable(l, "CUDA_VISIBLE_DEVICES", list, false);
+        _cleanup_(freep) char *list = seat_gpus(seat, ',');
+        launch_set(l, "CUDA_VISIBLE_DEVICES", "%s", list);
     }
 }
 
 /* -- The worker --------------------------------------------------------------------------------------- */
 
-static const struct {
-    const char *backend;
-    int (*put)(const struct recipe *r, const struct launch_place *place, const struct seat *seat,
-               struct launch *l, struct problem *p);
-} builders[] = {
-    {"sglang", put_sglang},
-    {"vllm", put_vllm},
-};
-
 int worker_check_place(const struct recipe *r, const struct launch_place *place, struct problem *p)
 {
-    const struct seat seat = find_seat(r, place);
+    const struct seat seat = seat_find(r, place);
     const struct recipe_phase *phase = &r->phases[place->mode];
 
     if (place->worker < MAX(phase->workers, (int64_t)1) && place->rank < seat.n_nodes)
@@ -452,40 +417,34 @@ int worker_check_place(const struct recipe *r, const struct launch_place *place,
     return -EINVAL;
 }
 
-void worker_gpus(const struct recipe *r, const struct launch_place *place, int64_t *ret_first, int64_t *ret_n)
+char *worker_gpu_list(const struct recipe *r, const struct launch_place *place, char separator)
 {
-    const struct seat seat = find_seat(r, place);
-
-    *ret_first = seat.first_gpu;
-    *ret_n = seat.n_gpus;
+    const struct seat seat = seat_find(r, place);
+    return seat_gpus(&seat, separator);
 }
 
-int worker_put_environment(const struct recipe *r, const struct launch_place *place, struct launch *l,
+int worker_set_environment(const struct recipe *r, const struct launch_place *place, struct launch *l,
                            struct problem *p)
 {
-    const struct seat seat = find_seat(r, place);
+    const struct seat seat = seat_find(r, place);
 
-    put_system_variables(r, &seat, l);
-    if (put_variables(r, place, &seat, r->phases[place->mode].environment, "backend", l, p) < 0 ||
-        put_variables(r, place, &seat, json_object_get(r->root, "environment"), "environment", l, p) < 0)
+    worker_set_system(r, &seat, l);
+    if (worker_set_variables(r, place, &seat, r->phases[place->mode].environment, "backend", l, p) < 0 ||
+        worker_set_variables(r, place, &seat, json_object_get(r->root, "environment"), "environment", l, p) <
+            0)
         return -EINVAL;
-    put_profiling_variables(r, place, l);
+    worker_set_profiling(r, place, l);
     return 0;
 }
 
-int worker_put_command(const struct recipe *r, const struct launch_place *place, struct launch *l,
+int worker_add_command(const struct recipe *r, const struct launch_place *place, struct launch *l,
                        struct problem *p)
 {
-    const struct seat seat = find_seat(r, place);
+    const struct seat seat = seat_find(r, place);
 
-    for (size_t i = 0; i < ARRAY_SIZE(builders); i++)
-        if (streq(builders[i].backend, r->backend))
-            return builders[i].put(r, place, &seat, l, p);
-    problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
-                "%s: the configuration of a worker of %s is a file that srtctl writes when it starts it",
-                r->path, r->backend);
-    problem_remedy(
-        p, "Give its command after --: profctl nsys-command --recipe %s --mode %s -- trtllm-serve ...",
-        r->path, recipe_mode_name(place->mode));
-    return -EINVAL;
+    if (streq(r->backend, "sglang"))
+        return worker_add_sglang(r, place, &seat, l);
+    if (streq(r->backend, "vllm"))
+        return worker_add_vllm(r, place, &seat, l, p);
+    return launch_refuse_command(r, place, "is configured by a file that srtctl writes when it starts it", p);
 }

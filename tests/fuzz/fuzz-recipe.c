@@ -3,8 +3,6 @@
  * words. */
 #include "base/alloc.h"
 #include "extras/srtctl/launch.h"
-#include "extras/srtctl/rules.h"
-#include "extras/srtctl/variants.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

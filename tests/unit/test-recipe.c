@@ -2,8 +2,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "extras/srtctl/launch.h"
-#include "extras/srtctl/rules.h"
-#include "extras/srtctl/variants.h"
 #include "tests/unit/cmocka-all.h"
 #include <stdlib.h>
 #include <time.h>
@@ -249,7 +247,7 @@ static void test_a_worker_that_cannot_be_identified(void **state)
                   &(struct launch_place){.mode = RECIPE_AGGREGATED}, 0, NULL);
     assert_string_equal(
         line,
-        "job.yaml: the configuration of a worker of trtllm is a file that srtctl writes when it starts it");
+        "job.yaml: the command of a worker of trtllm is configured by a file that srtctl writes when it starts it");
 }
 
 static void test_vllm_line(void **state)
