@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "extras/nemo_gym/baselines.h"
+#include "extras/nemo_gym/functions.h"
 
 #include "base/alloc.h"
 #include "base/fs.h"
@@ -9,21 +9,7 @@
 
 #define BASELINE_BYTES_MAX (64 << 20)
 
-static int directory(char **ret, struct problem *p)
-{
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-
-    if (state && *state == '/')
-        *ret = xasprintf("%s/profd/functions", state);
-    else if (home && *home == '/')
-        *ret = xasprintf("%s/.local/state/profd/functions", home);
-    else
-        return problem_set(p, -ENOENT, PROBLEM_BAD_REQUEST,
-                           "neither $XDG_STATE_HOME nor $HOME says where to keep it");
-    return 0;
-}
-
-static int path_of(const char *name, char **ret_dir, char **ret_path, struct problem *p)
+static int baseline_path(const char *name, char **ret_dir, char **ret_path, struct problem *p)
 {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     size_t n = strspn(name, allowed);
@@ -31,17 +17,20 @@ static int path_of(const char *name, char **ret_dir, char **ret_path, struct pro
 
     if (n == 0 || name[n] || n > BASELINE_NAME_MAX || name[0] == '.' || name[0] == '-' ||
         parse_ref(name, 's', &id)) {
-        problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "'%s' is no name for a profile", name);
+        problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "'%s' is not a name of a profile", name);
         problem_remedy(p, "Use up to %d letters, digits and . _ -, as in before-sets.", BASELINE_NAME_MAX);
         return -EINVAL;
     }
-    int r = directory(ret_dir, p);
-    if (r == 0)
-        *ret_path = xasprintf("%s/%s.json", *ret_dir, name);
-    return r;
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    bool has_state = state && *state == '/';
+    if (!has_state && (!home || *home != '/'))
+        return problem_set(p, -ENOENT, PROBLEM_BAD_REQUEST, "$XDG_STATE_HOME and $HOME are not set");
+    *ret_dir = xasprintf("%s%s/profd/functions", has_state ? state : home, has_state ? "" : "/.local/state");
+    *ret_path = xasprintf("%s/%s.json", *ret_dir, name);
+    return 0;
 }
 
-static int write_whole(const char *path, const char *text)
+static int baseline_write(const char *path, const char *text)
 {
     _cleanup_(freep) char *part = xasprintf("%s.%d.part", path, (int)getpid());
     _cleanup_(closep) int fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -58,14 +47,14 @@ int baseline_save(const char *name, const json_t *answer, struct problem *p)
 {
     _cleanup_(freep) char *dir = NULL;
     _cleanup_(freep) char *path = NULL;
-    int r = path_of(name, &dir, &path, p);
+    int r = baseline_path(name, &dir, &path, p);
 
     if (r < 0)
         return r;
     _cleanup_(freep) char *text = json_dumps(answer, JSON_COMPACT);
     r = make_dirs(dir, 0700);
     if (r == 0)
-        r = write_whole(path, text);
+        r = baseline_write(path, text);
     return r < 0 ? problem_set(p, r, PROBLEM_STORAGE, "cannot write %s: %s", path, strerror(-r)) : 0;
 }
 
@@ -76,14 +65,14 @@ int baseline_load(const char *name, json_t **ret, struct problem *p)
     _cleanup_(freep) char *text = NULL;
     char error[200];
     size_t size;
-    int r = path_of(name, &dir, &path, p);
+    int r = baseline_path(name, &dir, &path, p);
 
     if (r < 0)
         return r;
     r = read_file(AT_FDCWD, path, BASELINE_BYTES_MAX, &text, &size);
     if (r == -ENOENT) {
         problem_set(p, r, PROBLEM_NOT_FOUND, "there is no profile saved as '%s'", name);
-        problem_remedy(p, "profctl functions --session s7 --save %s saves one; %s has all.", name, dir);
+        problem_remedy(p, "profctl functions --session s7 --save %s saves one; %s contains all.", name, dir);
         return r;
     }
     if (r < 0)
@@ -91,7 +80,7 @@ int baseline_load(const char *name, json_t **ret, struct problem *p)
     json_t *j = json_parse(text, size, error);
     if (!j || !json_is_array(json_object_get(j, "functions"))) {
         json_decref(j);
-        return problem_set(p, -EPROTO, PROBLEM_STORAGE, "%s is no saved profile", path);
+        return problem_set(p, -EPROTO, PROBLEM_STORAGE, "%s is not a saved profile", path);
     }
     *ret = j;
     return 0;

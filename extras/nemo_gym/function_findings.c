@@ -1,27 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "extras/nemo_gym/function_findings.h"
+#include "extras/nemo_gym/functions.h"
 
 #include "base/alloc.h"
 #include "base/units.h"
 #include "client/cli/text.h"
 
-#define SHARE_HIGH 0.10
-#define SHARE_DEAR 0.05
-/* Below it a function only passes on. */
+#define SHARE_HIGH   0.10
+#define SHARE_TAVG   0.05
 #define OWN_LOW      0.10
 #define CALLS_MANY   100
-#define TAVG_DEAR_NS INT64_C(1000000)
-/* Of each reading. */
-#define FUNCTIONS_SHOWN 5
+#define TAVG_HIGH_NS INT64_C(1000000)
+#define FINDINGS_MAX 5 /* of each rule */
 
-/* Where whoever reads this can change nothing: what is installed, and what Python itself brings. */
-static bool is_library(const struct function_row *f)
+/* Installed packages and Python itself, which the user does not change. */
+static bool function_is_library(const struct function_row *f)
 {
     return strstr(f->file, "-packages/") || strstr(f->file, "/lib/python") || f->file[0] == '<';
 }
 
-/* What NeMo Gym does to answer the question itself. */
-static bool is_profiler(const struct function_row *f)
+/* Code of NeMo Gym that produces the statistics. */
+static bool function_is_profiler(const struct function_row *f)
 {
     static const char *const files[] = {"profiling.py", "/yappi.py", "/gprof2dot.py", "/pydot.py"};
 
@@ -31,98 +29,80 @@ static bool is_profiler(const struct function_row *f)
     return ends_with(f->file, "/server_utils.py") && ends_with(f->name, "stats");
 }
 
-static double ttot_share(const struct function_scene *s)
+/* Little of its time is its own. */
+static bool function_delegates(const struct function_row *f)
 {
-    return (double)s->f->ttot_ns / s->total;
+    return (double)f->tsub_ns < OWN_LOW * (double)f->ttot_ns;
 }
 
-static double tsub_share(const struct function_scene *s)
+static bool has_high_ttot(const struct function_row *f, double total_ns)
 {
-    return (double)s->f->tsub_ns / s->total;
+    return (double)f->ttot_ns >= SHARE_HIGH * total_ns && !function_delegates(f) && !function_is_library(f);
 }
 
-static bool passes_on(const struct function_scene *s)
+static bool has_high_tsub(const struct function_row *f, double total_ns)
 {
-    return (double)s->f->tsub_ns < OWN_LOW * (double)s->f->ttot_ns;
+    return (double)f->tsub_ns >= SHARE_HIGH * total_ns;
 }
 
-static bool has_high_ttot(const struct function_scene *s)
+static bool has_high_tavg(const struct function_row *f, double total_ns)
 {
-    return ttot_share(s) >= SHARE_HIGH && !passes_on(s) && !is_library(s->f);
+    return f->calls >= CALLS_MANY && f->tavg_ns >= TAVG_HIGH_NS &&
+           (double)f->ttot_ns >= SHARE_TAVG * total_ns && !function_is_library(f);
 }
 
-static bool has_high_tsub(const struct function_scene *s)
+static bool has_high_ttot_low_tsub(const struct function_row *f, double total_ns)
 {
-    return tsub_share(s) >= SHARE_HIGH;
+    return (double)f->ttot_ns >= SHARE_HIGH * total_ns && function_delegates(f) && !function_is_library(f);
 }
 
-static bool is_dear_and_often(const struct function_scene *s)
-{
-    return s->f->calls >= CALLS_MANY && s->f->tavg_ns >= TAVG_DEAR_NS && ttot_share(s) >= SHARE_DEAR &&
-           !is_library(s->f);
-}
-
-static bool delegates(const struct function_scene *s)
-{
-    return ttot_share(s) >= SHARE_HIGH && passes_on(s) && !is_library(s->f);
-}
-
-const struct function_reading function_readings[] = {
-    {"high-ttot", "High ttot: the time goes into these and what they call", has_high_ttot, ttot_share,
-     "Make blocking calls in them concurrent (asyncio.gather, a pool of threads), and cache results that "
-     "recur."},
-    {"high-tsub", "High tsub: the time goes into the code of these themselves", has_high_tsub, tsub_share,
+static const struct function_rule rules[] = {
+    {"high-ttot", "High ttot: time is spent in these functions and their callees",
+     "Make blocking calls in them concurrent (asyncio.gather, a thread pool), and cache results that recur.",
+     has_high_ttot},
+    {"high-tsub", "High tsub: time is spent in the code of these functions",
      "Use better data structures (sets and dicts instead of searching lists) and fewer passes, cache "
-     "results; "
-     "spread what remains over processes."},
-    {"high-tavg", "High tavg and many calls: each call of these is dear", is_dear_and_often, ttot_share,
-     "Cache their results (functools.lru_cache), let a call take several inputs, or spread the calls over "
-     "processes."},
-    {"high-ttot-low-tsub", "High ttot, low tsub: the time goes through these, hardly any into them",
-     delegates, ttot_share,
-     "They only pass on: look at what they call, and let those calls run concurrently where none needs the "
-     "other."},
+     "results; distribute the rest over processes.",
+     has_high_tsub, .by_tsub = true},
+    {"high-tavg", "High tavg and many calls: each call of these functions is expensive",
+     "Cache their results (functools.lru_cache), let a call take several inputs, or distribute the calls "
+     "over "
+     "processes.",
+     has_high_tavg},
+    {"high-ttot-low-tsub", "High ttot, low tsub: time is spent in what these functions call",
+     "Look at what they call, and let calls that do not need each other run concurrently.",
+     has_high_ttot_low_tsub},
 };
-const size_t n_function_readings = ARRAY_SIZE(function_readings);
 
-static void add(struct function_findings *l, const struct function_reading *r, const struct function_scene *s)
-{
-    VEC_GROW(l->items, l->n, l->cap);
-    l->items[l->n++] = (struct function_finding){.reading = r, .function = s->f, .share = r->share(s)};
-}
-
-static int larger_first(const void *x, const void *y)
+static int function_findings_compare(const void *x, const void *y)
 {
     const struct function_finding *a = x, *b = y;
     return a->share != b->share ? (a->share < b->share ? 1 : -1)
                                 : function_row_compare(a->function, b->function);
 }
 
-/* totals[i] is that of row i's worker. */
-static void find(const struct function_rows *rows, const double *totals, const struct function_reading *r,
-                 struct function_findings *l)
-{
-    size_t first = l->n;
-
-    for (size_t i = 0; i < rows->n; i++) {
-        const struct function_scene scene = {.f = &rows->items[i], .total = totals[i]};
-        if (scene.total > 0 && !is_profiler(scene.f) && r->holds(&scene))
-            add(l, r, &scene);
-    }
-    if (l->n > first)
-        qsort(l->items + first, l->n - first, sizeof(*l->items), larger_first);
-    l->n = MIN(l->n, first + FUNCTIONS_SHOWN);
-}
-
 void function_findings_make(const struct function_rows *rows, struct function_findings *ret)
 {
     _cleanup_(freep) double *totals = xcalloc(rows->n + 1, sizeof(*totals));
+    struct function_findings l = {0};
 
-    *ret = (struct function_findings){0};
     for (size_t i = 0; i < rows->n; i++)
         totals[i] = (double)function_rows_total_ns(rows, rows->items[i].worker);
-    for (size_t r = 0; r < n_function_readings; r++)
-        find(rows, totals, &function_readings[r], ret);
+    for (const struct function_rule *r = rules; r < rules + ARRAY_SIZE(rules); r++) {
+        size_t first = l.n;
+        for (size_t i = 0; i < rows->n; i++) {
+            const struct function_row *row = &rows->items[i];
+            if (totals[i] <= 0 || function_is_profiler(row) || !r->matches(row, totals[i]))
+                continue;
+            VEC_GROW(l.items, l.n, l.cap);
+            l.items[l.n++] = (struct function_finding){
+                r, row, (double)(r->by_tsub ? row->tsub_ns : row->ttot_ns) / totals[i]};
+        }
+        if (l.n > first)
+            qsort(l.items + first, l.n - first, sizeof(*l.items), function_findings_compare);
+        l.n = MIN(l.n, first + FINDINGS_MAX);
+    }
+    *ret = l;
 }
 
 void function_findings_done(struct function_findings *f)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "extras/nemo_gym/function_print.h"
+#include "extras/nemo_gym/functions.h"
 
 #include "base/alloc.h"
 #include "base/units.h"
@@ -35,38 +35,28 @@ static const struct table_column columns[_CELL_MAX] = {
     [CELL_WORKER] = {"WORKER", COLUMN_URL, IMPORTANCE_HIGH},
 };
 
-static size_t shown(size_t n, size_t top)
+static size_t function_n_shown(size_t n, size_t top)
 {
     return top == 0 ? n : MIN(n, top);
 }
 
-/* "/srv/gym/verify.py:12" */
-static char *place_text(const struct function_row *f)
+/* "/srv/gym/verify.py:12"; NULL for a built-in function. The caller frees it. */
+static char *function_location(const struct function_row *f)
 {
     return !*f->file ? NULL : f->line > 0 ? xasprintf("%s:%" PRId64, f->file, f->line) : xstrdup(f->file);
 }
 
-/* "verify.py:12", for sentences. */
-static char *short_place(const struct function_row *f)
-{
-    char *place = place_text(f);
-    const char *slash = place ? strrchr(place, '/') : NULL;
-
-    if (slash)
-        memmove(place, slash + 1, strlen(slash));
-    return place;
-}
-
-static void add_row(struct table *table, const struct function_rows *rows, const struct function_row *f)
+static void function_table_add(struct table *table, const struct function_rows *rows,
+                               const struct function_row *f)
 {
     char calls[32], tsub[UNIT_TEXT_MAX], ttot[UNIT_TEXT_MAX], tavg[UNIT_TEXT_MAX], share[UNIT_TEXT_MAX];
-    _cleanup_(freep) char *place = place_text(f);
+    _cleanup_(freep) char *location = function_location(f);
     int64_t total = function_rows_total_ns(rows, f->worker);
 
     snprintf(share, sizeof(share), "%.1f %%", total > 0 ? 100.0 * (double)f->tsub_ns / (double)total : 0.0);
     table_add(table, (const char *[_CELL_MAX]){
                          [CELL_FUNCTION] = f->name,
-                         [CELL_FILE] = place,
+                         [CELL_FILE] = location,
                          [CELL_CALLS] = f->calls > 0 ? text_number(calls, f->calls) : NULL,
                          [CELL_TSUB] = format_duration(tsub, f->tsub_ns),
                          [CELL_TTOT] = format_duration(ttot, f->ttot_ns),
@@ -83,22 +73,22 @@ static void add_row(struct table *table, const struct function_rows *rows, const
     table_set_real(table, CELL_SHARE, total > 0 ? (double)f->tsub_ns / (double)total : 0.0);
 }
 
-/* Which worker it is says nothing where there is one. */
-static size_t n_columns(const struct client *c, const struct function_rows *rows)
+/* Without the worker if there is only one. */
+static size_t function_n_columns(const struct client *c, const struct function_rows *rows)
 {
     return rows->n_workers > 1 || c->columns || !listing_is_text(c) ? _CELL_MAX : CELL_WORKER;
 }
 
 int function_rows_print(struct client *c, const struct function_rows *rows, size_t top)
 {
-    size_t n = shown(rows->n, top);
+    size_t n = function_n_shown(rows->n, top);
     struct table *table;
-    int status = listing_table(c, columns, n_columns(c, rows), &table);
+    int status = listing_table(c, columns, function_n_columns(c, rows), &table);
 
     if (status != EXIT_DONE)
         return status;
     for (size_t i = 0; i < n; i++)
-        add_row(table, rows, &rows->items[i]);
+        function_table_add(table, rows, &rows->items[i]);
     listing_print(c, table);
     table_free(table);
     if (n < rows->n && listing_has_legend(c))
@@ -108,11 +98,12 @@ int function_rows_print(struct client *c, const struct function_rows *rows, size
 
 char *function_table_text(struct client *c, const struct function_rows *rows, size_t top)
 {
-    size_t n = shown(rows->n, top);
-    _cleanup_(table_freep) struct table *table = table_new(columns, n_columns(c, rows), !c->no_legend);
+    size_t n = function_n_shown(rows->n, top);
+    _cleanup_(table_freep) struct table *table =
+        table_new(columns, function_n_columns(c, rows), !c->no_legend);
 
     for (size_t i = 0; i < n; i++)
-        add_row(table, rows, &rows->items[i]);
+        function_table_add(table, rows, &rows->items[i]);
     _cleanup_(freep) char *text = table_text(table, &c->out, 0);
     return n < rows->n && !c->no_legend ? xasprintf("%s... %zu more (--top 0)\n", text, rows->n - n)
                                         : TAKE_PTR(text);
@@ -124,20 +115,6 @@ static bool clock_is_wall(const json_t *answer)
     return streq(json_get_str(first, "clock"), "wall");
 }
 
-static void add_finding(struct document *d, struct finding_block **f, const struct function_finding *item,
-                        bool names_worker)
-{
-    const struct function_row *row = item->function;
-    _cleanup_(freep) char *text = function_finding_text(item);
-    _cleanup_(freep) char *place = short_place(row);
-    _cleanup_(freep) char *line = xasprintf("%s  (%s%s%s)", text, place ? place : "built in",
-                                            names_worker ? " of " : "", names_worker ? row->worker : "");
-
-    if (!*f)
-        *f = document_finding(d, item->reading->title);
-    finding_fact(*f, FACT_TEXT, "Function", "", line);
-}
-
 void function_findings_print(struct client *c, const struct function_rows *rows, const json_t *answer)
 {
     _cleanup_(function_findings_done) struct function_findings findings = {0};
@@ -147,11 +124,22 @@ void function_findings_print(struct client *c, const struct function_rows *rows,
     function_findings_make(rows, &findings);
     document_heading(&d, findings.n > 0 ? "FINDINGS" : NULL);
     for (size_t i = 0; i < findings.n; i++) {
-        const struct function_reading *reading = findings.items[i].reading;
-        add_finding(&d, &f, &findings.items[i], rows->n_workers > 1);
-        if (i + 1 < findings.n && findings.items[i + 1].reading == reading)
+        const struct function_finding *item = &findings.items[i];
+        const struct function_row *row = item->function;
+        _cleanup_(freep) char *text = function_finding_text(item), *location = function_location(row);
+        const char *slash = location ? strrchr(location, '/') : NULL;
+        bool names_worker = rows->n_workers > 1;
+        _cleanup_(freep) char *line = xasprintf("%s  (%s%s%s)", text,
+                                                slash      ? slash + 1
+                                                : location ? location
+                                                           : "built in",
+                                                names_worker ? " of " : "", names_worker ? row->worker : "");
+        if (!f)
+            f = document_finding(&d, item->rule->title);
+        finding_fact(f, FACT_TEXT, "Function", "", line);
+        if (i + 1 < findings.n && item[1].rule == item->rule)
             continue;
-        finding_fact(f, FACT_ADVICE, "Try", "Try: ", reading->advice);
+        finding_fact(f, FACT_ADVICE, "Try", "Try: ", item->rule->advice);
         f = NULL;
     }
     if (findings.n > 0)
@@ -185,17 +173,12 @@ json_t *function_findings_to_json(const struct function_rows *rows)
     function_findings_make(rows, &findings);
     for (size_t i = 0; i < findings.n; i++) {
         const struct function_finding *f = &findings.items[i];
-        json_t *j = json_object();
-        json_put_str(j, "reading", f->reading->name);
-        json_put_str(j, "worker", f->function->worker);
-        json_put_str(j, "name", f->function->name);
-        json_put_str(j, "file", f->function->file);
-        json_put_int(j, "line", f->function->line);
-        json_object_set_new(j, "share", json_real(f->share));
         _cleanup_(freep) char *text = function_finding_text(f);
-        json_put_str(j, "text", text);
-        json_put_str(j, "advice", f->reading->advice);
-        json_array_append_new(list, j);
+        json_array_append_new(list, json_pack("{s: s, s: s, s: s, s: s, s: I, s: f, s: s, s: s}", "reading",
+                                              f->rule->name, "worker", f->function->worker, "name",
+                                              f->function->name, "file", f->function->file, "line",
+                                              (json_int_t)f->function->line, "share", f->share, "text", text,
+                                              "advice", f->rule->advice));
     }
     return list;
 }
@@ -227,23 +210,23 @@ static const struct table_column diff_columns[_DIFF_MAX] = {
     [DIFF_TAVG_B] = {"-> TAVG", COLUMN_RIGHT, IMPORTANCE_LOW, "tavg_after_ns"},
 };
 
-static char *signed_duration(char *buf, int64_t ns)
+static char *format_change(char *buf, int64_t ns)
 {
     char text[UNIT_TEXT_MAX];
     snprintf(buf, UNIT_TEXT_MAX, "%s%s", ns < 0 ? "-" : "+", format_duration(text, llabs(ns)));
     return buf;
 }
 
-static void add_change(struct table *table, const struct function_change *c)
+static void function_table_add_change(struct table *table, const struct function_change *c)
 {
     char change[UNIT_TEXT_MAX], ttot[2][UNIT_TEXT_MAX], tavg[2][UNIT_TEXT_MAX], calls[2][32];
     const struct function_row *a = &c->before, *b = &c->after;
-    _cleanup_(freep) char *place = place_text(b);
+    _cleanup_(freep) char *location = function_location(b);
 
     table_add(table, (const char *[_DIFF_MAX]){
                          [DIFF_FUNCTION] = b->name,
-                         [DIFF_FILE] = place,
-                         [DIFF_CHANGE] = signed_duration(change, function_change_ns(c)),
+                         [DIFF_FILE] = location,
+                         [DIFF_CHANGE] = format_change(change, function_change_ns(c)),
                          [DIFF_TTOT_A] = format_duration(ttot[0], a->ttot_ns),
                          [DIFF_TTOT_B] = format_duration(ttot[1], b->ttot_ns),
                          [DIFF_CALLS_A] = text_number(calls[0], a->calls),
@@ -265,8 +248,8 @@ static void add_change(struct table *table, const struct function_change *c)
 }
 
 /* What all functions cost themselves, on both sides. */
-static void print_totals(struct client *c, const struct function_changes *changes, const char *before,
-                         const char *after)
+static void function_print_totals(struct client *c, const struct function_changes *changes,
+                                  const char *before, const char *after)
 {
     int64_t a = 0, b = 0;
     char text_a[UNIT_TEXT_MAX], text_b[UNIT_TEXT_MAX], share[UNIT_TEXT_MAX] = "";
@@ -284,7 +267,7 @@ static void print_totals(struct client *c, const struct function_changes *change
 int function_changes_print(struct client *c, const struct function_changes *changes, const char *before,
                            const char *after, size_t top)
 {
-    size_t n = shown(changes->n, top);
+    size_t n = function_n_shown(changes->n, top);
     _cleanup_(table_freep) struct table *table = NULL;
     int status = listing_table(c, diff_columns, _DIFF_MAX, &table);
 
@@ -292,42 +275,47 @@ int function_changes_print(struct client *c, const struct function_changes *chan
         return status;
     client_page(c);
     if (listing_has_legend(c))
-        print_totals(c, changes, before, after);
+        function_print_totals(c, changes, before, after);
     for (size_t i = 0; i < n; i++)
-        add_change(table, &changes->items[i]);
+        function_table_add_change(table, &changes->items[i]);
     listing_print(c, table);
     if (n < changes->n && listing_has_legend(c))
         fprintf(c->out.file, "... %zu more (--top 0)\n", changes->n - n);
     return EXIT_DONE;
 }
 
-static json_t *side_to_json(const struct function_row *f)
+static json_t *function_costs_to_json(const struct function_row *f)
 {
-    json_t *j = json_object();
-    json_put_int(j, "calls", f->calls);
-    json_put_int(j, "tsub_ns", f->tsub_ns);
-    json_put_int(j, "ttot_ns", f->ttot_ns);
-    json_put_int(j, "tavg_ns", f->tavg_ns);
-    return j;
+    return json_pack("{s: I, s: I, s: I, s: I}", "calls", (json_int_t)f->calls, "tsub_ns",
+                     (json_int_t)f->tsub_ns, "ttot_ns", (json_int_t)f->ttot_ns, "tavg_ns",
+                     (json_int_t)f->tavg_ns);
+}
+
+json_t *function_rows_to_json(const struct function_rows *rows, size_t top)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < function_n_shown(rows->n, top); i++) {
+        const struct function_row *f = &rows->items[i];
+        json_t *j = json_pack("{s: s, s: s, s: s, s: I}", "worker", f->worker, "name", f->name, "file",
+                              f->file, "line", (json_int_t)f->line);
+        json_object_update_new(j, function_costs_to_json(f));
+        json_array_append_new(list, j);
+    }
+    return list;
 }
 
 json_t *function_changes_to_json(const struct function_changes *changes, const char *before,
                                  const char *after, size_t top)
 {
-    json_t *j = json_object(), *list = json_array();
+    json_t *list = json_array();
 
-    for (size_t i = 0; i < shown(changes->n, top); i++) {
+    for (size_t i = 0; i < function_n_shown(changes->n, top); i++) {
         const struct function_change *c = &changes->items[i];
-        json_t *item = json_object();
-        json_put_str(item, "name", c->after.name);
-        json_put_str(item, "file", c->after.file);
-        json_put_int(item, "change_ns", function_change_ns(c));
-        json_object_set_new(item, "before", side_to_json(&c->before));
-        json_object_set_new(item, "after", side_to_json(&c->after));
-        json_array_append_new(list, item);
+        json_array_append_new(list, json_pack("{s: s, s: s, s: I, s: o, s: o}", "name", c->after.name, "file",
+                                              c->after.file, "change_ns", (json_int_t)function_change_ns(c),
+                                              "before", function_costs_to_json(&c->before), "after",
+                                              function_costs_to_json(&c->after)));
     }
-    json_put_str(j, "before", before);
-    json_put_str(j, "after", after);
-    json_object_set_new(j, "functions", list);
-    return j;
+    return json_pack("{s: s, s: s, s: o}", "before", before, "after", after, "functions", list);
 }

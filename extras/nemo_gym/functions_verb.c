@@ -6,10 +6,7 @@
 #include "client/local/worker_options.h"
 #include "client/verbs/verbs.h"
 #include "client/views/listing.h"
-#include "extras/nemo_gym/baselines.h"
-#include "extras/nemo_gym/function_print.h"
-#include "extras/nemo_gym/rollout_session.h"
-#include "extras/nemo_gym/rollouts.h"
+#include "extras/nemo_gym/functions.h"
 #include <errno.h>
 
 #define TOP_DEFAULT         20
@@ -19,17 +16,17 @@
 /* Lines of the terminal that are not for functions: title, heading, "more", help, the cursor's. */
 #define LINES_RESERVED 6
 
-struct options {
+struct functions_options {
     struct source source;
     const char *session, *save, *sort, *workload, *agent, *output;
     int64_t top, interval_ns, limit, concurrency, duration_ns;
     bool live, diff;
 };
 
-#define AT(member) offsetof(struct options, member)
+#define AT(member) offsetof(struct functions_options, member)
 /* clang-format off */
-static const struct option_def options[] = {
-    SOURCE_OPTIONS(struct options),
+static const struct option_def functions_options[] = {
+    SOURCE_OPTIONS(struct functions_options),
     OPTION_GROUP("Selection"),
     {"session", 's', "SESSION", OPTION_TEXT, AT(session), "Functions that ran while this session recorded (default: since the launch)"},
     {"sort", 0, "KEY", OPTION_TEXT, AT(sort), "Sort key: " FUNCTION_SORT_KEYS " (default: ttot)"},
@@ -49,25 +46,17 @@ static const struct option_def options[] = {
 };
 /* clang-format on */
 
-static int usage(struct client *c, const char *what, const char *remedy)
-{
-    _cleanup_(problem_done) struct problem p = {0};
-    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "%s", what);
-    problem_remedy(&p, "%s", remedy);
-    return client_fail(c, &p);
-}
-
-static const char *sort_key(const struct options *o)
+static const char *functions_sort_key(const struct functions_options *o)
 {
     return o->sort ? o->sort : "ttot";
 }
 
-static size_t top_of(const struct client *c, const struct options *o)
+static size_t functions_top(const struct client *c, const struct functions_options *o)
 {
     return o->top != OPTION_ABSENT ? (size_t)o->top : !listing_is_text(c) ? 0 : TOP_DEFAULT;
 }
 
-static int get_session_functions(struct client *c, const char *word, json_t **ret)
+static int functions_of_session(struct client *c, const char *word, json_t **ret)
 {
     char ref[REF_TEXT_MAX];
 
@@ -77,7 +66,7 @@ static int get_session_functions(struct client *c, const char *word, json_t **re
     return client_get(c, path, NULL, ret);
 }
 
-static int live_path(struct client *c, const struct options *o, char **ret)
+static int functions_live_path(struct client *c, const struct functions_options *o, char **ret)
 {
     _cleanup_(problem_done) struct problem p = {0};
     char *path = xstrdup("/v1/functions");
@@ -90,49 +79,29 @@ static int live_path(struct client *c, const struct options *o, char **ret)
     return EXIT_DONE;
 }
 
-static int get_functions(struct client *c, const struct options *o, json_t **ret)
+static int functions_get(struct client *c, const struct functions_options *o, json_t **ret)
 {
     _cleanup_(freep) char *path = NULL;
 
     if (o->session)
-        return get_session_functions(c, o->session, ret);
-    int status = live_path(c, o, &path);
+        return functions_of_session(c, o->session, ret);
+    int status = functions_live_path(c, o, &path);
     return status == EXIT_DONE ? client_get(c, path, "asking for its functions", ret) : status;
 }
 
-/* Sorted and cut, with what is to be read from all of them. */
-static int print_json(struct client *c, const struct function_rows *rows, json_t *answer, size_t top)
-{
-    json_t *list = json_array();
-
-    for (size_t i = 0; i < (top == 0 ? rows->n : MIN(rows->n, top)); i++) {
-        const struct function_row *f = &rows->items[i];
-        json_t *j = json_object();
-        json_put_str(j, "worker", f->worker);
-        json_put_str(j, "name", f->name);
-        json_put_str(j, "file", f->file);
-        json_put_int(j, "line", f->line);
-        json_put_int(j, "calls", f->calls);
-        json_put_int(j, "tsub_ns", f->tsub_ns);
-        json_put_int(j, "ttot_ns", f->ttot_ns);
-        json_put_int(j, "tavg_ns", f->tavg_ns);
-        json_array_append_new(list, j);
-    }
-    _cleanup_json_ out = json_copy(answer);
-    json_object_set_new(out, "functions", list);
-    json_object_set_new(out, "findings", function_findings_to_json(rows));
-    return client_print_json(c, out);
-}
-
-static int print(struct client *c, const struct options *o, json_t *answer)
+static int functions_print(struct client *c, const struct functions_options *o, json_t *answer)
 {
     _cleanup_(function_rows_done) struct function_rows rows = {0};
-    size_t top = top_of(c, o);
+    size_t top = functions_top(c, o);
 
     function_rows_take(answer, &rows);
-    function_rows_sort(&rows, sort_key(o));
-    if (c->json)
-        return print_json(c, &rows, answer, top);
+    function_rows_sort(&rows, functions_sort_key(o));
+    if (c->json) {
+        _cleanup_json_ out = json_copy(answer);
+        json_object_set_new(out, "functions", function_rows_to_json(&rows, top));
+        json_object_set_new(out, "findings", function_findings_to_json(&rows));
+        return client_print_json(c, out);
+    }
     if (listing_is_separated(c))
         return function_rows_print(c, &rows, top);
     function_reasons_print(c, answer);
@@ -146,12 +115,12 @@ static int print(struct client *c, const struct options *o, json_t *answer)
     return status;
 }
 
-static int save(struct client *c, const struct options *o, const json_t *answer)
+static int functions_save(struct client *c, const struct functions_options *o, const json_t *answer)
 {
     _cleanup_(problem_done) struct problem p = {0};
 
     if (json_array_size(json_object_get(answer, "functions")) == 0)
-        return usage(c, "there is no function to be saved", "Record while the server works.");
+        return client_refuse(c, "Record while the server works.", "there is no function to be saved");
     if (baseline_save(o->save, answer, &p) < 0)
         return client_fail(c, &p);
     client_note(c, "Saved as %s. Next: profctl functions --diff %s OTHER", o->save, o->save);
@@ -160,8 +129,8 @@ static int save(struct client *c, const struct options *o, const json_t *answer)
 
 /* -- Live -- */
 
-static char *live_text(struct client *c, const struct options *o, const struct function_rows *rows,
-                       const char *name)
+static char *functions_live_text(struct client *c, const struct functions_options *o,
+                                 const struct function_rows *rows, const char *name)
 {
     char at[UNIT_TEXT_MAX], total[UNIT_TEXT_MAX];
     unsigned height = screen_height(&c->out);
@@ -180,8 +149,8 @@ static char *live_text(struct client *c, const struct options *o, const struct f
 }
 
 /* *ret_left: Ctrl-C came while profd was asked. */
-static int show_look(struct client *c, const struct options *o, const char *path, const char *name,
-                     bool *ret_left)
+static int functions_redraw(struct client *c, const struct functions_options *o, const char *path,
+                            const char *name, bool *ret_left)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ answer = NULL;
@@ -192,11 +161,11 @@ static int show_look(struct client *c, const struct options *o, const char *path
     if (r < 0)
         return *ret_left ? EXIT_DONE : client_fail(c, &p);
     function_rows_take(answer, &rows);
-    function_rows_sort(&rows, sort_key(o));
+    function_rows_sort(&rows, functions_sort_key(o));
     if (!listing_is_text(c)) {
-        status = print(c, o, answer);
+        status = functions_print(c, o, answer);
     } else {
-        _cleanup_(freep) char *text = live_text(c, o, &rows, name);
+        _cleanup_(freep) char *text = functions_live_text(c, o, &rows, name);
         if (c->out.is_terminal)
             screen_draw(&c->out, text);
         else
@@ -205,7 +174,7 @@ static int show_look(struct client *c, const struct options *o, const char *path
     return fflush(c->out.file) == 0 ? status : EXIT_FAILED;
 }
 
-static int live(struct client *c, const struct options *o)
+static int functions_live(struct client *c, const struct functions_options *o)
 {
     _cleanup_(freep) char *path = NULL;
     _cleanup_(freep) char *name =
@@ -213,7 +182,7 @@ static int live(struct client *c, const struct options *o)
     int64_t interval =
         o->interval_ns == OPTION_ABSENT ? INTERVAL_DEFAULT_NS : MAX(o->interval_ns, INTERVAL_MIN_NS);
     struct keys keys;
-    int status = live_path(c, o, &path);
+    int status = functions_live_path(c, o, &path);
     bool left = false;
 
     if (status != EXIT_DONE)
@@ -221,7 +190,7 @@ static int live(struct client *c, const struct options *o)
     c->may_page = false;
     keys_open(&keys);
     for (int64_t next = mono_ns(); status == EXIT_DONE && !left;) {
-        status = show_look(c, o, path, name, &left);
+        status = functions_redraw(c, o, path, name, &left);
         next = MAX(next + interval, mono_ns());
         while (status == EXIT_DONE && !left && mono_ns() < next) {
             int key = keys_wait(&keys, next);
@@ -235,99 +204,101 @@ static int live(struct client *c, const struct options *o)
 
 /* -- Two profiles -- */
 
-static int load(struct client *c, const char *word, json_t **ret)
+static int functions_load(struct client *c, const char *word, json_t **ret)
 {
     _cleanup_(problem_done) struct problem p = {0};
     int64_t id;
 
     if (parse_ref(word, 0, &id) == 's')
-        return get_session_functions(c, word, ret);
+        return functions_of_session(c, word, ret);
     return baseline_load(word, ret, &p) < 0 ? client_fail(c, &p) : EXIT_DONE;
 }
 
-static int diff(struct client *c, const struct options *o, char **words)
+static int functions_diff(struct client *c, const struct functions_options *o, char **words)
 {
     _cleanup_json_ before = NULL;
     _cleanup_json_ after = NULL;
     _cleanup_(function_rows_done) struct function_rows a = {0};
     _cleanup_(function_rows_done) struct function_rows b = {0};
     _cleanup_(function_changes_done) struct function_changes changes = {0};
-    int status = load(c, words[0], &before);
+    int status = functions_load(c, words[0], &before);
 
     if (status == EXIT_DONE)
-        status = load(c, words[1], &after);
+        status = functions_load(c, words[1], &after);
     if (status != EXIT_DONE)
         return status;
     function_rows_take(before, &a);
     function_rows_take(after, &b);
     function_changes_make(&a, &b, &changes);
     if (c->json) {
-        _cleanup_json_ j = function_changes_to_json(&changes, words[0], words[1], top_of(c, o));
+        _cleanup_json_ j = function_changes_to_json(&changes, words[0], words[1], functions_top(c, o));
         return client_print_json(c, j);
     }
-    return function_changes_print(c, &changes, words[0], words[1], top_of(c, o));
+    return function_changes_print(c, &changes, words[0], words[1], functions_top(c, o));
 }
 
-static int64_t given(int64_t value, int64_t fallback)
+static int64_t functions_given(int64_t value, int64_t fallback)
 {
     return value == OPTION_ABSENT ? fallback : value;
 }
 
-static int check(struct client *c, const struct options *o, int n_words)
+static int functions_check(struct client *c, const struct functions_options *o, int n_words)
 {
     struct function_rows none = {0};
 
     if (o->diff ? n_words != 2 : n_words != 0)
-        return usage(c, o->diff ? "--diff compares two profiles" : "functions takes words only with --diff",
-                     "profctl functions --diff baseline optimized");
+        return client_refuse(c, "profctl functions --diff baseline optimized", "%s",
+                             o->diff ? "--diff compares two profiles"
+                                     : "functions takes words only with --diff");
     if (o->diff + o->live + !!o->session + !!o->workload > 1)
-        return usage(c, "--diff, --live, --session and --workload exclude each other",
-                     "profctl functions --help");
-    if (!o->workload &&
-        (o->agent || o->output || given(o->limit, 0) || given(o->concurrency, 0) || given(o->duration_ns, 0)))
-        return usage(c, "--agent, --limit, --concurrency, --duration and --output are for --workload",
-                     "Name a JSONL file of rollouts with --workload.");
+        return client_refuse(c, "profctl functions --help",
+                             "--diff, --live, --session and --workload exclude each other");
+    if (!o->workload && (o->agent || o->output || functions_given(o->limit, 0) ||
+                         functions_given(o->concurrency, 0) || functions_given(o->duration_ns, 0)))
+        return client_refuse(c, "Name a JSONL file of rollouts with --workload.",
+                             "--agent, --limit, --concurrency, --duration and --output are for --workload");
     if (o->live && o->save)
-        return usage(c, "--live saves nothing", "Leave --live out, or save what a session recorded.");
-    if (function_rows_sort(&none, sort_key(o)) < 0)
-        return usage(c, "there is no such key for --sort", "It takes: " FUNCTION_SORT_KEYS ".");
+        return client_refuse(c, "Leave --live out, or save what a session recorded.", "--live saves nothing");
+    if (function_rows_sort(&none, functions_sort_key(o)) < 0)
+        return client_refuse(c, "It takes: " FUNCTION_SORT_KEYS ".", "there is no such key for --sort");
     return EXIT_DONE;
 }
 
 /* A session of its own, and what ran in it. */
-static int run_workload(struct client *c, const struct options *o, json_t **ret)
+static int functions_run_workload(struct client *c, const struct functions_options *o, json_t **ret)
 {
     const struct rollout_options rollouts = {.file = o->workload,
                                              .agent = o->agent,
                                              .output = o->output,
-                                             .limit = given(o->limit, 0),
-                                             .at_once = given(o->concurrency, ROLLOUTS_AT_ONCE),
-                                             .longest_ns = given(o->duration_ns, LONGEST_DEFAULT_NS)};
+                                             .limit = functions_given(o->limit, 0),
+                                             .at_once = functions_given(o->concurrency, ROLLOUTS_AT_ONCE),
+                                             .longest_ns =
+                                                 functions_given(o->duration_ns, LONGEST_DEFAULT_NS)};
     char session[REF_TEXT_MAX];
     int status = rollout_session(c, &o->source, &rollouts, session);
 
     if (status != EXIT_DONE && status != EXIT_PARTIAL)
         return status;
-    int got = get_session_functions(c, session, ret);
+    int got = functions_of_session(c, session, ret);
     return got != EXIT_DONE ? got : status;
 }
 
-static int run(struct client *c, const void *values, int n_words, char **words)
+static int functions_run(struct client *c, const void *values, int n_words, char **words)
 {
-    const struct options *o = values;
+    const struct functions_options *o = values;
     _cleanup_json_ answer = NULL;
-    int status = check(c, o, n_words);
+    int status = functions_check(c, o, n_words);
 
     if (status != EXIT_DONE)
         return status;
     if (o->diff)
-        return diff(c, o, words);
+        return functions_diff(c, o, words);
     if (o->live)
-        return live(c, o);
-    status = o->workload ? run_workload(c, o, &answer) : get_functions(c, o, &answer);
+        return functions_live(c, o);
+    status = o->workload ? functions_run_workload(c, o, &answer) : functions_get(c, o, &answer);
     if (!answer)
         return status;
-    int shown = o->save ? save(c, o, answer) : print(c, o, answer);
+    int shown = o->save ? functions_save(c, o, answer) : functions_print(c, o, answer);
     return shown != EXIT_DONE ? shown : status;
 }
 
@@ -339,10 +310,8 @@ const struct verb verb_functions = {
     .words = "[NAME NAME]",
     .default_kind = 's',
     .max_words = 2,
-    .options = options,
-    .n_options = ARRAY_SIZE(options),
-    .values_size = sizeof(struct options),
+    VERB_OPTIONS(functions_options, struct functions_options),
     .has_listing = true,
     .needs_only_catalog = true,
-    .run = run,
+    .run = functions_run,
 };

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "extras/nemo_gym/profile_files.h"
+#include "extras/nemo_gym/snapshot.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fs.h"
-#include "extras/nemo_gym/yappi_text.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

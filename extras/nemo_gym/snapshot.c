@@ -2,8 +2,6 @@
 #include "extras/nemo_gym/snapshot.h"
 
 #include "base/alloc.h"
-#include "extras/nemo_gym/profile_files.h"
-#include "extras/nemo_gym/yappi_text.h"
 #include <errno.h>
 
 struct reading {

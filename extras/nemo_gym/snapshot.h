@@ -8,6 +8,7 @@
 #pragma once
 
 #include "base/offload.h"
+#include "base/problem.h"
 #include "daemon/fleet/call.h"
 #include "daemon/fleet/worker.h"
 #include "extras/nemo_gym/function_list.h"
@@ -28,3 +29,32 @@ struct snapshot {
  */
 void snapshot_read(struct offload *offload, const struct worker *w, const struct call_result *result,
                    int64_t asked_at, void (*done)(struct snapshot *s, void *arg), void *arg);
+
+/* -- profile_files.c ----------------------------------------------------------------------------------- */
+
+/*
+ * The files that a NeMo Gym server writes its statistics into, below its directory of results:
+ *
+ *   DIR/Class___name/name.callgrind      and, where that is absent, name.log
+ *   DIR/Class___name.log                 of earlier versions, when the server ends
+ *
+ * Blocks: for the offload's threads. No link is followed out of the directory, and only regular files are opened, of
+ * the worker's user where that is known.
+ */
+#define PROFILE_FILE_MAX (32 << 20)
+#define UID_UNKNOWN      ((uid_t)-1)
+
+struct profile_place {
+    const char *dir;    /* as profd can open it */
+    const char *server; /* its name; NULL unknown: then there must be one server only */
+    uid_t uid;          /* who must own the files; 0 and UID_UNKNOWN: anybody */
+    int64_t not_before; /* wall time: what was written earlier is no answer to what was asked */
+};
+
+/*
+ * Reads the best file that there is. *ret_path, which the caller frees, is its path. Fails with -ENOENT where
+ * there is none or none of that time, -ENODATA where a .log has its heading and no rows, -EBADMSG for what
+ * cannot be read, and the errors of files; p describes each.
+ */
+int profile_files_read(const struct profile_place *place, struct function_list **ret, char **ret_path,
+                       struct problem *p);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Both of yappi's formats, and the differences of what they hold. */
-#include "extras/nemo_gym/yappi_text.h"
+#include "extras/nemo_gym/function_list.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

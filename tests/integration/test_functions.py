@@ -179,7 +179,7 @@ def test_two_profiles_side_by_side(testbed):
         assert change["change_ns"] == change["after"]["ttot_ns"] - change["before"]["ttot_ns"] < 0
     assert "baseline -> " in testbed.profctl("functions", "--diff", "baseline", after).stdout
     assert "no profile saved as 'other'" in testbed.profctl("functions", "--diff", "baseline", "other", status=4).stderr
-    assert "no name" in testbed.profctl("functions", "--session", before, "--save", "../x", status=2).stderr
+    assert "not a name" in testbed.profctl("functions", "--session", before, "--save", "../x", status=2).stderr
 
 
 def test_rollouts_run_while_a_session_records(testbed, tmp_path):
@@ -199,8 +199,8 @@ def test_rollouts_run_while_a_session_records(testbed, tmp_path):
     assert "3 of 4 rollouts done, 1 failed: 422" in done.stderr and len(results.read_text().splitlines()) == 3
 
 
-@pytest.mark.parametrize("line, said", [("{", ":1: "), ("[1]", "is no JSON object"), ("{}", "names no agent"),
-                                        ("", "has no rollouts")])
+@pytest.mark.parametrize("line, said", [("{", ":1: "), ("[1]", "not a JSON object"), ("{}", "names no agent"),
+                                        ("", "contains no rollouts")])
 def test_rollouts_that_are_none(testbed, tmp_path, line, said):
     file = tmp_path / "rollouts.jsonl"
     file.write_text(line)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
-#include "extras/nemo_gym/function_diff.h"
-#include "extras/nemo_gym/function_findings.h"
+#include "extras/nemo_gym/functions.h"
 #include "tests/unit/cmocka-all.h"
 
 #define MS    INT64_C(1000000)
@@ -43,7 +42,7 @@ static const struct function_row scene[] = {
 static bool holds(const struct function_findings *f, const char *reading, const char *name)
 {
     for (size_t i = 0; i < f->n; i++)
-        if (streq(f->items[i].reading->name, reading) && streq(f->items[i].function->name, name))
+        if (streq(f->items[i].rule->name, reading) && streq(f->items[i].function->name, name))
             return true;
     return false;
 }

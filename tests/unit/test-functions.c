@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "base/fs.h"
-#include "extras/nemo_gym/profile_files.h"
-#include "extras/nemo_gym/yappi_text.h"
+#include "extras/nemo_gym/snapshot.h"
 #include "tests/unit/cmocka-all.h"
 #include <fcntl.h>
 

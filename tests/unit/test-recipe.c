@@ -245,9 +245,8 @@ static void test_a_worker_that_cannot_be_identified(void **state)
     _cleanup_(freep) char *line =
         nsys_text(AGGREGATED("1", "{type: nsys, aggregated: {}}", BENCHMARK) "backend: {type: trtllm}\n",
                   &(struct launch_place){.mode = RECIPE_AGGREGATED}, 0, NULL);
-    assert_string_equal(
-        line,
-        "job.yaml: the command of a worker of trtllm is configured by a file that srtctl writes when it starts it");
+    assert_string_equal(line, "job.yaml: the command of a worker of trtllm is configured by a file that "
+                              "srtctl writes when it starts it");
 }
 
 static void test_vllm_line(void **state)
