@@ -21,11 +21,6 @@ struct call_tree {
     size_t n;
 };
 
-/* The columns and rows of the reports that are trees of calls. */
-#define CALL_TREE_COLUMNS 11
-
-extern const struct report_column call_tree_columns[CALL_TREE_COLUMNS];
-
 /* -- Call tree ------------------------------------------------------------------------------------------- */
 
 struct building {
@@ -199,35 +194,29 @@ static int call_tree_read(struct analysis *a,
 
 /* -- Call tree rows -------------------------------------------------------------------------------------- */
 
-const struct report_column call_tree_columns[CALL_TREE_COLUMNS] = {
-    {"depth", UNIT_ID, "nesting depth"},
-    {"name", UNIT_TEXT, "name of the call"},
-    {"kind", UNIT_TEXT, "kind: operator, annotation or python", IMPORTANCE_EXTRA},
-    {"calls", UNIT_COUNT, "number of calls at this position"},
-    {"host_ns", UNIT_NS, "total duration of the calls"},
-    {"self_host_ns", UNIT_NS, "part of host_ns outside nested calls"},
-    {"device_ns", UNIT_NS, "total duration of the GPU events launched by it and by nested calls"},
-    {"self_device_ns", UNIT_NS, "total duration of the GPU events launched by it directly"},
-    {"kernels", UNIT_COUNT, "number of GPU events launched by it and by nested calls"},
-    {"id", UNIT_ID, "node number in the tree", IMPORTANCE_EXTRA},
-    {"parent", UNIT_ID, "node number of the parent", IMPORTANCE_EXTRA},
-};
+#define CALL_TREE_COLUMNS(C)                                                                                 \
+    C(depth, ID, "nesting depth")                                                                            \
+    C(name, TEXT, "name of the call")                                                                        \
+    C(kind, TEXT, "kind: operator, annotation or python", IMPORTANCE_EXTRA)                                  \
+    C(calls, COUNT, "number of calls at this position")                                                      \
+    C(host_ns, NS, "total duration of the calls")                                                            \
+    C(self_host_ns, NS, "part of host_ns outside nested calls")                                              \
+    C(device_ns, NS, "total duration of the GPU events launched by it and by nested calls")                  \
+    C(self_device_ns, NS, "total duration of the GPU events launched by it directly")                        \
+    C(kernels, COUNT, "number of GPU events launched by it and by nested calls")                             \
+    C(id, ID, "node number in the tree", IMPORTANCE_EXTRA)                                                   \
+    C(parent, ID, "node number of the parent", IMPORTANCE_EXTRA)
+REPORT_ROW(call_tree, CALL_TREE_COLUMNS);
 
 static void call_tree_emit(const struct call_tree *tree, struct report_rows *ret)
 {
     for (size_t i = 0; i < tree->n; i++) {
         const struct call_node *node = &tree->nodes[i];
-        emit_int(ret, node->depth);
-        emit_text(ret, node->name);
-        emit_str(ret, host_kind_name(node->kind));
-        emit_int(ret, (int64_t)node->calls);
-        emit_int(ret, node->host);
-        emit_int(ret, node->self);
-        emit_int(ret, node->device);
-        emit_int(ret, node->self_device);
-        emit_int(ret, (int64_t)node->work);
-        emit_int(ret, (int64_t)i);
-        emit_int(ret, node->parent == CALL_NODE_NONE ? COLUMN_NULL : (int64_t)node->parent);
+        EMIT_ROW(call_tree, ret, .depth = node->depth, .name = node->name,
+                 .kind = row_str(host_kind_name(node->kind)), .calls = (int64_t)node->calls,
+                 .host_ns = node->host, .self_host_ns = node->self, .device_ns = node->device,
+                 .self_device_ns = node->self_device, .kernels = (int64_t)node->work, .id = (int64_t)i,
+                 .parent = node->parent == CALL_NODE_NONE ? COLUMN_NULL : (int64_t)node->parent);
     }
 }
 
@@ -250,8 +239,7 @@ const struct report report_op_tree = {
     .method = "Calls of one name at one position are one node; a node precedes its children, the most "
               "expensive first. Times as in ops.",
     .is_detail = true,
-    .columns = call_tree_columns,
-    .n_columns = CALL_TREE_COLUMNS,
+    REPORT_COLUMNS(call_tree),
     .make = op_tree_make,
 };
 
@@ -275,24 +263,22 @@ const struct report report_stacks = {
               "expensive first. GPU events belong to the innermost frame around the call that launched them"
               " (with_stack=True). The report frames lists functions by self time.",
     .is_detail = true,
-    .columns = call_tree_columns,
-    .n_columns = CALL_TREE_COLUMNS,
+    REPORT_COLUMNS(call_tree),
     .make = stacks_make,
 };
 
 /* -- By function -------------------------------------------------------------------------------------- */
 
-static const struct report_column frames_columns[] = {
-    {"name", UNIT_TEXT, "function with its file and line"},
-    {"calls", UNIT_COUNT, "number of calls"},
-    {"self_host_ns", UNIT_NS, "time in the function, without its Python callees"},
-    {"self_share", UNIT_SHARE, "share of the self time of all functions"},
-    {"host_ns", UNIT_NS, "time in the function and its callees; recursive calls count once"},
-    {"self_device_ns", UNIT_NS, "total duration of the GPU events launched by the function directly"},
-    {"device_ns", UNIT_NS, "total duration of the GPU events launched by the function and its callees"},
-    {"kernels", UNIT_COUNT, "number of GPU events launched by the function and its callees",
-     IMPORTANCE_EXTRA},
-};
+#define FRAMES_COLUMNS(C)                                                                                    \
+    C(name, TEXT, "function with its file and line")                                                         \
+    C(calls, COUNT, "number of calls")                                                                       \
+    C(self_host_ns, NS, "time in the function, without its Python callees")                                  \
+    C(self_share, SHARE, "share of the self time of all functions")                                          \
+    C(host_ns, NS, "time in the function and its callees; recursive calls count once")                       \
+    C(self_device_ns, NS, "total duration of the GPU events launched by the function directly")              \
+    C(device_ns, NS, "total duration of the GPU events launched by the function and its callees")            \
+    C(kernels, COUNT, "number of GPU events launched by the function and its callees", IMPORTANCE_EXTRA)
+REPORT_ROW(frames, FRAMES_COLUMNS);
 
 struct frame_sum {
     struct text name;
@@ -370,14 +356,9 @@ static int frames_make(struct analysis *a, struct report_rows *ret)
     qsort(sums.items, sums.names.n, sizeof(*sums.items), frame_sum_compare);
     for (size_t i = 0; i < sums.names.n; i++) {
         const struct frame_sum *s = &sums.items[i];
-        emit_text(ret, s->name);
-        emit_int(ret, (int64_t)s->calls);
-        emit_int(ret, s->self_host);
-        emit_share(ret, s->self_host, total);
-        emit_int(ret, s->host);
-        emit_int(ret, s->self_device);
-        emit_int(ret, s->device);
-        emit_int(ret, (int64_t)s->kernels);
+        EMIT_ROW(frames, ret, .name = s->name, .calls = (int64_t)s->calls, .self_host_ns = s->self_host,
+                 .self_share = row_share(s->self_host, total), .host_ns = s->host,
+                 .self_device_ns = s->self_device, .device_ns = s->device, .kernels = (int64_t)s->kernels);
     }
     return 0;
 }
@@ -389,7 +370,6 @@ const struct report report_frames = {
         "Sums over all threads and ranks. Self time includes operators, runtime calls, and waiting: a thread "
         "that waits for a lock or a queue spends its self time in the function that waits. A call that began "
         "before the recording counts from the start of the recording (with_stack=True).",
-    .columns = frames_columns,
-    .n_columns = ARRAY_SIZE(frames_columns),
+    REPORT_COLUMNS(frames),
     .make = frames_make,
 };

@@ -86,25 +86,25 @@ void critical_path_done(struct critical_path *path)
 
 /* The critical path: what bounds it, by event, and its parts in order. */
 
-static const struct report_column critical_path_columns[] = {
-    RANK_COLUMN,
-    {"bound", UNIT_TEXT,
-     "bound: cpu_bound, gpu_compute_bound, gpu_communication_bound, gpu_kernel_kernel_overhead, "
-     "gpu_kernel_launch_overhead"},
-    {"name", UNIT_TEXT, "name of the event; empty for the sum of the bound"},
-    {"count", UNIT_COUNT, "number of segments of the path"},
-    {"sum_ns", UNIT_NS, "total duration of the segments"},
-    {"share", UNIT_SHARE, "share of the path"},
-};
+#define CRITICAL_PATH_COLUMNS(C)                                                                             \
+    RANK_COLUMN(C)                                                                                           \
+    C(bound, TEXT,                                                                                           \
+      "bound: cpu_bound, gpu_compute_bound, gpu_communication_bound, gpu_kernel_kernel_overhead, "           \
+      "gpu_kernel_launch_overhead")                                                                          \
+    C(name, TEXT, "name of the event; empty for the sum of the bound")                                       \
+    C(count, COUNT, "number of segments of the path")                                                        \
+    C(sum_ns, NS, "total duration of the segments")                                                          \
+    C(share, SHARE, "share of the path")
+REPORT_ROW(critical_path, CRITICAL_PATH_COLUMNS);
 
-static const struct report_column list_columns[] = {
-    RANK_COLUMN,
-    {"start_ns", UNIT_NS, "start of the segment, relative to the first slice of the rank"},
-    {"dur_ns", UNIT_NS, "duration of the segment"},
-    {"bound", UNIT_TEXT, "bound, as in critical_path"},
-    {"name", UNIT_TEXT, "name of the event"},
-    {"slice", UNIT_ID, "slice number of the event"},
-};
+#define LIST_COLUMNS(C)                                                                                      \
+    RANK_COLUMN(C)                                                                                           \
+    C(start_ns, NS, "start of the segment, relative to the first slice of the rank")                         \
+    C(dur_ns, NS, "duration of the segment")                                                                 \
+    C(bound, TEXT, "bound, as in critical_path")                                                             \
+    C(name, TEXT, "name of the event")                                                                       \
+    C(slice, ID, "slice number of the event")
+REPORT_ROW(list, LIST_COLUMNS);
 
 /* A part with what it is summed up by. */
 struct critical_path_sum {
@@ -146,15 +146,9 @@ static size_t merge_equal(struct critical_path_sum *sums, size_t n)
 static void emit_sum(struct analysis *a, size_t rank, const struct critical_path_sum *s, bool is_total,
                      int64_t length, struct report_rows *ret)
 {
-    emit_int(ret, a->ranks[rank].number);
-    emit_str(ret, path_bound_name(s->bound));
-    if (is_total)
-        emit_null(ret);
-    else
-        emit_text(ret, columns_text(a->ranks[rank].columns, s->name));
-    emit_int(ret, s->count);
-    emit_int(ret, s->ns);
-    emit_share(ret, s->ns, length);
+    EMIT_ROW(critical_path, ret, .rank = a->ranks[rank].number, .bound = row_str(path_bound_name(s->bound)),
+             .name = is_total ? (struct text){0} : columns_text(a->ranks[rank].columns, s->name),
+             .count = s->count, .sum_ns = s->ns, .share = row_share(s->ns, length));
 }
 
 static int critical_path_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
@@ -192,12 +186,11 @@ static int list_rank(struct analysis *a, size_t rank, struct report_rows *ret)
     int r = critical_path_find(a, rank, &path);
 
     for (size_t i = 0; i < path.n && r >= 0; i++) {
-        emit_int(ret, a->ranks[rank].number);
-        emit_int(ret, analysis_since_first(a, rank, path.parts[i].from));
-        emit_int(ret, path.parts[i].dur);
-        emit_str(ret, path_bound_name(path.parts[i].bound));
-        emit_text(ret, columns_text(c, columns_get(c, COL_slice_name, path.parts[i].slice)));
-        emit_int(ret, (int64_t)path.parts[i].slice);
+        EMIT_ROW(list, ret, .rank = a->ranks[rank].number,
+                 .start_ns = analysis_since_first(a, rank, path.parts[i].from), .dur_ns = path.parts[i].dur,
+                 .bound = row_str(path_bound_name(path.parts[i].bound)),
+                 .name = columns_text(c, columns_get(c, COL_slice_name, path.parts[i].slice)),
+                 .slice = (int64_t)path.parts[i].slice);
     }
     return r == -ENODATA ? 0 : r;
 }
@@ -209,8 +202,7 @@ const struct report report_critical_path = {
               "path of Holistic Trace Analysis. Rows without a name are the sum of a bound.",
     .needs = NEEDS_GPU | NEEDS_OPS,
     .is_detail = true,
-    .columns = critical_path_columns,
-    .n_columns = ARRAY_SIZE(critical_path_columns),
+    REPORT_COLUMNS(critical_path),
     .make_rank = critical_path_make_rank,
 };
 
@@ -220,7 +212,6 @@ const struct report report_critical_path_list = {
     .method = "As critical_path, one row per segment.",
     .needs = NEEDS_GPU | NEEDS_OPS,
     .is_detail = true,
-    .columns = list_columns,
-    .n_columns = ARRAY_SIZE(list_columns),
+    REPORT_COLUMNS(list),
     .make_rank = list_rank,
 };

@@ -6,17 +6,17 @@
 
 /* -- Measures ----------------------------------------------------------------------------------------- */
 
-static const struct report_column measure_columns[] = {
-    {"measure", UNIT_TEXT, "name that --fail-if takes"},
-    {"before_ns", UNIT_NS, "time in the first"},
-    {"after_ns", UNIT_NS, "time in the second"},
-    {"change_ns", UNIT_NS, "after less before"},
-    {"change_share", UNIT_SHARE, "share of before"},
-    {"low_share", UNIT_SHARE, "lower end of the change's 95 % interval", IMPORTANCE_EXTRA},
-    {"high_share", UNIT_SHARE, "upper end of the change's 95 % interval", IMPORTANCE_EXTRA},
-    {"result", UNIT_TEXT, "what the interval shows"},
-    {"meaning", UNIT_TEXT, "description", IMPORTANCE_EXTRA},
-};
+#define MEASURE_COLUMNS(C)                                                                                   \
+    C(measure, TEXT, "name that --fail-if takes")                                                            \
+    C(before_ns, NS, "time in the first")                                                                    \
+    C(after_ns, NS, "time in the second")                                                                    \
+    C(change_ns, NS, "after less before")                                                                    \
+    C(change_share, SHARE, "share of before")                                                                \
+    C(low_share, SHARE, "lower end of the change's 95 % interval", IMPORTANCE_EXTRA)                         \
+    C(high_share, SHARE, "upper end of the change's 95 % interval", IMPORTANCE_EXTRA)                        \
+    C(result, TEXT, "what the interval shows")                                                               \
+    C(meaning, TEXT, "description", IMPORTANCE_EXTRA)
+REPORT_ROW(measure, MEASURE_COLUMNS);
 
 const struct report diff_measures = {
     .name = "measures",
@@ -25,8 +25,7 @@ const struct report diff_measures = {
         "Of one step where both have steps, else of everything; over ranks the mean. The ranks of a step of "
         "an engine instance are one sample; the interval is that of the difference over steps, of which "
         "neighbours are alike (jackknife over blocks, Student's t).",
-    .columns = measure_columns,
-    .n_columns = ARRAY_SIZE(measure_columns),
+    REPORT_COLUMNS(measure),
 };
 
 enum {
@@ -187,15 +186,13 @@ static void emit_measure(const struct diff *d, size_t i, struct report_rows *ret
     double before = d->measures[i].before.value, after = d->measures[i].after.value;
     struct contrast change = estimate_contrast(&d->measures[i].before, &d->measures[i].after, 1);
 
-    emit_str(ret, measures[i].name);
-    emit_int(ret, llround(before));
-    emit_int(ret, llround(after));
-    emit_int(ret, llround(after) - llround(before));
-    emit_real(ret, before > 0 ? change.value / before : NAN);
-    emit_real(ret, before > 0 ? change.low / before : NAN);
-    emit_real(ret, before > 0 ? change.high / before : NAN);
-    emit_str(ret, diff_result(d, &change, measures[i].higher, measures[i].lower));
-    emit_str(ret, measures[i].meaning);
+    EMIT_ROW(measure, ret, .measure = row_str(measures[i].name), .before_ns = llround(before),
+             .after_ns = llround(after), .change_ns = llround(after) - llround(before),
+             .change_share = before > 0 ? change.value / before : NAN,
+             .low_share = before > 0 ? change.low / before : NAN,
+             .high_share = before > 0 ? change.high / before : NAN,
+             .result = row_str(diff_result(d, &change, measures[i].higher, measures[i].lower)),
+             .meaning = row_str(measures[i].meaning));
 }
 
 int diff_make_measures(struct diff *d, struct report_rows *ret)

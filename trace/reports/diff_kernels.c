@@ -13,24 +13,24 @@
 /* Of the mean or the count: a smaller change is none, however sure. */
 #define CHANGE_MIN 0.01
 
-static const struct report_column diff_item_columns[] = {
-    {"name", UNIT_TEXT, "name in the second; in the first if it is gone"},
-    {"change_ns", UNIT_NS, "change of the time in a step: after less before"},
-    {"result", UNIT_TEXT,
-     "slower or faster (time per call), more or fewer (calls), new, gone, replaced, same, unclear, "
-     "too few samples"},
-    {"before_count", UNIT_FACTOR, "calls in the first", IMPORTANCE_LOW},
-    {"after_count", UNIT_FACTOR, "calls in the second", IMPORTANCE_LOW},
-    {"before_mean_ns", UNIT_NS, "time per call in the first"},
-    {"after_mean_ns", UNIT_NS, "time per call in the second"},
-    {"low_mean_ns", UNIT_NS, "lower end of the 95 % interval of the change of the time per call",
-     IMPORTANCE_EXTRA},
-    {"high_mean_ns", UNIT_NS, "upper end of the 95 % interval of the change of the time per call",
-     IMPORTANCE_EXTRA},
-    {"before_ns", UNIT_NS, "sum in the first", IMPORTANCE_EXTRA},
-    {"after_ns", UNIT_NS, "sum in the second", IMPORTANCE_EXTRA},
-    {"before_name", UNIT_TEXT, "name in the first, if it differs", IMPORTANCE_EXTRA},
-};
+#define DIFF_ITEM_COLUMNS(C)                                                                                 \
+    C(name, TEXT, "name in the second; in the first if it is gone")                                          \
+    C(change_ns, NS, "change of the time in a step: after less before")                                      \
+    C(result, TEXT,                                                                                          \
+      "slower or faster (time per call), more or fewer (calls), new, gone, replaced, same, unclear, too "    \
+      "few samples")                                                                                         \
+    C(before_count, FACTOR, "calls in the first", IMPORTANCE_LOW)                                            \
+    C(after_count, FACTOR, "calls in the second", IMPORTANCE_LOW)                                            \
+    C(before_mean_ns, NS, "time per call in the first")                                                      \
+    C(after_mean_ns, NS, "time per call in the second")                                                      \
+    C(low_mean_ns, NS, "lower end of the 95 % interval of the change of the time per call",                  \
+      IMPORTANCE_EXTRA)                                                                                      \
+    C(high_mean_ns, NS, "upper end of the 95 % interval of the change of the time per call",                 \
+      IMPORTANCE_EXTRA)                                                                                      \
+    C(before_ns, NS, "sum in the first", IMPORTANCE_EXTRA)                                                   \
+    C(after_ns, NS, "sum in the second", IMPORTANCE_EXTRA)                                                   \
+    C(before_name, TEXT, "name in the first, if it differs", IMPORTANCE_EXTRA)
+REPORT_ROW(diff_item, DIFF_ITEM_COLUMNS);
 
 const struct report diff_kernels = {
     .name = "kernels",
@@ -41,8 +41,7 @@ const struct report diff_kernels = {
         "one step where both sides have steps, over ranks the mean. Time per call decides between slower "
         "and more: the result is what made most of the change, if its 95 % interval over blocks of "
         "neighbouring steps excludes no change.",
-    .columns = diff_item_columns,
-    .n_columns = ARRAY_SIZE(diff_item_columns),
+    REPORT_COLUMNS(diff_item),
 };
 
 const struct report diff_ops = {
@@ -52,8 +51,7 @@ const struct report diff_ops = {
         "Sums of durations by name, children included, of the calls that begin within steps. Counts and "
         "times are of one step where both sides have steps, over ranks the mean; the result is that of "
         "kernels.",
-    .columns = diff_item_columns,
-    .n_columns = ARRAY_SIZE(diff_item_columns),
+    REPORT_COLUMNS(diff_item),
 };
 
 /* One name of one side. */
@@ -241,64 +239,68 @@ static const char *diff_item_result_of(const struct diff *d, const struct diff_i
     return strcmp(b->normal, a->normal) != 0 ? "replaced" : "unclear";
 }
 
+/* A row: an item of each side, or of one alone. */
+struct diff_pair {
+    const struct diff_item *before, *after; /* NULL: none */
+    int64_t change;                         /* in ns */
+};
+
 static void diff_item_emit_row(const struct diff *d, struct report_rows *ret,
-                               const struct diff_items *of_before, const struct diff_item *before,
-                               const struct diff_items *of_after, const struct diff_item *after)
+                               const struct diff_items *of_before, const struct diff_items *of_after,
+                               const struct diff_pair *pair)
 {
     static const struct diff_item none;
-    const struct diff_item *b = before ? before : &none, *a = after ? after : &none;
+    const struct diff_item *b = pair->before ? pair->before : &none, *a = pair->after ? pair->after : &none;
     struct item_change change = {{NAN, NAN, NAN, NAN}, {NAN, NAN, NAN, NAN}};
+    bool both = pair->before && pair->after;
 
-    if (before && after)
+    if (both)
         change = change_of(d, of_before, b, of_after, a);
-    emit_text(ret, after ? a->name : b->name);
-    emit_int(ret, llround(a->sum - b->sum));
-    emit_str(ret, before && after ? diff_item_result_of(d, b, a, &change) : before ? "gone" : "new");
-    emit_real(ret, b->count);
-    emit_real(ret, a->count);
-    emit_int(ret, before ? llround(b->mean) : COLUMN_NULL);
-    emit_int(ret, after ? llround(a->mean) : COLUMN_NULL);
-    emit_int(ret, isfinite(change.mean.low) ? llround(change.mean.low) : COLUMN_NULL);
-    emit_int(ret, isfinite(change.mean.high) ? llround(change.mean.high) : COLUMN_NULL);
-    emit_int(ret, llround(b->sum));
-    emit_int(ret, llround(a->sum));
-    if (before && after && !text_equal(b->name, a->name))
-        emit_text(ret, b->name);
-    else
-        emit_null(ret);
+    EMIT_ROW(diff_item, ret, .name = pair->after ? a->name : b->name,
+             .change_ns = llround(a->sum) - llround(b->sum),
+             .result = row_str(both           ? diff_item_result_of(d, b, a, &change)
+                               : pair->before ? "gone"
+                                              : "new"),
+             .before_count = b->count, .after_count = a->count,
+             .before_mean_ns = pair->before ? llround(b->mean) : COLUMN_NULL,
+             .after_mean_ns = pair->after ? llround(a->mean) : COLUMN_NULL,
+             .low_mean_ns = isfinite(change.mean.low) ? llround(change.mean.low) : COLUMN_NULL,
+             .high_mean_ns = isfinite(change.mean.high) ? llround(change.mean.high) : COLUMN_NULL,
+             .before_ns = llround(b->sum), .after_ns = llround(a->sum),
+             .before_name = both && !text_equal(b->name, a->name) ? b->name : (struct text){0});
 }
 
-/* Of columns. */
-enum { BEFORE_SUM = 9, AFTER_SUM = 10 };
-
-/* By the size of the change, whichever way. */
-static int sort_by_change(struct report_rows *rows)
+/* By the size of the change, whichever way; equal ones stay in their order, which is that of memory. */
+static int diff_pair_compare(const void *x, const void *y)
 {
-    size_t n = report_rows_count(rows);
+    const struct diff_pair *a = x, *b = y;
+    int64_t one = llabs(a->change), other = llabs(b->change);
 
-    for (size_t i = 0; i < n; i++)
-        rows->cells[i * rows->n_columns + 1].integer = llabs(rows->cells[i * rows->n_columns + 1].integer);
-    int r = report_rows_sort(rows, 1, true);
-    for (size_t i = 0; i < n && r >= 0; i++) {
-        struct cell *row = &rows->cells[i * rows->n_columns];
-        row[1].integer = row[AFTER_SUM].integer - row[BEFORE_SUM].integer;
-    }
-    return r;
+    return (one < other) - (one > other);
 }
 
 static int diff_item_emit_rows(const struct diff *d, struct diff_items *before, struct diff_items *after,
                                struct report_rows *ret)
 {
+    _cleanup_(freep) struct diff_pair *pairs = calloc(before->n + after->n + 1, sizeof(*pairs));
+    size_t n = 0;
+
+    if (!pairs)
+        return -ENOMEM;
     for (size_t i = 0; i < after->n; i++) {
         const struct diff_item *one = &after->items[i];
-        diff_item_emit_row(d, ret, before, one->match == SIZE_MAX ? NULL : &before->items[one->match], after,
-                           one);
+        pairs[n++] = (struct diff_pair){one->match == SIZE_MAX ? NULL : &before->items[one->match], one, 0};
     }
     for (size_t i = 0; i < before->n; i++)
         if (before->items[i].match == SIZE_MAX)
-            diff_item_emit_row(d, ret, before, &before->items[i], after, NULL);
-    int r = report_rows_error(ret);
-    return r < 0 ? r : sort_by_change(ret);
+            pairs[n++] = (struct diff_pair){&before->items[i], NULL, 0};
+    for (size_t i = 0; i < n; i++)
+        pairs[i].change = llround((pairs[i].after ? pairs[i].after->sum : 0) -
+                                  (pairs[i].before ? pairs[i].before->sum : 0));
+    qsort(pairs, n, sizeof(*pairs), diff_pair_compare);
+    for (size_t i = 0; i < n; i++)
+        diff_item_emit_row(d, ret, before, after, &pairs[i]);
+    return report_rows_error(ret);
 }
 
 /* -- Both sides' items -------------------------------------------------------------------------------- */

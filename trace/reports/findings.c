@@ -6,25 +6,26 @@
 #include "trace/reports/rules/context.h"
 #include "trace/reports/rules/rule.h"
 #include <errno.h>
+#include <math.h>
 
 /* -- Evaluated ------------------------------------------------------------------------------------------- */
 
-static const struct report_column evaluated_columns[] = {
-    RANK_COLUMN,
-    {"recorded_ns", UNIT_NS, "length of the recording, or of the selected part"},
-    {"evaluated_ns", UNIT_NS, "part of the recording that findings cover"},
-    {"start_ns", UNIT_NS, "start of the evaluated time, relative to the first slice of the rank"},
-    {"end_ns", UNIT_NS, "end of the evaluated time, relative to the first slice of the rank"},
-    {"steps", UNIT_COUNT, "number of evaluated steps"},
-    {"compute_ns", UNIT_NS, "evaluated time with a computing kernel"},
-    {"communication_ns", UNIT_NS, "evaluated time with communication and no computing kernel"},
-    {"copy_ns", UNIT_NS, "evaluated time with only copies"},
-    {"idle_ns", UNIT_NS, "evaluated time without GPU activity"},
-    {"before_ns", UNIT_NS, "time before the first step, or before the first GPU event if there are no steps"},
-    {"after_ns", UNIT_NS, "time after the last step or GPU event"},
-    {"outliers_ns", UNIT_NS, "time in steps that take much longer than the others"},
-    {"edge_ns", UNIT_NS, "time most likely busy with kernels launched before the recording"},
-};
+#define EVALUATED_COLUMNS(C)                                                                                 \
+    RANK_COLUMN(C)                                                                                           \
+    C(recorded_ns, NS, "length of the recording, or of the selected part")                                   \
+    C(evaluated_ns, NS, "part of the recording that findings cover")                                         \
+    C(start_ns, NS, "start of the evaluated time, relative to the first slice of the rank")                  \
+    C(end_ns, NS, "end of the evaluated time, relative to the first slice of the rank")                      \
+    C(steps, COUNT, "number of evaluated steps")                                                             \
+    C(compute_ns, NS, "evaluated time with a computing kernel")                                              \
+    C(communication_ns, NS, "evaluated time with communication and no computing kernel")                     \
+    C(copy_ns, NS, "evaluated time with only copies")                                                        \
+    C(idle_ns, NS, "evaluated time without GPU activity")                                                    \
+    C(before_ns, NS, "time before the first step, or before the first GPU event if there are no steps")      \
+    C(after_ns, NS, "time after the last step or GPU event")                                                 \
+    C(outliers_ns, NS, "time in steps that take much longer than the others")                                \
+    C(edge_ns, NS, "time most likely busy with kernels launched before the recording")
+REPORT_ROW(evaluated, EVALUATED_COLUMNS);
 
 static int emit_rank(const struct rule_context *context, const struct rule_rank *rank,
                      struct report_rows *ret)
@@ -40,21 +41,16 @@ static int emit_rank(const struct rule_context *context, const struct rule_rank 
     int64_t computing = rule_context_within(rank, &compute), communicating = intervals_length(&exposed),
             busy = intervals_length(&rank->busy);
     bool is_any = rank->scope.n > 0;
-    emit_int(ret, a->ranks[rank->rank].number);
-    emit_int(ret, rank->recorded);
-    emit_int(ret, rank->length);
-    emit_int(ret, is_any ? analysis_since_first(a, rank->rank, rank->scope.items[0].from) : COLUMN_NULL);
-    emit_int(ret, is_any ? analysis_since_first(a, rank->rank, rank->scope.items[rank->scope.n - 1].to)
-                         : COLUMN_NULL);
-    emit_int(ret, context->is_by_step ? (int64_t)rank->n_steps : COLUMN_NULL);
-    emit_int(ret, computing);
-    emit_int(ret, communicating);
-    emit_int(ret, busy - computing - communicating);
-    emit_int(ret, rank->length - busy);
-    emit_int(ret, rank->before);
-    emit_int(ret, rank->after);
-    emit_int(ret, intervals_length(&rank->outliers));
-    emit_int(ret, rank->edge.to - rank->edge.from);
+    EMIT_ROW(evaluated, ret, .rank = a->ranks[rank->rank].number, .recorded_ns = rank->recorded,
+             .evaluated_ns = rank->length,
+             .start_ns =
+                 is_any ? analysis_since_first(a, rank->rank, rank->scope.items[0].from) : COLUMN_NULL,
+             .end_ns = is_any ? analysis_since_first(a, rank->rank, rank->scope.items[rank->scope.n - 1].to)
+                              : COLUMN_NULL,
+             .steps = context->is_by_step ? (int64_t)rank->n_steps : COLUMN_NULL, .compute_ns = computing,
+             .communication_ns = communicating, .copy_ns = busy - computing - communicating,
+             .idle_ns = rank->length - busy, .before_ns = rank->before, .after_ns = rank->after,
+             .outliers_ns = intervals_length(&rank->outliers), .edge_ns = rank->edge.to - rank->edge.from);
     return 0;
 }
 
@@ -78,8 +74,7 @@ const struct report report_evaluated = {
               "copy + idle = evaluated.",
     .needs = NEEDS_GPU,
     .is_detail = true,
-    .columns = evaluated_columns,
-    .n_columns = ARRAY_SIZE(evaluated_columns),
+    REPORT_COLUMNS(evaluated),
     .make = evaluated_make,
 };
 
@@ -87,23 +82,94 @@ const struct report report_evaluated = {
 
 /* What is wrong, by rules, what costs most first. */
 
-static const struct report_column findings_columns[] = {
-    {"rule", UNIT_TEXT, "rule that produced the finding"},
-    {"severity", UNIT_TEXT,
-     "severity: high from 20 % of the time, medium from 5 %, low from 1 %, otherwise info"},
-    {"cost_ns", UNIT_NS, "lost time per step, or over the span if there are no steps; empty for statements"},
-    {"share", UNIT_SHARE, "share of the step or span"},
-    {"what", UNIT_TEXT, "description of the finding, with figures", .is_prose = true},
-    {"where", UNIT_TEXT, "time, kernel and rank; times as --from and --to take them", .is_prose = true},
-    {"evidence", UNIT_TEXT, "evidence for the finding", .is_prose = true},
-    {"advice", UNIT_TEXT, "suggested remedy", .is_prose = true},
-    {"confidence", UNIT_TEXT, "certain: measured in the trace; inferred: concluded from it"},
-    {"ground", UNIT_TEXT, "basis of the confidence", .is_prose = true},
-    {"report", UNIT_TEXT, "report with more detail"},
-#define K(identifier, column, meaning) {column, UNIT_NS, meaning, .importance = IMPORTANCE_EXTRA},
-    TIME_KINDS(K)
-#undef K
-};
+#define FINDINGS_COLUMNS(C)                                                                                  \
+    C(rule, TEXT, "rule that produced the finding")                                                          \
+    C(severity, TEXT, "severity: high from 20 % of the time, medium from 5 %, low from 1 %, otherwise info") \
+    C(cost_ns, NS, "lost time per step, or over the span if there are no steps; empty for statements")       \
+    C(share, SHARE, "share of the step or span")                                                             \
+    C(what, TEXT, "description of the finding, with figures", .is_prose = true)                              \
+    C(where, TEXT, "time, kernel and rank; times as --from and --to take them", .is_prose = true)            \
+    C(evidence, TEXT, "evidence for the finding", .is_prose = true)                                          \
+    C(advice, TEXT, "suggested remedy", .is_prose = true)                                                    \
+    C(confidence, TEXT, "certain: measured in the trace; inferred: concluded from it")                       \
+    C(ground, TEXT, "basis of the confidence", .is_prose = true)                                             \
+    C(report, TEXT, "report with more detail")                                                               \
+    C(compute_ns, NS, "part of the cost in which a kernel computes", IMPORTANCE_EXTRA)                       \
+    C(communication_ns, NS, "part of the cost in which communication runs and no kernel computes",           \
+      IMPORTANCE_EXTRA)                                                                                      \
+    C(copy_ns, NS, "part of the cost in which only copies run", IMPORTANCE_EXTRA)                            \
+    C(idle_ns, NS, "part of the cost in which nothing runs on the GPU", IMPORTANCE_EXTRA)
+REPORT_ROW(findings, FINDINGS_COLUMNS);
+
+/* Shares of the time looked at from which on a finding is called so. */
+#define SEVERITY_HIGH   0.20
+#define SEVERITY_MEDIUM 0.05
+#define SEVERITY_LOW    0.01
+
+#define ADVICE_MAX      1024
+
+static const char *severity_of(double share)
+{
+    return share >= SEVERITY_HIGH     ? "high"
+           : share >= SEVERITY_MEDIUM ? "medium"
+           : share >= SEVERITY_LOW    ? "low"
+                                      : "info";
+}
+
+static const char *confidence_name(enum confidence confidence)
+{
+    static const char *const words[] = {
+        [CONFIDENCE_CERTAIN] = "certain",
+        [CONFIDENCE_INFERRED] = "inferred",
+    };
+
+    return words[confidence];
+}
+
+/* "mean of 24 steps on 4 ranks" */
+static void finding_measure(char *buf, size_t size, const struct rule_context *context)
+{
+    char ranks[32] = "";
+
+    if (context->n > 1)
+        snprintf(ranks, sizeof(ranks), "%zu ranks", context->n);
+    if (context->is_by_step)
+        snprintf(buf, size, "cost: per step, mean of %lld steps%s%s", (long long)context->units,
+                 *ranks ? " on " : "", ranks);
+    else
+        snprintf(buf, size, "cost: over the entire span%s%s", *ranks ? ", mean of " : "", ranks);
+}
+
+void finding_emit(const struct rule_context *context, const struct rule *rule, const struct finding *finding,
+                  struct report_rows *ret)
+{
+    bool is_cost = finding->cost != COLUMN_NULL, is_any = context->engine == ENGINE_UNKNOWN;
+    double share = is_cost ? rule_context_share(context, finding->cost) : NAN;
+    char evidence[FINDING_TEXT_MAX + 96], advice[ADVICE_MAX], unit[96] = "";
+    int64_t means[_TIME_KIND_MAX];
+
+    if (!finding_matters(context, rule, finding))
+        return;
+    if (is_cost)
+        finding_measure(unit, sizeof(unit), context);
+    snprintf(evidence, sizeof(evidence), "%s", finding->evidence);
+    finding_append(evidence, sizeof(evidence), "%s%s", *evidence && *unit ? "; " : "", unit);
+    snprintf(advice, sizeof(advice), "%s", rule->advice);
+    if (rule->vllm && (is_any || context->engine == ENGINE_VLLM))
+        finding_append(advice, sizeof(advice), "; vLLM: %s", rule->vllm);
+    if (rule->sglang && (is_any || context->engine == ENGINE_SGLANG))
+        finding_append(advice, sizeof(advice), "; SGLang: %s", rule->sglang);
+    for (size_t i = 0; i < _TIME_KIND_MAX; i++)
+        means[i] = is_cost ? rule_context_mean(context, finding->of[i]) : COLUMN_NULL;
+    EMIT_ROW(
+        findings, ret, .rule = row_str(rule->name), .severity = row_str(severity_of(is_cost ? share : 0)),
+        .cost_ns = is_cost ? rule_context_mean(context, finding->cost) : COLUMN_NULL, .share = share,
+        .what = row_str(finding->what), .where = row_str(finding->where), .evidence = row_str(evidence),
+        .advice = row_str(advice), .confidence = row_str(confidence_name(finding->confidence)),
+        .ground = row_str(*finding->ground ? finding->ground : rule->ground), .report = row_str(rule->report),
+        .compute_ns = means[TIME_COMPUTE], .communication_ns = means[TIME_COMMUNICATION],
+        .copy_ns = means[TIME_COPY], .idle_ns = means[TIME_IDLE]);
+}
 
 static const struct rule *const rules[] = {
 #define R(name) &rule_##name,
@@ -179,7 +245,6 @@ const struct report report_findings = {
               "lists them. Findings partition the time: no nanosecond is the cost of two findings.",
     .order = "cost_ns",
     .sort_by = "cost_ns",
-    .columns = findings_columns,
-    .n_columns = ARRAY_SIZE(findings_columns),
+    REPORT_COLUMNS(findings),
     .make = findings_make,
 };

@@ -7,64 +7,52 @@
 
 /* -- Gap list -------------------------------------------------------------------------------------------- */
 
-static const struct report_column gap_list_columns[] = {
-    RANK_COLUMN,
-    {"stream", UNIT_ID, "stream number"},
-    {"start_ns", UNIT_NS, "start of the gap, relative to the first slice of the rank"},
-    {"dur_ns", UNIT_NS, "duration of the gap"},
-    {"cause", UNIT_TEXT, "cause: host_wait, kernel_wait or other"},
-    {"idle_ns", UNIT_NS, "part of the gap without activity on any stream of the rank"},
-    {"call", UNIT_TEXT, "call with the most self time of the launching thread during the gap"},
-    {"call_ns", UNIT_NS, "self time of that call during the gap", IMPORTANCE_EXTRA},
-    {"inside", UNIT_TEXT, "innermost slice of the launching thread that covers most of the gap",
-     IMPORTANCE_EXTRA},
-    {"inside_kind", UNIT_TEXT, "kind of that slice: operator, annotation, python, runtime or other",
-     IMPORTANCE_EXTRA},
-    {"inside_ns", UNIT_NS, "part of the gap within that slice", IMPORTANCE_EXTRA},
-    {"before", UNIT_TEXT, "GPU event that ended before the gap", IMPORTANCE_EXTRA},
-    {"after", UNIT_TEXT, "GPU event that ended the gap"},
-    {"inside_slice", UNIT_ID, "slice number of that slice", IMPORTANCE_EXTRA},
-    {"after_slice", UNIT_ID, "slice number of the event that ended the gap", IMPORTANCE_EXTRA},
-    {"device", UNIT_ID, "GPU of the stream", IMPORTANCE_EXTRA},
-};
+#define GAP_LIST_COLUMNS(C)                                                                                  \
+    RANK_COLUMN(C)                                                                                           \
+    C(stream, ID, "stream number")                                                                           \
+    C(start_ns, NS, "start of the gap, relative to the first slice of the rank")                             \
+    C(dur_ns, NS, "duration of the gap")                                                                     \
+    C(cause, TEXT, "cause: host_wait, kernel_wait or other")                                                 \
+    C(idle_ns, NS, "part of the gap without activity on any stream of the rank")                             \
+    C(call, TEXT, "call with the most self time of the launching thread during the gap")                     \
+    C(call_ns, NS, "self time of that call during the gap", IMPORTANCE_EXTRA)                                \
+    C(inside, TEXT, "innermost slice of the launching thread that covers most of the gap", IMPORTANCE_EXTRA) \
+    C(inside_kind, TEXT, "kind of that slice: operator, annotation, python, runtime or other",               \
+      IMPORTANCE_EXTRA)                                                                                      \
+    C(inside_ns, NS, "part of the gap within that slice", IMPORTANCE_EXTRA)                                  \
+    C(before, TEXT, "GPU event that ended before the gap", IMPORTANCE_EXTRA)                                 \
+    C(after, TEXT, "GPU event that ended the gap")                                                           \
+    C(inside_slice, ID, "slice number of that slice", IMPORTANCE_EXTRA)                                      \
+    C(after_slice, ID, "slice number of the event that ended the gap", IMPORTANCE_EXTRA)                     \
+    C(device, ID, "GPU of the stream", IMPORTANCE_EXTRA)
+REPORT_ROW(gap_list, GAP_LIST_COLUMNS);
 
 static int64_t slice_or_null(uint64_t slice)
 {
     return slice == SLICE_NONE ? COLUMN_NULL : (int64_t)slice;
 }
 
+/* No text for SLICE_NONE. */
 static struct text gap_list_name_of(const struct columns *c, uint64_t slice)
 {
-    return columns_text(c, columns_get(c, COL_slice_name, slice));
+    return slice == SLICE_NONE ? (struct text){0} : columns_text(c, columns_get(c, COL_slice_name, slice));
 }
 
 static void emit_gap(const struct analysis *a, size_t rank, const struct gpu_stream *stream,
                      const struct gap *gap, const struct top_call *call, struct report_rows *ret)
 {
     const struct columns *c = a->ranks[rank].columns;
+    bool has_slice = gap->blamed != SLICE_NONE;
 
-    emit_int(ret, a->ranks[rank].number);
-    emit_int(ret, stream->id);
-    emit_int(ret, analysis_since_first(a, rank, gap->from));
-    emit_int(ret, gap->to - gap->from);
-    emit_str(ret, gap_cause_name(gap->cause));
-    emit_int(ret, gap->idle);
-    emit_text_by_number(ret, c, call->name);
-    emit_int(ret, call->name == COLUMN_NULL ? COLUMN_NULL : call->ns);
-    if (gap->blamed == SLICE_NONE) {
-        emit_null(ret);
-        emit_null(ret);
-        emit_null(ret);
-    } else {
-        emit_text(ret, gap_list_name_of(c, gap->blamed));
-        emit_str(ret, host_kind_name(gap->blamed_kind));
-        emit_int(ret, gap->covered);
-    }
-    emit_text(ret, gap_list_name_of(c, gap->before));
-    emit_text(ret, gap_list_name_of(c, gap->after));
-    emit_int(ret, slice_or_null(gap->blamed));
-    emit_int(ret, slice_or_null(gap->after));
-    emit_int(ret, stream->device);
+    EMIT_ROW(gap_list, ret, .rank = a->ranks[rank].number, .stream = stream->id,
+             .start_ns = analysis_since_first(a, rank, gap->from), .dur_ns = gap->to - gap->from,
+             .cause = row_str(gap_cause_name(gap->cause)), .idle_ns = gap->idle,
+             .call = row_text(c, call->name), .call_ns = call->name == COLUMN_NULL ? COLUMN_NULL : call->ns,
+             .inside = gap_list_name_of(c, gap->blamed),
+             .inside_kind = row_str(has_slice ? host_kind_name(gap->blamed_kind) : NULL),
+             .inside_ns = has_slice ? gap->covered : COLUMN_NULL, .before = gap_list_name_of(c, gap->before),
+             .after = gap_list_name_of(c, gap->after), .inside_slice = slice_or_null(gap->blamed),
+             .after_slice = slice_or_null(gap->after), .device = stream->device);
 }
 
 static int gap_list_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
@@ -98,8 +86,7 @@ const struct report report_gap_list = {
     .needs = NEEDS_GPU,
     .is_detail = true,
     .sort_by = "dur_ns",
-    .columns = gap_list_columns,
-    .n_columns = ARRAY_SIZE(gap_list_columns),
+    REPORT_COLUMNS(gap_list),
     .make_rank = gap_list_make_rank,
 };
 
@@ -107,24 +94,22 @@ const struct report report_gap_list = {
 
 /* Why streams had nothing to do, summed up. */
 
-static const struct report_column gaps_columns[] = {
-    RANK_COLUMN,
-    {"stream", UNIT_ID, "stream number"},
-    {"cause", UNIT_TEXT, "cause: host_wait, kernel_wait or other", IMPORTANCE_HIGH},
-    {"count", UNIT_COUNT, "number of gaps"},
-    {"sum_ns", UNIT_NS, "total duration of the gaps", IMPORTANCE_HIGH},
-    {"idle_ns", UNIT_NS, "part of the gaps without activity on any stream of the rank", IMPORTANCE_HIGH},
-    {"max_ns", UNIT_NS, "longest gap", IMPORTANCE_EXTRA},
-    {"call", UNIT_TEXT, "call with the most self time of the launching threads during the gaps"},
-    {"call_ns", UNIT_NS, "self time of that call during the gaps", IMPORTANCE_EXTRA},
-    {"inside", UNIT_TEXT, "slices that cover most of each gap: the name with the most time",
-     IMPORTANCE_EXTRA},
-    {"inside_kind", UNIT_TEXT, "kind of these slices: operator, annotation, python, runtime or other",
-     IMPORTANCE_EXTRA},
-    {"inside_ns", UNIT_NS, "part of the gaps within these slices", IMPORTANCE_EXTRA},
-    {"device", UNIT_ID, "GPU of the stream", IMPORTANCE_EXTRA},
-};
-#define COLUMN_SUM 4
+#define GAPS_COLUMNS(C)                                                                                      \
+    RANK_COLUMN(C)                                                                                           \
+    C(stream, ID, "stream number")                                                                           \
+    C(cause, TEXT, "cause: host_wait, kernel_wait or other", IMPORTANCE_HIGH)                                \
+    C(count, COUNT, "number of gaps")                                                                        \
+    C(sum_ns, NS, "total duration of the gaps", IMPORTANCE_HIGH)                                             \
+    C(idle_ns, NS, "part of the gaps without activity on any stream of the rank", IMPORTANCE_HIGH)           \
+    C(max_ns, NS, "longest gap", IMPORTANCE_EXTRA)                                                           \
+    C(call, TEXT, "call with the most self time of the launching threads during the gaps")                   \
+    C(call_ns, NS, "self time of that call during the gaps", IMPORTANCE_EXTRA)                               \
+    C(inside, TEXT, "slices that cover most of each gap: the name with the most time", IMPORTANCE_EXTRA)     \
+    C(inside_kind, TEXT, "kind of these slices: operator, annotation, python, runtime or other",             \
+      IMPORTANCE_EXTRA)                                                                                      \
+    C(inside_ns, NS, "part of the gaps within these slices", IMPORTANCE_EXTRA)                               \
+    C(device, ID, "GPU of the stream", IMPORTANCE_EXTRA)
+REPORT_ROW(gaps, GAPS_COLUMNS);
 
 /* Gaps of one stream, cause and name of the slice around them. */
 struct share {
@@ -152,28 +137,17 @@ static bool is_of_one_row(const struct share *a, const struct share *b)
     return a->stream == b->stream && a->cause == b->cause;
 }
 
+/* worst: NULL where nothing is known of what is around the gaps. */
 static void gaps_emit_row(const struct rank *rank, const struct gpu_stream *stream, const struct share *all,
                           const struct share *worst, const struct top_call *call, struct report_rows *ret)
 {
-    emit_int(ret, rank->number);
-    emit_int(ret, stream->id);
-    emit_str(ret, gap_cause_name(all->cause));
-    emit_int(ret, (int64_t)all->count);
-    emit_int(ret, all->sum);
-    emit_int(ret, all->idle);
-    emit_int(ret, all->max);
-    emit_text_by_number(ret, rank->columns, call->name);
-    emit_int(ret, call->name == COLUMN_NULL ? COLUMN_NULL : call->ns);
-    if (worst) {
-        emit_text(ret, columns_text(rank->columns, worst->name));
-        emit_str(ret, host_kind_name(worst->kind));
-        emit_int(ret, worst->sum);
-    } else {
-        emit_null(ret);
-        emit_null(ret);
-        emit_null(ret);
-    }
-    emit_int(ret, stream->device);
+    EMIT_ROW(gaps, ret, .rank = rank->number, .stream = stream->id,
+             .cause = row_str(gap_cause_name(all->cause)), .count = (int64_t)all->count, .sum_ns = all->sum,
+             .idle_ns = all->idle, .max_ns = all->max, .call = row_text(rank->columns, call->name),
+             .call_ns = call->name == COLUMN_NULL ? COLUMN_NULL : call->ns,
+             .inside = worst ? columns_text(rank->columns, worst->name) : (struct text){0},
+             .inside_kind = row_str(worst ? host_kind_name(worst->kind) : NULL),
+             .inside_ns = worst ? worst->sum : COLUMN_NULL, .device = stream->device);
 }
 
 /* Of the gaps of some shares, whose parts are put one after the other into room. */
@@ -251,35 +225,22 @@ static int gaps_make_rank(struct analysis *a, size_t number, struct report_rows 
     return gaps_emit_rows(rank, &gaps, shares, ret);
 }
 
-/* HTA knows the first columns alone. */
-static int make_as_hta(struct analysis *a, struct report_rows *ret)
+/* HTA has nothing else of a gap. */
+static void hta_emit_gaps(const struct rank *rank, int64_t stream, enum gap_cause cause, int64_t count,
+                          int64_t sum, struct report_rows *ret)
 {
-    _cleanup_(report_rows_done) struct report_rows rows = {0};
-    report_rows_init(&rows, COLUMN_SUM + 1);
-    int r = hta_gaps(a, &rows);
-
-    for (size_t row = 0; row < report_rows_count(&rows) && r >= 0; row++)
-        for (size_t i = 0; i < ARRAY_SIZE(gaps_columns); i++) {
-            const struct cell *cell = i <= COLUMN_SUM ? report_rows_at(&rows, row, i) : NULL;
-            if (!cell || cell->type == CELL_NULL)
-                emit_null(ret);
-            else if (cell->type == CELL_TEXT)
-                emit_str(ret, cell->text);
-            else
-                emit_int(ret, cell->integer);
-        }
-    return r < 0 ? r : report_rows_error(&rows);
+    EMIT_ROW(gaps, ret, .rank = rank->number, .stream = stream, .cause = row_str(gap_cause_name(cause)),
+             .count = count, .sum_ns = sum, .idle_ns = COLUMN_NULL, .max_ns = COLUMN_NULL,
+             .call_ns = COLUMN_NULL, .inside_ns = COLUMN_NULL, .device = COLUMN_NULL);
 }
 
 static int gaps_make(struct analysis *a, struct report_rows *ret)
 {
     int r = 0;
 
-    if (a->hta)
-        return make_as_hta(a, ret);
     for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = gaps_make_rank(a, i, ret);
-    return r < 0 ? r : report_rows_sort(ret, COLUMN_SUM, true);
+        r = a->hta ? hta_gaps(a, i, hta_emit_gaps, ret) : gaps_make_rank(a, i, ret);
+    return r < 0 || a->hta ? r : report_rows_sort(ret, report_column_find(&report_gaps, "sum_ns"), true);
 }
 
 const struct report report_gaps = {
@@ -292,7 +253,6 @@ const struct report report_gaps = {
               "other. Each nanosecond belongs to the innermost slice of the launching thread: call is the "
               "name with the largest sum. gap_list contains each gap.",
     .needs = NEEDS_GPU,
-    .columns = gaps_columns,
-    .n_columns = ARRAY_SIZE(gaps_columns),
+    REPORT_COLUMNS(gaps),
     .make = gaps_make,
 };

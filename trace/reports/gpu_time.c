@@ -6,17 +6,17 @@
 
 /* -- Temporal -------------------------------------------------------------------------------------------- */
 
-static const struct report_column temporal_columns[] = {
-    RANK_COLUMN,
-    {"span_ns", UNIT_NS, "time from the start of the first GPU event to the end of the last"},
-    {"busy_ns", UNIT_NS, "time with any GPU activity", IMPORTANCE_HIGH},
-    {"idle_ns", UNIT_NS, "time without GPU activity", IMPORTANCE_HIGH},
-    {"compute_ns", UNIT_NS, "time with a computing kernel"},
-    {"non_compute_ns", UNIT_NS, "time with only communication or copies"},
-    {"busy_share", UNIT_SHARE, "busy_ns divided by span_ns", IMPORTANCE_HIGH},
-    {"compute_share", UNIT_SHARE, "compute_ns divided by span_ns", IMPORTANCE_EXTRA},
-    {"idle_share", UNIT_SHARE, "idle_ns divided by span_ns", IMPORTANCE_EXTRA},
-};
+#define TEMPORAL_COLUMNS(C)                                                                                  \
+    RANK_COLUMN(C)                                                                                           \
+    C(span_ns, NS, "time from the start of the first GPU event to the end of the last")                      \
+    C(busy_ns, NS, "time with any GPU activity", IMPORTANCE_HIGH)                                            \
+    C(idle_ns, NS, "time without GPU activity", IMPORTANCE_HIGH)                                             \
+    C(compute_ns, NS, "time with a computing kernel")                                                        \
+    C(non_compute_ns, NS, "time with only communication or copies")                                          \
+    C(busy_share, SHARE, "busy_ns divided by span_ns", IMPORTANCE_HIGH)                                      \
+    C(compute_share, SHARE, "compute_ns divided by span_ns", IMPORTANCE_EXTRA)                               \
+    C(idle_share, SHARE, "idle_ns divided by span_ns", IMPORTANCE_EXTRA)
+REPORT_ROW(temporal, TEMPORAL_COLUMNS);
 
 static int temporal_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
 {
@@ -33,15 +33,10 @@ static int temporal_make_rank(struct analysis *a, size_t rank, struct report_row
     struct interval span = gpu_work_span(work);
     int64_t all = span.to - span.from, at_work = intervals_length(&busy),
             computing = intervals_length(&compute);
-    emit_int(ret, a->ranks[rank].number);
-    emit_int(ret, all);
-    emit_int(ret, at_work);
-    emit_int(ret, all - at_work);
-    emit_int(ret, computing);
-    emit_int(ret, at_work - computing);
-    emit_share(ret, at_work, all);
-    emit_share(ret, computing, all);
-    emit_share(ret, all - at_work, all);
+    EMIT_ROW(temporal, ret, .rank = a->ranks[rank].number, .span_ns = all, .busy_ns = at_work,
+             .idle_ns = all - at_work, .compute_ns = computing, .non_compute_ns = at_work - computing,
+             .busy_share = row_share(at_work, all), .compute_share = row_share(computing, all),
+             .idle_share = row_share(all - at_work, all));
     return 0;
 }
 
@@ -52,8 +47,7 @@ const struct report report_temporal = {
     .method = "Unions over all streams, as the temporal breakdown of Holistic Trace Analysis: computation "
               "that overlaps communication counts as computing.",
     .needs = NEEDS_GPU,
-    .columns = temporal_columns,
-    .n_columns = ARRAY_SIZE(temporal_columns),
+    REPORT_COLUMNS(temporal),
     .make_rank = temporal_make_rank,
 };
 
@@ -61,18 +55,18 @@ const struct report report_temporal = {
 
 /* How much of the communication overlaps with computation. */
 
-static const struct report_column overlap_columns[] = {
-    RANK_COLUMN,
-    {"comm_ns", UNIT_NS, "time with communication"},
-    {"compute_ns", UNIT_NS, "time with a computing kernel"},
-    {"overlapped_ns", UNIT_NS, "time with communication and computation at the same time"},
-    {"exposed_ns", UNIT_NS, "time with communication and no computation"},
-    {"overlapped_share", UNIT_SHARE, "overlapped_ns divided by comm_ns"},
-    {"exposed_share", UNIT_SHARE, "exposed_ns divided by the span of GPU activity"},
-    {"memory_ns", UNIT_NS, "time with a copy or memset", IMPORTANCE_EXTRA},
-    {"exposed_memory_ns", UNIT_NS, "time with copies or memsets and neither computation nor communication",
-     true},
-};
+#define OVERLAP_COLUMNS(C)                                                                                   \
+    RANK_COLUMN(C)                                                                                           \
+    C(comm_ns, NS, "time with communication")                                                                \
+    C(compute_ns, NS, "time with a computing kernel")                                                        \
+    C(overlapped_ns, NS, "time with communication and computation at the same time")                         \
+    C(exposed_ns, NS, "time with communication and no computation")                                          \
+    C(overlapped_share, SHARE, "overlapped_ns divided by comm_ns")                                           \
+    C(exposed_share, SHARE, "exposed_ns divided by the span of GPU activity")                                \
+    C(memory_ns, NS, "time with a copy or memset", IMPORTANCE_EXTRA)                                         \
+    C(exposed_memory_ns, NS, "time with copies or memsets and neither computation nor communication",        \
+      IMPORTANCE_EXTRA)
+REPORT_ROW(overlap, OVERLAP_COLUMNS);
 
 static int overlap_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
 {
@@ -92,15 +86,12 @@ static int overlap_make_rank(struct analysis *a, size_t rank, struct report_rows
         return r;
     struct interval span = gpu_work_span(work);
     int64_t communicating = intervals_length(&comm), both = intervals_common(&comm, &compute);
-    emit_int(ret, a->ranks[rank].number);
-    emit_int(ret, communicating);
-    emit_int(ret, intervals_length(&compute));
-    emit_int(ret, both);
-    emit_int(ret, communicating - both);
-    emit_share(ret, both, communicating);
-    emit_share(ret, communicating - both, span.to - span.from);
-    emit_int(ret, intervals_length(&memory));
-    emit_int(ret, intervals_length(&memory) - intervals_common(&memory, &kernels));
+    EMIT_ROW(overlap, ret, .rank = a->ranks[rank].number, .comm_ns = communicating,
+             .compute_ns = intervals_length(&compute), .overlapped_ns = both,
+             .exposed_ns = communicating - both, .overlapped_share = row_share(both, communicating),
+             .exposed_share = row_share(communicating - both, span.to - span.from),
+             .memory_ns = intervals_length(&memory),
+             .exposed_memory_ns = intervals_length(&memory) - intervals_common(&memory, &kernels));
     return 0;
 }
 
@@ -111,8 +102,7 @@ const struct report report_overlap = {
               "(exposed_ns, exposed_memory_ns): compute_ns + exposed_ns + exposed_memory_ns is the busy "
               "time. Communication is classified by patterns of names that cover more than nccl*.",
     .needs = NEEDS_GPU,
-    .columns = overlap_columns,
-    .n_columns = ARRAY_SIZE(overlap_columns),
+    REPORT_COLUMNS(overlap),
     .make_rank = overlap_make_rank,
 };
 
@@ -120,17 +110,17 @@ const struct report report_overlap = {
 
 /* The GPU's work by what it does. */
 
-static const struct report_column categories_columns[] = {
-    {"category", UNIT_TEXT, "kernel category, derived from the name"},
-    {"meaning", UNIT_TEXT, "description of the category", IMPORTANCE_LOW},
-    {"count", UNIT_COUNT, "number of kernels, copies and memsets"},
-    {"names", UNIT_COUNT, "number of distinct names", IMPORTANCE_EXTRA},
-    {"sum_ns", UNIT_NS, "total duration", IMPORTANCE_HIGH},
-    {"share", UNIT_SHARE, "sum_ns divided by the total of all categories", IMPORTANCE_HIGH},
-    {"busy_ns", UNIT_NS, "time with any event of the category, summed over ranks", IMPORTANCE_EXTRA},
-    {"busy_share", UNIT_SHARE, "busy_ns divided by the time with any GPU activity", IMPORTANCE_EXTRA},
-    {"top", UNIT_TEXT, "name with the largest total duration", IMPORTANCE_LOW},
-};
+#define CATEGORIES_COLUMNS(C)                                                                                \
+    C(category, TEXT, "kernel category, derived from the name")                                              \
+    C(meaning, TEXT, "description of the category", IMPORTANCE_LOW)                                          \
+    C(count, COUNT, "number of kernels, copies and memsets")                                                 \
+    C(names, COUNT, "number of distinct names", IMPORTANCE_EXTRA)                                            \
+    C(sum_ns, NS, "total duration", IMPORTANCE_HIGH)                                                         \
+    C(share, SHARE, "sum_ns divided by the total of all categories", IMPORTANCE_HIGH)                        \
+    C(busy_ns, NS, "time with any event of the category, summed over ranks", IMPORTANCE_EXTRA)               \
+    C(busy_share, SHARE, "busy_ns divided by the time with any GPU activity", IMPORTANCE_EXTRA)              \
+    C(top, TEXT, "name with the largest total duration", IMPORTANCE_LOW)
+REPORT_ROW(categories, CATEGORIES_COLUMNS);
 
 struct category {
     enum kernel_class class;
@@ -207,15 +197,10 @@ static int categories_make(struct analysis *a, struct report_rows *ret)
         const struct category *c = &all.items[i];
         if (c->count == 0)
             continue;
-        emit_str(ret, kernel_class_name(c->class));
-        emit_str(ret, kernel_class_text(c->class));
-        emit_int(ret, (int64_t)c->count);
-        emit_int(ret, (int64_t)c->names);
-        emit_int(ret, c->sum);
-        emit_share(ret, c->sum, total);
-        emit_int(ret, c->busy);
-        emit_share(ret, c->busy, all.busy);
-        emit_text(ret, c->top);
+        EMIT_ROW(categories, ret, .category = row_str(kernel_class_name(c->class)),
+                 .meaning = row_str(kernel_class_text(c->class)), .count = (int64_t)c->count,
+                 .names = (int64_t)c->names, .sum_ns = c->sum, .share = row_share(c->sum, total),
+                 .busy_ns = c->busy, .busy_share = row_share(c->busy, all.busy), .top = c->top);
     }
     return r;
 }
@@ -228,8 +213,7 @@ const struct report report_categories = {
               "then by its template arguments; --classes adds a file of patterns, which take precedence. "
               "Sums cover all ranks and streams; busy_ns counts overlapping events of a rank once.",
     .needs = NEEDS_GPU,
-    .columns = categories_columns,
-    .n_columns = ARRAY_SIZE(categories_columns),
+    REPORT_COLUMNS(categories),
     .make = categories_make,
 };
 
@@ -308,16 +292,16 @@ const struct report report_kernels = {
 /* Imbalance of ranks: the rank with the most time in each kernel category, compared with the mean.
  */
 
-static const struct report_column imbalance_columns[] = {
-    {"category", UNIT_TEXT, "kernel category: moe for experts, gemm and attention for shards of tensors"},
-    {"mean_ns", UNIT_NS, "mean time per rank"},
-    {"min_ns", UNIT_NS, "time of the rank with the least"},
-    {"max_ns", UNIT_NS, "time of the rank with the most"},
-    {"factor", UNIT_FACTOR, "max_ns divided by mean_ns; 1 is even"},
-    {"cost_ns", UNIT_NS, "max_ns minus mean_ns: the time that an even distribution would save"},
-    {"min_rank", UNIT_ID, "rank with the least time"},
-    {"max_rank", UNIT_ID, "rank with the most time"},
-};
+#define IMBALANCE_COLUMNS(C)                                                                                 \
+    C(category, TEXT, "kernel category: moe for experts, gemm and attention for shards of tensors")          \
+    C(mean_ns, NS, "mean time per rank")                                                                     \
+    C(min_ns, NS, "time of the rank with the least")                                                         \
+    C(max_ns, NS, "time of the rank with the most")                                                          \
+    C(factor, FACTOR, "max_ns divided by mean_ns; 1 is even")                                                \
+    C(cost_ns, NS, "max_ns minus mean_ns: the time that an even distribution would save")                    \
+    C(min_rank, ID, "rank with the least time")                                                              \
+    C(max_rank, ID, "rank with the most time")
+REPORT_ROW(imbalance, IMBALANCE_COLUMNS);
 
 static int imbalance_make(struct analysis *a, struct report_rows *ret)
 {
@@ -347,14 +331,10 @@ static int imbalance_make(struct analysis *a, struct report_rows *ret)
         int64_t mean = sum / (int64_t)a->n, max = sums[most * _KERNEL_CLASS_MAX + class];
         if (max == 0)
             continue;
-        emit_str(ret, kernel_class_name((enum kernel_class) class));
-        emit_int(ret, mean);
-        emit_int(ret, sums[least * _KERNEL_CLASS_MAX + class]);
-        emit_int(ret, max);
-        emit_share(ret, max, mean);
-        emit_int(ret, max - mean);
-        emit_int(ret, a->ranks[least].number);
-        emit_int(ret, a->ranks[most].number);
+        EMIT_ROW(imbalance, ret, .category = row_str(kernel_class_name((enum kernel_class) class)),
+                 .mean_ns = mean, .min_ns = sums[least * _KERNEL_CLASS_MAX + class], .max_ns = max,
+                 .factor = row_share(max, mean), .cost_ns = max - mean, .min_rank = a->ranks[least].number,
+                 .max_rank = a->ranks[most].number);
     }
     return 0;
 }
@@ -366,7 +346,6 @@ const struct report report_imbalance = {
               "wait: see stragglers.",
     .needs = NEEDS_GPU | NEEDS_RANKS,
     .sort_by = "cost_ns",
-    .columns = imbalance_columns,
-    .n_columns = ARRAY_SIZE(imbalance_columns),
+    REPORT_COLUMNS(imbalance),
     .make = imbalance_make,
 };

@@ -189,18 +189,18 @@ const struct report report_graphs = {
 
 /* Every launch of a graph. */
 
-static const struct report_column graph_list_columns[] = {
-    RANK_COLUMN,
-    {"graph", UNIT_ID, "graph id, if the trace contains it"},
-    {"start_ns", UNIT_NS, "start of the first event, relative to the first slice of the rank"},
-    {"dur_ns", UNIT_NS, "time to the end of the last event"},
-    {"kernels", UNIT_COUNT, "number of GPU events"},
-    {"busy_ns", UNIT_NS, "time with activity of the graph"},
-    {"gap_ns", UNIT_NS, "time since the end of the previous graphs"},
-    {"call_ns", UNIT_NS, "duration of the launch call"},
-    {"delay_ns", UNIT_NS, "time from the end of the call to the first event; 0 if the event started earlier"},
-    {"slice", UNIT_ID, "slice number of the call", IMPORTANCE_EXTRA},
-};
+#define GRAPH_LIST_COLUMNS(C)                                                                                \
+    RANK_COLUMN(C)                                                                                           \
+    C(graph, ID, "graph id, if the trace contains it")                                                       \
+    C(start_ns, NS, "start of the first event, relative to the first slice of the rank")                     \
+    C(dur_ns, NS, "time to the end of the last event")                                                       \
+    C(kernels, COUNT, "number of GPU events")                                                                \
+    C(busy_ns, NS, "time with activity of the graph")                                                        \
+    C(gap_ns, NS, "time since the end of the previous graphs")                                               \
+    C(call_ns, NS, "duration of the launch call")                                                            \
+    C(delay_ns, NS, "time from the end of the call to the first event; 0 if the event started earlier")      \
+    C(slice, ID, "slice number of the call", IMPORTANCE_EXTRA)
+REPORT_ROW(graph_list, GRAPH_LIST_COLUMNS);
 
 static void emit_launch(const struct analysis *a, size_t rank, const struct graph_run *l,
                         struct report_rows *ret)
@@ -208,16 +208,10 @@ static void emit_launch(const struct analysis *a, size_t rank, const struct grap
     const struct columns *c = a->ranks[rank].columns;
     int64_t ts = columns_get(c, COL_slice_ts, l->call), dur = MAX(columns_get(c, COL_slice_dur, l->call), 0);
 
-    emit_int(ret, a->ranks[rank].number);
-    emit_int(ret, l->graph_id);
-    emit_int(ret, analysis_since_first(a, rank, l->from));
-    emit_int(ret, l->to - l->from);
-    emit_int(ret, (int64_t)l->n);
-    emit_int(ret, l->busy);
-    emit_int(ret, l->gap);
-    emit_int(ret, dur);
-    emit_int(ret, MAX(l->from - ts - dur, 0));
-    emit_int(ret, (int64_t)l->call);
+    EMIT_ROW(graph_list, ret, .rank = a->ranks[rank].number, .graph = l->graph_id,
+             .start_ns = analysis_since_first(a, rank, l->from), .dur_ns = l->to - l->from,
+             .kernels = (int64_t)l->n, .busy_ns = l->busy, .gap_ns = l->gap, .call_ns = dur,
+             .delay_ns = MAX(l->from - ts - dur, 0), .slice = (int64_t)l->call);
 }
 
 static int graph_list_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
@@ -237,7 +231,6 @@ const struct report report_graph_list = {
     .needs = NEEDS_GPU,
     .is_detail = true,
     .needs_rows = true,
-    .columns = graph_list_columns,
-    .n_columns = ARRAY_SIZE(graph_list_columns),
+    REPORT_COLUMNS(graph_list),
     .make_rank = graph_list_make_rank,
 };

@@ -201,14 +201,6 @@ int hta_filter_steps(struct analysis *a, size_t rank, struct gpu_work *work)
 
 /* -- Hta gaps -------------------------------------------------------------------------------------------- */
 
-/* Its consecutive_kernel_delay: 30, which its documentation calls nanoseconds and its code compares with
- * microseconds. */
-#define KERNEL_WAIT_NS 30000
-
-enum cause { HOST_WAIT, KERNEL_WAIT, OTHER, _CAUSE_MAX };
-
-static const char *const causes[_CAUSE_MAX] = {"host_wait", "kernel_wait", "other"};
-
 struct hta_gaps_sum {
     bool seen;
     int64_t count, sum;
@@ -233,21 +225,21 @@ static int hta_gaps_compare(const void *x, const void *y)
     return (a->slice > b->slice) - (a->slice < b->slice);
 }
 
-static enum cause hta_gaps_cause_of(const struct columns *c, const struct gpu_event *before,
-                                    const struct gpu_event *e)
+static enum gap_cause hta_gaps_cause_of(const struct columns *c, const struct gpu_event *before,
+                                        const struct gpu_event *e)
 {
     int64_t launched = e->launch == SLICE_NONE ? COLUMN_NULL : columns_get(c, COL_slice_ts, e->launch);
 
-    return launched != COLUMN_NULL && launched > before->end ? HOST_WAIT
-           : e->ts - before->end < KERNEL_WAIT_NS            ? KERNEL_WAIT
-                                                             : OTHER;
+    return launched != COLUMN_NULL && launched > before->end ? GAP_HOST_WAIT
+           : e->ts - before->end < GAP_KERNEL_WAIT_NS        ? GAP_KERNEL_WAIT
+                                                             : GAP_OTHER;
 }
 
 static void hta_gaps_add_stream(const struct analysis *a, size_t rank, const struct gpu_event *events,
-                                size_t n, struct report_rows *ret)
+                                size_t n, hta_emit emit, struct report_rows *ret)
 {
-    struct hta_gaps_sum sums[_CAUSE_MAX] = {
-        [OTHER] = {.seen = true}}; /* HTA's first of a stream, without a gap */
+    struct hta_gaps_sum sums[_GAP_CAUSE_MAX] = {
+        [GAP_OTHER] = {.seen = true}}; /* HTA's first of a stream, without a gap */
 
     for (size_t i = 1; i < n; i++) {
         struct hta_gaps_sum *s = &sums[hta_gaps_cause_of(a->ranks[rank].columns, &events[i - 1], &events[i])];
@@ -255,18 +247,12 @@ static void hta_gaps_add_stream(const struct analysis *a, size_t rank, const str
         s->count++;
         s->sum = add_time(s->sum, events[i].ts - events[i - 1].end);
     }
-    for (enum cause cause = 0; cause < _CAUSE_MAX; cause++) {
-        if (!sums[cause].seen)
-            continue;
-        emit_int(ret, a->ranks[rank].number);
-        emit_int(ret, events[0].stream);
-        emit_str(ret, causes[cause]);
-        emit_int(ret, sums[cause].count);
-        emit_int(ret, sums[cause].sum);
-    }
+    for (enum gap_cause cause = 0; cause < _GAP_CAUSE_MAX; cause++)
+        if (sums[cause].seen)
+            emit(&a->ranks[rank], events[0].stream, cause, sums[cause].count, sums[cause].sum, ret);
 }
 
-static int hta_gaps_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
+int hta_gaps(struct analysis *a, size_t rank, hta_emit emit, struct report_rows *ret)
 {
     const struct gpu_work *work;
     size_t n = 0;
@@ -284,16 +270,7 @@ static int hta_gaps_make_rank(struct analysis *a, size_t rank, struct report_row
     for (size_t from = 0, to; from < n; from = to) {
         for (to = from; to < n && events[to].stream == events[from].stream;)
             to++;
-        hta_gaps_add_stream(a, rank, &events[from], to - from, ret);
+        hta_gaps_add_stream(a, rank, &events[from], to - from, emit, ret);
     }
     return 0;
-}
-
-int hta_gaps(struct analysis *a, struct report_rows *ret)
-{
-    int r = 0;
-
-    for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = hta_gaps_make_rank(a, i, ret);
-    return r;
 }

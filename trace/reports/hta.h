@@ -7,6 +7,7 @@
 #pragma once
 
 #include "trace/reports/analysis.h"
+#include "trace/reports/gap.h"
 #include "trace/reports/report_rows.h"
 
 /* _GPU_KIND_MAX for HTA's kind OTHER. */
@@ -24,7 +25,9 @@ bool hta_is_queued(struct text name);
  * each call that has its correlation. -ENOMEM. */
 int hta_filter_steps(struct analysis *a, size_t rank, struct gpu_work *work);
 
-/* The report gaps as Holistic Trace Analysis makes it, for comparison. */
-/* Rows of rank, stream, cause, count, sum_ns. A gap is what lies between two of a stream in order of their
- * beginnings: where they overlap it is below zero, and is summed up as such. -ENOMEM. */
-int hta_gaps(struct analysis *a, struct report_rows *ret);
+/* The gaps of a rank as Holistic Trace Analysis sums them up, by stream and cause. A gap is the time between two events of
+ * a stream in order of their starts: where they overlap it is below zero, and is summed up as such. Emits a row for
+ * each. -ENOMEM. */
+typedef void (*hta_emit)(const struct rank *rank, int64_t stream, enum gap_cause cause, int64_t count,
+                         int64_t sum, struct report_rows *ret);
+int hta_gaps(struct analysis *a, size_t rank, hta_emit emit, struct report_rows *ret);

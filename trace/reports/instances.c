@@ -20,23 +20,21 @@
 /* Instances that one is compared with; as many traces can be looked at together. */
 #define COMPARED_MAX 256
 
-static const struct report_column instances_columns[] = {
-    {"instance", UNIT_TEXT, "engine instance: the ranks that run one copy of a model", .is_identity = true},
-    {"role", UNIT_TEXT, "role: prefill, decode, ...; empty if unknown", IMPORTANCE_LOW},
-    {"ranks", UNIT_COUNT, "number of ranks with a trace"},
-    {"phase", UNIT_TEXT, "phase of most of its steps; the next four columns are of that phase",
-     IMPORTANCE_EXTRA},
-    {"steps", UNIT_COUNT, "number of steps of that phase; the ranks of a step count once"},
-    {"step_p50_ns", UNIT_NS, "median duration of a step, of the slowest rank"},
-    {"step_p99_ns", UNIT_NS, "99th percentile of the step duration, of the slowest rank"},
-    {"tokens_per_step", UNIT_FACTOR, "mean number of tokens per step, if step names contain it",
-     .importance = IMPORTANCE_LOW},
-    {"busy_share", UNIT_SHARE, "share of the GPU span with activity"},
-    {"exposed_share", UNIT_SHARE, "share of the GPU span with communication and no computation"},
-    {"kv_use", UNIT_SHARE, "peak KV cache usage during the benchmark run of the session, if known",
-     IMPORTANCE_EXTRA},
-    {"outlier", UNIT_TEXT, "differences from the other instances of its role and phase", .is_prose = true},
-};
+#define INSTANCES_COLUMNS(C)                                                                                 \
+    C(instance, TEXT, "engine instance: the ranks that run one copy of a model", .is_identity = true)        \
+    C(role, TEXT, "role: prefill, decode, ...; empty if unknown", IMPORTANCE_LOW)                            \
+    C(ranks, COUNT, "number of ranks with a trace")                                                          \
+    C(phase, TEXT, "phase of most of its steps; the next four columns are of that phase", IMPORTANCE_EXTRA)  \
+    C(steps, COUNT, "number of steps of that phase; the ranks of a step count once")                         \
+    C(step_p50_ns, NS, "median duration of a step, of the slowest rank")                                     \
+    C(step_p99_ns, NS, "99th percentile of the step duration, of the slowest rank")                          \
+    C(tokens_per_step, FACTOR, "mean number of tokens per step, if step names contain it", IMPORTANCE_LOW)   \
+    C(busy_share, SHARE, "share of the GPU span with activity")                                              \
+    C(exposed_share, SHARE, "share of the GPU span with communication and no computation")                   \
+    C(kv_use, SHARE, "peak KV cache usage during the benchmark run of the session, if known",                \
+      IMPORTANCE_EXTRA)                                                                                      \
+    C(outlier, TEXT, "differences from the other instances of its role and phase", .is_prose = true)
+REPORT_ROW(instances, INSTANCES_COLUMNS);
 
 struct measured_instance {
     const char *name, *role;
@@ -301,18 +299,13 @@ static void compare_shares(struct measured_instance *all, size_t n, size_t i)
 
 static void emit_instance(const struct measured_instance *m, struct report_rows *ret)
 {
-    emit_str(ret, m->name);
-    emit_str(ret, m->role);
-    emit_int(ret, (int64_t)m->n_ranks);
-    emit_str(ret, step_phase_name(m->phase));
-    emit_int(ret, (int64_t)m->n_steps);
-    emit_int(ret, m->n_steps > 0 ? percentile(m->steps, m->n_steps, 50) : COLUMN_NULL);
-    emit_int(ret, m->n_steps > 0 ? percentile(m->steps, m->n_steps, 99) : COLUMN_NULL);
-    emit_real(ret, m->tokens);
-    emit_real(ret, busy_of(m));
-    emit_real(ret, exposed_of(m));
-    emit_real(ret, m->kv_use);
-    emit_str(ret, *m->outlier ? m->outlier : NULL);
+    EMIT_ROW(instances, ret, .instance = row_str(m->name), .role = row_str(m->role),
+             .ranks = (int64_t)m->n_ranks, .phase = row_str(step_phase_name(m->phase)),
+             .steps = (int64_t)m->n_steps,
+             .step_p50_ns = m->n_steps > 0 ? percentile(m->steps, m->n_steps, 50) : COLUMN_NULL,
+             .step_p99_ns = m->n_steps > 0 ? percentile(m->steps, m->n_steps, 99) : COLUMN_NULL,
+             .tokens_per_step = m->tokens, .busy_share = busy_of(m), .exposed_share = exposed_of(m),
+             .kv_use = m->kv_use, .outlier = row_str(*m->outlier ? m->outlier : NULL));
 }
 
 static int instances_make(struct analysis *a, struct report_rows *ret)
@@ -356,7 +349,6 @@ const struct report report_instances = {
               "outlier has a median at least 1.1 times that of the others, and its first quartile lies "
               "above their third. Shares differ by at least 10 points.",
     .of_instances = true,
-    .columns = instances_columns,
-    .n_columns = ARRAY_SIZE(instances_columns),
+    REPORT_COLUMNS(instances),
     .make = instances_make,
 };

@@ -142,17 +142,17 @@ const struct report report_launches = {
 /* Fewer are no stretch. */
 #define LATE_MIN 16
 
-static const struct report_column launch_bound_columns[] = {
-    RANK_COLUMN,
-    {"device", UNIT_ID, "GPU number"},
-    {"start_ns", UNIT_NS, "start, relative to the first slice of the rank"},
-    {"dur_ns", UNIT_NS, "duration"},
-    {"work", UNIT_COUNT, "number of kernels, copies and memsets in the interval"},
-    {"late", UNIT_COUNT, "number of events that the idle GPU waited for"},
-    {"busy_ns", UNIT_NS, "time with GPU activity"},
-    {"idle_ns", UNIT_NS, "time waiting for launches"},
-    {"idle_share", UNIT_SHARE, "idle_ns divided by dur_ns"},
-};
+#define LAUNCH_BOUND_COLUMNS(C)                                                                              \
+    RANK_COLUMN(C)                                                                                           \
+    C(device, ID, "GPU number")                                                                              \
+    C(start_ns, NS, "start, relative to the first slice of the rank")                                        \
+    C(dur_ns, NS, "duration")                                                                                \
+    C(work, COUNT, "number of kernels, copies and memsets in the interval")                                  \
+    C(late, COUNT, "number of events that the idle GPU waited for")                                          \
+    C(busy_ns, NS, "time with GPU activity")                                                                 \
+    C(idle_ns, NS, "time waiting for launches")                                                              \
+    C(idle_share, SHARE, "idle_ns divided by dur_ns")
+REPORT_ROW(launch_bound, LAUNCH_BOUND_COLUMNS);
 
 struct stretch {
     int64_t from, to, idle;
@@ -166,15 +166,10 @@ static void end_stretch(struct analysis *a, size_t rank, int64_t device, const s
 
     if (s->late < LATE_MIN)
         return;
-    emit_int(ret, a->ranks[rank].number);
-    emit_int(ret, device);
-    emit_int(ret, analysis_since_first(a, rank, s->from));
-    emit_int(ret, dur);
-    emit_int(ret, (int64_t)s->work);
-    emit_int(ret, (int64_t)s->late);
-    emit_int(ret, dur - s->idle);
-    emit_int(ret, s->idle);
-    emit_share(ret, s->idle, dur);
+    EMIT_ROW(launch_bound, ret, .rank = a->ranks[rank].number, .device = device,
+             .start_ns = analysis_since_first(a, rank, s->from), .dur_ns = dur, .work = (int64_t)s->work,
+             .late = (int64_t)s->late, .busy_ns = dur - s->idle, .idle_ns = s->idle,
+             .idle_share = row_share(s->idle, dur));
 }
 
 static int launch_bound_compare_call(const void *key, const void *item)
@@ -244,8 +239,7 @@ const struct report report_launch_bound = {
     .needs = NEEDS_GPU,
     .is_detail = true,
     .sort_by = "idle_ns",
-    .columns = launch_bound_columns,
-    .n_columns = ARRAY_SIZE(launch_bound_columns),
+    REPORT_COLUMNS(launch_bound),
     .make_rank = launch_bound_make_rank,
 };
 
@@ -333,13 +327,13 @@ void queue_done(struct queue *queue)
 
 /* -- The report ---------------------------------------------------------------------------------------- */
 
-static const struct report_column queue_columns[] = {
-    RANK_COLUMN,
-    {"device", UNIT_ID, "GPU number"},
-    {"stream", UNIT_ID, "stream number"},
-    {"start_ns", UNIT_NS, "start of the interval, relative to the first slice of the rank"},
-    {"length", UNIT_COUNT, "number of launched kernels, copies and memsets that have not started"},
-};
+#define QUEUE_COLUMNS(C)                                                                                     \
+    RANK_COLUMN(C)                                                                                           \
+    C(device, ID, "GPU number")                                                                              \
+    C(stream, ID, "stream number")                                                                           \
+    C(start_ns, NS, "start of the interval, relative to the first slice of the rank")                        \
+    C(length, COUNT, "number of launched kernels, copies and memsets that have not started")
+REPORT_ROW(queue, QUEUE_COLUMNS);
 
 static int queue_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
 {
@@ -353,11 +347,9 @@ static int queue_make_rank(struct analysis *a, size_t rank, struct report_rows *
     if (r >= 0)
         r = queue_read(a, rank, &streams, &q);
     for (size_t i = 0; i < q.n; i++) {
-        emit_int(ret, a->ranks[rank].number);
-        emit_int(ret, q.points[i].device);
-        emit_int(ret, q.points[i].stream);
-        emit_int(ret, analysis_since_first(a, rank, q.points[i].ts));
-        emit_int(ret, q.points[i].length);
+        EMIT_ROW(queue, ret, .rank = a->ranks[rank].number, .device = q.points[i].device,
+                 .stream = q.points[i].stream, .start_ns = analysis_since_first(a, rank, q.points[i].ts),
+                 .length = q.points[i].length);
     }
     return r;
 }
@@ -370,7 +362,6 @@ const struct report report_queue = {
               "the next row. With --hta after Holistic Trace Analysis, which leaves graphs out.",
     .needs = NEEDS_GPU,
     .is_detail = true,
-    .columns = queue_columns,
-    .n_columns = ARRAY_SIZE(queue_columns),
+    REPORT_COLUMNS(queue),
     .make_rank = queue_make_rank,
 };

@@ -10,19 +10,19 @@
 /* What recurs less often is hardly a layer. */
 #define LAYERS_MIN 3
 
-static const struct report_column layers_columns[] = {
-    RANK_COLUMN,
-    {"step", UNIT_ID, "step number; empty if the trace has no known steps"},
-    {"layer", UNIT_ID, "position among the similar layers of the step, from 0"},
-    {"start_ns", UNIT_NS, "start of its GPU activity, relative to the first slice of the rank"},
-    {"dur_ns", UNIT_NS, "time to the end of its last GPU event, or to the start of the next layer"},
-    {"busy_ns", UNIT_NS, "time with activity on any stream"},
-    {"idle_ns", UNIT_NS, "time without GPU activity"},
-    {"kernels", UNIT_COUNT, "number of kernels, copies and memsets"},
-    {"outlier", UNIT_FACTOR, "number of deviations from the median, for outliers"},
-    {"differs", UNIT_TEXT, "kernel category, or idle, that differs most from the median, for outliers"},
-    {"differs_ns", UNIT_NS, "difference of that category from its median"},
-};
+#define LAYERS_COLUMNS(C)                                                                                    \
+    RANK_COLUMN(C)                                                                                           \
+    C(step, ID, "step number; empty if the trace has no known steps")                                        \
+    C(layer, ID, "position among the similar layers of the step, from 0")                                    \
+    C(start_ns, NS, "start of its GPU activity, relative to the first slice of the rank")                    \
+    C(dur_ns, NS, "time to the end of its last GPU event, or to the start of the next layer")                \
+    C(busy_ns, NS, "time with activity on any stream")                                                       \
+    C(idle_ns, NS, "time without GPU activity")                                                              \
+    C(kernels, COUNT, "number of kernels, copies and memsets")                                               \
+    C(outlier, FACTOR, "number of deviations from the median, for outliers")                                 \
+    C(differs, TEXT, "kernel category, or idle, that differs most from the median, for outliers")            \
+    C(differs_ns, NS, "difference of that category from its median")
+REPORT_ROW(layers, LAYERS_COLUMNS);
 
 /* Layers of one rank, as steps: index is the layer's, tokens the place of its step, COLUMN_NULL without. */
 struct layers_finding {
@@ -147,17 +147,13 @@ static void emit_layer(const struct analysis *a, size_t rank, const struct steps
 {
     bool is_outlier = cost->differs != STEP_PART_NONE;
 
-    emit_int(ret, a->ranks[rank].number);
-    emit_int(ret, layer->tokens == COLUMN_NULL ? COLUMN_NULL : steps->items[layer->tokens].index);
-    emit_int(ret, layer->index);
-    emit_int(ret, analysis_since_first(a, rank, layer->ts));
-    emit_int(ret, layer->end - layer->ts);
-    emit_int(ret, cost->busy);
-    emit_int(ret, cost->parts[STEP_PART_IDLE]);
-    emit_int(ret, (int64_t)layer->n_events);
-    emit_real(ret, is_outlier ? cost->deviations : NAN);
-    emit_str(ret, is_outlier ? step_part_name(cost->differs) : NULL);
-    emit_int(ret, is_outlier ? cost->differs_ns : COLUMN_NULL);
+    EMIT_ROW(layers, ret, .rank = a->ranks[rank].number,
+             .step = layer->tokens == COLUMN_NULL ? COLUMN_NULL : steps->items[layer->tokens].index,
+             .layer = layer->index, .start_ns = analysis_since_first(a, rank, layer->ts),
+             .dur_ns = layer->end - layer->ts, .busy_ns = cost->busy, .idle_ns = cost->parts[STEP_PART_IDLE],
+             .kernels = (int64_t)layer->n_events, .outlier = is_outlier ? cost->deviations : NAN,
+             .differs = row_str(is_outlier ? step_part_name(cost->differs) : NULL),
+             .differs_ns = is_outlier ? cost->differs_ns : COLUMN_NULL);
 }
 
 static int layers_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
@@ -191,7 +187,6 @@ const struct report report_layers = {
               "layers of another kind) belong to none. Outliers as in steps.",
     .needs = NEEDS_GPU,
     .is_detail = true,
-    .columns = layers_columns,
-    .n_columns = ARRAY_SIZE(layers_columns),
+    REPORT_COLUMNS(layers),
     .make_rank = layers_make_rank,
 };

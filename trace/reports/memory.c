@@ -5,24 +5,24 @@
 
 /* -- Memory ---------------------------------------------------------------------------------------------- */
 
-static const struct report_column memory_columns[] = {
-    RANK_COLUMN,
-    {"device", UNIT_TEXT, "device of the memory"},
-    {"peak_bytes", UNIT_BYTES, "maximum allocated bytes"},
-    {"peak_at_ns", UNIT_NS, "time of the maximum, relative to the first slice of the rank"},
-    {"peak_reserved_bytes", UNIT_BYTES, "maximum bytes reserved by the allocator"},
-    {"peak_cached_bytes", UNIT_BYTES, "maximum bytes reserved and not allocated"},
-    {"first_bytes", UNIT_BYTES, "allocated bytes at the start of the trace"},
-    {"last_bytes", UNIT_BYTES, "allocated bytes at the end of the trace"},
-    {"allocations", UNIT_COUNT, "number of allocations in the trace"},
-    {"frees", UNIT_COUNT, "number of frees in the trace"},
-    {"allocated_bytes", UNIT_BYTES, "total bytes of these allocations"},
-    {"unfreed_bytes", UNIT_BYTES, "part of allocated_bytes not freed at the end of the trace"},
-    {"leaking_bytes", UNIT_BYTES, "part of unfreed_bytes held by leak candidates (memory_holders)"},
-    {"holder", UNIT_TEXT, "operator that held the most at the peak, among the recorded allocations"},
-    {"holder_frame", UNIT_TEXT, "Python frame or module that called the operator"},
-    {"holder_bytes", UNIT_BYTES, "bytes held by that operator at the peak"},
-};
+#define MEMORY_COLUMNS(C)                                                                                    \
+    RANK_COLUMN(C)                                                                                           \
+    C(device, TEXT, "device of the memory")                                                                  \
+    C(peak_bytes, BYTES, "maximum allocated bytes")                                                          \
+    C(peak_at_ns, NS, "time of the maximum, relative to the first slice of the rank")                        \
+    C(peak_reserved_bytes, BYTES, "maximum bytes reserved by the allocator")                                 \
+    C(peak_cached_bytes, BYTES, "maximum bytes reserved and not allocated")                                  \
+    C(first_bytes, BYTES, "allocated bytes at the start of the trace")                                       \
+    C(last_bytes, BYTES, "allocated bytes at the end of the trace")                                          \
+    C(allocations, COUNT, "number of allocations in the trace")                                              \
+    C(frees, COUNT, "number of frees in the trace")                                                          \
+    C(allocated_bytes, BYTES, "total bytes of these allocations")                                            \
+    C(unfreed_bytes, BYTES, "part of allocated_bytes not freed at the end of the trace")                     \
+    C(leaking_bytes, BYTES, "part of unfreed_bytes held by leak candidates (memory_holders)")                \
+    C(holder, TEXT, "operator that held the most at the peak, among the recorded allocations")               \
+    C(holder_frame, TEXT, "Python frame or module that called the operator")                                 \
+    C(holder_bytes, BYTES, "bytes held by that operator at the peak")
+REPORT_ROW(memory, MEMORY_COLUMNS);
 
 static void emit_device(struct analysis *a, size_t rank, const struct memory_use *use, uint32_t place,
                         const struct memory_holders *holders, struct report_rows *ret)
@@ -42,22 +42,15 @@ static void emit_device(struct analysis *a, size_t rank, const struct memory_use
         if (!most && h->peak_count > 0)
             most = h;
     }
-    emit_int(ret, a->ranks[rank].number);
-    emit_str(ret, memory_device_name(device, name));
-    emit_int(ret, device->peak);
-    emit_int(ret, analysis_since_first(a, rank, device->peak_ts));
-    emit_int(ret, device->peak_reserved);
-    emit_int(ret, device->peak_cached);
-    emit_int(ret, device->first);
-    emit_int(ret, device->last);
-    emit_int(ret, (int64_t)device->allocations);
-    emit_int(ret, (int64_t)device->frees);
-    emit_int(ret, device->allocated);
-    emit_int(ret, unfreed);
-    emit_int(ret, leaking);
-    emit_text_by_number(ret, c, most ? most->op : COLUMN_NULL);
-    emit_text_by_number(ret, c, most ? most->frame : COLUMN_NULL);
-    emit_int(ret, most ? most->peak_bytes : COLUMN_NULL);
+    EMIT_ROW(memory, ret, .rank = a->ranks[rank].number, .device = row_str(memory_device_name(device, name)),
+             .peak_bytes = device->peak, .peak_at_ns = analysis_since_first(a, rank, device->peak_ts),
+             .peak_reserved_bytes = device->peak_reserved, .peak_cached_bytes = device->peak_cached,
+             .first_bytes = device->first, .last_bytes = device->last,
+             .allocations = (int64_t)device->allocations, .frees = (int64_t)device->frees,
+             .allocated_bytes = device->allocated, .unfreed_bytes = unfreed, .leaking_bytes = leaking,
+             .holder = row_text(c, most ? most->op : COLUMN_NULL),
+             .holder_frame = row_text(c, most ? most->frame : COLUMN_NULL),
+             .holder_bytes = most ? most->peak_bytes : COLUMN_NULL);
 }
 
 static int memory_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
@@ -80,8 +73,7 @@ const struct report report_memory = {
               "An operator holds the memory that it allocated and that is not yet freed; memory allocated "
               "before the trace has no holder.",
     .needs = NEEDS_MEMORY,
-    .columns = memory_columns,
-    .n_columns = ARRAY_SIZE(memory_columns),
+    REPORT_COLUMNS(memory),
     .make_rank = memory_make_rank,
 };
 
@@ -89,20 +81,18 @@ const struct report report_memory = {
 
 /* Who held a device's memory at its peak, and who never freed what it allocated. */
 
-static const struct report_column memory_holders_columns[] = {
-    RANK_COLUMN,
-    {"device", UNIT_TEXT, "device of the memory"},
-    {"operator", UNIT_TEXT, "operator that allocated it: the outermost one within the frame"},
-    {"frame", UNIT_TEXT, "module, or innermost Python frame, around the operator"},
-    {"peak_bytes", UNIT_BYTES,
-     "bytes held at the peak; without operator and frame: allocated before the trace"},
-    {"peak_count", UNIT_COUNT, "number of allocations held at the peak"},
-    {"share", UNIT_SHARE, "peak_bytes divided by all allocated bytes at the peak"},
-    {"unfreed_bytes", UNIT_BYTES, "bytes not freed at the end of the trace"},
-    {"unfreed_count", UNIT_COUNT, "number of allocations not freed at the end of the trace"},
-    {"leak", UNIT_TEXT,
-     "candidate: it left allocations unfreed in each of the first three quarters of the trace"},
-};
+#define MEMORY_HOLDERS_COLUMNS(C)                                                                            \
+    RANK_COLUMN(C)                                                                                           \
+    C(device, TEXT, "device of the memory")                                                                  \
+    C(operator, TEXT, "operator that allocated it: the outermost one within the frame")                      \
+    C(frame, TEXT, "module, or innermost Python frame, around the operator")                                 \
+    C(peak_bytes, BYTES, "bytes held at the peak; without operator and frame: allocated before the trace")   \
+    C(peak_count, COUNT, "number of allocations held at the peak")                                           \
+    C(share, SHARE, "peak_bytes divided by all allocated bytes at the peak")                                 \
+    C(unfreed_bytes, BYTES, "bytes not freed at the end of the trace")                                       \
+    C(unfreed_count, COUNT, "number of allocations not freed at the end of the trace")                       \
+    C(leak, TEXT, "candidate: it left allocations unfreed in each of the first three quarters of the trace")
+REPORT_ROW(memory_holders, MEMORY_HOLDERS_COLUMNS);
 
 static void emit_holder(const struct analysis *a, size_t rank, const struct memory_use *use,
                         const struct memory_holder *h, struct report_rows *ret)
@@ -111,16 +101,13 @@ static void emit_holder(const struct analysis *a, size_t rank, const struct memo
     const struct memory_device *device = &use->devices[h->device];
     char name[MEMORY_DEVICE_NAME_MAX];
 
-    emit_int(ret, a->ranks[rank].number);
-    emit_str(ret, memory_device_name(device, name));
-    emit_text_by_number(ret, c, h->op);
-    emit_text_by_number(ret, c, h->frame);
-    emit_int(ret, h->peak_bytes);
-    emit_int(ret, (int64_t)h->peak_count);
-    emit_share(ret, h->peak_bytes, MAX(device->peak, INT64_C(0)));
-    emit_int(ret, h->unfreed_bytes);
-    emit_int(ret, (int64_t)h->unfreed_count);
-    emit_str(ret, memory_holder_leaks(h) ? "candidate" : NULL);
+    EMIT_ROW(memory_holders, ret, .rank = a->ranks[rank].number,
+             .device = row_str(memory_device_name(device, name)), .operator= row_text(c, h->op),
+             .frame = row_text(c, h->frame), .peak_bytes = h->peak_bytes,
+             .peak_count = (int64_t)h->peak_count,
+             .share = row_share(h->peak_bytes, MAX(device->peak, INT64_C(0))),
+             .unfreed_bytes = h->unfreed_bytes, .unfreed_count = (int64_t)h->unfreed_count,
+             .leak = row_str(memory_holder_leaks(h) ? "candidate" : NULL));
 }
 
 static int memory_holders_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
@@ -143,8 +130,7 @@ const struct report report_memory_holders = {
               "operator and the Python frame that made them.",
     .needs = NEEDS_MEMORY,
     .is_detail = true,
-    .columns = memory_holders_columns,
-    .n_columns = ARRAY_SIZE(memory_holders_columns),
+    REPORT_COLUMNS(memory_holders),
     .make_rank = memory_holders_make_rank,
 };
 
@@ -152,15 +138,15 @@ const struct report report_memory_holders = {
 
 /* Memory over time: every change. */
 
-static const struct report_column memory_timeline_columns[] = {
-    RANK_COLUMN,
-    {"device", UNIT_TEXT, "device of the memory"},
-    {"start_ns", UNIT_NS, "time of the event, relative to the first slice of the rank"},
-    {"bytes", UNIT_BYTES, "allocated bytes; negative for a free"},
-    {"allocated_bytes", UNIT_BYTES, "total allocated bytes after the event"},
-    {"reserved_bytes", UNIT_BYTES, "bytes reserved by the allocator"},
-    {"slice", UNIT_ID, "slice number of the event"},
-};
+#define MEMORY_TIMELINE_COLUMNS(C)                                                                           \
+    RANK_COLUMN(C)                                                                                           \
+    C(device, TEXT, "device of the memory")                                                                  \
+    C(start_ns, NS, "time of the event, relative to the first slice of the rank")                            \
+    C(bytes, BYTES, "allocated bytes; negative for a free")                                                  \
+    C(allocated_bytes, BYTES, "total allocated bytes after the event")                                       \
+    C(reserved_bytes, BYTES, "bytes reserved by the allocator")                                              \
+    C(slice, ID, "slice number of the event")
+REPORT_ROW(memory_timeline, MEMORY_TIMELINE_COLUMNS);
 
 static void memory_timeline_emit_event(struct analysis *a, size_t rank, uint64_t row, int64_t slice,
                                        struct report_rows *ret)
@@ -170,13 +156,12 @@ static void memory_timeline_emit_event(struct analysis *a, size_t rank, uint64_t
                                    .number = columns_get(c, COL_memory_device, row)};
     char name[MEMORY_DEVICE_NAME_MAX];
 
-    emit_int(ret, a->ranks[rank].number);
-    emit_str(ret, memory_device_name(&device, name));
-    emit_int(ret, analysis_since_first(a, rank, columns_get(c, COL_slice_ts, (uint64_t)slice)));
-    emit_int(ret, columns_get(c, COL_memory_bytes, row));
-    emit_int(ret, columns_get(c, COL_memory_allocated, row));
-    emit_int(ret, columns_get(c, COL_memory_reserved, row));
-    emit_int(ret, slice);
+    EMIT_ROW(memory_timeline, ret, .rank = a->ranks[rank].number,
+             .device = row_str(memory_device_name(&device, name)),
+             .start_ns = analysis_since_first(a, rank, columns_get(c, COL_slice_ts, (uint64_t)slice)),
+             .bytes = columns_get(c, COL_memory_bytes, row),
+             .allocated_bytes = columns_get(c, COL_memory_allocated, row),
+             .reserved_bytes = columns_get(c, COL_memory_reserved, row), .slice = slice);
 }
 
 static int memory_timeline_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
@@ -199,7 +184,6 @@ const struct report report_memory_timeline = {
     .method = "The [memory] events of torch.",
     .needs = NEEDS_MEMORY,
     .is_detail = true,
-    .columns = memory_timeline_columns,
-    .n_columns = ARRAY_SIZE(memory_timeline_columns),
+    REPORT_COLUMNS(memory_timeline),
     .make_rank = memory_timeline_make_rank,
 };

@@ -5,14 +5,14 @@
 
 /* -- Functions ------------------------------------------------------------------------------------------- */
 
-static const struct report_column functions_columns[] = {
-    {"function", UNIT_TEXT, "name of the function"},
-    {"self_ns", UNIT_NS, "self cost"},
-    {"self_share", UNIT_SHARE, "share of the entire profile"},
-    {"inclusive_ns", UNIT_NS, "cost including callees; empty for functions in a call cycle"},
-    {"inclusive_share", UNIT_SHARE, "share of the entire profile"},
-    RANK_COLUMN,
-};
+#define FUNCTIONS_COLUMNS(C)                                                                                 \
+    C(function, TEXT, "name of the function")                                                                \
+    C(self_ns, NS, "self cost")                                                                              \
+    C(self_share, SHARE, "share of the entire profile")                                                      \
+    C(inclusive_ns, NS, "cost including callees; empty for functions in a call cycle")                       \
+    C(inclusive_share, SHARE, "share of the entire profile")                                                 \
+    RANK_COLUMN(C)
+REPORT_ROW(functions, FUNCTIONS_COLUMNS);
 
 struct functions_function {
     int64_t name, self, inclusive;
@@ -94,17 +94,12 @@ static int functions_make_rank(struct analysis *a, size_t rank, struct report_ro
     for (size_t i = 0; i < n; i++) {
         /* Calls that are too small are not drawn, but own costs always are. */
         int64_t inclusive = MAX(functions[i].inclusive, functions[i].self);
-        emit_text_by_number(ret, c, functions[i].name);
-        emit_int(ret, functions[i].self);
-        emit_share(ret, functions[i].self, total);
-        if (functions[i].in_circle) {
-            emit_null(ret);
-            emit_null(ret);
-        } else {
-            emit_int(ret, inclusive);
-            emit_share(ret, inclusive, total);
-        }
-        emit_int(ret, a->ranks[rank].number);
+        bool is_known = !functions[i].in_circle;
+        EMIT_ROW(functions, ret, .function = row_text(c, functions[i].name), .self_ns = functions[i].self,
+                 .self_share = row_share(functions[i].self, total),
+                 .inclusive_ns = is_known ? inclusive : COLUMN_NULL,
+                 .inclusive_share = is_known ? row_share(inclusive, total) : NAN,
+                 .rank = a->ranks[rank].number);
     }
     return 0;
 }
@@ -118,8 +113,7 @@ const struct report report_functions = {
               "cycle have an inclusive cost only if the cycle was entered through one function alone, and "
               "then only that function.",
     .needs_rows = true,
-    .columns = functions_columns,
-    .n_columns = ARRAY_SIZE(functions_columns),
+    REPORT_COLUMNS(functions),
     .make_rank = functions_make_rank,
 };
 

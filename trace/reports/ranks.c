@@ -16,25 +16,25 @@
 
 enum { SPAN, BUSY, IDLE, COMPUTE, COMMUNICATION, EXPOSED, MEMORY, EVENTS, _MEASURE_MAX };
 
-static const struct report_column ranks_columns[] = {
-    {"who", UNIT_TEXT, "label of the rank, or the statistic over all ranks: min, median, max"},
-    RANK_COLUMN,
-    {"span_ns", UNIT_NS, "time from the start of the first GPU event to the end of the last"},
-    {"busy_ns", UNIT_NS, "time with activity on any stream", IMPORTANCE_HIGH},
-    {"idle_ns", UNIT_NS, "time without GPU activity", IMPORTANCE_HIGH},
-    {"compute_ns", UNIT_NS, "time with a computing kernel"},
-    {"comm_ns", UNIT_NS, "time with communication"},
-    {"exposed_ns", UNIT_NS, "time with communication and no computation", IMPORTANCE_HIGH},
-    {"memory_ns", UNIT_NS, "time with a copy or memset", IMPORTANCE_EXTRA},
-    {"events", UNIT_COUNT, "number of kernels, copies and memsets", IMPORTANCE_EXTRA},
-    {"last_share", UNIT_SHARE, "share of collectives at which the rank arrived last"},
-    {"outlier", UNIT_TEXT, "measure in which the rank is an outlier, or missing", IMPORTANCE_HIGH},
-    {"clock_shift_ns", UNIT_NS,
-     "offset added to its timestamps to align all clocks, relative to that of the first rank",
-     IMPORTANCE_EXTRA},
-    {"clock_error_ns", UNIT_NS, "remaining clock error: median distance between the ends of collectives",
-     true},
-};
+#define RANKS_COLUMNS(C)                                                                                     \
+    C(who, TEXT, "label of the rank, or the statistic over all ranks: min, median, max")                     \
+    RANK_COLUMN(C)                                                                                           \
+    C(span_ns, NS, "time from the start of the first GPU event to the end of the last")                      \
+    C(busy_ns, NS, "time with activity on any stream", IMPORTANCE_HIGH)                                      \
+    C(idle_ns, NS, "time without GPU activity", IMPORTANCE_HIGH)                                             \
+    C(compute_ns, NS, "time with a computing kernel")                                                        \
+    C(comm_ns, NS, "time with communication")                                                                \
+    C(exposed_ns, NS, "time with communication and no computation", IMPORTANCE_HIGH)                         \
+    C(memory_ns, NS, "time with a copy or memset", IMPORTANCE_EXTRA)                                         \
+    C(events, COUNT, "number of kernels, copies and memsets", IMPORTANCE_EXTRA)                              \
+    C(last_share, SHARE, "share of collectives at which the rank arrived last")                              \
+    C(outlier, TEXT, "measure in which the rank is an outlier, or missing", IMPORTANCE_HIGH)                 \
+    C(clock_shift_ns, NS,                                                                                    \
+      "offset added to its timestamps to align all clocks, relative to that of the first rank",              \
+      IMPORTANCE_EXTRA)                                                                                      \
+    C(clock_error_ns, NS, "remaining clock error: median distance between the ends of collectives",          \
+      IMPORTANCE_EXTRA)
+REPORT_ROW(ranks, RANKS_COLUMNS);
 
 struct measures {
     int64_t values[_MEASURE_MAX];
@@ -62,69 +62,72 @@ static int ranks_measure(struct analysis *a, size_t rank, struct measures *ret)
     return 0;
 }
 
-static void ranks_emit_values(struct report_rows *ret, const int64_t *values)
-{
-    for (size_t i = 0; i < _MEASURE_MAX; i++)
-        emit_int(ret, values[i]);
-}
+/* The measures of a row. */
+#define MEASURES(values)                                                                                     \
+    .span_ns = (values)[SPAN], .busy_ns = (values)[BUSY], .idle_ns = (values)[IDLE],                         \
+    .compute_ns = (values)[COMPUTE], .comm_ns = (values)[COMMUNICATION], .exposed_ns = (values)[EXPOSED],    \
+    .memory_ns = (values)[MEMORY], .events = (values)[EVENTS]
 
-/* The first measure in which a rank is an outlier: "comm low". */
-static void emit_outlier(struct report_rows *ret, const struct spread *usual, const struct measures *m)
+#define OUTLIER_TEXT_MAX 32
+
+/* The first measure in which a rank is an outlier: "comm low"; empty where it is none. */
+static const char *ranks_outlier(char buf[OUTLIER_TEXT_MAX], const struct spread *usual,
+                                 const struct measures *m)
 {
     static const char *const names[] = {
         [SPAN] = "span", [BUSY] = "busy", [IDLE] = "idle", [COMPUTE] = "compute", [COMMUNICATION] = "comm"};
 
     for (size_t i = ARRAY_SIZE(names); i-- > 0;)
         if (is_outlier(&usual[i], m->values[i], usual[SPAN].median / OUTLIER_SPAN_PART)) {
-            emit_format(ret, "%s %s", names[i], m->values[i] < usual[i].median ? "low" : "high");
-            return;
+            snprintf(buf, OUTLIER_TEXT_MAX, "%s %s", names[i],
+                     m->values[i] < usual[i].median ? "low" : "high");
+            return buf;
         }
-    emit_null(ret);
+    return NULL;
 }
 
 static void emit_rank(struct analysis *a, size_t rank, const struct measures *m, const struct spread *usual,
                       size_t n_met, int64_t clock_error, struct report_rows *ret)
 {
-    emit_str(ret, a->ranks[rank].label);
-    emit_int(ret, a->ranks[rank].number);
-    ranks_emit_values(ret, m->values);
-    emit_share(ret, (int64_t)m->last, (int64_t)n_met);
-    emit_outlier(ret, usual, m);
-    emit_int(ret, difference_of(a->ranks[rank].shift_ns, a->ranks[0].shift_ns));
-    emit_int(ret, clock_error);
+    char outlier[OUTLIER_TEXT_MAX];
+
+    EMIT_ROW(ranks, ret, .who = row_str(a->ranks[rank].label), .rank = a->ranks[rank].number,
+             MEASURES(m->values), .last_share = row_share((int64_t)m->last, (int64_t)n_met),
+             .outlier = row_str(ranks_outlier(outlier, usual, m)),
+             .clock_shift_ns = difference_of(a->ranks[rank].shift_ns, a->ranks[0].shift_ns),
+             .clock_error_ns = clock_error);
 }
 
 static void emit_usual(const char *who, unsigned percent, const int64_t *const *sorted, size_t n,
                        struct report_rows *ret)
 {
-    emit_str(ret, who);
-    emit_null(ret);
+    int64_t values[_MEASURE_MAX];
+
     for (size_t i = 0; i < _MEASURE_MAX; i++)
-        emit_int(ret, percentile(sorted[i], n, percent));
-    for (size_t i = 0; i < 4; i++)
-        emit_null(ret);
+        values[i] = percentile(sorted[i], n, percent);
+    EMIT_ROW(ranks, ret, .who = row_str(who), .rank = COLUMN_NULL, MEASURES(values), .last_share = NAN,
+             .clock_shift_ns = COLUMN_NULL, .clock_error_ns = COLUMN_NULL);
 }
 
-/* Ranks of the world whose traces are not there. */
+/* Ranks of the world without a trace. */
 static void emit_missing(struct analysis *a, struct report_rows *ret)
 {
+    static const int64_t none[_MEASURE_MAX] = {COLUMN_NULL, COLUMN_NULL, COLUMN_NULL, COLUMN_NULL,
+                                               COLUMN_NULL, COLUMN_NULL, COLUMN_NULL, COLUMN_NULL};
     int64_t world = columns_meta(a->ranks[0].columns, META_world_size);
     size_t named = 0;
 
     for (int64_t number = 0; world <= WORLD_MAX && number < world && named < MISSING_NAMED; number++) {
-        bool there = false;
-        for (size_t i = 0; i < a->n && !there; i++)
-            there = a->ranks[i].number == number;
-        if (there)
+        bool is_there = false;
+        char who[32];
+        for (size_t i = 0; i < a->n && !is_there; i++)
+            is_there = a->ranks[i].number == number;
+        if (is_there)
             continue;
         named++;
-        emit_format(ret, "rank %lld", (long long)number);
-        emit_int(ret, number);
-        for (size_t i = 0; i < _MEASURE_MAX + 1; i++)
-            emit_null(ret);
-        emit_str(ret, "missing");
-        emit_null(ret);
-        emit_null(ret);
+        snprintf(who, sizeof(who), "rank %lld", (long long)number);
+        EMIT_ROW(ranks, ret, .who = row_str(who), .rank = number, MEASURES(none), .last_share = NAN,
+                 .outlier = row_str("missing"), .clock_shift_ns = COLUMN_NULL, .clock_error_ns = COLUMN_NULL);
     }
 }
 
@@ -171,8 +174,7 @@ const struct report report_ranks = {
               "Clocks are aligned by wall-clock time and, if collectives show an error of more than a "
               "millisecond, by collectives.",
     .needs = NEEDS_GPU | NEEDS_RANKS,
-    .columns = ranks_columns,
-    .n_columns = ARRAY_SIZE(ranks_columns),
+    REPORT_COLUMNS(ranks),
     .make = ranks_make,
 };
 
@@ -180,19 +182,19 @@ const struct report report_ranks = {
 
 /* Who arrives last where ranks meet, how long everybody waits for them, and what they did meanwhile. */
 
-static const struct report_column stragglers_columns[] = {
-    RANK_COLUMN,
-    {"last_count", UNIT_COUNT, "number of collectives at which the rank arrived last"},
-    {"last_share", UNIT_SHARE, "share of the collectives that every rank has", IMPORTANCE_HIGH},
-    {"wait_caused_ns", UNIT_NS, "total wait of the other ranks when it was last"},
-    {"delay_ns", UNIT_NS, "total delay after the second to last rank: the time saved if it had not been last",
-     IMPORTANCE_HIGH},
-    {"waited_ns", UNIT_NS, "total wait for other ranks"},
-    {"mean_late_ns", UNIT_NS, "mean delay after the first rank", IMPORTANCE_EXTRA},
-    {"meanwhile", UNIT_TEXT,
-     "kernel category, or idle, with the most additional time before it was last; empty if none"},
-    {"meanwhile_ns", UNIT_NS, "that additional time compared with the median rank"},
-};
+#define STRAGGLERS_COLUMNS(C)                                                                                \
+    RANK_COLUMN(C)                                                                                           \
+    C(last_count, COUNT, "number of collectives at which the rank arrived last")                             \
+    C(last_share, SHARE, "share of the collectives that every rank has", IMPORTANCE_HIGH)                    \
+    C(wait_caused_ns, NS, "total wait of the other ranks when it was last")                                  \
+    C(delay_ns, NS, "total delay after the second to last rank: the time saved if it had not been last",     \
+      IMPORTANCE_HIGH)                                                                                       \
+    C(waited_ns, NS, "total wait for other ranks")                                                           \
+    C(mean_late_ns, NS, "mean delay after the first rank", IMPORTANCE_EXTRA)                                 \
+    C(meanwhile, TEXT,                                                                                       \
+      "kernel category, or idle, with the most additional time before it was last; empty if none")           \
+    C(meanwhile_ns, NS, "that additional time compared with the median rank")
+REPORT_ROW(stragglers, STRAGGLERS_COLUMNS);
 
 /* Of one rank. */
 struct stragglers_tally {
@@ -202,7 +204,7 @@ struct stragglers_tally {
     int64_t longer[_KERNEL_CLASS_MAX + 1];
 };
 
-#define IDLE _KERNEL_CLASS_MAX
+#define WITHOUT_KERNEL _KERNEL_CLASS_MAX
 
 /* What a rank did between two times, by class. */
 static void sum_classes(const struct gpu_work *work, int64_t from, int64_t to, size_t *at, int64_t *ret)
@@ -217,11 +219,11 @@ static void sum_classes(const struct gpu_work *work, int64_t from, int64_t to, s
         int64_t end = MIN(e->end, to);
         ret[e->class] += end - e->ts;
         if (e->ts > covered)
-            ret[IDLE] += e->ts - covered;
+            ret[WITHOUT_KERNEL] += e->ts - covered;
         covered = MAX(covered, end);
     }
     if (to > covered)
-        ret[IDLE] += to - covered;
+        ret[WITHOUT_KERNEL] += to - covered;
 }
 
 struct stragglers_watch {
@@ -305,22 +307,6 @@ static void stragglers_count(struct stragglers_watch *w, const struct collective
         w->left[rank] = e->events[rank]->end;
 }
 
-static void emit_meanwhile(struct report_rows *ret, const struct stragglers_tally *t)
-{
-    size_t most = 0;
-
-    for (size_t i = 1; i <= IDLE; i++)
-        if (t->longer[i] > t->longer[most])
-            most = i;
-    if (t->longer[most] <= 0) {
-        emit_null(ret);
-        emit_null(ret);
-        return;
-    }
-    emit_str(ret, most == IDLE ? "idle" : kernel_class_name((enum kernel_class)most));
-    emit_int(ret, t->longer[most]);
-}
-
 static int stragglers_make(struct analysis *a, struct report_rows *ret)
 {
     _cleanup_(collective_instances_done) struct collective_instances met = {0};
@@ -336,14 +322,18 @@ static int stragglers_make(struct analysis *a, struct report_rows *ret)
         stragglers_count(&watch, &met.items[i], tallies);
     for (size_t rank = 0; rank < a->n; rank++) {
         const struct stragglers_tally *t = &tallies[rank];
-        emit_int(ret, a->ranks[rank].number);
-        emit_int(ret, (int64_t)t->last);
-        emit_share(ret, (int64_t)t->last, (int64_t)met.n);
-        emit_int(ret, t->caused);
-        emit_int(ret, t->delay);
-        emit_int(ret, t->waited);
-        emit_int(ret, t->late / (int64_t)met.n);
-        emit_meanwhile(ret, t);
+        size_t most = 0;
+        for (size_t k = 1; k <= WITHOUT_KERNEL; k++)
+            if (t->longer[k] > t->longer[most])
+                most = k;
+        bool any = t->longer[most] > 0;
+        EMIT_ROW(stragglers, ret, .rank = a->ranks[rank].number, .last_count = (int64_t)t->last,
+                 .last_share = row_share((int64_t)t->last, (int64_t)met.n), .wait_caused_ns = t->caused,
+                 .delay_ns = t->delay, .waited_ns = t->waited, .mean_late_ns = t->late / (int64_t)met.n,
+                 .meanwhile = row_str(!any                     ? NULL
+                                      : most == WITHOUT_KERNEL ? "idle"
+                                                               : kernel_class_name((enum kernel_class)most)),
+                 .meanwhile_ns = any ? t->longer[most] : COLUMN_NULL);
     }
     return 0;
 }
@@ -357,7 +347,6 @@ const struct report report_stragglers = {
               "ranks).",
     .needs = NEEDS_GPU | NEEDS_RANKS,
     .sort_by = "wait_caused_ns",
-    .columns = stragglers_columns,
-    .n_columns = ARRAY_SIZE(stragglers_columns),
+    REPORT_COLUMNS(stragglers),
     .make = stragglers_make,
 };

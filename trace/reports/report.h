@@ -71,10 +71,7 @@ struct report_column {
 #define REPORT_COLUMNS(report) .columns = report##_columns, .n_columns = ARRAY_SIZE(report##_columns)
 
 /* The column that most reports begin with. */
-#define RANK_COLUMN                                                                                          \
-    {                                                                                                        \
-        .name = "rank", .unit = UNIT_ID, .meaning = "rank number", .is_identity = true                       \
-    }
+#define RANK_COLUMN(C) C(rank, ID, "rank number", .is_identity = true)
 
 /* Requirements of a report. */
 enum report_needs {

@@ -3,8 +3,8 @@
 
 #include "base/array.h"
 #include "trace/reports/kernel_name.h"
+#include "trace/reports/report.h"
 #include <errno.h>
-#include <math.h>
 #include <stdarg.h>
 
 /* A name as long as the trace may be that of every row. */
@@ -139,6 +139,34 @@ void emit_format(struct report_rows *rows, const char *format, ...)
         return;
     }
     emit_text(rows, (struct text){text, (size_t)n});
+}
+
+void report_rows_emit(struct report_rows *rows, const struct report_column *columns, size_t n,
+                      const void *row)
+{
+    const char *at = row;
+
+    for (size_t i = 0; i < n; i++)
+        switch (columns[i].unit) {
+        case UNIT_TEXT: {
+            const struct text *text = (const void *)at;
+            if (text->p)
+                emit_text(rows, *text);
+            else
+                emit_null(rows);
+            at += sizeof(*text);
+            break;
+        }
+        case UNIT_SHARE:
+        case UNIT_FACTOR:
+        case UNIT_BYTES_PER_S:
+            emit_real(rows, *(const double *)(const void *)at);
+            at += sizeof(double);
+            break;
+        default:
+            emit_int(rows, *(const int64_t *)(const void *)at);
+            at += sizeof(int64_t);
+        }
 }
 
 void emit_copy(struct report_rows *rows, const struct cell *cell)

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "trace/columns/columns.h"
+#include <math.h>
 
 enum cell_type { CELL_NULL, CELL_INT, CELL_REAL, CELL_TEXT };
 
@@ -67,6 +68,59 @@ void emit_str(struct report_rows *rows, const char *text);
 void emit_format(struct report_rows *rows, const char *format, ...) _printf_(2, 3);
 /* A copy of a cell of other rows. */
 void emit_copy(struct report_rows *rows, const struct cell *cell);
+
+/*
+ * The columns of a report and its rows as a struct, from one list of C(name, unit, meaning, further members of struct
+ * report_column):
+ *
+ *     #define LAUNCH_COLUMNS(C) C(name, TEXT, "name of the call") C(sum_ns, NS, "total duration")
+ *     REPORT_ROW(launch, LAUNCH_COLUMNS);
+ *
+ * A member of struct launch_row is a text, a number with a fraction, or an integer, by the unit; it is set by the
+ * name of its column: EMIT_ROW(launch, ret, .name = name, .sum_ns = sum).
+ */
+#define ROW_MEMBER_TEXT               struct text
+#define ROW_MEMBER_ID                 int64_t
+#define ROW_MEMBER_COUNT              int64_t
+#define ROW_MEMBER_NS                 int64_t
+#define ROW_MEMBER_BYTES              int64_t
+#define ROW_MEMBER_BYTES_PER_S        double
+#define ROW_MEMBER_SHARE              double
+#define ROW_MEMBER_FACTOR             double
+#define ROW_MEMBER(column, kind, ...) ROW_MEMBER_##kind column;
+#define ROW_COLUMN(column, kind, text, ...)                                                                  \
+    {.name = #column, .unit = UNIT_##kind, .meaning = text, __VA_ARGS__},
+#define REPORT_ROW(report, COLUMNS)                                                                          \
+    struct report##_row {                                                                                    \
+        COLUMNS(ROW_MEMBER)                                                                                  \
+    };                                                                                                       \
+    static const struct report_column report##_columns[] = {COLUMNS(ROW_COLUMN)}
+/* Members that are not set are 0, or no text. */
+#define EMIT_ROW(report, rows, ...)                                                                          \
+    report_rows_emit(rows, report##_columns, ARRAY_SIZE(report##_columns),                                   \
+                     &(const struct report##_row){__VA_ARGS__})
+
+struct report_column;
+/* Adds a row, a struct of the columns' members. COLUMN_NULL, NAN and a text without address become no value. */
+void report_rows_emit(struct report_rows *rows, const struct report_column *columns, size_t n,
+                      const void *row);
+
+/* Texts and shares as members of a row. No text: of NULL, of COLUMN_NULL, of an empty text. */
+static inline struct text row_str(const char *text)
+{
+    return text ? (struct text){text, strlen(text)} : (struct text){0};
+}
+
+static inline struct text row_text(const struct columns *c, int64_t number)
+{
+    return number == COLUMN_NULL ? (struct text){0} : columns_text(c, number);
+}
+
+/* No value if the total is 0. */
+static inline double row_share(int64_t part, int64_t total)
+{
+    return total == 0 ? NAN : (double)part / (double)total;
+}
 
 /* Adds the rows of another, which has as many columns. */
 void report_rows_append(struct report_rows *rows, const struct report_rows *from);

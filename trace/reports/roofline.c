@@ -70,24 +70,22 @@ const struct gpu_peak *gpu_peak_find(struct text device)
 
 /* Achieved share of the GPU's peaks, for operators whose cost follows from their shapes. */
 
-static const struct report_column roofline_columns[] = {
-    RANK_COLUMN,
-    {"operator", UNIT_TEXT, "name of the operator"},
-    {"dims", UNIT_TEXT, "input shapes"},
-    {"precision", UNIT_TEXT, "precision of the first operand; tf32 if the kernel names contain it",
-     IMPORTANCE_LOW},
-    {"calls", UNIT_COUNT, "number of calls that launched GPU events", IMPORTANCE_LOW},
-    {"device_ns", UNIT_NS, "total duration of the launched kernels, copies and memsets", IMPORTANCE_HIGH},
-    {"flops", UNIT_COUNT, "operations per call; a multiplication and an addition are two", IMPORTANCE_EXTRA},
-    {"bytes", UNIT_BYTES, "bytes per call: each input read once and each output written once",
-     IMPORTANCE_EXTRA},
-    {"tflops", UNIT_FACTOR, "achieved 10^12 operations per second", IMPORTANCE_HIGH},
-    {"bandwidth", UNIT_BYTES_PER_S, "achieved bandwidth, from these bytes", IMPORTANCE_LOW},
-    {"intensity", UNIT_FACTOR, "operations per byte"},
-    {"bound", UNIT_TEXT, "limiting peak of the GPU: compute or memory; empty for unknown GPUs",
-     IMPORTANCE_HIGH},
-    {"roof_share", UNIT_SHARE, "achieved share of that peak", IMPORTANCE_HIGH},
-};
+#define ROOFLINE_COLUMNS(C)                                                                                  \
+    RANK_COLUMN(C)                                                                                           \
+    C(operator, TEXT, "name of the operator")                                                                \
+    C(dims, TEXT, "input shapes")                                                                            \
+    C(precision, TEXT, "precision of the first operand; tf32 if the kernel names contain it",                \
+      IMPORTANCE_LOW)                                                                                        \
+    C(calls, COUNT, "number of calls that launched GPU events", IMPORTANCE_LOW)                              \
+    C(device_ns, NS, "total duration of the launched kernels, copies and memsets", IMPORTANCE_HIGH)          \
+    C(flops, COUNT, "operations per call; a multiplication and an addition are two", IMPORTANCE_EXTRA)       \
+    C(bytes, BYTES, "bytes per call: each input read once and each output written once", IMPORTANCE_EXTRA)   \
+    C(tflops, FACTOR, "achieved 10^12 operations per second", IMPORTANCE_HIGH)                               \
+    C(bandwidth, BYTES_PER_S, "achieved bandwidth, from these bytes", IMPORTANCE_LOW)                        \
+    C(intensity, FACTOR, "operations per byte")                                                              \
+    C(bound, TEXT, "limiting peak of the GPU: compute or memory; empty for unknown GPUs", IMPORTANCE_HIGH)   \
+    C(roof_share, SHARE, "achieved share of that peak", IMPORTANCE_HIGH)
+REPORT_ROW(roofline, ROOFLINE_COLUMNS);
 
 /* A piece of work with the operator that launched it. */
 struct roofline_piece {
@@ -209,38 +207,21 @@ static int roofline_compare(const void *x, const void *y)
     return order ? order : (a->op > b->op) - (a->op < b->op);
 }
 
-static void emit_roof(struct report_rows *ret, const struct gpu_peak *peak, const struct op_cost *cost,
-                      double flops_per_s)
-{
-    double peak_flops =
-        peak && cost->precision < _PRECISION_MAX && cost->bytes > 0 ? peak->flops[cost->precision] : 0;
-
-    if (!peak || peak_flops == 0) {
-        emit_null(ret);
-        emit_null(ret);
-        return;
-    }
-    double by_memory = (double)cost->flops / (double)cost->bytes * peak->bytes_per_s;
-    emit_str(ret, by_memory < peak_flops ? "memory" : "compute");
-    emit_real(ret, flops_per_s / MIN(by_memory, peak_flops));
-}
-
 #define DIMS_TEXT_MAX 512
 
 /* Shapes without the space that JSON may be laid out with. */
-static void emit_dims(struct report_rows *ret, struct text dims)
+static struct text compact_dims(char line[DIMS_TEXT_MAX], struct text dims)
 {
-    char line[DIMS_TEXT_MAX];
     size_t n = 0;
 
-    for (size_t i = 0; i < dims.size && n < sizeof(line) - 2; i++) {
+    for (size_t i = 0; i < dims.size && n < DIMS_TEXT_MAX - 2; i++) {
         if (json_is_space(dims.p[i]))
             continue;
         line[n++] = dims.p[i];
         if (dims.p[i] == ',')
             line[n++] = ' ';
     }
-    emit_text(ret, (struct text){line, n});
+    return (struct text){line, n};
 }
 
 static void roofline_emit_kind(const struct analysis *a, size_t rank, const struct roofline_piece *pieces,
@@ -250,6 +231,7 @@ static void roofline_emit_kind(const struct analysis *a, size_t rank, const stru
     struct op_cost cost;
     int64_t calls = 0, sum = 0;
     bool is_tf32 = false;
+    char dims[DIMS_TEXT_MAX];
 
     for (size_t i = 0; i < n; i++) {
         calls += i == 0 || pieces[i].op != pieces[i - 1].op;
@@ -262,18 +244,18 @@ static void roofline_emit_kind(const struct analysis *a, size_t rank, const stru
         cost.precision = PRECISION_TF32;
     double seconds = (double)sum / 1e9, flops = (double)cost.flops * (double)calls,
            bytes = cost.bytes == COLUMN_NULL ? NAN : (double)cost.bytes * (double)calls;
-    emit_int(ret, a->ranks[rank].number);
-    emit_text_by_number(ret, c, pieces->name);
-    emit_dims(ret, columns_text(c, pieces->dims));
-    emit_str(ret, precision_name(cost.precision));
-    emit_int(ret, calls);
-    emit_int(ret, sum);
-    emit_int(ret, cost.flops);
-    emit_int(ret, cost.bytes);
-    emit_real(ret, flops / seconds / 1e12);
-    emit_real(ret, bytes / seconds);
-    emit_real(ret, flops / bytes);
-    emit_roof(ret, peak, &cost, flops / seconds);
+    double peak_flops =
+        peak && cost.precision < _PRECISION_MAX && cost.bytes > 0 ? peak->flops[cost.precision] : 0;
+    double by_memory = peak_flops > 0 ? (double)cost.flops / (double)cost.bytes * peak->bytes_per_s : NAN;
+    EMIT_ROW(roofline, ret, .rank = a->ranks[rank].number, .operator= row_text(c, pieces->name),
+             .dims = compact_dims(dims, columns_text(c, pieces->dims)),
+             .precision = row_str(precision_name(cost.precision)), .calls = calls, .device_ns = sum,
+             .flops = cost.flops, .bytes = cost.bytes, .tflops = flops / seconds / 1e12,
+             .bandwidth = bytes / seconds, .intensity = flops / bytes,
+             .bound = row_str(peak_flops == 0          ? NULL
+                              : by_memory < peak_flops ? "memory"
+                                                       : "compute"),
+             .roof_share = peak_flops > 0 ? flops / seconds / MIN(by_memory, peak_flops) : NAN);
 }
 
 static int roofline_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
@@ -304,7 +286,6 @@ const struct report report_roofline = {
               "that is not in the table has no bound. Events launched by a graph belong to no operator.",
     .needs = NEEDS_GPU | NEEDS_OPS,
     .sort_by = "device_ns",
-    .columns = roofline_columns,
-    .n_columns = ARRAY_SIZE(roofline_columns),
+    REPORT_COLUMNS(roofline),
     .make_rank = roofline_make_rank,
 };

@@ -7,15 +7,15 @@
 #include "trace/reports/report.h"
 #include <errno.h>
 
-static const struct report_column sequences_columns[] = {
-    {"op", UNIT_TEXT, "name of the operator"},
-    {"kernels", UNIT_TEXT, "names of its kernels in order, separated by ->"},
-    {"length", UNIT_COUNT, "number of kernels in the sequence"},
-    {"count", UNIT_COUNT, "number of occurrences"},
-    {"sum_ns", UNIT_NS, "total duration of the kernels"},
-    {"op_ns", UNIT_NS, "total duration of the operator on the host", IMPORTANCE_EXTRA},
-    {"saved_launches", UNIT_COUNT, "launches saved if each sequence were one kernel"},
-};
+#define SEQUENCES_COLUMNS(C)                                                                                 \
+    C(op, TEXT, "name of the operator")                                                                      \
+    C(kernels, TEXT, "names of its kernels in order, separated by ->")                                       \
+    C(length, COUNT, "number of kernels in the sequence")                                                    \
+    C(count, COUNT, "number of occurrences")                                                                 \
+    C(sum_ns, NS, "total duration of the kernels")                                                           \
+    C(op_ns, NS, "total duration of the operator on the host", IMPORTANCE_EXTRA)                             \
+    C(saved_launches, COUNT, "launches saved if each sequence were one kernel")
+REPORT_ROW(sequences, SEQUENCES_COLUMNS);
 
 /* Longer ones nobody fuses. */
 #define LENGTH_MAX 64
@@ -199,13 +199,9 @@ static int sequences_make(struct analysis *a, struct report_rows *ret)
         const struct sequence_sum *s = &f.sums[i];
         if (s->count < COUNT_MIN)
             continue;
-        emit_text(ret, s->name);
-        emit_str(ret, s->kernels);
-        emit_int(ret, (int64_t)s->length);
-        emit_int(ret, (int64_t)s->count);
-        emit_int(ret, s->sum);
-        emit_int(ret, s->op);
-        emit_int(ret, (int64_t)(s->count * (s->length - 1)));
+        EMIT_ROW(sequences, ret, .op = s->name, .kernels = row_str(s->kernels), .length = (int64_t)s->length,
+                 .count = (int64_t)s->count, .sum_ns = s->sum, .op_ns = s->op,
+                 .saved_launches = (int64_t)(s->count * (s->length - 1)));
     }
     return r;
 }
@@ -220,7 +216,6 @@ const struct report report_sequences = {
     .needs = NEEDS_GPU,
     .sort_by = "saved_launches",
     .needs_rows = true,
-    .columns = sequences_columns,
-    .n_columns = ARRAY_SIZE(sequences_columns),
+    REPORT_COLUMNS(sequences),
     .make = sequences_make,
 };

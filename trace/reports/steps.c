@@ -129,33 +129,30 @@ void step_costs_done(struct step_costs *costs)
 
 /* Steps one by one, those that stand out, and in what they differ from the median step. */
 
-static const struct report_column steps_columns[] = {
-    {"index", UNIT_ID, "step number, from its name or its position"},
-    {"name", UNIT_TEXT, "name given by the engine or profiler", IMPORTANCE_LOW},
-    {"phase", UNIT_TEXT, "phase: prefill, decode, mixed or training; empty if unknown", IMPORTANCE_HIGH},
-    {"start_ns", UNIT_NS, "start of its GPU activity, relative to the first slice of the rank",
-     IMPORTANCE_LOW},
-    {"dur_ns", UNIT_NS, "time to the end of its last GPU event, or to the start of the next step",
-     IMPORTANCE_HIGH},
-    RANK_COLUMN,
-    {"tokens", UNIT_COUNT, "number of tokens, from its name", IMPORTANCE_HIGH},
-    {"requests", UNIT_COUNT, "number of requests, from its name", IMPORTANCE_LOW},
-    {"busy_ns", UNIT_NS, "time with activity on any stream", IMPORTANCE_HIGH},
-    {"idle_ns", UNIT_NS, "time without GPU activity", IMPORTANCE_HIGH},
-    {"kernels", UNIT_COUNT, "number of kernels, copies and memsets", IMPORTANCE_LOW},
-    {"host_start_ns", UNIT_NS, "start of its annotation, relative to the first slice of the rank",
-     IMPORTANCE_EXTRA},
-    {"host_dur_ns", UNIT_NS, "duration of its annotation", IMPORTANCE_LOW},
-    {"found_by", UNIT_TEXT,
-     "source of the step: the engine or profiler that named it; period: recurring kernels; graph: graph "
-     "launches",
-     IMPORTANCE_EXTRA},
-    {"outlier", UNIT_FACTOR, "number of deviations from the median of its phase, for outliers",
-     IMPORTANCE_HIGH},
-    {"differs", UNIT_TEXT, "kernel category, or idle, that differs most from the median, for outliers",
-     IMPORTANCE_NORMAL},
-    {"differs_ns", UNIT_NS, "difference of that category from its median", IMPORTANCE_NORMAL},
-};
+#define STEPS_COLUMNS(C)                                                                                     \
+    C(index, ID, "step number, from its name or its position")                                               \
+    C(name, TEXT, "name given by the engine or profiler", IMPORTANCE_LOW)                                    \
+    C(phase, TEXT, "phase: prefill, decode, mixed or training; empty if unknown", IMPORTANCE_HIGH)           \
+    C(start_ns, NS, "start of its GPU activity, relative to the first slice of the rank", IMPORTANCE_LOW)    \
+    C(dur_ns, NS, "time to the end of its last GPU event, or to the start of the next step",                 \
+      IMPORTANCE_HIGH)                                                                                       \
+    RANK_COLUMN(C)                                                                                           \
+    C(tokens, COUNT, "number of tokens, from its name", IMPORTANCE_HIGH)                                     \
+    C(requests, COUNT, "number of requests, from its name", IMPORTANCE_LOW)                                  \
+    C(busy_ns, NS, "time with activity on any stream", IMPORTANCE_HIGH)                                      \
+    C(idle_ns, NS, "time without GPU activity", IMPORTANCE_HIGH)                                             \
+    C(kernels, COUNT, "number of kernels, copies and memsets", IMPORTANCE_LOW)                               \
+    C(host_start_ns, NS, "start of its annotation, relative to the first slice of the rank",                 \
+      IMPORTANCE_EXTRA)                                                                                      \
+    C(host_dur_ns, NS, "duration of its annotation", IMPORTANCE_LOW)                                         \
+    C(found_by, TEXT,                                                                                        \
+      "source of the step: the engine or profiler that named it; period: recurring kernels; graph: graph "   \
+      "launches",                                                                                            \
+      IMPORTANCE_EXTRA)                                                                                      \
+    C(outlier, FACTOR, "number of deviations from the median of its phase, for outliers", IMPORTANCE_HIGH)   \
+    C(differs, TEXT, "kernel category, or idle, that differs most from the median, for outliers")            \
+    C(differs_ns, NS, "difference of that category from its median")
+REPORT_ROW(steps, STEPS_COLUMNS);
 
 static void emit_step(struct analysis *a, size_t rank, const struct steps *steps, size_t i,
                       const struct step_costs *costs, struct report_rows *ret)
@@ -164,23 +161,16 @@ static void emit_step(struct analysis *a, size_t rank, const struct steps *steps
     const struct step_cost *cost = &costs->items[i];
     bool is_outlier = cost->differs != STEP_PART_NONE;
 
-    emit_int(ret, s->index);
-    emit_text_by_number(ret, a->ranks[rank].columns, s->name);
-    emit_str(ret, step_phase_name(s->phase));
-    emit_int(ret, analysis_since_first(a, rank, s->ts));
-    emit_int(ret, s->end - s->ts);
-    emit_int(ret, a->ranks[rank].number);
-    emit_int(ret, s->tokens);
-    emit_int(ret, s->requests);
-    emit_int(ret, cost->busy);
-    emit_int(ret, cost->parts[STEP_PART_IDLE]);
-    emit_int(ret, (int64_t)s->n_events);
-    emit_int(ret, analysis_since_first(a, rank, s->host_ts));
-    emit_int(ret, s->host_ts == COLUMN_NULL ? COLUMN_NULL : s->host_end - s->host_ts);
-    emit_str(ret, step_source_name(steps->source));
-    emit_real(ret, is_outlier ? cost->deviations : NAN);
-    emit_str(ret, is_outlier ? step_part_name(cost->differs) : NULL);
-    emit_int(ret, is_outlier ? cost->differs_ns : COLUMN_NULL);
+    EMIT_ROW(steps, ret, .index = s->index, .name = row_text(a->ranks[rank].columns, s->name),
+             .phase = row_str(step_phase_name(s->phase)), .start_ns = analysis_since_first(a, rank, s->ts),
+             .dur_ns = s->end - s->ts, .rank = a->ranks[rank].number, .tokens = s->tokens,
+             .requests = s->requests, .busy_ns = cost->busy, .idle_ns = cost->parts[STEP_PART_IDLE],
+             .kernels = (int64_t)s->n_events, .host_start_ns = analysis_since_first(a, rank, s->host_ts),
+             .host_dur_ns = s->host_ts == COLUMN_NULL ? COLUMN_NULL : s->host_end - s->host_ts,
+             .found_by = row_str(step_source_name(steps->source)),
+             .outlier = is_outlier ? cost->deviations : NAN,
+             .differs = row_str(is_outlier ? step_part_name(cost->differs) : NULL),
+             .differs_ns = is_outlier ? cost->differs_ns : COLUMN_NULL);
 }
 
 static int steps_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
@@ -209,7 +199,6 @@ const struct report report_steps = {
               "time; otherwise by graph launches. GPU events belong to the step in which the host launched "
               "them. Outliers are far from the median of their phase, measured by the median absolute "
               "deviation.",
-    .columns = steps_columns,
-    .n_columns = ARRAY_SIZE(steps_columns),
+    REPORT_COLUMNS(steps),
     .make_rank = steps_make_rank,
 };

@@ -5,24 +5,22 @@
 
 #include <errno.h>
 
-static const struct report_column streams_columns[] = {
-    RANK_COLUMN,
-    {"device", UNIT_ID, "GPU number", IMPORTANCE_EXTRA},
-    {"stream", UNIT_ID, "stream number"},
-    {"count", UNIT_COUNT, "number of kernels, copies and memsets on the stream"},
-    {"busy_ns", UNIT_NS, "time with activity on the stream"},
-    {"busy_share", UNIT_SHARE, "busy_ns divided by the span of GPU activity of the rank"},
-    {"alone_ns", UNIT_NS, "time with activity on the stream and no other stream of the rank",
-     IMPORTANCE_EXTRA},
-    {"compute_ns", UNIT_NS, "time with a computing kernel on the stream"},
-    {"comm_ns", UNIT_NS, "time with communication on the stream"},
-    {"memory_ns", UNIT_NS, "time with a copy or memset on the stream"},
-    {"start_ns", UNIT_NS, "start of the first event, relative to the first slice of the rank",
-     IMPORTANCE_EXTRA},
-    {"span_ns", UNIT_NS, "time from the first event to the end of the last", IMPORTANCE_EXTRA},
-    {"queue_mean", UNIT_FACTOR, "mean number of launched events that have not started, weighted by time"},
-    {"queue_max", UNIT_COUNT, "maximum number of launched events that have not started"},
-};
+#define STREAMS_COLUMNS(C)                                                                                   \
+    RANK_COLUMN(C)                                                                                           \
+    C(device, ID, "GPU number", IMPORTANCE_EXTRA)                                                            \
+    C(stream, ID, "stream number")                                                                           \
+    C(count, COUNT, "number of kernels, copies and memsets on the stream")                                   \
+    C(busy_ns, NS, "time with activity on the stream")                                                       \
+    C(busy_share, SHARE, "busy_ns divided by the span of GPU activity of the rank")                          \
+    C(alone_ns, NS, "time with activity on the stream and no other stream of the rank", IMPORTANCE_EXTRA)    \
+    C(compute_ns, NS, "time with a computing kernel on the stream")                                          \
+    C(comm_ns, NS, "time with communication on the stream")                                                  \
+    C(memory_ns, NS, "time with a copy or memset on the stream")                                             \
+    C(start_ns, NS, "start of the first event, relative to the first slice of the rank", IMPORTANCE_EXTRA)   \
+    C(span_ns, NS, "time from the first event to the end of the last", IMPORTANCE_EXTRA)                     \
+    C(queue_mean, FACTOR, "mean number of launched events that have not started, weighted by time")          \
+    C(queue_max, COUNT, "maximum number of launched events that have not started")
+REPORT_ROW(streams, STREAMS_COLUMNS);
 
 /*
  * alone: for each stream, its time without activity on the others. Events are ordered by start, so
@@ -59,8 +57,13 @@ static int find_alone(const struct gpu_work *work, const struct gpu_parts *strea
 
 /* -- Rows ---------------------------------------------------------------------------------------------- */
 
+struct queue_sum {
+    double mean; /* weighted by time */
+    int64_t max;
+};
+
 /* at: the first point that may be of the stream; moves past its last. */
-static void emit_queue(const struct queue *q, size_t *at, const struct gpu_part *s, struct report_rows *ret)
+static struct queue_sum sum_queue(const struct queue *q, size_t *at, const struct gpu_part *s)
 {
     int64_t max = COLUMN_NULL;
     double area = 0, span = 0;
@@ -74,41 +77,23 @@ static void emit_queue(const struct queue *q, size_t *at, const struct gpu_part 
         max = MAX(max, p->length);
         last = p;
     }
-    emit_real(ret, area / span);
-    emit_int(ret, max);
-}
-
-static int emit_kinds(const struct gpu_part *s, struct report_rows *ret)
-{
-    static const enum gpu_kind kinds[] = {GPU_COMPUTE, GPU_COMMUNICATION, GPU_MEMORY};
-    int r = 0;
-
-    for (size_t i = 0; i < ARRAY_SIZE(kinds) && r >= 0; i++) {
-        _cleanup_(intervals_done) struct intervals set = {0};
-        r = gpu_work_busy(&s->work, 1u << kinds[i], &set);
-        emit_int(ret, intervals_length(&set));
-    }
-    return r;
+    return (struct queue_sum){area / span, max};
 }
 
 static int emit_stream(struct analysis *a, size_t rank, const struct gpu_part *s, struct interval all,
-                       int64_t alone, struct report_rows *ret)
+                       int64_t alone, struct queue_sum queue, struct report_rows *ret)
 {
-    _cleanup_(intervals_done) struct intervals busy = {0};
     struct interval span = gpu_work_span(&s->work);
-    int r = gpu_work_busy(&s->work, GPU_ALL, &busy);
+    struct gpu_times times;
+    int r = gpu_work_times(&s->work, &times);
 
-    emit_int(ret, a->ranks[rank].number);
-    emit_int(ret, s->device);
-    emit_int(ret, s->stream);
-    emit_int(ret, (int64_t)s->work.n);
-    emit_int(ret, intervals_length(&busy));
-    emit_share(ret, intervals_length(&busy), all.to - all.from);
-    emit_int(ret, alone);
     if (r >= 0)
-        r = emit_kinds(s, ret);
-    emit_int(ret, analysis_since_first(a, rank, span.from));
-    emit_int(ret, span.to - span.from);
+        EMIT_ROW(streams, ret, .rank = a->ranks[rank].number, .device = s->device, .stream = s->stream,
+                 .count = (int64_t)s->work.n, .busy_ns = times.busy,
+                 .busy_share = row_share(times.busy, all.to - all.from), .alone_ns = alone,
+                 .compute_ns = times.compute, .comm_ns = times.communication, .memory_ns = times.memory,
+                 .start_ns = analysis_since_first(a, rank, span.from), .span_ns = span.to - span.from,
+                 .queue_mean = queue.mean, .queue_max = queue.max);
     return r;
 }
 
@@ -127,10 +112,9 @@ static int streams_make_rank(struct analysis *a, size_t rank, struct report_rows
         r = queue_read(a, rank, &streams, &queue);
     if (r >= 0)
         r = find_alone(work, &streams, &alone);
-    for (size_t i = 0; i < streams.n && r >= 0; i++) {
-        r = emit_stream(a, rank, &streams.items[i], gpu_work_span(work), alone[i], ret);
-        emit_queue(&queue, &at, &streams.items[i], ret);
-    }
+    for (size_t i = 0; i < streams.n && r >= 0; i++)
+        r = emit_stream(a, rank, &streams.items[i], gpu_work_span(work), alone[i],
+                        sum_queue(&queue, &at, &streams.items[i]), ret);
     return r;
 }
 
@@ -142,7 +126,6 @@ const struct report report_streams = {
               "last start.",
     .needs = NEEDS_GPU,
     .sort_by = "busy_ns",
-    .columns = streams_columns,
-    .n_columns = ARRAY_SIZE(streams_columns),
+    REPORT_COLUMNS(streams),
     .make_rank = streams_make_rank,
 };

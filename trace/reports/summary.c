@@ -3,29 +3,29 @@
 #include "trace/read/json_text.h"
 #include "trace/reports/report.h"
 
-static const struct report_column summary_columns[] = {
-    RANK_COLUMN,
-    {"trace", UNIT_TEXT, "label of the trace"},
-    {"gpu", UNIT_TEXT, "name of the first device"},
-    {"gpus", UNIT_COUNT, "number of devices visible to the process"},
-    {"gpu_memory_bytes", UNIT_BYTES, "memory of the first device"},
-    {"sm_count", UNIT_COUNT, "multiprocessors of the first device"},
-    {"runtime", UNIT_TEXT, "version of the CUDA or HIP runtime"},
-    {"driver", UNIT_TEXT, "version of the driver"},
-    {"backend", UNIT_TEXT, "backend of torch.distributed"},
-    {"nccl", UNIT_TEXT, "version of NCCL or RCCL"},
-    {"world_size", UNIT_COUNT, "number of ranks in the job"},
-    {"engine", UNIT_TEXT, "inference engine, if the trace identifies it"},
-    {"engine_version", UNIT_TEXT, "version of the engine"},
-    {"wall_ns", UNIT_NS, "time from the first slice to the end of the last"},
-    {"span_ns", UNIT_NS, "time from the start of the first GPU event to the end of the last"},
-    {"busy_ns", UNIT_NS, "time with activity on any stream"},
-    {"idle_ns", UNIT_NS, "part of span_ns without GPU activity"},
-    {"utilisation", UNIT_SHARE, "busy_ns divided by span_ns"},
-    {"gpu_events", UNIT_COUNT, "number of kernels, copies and memsets"},
-    {"steps", UNIT_COUNT, "number of steps found"},
-    {"slices", UNIT_COUNT, "number of slices, host and GPU"},
-};
+#define SUMMARY_COLUMNS(C)                                                                                   \
+    RANK_COLUMN(C)                                                                                           \
+    C(trace, TEXT, "label of the trace")                                                                     \
+    C(gpu, TEXT, "name of the first device")                                                                 \
+    C(gpus, COUNT, "number of devices visible to the process")                                               \
+    C(gpu_memory_bytes, BYTES, "memory of the first device")                                                 \
+    C(sm_count, COUNT, "multiprocessors of the first device")                                                \
+    C(runtime, TEXT, "version of the CUDA or HIP runtime")                                                   \
+    C(driver, TEXT, "version of the driver")                                                                 \
+    C(backend, TEXT, "backend of torch.distributed")                                                         \
+    C(nccl, TEXT, "version of NCCL or RCCL")                                                                 \
+    C(world_size, COUNT, "number of ranks in the job")                                                       \
+    C(engine, TEXT, "inference engine, if the trace identifies it")                                          \
+    C(engine_version, TEXT, "version of the engine")                                                         \
+    C(wall_ns, NS, "time from the first slice to the end of the last")                                       \
+    C(span_ns, NS, "time from the start of the first GPU event to the end of the last")                      \
+    C(busy_ns, NS, "time with activity on any stream")                                                       \
+    C(idle_ns, NS, "part of span_ns without GPU activity")                                                   \
+    C(utilisation, SHARE, "busy_ns divided by span_ns")                                                      \
+    C(gpu_events, COUNT, "number of kernels, copies and memsets")                                            \
+    C(steps, COUNT, "number of steps found")                                                                 \
+    C(slices, COUNT, "number of slices, host and GPU")
+REPORT_ROW(summary, SUMMARY_COLUMNS);
 
 static struct slice json_of(const struct columns *c, enum meta_key key)
 {
@@ -44,19 +44,6 @@ static struct slice summary_member(struct slice object, const char *name)
     return (struct slice){0};
 }
 
-static void summary_emit_slice(struct report_rows *ret, struct slice s)
-{
-    if (s.p < s.end)
-        emit_text(ret, (struct text){s.p, (size_t)(s.end - s.p)});
-    else
-        emit_null(ret);
-}
-
-static void emit_meta_text(struct report_rows *ret, const struct columns *c, enum meta_key key)
-{
-    emit_text_by_number(ret, c, columns_meta(c, key));
-}
-
 static int64_t memory_of(const struct columns *c)
 {
     struct slice devices = json_inside(json_of(c, META_device_properties)), key, device;
@@ -67,16 +54,17 @@ static int64_t memory_of(const struct columns *c)
     return bytes;
 }
 
+#define VERSION_MAX 64
+
 /* 12090 is CUDA 12.9; 60443483 is HIP 6.4.43483. */
-static void emit_version(struct report_rows *ret, int64_t cuda, int64_t hip)
+static const char *version_text(char buf[VERSION_MAX], int64_t cuda, int64_t hip)
 {
     if (cuda > 0)
-        emit_format(ret, "CUDA %lld.%lld", (long long)cuda / 1000, (long long)cuda % 1000 / 10);
+        snprintf(buf, VERSION_MAX, "CUDA %lld.%lld", (long long)cuda / 1000, (long long)cuda % 1000 / 10);
     else if (hip > 0)
-        emit_format(ret, "HIP %lld.%lld.%lld", (long long)hip / 10000000, (long long)hip / 100000 % 100,
-                    (long long)hip % 100000);
-    else
-        emit_null(ret);
+        snprintf(buf, VERSION_MAX, "HIP %lld.%lld.%lld", (long long)hip / 10000000,
+                 (long long)hip / 100000 % 100, (long long)hip % 100000);
+    return cuda > 0 || hip > 0 ? buf : NULL;
 }
 
 /* Who writes its version, or names its steps. */
@@ -96,54 +84,45 @@ static int64_t wall_of(const struct columns *c)
     return wall;
 }
 
-static int emit_times(struct analysis *a, size_t rank, struct report_rows *ret)
+static struct text meta_text(const struct columns *c, enum meta_key key)
 {
-    _cleanup_(intervals_done) struct intervals busy = {0};
-    const struct gpu_work *work;
-    int r = analysis_gpu(a, rank, &work);
-
-    if (r >= 0)
-        r = gpu_work_busy(work, GPU_ALL, &busy);
-    if (r < 0)
-        return r;
-    bool has_any = busy.n > 0;
-    int64_t span = has_any ? busy.items[busy.n - 1].to - busy.items[0].from : 0,
-            at_work = intervals_length(&busy);
-    emit_int(ret, wall_of(a->ranks[rank].columns));
-    emit_int(ret, has_any ? span : COLUMN_NULL);
-    emit_int(ret, has_any ? at_work : COLUMN_NULL);
-    emit_int(ret, has_any ? span - at_work : COLUMN_NULL);
-    emit_share(ret, at_work, span);
-    emit_int(ret, (int64_t)work->n);
-    return 0;
+    return row_text(c, columns_meta(c, key));
 }
 
 static int summary_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
 {
     const struct columns *c = a->ranks[rank].columns;
-    struct slice distributed = json_of(c, META_distributed_info);
+    struct slice nccl = summary_member(json_of(c, META_distributed_info), "nccl_version");
     const struct steps *steps;
+    const struct gpu_work *work;
+    struct gpu_times times;
+    char runtime[VERSION_MAX], driver[VERSION_MAX];
     int r = analysis_steps(a, rank, &steps);
 
+    if (r >= 0)
+        r = analysis_gpu(a, rank, &work);
+    if (r >= 0)
+        r = gpu_work_times(work, &times);
     if (r < 0)
         return r;
-    emit_int(ret, a->ranks[rank].number);
-    emit_str(ret, a->ranks[rank].label);
-    emit_meta_text(ret, c, META_device_name);
-    emit_int(ret, columns_meta(c, META_devices));
-    emit_int(ret, memory_of(c));
-    emit_int(ret, columns_meta(c, META_sm_count));
-    emit_version(ret, columns_meta(c, META_cuda_runtime_version), columns_meta(c, META_hip_runtime_version));
-    emit_version(ret, columns_meta(c, META_cuda_driver_version), columns_meta(c, META_hip_driver_version));
-    emit_meta_text(ret, c, META_backend);
-    summary_emit_slice(ret, summary_member(distributed, "nccl_version"));
-    emit_int(ret, columns_meta(c, META_world_size));
-    emit_str(ret, summary_engine_of(c, steps));
-    emit_meta_text(ret, c, META_engine_version);
-    r = emit_times(a, rank, ret);
-    emit_int(ret, (int64_t)steps->n);
-    emit_int(ret, (int64_t)columns_rows(c, TABLE_slice));
-    return r;
+    bool any = times.span > 0;
+    EMIT_ROW(summary, ret, .rank = a->ranks[rank].number, .trace = row_str(a->ranks[rank].label),
+             .gpu = meta_text(c, META_device_name), .gpus = columns_meta(c, META_devices),
+             .gpu_memory_bytes = memory_of(c), .sm_count = columns_meta(c, META_sm_count),
+             .runtime = row_str(version_text(runtime, columns_meta(c, META_cuda_runtime_version),
+                                             columns_meta(c, META_hip_runtime_version))),
+             .driver = row_str(version_text(driver, columns_meta(c, META_cuda_driver_version),
+                                            columns_meta(c, META_hip_driver_version))),
+             .backend = meta_text(c, META_backend),
+             .nccl =
+                 nccl.p < nccl.end ? (struct text){nccl.p, (size_t)(nccl.end - nccl.p)} : (struct text){0},
+             .world_size = columns_meta(c, META_world_size), .engine = row_str(summary_engine_of(c, steps)),
+             .engine_version = meta_text(c, META_engine_version), .wall_ns = wall_of(c),
+             .span_ns = any ? times.span : COLUMN_NULL, .busy_ns = any ? times.busy : COLUMN_NULL,
+             .idle_ns = any ? times.span - times.busy : COLUMN_NULL,
+             .utilisation = row_share(times.busy, times.span), .gpu_events = (int64_t)work->n,
+             .steps = (int64_t)steps->n, .slices = (int64_t)columns_rows(c, TABLE_slice));
+    return 0;
 }
 
 const struct report report_summary = {
@@ -152,7 +131,6 @@ const struct report report_summary = {
     .method = "Hardware and versions come from the metadata of the trace; the engine from its version "
               "there, or from the names of its steps. Busy time is the union over all streams of the "
               "selected GPU activity.",
-    .columns = summary_columns,
-    .n_columns = ARRAY_SIZE(summary_columns),
+    REPORT_COLUMNS(summary),
     .make_rank = summary_make_rank,
 };

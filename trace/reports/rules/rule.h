@@ -17,19 +17,13 @@ enum confidence {
     CONFIDENCE_INFERRED, /* concluded from what the trace has: the ground explains how */
 };
 
-/* What a GPU does at a time: K(identifier, column, meaning). Each excludes those before it. */
-#define TIME_KINDS(K)                                                                                        \
-    K(COMPUTE, "compute_ns", "part of the cost in which a kernel computes")                                  \
-    K(COMMUNICATION, "communication_ns",                                                                     \
-      "part of the cost in which communication runs and no kernel computes")                                 \
-    K(COPY, "copy_ns", "part of the cost in which only copies run")                                          \
-    K(IDLE, "idle_ns", "part of the cost in which nothing runs on the GPU")
-
+/* What a GPU does at a time. Each excludes those before it. */
 enum time_kind {
-#define K(identifier, column, meaning) TIME_##identifier,
-    TIME_KINDS(K)
-#undef K
-        _TIME_KIND_MAX,
+    TIME_COMPUTE,
+    TIME_COMMUNICATION,
+    TIME_COPY,
+    TIME_IDLE,
+    _TIME_KIND_MAX,
 };
 
 /* Of each text of a finding. */
