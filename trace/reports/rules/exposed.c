@@ -113,9 +113,10 @@ static int tell_kernels(const struct rule_context *context, enum purpose purpose
     return r;
 }
 
-static int exposed_put(const struct rule_context *context, const struct rule *rule, enum purpose purpose,
-                       struct report_rows *ret)
+static int exposed_evaluate(const struct rule_context *context, const struct rule *rule,
+                            struct report_rows *ret)
 {
+    enum purpose purpose = (enum purpose)rule->of;
     struct exposure x = {0};
     struct finding f = {.confidence = CONFIDENCE_CERTAIN};
     char figures[FIGURES_MAX], place[PLACE_MAX], kernels[2 * NAME_MAX_SHOWN + 64], total[UNIT_TEXT_MAX],
@@ -153,24 +154,6 @@ static int exposed_put(const struct rule_context *context, const struct rule *ru
     return r;
 }
 
-static int exposed_expert_parallel_evaluate(const struct rule_context *context, const struct rule *rule,
-                                            struct report_rows *ret)
-{
-    return exposed_put(context, rule, EXPERT_PARALLEL, ret);
-}
-
-static int exposed_all_reduce_evaluate(const struct rule_context *context, const struct rule *rule,
-                                       struct report_rows *ret)
-{
-    return exposed_put(context, rule, ALL_REDUCE, ret);
-}
-
-static int exposed_other_evaluate(const struct rule_context *context, const struct rule *rule,
-                                  struct report_rows *ret)
-{
-    return exposed_put(context, rule, OTHER, ret);
-}
-
 const struct rule rule_exposed_expert_parallel = {
     .name = "exposed_expert_parallel",
     .report = "overlap",
@@ -184,7 +167,8 @@ const struct rule rule_exposed_expert_parallel = {
     .sglang =
         "--enable-two-batch-overlap, --enable-single-batch-overlap, --deepep-mode low_latency for decode; "
         "--enable-eplb",
-    .evaluate = exposed_expert_parallel_evaluate,
+    .of = EXPERT_PARALLEL,
+    .evaluate = exposed_evaluate,
 };
 
 const struct rule rule_exposed_all_reduce = {
@@ -199,7 +183,8 @@ const struct rule rule_exposed_all_reduce = {
             "{\"enable_fi_allreduce_fusion\":true}}'; a smaller --tensor-parallel-size with more data "
             "parallelism",
     .sglang = "--enable-flashinfer-allreduce-fusion, omit --disable-custom-all-reduce; --enable-dp-attention",
-    .evaluate = exposed_all_reduce_evaluate,
+    .of = ALL_REDUCE,
+    .evaluate = exposed_evaluate,
 };
 
 const struct rule rule_exposed_communication = {
@@ -210,7 +195,8 @@ const struct rule rule_exposed_communication = {
     .seen = "Communication",
     .advice = "issue it earlier and on a separate stream, so that it overlaps with computation; send fewer "
               "and larger messages; check that NCCL uses NVLink or RDMA (NCCL_DEBUG=INFO)",
-    .evaluate = exposed_other_evaluate,
+    .of = OTHER,
+    .evaluate = exposed_evaluate,
 };
 
 /* -- Exposed copy ---------------------------------------------------------------------------------------- */

@@ -141,25 +141,6 @@ static int name_calls(const struct idle_sum *s, char *buf, size_t size)
     return 0;
 }
 
-/* "operators 60 %, Python 22 %, no recorded call 18 %" */
-static void name_classes(const struct idle_sum *s, char *buf, size_t size)
-{
-    bool named[_HOST_CLASS_MAX] = {0};
-    size_t shown = 0;
-
-    for (;;) {
-        size_t most = _HOST_CLASS_MAX;
-        for (size_t i = 0; i < _HOST_CLASS_MAX; i++)
-            if (!named[i] && (most == _HOST_CLASS_MAX || s->classes[i] > s->classes[most]))
-                most = i;
-        if (most == _HOST_CLASS_MAX || (double)s->classes[most] < CLASS_SHARE_MIN * (double)s->sum)
-            return;
-        named[most] = true;
-        finding_append(buf, size, "%s%s %.0f %%", shown++ ? ", " : "", host_class_name((enum host_class)most),
-                       100.0 * (double)s->classes[most] / (double)s->sum);
-    }
-}
-
 /* "; inside aten::split_with_sizes 94 %", if that adds information to the calls. */
 static void idle_rule_name_around(const struct idle_sum *s, char *buf, size_t size)
 {
@@ -181,10 +162,16 @@ static void idle_rule_name_around(const struct idle_sum *s, char *buf, size_t si
                        100.0 * (double)s->by_around[most] / (double)s->sum);
 }
 
+static const char *name_class(size_t class)
+{
+    return host_class_name((enum host_class) class);
+}
+
 static int tell_calls(const struct idle_sum *s, const struct rule *rule, struct finding *f)
 {
     snprintf(f->evidence, sizeof(f->evidence), "host self time during this idle time: ");
-    name_classes(s, f->evidence, sizeof(f->evidence));
+    finding_append_shares(f->evidence, sizeof(f->evidence), s->classes, _HOST_CLASS_MAX, s->sum,
+                          CLASS_SHARE_MIN, name_class);
     int r = name_calls(s, f->evidence, sizeof(f->evidence));
 
     if (rule->idle == IDLE_HOST)
@@ -237,129 +224,79 @@ static int idle_rule_evaluate(const struct rule_context *context, const struct r
     return r;
 }
 
-#define GROUND_SELF_TIME                                                                                     \
-    "the next GPU event was launched only in the gap; self time of the calls of the launching thread"
+/* One line of the table: name, what is idle, the report with more, the least share, and what people read. */
+#define IDLE_RULE(rule_name, cause, report_name, least, label, waiting, ...)                                 \
+    const struct rule rule_##rule_name = {                                                                   \
+        .name = #rule_name,                                                                                  \
+        .idle = cause,                                                                                       \
+        .report = report_name,                                                                               \
+        .share_min = least,                                                                                  \
+        .seen = label,                                                                                       \
+        .waits = waiting,                                                                                    \
+        .ground = "the next GPU event was launched only in the gap; self time of the calls of the "          \
+                  "launching thread",                                                                        \
+        .evaluate = idle_rule_evaluate,                                                                      \
+        __VA_ARGS__,                                                                                         \
+    }
 
-const struct rule rule_sync_in_step = {
-    .name = "sync_in_step",
-    .report = "syncs",
-    .share_min = STALL_SHARE_MIN,
-    .idle = IDLE_SYNC,
-    .seen = "Synchronisation",
-    .waits = "because the host waited for it",
-    .ground = GROUND_SELF_TIME,
+IDLE_RULE(
+    sync_in_step, IDLE_SYNC, "syncs", STALL_SHARE_MIN, "Synchronisation", "because the host waited for it",
     .advice =
         "find the caller in the report syncs (.item(), .cpu(), nonzero, print, blocking copies) and move it "
         "after the step, or copy with non_blocking=True from pinned memory and wait for an event later",
     .vllm = "--async-scheduling takes the copy of sampled tokens off the critical path",
-    .sglang = "do not set --disable-overlap-schedule",
-    .evaluate = idle_rule_evaluate,
-};
+    .sglang = "do not set --disable-overlap-schedule");
 
-const struct rule rule_allocation_in_step = {
-    .name = "allocation_in_step",
-    .report = "gaps",
-    .share_min = STALL_SHARE_MIN,
-    .idle = IDLE_ALLOCATION,
-    .seen = "Memory allocation",
-    .waits = "waiting for memory to be allocated or freed",
-    .ground = GROUND_SELF_TIME,
+IDLE_RULE(
+    allocation_in_step, IDLE_ALLOCATION, "gaps", STALL_SHARE_MIN, "Memory allocation",
+    "waiting for memory to be allocated or freed",
     .advice =
         "warm up with the largest shapes, so that the allocator of PyTorch needs no more memory; "
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True against fragmentation; do not call empty_cache()",
     .vllm = "a smaller --gpu-memory-utilization leaves room",
-    .sglang = "a smaller --mem-fraction-static leaves room",
-    .evaluate = idle_rule_evaluate,
-};
+    .sglang = "a smaller --mem-fraction-static leaves room");
 
-const struct rule rule_recompilation = {
-    .name = "recompilation",
-    .report = "gap_list",
-    .share_min = COMPILE_SHARE_MIN,
-    .idle = IDLE_COMPILE,
-    .seen = "Recompilation",
-    .waits = "waiting for code to be compiled or loaded",
-    .ground = GROUND_SELF_TIME,
+IDLE_RULE(
+    recompilation, IDLE_COMPILE, "gap_list", COMPILE_SHARE_MIN, "Recompilation",
+    "waiting for code to be compiled or loaded",
     .advice =
         "warm up with all shapes before traffic; TORCH_LOGS=recompiles shows which guard failed: mark such "
         "dimensions dynamic",
     .vllm = "list the batch sizes in --compilation-config compile_sizes and cudagraph_capture_sizes",
-    .sglang = "raise --torch-compile-max-bs, or send warm-up requests of each size first",
-    .evaluate = idle_rule_evaluate,
-};
+    .sglang = "raise --torch-compile-max-bs, or send warm-up requests of each size first");
 
-const struct rule rule_starved_by_tokenizer = {
-    .name = "starved_by_tokenizer",
-    .report = "gaps",
-    .share_min = STALL_SHARE_MIN,
-    .idle = IDLE_TOKENIZER,
-    .seen = "Tokenizer-bound",
-    .waits = "waiting for the tokenizer",
-    .ground = GROUND_SELF_TIME,
+IDLE_RULE(
+    starved_by_tokenizer, IDLE_TOKENIZER, "gaps", STALL_SHARE_MIN, "Tokenizer-bound",
+    "waiting for the tokenizer",
     .advice =
         "tokenize in other processes than the one that launches kernels, and use a fast (Rust) tokenizer",
     .vllm = "--api-server-count above 1, --tokenizer-mode auto",
     .sglang =
         "--tokenizer-worker-num above 1, a larger --stream-interval, or --skip-tokenizer-init with ids from "
-        "the client",
-    .evaluate = idle_rule_evaluate,
-};
+        "the client");
 
-const struct rule rule_starved_by_scheduler = {
-    .name = "starved_by_scheduler",
-    .report = "gaps",
-    .share_min = STALL_SHARE_MIN,
-    .idle = IDLE_SCHEDULER,
-    .seen = "Scheduler-bound",
-    .waits = "waiting for the scheduler",
-    .ground = GROUND_SELF_TIME,
-    .advice = "overlap scheduling of the next step with the step that runs",
+IDLE_RULE(
+    starved_by_scheduler, IDLE_SCHEDULER, "gaps", STALL_SHARE_MIN, "Scheduler-bound",
+    "waiting for the scheduler", .advice = "overlap scheduling of the next step with the step that runs",
     .vllm = "--async-scheduling",
     .sglang =
-        "do not set --disable-overlap-schedule; --num-continuous-decode-steps, a larger --stream-interval",
-    .evaluate = idle_rule_evaluate,
-};
+        "do not set --disable-overlap-schedule; --num-continuous-decode-steps, a larger --stream-interval");
 
-const struct rule rule_starved_by_data = {
-    .name = "starved_by_data",
-    .report = "gaps",
-    .share_min = STALL_SHARE_MIN,
-    .idle = IDLE_DATA,
-    .seen = "Data-loader-bound",
-    .waits = "waiting for the data loader",
-    .ground = GROUND_SELF_TIME,
+IDLE_RULE(
+    starved_by_data, IDLE_DATA, "gaps", STALL_SHARE_MIN, "Data-loader-bound", "waiting for the data loader",
     .advice =
-        "more DataLoader workers (num_workers), pin_memory=True, prefetch_factor, persistent_workers=True",
-    .evaluate = idle_rule_evaluate,
-};
+        "more DataLoader workers (num_workers), pin_memory=True, prefetch_factor, persistent_workers=True");
 
-const struct rule rule_starved_by_collector = {
-    .name = "starved_by_collector",
-    .report = "gaps",
-    .share_min = STALL_SHARE_MIN,
-    .idle = IDLE_COLLECTOR,
-    .seen = "Garbage collection",
-    .waits = "waiting for Python's garbage collector",
-    .ground = GROUND_SELF_TIME,
-    .advice = "gc.freeze() after start-up, gc.disable() or a higher gc.set_threshold() while serving",
-    .sglang = "POST /freeze_gc after warm-up",
-    .evaluate = idle_rule_evaluate,
-};
+IDLE_RULE(starved_by_collector, IDLE_COLLECTOR, "gaps", STALL_SHARE_MIN, "Garbage collection",
+          "waiting for Python's garbage collector",
+          .advice = "gc.freeze() after start-up, gc.disable() or a higher gc.set_threshold() while serving",
+          .sglang = "POST /freeze_gc after warm-up");
 
-const struct rule rule_host_bound = {
-    .name = "host_bound",
-    .report = "gaps",
-    .share_min = HOST_SHARE_MIN,
-    .idle = IDLE_HOST,
-    .seen = "Host-bound",
-    .waits = "waiting for the host",
-    .ground = GROUND_SELF_TIME,
-    .advice = "shorten or overlap the host activity in these gaps; a faster core, or more cores for this "
+IDLE_RULE(host_bound, IDLE_HOST, "gaps", HOST_SHARE_MIN, "Host-bound", "waiting for the host",
+          .advice =
+              "shorten or overlap the host activity in these gaps; a faster core, or more cores for this "
               "process, also help",
-    .vllm = "--async-scheduling",
-    .sglang = "do not set --disable-overlap-schedule",
-    .evaluate = idle_rule_evaluate,
-};
+          .vllm = "--async-scheduling", .sglang = "do not set --disable-overlap-schedule");
 
 /* -- Unexplained idle ------------------------------------------------------------------------------------ */
 
@@ -415,21 +352,9 @@ static const struct idle_part *longest_part(const struct rule_context *context, 
     return ret;
 }
 
-static void name_causes(const struct rule_context *context, int64_t sum, char *buf, size_t size)
+static const char *name_cause(size_t cause)
 {
-    bool named[_IDLE_CAUSE_MAX] = {0};
-
-    for (;;) {
-        size_t most = _IDLE_CAUSE_MAX;
-        for (size_t i = 0; i < _IDLE_CAUSE_MAX; i++)
-            if (!named[i] && (most == _IDLE_CAUSE_MAX || context->unclaimed[i] > context->unclaimed[most]))
-                most = i;
-        if (most == _IDLE_CAUSE_MAX || (double)context->unclaimed[most] < CAUSE_SHARE_MIN * (double)sum)
-            return;
-        named[most] = true;
-        finding_append(buf, size, "%s%s %.0f %%", *buf ? ", " : "", causes[most].what,
-                       100.0 * (double)context->unclaimed[most] / (double)sum);
-    }
+    return causes[cause].what;
 }
 
 static int unexplained_idle_evaluate(const struct rule_context *context, const struct rule *rule,
@@ -438,8 +363,7 @@ static int unexplained_idle_evaluate(const struct rule_context *context, const s
     struct rule of_cause = *rule;
     struct finding f = {.confidence = CONFIDENCE_CERTAIN};
     const struct rule_rank *rank = NULL;
-    char figures[FIGURES_MAX], place[PLACE_MAX], dur[UNIT_TEXT_MAX], name[NAME_MAX_SHOWN + 1],
-        split[FINDING_TEXT_MAX] = "";
+    char figures[FIGURES_MAX], place[PLACE_MAX], dur[UNIT_TEXT_MAX], name[NAME_MAX_SHOWN + 1];
     size_t most = 0;
 
     for (size_t i = 0; i < _IDLE_CAUSE_MAX; i++) {
@@ -454,14 +378,14 @@ static int unexplained_idle_evaluate(const struct rule_context *context, const s
     const struct gap *gap = &rank->gaps.items[part->gap];
     of_cause.report = causes[most].report;
     of_cause.advice = causes[most].advice;
-    name_causes(context, f.cost, split, sizeof(split));
     snprintf(f.what, sizeof(f.what), "Unexplained idle time: %s; mostly %s",
              finding_figures(figures, context, f.cost), causes[most].what);
     snprintf(f.where, sizeof(f.where), "longest such gap: %s, %s, before %s", format_duration(dur, gap->idle),
              finding_place(place, context, rank->rank, gap->from, gap->to),
              finding_name(
                  name, columns_text(rank->columns, columns_get(rank->columns, COL_slice_name, gap->after))));
-    snprintf(f.evidence, sizeof(f.evidence), "%s", split);
+    finding_append_shares(f.evidence, sizeof(f.evidence), context->unclaimed, _IDLE_CAUSE_MAX, f.cost,
+                          CAUSE_SHARE_MIN, name_cause);
     finding_emit(context, &of_cause, &f, ret);
     return 0;
 }

@@ -101,9 +101,10 @@ static int launching_sum_up(const struct rule_context *context, bool eager_decod
     return 0;
 }
 
-static int launching_put(const struct rule_context *context, const struct rule *rule, bool eager_decode,
-                         struct report_rows *ret)
+static int launching_evaluate(const struct rule_context *context, const struct rule *rule,
+                              struct report_rows *ret)
 {
+    bool eager_decode = rule->of;
     struct launching_waiting w = {0};
     struct finding f = {.confidence = CONFIDENCE_CERTAIN};
     char figures[FIGURES_MAX], place[PLACE_MAX];
@@ -126,18 +127,6 @@ static int launching_put(const struct rule_context *context, const struct rule *
     return 0;
 }
 
-static int missing_graph_evaluate(const struct rule_context *context, const struct rule *rule,
-                                  struct report_rows *ret)
-{
-    return launching_put(context, rule, true, ret);
-}
-
-static int launch_bound_evaluate(const struct rule_context *context, const struct rule *rule,
-                                 struct report_rows *ret)
-{
-    return launching_put(context, rule, false, ret);
-}
-
 const struct rule rule_missing_graph = {
     .name = "missing_graph",
     .report = "graphs",
@@ -150,7 +139,8 @@ const struct rule rule_missing_graph = {
     .vllm = "omit --enforce-eager; --compilation-config '{\"cudagraph_mode\":\"FULL_AND_PIECEWISE\"}', and "
             "cudagraph_capture_sizes up to the batch that runs",
     .sglang = "omit --disable-cuda-graph; --cuda-graph-max-bs at least the batch that runs",
-    .evaluate = missing_graph_evaluate,
+    .of = true, /* decode steps without graphs */
+    .evaluate = launching_evaluate,
 };
 
 const struct rule rule_launch_bound = {
@@ -164,5 +154,5 @@ const struct rule rule_launch_bound = {
     .advice = "fewer and larger kernels (torch.compile, fused kernels, larger batches), or graphs",
     .vllm = "omit --enforce-eager, --compilation-config cudagraph_mode",
     .sglang = "omit --disable-cuda-graph, --enable-torch-compile for small batches",
-    .evaluate = launch_bound_evaluate,
+    .evaluate = launching_evaluate,
 };

@@ -25,6 +25,24 @@ void finding_append(char *buf, size_t size, const char *format, ...)
     va_end(ap);
 }
 
+void finding_append_shares(char *buf, size_t size, const int64_t *sums, size_t n, int64_t total, double least,
+                           const char *(*name)(size_t i))
+{
+    uint64_t named = 0;
+
+    for (size_t shown = 0; shown < n; shown++) {
+        size_t most = n;
+        for (size_t i = 0; i < n; i++)
+            if (!(named >> i & 1) && (most == n || sums[i] > sums[most]))
+                most = i;
+        if ((double)sums[most] < least * (double)total)
+            return;
+        named |= UINT64_C(1) << most;
+        finding_append(buf, size, "%s%s %.0f %%", shown ? ", " : "", name(most),
+                       100.0 * (double)sums[most] / (double)total);
+    }
+}
+
 char *finding_figures(char buf[FIGURES_MAX], const struct rule_context *context, int64_t cost)
 {
     char part[UNIT_TEXT_MAX], whole[UNIT_TEXT_MAX];

@@ -53,6 +53,7 @@ struct rule {
     const char *seen;  /* label at the start of the finding */
     const char *waits; /* of idle time: "waiting for kernel launches" */
     const char *ground;
+    int of; /* what evaluate() distinguishes */
     int (*evaluate)(const struct rule_context *context, const struct rule *rule, struct report_rows *ret);
 };
 
@@ -66,6 +67,9 @@ void finding_emit(const struct rule_context *context, const struct rule *rule, c
 
 /* Adds to a text of a finding; what exceeds its size is cut. */
 void finding_append(char *buf, size_t size, const char *format, ...) _printf_(3, 4);
+/* Adds "operators 60 %, Python 22 %": the shares of n sums in a total, the largest first, without those below least. */
+void finding_append_shares(char *buf, size_t size, const int64_t *sums, size_t n, int64_t total, double least,
+                           const char *(*name)(size_t i));
 /* Texts for findings: all write into buf and return it. */
 #define FIGURES_MAX    96
 #define PLACE_MAX      160
