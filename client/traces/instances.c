@@ -82,19 +82,18 @@ static void ranks_reorder(struct named_ranks *ranks, struct rank *analysed, cons
 {
     _cleanup_(freep) struct rank_order *order = xcalloc(ranks->n + 1, sizeof(*order));
     _cleanup_(freep) struct named_rank *named = xcalloc(ranks->n + 1, sizeof(*named));
-    _cleanup_(freep) struct gpu_work **work = xcalloc(ranks->n + 1, sizeof(struct gpu_work *));
+    _cleanup_(freep) struct rank *before = xcalloc(ranks->n + 1, sizeof(*before));
 
     for (size_t i = 0; i < ranks->n; i++) {
         order[i] = (struct rank_order){numbers[i], i};
         named[i] = ranks->items[i];
-        work[i] = analysed[i].gpu;
+        before[i] = analysed[i];
     }
     qsort(order, ranks->n, sizeof(*order), compare_rank_order);
     for (size_t i = 0; i < ranks->n; i++) {
         ranks->items[i] = named[order[i].before];
         ranks->items[i].instance = order[i].instance;
-        analysed[i] = (struct rank){
-            .columns = ranks->items[i].columns, .label = ranks->items[i].label, .gpu = work[order[i].before]};
+        analysed[i] = before[order[i].before];
     }
 }
 

@@ -9,28 +9,13 @@ void analysis_done(struct analysis *a)
 {
     for (size_t i = 0; i < a->n; i++) {
         struct rank *rank = &a->ranks[i];
-        if (rank->gpu)
-            gpu_work_done(rank->gpu);
-        if (rank->selected)
-            gpu_work_done(rank->selected);
-        if (rank->ops)
-            host_calls_done(rank->ops);
-        if (rank->frames)
-            host_calls_done(rank->frames);
-        if (rank->steps)
-            steps_done(rank->steps);
-        if (rank->times)
-            intervals_done(rank->times);
-        free(rank->gpu);
-        free(rank->selected);
-        free(rank->ops);
-        free(rank->frames);
-        free(rank->steps);
-        free(rank->times);
-        rank->gpu = rank->selected = NULL;
-        rank->ops = rank->frames = NULL;
-        rank->steps = NULL;
-        rank->times = NULL;
+        gpu_work_done(&rank->gpu);
+        gpu_work_done(&rank->selected);
+        host_calls_done(&rank->ops);
+        host_calls_done(&rank->frames);
+        steps_done(&rank->steps);
+        intervals_done(&rank->times);
+        rank->known = 0;
     }
 }
 
@@ -52,48 +37,44 @@ struct analysis analysis_of_instance(const struct analysis *a, size_t instance)
 static int read_all_gpu(struct analysis *a, size_t rank, const struct gpu_work **ret)
 {
     struct rank *one = &a->ranks[rank];
+    int r = 0;
 
-    if (!one->gpu) {
-        struct gpu_work *work = calloc(1, sizeof(*work));
-        int r = work ? gpu_work_read(one->columns, a->patterns, a->hta, work) : -ENOMEM;
+    if (!(one->known & RANK_GPU)) {
+        r = gpu_work_read(one->columns, a->patterns, a->hta, &one->gpu);
         if (r >= 0 && a->hta)
-            r = hta_filter_steps(a, rank, work);
-        if (r < 0) {
-            if (work)
-                gpu_work_done(work);
-            free(work);
-            return r;
-        }
-        one->gpu = work;
+            r = hta_filter_steps(a, rank, &one->gpu);
+        if (r >= 0)
+            one->known |= RANK_GPU;
+        else
+            gpu_work_done(&one->gpu);
     }
-    *ret = one->gpu;
-    return 0;
+    *ret = &one->gpu;
+    return r;
 }
 
 static int read_steps(struct analysis *a, size_t rank, const struct steps **ret)
 {
     struct rank *one = &a->ranks[rank];
+    const struct gpu_work *work;
+    int r = 0;
 
-    if (!one->steps) {
-        struct steps *steps = calloc(1, sizeof(*steps));
-        const struct gpu_work *work;
-        int r = steps ? read_all_gpu(a, rank, &work) : -ENOMEM;
+    if (!(one->known & RANK_STEPS)) {
+        r = read_all_gpu(a, rank, &work);
         if (r >= 0)
-            r = steps_read(one->columns, work, steps);
-        if (r < 0) {
-            free(steps);
-            return r;
-        }
-        one->steps = steps;
+            r = steps_read(one->columns, work, &one->steps);
+        if (r >= 0)
+            one->known |= RANK_STEPS;
     }
-    *ret = one->steps;
-    return 0;
+    *ret = &one->steps;
+    return r;
 }
 
 /* -- The view ----------------------------------------------------------------------------------------- */
 
-static bool is_everything(const struct analysis_view *v)
+bool analysis_is_complete(const struct analysis *a)
 {
+    const struct analysis_view *v = &a->view;
+
     return v->from == INT64_MIN && v->to == INT64_MAX && v->step == COLUMN_NULL && !v->phase;
 }
 
@@ -151,84 +132,70 @@ static int choose_times(struct analysis *a, size_t rank, struct intervals *ret)
 static int read_times(struct analysis *a, size_t rank, const struct intervals **ret)
 {
     struct rank *one = &a->ranks[rank];
+    int r = 0;
 
-    if (!one->times) {
-        struct intervals *times = calloc(1, sizeof(*times));
-        int r = times ? choose_times(a, rank, times) : -ENOMEM;
-        if (r < 0) {
-            if (times)
-                intervals_done(times);
-            free(times);
-            return r;
-        }
-        one->times = times;
+    if (!(one->known & RANK_TIMES)) {
+        r = choose_times(a, rank, &one->times);
+        if (r >= 0)
+            one->known |= RANK_TIMES;
+        else
+            intervals_done(&one->times);
     }
-    *ret = one->times;
-    return 0;
-}
-
-static int select_work(const struct gpu_work *all, const struct intervals *times, struct gpu_work *ret)
-{
-    ret->events = malloc((all->n + 1) * sizeof(*ret->events));
-    if (!ret->events)
-        return -ENOMEM;
-    ret->cap = all->n + 1;
-    for (size_t i = 0; i < all->n; i++)
-        if (intervals_find(times, all->events[i].ts))
-            ret->events[ret->n++] = all->events[i];
-    return 0;
+    *ret = &one->times;
+    return r;
 }
 
 static int read_gpu(struct analysis *a, size_t rank, const struct gpu_work **ret)
 {
     struct rank *one = &a->ranks[rank];
-    const struct gpu_work *all = NULL;
+    const struct gpu_work *all;
     const struct intervals *times;
     int r = read_all_gpu(a, rank, &all);
 
-    if (r < 0)
+    *ret = analysis_is_complete(a) ? all : &one->selected;
+    if (r < 0 || *ret == all || one->known & RANK_SELECTED)
         return r;
-    if (is_everything(&a->view)) {
-        *ret = all;
-        return r;
-    }
     r = read_times(a, rank, &times);
-    if (r >= 0 && !one->selected) {
-        one->selected = calloc(1, sizeof(*one->selected));
-        r = one->selected ? select_work(all, times, one->selected) : -ENOMEM;
-    }
-    *ret = one->selected;
+    for (size_t i = 0; i < all->n && r >= 0; i++)
+        if (intervals_find(times, all->events[i].ts)) {
+            struct gpu_event *e = gpu_work_add(&one->selected);
+            if (e)
+                *e = all->events[i];
+            else
+                r = -ENOMEM;
+        }
+    if (r >= 0)
+        one->known |= RANK_SELECTED;
+    else
+        gpu_work_done(&one->selected);
     return r;
 }
 
-static int read_host(struct analysis *a, size_t rank, unsigned kinds, struct host_calls **known,
-                     const struct host_calls **ret)
+static int read_host(struct analysis *a, size_t rank, unsigned kinds, enum rank_data which,
+                     struct host_calls *host, const struct host_calls **ret)
 {
     const struct gpu_work *work;
+    int r = 0;
 
-    if (!*known) {
-        struct host_calls *host = calloc(1, sizeof(*host));
-        int r = host ? read_gpu(a, rank, &work) : -ENOMEM;
+    if (!(a->ranks[rank].known & which)) {
+        r = read_gpu(a, rank, &work);
         if (r >= 0)
             r = host_calls_read(a->ranks[rank].columns, kinds, work, host);
-        if (r < 0) {
-            free(host);
-            return r;
-        }
-        *known = host;
+        if (r >= 0)
+            a->ranks[rank].known |= which;
     }
-    *ret = *known;
-    return 0;
+    *ret = host;
+    return r;
 }
 
 static int read_ops(struct analysis *a, size_t rank, const struct host_calls **ret)
 {
-    return read_host(a, rank, 1 << HOST_OP | 1 << HOST_ANNOTATION, &a->ranks[rank].ops, ret);
+    return read_host(a, rank, 1 << HOST_OP | 1 << HOST_ANNOTATION, RANK_OPS, &a->ranks[rank].ops, ret);
 }
 
 static int read_frames(struct analysis *a, size_t rank, const struct host_calls **ret)
 {
-    return read_host(a, rank, 1 << HOST_PYTHON, &a->ranks[rank].frames, ret);
+    return read_host(a, rank, 1 << HOST_PYTHON, RANK_FRAMES, &a->ranks[rank].frames, ret);
 }
 
 /* -- Asking ------------------------------------------------------------------------------------------- */
@@ -264,11 +231,6 @@ int analysis_read_gpu(struct analysis *a)
 bool analysis_has_call(const struct intervals *times, const struct host_call *call)
 {
     return intervals_find(times, call->ts) != NULL;
-}
-
-bool analysis_is_complete(const struct analysis *a)
-{
-    return is_everything(&a->view);
 }
 
 bool analysis_has_gpu(const struct analysis *a)

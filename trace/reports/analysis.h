@@ -12,6 +12,16 @@
 #include "trace/reports/step.h"
 #include <pthread.h>
 
+/* What an analysis keeps of a rank. */
+enum rank_data {
+    RANK_GPU = 1,      /* all GPU events */
+    RANK_SELECTED = 2, /* those within the view */
+    RANK_OPS = 4,
+    RANK_FRAMES = 8,
+    RANK_STEPS = 16,
+    RANK_TIMES = 32, /* the times of the view */
+};
+
 struct rank {
     const struct columns *columns; /* the caller's */
     const char *label;             /* the caller's: "rank 3", a file's name */
@@ -19,10 +29,11 @@ struct rank {
     int64_t shift_ns;              /* shift of its timestamps, so that all are of one clock */
     /* Private. */
     pthread_mutex_t lock; /* of what follows; one of zeros is open (PTHREAD_MUTEX_INITIALIZER) */
-    struct gpu_work *gpu, *selected;
-    struct host_calls *ops, *frames;
-    struct steps *steps;
-    struct intervals *times;
+    unsigned known;       /* which of these were read, a mask of enum rank_data */
+    struct gpu_work gpu, selected;
+    struct host_calls ops, frames;
+    struct steps steps;
+    struct intervals times;
 };
 
 /* The selected part of the traces: everything by default. */

@@ -92,6 +92,13 @@ const char *collective_kind_name(enum collective_kind kind)
     return kinds[kind].name;
 }
 
+uint64_t collective_row(const struct columns *c, uint64_t slice)
+{
+    uint64_t row = columns_lower_bound(c, COL_collective_slice, (int64_t)slice);
+
+    return columns_get(c, COL_collective_slice, row) == (int64_t)slice ? row : UINT64_MAX;
+}
+
 enum collective_kind collective_kind_of(struct text name)
 {
     char plain[NAME_LOOK_MAX];

@@ -28,6 +28,8 @@ enum collective_kind {
 
 /* "all_reduce", ... */
 const char *collective_kind_name(enum collective_kind kind);
+/* The row of TABLE_collective with the arguments of a slice; UINT64_MAX, which reads as COLUMN_NULL, without any. */
+uint64_t collective_row(const struct columns *c, uint64_t slice);
 /* By the name of the collective in the trace, or by that of its kernel. */
 enum collective_kind collective_kind_of(struct text name);
 

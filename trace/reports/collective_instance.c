@@ -44,14 +44,6 @@ static void finder_done(struct finder *f)
     name_table_done(&f->keys);
 }
 
-/* The row of the collective's arguments. */
-static uint64_t find_arguments(const struct columns *c, uint64_t slice)
-{
-    uint64_t row = columns_lower_bound(c, COL_collective_slice, (int64_t)slice);
-
-    return columns_get(c, COL_collective_slice, row) == (int64_t)slice ? row : SLICE_NONE;
-}
-
 /* Group, operation and the kernel's name in one text. */
 static int64_t key_of_texts(struct finder *f, struct text group, struct text operation, struct text name)
 {
@@ -93,9 +85,9 @@ static void rank_keys_done(struct rank_keys *k)
 
 static int64_t collective_instance_key_of(struct finder *f, struct rank_keys *k, const struct gpu_event *e)
 {
-    uint64_t row = find_arguments(k->c, e->slice);
-    int64_t group = row == SLICE_NONE ? COLUMN_NULL : columns_get(k->c, COL_collective_group_name, row),
-            operation = row == SLICE_NONE ? COLUMN_NULL : columns_get(k->c, COL_collective_name, row);
+    uint64_t row = collective_row(k->c, e->slice);
+    int64_t group = columns_get(k->c, COL_collective_group_name, row),
+            operation = columns_get(k->c, COL_collective_name, row);
     size_t known = k->texts.n;
     int64_t number = groups_number(&k->texts, (struct group_key){{group, operation, e->name}});
 

@@ -86,24 +86,17 @@ struct collective {
 
 /* -- Metadata of one ----------------------------------------------------------------------- */
 
-static uint64_t row_of_slice(const struct columns *c, uint64_t slice)
-{
-    uint64_t row = columns_lower_bound(c, COL_collective_slice, (int64_t)slice);
-
-    return columns_get(c, COL_collective_slice, row) == (int64_t)slice ? row : SLICE_NONE;
-}
-
 /* Its row of arguments: of the kernel, else of a call around its launch (record_param_comms). */
 static uint64_t row_of(const struct columns *c, const struct host_calls *host, const struct gpu_event *e,
                        size_t item)
 {
-    uint64_t row = columns_rows(c, TABLE_collective) == 0 ? SLICE_NONE : row_of_slice(c, e->slice);
+    uint64_t row = collective_row(c, e->slice);
 
-    if (row != SLICE_NONE || e->kind != GPU_COMMUNICATION || columns_rows(c, TABLE_collective) == 0)
+    if (e->kind != GPU_COMMUNICATION || columns_rows(c, TABLE_collective) == 0)
         return row;
     for (uint32_t at = host->launcher[item]; at != HOST_CALL_NONE && row == SLICE_NONE;
          at = host->calls[at].parent)
-        row = row_of_slice(c, host->calls[at].slice);
+        row = collective_row(c, host->calls[at].slice);
     return row;
 }
 
@@ -119,30 +112,20 @@ static struct text collectives_group_of(const struct columns *c, uint64_t row)
 static struct collective collectives_describe(const struct columns *c, const struct gpu_event *e,
                                               uint64_t row)
 {
-    const struct text none = {"", 0};
-    struct collective one = {.dtype = none,
-                             .group = none,
-                             .ranks = none,
-                             .name = none,
-                             .bytes = COLUMN_NULL,
-                             .group_size = COLUMN_NULL};
+    struct collective one = {.name = columns_text(c, columns_get(c, COL_collective_name, row)),
+                             .dtype = columns_text(c, columns_get(c, COL_collective_dtype, row)),
+                             .group = collectives_group_of(c, row),
+                             .ranks = columns_text(c, columns_get(c, COL_collective_group_ranks, row)),
+                             .group_size = columns_get(c, COL_collective_group_size, row)};
 
-    if (row != SLICE_NONE) {
-        one.name = columns_text(c, columns_get(c, COL_collective_name, row));
-        one.dtype = columns_text(c, columns_get(c, COL_collective_dtype, row));
-        one.group = collectives_group_of(c, row);
-        one.ranks = columns_text(c, columns_get(c, COL_collective_group_ranks, row));
-        one.group_size = columns_get(c, COL_collective_group_size, row);
-    }
     one.kind = one.name.size > 0 ? collective_kind_of(one.name) : COLLECTIVE_OTHER;
     if (one.name.size == 0)
         one.name = columns_text(c, e->name);
     if (one.kind == COLLECTIVE_OTHER)
         one.kind = e->collective;
-    if (row != SLICE_NONE)
-        one.bytes = collective_bytes(one.kind, columns_get(c, COL_collective_in_elements, row),
-                                     columns_get(c, COL_collective_out_elements, row), dtype_bytes(one.dtype),
-                                     one.group_size);
+    one.bytes = collective_bytes(one.kind, columns_get(c, COL_collective_in_elements, row),
+                                 columns_get(c, COL_collective_out_elements, row), dtype_bytes(one.dtype),
+                                 one.group_size);
     return one;
 }
 

@@ -12,6 +12,40 @@
 #include "trace/reports/search.h"
 #include <errno.h>
 
+/* -- Tracks of threads --------------------------------------------------------------------------------- */
+
+int thread_tracks_read(const struct columns *c, struct thread_tracks *ret)
+{
+    uint64_t n_tracks = columns_rows(c, TABLE_track), n_threads = columns_rows(c, TABLE_thread);
+
+    *ret = (struct thread_tracks){calloc(n_tracks + 1, sizeof(*ret->next)),
+                                  calloc(n_threads + 1, sizeof(*ret->first)), n_threads};
+    if (!ret->next || !ret->first)
+        return -ENOMEM;
+    for (uint64_t track = n_tracks; track > 0; track--) {
+        int64_t thread = columns_get(c, COL_track_thread, track - 1);
+        if (thread < 0 || (uint64_t)thread >= n_threads)
+            continue;
+        ret->next[track - 1] = ret->first[thread];
+        ret->first[thread] = (uint32_t)track;
+    }
+    return 0;
+}
+
+void thread_tracks_done(struct thread_tracks *tracks)
+{
+    free(tracks->next);
+    free(tracks->first);
+}
+
+uint32_t thread_tracks_of(const struct thread_tracks *tracks, const struct columns *c, const struct gap *gap)
+{
+    int64_t track = gap->launch == SLICE_NONE ? COLUMN_NULL : columns_get(c, COL_slice_track, gap->launch),
+            thread = track == COLUMN_NULL ? COLUMN_NULL : columns_get(c, COL_track_thread, (uint64_t)track);
+
+    return thread < 0 || (uint64_t)thread >= tracks->n_threads ? 0 : tracks->first[thread];
+}
+
 /* -- Gap blamed ----------------------------------------------------------------------------------------- */
 
 /* Where nothing covers half of a gap, this number of slices in it are searched for the one that covers most. */
@@ -19,66 +53,36 @@
 /* Slices are nested less deep than that; a damaged file may claim otherwise. For one gap no more are looked at,
  * on all tracks of its thread. */
 #define CLIMB_MAX 4096
-/* A thread has a second track where its calls lie across each other; of more the first are looked at. */
-#define TRACKS_MAX 64
 
 struct gap_blame_looking {
     const struct columns *c;
-    int64_t *thread;       /* by track */
-    uint32_t *next_track;  /* of the same thread, + 1; 0: none */
-    uint32_t *first_track; /* by thread, + 1 */
-    uint64_t *last;        /* by track: the slice that began last, SLICE_NONE */
-    uint64_t n_tracks, n_threads;
+    struct thread_tracks tracks;
+    uint64_t *last;          /* by track: the slice that began last, SLICE_NONE */
     struct sort_item *order; /* gaps by their middle */
 };
 
 static void gap_blame_looking_done(struct gap_blame_looking *l)
 {
-    free(l->thread);
-    free(l->next_track);
-    free(l->first_track);
+    thread_tracks_done(&l->tracks);
     free(l->last);
     free(l->order);
 }
 
-static int64_t middle_of(const struct gap *gap)
-{
-    return gap->from + (gap->to - gap->from) / 2;
-}
-
 static int looking_begin(struct gap_blame_looking *l, const struct gaps *gaps)
 {
-    l->n_tracks = columns_rows(l->c, TABLE_track);
-    l->n_threads = columns_rows(l->c, TABLE_thread);
-    l->thread = calloc(l->n_tracks + 1, sizeof(*l->thread));
-    l->next_track = calloc(l->n_tracks + 1, sizeof(*l->next_track));
-    l->first_track = calloc(l->n_threads + 1, sizeof(*l->first_track));
-    l->last = malloc((l->n_tracks + 1) * sizeof(*l->last));
+    uint64_t n_tracks = columns_rows(l->c, TABLE_track);
+
+    l->last = malloc((n_tracks + 1) * sizeof(*l->last));
     l->order = malloc((gaps->n + 1) * sizeof(*l->order));
-    if (!l->thread || !l->next_track || !l->first_track || !l->last || !l->order)
+    if (!l->last || !l->order)
         return -ENOMEM;
-    for (uint64_t track = l->n_tracks; track > 0; track--) {
-        int64_t thread = columns_get(l->c, COL_track_thread, track - 1);
-        l->last[track - 1] = SLICE_NONE;
-        l->thread[track - 1] = thread;
-        if (thread == COLUMN_NULL)
-            continue;
-        l->next_track[track - 1] = l->first_track[thread];
-        l->first_track[thread] = (uint32_t)track;
+    memset(l->last, 0xff, (n_tracks + 1) * sizeof(*l->last)); /* SLICE_NONE */
+    for (size_t i = 0; i < gaps->n; i++) {
+        const struct gap *gap = &gaps->items[i];
+        l->order[i] = (struct sort_item){gap->from + (gap->to - gap->from) / 2, i};
     }
-    for (size_t i = 0; i < gaps->n; i++)
-        l->order[i] = (struct sort_item){middle_of(&gaps->items[i]), i};
     sort_items(l->order, gaps->n);
-    return 0;
-}
-
-/* The tracks of the thread that launched what ends the gap: the first, + 1. */
-static uint32_t tracks_of(const struct gap_blame_looking *l, const struct gap *gap)
-{
-    int64_t track = gap->launch == SLICE_NONE ? COLUMN_NULL : columns_get(l->c, COL_slice_track, gap->launch);
-    int64_t thread = track == COLUMN_NULL ? COLUMN_NULL : l->thread[track];
-
-    return thread == COLUMN_NULL ? 0 : l->first_track[thread];
+    return thread_tracks_read(l->c, &l->tracks);
 }
 
 static int64_t gap_blame_covered(const struct columns *c, const struct gap *gap, uint64_t slice)
@@ -90,19 +94,12 @@ static int64_t gap_blame_covered(const struct columns *c, const struct gap *gap,
     return MAX(MIN(end, gap->to) - MAX(ts, gap->from), 0);
 }
 
-static uint64_t parent_of(const struct columns *c, uint64_t slice)
-{
-    int64_t parent = columns_get(c, COL_slice_parent, slice);
-
-    return parent == COLUMN_NULL ? SLICE_NONE : (uint64_t)parent;
-}
-
 /* -- What covers more than half ----------------------------------------------------------------------- */
 
 /* The innermost, from where the climb begins. */
 static void gap_blame_climb(const struct columns *c, uint64_t slice, int *left, struct gap *gap)
 {
-    for (; *left > 0 && slice != SLICE_NONE; --*left, slice = parent_of(c, slice)) {
+    for (; *left > 0 && slice != SLICE_NONE; --*left, slice = ancestor_parent(c, slice)) {
         int64_t ns = gap_blame_covered(c, gap, slice);
         if (ns <= (gap->to - gap->from) / 2)
             continue;
@@ -118,10 +115,10 @@ static void gap_blame_climb(const struct columns *c, uint64_t slice, int *left, 
 
 static void look_at_middle(const struct gap_blame_looking *l, struct gap *gap)
 {
-    int left = CLIMB_MAX, tracks = TRACKS_MAX;
+    int left = CLIMB_MAX, tracks = THREAD_TRACKS_MAX;
 
-    for (uint32_t track = tracks_of(l, gap); track > 0 && tracks > 0;
-         track = l->next_track[track - 1], tracks--)
+    for (uint32_t track = thread_tracks_of(&l->tracks, l->c, gap); track > 0 && tracks > 0;
+         track = l->tracks.next[track - 1], tracks--)
         gap_blame_climb(l->c, l->last[track - 1], &left, gap);
 }
 
@@ -158,7 +155,7 @@ static uint64_t gap_blame_outermost(const struct columns *c, uint64_t slice)
 {
     uint64_t parent;
 
-    for (int i = 0; i < CLIMB_MAX && (parent = parent_of(c, slice)) != SLICE_NONE; i++)
+    for (int i = 0; i < CLIMB_MAX && (parent = ancestor_parent(c, slice)) != SLICE_NONE; i++)
         slice = parent;
     return slice;
 }
@@ -207,10 +204,10 @@ static void look_through_track(const struct gap_blame_looking *l, uint64_t track
 static void look_for_most(const struct gap_blame_looking *l, struct gap *gap)
 {
     int64_t any = 0;
-    int tracks = TRACKS_MAX;
+    int tracks = THREAD_TRACKS_MAX;
 
-    for (uint32_t track = tracks_of(l, gap); track > 0 && tracks > 0;
-         track = l->next_track[track - 1], tracks--)
+    for (uint32_t track = thread_tracks_of(&l->tracks, l->c, gap); track > 0 && tracks > 0;
+         track = l->tracks.next[track - 1], tracks--)
         look_through_track(l, track - 1, gap, &any);
     if (gap->to - gap->from - any <= gap->covered)
         return;

@@ -51,6 +51,21 @@ const char *gap_cause_name(enum gap_cause cause);
 int gaps_find(struct analysis *a, size_t rank, struct gaps *ret);
 void gaps_done(struct gaps *gaps);
 
+/* The tracks of each thread, as lists: a thread has a second track where its calls lie across each other. For the two
+ * files of gaps alone. */
+struct thread_tracks {
+    uint32_t *next;  /* by track: the next one of the thread, + 1; 0: none */
+    uint32_t *first; /* by thread, + 1 */
+    uint64_t n_threads;
+};
+/* Of more tracks of a thread, the first are looked at. */
+#define THREAD_TRACKS_MAX 64
+
+int thread_tracks_read(const struct columns *c, struct thread_tracks *ret); /* -ENOMEM */
+void thread_tracks_done(struct thread_tracks *tracks);
+/* The first track, + 1, of the thread that launched the event after a gap; 0 where it is unknown. */
+uint32_t thread_tracks_of(const struct thread_tracks *tracks, const struct columns *c, const struct gap *gap);
+
 /* Host activity during gaps. */
 /* Sets blamed, blamed_kind and covered of all. -ENOMEM. */
 int gap_blame_calls(const struct columns *c, struct gaps *gaps);

@@ -15,8 +15,6 @@
 
 /* Slices are nested less deep than this; a damaged file may claim otherwise. */
 #define CLIMB_MAX 1024
-/* A thread has a second track where its calls lie across each other; of more the first are looked at. */
-#define TRACKS_MAX 64
 /*
  * Slices that are looked at in all gaps together, for each slice of the trace. A gap of every GPU or stream
  * looks at what its thread did then: a file that names thousands of streams would take the product of both,
@@ -40,8 +38,7 @@ struct open_stack {
 
 struct gap_walk {
     const struct columns *c;
-    uint32_t *next_track;  /* of the same thread, + 1; 0: none */
-    uint32_t *first_track; /* by thread, + 1 */
+    struct thread_tracks tracks;
     struct gap_call_open_slice *items;
     size_t n, cap;
     struct open_stack runtime, others;
@@ -53,8 +50,7 @@ struct gap_walk {
 
 static void gap_walk_done(struct gap_walk *w)
 {
-    free(w->next_track);
-    free(w->first_track);
+    thread_tracks_done(&w->tracks);
     free(w->items);
     free(w->runtime.items);
     free(w->others.items);
@@ -95,24 +91,6 @@ static int gap_walk_read_slices(struct gap_walk *w)
         w->is_runtime[i] = is_runtime;
     }
     return 0;
-}
-
-static int gap_walk_begin(struct gap_walk *w)
-{
-    uint64_t n_tracks = columns_rows(w->c, TABLE_track), n_threads = columns_rows(w->c, TABLE_thread);
-
-    w->next_track = calloc(n_tracks + 1, sizeof(*w->next_track));
-    w->first_track = calloc(n_threads + 1, sizeof(*w->first_track));
-    if (!w->next_track || !w->first_track)
-        return -ENOMEM;
-    for (uint64_t track = n_tracks; track > 0; track--) {
-        int64_t thread = columns_get(w->c, COL_track_thread, track - 1);
-        if (thread < 0 || (uint64_t)thread >= n_threads)
-            continue;
-        w->next_track[track - 1] = w->first_track[thread];
-        w->first_track[thread] = (uint32_t)track;
-    }
-    return gap_walk_read_slices(w);
 }
 
 /* A slice that reaches into [from, to). */
@@ -236,16 +214,13 @@ static int gap_walk_one(struct gap_walk *w, const struct gaps *gaps, size_t i, i
                         struct gap_call_list *ret)
 {
     const struct gap *gap = &gaps->items[i];
-    int64_t track = gap->launch == SLICE_NONE ? COLUMN_NULL : columns_get(w->c, COL_slice_track, gap->launch),
-            thread =
-                track == COLUMN_NULL ? COLUMN_NULL : columns_get(w->c, COL_track_thread, (uint64_t)track);
-    int r = 0, tracks = TRACKS_MAX;
+    int r = 0, tracks = THREAD_TRACKS_MAX;
 
-    if (thread < 0 || (uint64_t)thread >= columns_rows(w->c, TABLE_thread) || end <= gap->from)
-        return 0;
     w->n = 0;
-    for (uint32_t t = w->first_track[thread]; t > 0 && tracks > 0 && r >= 0;
-         t = w->next_track[t - 1], tracks--)
+    uint32_t t = end > gap->from ? thread_tracks_of(&w->tracks, w->c, gap) : 0;
+    if (t == 0)
+        return 0;
+    for (; t > 0 && tracks > 0 && r >= 0; t = w->tracks.next[t - 1], tracks--)
         r = gap_walk_collect_track(w, t - 1, gap->from, end);
     /* Half of what a thread did would be wrong. */
     if (w->visits_left == 0)
@@ -265,8 +240,10 @@ int gap_calls_read(const struct columns *c, const struct gaps *gaps, const int64
                    struct gap_call_list *ret)
 {
     _cleanup_(gap_walk_done) struct gap_walk w = {.c = c};
-    int r = gaps->n > 0 ? gap_walk_begin(&w) : 0;
+    int r = gaps->n > 0 ? thread_tracks_read(c, &w.tracks) : 0;
 
+    if (r >= 0 && gaps->n > 0)
+        r = gap_walk_read_slices(&w);
     *ret = (struct gap_call_list){0};
     w.visits_left = MAX(VISITS_PER_SLICE_MAX * columns_rows(c, TABLE_slice), (uint64_t)VISITS_MIN);
     for (size_t i = 0; i < gaps->n && w.visits_left > 0 && r >= 0; i++)

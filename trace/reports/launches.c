@@ -6,6 +6,7 @@
 #include "trace/reports/aggregation.h"
 #include "trace/reports/gpu.h"
 #include "trace/reports/hta.h"
+#include "trace/reports/search.h"
 #include <errno.h>
 
 /* -- Launch ---------------------------------------------------------------------------------------------- */
@@ -64,6 +65,13 @@ void launches_done(struct launches *launches)
 {
     free(launches->items);
     *launches = (struct launches){0};
+}
+
+const struct launch *launches_find(const struct launches *launches, uint64_t call)
+{
+    size_t at = FIRST_THAT(i, 0, launches->n, launches->items[i].call >= call);
+
+    return at < launches->n && launches->items[at].call == call ? &launches->items[at] : NULL;
 }
 
 /* -- Launches -------------------------------------------------------------------------------------------- */
@@ -172,20 +180,11 @@ static void end_stretch(struct analysis *a, size_t rank, int64_t device, const s
              .idle_share = row_share(s->idle, dur));
 }
 
-static int launch_bound_compare_call(const void *key, const void *item)
-{
-    const uint64_t *call = key;
-    const struct launch *l = item;
-
-    return (*call > l->call) - (*call < l->call);
-}
-
 /* Whether the call that launched it returned only when the GPU had nothing left to do. What a graph brings
  * after its first work was there already. */
 static bool is_late(const struct launches *launches, const struct gpu_event *e, int64_t idle_since)
 {
-    const struct launch *l = bsearch(&e->launch, launches->items, launches->n, sizeof(*launches->items),
-                                     launch_bound_compare_call);
+    const struct launch *l = launches_find(launches, e->launch);
 
     return l && e->ts == l->begin && e->ts - idle_since <= WAIT_MAX_NS && l->end > idle_since;
 }

@@ -26,6 +26,8 @@ struct launches {
  * of its own, and only calls of the kinds that it looks at count. -ENOMEM. */
 int launches_read(struct analysis *a, size_t rank, struct launches *ret);
 void launches_done(struct launches *launches);
+/* What a call launched; NULL for SLICE_NONE and for a call that launched nothing. */
+const struct launch *launches_find(const struct launches *launches, uint64_t call);
 
 /* Number of launched events that have not begun: over time, for each stream. */
 /* From ts on the length is this; several of one stamp are one point. */

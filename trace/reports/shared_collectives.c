@@ -60,24 +60,16 @@ static int compare_moments(const void *x, const void *y)
 static bool shared_collectives_describe(const struct columns *c, const struct gpu_event *e, int64_t shift,
                                         struct collective_moment *ret)
 {
-    uint64_t row = columns_rows(c, TABLE_collective) > 0
-                       ? columns_lower_bound(c, COL_collective_slice, (int64_t)e->slice)
-                       : 0;
-    bool has_row = columns_rows(c, TABLE_collective) > 0 &&
-                   columns_get(c, COL_collective_slice, row) == (int64_t)e->slice;
-    struct text name = columns_text(c, e->name), group = {"", 0};
+    uint64_t row = collective_row(c, e->slice);
+    struct text operation = columns_text(c, columns_get(c, COL_collective_name, row)),
+                group = columns_text(c, columns_get(c, COL_collective_group_name, row)),
+                name = operation.size > 0 ? operation : columns_text(c, e->name);
 
     if (e->collective == COLLECTIVE_SEND || e->collective == COLLECTIVE_RECV ||
         e->collective == COLLECTIVE_SEND_RECV)
         return false; /* each side has its own */
-    *ret = (struct collective_moment){.number = COLUMN_NULL};
-    if (has_row) {
-        struct text operation = columns_text(c, columns_get(c, COL_collective_name, row));
-        group = columns_text(c, columns_get(c, COL_collective_group_name, row));
-        name = operation.size > 0 ? operation : name;
-        if (group.size > 0)
-            ret->number = columns_get(c, COL_collective_seq, row);
-    }
+    *ret = (struct collective_moment){.number = group.size > 0 ? columns_get(c, COL_collective_seq, row)
+                                                               : COLUMN_NULL};
     ret->key = hash_words(hash_bytes(group.p, group.size), hash_bytes(name.p, name.size));
     return !__builtin_add_overflow(e->ts, shift, &ret->ts) &&
            !__builtin_add_overflow(e->end, shift, &ret->end);

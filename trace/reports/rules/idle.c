@@ -172,22 +172,6 @@ static int find_gaps(struct rule_rank *rank)
     return r;
 }
 
-static int idle_compare_call(const void *key, const void *item)
-{
-    const uint64_t *call = key;
-    const struct launch *l = item;
-
-    return (*call > l->call) - (*call < l->call);
-}
-
-/* What a call launched; NULL for SLICE_NONE and for a call that launched nothing. */
-static const struct launch *launch_of(const struct launches *launches, uint64_t call)
-{
-    return call == SLICE_NONE
-               ? NULL
-               : bsearch(&call, launches->items, launches->n, sizeof(*launches->items), idle_compare_call);
-}
-
 /* -- The beginning of the recording ------------------------------------------------------------------- */
 
 /* A shorter wait may be the call itself, or the scheduling of its thread. */
@@ -224,7 +208,7 @@ static void find_edge(struct rule_rank *rank, const struct launches *launches, c
             continue;
         for (; at < rank->work->n && rank->work->events[at].ts < gap->from; at++)
             work = add_time(work, rank->work->events[at].end - rank->work->events[at].ts);
-        const struct launch *l = launch_of(launches, gap->launch);
+        const struct launch *l = launches_find(launches, gap->launch);
         if (!l || work > gap->idle / EDGE_WORK_PART ||
             was_drained(c, waits, add_time(gap->from, EDGE_MIN_NS)))
             return;
@@ -388,12 +372,12 @@ static int divide_gaps(struct rule_rank *rank, const struct launches *launches, 
     int r = ends ? host_classes_new(c, &classes) : -ENOMEM;
 
     for (size_t i = 0; i < rank->gaps.n && r >= 0; i++)
-        ends[i] = launched_at(&rank->gaps.items[i], launch_of(launches, rank->gaps.items[i].launch));
+        ends[i] = launched_at(&rank->gaps.items[i], launches_find(launches, rank->gaps.items[i].launch));
     if (r >= 0)
         r = gap_calls_read(c, &rank->gaps, ends, &calls);
     for (size_t i = 0, at = 0, next; i < rank->gaps.n && r >= 0; i++, at = next) {
         const struct gap *gap = &rank->gaps.items[i];
-        struct gap_context x = {.launch = launch_of(launches, gap->launch)};
+        struct gap_context x = {.launch = launches_find(launches, gap->launch)};
         const struct step *step = rule_context_step(rank, gap->from);
         for (next = at; next < calls.n && calls.items[next].gap == i;)
             next++;
