@@ -222,8 +222,6 @@ static void call_tree_emit(const struct call_tree *tree, struct report_rows *ret
 
 /* -- Op tree --------------------------------------------------------------------------------------------- */
 
-/* Operators and annotations as a tree. */
-
 static int op_tree_make(struct analysis *a, struct report_rows *ret)
 {
     _cleanup_(call_tree_done) struct call_tree tree = {0};
@@ -244,8 +242,6 @@ const struct report report_op_tree = {
 };
 
 /* -- Stacks ---------------------------------------------------------------------------------------------- */
-
-/* Python's stacks: as a tree, and by function, wherever it was called from. */
 
 static int stacks_make(struct analysis *a, struct report_rows *ret)
 {

@@ -84,8 +84,6 @@ void critical_path_done(struct critical_path *path)
 
 /* -- Critical path report -------------------------------------------------------------------------------- */
 
-/* The critical path: what bounds it, by event, and its parts in order. */
-
 #define CRITICAL_PATH_COLUMNS(C)                                                                             \
     RANK_COLUMN(C)                                                                                           \
     C(bound, TEXT,                                                                                           \

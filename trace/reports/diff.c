@@ -48,25 +48,24 @@ static const struct {
     const char *name, *meaning;
     const char *higher, *lower;
     double fraction; /* of steps */
+    enum step_time time;
 } measures[_MEASURE_MAX] = {
-    [STEP_P50] = {"step.p50", "median duration of a step", "slower", "faster", 0.5},
-    [STEP_MEAN] = {"step.mean", "mean duration of a step", "slower", "faster", FRACTION_MEAN},
-    [STEP_P99] = {"step.p99", "duration that 99 of 100 steps do not exceed", "slower", "faster", 0.99},
-    [GPU_SPAN] = {"gpu.span", "from the first to the last GPU activity", "longer", "shorter", FRACTION_MEAN},
-    [GPU_BUSY] = {"gpu.busy", "with any activity on a GPU", "longer", "shorter", FRACTION_MEAN},
-    [GPU_IDLE] = {"gpu.idle", "without activity", "longer", "shorter", FRACTION_MEAN},
-    [GPU_COMPUTING] = {"gpu.compute", "with a computing kernel", "longer", "shorter", FRACTION_MEAN},
-    [COMM] = {"comm.sum", "with communication", "longer", "shorter", FRACTION_MEAN},
+    [STEP_P50] = {"step.p50", "median duration of a step", "slower", "faster", 0.5, STEP_TIME_DUR},
+    [STEP_MEAN] = {"step.mean", "mean duration of a step", "slower", "faster", FRACTION_MEAN, STEP_TIME_DUR},
+    [STEP_P99] = {"step.p99", "duration that 99 of 100 steps do not exceed", "slower", "faster", 0.99,
+                  STEP_TIME_DUR},
+    [GPU_SPAN] = {"gpu.span", "from the first to the last GPU activity", "longer", "shorter", FRACTION_MEAN,
+                  STEP_TIME_SPAN},
+    [GPU_BUSY] = {"gpu.busy", "with any activity on a GPU", "longer", "shorter", FRACTION_MEAN,
+                  STEP_TIME_BUSY},
+    [GPU_IDLE] = {"gpu.idle", "without activity", "longer", "shorter", FRACTION_MEAN, STEP_TIME_IDLE},
+    [GPU_COMPUTING] = {"gpu.compute", "with a computing kernel", "longer", "shorter", FRACTION_MEAN,
+                       STEP_TIME_COMPUTE},
+    [COMM] = {"comm.sum", "with communication", "longer", "shorter", FRACTION_MEAN, STEP_TIME_COMMUNICATION},
     [COMM_EXPOSED] = {"comm.exposed", "with communication and nothing computing", "longer", "shorter",
-                      FRACTION_MEAN},
-    [MEMORY] = {"memory.copies", "with a copy or memset", "longer", "shorter", FRACTION_MEAN},
-};
-
-static const enum step_time times_of[_MEASURE_MAX] = {
-    [STEP_P50] = STEP_TIME_DUR,          [STEP_MEAN] = STEP_TIME_DUR,      [STEP_P99] = STEP_TIME_DUR,
-    [GPU_SPAN] = STEP_TIME_SPAN,         [GPU_BUSY] = STEP_TIME_BUSY,      [GPU_IDLE] = STEP_TIME_IDLE,
-    [GPU_COMPUTING] = STEP_TIME_COMPUTE, [COMM] = STEP_TIME_COMMUNICATION, [COMM_EXPOSED] = STEP_TIME_EXPOSED,
-    [MEMORY] = STEP_TIME_MEMORY,
+                      FRACTION_MEAN, STEP_TIME_EXPOSED},
+    [MEMORY] = {"memory.copies", "with a copy or memset", "longer", "shorter", FRACTION_MEAN,
+                STEP_TIME_MEMORY},
 };
 
 const char *diff_measure_name(size_t i)
@@ -125,16 +124,10 @@ static int diff_measure_steps(const struct analysis *a, const struct step_sample
 
     for (size_t i = 0; i < _MEASURE_MAX && r >= 0; i++)
         if (i < GPU_SPAN || has_gpu)
-            r = step_sample_estimate(sample, times_of[i], measures[i].fraction, &ret[i]);
+            r = step_sample_estimate(sample, measures[i].time, measures[i].fraction, &ret[i]);
         else
             ret[i] = ESTIMATE_UNKNOWN;
     return r;
-}
-
-static int side_init(struct diff_side *s, struct analysis *a)
-{
-    s->analysis = a;
-    return step_sample_read(a, &s->sample);
 }
 
 static void side_count(struct diff_side *s, bool by_step)
@@ -146,14 +139,13 @@ static void side_count(struct diff_side *s, bool by_step)
 
 int diff_init(struct diff *d, struct analysis *before, struct analysis *after)
 {
-    *d = (struct diff){0};
-    int r = side_init(&d->before, before);
+    *d = (struct diff){.before.analysis = before, .after.analysis = after};
+    int r = step_sample_read(before, &d->before.sample);
 
     if (r >= 0)
-        r = side_init(&d->after, after);
+        r = step_sample_read(after, &d->after.sample);
     d->by_step = d->before.sample.n > 0 && d->after.sample.n > 0;
     side_count(&d->before, d->by_step);
-    d->after.analysis = after;
     side_count(&d->after, d->by_step);
     return r;
 }

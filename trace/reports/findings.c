@@ -80,8 +80,6 @@ const struct report report_evaluated = {
 
 /* -- Findings -------------------------------------------------------------------------------------------- */
 
-/* What is wrong, by rules, what costs most first. */
-
 #define FINDINGS_COLUMNS(C)                                                                                  \
     C(rule, TEXT, "rule that produced the finding")                                                          \
     C(severity, TEXT, "severity: high from 20 % of the time, medium from 5 %, low from 1 %, otherwise info") \

@@ -92,8 +92,6 @@ const struct report report_gap_list = {
 
 /* -- Gaps ------------------------------------------------------------------------------------------------ */
 
-/* Why streams had nothing to do, summed up. */
-
 #define GAPS_COLUMNS(C)                                                                                      \
     RANK_COLUMN(C)                                                                                           \
     C(stream, ID, "stream number")                                                                           \

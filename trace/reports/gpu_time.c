@@ -53,8 +53,6 @@ const struct report report_temporal = {
 
 /* -- Overlap --------------------------------------------------------------------------------------------- */
 
-/* How much of the communication overlaps with computation. */
-
 #define OVERLAP_COLUMNS(C)                                                                                   \
     RANK_COLUMN(C)                                                                                           \
     C(comm_ns, NS, "time with communication")                                                                \
@@ -107,8 +105,6 @@ const struct report report_overlap = {
 };
 
 /* -- Categories ------------------------------------------------------------------------------------------ */
-
-/* The GPU's work by what it does. */
 
 #define CATEGORIES_COLUMNS(C)                                                                                \
     C(category, TEXT, "kernel category, derived from the name")                                              \
@@ -219,8 +215,6 @@ const struct report report_categories = {
 
 /* -- Kernels --------------------------------------------------------------------------------------------- */
 
-/* The GPU's work by name, over all ranks that are looked at. */
-
 static int gpu_names_gather(struct gathering *g)
 {
     const struct intervals *const *times = g->arg;
@@ -288,9 +282,6 @@ const struct report report_kernels = {
 };
 
 /* -- Imbalance ------------------------------------------------------------------------------------------- */
-
-/* Imbalance of ranks: the rank with the most time in each kernel category, compared with the mean.
- */
 
 #define IMBALANCE_COLUMNS(C)                                                                                 \
     C(category, TEXT, "kernel category: moe for experts, gemm and attention for shards of tensors")          \

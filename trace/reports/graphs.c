@@ -102,8 +102,6 @@ static int graph_runs_read(struct analysis *a, size_t rank, struct graph_runs *r
 
 /* -- Graphs ---------------------------------------------------------------------------------------------- */
 
-/* CUDA and HIP graphs: how often each was launched, how long it takes, what lies between. */
-
 enum { DUR, GAP, BUSY, WORK, CALL, ID, FIRST_NAME, _VALUE_MAX };
 
 /* Without rounding: the sum divided by the number. */
@@ -186,8 +184,6 @@ const struct report report_graphs = {
 };
 
 /* -- Graph list ------------------------------------------------------------------------------------------ */
-
-/* Every launch of a graph. */
 
 #define GRAPH_LIST_COLUMNS(C)                                                                                \
     RANK_COLUMN(C)                                                                                           \

@@ -76,8 +76,6 @@ const struct launch *launches_find(const struct launches *launches, uint64_t cal
 
 /* -- Launches -------------------------------------------------------------------------------------------- */
 
-/* What launching costs: the calls, how long until their work begins, work that is shorter than its call. */
-
 /* HTA counts no launch as short whose call took longer: something else was wrong with it. */
 #define HTA_CALL_MAX_NS 50000
 
@@ -142,8 +140,6 @@ const struct report report_launches = {
 };
 
 /* -- Launch bound ---------------------------------------------------------------------------------------- */
-
-/* Stretches in which the GPU waits for one launch after the other. */
 
 /* A GPU that waits longer waits for something else than launches, which the report gaps shows. */
 #define WAIT_MAX_NS 1000000

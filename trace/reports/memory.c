@@ -79,8 +79,6 @@ const struct report report_memory = {
 
 /* -- Memory holders -------------------------------------------------------------------------------------- */
 
-/* Who held a device's memory at its peak, and who never freed what it allocated. */
-
 #define MEMORY_HOLDERS_COLUMNS(C)                                                                            \
     RANK_COLUMN(C)                                                                                           \
     C(device, TEXT, "device of the memory")                                                                  \
@@ -135,8 +133,6 @@ const struct report report_memory_holders = {
 };
 
 /* -- Memory timeline ------------------------------------------------------------------------------------- */
-
-/* Memory over time: every change. */
 
 #define MEMORY_TIMELINE_COLUMNS(C)                                                                           \
     RANK_COLUMN(C)                                                                                           \

@@ -151,8 +151,6 @@ REPORT(osrt_sum, "nsys stats: calls of the operating system by name", time_colum
 
 /* -- Nvtx ------------------------------------------------------------------------------------------------ */
 
-/* NVTX ranges, and annotations of torch, with the GPU's work that was launched in them. */
-
 /* Ranges in each other that a launch lies in; further ones are left out. */
 #define RANGES_MAX 64
 

@@ -119,8 +119,6 @@ const struct report report_functions = {
 
 /* -- Ort ------------------------------------------------------------------------------------------------- */
 
-/* Nodes of ONNX Runtime's profiles by operator type and execution provider. */
-
 enum { DUR, NODES, _VALUE_MAX };
 
 static const struct report_column ort_columns[] = {

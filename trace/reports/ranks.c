@@ -180,8 +180,6 @@ const struct report report_ranks = {
 
 /* -- Stragglers ------------------------------------------------------------------------------------------ */
 
-/* Who arrives last where ranks meet, how long everybody waits for them, and what they did meanwhile. */
-
 #define STRAGGLERS_COLUMNS(C)                                                                                \
     RANK_COLUMN(C)                                                                                           \
     C(last_count, COUNT, "number of collectives at which the rank arrived last")                             \

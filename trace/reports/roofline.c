@@ -68,8 +68,6 @@ const struct gpu_peak *gpu_peak_find(struct text device)
 
 /* -- Roofline -------------------------------------------------------------------------------------------- */
 
-/* Achieved share of the GPU's peaks, for operators whose cost follows from their shapes. */
-
 #define ROOFLINE_COLUMNS(C)                                                                                  \
     RANK_COLUMN(C)                                                                                           \
     C(operator, TEXT, "name of the operator")                                                                \

@@ -64,64 +64,31 @@ static bool is_candidate(const struct host_calls *host, const struct host_call *
            !(outer && outer->kind == HOST_OP && outer->work_all == call->work_all);
 }
 
-/* Calls back for each candidate that launched the item of work. */
-static int sequences_visit(const struct host_calls *host, size_t item,
-                           int (*visitor)(void *arg, uint32_t call), void *arg)
+/* The candidates that launched the item of work; returns how many. */
+static size_t candidates_of(const struct host_calls *host, size_t item, uint32_t ret[CLIMB_MAX])
 {
     uint32_t at = host->launcher[item];
-    int r = 0;
+    size_t n = 0;
 
-    for (int i = 0; i < CLIMB_MAX && at != HOST_CALL_NONE && r >= 0; i++, at = host->calls[at].parent) {
-        if (host->calls[at].work_all > LENGTH_MAX)
-            break;
+    for (int i = 0; i < CLIMB_MAX && at != HOST_CALL_NONE && host->calls[at].work_all <= LENGTH_MAX;
+         i++, at = host->calls[at].parent)
         if (is_candidate(host, &host->calls[at]))
-            r = visitor(arg, at);
-    }
-    return r;
+            ret[n++] = at;
+    return n;
 }
 
-/* -- Hashes ------------------------------------------------------------------------------------------- */
-
-struct hashing {
-    struct sequence *sequences; /* by call */
-    uint64_t name;
-};
-
-static int hash_one(void *arg, uint32_t call)
+/* "gemm -> softmax": adds the name of the next kernel. */
+static int sequence_sum_name(struct sequence_sum *sum, struct text name)
 {
-    struct hashing *h = arg;
-    struct sequence *s = &h->sequences[call];
-
-    s->hash[0] = hash_words(s->hash[0], h->name);
-    s->hash[1] = hash_words(h->name, s->hash[1] + 1);
-    return 0;
-}
-
-/* -- Names -------------------------------------------------------------------------------------------- */
-
-struct naming {
-    struct sequences_finding *finding;
-    const uint32_t *group_of; /* by call: the group that it stands for, + 1 */
-    struct text name;
-};
-
-static int name_one(void *arg, uint32_t call)
-{
-    struct naming *n = arg;
-
-    if (n->group_of[call] == 0)
-        return 0;
-    struct sequence_sum *sum = &n->finding->sums[n->group_of[call] - 1];
     char *longer = NULL;
+
     if (asprintf(&longer, "%s%s%.*s", sum->kernels ? sum->kernels : "", sum->kernels ? " -> " : "",
-                 (int)MIN(n->name.size, (size_t)NAME_SHOWN_MAX), n->name.p) < 0)
+                 (int)MIN(name.size, (size_t)NAME_SHOWN_MAX), name.p) < 0)
         return -ENOMEM;
     free(sum->kernels);
     sum->kernels = longer;
     return 0;
 }
-
-/* ----------------------------------------------------------------------------------------------------- */
 
 static int64_t sequences_group_of(struct sequences_finding *f, struct text_numbers *numbers,
                                   const struct host_call *call, const struct sequence *sequence)
@@ -172,19 +139,22 @@ static int sequences_make_rank(struct analysis *a, size_t rank, struct sequences
     _cleanup_(freep) uint32_t *groups = calloc(host->n + 1, sizeof(*groups));
     if (!sequences || !groups)
         return -ENOMEM;
-    struct hashing hashing = {.sequences = sequences};
+    uint32_t calls[CLIMB_MAX];
     for (size_t i = 0; i < work->n && r >= 0; i++) {
         int64_t name = text_numbers_get(&numbers, work->events[i].name);
-        hashing.name = (uint64_t)name;
-        r = name < 0 ? (int)name : sequences_visit(host, i, hash_one, &hashing);
+        for (size_t k = name < 0 ? 0 : candidates_of(host, i, calls); k-- > 0;) {
+            struct sequence *one = &sequences[calls[k]];
+            one->hash[0] = hash_words(one->hash[0], (uint64_t)name);
+            one->hash[1] = hash_words((uint64_t)name, one->hash[1] + 1);
+        }
+        r = name < 0 ? (int)name : 0;
     }
     if (r >= 0)
         r = add_calls(f, &numbers, host, sequences, groups);
-    struct naming naming = {f, groups, {0}};
-    for (size_t i = 0; i < work->n && r >= 0; i++) {
-        naming.name = columns_text(c, work->events[i].name);
-        r = sequences_visit(host, i, name_one, &naming);
-    }
+    for (size_t i = 0; i < work->n && r >= 0; i++)
+        for (size_t k = candidates_of(host, i, calls); k-- > 0 && r >= 0;)
+            if (groups[calls[k]] > 0)
+                r = sequence_sum_name(&f->sums[groups[calls[k]] - 1], columns_text(c, work->events[i].name));
     return r;
 }
 

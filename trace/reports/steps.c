@@ -127,8 +127,6 @@ void step_costs_done(struct step_costs *costs)
 
 /* -- Steps ----------------------------------------------------------------------------------------------- */
 
-/* Steps one by one, those that stand out, and in what they differ from the median step. */
-
 #define STEPS_COLUMNS(C)                                                                                     \
     C(index, ID, "step number, from its name or its position")                                               \
     C(name, TEXT, "name given by the engine or profiler", IMPORTANCE_LOW)                                    \

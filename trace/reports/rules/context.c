@@ -257,8 +257,6 @@ int scope_read(struct rule_context *context)
 
 /* -- Scene ----------------------------------------------------------------------------------------------- */
 
-/* -- One rank ----------------------------------------------------------------------------------------- */
-
 /* Of the steps that are left out: only how idle they are and what the host does then. */
 static int read_outliers(struct analysis *a, struct rule_rank *rank)
 {
