@@ -45,7 +45,7 @@ static void overview_want_tables(struct overview *s, bool has_gpu)
     for (unsigned place = 1; any; place++) {
         any = false;
         for (const struct report *const *r = reports; *r && s->n < REPORTS_MAX; r++) {
-            if ((*r)->overview.place != place)
+            if ((*r)->overview.position != place)
                 continue;
             any = true;
             if (!has_gpu || !(*r)->overview.of_host)
@@ -244,7 +244,7 @@ static void add_tables(struct document *d, struct client *c, const struct overvi
     for (size_t i = 0; i < o->n; i++) {
         const struct made_report *made = &o->made[i];
         const struct report_overview *shown = &made->report->overview;
-        if (shown->place == 0 || !overview_has_rows(made) ||
+        if (shown->position == 0 || !overview_has_rows(made) ||
             (shown->of_many && report_rows_count(&made->rows) < 2))
             continue;
         size_t rows = shown->is_complete ? 0 : shown->rows && top > 0 ? MIN(top, shown->rows) : top;

@@ -422,19 +422,19 @@ static void test_copies_that_nothing_hides(void **state)
     }
 }
 
-/* What has no time, and a trace without a first slice, have no place that --from could be given. */
+/* What has no time, and a trace without a first slice, have no location that --from could be given. */
 static void test_offset_without_a_time(void **state)
 {
     struct maker m;
-    char place[PLACE_MAX];
+    char location[LOCATION_MAX];
     begin(&m);
 
     healthy_step(&m, DECODE, step_at(0));
     fixture_read(&m.fixture);
     struct rule_context context = {.analysis = &m.fixture.analysis, .n = 1};
-    assert_string_equal(finding_place(place, &context, 0, COLUMN_NULL, COLUMN_NULL), "an unknown time");
+    assert_string_equal(finding_location(location, &context, 0, COLUMN_NULL, COLUMN_NULL), "an unknown time");
     context.n = 2;
-    assert_string_equal(finding_place(place, &context, 0, COLUMN_NULL, 0), "rank 0, an unknown time");
+    assert_string_equal(finding_location(location, &context, 0, COLUMN_NULL, 0), "rank 0, an unknown time");
     fixture_done(&m.fixture);
 }
 

@@ -44,20 +44,20 @@ int64_t gathering_is_new(struct gathering *g, struct group_key thing)
 }
 
 static int group_value_add(struct aggregated *all, size_t group, unsigned i, int64_t number,
-                           struct group_place place)
+                           struct group_place position)
 {
     struct group_value *v = &all->values[group * all->aggregation->n_values + i];
 
     if (v->n == 0)
         v->first = number;
     if (v->n == 0 || number < v->min)
-        v->min = number, v->min_at = place;
+        v->min = number, v->min_at = position;
     if (v->n == 0 || number > v->max)
-        v->max = number, v->max_at = place;
+        v->max = number, v->max_at = position;
     v->n++;
     v->sum = add_time(v->sum, number);
     if (i == 0)
-        all->totals[place.rank] = add_time(all->totals[place.rank], number);
+        all->totals[position.rank] = add_time(all->totals[position.rank], number);
     if (!(all->wanted >> i & 1))
         return 0;
     if (!ARRAY_RESERVE(all->samples, all->samples_cap, all->n_samples + 1))

@@ -9,7 +9,7 @@
 struct allocations_reader {
     struct memory_use *use;
     const struct intervals *times;
-    uint32_t *slots; /* by device and address, place of the last allocation there + 1 */
+    uint32_t *slots; /* by device and address, position of the last allocation there + 1 */
     size_t n_slots;
 };
 

@@ -15,7 +15,7 @@ struct allocation {
     int64_t ts, freed;
     int64_t address, bytes;
     uint64_t slice;  /* the event */
-    uint32_t device; /* place in devices */
+    uint32_t device; /* position in devices */
 };
 
 struct memory_device {

@@ -120,9 +120,9 @@ static bool is_sibling(const struct building *b, const uint32_t *order, size_t a
     return at < b->groups.n && b->nodes[order[at]].parent == parent;
 }
 
-/* first becomes, for each node under way, the place of its next child. */
-static void call_tree_walk(const struct building *b, const uint32_t *order, size_t *first, uint32_t *places,
-                           struct call_tree *ret)
+/* first becomes, for each node under way, the position of its next child. */
+static void call_tree_walk(const struct building *b, const uint32_t *order, size_t *first,
+                           uint32_t *positions, struct call_tree *ret)
 {
     uint32_t at = CALL_NODE_NONE; /* the node whose children are gone through */
 
@@ -130,10 +130,10 @@ static void call_tree_walk(const struct building *b, const uint32_t *order, size
         size_t *next = &first[at == CALL_NODE_NONE ? b->groups.n : at];
         if (is_sibling(b, order, *next, at)) {
             uint32_t child = order[(*next)++];
-            places[child] = (uint32_t)ret->n;
+            positions[child] = (uint32_t)ret->n;
             ret->nodes[ret->n] = b->nodes[child];
             if (at != CALL_NODE_NONE)
-                ret->nodes[ret->n].parent = places[at];
+                ret->nodes[ret->n].parent = positions[at];
             ret->n++;
             at = child;
         } else if (at == CALL_NODE_NONE) {
@@ -148,17 +148,17 @@ static int put_in_order(const struct building *b, struct call_tree *ret)
 {
     size_t n = b->groups.n;
     _cleanup_(freep) uint32_t *order = calloc(n + 1, sizeof(*order)),
-                              *places = calloc(n + 1, sizeof(*places));
+                              *positions = calloc(n + 1, sizeof(*positions));
     _cleanup_(freep) size_t *first = calloc(n + 1, sizeof(*first));
 
     ret->nodes = calloc(n + 1, sizeof(*ret->nodes));
-    if (!order || !places || !first || !ret->nodes)
+    if (!order || !positions || !first || !ret->nodes)
         return -ENOMEM;
     for (size_t i = 0; i < n; i++)
         order[i] = (uint32_t)i;
     qsort_r(order, n, sizeof(*order), compare_siblings, b->nodes);
     find_children(b, order, first);
-    call_tree_walk(b, order, first, places, ret);
+    call_tree_walk(b, order, first, positions, ret);
     return 0;
 }
 

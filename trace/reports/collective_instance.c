@@ -14,14 +14,14 @@
 #define KEY_TEXT_MAX 512
 
 /* The communication of one rank: which collective (number of its key). */
-struct collective_instance_meeting {
+struct collective_occurrence {
     const struct gpu_event *event;
     uint32_t key;
 };
 
 /* Those of one rank by key, and of one key in order of time. */
 struct collective_instance_side {
-    struct collective_instance_meeting *items;
+    struct collective_occurrence *items;
     size_t n;
 };
 
@@ -125,7 +125,7 @@ static int collective_instance_gather(struct finder *f, size_t rank)
     sort_items(order, side->n);
     for (size_t i = 0; i < side->n; i++)
         side->items[i] =
-            (struct collective_instance_meeting){&work->events[order[i].item], (uint32_t)order[i].number};
+            (struct collective_occurrence){&work->events[order[i].item], (uint32_t)order[i].number};
     return 0;
 }
 
@@ -194,9 +194,9 @@ static int collective_instance_add(struct collective_instances *ret, size_t *cap
 }
 
 /* All collective_instances of one key, of which sides[] has all. */
-static int collective_instance_meet(const struct analysis *a, const struct collective_instance_side *sides,
-                                    int *offsets, struct collective_instances *ret, size_t *cap_events,
-                                    size_t *n_events)
+static int collective_instance_match(const struct analysis *a, const struct collective_instance_side *sides,
+                                     int *offsets, struct collective_instances *ret, size_t *cap_events,
+                                     size_t *n_events)
 {
     int r = 0;
 
@@ -216,7 +216,7 @@ static int collective_instance_meet(const struct analysis *a, const struct colle
     return r;
 }
 
-static int meet_all(const struct finder *f, struct collective_instances *ret)
+static int match_all(const struct finder *f, struct collective_instances *ret)
 {
     const struct analysis *a = f->a;
     _cleanup_(freep) struct collective_instance_side *left = calloc(a->n, sizeof(*left));
@@ -234,7 +234,7 @@ static int meet_all(const struct finder *f, struct collective_instances *ret)
             everywhere = everywhere && sides[rank].n > 0;
         }
         if (everywhere)
-            r = collective_instance_meet(a, sides, offsets, ret, &cap_events, &n_events);
+            r = collective_instance_match(a, sides, offsets, ret, &cap_events, &n_events);
     }
     return r;
 }
@@ -258,7 +258,7 @@ int collective_instances_find(struct analysis *a, struct collective_instances *r
     for (size_t rank = 0; rank < a->n && r >= 0; rank++)
         r = collective_instance_gather(&f, rank);
     if (r >= 0)
-        r = meet_all(&f, ret);
+        r = match_all(&f, ret);
     if (r < 0)
         collective_instances_done(ret);
     for (size_t i = 0; i < ret->n; i++)
@@ -295,19 +295,19 @@ size_t collective_instance_last(const struct analysis *a, const struct collectiv
     return last;
 }
 
-int collective_instances_clock_errors(const struct analysis *a, const struct collective_instances *met,
-                                      int64_t *ret)
+int collective_instances_clock_errors(const struct analysis *a,
+                                      const struct collective_instances *collectives, int64_t *ret)
 {
-    _cleanup_(freep) int64_t *distances = calloc(met->n + 1, sizeof(*distances));
+    _cleanup_(freep) int64_t *distances = calloc(collectives->n + 1, sizeof(*distances));
 
     if (!distances)
         return -ENOMEM;
     for (size_t rank = 0; rank < a->n; rank++) {
-        for (size_t i = 0; i < met->n; i++)
-            distances[i] = llabs(collective_instance_end(a, &met->items[i], rank) -
-                                 collective_instance_end(a, &met->items[i], 0));
-        sort_ns(distances, met->n);
-        ret[rank] = met->n > 0 ? percentile(distances, met->n, 50) : COLUMN_NULL;
+        for (size_t i = 0; i < collectives->n; i++)
+            distances[i] = llabs(collective_instance_end(a, &collectives->items[i], rank) -
+                                 collective_instance_end(a, &collectives->items[i], 0));
+        sort_ns(distances, collectives->n);
+        ret[rank] = collectives->n > 0 ? percentile(distances, collectives->n, 50) : COLUMN_NULL;
     }
     return 0;
 }

@@ -29,7 +29,7 @@ int64_t collective_instance_start(const struct analysis *a, const struct collect
 int64_t collective_instance_end(const struct analysis *a, const struct collective_instance *e, size_t rank);
 /* How nearly each rank leaves collectives together with the first rank: the median distance of their ends, for
  * each rank of the analysis; COLUMN_NULL without collectives. -ENOMEM. */
-int collective_instances_clock_errors(const struct analysis *a, const struct collective_instances *met,
-                                      int64_t *ret);
+int collective_instances_clock_errors(const struct analysis *a,
+                                      const struct collective_instances *collectives, int64_t *ret);
 /* The rank with the latest start. */
 size_t collective_instance_last(const struct analysis *a, const struct collective_instance *e);

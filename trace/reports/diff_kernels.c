@@ -92,7 +92,7 @@ struct normal_hashes {
 
 static int hash_normal(const struct normal_hashes *known, int64_t name, uint64_t *ret)
 {
-    /* The last place is that of what has no name. */
+    /* The last position is that of what has no name. */
     uint64_t *hash = &known->items[name >= 0 && name < known->n ? name : known->n];
 
     if (*hash == 0) {
@@ -420,7 +420,7 @@ static void number_items(const struct columns *c, const struct diff_items *l, ui
 }
 
 /* Places only those that are left over, by the instance that is the first from the middle of the trace on: a
- * kernel's place in the sequence hardly varies. */
+ * kernel's position in the sequence hardly varies. */
 static int place_leftovers(struct analysis *a, struct diff_items *l)
 {
     const struct gpu_work *work;

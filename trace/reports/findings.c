@@ -181,28 +181,28 @@ static const struct rule *const last_rules[] = {
 #undef R
 };
 
-struct findings_looking {
+struct findings_evaluation {
     struct rule_context context;
     struct report_rows seen[ARRAY_SIZE(rules)]; /* by each rule */
 };
 
-static void findings_looking_done(struct findings_looking *l)
+static void findings_evaluation_done(struct findings_evaluation *l)
 {
     for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
         report_rows_done(&l->seen[i]);
     rule_context_done(&l->context);
 }
 
-static int findings_look(void *arg, size_t i)
+static int findings_evaluate(void *arg, size_t i)
 {
-    struct findings_looking *l = arg;
+    struct findings_evaluation *l = arg;
 
     report_rows_init(&l->seen[i], ARRAY_SIZE(findings_columns));
     return rules[i]->evaluate(&l->context, rules[i], &l->seen[i]);
 }
 
 /* What findings claim of idle time is left by its cause. */
-static void count_claims(struct findings_looking *l)
+static void count_claims(struct findings_evaluation *l)
 {
     size_t column = report_column_find(&report_findings, "idle_ns");
 
@@ -221,11 +221,11 @@ static void count_claims(struct findings_looking *l)
 
 static int findings_make(struct analysis *a, struct report_rows *ret)
 {
-    _cleanup_(findings_looking_done) struct findings_looking l = {0};
+    _cleanup_(findings_evaluation_done) struct findings_evaluation l = {0};
     int r = rule_context_read(a, &l.context);
 
     if (r >= 0)
-        r = parallel_each(ARRAY_SIZE(rules), findings_look, &l);
+        r = parallel_each(ARRAY_SIZE(rules), findings_evaluate, &l);
     for (size_t i = 0; i < ARRAY_SIZE(rules) && r >= 0; i++)
         report_rows_append(ret, &l.seen[i]);
     if (r >= 0)

@@ -54,21 +54,21 @@ uint32_t thread_tracks_of(const struct thread_tracks *tracks, const struct colum
  * on all tracks of its thread. */
 #define CLIMB_MAX 4096
 
-struct gap_blame_looking {
+struct gap_blame_search {
     const struct columns *c;
     struct thread_tracks tracks;
     uint64_t *last;          /* by track: the slice that began last, SLICE_NONE */
     struct sort_item *order; /* gaps by their middle */
 };
 
-static void gap_blame_looking_done(struct gap_blame_looking *l)
+static void gap_blame_search_done(struct gap_blame_search *l)
 {
     thread_tracks_done(&l->tracks);
     free(l->last);
     free(l->order);
 }
 
-static int looking_begin(struct gap_blame_looking *l, const struct gaps *gaps)
+static int gap_blame_search_begin(struct gap_blame_search *l, const struct gaps *gaps)
 {
     uint64_t n_tracks = columns_rows(l->c, TABLE_track);
 
@@ -113,7 +113,7 @@ static void gap_blame_climb(const struct columns *c, uint64_t slice, int *left, 
     }
 }
 
-static void look_at_middle(const struct gap_blame_looking *l, struct gap *gap)
+static void look_at_middle(const struct gap_blame_search *l, struct gap *gap)
 {
     int left = CLIMB_MAX, tracks = THREAD_TRACKS_MAX;
 
@@ -122,7 +122,7 @@ static void look_at_middle(const struct gap_blame_looking *l, struct gap *gap)
         gap_blame_climb(l->c, l->last[track - 1], &left, gap);
 }
 
-static void gap_blame_walk(struct gap_blame_looking *l, struct gaps *gaps)
+static void gap_blame_walk(struct gap_blame_search *l, struct gaps *gaps)
 {
     int64_t ts[BLOCK_ROWS], track[BLOCK_ROWS];
     uint64_t rows = columns_rows(l->c, TABLE_slice);
@@ -144,7 +144,7 @@ static void gap_blame_walk(struct gap_blame_looking *l, struct gaps *gaps)
 
 /* -- What covers most --------------------------------------------------------------------------------- */
 
-/* The first place in the track's part of by_track whose slice is at or after `slice`. */
+/* The first position in the track's part of by_track whose slice is at or after `slice`. */
 static uint64_t place_in_track(const struct columns *c, uint64_t first, uint64_t end, uint64_t slice)
 {
     /* As an unsigned number COLUMN_NULL is after all slices. */
@@ -160,9 +160,9 @@ static uint64_t gap_blame_outermost(const struct columns *c, uint64_t slice)
     return slice;
 }
 
-static uint64_t gap_blame_slice_at(const struct columns *c, uint64_t place)
+static uint64_t gap_blame_slice_at(const struct columns *c, uint64_t position)
 {
-    int64_t slice = columns_get(c, COL_by_track_slice, place);
+    int64_t slice = columns_get(c, COL_by_track_slice, position);
 
     return slice == COLUMN_NULL ? SLICE_NONE : (uint64_t)slice;
 }
@@ -179,7 +179,7 @@ static void look_at_one(const struct columns *c, uint64_t slice, struct gap *gap
 }
 
 /* Slices that lie in no other come one after the other: one of them covers most. */
-static void look_through_track(const struct gap_blame_looking *l, uint64_t track, struct gap *gap,
+static void look_through_track(const struct gap_blame_search *l, uint64_t track, struct gap *gap,
                                int64_t *any)
 {
     const struct columns *c = l->c;
@@ -201,7 +201,7 @@ static void look_through_track(const struct gap_blame_looking *l, uint64_t track
     }
 }
 
-static void look_for_most(const struct gap_blame_looking *l, struct gap *gap)
+static void look_for_most(const struct gap_blame_search *l, struct gap *gap)
 {
     int64_t any = 0;
     int tracks = THREAD_TRACKS_MAX;
@@ -217,8 +217,8 @@ static void look_for_most(const struct gap_blame_looking *l, struct gap *gap)
 
 int gap_blame_calls(const struct columns *c, struct gaps *gaps)
 {
-    _cleanup_(gap_blame_looking_done) struct gap_blame_looking l = {.c = c};
-    int r = looking_begin(&l, gaps);
+    _cleanup_(gap_blame_search_done) struct gap_blame_search l = {.c = c};
+    int r = gap_blame_search_begin(&l, gaps);
 
     if (r < 0)
         return r;

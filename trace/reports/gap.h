@@ -76,7 +76,7 @@ int gap_blame_calls(const struct columns *c, struct gaps *gaps);
  */
 /* A part of a gap: the time in one slice itself. */
 struct gap_call {
-    size_t gap;     /* its place in the list of gaps */
+    size_t gap;     /* its position in the list of gaps */
     uint64_t slice; /* SLICE_NONE: no slice was open on the thread */
     int64_t ns;
 };

@@ -111,9 +111,9 @@ static int gap_walk_add(struct gap_walk *w, uint64_t slice, int64_t from, int64_
     return 0;
 }
 
-static uint64_t gap_call_slice_at(const struct gap_walk *w, uint64_t place)
+static uint64_t gap_call_slice_at(const struct gap_walk *w, uint64_t position)
 {
-    int64_t slice = w->by_track[place];
+    int64_t slice = w->by_track[position];
 
     return slice < 0 || (uint64_t)slice >= w->n_slices ? SLICE_NONE : (uint64_t)slice;
 }
@@ -278,7 +278,7 @@ int call_sums_begin(struct call_sums *sums, const struct columns *c)
     return sums->ns ? 0 : -ENOMEM;
 }
 
-/* The last place is that of what has no name. */
+/* The last position is that of what has no name. */
 static int64_t *call_sum_of(struct call_sums *sums, const struct gap_call *part)
 {
     int64_t name =

@@ -117,7 +117,7 @@ struct share {
     int64_t name; /* COLUMN_NULL: nothing is known */
     uint64_t count;
     int64_t sum, idle, max;
-    size_t gap; /* its place in the list, of a single one */
+    size_t gap; /* its position in the list, of a single one */
 };
 
 static int gaps_compare(const void *x, const void *y)
@@ -148,17 +148,17 @@ static void gaps_emit_row(const struct rank *rank, const struct gpu_stream *stre
              .inside_ns = worst ? worst->sum : COLUMN_NULL, .device = stream->device);
 }
 
-/* Of the gaps of some shares, whose parts are put one after the other into room. */
+/* Of the gaps of some shares, whose parts are put one after the other into parts. */
 static struct top_call find_top_call(struct call_sums *sums, const struct gap_call_list *calls,
                                      const size_t *first, const struct share *shares, size_t n,
-                                     struct gap_call *room)
+                                     struct gap_call *parts)
 {
     size_t n_parts = 0;
 
     for (size_t i = 0; i < n; i++)
         for (size_t k = first[shares[i].gap]; k < first[shares[i].gap + 1]; k++)
-            room[n_parts++] = calls->items[k];
-    return call_sums_top(sums, room, n_parts);
+            parts[n_parts++] = calls->items[k];
+    return call_sums_top(sums, parts, n_parts);
 }
 
 /* Shares are in order: those of a row follow each other, and in them those of a name. */
@@ -169,9 +169,9 @@ static int gaps_emit_rows(const struct rank *rank, const struct gaps *gaps, cons
     _cleanup_(freep) size_t *first_call = calloc(gaps->n + 2, sizeof(*first_call));
     _cleanup_(call_sums_done) struct call_sums sums = {0};
     int r = first_call ? gap_calls_of_all(rank->columns, gaps, &calls) : -ENOMEM;
-    _cleanup_(freep) struct gap_call *room = calloc(calls.n + 1, sizeof(*room));
+    _cleanup_(freep) struct gap_call *parts = calloc(calls.n + 1, sizeof(*parts));
 
-    if (r < 0 || !room || call_sums_begin(&sums, rank->columns) < 0)
+    if (r < 0 || !parts || call_sums_begin(&sums, rank->columns) < 0)
         return -ENOMEM;
     for (size_t i = 0, k = 0; i <= gaps->n; i++) {
         while (k < calls.n && calls.items[k].gap < i)
@@ -194,7 +194,7 @@ static int gaps_emit_rows(const struct rank *rank, const struct gaps *gaps, cons
             if (one.name != COLUMN_NULL && one.sum > worst.sum)
                 worst = one;
         }
-        struct top_call call = find_top_call(&sums, &calls, first_call, &shares[i], next - i, room);
+        struct top_call call = find_top_call(&sums, &calls, first_call, &shares[i], next - i, parts);
         gaps_emit_row(rank, &gaps->streams[all.stream], &all, worst.count > 0 ? &worst : NULL, &call, ret);
     }
     return 0;
@@ -243,7 +243,7 @@ static int gaps_make(struct analysis *a, struct report_rows *ret)
 
 const struct report report_gaps = {
     .name = "gaps",
-    .overview = {.place = 2, .rows = 5},
+    .overview = {.position = 2, .rows = 5},
     .title = "idle time of each stream by cause, with the host activity",
     .method = "A gap is the time between the latest end of the events of a stream so far and the start of "
               "its next event. Causes after Holistic Trace Analysis: host_wait if the next event was "

@@ -90,20 +90,20 @@ static struct meaning find_meaning(const struct loader *l, int64_t name, bool is
 }
 
 /* Of a text that is a category: what was asked last is asked again. */
-struct category_look {
+struct category_known {
     int64_t category;
     bool is_work, is_transfer;
 };
 
-static void look_at_category(const struct columns *c, int64_t category, struct category_look *look)
+static void classify_category(const struct columns *c, int64_t category, struct category_known *known)
 {
-    if (category == look->category)
+    if (category == known->category)
         return;
     struct text text = columns_text(c, category);
-    look->category = category;
-    look->is_work = category != COLUMN_NULL && category_is_gpu_work(text.p, text.size);
-    look->is_transfer =
-        look->is_work && memmem(text.p, text.size, "em", 2); /* Memcpy, gpu_memset; no kernel */
+    known->category = category;
+    known->is_work = category != COLUMN_NULL && category_is_gpu_work(text.p, text.size);
+    known->is_transfer =
+        known->is_work && memmem(text.p, text.size, "em", 2); /* Memcpy, gpu_memset; no kernel */
 }
 
 /* So that no difference of two stamps overflows; COLUMN_NULL is none. */
@@ -122,7 +122,7 @@ struct gpu_event *gpu_work_add(struct gpu_work *work)
 static int gpu_read_events(const struct loader *l, struct gpu_work *ret)
 {
     const struct columns *c = l->c;
-    struct category_look look = {.category = COLUMN_NULL};
+    struct category_known known = {.category = COLUMN_NULL};
     int64_t slices[BLOCK_ROWS], streams[BLOCK_ROWS], devices[BLOCK_ROWS], correlations[BLOCK_ROWS];
 
     for (uint64_t first = 0, rows = columns_rows(c, TABLE_gpu); first < rows; first += BLOCK_ROWS) {
@@ -134,15 +134,16 @@ static int gpu_read_events(const struct loader *l, struct gpu_work *ret)
             if (slices[i] == COLUMN_NULL)
                 continue;
             uint64_t slice = (uint64_t)slices[i];
-            look_at_category(c, columns_get(c, COL_slice_category, slice), &look);
+            classify_category(c, columns_get(c, COL_slice_category, slice), &known);
             int64_t ts = columns_get(c, COL_slice_ts, slice), dur = columns_get(c, COL_slice_dur, slice);
-            if (!(l->by_hta ? hta_is_gpu(look.category, streams[i]) : look.is_work) || !is_possible(ts, dur))
+            if (!(l->by_hta ? hta_is_gpu(known.category, streams[i]) : known.is_work) ||
+                !is_possible(ts, dur))
                 continue;
             struct gpu_event *e = gpu_work_add(ret);
             if (!e)
                 return -ENOMEM;
             int64_t name = columns_get(c, COL_slice_name, slice);
-            struct meaning m = find_meaning(l, name, look.is_transfer);
+            struct meaning m = find_meaning(l, name, known.is_transfer);
             *e = (struct gpu_event){.ts = ts,
                                     .end = ts + dur,
                                     .slice = slice,
@@ -305,11 +306,11 @@ static int gpu_parts_compare(const void *x, const void *y, void *arg)
 static int gpu_parts_order(const struct gpu_work *work, struct gpu_parts *s)
 {
     _cleanup_(freep) uint32_t *by_number = calloc(s->n + 1, sizeof(*by_number)),
-                              *place = calloc(s->n + 1, sizeof(*place));
+                              *position = calloc(s->n + 1, sizeof(*position));
     struct gpu_part *items = calloc(s->n + 1, sizeof(*items));
     size_t first = 0;
 
-    if (!by_number || !place || !items) {
+    if (!by_number || !position || !items) {
         free(items);
         return -ENOMEM;
     }
@@ -318,7 +319,7 @@ static int gpu_parts_order(const struct gpu_work *work, struct gpu_parts *s)
     qsort_r(by_number, s->n, sizeof(*by_number), gpu_parts_compare, s->items);
     for (size_t i = 0; i < s->n; i++) {
         items[i] = s->items[by_number[i]];
-        place[by_number[i]] = (uint32_t)i;
+        position[by_number[i]] = (uint32_t)i;
         items[i].work.events = s->events + first;
         first += items[i].work.n;
         items[i].work.n = 0;
@@ -326,7 +327,7 @@ static int gpu_parts_order(const struct gpu_work *work, struct gpu_parts *s)
     free(s->items);
     s->items = items;
     for (size_t i = 0; i < work->n; i++) {
-        s->of[i] = place[s->of[i]];
+        s->of[i] = position[s->of[i]];
         struct gpu_work *part = &items[s->of[i]].work;
         part->events[part->n++] = work->events[i];
     }

@@ -85,7 +85,7 @@ struct gpu_parts {
     struct gpu_part *items; /* by device and stream */
     size_t n;
     struct gpu_event *events; /* private */
-    uint32_t *of;             /* for each event of the work that was parted: its place in items */
+    uint32_t *of;             /* for each event of the work that was parted: its position in items */
 };
 
 enum gpu_parting {

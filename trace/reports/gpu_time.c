@@ -271,7 +271,7 @@ static const struct report_column kernels_columns[] = {
 
 const struct report report_kernels = {
     .name = "kernels",
-    .overview = {.place = 1},
+    .overview = {.position = 1},
     .title = "GPU events by name: count, sum, mean, percentiles",
     .method = "Events of one name over all selected ranks and streams. Percentiles use the nearest rank; "
               "the standard deviation is that of a sample. With --hta the category is the kernel type of "

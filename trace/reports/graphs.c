@@ -23,21 +23,21 @@ struct graph_runs {
 /* -- Graph run ------------------------------------------------------------------------------------------- */
 
 /* Of a text that is a name of a call: what was asked last is asked again. */
-struct name_look {
+struct graph_name {
     int64_t name;
     bool is_graph;
 };
 
-static bool is_graph_launch(const struct columns *c, uint64_t call, struct name_look *look)
+static bool is_graph_launch(const struct columns *c, uint64_t call, struct graph_name *known)
 {
     int64_t name = columns_get(c, COL_slice_name, call);
 
-    if (name != look->name) {
+    if (name != known->name) {
         struct text text = columns_text(c, name);
-        look->name = name;
-        look->is_graph = memmem(text.p, text.size, "GraphLaunch", 11) != NULL;
+        known->name = name;
+        known->is_graph = memmem(text.p, text.size, "GraphLaunch", 11) != NULL;
     }
-    return look->is_graph;
+    return known->is_graph;
 }
 
 static int graph_run_add(struct graph_runs *launches, size_t *cap, struct groups *calls,
@@ -79,13 +79,13 @@ static int graph_runs_read(struct analysis *a, size_t rank, struct graph_runs *r
     _cleanup_(groups_done) struct groups calls = {0};
     const struct columns *c = a->ranks[rank].columns;
     const struct gpu_work *work;
-    struct name_look look = {.name = COLUMN_NULL};
+    struct graph_name known = {.name = COLUMN_NULL};
     size_t cap = 0;
     int r = analysis_gpu(a, rank, &work);
 
     *ret = (struct graph_runs){0};
     for (size_t i = 0; r >= 0 && i < work->n; i++)
-        if (work->events[i].launch != SLICE_NONE && is_graph_launch(c, work->events[i].launch, &look))
+        if (work->events[i].launch != SLICE_NONE && is_graph_launch(c, work->events[i].launch, &known))
             r = graph_run_add(ret, &cap, &calls, c, &work->events[i]);
     if (r < 0) {
         graph_runs_done(ret);

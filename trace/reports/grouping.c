@@ -70,7 +70,7 @@ int64_t text_numbers_get(struct text_numbers *numbers, int64_t text)
         if (!numbers->known)
             return -ENOMEM;
     }
-    /* The last place is that of what has no text. */
+    /* The last position is that of what has no text. */
     uint32_t *known = &numbers->known[text >= 0 && text < n_texts ? text : n_texts];
     if (*known == 0) {
         int64_t found = name_table_number(numbers->names, columns_text(numbers->c, text));

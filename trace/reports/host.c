@@ -331,9 +331,9 @@ uint64_t ancestor_find(struct ancestor_finder *finder, uint64_t slice)
     size_t n = 0;
 
     for (uint64_t at = slice; at != SLICE_NONE && n < ANCESTORS_MAX; at = ancestor_parent(finder->c, at)) {
-        size_t place = at % ANCESTORS_REMEMBERED;
-        if (finder->remembered[place].used && finder->remembered[place].slice == at) {
-            found = finder->remembered[place].found;
+        size_t position = at % ANCESTORS_REMEMBERED;
+        if (finder->remembered[position].used && finder->remembered[position].slice == at) {
+            found = finder->remembered[position].found;
             break;
         }
         walked[n++] = at;
@@ -343,10 +343,10 @@ uint64_t ancestor_find(struct ancestor_finder *finder, uint64_t slice)
         }
     }
     for (size_t i = 0; i < n; i++) {
-        size_t place = walked[i] % ANCESTORS_REMEMBERED;
-        finder->remembered[place].used = true;
-        finder->remembered[place].slice = walked[i];
-        finder->remembered[place].found = found;
+        size_t position = walked[i] % ANCESTORS_REMEMBERED;
+        finder->remembered[position].used = true;
+        finder->remembered[position].slice = walked[i];
+        finder->remembered[position].found = found;
     }
     return found;
 }

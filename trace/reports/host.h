@@ -114,7 +114,7 @@ static inline bool sync_call_waits(enum sync_call kind)
     return kind == SYNC_WAIT || kind == SYNC_COPY || kind == SYNC_FREE;
 }
 
-/* The slices of one name and category, as a trace groups them: places in by_name. */
+/* The slices of one name and category, as a trace groups them: positions in by_name. */
 struct name_rows {
     uint64_t first, end;
 };

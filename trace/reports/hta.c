@@ -143,8 +143,8 @@ static int64_t find_last_step(const struct columns *c)
         if (!is_step(columns_text(c, columns_get(c, COL_name_name, group))) ||
             columns_get(c, COL_name_category, group) == COLUMN_NULL)
             continue;
-        struct name_rows places = name_rows_of(c, group);
-        for (uint64_t i = places.first; i < places.end; i++) {
+        struct name_rows positions = name_rows_of(c, group);
+        for (uint64_t i = positions.first; i < positions.end; i++) {
             int64_t slice = columns_get(c, COL_by_name_slice, i);
             if (slice == COLUMN_NULL)
                 break;

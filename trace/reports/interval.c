@@ -118,9 +118,9 @@ int intervals_subtract(const struct intervals *a, const struct intervals *b, str
 
 const struct interval *intervals_find(const struct intervals *set, int64_t at)
 {
-    size_t place = FIRST_THAT(i, 0, set->n, set->items[i].to > at);
+    size_t position = FIRST_THAT(i, 0, set->n, set->items[i].to > at);
 
-    return place < set->n && set->items[place].from <= at ? &set->items[place] : NULL;
+    return position < set->n && set->items[position].from <= at ? &set->items[position] : NULL;
 }
 
 void intervals_shares(const struct intervals *set, int64_t from, int64_t to, double *ret, size_t n)
@@ -162,9 +162,9 @@ void cover_done(struct cover *cover)
 
 static int64_t length_until(const struct cover *c, int64_t at)
 {
-    size_t place = FIRST_THAT(i, 0, c->times.n, c->times.items[i].to > at);
+    size_t position = FIRST_THAT(i, 0, c->times.n, c->times.items[i].to > at);
 
-    return c->before[place] + (place < c->times.n ? MAX(at - c->times.items[place].from, 0) : 0);
+    return c->before[position] + (position < c->times.n ? MAX(at - c->times.items[position].from, 0) : 0);
 }
 
 int64_t cover_length(const struct cover *cover, int64_t from, int64_t to)

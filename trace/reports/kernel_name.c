@@ -49,7 +49,7 @@ static const struct {
     char open, close;
 } brackets[] = {{'<', '>'}, {'(', ')'}, {'{', '}'}};
 
-/* Brackets within which a place of the name lies. A > closes only a <, so that (8)>(0) is a comparison. */
+/* Brackets within which a position of the name lies. A > closes only a <, so that (8)>(0) is a comparison. */
 struct nesting {
     char close[DEPTH_MAX];
     size_t depth; /* may exceed DEPTH_MAX: then nothing closes until the end */

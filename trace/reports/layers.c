@@ -24,17 +24,17 @@
     C(differs_ns, NS, "difference of that category from its median")
 REPORT_ROW(layers, LAYERS_COLUMNS);
 
-/* Layers of one rank, as steps: index is the layer's, tokens the place of its step, COLUMN_NULL without. */
+/* Layers of one rank, as steps: index is the layer's, tokens the position of its step, COLUMN_NULL without. */
 struct layers_finding {
     const struct columns *c;
     const struct gpu_work *work;
     struct steps layers;
     uint32_t *names; /* of the work, below n_names */
     uint32_t n_names;
-    size_t *members; /* places of the work, by steps */
-    size_t *first;   /* of each step its part of the members, and where the last one's ends */
-    uint32_t *room;  /* for the names of one step, numbered anew */
-    uint32_t *anew;  /* of each name: that number + 1; 0 between steps */
+    size_t *members;   /* positions of the work, by steps */
+    size_t *first;     /* of each step its part of the members, and where the last one's ends */
+    uint32_t *numbers; /* for the names of one step, numbered anew */
+    uint32_t *anew;    /* of each name: that number + 1; 0 between steps */
 };
 
 static void layers_finding_done(struct layers_finding *f)
@@ -43,7 +43,7 @@ static void layers_finding_done(struct layers_finding *f)
     free(f->names);
     free(f->members);
     free(f->first);
-    free(f->room);
+    free(f->numbers);
     free(f->anew);
 }
 
@@ -55,10 +55,10 @@ static int layers_prepare(struct layers_finding *f, const struct steps *steps)
     f->names = calloc(n + 1, sizeof(*f->names));
     f->members = calloc(n + 1, sizeof(*f->members));
     f->first = calloc(steps->n + 2, sizeof(*f->first));
-    f->room = calloc(n + 1, sizeof(*f->room));
+    f->numbers = calloc(n + 1, sizeof(*f->numbers));
     f->anew = calloc((size_t)f->n_names + 1, sizeof(*f->anew));
     f->layers = (struct steps){.owners = malloc((n + 1) * sizeof(*f->layers.owners))};
-    if (!f->names || !f->members || !f->first || !f->room || !f->anew || !f->layers.owners)
+    if (!f->names || !f->members || !f->first || !f->numbers || !f->anew || !f->layers.owners)
         return -ENOMEM;
     memset(f->layers.owners, 0xff, (n + 1) * sizeof(*f->layers.owners)); /* STEP_NONE */
     for (size_t i = 0; i < n; i++) {
@@ -104,7 +104,7 @@ static int add_layer(struct layers_finding *f, const size_t *members, size_t n, 
     return 0;
 }
 
-/* Fills the room; returns how many names there are. A step has few of a trace's: what is done for each step
+/* Sets the numbers; returns how many names there are. A step has few of a trace's: what is done for each step
  * must not grow with those of all. */
 static uint32_t number_anew(struct layers_finding *f, const size_t *members, size_t n)
 {
@@ -114,7 +114,7 @@ static uint32_t number_anew(struct layers_finding *f, const size_t *members, siz
         uint32_t *number = &f->anew[f->names[members[i]]];
         if (*number == 0)
             *number = ++n_names;
-        f->room[i] = *number - 1;
+        f->numbers[i] = *number - 1;
     }
     for (size_t i = 0; i < n; i++)
         f->anew[f->names[members[i]]] = 0;
@@ -131,7 +131,7 @@ static int find_layers(struct layers_finding *f, const struct steps *steps, size
     struct step like = {.tokens = is_all ? COLUMN_NULL : (int64_t)step,
                         .phase = is_all ? PHASE_UNKNOWN : steps->items[step].phase};
 
-    int r = period_find(f->room, NULL, n, number_anew(f, members, n), PERIOD_FULLEST, &p);
+    int r = period_find(f->numbers, NULL, n, number_anew(f, members, n), PERIOD_FULLEST, &p);
     if (p.n < LAYERS_MIN)
         return r;
     for (size_t i = 0; i < p.n && r >= 0; i++) {

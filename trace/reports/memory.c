@@ -24,18 +24,18 @@
     C(holder_bytes, BYTES, "bytes held by that operator at the peak")
 REPORT_ROW(memory, MEMORY_COLUMNS);
 
-static void emit_device(struct analysis *a, size_t rank, const struct memory_use *use, uint32_t place,
+static void emit_device(struct analysis *a, size_t rank, const struct memory_use *use, uint32_t position,
                         const struct memory_holders *holders, struct report_rows *ret)
 {
     const struct columns *c = a->ranks[rank].columns;
-    const struct memory_device *device = &use->devices[place];
+    const struct memory_device *device = &use->devices[position];
     const struct memory_holder *most = NULL;
     int64_t unfreed = 0, leaking = 0;
     char name[MEMORY_DEVICE_NAME_MAX];
 
     for (size_t i = 0; i < holders->n; i++) {
         const struct memory_holder *h = &holders->items[i];
-        if (h->device != place)
+        if (h->device != position)
             continue;
         unfreed = memory_sum(unfreed, h->unfreed_bytes);
         leaking = memory_sum(leaking, memory_holder_leaks(h) ? h->unfreed_bytes : 0);

@@ -47,11 +47,11 @@ static bool is_one_of(const struct columns *c, int64_t category, const char *con
 /* The durations of all slices of a row of the table of names that begin within the view. values: the first is set. */
 static int gather_row(struct gathering *g, uint64_t row, struct group_key key, int64_t *values)
 {
-    struct name_rows places = name_rows_of(g->c, row);
+    struct name_rows positions = name_rows_of(g->c, row);
     const struct intervals *times;
     int r = analysis_times(g->analysis, g->rank, &times);
 
-    for (uint64_t i = places.first; i < places.end && r >= 0; i++) {
+    for (uint64_t i = positions.first; i < positions.end && r >= 0; i++) {
         int64_t slice = columns_get(g->c, COL_by_name_slice, i);
         if (slice == COLUMN_NULL)
             continue;

@@ -129,7 +129,7 @@ static const struct report_column ops_columns[] = {
 
 const struct report report_ops = {
     .name = "ops",
-    .overview = {.place = 4, .of_host = true},
+    .overview = {.position = 4, .of_host = true},
     .title = "operators: calls, self and total time on host and GPU",
     .method = "Calls of one name over all threads and ranks, summed as by key_averages() of torch: a call "
               "within a call of the same name counts in both. Self time excludes nested operators and "

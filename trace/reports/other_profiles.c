@@ -106,7 +106,7 @@ static int functions_make_rank(struct analysis *a, size_t rank, struct report_ro
 
 const struct report report_functions = {
     .name = "functions",
-    .overview = {.place = 5, .of_host = true},
+    .overview = {.position = 5, .of_host = true},
     .title = "functions of a callgrind profile by cost",
     .method = "The self cost of a function is exact. The inclusive cost is the sum over the flame graph of "
               "the profile, which omits calls of less than a 100,000th of the total. Functions in a call "
@@ -175,7 +175,7 @@ static const struct aggregation ort = {.n_values = _VALUE_MAX, .by_rank = true, 
 
 const struct report report_ort = {
     .name = "ort",
-    .overview = {.place = 6, .of_host = true},
+    .overview = {.position = 6, .of_host = true},
     .title = "nodes of ONNX Runtime by operator type and provider",
     .method = "Events of category Node whose names end with _kernel_time; fences before and after them are "
               "left out.",

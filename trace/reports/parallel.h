@@ -10,7 +10,7 @@
 /* Reports are limited by memory access long before they use all processors. */
 #define PARALLEL_THREADS_MAX 8
 
-/* Calls turn(arg, i) once for each i below n. Returns when all have returned: 0, or the first negative
+/* Calls body(arg, i) once for each i below n. Returns when all have returned: 0, or the first negative
  * result, after which no further iteration begins. If no thread can be created, the caller's thread runs
  * all. */
-int parallel_each(size_t n, int (*turn)(void *arg, size_t i), void *arg);
+int parallel_each(size_t n, int (*body)(void *arg, size_t i), void *arg);

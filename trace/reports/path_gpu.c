@@ -22,7 +22,7 @@ static const char *const sync_names[_SYNC_KIND_MAX] = {
 };
 
 /* Work or a synchronisation, in the order in which a stream comes to it: of the latter, when it ends. */
-struct turn {
+struct stream_entry {
     int64_t at;
     const struct gpu_event *work; /* NULL: a synchronisation */
     enum sync_kind kind;
@@ -30,20 +30,20 @@ struct turn {
     uint32_t event; /* the work's */
 };
 
-struct turns {
-    struct turn *items;
+struct stream_entries {
+    struct stream_entry *items;
     size_t n, cap;
 };
 
-static int add_turn(struct turns *turns, struct turn turn)
+static int add_entry(struct stream_entries *entries, struct stream_entry entry)
 {
-    if (!ARRAY_RESERVE(turns->items, turns->cap, turns->n + 1))
+    if (!ARRAY_RESERVE(entries->items, entries->cap, entries->n + 1))
         return -ENOMEM;
-    turns->items[turns->n++] = turn;
+    entries->items[entries->n++] = entry;
     return 0;
 }
 
-static int path_gpu_gather_work(struct path_graph *g, struct turns *ret)
+static int path_gpu_gather_work(struct path_graph *g, struct stream_entries *ret)
 {
     for (size_t i = 0; i < g->work->n; i++) {
         const struct gpu_event *w = &g->work->events[i];
@@ -55,14 +55,14 @@ static int path_gpu_gather_work(struct path_graph *g, struct turns *ret)
         *e = (struct path_event){
             .ts = w->ts, .end = w->end, .slice = w->slice, .track = COLUMN_NULL, .parent = PATH_NONE};
         g->of_slice[w->slice] = (uint32_t)g->n;
-        int r = add_turn(ret, (struct turn){.at = w->ts, .work = w, .event = (uint32_t)g->n - 1});
+        int r = add_entry(ret, (struct stream_entry){.at = w->ts, .work = w, .event = (uint32_t)g->n - 1});
         if (r < 0)
             return r;
     }
     return 0;
 }
 
-static int gather_syncs(struct path_graph *g, struct turns *ret)
+static int gather_syncs(struct path_graph *g, struct stream_entries *ret)
 {
     const struct columns *c = g->c;
 
@@ -76,7 +76,7 @@ static int gather_syncs(struct path_graph *g, struct turns *ret)
         struct text name = columns_text(c, columns_get(c, COL_slice_name, (uint64_t)slice));
         for (enum sync_kind kind = 0; ts != COLUMN_NULL && dur >= 0 && kind < _SYNC_KIND_MAX; kind++)
             if (text_is(name, sync_names[kind])) {
-                int r = add_turn(ret, (struct turn){.at = ts + dur, .kind = kind, .row = row});
+                int r = add_entry(ret, (struct stream_entry){.at = ts + dur, .kind = kind, .row = row});
                 if (r < 0)
                     return r;
             }
@@ -84,9 +84,9 @@ static int gather_syncs(struct path_graph *g, struct turns *ret)
     return 0;
 }
 
-static int compare_turns(const void *x, const void *y)
+static int compare_entries(const void *x, const void *y)
 {
-    const struct turn *a = x, *b = y;
+    const struct stream_entry *a = x, *b = y;
 
     return a->at != b->at ? (a->at > b->at) - (a->at < b->at) : (a->row > b->row) - (a->row < b->row);
 }
@@ -157,14 +157,14 @@ static int end_at_call(struct gpu_side *side, uint32_t work, uint64_t call)
                : 0;
 }
 
-static int path_gpu_synchronise(struct gpu_side *side, const struct turn *turn)
+static int path_gpu_synchronise(struct gpu_side *side, const struct stream_entry *entry)
 {
     const struct columns *c = side->g->c;
-    uint64_t call = find_call(side, columns_get(c, COL_gpu_correlation, turn->row));
-    int64_t stream = columns_get(c, COL_gpu_stream, turn->row);
+    uint64_t call = find_call(side, columns_get(c, COL_gpu_correlation, entry->row));
+    int64_t stream = columns_get(c, COL_gpu_stream, entry->row);
     int r = 0;
 
-    switch (turn->kind) {
+    switch (entry->kind) {
     case SYNC_CONTEXT:
         for (size_t i = 0; i < side->streams.n && r >= 0; i++)
             r = end_at_call(side, side->streams.items[i].last, call);
@@ -175,7 +175,7 @@ static int path_gpu_synchronise(struct gpu_side *side, const struct turn *turn)
                 r = end_at_call(side, side->streams.items[i].last, call);
         return r;
     case SYNC_EVENT:
-        return end_at_call(side, awaited_work(side, turn->row), call);
+        return end_at_call(side, awaited_work(side, entry->row), call);
     default:
         break;
     }
@@ -185,7 +185,7 @@ static int path_gpu_synchronise(struct gpu_side *side, const struct turn *turn)
                            : path_launch_after(side->g, stream, columns_get(c, COL_slice_track, call),
                                                columns_get(c, COL_slice_ts, call));
     uint32_t event = next ? side->g->of_slice[next->gpu->slice] : 0,
-             awaited = event ? awaited_work(side, turn->row) : PATH_NONE;
+             awaited = event ? awaited_work(side, entry->row) : PATH_NONE;
     if (awaited != PATH_NONE)
         side->waits_for[event - 1] = awaited;
     return 0;
@@ -193,15 +193,15 @@ static int path_gpu_synchronise(struct gpu_side *side, const struct turn *turn)
 
 /* Why work began when it did: it was waited for elsewhere, launched just then, or the work before it ended.
  */
-static int build_work(struct gpu_side *side, const struct turn *turn)
+static int build_work(struct gpu_side *side, const struct stream_entry *entry)
 {
     struct path_graph *g = side->g;
-    uint32_t event = turn->event, awaited = side->waits_for[event],
-             *last = last_on(&side->streams, turn->work->stream);
-    const struct path_launch *l = path_launch_of(g, turn->work);
-    int64_t called = columns_get(g->c, COL_slice_ts, turn->work->launch);
+    uint32_t event = entry->event, awaited = side->waits_for[event],
+             *last = last_on(&side->streams, entry->work->stream);
+    const struct path_launch *l = path_launch_of(g, entry->work);
+    int64_t called = columns_get(g->c, COL_slice_ts, entry->work->launch);
     enum path_bound bound =
-        turn->work->kind == GPU_COMMUNICATION ? BOUND_GPU_COMMUNICATION : BOUND_GPU_COMPUTE;
+        entry->work->kind == GPU_COMMUNICATION ? BOUND_GPU_COMMUNICATION : BOUND_GPU_COMPUTE;
     int r = last ? path_spend(g, path_start(event), path_end(event), event, bound) : -E2BIG;
 
     if (r >= 0 && awaited != PATH_NONE && g->events[awaited].end > g->events[event].ts)
@@ -213,7 +213,7 @@ static int build_work(struct gpu_side *side, const struct turn *turn)
     bool stream_was_free = *last == PATH_NONE || g->events[*last].end < called;
     if (l && l->queued == 1 && l->queued_start == 0 && stream_was_free &&
         (awaited == PATH_NONE || g->events[awaited].end < called))
-        r = path_spend(g, path_start(g->of_slice[turn->work->launch] - 1), path_start(event), event,
+        r = path_spend(g, path_start(g->of_slice[entry->work->launch] - 1), path_start(event), event,
                        BOUND_LAUNCH);
     else if (*last != PATH_NONE && g->events[event].ts >= g->events[*last].end &&
              g->events[event].ts - g->events[*last].end < KERNEL_KERNEL_MAX_NS &&
@@ -226,11 +226,11 @@ static int build_work(struct gpu_side *side, const struct turn *turn)
 int path_add_gpu(struct path_graph *g)
 {
     _cleanup_(gpu_side_done) struct gpu_side side = {.g = g};
-    struct turns turns = {0};
-    int r = path_gpu_gather_work(g, &turns);
+    struct stream_entries entries = {0};
+    int r = path_gpu_gather_work(g, &entries);
 
     if (r >= 0)
-        r = gather_syncs(g, &turns);
+        r = gather_syncs(g, &entries);
     if (r >= 0)
         r = correlations_read(g->c, INT64_MAX, &side.calls);
     side.waits_for = r >= 0 ? malloc((g->n + 1) * sizeof(*side.waits_for)) : NULL;
@@ -238,15 +238,15 @@ int path_add_gpu(struct path_graph *g)
         r = -ENOMEM;
     if (r >= 0) {
         memset(side.waits_for, 0xff, (g->n + 1) * sizeof(*side.waits_for));
-        if (turns.n > 0)
-            qsort(turns.items, turns.n, sizeof(*turns.items), compare_turns);
+        if (entries.n > 0)
+            qsort(entries.items, entries.n, sizeof(*entries.items), compare_entries);
     }
-    for (size_t i = 0; i < turns.n && r >= 0; i++) {
-        r = turns.items[i].work ? build_work(&side, &turns.items[i])
-                                : path_gpu_synchronise(&side, &turns.items[i]);
-        if (r >= 0 && g->dag.n_edges > EDGES_PER_EVENT * (g->n + turns.n))
+    for (size_t i = 0; i < entries.n && r >= 0; i++) {
+        r = entries.items[i].work ? build_work(&side, &entries.items[i])
+                                  : path_gpu_synchronise(&side, &entries.items[i]);
+        if (r >= 0 && g->dag.n_edges > EDGES_PER_EVENT * (g->n + entries.n))
             r = -E2BIG;
     }
-    free(turns.items);
+    free(entries.items);
     return r;
 }

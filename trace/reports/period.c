@@ -13,8 +13,8 @@ struct period_search {
     const int64_t *pauses;
     size_t n;
     uint32_t n_names;
-    size_t *first;     /* of each name its part of places, and where the last one ends */
-    size_t *places;    /* of each name's occurrences */
+    size_t *first;     /* of each name its part of positions, and where the last one ends */
+    size_t *positions; /* of each name's occurrences */
     uint32_t *by_rank; /* names, the rarest first, then the earliest */
     uint32_t *amounts; /* private to alike(): of each name */
     int64_t *values;   /* private to medians */
@@ -27,7 +27,7 @@ static size_t period_count_of(const struct period_search *s, uint32_t name)
 
 static const size_t *places_of(const struct period_search *s, uint32_t name)
 {
-    return &s->places[s->first[name]];
+    return &s->positions[s->first[name]];
 }
 
 /* Of the first n of s->values, which are sorted. */
@@ -53,19 +53,19 @@ static int period_compare_names(const void *x, const void *y, void *arg)
 static int period_prepare(struct period_search *s)
 {
     s->first = calloc((size_t)s->n_names + 2, sizeof(*s->first));
-    s->places = calloc(s->n + 1, sizeof(*s->places));
+    s->positions = calloc(s->n + 1, sizeof(*s->positions));
     s->by_rank = calloc((size_t)s->n_names + 1, sizeof(*s->by_rank));
     s->amounts = calloc((size_t)s->n_names + 1, sizeof(*s->amounts));
     s->values = calloc(s->n + 1, sizeof(*s->values));
-    if (!s->first || !s->places || !s->by_rank || !s->amounts || !s->values)
+    if (!s->first || !s->positions || !s->by_rank || !s->amounts || !s->values)
         return -ENOMEM;
-    /* One further on, so that filling the places moves each to where its name begins. */
+    /* One further on, so that filling the positions moves each to where its name begins. */
     for (size_t i = 0; i < s->n; i++)
         s->first[s->names[i] + 2]++;
     for (uint32_t name = 0; name < s->n_names; name++)
         s->first[name + 2] += s->first[name + 1];
     for (size_t i = 0; i < s->n; i++)
-        s->places[s->first[s->names[i] + 1]++] = i;
+        s->positions[s->first[s->names[i] + 1]++] = i;
     for (uint32_t name = 0; name < s->n_names; name++)
         s->by_rank[name] = name;
     qsort_r(s->by_rank, s->n_names, sizeof(*s->by_rank), period_compare_names, s);
@@ -75,7 +75,7 @@ static int period_prepare(struct period_search *s)
 static void period_search_done(struct period_search *s)
 {
     free(s->first);
-    free(s->places);
+    free(s->positions);
     free(s->by_rank);
     free(s->amounts);
     free(s->values);
@@ -158,7 +158,7 @@ static struct period_candidate try_names(struct period_search *s, size_t from, s
     return c;
 }
 
-/* How far ahead of the places a stretch begins. */
+/* How far ahead of the positions a stretch begins. */
 static size_t find_lead(struct period_search *s, const size_t *starts, size_t n)
 {
     size_t best = 0, lead_max = PERIOD_LEAD_MAX;

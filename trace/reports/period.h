@@ -24,13 +24,13 @@ enum period_goal {
 };
 
 struct period {
-    size_t *starts; /* places in the sequence, ascending */
+    size_t *starts; /* positions in the sequence, ascending */
     size_t n;
     size_t until; /* after the last stretch, which is assumed to be as long as the median one */
 };
 
-/* names: below n_names. pauses: NULL, or what lies before each place: a stretch begins where the longest one
- * is (in the median) among the PERIOD_LEAD_MAX places ahead of the first name that recurs. n is 0 where
+/* names: below n_names. pauses: NULL, or what lies before each position: a stretch begins where the longest one
+ * is (in the median) among the PERIOD_LEAD_MAX positions ahead of the first name that recurs. n is 0 where
  * nothing does. -ENOMEM. */
 #define PERIOD_LEAD_MAX 32
 int period_find(const uint32_t *names, const int64_t *pauses, size_t n, uint32_t n_names,

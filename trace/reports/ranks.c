@@ -133,22 +133,22 @@ static void emit_missing(struct analysis *a, struct report_rows *ret)
 
 static int ranks_make(struct analysis *a, struct report_rows *ret)
 {
-    _cleanup_(collective_instances_done) struct collective_instances met = {0};
+    _cleanup_(collective_instances_done) struct collective_instances collectives = {0};
     _cleanup_(freep) struct measures *all = calloc(a->n, sizeof(*all));
     _cleanup_(freep) int64_t *values = calloc(a->n, _MEASURE_MAX * sizeof(*values)),
                              *clock_errors = calloc(a->n, sizeof(*clock_errors));
     const int64_t *sorted[_MEASURE_MAX];
     struct spread usual[_MEASURE_MAX];
-    int r = all && values && clock_errors ? collective_instances_find(a, &met) : -ENOMEM;
+    int r = all && values && clock_errors ? collective_instances_find(a, &collectives) : -ENOMEM;
 
     for (size_t rank = 0; rank < a->n && r >= 0; rank++)
         r = ranks_measure(a, rank, &all[rank]);
     if (r >= 0)
-        r = collective_instances_clock_errors(a, &met, clock_errors);
+        r = collective_instances_clock_errors(a, &collectives, clock_errors);
     if (r < 0)
         return r;
-    for (size_t i = 0; i < met.n; i++)
-        all[collective_instance_last(a, &met.items[i])].last++;
+    for (size_t i = 0; i < collectives.n; i++)
+        all[collective_instance_last(a, &collectives.items[i])].last++;
     for (size_t i = 0; i < _MEASURE_MAX; i++) {
         for (size_t rank = 0; rank < a->n; rank++)
             values[i * a->n + rank] = all[rank].values[i];
@@ -157,7 +157,7 @@ static int ranks_make(struct analysis *a, struct report_rows *ret)
         usual[i] = spread_of(sorted[i], a->n);
     }
     for (size_t rank = 0; rank < a->n; rank++)
-        emit_rank(a, rank, &all[rank], usual, met.n, clock_errors[rank], ret);
+        emit_rank(a, rank, &all[rank], usual, collectives.n, clock_errors[rank], ret);
     emit_missing(a, ret);
     emit_usual("min", 0, sorted, a->n, ret);
     emit_usual("median", 50, sorted, a->n, ret);
@@ -167,7 +167,7 @@ static int ranks_make(struct analysis *a, struct report_rows *ret)
 
 const struct report report_ranks = {
     .name = "ranks",
-    .overview = {.place = 7, .of_many = true, .is_complete = true},
+    .overview = {.position = 7, .of_many = true, .is_complete = true},
     .title = "ranks compared, with outliers",
     .method = "Each measure as in the reports temporal and overlap. A rank is an outlier if its modified "
               "z-score exceeds 3.5 and it differs from the median by more than a hundredth of the span. "
@@ -227,16 +227,16 @@ static void sum_classes(const struct gpu_work *work, int64_t from, int64_t to, s
 struct stragglers_watch {
     struct analysis *a;
     const struct gpu_work **works;
-    size_t *places; /* in each rank's work */
-    int64_t *left;  /* when each rank left the collective before */
-    int64_t *did;   /* ranks x (classes + idle) */
+    size_t *positions; /* in each rank's work */
+    int64_t *left;     /* when each rank left the collective before */
+    int64_t *did;      /* ranks x (classes + idle) */
     int64_t *sorted;
 };
 
 static void watch_done(struct stragglers_watch *w)
 {
     free(w->works);
-    free(w->places);
+    free(w->positions);
     free(w->left);
     free(w->did);
     free(w->sorted);
@@ -246,11 +246,11 @@ static int watch_init(struct stragglers_watch *w, struct analysis *a)
 {
     *w = (struct stragglers_watch){.a = a,
                                    .works = calloc(a->n, sizeof(*w->works)),
-                                   .places = calloc(a->n, sizeof(*w->places)),
+                                   .positions = calloc(a->n, sizeof(*w->positions)),
                                    .left = calloc(a->n, sizeof(*w->left)),
                                    .did = calloc(a->n, (_KERNEL_CLASS_MAX + 1) * sizeof(*w->did)),
                                    .sorted = calloc(a->n, sizeof(*w->sorted))};
-    int r = w->works && w->places && w->left && w->did && w->sorted ? 0 : -ENOMEM;
+    int r = w->works && w->positions && w->left && w->did && w->sorted ? 0 : -ENOMEM;
 
     for (size_t i = 0; i < a->n && r >= 0; i++) {
         r = analysis_gpu(a, i, &w->works[i]);
@@ -267,7 +267,7 @@ static void compare_doings(struct stragglers_watch *w, const struct collective_i
     const size_t width = _KERNEL_CLASS_MAX + 1;
 
     for (size_t rank = 0; rank < w->a->n; rank++)
-        sum_classes(w->works[rank], w->left[rank], e->events[rank]->ts, &w->places[rank],
+        sum_classes(w->works[rank], w->left[rank], e->events[rank]->ts, &w->positions[rank],
                     w->did + rank * width);
     for (size_t class = 0; class < width; class ++) {
         for (size_t rank = 0; rank < w->a->n; rank++)
@@ -307,17 +307,17 @@ static void stragglers_count(struct stragglers_watch *w, const struct collective
 
 static int stragglers_make(struct analysis *a, struct report_rows *ret)
 {
-    _cleanup_(collective_instances_done) struct collective_instances met = {0};
+    _cleanup_(collective_instances_done) struct collective_instances collectives = {0};
     _cleanup_(watch_done) struct stragglers_watch watch = {0};
     _cleanup_(freep) struct stragglers_tally *tallies = calloc(a->n, sizeof(*tallies));
-    int r = tallies ? collective_instances_find(a, &met) : -ENOMEM;
+    int r = tallies ? collective_instances_find(a, &collectives) : -ENOMEM;
 
     if (r >= 0)
-        r = met.n > 0 ? watch_init(&watch, a) : -ENODATA;
+        r = collectives.n > 0 ? watch_init(&watch, a) : -ENODATA;
     if (r < 0)
         return r;
-    for (size_t i = 0; i < met.n; i++)
-        stragglers_count(&watch, &met.items[i], tallies);
+    for (size_t i = 0; i < collectives.n; i++)
+        stragglers_count(&watch, &collectives.items[i], tallies);
     for (size_t rank = 0; rank < a->n; rank++) {
         const struct stragglers_tally *t = &tallies[rank];
         size_t most = 0;
@@ -326,8 +326,9 @@ static int stragglers_make(struct analysis *a, struct report_rows *ret)
                 most = k;
         bool any = t->longer[most] > 0;
         EMIT_ROW(stragglers, ret, .rank = a->ranks[rank].number, .last_count = (int64_t)t->last,
-                 .last_share = row_share((int64_t)t->last, (int64_t)met.n), .wait_caused_ns = t->caused,
-                 .delay_ns = t->delay, .waited_ns = t->waited, .mean_late_ns = t->late / (int64_t)met.n,
+                 .last_share = row_share((int64_t)t->last, (int64_t)collectives.n),
+                 .wait_caused_ns = t->caused, .delay_ns = t->delay, .waited_ns = t->waited,
+                 .mean_late_ns = t->late / (int64_t)collectives.n,
                  .meanwhile = row_str(!any                     ? NULL
                                       : most == WITHOUT_KERNEL ? "idle"
                                                                : kernel_class_name((enum kernel_class)most)),

@@ -96,11 +96,11 @@ enum report_role {
 
 /* Where the overview of profctl analyze shows the table of a report, below the findings. */
 struct report_overview {
-    unsigned place;   /* from 1; 0: nowhere */
-    bool of_many;     /* only with several rows */
-    bool of_host;     /* only for a trace without GPU activity */
-    size_t rows;      /* number of rows at most; 0: as for other reports */
-    bool is_complete; /* all rows: the last ones summarise the others */
+    unsigned position; /* from 1; 0: nowhere */
+    bool of_many;      /* only with several rows */
+    bool of_host;      /* only for a trace without GPU activity */
+    size_t rows;       /* number of rows at most; 0: as for other reports */
+    bool is_complete;  /* all rows: the last ones summarise the others */
 };
 
 struct report {

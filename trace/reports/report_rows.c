@@ -12,7 +12,7 @@
 
 struct report_text {
     struct report_text *next;
-    char *demangled; /* what is shown in place of text; NULL: text itself */
+    char *demangled; /* what is shown instead of text; NULL: text itself */
     size_t size;
     char text[];
 };
@@ -69,9 +69,9 @@ void emit_real(struct report_rows *rows, double value)
     report_rows_put(rows, (struct cell){.type = isfinite(value) ? CELL_REAL : CELL_NULL, .real = value});
 }
 
-void emit_share(struct report_rows *rows, int64_t part, int64_t whole)
+void emit_share(struct report_rows *rows, int64_t part, int64_t total)
 {
-    emit_real(rows, whole == 0 ? NAN : (double)part / (double)whole);
+    emit_real(rows, total == 0 ? NAN : (double)part / (double)total);
 }
 
 void emit_text(struct report_rows *rows, struct text text)

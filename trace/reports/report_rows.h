@@ -56,7 +56,7 @@ void emit_int(struct report_rows *rows, int64_t value);
 /* What is no number becomes no value. */
 void emit_real(struct report_rows *rows, double value);
 /* A share; no value if the total is 0. */
-void emit_share(struct report_rows *rows, int64_t part, int64_t whole);
+void emit_share(struct report_rows *rows, int64_t part, int64_t total);
 /* A C++ symbol is demangled (kernel_name_demangle()). */
 void emit_text(struct report_rows *rows, struct text text);
 /* An empty one becomes no value. */

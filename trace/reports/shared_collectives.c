@@ -97,20 +97,20 @@ static int shared_collectives_read_rank(struct shared_collectives *m, size_t ran
 }
 
 /* Median time between the ends of collectives that follow each other under one key. */
-static int64_t usual_gap(const struct collective_moments *e, int64_t *room)
+static int64_t usual_gap(const struct collective_moments *e, int64_t *values)
 {
     size_t n = 0;
 
     for (size_t i = 1; i < e->n; i++)
         if (e->items[i].key == e->items[i - 1].key && e->items[i].end > e->items[i - 1].end)
-            room[n++] = e->items[i].end - e->items[i - 1].end;
-    sort_ns(room, n);
-    return percentile(room, n, 50);
+            values[n++] = e->items[i].end - e->items[i - 1].end;
+    sort_ns(values, n);
+    return percentile(values, n, 50);
 }
 
 /* By process group and sequence number. */
 static enum instance_belief compare_numbered(const struct collective_moments *a,
-                                             const struct collective_moments *b, int64_t *room)
+                                             const struct collective_moments *b, int64_t *values)
 {
     size_t matches = 0, together = 0;
 
@@ -119,7 +119,7 @@ static enum instance_belief compare_numbered(const struct collective_moments *a,
         bool numbered = one->number != COLUMN_NULL && other->number != COLUMN_NULL;
         if (numbered && one->key == other->key && one->number == other->number) {
             together += one->ts <= other->end && other->ts <= one->end;
-            room[matches++] = one->end - other->end;
+            values[matches++] = one->end - other->end;
             i++;
             k++;
         } else if (one->key != other->key ? one->key < other->key : one->number <= other->number) {
@@ -132,19 +132,20 @@ static enum instance_belief compare_numbered(const struct collective_moments *a,
         return INSTANCE_UNDECIDED;
     if ((double)together >= TOGETHER_MIN * (double)matches)
         return INSTANCE_SAME;
-    sort_ns(room, matches);
-    int64_t off = percentile(room, matches, 50);
+    sort_ns(values, matches);
+    int64_t off = percentile(values, matches, 50);
     for (size_t i = 0; i < matches; i++)
-        room[i] = llabs(room[i] - off);
-    sort_ns(room, matches);
-    int64_t spread = percentile(room, matches, 50);
-    return llabs(off) <= CLOCK_OFF_MAX_NS && spread < usual_gap(a, room) / NEAR_PART ? INSTANCE_SAME
-                                                                                     : INSTANCE_DIFFERENT;
+        values[i] = llabs(values[i] - off);
+    sort_ns(values, matches);
+    int64_t spread = percentile(values, matches, 50);
+    return llabs(off) <= CLOCK_OFF_MAX_NS && spread < usual_gap(a, values) / NEAR_PART ? INSTANCE_SAME
+                                                                                       : INSTANCE_DIFFERENT;
 }
 
 /* Where nothing is numbered: how near the nearest end of the other's is. */
 static enum instance_belief shared_collectives_compare_ends(const struct collective_moments *a,
-                                                            const struct collective_moments *b, int64_t *room)
+                                                            const struct collective_moments *b,
+                                                            int64_t *values)
 {
     size_t n = 0;
 
@@ -159,13 +160,13 @@ static enum instance_belief shared_collectives_compare_ends(const struct collect
         if (behind > 0 && items[behind - 1].key == one->key && items[behind - 1].number == COLUMN_NULL)
             nearest = MIN(nearest, one->end - items[behind - 1].end);
         if (nearest < INT64_MAX)
-            room[n++] = nearest;
+            values[n++] = nearest;
     }
     if (n < 2 * MATCHES_MIN)
         return INSTANCE_UNDECIDED;
-    sort_ns(room, n);
-    int64_t near = percentile(room, n, 50);
-    return near < usual_gap(a, room) / NEAR_PART ? INSTANCE_SAME : INSTANCE_UNDECIDED;
+    sort_ns(values, n);
+    int64_t near = percentile(values, n, 50);
+    return near < usual_gap(a, values) / NEAR_PART ? INSTANCE_SAME : INSTANCE_UNDECIDED;
 }
 
 enum instance_belief shared_collectives_compare(void *arg, size_t one, size_t other)
@@ -179,11 +180,11 @@ enum instance_belief shared_collectives_compare(void *arg, size_t one, size_t ot
     if (r >= 0)
         r = shared_collectives_read_rank(m, other);
     const struct collective_moments *a = &m->known[one], *b = &m->known[other];
-    _cleanup_(freep) int64_t *room = r < 0 ? NULL : calloc(a->n + b->n + 1, sizeof(*room));
-    if (!room) {
+    _cleanup_(freep) int64_t *values = r < 0 ? NULL : calloc(a->n + b->n + 1, sizeof(*values));
+    if (!values) {
         m->error = r < 0 ? r : -ENOMEM;
         return INSTANCE_UNDECIDED;
     }
-    enum instance_belief belief = compare_numbered(a, b, room);
-    return belief == INSTANCE_UNDECIDED ? shared_collectives_compare_ends(a, b, room) : belief;
+    enum instance_belief belief = compare_numbered(a, b, values);
+    return belief == INSTANCE_UNDECIDED ? shared_collectives_compare_ends(a, b, values) : belief;
 }

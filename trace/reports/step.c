@@ -30,9 +30,9 @@ struct step *steps_add(struct steps *steps)
 /* The step whose annotation was open then. */
 static uint32_t step_find_host(const struct steps *steps, int64_t at)
 {
-    size_t place = FIRST_THAT(i, 0, steps->n, steps->items[i].host_end > at);
+    size_t position = FIRST_THAT(i, 0, steps->n, steps->items[i].host_end > at);
 
-    return place < steps->n && steps->items[place].host_ts <= at ? (uint32_t)place : STEP_NONE;
+    return position < steps->n && steps->items[position].host_ts <= at ? (uint32_t)position : STEP_NONE;
 }
 
 /* Work belongs to the step in which the host launched it. */
@@ -235,7 +235,7 @@ static int infer_phases(const struct columns *c, const struct gpu_work *work, st
 }
 
 /* What the names leave open. */
-static int tell_phases(const struct columns *c, const struct gpu_work *work, struct steps *steps)
+static int complete_phases(const struct columns *c, const struct gpu_work *work, struct steps *steps)
 {
     bool open = false;
 
@@ -283,7 +283,7 @@ int steps_read(const struct columns *c, const struct gpu_work *work, struct step
     if (r >= 0) {
         step_part(ret, cores);
         step_number(ret);
-        r = tell_phases(c, work, ret);
+        r = complete_phases(c, work, ret);
     }
     if (r < 0)
         steps_done(ret);
@@ -312,9 +312,9 @@ static bool is_of_gpu(const struct columns *c, int64_t category)
 static int add_instances(const struct columns *c, uint64_t group, const struct step_name *name,
                          struct steps *ret)
 {
-    struct name_rows places = name_rows_of(c, group);
+    struct name_rows positions = name_rows_of(c, group);
 
-    for (uint64_t i = places.first; i < places.end; i++) {
+    for (uint64_t i = positions.first; i < positions.end; i++) {
         int64_t slice = columns_get(c, COL_by_name_slice, i), end;
         if (slice == COLUMN_NULL)
             continue;

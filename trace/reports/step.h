@@ -11,7 +11,7 @@
 #define STEP_NONE UINT32_MAX
 
 struct step {
-    int64_t index; /* as the annotation numbers it, else its place from 0 */
+    int64_t index; /* as the annotation numbers it, else its position from 0 */
     int64_t name;  /* text; COLUMN_NULL where it was found by recurrence */
     enum step_phase phase;
     int64_t ts, end;           /* of its GPU work; where no step has any, of the annotation */
@@ -24,7 +24,7 @@ struct steps {
     struct step *items; /* in order of time, not overlapping */
     size_t n, cap;
     enum step_source source; /* _STEP_SOURCE_MAX where there are no steps */
-    uint32_t *owners;        /* of each event of the work, the place of its step in items, or STEP_NONE */
+    uint32_t *owners;        /* of each event of the work, the position of its step in items, or STEP_NONE */
 };
 
 /* work: all of the trace's. -ENOMEM. */

@@ -7,7 +7,7 @@
 
 struct graph_launch {
     uint64_t launch; /* the slice of the call */
-    size_t first;    /* place of its first event in the work */
+    size_t first;    /* position of its first event in the work */
     size_t n;        /* events */
     int64_t end;     /* of the last */
 };
@@ -15,7 +15,7 @@ struct graph_launch {
 struct graph_launches {
     struct graph_launch *items; /* by when they begin on the GPU */
     size_t n;
-    size_t *of; /* of each event of the work its launch's place in items, or n */
+    size_t *of; /* of each event of the work its launch's position in items, or n */
 };
 
 /* -- Graph launch ---------------------------------------------------------------------------------------- */

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <math.h>
 
-/* Steps of a rank by their place in its list. */
+/* Steps of a rank by their position in its list. */
 static int find_blocks(struct analysis *a, size_t rank, const struct steps *steps, uint32_t **ret,
                        size_t *ret_n)
 {
@@ -78,26 +78,26 @@ static void add_covered(const struct intervals *set, const struct steps *steps, 
 {
     size_t at = 0;
 
-    for (size_t i = 0, place = 0; i < steps->n; i++) {
+    for (size_t i = 0, position = 0; i < steps->n; i++) {
         int64_t from = steps->items[i].ts, to = end_of_window(steps, i);
         if (blocks[i] == STEP_NONE)
             continue;
         while (at < set->n && set->items[at].to <= from)
             at++;
         for (size_t k = at; k < set->n && set->items[k].from < to; k++)
-            ret[place].ns[time] += (double)(MIN(set->items[k].to, to) - MAX(set->items[k].from, from));
-        place++;
+            ret[position].ns[time] += (double)(MIN(set->items[k].to, to) - MAX(set->items[k].from, from));
+        position++;
     }
 }
 
-/* Adds to the steps of its instance, by place: ranks of an instance take part in the same steps. */
+/* Adds to the steps of its instance, by position: ranks of an instance take part in the same steps. */
 static int step_sample_make_rank(struct analysis *a, size_t rank, size_t first, struct step_sample *ret)
 {
     _cleanup_(sets_done) struct intervals sets[_STEP_TIME_MAX] = {{0}};
     _cleanup_(freep) uint32_t *blocks = NULL;
     const struct gpu_work *work;
     const struct steps *steps;
-    size_t n = 0, place = first;
+    size_t n = 0, position = first;
     int r = analysis_steps(a, rank, &steps);
 
     if (r >= 0)
@@ -115,7 +115,7 @@ static int step_sample_make_rank(struct analysis *a, size_t rank, size_t first, 
     for (size_t i = 0; i < steps->n; i++) {
         if (blocks[i] == STEP_NONE)
             continue;
-        struct sampled_step *s = &ret->steps[place++];
+        struct sampled_step *s = &ret->steps[position++];
         s->ns[STEP_TIME_DUR] += (double)(steps->items[i].end - steps->items[i].ts);
         s->ns[STEP_TIME_SPAN] += (double)(end_of_window(steps, i) - steps->items[i].ts);
         s->n_ranks++;

@@ -190,7 +190,7 @@ static int steps_make_rank(struct analysis *a, size_t rank, struct report_rows *
 
 const struct report report_steps = {
     .name = "steps",
-    .overview = {.place = 3, .of_many = true, .rows = 8},
+    .overview = {.position = 3, .of_many = true, .rows = 8},
     .title = "steps: phase, tokens, time, and the causes of outliers",
     .method = "By the names that vLLM, SGLang, ATOM, TensorRT-LLM, RTP-LLM, xDiT, Lightning or the profiler"
               " of torch give to steps; otherwise by recurring kernels, if the host receives a result each "

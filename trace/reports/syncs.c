@@ -27,14 +27,14 @@ static int syncs_gather_name(struct gathering *g, uint64_t row)
 {
     const struct host_calls *ops, *frames;
     const struct intervals *times;
-    struct name_rows places = name_rows_of(g->c, row);
+    struct name_rows positions = name_rows_of(g->c, row);
     int r = analysis_ops(g->analysis, g->rank, &ops);
 
     if (r >= 0)
         r = analysis_frames(g->analysis, g->rank, &frames);
     if (r >= 0)
         r = analysis_times(g->analysis, g->rank, &times);
-    for (uint64_t i = places.first; r >= 0 && i < places.end; i++) {
+    for (uint64_t i = positions.first; r >= 0 && i < positions.end; i++) {
         int64_t slice = columns_get(g->c, COL_by_name_slice, i), dur;
         if (slice == COLUMN_NULL || (dur = columns_get(g->c, COL_slice_dur, (uint64_t)slice)) < 0 ||
             !intervals_find(times, columns_get(g->c, COL_slice_ts, (uint64_t)slice)))

@@ -28,11 +28,11 @@ static bool is_looked_at(struct analysis *a, const struct rule_rank *rank, const
     return step->n_events > 0 && analysis_has_step(a, rank->rank, step);
 }
 
-static int scope_read_rank(void *arg, size_t place)
+static int scope_read_rank(void *arg, size_t rank)
 {
     struct rule_context *context = arg;
     struct analysis *a = context->analysis;
-    struct rule_rank *ret = &context->ranks[place];
+    struct rule_rank *ret = &context->ranks[rank];
     int r = analysis_all_gpu(a, ret->rank, &ret->work);
 
     ret->columns = a->ranks[ret->rank].columns;
@@ -434,7 +434,7 @@ int rule_context_read(struct analysis *a, struct rule_context *ret)
     if (r >= 0 && ret->n > 0)
         ret->engine = rule_context_engine_of(&ret->ranks[0]);
     if (r >= 0 && ret->n == a->n)
-        r = collective_instances_find(a, &ret->met);
+        r = collective_instances_find(a, &ret->collectives);
     if (r >= 0)
         r = waits_read(ret);
     if (r >= 0)
@@ -456,6 +456,6 @@ void rule_context_done(struct rule_context *context)
         rule_context_rank_done(&context->ranks[i]);
     free(context->ranks);
     free(context->arrivals);
-    collective_instances_done(&context->met);
+    collective_instances_done(&context->collectives);
     *context = (struct rule_context){0};
 }

@@ -106,7 +106,7 @@ struct rule_context {
     struct outlier outlier;
     /* Idle time by its cause, and what of it no finding claims: known once all rules have been asked. */
     int64_t idle[_IDLE_CAUSE_MAX], unclaimed[_IDLE_CAUSE_MAX];
-    struct collective_instances met; /* of several ranks */
+    struct collective_instances collectives; /* of several ranks */
     struct arrivals
         *arrivals; /* of each rank, at the n_collectives of them that are in scope; NULL: of none */
     size_t n_collectives;

@@ -94,7 +94,7 @@ static int exposed_make_rank(const struct rule_context *context, const struct ru
     return r;
 }
 
-static int tell_kernels(const struct rule_context *context, enum purpose purpose, char *buf, size_t size)
+static int name_kernels_of(const struct rule_context *context, enum purpose purpose, char *buf, size_t size)
 {
     _cleanup_(aggregated_done) struct aggregated names = {0};
     int r = rule_context_names(context, &names);
@@ -119,7 +119,7 @@ static int exposed_evaluate(const struct rule_context *context, const struct rul
     enum purpose purpose = (enum purpose)rule->of;
     struct exposure x = {0};
     struct finding f = {.confidence = CONFIDENCE_CERTAIN};
-    char figures[FIGURES_MAX], place[PLACE_MAX], kernels[2 * NAME_MAX_SHOWN + 64], total[UNIT_TEXT_MAX],
+    char figures[FIGURES_MAX], location[LOCATION_MAX], kernels[2 * NAME_MAX_SHOWN + 64], total[UNIT_TEXT_MAX],
         exposed[UNIT_TEXT_MAX], waited[UNIT_TEXT_MAX];
     int r = 0;
 
@@ -130,13 +130,13 @@ static int exposed_evaluate(const struct rule_context *context, const struct rul
     f.cost = f.of[TIME_COMMUNICATION] = x.exposed;
     if (!finding_matters(context, rule, &f))
         return 0;
-    r = tell_kernels(context, purpose, kernels, sizeof(kernels));
+    r = name_kernels_of(context, purpose, kernels, sizeof(kernels));
     snprintf(f.what, sizeof(f.what), "%s is exposed: %s%s, %s", rule->seen,
              finding_figures(figures, context, x.exposed),
              context->n > 1 && x.n_ranks == context->n ? " on every rank" : "",
              x.exposed == x.total ? "overlapping no computation" : "not overlapped by computation");
     snprintf(f.where, sizeof(f.where), "%s; longest: %s", kernels,
-             finding_place(place, context, x.rank->rank, x.longest.from, x.longest.to));
+             finding_location(location, context, x.rank->rank, x.longest.from, x.longest.to));
     snprintf(f.evidence, sizeof(f.evidence),
              "this communication takes %s%s: no kernel computes for %s of it (%.0f %%)",
              format_duration(total, rule_context_mean(context, x.total)), rule_context_unit(context),
@@ -258,7 +258,7 @@ static int exposed_copy_evaluate(const struct rule_context *context, const struc
 {
     struct finding f = {.confidence = CONFIDENCE_CERTAIN};
     struct exposed_copy_copies copies = {0};
-    char figures[FIGURES_MAX], place[PLACE_MAX], name[NAME_MAX_SHOWN + 1];
+    char figures[FIGURES_MAX], location[LOCATION_MAX], name[NAME_MAX_SHOWN + 1];
     int r = 0;
 
     for (size_t i = 0; i < context->n && r >= 0; i++)
@@ -270,7 +270,7 @@ static int exposed_copy_evaluate(const struct rule_context *context, const struc
              finding_figures(figures, context, f.cost));
     snprintf(f.where, sizeof(f.where), "%s; longest: %s",
              finding_text(name, columns_text(copies.rank->columns, copies.longest->name)),
-             finding_place(place, context, copies.rank->rank, copies.longest->ts, copies.longest->end));
+             finding_location(location, context, copies.rank->rank, copies.longest->ts, copies.longest->end));
     snprintf(f.evidence, sizeof(f.evidence), "%zu copies; %.0f %% of their time overlaps with no kernel",
              copies.n, copies.all > 0 ? 100.0 * (double)copies.exposed / (double)copies.all : 0.0);
     finding_emit(context, rule, &f, ret);
@@ -391,7 +391,7 @@ static int pageable_copy_evaluate(const struct rule_context *context, const stru
 {
     _cleanup_(pageable_copies_done) struct pageable_copies copies = {0};
     struct finding f = {.confidence = CONFIDENCE_CERTAIN};
-    char figures[FIGURES_MAX], place[PLACE_MAX], alone[UNIT_TEXT_MAX], idle[UNIT_TEXT_MAX],
+    char figures[FIGURES_MAX], location[LOCATION_MAX], alone[UNIT_TEXT_MAX], idle[UNIT_TEXT_MAX],
         name[NAME_MAX_SHOWN + 1];
     int r = 0;
 
@@ -404,7 +404,7 @@ static int pageable_copy_evaluate(const struct rule_context *context, const stru
              finding_figures(figures, context, f.cost), (double)copies.n / (double)context->units,
              rule_context_unit(context));
     snprintf(f.where, sizeof(f.where), "longest: %s, %s",
-             finding_place(place, context, copies.rank->rank, copies.longest->ts, copies.longest->end),
+             finding_location(location, context, copies.rank->rank, copies.longest->ts, copies.longest->end),
              finding_text(name, columns_text(copies.rank->columns, copies.longest->name)));
     name_pageable(context, &copies, f.evidence, sizeof(f.evidence));
     finding_append(f.evidence, sizeof(f.evidence),

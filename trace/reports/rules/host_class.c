@@ -150,7 +150,7 @@ static enum host_class class_of_runtime_call(struct host_classes *h, int64_t nam
     return sync_call_of(text) == SYNC_WAIT ? HOST_CLASS_SYNC : HOST_CLASS_RUNTIME;
 }
 
-/* The class of the innermost named one of a slice and what it lies in. Slices of one place share their
+/* The class of the innermost named one of a slice and what it lies in. Slices of one parent share their
  * ancestors, so that each is climbed over once. */
 static enum host_class class_inherited(struct host_classes *h, uint64_t slice)
 {

@@ -77,10 +77,10 @@ static int compare_copy_calls(const void *x, const void *y)
 
 static int add_waits_of_name(const struct columns *c, uint64_t row, struct waits *ret)
 {
-    struct name_rows places = name_rows_of(c, row);
+    struct name_rows rows = name_rows_of(c, row);
     int r = 0;
 
-    for (uint64_t i = places.first; i < places.end && r >= 0; i++) {
+    for (uint64_t i = rows.first; i < rows.end && r >= 0; i++) {
         int64_t slice = columns_get(c, COL_by_name_slice, i);
         if (slice != COLUMN_NULL)
             r = idle_add_wait(c, (uint64_t)slice, ret);

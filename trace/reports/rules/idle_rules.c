@@ -167,7 +167,7 @@ static const char *name_class(size_t class)
     return host_class_name((enum host_class) class);
 }
 
-static int tell_calls(const struct idle_sum *s, const struct rule *rule, struct finding *f)
+static int describe_calls(const struct idle_sum *s, const struct rule *rule, struct finding *f)
 {
     snprintf(f->evidence, sizeof(f->evidence), "host self time during this idle time: ");
     finding_append_shares(f->evidence, sizeof(f->evidence), s->classes, _HOST_CLASS_MAX, s->sum,
@@ -184,7 +184,7 @@ static int idle_rule_evaluate(const struct rule_context *context, const struct r
 {
     _cleanup_(idle_sum_done) struct idle_sum s = {0};
     struct finding f = {.confidence = CONFIDENCE_CERTAIN};
-    char figures[FIGURES_MAX], place[PLACE_MAX], longest[UNIT_TEXT_MAX], name[NAME_MAX_SHOWN + 1];
+    char figures[FIGURES_MAX], location[LOCATION_MAX], longest[UNIT_TEXT_MAX], name[NAME_MAX_SHOWN + 1];
     int r = 0;
 
     for (size_t i = 0; i < context->n && r >= 0; i++)
@@ -195,10 +195,10 @@ static int idle_rule_evaluate(const struct rule_context *context, const struct r
     snprintf(f.what, sizeof(f.what), "%s: the GPU was idle %s %s, longest gap %s", rule->seen,
              finding_figures(figures, context, s.sum), rule->waits, format_duration(longest, s.longest));
     snprintf(f.where, sizeof(f.where), "%zu gap%s; longest: %s, before %s", s.n, s.n == 1 ? "" : "s",
-             finding_place(place, context, s.rank->rank, s.gap->from, s.gap->to),
+             finding_location(location, context, s.rank->rank, s.gap->from, s.gap->to),
              finding_name(name, columns_text(s.rank->columns,
                                              columns_get(s.rank->columns, COL_slice_name, s.gap->after))));
-    r = tell_calls(&s, rule, &f);
+    r = describe_calls(&s, rule, &f);
     /* Unnamed time is inferred from missing records. */
     int64_t unnamed = s.classes[HOST_CLASS_NOTHING];
     if (unnamed > s.sum / 2) {
@@ -363,7 +363,7 @@ static int unexplained_idle_evaluate(const struct rule_context *context, const s
     struct rule of_cause = *rule;
     struct finding f = {.confidence = CONFIDENCE_CERTAIN};
     const struct rule_rank *rank = NULL;
-    char figures[FIGURES_MAX], place[PLACE_MAX], dur[UNIT_TEXT_MAX], name[NAME_MAX_SHOWN + 1];
+    char figures[FIGURES_MAX], location[LOCATION_MAX], dur[UNIT_TEXT_MAX], name[NAME_MAX_SHOWN + 1];
     size_t most = 0;
 
     for (size_t i = 0; i < _IDLE_CAUSE_MAX; i++) {
@@ -381,7 +381,7 @@ static int unexplained_idle_evaluate(const struct rule_context *context, const s
     snprintf(f.what, sizeof(f.what), "Unexplained idle time: %s; mostly %s",
              finding_figures(figures, context, f.cost), causes[most].what);
     snprintf(f.where, sizeof(f.where), "longest such gap: %s, %s, before %s", format_duration(dur, gap->idle),
-             finding_place(place, context, rank->rank, gap->from, gap->to),
+             finding_location(location, context, rank->rank, gap->from, gap->to),
              finding_name(
                  name, columns_text(rank->columns, columns_get(rank->columns, COL_slice_name, gap->after))));
     finding_append_shares(f.evidence, sizeof(f.evidence), context->unclaimed, _IDLE_CAUSE_MAX, f.cost,
@@ -492,13 +492,13 @@ static int idle_worker_make_rank(struct analysis *a, size_t rank, struct rest *r
 static struct rule_context idle_context_of(const struct rule_context *context, const struct rest *all,
                                            size_t n)
 {
-    struct rule_context whole = *context;
+    struct rule_context recording = *context;
 
-    whole.length = all->recorded;
-    whole.units = (int64_t)n;
-    whole.n = n;
-    whole.is_by_step = false;
-    return whole;
+    recording.length = all->recorded;
+    recording.units = (int64_t)n;
+    recording.n = n;
+    recording.is_by_step = false;
+    return recording;
 }
 
 static int idle_worker_evaluate(const struct rule_context *context, const struct rule *rule,
@@ -507,7 +507,7 @@ static int idle_worker_evaluate(const struct rule_context *context, const struct
     struct analysis *a = context->analysis;
     struct rest all = {0};
     struct finding f = {.confidence = CONFIDENCE_INFERRED};
-    char figures[FIGURES_MAX], place[PLACE_MAX], longest[UNIT_TEXT_MAX], who[64];
+    char figures[FIGURES_MAX], location[LOCATION_MAX], longest[UNIT_TEXT_MAX], who[64];
     size_t n = 0;
     int r = 0;
 
@@ -527,17 +527,17 @@ static int idle_worker_evaluate(const struct rule_context *context, const struct
     }
     if (r < 0 || n == 0)
         return r;
-    struct rule_context whole = idle_context_of(context, &all, n);
+    struct rule_context recording = idle_context_of(context, &all, n);
     snprintf(who, sizeof(who), "Idle workers, %zu of %zu", n, a->n);
     f.cost = all.rested;
     snprintf(f.what, sizeof(f.what), "%s: no activity for %s of the recording",
-             a->n > 1 ? who : "Idle worker", finding_figures(figures, &whole, f.cost));
+             a->n > 1 ? who : "Idle worker", finding_figures(figures, &recording, f.cost));
     snprintf(f.where, sizeof(f.where), "longest idle period: %s, %s", format_duration(longest, all.longest),
-             finding_place(place, context, all.rank, all.at.from, all.at.to));
+             finding_location(location, context, all.rank, all.at.from, all.at.to));
     snprintf(f.evidence, sizeof(f.evidence),
              "no GPU activity and no operators, annotations or runtime calls on the host, for periods of 100 "
              "ms and more; all other findings cover the rest of the recording");
-    finding_emit(&whole, rule, &f, ret);
+    finding_emit(&recording, rule, &f, ret);
     return 0;
 }
 

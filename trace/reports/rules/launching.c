@@ -107,7 +107,7 @@ static int launching_evaluate(const struct rule_context *context, const struct r
     bool eager_decode = rule->of;
     struct launching_waiting w = {0};
     struct finding f = {.confidence = CONFIDENCE_CERTAIN};
-    char figures[FIGURES_MAX], place[PLACE_MAX];
+    char figures[FIGURES_MAX], location[LOCATION_MAX];
     int r = launching_sum_up(context, eager_decode, &w);
 
     if (r < 0 || !w.rank || w.n < WAITS_MIN * (size_t)context->units)
@@ -117,7 +117,7 @@ static int launching_evaluate(const struct rule_context *context, const struct r
              finding_figures(figures, context, w.sum), rule->waits, w.n / (size_t)context->units,
              context->is_by_step ? " per step" : "");
     snprintf(f.where, sizeof(f.where), "worst window: %s",
-             finding_place(place, context, w.rank->rank, w.from, w.to));
+             finding_location(location, context, w.rank->rank, w.from, w.to));
     snprintf(
         f.evidence, sizeof(f.evidence),
         "the call that launched the next kernel returned only when the GPU was idle; waits of up to 1 ms, %s",

@@ -68,10 +68,10 @@ static int find_kineto(const struct rule_rank *rank, struct cover *ret)
     for (uint64_t row = 0; row < columns_rows(c, TABLE_name) && r >= 0; row++) {
         struct text category = columns_text(c, columns_get(c, COL_name_category, row)),
                     name = columns_text(c, columns_get(c, COL_name_name, row));
-        struct name_rows places = name_rows_of(c, row);
+        struct name_rows rows = name_rows_of(c, row);
         if (!text_is(category, "overhead") || memmem(name.p, name.size, "Command Buffer Full", 19))
             continue;
-        for (uint64_t i = places.first; i < places.end && r >= 0; i++) {
+        for (uint64_t i = rows.first; i < rows.end && r >= 0; i++) {
             int64_t slice = columns_get(c, COL_by_name_slice, i),
                     ts = slice == COLUMN_NULL ? COLUMN_NULL : columns_get(c, COL_slice_ts, (uint64_t)slice);
             if (ts != COLUMN_NULL)
@@ -179,7 +179,7 @@ static int profiler_overhead_evaluate(const struct rule_context *context, const 
                                       struct report_rows *ret)
 {
     struct finding f = {.confidence = CONFIDENCE_INFERRED};
-    char figures[FIGURES_MAX], place[PLACE_MAX], kineto[UNIT_TEXT_MAX];
+    char figures[FIGURES_MAX], location[LOCATION_MAX], kineto[UNIT_TEXT_MAX];
     const struct idle_part *most = NULL;
     const struct rule_rank *most_rank = NULL;
 
@@ -202,7 +202,7 @@ static int profiler_overhead_evaluate(const struct rule_context *context, const 
              "Profiler overhead distorts this trace: the profiler caused about %s of idle time",
              finding_figures(figures, context, f.cost));
     snprintf(f.where, sizeof(f.where), "worst window: %s",
-             finding_place(place, context, most_rank->rank, gap->from, gap->to));
+             finding_location(location, context, most_rank->rank, gap->from, gap->to));
     snprintf(f.evidence, sizeof(f.evidence),
              "%lld Python frames begin while the GPU is idle, and Kineto reports %s of that time as overhead",
              (long long)context->profiler_frames, format_duration(kineto, context->profiler_kineto));

@@ -45,17 +45,17 @@ void finding_append_shares(char *buf, size_t size, const int64_t *sums, size_t n
 
 char *finding_figures(char buf[FIGURES_MAX], const struct rule_context *context, int64_t cost)
 {
-    char part[UNIT_TEXT_MAX], whole[UNIT_TEXT_MAX];
+    char part[UNIT_TEXT_MAX], total[UNIT_TEXT_MAX];
 
     snprintf(buf, FIGURES_MAX, "%s of %s%s (%.0f %%)",
              format_duration(part, rule_context_mean(context, cost)),
-             format_duration(whole, rule_context_mean(context, context->length)),
+             format_duration(total, rule_context_mean(context, context->length)),
              context->is_by_step ? " per step" : "", 100 * rule_context_share(context, cost));
     return buf;
 }
 
-char *finding_place(char buf[PLACE_MAX], const struct rule_context *context, size_t rank, int64_t from,
-                    int64_t to)
+char *finding_location(char buf[LOCATION_MAX], const struct rule_context *context, size_t rank, int64_t from,
+                       int64_t to)
 {
     int64_t since = analysis_since_first(context->analysis, rank, from),
             until = analysis_since_first(context->analysis, rank, to);
@@ -65,9 +65,9 @@ char *finding_place(char buf[PLACE_MAX], const struct rule_context *context, siz
         snprintf(who, sizeof(who), "rank %lld, ", (long long)context->analysis->ranks[rank].number);
     /* More precise than other durations, for use with --from and --to. */
     if (since != COLUMN_NULL && until != COLUMN_NULL)
-        snprintf(buf, PLACE_MAX, "%s%.3f ms to %.3f ms", who, (double)since / 1e6, (double)until / 1e6);
+        snprintf(buf, LOCATION_MAX, "%s%.3f ms to %.3f ms", who, (double)since / 1e6, (double)until / 1e6);
     else
-        snprintf(buf, PLACE_MAX, "%san unknown time", who);
+        snprintf(buf, LOCATION_MAX, "%san unknown time", who);
     return buf;
 }
 

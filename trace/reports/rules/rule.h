@@ -2,7 +2,7 @@
 /*
  * What a finding is looked for by: one struct for each rule, in the table rules.h. A rule looks at the context
  * (context.h) and puts what it saw with what that costs; whether the cost is worth a word is the table's
- * `share_min` to decide, so that all thresholds are read in one place.
+ * `share_min` to decide, so that all thresholds are read here.
  *
  * The time looked at is divided by what the GPU does (enum time_kind), and findings partition each of these
  * times: no nanosecond is the cost of two of them.
@@ -72,14 +72,14 @@ void finding_append_shares(char *buf, size_t size, const int64_t *sums, size_t n
                            const char *(*name)(size_t i));
 /* Texts for findings: all write into buf and return it. */
 #define FIGURES_MAX    96
-#define PLACE_MAX      160
+#define LOCATION_MAX   160
 #define NAME_MAX_SHOWN 64
 /* "57.2 ms of 102.7 ms (56 %)", with " a step" where costs are of steps. */
 char *finding_figures(char buf[FIGURES_MAX], const struct rule_context *context, int64_t cost);
 /* "rank 3, 98.191ms to 100.823ms": counted, and written, as --from and --to do; "an unknown time" where the
  * trace has no first slice to count from. */
-char *finding_place(char buf[PLACE_MAX], const struct rule_context *context, size_t rank, int64_t from,
-                    int64_t to);
+char *finding_location(char buf[LOCATION_MAX], const struct rule_context *context, size_t rank, int64_t from,
+                       int64_t to);
 /* A recorded text that a sentence holds: a longer one ends in "...", and never within a character. */
 char *finding_text(char buf[NAME_MAX_SHOWN + 1], struct text text);
 /* The same of a kernel's name without the arguments of its templates. */

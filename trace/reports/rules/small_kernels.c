@@ -86,7 +86,7 @@ static int tiny_evaluate(const struct rule_context *context, const struct rule *
 {
     struct tiny t = {0};
     struct finding f = {.confidence = CONFIDENCE_INFERRED};
-    char figures[FIGURES_MAX], place[PLACE_MAX], mean[UNIT_TEXT_MAX];
+    char figures[FIGURES_MAX], location[LOCATION_MAX], mean[UNIT_TEXT_MAX];
 
     int r = 0;
 
@@ -102,7 +102,7 @@ static int tiny_evaluate(const struct rule_context *context, const struct rule *
              "before them take %s",
              100.0 * (double)t.n / (double)t.of, finding_figures(figures, context, f.cost));
     snprintf(f.where, sizeof(f.where), "longest run: %lld kernels, %s", (long long)t.run,
-             finding_place(place, context, t.rank->rank, t.run_at.from, t.run_at.to));
+             finding_location(location, context, t.rank->rank, t.run_at.from, t.run_at.to));
     snprintf(f.evidence, sizeof(f.evidence),
              "%zu of %zu kernels, %s on average; an upper bound: the computation of a fused kernel remains",
              t.n, t.of, format_duration(mean, t.sum / (int64_t)t.n));
@@ -230,7 +230,7 @@ static int chains_evaluate(const struct rule_context *context, const struct rule
 {
     _cleanup_(chains_done) struct chains c = {0};
     struct finding f = {.confidence = CONFIDENCE_INFERRED};
-    char figures[FIGURES_MAX], place[PLACE_MAX];
+    char figures[FIGURES_MAX], location[LOCATION_MAX];
     int r = 0;
 
     for (size_t i = 0; i < context->n && r >= 0; i++) {
@@ -243,7 +243,7 @@ static int chains_evaluate(const struct rule_context *context, const struct rule
     snprintf(f.what, sizeof(f.what), "Unfused elementwise chains: fusion would save about %s",
              finding_figures(figures, context, f.cost));
     snprintf(f.where, sizeof(f.where), "most expensive chain: %lld kernels, %s", (long long)c.best_chain.n,
-             finding_place(place, context, c.rank->rank, c.best_chain.from, c.best_chain.to));
+             finding_location(location, context, c.rank->rank, c.best_chain.from, c.best_chain.to));
     snprintf(f.evidence, sizeof(f.evidence),
              "%zu chains of %d or more consecutive elementwise kernels of PyTorch on a stream, %zu kernels; "
              "assumes that a fused kernel takes as long as the longest kernel of its chain",

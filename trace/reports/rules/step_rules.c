@@ -30,7 +30,7 @@ static int step_outlier_evaluate(const struct rule_context *context, const struc
     const struct outlier *o = &context->outlier;
     struct finding f = {.confidence = CONFIDENCE_CERTAIN};
     struct rule_context all = *context;
-    char dur[UNIT_TEXT_MAX], median[UNIT_TEXT_MAX], idle_text[UNIT_TEXT_MAX], place[PLACE_MAX], who[96],
+    char dur[UNIT_TEXT_MAX], median[UNIT_TEXT_MAX], idle_text[UNIT_TEXT_MAX], location[LOCATION_MAX], who[96],
         more[64] = "";
     int64_t idle = 0, classes[_HOST_CLASS_MAX] = {0};
     size_t n = 0, most = 0;
@@ -63,7 +63,7 @@ static int step_outlier_evaluate(const struct rule_context *context, const struc
         (long long)o->step->index, more, format_duration(dur, took), (double)took / (double)o->median,
         format_duration(median, o->median), o->rank->n_steps, steady ? who : "");
     snprintf(f.where, sizeof(f.where), "%s",
-             finding_place(place, context, o->rank->rank, o->step->ts, o->step->end));
+             finding_location(location, context, o->rank->rank, o->step->ts, o->step->end));
     int used = snprintf(f.evidence, sizeof(f.evidence),
                         "excluded: %zu of %zu steps%s; the GPU is idle in them for %s", n,
                         n + o->rank->n_steps, context->n > 1 ? " of each rank" : "",
@@ -169,7 +169,7 @@ static int prefill_steals_decode_evaluate(const struct rule_context *context, co
 {
     struct stolen s = {0};
     struct finding f = {.confidence = CONFIDENCE_INFERRED};
-    char figures[FIGURES_MAX], place[PLACE_MAX], longest[UNIT_TEXT_MAX], name[NAME_MAX_SHOWN + 1];
+    char figures[FIGURES_MAX], location[LOCATION_MAX], longest[UNIT_TEXT_MAX], name[NAME_MAX_SHOWN + 1];
     int r = 0;
 
     for (size_t i = 0; i < context->n && r >= 0; i++)
@@ -180,7 +180,8 @@ static int prefill_steals_decode_evaluate(const struct rule_context *context, co
     snprintf(f.what, sizeof(f.what), "Prefill delays decode: %s, longest stall %s",
              finding_figures(figures, context, s.sum), format_duration(longest, s.longest));
     snprintf(f.where, sizeof(f.where), "longest: %s, %s",
-             finding_place(place, context, s.rank->rank, s.at.from, s.at.to), finding_text(name, s.name));
+             finding_location(location, context, s.rank->rank, s.at.from, s.at.to),
+             finding_text(name, s.name));
     snprintf(f.evidence, sizeof(f.evidence),
              "%zu prefill steps between decode steps, and %zu mixed steps longer than the median of %zu "
              "decode-only steps",
@@ -214,7 +215,7 @@ static int evaluate_edge(const struct rule_context *context, const struct rule *
 {
     const struct rule_rank *rank = NULL;
     struct finding f = {.cost = COLUMN_NULL, .confidence = CONFIDENCE_INFERRED};
-    char dur[UNIT_TEXT_MAX], place[PLACE_MAX], who[48] = "", name[NAME_MAX_SHOWN + 1];
+    char dur[UNIT_TEXT_MAX], location[LOCATION_MAX], who[48] = "", name[NAME_MAX_SHOWN + 1];
     size_t n = 0;
 
     for (size_t i = 0; i < context->n; i++) {
@@ -234,7 +235,7 @@ static int evaluate_edge(const struct rule_context *context, const struct rule *
              context->n > 1 ? who : "The GPU was", n > 1 ? "up to " : "",
              format_duration(dur, rank->edge.to - rank->edge.from));
     snprintf(f.where, sizeof(f.where), "%s",
-             finding_place(place, context, rank->rank, rank->edge.from, rank->edge.to));
+             finding_location(location, context, rank->rank, rank->edge.from, rank->edge.to));
     if (rank->edge_wait != SLICE_NONE)
         snprintf(f.evidence, sizeof(f.evidence), "the host is in %s, which waits for the GPU",
                  finding_name(name, columns_text(rank->columns, columns_get(rank->columns, COL_slice_name,

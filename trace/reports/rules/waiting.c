@@ -48,9 +48,9 @@ static int read_arrivals(struct rule_context *context)
     context->arrivals = calloc(a->n, sizeof(*context->arrivals));
     if (!clock_errors || !context->arrivals)
         return -ENOMEM;
-    int r = collective_instances_clock_errors(a, &context->met, clock_errors);
-    for (size_t i = 0; i < context->met.n && r >= 0; i++) {
-        const struct collective_instance *e = &context->met.items[i];
+    int r = collective_instances_clock_errors(a, &context->collectives, clock_errors);
+    for (size_t i = 0; i < context->collectives.n && r >= 0; i++) {
+        const struct collective_instance *e = &context->collectives.items[i];
         if (!in_scope(context, e))
             continue;
         size_t last = collective_instance_last(a, e), second = second_of(a, e, last);
@@ -109,16 +109,16 @@ static int keep_exposed(const struct rule_rank *rank, struct intervals *for_stra
 int waits_read(struct rule_context *context)
 {
     struct finding straggler = {0}, uneven = {0};
-    int r = context->met.n > 0 ? read_arrivals(context) : 0;
+    int r = context->collectives.n > 0 ? read_arrivals(context) : 0;
 
-    if (r < 0 || context->met.n == 0)
+    if (r < 0 || context->collectives.n == 0)
         return r;
     for (size_t k = 0; k < context->n && r >= 0; k++) {
         _cleanup_(intervals_done) struct intervals for_straggler = {0}, for_others = {0};
         struct rule_rank *rank = &context->ranks[k];
-        for (size_t i = 0; i < context->met.n && r >= 0; i++)
-            if (in_scope(context, &context->met.items[i]))
-                r = waiting_add_wait(context, &context->met.items[i], k, &for_straggler, &for_others);
+        for (size_t i = 0; i < context->collectives.n && r >= 0; i++)
+            if (in_scope(context, &context->collectives.items[i]))
+                r = waiting_add_wait(context, &context->collectives.items[i], k, &for_straggler, &for_others);
         if (r >= 0)
             r = keep_exposed(rank, &for_straggler, &for_others, &rank->waits_for_straggler,
                              &rank->waits_for_others);
@@ -149,7 +149,7 @@ static int straggler_evaluate(const struct rule_context *context, const struct r
                               struct report_rows *ret)
 {
     struct finding f = {.confidence = CONFIDENCE_CERTAIN};
-    char figures[FIGURES_MAX], place[PLACE_MAX], name[NAME_MAX_SHOWN + 1], delay[UNIT_TEXT_MAX];
+    char figures[FIGURES_MAX], location[LOCATION_MAX], name[NAME_MAX_SHOWN + 1], delay[UNIT_TEXT_MAX];
 
     if (!context->is_straggler_found)
         return 0;
@@ -160,7 +160,7 @@ static int straggler_evaluate(const struct rule_context *context, const struct r
              (long long)context->analysis->ranks[context->straggler].number,
              finding_figures(figures, context, f.cost));
     snprintf(f.where, sizeof(f.where), "worst window: %s, before %s",
-             finding_place(place, context, context->straggler, event->ts - late->most, event->ts),
+             finding_location(location, context, context->straggler, event->ts - late->most, event->ts),
              finding_name(name, late->worst->name));
     snprintf(
         f.evidence, sizeof(f.evidence),
