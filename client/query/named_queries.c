@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/query/named_queries.h"
 
-#include "base/alloc.h"
-#include "client/cli/table.h"
 #include "client/cli/text.h"
 
 /* By their names since torch 1.9 and before, as trace/columns/category.h has them. */
@@ -41,13 +39,13 @@ const struct named_query *named_query_find(const char *name)
     return NULL;
 }
 
-const char *named_query_nearest(const char *name)
+char *named_query_remedy(const char *name, const char *remedy)
 {
-    _cleanup_(freep) const char **names = xcalloc(named_queries_count, sizeof(*names));
+    const char *names[ARRAY_SIZE(named_queries)];
 
-    for (size_t i = 0; i < named_queries_count; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(named_queries); i++)
         names[i] = named_queries[i].name;
-    return nearest_name(name, names, named_queries_count);
+    return did_you_mean(name, names, ARRAY_SIZE(named_queries), remedy);
 }
 
 const struct table_column named_query_columns[N_NAMED_QUERY_COLUMNS] = {

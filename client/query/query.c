@@ -259,13 +259,11 @@ struct query_text {
 /* Rows that could not be written are reported here, as only this process knows why. */
 static int finish_output(struct query *q, int status)
 {
-    _cleanup_(problem_done) struct problem p = {0};
     int r = bounded_flush(q->bounded, q->c->out.file);
 
     if (r == 0 || r == -EPIPE)
         return status;
-    problem_set(&p, r, PROBLEM_STORAGE, "cannot write to stdout: %s", strerror(-r));
-    return client_fail(q->c, &p);
+    return client_error(q->c, PROBLEM_STORAGE, NULL, "cannot write to stdout: %s", strerror(-r));
 }
 
 /* In the child. */
@@ -287,32 +285,23 @@ static int run_text(void *arg)
 
 static int explain_end(const struct query *q, const char *origin, const struct bounded_end *end)
 {
-    _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(freep) char *where = sql_line_prefix(origin, q->bounded->line),
                           *rows = text_count(end->rows, "row");
     char limit[UNIT_TEXT_MAX];
 
-    switch (end->how) {
-    case BOUNDED_LATE:
-        problem_set(&p, -ETIME, PROBLEM_UNSUPPORTED,
-                    "%sthe statement reached its time limit of %s: %s printed", where,
-                    format_duration(limit, q->bounded->time_limit_ns), rows);
-        problem_remedy(&p, "Pass a larger --time-limit.");
-        break;
-    case BOUNDED_INTERRUPTED:
-        /* After what a terminal shows of Ctrl-C. */
-        if (q->c->err.is_terminal)
-            fputc('\n', q->c->err.file);
-        problem_set(&p, -EINTR, PROBLEM_UNSUPPORTED, "interrupted: %s printed", rows);
-        break;
-    default:
-        problem_set(&p, -EIO, PROBLEM_INTERNAL,
-                    "%sthe process of the statement was killed by SIG%s: %s printed", where,
-                    sigabbrev_np(end->status), rows);
-        problem_remedy(&p, "It may have needed more memory than this machine or its own limit allows.");
-        break;
-    }
-    return client_fail(q->c, &p);
+    if (end->how == BOUNDED_LATE)
+        return client_error(q->c, PROBLEM_UNSUPPORTED, "Pass a larger --time-limit.",
+                            "%sthe statement reached its time limit of %s: %s printed", where,
+                            format_duration(limit, q->bounded->time_limit_ns), rows);
+    if (end->how == BOUNDED_DIED)
+        return client_error(q->c, PROBLEM_INTERNAL,
+                            "It may have needed more memory than this machine or its own limit allows.",
+                            "%sthe process of the statement was killed by SIG%s: %s printed", where,
+                            sigabbrev_np(end->status), rows);
+    /* A terminal prints Ctrl-C before the message. */
+    if (q->c->err.is_terminal)
+        fputc('\n', q->c->err.file);
+    return client_error(q->c, PROBLEM_UNSUPPORTED, NULL, "interrupted: %s printed", rows);
 }
 
 int query_run(struct query *q, const char *sql, const char *origin, int *ret_signal)
@@ -321,26 +310,15 @@ int query_run(struct query *q, const char *sql, const char *origin, int *ret_sig
     int r = bounded_run(q->bounded, run_text, &(struct query_text){q, sql, origin}, &end);
 
     *ret_signal = 0;
-    if (r < 0) {
-        _cleanup_(problem_done) struct problem p = {0};
-        problem_set(&p, r, PROBLEM_INTERNAL, "cannot start a process for the statement: %s", strerror(-r));
-        return client_fail(q->c, &p);
-    }
+    if (r < 0)
+        return client_error(q->c, PROBLEM_INTERNAL, NULL, "cannot start a process for the statement: %s",
+                            strerror(-r));
     q->is_over = q->bounded->wants_quit;
     *ret_signal = end.signal;
     return end.how == BOUNDED_DONE ? end.status : explain_end(q, origin, &end);
 }
 
 /* -- Commands ------------------------------------------------------------------------------------------- */
-
-static int command_refuse(struct query *q, char *what)
-{
-    _cleanup_(problem_done) struct problem p = {0};
-
-    problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "%s", what);
-    free(what);
-    return client_fail(q->c, &p);
-}
 
 static void print_table_columns(struct query *q, const struct schema_table *t)
 {
@@ -380,7 +358,7 @@ static int command_schema(struct query *q, const char *word)
     const struct schema_table *t = *word ? schema_find(q->schema, word) : NULL;
 
     if (*word && !t)
-        return command_refuse(q, xasprintf("there is no table %s; .tables lists them", word));
+        return client_refuse(q->c, ".tables lists the tables.", "there is no table %s", word);
     if (t)
         print_table_columns(q, t);
     for (size_t i = 0; !t && i < q->schema->n_tables; i++)
@@ -405,9 +383,8 @@ static int command_named(struct query *q, const char *word)
         print_named(&q->c->out);
         return EXIT_DONE;
     }
-    const char *near = named_query_nearest(word);
-    return command_refuse(q, near ? xasprintf("there is no query named %s; is it %s?", word, near)
-                                  : xasprintf("there is no query named %s; .named lists them", word));
+    _cleanup_(freep) char *remedy = named_query_remedy(word, ".named lists the named queries.");
+    return client_refuse(q->c, remedy, "there is no query named %s", word);
 }
 
 static int command_quit(struct query *q, const char *word)
@@ -460,7 +437,7 @@ int command_run(struct query *q, const char *line)
     for (size_t i = 0; i < ARRAY_SIZE(command_table); i++)
         if (streq(command_table[i].name, name))
             return command_table[i].run(q, word);
-    const char *near = nearest_name(name, names, command_names(names));
-    return command_refuse(q, near ? xasprintf("there is no command %s; is it %s?", name, near)
-                                  : xasprintf("there is no command %s; .help lists them", name));
+    _cleanup_(freep) char *remedy =
+        did_you_mean(name, names, command_names(names), ".help lists the commands.");
+    return client_refuse(q->c, remedy, "there is no command %s", name);
 }

@@ -331,15 +331,12 @@ static int repl_loop(struct repl *r)
 int repl_run(struct query *q)
 {
     _cleanup_(repl_close) struct repl r = {.q = q, .signal_fd = -1};
-    _cleanup_(problem_done) struct problem p = {0};
 
-    if (repl_open(&r) < 0) {
-        problem_set(&p, -ENOMEM, PROBLEM_INTERNAL, "cannot use this terminal");
-        problem_remedy(&p, "profctl query %s \"SQL\" needs none.", q->name);
-        return client_fail(q->c, &p);
-    }
+    if (repl_open(&r) < 0)
+        return client_error(q->c, PROBLEM_INTERNAL, "profctl query TRACE \"SQL\" needs no terminal.",
+                            "cannot use this terminal");
     r.n_commands = command_names(r.commands);
-    client_note(q->c, "SQL ends with ';'. .schema lists tables, .named lists common_prefix queries, .help "
-                      "prints all commands.");
+    client_note(q->c, "SQL ends with ';'. .schema lists tables, .named lists named queries, .help prints "
+                      "all commands.");
     return repl_loop(&r);
 }

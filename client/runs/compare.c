@@ -13,41 +13,15 @@
 
 /* -- Figures --------------------------------------------------------------------------------- */
 
-/* One value of a request in the metric's unit; NAN: none. */
-static double ttft_ms(const json_t *row)
-{
-    return 1e3 * row_seconds(row, "ttft_ns");
-}
-
-static double tpot_ms(const json_t *row)
-{
-    return 1e3 * row_seconds(row, "tpot_ns");
-}
-
-static double e2e_ms(const json_t *row)
-{
-    return 1e3 * row_seconds(row, "e2e_ns");
-}
-
-static double lateness_ms(const json_t *row)
-{
-    return 1e3 * row_seconds(row, "lateness_ns");
-}
-
-static double tokens_per_s(const json_t *row)
-{
-    return 1 / row_seconds(row, "tpot_ns");
-}
-
 static const struct compared_latency {
-    const char *metric;
-    double (*of)(const json_t *row); /* NULL: the gaps between tokens */
+    const char *metric,
+        *member; /* of the run and of a request, in nanoseconds; NULL: the gaps between tokens */
 } latencies[] = {
-    {"ttft_ms", ttft_ms},
+    {"ttft_ms", "ttft_ns"},
     {"itl_ms", NULL},
-    {"tpot_ms", tpot_ms},
-    {"e2e_ms", e2e_ms},
-    {"send_lateness_ms", lateness_ms},
+    {"tpot_ms", "tpot_ns"},
+    {"e2e_ms", "e2e_ns"},
+    {"send_lateness_ms", "lateness_ns"},
 };
 
 static const struct compared_point {
@@ -63,19 +37,19 @@ static const struct compared_single {
     const char *object, *member; /* of the run; object NULL: its own member */
     const char *outcome;         /* a count of requests with it */
     enum flow flow;
-    double (*of)(const json_t *row); /* the mean of it over warm requests */
+    bool is_per_user; /* the mean of 1 / TPOT over warm requests */
 } singles[] = {
-    {"requests", "success", "requests", "success", "success", FLOW_NONE, NULL},
-    {"requests", "incomplete", "requests", "incomplete", "incomplete", FLOW_NONE, NULL},
-    {"requests", "error", "requests", "error", "error", FLOW_NONE, NULL},
-    {"throughput", "requests_per_s", "throughput", "requests_per_s", NULL, FLOW_REQUESTS, NULL},
-    {"throughput", "input_tokens_per_s", "throughput", "input_tokens_per_s", NULL, FLOW_INPUT, NULL},
-    {"throughput", "output_tokens_per_s", "throughput", "output_tokens_per_s", NULL, FLOW_OUTPUT, NULL},
-    {"throughput", "total_tokens_per_s", "throughput", "total_tokens_per_s", NULL, FLOW_TOKENS, NULL},
-    {"throughput", "output_tokens_per_s_per_user", "throughput", "output_tokens_per_s_per_user", NULL,
-     FLOW_NONE, tokens_per_s},
-    {"throughput", "goodput_share", "goodput", "share", NULL, FLOW_NONE, NULL},
-    {"throughput", "peak_concurrency", NULL, "peak_concurrency", NULL, FLOW_NONE, NULL},
+    {"requests", "success", "requests", "success", .outcome = "success"},
+    {"requests", "incomplete", "requests", "incomplete", .outcome = "incomplete"},
+    {"requests", "error", "requests", "error", .outcome = "error"},
+    {"throughput", "requests_per_s", "throughput", "requests_per_s", .flow = FLOW_REQUESTS},
+    {"throughput", "input_tokens_per_s", "throughput", "input_tokens_per_s", .flow = FLOW_INPUT},
+    {"throughput", "output_tokens_per_s", "throughput", "output_tokens_per_s", .flow = FLOW_OUTPUT},
+    {"throughput", "total_tokens_per_s", "throughput", "total_tokens_per_s", .flow = FLOW_TOKENS},
+    {"throughput", "output_tokens_per_s_per_user", "throughput", "output_tokens_per_s_per_user",
+     .is_per_user = true},
+    {"throughput", "goodput_share", "goodput", "share"},
+    {"throughput", "peak_concurrency", NULL, "peak_concurrency"},
 };
 
 /* -- A single run: its spread between blocks of requests ------------------------------------- */
@@ -91,23 +65,26 @@ static void values_add(struct values *v, double value, unsigned block)
         v->items[v->n++] = (struct timed_value){value, block};
 }
 
-static bool row_is_counted(const json_t *row, double (*of)(const json_t *row))
+/* Of a warm request in milliseconds, or per second; NAN: none. */
+static double row_value(const json_t *row, const char *member, bool is_rate)
 {
-    return row_is_warm(row) && (!of || isfinite(of(row)));
+    double seconds = row_is_warm(row) ? row_seconds(row, member) : NAN;
+
+    return is_rate ? 1 / seconds : 1e3 * seconds;
 }
 
-/* Rows are in order of their intended moments, and so are blocks. */
-static struct values values_of(const json_t *rows, double (*of)(const json_t *row))
+/* Rows are in order of their intended times, and so are blocks. */
+static struct values values_of(const json_t *rows, const char *member, bool is_rate)
 {
     struct values v = {xcalloc(json_array_size(rows) + 1, sizeof(*v.items)), 0, 0};
     const json_t *row;
     size_t i, at = 0;
 
     json_array_foreach(rows, i, row)
-        v.n_requests += row_is_counted(row, of);
+        v.n_requests += isfinite(row_value(row, member, is_rate));
     json_array_foreach(rows, i, row)
-        if (row_is_counted(row, of))
-            values_add(&v, of(row), block_of(at++, v.n_requests, COMPARE_BLOCKS));
+        if (isfinite(row_value(row, member, is_rate)))
+            values_add(&v, row_value(row, member, is_rate), block_of(at++, v.n_requests, COMPARE_BLOCKS));
     timed_values_sort(v.items, v.n);
     return v;
 }
@@ -226,9 +203,9 @@ static struct estimate estimate_single(const json_t *rows, const struct compared
         return estimate_outcome(rows, s->outcome);
     if (s->flow != FLOW_NONE)
         return estimate_flow(rows, s->flow);
-    if (!s->of)
+    if (!s->is_per_user)
         return ESTIMATE_UNKNOWN;
-    struct values v = values_of(rows, s->of);
+    struct values v = values_of(rows, "tpot_ns", true);
     struct estimate e = values_as_run(v.items, v.n, COMPARE_BLOCKS, FRACTION_MEAN);
     *ret_requests = v.n_requests;
     free(v.items);
@@ -336,7 +313,7 @@ static struct values latency_values(const struct compared_side *side, const stru
 {
     if (!side->requests)
         return (struct values){0};
-    return l->of ? values_of(side->requests, l->of) : values_of_gaps(side->requests);
+    return l->member ? values_of(side->requests, l->member, false) : values_of_gaps(side->requests);
 }
 
 static void side_gather_latency(const struct compared_side *side, const struct values *v,

@@ -46,12 +46,9 @@ static int csv_print(struct client *c, const char *run)
     char *path = connection_has_events(c->connection) ? requests_path(run, "csv") : NULL;
     int status = EXIT_DONE;
 
-    if (!path) {
-        _cleanup_(problem_done) struct problem p = {0};
-        problem_set(&p, -EOPNOTSUPP, PROBLEM_UNSUPPORTED, "D-Bus has no CSV of requests");
-        problem_remedy(&p, "Omit --bus, or use --jsonl.");
-        return client_fail(c, &p);
-    }
+    if (!path)
+        return client_error(c, PROBLEM_UNSUPPORTED, "Omit --bus, or use --jsonl.",
+                            "D-Bus has no CSV of requests");
     while (path && status == EXIT_DONE) {
         _cleanup_(problem_done) struct problem p = {0};
         int r = csv_page(c, path, &p);

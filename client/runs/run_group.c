@@ -32,17 +32,15 @@ static bool runs_contain(const json_t *runs, const char *ref)
 
 static int runs_add(struct client *c, const char *word, json_t *runs)
 {
-    _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ run = NULL;
     char ref[REF_TEXT_MAX];
 
     if (client_parse_ref(c, word, 'r', "r", ref) < 0)
         return EXIT_USAGE;
-    if (runs_contain(runs, ref) || json_array_size(runs) == RUN_GROUP_MAX) {
-        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST,
-                    runs_contain(runs, ref) ? "%s is listed twice" : "%s is one run too many", ref);
-        return client_fail(c, &p);
-    }
+    if (runs_contain(runs, ref))
+        return client_refuse(c, "Name each run once.", "%s is listed twice", ref);
+    if (json_array_size(runs) == RUN_GROUP_MAX)
+        return client_refuse(c, "Name fewer runs.", "%s is one run too many", ref);
     int status = client_get_ref(c, ref, &run);
     if (status != EXIT_DONE)
         return status;
@@ -50,9 +48,8 @@ static int runs_add(struct client *c, const char *word, json_t *runs)
         json_array_append(runs, run);
         return EXIT_DONE;
     }
-    problem_set(&p, -ENODATA, PROBLEM_CONFLICT, "%s has no measurements to compare", ref);
-    problem_remedy(&p, "profctl show %s prints its state.", ref);
-    return client_fail(c, &p);
+    return client_error(c, PROBLEM_CONFLICT, "profctl show prints the state of a run.",
+                        "%s has no measurements to compare", ref);
 }
 
 static int runs_get_by_refs(struct client *c, const char *word, json_t *runs)
@@ -97,7 +94,6 @@ static bool run_matches(const json_t *run, const char *word)
 
 static int runs_get_by_labels(struct client *c, const char *word, json_t *runs)
 {
-    _cleanup_(problem_done) struct problem p = {0};
     char last[RUN_REF_MAX] = "";
 
     for (;;) {
@@ -126,9 +122,8 @@ static int runs_get_by_labels(struct client *c, const char *word, json_t *runs)
     }
     if (json_array_size(runs) > 0)
         return EXIT_DONE;
-    problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND, "no run with figures has %s", word);
-    problem_remedy(&p, "profctl list-runs prints the labels of runs.");
-    return client_fail(c, &p);
+    return client_error(c, PROBLEM_NOT_FOUND, "profctl list-runs prints the labels of runs.",
+                        "no run with figures has %s", word);
 }
 
 /* ----------------------------------------------------------------------------------------------------- */
@@ -152,23 +147,18 @@ static const char *workload_difference(const json_t *run_a, const json_t *run_b)
 
 static int runs_check_workloads(struct client *c, const char *word, const json_t *runs)
 {
-    _cleanup_(problem_done) struct problem p = {0};
     const json_t *first = json_array_get(runs, 0), *run;
     const char *member;
     char refs[2][RUN_REF_MAX];
     size_t i;
 
-    json_array_foreach(runs, i, run) {
-        if (!(member = workload_difference(first, run)))
-            continue;
-        problem_set(&p, -EINVAL, PROBLEM_CONFLICT,
-                    "the runs of '%s' have different workloads: %s of %s and %s", word, member,
-                    run_ref(refs[0], first), run_ref(refs[1], run));
-        problem_remedy(&p,
-                       "Choose runs of one workload: r3,r4,r5, or a label and a member of the workload, as "
-                       "job=nightly,concurrency=8.");
-        return client_fail(c, &p);
-    }
+    json_array_foreach(runs, i, run)
+        if ((member = workload_difference(first, run)))
+            return client_error(c, PROBLEM_CONFLICT,
+                                "Choose runs of one workload: r3,r4,r5, or a label and a member of the "
+                                "workload, as job=nightly,concurrency=8.",
+                                "the runs of '%s' have different workloads: %s of %s and %s", word, member,
+                                run_ref(refs[0], first), run_ref(refs[1], run));
     return EXIT_DONE;
 }
 

@@ -29,12 +29,6 @@ static double run_duration_s(const json_t *run)
 }
 
 /*
- * AIPerf's keys, as its docs/reference/json-export-schema.md describes profile_export_aiperf.json, and as its
- * docs/tutorials/working-with-profile-exports.md describes the records of profile_export.jsonl. Its "inter
- * token latency" is one value a request, profd's TPOT; profd's ITL is its "inter chunk latency".
- */
-
-/*
  * -- AIPerf --
  *
  * Keys as in its docs/reference/json-export-schema.md (profile_export_aiperf.json) and
@@ -79,21 +73,14 @@ static double tokens_per_s_per_user(const json_t *row)
     return 1 / row_seconds(row, "tpot_ns");
 }
 
-static double tokens_of(const json_t *row, const char *member)
-{
-    int64_t tokens = json_get_int(row, member, -1);
-
-    return tokens < 0 ? NAN : (double)tokens;
-}
-
 static double input_tokens(const json_t *row)
 {
-    return tokens_of(row, "input_tokens");
+    return json_get_number(row, "input_tokens", NAN);
 }
 
 static double output_tokens(const json_t *row)
 {
-    return tokens_of(row, "output_tokens");
+    return json_get_number(row, "output_tokens", NAN);
 }
 
 static double first_gap_ms(const json_t *row)
@@ -323,12 +310,6 @@ static json_t *save_as_aiperf(const json_t *run, const json_t *requests)
     aiperf_set_time(j, "end_time", json_get_int(run, "ended_at", 0));
     return j;
 }
-
-/*
- * vLLM's keys, as vllm/benchmarks/serve.py writes them: benchmark() makes the figures and the lists of
- * requests, main_async() what stands before them. Times of lists are seconds, and count from the moment of
- * sending there; of those in "queue_times" it is how late that was.
- */
 
 /*
  * -- vLLM --

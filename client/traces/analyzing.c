@@ -129,21 +129,6 @@ static char *numbers_text(char buf[NUMBERS_TEXT_MAX], const char *what, int64_t 
     return buf;
 }
 
-static int selection_not_found(struct client *c, const char *remedy, const char *format, ...) _printf_(3, 4);
-
-static int selection_not_found(struct client *c, const char *remedy, const char *format, ...)
-{
-    _cleanup_(problem_done) struct problem p = {0};
-    va_list ap;
-
-    va_start(ap, format);
-    _cleanup_(freep) char *what = xvasprintf(format, ap);
-    va_end(ap);
-    problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND, "%s", what);
-    problem_remedy(&p, "%s", remedy);
-    return client_fail(c, &p);
-}
-
 /* Times are counted from the first slice of each trace. An empty result would look like a healthy trace. */
 static int check_times(struct client *c, const struct analysis *a)
 {
@@ -154,9 +139,9 @@ static int check_times(struct client *c, const struct analysis *a)
         longest = MAX(longest, analysis_since_first(a, i, columns_meta(a->ranks[i].columns, META_last_ns)));
     if (longest < 0 || a->view.from <= longest)
         return EXIT_DONE;
-    return selection_not_found(c, "--from and --to count from the first slice of the trace.",
-                               "--from %s is after the end of the trace, which is %s long",
-                               format_duration(from, a->view.from), format_duration(length, longest));
+    return client_error(c, PROBLEM_NOT_FOUND, "--from and --to count from the first slice of the trace.",
+                        "--from %s is after the end of the trace, which is %s long",
+                        format_duration(from, a->view.from), format_duration(length, longest));
 }
 
 /* Steps of all ranks, and how many of them are selected. */
@@ -198,8 +183,8 @@ static int check_steps(struct client *c, struct analysis *a)
         there ? xasprintf("%s profctl analyze --report steps lists steps with phase and begin.", there)
               : xstrdup("The trace has no steps: no range has the name of a step, and none repeats. "
                         "Select a time with --from and --to.");
-    return selection_not_found(c, remedy, "the selected part has no step %" PRId64 "%s%s", a->view.step,
-                               a->view.phase ? " of phase " : "", a->view.phase ? a->view.phase : "");
+    return client_error(c, PROBLEM_NOT_FOUND, remedy, "the selected part has no step %" PRId64 "%s%s",
+                        a->view.step, a->view.phase ? " of phase " : "", a->view.phase ? a->view.phase : "");
 }
 
 /* The index of the instance of that name, n_instances where there is none. */
@@ -268,8 +253,8 @@ static int choose_ranks(struct client *c, const struct analyzing *o, struct anal
     }
     if (analysis->n > 0)
         return EXIT_DONE;
-    return selection_not_found(c, numbers_text(buf, "rank", numbers, n_numbers), "there is no rank %" PRId64,
-                               o->rank);
+    return client_error(c, PROBLEM_NOT_FOUND, numbers_text(buf, "rank", numbers, n_numbers),
+                        "there is no rank %" PRId64, o->rank);
 }
 
 static int choose_view(struct client *c, const struct analyzing *o, struct analysis_view *ret)

@@ -54,7 +54,6 @@ static char *categories_of(const struct columns *columns)
 int exporting_check(struct client *c, const char *name, const struct export_trace *t,
                     const struct export_options *selected, int64_t *ret_slices)
 {
-    _cleanup_(problem_done) struct problem p = {0};
     int64_t n = export_count(t, selected);
     char length[UNIT_TEXT_MAX];
 
@@ -66,10 +65,10 @@ int exporting_check(struct client *c, const char *name, const struct export_trac
     _cleanup_(freep) char *categories = categories_of(t->columns);
     _cleanup_(freep) char *clean = text_clean(categories, false);
     int64_t first = columns_meta(t->columns, META_first_ns), last = columns_meta(t->columns, META_last_ns);
-    problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND, "the selected part of %s has no slices", name);
-    problem_remedy(&p, "It is %s long; its categories are %s.",
-                   format_duration(length, first == COLUMN_NULL ? 0 : difference_of(last, first)), clean);
-    return client_fail(c, &p);
+    _cleanup_(freep) char *remedy =
+        xasprintf("The trace is %s long; its categories are %s.",
+                  format_duration(length, first == COLUMN_NULL ? 0 : difference_of(last, first)), clean);
+    return client_error(c, PROBLEM_NOT_FOUND, remedy, "the selected part of %s has no slices", name);
 }
 
 void exporting_note(struct client *c, const char *path, int64_t slices, const char *more)
@@ -84,15 +83,13 @@ void exporting_note(struct client *c, const char *path, int64_t slices, const ch
 
 int exporting_columns(struct client *c, const struct trace_file *file, struct columns **ret)
 {
-    _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(freep) char *reason = NULL;
     int r = columns_open(file->columns_fd, ret, &reason);
 
     if (r >= 0)
         return EXIT_DONE;
-    problem_set(&p, r, PROBLEM_STORAGE, "cannot read the columns of %s: %s", file->name,
-                reason ? reason : strerror(-r));
-    return client_fail(c, &p);
+    return client_error(c, PROBLEM_STORAGE, "Read the trace again: profctl ingest --again FILE.",
+                        "cannot read the columns of %s: %s", file->name, reason ? reason : strerror(-r));
 }
 
 int exporting_failed(struct client *c, const char *name, int r)
@@ -101,12 +98,11 @@ int exporting_failed(struct client *c, const char *name, int r)
         int error;
         const char *what, *remedy;
     } known[] = {
-        {-EBADMSG, "a part of its columns is damaged", "Have the trace read again: profctl ingest."},
+        {-EBADMSG, "a part of its columns is damaged", "Read the trace again: profctl ingest --again FILE."},
         {-ERANGE, "the clocks are too far apart for one file",
          "Merge traces of one recording, or use --align start."},
         {-EPIPE, "the reader closed the pipe", NULL},
     };
-    _cleanup_(problem_done) struct problem p = {0};
     const char *what = strerror(-r), *remedy = NULL;
 
     for (size_t i = 0; i < ARRAY_SIZE(known); i++)
@@ -114,10 +110,7 @@ int exporting_failed(struct client *c, const char *name, int r)
             what = known[i].what;
             remedy = known[i].remedy;
         }
-    problem_set(&p, r, PROBLEM_STORAGE, "cannot write %s: %s", name, what);
-    if (remedy)
-        problem_remedy(&p, "%s", remedy);
-    return client_fail(c, &p);
+    return client_error(c, PROBLEM_STORAGE, remedy, "cannot write %s: %s", name, what);
 }
 
 /* -- Several ranks as one trace -------------------------------------------------------------------------- */

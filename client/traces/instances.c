@@ -15,11 +15,6 @@
 /* Ranks that begin further apart were hardly recorded together. */
 #define RECORDED_TOGETHER_NS (INT64_C(60) * NS_PER_S)
 
-/* The texts that clues refer to; numbers are in the clues. */
-struct clue_texts {
-    char *backend;
-};
-
 static int64_t wall_clock(int64_t stamp, int64_t shift)
 {
     int64_t ret;
@@ -29,29 +24,21 @@ static int64_t wall_clock(int64_t stamp, int64_t shift)
     return ret;
 }
 
-static char *meta_string(const struct columns *c, enum meta_key key)
-{
-    struct text text = columns_meta_text(c, key);
-
-    return text.size > 0 ? xstrndup(text.p, text.size) : NULL;
-}
-
-static struct instance_clues gather_clues(const struct named_rank *rank, int64_t shift,
-                                          struct clue_texts *texts)
+/* backend: borrowed, as are all texts. */
+static struct instance_clues gather_clues(const struct named_rank *rank, int64_t shift, const char *backend)
 {
     const json_t *trace = rank->trace, *ranks = json_object_get(trace, "ranks");
     const struct columns *c = rank->columns;
     struct text distributed = columns_meta_text(c, META_distributed_info);
     int64_t number = columns_meta(c, META_rank), world = columns_meta(c, META_world_size);
 
-    texts->backend = meta_string(c, META_backend);
     return (struct instance_clues){
         .recording = json_get_str(trace, json_get_str(trace, "session") ? "session" : "recording"),
         .worker = trace ? json_get_str(trace, "worker") : NULL,
         .group = trace ? json_get_str(trace, "instance") : NULL,
         .path = trace ? json_get_str(trace, "name") : rank->path,
         .stage = trace ? json_get_str(trace, "stage") : NULL,
-        .backend = texts->backend,
+        .backend = backend,
         .distributed = distributed.p,
         .distributed_size = distributed.size,
         .rank = number != COLUMN_NULL ? number : json_get_int(ranks, "rank", INSTANCE_UNKNOWN),
@@ -182,19 +169,11 @@ static void ranks_describe_instances(struct named_ranks *ranks, struct rank *ana
     }
 }
 
-static int no_memory(struct client *c)
-{
-    _cleanup_(problem_done) struct problem p = {0};
-
-    problem_set(&p, -ENOMEM, PROBLEM_INTERNAL, "cannot group the traces: out of memory");
-    return client_fail(c, &p);
-}
-
 int ranks_find_instances(struct client *c, struct named_ranks *ranks, const struct kernel_patterns *patterns,
                          bool as_one, struct rank **ret)
 {
     _cleanup_(freep) struct instance_clues *clues = xcalloc(ranks->n + 1, sizeof(*clues));
-    _cleanup_(freep) struct clue_texts *texts = xcalloc(ranks->n + 1, sizeof(*texts));
+    _cleanup_(freep) char **backends = xcalloc(ranks->n + 1, sizeof(*backends));
     _cleanup_(freep) int64_t *shifts = xcalloc(ranks->n + 1, sizeof(*shifts));
     _cleanup_(freep) size_t *numbers = xcalloc(ranks->n + 1, sizeof(*numbers));
     struct rank *analysed = xcalloc(ranks->n + 1, sizeof(*analysed));
@@ -206,7 +185,9 @@ int ranks_find_instances(struct client *c, struct named_ranks *ranks, const stru
     for (size_t i = 0; i < ranks->n; i++) {
         analysed[i].columns = ranks->items[i].columns;
         shifts[i] = align_wall_shift(ranks->items[i].columns);
-        clues[i] = gather_clues(&ranks->items[i], shifts[i], &texts[i]);
+        struct text backend = columns_meta_text(ranks->items[i].columns, META_backend);
+        backends[i] = backend.size > 0 ? xstrndup(backend.p, backend.size) : NULL;
+        clues[i] = gather_clues(&ranks->items[i], shifts[i], backends[i]);
     }
     if (shared_collectives_init(&common, &analysis, shifts) < 0)
         n_instances = -ENOMEM;
@@ -215,8 +196,10 @@ int ranks_find_instances(struct client *c, struct named_ranks *ranks, const stru
     if (n_instances >= 0 && common.error >= 0)
         ranks_describe_instances(ranks, analysed, clues, numbers, (size_t)n_instances);
     for (size_t i = 0; i < ranks->n; i++)
-        free(texts[i].backend);
-    return n_instances < 0 || common.error < 0 ? no_memory(c) : EXIT_DONE;
+        free(backends[i]);
+    if (n_instances >= 0 && common.error >= 0)
+        return EXIT_DONE;
+    return client_error(c, PROBLEM_INTERNAL, "Name fewer traces.", "cannot group the traces: out of memory");
 }
 
 /* -- Clocks ------------------------------------------------------------------------------------------- */
@@ -321,25 +304,22 @@ static const struct {
     {"start", clocks_align_start},
 };
 
-int ranks_align(struct client *c, const char *how, struct named_ranks *ranks)
+int ranks_align(struct client *c, const char *method, struct named_ranks *ranks)
 {
-    _cleanup_(problem_done) struct problem p = {0};
+    static const char remedy[] = "--align auto chooses what the traces allow.";
     int r = -EINVAL;
 
     for (size_t i = 0; i < ARRAY_SIZE(alignments); i++)
-        if (streq(alignments[i].name, how))
+        if (streq(alignments[i].name, method))
             r = alignments[i].align(c, ranks);
     if (r >= 0) {
         clocks_note_distance(c, ranks);
         return EXIT_DONE;
     }
     if (r == -EINVAL)
-        problem_set(&p, r, PROBLEM_BAD_REQUEST, "--align is auto, wall, collectives or start, not %s", how);
-    else if (r == -ENOMEM)
-        problem_set(&p, r, PROBLEM_INTERNAL, "no memory to compare the clocks");
-    else
-        problem_set(&p, r, PROBLEM_UNSUPPORTED, "the traces have %s in common",
-                    r == -ENODATA ? "no wall clock" : "too few collectives");
-    problem_remedy(&p, "--align auto chooses what the traces allow.");
-    return client_fail(c, &p);
+        return client_refuse(c, remedy, "--align is auto, wall, collectives or start, not %s", method);
+    if (r == -ENOMEM)
+        return client_error(c, PROBLEM_INTERNAL, remedy, "no memory to compare the clocks");
+    return client_error(c, PROBLEM_UNSUPPORTED, remedy, "the traces have %s in common",
+                        r == -ENODATA ? "no wall clock" : "too few collectives");
 }

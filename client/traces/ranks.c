@@ -53,11 +53,8 @@ static char *label_of(const struct named_rank *rank)
 
 int ranks_too_many(struct client *c)
 {
-    _cleanup_(problem_done) struct problem p = {0};
-
-    problem_set(&p, -E2BIG, PROBLEM_TOO_LARGE, "cannot analyze more than %d traces together", RANKS_MAX);
-    problem_remedy(&p, "Name fewer traces.");
-    return client_fail(c, &p);
+    return client_error(c, PROBLEM_TOO_LARGE, "Name fewer traces.",
+                        "cannot analyze more than %d traces together", RANKS_MAX);
 }
 
 /* A trace of a directory or session, which was not named itself, may be left out. */
@@ -394,7 +391,6 @@ int ranks_status(const struct named_ranks *ranks, int status)
 
 int ranks_settle(struct client *c, int64_t memory_limit, struct named_ranks *ranks)
 {
-    _cleanup_(problem_done) struct problem p = {0};
     int status = read_ranks(c, memory_limit, ranks);
 
     if (status == EXIT_DONE)
@@ -409,11 +405,7 @@ int ranks_settle(struct client *c, int64_t memory_limit, struct named_ranks *ran
     const char *twice = find_twice(ranks);
     if (ranks->n > 1)
         qsort(ranks->items, ranks->n, sizeof(*ranks->items), compare_ranks);
-    if (twice)
-        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "%s is named twice", twice);
-    else
-        return EXIT_DONE;
-    return client_fail(c, &p);
+    return twice ? client_refuse(c, "Name each trace once.", "%s is named twice", twice) : EXIT_DONE;
 }
 
 char *ranks_model(struct client *c, const struct named_ranks *ranks)

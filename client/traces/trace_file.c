@@ -21,7 +21,7 @@ static void note_losses(struct client *c, const char *name, const struct columns
     int64_t events = columns_meta(columns, META_events);
     char number[32];
 
-    /* One row for each kind; a file that has more is none of ours. */
+    /* One row for each kind; a file with more was not written by profd. */
     for (uint64_t i = 0; i < MIN(columns_rows(columns, TABLE_defect), (uint64_t)_DEFECT_MAX); i++) {
         int64_t kind = columns_get(columns, COL_defect_kind, i),
                 count = columns_get(columns, COL_defect_count, i);
@@ -93,30 +93,24 @@ static bool is_columnar(int fd)
 
 int trace_file_cannot_open(struct client *c, const char *path, int err)
 {
-    _cleanup_(problem_done) struct problem p = {0};
-
-    problem_set(&p, -err, err == ENOENT ? PROBLEM_NOT_FOUND : PROBLEM_STORAGE, "cannot open %s: %s", path,
-                strerror(err));
-    if (err == ENOENT)
-        problem_remedy(&p, "A trace is named by its id, such as t12 (profctl list-traces), or by a path.");
-    return client_fail(c, &p);
+    return client_error(
+        c, err == ENOENT ? PROBLEM_NOT_FOUND : PROBLEM_STORAGE,
+        err == ENOENT ? "A trace is named by its id, such as t12 (profctl list-traces), or by a path." : NULL,
+        "cannot open %s: %s", path, strerror(err));
 }
 
 /* Leaves what is in no cache to be read. */
 static int look_at_path(struct client *c, const char *path, struct trace_file *t)
 {
-    _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(freep) char *reason = NULL;
     struct stat st;
 
     t->source_fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (t->source_fd < 0 || fstat(t->source_fd, &st) < 0)
         return trace_file_cannot_open(c, path, errno);
-    if (!S_ISREG(st.st_mode)) {
-        problem_set(&p, -EINVAL, PROBLEM_BAD_REQUEST, "%s is no regular file", path);
-        problem_remedy(&p, "Write its content to a file first; profctl ingest takes directories.");
-        return client_fail(c, &p);
-    }
+    if (!S_ISREG(st.st_mode))
+        return client_refuse(c, "Write its content to a file first; profctl ingest takes directories.",
+                             "%s is not a regular file", path);
     if (!is_columnar(t->source_fd)) {
         if (!use_cached(c, t, columns_key_of_file(&st)))
             t->unread_path = xstrdup(path);
@@ -247,15 +241,14 @@ static int fetch_into_cache(struct client *c, const json_t *trace, struct trace_
 
 static int no_columns(struct client *c, const json_t *trace, const struct trace_file *t)
 {
-    _cleanup_(problem_done) struct problem p = {0};
     const char *none = json_get_str(trace, "columns_reason");
     const char *reason = none ? none : json_get_str(trace, "reason");
 
-    problem_set(&p, -ENOENT, PROBLEM_UNSUPPORTED, "profd has no columns of %s: %s", t->name,
-                reason ? reason : "it was not read");
-    problem_remedy(&p, "If it is a trace that can be read: profctl get %s -o FILE, then profctl query FILE.",
-                   t->name);
-    return client_fail(c, &p);
+    _cleanup_(freep) char *remedy = xasprintf(
+        "If it is a trace that can be read: profctl get %s -o FILE, then profctl query FILE.", t->name);
+
+    return client_error(c, PROBLEM_UNSUPPORTED, remedy, "profd has no columns of %s: %s", t->name,
+                        reason ? reason : "it was not read");
 }
 
 /* What profd has and cannot be used is made again of the original, where that can be read. */

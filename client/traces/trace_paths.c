@@ -34,7 +34,7 @@ static int cannot_look(const char *path, int err, struct problem *p)
 
 static int no_regular_file(const char *path, struct problem *p)
 {
-    problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s is no regular file", path);
+    problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s is not a regular file", path);
     problem_remedy(p, "Write its content to a file first; profctl ingest takes directories.");
     return -EINVAL;
 }

@@ -75,9 +75,7 @@ static int query_take_named(struct client *c, const char *name, struct sql_text 
         ret->text = xstrdup(n->sql);
         return EXIT_DONE;
     }
-    const char *near = named_query_nearest(name);
-    _cleanup_(freep) char *remedy =
-        did_you_mean(name, &near, near != NULL, "profctl query --named list shows all names.");
+    _cleanup_(freep) char *remedy = named_query_remedy(name, "profctl query --named list shows all names.");
     return client_refuse(c, remedy, "unknown named query '%s'", name);
 }
 

@@ -5,7 +5,7 @@
 #include "client/cli/text.h"
 #include <math.h>
 
-/* Of a finding on a terminal: the indent of its facts, and the columns of its cost at the end of the line. */
+/* Indent of the facts of a finding on a terminal, and columns of its cost at the end of the line. */
 #define FINDING_INDENT 4
 #define COST_WIDTH     20u
 #define ITEM_INDENT    4

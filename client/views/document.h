@@ -56,7 +56,7 @@ struct finding_fact {
     char *text;
 };
 
-/* A statement (the block's text) with its cost, and facts about it. */
+/* A statement (the text of the block) with its cost, and facts about it. */
 struct finding_block {
     const char *severity; /* static: a class of the style sheet */
     size_t number;        /* among the findings with a cost; 0: it has no cost */

@@ -7,11 +7,11 @@
 #include <ctype.h>
 #include <math.h>
 
-/* Of a name in a table; the pointer shows the complete name. */
+/* Maximum columns of a name in a table; the pointer shows the complete name. */
 #define NAME_COLUMNS 120
-/* A longer text has a wide column. */
+/* A name of more columns gets a wide column. */
 #define NAME_LONG 24
-/* A table of more columns is set in smaller type, so that a page of 1280 pixels has room for it. */
+/* A table of more columns is set in smaller type, so that it fits into a page of 1280 pixels. */
 #define COLUMNS_LARGE 12
 /* Pixels of a share of 1. */
 #define BAR_WIDTH   60.0
@@ -160,7 +160,7 @@ static void put_table(FILE *out, const struct table *t)
 
 /* -- Plots -------------------------------------------------------------------------------------------- */
 
-/* 1, 2 or 5 times a power of ten, PLOT_TICKS of which reach to the largest value. */
+/* 1, 2 or 5 times a power of ten, so that about PLOT_TICKS ticks cover the values. */
 static double tick_of(double largest)
 {
     double raw = largest > 0 ? largest / PLOT_TICKS : 1, power = pow(10, floor(log10(raw)));
@@ -288,7 +288,7 @@ static void put_gpu_use(FILE *out, const struct document_block *b, bool is_first
 
 /* -- Findings ----------------------------------------------------------------------------------------- */
 
-/* Flags, variables, calls and paths: words that are typed. */
+/* Flags, variables, calls and paths: words to be typed. */
 static bool is_code(const char *word, size_t n)
 {
     if (n > 2 && word[0] == '-' && (word[1] == '-' || isalpha((unsigned char)word[1])))
@@ -297,7 +297,7 @@ static bool is_code(const char *word, size_t n)
            (n > 6 && strncmp(word, "torch.", 6) == 0);
 }
 
-/* Bytes of a JSON value in quotes that begins here, with the quotes; 0 where there is none. */
+/* Bytes of a quoted JSON value that begins here, with the quotes; 0: none. */
 static size_t quoted_bytes(const char *s)
 {
     const char *end = *s == '\'' ? strchr(s + 1, '\'') : NULL;
@@ -347,7 +347,7 @@ static void put_word(FILE *out, const char *s, size_t n)
     put_piece(out, s + to, n - to, NULL);
 }
 
-/* The advice for each engine begins a line of its own. */
+/* The advice for each engine begins a new line. */
 static void put_advice(FILE *out, const char *advice)
 {
     static const char *const engines[] = {"vLLM:", "SGLang:"};

@@ -2,20 +2,20 @@
 /*
  * Markdown as CommonMark and GitHub read it. Plots are left out: tables have their figures.
  *
- * Names and answers from elsewhere are text: nothing in them becomes markup, HTML or a link.
+ * Names and responses are text: nothing in them becomes markup, HTML or a link.
  */
 #include "base/alloc.h"
 #include "client/cli/text.h"
 #include "client/views/document.h"
 
-/* GitHub and others make links of addresses and messages of names, without any markup; escaping does not stop
- * all of that. */
+/* GitHub and others make links of addresses and mentions of names, without any markup; escaping does not prevent
+ * all of these. */
 static bool becomes_link(const char *word)
 {
     return strstr(word, "://") || strcasestr(word, "www.") || strchr(word, '@');
 }
 
-/* Code is never a link. The characters that end it, or a cell of a table, cannot be escaped in it. */
+/* Code is never a link. Characters that end code or a cell of a table cannot be escaped in it. */
 static void put_code(FILE *out, const char *word)
 {
     putc('`', out);
@@ -43,7 +43,7 @@ static bool begins_block(const char *word)
     return n > 0 && (is_number || streq(word, "+") || strspn(word, "-") == n || strspn(word, "=") == n);
 }
 
-/* Of a number, what follows its digits is escaped. */
+/* Escapes the character after the digits of a number. */
 static void put_no_block(FILE *out, const char *word)
 {
     size_t n_digits = strspn(word, "0123456789");

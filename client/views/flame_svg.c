@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
-/* Of the picture before the script fits it to the window. */
+/* Size of the picture before the script fits it to the window, in pixels. */
 #define WIDTH      1200.0
 #define ROW        18.0
 #define TOP        58.0
@@ -19,7 +19,7 @@
 #define WIDTH_MIN 0.15
 /* Rows of the view of self time. */
 #define SELF_MAX 60
-/* Of a row of that view: the figures before the name. */
+/* Columns of the figures before the name in that view, in pixels. */
 #define SELF_NAME_X 170.0
 
 static const char style[] =
@@ -38,7 +38,7 @@ static const char style[] =
     "@media(prefers-color-scheme:dark){svg.flame{--bg:#16181d;--fg:#e3e3e3;--dim:#9aa0a8}"
     "svg.flame g.s rect{fill:#35558c}}</style>\n";
 
-/* fit() is frame_label() once more, for the widths that the script makes. */
+/* fit() is frame_label() in JavaScript, for the widths of the window. */
 static const char script[] =
     "<script><![CDATA[\n"
     "(()=>{const svg=document.currentScript.closest('svg'),ROW=18,TOP=58,CH=7.23,$=s=>svg.querySelector(s);\n"
@@ -95,7 +95,7 @@ static const char script[] =
     "draw()}svg.classList.add('live');window.addEventListener('resize',resize);resize();})();\n"
     "]]></script>\n";
 
-/* -- What frames are called --------------------------------------------------------------------------- */
+/* -- Names of frames ---------------------------------------------------------------------------------- */
 
 static char *copy_name(const struct flame *f, uint32_t number)
 {
@@ -106,7 +106,7 @@ static char *copy_name(const struct flame *f, uint32_t number)
     return text_clean(copy, false);
 }
 
-/* A warm colour that is always the same for a name; of a difference, how much longer or shorter. */
+/* A warm colour that depends on the name; in a comparison, red for longer and blue for shorter. */
 static void put_colour(FILE *out, const struct flame_frame *frame, const char *name,
                        const struct flame_picture *picture)
 {
@@ -134,7 +134,7 @@ static void put_figures(FILE *out, int64_t time, int64_t before, int64_t all,
         fprintf(out, " (%s before)", format_duration(text, before));
 }
 
-/* What the script needs of a name: the name itself, and where they differ its label and what that shares. */
+/* Data for the script: the name, its label if that differs, and the shared bytes of the label. */
 static void put_name_data(FILE *out, const struct frame_name *name)
 {
     fputs("data-n=\"", out);
@@ -177,7 +177,7 @@ static void put_frame(FILE *out, const struct flame *f, uint32_t i, double x, co
     fputs("</text></g>\n", out);
 }
 
-/* -- Where frames lie --------------------------------------------------------------------------------- */
+/* -- Positions of frames ------------------------------------------------------------------------------ */
 
 static int compare_frames(const void *x, const void *y, void *arg)
 {
@@ -189,8 +189,8 @@ static int compare_frames(const void *x, const void *y, void *arg)
     return (a->total < b->total) - (a->total > b->total);
 }
 
-/* Left edges: children side by side from their parent's edge, the largest first. A parent comes before its
- * children among the frames, so its edge is known when theirs are asked for. */
+/* Left edges: children in a row from the left edge of their parent, the largest first. A parent comes before its
+ * children in the array of frames, so its edge is known first. */
 static int layout_frames(const struct flame *f, double *left)
 {
     _cleanup_(freep) uint32_t *order = malloc(f->n * sizeof(*order));
@@ -232,7 +232,7 @@ static int compare_self_times(const void *x, const void *y)
     return (a->before < b->before) - (a->before > b->before);
 }
 
-/* Sums over all frames of a name, the longest first; returns how many have any. */
+/* Sums over all frames of a name, the longest first; returns the number of names with self time. */
 static size_t sum_self_times(const struct flame *f, struct self_time *ret)
 {
     size_t n = 0;

@@ -13,17 +13,17 @@
 #include <signal.h>
 #include <sys/signalfd.h>
 
-/* At most four looks a second, and never more than a tenth of profd's time for a large session. */
+/* At most four requests per second, and never more than a tenth of the time for those of a large session. */
 #define LOOK_INTERVAL_NS (250 * NS_PER_MS)
 #define LOOK_SHARE       10
-/* Bytes grow without an event. */
+/* Interval of requests without an event, since bytes grow without events. */
 #define LOOK_ANYWAY_NS   (1 * NS_PER_S)
 #define DRAW_INTERVAL_NS (250 * NS_PER_MS)
-/* Interval of progress lines of a benchmark run where nothing can be drawn. */
+/* Interval of progress lines of a benchmark run, if nothing can be drawn. */
 #define PRINT_INTERVAL_NS (10 * NS_PER_S)
-/* A profd that is gone for longer is not being restarted. */
+/* A profd that is gone for longer is not restarting. */
 #define LOST_MAX_NS (300 * NS_PER_S)
-/* Lines of the terminal that are not for workers: title, heading, "more", progress, notice, the cursor's. */
+/* Lines of the terminal that are not workers: title, heading, "more", progress, notice, cursor. */
 #define LINES_RESERVED 7
 
 struct follow;
@@ -44,7 +44,7 @@ struct follow {
     enum interrupt on_interrupt;
     struct event_stream *stream;
     int signal_fd;
-    json_t *now, *before;    /* as it is, and as it was last printed */
+    json_t *now, *before;    /* the last response, and the one that was printed last */
     json_t *live;            /* the last progress of a benchmark run, or NULL */
     struct reasons *remarks; /* not printed yet */
     bool changed, left, stop_sent, noted_lost;
@@ -105,7 +105,7 @@ static void print_remarks(struct follow *f)
     f->next_draw = 0;
 }
 
-/* What profd does not know ends it; a profd that does not answer is waited for. */
+/* An unknown id is an error; if profd does not respond, the next update tries again. */
 static int follow_update(struct follow *f, struct problem *p)
 {
     _cleanup_(freep) char *path = xasprintf("/v1/%s/%s", f->kind->resource, f->id);
@@ -150,7 +150,7 @@ static void follow_draw(struct follow *f)
 
 /* -- Sessions ----------------------------------------------------------------------------------------- */
 
-/* A line, or on a narrow terminal several. */
+/* One line, or several on a narrow terminal. */
 static char *indented(const struct follow *f, const char *line)
 {
     _cleanup_(freep) char *wrapped = text_wrap(line, 4, screen_width(f->screen));
@@ -178,7 +178,7 @@ static const json_t *target_before(const struct follow *f, size_t i)
     return json_array_get(json_object_get(f->before, "targets"), i);
 }
 
-/* Where nothing can be drawn: a line for each state of the session and each worker that failed. */
+/* If nothing can be drawn: a line for each state of the session and each worker that failed. */
 static void print_session_changes(struct follow *f)
 {
     char at[UNIT_TEXT_MAX];
@@ -208,7 +208,7 @@ static const struct follow_kind of_sessions = {"sessions",      "session",      
 
 /* -- Runs --------------------------------------------------------------------------------------------- */
 
-/* Without events, the answer of profd has the last progress. */
+/* Without events, the response of profd has the last progress. */
 static char *progress_of_run(const struct follow *f)
 {
     return run_progress(f->now, f->live ? f->live : json_object_get(f->now, "live"));
@@ -220,7 +220,7 @@ static char *run_screen(const struct follow *f, unsigned rows)
     return indented(f, progress);
 }
 
-/* A line when it enters a state, and now and then how far it is. */
+/* A line for each state, and its progress in intervals. */
 static void print_run_progress(struct follow *f)
 {
     char at[UNIT_TEXT_MAX];
@@ -243,7 +243,7 @@ static const struct follow_kind of_runs = {"runs",      "run",      "show",
 
 static void follow_show(struct follow *f)
 {
-    /* On stdout it is what was asked for, on stderr only talk. */
+    /* On stdout it is the result, on stderr information. */
     if ((f->c->quiet && f->screen == &f->c->err) || f->c->json || !f->now)
         return;
     print_remarks(f);
@@ -276,7 +276,7 @@ static void follow_stop(struct follow *f)
     if (!f->screen->is_terminal)
         client_note(f->c, "stopping %s; Ctrl-C again leaves it to profd", f->id);
     int r = connection_call(f->c->connection, "POST", path, NULL, NULL, NULL, &p);
-    /* One that is over already needs no stop. */
+    /* A session or run that is over needs no stop. */
     if (r < 0 && r != -EINTR && p.kind != PROBLEM_CONFLICT) {
         f->stop_sent = false;
         screen_clear(f->screen);
@@ -355,7 +355,7 @@ int follow_job(struct client *c, const char *id, struct screen *screen, enum int
     f.signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     f.stream = event_stream_new(c->connection, path, follow_on_event, &f);
     int r = follow_watch(&f, &p);
-    /* What a terminal shows of Ctrl-C stands at the begin of the next line. */
+    /* The terminal has printed ^C at the beginning of the line. */
     if (f.left && screen->is_terminal)
         fputc('\n', screen->file);
     screen_settle(screen);

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <limits.h>
 
-/* Of the table of a session's workers. */
+/* Indent of the table of the workers of a session. */
 #define SESSION_INDENT 2
 
 #define AT(member)     offsetof(struct listing_options, member)
@@ -77,7 +77,7 @@ int listing_take(struct client *c, const struct listing_options *o, struct probl
 
 /* -- Columns ------------------------------------------------------------------------------------------ */
 
-/* Upper case is lower case, and what joins words is '_'. */
+/* In lower case, with '_' between words. */
 static char *folded(const char *name)
 {
     char *text = xstrdup(name);
@@ -87,7 +87,7 @@ static char *folded(const char *name)
     return text;
 }
 
-/* "mean" is "mean_ns" where there is no other "mean". */
+/* "mean" is "mean_ns" if there is no column "mean". */
 static size_t find_column(const char *name, const char *const *keys, size_t n)
 {
     static const char *const units[] = {"_ns", "_ms", "_share", "_bytes", "_per_s"};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every list and every report has in common: --format, --columns, --csv, --tsv, and a pager.
+ * The options of every list and every report: --format, --columns, --csv, --tsv, and a pager.
  *
- * A verb with has_listing set takes these options; verbs.c parses them into struct client. The verb makes its
- * table with listing_table() before it asks profd for anything, so that a misspelt column costs nothing,
- * fills it, and prints it with listing_print(). What else it prints goes only to people: listing_is_text().
+ * A verb with has_listing set takes these options; verb.c parses them into struct client. The verb makes its table with
+ * listing_table() before it calls profd, so that an unknown column is refused first, fills it, and prints it with
+ * listing_print(). Everything else that it prints is for people: listing_is_text().
  */
 #pragma once
 
@@ -26,26 +26,23 @@ int listing_take(struct client *c, const struct listing_options *o, struct probl
 /* An empty table of the columns of --columns, or of all. Returns an exit status; *ret is set with EXIT_DONE.
  */
 int listing_table(struct client *c, const struct table_column *columns, size_t n, struct table **ret);
-/* The indexes of the columns that --columns names, or of all n; names are the keys. The same for what is no
- * table. The caller frees *ret. */
+/* The indexes of the columns of --columns, or of all n; keys are their names. The caller frees *ret. */
 int listing_select(struct client *c, const char *const *keys, size_t n, size_t **ret, size_t *ret_n);
 
-/* Whether text for people is wanted, which is what titles and footers are for. */
+/* Whether the format is text for people, which has titles and footers. */
 bool listing_is_text(const struct client *c);
 bool listing_is_separated(const struct client *c);
-/* The same, with headings and footers not turned off. */
+/* The same, unless headings and footers are disabled. */
 bool listing_has_legend(const struct client *c);
-/* In the format that was asked for, through a pager where there is one. */
+/* In the format of the options, through a pager if there is one. */
 void listing_print(struct client *c, struct table *table);
-/* The workers of a session as the table that it is (session.h), and for people how the session stands.
- * Returns an exit status. */
+/* The workers of a session as a table (session.h), and for people the progress of the session. An exit status. */
 int listing_print_workers(struct client *c, const json_t *session);
 
 /* A line above a table, wrapped between words on a terminal. */
 void listing_title(struct client *c, const char *title);
 
-/* Refuses CSV, TSV or --columns where there is not one table: "--csv is of one report". Returns an exit
- * status. */
+/* Refuses CSV, TSV and --columns without a single table: "--csv needs one report". An exit status. */
 int listing_refuse(struct client *c, const char *what, const char *remedy);
 
 /* Options of lists; type has the member limit, session or labels. Add limit and session by options_to_json(). */
@@ -60,5 +57,5 @@ int listing_refuse(struct client *c, const char *what, const char *remedy);
 
 /* Sets "labels" where there are any; 0 or the problem. */
 int labels_to_json(const struct option_list *list, json_t *request, struct problem *p);
-/* "job=grpo step=12"; NULL where there is none. The caller frees it. */
+/* "job=grpo step=12"; NULL: no labels. The caller frees it. */
 char *labels_text(const json_t *labels);

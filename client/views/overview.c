@@ -16,10 +16,10 @@
 #define SEPARATOR      " · "
 
 #define REPORTS_MAX    16
-/* Where findings are of less than this share of the span, its figures of use are not theirs. */
+/* With a smaller evaluated share of the span, the evaluated part has a line of its own. */
 #define EVALUATED_ENOUGH 0.95
 
-/* The reports that this screen is made of. */
+/* The reports of this screen. */
 struct overview {
     struct made_report made[REPORTS_MAX];
     size_t n;
@@ -76,7 +76,7 @@ static int overview_error(const struct overview *s)
     return 0;
 }
 
-/* What is there of the GPU decides what else is shown, and only that is made. */
+/* Makes the reports that are shown, which depend on GPU activity. */
 static int overview_make(struct analysis *a, struct overview *s, bool *ret_has_gpu)
 {
     overview_want(s, REPORT_GPU_USE);
@@ -106,7 +106,7 @@ static double overview_sum(const struct made_report *s, const char *column)
 }
 
 #define EIGHTHS 8
-/* Of a character of the block elements. */
+/* Bytes of a block element in UTF-8. */
 #define UTF8_BYTES 3
 
 /* A share of 0 to 1 as a bar: in eighths of a character in UTF-8, else in complete ones. The caller frees. */
@@ -212,7 +212,7 @@ static void print_bars(struct client *c, const struct made_report *temporal,
     fprintf(out, "of it  %s\n", wrapped);
 }
 
-/* Before anything else: that all figures below have a step in them that findings leave out. */
+/* First of all, a step that all figures include, but findings leave out. */
 static void print_outlier(struct client *c, const struct made_report *findings)
 {
     for (size_t row = 0; findings && row < report_rows_count(&findings->rows); row++)
@@ -226,7 +226,7 @@ static void print_outlier(struct client *c, const struct made_report *findings)
         }
 }
 
-/* Instances next to each other, then how they differ: a table has no room for sentences. */
+/* A table of the instances, then their differences as sentences. */
 static void add_instances(struct document *d, struct client *c, const struct made_report *made)
 {
     if (!made)

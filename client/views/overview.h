@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One screen about the time of a trace, or of all ranks of a session: its description, the GPU's time,
- * findings, the largest kernels, the ranks next to each other. All figures come from reports.
+ * findings, the largest kernels, a comparison of ranks. All figures come from reports.
  */
 #pragma once
 

@@ -4,9 +4,9 @@
 #include "base/alloc.h"
 #include "client/cli/text.h"
 
-/* A fleet whose workers each have another reason must not fill the screen. */
+/* Limit of printed reasons, as each worker of a fleet may have another one. */
 #define PRINTED_MAX 12
-/* Workers that are named of a group; the others are counted. */
+/* Named workers of a group; the others are counted. */
 #define NAMED_MAX 2
 
 struct reason_group {

@@ -18,7 +18,7 @@ static bool has_rows(const struct made_report *made)
     return made->result >= 0 && report_rows_count(&made->rows) > 0;
 }
 
-/* Several engine instances are compared before anything about one of them. */
+/* With several engine instances, their comparison comes first. */
 static bool is_leading(const struct made_report *made, const struct analysis *a)
 {
     return a->n_instances > 1 && made->report->of_instances && has_rows(made);

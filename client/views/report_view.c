@@ -9,9 +9,9 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* Room for any number. */
+/* Bytes of any formatted number. */
 #define CELL_TEXT_MAX 48
-/* A text is not shortened further. */
+/* Minimum width of a shortened text. */
 #define TEXT_WIDTH_LEAST 24u
 
 struct time_scale {
@@ -28,7 +28,7 @@ static double cell_number(const struct cell *cell)
     return cell->type == CELL_REAL ? cell->real : (double)cell->integer;
 }
 
-/* The largest unit of which the column's largest value has ten. */
+/* The largest unit in which the largest value of the column is at least 10. */
 static const struct time_scale *column_scale(const struct report_rows *rows, size_t column, size_t n)
 {
     double largest = 0;
@@ -84,22 +84,22 @@ static void column_scales(const struct report *report, const struct report_rows 
 /* With separated thousands and the given number of digits after the point. */
 static void format_number(char *buf, double value, int digits)
 {
-    char whole[32];
+    char digits_text[32];
 
     if (value > 1e15 || value < -1e15) {
         snprintf(buf, CELL_TEXT_MAX, "%.3e", value);
         return;
     }
     double rounded = digits ? (double)(int64_t)(value * 10 + (value < 0 ? -0.5 : 0.5)) / 10 : value;
-    text_number(whole, (int64_t)rounded);
+    text_number(digits_text, (int64_t)rounded);
     if (digits == 0)
-        snprintf(buf, CELL_TEXT_MAX, "%s", whole);
+        snprintf(buf, CELL_TEXT_MAX, "%s", digits_text);
     else
-        snprintf(buf, CELL_TEXT_MAX, "%s%s.%d", rounded < 0 && rounded > -1 ? "-" : "", whole,
+        snprintf(buf, CELL_TEXT_MAX, "%s%s.%d", rounded < 0 && rounded > -1 ? "-" : "", digits_text,
                  abs((int)((int64_t)(rounded * 10 + (rounded < 0 ? -0.5 : 0.5)) % 10)));
 }
 
-/* A number into buf; a text itself; NULL where there is no value. */
+/* A number is formatted into buf; a text is returned; NULL: no value. */
 static const char *cell_format(char *buf, enum report_unit unit, const struct time_scale *scale,
                                const struct cell *cell)
 {
@@ -167,7 +167,7 @@ static bool is_same_in_all(const struct report_rows *rows, size_t n_rows, size_t
     return true;
 }
 
-/* The column that names a row among those of the same rank: the first text or id after the attribution. */
+/* The column that identifies a row within its rank: the first text or id after the attribution. */
 static size_t naming_column(const struct report *report)
 {
     size_t i = 0;
@@ -256,7 +256,7 @@ int report_check_columns(struct client *c, const struct report *report)
     return report_select_columns(c, report, &columns, &n);
 }
 
-/* Those of --columns alone, or all. An exit status. */
+/* Applies --columns. An exit status. */
 static int select_in_table(struct client *c, const struct report *report, struct table *table)
 {
     _cleanup_(freep) size_t *columns = NULL;
@@ -361,7 +361,7 @@ static const char *severity_class(const char *severity)
     return "info";
 }
 
-/* is_short: of a statement only the evidence, and how certain it is unless it is. */
+/* is_short: only evidence and confidence of a statement without a cost. */
 static void add_finding(struct document *d, const struct made_report *made, size_t row, bool is_short)
 {
     struct finding_block *f = document_finding(d, made_report_text(made, row, "what"));
@@ -426,7 +426,7 @@ static json_t *cell_to_json(const struct cell *cell)
     case CELL_REAL:
         return json_real(cell->real);
     case CELL_TEXT:
-        /* Jansson takes UTF-8 only; what is none has been replaced when the trace was read. */
+        /* Jansson takes UTF-8 only; the reader of the trace has replaced all other bytes. */
         return json_string(cell->text) ?: json_null();
     default:
         return json_null();

@@ -41,14 +41,14 @@ void report_add_made(struct document *d, struct client *c, const struct made_rep
 /* Prints one table for people. Returns whether columns were left out. */
 bool report_print(struct client *c, const struct report *report, const struct report_rows *rows, size_t top);
 
-/* Whether the rows are findings: sentences, for which a table has no room. */
+/* Whether the rows are findings, which are sentences and no table. */
 bool report_has_findings(const struct report *report);
-/* Adds the findings, or why there are none. is_short: with less about statements that have no cost. made: NULL
- * where there are none. */
+/* Adds the findings, or the reason for their absence. is_short: with less about statements without a cost. made: NULL
+ * without findings. */
 void findings_add(struct document *d, const struct analysis *a, const struct made_report *made, size_t top,
                   bool is_short);
 
-/* A cell by the name of its column; CELL_NULL, "" and NAN where there is none. */
+/* A cell by the name of its column; without a value CELL_NULL, "" and NAN. */
 const struct cell *made_report_cell(const struct made_report *made, size_t row, const char *column);
 const char *made_report_text(const struct made_report *made, size_t row, const char *column);
 double made_report_number(const struct made_report *made, size_t row, const char *column);

@@ -63,7 +63,7 @@ double figure_at(const json_t *object, const char *path)
     return json_is_number(object) ? json_number_value(object) : NAN;
 }
 
-/* "p99.9" is 0.999; NAN for what is no percentile. */
+/* "p99.9" is 0.999; NAN: not a percentile. */
 static double fraction_of(const char *name)
 {
     char *end;

@@ -19,7 +19,7 @@ static const struct table_column columns[_CELL_MAX] = {
     {"TRACE", COLUMN_SHORTEN},
 };
 
-/* Of a session that is over: for how long each worker did not serve. */
+/* Of a session that is over, with the time in which each worker did not serve. */
 static const struct table_column columns_at_end[_CELL_MAX] = {
     {"WORKER", COLUMN_URL, IMPORTANCE_KEY},
     {"ENGINE", 0, IMPORTANCE_EXTRA},
@@ -34,7 +34,7 @@ static const enum colour state_colours[_STATE_MAX] = {
     [STATE_FAILED] = COLOUR_BAD,     [STATE_CANCELLED] = COLOUR_WARN,
 };
 
-/* In which order workers are shown where not all of them fit: trouble, then what moves, then what is done. */
+/* The order of workers if not all of them fit: failed, then active, then finished. */
 static const int attention[_STATE_MAX] = {
     [STATE_FAILED] = 0,     [STATE_PARTIAL] = 1,   [STATE_STOPPING] = 2,
     [STATE_STARTING] = 3,   [STATE_RECORDING] = 4, [STATE_REQUESTED] = 5,
@@ -81,13 +81,13 @@ static struct tally tally_of(const json_t *session)
         if (state >= 0)
             t.by_state[state]++;
         t.n_started += json_get_int(target, "start_sent_at", 0) > 0;
-        /* Some end by themselves and are never stopped. */
+        /* Some recordings end without a stop. */
         t.n_stopped += json_get_int(target, "stop_answered_at", 0) > 0 || state == STATE_COLLECTING ||
                        state == STATE_COMPLETE;
         t.n_traces += json_array_size(json_object_get(target, "traces"));
         t.bytes += bytes_of(target);
     }
-    /* A session of ingested files has traces of no worker. */
+    /* Traces of a session of ingested files have no worker. */
     if (t.n_targets == 0) {
         t.n_traces = (size_t)json_get_int(json_object_get(session, "counts"), "traces", 0);
         t.bytes = json_get_int(json_object_get(session, "counts"), "bytes", 0);
@@ -138,7 +138,7 @@ char *session_title(const json_t *session)
     return text_clean(text, false);
 }
 
-/* What is watched does not jump between units below a minute. */
+/* Below a minute, a live display keeps one unit. */
 static char *format_elapsed(char *buf, int64_t ns)
 {
     if (ns >= NS_PER_S)
@@ -147,7 +147,7 @@ static char *format_elapsed(char *buf, int64_t ns)
     return buf;
 }
 
-/* How long it is in its state; of one that is over, how long its last call took. */
+/* The time in its state; after its end, the duration of its last call; -1: unknown. */
 static int64_t time_in_state(const json_t *target, int64_t now)
 {
     int64_t start = json_get_int(target, "start_sent_at", 0),
@@ -232,7 +232,7 @@ static int rank_of(const json_t *target)
     return state < 0 ? 0 : attention[state];
 }
 
-/* The rows in their order where all fit, else by attention. */
+/* Adds all rows in their order, or the max_rows most important ones. Returns the number of the others. */
 static size_t add_rows(struct table *table, const json_t *targets, unsigned max_rows, int64_t now)
 {
     size_t n = json_array_size(targets), n_shown = 0, i;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A session in words: title, a line for each worker, how it stands, how it ended. From the JSON of
- * /v1/sessions/ID; the caller frees what is returned.
+ * A session in words: title, a line for each worker, progress and outcome, from the JSON of /v1/sessions/ID. The
+ * caller frees results.
  */
 #pragma once
 

@@ -69,7 +69,7 @@ def what_is_cataloged_is_there(testbed, round_):
                 complaints.append(f"{name} is not there")
             continue
         if not stat.S_ISREG(status.st_mode):
-            complaints.append(f"{name} is no regular file") if row["stored"] else None
+            complaints.append(f"{name} is not a regular file") if row["stored"] else None
             continue
         if row["columns"] and not Path(row["columns"]).exists():
             complaints.append(f"{name}: its columns are not there")

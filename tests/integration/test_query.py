@@ -123,7 +123,7 @@ def test_commands_stand_where_statements_do(workspace):
     r = workspace.run("query", workspace.trace, "--no-legend", stdin=".tables\nselect 6 * 7;\n.named gaps-total\n.quit\nselect 8")
     assert r.returncode == 0 and "slice" in r.stdout.split() and r.stdout.split()[-2] == "42"
     r = workspace.run("query", workspace.trace, ".tabels")
-    assert (r.returncode, r.stdout, r.stderr) == (2, "", "profctl: there is no command .tabels; is it .tables?\n")
+    assert (r.returncode, r.stdout, r.stderr) == (2, "", "profctl: there is no command .tabels\n  Did you mean .tables? .help lists the commands.\n")
 
 
 def test_limit(workspace):
@@ -323,7 +323,7 @@ def test_files_that_are_none(workspace):
     r = workspace.run("query", "none.json", "select 1")
     assert r.returncode == 4 and "cannot open none.json: No such file or directory" in r.stderr and "list-traces" in r.stderr
     os.mkfifo(workspace.path / "fifo")
-    assert "is no regular file" in workspace.run("query", "fifo", "select 1").stderr
+    assert "is not a regular file" in workspace.run("query", "fifo", "select 1").stderr
     (workspace.path / "text.json").write_text("no trace at all")
     r = workspace.run("query", "text.json", "select 1")
     assert r.returncode == 1 and r.stdout == "" and r.stderr.startswith("profctl: cannot read text.json: ")
@@ -641,7 +641,7 @@ def test_statements_are_typed(workspace):
         t.answer(PROMPT, ".named kernels\n")
         t.expect(r"percent")
         t.answer(PROMPT, ".quti\n")
-        t.expect(r"there is no command \.quti; is it \.quit\?")
+        t.expect(r"there is no command \.quti\r?\n +Did you mean \.quit\?")
         t.answer(PROMPT, ".quit\n")
         assert t.wait() == 0
     # What was typed is there again.

@@ -22,7 +22,7 @@ void chrome_put_ns(const struct chrome_writer *w, int64_t ns)
     out_us(w->out, w->merged ? sum_of(ns, w->merged->add_ns) : ns);
 }
 
-/* A number, or the text that stands for it. */
+/* A number, or its text if the trace has a text. */
 static void chrome_put_id(const struct chrome_writer *w, enum column number, enum column text, int64_t row)
 {
     int64_t name = columns_get(w->c, text, (uint64_t)row), id = columns_get(w->c, number, (uint64_t)row);
@@ -61,7 +61,7 @@ static void chrome_put_text_member(struct chrome_writer *w, const char *key, int
     out_json_text(w->out, columns_text(w->c, text));
 }
 
-/* An event that names something: {"args":{KEY:, and after that its value. */
+/* Begins a metadata event: {"args":{KEY:. Its value comes next. */
 static void chrome_open_name(struct chrome_writer *w, const char *what, const char *key, int64_t process,
                              int64_t thread)
 {
@@ -89,7 +89,7 @@ static void chrome_put_name(struct chrome_writer *w, const char *what, const cha
 static void chrome_put_order(struct chrome_writer *w, const char *what, int64_t index, int64_t process,
                              int64_t thread)
 {
-    /* 0 is where everything lies that was given no order. */
+    /* 0 is the default. */
     if (index == COLUMN_NULL || index == 0)
         return;
     chrome_open_name(w, what, "sort_index", process, thread);
@@ -179,7 +179,7 @@ static void chrome_put_args(struct chrome_writer *w, uint64_t row)
         putc('}', w->out);
 }
 
-/* Phases by the track that a slice lies on: of one that lasts, of one that never ended, of an instant. */
+/* Phases by the kind of track: of a slice with an end, of one without, of an instant. */
 static const struct chrome_phases {
     const char *lasting, *unfinished, *instant, *scope;
 } phases[_TRACK_KIND_MAX] = {
@@ -262,7 +262,7 @@ void chrome_put_counter(struct chrome_writer *w, uint64_t row)
     memcpy(&value, &bits, sizeof(value));
     if (bits == COLUMN_NULL || !isfinite(value))
         return;
-    /* A counter's track is called after the event and the argument. */
+    /* The name of the track of a counter is event and argument. */
     if (space) {
         key = (struct text){space + 1, (size_t)(name.p + name.size - space - 1)};
         name.size = (size_t)(space - name.p);
@@ -302,7 +302,7 @@ void chrome_put_facts(const struct columns *c, const char *before, FILE *out)
     }
 }
 
-/* What stands before the events: a member for each fact that is known. */
+/* The members before the events: one for each known fact. */
 static void chrome_put_head(const struct columns *c, FILE *out)
 {
     int64_t base = columns_meta(c, META_base_time_ns);
@@ -312,15 +312,15 @@ static void chrome_put_head(const struct columns *c, FILE *out)
     if (base != COLUMN_NULL)
         fprintf(out, ",\n\"baseTimeNanoseconds\":%" PRId64, base);
     chrome_put_facts(c, ",\n", out);
-    /* What readers of PyTorch's traces look for. */
+    /* Readers of PyTorch traces expect it. */
     if (columns_meta(c, META_device_properties) != COLUMN_NULL)
         fputs(",\n\"schemaVersion\":1", out);
     fputs(",\n\"traceEvents\":[", out);
 }
 
-/* No process of a system has this number. */
+/* No process has this number. */
 #define MARKS_PID INT32_MAX
-/* Tracks of marks; those of more share the last. */
+/* Maximum tracks of marks; further tracks share the last one. */
 #define MARK_TRACKS_MAX 16
 
 static int mark_track(const char *const *tracks, size_t n, const char *track)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events of one trace or several in Chrome's format: their own text where the original exists and agrees with
- * the columns, otherwise made from the columns.
+ * Events of one trace or several in Chrome's format: their original text if the original exists and agrees with the
+ * columns, else made from the columns.
  *
  * Arrows, names of threads and processes, and ends of asynchronous slices are always made from the columns. A
  * pair of B and E becomes one X with the text of the B.
@@ -14,17 +14,17 @@
 struct chrome_out {
     FILE *out;
     bool any;        /* event */
-    uint64_t arrows; /* so far: their ids */
+    uint64_t arrows; /* number of arrows so far, for their ids */
 };
 
-/* How a trace is merged with others. */
+/* A trace in a merged file. */
 struct chrome_merged {
-    const char *label; /* what its processes' names begin with */
+    const char *label; /* prefix of the names of its processes */
     int64_t add_ns;
-    const int64_t *pids; /* of each process; 0 for those that have no events */
+    const int64_t *pids; /* of each process; 0: no events */
 };
 
-/* Facts about a trace as members of its head; before: what is written before the first. */
+/* Facts about a trace as members of its head; before: the text before the first. */
 void chrome_put_facts(const struct columns *c, const char *before, FILE *out);
 /* merged: NULL for a trace alone. */
 int chrome_put_trace(struct chrome_out *o, const struct export_trace *t, const struct selection *s,

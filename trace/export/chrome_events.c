@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events of one trace in Chrome's format, in the order of its original, with their own text where the original
- * exists: some members are replaced, every other byte of it stays as it is.
+ * Events of one trace in Chrome's format, in the order of its original, with their original text if the original
+ * exists: some members are replaced, all other bytes stay.
  */
 #include "trace/export/chrome.h"
 #include "trace/export/writers.h"
@@ -25,7 +25,7 @@ static struct slice event_members(struct text event)
     return json_inside((struct slice){event.p, event.p + event.size});
 }
 
-/* The value of the last member with this key; false where there is none. */
+/* The value of the last member with this key; false: no such member. */
 static bool event_member(struct text event, const char *key, struct slice *ret)
 {
     struct slice rest = event_members(event), name, value;
@@ -145,7 +145,7 @@ static int chrome_collect(struct chrome_items *items, const struct selection *s)
     return 0;
 }
 
-/* The members that change in an event of a merged trace. */
+/* The members of an event that are replaced in a merged trace. */
 static size_t chrome_edit_merged(const struct chrome_writer *w, int64_t process, int64_t ts,
                                  struct event_edit *edits)
 {
@@ -163,7 +163,7 @@ static int64_t chrome_track_process(const struct chrome_writer *w, int64_t track
     return columns_get(w->c, COL_track_process, (uint64_t)track);
 }
 
-/* The end of an asynchronous slice, with what the text of its beginning is known by. */
+/* The end of an asynchronous slice, with the members that identify its beginning. */
 static void chrome_put_async_end(struct chrome_writer *w, struct text begin, const char *phase, uint64_t row)
 {
     static const char *const keys[] = {"cat", "name", "id", "id2", "scope", "pid", "tid"};
@@ -207,7 +207,7 @@ static void chrome_put_slice_text(struct chrome_writer *w, struct text event, ui
         chrome_put_async_end(w, event, "F", row);
 }
 
-/* The original's text of an event; false where there is none, or it is another event's. */
+/* The original text of an event; false if there is none, or if it is another event. */
 static bool chrome_read_text(struct event_source *source, const struct chrome_item *item, int64_t ts,
                              int *error, struct text *ret)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stacks in one line each, "thread;outer;inner nanoseconds", as flame graphs are made from. */
+/* One line for each stack, "thread;outer;inner nanoseconds", for tools that draw flame graphs. */
 #include "trace/export/export.h"
 #include "trace/export/stacks.h"
 
 #include <errno.h>
 #include <inttypes.h>
 
-/* A name must not look like the end of a frame or of a line. */
+/* A name must not contain the end of a frame or of a line. */
 static void collapsed_put_frame(FILE *out, struct text name)
 {
     for (size_t i = 0; i < name.size; i++) {

@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-/* No text is an empty field. */
+/* An empty text is an empty field. */
 static void csv_put_text(FILE *out, struct text t)
 {
     if (t.size > 0)
@@ -19,7 +19,7 @@ static void csv_put_number(FILE *out, int64_t value)
         fprintf(out, "%" PRId64, value);
 }
 
-/* A number, or the text that stands for it. */
+/* A number, or its text if the trace has a text. */
 static void csv_put_id(FILE *out, const struct columns *c, enum column number, enum column text, int64_t row)
 {
     if (row < 0)

@@ -10,7 +10,7 @@
 
 #include "trace/columns/columns.h"
 
-/* A slice that is not in the trace: a result of its analysis. */
+/* An additional slice, as a result of an analysis. */
 struct export_mark {
     int64_t ts, dur;
     struct text name;
@@ -19,9 +19,9 @@ struct export_mark {
 
 struct export_trace {
     const struct columns *columns;
-    int source_fd;      /* the trace as it was read, -1 if it is gone */
+    int source_fd;      /* the original, -1 if it is gone */
     const char *label;  /* merged: the prefix of its processes' names ("rank 3") */
-    const char *origin; /* merged: a JSON object that attributes it, kept for its readers; NULL */
+    const char *origin; /* merged: a JSON object with its attribution, for readers of the file; or NULL */
     int64_t shift_ns;   /* merged: the shift of its timestamps, so that all are of one clock */
     /* Chrome's format alone: shown as a process of their own, called marks_name. */
     const struct export_mark *marks;
@@ -34,7 +34,7 @@ struct export_options {
      * first slice. They are cut to it where time is summed up, and complete elsewhere. */
     int64_t from, to;
     bool relative;
-    const char *only; /* categories, separated by commas; then nothing but their slices. NULL for all */
+    const char *only; /* only slices of these categories, separated by commas; NULL: all */
 };
 #define EXPORT_ALL ((struct export_options){.from = INT64_MIN, .to = INT64_MAX})
 
@@ -63,7 +63,7 @@ int export_trace(const struct export_format *format, const struct export_trace *
 int export_merge(const struct export_trace *traces, size_t n, const struct export_options *options,
                  FILE *out);
 
-/* -- For the formats alone ------------------------------------------------------------------------------ */
+/* -- Only for the formats ------------------------------------------------------------------------------- */
 
 int export_chrome(const struct export_trace *t, const struct selection *s, FILE *out);
 int export_perfetto(const struct export_trace *t, const struct selection *s, FILE *out);

@@ -60,7 +60,7 @@ static bool is_common_collective(const struct columns *c, uint64_t row, int64_t 
     return text_is(category, "kernel") && name.size > 0 && !text_is(name, "send") && !text_is(name, "recv");
 }
 
-/* Where the group does not count, the order of appearance does. */
+/* Collectives without a number are numbered in order of appearance. */
 static void number_collectives(struct collective_ends *m)
 {
     for (size_t i = 0; i < m->n; i++) {
@@ -110,7 +110,7 @@ static int compare_collectives(const struct collective_end *a, const struct coll
     return r != 0 ? r : (a->number > b->number) - (a->number < b->number);
 }
 
-/* How much later each meeting of both ended by the reference's clock; both lists are in order. */
+/* For each collective of both, how much later it ended by the clock of the reference; both lists are sorted. */
 static size_t compare_ends(const struct collective_ends *a, const struct collective_ends *b,
                            int64_t *ret_later)
 {
@@ -172,7 +172,7 @@ int64_t align_wall_shift(const struct columns *c)
 
 /* -- One file ------------------------------------------------------------------------------------------- */
 
-/* The earliest slice of all: what the merged stamps are relative to. */
+/* The earliest slice of all, to which merged timestamps are relative. */
 static int merge_find_start(const struct export_trace *traces, size_t n, int64_t *ret)
 {
     bool any = false;
@@ -205,7 +205,7 @@ static int compare_processes(const void *pa, const void *pb)
     return a->process < b->process ? -1 : a->process > b->process;
 }
 
-/* Numbers for the processes that did something, in the order in which viewers show them; 0 for the others. */
+/* Numbers for processes with events, in the order in which viewers show them; 0 for the others. */
 static int merge_number_processes(const struct columns *c, int64_t *next, int64_t **ret)
 {
     uint64_t n = columns_rows(c, TABLE_process), tracks = columns_rows(c, TABLE_track);
@@ -255,7 +255,7 @@ static int merge_put_trace(struct merge *m, const struct export_trace *t, const 
     return r < 0 ? r : chrome_put_trace(&m->o, t, &s, &merged);
 }
 
-/* The processes of each trace, which have numbers in a row. */
+/* The processes of each trace, with consecutive numbers. */
 struct merged_processes {
     int64_t *pids;
     int64_t first, last;
@@ -268,7 +268,7 @@ static void merged_processes_free(struct merged_processes *all, size_t n)
     free(all);
 }
 
-/* Which trace each process is of, and the heads of the traces, so that they can be read as they were. */
+/* The trace of each process, and the heads of the traces, so that a reader can separate them again. */
 static void merge_put_parts(const struct export_trace *traces, const struct merged_processes *numbered,
                             size_t n, FILE *out)
 {

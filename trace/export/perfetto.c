@@ -72,12 +72,11 @@ enum {
     SEQUENCE_NEEDED = 2,
 };
 
-/* uuids of tracks: the row of something, and in the lowest bits of what. */
+/* uuids of tracks: a row, and its table in the lowest bits. */
 #define UUID(of, row) ((int64_t)((uint64_t)(row) << 2 | (of)))
 enum { OF_PROCESS = 1, OF_THREAD, OF_TRACK };
 
-/* What Linux gives to no process: for those that are called by a text, or by a number that stands for none.
- */
+/* Numbers that Linux gives to no process: for processes whose number is a text or invalid. */
 #define PID_MADE_UP (1 << 22)
 
 struct perfetto_writer {
@@ -89,7 +88,7 @@ struct perfetto_writer {
     bool known_keys[_COLUMN_MAX];              /* of arguments */
     struct arrows arrows;
     struct slice_args args;
-    int64_t zero; /* stamps are not negative in this format */
+    int64_t zero; /* timestamps are not negative in this format */
     int64_t uuid; /* of the track that is written */
 };
 
@@ -166,7 +165,7 @@ static void perfetto_put_thread(struct perfetto_writer *w, uint64_t thread)
     perfetto_close_packet(w, packet);
 }
 
-/* A thread's own track, and the one of a process, is that of its descriptor. */
+/* The main track of a thread or process is that of its descriptor. */
 static int64_t perfetto_uuid(const struct columns *c, uint64_t track)
 {
     int64_t thread = columns_get(c, COL_track_thread, track),
@@ -233,7 +232,7 @@ static void perfetto_put_interned(struct perfetto_writer *w, unsigned field, int
     proto_close(&w->proto, interned);
 }
 
-/* The id of a string from here on; the packet with its first use defines it. */
+/* The id of a string; the packet with its first use defines it. */
 static int64_t perfetto_intern(struct perfetto_writer *w, struct numbering *numbers, unsigned field,
                                int64_t text)
 {
@@ -257,7 +256,7 @@ static bool is_real(struct text t, double *ret)
     return end == digits + t.size;
 }
 
-/* The strings of an event's arguments: the packet names them before the event. */
+/* Defines the strings of the arguments of an event, which precede the event in the packet. */
 static void perfetto_intern_args(struct perfetto_writer *w, uint64_t row)
 {
     struct slice_arg a;
@@ -357,7 +356,7 @@ static int perfetto_end_slice(void *arg, const struct playing *slice)
     struct perfetto_writer *w = arg;
     size_t packet;
 
-    /* One that never ended is shown as such. */
+    /* An unfinished slice has no end. */
     if (slice->unfinished || slice_is_instant(w, slice->row))
         return 0;
     packet = perfetto_open_packet(w);

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
-/* What the trace does not have, no slice can be of. */
+/* A category that the trace does not have selects no slice. */
 static void selection_add_category(struct selection *s, const char *name, size_t size)
 {
     int64_t number = columns_find_text(s->c, name, size);
@@ -89,7 +89,7 @@ bool selection_has(const struct selection *s, uint64_t row)
 
 /* -- Arguments ------------------------------------------------------------------------------------------ */
 
-/* The slice of a row of arguments; after the last row, one that is larger than any. */
+/* The slice of a row of arguments; after the last row, the largest number. */
 static int64_t args_slice(const struct slice_args *a, enum column column, uint64_t row)
 {
     return row < columns_rows(a->c, column_specs[column].table) ? columns_get(a->c, column, row) : INT64_MAX;
@@ -101,7 +101,7 @@ static bool args_seek_group(struct slice_args *a, unsigned group, uint64_t slice
     int64_t wanted = (int64_t)slice;
     uint64_t *row = &a->rows[group];
 
-    /* Mostly it is the row that the last search came to, or the next one. */
+    /* Usually it is the row of the last search, or the next one. */
     if (args_slice(a, column, *row) < wanted)
         ++*row;
     if (args_slice(a, column, *row) < wanted || (*row > 0 && args_slice(a, column, *row - 1) >= wanted))
@@ -211,7 +211,7 @@ const struct arrow_end *arrows_at(const struct arrows *a, uint64_t slice, size_t
 /* As the arguments of a "%.*s". */
 #define TEXT(t) (int)MIN((t).size, (size_t)INT32_MAX), (t).p
 
-/* The column's text, without the space that Kineto ends some names with. */
+/* The text of a column, without the space at the end of some names of Kineto. */
 static struct text label_text(const struct columns *c, enum column column, int64_t row)
 {
     struct text t = columns_text(c, columns_get(c, column, (uint64_t)row));

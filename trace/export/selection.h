@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of a trace that is exported, as the formats need it: which slices, their arguments, the arrows
- * between them, labels of processes, threads and tracks, and numbers for the strings that a format refers to.
+ * The selected part of a trace, as the formats need it: slices, their arguments, the arrows between them, labels of
+ * processes, threads and tracks, and numbers for the strings that a format refers to.
  */
 #pragma once
 
@@ -10,9 +10,9 @@
 
 struct selection {
     const struct columns *c;
-    int64_t from, to; /* of the trace's stamps */
-    uint64_t end;     /* slices from this row on begin too late */
-    int64_t last;     /* where slices that never ended end */
+    int64_t from, to; /* timestamps of the trace */
+    uint64_t end;     /* the first row that begins too late */
+    int64_t last;     /* end of unfinished slices */
     bool everything;  /* of every category */
     int64_t *categories;
     size_t n_categories;
@@ -23,10 +23,10 @@ void selection_done(struct selection *s);
 
 bool selection_has(const struct selection *s, uint64_t row);
 bool selection_has_time(const struct selection *s, int64_t ts);
-/* Where a slice ends, be it that of the trace. */
+/* The end of a slice; an unfinished one ends with the trace. */
 int64_t selection_slice_end(const struct selection *s, uint64_t row);
 
-/* A bound of a time, moved; one that is none stays so. */
+/* A bound of a time, moved; INT64_MIN and INT64_MAX stay. */
 static inline int64_t selection_bound(int64_t bound, int64_t by)
 {
     return bound == INT64_MIN || bound == INT64_MAX ? bound : sum_of(bound, by);
@@ -45,12 +45,12 @@ struct slice_arg {
 
 struct slice_args {
     const struct columns *c;
-    uint64_t rows[ARG_GROUPS]; /* where the slice's row is, if it has one */
+    uint64_t rows[ARG_GROUPS]; /* the row of the slice, if has[] */
     bool has[ARG_GROUPS];
     size_t next; /* in column_args[] */
 };
 
-/* A struct that is zero but for c is ready. */
+/* The struct is zeroed except for c. */
 void args_seek(struct slice_args *a, uint64_t slice);
 bool args_next(struct slice_args *a, struct slice_arg *ret);
 
@@ -68,7 +68,7 @@ struct arrows {
 /* A zeroed struct may be given to arrows_done(). */
 int arrows_init(struct arrows *a, const struct selection *s);
 void arrows_done(struct arrows *a);
-/* Those at a slice. */
+/* The ends at a slice. */
 const struct arrow_end *arrows_at(const struct arrows *a, uint64_t slice, size_t *ret_n);
 
 /* The caller frees them. */
@@ -78,8 +78,8 @@ char *label_thread(const struct columns *c, int64_t thread);
 char *label_track(const struct columns *c, uint64_t track);
 
 struct numbering {
-    uint32_t texts;  /* of the trace; the one after them is no string */
-    uint32_t *given; /* of each string, its number + 1; 0 for none */
+    uint32_t texts;  /* number of strings of the trace; one more is for no string */
+    uint32_t *given; /* of each string, its number + 1; 0: no number */
     uint32_t n;
 };
 
@@ -88,5 +88,5 @@ int numbering_init(struct numbering *n, const struct columns *c);
 void numbering_done(struct numbering *n);
 /* The same for the same string. */
 uint32_t numbering_of(struct numbering *n, int64_t text);
-/* The strings that have numbers, in their order, to be freed; NULL where there is no memory. */
+/* The strings in the order of their numbers; the caller frees. NULL without memory. */
 int64_t *numbering_list(const struct numbering *n);

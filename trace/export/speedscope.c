@@ -11,7 +11,7 @@
 struct speedscope {
     FILE *out;
     const struct columns *c;
-    int64_t zero;  /* what times are relative to: a double does not hold a stamp since the epoch */
+    int64_t zero;  /* of all times: a double cannot represent nanoseconds since the epoch */
     int64_t start; /* of all profiles */
     struct numbering frames;
     bool any_profile, any_event; /* event: of the profile */

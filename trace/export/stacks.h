@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The selected slices played back in time, track by track: within a track each begins after those around it
- * and ends before they do, whatever the columns contain, and time never runs backwards. And their time summed
- * up by what they lie in: one node for each different stack of names in a thread.
+ * Plays back the selected slices, track by track, in order of time: within a track each begins after the slices around
+ * it and ends before they do, whatever the columns contain. And sums up their time by stacks: one node for each
+ * different stack of names in a thread.
  */
 #pragma once
 
@@ -12,9 +12,9 @@
 struct playing {
     uint64_t row;
     int64_t begin, end;
-    bool unfinished; /* it never ended; end is that of the trace */
+    bool unfinished; /* end is that of the trace */
     int64_t inside;  /* time of the selected slices directly in it; known when it ends */
-    int64_t depth;   /* in the trace, with those that are not selected */
+    int64_t depth;   /* in the trace, including slices that are not selected */
     uint32_t node;   /* the listener's */
 };
 
@@ -30,7 +30,7 @@ struct playback {
     void *arg;
 };
 
-/* 0, -ENOMEM, what a listener answered, or -EBADMSG where tracks share slices. */
+/* 0, -ENOMEM, the error of a listener, or -EBADMSG if tracks share slices. */
 int playback_run(const struct playback *p);
 
 #define STACK_NONE UINT32_MAX

@@ -7,7 +7,7 @@
 
 /* -- Text and JSON -------------------------------------------------------------------------------------- */
 
-/* No real trace nests shapes deeper. */
+/* Shapes of real traces are nested less deeply. */
 #define JSON_DEPTH_MAX 32
 
 void out_text(FILE *out, struct text t)
@@ -59,7 +59,7 @@ static const char *skip_digits(const char *p, const char *end)
     return p > from ? p : NULL;
 }
 
-/* These return the end of the value, NULL where there is none. */
+/* These return the end of the value; NULL: no valid value. */
 static const char *skip_number(const char *p, const char *end)
 {
     if (p < end && *p == '-')
@@ -203,7 +203,7 @@ enum wire_type {
 };
 
 #define VARINT_MAX 10
-/* Lengths of messages take this many bytes, so that they can be filled in later. */
+/* Bytes of the length of a message, which is filled in later. */
 #define LENGTH_SIZE 4
 
 void proto_done(struct proto *p)

@@ -34,7 +34,7 @@ struct arg_chunk {
     char bytes[];
 };
 
-/* The key of the value that is being read, in both forms. */
+/* The key of the current value, with and without indexes. */
 struct arg_path {
     char *key, *flat;
     size_t key_size, flat_size, key_cap, flat_cap;
@@ -80,7 +80,7 @@ static void arg_set_give_back(struct arg_set *set, size_t size)
     set->chunks->used -= size;
 }
 
-/* Keeps one chunk for the next event. */
+/* One chunk is kept for the next event. */
 static void arg_set_reset(struct arg_set *set)
 {
     while (set->chunks && set->chunks->next) {
@@ -165,7 +165,7 @@ static int path_add_index(struct arg_path *path, uint64_t index)
     return path_append(&path->key, &path->key_size, &path->key_cap, text, (size_t)n);
 }
 
-/* What stands between the quotes, as the names of events have it. */
+/* A string between quotes, with its escapes resolved as in the names of events. */
 static int arg_set_keep_string(struct arg_set *set, struct slice s, struct text *ret)
 {
     size_t size = (size_t)(s.end - s.p), taken = MAX(size, (size_t)1) * SCAN_TEXT_GROWTH;
@@ -251,7 +251,7 @@ static int compare_arg_pointers(const void *a, const void *b)
     return r != 0 ? r : (x > y) - (x < y);
 }
 
-/* Of each key only the last stays. */
+/* Keeps the last argument of each key. */
 static int arg_set_drop_repeated(struct arg_set *set)
 {
     size_t kept = 0;
@@ -297,7 +297,7 @@ int arg_set_of_text(struct arg_set *set, struct text event)
     return r;
 }
 
-/* "args.grid[0]" and "args.grid", with the first of the names that an argument goes by. */
+/* "args.grid[0]" and "args.grid", with the first of the names of an argument. */
 static int path_of_known(struct arg_path *path, const struct arg_spec *spec)
 {
     int r;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The arguments of one event, flattened as Perfetto flattens them: args.name for a member, args.name[0] for
- * an element, whatever the depth; what is null is left out, of a name that occurs twice the last one counts.
+ * an element, at any depth. Null values are left out, and the last of several arguments of one name counts.
  *
- * They come from the event's text, or, where that is gone, from the columns of known arguments. A set is used
- * again for the next event; its contents point into it.
+ * Arguments are read from the text of the event, or, if that is gone, from the columns of known arguments. A set is
+ * used again for the next event; its contents point into it.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 
 /* Values nested deeper stay one argument with their JSON as its text. */
 #define ARG_DEPTH_MAX 64
-/* What one event may flatten to. */
+/* Limit for the arguments of one event. */
 #define ARG_SET_BYTES_MAX (64 << 20)
 
 enum arg_type {
@@ -36,7 +36,7 @@ struct arg {
 struct arg_set {
     struct arg *items;
     size_t n, cap;
-    /* Private: where the texts lie. */
+    /* Private: memory of the texts. */
     struct arg_chunk *chunks;
     size_t bytes;
     struct arg **sorted;
@@ -45,7 +45,7 @@ struct arg_set {
 
 /* -EFBIG for more than ARG_SET_BYTES_MAX, -ENOMEM. */
 int arg_set_of_text(struct arg_set *set, struct text event);
-/* Known arguments only; what had a structure is one text with its JSON. */
+/* Known arguments only; an array or object is one text with its JSON. */
 int arg_set_of_columns(struct arg_set *set, const struct columns *c, uint64_t slice);
 void arg_set_done(struct arg_set *set);
 

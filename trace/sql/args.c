@@ -8,9 +8,9 @@
 
 /* -- Table args ----------------------------------------------------------------------------------------- */
 
-/* Slices that are few enough to look each up by itself. */
+/* Up to this number of slices, each is looked up separately. */
 #define FEW_SLICES 16
-/* A row's id is made of the numbers of trace, slice and argument; these are the bits below the first two. */
+/* The id of a row consists of the numbers of trace, slice and argument, shifted by these numbers of bits. */
 #define TRACE_SHIFT 52
 #define SLICE_SHIFT 20
 
@@ -56,12 +56,12 @@ struct args_cursor {
     struct cells cells;
     int64_t *ids;
     size_t n_ids, next_id;
-    /* The trace's events with arguments, as they stand in the file. */
+    /* Events with arguments, in the order of the original. */
     struct event_offset *events;
     size_t n_events, events_cap, args_next_event;
     uint64_t slice;
     struct arg_set args;
-    size_t arg; /* of args; at its end the walk is over */
+    size_t arg; /* index in args; args.n: at the end */
 };
 
 int args_read(struct trace *trace, uint64_t slice, struct arg_set *ret)
@@ -143,7 +143,7 @@ static int args_list_events(struct args_cursor *c, uint64_t first, uint64_t end)
     return SQLITE_OK;
 }
 
-/* The slices of this trace that are asked for by their arguments' numbers. */
+/* The slices of this trace within the constraint on arg_set_id. */
 static void args_slices(struct args_cursor *c, uint64_t *ret_first, uint64_t *ret_end)
 {
     struct range slices = rows_within(c->trace->id, c->terms.numbers[SEEK_ARG_SET]);
@@ -188,7 +188,7 @@ static int args_check_damage(struct args_cursor *c)
     return damage ? vtab_fail(c->base.pVtab, -EBADMSG, damage) : SQLITE_OK;
 }
 
-/* To the first argument of the next event that has one. */
+/* Advances to the first argument of the next event that has arguments. */
 static int args_next_event(struct args_cursor *c)
 {
     int r = SQLITE_OK;
@@ -267,7 +267,7 @@ static int args_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *ret)
     return SQLITE_OK;
 }
 
-/* The texts of the next row overwrite them. */
+/* Copies the text, which the next row overwrites. */
 static void result_copy(sqlite3_context *ctx, struct text text)
 {
     sqlite3_result_text64(ctx, text.p ? text.p : "", text.size, SQLITE_TRANSIENT, SQLITE_UTF8);
@@ -359,11 +359,11 @@ int args_register_table(sqlite3 *db, struct traces *traces)
 
 /* -- extract_arg() -------------------------------------------------------------------------------------- */
 
-/* Columns that one key can stand in: one for each kind of event at most. */
+/* Columns of one key: at most one for each kind of event. */
 #define ARG_COLUMNS_MAX ARG_GROUPS
 #define ARG_ROOT        "args."
 
-/* A key as it was given, looked up once for a statement. */
+/* A key, looked up once for each statement. */
 struct arg_key {
     char *key; /* in full */
     size_t size;
@@ -388,7 +388,7 @@ static void arg_key_free(void *arg)
     free(w);
 }
 
-/* Whether a key is `name`, or the element of it that the argument's column holds. */
+/* Whether a key is `name`, or the element of it that the column contains. */
 static bool arg_key_is(const struct arg_spec *spec, const char *name, const char *key)
 {
     char index[16] = "";
@@ -422,7 +422,7 @@ static struct arg_key *arg_key_new(const char *key)
     return w;
 }
 
-/* A text that could be a string or the JSON of a value: only the event shows which. */
+/* Whether a text could be a string or the JSON of a value: only the event shows which. */
 static bool is_ambiguous(struct text text)
 {
     int64_t integer;
@@ -432,7 +432,7 @@ static bool is_ambiguous(struct text text)
            (text.p[0] == '[' || text.p[0] == '{' || json_scalar(text, &integer, &real) != JSON_WORD);
 }
 
-/* False where the column leaves it open. */
+/* False if the column does not determine the type. */
 static bool result_known(sqlite3_context *ctx, const struct columns *c, enum column column, int64_t value)
 {
     enum column_kind kind = column_specs[column].kind;

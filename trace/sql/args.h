@@ -7,7 +7,7 @@
 #include "trace/sql/arg_set.h"
 #include "trace/sql/virtual_tables.h"
 
-/* What the event of a slice came with, from its text, or without that from the columns. Negative errno. */
+/* The arguments of a slice, from the text of its event, or without that from the columns. Negative errno. */
 int args_read(struct trace *trace, uint64_t slice, struct arg_set *ret);
 
 /* SQLite result codes. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables over a catalog, for programs that have its database open: sqlite3, Python and others that load
- * extensions. The catalog's view `traces` lists the traces and their files.
+ * The tables over a catalog, for programs that have its database open and load extensions: sqlite3, Python. The catalog's view `traces` lists the traces and their files.
  */
 #include "base/array.h"
 #include "base/fs.h"
@@ -16,16 +15,16 @@
 
 SQLITE_EXTENSION_INIT1
 
-/* The first with sqlite3_vtab_in() and sqlite3_vtab_distinct(). */
+/* The first version with sqlite3_vtab_in() and sqlite3_vtab_distinct(). */
 #define SQLITE_VERSION_MIN 3038000
 
-/* What SQLite looks for: this name, or one made of the letters of the file's. */
+/* The entry points that SQLite calls: this name, or one that is made of the letters of the file name. */
 _export_ int sqlite3_extension_init(sqlite3 *db, char **ret_error, const sqlite3_api_routines *api);
 _export_ int sqlite3_profdtrace_init(sqlite3 *db, char **ret_error, const sqlite3_api_routines *api);
 
 static int fail(sqlite3 *db, char **ret_error)
 {
-    if (asprintf(ret_error, "the database is no catalog of profd: %s", sqlite3_errmsg(db)) < 0)
+    if (asprintf(ret_error, "the database is not a catalog of profd: %s", sqlite3_errmsg(db)) < 0)
         *ret_error = NULL;
     return -EIO;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection that can only read, and the function round() as SQLite has it since 3.43, and with it
- * trace_processor: by the number that is there, so that 0.045, which is a little less, becomes 0.04. Older
- * SQLite answers 0.05.
+ * A connection that can only read, and the function round() of SQLite 3.43 and trace_processor. It rounds the stored
+ * number: 0.045, which is stored as a little less, becomes 0.04. Older versions of SQLite return 0.05.
  */
 #include "base/util.h"
 #include "trace/sql/query.h"
@@ -35,10 +34,10 @@ static void digits_increment(char *digits, size_t size)
     }
 }
 
-/* Halves go away from zero. */
+/* Halves are rounded away from zero. */
 static double round_places(double value, int places)
 {
-    /* With a digit to carry into; the exact value, so that a half is one. */
+    /* The exact value, after a 0 for a carry. */
     char digits[WHOLE_DIGITS + FRACTION_DIGITS + 8];
     int n = snprintf(digits, sizeof(digits), "0%.*f", FRACTION_DIGITS, fabs(value));
     size_t end = (size_t)n - FRACTION_DIGITS + (size_t)places;
@@ -64,7 +63,7 @@ static void round_function(sqlite3_context *ctx, int argc, sqlite3_value **argv)
     sqlite3_result_double(ctx, value);
 }
 
-/* Replaces SQLite's own on this connection. An SQLite result code. */
+/* Replaces the function of SQLite on this connection. An SQLite result code. */
 static int round_register(sqlite3 *db)
 {
     int flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS;
@@ -77,7 +76,7 @@ static int round_register(sqlite3 *db)
 
 /* -- The connection ------------------------------------------------------------------------------------- */
 
-/* Steps of SQLite's machine between two looks at whether the statement is over: some ten microseconds. */
+/* Steps of SQLite between two checks whether the statement must end: some ten microseconds. */
 #define GUARD_STEPS 1000
 
 static const struct {
@@ -95,7 +94,7 @@ static const char *const harmless_pragmas[] = {
     "module_list", "pragma_list", "compile_options",
 };
 
-/* They reach out of the database: to files, addresses of this process, the log. */
+/* They access files, addresses of this process, or the log. */
 static const char *const harmful_functions[] = {
     "load_extension",
     "fts3_tokenizer",
@@ -123,7 +122,7 @@ static int guard_authorize(void *arg, int action, const char *first, const char 
     case SQLITE_PRAGMA:
         return name_is_in(first, harmless_pragmas, ARRAY_SIZE(harmless_pragmas)) ? SQLITE_OK : SQLITE_DENY;
     case SQLITE_UPDATE:
-        /* Asked where a virtual table is first used. A defensive connection denies it. */
+        /* SQLite asks this at the first use of a virtual table. A defensive connection denies the update itself. */
         return strcmp(first, "sqlite_master") == 0 ? SQLITE_OK : SQLITE_DENY;
     default:
         return SQLITE_DENY;

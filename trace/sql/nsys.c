@@ -8,7 +8,7 @@
 
 /* -- A SQLite database of unknown origin, in memory, only read: no views, triggers, virtual tables ------ */
 
-/* nsys 2026's schema is 100 KB long; a statement of ours is far smaller. */
+/* The schema of nsys 2026 has 100 KB; statements here are far shorter. */
 #define LENGTH_SQL_MAX (1 << 20)
 
 static const struct {
@@ -47,7 +47,7 @@ static int database_open_memory(const void *data, size_t size, sqlite3 **ret)
         sqlite3_limit(db, database_limits[i].id, database_limits[i].value);
     /* No value is longer than the file. */
     sqlite3_limit(db, SQLITE_LIMIT_LENGTH, (int)MIN(MAX(size, (size_t)LENGTH_SQL_MAX), (size_t)INT32_MAX));
-    /* Never written: the flag ensures it. */
+    /* The flag prevents writes to the data. */
     r = sqlite3_deserialize(db, "main", (unsigned char *)(uintptr_t)data, (sqlite3_int64)size,
                             (sqlite3_int64)size, SQLITE_DESERIALIZE_READONLY);
     if (r == SQLITE_OK)
@@ -105,7 +105,7 @@ struct nsys {
     struct nsys_events events;
 };
 
-/* The first column of the first row, COLUMN_NULL where there is none. */
+/* The first column of the first row; COLUMN_NULL: no integer. */
 static int64_t nsys_ask_int(struct nsys *n, const char *sql)
 {
     sqlite3_stmt *s = NULL;
@@ -118,7 +118,7 @@ static int64_t nsys_ask_int(struct nsys *n, const char *sql)
     return value;
 }
 
-/* The same as a string, 0 where there is none. */
+/* The same as the number of a string; 0: no text. */
 static uint32_t nsys_ask_text(struct nsys *n, const char *sql, int64_t key)
 {
     sqlite3_stmt *s = NULL;
@@ -134,7 +134,7 @@ static uint32_t nsys_ask_text(struct nsys *n, const char *sql, int64_t key)
     return number == STRINGS_NONE ? 0 : number;
 }
 
-/* SELECT of all values and the name; what the table does not have is NULL. */
+/* SELECT of all values and the name; a column that the table lacks is NULL. */
 static char *nsys_table_sql(struct nsys *n, const struct nsys_table *t)
 {
     sqlite3_str *sql = sqlite3_str_new(n->db);
@@ -232,8 +232,8 @@ static void nsys_read_names(struct nsys *n)
     }
 }
 
-/* What times are relative to. Unknown where the export moved them to the wall clock, or the start was not
- * recorded. */
+/* The time to which all times are relative. Unknown if the export moved times to the wall clock, or if the start was
+ * not recorded. */
 static int64_t nsys_base_time(struct nsys *n)
 {
     static const char normalized_sql[] =

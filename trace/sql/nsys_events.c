@@ -44,7 +44,7 @@ int64_t nsys_pid(int64_t global)
     return global == COLUMN_NULL ? 0 : (global >> NSYS_ID_BITS) & NSYS_ID_MASK;
 }
 
-/* Number of a process among those that were recorded; where it is unknown there is only one. */
+/* The number of a process among the recorded ones. An unknown process is the only one. */
 static int64_t process_number(struct nsys_events *n, int64_t global)
 {
     if (global == COLUMN_NULL)
@@ -68,7 +68,7 @@ static int64_t unique_correlation(struct nsys_events *n, int64_t id, int64_t glo
     return id + process_number(n, global_process) * NSYS_CORRELATION_STEP;
 }
 
-/* A device number counts the GPUs that a process sees. */
+/* The device number of a process counts the GPUs that are visible to it. */
 static int64_t gpu_of_device(const struct nsys_events *n, int64_t global_process, int64_t device)
 {
     for (size_t i = 0; i < n->n_devices; i++)
@@ -82,7 +82,7 @@ bool nsys_is_gpu(const struct process_entry *p)
     return p->labels != 0;
 }
 
-/* NULL where there are too many. */
+/* NULL: too many contexts. */
 static const struct nsys_context *nsys_find_context(struct nsys_events *n, const struct nsys_row *r)
 {
     struct nsys_context c = {.process = r->values[NSYS_globalPid], .context = r->values[NSYS_contextId]};
@@ -109,7 +109,7 @@ static const struct nsys_context *nsys_find_context(struct nsys_events *n, const
     return &n->contexts[n->n_contexts++];
 }
 
-/* False where the row has no event. */
+/* False if the row has no event. */
 static bool nsys_add_event(struct nsys_events *n, const struct nsys_table *t, const struct nsys_row *r,
                            uint32_t thread, enum event_phase phase)
 {
@@ -145,7 +145,7 @@ static bool nsys_add_event(struct nsys_events *n, const struct nsys_table *t, co
     return true;
 }
 
-/* Otherwise it is a synchronisation of a context. */
+/* An event without a stream is a synchronisation of a context. */
 static bool is_stream(int64_t stream)
 {
     return stream >= 0 && stream < STREAM_NONE;
@@ -202,7 +202,7 @@ static void nsys_fill_args(int64_t *args, const struct nsys_row *r)
         args[arg_group_index(COL_gpu_shared_memory)] = shared;
 }
 
-/* NULL where there is no event or no memory. */
+/* NULL: no event, or no memory. */
 static int64_t *nsys_add_gpu_event(struct nsys_events *n, const struct nsys_table *t, struct nsys_row *r)
 {
     const struct nsys_context *c = nsys_find_context(n, r);
@@ -280,7 +280,7 @@ static void take_call(struct nsys_events *n, const struct nsys_table *t, struct 
     nsys_add_event(n, t, r, host_thread(n, r), EVENT_COMPLETE);
 }
 
-/* "cudaLaunchKernel_v7000" is a version of the interface that Kineto leaves out. */
+/* "cudaLaunchKernel_v7000" has the version of the interface, which Kineto leaves out. */
 static size_t without_version(const char *name, size_t size)
 {
     size_t digits = 0;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the rows of nsys's tables mean: each table and the events its rows become. Knows nothing of SQL;
- * nsys.c reads the rows.
+ * The meaning of the tables of nsys: which events the rows of each table become. nsys.c reads the rows by SQL.
  */
 #pragma once
 
@@ -17,7 +16,7 @@
 #define NSYS_ID_BITS 24
 #define NSYS_ID_MASK ((INT64_C(1) << NSYS_ID_BITS) - 1)
 
-/* What is read of an event; a table has some of it. */
+/* Values of an event; each table has some of them. */
 /* clang-format off */
 #define NSYS_VALUES(V) \
     V(start) V(end) V(globalTid) V(globalPid) V(deviceId) V(contextId) V(streamId) V(correlationId) \
@@ -45,7 +44,7 @@ struct nsys_context {
     int64_t rank; /* of its process among those that use the GPU */
 };
 
-/* The GPU that a process knows as a device. */
+/* The GPU of a device number of a process. */
 struct nsys_device {
     int64_t pid, device, gpu;
 };
@@ -63,12 +62,12 @@ struct nsys_events {
 
 struct nsys_table {
     const char *table, *category;
-    /* Columns that may have the name: a text, and ids of strings, the best one first. */
+    /* Columns with the name: a text, and ids of strings, in order of preference. */
     const char *name_text, *name_ids[NSYS_NAME_IDS_MAX];
     void (*take)(struct nsys_events *n, const struct nsys_table *t, struct nsys_row *r);
 };
 
-/* In the order in which they are to be read. */
+/* In the order of reading. */
 extern const struct nsys_table nsys_tables[];
 extern const size_t nsys_tables_count;
 extern const char *const nsys_value_columns[_NSYS_VALUE_MAX];

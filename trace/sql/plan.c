@@ -61,7 +61,7 @@ static void range_narrow_integer(struct range *r, int op, int64_t value)
 
 void range_narrow(struct range *range, int op, sqlite3_value *value)
 {
-    /* As SQLite compares with a column of integers: a text that is a number counts as one. */
+    /* As SQLite compares with a column of integers: a text that is a number counts as a number. */
     switch (sqlite3_value_numeric_type(value)) {
     case SQLITE_INTEGER:
         range_narrow_integer(range, op, sqlite3_value_int64(value));
@@ -107,7 +107,7 @@ int texts_add(struct texts *t, sqlite3_value *value)
     const char *text;
     size_t size;
 
-    /* No text equals these. */
+    /* These equal no text. */
     if (type == SQLITE_NULL || type == SQLITE_BLOB)
         return SQLITE_OK;
     text = (const char *)sqlite3_value_text(value);
@@ -145,7 +145,7 @@ void terms_done(struct terms *terms)
 
 /* -- Numbers of texts in a trace ------------------------------------------------------------------------ */
 
-/* Numbers that are compared one by one rather than searched for. */
+/* Up to this many numbers, all are compared; more are searched. */
 #define FEW_NUMBERS 8
 
 static int compare_numbers(const void *a, const void *b)
@@ -261,7 +261,7 @@ static int op_of_sign(char sign)
     return 0;
 }
 
-/* How many times fewer rows a constraint leaves, as a guess. */
+/* A guess by what factor a constraint reduces the number of rows. */
 static const struct {
     double equal, compared;
 } selectivity[_SEEK_MAX] = {
@@ -277,7 +277,7 @@ static bool seek_is_text(enum seek seek)
     return seek >= _SEEK_NUMBER_MAX;
 }
 
-/* column: -1 for SQLite's number of the row, which in a catalog is made of two. */
+/* column: -1 is the rowid of SQLite, which in a catalog consists of two numbers. */
 static enum seek seek_of(const struct sql_table *table, bool many, int column)
 {
     if (column < 0)
@@ -294,7 +294,7 @@ struct planning {
     sqlite3_index_info *info;
     bool many;
     bool equal[_SEEK_MAX];
-    uint64_t fixed; /* columns that have one value in all rows that are handed out */
+    uint64_t fixed; /* columns that have one value in all returned rows */
     double rows;
     int n;
     char text[2 * SQL_COLUMNS_MAX * 2 + 1];
@@ -312,14 +312,14 @@ static bool plan_can_use(const struct planning *p, int i, enum seek seek, char s
     if (p->table->walks_all && seek != SEEK_TRACE && !seek_is_relation(seek))
         return false;
     if (sign == '=') {
-        /* A second text for the same column is left to SQLite. */
+        /* SQLite checks a second text for the same column. */
         return !seek_is_text(seek) ||
                (!p->equal[seek] && strcmp(sqlite3_vtab_collation(p->info, i), "BINARY") == 0);
     }
     return selectivity[seek].compared > 0;
 }
 
-/* Without a slice to begin with, a table of relatives has no rows. */
+/* Without a slice, a table of descendants or ancestors has no rows. */
 static bool plan_lacks_argument(const struct planning *p)
 {
     for (size_t i = 0; i < p->table->n_columns; i++) {
@@ -336,11 +336,11 @@ static void plan_use(struct planning *p, int i, enum seek seek, char sign)
     int column = p->info->aConstraint[i].iColumn;
     bool list = seek_is_text(seek) && sqlite3_vtab_in(p->info, i, 1);
 
-    /* SQLite's name for the row's number is not in the table of columns. */
+    /* The rowid of SQLite is not in the table of columns. */
     p->text[p->n * 2] = (char)(PLAN_COLUMN_FIRST + (column < 0 ? SQL_COLUMNS_MAX - 1 : column));
     p->text[p->n * 2 + 1] = list ? SIGN_IN : sign;
     p->info->aConstraintUsage[i].argvIndex = ++p->n;
-    /* A slice may have no arguments: SQLite looks again. */
+    /* A slice may have no arguments: SQLite checks again. */
     p->info->aConstraintUsage[i].omit = seek != SEEK_ARG_SET;
     if (sign == '=') {
         p->equal[seek] = true;
@@ -350,7 +350,7 @@ static void plan_use(struct planning *p, int i, enum seek seek, char sign)
     p->rows /= sign == '=' ? selectivity[seek].equal : selectivity[seek].compared;
 }
 
-/* Whether the rows can be handed out in the order asked for, and which that is. */
+/* The requested order, if rows can be returned in it. */
 static enum order plan_order(struct planning *p)
 {
     static const enum order orders[_SEEK_MAX] = {
@@ -372,18 +372,18 @@ static enum order plan_order(struct planning *p)
             order = next;
     }
     if (order == ORDER_ROWS) {
-        /* Each walk of a complete table has a direction of its own. */
+        /* A walk of a complete table has one direction. */
         bool fixed = p->table->walks_all && (info->aOrderBy[0].desc || p->equal[SEEK_ANCESTORS]);
 
         return (p->equal[SEEK_NAME] && !p->equal[SEEK_TRACK]) || fixed ? ORDER_NONE : order;
     }
-    /* Only slices have groups, and no other way to the rows may be the shorter one. */
+    /* Only slices have groups; a constraint on row or track is a shorter way to the rows. */
     if (p->table->rows != TABLE_slice || p->table->walks_all || p->equal[SEEK_ROW] || p->equal[SEEK_TRACK])
         return ORDER_NONE;
     return order == ORDER_CATEGORY && p->equal[SEEK_NAME] ? ORDER_NONE : order;
 }
 
-/* Whether rows that agree in what is ordered by are the same to the query. */
+/* Whether rows with equal keys of the order are equal for the query. */
 static bool plan_needs_one_of_each(const struct planning *p)
 {
     uint64_t seen = p->fixed;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a query wants of a table: a plan is agreed with SQLite's planner once for each statement and written
- * into a string; each time the table is walked (in a join once for each row of another table) it is filled
- * with values and becomes terms: ranges of numbers, lists of texts, an order. Terms are independent of the
- * trace, in which texts are then looked up as numbers. Nothing is allocated again for a further walk.
+ * The constraints of a query on a table. A plan is agreed with the planner of SQLite once for each statement and
+ * written into a string. For each walk of the table (in a join once for each row of another table), the plan is
+ * filled with values and becomes terms: ranges of numbers, lists of texts, an order. Terms are independent of the
+ * trace, in which texts are then looked up as numbers. A further walk allocates nothing.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 
 enum order {
     ORDER_NONE,
-    ORDER_ROWS,     /* rows as they stand: by time */
+    ORDER_ROWS,     /* by number of the row, which is by time */
     ORDER_NAME,     /* by name and category */
     ORDER_CATEGORY, /* by category and name */
 };
@@ -21,7 +21,7 @@ struct range {
 };
 
 struct texts {
-    bool any; /* nothing is asked; otherwise one of these n */
+    bool any; /* no constraint; else one of these n */
     size_t n, cap, bytes, bytes_cap;
     struct {
         size_t at, size;
@@ -32,26 +32,26 @@ struct texts {
 /* The values; independent of the trace. */
 struct terms {
     enum order order;
-    bool descending;  /* the order the other way round */
-    bool one_of_each; /* one row of each name and category will do */
+    bool descending;  /* reverse order */
+    bool one_of_each; /* one row of each name and category is sufficient */
     struct range numbers[_SEEK_NUMBER_MAX];
     bool given[_SEEK_NUMBER_MAX];
     struct texts names, categories;
 };
 
-/* Nothing is asked for. */
+/* Removes all constraints. */
 void terms_reset(struct terms *terms);
 void terms_done(struct terms *terms);
 /* Narrows a range by `value OP`, OP being one of the SQLITE_INDEX_CONSTRAINT_ that compare. */
 void range_narrow(struct range *range, int op, sqlite3_value *value);
-/* The same for a trace's number, which may be written as profctl writes it: t12. */
+/* The same for the number of a trace, which may be written as in profctl: t12. */
 void range_narrow_trace(struct range *range, int op, sqlite3_value *value);
-/* One more text that will do; what equals no text adds none. An SQLite result code. */
+/* Adds a text to a list, unless the value equals no text. An SQLite result code. */
 int texts_add(struct texts *texts, sqlite3_value *value);
 
 /*
- * A row's number with its trace's above it: it is unique in a catalog. Where there is
- * only one trace, whose number is 0, it is the row's. A slice's arguments are numbered so.
+ * The number of a row with that of its trace above it, which is unique in a catalog. The only trace has the number 0,
+ * so its rows have their own numbers. arg_set_id is numbered like this.
  */
 #define ROW_BITS 40
 
@@ -70,7 +70,7 @@ static inline struct range rows_within(int64_t trace_id, struct range range)
     return range.max < none || range.min > none + all ? (struct range){1, 0} : rows;
 }
 
-/* In order. */
+/* Sorted. */
 struct numbers {
     bool any;
     size_t n, cap;
@@ -78,9 +78,9 @@ struct numbers {
 };
 
 bool numbers_have(const struct numbers *set, int64_t number);
-/* Both: SQLite result codes; what the trace has no such text of is left out. */
+/* Both: SQLite result codes; texts that the trace does not have are left out. */
 int numbers_of_texts(struct numbers *set, const struct columns *c, const struct texts *texts);
-/* Leaves those that are also in a list, which NULL ends; names NULL: all. */
+/* Keeps those that are also in a list, which ends with NULL; names NULL: all. */
 int numbers_narrow(struct numbers *set, const struct columns *c, const char *const *names);
 
 /* many: the hidden column trace_id exists. An SQLite result code. */

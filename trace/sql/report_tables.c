@@ -4,7 +4,7 @@
 #include "trace/sql/virtual_tables.h"
 #include <errno.h>
 
-/* The flag with which xBestIndex informs xFilter that one trace is requested. */
+/* idxNum, from xBestIndex to xFilter. */
 enum { ALL_TRACES, ONE_TRACE };
 /* Rows of a report, for SQLite's planner. */
 #define ROWS_ESTIMATE   100
@@ -126,7 +126,7 @@ static int report_cursor_make_rows(struct report_cursor *c, struct trace *trace)
     return SQLITE_OK;
 }
 
-/* To the first row of the next trace that has one. */
+/* Advances to the first row of the next trace that has rows. */
 static int report_cursor_next_trace(struct report_cursor *c)
 {
     int r = SQLITE_OK;

@@ -43,7 +43,7 @@
     INTEGER("self_dur", value_self_dur),                                                                     \
     {"file_offset", COL_slice_place}
 
-/* What the tables of one kind of slice begin with. */
+/* The first columns of tables of one kind of slice. */
 #define KIND_COLUMNS                                                                                         \
     {"id", VALUE_ROW, SEEK_ROW},                                                                             \
     {"ts", COL_slice_ts, SEEK_TS},                                                                           \

@@ -55,7 +55,7 @@ struct sql_table {
     unsigned time;                 /* the column for SEEK_TS; 0: that of the row's slice */
     const char *const *categories; /* only slices of these; NULL: of all */
     unsigned kinds;                /* of tracks: one bit for each enum track_kind; 0: all */
-    /* No constraint shortens the walk but the trace, and the slice whose relatives are meant. */
+    /* Only constraints on the trace and on start_id shorten the walk. */
     bool walks_all;
     const struct sql_column *columns;
     size_t n_columns;
@@ -64,6 +64,6 @@ struct sql_table {
 /* Columns that a table may have, so that one is a character in a plan. */
 #define SQL_COLUMNS_MAX 64
 
-/* The tables whose rows stand in the columns; table args is args_table.c's. */
+/* The tables with rows in the columns; table args is in args.c. */
 extern const struct sql_table sql_tables[];
 extern const size_t sql_tables_count;

@@ -9,7 +9,7 @@
 
 /* -- Texts of events ------------------------------------------------------------------------------------ */
 
-/* The head that is closest before an offset, otherwise the least recently used one. */
+/* The head that is closest before an offset, else the least recently used one. */
 static size_t heads_choose(const struct heads *h, uint64_t offset)
 {
     size_t oldest = 0, closest = HEADS_MAX;
@@ -260,7 +260,7 @@ void traces_put(struct traces *t, struct trace *trace)
         traces_close_idle(t, TRACES_IDLE_MAX);
 }
 
-/* SQLite has no way to ask whether it was interrupted, but runs no other statement from then on. */
+/* SQLite (before 3.41) has no function for this, but an interrupted connection runs no other statement. */
 static bool is_interrupted(sqlite3 *db)
 {
     sqlite3_stmt *probe = NULL;
@@ -285,7 +285,7 @@ struct group_key {
     uint32_t row;
 };
 
-/* A text without bytes to point to is none, and comes first. */
+/* A text without a pointer is no text, and comes first. */
 static int compare_texts(struct text a, struct text b)
 {
     int r;
@@ -302,7 +302,7 @@ struct group_sort {
     bool over;
 };
 
-/* Once the statement is over the order no longer matters, only that sorting ends soon. */
+/* If the statement must end, the order no longer matters, only that sorting ends soon. */
 static int compare_group_keys(const void *a, const void *b, void *arg)
 {
     const struct group_key *x = a, *y = b;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The opened traces of one connection. Where the source has only one trace it stays open until the connection
- * closes; of a catalog the few that were used last stay open.
+ * The open traces of one connection. The only trace of a source stays open until the connection closes; of a catalog,
+ * the few that were used last stay open.
  *
- * Tables, functions and the connection itself share one `struct traces` by counted references; a cursor
- * holds the trace that it walks. For one thread at a time, like the connection.
+ * Tables, functions and the connection share one `struct traces` by reference counts; a cursor holds the trace that it
+ * walks. For one thread at a time, like the connection.
  */
 #pragma once
 
@@ -30,14 +30,14 @@ struct heads {
     uint64_t clock;
 };
 
-/* Valid until the next call; -ENOENT where the original is gone, or is not the file that was read. */
+/* Valid until the next call; -ENOENT if the original is gone, or is another file now. */
 int heads_text(struct heads *h, uint64_t offset, struct text *ret);
 void heads_done(struct heads *h);
 
 /* Unused traces of a catalog that stay open. */
 #define TRACES_IDLE_MAX 8
 
-/* A power of two, for less than a millisecond. */
+/* A power of two; less than a millisecond. */
 #define STEPS_PER_LOOK (UINT64_C(1) << 14)
 
 enum group_order {
@@ -62,25 +62,25 @@ struct traces;
 int traces_new(sqlite3 *db, struct sql_source source, struct traces **ret);
 struct traces *traces_ref(struct traces *t);
 struct traces *traces_unref(struct traces *t);
-/* Whether there can be several, so that each table has the column trace_id. */
+/* Whether there can be several traces: each table then has the column trace_id. */
 bool traces_many(const struct traces *t);
-/* Whether several are queried as one, so that rows are numbered over all of them. */
+/* Whether several traces are queried as one: rows are then numbered over all of them. */
 bool traces_are_one(const struct traces *t);
 /* The columns that tables have after their own, as a part of a declaration: ", trace_id integer hidden". */
 const char *traces_columns(const struct traces *t);
 /* The value of the i-th of them, for the trace with that id. */
 void traces_result(const struct traces *t, int64_t id, int i, sqlite3_context *ctx);
-/* The ids within a range; the caller frees. Where there can be only one it is not looked whether it exists. A
- * message for people is to be freed. */
+/* The ids within a range; the caller frees them, and a message for people. If there can be only one, it is not checked
+ * whether it exists. */
 int traces_within(struct traces *t, int64_t min, int64_t max, int64_t **ret_ids, size_t *ret_n,
                   char **ret_error);
 int traces_get(struct traces *t, int64_t id, struct trace **ret, char **ret_error);
 void traces_put(struct traces *t, struct trace *trace);
 
-/* Whether the statement is to end, because its time is over or somebody interrupted it. */
+/* Whether the statement must end, because of its time limit or an interruption. */
 bool trace_look(const struct trace *trace);
 
-/* The same for the loops whose length a file decides, as SQLite cannot ask there: looks now and then. */
+/* The same within loops whose length depends on a file: checks every STEPS_PER_LOOK steps. */
 static inline bool trace_is_over(const struct trace *trace, uint64_t step)
 {
     return step % STEPS_PER_LOOK == STEPS_PER_LOOK - 1 && trace_look(trace);
@@ -88,7 +88,7 @@ static inline bool trace_is_over(const struct trace *trace, uint64_t step)
 
 /* The rows of table name as SQLite orders their texts, no category before any. An SQLite result code. */
 int trace_groups(struct trace *trace, enum group_order order, const uint32_t **ret);
-/* NULL, or why nothing that came out of the trace can be trusted; to be freed. */
+/* The damage of the columns, after which no value of the trace can be trusted, or NULL. The caller frees. */
 char *trace_damage(const struct trace *trace);
 
 DEFINE_CLEANUP(struct traces *, traces_unref)

@@ -4,7 +4,7 @@
 #include "trace/read/sum.h"
 #include "trace/sql/plan.h"
 
-/* Steps from the last row found after which a search is faster. */
+/* After this many steps from the last row, a search is faster. */
 #define STEPS_MAX 8
 
 void cells_use(struct cells *cells, const struct columns *columns)
@@ -25,7 +25,7 @@ void cells_done(struct cells *cells)
         free(cells->windows[i]);
 }
 
-/* by_track and by_name are always walked through; of tables that are looked up a block would be wasted. */
+/* by_track and by_name are always walked; for tables that are looked up, decoding a block would be wasted. */
 static bool cells_are_walked(const struct cells *cells, enum column column)
 {
     switch (column_specs[column].table) {
@@ -86,7 +86,7 @@ uint64_t row_slice(const struct row *row)
     return slice < 0 ? ROW_NONE : (uint64_t)slice;
 }
 
-/* The row of the column's row_cell table that the value is in. */
+/* The row of the column's own table that has the value. */
 uint64_t row_of_column(const struct row *row, const struct sql_column *column)
 {
     enum column_table table = column_specs[column->column].table;
@@ -114,7 +114,7 @@ bool result_text(const struct row *row, sqlite3_context *ctx, int64_t number)
     return text.size > 0;
 }
 
-/* Digits as they were written; what is no finite number is absent here, and a text in table args. */
+/* The digits of a number; a value that is not a finite number is NULL here, and a text in table args. */
 static bool result_real(const struct row *row, sqlite3_context *ctx, int64_t number)
 {
     struct text text = columns_text(row->trace->columns, number);
@@ -138,7 +138,7 @@ void result_row(const struct row *row, sqlite3_context *ctx, uint64_t number)
                                                                  : (sqlite3_int64)number);
 }
 
-/* False where what came out may be due to damage. */
+/* False if damage may be the reason for the result. */
 bool result_value(const struct row *row, sqlite3_context *ctx, enum column column, int64_t value)
 {
     double real;
@@ -211,7 +211,7 @@ void value_pid(struct row *row, sqlite3_context *ctx)
     result_number_or_text(row, ctx, COL_process_pid, COL_process_pid_text);
 }
 
-/* As Perfetto has it, one whose number is a text goes by that where nothing else names it. */
+/* As in Perfetto, a thread without a name has the text of its number as its name. */
 static void result_name_or_text(struct row *row, sqlite3_context *ctx, enum column name, enum column text)
 {
     if (!result_text(row, ctx, row_cell(row, name)))
@@ -315,7 +315,7 @@ void value_meta_text(struct row *row, sqlite3_context *ctx)
         result_text(row, ctx, row_cell(row, COL_meta_value));
 }
 
-/* From the end of the call that launched it to the beginning of the work. */
+/* From the end of the launching call to the beginning of the GPU event. */
 void value_delay(struct row *row, sqlite3_context *ctx)
 {
     int64_t gpu = row_cell(row, COL_launch_gpu), runtime = row_cell(row, COL_launch_runtime), begin, call,

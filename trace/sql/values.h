@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values of rows: read from a trace's columns, a block at a time where rows are walked in order, and one by
- * one elsewhere; or computed from other values of the row. Belongs to one cursor.
+ * Values of rows: read from the columns of a trace, by blocks if rows are walked in order, else one by one; or computed
+ * from other values of the row. Belongs to one cursor.
  */
 #pragma once
 
@@ -18,12 +18,12 @@ struct window {
 
 struct cells {
     const struct columns *columns;
-    bool dense; /* most rows of a block will be looked at */
+    bool dense; /* most rows of a block are read */
     struct window *windows[_COLUMN_MAX];
-    uint64_t found[_TABLE_MAX]; /* where cells_of_slice() was last */
+    uint64_t found[_TABLE_MAX]; /* last result of cells_of_slice() */
 };
 
-/* Begins with another trace, or none. */
+/* Changes to another trace, or none. */
 void cells_use(struct cells *cells, const struct columns *columns);
 void cells_done(struct cells *cells);
 int64_t cells_read(struct cells *cells, enum column column, uint64_t row);
@@ -46,24 +46,24 @@ sql_value_fn value_defect_name, value_defect_severity, value_defect_source, valu
 sql_value_fn value_meta_name, value_meta_type, value_meta_int, value_meta_text;
 sql_value_fn value_delay, value_gap_name, value_gap, value_average;
 
-/* The row that a column's value is asked for. */
+/* The current row. */
 struct row {
     const struct sql_table *table;
     struct trace *trace;
     struct cells *cells;
     uint64_t number;
-    uint64_t before; /* the row that was handed out before it, ROW_NONE at first */
+    uint64_t before; /* the row returned before it, ROW_NONE at first */
     sqlite3_destructor_type text_lifetime;
 };
 
-/* The row's slice, ROW_NONE where it has none. */
+/* The slice of the row; ROW_NONE: none. */
 uint64_t row_slice(const struct row *row);
-/* The text with this number; false where it is empty or none, which damage could be the reason for. */
+/* The text with this number; false if it is empty or absent, for which damage could be the reason. */
 bool result_text(const struct row *row, sqlite3_context *ctx, int64_t number);
 
 /* The row of the column's own table that holds its value. */
 uint64_t row_of_column(const struct row *row, const struct sql_column *column);
 /* The number of a row of any table, as SQL sees it. */
 void result_row(const struct row *row, sqlite3_context *ctx, uint64_t number);
-/* False where damage could be the reason for the result. */
+/* False if damage could be the reason for the result. */
 bool result_value(const struct row *row, sqlite3_context *ctx, enum column column, int64_t value);

@@ -7,7 +7,7 @@
 #include "trace/sql/walk.h"
 #include <errno.h>
 
-/* What SQLite's module is registered with. */
+/* The data of a registered module. */
 struct vtab_module {
     const void *spec;
     vtab_declare_fn *declare;
@@ -16,8 +16,7 @@ struct vtab_module {
 
 struct table_cursor {
     sqlite3_vtab_cursor base;
-    struct terms terms,
-        trace_terms; /* those of the query, and as they are for the trace; texts are the former's */
+    struct terms terms, trace_terms; /* of the query, and of the current trace, which share their texts */
     struct walk walk;
     struct cells cells;
     struct row row;
@@ -39,7 +38,7 @@ int vtab_fail(sqlite3_vtab *vtab, int error, char *message)
     return error == -ENOMEM ? SQLITE_NOMEM : error == -EBADMSG ? SQLITE_CORRUPT : SQLITE_ERROR;
 }
 
-/* Damaged values read as absent: results that were computed from them are refused. */
+/* Damaged values are read as missing, so results that were computed from them are refused. */
 static int table_check_damage(struct table_cursor *c)
 {
     char *damage = c->row.trace ? trace_damage(c->row.trace) : NULL;
@@ -136,7 +135,7 @@ static int table_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **ret)
     c->at_end = true;
     c->row.table = v->spec;
     c->row.cells = &c->cells;
-    /* A mapping outlives what is asked of it only where it is never closed. */
+    /* Only a mapping that is never closed outlives its texts. */
     c->row.text_lifetime = traces_many(v->traces) ? SQLITE_TRANSIENT : SQLITE_STATIC;
     *ret = &c->base;
     return SQLITE_OK;
@@ -162,7 +161,7 @@ static int table_close(sqlite3_vtab_cursor *cursor)
     return SQLITE_OK;
 }
 
-/* What is asked for by the number of a row. */
+/* Constraints on the number of a row. */
 static const enum seek row_seeks[] = {SEEK_ROW, SEEK_SLICE, SEEK_TRACK, SEEK_DESCENDANTS, SEEK_ANCESTORS};
 
 static int table_enter_trace(struct table_cursor *c, int64_t id)
@@ -186,7 +185,7 @@ static int table_enter_trace(struct table_cursor *c, int64_t id)
     return walk_start(&c->walk, c->row.table, c->row.trace, &c->cells, &c->trace_terms);
 }
 
-/* To the next row, if need be of the next trace. */
+/* Advances to the next row, of the next trace if necessary. */
 static int table_advance(struct table_cursor *c)
 {
     for (;;) {

@@ -7,7 +7,7 @@
 /* One wanted row in this many rows is enough to decode the block. */
 #define DENSE_ONE_IN 16
 
-/* Rows of a sorted column whose values lie in a range; both ends may lie anywhere. */
+/* Narrows to the rows of a sorted column with values in a range. */
 static void narrow_by_column(struct walk *w, enum column column, struct range range)
 {
     const struct columns *c = w->trace->columns;
@@ -85,7 +85,7 @@ static uint64_t first_from(const struct columns *c, enum column column, uint64_t
     return at;
 }
 
-/* Leaves those of [at, stop) whose slices fit, and sees whether they lie close together. */
+/* Narrows [at, stop) to slices that fit, and determines whether they are close together. */
 static void narrow_part(struct walk *w, enum column column)
 {
     const struct columns *c = w->trace->columns;
@@ -164,7 +164,7 @@ static bool walk_next_name(struct walk *w)
     return true;
 }
 
-/* Asked for each row and group that is looked at, for none of them need fit. */
+/* Called for each row and group, since none of them may fit. */
 static bool walk_is_over(struct walk *w)
 {
     w->over = w->over || trace_is_over(w->trace, w->steps++);
@@ -295,13 +295,13 @@ static bool walk_row_fits(struct walk *w, uint64_t row)
            (w->track == -1 || w->track == cells_get(w->cells, COL_slice_track, row));
 }
 
-/* The next of [at, stop), from the end where the order is the other way round. */
+/* The next of [at, stop), from the end in reverse order. */
 static uint64_t walk_step(struct walk *w)
 {
     return w->terms->descending ? --w->stop : w->at++;
 }
 
-/* Leaves out the block that begins here if no row in it is of a category that was asked for. */
+/* Skips the block that begins here if none of its rows has a requested category. */
 static bool walk_skip_block(struct walk *w)
 {
     bool descending = w->terms->descending;
@@ -376,7 +376,7 @@ static bool walk_next_ancestor(struct walk *w, uint64_t *ret_row)
 {
     int64_t parent;
 
-    /* Parents come first, so that this ends with any file. */
+    /* A parent must come before its child, so that this ends with any file. */
     while (w->at < w->stop && !walk_is_over(w)) {
         parent = cells_get(w->cells, COL_slice_parent, w->at);
         w->stop = w->at;

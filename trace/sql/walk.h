@@ -20,19 +20,19 @@ struct walk {
     struct trace *trace;
     struct cells *cells;
     enum way way;
-    uint64_t first, end; /* rows that fit */
+    uint64_t first, end; /* rows within the constraints */
     uint64_t at, stop;   /* of the rows, by_track or by_name */
-    int64_t depth;       /* WAY_TRACK: ends before a slice that lies no deeper; -1: does not */
+    int64_t depth;       /* WAY_TRACK: ends before a slice of this depth or less; -1: no limit */
     int64_t track;       /* -1: any */
     struct numbers names, categories;
-    /* WAY_GROUPS: the groups, where in them the walk is, and the one it is in. */
+    /* WAY_GROUPS: the groups, the position in them, and the current group. */
     const uint32_t *groups;
     uint64_t group, groups_end;
     int64_t group_name, group_category;
-    size_t name; /* of the terms: its groups are those up to groups_end */
+    size_t name; /* index in the terms: its groups end at groups_end */
     bool one_of_each;
     uint64_t steps;
-    bool over; /* ended before its end, because the statement is to end */
+    bool over; /* the statement must end */
     const struct terms *terms;
 };
 
@@ -41,6 +41,6 @@ int walk_start(struct walk *w, const struct sql_table *table, struct trace *trac
                const struct terms *terms);
 /* False at the end, and with w->over set if the statement must end. */
 bool walk_next(struct walk *w, uint64_t *ret_row);
-/* Values that all rows of the current group have in common. */
+/* Values that are equal in all rows of the current group. */
 bool walk_knows(const struct walk *w, const struct sql_column *column, int64_t *ret);
 void walk_done(struct walk *w);
