@@ -167,23 +167,24 @@ void import_close(struct collector *c)
 
 /* -- Into the store -- */
 
-static void import_leave_in_place(struct import_job *job, const char *why)
+static void import_save_in_place(struct import_job *job, const char *why)
 {
     struct trace_record *row = &job->row;
 
     row->stored = false;
     row->disk_size = 0;
     replace_str(&row->path, job->origin);
-    if (!why)
-        return;
-    log_struct(LOG_WARNING,
-               LOG_FIELDS(.session_id = row->session_id, .worker = row->worker_url,
-                          .message_id = MESSAGE_STORE_FULL),
-               "%s is left in place: %s", job->origin, why);
-    char *reason =
-        xasprintf("%s%sleft in place: %s", row->reason ? row->reason : "", row->reason ? "; " : "", why);
-    free(row->reason);
-    row->reason = reason;
+    if (why) {
+        log_struct(LOG_WARNING,
+                   LOG_FIELDS(.session_id = row->session_id, .worker = row->worker_url,
+                              .message_id = MESSAGE_STORE_FULL),
+                   "%s is left in place: %s", job->origin, why);
+        char *reason =
+            xasprintf("%s%sleft in place: %s", row->reason ? row->reason : "", row->reason ? "; " : "", why);
+        free(row->reason);
+        row->reason = reason;
+    }
+    import_save(job);
 }
 
 static void import_publish(void *arg)
@@ -203,8 +204,9 @@ static void import_on_published(void *arg)
     struct import_job *job = arg;
 
     if (job->err < 0)
-        import_leave_in_place(job, strerror(-job->err));
-    import_save(job);
+        import_save_in_place(job, strerror(-job->err));
+    else
+        import_save(job);
 }
 
 /* File systems may report fewer bytes of a file than its copy takes. */
@@ -231,14 +233,9 @@ static void import_into_store(struct import_job *job)
         return;
     }
     /* Without a hash the file was not read to its end, and so not copied to its end either. */
-    if (!job->incoming || !row->sha256 || !import_still_fits(job)) {
-        import_leave_in_place(job, job->store_note);
-        import_save(job);
-        return;
-    }
-    if (!is_plain_name(job->name)) {
-        import_leave_in_place(job, "its name contains control characters");
-        import_save(job);
+    bool is_copied = job->incoming && row->sha256 && import_still_fits(job);
+    if (!is_copied || !is_plain_name(job->name)) {
+        import_save_in_place(job, is_copied ? "its name contains control characters" : job->store_note);
         return;
     }
     row->stored = true;
@@ -334,6 +331,11 @@ static void import_on_read(const struct ingest_result *r, void *arg)
         import_end(job, IMPORT_CANCELLED);
         return;
     }
+    if (job->source == IMPORT_REREAD) {
+        job->read = r;
+        import_end(job, IMPORT_READ);
+        return;
+    }
     if (import_read_without_columns(job, r))
         return;
     row_fill(job, r);
@@ -395,7 +397,8 @@ static void import_read(struct import_job *job, int source_fd, int dest_fd)
                                            .user = job->queue_user,
                                            .source = job->dir_path,
                                            .size_max = c->settings->file_max,
-                                           .memory_max = c->settings->columns_memory};
+                                           .memory_max = c->settings->columns_memory,
+                                           .background = job->source == IMPORT_REREAD};
     ingest_run(c->ingest, &request, import_on_read, job);
 }
 
@@ -443,7 +446,9 @@ void import_start(struct import_job *job)
     job->holder = store_holder(c->store, st->st_uid, job->holder_url);
     job->no_columns = job->no_columns || !c->settings->columns;
     job->actor = job->actor ? job->actor : xstrdup("profd");
-    job->queue_user = job->queue_user ? job->queue_user : import_queue_user(st->st_uid);
+    /* What is read in the background counts to nobody. */
+    if (!job->queue_user && job->source != IMPORT_REREAD)
+        job->queue_user = import_queue_user(st->st_uid);
     job->err = job->copy ? import_open_copy(job, &dest_fd) : 0;
     if (job->err < 0) {
         import_postpone(job, POSTPONED_BUSY);

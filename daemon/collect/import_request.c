@@ -8,17 +8,9 @@
 #include "daemon/collect/pipeline.h"
 #include <errno.h>
 
-/* Whom the result goes to, and what of the request the job does not carry. */
-struct import_waiter {
-    void (*done)(const struct import_result *result, void *arg);
-    void *arg;
-    bool reference;
-};
-
-static void request_on_done(struct import_job *job)
+static void import_request_on_done(struct import_job *job)
 {
     struct catalog *catalog = job->collector->catalog;
-    struct import_waiter *w = job->arg;
     struct problem *p = &job->problem;
 
     if (job->outcome == IMPORT_CANCELLED)
@@ -30,14 +22,13 @@ static void request_on_done(struct import_job *job)
     else if (job->outcome == IMPORT_POSTPONED)
         problem_set(p, job->err, PROBLEM_TOO_MANY, "cannot import %s now: %s", job->origin,
                     strerror(-job->err));
-    w->done(&(const struct import_result){.trace_id = p->what ? 0 : job->row.trace_id,
-                                          .existed = job->outcome == IMPORT_EXISTED,
-                                          .problem = *p},
-            w->arg);
-    free(w);
+    job->options.report(&(const struct import_result){.trace_id = p->what ? 0 : job->row.trace_id,
+                                                      .existed = job->outcome == IMPORT_EXISTED,
+                                                      .problem = *p},
+                        job->options.arg);
 }
 
-static void request_open(void *arg)
+static void import_request_open(void *arg)
 {
     struct import_job *job = arg;
 
@@ -46,7 +37,7 @@ static void request_open(void *arg)
         job->holes = file_holes(job->fd, &job->st);
 }
 
-static int request_check(struct import_job *job)
+static int import_request_check(struct import_job *job)
 {
     const struct collector *c = job->collector;
     struct problem *p = &job->problem;
@@ -77,36 +68,36 @@ static int request_check(struct import_job *job)
     return 0;
 }
 
-static void request_on_opened(void *arg)
+static void import_request_on_opened(void *arg)
 {
     struct import_job *job = arg;
-    const struct import_waiter *w = job->arg;
 
-    if (request_check(job) < 0) {
+    if (import_request_check(job) < 0) {
         job->outcome = IMPORT_REFUSED;
-        request_on_done(job);
+        import_request_on_done(job);
         import_job_free(job);
         return;
     }
     job->in_place = store_holds(job->collector->store, job->origin);
-    job->copy = !job->in_place && !w->reference;
+    job->copy = !job->in_place && !job->options.reference;
     import_start(job);
 }
 
 void collector_import(struct collector *c, const struct import_request *request,
                       void (*done)(const struct import_result *result, void *arg), void *arg)
 {
-    struct import_job *job = import_job_new(c, IMPORT_REQUESTED, request->path, request_on_done);
-    struct import_waiter *w = xcalloc(1, sizeof(*w));
+    struct import_job *job = import_job_new(c, IMPORT_REQUESTED, request->path, import_request_on_done);
 
-    *w = (struct import_waiter){.done = done, .arg = arg, .reference = request->reference};
-    job->arg = w;
     job->actor = xstrdup(request->actor);
     job->queue_user = xstrdup(request->actor);
     job->displaces_newer = true;
-    job->options = (struct import_options){.again = request->again,
+    job->options = (struct import_options){.reference = request->reference,
+                                           .again = request->again,
                                            .labels = xstrdup(request->labels),
                                            .session_id = request->session_id,
-                                           .session_name = xstrdup(request->session_name)};
-    offload_run_in(c->offload, offload_queue_of_file(request->path), request_open, request_on_opened, job);
+                                           .session_name = xstrdup(request->session_name),
+                                           .report = done,
+                                           .arg = arg};
+    offload_run_in(c->offload, offload_queue_of_file(request->path), import_request_open,
+                   import_request_on_opened, job);
 }

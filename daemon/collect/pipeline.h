@@ -4,14 +4,13 @@
  * forward:
  *
  *   watch.c       which directories are scanned, and when: inotify, polling, pauses
- *   discover.c    one scan of a directory: which files there are, and which have changed
+ *   discover.c    one scan of a directory: which files there are, and which have changed; the known files
  *   admit.c       which of them are finished, trusted and within the limits: opens them as import jobs
  *   import.c      a job: profd-ingest with copy and columns, attribution, the store, the row
  *   attribute.c   whose a trace is, by evidence in order
  *   import_row.c  the row of the catalog
  *   columns.c, store.h   columns and copies, and their budget
  *   outcome.c     whether a target has all of its traces
- *   files.c       the known files of a directory
  *
  * Calls go down this list; results come back by import_job.done(). Two more modules start jobs: reconcile.c
  * for files of the store, import_request.c for files that a client names. collector.c owns the objects.
@@ -222,18 +221,26 @@ struct collector {
 
 /* -- The import job -- */
 
-/* Of a request; strings are owned. */
+/* What a client requested (struct import_request); strings are owned. */
 struct import_options {
-    bool again;         /* make the columns again if its bytes are in the catalog */
+    bool reference, again;
     char *labels;       /* JSON, or NULL */
     int64_t session_id; /* or RECORD_NONE */
     char *session_name; /* or NULL */
+    void (*report)(const struct import_result *result, void *arg);
+    void *arg;
 };
 
-enum import_source { IMPORT_DISCOVERED, IMPORT_RECOVERED, IMPORT_REQUESTED };
+enum import_source {
+    IMPORT_DISCOVERED,
+    IMPORT_RECOVERED,
+    IMPORT_REQUESTED,
+    IMPORT_REREAD, /* a cataloged file, only for its columns: ends as IMPORT_READ, and nothing is saved */
+};
 
 enum import_outcome {
     IMPORT_SAVED,     /* its row is in the catalog */
+    IMPORT_READ,      /* job.read */
     IMPORT_UNSAVED,   /* job.err: the catalog refused it */
     IMPORT_EXISTED,   /* of a request: its bytes are in the catalog, as row.trace_id */
     IMPORT_REFUSED,   /* of a request: job.problem has the reason */
@@ -264,11 +271,10 @@ struct import_job {
     enum import_source source;
     void (*done)(struct import_job *job); /* on the loop, once; the job is freed after it */
     struct discovered_file *file;         /* IMPORT_DISCOVERED */
-    void *arg;                            /* of the module that started it */
 
     char *dir_path, *name, *origin;
     struct dir_location location;    /* IMPORT_DISCOVERED */
-    struct file_reference reference; /* IMPORT_RECOVERED */
+    struct file_reference reference; /* IMPORT_RECOVERED, IMPORT_REREAD */
     int64_t process_started;         /* of the process through whose root its path leads, or RECORD_NONE */
     int fd;                          /* or a negative errno value */
     char *refusal;                   /* of safe_open_dir() */
@@ -299,10 +305,11 @@ struct import_job {
     int64_t holder, expected_bytes; /* counted by store_incoming() */
     char *incoming;                 /* path of the copy; NULL none */
     struct columns_draft columns;
-    char *columns_reason; /* why there are none, where profd-ingest could not report it */
-    bool columns_used_up; /* its time or memory, by them */
-    json_t *facts;        /* of profd-ingest */
-    bool changed;         /* while it was read */
+    char *columns_reason;             /* why there are none, where profd-ingest could not report it */
+    bool columns_used_up;             /* its time or memory, by them */
+    json_t *facts;                    /* of profd-ingest */
+    const struct ingest_result *read; /* IMPORT_READ: borrowed until done() returns */
+    bool changed;                     /* while it was read */
     struct trace_record row;
     char *store_dir;
     char *outdated_path, *outdated_columns; /* of the previous row, removed after the commit */
@@ -322,7 +329,7 @@ void watch_close(struct collector *c);
 void watch_free(struct collector *c);
 /* Scans the directories that may have changed. */
 void watch_scan(struct collector *c);
-/* Plans the next tick by what is expected; once for all calls of one turn of the loop. */
+/* Plans the next tick by what is expected; once for all calls of one iteration of the loop. */
 static inline void watch_arm_tick(struct collector *c)
 {
     event_active(c->arm, EV_TIMEOUT, 0);
@@ -334,13 +341,11 @@ void watch_prepare(struct collector *c, const struct session *s);
 
 /* -- discover.c -- */
 
-/* Blocks. Fills the result; uses only the struct and, to add a watch, the inotify descriptor. */
-void discover_scan(struct dir_scan *scan);
+/* Blocks. Fills the result of a struct dir_scan; uses only that and, to add a watch, the inotify descriptor. */
+void discover_scan(void *scan);
 /* False: more is to be merged, call it again. */
 bool discover_merge(struct dir_scan *scan, int64_t until_ns);
 void dir_scan_free(struct dir_scan *scan);
-
-/* -- files.c -- */
 
 struct discovered_file *file_find(struct watched_dir *d, const char *name);
 struct discovered_file *file_new(struct watched_dir *d, const char *name);

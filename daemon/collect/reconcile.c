@@ -137,21 +137,16 @@ static bool is_of_running_session(const struct reconcile *r, const char *path)
     return s && !s->finished_unsaved;
 }
 
-static void recover_on_done(struct import_job *job)
-{
-    job->collector->n_recovering--;
-}
-
-static void recover_open(void *arg)
+static void reconcile_open_work(void *arg)
 {
     struct import_job *job = arg;
 
     job->fd = reference_open(&job->reference, &job->st);
-    if (job->fd >= 0)
+    if (job->fd >= 0 && job->source == IMPORT_RECOVERED)
         job->holes = file_holes(job->fd, &job->st);
 }
 
-static void recover_on_opened(void *arg)
+static void reconcile_on_opened(void *arg)
 {
     struct import_job *job = arg;
 
@@ -159,22 +154,34 @@ static void recover_on_opened(void *arg)
         import_start(job);
         return;
     }
-    recover_on_done(job);
+    job->outcome = IMPORT_CANCELLED;
+    job->done(job);
     import_job_free(job);
 }
 
 /* Into the catalog as it lies. A file that was left in place may be on a server that does not respond. Takes
  * the reference. */
-static void recover_file(struct collector *c, struct file_reference *take_reference)
+static void reconcile_open(struct collector *c, enum import_source source,
+                           struct file_reference *take_reference, void (*done)(struct import_job *job))
 {
-    struct import_job *job = import_job_new(c, IMPORT_RECOVERED, take_reference->path, recover_on_done);
+    struct import_job *job = import_job_new(c, source, take_reference->path, done);
 
     job->reference = *take_reference;
     job->process_started = take_reference->process_started;
     job->in_place = true;
-    *take_reference = (struct file_reference){0};
+    offload_run_in(c->offload, offload_queue_of_file(job->origin), reconcile_open_work, reconcile_on_opened,
+                   job);
+}
+
+static void recover_on_done(struct import_job *job)
+{
+    job->collector->n_recovering--;
+}
+
+static void recover_file(struct collector *c, struct file_reference *take_reference)
+{
     c->n_recovering++;
-    offload_run_in(c->offload, offload_queue_of_file(job->origin), recover_open, recover_on_opened, job);
+    reconcile_open(c, IMPORT_RECOVERED, take_reference, recover_on_done);
 }
 
 static bool can_recover(const struct collector *c)
@@ -344,7 +351,7 @@ static void reconcile_list_columns(void *arg)
                 .path = xasprintf("%s/%s", store_columns_path(r->collector->store), entry->d_name)};
 }
 
-/* Columns of a trace that was imported meanwhile have a row as well: both are made in one turn of the loop. */
+/* Columns of a trace that was imported meanwhile have a row as well: both are made in one iteration of the loop. */
 static bool reconcile_columns(struct reconcile *r, const struct reconcile_item *item)
 {
     struct trace_record t;
@@ -362,22 +369,10 @@ static bool reconcile_columns(struct reconcile *r, const struct reconcile_item *
 /* -- Traces without columns -- */
 
 struct reread {
-    struct collector *collector;
     int64_t at;   /* the trace that is being read, or was last; RECORD_NONE none yet */
     bool reading; /* or its file is being opened */
-    struct columns_draft draft;
     size_t n_read;
-    struct file_reference reference; /* to the file that a thread opens */
-    int fd;                          /* or a negative errno value */
-    struct stat st;
 };
-
-static void reread_drop(struct reread *r)
-{
-    columns_drop_draft(&r->draft);
-    reference_done(&r->reference);
-    free(r);
-}
 
 /* The columns of a file with other bytes than the catalog's are refused. */
 static const char *reread_refusal(const struct trace_record *t, const struct ingest_result *result)
@@ -392,9 +387,10 @@ static const char *reread_refusal(const struct trace_record *t, const struct ing
     return NULL;
 }
 
-static void reread_save(struct reread *r, const struct ingest_result *result)
+static void reread_save(struct reread *r, struct import_job *job)
 {
-    struct collector *c = r->collector;
+    const struct ingest_result *result = job->read;
+    struct collector *c = job->collector;
     struct trace_record t;
 
     trace_record_init(&t);
@@ -403,7 +399,7 @@ static void reread_save(struct reread *r, const struct ingest_result *result)
             .facts = result->facts, .reason = reread_refusal(&t, result), .used_up = result->used_up};
         if (!columns.reason)
             row_set_facts(&t, result->facts);
-        int e = columns_renew(&r->draft, c->store, &columns, &t);
+        int e = columns_renew(&job->columns, c->store, &columns, &t);
         r->n_read += e >= 0 && t.columns;
         if (e < 0)
             log_struct(LOG_WARNING, LOG_FIELDS(.trace_id = r->at), "cannot catalog the columns of t%" PRId64,
@@ -412,64 +408,22 @@ static void reread_save(struct reread *r, const struct ingest_result *result)
     trace_record_done(&t);
 }
 
-static void reread_next(struct reread *r);
-
-static void reread_on_read(const struct ingest_result *result, void *arg)
+/* The end of the job activates c->background, which begins the next one. */
+static void reread_on_done(struct import_job *job)
 {
-    struct reread *r = arg;
+    struct reread *r = job->collector->reread;
 
     r->reading = false;
     /* A job that failed is no fault of the trace: the next start of profd tries again. */
-    if (result->err == 0 && !r->collector->closing)
-        reread_save(r, result);
-    columns_drop_draft(&r->draft);
-    reread_next(r);
-}
-
-static void reread_open_columns(struct ingest_columns *ret, void *arg)
-{
-    struct reread *r = arg;
-    struct collector *c = r->collector;
-    columns_open_draft(&r->draft, c->store, ingest_children_max(c->ingest), ret);
-}
-
-static void reread_drop_columns(void *arg)
-{
-    columns_drop_draft(&((struct reread *)arg)->draft);
-}
-
-static void reread_open(void *arg)
-{
-    struct reread *r = arg;
-    r->fd = reference_open(&r->reference, &r->st);
-}
-
-static void reread_on_opened(void *arg)
-{
-    struct reread *r = arg;
-    const struct collect_settings *s = r->collector->settings;
-
-    if (r->fd < 0 || r->collector->closing) {
-        closep(&r->fd);
-        r->reading = false;
-        reread_next(r);
-        return;
-    }
-    const struct ingest_request request = {.source_fd = TAKE_FD(r->fd),
-                                           .source_size = r->st.st_size,
-                                           .dest_fd = -1,
-                                           .open_columns = reread_open_columns,
-                                           .drop_columns = reread_drop_columns,
-                                           .size_max = s->file_max,
-                                           .memory_max = s->columns_memory,
-                                           .background = true};
-    ingest_run(r->collector->ingest, &request, reread_on_read, r);
+    if (job->outcome == IMPORT_READ && job->read->err == 0)
+        reread_save(r, job);
 }
 
 /* Waits for import jobs: continues when they have ended. */
-static void reread_next(struct reread *r)
+static void reread_next(struct collector *c)
 {
-    struct collector *c = r->collector;
+    struct reread *r = c->reread;
+    struct file_reference reference;
     struct trace_record t;
 
     if (r->reading || c->closing || c->n_importing > 0)
@@ -477,16 +431,14 @@ static void reread_next(struct reread *r)
     if (catalog_find_trace_without_columns(c->catalog, r->at, INGEST_COLUMNS_VERSION, &t) < 0) {
         if (r->n_read > 0)
             log_notice("%zu trace%s read into columns", r->n_read, r->n_read == 1 ? " was" : "s were");
-        c->reread = NULL;
-        reread_drop(r);
+        free(TAKE_PTR(c->reread));
         return;
     }
     r->at = t.trace_id;
     r->reading = true;
-    reference_done(&r->reference);
-    reference_of(&t, &r->reference);
+    reference_of(&t, &reference);
     trace_record_done(&t);
-    offload_run_in(c->offload, offload_queue_of_file(r->reference.path), reread_open, reread_on_opened, r);
+    reconcile_open(c, IMPORT_REREAD, &reference, reread_on_done);
 }
 
 /* -- The phases -- */
@@ -501,8 +453,8 @@ static void reconcile_end(struct reconcile *r)
     reconcile_drop(r);
     if (c->settings->columns && !c->reread) {
         c->reread = xcalloc(1, sizeof(*c->reread));
-        *c->reread = (struct reread){.collector = c, .at = RECORD_NONE, .fd = -1};
-        reread_next(c->reread);
+        c->reread->at = RECORD_NONE;
+        reread_next(c);
     }
     reconcile_skipped(c);
 }
@@ -556,7 +508,7 @@ static void reconcile_on_background(evutil_socket_t fd, short what, void *arg)
     if (c->reconcile && c->reconcile->waiting)
         reconcile_continue(c->reconcile);
     if (c->reread)
-        reread_next(c->reread);
+        reread_next(c);
 }
 
 static void reconcile_on_store_idle(void *arg)
@@ -574,8 +526,7 @@ void reconcile_free(struct collector *c)
 {
     if (c->reconcile)
         reconcile_drop(c->reconcile);
-    if (c->reread)
-        reread_drop(c->reread);
+    free(c->reread);
     event_free(c->background);
 }
 

@@ -2,7 +2,7 @@
 /*
  * Which directories are scanned, and when: after inotify's events, by polling while files are expected or where
  * inotify sees nothing, and with pauses for directories whose scans are expensive. Scans run on the offload,
- * one of each directory at a time; their results are merged in turns with everything else on the loop.
+ * one of each directory at a time; their results are merged in portions, between everything else on the loop.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -18,9 +18,9 @@
 #define IDLE_DIRS_MAX   256 /* directories of past sessions in which traces are still discovered */
 /* Time on the loop for merging before others have it. A directory that needs more is scanned again after a
  * multiple of the time that it took. */
-#define MERGE_TURN_NS  (5 * NS_PER_MS)
-#define REST_FACTOR    4
-#define OPENERS_AGE_NS (60 * NS_PER_S) /* a file that was modified before is no longer being written */
+#define MERGE_PORTION_NS (5 * NS_PER_MS)
+#define REST_FACTOR      4
+#define OPENERS_AGE_NS   (60 * NS_PER_S) /* a file that was modified before is no longer being written */
 
 /* -- Directories -- */
 
@@ -234,7 +234,7 @@ static void scan_end(struct dir_scan *scan)
     struct collection *k;
 
     d->scanned_ns = scan->began_ns;
-    d->rests_until_ns = scan->merged_ns > MERGE_TURN_NS ? mono_ns() + REST_FACTOR * scan->merged_ns : 0;
+    d->rests_until_ns = scan->merged_ns > MERGE_PORTION_NS ? mono_ns() + REST_FACTOR * scan->merged_ns : 0;
     d->scanning = false;
     TAILQ_FOREACH(k, &d->collections, next_in_dir)
         if (k->collecting && scan->began_ns >= k->began_ns)
@@ -253,23 +253,18 @@ static void watch_merge_soon(struct collector *c)
         event_add(c->merge, &(const struct timeval){0, 0});
 }
 
-/* Directories take turns, with each other and with all other work of the loop. */
+/* One portion of one directory, so that other directories and all other work of the loop come in between. */
 static void watch_on_merge(evutil_socket_t fd, short what, void *arg)
 {
     struct collector *c = arg;
     struct dir_scan *scan = TAILQ_FIRST(&c->scans);
 
     TAILQ_REMOVE(&c->scans, scan, next);
-    if (discover_merge(scan, mono_ns() + MERGE_TURN_NS))
+    if (discover_merge(scan, mono_ns() + MERGE_PORTION_NS))
         scan_end(scan);
     else
         TAILQ_INSERT_TAIL(&c->scans, scan, next);
     watch_merge_soon(c);
-}
-
-static void scan_work(void *arg)
-{
-    discover_scan(arg);
 }
 
 static void scan_on_done(void *arg)
@@ -319,7 +314,7 @@ static void dir_start_scan(struct watched_dir *d)
     scan_add_trees(scan, d);
     d->dirty = false;
     d->scanning = true;
-    offload_run_in(c->offload, d->queue, scan_work, scan_on_done, scan);
+    offload_run_in(c->offload, d->queue, discover_scan, scan_on_done, scan);
 }
 
 void watch_scan(struct collector *c)
