@@ -28,7 +28,7 @@
 #define EPOCH_PLAUSIBLE_NS INT64_C(1000000000000000000)
 #define READ_SIZE          (256 << 10)
 
-struct check {
+struct ingest_check {
     struct check_request request;
     int read_fd;  /* the source, or the destination once it is a clone of it */
     int write_fd; /* -1 where nothing is to be written, or the clone did it */
@@ -45,26 +45,26 @@ struct check {
     uint8_t buffer[READ_SIZE];
 };
 
-static int check_start_hash(struct check *c)
+static int check_start_hash(struct ingest_check *c)
 {
     return EVP_DigestInit_ex(c->hash, EVP_sha256(), NULL) == 1 ? 0 : -ENOMEM;
 }
 
-static unsigned count_processors(void)
+static unsigned check_count_processors(void)
 {
     cpu_set_t set;
     return sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned)CPU_COUNT(&set) : THREADS_MAX;
 }
 
-int check_new(const struct check_request *request, struct check **ret)
+int check_new(const struct check_request *request, struct ingest_check **ret)
 {
-    _cleanup_(check_freep) struct check *c = calloc(1, sizeof(*c));
+    _cleanup_(check_freep) struct ingest_check *c = calloc(1, sizeof(*c));
     if (!c)
         return -ENOMEM;
-    *c = (struct check){.request = *request,
-                        .read_fd = request->source_fd,
-                        .write_fd = request->dest_fd,
-                        .threads = MIN(count_processors(), THREADS_MAX)};
+    *c = (struct ingest_check){.request = *request,
+                               .read_fd = request->source_fd,
+                               .write_fd = request->dest_fd,
+                               .threads = MIN(check_count_processors(), THREADS_MAX)};
     /* Errors of OpenSSL's configuration file must not matter here. */
     OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
     c->hash = EVP_MD_CTX_new();
@@ -82,7 +82,7 @@ int check_new(const struct check_request *request, struct check **ret)
     return 0;
 }
 
-struct check *check_free(struct check *c)
+struct ingest_check *check_free(struct ingest_check *c)
 {
     if (!c)
         return NULL;
@@ -98,7 +98,7 @@ struct check *check_free(struct check *c)
 
 /* -- The bytes -- */
 
-static int check_unreadable(struct check *c, int r, char *reason)
+static int check_unreadable(struct ingest_check *c, int r, char *reason)
 {
     c->state = TRACE_UNREADABLE;
     free(c->reason);
@@ -107,7 +107,7 @@ static int check_unreadable(struct check *c, int r, char *reason)
 }
 
 /* A clone is a snapshot: what is hashed and checked is then read from it, the source may change meanwhile. */
-static void check_try_clone(struct check *c)
+static void check_try_clone(struct ingest_check *c)
 {
     if (c->write_fd < 0 || ioctl(c->write_fd, FICLONE, c->read_fd) < 0)
         return;
@@ -115,14 +115,14 @@ static void check_try_clone(struct check *c)
     c->write_fd = -1;
 }
 
-static int check_copy_failed(struct check *c, int err)
+static int check_copy_failed(struct ingest_check *c, int err)
 {
     c->error = -err;
     return check_unreadable(c, err, xasprintf("cannot write the copy: %s", strerror(-err)));
 }
 
 /* Number of bytes, from that offset of the file on, to be written, or to be left as a hole. */
-static size_t take_run(const uint8_t *data, size_t size, uint64_t at, bool *ret_hole)
+static size_t check_next_run(const uint8_t *data, size_t size, uint64_t at, bool *ret_hole)
 {
     size_t n = 0;
 
@@ -139,14 +139,14 @@ static size_t take_run(const uint8_t *data, size_t size, uint64_t at, bool *ret_
 
 /* Blocks of zeros are not written: holes of the source stay holes. check_sync_copy() gives the copy its
  * length. */
-static int check_write(struct check *c, const uint8_t *data, size_t size)
+static int check_write(struct ingest_check *c, const uint8_t *data, size_t size)
 {
     uint64_t at = (uint64_t)c->size;
     int r = 0;
 
     while (size > 0 && r == 0) {
         bool hole = false;
-        size_t n = take_run(data, size, at, &hole);
+        size_t n = check_next_run(data, size, at, &hole);
         r = hole ? 0 : pwrite_full(c->write_fd, data, n, at);
         data += n;
         size -= n;
@@ -157,7 +157,7 @@ static int check_write(struct check *c, const uint8_t *data, size_t size)
 
 static int check_take_bytes(const void *data, size_t size, void *arg)
 {
-    struct check *c = arg;
+    struct ingest_check *c = arg;
 
     if ((int64_t)size > c->request.size_max - c->size)
         return check_unreadable(c, -EFBIG,
@@ -169,7 +169,8 @@ static int check_take_bytes(const void *data, size_t size, void *arg)
     return 0;
 }
 
-static int check_take_rest(struct check *c, void (*each)(struct check *c, const uint8_t *data, size_t size))
+static int check_take_rest(struct ingest_check *c,
+                           void (*each)(struct ingest_check *c, const uint8_t *data, size_t size))
 {
     for (;;) {
         ssize_t n = pread(c->read_fd, c->buffer, READ_SIZE, c->size);
@@ -187,7 +188,7 @@ static int check_take_rest(struct check *c, void (*each)(struct check *c, const 
     }
 }
 
-static int check_sync_copy(struct check *c)
+static int check_sync_copy(struct ingest_check *c)
 {
     if (c->write_fd >= 0 && ftruncate(c->write_fd, c->size) < 0)
         return check_copy_failed(c, -errno);
@@ -198,7 +199,7 @@ static int check_sync_copy(struct check *c)
 }
 
 /* Discards the bytes that a pass took, for the next one. */
-static int check_start_over(struct check *c)
+static int check_start_over(struct ingest_check *c)
 {
     c->size = 0;
     if (c->write_fd >= 0 && ftruncate(c->write_fd, 0) < 0)
@@ -208,7 +209,7 @@ static int check_start_over(struct check *c)
 
 /* -- Facts -- */
 
-static void facts_put_hash(struct check *c, json_t *facts)
+static void facts_add_hash(struct ingest_check *c, json_t *facts)
 {
     uint8_t digest[SHA256_SIZE];
     char hex[2 * SHA256_SIZE + 1];
@@ -219,19 +220,19 @@ static void facts_put_hash(struct check *c, json_t *facts)
     json_put_str(facts, "sha256", hex);
 }
 
-static void facts_put_int(json_t *facts, const char *key, int64_t value)
+static void facts_add_int(json_t *facts, const char *key, int64_t value)
 {
     if (value >= 0)
         json_put_int(facts, key, value);
 }
 
-static void facts_put_str(json_t *facts, const char *key, const char *value)
+static void facts_add_str(json_t *facts, const char *key, const char *value)
 {
     if (value[0])
         json_put_str(facts, key, value);
 }
 
-static void facts_put_span(json_t *facts, int64_t first_ns, int64_t last_ns, int64_t base_ns)
+static void facts_add_span(json_t *facts, int64_t first_ns, int64_t last_ns, int64_t base_ns)
 {
     int64_t first, last, span, base = MAX(base_ns, INT64_C(0));
 
@@ -244,11 +245,11 @@ static void facts_put_span(json_t *facts, int64_t first_ns, int64_t last_ns, int
     json_put_int(facts, "last_ts_ns", last);
 }
 
-static void facts_put_file(struct check *c, enum stream_coding coding, enum trace_format format,
+static void facts_add_file(struct ingest_check *c, enum stream_coding coding, enum trace_format format,
                            json_t *facts)
 {
     json_put_int(facts, "size", c->size);
-    facts_put_hash(c, facts);
+    facts_add_hash(c, facts);
     json_put_str(facts, "coding", stream_coding_name(coding));
     json_put_str(facts, "format", format_name(format));
 }
@@ -257,7 +258,7 @@ static void facts_put_file(struct check *c, enum stream_coding coding, enum trac
 
 static int check_report_progress(uint64_t bytes_done, uint64_t bytes_all, uint64_t events, void *arg)
 {
-    const struct check *c = arg;
+    const struct ingest_check *c = arg;
 
     if (c->request.progress_fd >= 0)
         dprintf(c->request.progress_fd, "%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", bytes_done, bytes_all,
@@ -265,7 +266,7 @@ static int check_report_progress(uint64_t bytes_done, uint64_t bytes_all, uint64
     return 0;
 }
 
-static void facts_put_columns(const struct read_summary *sum, json_t *facts)
+static void facts_add_columns(const struct read_summary *sum, json_t *facts)
 {
     const struct {
         const char *key;
@@ -286,7 +287,7 @@ static void facts_put_columns(const struct read_summary *sum, json_t *facts)
 }
 
 /* Reads the columns back: the facts are those that are in them. */
-static int check_put_columns(struct check *c, const struct read_summary *sum, json_t *facts)
+static int check_add_columns(struct ingest_check *c, const struct read_summary *sum, json_t *facts)
 {
     static const enum trace_state states[] = {
         [READ_COMPLETE] = TRACE_COMPLETE,
@@ -299,7 +300,7 @@ static int check_put_columns(struct check *c, const struct read_summary *sum, js
 
     int r = columns_open(c->request.columns_fd, &columns, &reason);
     if (r >= 0)
-        r = columns_facts_put(columns, found);
+        r = columns_facts_add(columns, found);
     if (r < 0) {
         c->columns_reason = xasprintf("the columns cannot be read back: %s", reason ? reason : strerror(-r));
         return r;
@@ -307,21 +308,21 @@ static int check_put_columns(struct check *c, const struct read_summary *sum, js
     c->state = states[sum->state];
     c->reason = sum->reason[0] ? xstrdup(sum->reason) : NULL;
     json_object_update(facts, found);
-    facts_put_columns(sum, facts);
+    facts_add_columns(sum, facts);
     if (sum->columns.slices > 0)
-        facts_put_span(facts, sum->columns.first_ns, sum->columns.last_ns,
+        facts_add_span(facts, sum->columns.first_ns, sum->columns.last_ns,
                        json_get_int(found, "base_time_ns", -1));
     return 0;
 }
 
 static void *check_sync_columns(void *arg)
 {
-    const struct check *c = arg;
+    const struct ingest_check *c = arg;
     return (void *)(intptr_t)(fsync(c->request.columns_fd) < 0 ? -errno : 0);
 }
 
 /* Copy and columns: a disk syncs both at once in little more than the time of one. */
-static int check_sync_all(struct check *c)
+static int check_sync_all(struct ingest_check *c)
 {
     pthread_t thread;
     void *result;
@@ -338,13 +339,13 @@ static int check_sync_all(struct check *c)
     return r;
 }
 
-static void check_explain_no_columns(struct check *c, const struct read_summary *sum, int err)
+static void check_explain_no_columns(struct ingest_check *c, const struct read_summary *sum, int err)
 {
     c->columns_reason = xstrdup(sum->reason[0] ? sum->reason : err < 0 ? strerror(-err) : "holds no events");
     c->remedy = sum->remedy[0] ? xstrdup(sum->remedy) : NULL;
 }
 
-static bool check_into_columns(struct check *c, json_t *facts)
+static bool check_into_columns(struct ingest_check *c, json_t *facts)
 {
     const struct read_options options = {.source_fd = c->read_fd,
                                          .columns_fd = c->request.columns_fd,
@@ -370,15 +371,15 @@ static bool check_into_columns(struct check *c, json_t *facts)
     r = check_sync_all(c);
     if (c->state == TRACE_UNREADABLE)
         return true;
-    if (r < 0 || check_put_columns(c, &sum, facts) < 0)
+    if (r < 0 || check_add_columns(c, &sum, facts) < 0)
         return false;
-    facts_put_file(c, sum.stream.coding, sum.format, facts);
+    facts_add_file(c, sum.stream.coding, sum.format, facts);
     return true;
 }
 
 /* -- A pass without columns -- */
 
-static void check_decode(struct check *c, const uint8_t *data, size_t size)
+static void check_decode(struct ingest_check *c, const uint8_t *data, size_t size)
 {
     struct stream_io io = {.in = data, .in_size = size};
     bool filled;
@@ -396,7 +397,8 @@ static void check_decode(struct check *c, const uint8_t *data, size_t size)
     } while (io.in_size > 0 || filled);
 }
 
-static void check_classify(struct check *c, const struct stream_summary *sum, const struct trace_ends *ends)
+static void check_classify(struct ingest_check *c, const struct stream_summary *sum,
+                           const struct trace_ends *ends)
 {
     static const enum trace_state states[] = {
         [STREAM_COMPLETE] = TRACE_COMPLETE, [STREAM_TRUNCATED] = TRACE_TRUNCATED,
@@ -429,20 +431,20 @@ static void check_classify(struct check *c, const struct stream_summary *sum, co
     }
 }
 
-static void facts_put_ends(json_t *facts, const struct trace_ends *ends)
+static void facts_add_ends(json_t *facts, const struct trace_ends *ends)
 {
-    facts_put_int(facts, "rank", ends->rank);
-    facts_put_int(facts, "world_size", ends->world_size);
-    facts_put_int(facts, "pid", ends->pid);
-    facts_put_int(facts, "devices", ends->devices);
-    facts_put_int(facts, "base_time_ns", ends->base_time_ns);
-    facts_put_str(facts, "backend", ends->backend);
-    facts_put_str(facts, "device_name", ends->device_name);
-    facts_put_str(facts, "trace_name", ends->trace_name);
-    facts_put_str(facts, "engine_version", ends->engine_version);
+    facts_add_int(facts, "rank", ends->rank);
+    facts_add_int(facts, "world_size", ends->world_size);
+    facts_add_int(facts, "pid", ends->pid);
+    facts_add_int(facts, "devices", ends->devices);
+    facts_add_int(facts, "base_time_ns", ends->base_time_ns);
+    facts_add_str(facts, "backend", ends->backend);
+    facts_add_str(facts, "device_name", ends->device_name);
+    facts_add_str(facts, "trace_name", ends->trace_name);
+    facts_add_str(facts, "engine_version", ends->engine_version);
 }
 
-static void check_put_content(struct check *c, json_t *facts)
+static void check_add_content(struct ingest_check *c, json_t *facts)
 {
     struct stream_summary sum;
     struct trace_ends ends;
@@ -454,27 +456,27 @@ static void check_put_content(struct check *c, json_t *facts)
     in.tail = window_tail(c->window, &in.tail_size);
     ends_read(&in, &ends);
     check_classify(c, &sum, &ends);
-    facts_put_file(c, sum.coding, ends.format, facts);
+    facts_add_file(c, sum.coding, ends.format, facts);
     json_put_int(facts, "uncompressed", (int64_t)sum.out);
-    facts_put_ends(facts, &ends);
+    facts_add_ends(facts, &ends);
     if (!format_is_trace_json(ends.format))
         return;
     json_put_int(facts, "events", (int64_t)c->span.events);
     if (c->span.events > 0)
-        facts_put_span(facts, c->span.first_ns, c->span.last_ns, ends.base_time_ns);
+        facts_add_span(facts, c->span.first_ns, c->span.last_ns, ends.base_time_ns);
 }
 
 /* -- Both passes -- */
 
-static void check_without_columns(struct check *c, json_t *facts)
+static void check_without_columns(struct ingest_check *c, json_t *facts)
 {
     if (c->columns_reason && check_start_over(c) < 0)
         return;
     if (check_take_rest(c, check_decode) == 0 && check_sync_copy(c) == 0)
-        check_put_content(c, facts);
+        check_add_content(c, facts);
 }
 
-json_t *check_run(struct check *c)
+json_t *check_run(struct ingest_check *c)
 {
     json_t *facts = json_object();
 

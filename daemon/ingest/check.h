@@ -11,7 +11,7 @@
 #include "trace/columns/columns.h"
 #include "trace/read/intake.h"
 
-struct check;
+struct ingest_check;
 
 struct check_request {
     int source_fd;
@@ -22,13 +22,13 @@ struct check_request {
 };
 
 /* The descriptors stay the caller's. */
-int check_new(const struct check_request *request, struct check **ret);
-struct check *check_free(struct check *c);
+int check_new(const struct check_request *request, struct ingest_check **ret);
+struct ingest_check *check_free(struct ingest_check *c);
 /* The result as proto/ingest.h describes it; the caller owns it. */
-json_t *check_run(struct check *c);
+json_t *check_run(struct ingest_check *c);
 
 /* columns_facts.c: adds the facts, defects, categories and longest names of a columnar file. Bounded, whatever is
  * in the file. -EBADMSG where it turns out to be damaged. */
-int columns_facts_put(const struct columns *c, json_t *facts);
+int columns_facts_add(const struct columns *c, json_t *facts);
 
-DEFINE_CLEANUP(struct check *, check_free)
+DEFINE_CLEANUP(struct ingest_check *, check_free)

@@ -31,27 +31,27 @@ static const struct {
     {META_text_bytes, "uncompressed"},
 };
 
-static void facts_put_text(json_t *object, const char *key, struct text text, size_t max)
+static void facts_add_text(json_t *object, const char *key, struct text text, size_t max)
 {
     _cleanup_(freep) char *copy = xstrndup(text.p, MIN(text.size, max));
     json_object_set_new(object, key, json_text(copy));
 }
 
-static void facts_put_known(const struct columns *c, json_t *facts)
+static void facts_add_known(const struct columns *c, json_t *facts)
 {
     for (size_t i = 0; i < ARRAY_SIZE(known_facts); i++) {
         int64_t value = columns_meta(c, known_facts[i].meta);
         if (value == COLUMN_NULL)
             continue;
         if (meta_is_text(known_facts[i].meta))
-            facts_put_text(facts, known_facts[i].key, columns_meta_text(c, known_facts[i].meta),
+            facts_add_text(facts, known_facts[i].key, columns_meta_text(c, known_facts[i].meta),
                            FACT_BYTES_MAX);
         else if (value >= 0)
             json_put_int(facts, known_facts[i].key, value);
     }
 }
 
-static void facts_put_defects(const struct columns *c, json_t *facts)
+static void facts_add_defects(const struct columns *c, json_t *facts)
 {
     json_t *list = json_array();
 
@@ -101,14 +101,14 @@ struct slice_overview {
     struct slice_ranking gpu, rest, categories;
 };
 
-static bool is_gpu_work(const struct columns *c, int64_t category)
+static bool facts_is_gpu_work(const struct columns *c, int64_t category)
 {
     struct text text = columns_text(c, category);
 
     return category_is_gpu_work(text.p, text.size);
 }
 
-static void add_saturated(int64_t *sum, int64_t value)
+static void facts_add_saturated(int64_t *sum, int64_t value)
 {
     if (__builtin_add_overflow(*sum, value, sum))
         *sum = INT64_MAX;
@@ -134,11 +134,11 @@ static void overview_read(struct slice_overview *o)
             if (g.category != all.category) {
                 ranking_consider(&o->categories, INGEST_CATEGORIES_MAX, &all);
                 all = (struct slice_group){.category = g.category};
-                is_gpu = is_gpu_work(c, g.category);
+                is_gpu = facts_is_gpu_work(c, g.category);
             }
             ranking_consider(is_gpu ? &o->gpu : &o->rest, INGEST_NAMES_MAX, &g);
-            add_saturated(&all.count, g.count);
-            add_saturated(&all.sum, g.sum);
+            facts_add_saturated(&all.count, g.count);
+            facts_add_saturated(&all.sum, g.sum);
         }
     }
     ranking_consider(&o->categories, INGEST_CATEGORIES_MAX, &all);
@@ -156,13 +156,13 @@ static json_t *slice_group_new(const struct columns *c, const struct slice_group
     if (g->category == COLUMN_NULL)
         json_object_set_new(object, "category", json_null());
     else
-        facts_put_text(object, "category", category, category.size);
+        facts_add_text(object, "category", category, category.size);
     json_put_int(object, "count", g->count);
     json_put_int(object, "sum_ns", g->sum);
     return object;
 }
 
-static void facts_put_categories(const struct slice_overview *o, json_t *facts)
+static void facts_add_categories(const struct slice_overview *o, json_t *facts)
 {
     size_t left = CATEGORIES_BYTES_MAX;
     json_t *list = json_array(), *object;
@@ -173,13 +173,13 @@ static void facts_put_categories(const struct slice_overview *o, json_t *facts)
     json_object_set_new(facts, "categories", list);
 }
 
-static void facts_put_extreme(json_t *object, const char *key, int64_t value)
+static void facts_add_extreme(json_t *object, const char *key, int64_t value)
 {
     if (value != COLUMN_NULL)
         json_put_int(object, key, value);
 }
 
-static void facts_put_names(const struct slice_overview *o, const struct slice_ranking *r, json_t *list)
+static void facts_add_names(const struct slice_overview *o, const struct slice_ranking *r, json_t *list)
 {
     const struct columns *c = o->columns;
     size_t left = NAMES_BYTES_MAX / 2;
@@ -191,24 +191,24 @@ static void facts_put_names(const struct slice_overview *o, const struct slice_r
         if (name.size > left || !(object = slice_group_new(c, g, &left)))
             continue;
         left -= MIN(name.size, left);
-        facts_put_text(object, "name", name, name.size);
-        facts_put_extreme(object, "min_ns", columns_get(c, COL_name_min, g->row));
-        facts_put_extreme(object, "max_ns", columns_get(c, COL_name_max, g->row));
+        facts_add_text(object, "name", name, name.size);
+        facts_add_extreme(object, "min_ns", columns_get(c, COL_name_min, g->row));
+        facts_add_extreme(object, "max_ns", columns_get(c, COL_name_max, g->row));
         json_array_append_new(list, object);
     }
 }
 
-int columns_facts_put(const struct columns *c, json_t *facts)
+int columns_facts_add(const struct columns *c, json_t *facts)
 {
     struct slice_overview o = {.columns = c};
     json_t *names = json_array();
 
-    facts_put_known(c, facts);
-    facts_put_defects(c, facts);
+    facts_add_known(c, facts);
+    facts_add_defects(c, facts);
     overview_read(&o);
-    facts_put_categories(&o, facts);
-    facts_put_names(&o, &o.gpu, names);
-    facts_put_names(&o, &o.rest, names);
+    facts_add_categories(&o, facts);
+    facts_add_names(&o, &o.gpu, names);
+    facts_add_names(&o, &o.rest, names);
     json_object_set_new(facts, "names", names);
     return columns_damage(c) >= 0 ? -EBADMSG : 0;
 }

@@ -18,9 +18,10 @@
 /* Descriptors kept for the start of a child: files that wait may have taken all others. */
 #define RESERVE_FDS 8
 
-struct ingest_job {
-    TAILQ_ENTRY(ingest_job) next;
-    struct queue_file entry; /* in the queue; unused by a job that ends without a child */
+/* A file that waits, or that a child reads. */
+struct ingest_file {
+    TAILQ_ENTRY(ingest_file) next;
+    struct queue_file entry; /* in the queue; unused where no child reads it */
     bool queued;
     struct ingest *ingest;
     struct ingest_child child;
@@ -33,10 +34,10 @@ struct ingest_job {
     int64_t begun_ns; /* its first slice; 0: it had none */
     struct event *answer_event, *exit_event, *time_event;
 
-    int err;    /* it ends the job, whatever the child answers */
+    int err;    /* why it was not read, whatever the child answers */
     char *fate; /* why profd itself gave up on the child */
 };
-TAILQ_HEAD(job_list, ingest_job);
+TAILQ_HEAD(ingest_file_list, ingest_file);
 
 struct ingest {
     struct event_base *base;
@@ -46,35 +47,28 @@ struct ingest {
     int64_t deadline_ns;
     int reserve[RESERVE_FDS];
     int group_fd; /* -1: children stay where profd is */
-    struct job_list jobs;
+    struct ingest_file_list files;
     struct ingest_metrics metrics;
 };
 
 static void ingest_schedule(struct ingest *ingest);
 
-static void close_fd(int *fd)
+static void ingest_file_give_up(struct ingest_file *file, int err, char *fate)
 {
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-}
-
-static void job_give_up(struct ingest_job *job, int err, char *fate)
-{
-    if (job->fate || job->err) {
+    if (file->fate || file->err) {
         free(fate);
         return;
     }
-    job->err = err;
-    job->fate = fate;
-    ingest_child_kill(&job->child);
+    file->err = err;
+    file->fate = fate;
+    ingest_child_kill(&file->child);
 }
 
 /* Reads the child's object into the result; the reason of a bad one. */
-static char *job_read_answer(const struct ingest_job *job, struct ingest_result *result)
+static char *ingest_file_read_answer(const struct ingest_file *file, struct ingest_result *result)
 {
     char *why = NULL;
-    json_t *facts = ingest_child_parse(&job->child, &why);
+    json_t *facts = ingest_child_parse(&file->child, &why);
 
     if (!facts)
         return why;
@@ -92,9 +86,9 @@ static char *job_read_answer(const struct ingest_job *job, struct ingest_result 
     return reason ? xstrdup(reason) : NULL;
 }
 
-static void job_free_events(struct ingest_job *job)
+static void ingest_file_free_events(struct ingest_file *file)
 {
-    struct event **const events[] = {&job->answer_event, &job->exit_event, &job->time_event};
+    struct event **const events[] = {&file->answer_event, &file->exit_event, &file->time_event};
 
     for (size_t i = 0; i < ARRAY_SIZE(events); i++) {
         if (*events[i])
@@ -103,212 +97,208 @@ static void job_free_events(struct ingest_job *job)
     }
 }
 
-static void job_free(struct ingest_job *job)
+static void ingest_file_free(struct ingest_file *file)
 {
-    job_free_events(job);
-    ingest_child_done(&job->child);
-    free(job->fate);
-    free(job);
+    ingest_file_free_events(file);
+    ingest_child_done(&file->child);
+    free(file->fate);
+    free(file);
 }
 
-static void job_leave_queue(struct ingest_job *job)
+static void ingest_file_leave_queue(struct ingest_file *file)
 {
-    if (job->queued)
-        ingest_queue_remove(&job->ingest->queue, &job->entry);
-    job->queued = false;
+    if (file->queued)
+        ingest_queue_remove(&file->ingest->queue, &file->entry);
+    file->queued = false;
 }
 
-static void job_count(struct ingest_metrics *m, const struct ingest_job *job,
-                      const struct ingest_result *result)
+static void ingest_file_count(struct ingest_metrics *m, const struct ingest_file *file,
+                              const struct ingest_result *result)
 {
-    if (result->used_up || job->fate)
+    if (result->used_up || file->fate)
         m->killed++;
     else if (result->err < 0 || result->state == TRACE_UNREADABLE)
         m->failed++;
     else
         m->read++;
-    m->bytes += (uint64_t)job->source_size;
-    histogram_add(&m->durations, mono_ns() - job->begun_ns);
+    m->bytes += (uint64_t)file->source_size;
+    histogram_add(&m->durations, mono_ns() - file->begun_ns);
 }
 
 /* end is NULL where there was no child. */
-static void job_finish(struct ingest_job *job, const siginfo_t *end)
+static void ingest_file_finish(struct ingest_file *file, const siginfo_t *end)
 {
-    struct ingest *ingest = job->ingest;
-    struct ingest_result result = {.err = job->err,
+    struct ingest *ingest = file->ingest;
+    struct ingest_result result = {.err = file->err,
                                    .state = TRACE_UNREADABLE,
                                    .facts = json_object(),
-                                   .source_fd = job->child.fds[INGEST_FD_SOURCE],
-                                   .dest_fd = job->child.fds[INGEST_FD_DEST]};
+                                   .source_fd = file->child.fds[INGEST_FD_SOURCE],
+                                   .dest_fd = file->child.fds[INGEST_FD_DEST]};
 
-    result.reason = job->fate ? xstrdup(job->fate) : end ? ingest_child_failure(end) : NULL;
+    result.reason = file->fate ? xstrdup(file->fate) : end ? ingest_child_failure(end) : NULL;
     result.used_up = result.err == 0 && end && ingest_child_hit_limit(end);
     if (!result.reason && result.err == 0)
-        result.reason = job_read_answer(job, &result);
-    if (job->entry.running)
-        job_count(&ingest->metrics, job, &result);
-    job_leave_queue(job);
-    TAILQ_REMOVE(&ingest->jobs, job, next);
-    job->done(&result, job->arg);
+        result.reason = ingest_file_read_answer(file, &result);
+    if (file->entry.running)
+        ingest_file_count(&ingest->metrics, file, &result);
+    ingest_file_leave_queue(file);
+    TAILQ_REMOVE(&ingest->files, file, next);
+    file->done(&result, file->arg);
     json_decref(result.facts);
     free(result.reason);
-    job_free(job);
+    ingest_file_free(file);
 }
 
 /* True when nothing more comes. */
-static bool job_take_answer(struct ingest_job *job)
+static bool ingest_file_take_answer(struct ingest_file *file)
 {
-    bool is_complete = ingest_child_take_answer(&job->child);
+    bool is_complete = ingest_child_take_answer(&file->child);
 
-    if (job->child.answer_size == INGEST_RESULT_MAX)
-        job_give_up(job, 0, xasprintf("profd-ingest answered %d bytes or more", INGEST_RESULT_MAX));
+    if (file->child.answer_size == INGEST_RESULT_MAX)
+        ingest_file_give_up(file, 0, xasprintf("profd-ingest answered %d bytes or more", INGEST_RESULT_MAX));
     return is_complete;
 }
 
-static void job_on_answer(evutil_socket_t fd _unused_, short what _unused_, void *arg)
+static void ingest_file_on_answer(evutil_socket_t fd, short what, void *arg)
 {
-    struct ingest_job *job = arg;
-    if (job_take_answer(job))
-        event_del(job->answer_event);
+    struct ingest_file *file = arg;
+    if (ingest_file_take_answer(file))
+        event_del(file->answer_event);
 }
 
 /* Discards the results of a slice. 0, or why there cannot be another one. */
-static int job_clear_slice(struct ingest_job *job)
+static int ingest_file_clear_slice(struct ingest_file *file)
 {
-    int dest_fd = job->child.fds[INGEST_FD_DEST];
+    int dest_fd = file->child.fds[INGEST_FD_DEST];
 
-    job_free_events(job);
-    ingest_child_clear(&job->child);
-    if (job->drop_columns)
-        job->drop_columns(job->arg);
+    ingest_file_free_events(file);
+    ingest_child_clear(&file->child);
+    if (file->drop_columns)
+        file->drop_columns(file->arg);
     return dest_fd >= 0 && ftruncate(dest_fd, 0) < 0 ? -errno : 0;
 }
 
-static void job_end_without_child(struct ingest_job *job);
+static void ingest_file_end_without_child(struct ingest_file *file);
 
-static void job_put_back(struct ingest_job *job)
+static void ingest_file_put_back(struct ingest_file *file)
 {
-    struct ingest *ingest = job->ingest;
+    struct ingest *ingest = file->ingest;
 
     ingest->metrics.put_back++;
-    ingest_queue_put_back(&ingest->queue, &job->entry, mono_ns());
-    int r = job_clear_slice(job);
+    ingest_queue_put_back(&ingest->queue, &file->entry, mono_ns());
+    int r = ingest_file_clear_slice(file);
     if (r < 0) {
-        job_give_up(job, r, xasprintf("cannot begin its copy anew: %s", strerror(-r)));
-        job_end_without_child(job);
+        ingest_file_give_up(file, r, xasprintf("cannot begin its copy anew: %s", strerror(-r)));
+        ingest_file_end_without_child(file);
     }
 }
 
 /* A child that was about to end by itself when it was killed has ended. */
-static void job_reap(struct ingest_job *job)
+static void ingest_file_reap(struct ingest_file *file)
 {
-    siginfo_t end = ingest_child_reap(&job->child);
+    siginfo_t end = ingest_child_reap(&file->child);
 
-    if (!job->fate)
-        job_take_answer(job);
-    if (job->entry.yielding && !job->fate && end.si_code != CLD_EXITED && end.si_status == SIGKILL)
-        job_put_back(job);
+    if (!file->fate)
+        ingest_file_take_answer(file);
+    if (file->entry.yielding && !file->fate && end.si_code != CLD_EXITED && end.si_status == SIGKILL)
+        ingest_file_put_back(file);
     else
-        job_finish(job, &end);
+        ingest_file_finish(file, &end);
 }
 
-static void job_on_exit(evutil_socket_t fd _unused_, short what _unused_, void *arg)
+static void ingest_file_on_exit(evutil_socket_t fd, short what, void *arg)
 {
-    struct ingest_job *job = arg;
-    struct ingest *ingest = job->ingest;
+    struct ingest_file *file = arg;
+    struct ingest *ingest = file->ingest;
 
-    job_reap(job);
+    ingest_file_reap(file);
     ingest_schedule(ingest);
 }
 
-static void job_on_deadline(evutil_socket_t fd _unused_, short what _unused_, void *arg)
+static void ingest_file_on_deadline(evutil_socket_t fd, short what, void *arg)
 {
-    struct ingest_job *job = arg;
-    job_give_up(job, 0, xstrdup("profd-ingest did not end in the time that a file of this size may take"));
+    struct ingest_file *file = arg;
+    ingest_file_give_up(file, 0,
+                        xstrdup("profd-ingest did not end in the time that a file of this size may take"));
 }
 
-/* A job that has no child ends here, on the loop. */
-static void job_on_end(evutil_socket_t fd _unused_, short what _unused_, void *arg)
+/* A file that no child reads ends here, on the loop. */
+static void ingest_file_on_end(evutil_socket_t fd, short what, void *arg)
 {
-    struct ingest_job *job = arg;
-    struct ingest *ingest = job->ingest;
+    struct ingest_file *file = arg;
+    struct ingest *ingest = file->ingest;
 
-    job_finish(job, NULL);
+    ingest_file_finish(file, NULL);
     ingest_schedule(ingest);
 }
 
-static void job_end_without_child(struct ingest_job *job)
+static void ingest_file_end_without_child(struct ingest_file *file)
 {
-    job_leave_queue(job);
-    if (!job->time_event)
-        job->time_event = evtimer_new(job->ingest->base, job_on_end, job);
-    event_add(job->time_event, &(struct timeval){0, 0});
+    ingest_file_leave_queue(file);
+    if (!file->time_event)
+        file->time_event = evtimer_new(file->ingest->base, ingest_file_on_end, file);
+    event_add(file->time_event, &(struct timeval){0, 0});
 }
 
-static int job_start_child(struct ingest_job *job)
+static int ingest_file_start_child(struct ingest_file *file)
 {
     /* One that cannot join is bounded by its own limits all the same. */
-    job->child.fds[INGEST_FD_GROUP] =
-        job->ingest->group_fd >= 0 ? fcntl(job->ingest->group_fd, F_DUPFD_CLOEXEC, 0) : -1;
-    if (job->open_columns) {
+    file->child.fds[INGEST_FD_GROUP] =
+        file->ingest->group_fd >= 0 ? fcntl(file->ingest->group_fd, F_DUPFD_CLOEXEC, 0) : -1;
+    if (file->open_columns) {
         struct ingest_columns columns = {.fd = -1, .spill_fd = -1, .room = INT64_MAX};
-        job->open_columns(&columns, job->arg);
-        job->child.fds[INGEST_FD_COLUMNS] = columns.fd;
-        job->child.fds[INGEST_FD_SPILL] = columns.spill_fd;
-        job->child.columns_room = columns.room;
+        file->open_columns(&columns, file->arg);
+        file->child.fds[INGEST_FD_COLUMNS] = columns.fd;
+        file->child.fds[INGEST_FD_SPILL] = columns.spill_fd;
+        file->child.columns_room = columns.room;
     }
-    return ingest_child_start(&job->child, job->ingest->program);
+    return ingest_child_start(&file->child, file->ingest->program);
 }
 
-static void reserve_fill(struct ingest *ingest)
+static void ingest_reserve_fill(struct ingest *ingest)
 {
     for (size_t i = 0; i < RESERVE_FDS; i++)
         ingest->reserve[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-static void reserve_release(struct ingest *ingest)
+static void ingest_reserve_release(struct ingest *ingest)
 {
     for (size_t i = 0; i < RESERVE_FDS; i++)
-        close_fd(&ingest->reserve[i]);
+        closep(&ingest->reserve[i]);
 }
 
-static void job_watch_child(struct ingest_job *job)
+static void ingest_file_watch_child(struct ingest_file *file)
 {
-    struct ingest *ingest = job->ingest;
-    int64_t more_ns = job->source_size / INGEST_BYTES_PER_S * NS_PER_S;
+    struct ingest *ingest = file->ingest;
+    int64_t more_ns = file->source_size / INGEST_BYTES_PER_S * NS_PER_S;
     struct timeval deadline = timeval_of(ingest->deadline_ns + more_ns);
 
-    job->answer_event =
-        event_new(ingest->base, job->child.answer_fd, EV_READ | EV_PERSIST, job_on_answer, job);
-    job->exit_event = event_new(ingest->base, job->child.pid_fd, EV_READ, job_on_exit, job);
-    job->time_event = evtimer_new(ingest->base, job_on_deadline, job);
-    event_add(job->answer_event, NULL);
-    event_add(job->exit_event, NULL);
-    event_add(job->time_event, &deadline);
+    file->answer_event =
+        event_new(ingest->base, file->child.answer_fd, EV_READ | EV_PERSIST, ingest_file_on_answer, file);
+    file->exit_event = event_new(ingest->base, file->child.pid_fd, EV_READ, ingest_file_on_exit, file);
+    file->time_event = evtimer_new(ingest->base, ingest_file_on_deadline, file);
+    event_add(file->answer_event, NULL);
+    event_add(file->exit_event, NULL);
+    event_add(file->time_event, &deadline);
 }
 
-static void job_start(struct ingest_job *job, int64_t now_ns)
+static void ingest_file_start(struct ingest_file *file, int64_t now_ns)
 {
-    struct ingest *ingest = job->ingest;
+    struct ingest *ingest = file->ingest;
 
-    reserve_release(ingest);
-    int r = job_start_child(job);
+    ingest_reserve_release(ingest);
+    int r = ingest_file_start_child(file);
     if (r == 0)
-        job_watch_child(job);
-    reserve_fill(ingest);
+        ingest_file_watch_child(file);
+    ingest_reserve_fill(ingest);
     if (r < 0) {
         ingest->metrics.failed++;
-        job_give_up(job, r, xasprintf("cannot start %s: %s", ingest->program, strerror(-r)));
-        job_end_without_child(job);
+        ingest_file_give_up(file, r, xasprintf("cannot start %s: %s", ingest->program, strerror(-r)));
+        ingest_file_end_without_child(file);
         return;
     }
-    job->begun_ns = job->begun_ns ? job->begun_ns : now_ns;
-    ingest_queue_begin(&ingest->queue, &job->entry, now_ns);
-}
-
-static struct ingest_job *job_of(struct queue_file *entry)
-{
-    return container_of(entry, struct ingest_job, entry);
+    file->begun_ns = file->begun_ns ? file->begun_ns : now_ns;
+    ingest_queue_begin(&ingest->queue, &file->entry, now_ns);
 }
 
 /* Starts and ends children as the queue decides. */
@@ -318,9 +308,9 @@ static void ingest_schedule(struct ingest *ingest)
     int64_t now = mono_ns();
 
     while ((entry = ingest_queue_next(&ingest->queue, now)))
-        job_start(job_of(entry), now);
+        ingest_file_start(container_of(entry, struct ingest_file, entry), now);
     if ((entry = ingest_queue_yield(&ingest->queue, now)))
-        ingest_child_kill(&job_of(entry)->child);
+        ingest_child_kill(&container_of(entry, struct ingest_file, entry)->child);
     int64_t due = ingest_queue_due(&ingest->queue, now);
     struct timeval left = timeval_until(due);
     if (due == INT64_MAX)
@@ -329,7 +319,7 @@ static void ingest_schedule(struct ingest *ingest)
         event_add(ingest->due, &left);
 }
 
-static void ingest_on_due(evutil_socket_t fd _unused_, short what _unused_, void *arg)
+static void ingest_on_due(evutil_socket_t fd, short what, void *arg)
 {
     ingest_schedule(arg);
 }
@@ -344,31 +334,31 @@ int ingest_new(struct event_base *base, const char *program_path, unsigned child
         .program = xstrdup(program_path),
         .deadline_ns = INGEST_DEADLINE,
         .group_fd = -1,
-        .jobs = TAILQ_HEAD_INITIALIZER(ingest->jobs),
+        .files = TAILQ_HEAD_INITIALIZER(ingest->files),
     };
     ingest_queue_init(&ingest->queue, children_max);
     ingest->due = evtimer_new(base, ingest_on_due, ingest);
-    reserve_fill(ingest);
+    ingest_reserve_fill(ingest);
     *ret = ingest;
     return 0;
 }
 
 struct ingest *ingest_free(struct ingest *ingest)
 {
-    struct ingest_job *job;
+    struct ingest_file *file;
 
     if (!ingest)
         return NULL;
-    TAILQ_FOREACH(job, &ingest->jobs, next)
-        job_give_up(job, -ECANCELED, xstrdup("cancelled"));
-    while ((job = TAILQ_FIRST(&ingest->jobs)))
-        if (job->entry.running)
-            job_reap(job);
+    TAILQ_FOREACH(file, &ingest->files, next)
+        ingest_file_give_up(file, -ECANCELED, xstrdup("cancelled"));
+    while ((file = TAILQ_FIRST(&ingest->files)))
+        if (file->entry.running)
+            ingest_file_reap(file);
         else
-            job_finish(job, NULL);
+            ingest_file_finish(file, NULL);
     event_free(ingest->due);
-    reserve_release(ingest);
-    close_fd(&ingest->group_fd);
+    ingest_reserve_release(ingest);
+    closep(&ingest->group_fd);
     free(ingest->program);
     free(ingest);
     return NULL;
@@ -382,7 +372,7 @@ void ingest_set_children_max(struct ingest *ingest, unsigned children_max)
 
 void ingest_set_group(struct ingest *ingest, int take_procs_fd)
 {
-    close_fd(&ingest->group_fd);
+    closep(&ingest->group_fd);
     ingest->group_fd = take_procs_fd;
 }
 
@@ -423,41 +413,34 @@ void ingest_set_slice(struct ingest *ingest, int64_t duration_ns)
     ingest->queue.slice_ns = duration_ns;
 }
 
-struct ingest_job *ingest_run(struct ingest *ingest, const struct ingest_request *request,
-                              void (*done)(const struct ingest_result *result, void *arg), void *arg)
+void ingest_run(struct ingest *ingest, const struct ingest_request *request,
+                void (*done)(const struct ingest_result *result, void *arg), void *arg)
 {
-    struct ingest_job *job = xcalloc(1, sizeof(*job));
+    struct ingest_file *file = xcalloc(1, sizeof(*file));
     bool full = ingest_is_full(ingest);
 
-    *job = (struct ingest_job){.ingest = ingest,
-                               .source_size = request->source_size,
-                               .open_columns = request->open_columns,
-                               .drop_columns = request->drop_columns,
-                               .entry = {.background = request->background},
-                               .done = done,
-                               .arg = arg};
-    ingest_child_init(&job->child);
-    job->child.size_max = request->size_max;
-    job->child.memory_max = request->memory_max;
-    job->child.cpu_s = CPU_S + request->source_size / BYTES_PER_CPU_S;
-    job->child.background = request->background;
-    job->child.fds[INGEST_FD_SOURCE] = request->source_fd;
-    job->child.fds[INGEST_FD_DEST] = request->dest_fd;
-    TAILQ_INSERT_TAIL(&ingest->jobs, job, next);
+    *file = (struct ingest_file){.ingest = ingest,
+                                 .source_size = request->source_size,
+                                 .open_columns = request->open_columns,
+                                 .drop_columns = request->drop_columns,
+                                 .entry = {.background = request->background},
+                                 .done = done,
+                                 .arg = arg};
+    ingest_child_init(&file->child);
+    file->child.size_max = request->size_max;
+    file->child.memory_max = request->memory_max;
+    file->child.cpu_s = CPU_S + request->source_size / BYTES_PER_CPU_S;
+    file->child.background = request->background;
+    file->child.fds[INGEST_FD_SOURCE] = request->source_fd;
+    file->child.fds[INGEST_FD_DEST] = request->dest_fd;
+    TAILQ_INSERT_TAIL(&ingest->files, file, next);
     if (full) {
-        job_give_up(job, -EAGAIN, xasprintf("more than %d files wait to be read", INGEST_WAITING_MAX));
-        job_end_without_child(job);
-        return job;
+        ingest_file_give_up(file, -EAGAIN,
+                            xasprintf("more than %d files wait to be read", INGEST_WAITING_MAX));
+        ingest_file_end_without_child(file);
+        return;
     }
-    job->queued = true;
-    ingest_queue_add(&ingest->queue, &job->entry, request->user, request->source, request->source_size);
+    file->queued = true;
+    ingest_queue_add(&ingest->queue, &file->entry, request->user, request->source, request->source_size);
     ingest_schedule(ingest);
-    return job;
-}
-
-void ingest_cancel(struct ingest_job *job)
-{
-    job_give_up(job, -ECANCELED, xstrdup("cancelled"));
-    if (!job->entry.running)
-        job_end_without_child(job);
 }

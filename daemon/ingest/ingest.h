@@ -4,7 +4,7 @@
  * children.
  *
  * A child gets a few descriptors, no rights, and a deadline that grows with the file; one that outlives it is
- * killed. Whatever happens to a child, its job ends with a result. Children are waited for by pidfd: no
+ * killed. Whatever happens to a child, its file ends with a result. Children are waited for by pidfd: no
  * signal handler, no interference with other children of the process.
  */
 #pragma once
@@ -18,7 +18,6 @@
 #define INGEST_WAITING_MAX 256
 
 struct ingest;
-struct ingest_job;
 
 /* Where columns go; -1 where it cannot be opened. */
 struct ingest_columns {
@@ -43,7 +42,7 @@ struct ingest_request {
 };
 
 struct ingest_result {
-    int err; /* 0, or why the job itself failed: -ENOSPC of the destination, -ECANCELED, -EAGAIN
+    int err;                /* 0, or why it was not read: -ENOSPC of the destination, -ECANCELED, -EAGAIN
                 (too many wait), a child that could not be started */
     enum trace_state state; /* TRACE_UNREADABLE where err is set, or the child died */
     char *reason;           /* NULL: none */
@@ -53,7 +52,7 @@ struct ingest_result {
 };
 
 int ingest_new(struct event_base *base, const char *program_path, unsigned children_max, struct ingest **ret);
-/* Kills what runs and ends every job with -ECANCELED. Not to be called from done(). */
+/* Kills what runs and ends every file with -ECANCELED. Not to be called from done(). */
 struct ingest *ingest_free(struct ingest *ingest);
 /* Running children are not ended. */
 void ingest_set_children_max(struct ingest *ingest, unsigned children_max);
@@ -83,11 +82,9 @@ void ingest_set_slice(struct ingest *ingest, int64_t duration_ns);
 
 /*
  * Takes both descriptors, also where it fails. done() runs later on the loop, exactly once; the result is
- * borrowed and the job gone when it returns.
+ * borrowed.
  */
-struct ingest_job *ingest_run(struct ingest *ingest, const struct ingest_request *request,
-                              void (*done)(const struct ingest_result *result, void *arg), void *arg);
-/* done() runs with -ECANCELED, later on the loop. */
-void ingest_cancel(struct ingest_job *job);
+void ingest_run(struct ingest *ingest, const struct ingest_request *request,
+                void (*done)(const struct ingest_result *result, void *arg), void *arg);
 
 DEFINE_CLEANUP(struct ingest *, ingest_free)

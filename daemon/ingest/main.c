@@ -35,7 +35,7 @@ struct ingest_command {
     int64_t columns_room; /* bytes that columns and spilled rows may take together */
 };
 
-static int parse_positive(const char *text, int64_t *ret)
+static int command_parse_positive(const char *text, int64_t *ret)
 {
     char *end;
 
@@ -47,20 +47,14 @@ static int parse_positive(const char *text, int64_t *ret)
     return 0;
 }
 
-static int print_result(const json_t *facts)
-{
-    _cleanup_(freep) char *text = json_dumps(facts, JSON_COMPACT);
-    return text ? write_all(INGEST_FD_RESULT, text, strlen(text)) : -ENOMEM;
-}
-
 /* The descriptor, or -1 where its starter left it closed. */
-static int given(int fd)
+static int command_fd(int fd)
 {
     return fcntl(fd, F_GETFD) >= 0 ? fd : -1;
 }
 
 /* PR_SET_PDEATHSIG is only sent for a later death: the pipe shows whether the parent has died already. */
-static bool has_starter(void)
+static bool command_has_starter(void)
 {
     struct pollfd result = {.fd = INGEST_FD_RESULT};
     return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && poll(&result, 1, 0) >= 0 &&
@@ -68,7 +62,7 @@ static bool has_starter(void)
 }
 
 /* The limit holds for each file. The copy is as large as the source, and the store has reserved its space. */
-static int64_t file_size_max(const struct ingest_command *command)
+static int64_t command_file_size_max(const struct ingest_command *command)
 {
     const struct check_request *request = &command->request;
     struct stat st;
@@ -84,9 +78,9 @@ static int64_t file_size_max(const struct ingest_command *command)
 }
 
 /* Before anything is read: page cache counts in the cgroup of its reader. */
-static void join_group(void)
+static void command_join_group(void)
 {
-    int fd = given(INGEST_FD_GROUP);
+    int fd = command_fd(INGEST_FD_GROUP);
 
     if (fd < 0)
         return;
@@ -95,9 +89,9 @@ static void join_group(void)
     close(fd);
 }
 
-static void setup_process(void)
+static void command_set_up_process(void)
 {
-    join_group();
+    command_join_group();
     if (getpriority(PRIO_PROCESS, 0) < NICENESS)
         setpriority(PRIO_PROCESS, 0, NICENESS);
     signal(SIGPIPE, SIG_IGN);
@@ -105,25 +99,25 @@ static void setup_process(void)
     mallopt(M_ARENA_MAX, 1);
 }
 
-static int run_command(const struct ingest_command *command)
+static int command_run(const struct ingest_command *command)
 {
     const struct check_request *request = &command->request;
     bool columns = request->columns_fd >= 0;
-    _cleanup_(check_freep) struct check *check = NULL;
+    _cleanup_(check_freep) struct ingest_check *check = NULL;
     struct sandbox sandbox = {
         .fds = INGEST_FD_PROGRESS + 1,
         .cpu_s = command->cpu_s,
-        .file_size = file_size_max(command),
+        .file_size = command_file_size_max(command),
         .memory = MEMORY_BASE + (columns ? MIN(request->memory_max, INT64_MAX - MEMORY_BASE) : 0),
         .threads = columns,
         .clone_from_fd = INGEST_FD_SOURCE,
         .clone_to_fd = INGEST_FD_DEST,
     };
 
-    setup_process();
+    command_set_up_process();
     if (columns)
         sandbox_bound_threads(INGEST_THREADS_MAX);
-    if (!has_starter())
+    if (!command_has_starter())
         return -EPIPE;
     int r = check_new(request, &check);
     if (r >= 0)
@@ -133,10 +127,11 @@ static int run_command(const struct ingest_command *command)
         return r;
     }
     _cleanup_json_ facts = check_run(check);
-    return print_result(facts);
+    _cleanup_(freep) char *text = json_dumps(facts, JSON_COMPACT);
+    return text ? write_all(INGEST_FD_RESULT, text, strlen(text)) : -ENOMEM;
 }
 
-static bool parse_arguments(int argc, char **argv, struct ingest_command *command)
+static bool command_parse(int argc, char **argv, struct ingest_command *command)
 {
     int64_t *const values[] = {&command->request.size_max,     &command->cpu_s,
                                &command->request.memory_max,   &command->columns_room,
@@ -145,21 +140,21 @@ static bool parse_arguments(int argc, char **argv, struct ingest_command *comman
     bool ok = argc >= 3 && argc <= 1 + (int)ARRAY_SIZE(values) && (argc <= 5 || argc == 8);
 
     for (int i = 1; i < argc && ok; i++)
-        ok = parse_positive(argv[i], values[i - 1]) == 0;
+        ok = command_parse_positive(argv[i], values[i - 1]) == 0;
     return ok;
 }
 
 int main(int argc, char **argv)
 {
     struct ingest_command command = {.request = {.source_fd = INGEST_FD_SOURCE,
-                                                 .dest_fd = given(INGEST_FD_DEST),
-                                                 .columns_fd = given(INGEST_FD_COLUMNS),
-                                                 .spill_fd = given(INGEST_FD_SPILL),
-                                                 .progress_fd = given(INGEST_FD_PROGRESS),
+                                                 .dest_fd = command_fd(INGEST_FD_DEST),
+                                                 .columns_fd = command_fd(INGEST_FD_COLUMNS),
+                                                 .spill_fd = command_fd(INGEST_FD_SPILL),
+                                                 .progress_fd = command_fd(INGEST_FD_PROGRESS),
                                                  .memory_max = READ_MEMORY_DEFAULT},
                                      .columns_room = INT64_MAX};
 
-    if (!parse_arguments(argc, argv, &command)) {
+    if (!command_parse(argc, argv, &command)) {
         fprintf(
             stderr,
             "usage: profd-ingest SIZE_MAX CPU_SECONDS [MEMORY_MAX [COLUMNS_ROOM [PART FIRST_PID LAST_PID]]]\n"
@@ -167,5 +162,5 @@ int main(int argc, char **argv)
         return 2;
     }
     /* Not exit(): libraries and instruments open files there, for which the sandbox kills the process. */
-    _exit(run_command(&command) < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
+    _exit(command_run(&command) < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
 }

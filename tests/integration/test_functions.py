@@ -74,7 +74,8 @@ def testbed(tmp_path_factory):
             fleet.add_nemo_gym("--generation", generation, name=generation)
         fleet.add_nemo_gym(profiling=False, name="off")
         fleet.add_head_server()
-        with Daemon(directory / "profd", quick_config()) as profd:
+        # Servers in Python may need seconds for an answer on a busy machine; no test here is about the time of a start.
+        with Daemon(directory / "profd", quick_config(start="30s")) as profd:
             yield Testbed(fleet, profd, directory)
 
 
