@@ -16,11 +16,8 @@
 #define MAGIC_FUSE   0x65735546
 #define MAGIC_9P     0x01021997
 
-int read_file(int dir_fd, const char *path, size_t max, char **ret, size_t *ret_size)
+int read_fd(int fd, size_t max, char **ret, size_t *ret_size)
 {
-    _cleanup_(closep) int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0)
-        return -errno;
     size_t size = 0, capacity = 4096;
     _cleanup_(freep) char *data = xcalloc(capacity, 1);
     for (;;) {
@@ -44,6 +41,12 @@ int read_file(int dir_fd, const char *path, size_t max, char **ret, size_t *ret_
     if (ret_size)
         *ret_size = size;
     return 0;
+}
+
+int read_file(int dir_fd, const char *path, size_t max, char **ret, size_t *ret_size)
+{
+    _cleanup_(closep) int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    return fd < 0 ? -errno : read_fd(fd, max, ret, ret_size);
 }
 
 int write_all(int fd, const void *data, size_t size)

@@ -13,7 +13,8 @@
 /* The unit of st_blocks. */
 #define STAT_BLOCK_BYTES 512
 
-/* Reads at most max bytes, NUL-terminated; -EFBIG for more. The caller frees *ret. */
+/* Reads at most max bytes until the end of the file, NUL-terminated; -EFBIG for more. The caller frees *ret. */
+int read_fd(int fd, size_t max, char **ret, size_t *ret_size);
 int read_file(int dir_fd, const char *path, size_t max, char **ret, size_t *ret_size);
 int write_all(int fd, const void *data, size_t size);
 /* Makes a directory and its missing parents; an existing directory is fine. */

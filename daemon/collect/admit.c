@@ -103,15 +103,15 @@ static bool unrequested_admit(struct discovered_file *f)
 
 /* -- Is it finished? -- */
 
-static int64_t file_quiet_ns(const struct discovered_file *f)
+static int64_t admit_quiet_ns(const struct discovered_file *f)
 {
     return mono_ns() - f->written_ns;
 }
 
-static bool file_is_finished(const struct discovered_file *f)
+static bool admit_is_finished(const struct discovered_file *f)
 {
     const struct collection *k;
-    int64_t quiet = file_quiet_ns(f);
+    int64_t quiet = admit_quiet_ns(f);
     bool has_target = false, all_stopped = true, by_itself = false;
 
     if (quiet >= f->dir->collector->settings->settle_ns)
@@ -133,13 +133,13 @@ static bool file_is_finished(const struct discovered_file *f)
 
 /* -- Is it trusted? -- */
 
-static bool owned_by_worker(const struct worker *w, const struct stat *st)
+static bool admit_owned_by_worker(const struct worker *w, const struct stat *st)
 {
     return w->pid > 0 && w->uid == st->st_uid;
 }
 
 /* True where every worker that could have written it is known, is not root, and is not its owner. */
-static bool is_of_other_user(const struct discovered_file *f, const struct stat *st)
+static bool admit_is_of_other_user(const struct discovered_file *f, const struct stat *st)
 {
     const struct watched_dir *d = f->dir;
     const struct collection *k;
@@ -151,26 +151,26 @@ static bool is_of_other_user(const struct discovered_file *f, const struct stat 
         const struct worker *w = &k->target->worker;
         if (!file_may_be_of(f, k))
             continue;
-        if (w->pid == 0 || w->uid == 0 || owned_by_worker(w, st))
+        if (w->pid == 0 || w->uid == 0 || admit_owned_by_worker(w, st))
             return false;
         has_worker = true;
     }
     return has_worker || (!d->configured && d->writer_uid > 0 && (uid_t)d->writer_uid != st->st_uid);
 }
 
-static bool is_hard_link_of_other_user(const struct discovered_file *f, const struct stat *st)
+static bool admit_is_hard_link_of_other_user(const struct discovered_file *f, const struct stat *st)
 {
     const struct collection *k;
 
     if (st->st_nlink <= 1)
         return false;
     TAILQ_FOREACH(k, &f->dir->collections, next_in_dir)
-        if (owned_by_worker(&k->target->worker, st))
+        if (admit_owned_by_worker(&k->target->worker, st))
             return false;
     return true;
 }
 
-static bool is_in_store(const struct store *store, int fd)
+static bool admit_is_in_store(const struct store *store, int fd)
 {
     _cleanup_(freep) char *link = xasprintf("/proc/self/fd/%d", fd);
     char path[4096];
@@ -183,20 +183,20 @@ static bool is_in_store(const struct store *store, int fd)
 }
 
 /* Why an open file is not collected; NULL where it may be. */
-static const char *file_distrust(const struct discovered_file *f, int fd, const struct stat *st)
+static const char *admit_distrust(const struct discovered_file *f, int fd, const struct stat *st)
 {
-    if (is_in_store(f->dir->collector->store, fd))
+    if (admit_is_in_store(f->dir->collector->store, fd))
         return "is in profd's own store";
-    if (is_of_other_user(f, st))
+    if (admit_is_of_other_user(f, st))
         return "does not belong to the user of the worker whose directory it is in";
-    if (is_hard_link_of_other_user(f, st))
+    if (admit_is_hard_link_of_other_user(f, st))
         return "is a hard link to a file that has other names";
     return NULL;
 }
 
-static void report_trouble(struct discovered_file *f, const char *remedy, const char *format, ...)
+static void admit_report_trouble(struct discovered_file *f, const char *remedy, const char *format, ...)
     _printf_(3, 4);
-static void report_trouble(struct discovered_file *f, const char *remedy, const char *format, ...)
+static void admit_report_trouble(struct discovered_file *f, const char *remedy, const char *format, ...)
 {
     va_list ap;
 
@@ -207,33 +207,34 @@ static void report_trouble(struct discovered_file *f, const char *remedy, const 
     file_set_state(f, FILE_DONE);
 }
 
-static void report_irregular(struct discovered_file *f, const char *kind)
+static void admit_report_irregular(struct discovered_file *f, const char *kind)
 {
-    report_trouble(f,
-                   "profd reads regular files only: have the worker write its trace to the directory itself.",
-                   "%s/%s is %s: not collected", f->dir->path, f->name, kind);
+    admit_report_trouble(
+        f, "profd reads regular files only: have the worker write its trace to the directory itself.",
+        "%s/%s is %s: not collected", f->dir->path, f->name, kind);
 }
 
 /* False with a report where the opened file is not collected. */
-static bool file_is_acceptable(struct discovered_file *f, const struct import_job *job)
+static bool admit_is_acceptable(struct discovered_file *f, const struct import_job *job)
 {
-    const char *distrust = job->fd >= 0 ? file_distrust(f, job->fd, &job->st) : NULL;
+    const char *distrust = job->fd >= 0 ? admit_distrust(f, job->fd, &job->st) : NULL;
 
     if (job->refusal)
-        report_trouble(f, "Find out who changed the directory during the recording.", "%s", job->refusal);
+        admit_report_trouble(f, "Find out who changed the directory during the recording.", "%s",
+                             job->refusal);
     else if (job->kind || job->fd == -ELOOP || job->fd == -EINVAL)
-        report_irregular(f, job->kind ? job->kind : "not a regular file");
+        admit_report_irregular(f, job->kind ? job->kind : "not a regular file");
     else if (job->fd < 0)
-        report_trouble(f,
-                       "Let profd's user read the directory (setfacl -d -m u:profd:rX DIRECTORY), or "
-                       "add " FOREIGN_DROP_IN ".",
-                       "cannot read %s/%s (its owner is uid %u): %s", f->dir->path, f->name, f->uid,
-                       strerror(-job->fd));
+        admit_report_trouble(f,
+                             "Let profd's user read the directory (setfacl -d -m u:profd:rX DIRECTORY), or "
+                             "add " FOREIGN_DROP_IN ".",
+                             "cannot read %s/%s (its owner is uid %u): %s", f->dir->path, f->name, f->uid,
+                             strerror(-job->fd));
     else if (job->st.st_size > f->dir->collector->settings->file_max)
-        report_trouble(f, "[collect] file_max= in profd.conf sets the limit.",
-                       "%s/%s exceeds the size limit of a trace", f->dir->path, f->name);
+        admit_report_trouble(f, "[collect] file_max= in profd.conf sets the limit.",
+                             "%s/%s exceeds the size limit of a trace", f->dir->path, f->name);
     else if (distrust)
-        report_trouble(f, NULL, "%s/%s %s: not collected", f->dir->path, f->name, distrust);
+        admit_report_trouble(f, NULL, "%s/%s %s: not collected", f->dir->path, f->name, distrust);
     else
         return true;
     return false;
@@ -257,8 +258,10 @@ static void admit_on_imported(struct import_job *job)
         outcome_count(f, row, job->replaces_id != 0);
         file_set_state(f, is_current ? FILE_DONE : FILE_GROWING);
     } else {
-        f->store_failed = f->store_failed || job->postponed == POSTPONED_STORE_FAILED;
-        f->room_is_worthwhile = f->room_is_worthwhile || job->postponed == POSTPONED_WORTHWHILE;
+        if (job->postponed == POSTPONED_STORE_FAILED)
+            f->attempt = ATTEMPT_IN_PLACE;
+        if (job->postponed == POSTPONED_WORTHWHILE)
+            f->attempt = ATTEMPT_WITH_ROOM;
         /* Read again when it has changed, or when it was quiet for [collect] settle=. */
         if (job->postponed == POSTPONED_UNFINISHED)
             f->checked_size = job->size;
@@ -282,17 +285,17 @@ static void admit_fill_job(const struct discovered_file *f, struct import_job *j
     TAILQ_FOREACH(k, &f->dir->collections, next_in_dir) {
         if (!file_may_be_of(f, k))
             continue;
-        job->displaces_newer = true; /* somebody waits for it */
+        job->displaces_newer = true; /* its session waits for it */
         several = several || (url && !streq(url, k->target->worker.url));
         url = k->target->worker.url;
     }
     /* The content of the file may identify its worker later. */
     job->holder_url = several ? NULL : xstrdup(url);
     job->may_be_unfinished =
-        file_quiet_ns(f) < c->settings->settle_ns && f->parsed.kind != TRACE_NAME_ATTACHMENT;
-    if (f->store_failed) {
+        admit_quiet_ns(f) < c->settings->settle_ns && f->parsed.kind != TRACE_NAME_ATTACHMENT;
+    if (f->attempt == ATTEMPT_IN_PLACE) {
         job->store_note = xstrdup("the store could not take it");
-    } else if (c->settings->collect_mode == COLLECT_COPY && !f->room_is_worthwhile &&
+    } else if (c->settings->collect_mode == COLLECT_COPY && f->attempt == ATTEMPT_FIRST &&
                !store_has_room(c->store, job->st.st_size - job->holes)) {
         job->check_first = job->no_columns = true;
         job->store_note = xstrdup("no room in the store (see profctl du)");
@@ -313,7 +316,7 @@ static void admit_open(void *arg)
 }
 
 /* Files that wait to be read hold descriptors: those of other users need some as well. */
-static bool has_queue_room(const struct discovered_file *f)
+static bool admit_has_queue_room(const struct discovered_file *f)
 {
     _cleanup_(freep) char *user = import_queue_user(f->uid);
     return ingest_has_room(f->dir->collector->ingest, user, f->dir->path);
@@ -331,8 +334,8 @@ static void admit_on_opened(void *arg)
 
     c->n_opening--;
     d->n_opening--;
-    bool is_next = !c->closing && !is_temporary && has_queue_room(f);
-    if (is_next && file_is_acceptable(f, job)) {
+    bool is_next = !c->closing && !is_temporary && admit_has_queue_room(f);
+    if (is_next && admit_is_acceptable(f, job)) {
         admit_fill_job(f, job);
         import_start(job);
     } else {
@@ -353,10 +356,10 @@ static void admit_start(struct discovered_file *f)
     struct collector *c = d->collector;
 
     if (f->kind) {
-        report_irregular(f, f->kind);
+        admit_report_irregular(f, f->kind);
         return;
     }
-    if (!has_queue_room(f) || c->n_opening >= OPENING_MAX || d->n_opening >= OPENING_OF_DIR_MAX)
+    if (!admit_has_queue_room(f) || c->n_opening >= OPENING_MAX || d->n_opening >= OPENING_OF_DIR_MAX)
         return;
     _cleanup_(freep) char *path = xasprintf("%s/%s", d->path, f->name);
     struct import_job *job = import_job_new(c, IMPORT_DISCOVERED, path, admit_on_imported);
@@ -373,7 +376,7 @@ void admit_file(struct discovered_file *f)
 {
     const struct collection *k;
 
-    if (f->state != FILE_GROWING || !file_is_finished(f))
+    if (f->state != FILE_GROWING || !admit_is_finished(f))
         return;
     bool is_requested = f->parsed.writer != TRACE_WRITER_RTP_LLM;
     TAILQ_FOREACH(k, &f->dir->collections, next_in_dir)

@@ -48,7 +48,7 @@ static const struct {
     {"its owner", evidence_owner},
 };
 
-static size_t count_set(const bool *set, size_t n)
+static size_t attribution_count(const bool *set, size_t n)
 {
     size_t n_set = 0;
     for (size_t i = 0; i < n; i++)
@@ -61,8 +61,8 @@ static size_t count_set(const bool *set, size_t n)
  * written: a file belongs to the latest session that had been started when it was written. Candidates of
  * several workers all stay. Returns how many are left.
  */
-static size_t keep_latest_session(const struct attribution_candidate *candidates, size_t n,
-                                  int64_t written_at, bool *left)
+static size_t attribution_keep_latest_session(const struct attribution_candidate *candidates, size_t n,
+                                              int64_t written_at, bool *left)
 {
     size_t latest = n;
 
@@ -70,7 +70,7 @@ static size_t keep_latest_session(const struct attribution_candidate *candidates
         if (!left[i])
             continue;
         if (latest < n && !streq(candidates[i].worker, candidates[latest].worker))
-            return count_set(left, n);
+            return attribution_count(left, n);
         bool had_begun = candidates[i].started_at <= written_at;
         if (latest == n || (had_begun && candidates[i].started_at > candidates[latest].started_at) ||
             (candidates[latest].started_at > written_at &&
@@ -78,7 +78,7 @@ static size_t keep_latest_session(const struct attribution_candidate *candidates
             latest = i;
     }
     if (latest == n || !candidates[latest].worker)
-        return count_set(left, n);
+        return attribution_count(left, n);
     memset(left, 0, n * sizeof(*left));
     left[latest] = true;
     return 1;
@@ -97,7 +97,7 @@ int attribution_decide(const struct attribution_candidate *candidates, size_t n,
         _cleanup_(freep) bool *fits = xcalloc(n, sizeof(*fits));
         for (size_t i = 0; i < n; i++)
             fits[i] = left[i] && evidence_rules[r].matches(&candidates[i], e);
-        size_t n_fits = count_set(fits, n);
+        size_t n_fits = attribution_count(fits, n);
         if (n_fits == 0)
             continue;
         memcpy(left, fits, n * sizeof(*fits));
@@ -105,7 +105,7 @@ int attribution_decide(const struct attribution_candidate *candidates, size_t n,
         evidence = evidence_rules[r].name;
     }
     if (n_left > 1 && e->written_at > 0)
-        n_left = keep_latest_session(candidates, n, e->written_at, left);
+        n_left = attribution_keep_latest_session(candidates, n, e->written_at, left);
     if (n_left != 1)
         return n_left == 0 ? ATTRIBUTION_NONE : ATTRIBUTION_AMBIGUOUS;
     *ret_evidence = evidence;
@@ -122,7 +122,7 @@ static const enum engine engine_of_writer[_TRACE_WRITER_MAX] = {
     [TRACE_WRITER_RTP_LLM] = ENGINE_RTP_LLM,
 };
 
-static bool writer_fits(const struct discovered_file *f, const struct target *t)
+static bool attribution_writer_fits(const struct discovered_file *f, const struct target *t)
 {
     enum engine writer = engine_of_writer[f->parsed.writer], profiler = worker_profiler(&t->worker);
 
@@ -133,7 +133,7 @@ static bool writer_fits(const struct discovered_file *f, const struct target *t)
 
 /* No file of the target's recording was written before, by the times of files: the wall time of its start, or
  * the time that the clock as it is set now would have shown then where that is earlier. */
-static int64_t target_began_at(const struct target *t)
+static int64_t attribution_began_at(const struct target *t)
 {
     const struct session_record *s = &t->session->record;
 
@@ -156,10 +156,11 @@ bool file_may_be_of(const struct discovered_file *f, const struct collection *k)
         return false;
     /* Another host's clock may be late, then the time at which it was seen here counts. */
     int64_t written_at = f->dir->remote ? MAX(f->mtime_ns, f->arrived_at) : f->mtime_ns;
-    return written_at >= target_began_at(t) - FILE_TIME_SLACK_NS && writer_fits(f, t);
+    return written_at >= attribution_began_at(t) - FILE_TIME_SLACK_NS && attribution_writer_fits(f, t);
 }
 
-static struct attribution_candidate candidate_of(const struct collection *k, const struct discovered_file *f)
+static struct attribution_candidate attribution_candidate_of(const struct collection *k,
+                                                             const struct discovered_file *f)
 {
     const struct target *t = k->target;
     const struct worker *w = &t->worker;
@@ -171,7 +172,7 @@ static struct attribution_candidate candidate_of(const struct collection *k, con
                                               .uid_known = w->pid > 0,
                                               .uid = w->uid,
                                               .worker = w->url,
-                                              .started_at = target_began_at(t)};
+                                              .started_at = attribution_began_at(t)};
     for (size_t i = 0; i < f->n_openers; i++)
         candidate.had_it_open = candidate.had_it_open || f->openers[i] == w->pid;
     return candidate;
@@ -220,7 +221,7 @@ static int attribute_discovered(struct import_job *job)
     TAILQ_FOREACH(k, &f->dir->collections, next_in_dir)
         if (file_may_be_of(f, k)) {
             collections[n] = k;
-            candidates[n++] = candidate_of(k, f);
+            candidates[n++] = attribution_candidate_of(k, f);
         }
     int which = attribution_decide(candidates, n, &e, left, &evidence);
     if (which >= 0) {
@@ -254,7 +255,7 @@ static int attribute_recovered(struct import_job *job)
 }
 
 /* A session without a recording: it is complete, and has no targets. */
-static int add_session(struct import_job *job, int64_t *ret_id)
+static int attribute_add_session(struct import_job *job, int64_t *ret_id)
 {
     struct catalog *catalog = job->collector->catalog;
     struct import_options *options = &job->options;
@@ -300,7 +301,7 @@ static int attribute_requested(struct import_job *job)
     if (r == -ENOENT && !options->session_name)
         return problem_set(p, r, PROBLEM_NOT_FOUND, "there is no session s%" PRId64, options->session_id);
     if (r == -ENOENT)
-        r = add_session(job, &job->row.session_id);
+        r = attribute_add_session(job, &job->row.session_id);
     return r < 0 ? catalog_problem(catalog, r, p, "cannot catalog the session of %s", job->origin) : 0;
 }
 

@@ -11,7 +11,7 @@
 /* -- The collection of a target -- */
 
 /* The user whose workers write to a directory: known as long as all of them are of one. */
-static void note_writer(struct watched_dir *d, const struct worker *w)
+static void collection_note_writer(struct watched_dir *d, const struct worker *w)
 {
     int64_t uid = w->pid > 0 ? (int64_t)w->uid : -1;
     bool is_first = d->n_targets == 0 && !d->was_scanned;
@@ -30,7 +30,7 @@ static struct collection *collection_get(struct collector *c, struct target *t)
     *k = (struct collection){.target = t};
     if (t->record.trace_dir) {
         k->dir = watch_dir(c, t->record.trace_dir);
-        note_writer(k->dir, &t->worker);
+        collection_note_writer(k->dir, &t->worker);
         /* Between uses it may move: an administrator mounted its file system elsewhere. */
         if (k->dir->n_targets == 0 && !k->dir->configured)
             location_done(&k->dir->location);
@@ -110,7 +110,7 @@ static void collector_session_ended(const struct session *s, void *collector)
 }
 
 /* Before it is attributed: by the worker that has it open, or where only one may have written it. */
-static bool file_counts_for(const struct discovered_file *f, const struct collection *k)
+static bool collection_has_file(const struct discovered_file *f, const struct collection *k)
 {
     const struct collection *other;
 
@@ -136,7 +136,7 @@ static int64_t collector_bytes_seen(const struct target *t, void *collector)
     if (!k || !k->dir)
         return 0;
     TAILQ_FOREACH(f, &k->dir->files, next)
-        if (f->state != FILE_IGNORED && file_counts_for(f, k))
+        if (f->state != FILE_IGNORED && collection_has_file(f, k))
             bytes += f->size;
     return bytes;
 }

@@ -29,7 +29,7 @@ bool columns_trace_of(const char *file_name, int64_t *ret_trace_id)
 
 /* -- The draft -- */
 
-void columns_open_draft(struct columns_draft *draft, struct store *s, unsigned n_readers,
+void columns_open_draft(struct import_columns *draft, struct store *s, unsigned n_readers,
                         struct ingest_columns *ret)
 {
     struct store_usage u;
@@ -48,14 +48,14 @@ void columns_open_draft(struct columns_draft *draft, struct store *s, unsigned n
 }
 
 /* The file; the space that was lent stays. */
-static void columns_unlink_draft(struct columns_draft *draft)
+static void columns_unlink_draft(struct import_columns *draft)
 {
     if (draft->path)
         unlink(draft->path);
     free(TAKE_PTR(draft->path));
 }
 
-void columns_drop_draft(struct columns_draft *draft)
+void columns_drop_draft(struct import_columns *draft)
 {
     columns_unlink_draft(draft);
     if (draft->store)
@@ -63,7 +63,7 @@ void columns_drop_draft(struct columns_draft *draft)
     draft->lent_bytes = 0;
 }
 
-static void columns_refuse(struct columns_draft *draft, const char *reason, struct trace_record *row)
+static void columns_refuse(struct import_columns *draft, const char *reason, struct trace_record *row)
 {
     columns_unlink_draft(draft);
     row->columns_size = RECORD_NONE;
@@ -76,7 +76,7 @@ static bool columns_have_size(const char *path, int64_t size)
     return lstat(path, &st) == 0 && st.st_size == size;
 }
 
-void columns_settle(struct columns_draft *draft, struct store *s, const struct columns_result *result,
+void columns_settle(struct import_columns *draft, struct store *s, const struct columns_result *result,
                     int64_t displaces_until, struct trace_record *row)
 {
     const char *reason = result->reason ? result->reason : json_get_str(result->facts, "columns_reason");
@@ -91,14 +91,14 @@ void columns_settle(struct columns_draft *draft, struct store *s, const struct c
         columns_refuse(draft, reason, row);
     else if (!columns_have_size(draft->path, row->columns_size))
         columns_refuse(draft, "profd-ingest reported another size of the columns than they have", row);
-    else if (store_make_room_for_columns(s, store_holder(s, row->owner_uid, row->worker_url),
-                                         row->columns_size, displaces_until) < 0)
+    else if (store_make_room(s, store_holder(s, row->owner_uid, row->worker_url), row->columns_size,
+                             row->columns_size, displaces_until) < 0)
         columns_refuse(draft, "no room in the store (see profctl du)", row);
 }
 
 /* -- In the row -- */
 
-int columns_publish(struct columns_draft *draft, struct store *s, const json_t *facts,
+int columns_publish(struct import_columns *draft, struct store *s, const json_t *facts,
                     struct trace_record *row)
 {
     if (!draft->path)
@@ -120,7 +120,7 @@ int columns_publish(struct columns_draft *draft, struct store *s, const json_t *
     return r < 0 ? r : saved;
 }
 
-void columns_unpublish(struct columns_draft *draft, struct store *s, struct trace_record *row)
+void columns_unpublish(struct import_columns *draft, struct store *s, struct trace_record *row)
 {
     if (draft->path || !row->columns)
         return;
@@ -132,7 +132,7 @@ void columns_unpublish(struct columns_draft *draft, struct store *s, struct trac
     replace_str(&row->columns, NULL);
 }
 
-int columns_renew(struct columns_draft *draft, struct store *s, const struct columns_result *result,
+int columns_renew(struct import_columns *draft, struct store *s, const struct columns_result *result,
                   struct trace_record *row)
 {
     _cleanup_(freep) char *outdated = TAKE_PTR(row->columns);

@@ -112,7 +112,7 @@ static void scan_add_entry(struct dir_scan *scan, int dir_fd, const char *name)
 
     if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return;
-    /* Directories may lie among traces; one under the name of a trace is reported. */
+    /* Directories may be next to traces; one under the name of a trace is reported. */
     trace_name_parse(name, &parsed);
     if (S_ISDIR(st.st_mode) && parsed.kind != TRACE_NAME_RANK && parsed.kind != TRACE_NAME_FRONTEND)
         return;
@@ -215,7 +215,7 @@ static void merge_openers(struct discovered_file *f, const struct scan_entry *e,
 
 /* At the first scan of a directory, files that a current recording may have written are new; all others are
  * older. */
-static bool file_is_new_at_first(const struct discovered_file *f)
+static bool merge_is_new_at_first(const struct discovered_file *f)
 {
     const struct collection *k;
 
@@ -229,7 +229,7 @@ static bool file_is_new_at_first(const struct discovered_file *f)
 
 /* By the file's own time, which may be by another host's clock or from before this one's was set: a file that
  * an earlier scan did not list is no older than that scan. */
-static int64_t file_age_when_seen(const struct watched_dir *d, const struct discovered_file *f)
+static int64_t merge_age_when_seen(const struct watched_dir *d, const struct discovered_file *f)
 {
     if (d->remote)
         return 0;
@@ -251,7 +251,7 @@ static void merge_entry(struct watched_dir *d, const struct scan_entry *e, const
         return;
     if (is_other) {
         f->trace_id = 0;
-        f->store_failed = false;
+        f->attempt = ATTEMPT_FIRST;
     }
     f->kind = e->kind;
     f->size = e->size;
@@ -260,11 +260,11 @@ static void merge_entry(struct watched_dir *d, const struct scan_entry *e, const
     f->inode = e->inode;
     f->uid = e->uid;
     f->changed_ns = mono_ns();
-    f->written_ns = f->changed_ns - file_age_when_seen(d, f);
+    f->written_ns = f->changed_ns - merge_age_when_seen(d, f);
     f->arrived_at = d->was_scanned ? wall_ns() : 0;
     if (f->state == FILE_IMPORTING)
         return;
-    if (f->parsed.kind == TRACE_NAME_OTHER || (is_new && !d->was_scanned && !file_is_new_at_first(f)))
+    if (f->parsed.kind == TRACE_NAME_OTHER || (is_new && !d->was_scanned && !merge_is_new_at_first(f)))
         file_set_state(f, FILE_IGNORED);
     else
         file_set_state(f, !f->kind && file_is_cataloged(f) ? FILE_DONE : FILE_GROWING);

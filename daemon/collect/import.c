@@ -5,7 +5,7 @@
  *   room in the store -> profd-ingest (check, hash, copy, columns) -> accept -> attribute -> copy gets its
  *   name, synced -> row -> done()
  *
- * A job that cannot be stored (store full, read-only) is cataloged where its file lies: nothing is lost.
+ * A job that cannot be stored (store full, read-only) is cataloged in place: nothing is lost.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -153,7 +153,7 @@ void import_init(struct collector *c)
     c->resave = event_new(c->base, -1, 0, import_resave, c);
 }
 
-/* Their files are recovered at the next start, or found where they lie. */
+/* Their files are recovered at the next start, or discovered in place. */
 void import_close(struct collector *c)
 {
     struct import_job *job;
@@ -171,8 +171,9 @@ static void import_save_in_place(struct import_job *job, const char *why)
 {
     struct trace_record *row = &job->row;
 
-    row->stored = false;
-    row->disk_size = 0;
+    /* A file of the store is recovered, or read again. */
+    row->stored = store_holds(job->collector->store, job->origin);
+    row->disk_size = row->stored ? row->disk_size : 0;
     replace_str(&row->path, job->origin);
     if (why) {
         log_struct(LOG_WARNING,
@@ -214,7 +215,7 @@ static bool import_still_fits(struct import_job *job)
 {
     struct store *store = job->collector->store;
     int64_t more = job->row.disk_size - job->expected_bytes;
-    int r = more > 0 ? store_make_room(store, job->holder, more, job->displaces_until) : 0;
+    int r = more > 0 ? store_make_room(store, job->holder, more, 0, job->displaces_until) : 0;
 
     if (r < 0)
         job->store_note = store_refusal(store, job->holder, r);
@@ -226,12 +227,6 @@ static void import_into_store(struct import_job *job)
     struct collector *c = job->collector;
     struct trace_record *row = &job->row;
 
-    if (job->in_place) {
-        row->path = xstrdup(job->origin);
-        row->stored = store_holds(c->store, job->origin);
-        import_save(job);
-        return;
-    }
     /* Without a hash the file was not read to its end, and so not copied to its end either. */
     bool is_copied = job->incoming && row->sha256 && import_still_fits(job);
     if (!is_copied || !is_plain_name(job->name)) {
@@ -414,7 +409,7 @@ static int import_open_copy(struct import_job *job, int *ret_dest_fd)
 
     if (job->holes > FILE_HOLES_MAX)
         return 0;
-    int r = store_make_room(store, job->holder, expected, job->displaces_until);
+    int r = store_make_room(store, job->holder, expected, 0, job->displaces_until);
     if (r >= 0)
         r = store_incoming(store, job->holder, expected, ret_dest_fd, &job->incoming);
     /* Temporary: descriptors, and the catalog's lock, which the removal of other traces needs. */

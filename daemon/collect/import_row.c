@@ -241,7 +241,7 @@ static bool row_find_previous(const struct import_job *job, struct trace_record 
 }
 
 /* A file that was read again keeps its number, pin, attribution and engine instance; and one that was read
- * where it lies, its origin. */
+ * in place, its origin. */
 static void row_inherit(struct import_job *job, struct trace_record *previous)
 {
     struct trace_record *row = &job->row;

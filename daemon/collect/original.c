@@ -45,7 +45,7 @@ struct thread_rights {
 };
 
 /* Not setgroups(): that of libc changes all threads. */
-static int thread_set_groups(int n, const gid_t *groups)
+static int rights_set_groups(int n, const gid_t *groups)
 {
     return (int)syscall(SYS_setgroups, n, groups);
 }
@@ -57,7 +57,7 @@ static int rights_take(const struct original *o, struct thread_rights *before)
     if (geteuid() != 0 || o->st.st_uid == 0)
         return 0;
     before->n_groups = getgroups(NGROUPS_MAX, before->groups);
-    before->changed = before->n_groups >= 0 && thread_set_groups(0, NULL) == 0;
+    before->changed = before->n_groups >= 0 && rights_set_groups(0, NULL) == 0;
     if (!before->changed)
         return -EPERM;
     setfsgid(o->st.st_gid);
@@ -72,7 +72,7 @@ static void rights_give_back(const struct thread_rights *before)
         return;
     setfsuid(geteuid());
     setfsgid(getegid());
-    thread_set_groups(before->n_groups, before->groups);
+    rights_set_groups(before->n_groups, before->groups);
 }
 
 /* -- The file -- */
@@ -88,12 +88,12 @@ static int original_compare(const struct original *o, int dir_fd, const char *na
     return same ? 0 : -ESTALE;
 }
 
-static int unlink_beneath(int dir_fd, const char *name)
+static int original_unlink(int dir_fd, const char *name)
 {
     return unlinkat(dir_fd, name, 0) < 0 ? -errno : 0;
 }
 
-static int rename_beneath(int dir_fd, const char *from, const char *to)
+static int original_rename(int dir_fd, const char *from, const char *to)
 {
     return renameat2(dir_fd, from, dir_fd, to, RENAME_NOREPLACE) < 0 ? -errno : 0;
 }
@@ -109,19 +109,19 @@ static int original_remove_beneath(struct original *o, int dir_fd)
     if (getrandom(&number, sizeof(number), 0) != sizeof(number))
         return -EIO;
     snprintf(private, sizeof(private), PRIVATE_PREFIX "%016" PRIx64, number);
-    r = rename_beneath(dir_fd, o->name, private);
+    r = original_rename(dir_fd, o->name, private);
     /* A file system that cannot rename without replacing (NFS): between comparing and removing its users can
      * put another file of this directory in its place, and no other. */
     if (r == -EINVAL || r == -ENOSYS)
-        return unlink_beneath(dir_fd, o->name);
+        return original_unlink(dir_fd, o->name);
     if (r < 0)
         return r;
     r = original_compare(o, dir_fd, private);
     if (r == 0)
-        r = unlink_beneath(dir_fd, private);
+        r = original_unlink(dir_fd, private);
     if (r == 0 || r == -ENOENT)
         return 0;
-    if (rename_beneath(dir_fd, private, o->name) < 0)
+    if (original_rename(dir_fd, private, o->name) < 0)
         o->left_as = xstrdup(private);
     return r;
 }
@@ -143,7 +143,7 @@ static void original_remove_work(void *arg)
     o->err = o->err == -ENOENT ? 0 : o->err;
 }
 
-/* A worker that wrote another file meanwhile is nothing to report. */
+/* That a worker wrote another file in the meantime is nothing to report. */
 static void original_on_removed(void *arg)
 {
     struct original *o = arg;

@@ -63,7 +63,7 @@ void outcome_count(struct discovered_file *f, const struct trace_record *row, bo
 
 /* Anybody can make a hundred thousand files that are not collected: some are reported, then that there are
  * more. */
-static bool dir_may_report(struct watched_dir *d)
+static bool outcome_may_report(struct watched_dir *d)
 {
     int64_t now = mono_ns();
 
@@ -91,7 +91,7 @@ void outcome_report_trouble(struct watched_dir *d, const struct discovered_file 
         k->trouble = xstrdup(text);
         replace_str(&k->trouble_remedy, remedy);
     }
-    if (!dir_may_report(d))
+    if (!outcome_may_report(d))
         return;
     log_warning("%s", text);
     catalog_add_event(d->collector->catalog, "trace-refused", "profd",
@@ -122,7 +122,7 @@ static void instance_traces_done(struct instance_traces *g)
     free(g->clues);
 }
 
-static int instance_add_member(const struct target_record *r, void *arg)
+static int outcome_add_member(const struct target_record *r, void *arg)
 {
     struct instance_traces *g = arg;
     char error[200];
@@ -136,7 +136,7 @@ static int instance_add_member(const struct target_record *r, void *arg)
     return 0;
 }
 
-static bool instance_has_member(const struct instance_traces *g, int64_t target_id)
+static bool outcome_has_member(const struct instance_traces *g, int64_t target_id)
 {
     for (size_t i = 0; i < g->n_members; i++)
         if (g->members[i] == target_id)
@@ -144,11 +144,11 @@ static bool instance_has_member(const struct instance_traces *g, int64_t target_
     return false;
 }
 
-static int instance_add_trace(const struct trace_record *r, void *arg)
+static int outcome_add_trace(const struct trace_record *r, void *arg)
 {
     struct instance_traces *g = arg;
 
-    if (r->kind != TRACE_KIND_TRACE || !instance_has_member(g, r->target_id))
+    if (r->kind != TRACE_KIND_TRACE || !outcome_has_member(g, r->target_id))
         return 0;
     if (g->n == INSTANCE_TRACES_MAX)
         return -E2BIG;
@@ -168,7 +168,7 @@ static int instance_add_trace(const struct trace_record *r, void *arg)
     return 0;
 }
 
-static int instance_save_names(struct catalog *c, const struct instance_traces *g)
+static int outcome_save_names(struct catalog *c, const struct instance_traces *g)
 {
     _cleanup_(freep) size_t *numbers = xcalloc(g->n + 1, sizeof(*numbers));
     _cleanup_(freep) char(*names)[INSTANCE_NAME_MAX] = xcalloc(g->n + 1, sizeof(*names));
@@ -182,7 +182,7 @@ static int instance_save_names(struct catalog *c, const struct instance_traces *
     return r;
 }
 
-static void name_instances(struct catalog *c, const struct target *t)
+static void outcome_name_instances(struct catalog *c, const struct target *t)
 {
     _cleanup_(instance_traces_done) struct instance_traces g = {.group = t->worker.group};
     struct trace_filter filter = {.session_id = t->record.session_id,
@@ -196,11 +196,11 @@ static void name_instances(struct catalog *c, const struct target *t)
     VEC_GROW(g.members, g.n_members, g.cap_members);
     g.members[g.n_members++] = t->record.target_id;
     if (g.group)
-        r = catalog_each_target(c, t->record.session_id, instance_add_member, &g);
+        r = catalog_each_target(c, t->record.session_id, outcome_add_member, &g);
     if (r >= 0)
-        r = catalog_each_trace(c, &filter, instance_add_trace, &g);
+        r = catalog_each_trace(c, &filter, outcome_add_trace, &g);
     if (r >= 0)
-        r = instance_save_names(c, &g);
+        r = outcome_save_names(c, &g);
     if (r < 0)
         log_warning("cannot save the engine instances of %s: %s", t->worker.url, strerror(-r));
 }
@@ -291,7 +291,7 @@ static void outcome_explain_pending(struct collection *k)
     }
 }
 
-static void collection_end(struct collection *k)
+static void outcome_end(struct collection *k)
 {
     _cleanup_(freep) char *reason = NULL;
     const char *remedy = NULL;
@@ -309,11 +309,11 @@ static void collection_end(struct collection *k)
         outcome = k->n_traces > 0 && !k->trouble ? STATE_PARTIAL : STATE_FAILED;
         outcome_explain_nothing(k, &reason, &remedy);
     }
-    name_instances(k->dir->collector->catalog, k->target);
+    outcome_name_instances(k->dir->collector->catalog, k->target);
     target_collected(k->target, outcome, reason, remedy);
 }
 
-static void collection_end_invisible(struct collection *k)
+static void outcome_end_invisible(struct collection *k)
 {
     const struct trace_location *location = &k->target->worker.location;
     _cleanup_(freep) char *reason =
@@ -327,7 +327,7 @@ static void collection_end_invisible(struct collection *k)
             : "Name the directory: trace_dir= in [fleet] or [worker URL] of profd.conf, or --trace-dir.");
 }
 
-static bool collection_is_over(const struct collection *k)
+static bool outcome_is_over(const struct collection *k)
 {
     if (mono_ns() - k->began_ns >= COLLECTING_MAX_NS)
         return true;
@@ -339,12 +339,12 @@ static bool collection_is_over(const struct collection *k)
 }
 
 /* May end it, which frees it. */
-static void collection_check(struct collection *k)
+static void outcome_check(struct collection *k)
 {
     if (k->collecting && !k->dir)
-        collection_end_invisible(k);
-    else if (k->collecting && collection_is_over(k))
-        collection_end(k);
+        outcome_end_invisible(k);
+    else if (k->collecting && outcome_is_over(k))
+        outcome_end(k);
     /* A recording whose engine stops by itself is over when its files are. */
     else if (!k->collecting && k->dir && k->target->record.state == STATE_RECORDING &&
              k->n_complete >= k->target->record.ranks_expected && !dir_has_pending(k->dir, k))
@@ -357,7 +357,7 @@ void outcome_check_all(struct collector *c)
 
     for (k = TAILQ_FIRST(&c->collections); k; k = next) {
         next = TAILQ_NEXT(k, next);
-        collection_check(k);
+        outcome_check(k);
     }
 }
 
@@ -367,6 +367,6 @@ void outcome_check_dir(struct watched_dir *d)
 
     for (k = TAILQ_FIRST(&d->collections); k; k = next) {
         next = TAILQ_NEXT(k, next_in_dir);
-        collection_check(k);
+        outcome_check(k);
     }
 }

@@ -37,6 +37,13 @@ enum file_state {
     FILE_DONE,      /* in the catalog */
 };
 
+/* How a file is imported: what an earlier job found decides. */
+enum file_attempt {
+    ATTEMPT_FIRST,
+    ATTEMPT_WITH_ROOM, /* it is complete: older traces may be removed for it */
+    ATTEMPT_IN_PLACE,  /* a copy could not be written: cataloged in place */
+};
+
 struct discovered_file {
     TAILQ_ENTRY(discovered_file) next;
     struct watched_dir *dir;
@@ -55,11 +62,10 @@ struct discovered_file {
     int64_t checked_size;            /* an earlier job found it unfinished at this size; -1 none */
     pid_t openers[FILE_OPENERS_MAX]; /* workers whose processes had it open */
     size_t n_openers;
-    int64_t target_id;       /* it was attributed to; 0 none */
-    int64_t trace_id;        /* its row, where it was cataloged unfinished; 0 none */
-    bool store_failed;       /* a copy could not be written: cataloged in place */
-    bool room_is_worthwhile; /* complete: older traces may be removed for it */
-    bool counted;            /* within the limit of traces without a request */
+    int64_t target_id; /* it was attributed to; 0 none */
+    int64_t trace_id;  /* its row, where it was cataloged unfinished; 0 none */
+    enum file_attempt attempt;
+    bool counted; /* within the limit of traces without a request */
 };
 TAILQ_HEAD(discovered_list, discovered_file);
 TAILQ_HEAD(collection_list, collection);
@@ -257,13 +263,13 @@ enum import_postponed {
 };
 
 /* Columns that are being written, see columns.c. */
-struct columns_draft {
+struct import_columns {
     char *path; /* NULL: none */
     struct store *store;
     int64_t lent_bytes; /* of the disk */
 };
 
-/* A file on its way to its row. Whoever starts it fills the first part, opens the file and calls
+/* A file on its way to its row. The module that starts it fills the first part, opens the file and calls
  * import_start(). */
 struct import_job {
     TAILQ_ENTRY(import_job) next_unsaved;
@@ -290,8 +296,8 @@ struct import_job {
     bool remove_original;
     bool may_be_unfinished; /* postponed unless it is complete */
     bool check_first;       /* no room is made for a file that may be incomplete */
-    /* Somebody waits for it. Otherwise traces that were collected after it was written are not removed for
-     * it: an old file that merely lies in a directory must not displace recent ones. */
+    /* A session or a client waits for it. Otherwise traces that were collected after it was written are not removed
+     * for it: an old file in a directory must not displace recent ones. */
     bool displaces_newer;
     bool no_columns;
     char *store_note;              /* why it is left in place */
@@ -304,7 +310,7 @@ struct import_job {
     int64_t displaces_until;
     int64_t holder, expected_bytes; /* counted by store_incoming() */
     char *incoming;                 /* path of the copy; NULL none */
-    struct columns_draft columns;
+    struct import_columns columns;
     char *columns_reason;             /* why there are none, where profd-ingest could not report it */
     bool columns_used_up;             /* its time or memory, by them */
     json_t *facts;                    /* of profd-ingest */
@@ -351,9 +357,9 @@ struct discovered_file *file_find(struct watched_dir *d, const char *name);
 struct discovered_file *file_new(struct watched_dir *d, const char *name);
 void file_free(struct discovered_file *f);
 void file_set_state(struct discovered_file *f, enum file_state state);
-/* The catalog has the file as it is now, or had it, and somebody removed it. */
+/* The catalog has the file as it is now, or had it, and its row was removed. */
 bool file_is_cataloged(const struct discovered_file *f);
-/* Files that may become traces, of one collection or (NULL) of anybody. */
+/* Files that may become traces, of one collection or (NULL) of any. */
 bool dir_has_pending(const struct watched_dir *d, const struct collection *of);
 
 /* -- admit.c -- */
@@ -407,23 +413,23 @@ struct columns_result {
     const char *reason; /* why there are none, if the facts do not have the reason; else NULL */
     bool used_up;       /* time or memory of the child */
 };
-void columns_open_draft(struct columns_draft *draft, struct store *s, unsigned n_readers,
+void columns_open_draft(struct import_columns *draft, struct store *s, unsigned n_readers,
                         struct ingest_columns *ret);
-void columns_drop_draft(struct columns_draft *draft);
+void columns_drop_draft(struct import_columns *draft);
 /* The result, into the row; drops a draft that is none or has no room in the store. */
-void columns_settle(struct columns_draft *draft, struct store *s, const struct columns_result *result,
+void columns_settle(struct import_columns *draft, struct store *s, const struct columns_result *result,
                     int64_t displaces_until, struct trace_record *row);
 /* Names the draft after the row's id and saves row and summary; without a draft only the summary. Not
  * committed. */
-int columns_publish(struct columns_draft *draft, struct store *s, const json_t *facts,
+int columns_publish(struct import_columns *draft, struct store *s, const json_t *facts,
                     struct trace_record *row);
 /* The row was not committed: makes a draft of its columns again. */
-void columns_unpublish(struct columns_draft *draft, struct store *s, struct trace_record *row);
+void columns_unpublish(struct import_columns *draft, struct store *s, struct trace_record *row);
 /* All of this for a trace that was read again, instead of its columns; committed. Where there is a result,
  * its facts are in the row. */
-int columns_renew(struct columns_draft *draft, struct store *s, const struct columns_result *result,
+int columns_renew(struct import_columns *draft, struct store *s, const struct columns_result *result,
                   struct trace_record *row);
-/* Whose columns a file of that name would be. */
+/* Of which trace a file of that name would be the columns. */
 bool columns_trace_of(const char *file_name, int64_t *ret_trace_id);
 
 /* -- original.c -- */

@@ -124,7 +124,7 @@ static void reconcile_list_files(void *arg)
 
 /* -- Files: on the loop -- */
 
-static bool is_of_running_session(const struct reconcile *r, const char *path)
+static bool reconcile_is_of_running_session(const struct reconcile *r, const char *path)
 {
     const char *dir = path + strlen(store_path(r->collector->store)) + 1;
     _cleanup_(freep) char *name = xstrndup(dir, strcspn(dir, "/"));
@@ -159,7 +159,7 @@ static void reconcile_on_opened(void *arg)
     import_job_free(job);
 }
 
-/* Into the catalog as it lies. A file that was left in place may be on a server that does not respond. Takes
+/* Opens a file and imports it in place. One that was left in place may be on a server that does not respond. Takes
  * the reference. */
 static void reconcile_open(struct collector *c, enum import_source source,
                            struct file_reference *take_reference, void (*done)(struct import_job *job))
@@ -173,18 +173,18 @@ static void reconcile_open(struct collector *c, enum import_source source,
                    job);
 }
 
-static void recover_on_done(struct import_job *job)
+static void reconcile_on_recovered(struct import_job *job)
 {
     job->collector->n_recovering--;
 }
 
-static void recover_file(struct collector *c, struct file_reference *take_reference)
+static void reconcile_recover_file(struct collector *c, struct file_reference *take_reference)
 {
     c->n_recovering++;
-    reconcile_open(c, IMPORT_RECOVERED, take_reference, recover_on_done);
+    reconcile_open(c, IMPORT_RECOVERED, take_reference, reconcile_on_recovered);
 }
 
-static bool can_recover(const struct collector *c)
+static bool reconcile_can_recover(const struct collector *c)
 {
     return c->n_recovering < RECOVERING_MAX && !ingest_is_full(c->ingest);
 }
@@ -203,15 +203,15 @@ static bool reconcile_file(struct reconcile *r, const struct reconcile_item *ite
         return true;
     if (store_is_removing(c->store))
         return false;
-    if (is_of_running_session(r, item->path)) {
+    if (reconcile_is_of_running_session(r, item->path)) {
         c->skipped_session = true;
         return true;
     }
-    if (!can_recover(r->collector))
+    if (!reconcile_can_recover(r->collector))
         return false;
     log_notice("%s is in the store and not in the catalog: recovered", item->path);
     reference_of_stored(item->path, &reference);
-    recover_file(r->collector, &reference);
+    reconcile_recover_file(r->collector, &reference);
     return true;
 }
 
@@ -296,13 +296,13 @@ static void reconcile_mark_missing(struct reconcile *r, const struct reconcile_i
     trace_record_done(&t);
 }
 
-static bool is_gone(int err)
+static bool reconcile_is_gone(int err)
 {
     return err == -ENOENT || err == -ENOTDIR;
 }
 
 /* The row of a missing trace has stored = false, wherever its file was. */
-static void recover_again(struct reconcile *r, const struct reconcile_item *item)
+static void reconcile_recover_again(struct reconcile *r, const struct reconcile_item *item)
 {
     struct file_reference reference;
     struct trace_record t;
@@ -312,7 +312,7 @@ static void recover_again(struct reconcile *r, const struct reconcile_item *item
         log_notice("%s exists again", item->path);
         reference_of(&t, &reference);
         reference.in_store = store_holds(r->collector->store, t.path);
-        recover_file(r->collector, &reference);
+        reconcile_recover_file(r->collector, &reference);
     }
     trace_record_done(&t);
 }
@@ -320,17 +320,17 @@ static void recover_again(struct reconcile *r, const struct reconcile_item *item
 /* False where it must wait for others. */
 static bool reconcile_row(struct reconcile *r, const struct reconcile_item *item)
 {
-    if (is_gone(item->columns_err))
+    if (reconcile_is_gone(item->columns_err))
         reconcile_forget_columns(r, item);
     if (item->err == 0 && item->known_disk_size != RECORD_NONE && item->known_disk_size != item->disk_size)
         catalog_set_disk_size(r->collector->catalog, item->trace_id, item->disk_size);
-    if (!item->was_missing && is_gone(item->err))
+    if (!item->was_missing && reconcile_is_gone(item->err))
         reconcile_mark_missing(r, item);
     if (!item->was_missing || item->err != 0)
         return true;
-    if (!can_recover(r->collector))
+    if (!reconcile_can_recover(r->collector))
         return false;
-    recover_again(r, item);
+    reconcile_recover_again(r, item);
     return true;
 }
 

@@ -16,7 +16,7 @@
 #define FD_PATH_MAX   40
 #define BENEATH_PLAIN (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
 
-static bool is_link(int dir_fd, const char *name)
+static bool safe_is_link(int dir_fd, const char *name)
 {
     struct stat st;
     return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode);
@@ -24,7 +24,7 @@ static bool is_link(int dir_fd, const char *name)
 
 /* The equivalent of openat2() for kernels and filters without it: every component is opened by itself, and none
  * that is a link. */
-static int open_step_by_step(int dir_fd, const char *path, int flags)
+static int safe_open_step_by_step(int dir_fd, const char *path, int flags)
 {
     _cleanup_(closep) int fd = -1;
     char rest[PATH_MAX], name[NAME_MAX + 1];
@@ -42,20 +42,20 @@ static int open_step_by_step(int dir_fd, const char *path, int flags)
             return -EXDEV;
         int next = openat(at, name, O_CLOEXEC | O_NOFOLLOW | (rest[0] ? O_PATH | O_DIRECTORY : flags));
         if (next < 0)
-            return errno == ENOTDIR && is_link(at, name) ? -ELOOP : -errno;
+            return errno == ENOTDIR && safe_is_link(at, name) ? -ELOOP : -errno;
         closep(&fd);
         at = fd = next;
     } while (rest[0]);
     return TAKE_FD(fd);
 }
 
-static int open_beneath(int dir_fd, const char *path, int flags)
+static int safe_open_beneath(int dir_fd, const char *path, int flags)
 {
     struct open_how how = {.flags = (uint64_t)(flags | O_CLOEXEC), .resolve = BENEATH_PLAIN};
     int fd = (int)syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
 
     if (fd < 0 && errno == ENOSYS)
-        return open_step_by_step(dir_fd, path, flags);
+        return safe_open_step_by_step(dir_fd, path, flags);
     return fd < 0 ? -errno : fd;
 }
 
@@ -71,7 +71,7 @@ struct path_walk {
     uid_t link_owner;
 };
 
-static size_t anchor_length(const char *path)
+static size_t path_anchor_length(const char *path)
 {
     static const char proc[] = "/proc/", root[] = "/root";
     const char *p = path + strlen(proc);
@@ -88,7 +88,7 @@ int path_process_started(const char *path, int64_t *ret)
     struct process_stat stat;
 
     *ret = RECORD_NONE;
-    if (anchor_length(path) == 0)
+    if (path_anchor_length(path) == 0)
         return 0;
     int r = process_stat_read((pid_t)strtol(path + strlen("/proc/"), NULL, 10), &stat);
     if (r >= 0)
@@ -154,7 +154,7 @@ static int walk_path(struct path_walk *w, const char *path)
     char name[NAME_MAX + 1];
     int r;
 
-    w->n_anchor = anchor_length(path);
+    w->n_anchor = path_anchor_length(path);
     if (strlen(path) >= PATH_MAX)
         return -ENAMETOOLONG;
     snprintf(w->at, sizeof(w->at), "%.*s", (int)w->n_anchor, path);
@@ -166,7 +166,7 @@ static int walk_path(struct path_walk *w, const char *path)
 }
 
 /* A process that has the same start time before and after had the number in between. */
-static int open_anchor(const struct path_walk *w, int64_t *ret_process_started)
+static int walk_open_anchor(const struct path_walk *w, int64_t *ret_process_started)
 {
     _cleanup_(freep) char *anchor = w->n_anchor ? xstrndup(w->at, w->n_anchor) : xstrdup("/");
     int64_t after;
@@ -183,14 +183,14 @@ static int open_anchor(const struct path_walk *w, int64_t *ret_process_started)
     return TAKE_FD(fd);
 }
 
-static int refuse_location(char **ret_refusal, char *take_refusal)
+static int location_refuse(char **ret_refusal, char *take_refusal)
 {
     *ret_refusal = take_refusal;
     return -ELOOP;
 }
 
 /* The path must lead where it led to before. */
-static int check_location(const char *path, const char *real, int64_t process_started,
+static int location_check(const char *path, const char *real, int64_t process_started,
                           struct dir_location *location, char **ret_refusal)
 {
     if (!location->real) {
@@ -199,19 +199,19 @@ static int check_location(const char *path, const char *real, int64_t process_st
         return 0;
     }
     if (!streq(location->real, real))
-        return refuse_location(ret_refusal,
+        return location_refuse(ret_refusal,
                                xasprintf("%s was swapped: by a symbolic link it leads to %s instead of %s: "
                                          "nothing in it is collected",
                                          path, real, location->real));
     if (location->process_started != process_started)
-        return refuse_location(
+        return location_refuse(
             ret_refusal, xasprintf("%s is another directory: the process that it belonged to has ended, "
                                    "and its number is another process's: nothing in it is collected",
                                    path));
     return 0;
 }
 
-static int check_link_owner(const char *path, const struct path_walk *w, int fd, char **ret_refusal)
+static int location_check_link_owner(const char *path, const struct path_walk *w, int fd, char **ret_refusal)
 {
     struct stat st;
 
@@ -221,7 +221,7 @@ static int check_link_owner(const char *path, const struct path_walk *w, int fd,
         return -errno;
     if (!w->crosses_several && st.st_uid == w->link_owner)
         return 0;
-    return refuse_location(ret_refusal,
+    return location_refuse(ret_refusal,
                            xasprintf("%s is reached by a symbolic link of uid %u, and belongs to uid %u: "
                                      "nothing in it is collected",
                                      path, w->link_owner, st.st_uid));
@@ -235,21 +235,22 @@ int safe_open_dir(const char *path, struct dir_location *location, char **ret_re
     int r = walk_path(w, path);
     if (r < 0)
         return r;
-    _cleanup_(closep) int anchor_fd = open_anchor(w, &process_started);
+    _cleanup_(closep) int anchor_fd = walk_open_anchor(w, &process_started);
     if (anchor_fd < 0)
         return anchor_fd;
-    r = check_location(path, w->at[0] ? w->at : "/", process_started, location, ret_refusal);
+    r = location_check(path, w->at[0] ? w->at : "/", process_started, location, ret_refusal);
     if (r < 0)
         return r;
     /* Without a link between the anchor and the end, whatever was put there since it was walked. */
     const char *below = w->at + w->n_anchor;
-    _cleanup_(closep) int fd = open_beneath(anchor_fd, below[0] ? below + 1 : ".", O_RDONLY | O_DIRECTORY);
+    _cleanup_(closep) int fd =
+        safe_open_beneath(anchor_fd, below[0] ? below + 1 : ".", O_RDONLY | O_DIRECTORY);
     if (fd == -ELOOP || fd == -EXDEV)
-        return refuse_location(ret_refusal,
+        return location_refuse(ret_refusal,
                                xasprintf("%s is a symbolic link at times: nothing in it is collected", path));
     if (fd < 0)
         return fd;
-    r = check_link_owner(path, w, fd, ret_refusal);
+    r = location_check_link_owner(path, w, fd, ret_refusal);
     return r < 0 ? r : TAKE_FD(fd);
 }
 
@@ -295,7 +296,7 @@ int safe_open_file(int dir_fd, const char *name, struct stat *ret_st, const char
     /* Opening a device, or a pipe, would affect it; a name with a slash would be a path. */
     if (strchr(name, '/'))
         return -EINVAL;
-    _cleanup_(closep) int path_fd = open_beneath(dir_fd, name, O_PATH | O_NOFOLLOW);
+    _cleanup_(closep) int path_fd = safe_open_beneath(dir_fd, name, O_PATH | O_NOFOLLOW);
     if (path_fd < 0)
         return path_fd;
     if (fstat(path_fd, &st) < 0)
@@ -373,7 +374,7 @@ int reference_open_new(const char *path, struct stat *ret_st, int64_t *ret_proce
     return TAKE_FD(fd);
 }
 
-static bool is_same_file(const struct file_reference *r, const struct stat *st, int64_t process_started)
+static bool reference_is_same(const struct file_reference *r, const struct stat *st, int64_t process_started)
 {
     if (r->in_store)
         return true;
@@ -393,5 +394,5 @@ int reference_open(const struct file_reference *r, struct stat *ret_st)
     _cleanup_(closep) int fd = reference_open_new(r->path, ret_st, &process_started);
     if (fd < 0)
         return fd;
-    return is_same_file(r, ret_st, process_started) ? TAKE_FD(fd) : -ESTALE;
+    return reference_is_same(r, ret_st, process_started) ? TAKE_FD(fd) : -ESTALE;
 }

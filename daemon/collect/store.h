@@ -74,10 +74,10 @@ char *store_user_name(int64_t holder, const char *worker_url);
 /* Whether that many bytes fit into the budget without a removal. */
 bool store_has_room(const struct store *s, int64_t bytes);
 /* Removes files and rows of unpinned traces, none that was collected after collected_until, until the
- * holder's additional bytes fit into the budget: the oldest traces of the holder that is most above its share.
+ * holder's additional bytes, of which some may be written already, fit into the budget: the oldest traces of the holder that is most above its share.
  * If they cannot fit nothing is removed: -ENOSPC, or -EDQUOT where it would take traces within the shares of
  * others. */
-int store_make_room(struct store *s, int64_t holder, int64_t bytes, int64_t collected_until);
+int store_make_room(struct store *s, int64_t holder, int64_t bytes, int64_t written, int64_t collected_until);
 /* Why there was no room, for people. The caller frees it. */
 char *store_refusal(const struct store *s, int64_t holder, int err);
 /* Whether a trace of that many bytes could be taken after a removal of the oldest: 0, -ENOSPC, or another

@@ -30,8 +30,6 @@ char *store_incoming_path(struct store *s, const char *dir);
 int store_open_incoming(struct store *s, const char *dir, int *ret_fd, char **ret_path);
 /* Bytes of the budget that a trace takes: its columns, and its file where that is in the store. */
 int64_t store_trace_bytes(const struct trace_record *t);
-/* As store_make_room(), for columns that are on the disk already. */
-int store_make_room_for_columns(struct store *s, int64_t holder, int64_t bytes, int64_t collected_until);
 /* Not committed: removes the columns from a row whose trace stays. */
 int store_drop_columns(struct store *s, int64_t trace_id);
 /* The files of a row that was removed. */
@@ -49,6 +47,9 @@ int store_remove_row(struct store *s, const struct trace_record *t, const char *
 struct retention_holder {
     int64_t used;   /* bytes, with those of the incoming file if it is the holder's */
     bool removable; /* it has a trace that is not pinned, of a session that is over */
+    /* The caller's: */
+    int64_t holder;
+    struct trace_position chosen; /* its last trace that was chosen for removal */
 };
 /* The share of each of n holders in a store of that capacity: an equal part, or per_user bytes where that is
  * less. per_user 0: not set. */

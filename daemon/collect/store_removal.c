@@ -115,7 +115,7 @@ static void removal_end(struct store_removal *m, int err)
 }
 
 /* A vacuum removes only the columns of a trace that was left in place. */
-static bool removes_trace(const struct store_removal *m, const struct trace_record *t)
+static bool removal_takes_trace(const struct store_removal *m, const struct trace_record *t)
 {
     return m->session_id != RECORD_NONE || t->stored;
 }
@@ -129,7 +129,7 @@ static int removal_add_trace(const struct trace_record *t, void *arg)
     m->at = (struct trace_position){t->collected_at, t->trace_id};
     if (m->removed.removed && json_array_size(m->removed.removed) < STORE_LISTED_MAX)
         json_array_append_new(m->removed.removed, removal_list_item(t));
-    m->removed.traces += removes_trace(m, t);
+    m->removed.traces += removal_takes_trace(m, t);
     m->removed.bytes += store_trace_bytes(t);
     m->portion[m->n++] = (struct trace_record){.trace_id = t->trace_id,
                                                .session_id = t->session_id,
@@ -161,7 +161,7 @@ static int removal_remove_rows(struct store_removal *m)
     for (size_t i = 0; i < m->n && r >= 0; i++) {
         const struct trace_record *t = &m->portion[i];
         r = m->session_id != RECORD_NONE ? catalog_remove_trace(m->store->catalog, t->trace_id)
-            : removes_trace(m, t)        ? store_remove_row(m->store, t, m->actor)
+            : removal_takes_trace(m, t)  ? store_remove_row(m->store, t, m->actor)
                                          : store_drop_columns(m->store, t->trace_id);
     }
     return r;

@@ -116,9 +116,7 @@ struct eviction {
     struct store *store;
     int64_t goal, freed, collected_until, share;
     struct retention_holder *holders;
-    struct trace_position *at; /* of each holder: the last trace that was chosen */
-    int64_t *numbers;          /* of each holder */
-    size_t n_holders;
+    size_t n_holders, cap_holders;
     int64_t *ids; /* of the traces that go */
     size_t n, cap;
 };
@@ -126,8 +124,6 @@ struct eviction {
 static void eviction_done(struct eviction *e)
 {
     free(e->holders);
-    free(e->at);
-    free(e->numbers);
     free(e->ids);
 }
 
@@ -152,20 +148,16 @@ bool store_has_room(const struct store *s, int64_t bytes)
     return store_usage(s, &u) >= 0 && store_excess(s, &u, bytes, 0) <= 0;
 }
 
-static void eviction_count(struct eviction *e, int64_t number, int64_t bytes)
+static void eviction_count(struct eviction *e, int64_t holder, int64_t bytes)
 {
     size_t i = 0;
 
-    while (i < e->n_holders && e->numbers[i] != number)
+    while (i < e->n_holders && e->holders[i].holder != holder)
         i++;
     if (i == e->n_holders) {
-        e->n_holders++;
-        e->holders = xrealloc(e->holders, e->n_holders, sizeof(*e->holders));
-        e->at = xrealloc(e->at, e->n_holders, sizeof(*e->at));
-        e->numbers = xrealloc(e->numbers, e->n_holders, sizeof(*e->numbers));
-        e->holders[i] = (struct retention_holder){.removable = true};
-        e->at[i] = (struct trace_position){RECORD_NONE, 0};
-        e->numbers[i] = number;
+        VEC_GROW(e->holders, e->n_holders, e->cap_holders);
+        e->holders[e->n_holders++] =
+            (struct retention_holder){.holder = holder, .removable = true, .chosen = {RECORD_NONE, 0}};
     }
     e->holders[i].used += bytes;
 }
@@ -196,22 +188,22 @@ static int eviction_gather(struct eviction *e, const struct store_usage *u, int6
 }
 
 /* Finds the holder's next removable trace after those that were chosen, and chooses it where asked to. */
-static int eviction_next(struct eviction *e, size_t i, bool choose)
+static int eviction_next(struct eviction *e, struct retention_holder *h, bool choose)
 {
     struct trace_record t;
 
-    int r = catalog_next_evictable_of(e->store->catalog, e->numbers[i], holder_seen_since(), &e->at[i], &t);
+    int r = catalog_next_evictable_of(e->store->catalog, h->holder, holder_seen_since(), &h->chosen, &t);
     if (r == -ENOENT)
-        e->holders[i].removable = false;
+        h->removable = false;
     if (r < 0)
         return r == -ENOENT ? 0 : r;
-    e->holders[i].removable = t.collected_at <= e->collected_until;
-    if (choose && e->holders[i].removable) {
+    h->removable = t.collected_at <= e->collected_until;
+    if (choose && h->removable) {
         VEC_GROW(e->ids, e->n, e->cap);
         e->ids[e->n++] = t.trace_id;
-        e->at[i] = (struct trace_position){t.collected_at, t.trace_id};
+        h->chosen = (struct trace_position){t.collected_at, t.trace_id};
         e->freed += store_trace_bytes(&t);
-        e->holders[i].used -= store_trace_bytes(&t);
+        h->used -= store_trace_bytes(&t);
     }
     trace_record_done(&t);
     return 0;
@@ -221,8 +213,9 @@ static int eviction_next(struct eviction *e, size_t i, bool choose)
 static int eviction_refusal(struct eviction *e)
 {
     for (size_t i = 0; i < e->n_holders; i++) {
-        int r = e->holders[i].removable ? eviction_next(e, i, false) : 0;
-        if (r < 0 || e->holders[i].removable)
+        struct retention_holder *h = &e->holders[i];
+        int r = h->removable ? eviction_next(e, h, false) : 0;
+        if (r < 0 || h->removable)
             return r < 0 ? r : -EDQUOT;
     }
     return -ENOSPC;
@@ -247,7 +240,7 @@ static int eviction_choose(struct eviction *e, int64_t holder, int64_t bytes, in
         ssize_t next = retention_next(e->holders, e->n_holders, e->share);
         if (next < 0)
             return eviction_refusal(e);
-        r = eviction_next(e, (size_t)next, true);
+        r = eviction_next(e, &e->holders[next], true);
     }
     return r;
 }
@@ -280,9 +273,7 @@ static int store_evict(struct store *s, int64_t id)
     return r;
 }
 
-/* written: of the bytes, those that are on the disk already. */
-static int store_evict_for(struct store *s, int64_t holder, int64_t bytes, int64_t written,
-                           int64_t collected_until)
+int store_make_room(struct store *s, int64_t holder, int64_t bytes, int64_t written, int64_t collected_until)
 {
     _cleanup_(eviction_done) struct eviction e = {.store = s, .collected_until = collected_until};
 
@@ -292,16 +283,6 @@ static int store_evict_for(struct store *s, int64_t holder, int64_t bytes, int64
         s->n_evictions += r >= 0;
     }
     return r;
-}
-
-int store_make_room(struct store *s, int64_t holder, int64_t bytes, int64_t collected_until)
-{
-    return store_evict_for(s, holder, bytes, 0, collected_until);
-}
-
-int store_make_room_for_columns(struct store *s, int64_t holder, int64_t bytes, int64_t collected_until)
-{
-    return store_evict_for(s, holder, bytes, bytes, collected_until);
 }
 
 int store_could_take(struct store *s, int64_t bytes)

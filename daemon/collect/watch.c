@@ -76,21 +76,21 @@ struct watched_dir *watch_dir(struct collector *c, const char *path)
     return d;
 }
 
-static bool collection_expects_files(const struct collection *k)
+static bool watch_expects_files(const struct collection *k)
 {
     const struct target *t = k->target;
     return k->collecting || (k->dir && (t->record.state == STATE_STOPPING ||
                                         (t->record.state == STATE_RECORDING && target_ends_by_itself(t))));
 }
 
-static bool dir_is_active(const struct watched_dir *d)
+static bool watch_dir_is_active(const struct watched_dir *d)
 {
     const struct collection *k;
 
     if (d->dirty || !d->was_scanned || dir_has_pending(d, NULL))
         return true;
     TAILQ_FOREACH(k, &d->collections, next_in_dir)
-        if (collection_expects_files(k))
+        if (watch_expects_files(k))
             return true;
     return d->configured && d->watch < 0;
 }
@@ -124,7 +124,7 @@ static void watch_on_arm(evutil_socket_t fd, short what, void *arg)
             interval = MIN(interval, d->refusal ? TICK_REFUSED_NS : TICK_REMOTE_NS);
     }
     TAILQ_FOREACH(k, &c->collections, next)
-        if (collection_expects_files(k))
+        if (watch_expects_files(k))
             interval = TICK_ACTIVE_NS;
     if (interval == INT64_MAX)
         event_del(c->tick);
@@ -134,7 +134,7 @@ static void watch_on_arm(evutil_socket_t fd, short what, void *arg)
 
 /* -- Sessions that wait for a scan -- */
 
-static bool session_is_scanned(const struct session *s, int64_t asked_ns)
+static bool watch_session_is_scanned(const struct session *s, int64_t asked_ns)
 {
     for (size_t i = 0; i < s->n_targets; i++) {
         const struct collection *k = s->targets[i].collecting;
@@ -152,7 +152,7 @@ static void watch_check_preparing(struct collector *c)
     for (size_t i = 0; i < n; i++) {
         const struct preparing_session waiting = c->preparing[i];
         struct session *s = sessions_find(c->sessions, waiting.session_id);
-        if (s && session_is_scanned(s, waiting.asked_ns))
+        if (s && watch_session_is_scanned(s, waiting.asked_ns))
             session_prepared(s);
         else if (s)
             c->preparing[c->n_preparing++] = waiting;
@@ -172,7 +172,7 @@ void watch_prepare(struct collector *c, const struct session *s)
 /* -- A scan -- */
 
 /* The process trees of workers that share a directory, to see which of them has which file open. */
-static void scan_add_trees(struct dir_scan *scan, const struct watched_dir *d)
+static void watch_add_trees(struct dir_scan *scan, const struct watched_dir *d)
 {
     const struct collection *k;
 
@@ -189,7 +189,7 @@ static void scan_add_trees(struct dir_scan *scan, const struct watched_dir *d)
 }
 
 /* The last known tree of a worker that has died is kept. */
-static void collections_take_trees(struct watched_dir *d, const struct dir_scan *scan)
+static void watch_take_trees(struct watched_dir *d, const struct dir_scan *scan)
 {
     struct collection *k;
 
@@ -206,7 +206,7 @@ static void collections_take_trees(struct watched_dir *d, const struct dir_scan 
         }
 }
 
-static void dir_take_watch(struct watched_dir *d, const struct dir_scan *scan)
+static void watch_take_inotify(struct watched_dir *d, const struct dir_scan *scan)
 {
     struct collector *c = d->collector;
 
@@ -225,9 +225,9 @@ static void dir_take_watch(struct watched_dir *d, const struct dir_scan *scan)
     }
 }
 
-static void dir_start_scan(struct watched_dir *d);
+static void watch_start_scan(struct watched_dir *d);
 
-static void scan_end(struct dir_scan *scan)
+static void watch_end_scan(struct dir_scan *scan)
 {
     struct watched_dir *d = scan->dir;
     struct collector *c = d->collector;
@@ -242,8 +242,8 @@ static void scan_end(struct dir_scan *scan)
     dir_scan_free(scan);
     watch_check_preparing(c);
     outcome_check_dir(d);
-    if (d->scan_again && dir_is_active(d))
-        dir_start_scan(d);
+    if (d->scan_again && watch_dir_is_active(d))
+        watch_start_scan(d);
     watch_arm_tick(c);
 }
 
@@ -261,13 +261,13 @@ static void watch_on_merge(evutil_socket_t fd, short what, void *arg)
 
     TAILQ_REMOVE(&c->scans, scan, next);
     if (discover_merge(scan, mono_ns() + MERGE_PORTION_NS))
-        scan_end(scan);
+        watch_end_scan(scan);
     else
         TAILQ_INSERT_TAIL(&c->scans, scan, next);
     watch_merge_soon(c);
 }
 
-static void scan_on_done(void *arg)
+static void watch_on_scanned(void *arg)
 {
     struct dir_scan *scan = arg;
     struct watched_dir *d = scan->dir;
@@ -284,13 +284,13 @@ static void scan_on_done(void *arg)
     }
     if (scan->err == 0)
         d->queue = offload_queue_of_device(scan->device);
-    dir_take_watch(d, scan);
-    collections_take_trees(d, scan);
+    watch_take_inotify(d, scan);
+    watch_take_trees(d, scan);
     TAILQ_INSERT_TAIL(&c->scans, scan, next);
     watch_merge_soon(c);
 }
 
-static void dir_start_scan(struct watched_dir *d)
+static void watch_start_scan(struct watched_dir *d)
 {
     struct collector *c = d->collector;
     const struct collection *k;
@@ -311,10 +311,10 @@ static void dir_start_scan(struct watched_dir *d)
                               .inotify_fd = d->watch < 0 ? c->inotify_fd : -1,
                               .newer_than_ns = wall_ns() - OPENERS_AGE_NS};
     location_copy(&d->location, &scan->location);
-    scan_add_trees(scan, d);
+    watch_add_trees(scan, d);
     d->dirty = false;
     d->scanning = true;
-    offload_run_in(c->offload, d->queue, discover_scan, scan_on_done, scan);
+    offload_run_in(c->offload, d->queue, discover_scan, watch_on_scanned, scan);
 }
 
 void watch_scan(struct collector *c)
@@ -324,8 +324,8 @@ void watch_scan(struct collector *c)
     if (c->closing)
         return;
     TAILQ_FOREACH(d, &c->dirs, next)
-        if (dir_is_active(d))
-            dir_start_scan(d);
+        if (watch_dir_is_active(d))
+            watch_start_scan(d);
 }
 
 /* -- Events -- */

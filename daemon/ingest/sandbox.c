@@ -32,6 +32,8 @@ static const struct filter_rule file_rules[] = {
     {SCMP_SYS(fadvise64)},
     {SCMP_SYS(lseek)},
     {SCMP_SYS(fstat)},
+    /* Streams of stdio call it for the size of their buffer, and do not need it. */
+    {SCMP_SYS(newfstatat), .action = SCMP_ACT_ERRNO(EPERM)},
     {SCMP_SYS(close)},
     {SCMP_SYS(mmap),
      2,
@@ -46,6 +48,8 @@ static const struct filter_rule file_rules[] = {
 /* For their number see sandbox_bound_threads(); their stacks count as its memory. */
 static const struct filter_rule thread_rules[] = {
     {SCMP_SYS(clone), 1, {{0, SCMP_CMP_MASKED_EQ, OF_A_THREAD, OF_A_THREAD}}},
+    /* Its flags are in memory, where no filter sees them; glibc then uses clone(). */
+    {SCMP_SYS(clone3), .action = SCMP_ACT_ERRNO(ENOSYS)},
     {SCMP_SYS(set_robust_list)},
     {SCMP_SYS(rseq)},
     {SCMP_SYS(rt_sigprocmask)},
@@ -54,34 +58,17 @@ static const struct filter_rule thread_rules[] = {
     {SCMP_SYS(sched_yield)},
 };
 
-static int sandbox_allow_threads(scmp_filter_ctx filter)
-{
-    int r = filter_allow(filter, thread_rules, ARRAY_SIZE(thread_rules));
-
-    /* Its flags are in memory, where no filter sees them; glibc then uses clone(). */
-    return r < 0 ? r : seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
-}
-
-static int sandbox_load_filter(const struct sandbox *s)
+static int sandbox_enter_filter(const struct sandbox *s)
 {
     const struct filter_rule clone_file = {
         SCMP_SYS(ioctl),
         3,
         {FILTER_EQUAL(0, s->clone_to_fd), FILTER_EQUAL(1, FICLONE), FILTER_EQUAL(2, s->clone_from_fd)}};
-    scmp_filter_ctx filter = filter_new(SCMP_ACT_KILL_PROCESS);
+    const struct filter_list lists[] = {{file_rules, ARRAY_SIZE(file_rules)},
+                                        {&clone_file, 1},
+                                        {thread_rules, s->threads ? ARRAY_SIZE(thread_rules) : 0}};
 
-    int r = filter ? filter_allow(filter, file_rules, ARRAY_SIZE(file_rules)) : -ENOMEM;
-    if (r >= 0)
-        r = filter_allow(filter, &clone_file, 1);
-    /* Streams of stdio call it for the size of their buffer, and do not need it. */
-    if (r >= 0)
-        r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(newfstatat), 0);
-    if (r >= 0 && s->threads)
-        r = sandbox_allow_threads(filter);
-    if (r >= 0)
-        return filter_load(filter);
-    seccomp_release(filter);
-    return r;
+    return filter_enter(SCMP_ACT_KILL_PROCESS, lists, ARRAY_SIZE(lists));
 }
 
 /* With equal limits of time the kernel kills at once by SIGKILL, which does not show the reason. */
@@ -166,7 +153,7 @@ int sandbox_enter(const struct sandbox *s)
         return r;
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         return -errno;
-    r = sandbox_load_filter(s);
+    r = sandbox_enter_filter(s);
     if (r >= 0)
         close(STDERR_FILENO);
     return r;

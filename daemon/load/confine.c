@@ -101,25 +101,17 @@ static const struct filter_rule confine_rules[] = {
     /* The limit of open files, read only. */
     {SCMP_SYS(prlimit64), 2, {FILTER_EQUAL(0, 0), FILTER_EQUAL(2, 0)}},
     {SCMP_SYS(getrlimit)},
+    {SCMP_SYS(execve), .action = SCMP_ACT_KILL_PROCESS},
+    {SCMP_SYS(execveat), .action = SCMP_ACT_KILL_PROCESS},
 };
 
-static int confine_load_filter(void)
+static int confine_enter_filter(void)
 {
     /* abort() */
     const struct filter_rule own_signal = {SCMP_SYS(tgkill), 1, {FILTER_EQUAL(0, getpid())}};
-    scmp_filter_ctx filter = filter_new(SCMP_ACT_ERRNO(EPERM));
+    const struct filter_list lists[] = {{confine_rules, ARRAY_SIZE(confine_rules)}, {&own_signal, 1}};
 
-    int r = filter ? filter_allow(filter, confine_rules, ARRAY_SIZE(confine_rules)) : -ENOMEM;
-    if (r >= 0)
-        r = filter_allow(filter, &own_signal, 1);
-    if (r >= 0)
-        r = seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, SCMP_SYS(execve), 0);
-    if (r >= 0)
-        r = seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, SCMP_SYS(execveat), 0);
-    if (r >= 0)
-        return filter_load(filter);
-    seccomp_release(filter);
-    return r;
+    return filter_enter(SCMP_ACT_ERRNO(EPERM), lists, ARRAY_SIZE(lists));
 }
 
 /* A lower limit of the parent stays. */
@@ -167,5 +159,5 @@ int confine(const uint16_t *ports, size_t n_ports)
         r = confine_descriptors();
     if (r >= 0)
         r = confine_rights(ports, n_ports);
-    return r < 0 ? r : confine_load_filter();
+    return r < 0 ? r : confine_enter_filter();
 }

@@ -25,7 +25,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
-#define SPEC_CHUNK (1 << 16)
 /* Descriptors that are not connections of the load. */
 #define OTHER_FILES        64
 #define FILES_DEFAULT      1024
@@ -491,33 +490,6 @@ static int benchmark_run(struct load_spec spec)
 
 /* -- The process -------------------------------------------------------------------------------------- */
 
-static int benchmark_read_spec(char **ret, size_t *ret_size)
-{
-    size_t size = 0, cap = 0;
-    char *text = NULL;
-
-    for (;;) {
-        if (size + SPEC_CHUNK > cap) {
-            cap = MAX(2 * cap, (size_t)2 * SPEC_CHUNK);
-            text = xrealloc(text, cap, 1);
-        }
-        ssize_t n = read(LOAD_FD_SPEC, text + size, SPEC_CHUNK);
-        if (n == 0)
-            break;
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 || size + (size_t)n > LOAD_SPEC_MAX) {
-            int r = n < 0 ? -errno : -EFBIG;
-            free(text);
-            return r;
-        }
-        size += (size_t)n;
-    }
-    *ret = text;
-    *ret_size = size;
-    return 0;
-}
-
 static int profd_load(void)
 {
     struct problem problem = {0};
@@ -525,7 +497,7 @@ static int profd_load(void)
     char *text = NULL;
     size_t size = 0;
 
-    int r = benchmark_read_spec(&text, &size);
+    int r = read_fd(LOAD_FD_SPEC, LOAD_SPEC_MAX, &text, &size);
     if (r < 0) {
         log_error("profd-load: cannot read its specification: %s", strerror(-r));
         return r;

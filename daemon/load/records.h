@@ -99,7 +99,7 @@ struct progress_values {
 /* A zeroed one is ready. Each event of a stream counts as one token until its request's end gives the number. */
 struct progress {
     int64_t done, errors;
-    int64_t tokens_seen; /* whoever reads responses adds to it */
+    int64_t tokens_seen; /* the reader of responses adds to it */
     struct {
         int64_t elapsed_ns, tokens;
     } lines[PROGRESS_LINES]; /* a ring of the last lines */

@@ -34,7 +34,7 @@ int64_t statm_rss_bytes(const char *text);
 
 /* -1: not reported by this GPU. */
 struct gpu_sample {
-    int64_t memory_bytes, memory_total_bytes; /* of the entire device, whoever uses it */
+    int64_t memory_bytes, memory_total_bytes; /* of the entire device, of all processes */
     int64_t utilisation_percent;              /* share of the last sample period in which a kernel ran */
     int64_t sm_clock_mhz, memory_clock_mhz;
 };

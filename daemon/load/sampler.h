@@ -46,7 +46,7 @@ DEFINE_CLEANUP(struct sampler *, sampler_free)
 struct moment {
     int64_t at_ns;        /* of CLOCK_MONOTONIC */
     int64_t rss_bytes;    /* of all workers */
-    int64_t gpu_bytes;    /* of all GPUs, whoever uses them */
+    int64_t gpu_bytes;    /* of all GPUs, of all processes */
     int64_t sm_clock_mhz; /* of the slowest GPU */
 };
 

@@ -155,31 +155,31 @@ static const struct filter_rule common_rules[] = {
     {SCMP_SYS(restart_syscall)},
 };
 
-scmp_filter_ctx filter_new(uint32_t otherwise)
-{
-    scmp_filter_ctx filter = seccomp_init(otherwise);
-
-    if (filter && (seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1) < 0 ||
-                   filter_allow(filter, common_rules, ARRAY_SIZE(common_rules)) < 0)) {
-        seccomp_release(filter);
-        return NULL;
-    }
-    return filter;
-}
-
-int filter_allow(scmp_filter_ctx filter, const struct filter_rule *rules, size_t n)
+static int filter_add(scmp_filter_ctx filter, const struct filter_list *list)
 {
     int r = 0;
 
-    for (size_t i = 0; i < n && r >= 0; i++)
-        r = seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, rules[i].call, rules[i].n, rules[i].args);
+    for (size_t i = 0; i < list->n && r >= 0; i++) {
+        const struct filter_rule *rule = &list->rules[i];
+        r = seccomp_rule_add_array(filter, rule->action ? rule->action : SCMP_ACT_ALLOW, rule->call, rule->n,
+                                   rule->args);
+    }
     return r;
 }
 
-int filter_load(scmp_filter_ctx filter)
+int filter_enter(uint32_t otherwise, const struct filter_list *lists, size_t n)
 {
-    int r = seccomp_load(filter);
+    const struct filter_list common = {common_rules, ARRAY_SIZE(common_rules)};
+    scmp_filter_ctx filter = seccomp_init(otherwise);
 
-    seccomp_release(filter);
+    int r = filter ? seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1) : -ENOMEM;
+    if (r >= 0)
+        r = filter_add(filter, &common);
+    for (size_t i = 0; i < n && r >= 0; i++)
+        r = filter_add(filter, &lists[i]);
+    if (r >= 0)
+        r = seccomp_load(filter);
+    if (filter)
+        seccomp_release(filter);
     return r;
 }

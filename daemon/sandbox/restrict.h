@@ -55,11 +55,17 @@ int landlock_enter(const uint16_t *ports, size_t n_ports);
  *
  * Names of calls that an architecture does not have (poll of aarch64) have no effect there.
  */
-/* A call that is allowed where its arguments match n of `args`; with any arguments where n is 0. */
+/* A call that is allowed, or has another action, where its arguments match n of `args`; with any arguments where n is
+ * 0. */
 struct filter_rule {
     int call;
     unsigned n;
     struct scmp_arg_cmp args[3];
+    uint32_t action; /* 0: SCMP_ACT_ALLOW */
+};
+struct filter_list {
+    const struct filter_rule *rules;
+    size_t n;
 };
 
 /* For rules: none of these flags, exactly this value. */
@@ -72,9 +78,6 @@ struct filter_rule {
         arg, SCMP_CMP_EQ, (scmp_datum_t)(value), 0                                                           \
     }
 
-/* Allows memory that is never executable, the time, and exit. `otherwise` is the action for calls that are not
- * on the list: SCMP_ACT_KILL_PROCESS, SCMP_ACT_ERRNO(EPERM). NULL: no memory. */
-scmp_filter_ctx filter_new(uint32_t otherwise);
-/* 0 or a negative errno value, as for filter_load(), which holds for all threads and releases the filter. */
-int filter_allow(scmp_filter_ctx filter, const struct filter_rule *rules, size_t n);
-int filter_load(scmp_filter_ctx filter);
+/* Irreversible, for all threads: allows these lists, memory that is never executable, the time, and exit. `otherwise` is
+ * the action for other calls: SCMP_ACT_KILL_PROCESS, SCMP_ACT_ERRNO(EPERM). 0 or a negative errno value. */
+int filter_enter(uint32_t otherwise, const struct filter_list *lists, size_t n);
