@@ -16,7 +16,7 @@
 /* Intakes built by hand, and the columns that became of them. */
 struct trace {
     struct intake *intakes[INTAKES];
-    struct run *runs[INTAKES][RUNS_MAX];
+    struct event_run *runs[INTAKES][RUNS_MAX];
     size_t n_runs[INTAKES];
     size_t at; /* the intake that events go to */
     uint64_t place;

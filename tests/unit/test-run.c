@@ -101,7 +101,7 @@ static int64_t rank_of(uint32_t number, uint32_t n)
 static void round_trip(const int64_t *times, uint32_t n, struct spill *spill)
 {
     _cleanup_(intake_freep) struct intake *in = NULL;
-    _cleanup_(run_freep) struct run *run = NULL;
+    _cleanup_(run_freep) struct event_run *run = NULL;
     _cleanup_(run_cursor_freep) struct run_cursor *c = NULL;
     _cleanup_(freep) struct expected *expected = malloc((n + 1) * sizeof(*expected));
 
@@ -179,7 +179,7 @@ static void test_ties_without_complete_events_stay_in_order(void **state)
 {
     _cleanup_(intake_freep) struct intake *in = NULL;
     _cleanup_(spill_freep) struct spill *spill = NULL;
-    _cleanup_(run_freep) struct run *run = NULL;
+    _cleanup_(run_freep) struct event_run *run = NULL;
     _cleanup_(run_cursor_freep) struct run_cursor *c = NULL;
 
     assert_int_equal(spill_new(SPOOL_ROOM, -1, &spill), 0);

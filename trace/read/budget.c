@@ -7,6 +7,15 @@
 
 #define FIRST_ITEMS 16
 
+/* Returns -ENOMEM if `size` more bytes exceed the limit. */
+static int budget_take(struct budget *b, uint64_t size)
+{
+    if (size > b->max - b->used)
+        return -ENOMEM;
+    b->used += size;
+    return 0;
+}
+
 void *budget_new(struct budget *b, size_t n, size_t size)
 {
     void *p;
@@ -15,14 +24,14 @@ void *budget_new(struct budget *b, size_t n, size_t size)
         return NULL;
     p = calloc(MAX(n, (size_t)1), size);
     if (!p)
-        budget_give(b, n * size);
+        b->used -= n * size;
     return p;
 }
 
-void budget_free(struct budget *b, void *p, size_t n, size_t size)
+void budget_free_bytes(struct budget *b, void *p, size_t bytes)
 {
     if (p)
-        budget_give(b, n * size);
+        b->used -= bytes;
     free(p);
 }
 
@@ -39,7 +48,7 @@ int budget_extend(struct budget *b, void *array, size_t *cap, size_t n, size_t s
         return r;
     p = realloc(*(void **)array, want * size);
     if (!p) {
-        budget_give(b, (want - *cap) * size);
+        b->used -= (want - *cap) * size;
         return -ENOMEM;
     }
     memset((uint8_t *)p + *cap * size, 0, (want - *cap) * size);
@@ -83,7 +92,7 @@ static int number_map_grow(struct number_map *m)
 
 void number_map_done(struct number_map *m)
 {
-    budget_free(m->budget, m->entries, m->cap, sizeof(*m->entries));
+    BUDGET_FREE(m->budget, m->entries, m->cap);
     m->entries = NULL;
     m->cap = m->n = 0;
 }

@@ -11,29 +11,15 @@ struct budget {
     uint64_t used, max;
 };
 
-/* Returns -ENOMEM if `size` more bytes exceed the limit. */
-static inline int budget_take(struct budget *b, uint64_t size)
-{
-    if (size > b->max - b->used)
-        return -ENOMEM;
-    b->used += size;
-    return 0;
-}
-
-static inline void budget_give(struct budget *b, uint64_t size)
-{
-    b->used -= size;
-}
-
-/* Returns n zeroed items; NULL over the limit or if memory is exhausted. Free them with budget_free(). */
+/* Returns n zeroed items; NULL over the limit or if memory is exhausted. Free them with BUDGET_FREE(). */
 void *budget_new(struct budget *b, size_t n, size_t size);
-void budget_free(struct budget *b, void *p, size_t n, size_t size);
+/* p: n items, or NULL. */
+#define BUDGET_FREE(b, p, n) budget_free_bytes((b), (p), (n) * sizeof(*(p)))
+void budget_free_bytes(struct budget *b, void *p, size_t bytes);
+/* Makes the array hold n items, like ARRAY_RESERVE(); new items are zeroed. 0 or -ENOMEM. */
+#define BUDGET_RESERVE(b, items, cap, n)                                                                     \
+    ((n) <= (cap) ? 0 : budget_extend((b), &(items), &(cap), (n), sizeof(*(items))))
 int budget_extend(struct budget *b, void *array, size_t *cap, size_t n, size_t size);
-/* Makes *array (a pointer to items of this size, with capacity *cap) hold n items. New items are zeroed. */
-static inline int budget_grow(struct budget *b, void *array, size_t *cap, size_t n, size_t size)
-{
-    return n <= *cap ? 0 : budget_extend(b, array, cap, n, size);
-}
 
 /*
  * A hash map from a pair of numbers to a number. Consecutive keys are stored next to each other, so that

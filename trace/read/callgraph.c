@@ -64,8 +64,8 @@ struct callgraph *callgraph_free(struct callgraph *g)
         return NULL;
     number_map_done(&g->function_numbers);
     number_map_done(&g->call_numbers);
-    budget_free(&g->budget, g->functions, g->functions_cap, sizeof(*g->functions));
-    budget_free(&g->budget, g->calls, g->calls_cap, sizeof(*g->calls));
+    BUDGET_FREE(&g->budget, g->functions, g->functions_cap);
+    BUDGET_FREE(&g->budget, g->calls, g->calls_cap);
     free(g);
     return NULL;
 }
@@ -77,7 +77,7 @@ uint32_t callgraph_function(struct callgraph *g, uint32_t name, uint32_t file, u
 
     if (!number || *number < next)
         return number ? *number : UINT32_MAX;
-    if (budget_grow(&g->budget, &g->functions, &g->functions_cap, next + 1, sizeof(*g->functions)) < 0)
+    if (BUDGET_RESERVE(&g->budget, g->functions, g->functions_cap, next + 1) < 0)
         return UINT32_MAX;
     g->functions[g->n_functions++] = (struct function){.name = name};
     return next;
@@ -107,7 +107,7 @@ int callgraph_call(struct callgraph *g, uint32_t caller, uint32_t callee, int64_
     if (!number)
         return -ENOMEM;
     if (*number == next) {
-        if (budget_grow(&g->budget, &g->calls, &g->calls_cap, next + 1, sizeof(*g->calls)) < 0)
+        if (BUDGET_RESERVE(&g->budget, g->calls, g->calls_cap, next + 1) < 0)
             return -ENOMEM;
         g->calls[g->n_calls++] = (struct call){caller, callee, 0};
     }
@@ -390,7 +390,7 @@ int callgraph_draw(struct callgraph *g, struct intake *in, int64_t pid, struct c
     callgraph_sort_calls(g);
     int r = callgraph_circles_find(g, &circles);
     if (r < 0) {
-        budget_free(&g->budget, parts, g->n_functions, sizeof(*parts));
+        BUDGET_FREE(&g->budget, parts, g->n_functions);
         return r;
     }
     d.circles = &circles;
@@ -417,6 +417,6 @@ int callgraph_draw(struct callgraph *g, struct intake *in, int64_t pid, struct c
         if (callgraph_add_cost(&ts, parts[i].cost) < 0)
             break;
     }
-    budget_free(&g->budget, parts, g->n_functions, sizeof(*parts));
+    BUDGET_FREE(&g->budget, parts, g->n_functions);
     return in->error;
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace/read/flow.h"
-
-#include "trace/read/intake.h"
+#include "trace/read/merge_internal.h"
 
 /* Key of the map: the number of the kind follows the id. */
 enum {
@@ -9,26 +7,23 @@ enum {
     KEY_IDS,
 };
 
-static const enum column columns[] = {COL_flow_out, COL_flow_in, COL_flow_id, COL_flow_name,
-                                      COL_flow_category};
+static const enum column flow_columns[] = {COL_flow_out, COL_flow_in, COL_flow_id, COL_flow_name,
+                                           COL_flow_category};
 
 int flows_init(struct flows *f, struct budget *budget, struct columns_writer *w, struct defects *defects)
 {
     *f = (struct flows){.budget = budget, .defects = defects, .numbers.budget = budget};
-    return table_builder_init(&f->out, w, columns, ARRAY_SIZE(columns));
+    return table_builder_init(&f->out, w, flow_columns, ARRAY_SIZE(flow_columns));
 }
 
 void flows_done(struct flows *f)
 {
-    if (!f->budget)
-        return;
     number_map_done(&f->numbers);
-    budget_free(f->budget, f->kinds, f->kinds_cap, sizeof(*f->kinds));
-    budget_free(f->budget, f->starts, f->starts_cap, sizeof(*f->starts));
-    budget_free(f->budget, f->ends, f->ends_cap, sizeof(*f->ends));
-    budget_free(f->budget, f->waiting, f->waiting_cap, sizeof(*f->waiting));
+    BUDGET_FREE(f->budget, f->kinds, f->kinds_cap);
+    BUDGET_FREE(f->budget, f->starts, f->starts_cap);
+    BUDGET_FREE(f->budget, f->ends, f->ends_cap);
+    BUDGET_FREE(f->budget, f->waiting, f->waiting_cap);
     table_builder_done(&f->out);
-    *f = (struct flows){0};
 }
 
 /* Returns the number of the kind, or -ENOMEM. */
@@ -40,7 +35,7 @@ static int64_t flows_kind_of(struct flows *f, uint16_t category, uint32_t name, 
     if (!kind || *kind == NUMBER_MAP_SUB_MAX - KEY_IDS)
         return -ENOMEM;
     if (*kind == f->n_kinds) {
-        if (budget_grow(f->budget, &f->kinds, &f->kinds_cap, f->n_kinds + 1, sizeof(*f->kinds)) < 0)
+        if (BUDGET_RESERVE(f->budget, f->kinds, f->kinds_cap, f->n_kinds + 1) < 0)
             return -ENOMEM;
         f->kinds[f->n_kinds++] = (struct flow_kind){category_string, name};
     }
@@ -56,12 +51,7 @@ static struct flow_start *flows_find_start(struct flows *f, int64_t id, uint32_t
 
 static void flows_put(struct flows *f, uint32_t out, uint32_t in, int64_t id, uint32_t kind)
 {
-    *table_builder_slot(&f->out, 0) = out;
-    *table_builder_slot(&f->out, 1) = in;
-    *table_builder_slot(&f->out, 2) = id;
-    *table_builder_slot(&f->out, 3) = f->kinds[kind].name;
-    *table_builder_slot(&f->out, 4) = f->kinds[kind].category;
-    table_builder_next(&f->out);
+    TABLE_BUILDER_ADD(&f->out, out, in, id, f->kinds[kind].name, f->kinds[kind].category);
 }
 
 /* A flow that starts again keeps its first start. */
@@ -69,7 +59,7 @@ static int flows_start(struct flows *f, int64_t id, uint32_t kind, const struct 
 {
     uint32_t *number;
 
-    if (budget_grow(f->budget, &f->starts, &f->starts_cap, f->n_starts + 1, sizeof(*f->starts)) < 0)
+    if (BUDGET_RESERVE(f->budget, f->starts, f->starts_cap, f->n_starts + 1) < 0)
         return -ENOMEM;
     number = number_map_put(&f->numbers, (uint64_t)id, KEY_IDS + kind, (uint32_t)f->n_starts);
     if (!number)
@@ -106,13 +96,12 @@ static int flows_wait_for_slice(struct flows *f, const struct event *e, uint32_t
 {
     uint32_t end;
 
-    if (budget_grow(f->budget, &f->waiting, &f->waiting_cap, (size_t)e->thread + 1, sizeof(*f->waiting)) < 0)
+    if (BUDGET_RESERVE(f->budget, f->waiting, f->waiting_cap, (size_t)e->thread + 1) < 0)
         return -ENOMEM;
     if (f->free_end != 0) {
         end = flows_ring_take(f, &f->free_end);
     } else {
-        if (f->n_ends == UINT32_MAX ||
-            budget_grow(f->budget, &f->ends, &f->ends_cap, f->n_ends + 1, sizeof(*f->ends)) < 0)
+        if (f->n_ends == UINT32_MAX || BUDGET_RESERVE(f->budget, f->ends, f->ends_cap, f->n_ends + 1) < 0)
             return -ENOMEM;
         end = (uint32_t)f->n_ends++;
     }

@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/read/merge.h"
 
-#include "trace/read/budget.h"
-#include "trace/read/intake.h"
-#include "trace/read/run.h"
-#include "trace/read/slices.h"
-#include "trace/read/sum.h"
-#include "trace/read/tracks.h"
+#include "trace/read/merge_internal.h"
 
 /* -- One intake out of several -------------------------------------------------------------------------- */
 
-/*
- * Merges several intakes into one: strings, threads, processes, categories, defects and metadata of the
- * others are added to the first one.
- */
+/* Strings, threads, processes, categories, defects and metadata of the other intakes are added to the first. */
 
-static int unify_strings(struct intake *to, const struct strings *from, struct numbers *n)
+static int unify_strings(struct intake *to, const struct strings *from, struct renumbering *n)
 {
     for (uint32_t i = 0; i < n->n_strings; i++) {
         size_t size;
@@ -29,7 +21,7 @@ static int unify_strings(struct intake *to, const struct strings *from, struct n
 }
 
 /* Properties of a process or a thread from a later part of a trace replace those from an earlier part. */
-static void unify_processes(struct intake *to, const struct intake *from, struct numbers *n)
+static void unify_processes(struct intake *to, const struct intake *from, struct renumbering *n)
 {
     for (size_t i = 0; i < n->n_processes && to->error == 0; i++) {
         const struct process_entry *p = &from->processes[i];
@@ -46,7 +38,7 @@ static void unify_processes(struct intake *to, const struct intake *from, struct
     }
 }
 
-static void unify_threads(struct intake *to, const struct intake *from, struct numbers *n)
+static void unify_threads(struct intake *to, const struct intake *from, struct renumbering *n)
 {
     for (size_t i = 0; i < n->n_threads && to->error == 0; i++) {
         const struct thread_entry *t = &from->threads[i];
@@ -62,7 +54,7 @@ static void unify_threads(struct intake *to, const struct intake *from, struct n
     }
 }
 
-static void unify_facts(struct intake *to, const struct intake *from, const struct numbers *n)
+static void unify_facts(struct intake *to, const struct intake *from, const struct renumbering *n)
 {
     for (enum meta_key k = 0; k < _META_MAX; k++)
         if (to->meta[k] == COLUMN_NULL && from->meta[k] != COLUMN_NULL)
@@ -72,7 +64,7 @@ static void unify_facts(struct intake *to, const struct intake *from, const stru
 }
 
 static int unify_intake(struct intake *to, const struct intake *from, struct budget *budget,
-                        struct numbers *n)
+                        struct renumbering *n)
 {
     int r;
 
@@ -98,24 +90,12 @@ static int unify_intake(struct intake *to, const struct intake *from, struct bud
     return to->error;
 }
 
-/* ret: n_inputs zeroed items; the caller frees each with numbers_done(), after an error as well. */
-static int unify_intakes(const struct merge_input *inputs, size_t n_inputs, struct budget *budget,
-                         struct numbers *ret)
+static void renumbering_done(struct renumbering *n, struct budget *budget)
 {
-    int r = 0;
-
-    for (size_t i = 1; r == 0 && i < n_inputs; i++)
-        r = unify_intake(inputs[0].intake, inputs[i].intake, budget, &ret[i]);
-    return r;
-}
-
-static void numbers_done(struct numbers *n, struct budget *budget)
-{
-    budget_free(budget, n->strings, n->n_strings, sizeof(*n->strings));
-    budget_free(budget, n->threads, n->n_threads, sizeof(*n->threads));
-    budget_free(budget, n->processes, n->n_processes, sizeof(*n->processes));
-    budget_free(budget, n->categories, n->n_categories, sizeof(*n->categories));
-    *n = (struct numbers){0};
+    BUDGET_FREE(budget, n->strings, n->n_strings);
+    BUDGET_FREE(budget, n->threads, n->n_threads);
+    BUDGET_FREE(budget, n->processes, n->n_processes);
+    BUDGET_FREE(budget, n->categories, n->n_categories);
 }
 
 /* -- Merging -------------------------------------------------------------------------------------------- */
@@ -123,7 +103,7 @@ static void numbers_done(struct numbers *n, struct budget *budget)
 static const enum column counter_columns[] = {COL_counter_ts, COL_counter_track, COL_counter_value,
                                               COL_counter_place};
 
-struct merge {
+struct columns_merge {
     struct intake *intake; /* the first intake, whose numbering all others are mapped to */
     struct budget budget;
     struct slices slices;
@@ -134,19 +114,19 @@ struct merge {
 };
 
 /* An event with the numbers of the merge's intake, and the cursor that has its rows of arguments. */
-struct source {
+struct merge_event {
     struct event event;
     struct run_cursor *cursor;
-    const struct numbers *from;
+    const struct renumbering *from;
 };
 
-static void merge_found(struct merge *m, enum defect_kind kind, const struct source *s)
+static void merge_count_defect(struct columns_merge *m, enum defect_kind kind, const struct merge_event *s)
 {
     count_defect(&m->intake->defects, kind, 1, s->event.offset);
 }
 
 /* Calls nest_close() and counts the open slices that it cut as defects. */
-static int merge_make_way(struct merge *m, const struct source *s, uint32_t track, int64_t dur)
+static int merge_make_way(struct columns_merge *m, const struct merge_event *s, uint32_t track, int64_t dur)
 {
     int r = nest_close(&m->slices.nest, track, s->event.ts, dur);
 
@@ -155,58 +135,61 @@ static int merge_make_way(struct merge *m, const struct source *s, uint32_t trac
     return r;
 }
 
-static int merge_put_slice(struct merge *m, const struct source *s, uint32_t track, int64_t dur,
-                           unsigned flags)
+/* on_thread: the track is the thread's own, where flows may wait for the slice. */
+static int merge_put_slice(struct columns_merge *m, const struct merge_event *s, uint32_t track, int64_t dur,
+                           unsigned flags, bool on_thread)
 {
     int r = slices_put(&m->slices, &s->event, track, dur, flags, s->cursor, s->from);
 
     if (r == 0)
-        merge_found(m, DEFECT_too_deep, s);
-    return r;
-}
-
-/* Called for slices on the thread's own track, where flows may wait for them. */
-static int merge_put_on_thread(struct merge *m, const struct source *s, uint32_t track, int64_t dur,
-                               unsigned flags)
-{
-    int r = merge_put_slice(m, s, track, dur, flags);
-
-    if (r > 0 && flows_awaited(&m->flows, s->event.thread))
+        merge_count_defect(m, DEFECT_too_deep, s);
+    if (r > 0 && on_thread && flows_awaited(&m->flows, s->event.thread))
         flows_arrive(&m->flows, s->event.thread, nest_top(&m->slices.nest, track));
     return r;
 }
 
-static int64_t merge_thread_track(struct merge *m, const struct source *s)
+/* -- Tracks of events: each returns the number, or an error -- */
+
+static int64_t merge_thread_track(struct columns_merge *m, const struct event *e)
 {
-    return tracks_thread(&m->slices.tracks, s->event.thread, m->intake->threads[s->event.thread].process);
+    return tracks_thread(&m->slices.tracks, e->thread, m->intake->threads[e->thread].process);
 }
 
-static int merge_on_complete(struct merge *m, const struct source *s)
+static int64_t merge_process_track(struct columns_merge *m, const struct event *e)
+{
+    return tracks_single(&m->slices.tracks, TRACK_PROCESS_INSTANTS, 0, e->thread);
+}
+
+static int64_t merge_global_track(struct columns_merge *m, const struct event *e _unused_)
+{
+    return tracks_single(&m->slices.tracks, TRACK_GLOBAL_INSTANTS, 0, TRACK_NONE);
+}
+
+static int64_t merge_async_track(struct columns_merge *m, const struct event *e)
+{
+    return async_track(&m->async, e->phase, e->thread, e->category, e->dur, e->name);
+}
+
+/* -- Events -- */
+
+static int merge_on_complete(struct columns_merge *m, const struct merge_event *s)
 {
     uint32_t thread = s->event.thread, process = m->intake->threads[thread].process;
-    int64_t dur = MAX(s->event.dur, 0), track = merge_thread_track(m, s);
+    int64_t dur = MAX(s->event.dur, 0), track = merge_thread_track(m, &s->event);
     int r = track < 0 ? (int)track : merge_make_way(m, s, (uint32_t)track, dur);
 
     if (r != 0)
-        return r < 0 ? r : merge_put_on_thread(m, s, (uint32_t)track, dur, 0);
-    merge_found(m, DEFECT_overlap, s);
+        return r < 0 ? r : merge_put_slice(m, s, (uint32_t)track, dur, 0, true);
+    merge_count_defect(m, DEFECT_overlap, s);
     track = tracks_overflow(&m->slices.tracks, &m->slices.nest, thread, process, s->event.ts, dur);
     if (track == -E2BIG) {
-        merge_found(m, DEFECT_too_deep, s);
+        merge_count_defect(m, DEFECT_too_deep, s);
         return 0;
     }
-    return track < 0 ? (int)track : merge_put_slice(m, s, (uint32_t)track, dur, 0);
+    return track < 0 ? (int)track : merge_put_slice(m, s, (uint32_t)track, dur, 0, false);
 }
 
-static int merge_on_begin(struct merge *m, const struct source *s)
-{
-    int64_t track = merge_thread_track(m, s);
-    int r = track < 0 ? (int)track : merge_make_way(m, s, (uint32_t)track, UNFINISHED);
-
-    return r < 0 ? r : merge_put_on_thread(m, s, (uint32_t)track, UNFINISHED, SLICE_FROM_BEGIN);
-}
-
-static int merge_end_on(struct merge *m, const struct source *s, uint32_t track,
+static int merge_end_on(struct columns_merge *m, const struct merge_event *s, uint32_t track,
                         enum defect_kind without_begin)
 {
     int r = track == TRACK_NONE ? 0 : merge_make_way(m, s, track, UNFINISHED);
@@ -216,85 +199,37 @@ static int merge_end_on(struct merge *m, const struct source *s, uint32_t track,
     if (r > 0)
         m->slices.last_ns = MAX(m->slices.last_ns, s->event.ts);
     if (r == 0)
-        merge_found(m, without_begin, s);
+        merge_count_defect(m, without_begin, s);
     return r;
 }
 
-static int merge_on_end(struct merge *m, const struct source *s)
+static int merge_on_end(struct columns_merge *m, const struct merge_event *s)
 {
     return merge_end_on(m, s, tracks_known(&m->slices.tracks, s->event.thread), DEFECT_misplaced_end);
 }
 
-static int merge_on_instant(struct merge *m, const struct source *s)
+static int merge_on_async_end(struct columns_merge *m, const struct merge_event *s)
 {
-    int64_t track = merge_thread_track(m, s);
-    int r = track < 0 ? (int)track : merge_make_way(m, s, (uint32_t)track, 0);
-
-    return r < 0 ? r : merge_put_on_thread(m, s, (uint32_t)track, 0, SLICE_INSTANT);
-}
-
-static int merge_instant_on(struct merge *m, const struct source *s, int64_t track)
-{
-    int r = track < 0 ? (int)track : merge_make_way(m, s, (uint32_t)track, 0);
-
-    return r < 0 ? r : merge_put_slice(m, s, (uint32_t)track, 0, SLICE_INSTANT);
-}
-
-static int merge_on_process_instant(struct merge *m, const struct source *s)
-{
-    return merge_instant_on(m, s, tracks_process_instants(&m->slices.tracks, s->event.thread));
-}
-
-static int merge_on_global_instant(struct merge *m, const struct source *s)
-{
-    return merge_instant_on(m, s, tracks_global_instants(&m->slices.tracks));
-}
-
-static int64_t merge_async_event_track(struct merge *m, const struct source *s)
-{
-    const struct event *e = &s->event;
-
-    return async_track(&m->async, e->phase, e->thread, e->category, e->dur, e->name);
-}
-
-static int merge_on_async_begin(struct merge *m, const struct source *s)
-{
-    int64_t track = merge_async_event_track(m, s);
-    int r = track < 0 ? (int)track : merge_make_way(m, s, (uint32_t)track, UNFINISHED);
-
-    return r < 0 ? r : merge_put_slice(m, s, (uint32_t)track, UNFINISHED, SLICE_FROM_BEGIN);
-}
-
-static int merge_on_async_instant(struct merge *m, const struct source *s)
-{
-    return merge_instant_on(m, s, merge_async_event_track(m, s));
-}
-
-static int merge_on_async_end(struct merge *m, const struct source *s)
-{
-    int64_t track = merge_async_event_track(m, s);
+    int64_t track = merge_async_track(m, &s->event);
 
     if (track < 0 && track != -ENOENT)
         return (int)track;
     return merge_end_on(m, s, track < 0 ? TRACK_NONE : (uint32_t)track, DEFECT_no_slice_for_async_end);
 }
 
-static int merge_on_counter(struct merge *m, const struct source *s)
+static int merge_on_counter(struct columns_merge *m, const struct merge_event *s)
 {
     const struct event *e = &s->event;
-    int64_t track = tracks_counter(&m->slices.tracks, e->name, m->intake->threads[e->thread].process);
+    int64_t track =
+        tracks_single(&m->slices.tracks, TRACK_COUNTER, e->name, m->intake->threads[e->thread].process);
 
     if (track < 0)
         return (int)track;
-    *table_builder_slot(&m->counters, 0) = e->ts;
-    *table_builder_slot(&m->counters, 1) = track;
-    *table_builder_slot(&m->counters, 2) = e->dur;
-    *table_builder_slot(&m->counters, 3) = (int64_t)e->offset;
-    table_builder_next(&m->counters);
+    TABLE_BUILDER_ADD(&m->counters, e->ts, track, e->dur, (int64_t)e->offset);
     return 0;
 }
 
-static int merge_on_flow(struct merge *m, const struct source *s)
+static int merge_on_flow(struct columns_merge *m, const struct merge_event *s)
 {
     uint32_t track = tracks_known(&m->slices.tracks, s->event.thread);
     const struct open_slice *top = track == TRACK_NONE ? NULL : nest_top(&m->slices.nest, track);
@@ -302,40 +237,59 @@ static int merge_on_flow(struct merge *m, const struct source *s)
     return flows_event(&m->flows, &s->event, category_string(m->intake, s->event.category), top);
 }
 
-/* Kind of number that an event's thread is, and the function that handles the event. */
-static const struct {
-    bool of_process;
-    int (*put)(struct merge *m, const struct source *s);
-} phases[_EVENT_PHASE_MAX] = {
-    [EVENT_COMPLETE] = {false, merge_on_complete},
-    [EVENT_BEGIN] = {false, merge_on_begin},
-    [EVENT_END] = {false, merge_on_end},
-    [EVENT_INSTANT] = {false, merge_on_instant},
-    [EVENT_INSTANT_PROCESS] = {true, merge_on_process_instant},
-    [EVENT_INSTANT_GLOBAL] = {false, merge_on_global_instant},
-    [EVENT_ASYNC_BEGIN] = {true, merge_on_async_begin},
-    [EVENT_ASYNC_INSTANT] = {true, merge_on_async_instant},
-    [EVENT_ASYNC_END] = {true, merge_on_async_end},
-    [EVENT_COUNTER] = {false, merge_on_counter},
-    [EVENT_FLOW_START] = {false, merge_on_flow},
-    [EVENT_FLOW_STEP] = {false, merge_on_flow},
-    [EVENT_FLOW_END] = {false, merge_on_flow},
-    [EVENT_FLOW_END_ENCLOSING] = {false, merge_on_flow},
+/* What becomes of an event of each phase: `put` handles it, or it is a slice of this duration and these flags. */
+static const struct merge_rule {
+    int (*put)(struct columns_merge *m, const struct merge_event *s);
+    int64_t (*track)(struct columns_merge *m, const struct event *e);
+    int64_t dur;
+    unsigned flags;
+    bool of_process; /* the number of a process is in place of a thread's */
+} merge_rules[_EVENT_PHASE_MAX] = {
+    [EVENT_COMPLETE] = {.put = merge_on_complete},
+    [EVENT_BEGIN] = {.track = merge_thread_track, .dur = UNFINISHED, .flags = SLICE_FROM_BEGIN},
+    [EVENT_END] = {.put = merge_on_end},
+    [EVENT_INSTANT] = {.track = merge_thread_track, .flags = SLICE_INSTANT},
+    [EVENT_INSTANT_PROCESS] = {.track = merge_process_track, .flags = SLICE_INSTANT, .of_process = true},
+    [EVENT_INSTANT_GLOBAL] = {.track = merge_global_track, .flags = SLICE_INSTANT},
+    [EVENT_ASYNC_BEGIN] = {.track = merge_async_track,
+                           .dur = UNFINISHED,
+                           .flags = SLICE_FROM_BEGIN,
+                           .of_process = true},
+    [EVENT_ASYNC_INSTANT] = {.track = merge_async_track, .flags = SLICE_INSTANT, .of_process = true},
+    [EVENT_ASYNC_END] = {.put = merge_on_async_end, .of_process = true},
+    [EVENT_COUNTER] = {.put = merge_on_counter},
+    [EVENT_FLOW_START] = {.put = merge_on_flow},
+    [EVENT_FLOW_STEP] = {.put = merge_on_flow},
+    [EVENT_FLOW_END] = {.put = merge_on_flow},
+    [EVENT_FLOW_END_ENCLOSING] = {.put = merge_on_flow},
 };
 
-static void merge_renumber(struct event *e, const struct numbers *from)
+static int merge_put_event(struct columns_merge *m, const struct merge_event *s)
+{
+    const struct merge_rule *rule = &merge_rules[s->event.phase];
+
+    if (rule->put)
+        return rule->put(m, s);
+    int64_t track = rule->track(m, &s->event);
+    int r = track < 0 ? (int)track : merge_make_way(m, s, (uint32_t)track, rule->dur);
+    return r < 0 ? r
+                 : merge_put_slice(m, s, (uint32_t)track, rule->dur, rule->flags,
+                                   rule->track == merge_thread_track);
+}
+
+static void merge_renumber(struct event *e, const struct renumbering *from)
 {
     if (!from->strings)
         return;
     e->name = from->strings[e->name];
-    e->thread = (phases[e->phase].of_process ? from->processes : from->threads)[e->thread];
+    e->thread = (merge_rules[e->phase].of_process ? from->processes : from->threads)[e->thread];
     if (e->category != CATEGORY_NONE)
         e->category = from->categories[e->category];
 }
 
-static int merge_put_events(struct merge *m, struct queue *q, const struct numbers *numbers)
+static int merge_put_events(struct columns_merge *m, struct event_queue *q, const struct renumbering *numbers)
 {
-    struct source s = {0};
+    struct merge_event s = {0};
     int r = 0;
 
     for (; r >= 0 && (s.cursor = queue_head(q)) != NULL; r = r < 0 ? r : queue_next(q)) {
@@ -343,9 +297,14 @@ static int merge_put_events(struct merge *m, struct queue *q, const struct numbe
         s.from = &numbers[queue_input(q)];
         merge_renumber(&s.event, s.from);
         m->n_events++;
-        r = phases[s.event.phase].put(m, &s);
+        r = merge_put_event(m, &s);
     }
     return MIN(r, 0);
+}
+
+static int64_t merge_known_text(uint32_t string)
+{
+    return string == 0 ? COLUMN_NULL : string;
 }
 
 static void merge_put_threads(const struct intake *in, struct columns_writer *w)
@@ -354,8 +313,8 @@ static void merge_put_threads(const struct intake *in, struct columns_writer *w)
         const struct thread_entry *t = &in->threads[i];
 
         columns_put(w, COL_thread_tid, t->tid_text == 0 ? t->tid : COLUMN_NULL);
-        columns_put(w, COL_thread_tid_text, t->tid_text == 0 ? COLUMN_NULL : t->tid_text);
-        columns_put(w, COL_thread_name, t->name == 0 ? COLUMN_NULL : t->name);
+        columns_put(w, COL_thread_tid_text, merge_known_text(t->tid_text));
+        columns_put(w, COL_thread_name, merge_known_text(t->name));
         columns_put(w, COL_thread_process, t->process);
         columns_put(w, COL_thread_sort_index, t->sort_index);
     }
@@ -363,14 +322,14 @@ static void merge_put_threads(const struct intake *in, struct columns_writer *w)
         const struct process_entry *p = &in->processes[i];
 
         columns_put(w, COL_process_pid, p->pid_text == 0 ? p->pid : COLUMN_NULL);
-        columns_put(w, COL_process_pid_text, p->pid_text == 0 ? COLUMN_NULL : p->pid_text);
-        columns_put(w, COL_process_name, p->name == 0 ? COLUMN_NULL : p->name);
-        columns_put(w, COL_process_labels, p->labels == 0 ? COLUMN_NULL : p->labels);
+        columns_put(w, COL_process_pid_text, merge_known_text(p->pid_text));
+        columns_put(w, COL_process_name, merge_known_text(p->name));
+        columns_put(w, COL_process_labels, merge_known_text(p->labels));
         columns_put(w, COL_process_sort_index, p->sort_index);
     }
 }
 
-static void merge_put_facts(struct merge *m, struct columns_writer *w)
+static void merge_put_facts(struct columns_merge *m, struct columns_writer *w)
 {
     struct intake *in = m->intake;
 
@@ -400,38 +359,30 @@ static void merge_put_facts(struct merge *m, struct columns_writer *w)
     }
 }
 
-/* Threads that occur only in metadata or flows are not listed as threads. */
-static uint64_t merge_count_threads(const struct tracks *t)
-{
-    uint64_t n = 0;
-
-    for (size_t i = 0; i < t->n; i++)
-        n += t->list[i].kind == TRACK_THREAD;
-    return n;
-}
-
-static void merge_sum_up(const struct merge *m, struct merge_summary *ret)
+static void merge_sum_up(const struct columns_merge *m, struct merge_summary *ret)
 {
     *ret = (struct merge_summary){
         .slices = rows_count(&m->slices.rows),
         .gpu_slices = m->slices.n_gpu,
-        .threads = merge_count_threads(&m->slices.tracks),
         .flows = m->flows.out.n,
         .counters = m->counters.n,
         .strings = strings_count(m->intake->strings),
         .first_ns = m->slices.first_ns,
         .last_ns = m->slices.last_ns,
     };
+    /* Threads that occur only in metadata or flows are not counted. */
+    for (size_t i = 0; i < m->slices.tracks.n; i++)
+        ret->threads += m->slices.tracks.list[i].kind == TRACK_THREAD;
     memcpy(ret->defects, m->intake->defects.count, sizeof(ret->defects));
 }
 
-static int merge_runs(struct merge *m, const struct merge_input *inputs, size_t n_inputs,
-                      const struct numbers *numbers, struct spill *spill, struct columns_writer *w)
+static int merge_runs(struct columns_merge *m, const struct merge_input *inputs, size_t n_inputs,
+                      const struct renumbering *numbers, struct spill *spill, struct columns_writer *w)
 {
-    _cleanup_(queue_freep) struct queue *q = NULL;
+    _cleanup_(queue_freep) struct event_queue *q = NULL;
     int r = slices_init(&m->slices, m->intake, spill, &m->budget, w);
 
-    async_init(&m->async, &m->slices.tracks);
+    m->async = (struct async){.tracks = &m->slices.tracks, .numbers.budget = &m->budget};
     if (r == 0)
         r = flows_init(&m->flows, &m->budget, w, &m->intake->defects);
     if (r == 0)
@@ -455,26 +406,27 @@ static int merge_runs(struct merge *m, const struct merge_input *inputs, size_t 
 int merge_columns(const struct merge_input *inputs, size_t n_inputs, struct spill *spill,
                   struct columns_writer *w, uint64_t memory_max, struct merge_summary *ret)
 {
-    _cleanup_(freep) struct numbers *numbers = n_inputs ? calloc(n_inputs, sizeof(*numbers)) : NULL;
-    struct merge m = {.budget.max = memory_max};
+    _cleanup_(freep) struct renumbering *renumberings = calloc(MAX(n_inputs, 1), sizeof(*renumberings));
+    struct columns_merge m = {.budget.max = memory_max};
     int r = 0;
 
-    if (!numbers)
-        return n_inputs ? -ENOMEM : -EINVAL;
+    if (!renumberings || n_inputs == 0)
+        return renumberings ? -EINVAL : -ENOMEM;
     for (size_t i = 0; r == 0 && i < n_inputs; i++)
         r = inputs[i].intake->error;
     if (r < 0)
         return r;
 
     m.intake = inputs[0].intake;
-    r = unify_intakes(inputs, n_inputs, &m.budget, numbers);
+    for (size_t i = 1; r == 0 && i < n_inputs; i++)
+        r = unify_intake(m.intake, inputs[i].intake, &m.budget, &renumberings[i]);
     if (r == 0)
-        r = merge_runs(&m, inputs, n_inputs, numbers, spill, w);
+        r = merge_runs(&m, inputs, n_inputs, renumberings, spill, w);
     if (r == 0)
         merge_sum_up(&m, ret);
 
     for (size_t i = 0; i < n_inputs; i++)
-        numbers_done(&numbers[i], &m.budget);
+        renumbering_done(&renumberings[i], &m.budget);
     table_builder_done(&m.counters);
     flows_done(&m.flows);
     async_done(&m.async);

@@ -11,7 +11,7 @@
 struct packer {
     struct intake *in;
     struct spill *spill;
-    struct run **runs;
+    struct event_run **runs;
     size_t n_runs, runs_cap;
     int error; /* of packing */
 
@@ -24,7 +24,7 @@ struct packer {
     bool ending;
 };
 
-static int packer_keep_run(struct packer *p, struct run *r)
+static int packer_keep_run(struct packer *p, struct event_run *r)
 {
     if (!ARRAY_RESERVE(p->runs, p->runs_cap, p->n_runs + 1)) {
         run_free(r);
@@ -37,7 +37,7 @@ static int packer_keep_run(struct packer *p, struct run *r)
 /* After an error, batches are only emptied. */
 static int packer_pack(struct packer *p, struct batch *b, int error)
 {
-    struct run *r = NULL;
+    struct event_run *r = NULL;
 
     if (error == 0 && b->n > 0) {
         error = run_pack(b, p->spill, &r);
@@ -184,7 +184,7 @@ int packer_finish(struct packer *p)
     return p->in->error ? p->in->error : p->error;
 }
 
-struct run **packer_runs(struct packer *p, size_t *ret_n)
+struct event_run **packer_runs(struct packer *p, size_t *ret_n)
 {
     *ret_n = p->n_runs;
     return p->runs;

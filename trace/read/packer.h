@@ -18,6 +18,6 @@ struct packer *packer_free(struct packer *p);
  * of intake and packing; nothing may be added to the intake afterwards. */
 int packer_finish(struct packer *p);
 /* The runs in order of import; valid after the packer has finished. */
-struct run **packer_runs(struct packer *p, size_t *ret_n);
+struct event_run **packer_runs(struct packer *p, size_t *ret_n);
 
 DEFINE_CLEANUP(struct packer *, packer_free)

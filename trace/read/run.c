@@ -25,7 +25,7 @@ enum {
 /* Ties of at most this many events are sorted by insertion. */
 #define FEW_TIES 16
 
-struct run {
+struct event_run {
     size_t n;
     bool has_complete;
     size_t group_n[ARG_GROUPS];
@@ -195,10 +195,10 @@ static int run_pack_group(const struct batch *b, unsigned group, const struct so
     return r == 0 && n > 0 ? packed_write(spill, scratch->columns, (unsigned)width, n, ret_offsets) : r;
 }
 
-int run_pack(const struct batch *b, struct spill *spill, struct run **ret)
+int run_pack(const struct batch *b, struct spill *spill, struct event_run **ret)
 {
     _cleanup_(freep) struct pack_scratch *scratch = malloc(sizeof(*scratch));
-    _cleanup_(run_freep) struct run *run = NULL;
+    _cleanup_(run_freep) struct event_run *run = NULL;
     struct sort_key *keys;
     uint64_t *offsets;
     size_t n_offsets = run_pieces(b->n);
@@ -229,13 +229,13 @@ int run_pack(const struct batch *b, struct spill *spill, struct run **ret)
     return 0;
 }
 
-struct run *run_free(struct run *r)
+struct event_run *run_free(struct event_run *r)
 {
     free(r);
     return NULL;
 }
 
-size_t run_events(const struct run *r)
+size_t run_events(const struct event_run *r)
 {
     return r->n;
 }
@@ -248,7 +248,7 @@ struct group_cursor {
 };
 
 struct run_cursor {
-    const struct run *run;
+    const struct event_run *run;
     struct spill *spill;
     size_t at;
     int error;
@@ -279,12 +279,12 @@ static void run_load_events(struct run_cursor *c)
         };
 }
 
-bool run_has_complete(const struct run *r)
+bool run_has_complete(const struct event_run *r)
 {
     return r->has_complete;
 }
 
-int run_cursor_new(const struct run *r, struct spill *spill, struct run_cursor **ret)
+int run_cursor_new(const struct event_run *r, struct spill *spill, struct run_cursor **ret)
 {
     _cleanup_(run_cursor_freep) struct run_cursor *c = calloc(1, sizeof(*c));
 
@@ -361,7 +361,7 @@ int run_cursor_error(const struct run_cursor *c)
 
 /* -- Events of all runs in order of time ---------------------------------------------------------------- */
 
-struct item {
+struct queue_item {
     int64_t ts, rank; /* of the cursor's event */
     uint32_t order;
     uint32_t input;
@@ -369,37 +369,37 @@ struct item {
 };
 
 /* A heap: its first item is the next event. */
-struct queue {
+struct event_queue {
     size_t n, n_all; /* finished cursors are after the others */
     bool ranked;     /* some events are complete events */
-    struct item items[];
+    struct queue_item items[];
 };
 
-static bool queue_before(const struct item *a, const struct item *b)
+static bool queue_before(const struct queue_item *a, const struct queue_item *b)
 {
     if (a->ts != b->ts)
         return a->ts < b->ts;
     return a->rank < b->rank || (a->rank == b->rank && a->order < b->order);
 }
 
-static void queue_swap(struct item *a, struct item *b)
+static void queue_swap(struct queue_item *a, struct queue_item *b)
 {
-    struct item c = *a;
+    struct queue_item c = *a;
 
     *a = *b;
     *b = c;
 }
 
-static void queue_set_key(const struct queue *q, struct item *item, const struct event *e)
+static void queue_set_key(const struct event_queue *q, struct queue_item *item, const struct event *e)
 {
     item->ts = e->ts;
     item->rank = q->ranked ? event_rank(e) : 0;
 }
 
 /* In most cases the first item stays first: this takes two comparisons. */
-static void queue_sift_down(struct queue *q, size_t at)
+static void queue_sift_down(struct event_queue *q, size_t at)
 {
-    struct item moved = q->items[at];
+    struct queue_item moved = q->items[at];
 
     for (;;) {
         size_t child = 2 * at + 1;
@@ -414,9 +414,10 @@ static void queue_sift_down(struct queue *q, size_t at)
     q->items[at] = moved;
 }
 
-int queue_new(const struct merge_input *inputs, size_t n_inputs, struct spill *spill, struct queue **ret)
+int queue_new(const struct merge_input *inputs, size_t n_inputs, struct spill *spill,
+              struct event_queue **ret)
 {
-    _cleanup_(queue_freep) struct queue *q = NULL;
+    _cleanup_(queue_freep) struct event_queue *q = NULL;
     uint32_t order = 0;
     size_t n = 0;
 
@@ -434,12 +435,12 @@ int queue_new(const struct merge_input *inputs, size_t n_inputs, struct spill *s
             q->ranked = q->ranked || run_has_complete(inputs[i].runs[k]);
     for (size_t i = 0; i < n_inputs; i++) {
         for (size_t k = 0; k < inputs[i].n_runs; k++, order++) {
-            struct item *item = &q->items[q->n];
+            struct queue_item *item = &q->items[q->n];
             int r;
 
             if (run_events(inputs[i].runs[k]) == 0)
                 continue;
-            *item = (struct item){.order = order, .input = (uint32_t)i};
+            *item = (struct queue_item){.order = order, .input = (uint32_t)i};
             r = run_cursor_new(inputs[i].runs[k], spill, &item->cursor);
             if (r < 0)
                 return r;
@@ -453,7 +454,7 @@ int queue_new(const struct merge_input *inputs, size_t n_inputs, struct spill *s
     return 0;
 }
 
-struct queue *queue_free(struct queue *q)
+struct event_queue *queue_free(struct event_queue *q)
 {
     if (!q)
         return NULL;
@@ -463,19 +464,19 @@ struct queue *queue_free(struct queue *q)
     return NULL;
 }
 
-struct run_cursor *queue_head(const struct queue *q)
+struct run_cursor *queue_head(const struct event_queue *q)
 {
     return q->n > 0 ? q->items[0].cursor : NULL;
 }
 
-size_t queue_input(const struct queue *q)
+size_t queue_input(const struct event_queue *q)
 {
     return q->items[0].input;
 }
 
-int queue_next(struct queue *q)
+int queue_next(struct event_queue *q)
 {
-    struct item *head = &q->items[0];
+    struct queue_item *head = &q->items[0];
     const struct event *e;
 
     run_cursor_next(head->cursor);

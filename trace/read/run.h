@@ -14,16 +14,16 @@
 #include "trace/read/intake.h"
 #include "trace/read/spill.h"
 
-struct run;
+struct event_run;
 struct run_cursor;
 
 /* The batch may be reset afterwards. */
-int run_pack(const struct batch *b, struct spill *spill, struct run **ret);
-struct run *run_free(struct run *r);
-size_t run_events(const struct run *r);
-bool run_has_complete(const struct run *r);
+int run_pack(const struct batch *b, struct spill *spill, struct event_run **ret);
+struct event_run *run_free(struct event_run *r);
+size_t run_events(const struct event_run *r);
+bool run_has_complete(const struct event_run *r);
 
-int run_cursor_new(const struct run *r, struct spill *spill, struct run_cursor **ret);
+int run_cursor_new(const struct event_run *r, struct spill *spill, struct run_cursor **ret);
 struct run_cursor *run_cursor_free(struct run_cursor *c);
 /* Returns the current event of the cursor, NULL at the end or after an error (run_cursor_error). */
 const struct event *run_cursor_event(struct run_cursor *c);
@@ -43,25 +43,26 @@ static inline int64_t event_rank(const struct event *e)
     return e->phase == EVENT_COMPLETE && e->dur > 0 ? INT64_MAX - e->dur : INT64_MAX;
 }
 
-DEFINE_CLEANUP(struct run *, run_free)
+DEFINE_CLEANUP(struct event_run *, run_free)
 DEFINE_CLEANUP(struct run_cursor *, run_cursor_free)
 
 /* The events of all runs in order of time; events at one time in the order described above. */
 
 struct merge_input {
-    struct intake *intake; /* with its strings, threads, categories, defects, meta */
-    struct run **runs;     /* in order of import */
+    struct intake *intake;   /* with its strings, threads, categories, defects, meta */
+    struct event_run **runs; /* in order of import */
     size_t n_runs;
 };
 
-struct queue;
+struct event_queue;
 
-int queue_new(const struct merge_input *inputs, size_t n_inputs, struct spill *spill, struct queue **ret);
-struct queue *queue_free(struct queue *q);
+int queue_new(const struct merge_input *inputs, size_t n_inputs, struct spill *spill,
+              struct event_queue **ret);
+struct event_queue *queue_free(struct event_queue *q);
 /* Returns a cursor at the next event, NULL after the last. Cursors live as long as the queue. */
-struct run_cursor *queue_head(const struct queue *q);
+struct run_cursor *queue_head(const struct event_queue *q);
 /* Returns the index of the input that the head comes from. */
-size_t queue_input(const struct queue *q);
-int queue_next(struct queue *q);
+size_t queue_input(const struct event_queue *q);
+int queue_next(struct event_queue *q);
 
-DEFINE_CLEANUP(struct queue *, queue_free)
+DEFINE_CLEANUP(struct event_queue *, queue_free)

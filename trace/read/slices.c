@@ -1,35 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace/read/slices.h"
+#include "trace/read/merge_internal.h"
 
-#include "trace/columns/schema.h"
 #include "trace/read/sum.h"
-#include "trace/read/table_builder.h"
-#include "trace/read/tracks.h"
 
 /* -- Groups by category and name ------------------------------------------------------------------------ */
 
-void names_init(struct names *n, struct budget *budget)
-{
-    *n = (struct names){.numbers.budget = budget};
-}
-
-void names_done(struct names *n)
-{
-    if (!n->numbers.budget)
-        return;
-    budget_free(n->numbers.budget, n->groups, n->cap, sizeof(*n->groups));
-    number_map_done(&n->numbers);
-    *n = (struct names){0};
-}
-
-int64_t names_group(struct names *n, uint16_t category, uint32_t name, int64_t category_string)
+/* Returns the number of the group, or -ENOMEM. category: a number for category_string. */
+static int64_t names_group(struct name_groups *n, uint16_t category, uint32_t name, int64_t category_string)
 {
     uint32_t *group = number_map_put(&n->numbers, (uint64_t)category << 32 | name, 0, (uint32_t)n->n);
 
     if (!group)
         return -ENOMEM;
     if (*group == n->n) {
-        int r = budget_grow(n->numbers.budget, &n->groups, &n->cap, n->n + 1, sizeof(*n->groups));
+        int r = BUDGET_RESERVE(n->numbers.budget, n->groups, n->cap, n->n + 1);
 
         if (r < 0)
             return r;
@@ -39,7 +23,7 @@ int64_t names_group(struct names *n, uint16_t category, uint32_t name, int64_t c
     return *group;
 }
 
-void names_add(struct names *n, uint32_t group, int64_t dur)
+static void names_add(struct name_groups *n, uint32_t group, int64_t dur)
 {
     struct name_group *g = &n->groups[group];
 
@@ -75,7 +59,7 @@ static void names_put_group(struct columns_writer *w, const struct name_group *g
 }
 
 /* Sets the beginning of each group. */
-static int names_put_groups(struct names *n, struct columns_writer *w)
+static int names_put_groups(struct name_groups *n, struct columns_writer *w)
 {
     struct budget *b = n->numbers.budget;
     uint32_t *order = budget_new(b, n->n, sizeof(*order));
@@ -93,11 +77,12 @@ static int names_put_groups(struct names *n, struct columns_writer *w)
         first += g->count;
         names_put_group(w, g);
     }
-    budget_free(b, order, n->n, sizeof(*order));
+    BUDGET_FREE(b, order, n->n);
     return 0;
 }
 
-int names_write(struct names *n, struct rows *rows, struct columns_writer *w)
+/* Writes the tables name and by_name after all slices were added. */
+static int names_write(struct name_groups *n, struct rows *rows, struct columns_writer *w)
 {
     struct budget *b = n->numbers.budget;
     int64_t columns[_ROW_MAX * BLOCK_ROWS];
@@ -117,14 +102,11 @@ int names_write(struct names *n, struct rows *rows, struct columns_writer *w)
     }
     if (r == 0)
         table_builder_put_rows(w, COL_by_name_slice, by_name, n_rows);
-    budget_free(b, by_name, n_rows, sizeof(*by_name));
+    BUDGET_FREE(b, by_name, n_rows);
     return r;
 }
 
 /* -- Slices by track, and levels of detail -------------------------------------------------------------- */
-
-/* The slices by track, with the level of detail over them, and their values that are known only at the
- * end. */
 
 /* A group of MIP_FANOUT items of the level below. */
 struct mip {
@@ -132,7 +114,7 @@ struct mip {
     uint32_t longest;
 };
 
-struct order {
+struct track_order {
     struct tracks *tracks;
     struct budget *budget;
     uint32_t *by_track;
@@ -143,16 +125,16 @@ struct order {
     size_t n_mips;
 };
 
-static size_t order_groups_of(size_t n)
+static size_t track_order_groups_of(size_t n)
 {
     return n > MIP_FANOUT ? (n + MIP_FANOUT - 1) / MIP_FANOUT : 0;
 }
 
-static int order_init(struct order *o, struct tracks *tracks, size_t n_rows)
+static int track_order_init(struct track_order *o, struct tracks *tracks, size_t n_rows)
 {
     uint32_t first = 0;
 
-    *o = (struct order){.tracks = tracks, .budget = tracks->budget, .n_rows = n_rows};
+    *o = (struct track_order){.tracks = tracks, .budget = tracks->budget, .n_rows = n_rows};
     o->next = budget_new(o->budget, tracks->n, sizeof(*o->next));
     o->mip_first = budget_new(o->budget, tracks->n, sizeof(*o->mip_first));
     if (!o->next || !o->mip_first)
@@ -161,23 +143,23 @@ static int order_init(struct order *o, struct tracks *tracks, size_t n_rows)
         tracks->list[i].first = first;
         first += tracks->list[i].slices;
         o->mip_first[i] = (uint32_t)o->n_mips;
-        o->n_mips += order_groups_of(tracks->list[i].slices);
+        o->n_mips += track_order_groups_of(tracks->list[i].slices);
     }
     o->by_track = budget_new(o->budget, n_rows, sizeof(*o->by_track));
     o->mips = budget_new(o->budget, o->n_mips, sizeof(*o->mips));
     return o->by_track && o->mips ? 0 : -ENOMEM;
 }
 
-static void order_done(struct order *o)
+static void track_order_done(struct track_order *o)
 {
-    budget_free(o->budget, o->next, o->tracks->n, sizeof(*o->next));
-    budget_free(o->budget, o->mip_first, o->tracks->n, sizeof(*o->mip_first));
-    budget_free(o->budget, o->by_track, o->n_rows, sizeof(*o->by_track));
-    budget_free(o->budget, o->mips, o->n_mips, sizeof(*o->mips));
+    BUDGET_FREE(o->budget, o->next, o->tracks->n);
+    BUDGET_FREE(o->budget, o->mip_first, o->tracks->n);
+    BUDGET_FREE(o->budget, o->by_track, o->n_rows);
+    BUDGET_FREE(o->budget, o->mips, o->n_mips);
 }
 
 /* first: the item is the first of its group, which then takes its values. */
-static void order_mip_add(struct mip *m, bool first, struct mip add)
+static void track_order_mip_add(struct mip *m, bool first, struct mip add)
 {
     if (first) {
         *m = add;
@@ -190,23 +172,23 @@ static void order_mip_add(struct mip *m, bool first, struct mip add)
     }
 }
 
-static void order_add_row(struct order *o, uint32_t row, uint32_t track, int64_t ts, int64_t dur)
+static void track_order_add_row(struct track_order *o, uint32_t row, uint32_t track, int64_t ts, int64_t dur)
 {
     const struct track *t = &o->tracks->list[track];
     uint32_t at = o->next[track]++;
 
     o->by_track[t->first + at] = row;
     if (t->slices > MIP_FANOUT)
-        order_mip_add(&o->mips[o->mip_first[track] + at / MIP_FANOUT], at % MIP_FANOUT == 0,
-                      (struct mip){sum_of(ts, dur), dur, row});
+        track_order_mip_add(&o->mips[o->mip_first[track] + at / MIP_FANOUT], at % MIP_FANOUT == 0,
+                            (struct mip){sum_of(ts, dur), dur, row});
 }
 
 /* Makes all levels of a track; each level above the first overwrites the level it was made from. */
-static void order_put_mips(struct columns_writer *w, uint32_t track, struct mip *mips, size_t n,
-                           uint64_t *n_put)
+static void track_order_put_mips(struct columns_writer *w, uint32_t track, struct mip *mips, size_t n,
+                                 uint64_t *n_put)
 {
     for (int level = 1; n > 0; level++) {
-        size_t above = order_groups_of(n);
+        size_t above = track_order_groups_of(n);
 
         columns_put(w, COL_miplevel_track, track);
         columns_put(w, COL_miplevel_level, level);
@@ -218,7 +200,7 @@ static void order_put_mips(struct columns_writer *w, uint32_t track, struct mip 
 
             columns_put(w, COL_mip_longest, m.longest);
             columns_put(w, COL_mip_until, m.until);
-            order_mip_add(&mips[i / MIP_FANOUT], i % MIP_FANOUT == 0, m);
+            track_order_mip_add(&mips[i / MIP_FANOUT], i % MIP_FANOUT == 0, m);
         }
         n = above;
     }
@@ -226,16 +208,16 @@ static void order_put_mips(struct columns_writer *w, uint32_t track, struct mip 
 
 /* Called when all slices are finished. Writes slice.dur and slice.child, the sums of names, by_track, mip
  * and miplevel, and the beginning of each track's part of by_track. last_ns: the end of unfinished slices. */
-static int order_by_track(struct rows *rows, struct tracks *tracks, struct names *names, int64_t last_ns,
-                          struct columns_writer *w)
+static int track_order_write(struct rows *rows, struct tracks *tracks, struct name_groups *names,
+                             int64_t last_ns, struct columns_writer *w)
 {
     int64_t columns[_ROW_MAX * BLOCK_ROWS];
     const int64_t *dur = columns + ROW_DUR * BLOCK_ROWS, *ts = columns + ROW_TS * BLOCK_ROWS;
     const int64_t *track = columns + ROW_TRACK * BLOCK_ROWS, *group = columns + ROW_GROUP * BLOCK_ROWS;
     uint64_t n_mips = 0;
     size_t n = BLOCK_ROWS;
-    struct order o;
-    int r = order_init(&o, tracks, (size_t)rows_count(rows));
+    struct track_order o;
+    int r = track_order_init(&o, tracks, (size_t)rows_count(rows));
 
     for (size_t first = 0; r == 0 && n == BLOCK_ROWS; first += n) {
         r = rows_read(rows, first, columns, &n);
@@ -247,15 +229,15 @@ static int order_by_track(struct rows *rows, struct tracks *tracks, struct names
             int64_t shown = dur[i] == UNFINISHED ? difference_of(last_ns, ts[i]) : dur[i];
 
             names_add(names, (uint32_t)group[i], dur[i]);
-            order_add_row(&o, (uint32_t)(first + i), (uint32_t)track[i], ts[i], shown);
+            track_order_add_row(&o, (uint32_t)(first + i), (uint32_t)track[i], ts[i], shown);
         }
     }
     if (r == 0)
         table_builder_put_rows(w, COL_by_track_slice, o.by_track, o.n_rows);
     for (size_t i = 0; r == 0 && i < tracks->n; i++)
-        order_put_mips(w, (uint32_t)i, o.mips + o.mip_first[i], order_groups_of(tracks->list[i].slices),
-                       &n_mips);
-    order_done(&o);
+        track_order_put_mips(w, (uint32_t)i, o.mips + o.mip_first[i],
+                             track_order_groups_of(tracks->list[i].slices), &n_mips);
+    track_order_done(&o);
     return r;
 }
 
@@ -285,10 +267,14 @@ int slices_init(struct slices *s, const struct intake *intake, struct spill *spi
 {
     int r;
 
-    *s = (struct slices){.intake = intake, .first_ns = INT64_MAX, .last_ns = INT64_MIN};
-    nest_init(&s->nest, budget, &s->rows);
-    names_init(&s->names, budget);
-    tracks_init(&s->tracks, budget);
+    *s = (struct slices){
+        .intake = intake,
+        .nest = {.budget = budget, .rows = &s->rows},
+        .names.numbers.budget = budget,
+        .tracks = {.budget = budget, .singles.budget = budget},
+        .first_ns = INT64_MAX,
+        .last_ns = INT64_MIN,
+    };
     r = rows_init(&s->rows, spill, budget);
     if (r == 0)
         r = links_init(&s->links, spill, budget);
@@ -307,14 +293,15 @@ void slices_done(struct slices *s)
     table_builder_done(&s->out);
     free(s->gpu_categories);
     nest_done(&s->nest);
-    names_done(&s->names);
+    BUDGET_FREE(s->names.numbers.budget, s->names.groups, s->names.cap);
+    number_map_done(&s->names.numbers);
     tracks_done(&s->tracks);
     links_done(&s->links);
     rows_done(&s->rows);
 }
 
 int slices_put(struct slices *s, const struct event *e, uint32_t track, int64_t dur, unsigned flags,
-               struct run_cursor *cursor, const struct numbers *from)
+               struct run_cursor *cursor, const struct renumbering *from)
 {
     const struct open_slice *parent = nest_top(&s->nest, track);
     size_t depth = nest_depth(&s->nest, track);
@@ -332,15 +319,9 @@ int slices_put(struct slices *s, const struct event *e, uint32_t track, int64_t 
     if (r < 0)
         return r;
 
-    *table_builder_slot(&s->out, 0) = e->ts;
-    *table_builder_slot(&s->out, 1) = e->name;
-    *table_builder_slot(&s->out, 2) = category;
-    *table_builder_slot(&s->out, 3) = track;
-    *table_builder_slot(&s->out, 4) = (int64_t)depth;
-    *table_builder_slot(&s->out, 5) = parent ? parent->row : COLUMN_NULL;
-    *table_builder_slot(&s->out, 6) = (int64_t)e->offset;
-    *table_builder_slot(&s->out, 7) = flags | (e->flags & SLICE_HAS_ARGS);
-    table_builder_next(&s->out);
+    TABLE_BUILDER_ADD(&s->out, e->ts, e->name, category, track, (int64_t)depth,
+                      parent ? parent->row : COLUMN_NULL, (int64_t)e->offset,
+                      flags | (e->flags & SLICE_HAS_ARGS));
 
     s->tracks.list[track].slices++;
     s->n_gpu += e->category != CATEGORY_NONE && s->gpu_categories[e->category];
@@ -365,7 +346,7 @@ int slices_finish(struct slices *s, struct columns_writer *w)
     if (r == 0)
         r = links_write(&s->links, w);
     if (r == 0)
-        r = order_by_track(&s->rows, &s->tracks, &s->names, s->last_ns, w);
+        r = track_order_write(&s->rows, &s->tracks, &s->names, s->last_ns, w);
     if (r == 0)
         r = names_write(&s->names, &s->rows, w);
     tracks_write(&s->tracks, w);

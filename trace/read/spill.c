@@ -162,14 +162,14 @@ uint64_t spill_memory(struct spill *s)
 /* -- Packed rows, and logs of them ---------------------------------------------------------------------- */
 
 /* A piece consists of the descriptions of its blocks followed by their codes, without padding. */
-struct piece {
+struct packed_piece {
     struct block blocks[PACKED_COLUMNS_MAX];
     uint8_t codes[PACKED_COLUMNS_MAX * BLOCK_BYTES_MAX];
 };
 
 int packed_write(struct spill *s, const int64_t *columns, unsigned width, size_t n, uint64_t *ret_offset)
 {
-    struct piece piece;
+    struct packed_piece piece;
     uint8_t *begin = (uint8_t *)&piece, *at = begin + width * sizeof(struct block);
 
     for (unsigned i = 0; i < width; i++)
@@ -241,11 +241,8 @@ int spill_log_init(struct spill_log *t, struct spill *spill, struct budget *budg
 
 void spill_log_done(struct spill_log *t)
 {
-    if (!t->budget)
-        return;
-    budget_free(t->budget, t->columns, (size_t)t->width * BLOCK_ROWS, sizeof(*t->columns));
-    budget_free(t->budget, t->offsets, t->offsets_cap, sizeof(*t->offsets));
-    *t = (struct spill_log){0};
+    BUDGET_FREE(t->budget, t->columns, (size_t)t->width * BLOCK_ROWS);
+    BUDGET_FREE(t->budget, t->offsets, t->offsets_cap);
 }
 
 int spill_log_flush(struct spill_log *t)
@@ -255,7 +252,7 @@ int spill_log_flush(struct spill_log *t)
 
     if (n == 0)
         return 0;
-    r = budget_grow(t->budget, &t->offsets, &t->offsets_cap, t->n_offsets + 1, sizeof(*t->offsets));
+    r = BUDGET_RESERVE(t->budget, t->offsets, t->offsets_cap, t->n_offsets + 1);
     if (r == 0)
         r = packed_write(t->spill, t->columns, t->width, n, &t->offsets[t->n_offsets]);
     t->n_offsets++;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace/read/table_builder.h"
-
-#include "trace/columns/writer.h"
-#include <errno.h>
+#include "trace/read/merge_internal.h"
 
 /* -- Tables --------------------------------------------------------------------------------------------- */
 
@@ -18,7 +15,6 @@ int table_builder_init(struct table_builder *s, struct columns_writer *w, const 
 void table_builder_done(struct table_builder *s)
 {
     free(s->values);
-    *s = (struct table_builder){0};
 }
 
 void table_builder_flush(struct table_builder *s)
@@ -58,8 +54,6 @@ int links_init(struct links *l, struct spill *spill, struct budget *budget)
 
 void links_done(struct links *l)
 {
-    if (!l->calls.budget)
-        return;
     number_map_done(&l->calls);
     spill_log_done(&l->gpu);
 }
@@ -210,7 +204,7 @@ static int args_put_in_group(struct args *a, unsigned group, struct run_cursor *
         args_take_over(a, group);
     if (t->n == 0)
         *t = (struct arg_stretch){cursor, rows, strings, at, 0};
-    *table_builder_slot(s, s->width - 1) = row;
+    s->values[(size_t)(s->width - 1) * BLOCK_ROWS + s->n % BLOCK_ROWS] = row;
     t->n++;
     s->n++;
     return table_builder_pending(s) == BLOCK_ROWS ? args_flush(a, group) : 0;

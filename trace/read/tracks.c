@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace/read/tracks.h"
+#include "trace/read/merge_internal.h"
 
-#include "trace/read/intake.h"
 #include "trace/read/sum.h"
 
 /* -- Rows ----------------------------------------------------------------------------------------------- */
@@ -22,26 +21,23 @@ int rows_init(struct rows *r, struct spill *spill, struct budget *budget)
 
 void rows_done(struct rows *r)
 {
-    if (!r->budget)
-        return;
     for (size_t i = 0; i < r->pages_cap; i++)
-        budget_free(r->budget, r->pages[i], 1, sizeof(*r->pages[i]));
+        BUDGET_FREE(r->budget, r->pages[i], 1);
     for (struct open_page *p = r->spare, *next; p; p = next) {
         next = p->next;
-        budget_free(r->budget, p, 1, sizeof(*p));
+        BUDGET_FREE(r->budget, p, 1);
     }
-    budget_free(r->budget, r->pages, r->pages_cap, sizeof(*r->pages));
-    budget_free(r->budget, r->offsets, r->offsets_cap, sizeof(*r->offsets));
+    BUDGET_FREE(r->budget, r->pages, r->pages_cap);
+    BUDGET_FREE(r->budget, r->offsets, r->offsets_cap);
     spill_log_done(&r->fixed);
-    *r = (struct rows){0};
 }
 
 static int rows_begin_page(struct rows *r, size_t block)
 {
     struct open_page *p = r->spare;
 
-    if (budget_grow(r->budget, &r->pages, &r->pages_cap, block + 1, sizeof(struct open_page *)) < 0 ||
-        budget_grow(r->budget, &r->offsets, &r->offsets_cap, block + 1, sizeof(*r->offsets)) < 0)
+    if (BUDGET_RESERVE(r->budget, r->pages, r->pages_cap, block + 1) < 0 ||
+        BUDGET_RESERVE(r->budget, r->offsets, r->offsets_cap, block + 1) < 0)
         return -ENOMEM;
     if (p)
         r->spare = p->next;
@@ -108,23 +104,11 @@ int rows_read(struct rows *r, uint64_t first, int64_t *ret_columns, size_t *ret_
 
 /* -- Open slices ---------------------------------------------------------------------------------------- */
 
-void nest_init(struct nest *n, struct budget *budget, struct rows *rows)
-{
-    *n = (struct nest){.budget = budget, .rows = rows};
-}
-
 void nest_done(struct nest *n)
 {
     for (size_t i = 0; i < n->cap; i++)
-        budget_free(n->budget, n->tracks[i].open, n->tracks[i].cap, sizeof(*n->tracks[i].open));
-    if (n->budget)
-        budget_free(n->budget, n->tracks, n->cap, sizeof(*n->tracks));
-    *n = (struct nest){0};
-}
-
-static struct nest_track *nest_track_of(struct nest *n, uint32_t track)
-{
-    return track < n->cap ? &n->tracks[track] : NULL;
+        BUDGET_FREE(n->budget, n->tracks[i].open, n->tracks[i].cap);
+    BUDGET_FREE(n->budget, n->tracks, n->cap);
 }
 
 static int nest_pop(struct nest *n, struct nest_track *t)
@@ -218,7 +202,7 @@ static int nest_close_any(struct nest *n, struct nest_track *t, int64_t ts, int6
 
 int nest_close(struct nest *n, uint32_t track, int64_t ts, int64_t dur)
 {
-    struct nest_track *t = nest_track_of(n, track);
+    struct nest_track *t = track < n->cap ? &n->tracks[track] : NULL;
 
     if (!t || t->n == t->unfinished)
         return 1;
@@ -230,12 +214,12 @@ int nest_close(struct nest *n, uint32_t track, int64_t ts, int64_t dur)
 int nest_push(struct nest *n, uint32_t track, const struct open_slice *s)
 {
     struct nest_track *t;
-    int r = budget_grow(n->budget, &n->tracks, &n->cap, (size_t)track + 1, sizeof(*n->tracks));
+    int r = BUDGET_RESERVE(n->budget, n->tracks, n->cap, (size_t)track + 1);
 
     if (r < 0)
         return r;
     t = &n->tracks[track];
-    r = budget_grow(n->budget, &t->open, &t->cap, t->n + 1, sizeof(*t->open));
+    r = BUDGET_RESERVE(n->budget, t->open, t->cap, t->n + 1);
     if (r < 0)
         return r;
     t->open[t->n++] = *s;
@@ -254,7 +238,7 @@ static bool nest_matches(const struct open_slice *s, uint16_t category, uint32_t
 
 int nest_end(struct nest *n, uint32_t track, int64_t ts, uint16_t category, uint32_t name)
 {
-    struct nest_track *t = nest_track_of(n, track);
+    struct nest_track *t = track < n->cap ? &n->tracks[track] : NULL;
     size_t i = t ? t->n : 0;
     int r = 0;
 
@@ -282,27 +266,18 @@ int nest_finish(struct nest *n)
 
 /* -- Tracks --------------------------------------------------------------------------------------------- */
 
-void tracks_init(struct tracks *t, struct budget *budget)
-{
-    *t = (struct tracks){.budget = budget, .singles.budget = budget};
-}
-
 void tracks_done(struct tracks *t)
 {
-    if (!t->budget)
-        return;
     for (size_t i = 0; i < t->threads_cap; i++)
-        budget_free(t->budget, t->threads[i].overflow, t->threads[i].overflow_cap,
-                    sizeof(*t->threads[i].overflow));
-    budget_free(t->budget, t->threads, t->threads_cap, sizeof(*t->threads));
-    budget_free(t->budget, t->list, t->cap, sizeof(*t->list));
+        BUDGET_FREE(t->budget, t->threads[i].overflow, t->threads[i].overflow_cap);
+    BUDGET_FREE(t->budget, t->threads, t->threads_cap);
+    BUDGET_FREE(t->budget, t->list, t->cap);
     number_map_done(&t->singles);
-    *t = (struct tracks){0};
 }
 
 int64_t tracks_add(struct tracks *t, enum track_kind kind, uint32_t name, uint32_t thread, uint32_t process)
 {
-    int r = budget_grow(t->budget, &t->list, &t->cap, t->n + 1, sizeof(*t->list));
+    int r = BUDGET_RESERVE(t->budget, t->list, t->cap, t->n + 1);
 
     if (r < 0)
         return r;
@@ -315,7 +290,7 @@ int64_t tracks_add(struct tracks *t, enum track_kind kind, uint32_t name, uint32
 static struct thread_tracks *tracks_of_thread(struct tracks *t, uint32_t thread)
 {
     if (thread >= t->threads_cap &&
-        budget_grow(t->budget, &t->threads, &t->threads_cap, (size_t)thread + 1, sizeof(*t->threads)) < 0)
+        BUDGET_RESERVE(t->budget, t->threads, t->threads_cap, (size_t)thread + 1) < 0)
         return NULL;
     return &t->threads[thread];
 }
@@ -363,8 +338,7 @@ int64_t tracks_overflow(struct tracks *t, struct nest *nest, uint32_t thread, ui
     }
     if (own->n_overflow == OVERFLOW_TRACKS_MAX)
         return -E2BIG;
-    r = budget_grow(t->budget, &own->overflow, &own->overflow_cap, own->n_overflow + 1,
-                    sizeof(*own->overflow));
+    r = BUDGET_RESERVE(t->budget, own->overflow, own->overflow_cap, own->n_overflow + 1);
     if (r == 0)
         r = tracks_add(t, TRACK_OVERFLOW, 0, thread, process);
     if (r >= 0)
@@ -372,8 +346,7 @@ int64_t tracks_overflow(struct tracks *t, struct nest *nest, uint32_t thread, ui
     return r;
 }
 
-/* Returns the only track of its kind with this name and process. */
-static int64_t tracks_single(struct tracks *t, enum track_kind kind, uint32_t name, uint32_t process)
+int64_t tracks_single(struct tracks *t, enum track_kind kind, uint32_t name, uint32_t process)
 {
     uint32_t *known = number_map_put(&t->singles, (uint64_t)process << 32 | name, kind, TRACK_NONE);
     int64_t r;
@@ -386,21 +359,6 @@ static int64_t tracks_single(struct tracks *t, enum track_kind kind, uint32_t na
     if (r >= 0)
         *known = (uint32_t)r;
     return r;
-}
-
-int64_t tracks_counter(struct tracks *t, uint32_t name, uint32_t process)
-{
-    return tracks_single(t, TRACK_COUNTER, name, process);
-}
-
-int64_t tracks_process_instants(struct tracks *t, uint32_t process)
-{
-    return tracks_single(t, TRACK_PROCESS_INSTANTS, 0, process);
-}
-
-int64_t tracks_global_instants(struct tracks *t)
-{
-    return tracks_single(t, TRACK_GLOBAL_INSTANTS, 0, TRACK_NONE);
 }
 
 static int64_t tracks_row_or_null(uint32_t number)
@@ -424,7 +382,7 @@ void tracks_write(const struct tracks *t, struct columns_writer *w)
 
 /* -- Tracks of asynchronous events ---------------------------------------------------------------------- */
 
-#define LANE_NONE UINT32_MAX
+#define ASYNC_ROW_NONE UINT32_MAX
 
 /* Key of the map: the number of the scope follows the ids. */
 enum {
@@ -433,20 +391,12 @@ enum {
     KEY_IDS,
 };
 
-void async_init(struct async *a, struct tracks *tracks)
-{
-    *a = (struct async){.tracks = tracks, .numbers.budget = tracks->budget};
-}
-
 void async_done(struct async *a)
 {
-    if (!a->tracks)
-        return;
-    budget_free(a->numbers.budget, a->sets, a->sets_cap, sizeof(*a->sets));
-    budget_free(a->numbers.budget, a->ids, a->ids_cap, sizeof(*a->ids));
-    budget_free(a->numbers.budget, a->lanes, a->lanes_cap, sizeof(*a->lanes));
+    BUDGET_FREE(a->numbers.budget, a->sets, a->sets_cap);
+    BUDGET_FREE(a->numbers.budget, a->ids, a->ids_cap);
+    BUDGET_FREE(a->numbers.budget, a->rows, a->rows_cap);
     number_map_done(&a->numbers);
-    *a = (struct async){0};
 }
 
 static struct async_id *async_find_id(struct async *a, uint32_t process, uint16_t category, int64_t id,
@@ -463,22 +413,22 @@ static struct async_id *async_find_id(struct async *a, uint32_t process, uint16_
     if (!number || *number < a->n_ids)
         return number ? &a->ids[*number] : NULL;
 
-    if (budget_grow(b, &a->ids, &a->ids_cap, a->n_ids + 1, sizeof(*a->ids)) < 0 ||
-        budget_grow(b, &a->sets, &a->sets_cap, a->n_sets + 1, sizeof(*a->sets)) < 0)
+    if (BUDGET_RESERVE(b, a->ids, a->ids_cap, a->n_ids + 1) < 0 ||
+        BUDGET_RESERVE(b, a->sets, a->sets_cap, a->n_sets + 1) < 0)
         return NULL;
     set = number_map_put(&a->numbers, (uint64_t)process << 32 | name, KEY_SET, (uint32_t)a->n_sets);
     if (!set)
         return NULL;
     set_number = *set;
     a->n_sets += set_number == a->n_sets;
-    a->ids[a->n_ids] = (struct async_id){set_number, LANE_NONE};
+    a->ids[a->n_ids] = (struct async_id){set_number, ASYNC_ROW_NONE};
     return &a->ids[a->n_ids++];
 }
 
-static struct async_lane *async_take_free(struct async *a, struct async_set *set)
+static struct async_row *async_take_free(struct async *a, struct async_set *set)
 {
     while (set->free != 0) {
-        struct async_lane *l = &a->lanes[set->free - 1];
+        struct async_row *l = &a->rows[set->free - 1];
 
         set->free = l->next_free;
         l->listed = false;
@@ -488,21 +438,21 @@ static struct async_lane *async_take_free(struct async *a, struct async_set *set
     return NULL;
 }
 
-static struct async_lane *async_lane_of(struct async *a, struct async_id *id)
+static struct async_row *async_row_of(struct async *a, struct async_id *id)
 {
     uint32_t owner = (uint32_t)(id - a->ids);
 
-    if (id->lane != LANE_NONE && a->lanes[id->lane].owner == owner)
-        return &a->lanes[id->lane];
-    struct async_lane *l = async_take_free(a, &a->sets[id->set]);
+    if (id->row != ASYNC_ROW_NONE && a->rows[id->row].owner == owner)
+        return &a->rows[id->row];
+    struct async_row *l = async_take_free(a, &a->sets[id->set]);
     if (!l) {
-        if (budget_grow(a->numbers.budget, &a->lanes, &a->lanes_cap, a->n_lanes + 1, sizeof(*l)) < 0)
+        if (BUDGET_RESERVE(a->numbers.budget, a->rows, a->rows_cap, a->n_rows + 1) < 0)
             return NULL;
-        l = &a->lanes[a->n_lanes++];
+        l = &a->rows[a->n_rows++];
         l->track = TRACK_NONE;
     }
     l->owner = owner;
-    id->lane = (uint32_t)(l - a->lanes);
+    id->row = (uint32_t)(l - a->rows);
     return l;
 }
 
@@ -510,7 +460,7 @@ int64_t async_track(struct async *a, enum event_phase phase, uint32_t process, u
                     uint32_t name)
 {
     struct async_id *i = async_find_id(a, process, category, id, name);
-    struct async_lane *l = i ? async_lane_of(a, i) : NULL;
+    struct async_row *l = i ? async_row_of(a, i) : NULL;
 
     if (!l)
         return -ENOMEM;
@@ -520,7 +470,7 @@ int64_t async_track(struct async *a, enum event_phase phase, uint32_t process, u
         l->open--;
     if (l->open == 0 && !l->listed) {
         l->next_free = a->sets[i->set].free;
-        a->sets[i->set].free = (uint32_t)(l - a->lanes) + 1;
+        a->sets[i->set].free = (uint32_t)(l - a->rows) + 1;
         l->listed = true;
     }
     if (l->track == TRACK_NONE) {
