@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Slices lie one within the other, whatever the graph. */
-#include "trace/read/callgraph.h"
 #include "trace/read/callgrind.h"
 #include <errno.h>
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/intake-fixture.h"
-#include "trace/read/callgraph.h"
 #include "trace/read/callgrind.h"
 
 struct reading {

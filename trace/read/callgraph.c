@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace/read/callgraph.h"
+#include "trace/read/callgrind.h"
 
 #include "base/components.h"
 #include "trace/read/budget.h"
@@ -10,7 +10,7 @@
 #define THREAD_SELF  2
 #define MEMORY_MAX   (UINT64_C(512) << 20)
 
-struct function {
+struct graph_function {
     uint32_t name;
     int64_t self;       /* self cost */
     int64_t own;        /* self cost and calls to functions outside of its cycle */
@@ -19,7 +19,7 @@ struct function {
     size_t first, last; /* its calls, after they are sorted */
 };
 
-struct call {
+struct graph_call {
     uint32_t caller, callee;
     int64_t cost;
 };
@@ -27,20 +27,20 @@ struct call {
 struct callgraph {
     struct budget budget;
     struct number_map function_numbers, call_numbers;
-    struct function *functions;
+    struct graph_function *functions;
     size_t n_functions, functions_cap;
-    struct call *calls;
+    struct graph_call *calls;
     size_t n_calls, calls_cap;
 };
 
-struct circles;
+struct call_cycles;
 
 struct drawing {
     struct callgraph *g;
-    const struct circles *circles;
+    const struct call_cycles *cycles;
     struct intake *in;
     uint32_t thread;
-    uint16_t category, circle_category;
+    uint16_t category, cycle_category;
     uint64_t slices;
     int64_t smallest; /* cost of a call that is drawn */
     struct callgraph_drawn *drawn;
@@ -79,7 +79,7 @@ uint32_t callgraph_function(struct callgraph *g, uint32_t name, uint32_t file, u
         return number ? *number : UINT32_MAX;
     if (BUDGET_RESERVE(&g->budget, g->functions, g->functions_cap, next + 1) < 0)
         return UINT32_MAX;
-    g->functions[g->n_functions++] = (struct function){.name = name};
+    g->functions[g->n_functions++] = (struct graph_function){.name = name};
     return next;
 }
 
@@ -109,7 +109,7 @@ int callgraph_call(struct callgraph *g, uint32_t caller, uint32_t callee, int64_
     if (*number == next) {
         if (BUDGET_RESERVE(&g->budget, g->calls, g->calls_cap, next + 1) < 0)
             return -ENOMEM;
-        g->calls[g->n_calls++] = (struct call){caller, callee, 0};
+        g->calls[g->n_calls++] = (struct graph_call){caller, callee, 0};
     }
     if (cost > CALLGRAPH_COST_MAX - g->functions[caller].calls ||
         cost > CALLGRAPH_COST_MAX - g->functions[callee].called)
@@ -124,7 +124,7 @@ int callgraph_call(struct callgraph *g, uint32_t caller, uint32_t callee, int64_
 
 static int callgraph_compare_calls(const void *a, const void *b)
 {
-    const struct call *x = a, *y = b;
+    const struct graph_call *x = a, *y = b;
 
     if (x->caller != y->caller)
         return x->caller < y->caller ? -1 : 1;
@@ -138,7 +138,7 @@ static void callgraph_sort_calls(struct callgraph *g)
     if (g->n_calls > 0)
         qsort(g->calls, g->n_calls, sizeof(*g->calls), callgraph_compare_calls);
     for (size_t i = 0; i < g->n_calls; i++) {
-        struct function *f = &g->functions[g->calls[i].caller];
+        struct graph_function *f = &g->functions[g->calls[i].caller];
         if (i == 0 || g->calls[i - 1].caller != g->calls[i].caller)
             f->first = i;
         f->last = i + 1;
@@ -156,31 +156,31 @@ static void callgraph_draw_slice(struct drawing *d, uint32_t name, uint16_t cate
                                           .phase = EVENT_COMPLETE};
 }
 
-/* -- Cycles -------------------------------------------------------------------------------------------  */
+/* -- Cycles ------------------------------------------------------------------------------------------- */
 
 /* A cycle is a set of functions that call each other, or a single function. A call from outside never lies
  * within another call of the same cycle, so the cost of a cycle is known although the costs of its members
  * are not. */
-struct circle {
+struct call_cycle {
     int64_t own;     /* of its members, with their calls to functions outside of the cycle */
     int64_t entered; /* of the calls from outside */
     uint32_t first;  /* first of its members in the list of all functions by cycle */
     uint32_t n;
 };
 
-struct circles {
+struct call_cycles {
     uint32_t *of_function, *members;
-    struct circle *items;
+    struct call_cycle *items;
 };
 
-static void callgraph_circles_done(struct circles *c)
+static void call_cycles_done(struct call_cycles *c)
 {
     free(c->of_function);
     free(c->members);
     free(c->items);
 }
 
-static bool callgraph_is_inner(const struct circles *c, const struct call *call)
+static bool callgraph_is_inner(const struct call_cycles *c, const struct graph_call *call)
 {
     return c->of_function[call->caller] == c->of_function[call->callee];
 }
@@ -202,7 +202,7 @@ static int callgraph_find_components(const struct callgraph *g, uint32_t *ret)
     return components_find((uint32_t)g->n_functions, from, to, n, ret);
 }
 
-static void callgraph_list_members(const struct callgraph *g, struct circles *c)
+static void callgraph_list_members(const struct callgraph *g, struct call_cycles *c)
 {
     uint32_t offset = 0;
 
@@ -214,8 +214,8 @@ static void callgraph_list_members(const struct callgraph *g, struct circles *c)
         c->items[i].n = 0;
     }
     for (size_t i = 0; i < g->n_functions; i++) {
-        struct circle *circle = &c->items[c->of_function[i]];
-        c->members[circle->first + circle->n++] = (uint32_t)i;
+        struct call_cycle *cycle = &c->items[c->of_function[i]];
+        c->members[cycle->first + cycle->n++] = (uint32_t)i;
     }
 }
 
@@ -225,7 +225,7 @@ static void callgraph_add_up(int64_t *sum, int64_t cost)
     *sum = MIN(*sum + cost, CALLGRAPH_COST_MAX);
 }
 
-static int callgraph_circles_find(struct callgraph *g, struct circles *ret)
+static int call_cycles_find(struct callgraph *g, struct call_cycles *ret)
 {
     size_t room = g->n_functions + 1;
 
@@ -243,7 +243,7 @@ static int callgraph_circles_find(struct callgraph *g, struct circles *ret)
         callgraph_add_up(&ret->items[ret->of_function[i]].own, g->functions[i].self);
     }
     for (size_t i = 0; i < g->n_calls; i++) {
-        const struct call *call = &g->calls[i];
+        const struct graph_call *call = &g->calls[i];
         if (callgraph_is_inner(ret, call))
             continue;
         callgraph_add_up(&g->functions[call->caller].own, call->cost);
@@ -261,16 +261,16 @@ static int64_t callgraph_own_cost(const struct drawing *d, uint32_t function)
 /* The cost of a cycle that no caller accounts for belongs to its most expensive member. */
 static int64_t callgraph_root_cost(const struct drawing *d, uint32_t function)
 {
-    const struct circles *c = d->circles;
-    const struct circle *circle = &c->items[c->of_function[function]];
-    uint32_t dearest = c->members[circle->first];
+    const struct call_cycles *c = d->cycles;
+    const struct call_cycle *cycle = &c->items[c->of_function[function]];
+    uint32_t dearest = c->members[cycle->first];
 
-    for (uint32_t i = 1; i < circle->n; i++) {
-        uint32_t other = c->members[circle->first + i];
+    for (uint32_t i = 1; i < cycle->n; i++) {
+        uint32_t other = c->members[cycle->first + i];
         if (d->g->functions[other].own > d->g->functions[dearest].own)
             dearest = other;
     }
-    return function == dearest ? circle->own - circle->entered : 0;
+    return function == dearest ? cycle->own - cycle->entered : 0;
 }
 
 /* -- The flame ---------------------------------------------------------------------------------------- */
@@ -285,14 +285,14 @@ static void callgraph_draw_function(struct drawing *d, uint32_t function, int64_
 
 /* Draws the calls of a function to functions outside of its cycle, in `dur` of the total time `whole`.
  * Returns where they end. */
-static int64_t callgraph_draw_calls(struct drawing *d, const struct function *f, int64_t ts, int64_t dur,
-                                    int64_t whole, unsigned depth)
+static int64_t callgraph_draw_calls(struct drawing *d, const struct graph_function *f, int64_t ts,
+                                    int64_t dur, int64_t whole, unsigned depth)
 {
     for (size_t i = f->first; i < f->last; i++) {
-        const struct call *c = &d->g->calls[i];
+        const struct graph_call *c = &d->g->calls[i];
         int64_t share = (int64_t)((__int128)dur * c->cost / MAX(whole, 1));
 
-        if (callgraph_is_inner(d->circles, c)) {
+        if (callgraph_is_inner(d->cycles, c)) {
             d->drawn->recursive++;
             continue;
         }
@@ -311,16 +311,16 @@ static int64_t callgraph_draw_calls(struct drawing *d, const struct function *f,
 static void callgraph_draw_function(struct drawing *d, uint32_t function, int64_t ts, int64_t dur,
                                     unsigned depth)
 {
-    const struct function *f = &d->g->functions[function];
-    const struct circle *circle = &d->circles->items[d->circles->of_function[function]];
+    const struct graph_function *f = &d->g->functions[function];
+    const struct call_cycle *cycle = &d->cycles->items[d->cycles->of_function[function]];
     /* If the callers account for less than the function costs, the rest is its self cost. */
-    int64_t whole = MAX(circle->own, circle->entered);
+    int64_t whole = MAX(cycle->own, cycle->entered);
 
     callgraph_draw_slice(d, f->name, d->category, ts, dur);
     ts = callgraph_draw_calls(d, f, ts, dur, whole, depth);
-    for (uint32_t i = 0; i < circle->n; i++) {
-        uint32_t other = d->circles->members[circle->first + i];
-        const struct function *member = &d->g->functions[other];
+    for (uint32_t i = 0; i < cycle->n; i++) {
+        uint32_t other = d->cycles->members[cycle->first + i];
+        const struct graph_function *member = &d->g->functions[other];
         int64_t share = (int64_t)((__int128)dur * member->own / MAX(whole, 1));
         if (other == function)
             continue;
@@ -328,21 +328,21 @@ static void callgraph_draw_function(struct drawing *d, uint32_t function, int64_
             d->drawn->small++;
             continue;
         }
-        callgraph_draw_slice(d, member->name, d->circle_category, ts, share);
+        callgraph_draw_slice(d, member->name, d->cycle_category, ts, share);
         callgraph_draw_calls(d, member, ts, dur, whole, depth + 1);
         ts += share;
     }
 }
 
 /* A function and its drawn cost. */
-struct part {
+struct drawn_function {
     uint32_t function;
     int64_t cost;
 };
 
-static int callgraph_compare_parts(const void *a, const void *b)
+static int callgraph_compare_drawn(const void *a, const void *b)
 {
-    const struct part *x = a, *y = b;
+    const struct drawn_function *x = a, *y = b;
 
     if (x->cost != y->cost)
         return x->cost > y->cost ? -1 : 1;
@@ -350,17 +350,17 @@ static int callgraph_compare_parts(const void *a, const void *b)
 }
 
 /* Lists the functions with a cost of this kind, the most expensive first. */
-static size_t callgraph_list_parts(const struct drawing *d,
+static size_t callgraph_list_drawn(const struct drawing *d,
                                    int64_t (*cost)(const struct drawing *d, uint32_t function),
-                                   struct part *ret)
+                                   struct drawn_function *ret)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < d->g->n_functions; i++)
         if (cost(d, (uint32_t)i) > 0)
-            ret[n++] = (struct part){(uint32_t)i, cost(d, (uint32_t)i)};
+            ret[n++] = (struct drawn_function){(uint32_t)i, cost(d, (uint32_t)i)};
     if (n > 0)
-        qsort(ret, n, sizeof(*ret), callgraph_compare_parts);
+        qsort(ret, n, sizeof(*ret), callgraph_compare_drawn);
     return n;
 }
 
@@ -378,9 +378,9 @@ static void callgraph_begin_thread(struct drawing *d, int64_t pid, int64_t tid, 
 
 int callgraph_draw(struct callgraph *g, struct intake *in, int64_t pid, struct callgraph_drawn *ret)
 {
-    _cleanup_(callgraph_circles_done) struct circles circles = {0};
+    _cleanup_(call_cycles_done) struct call_cycles cycles = {0};
     struct drawing d = {.g = g, .in = in, .drawn = ret};
-    struct part *parts = budget_new(&g->budget, g->n_functions, sizeof(*parts));
+    struct drawn_function *parts = budget_new(&g->budget, g->n_functions, sizeof(*parts));
     int64_t ts = 0, total = 0;
     size_t n;
 
@@ -388,16 +388,16 @@ int callgraph_draw(struct callgraph *g, struct intake *in, int64_t pid, struct c
         return -ENOMEM;
     *ret = (struct callgraph_drawn){0};
     callgraph_sort_calls(g);
-    int r = callgraph_circles_find(g, &circles);
+    int r = call_cycles_find(g, &cycles);
     if (r < 0) {
         BUDGET_FREE(&g->budget, parts, g->n_functions);
         return r;
     }
-    d.circles = &circles;
-    d.circle_category = intake_category(in, clean_text(in, CALLGRAPH_CIRCLE, strlen(CALLGRAPH_CIRCLE), 0));
+    d.cycles = &cycles;
+    d.cycle_category = intake_category(in, clean_text(in, CALLGRAPH_CIRCLE, strlen(CALLGRAPH_CIRCLE), 0));
 
     callgraph_begin_thread(&d, pid, THREAD_CALLS, "calls", "callgrind");
-    n = callgraph_list_parts(&d, callgraph_root_cost, parts);
+    n = callgraph_list_drawn(&d, callgraph_root_cost, parts);
     for (size_t i = 0; i < n && callgraph_add_cost(&total, parts[i].cost) == 0; i++)
         ;
     d.smallest = MAX(1, total / CALLGRAPH_PARTS);
@@ -410,7 +410,7 @@ int callgraph_draw(struct callgraph *g, struct intake *in, int64_t pid, struct c
         }
 
     callgraph_begin_thread(&d, pid, THREAD_SELF, "self", "callgrind_self");
-    n = callgraph_list_parts(&d, callgraph_own_cost, parts);
+    n = callgraph_list_drawn(&d, callgraph_own_cost, parts);
     ts = 0;
     for (size_t i = 0; i < n && in->error == 0; i++) {
         callgraph_draw_slice(&d, g->functions[parts[i].function].name, d.category, ts, parts[i].cost);

@@ -2,7 +2,6 @@
 #include "trace/read/callgrind.h"
 
 #include "trace/read/budget.h"
-#include "trace/read/callgraph.h"
 #include "trace/read/json_text.h"
 #include "trace/read/scan_text.h"
 #include <errno.h>
@@ -11,22 +10,22 @@
 #define EVENT_TEXT_MAX   64
 
 /* Each name space numbers its names separately. */
-enum space { SPACE_OBJECT, SPACE_FILE, SPACE_FUNCTION };
+enum name_space { SPACE_NONE, SPACE_OBJECT, SPACE_FILE, SPACE_FUNCTION };
 
 /* A function by its strings; 0 is an unknown string. */
-struct spot {
+struct code_location {
     uint32_t object, file, function;
 };
 
-struct profile {
+struct profile_reader {
     struct intake *in;
     struct callgraph *graph;
     struct budget budget;
-    struct number_map names; /* (number in the text, space) to string */
-    uint64_t offset;         /* of the line */
-    struct spot here;        /* code that is inlined may lie in another file than its function */
-    struct spot owner;       /* the function that costs belong to */
-    struct spot callee;
+    struct number_map names;    /* (number in the text, space) to string */
+    uint64_t offset;            /* of the line */
+    struct code_location here;  /* code that is inlined may lie in another file than its function */
+    struct code_location owner; /* the function that costs belong to */
+    struct code_location callee;
     bool in_call; /* the next cost is the cost of a call to the callee */
     int64_t positions;
     int64_t unit;               /* nanoseconds of one unit of cost; 0 if the cost is not a time */
@@ -55,7 +54,7 @@ static const struct {
 #define YAPPI_EVENT "Ticks"
 #define YAPPI_UNIT  1000
 
-static void callgrind_give_up(struct profile *p, int error)
+static void callgrind_give_up(struct profile_reader *p, int error)
 {
     if (p->in->error == 0)
         p->in->error = error;
@@ -79,7 +78,7 @@ static struct slice callgrind_next_word(struct slice *rest)
     return (struct slice){p, end};
 }
 
-static uint32_t callgrind_intern(struct profile *p, struct slice s)
+static uint32_t callgrind_intern(struct profile_reader *p, struct slice s)
 {
     uint32_t number = clean_text(p->in, s.p, (size_t)(s.end - s.p), p->offset);
 
@@ -87,7 +86,7 @@ static uint32_t callgrind_intern(struct profile *p, struct slice s)
 }
 
 /* "name", "(12) name", which gives it a number, or "(12)". */
-static uint32_t callgrind_name(struct profile *p, enum space space, struct slice value)
+static uint32_t callgrind_name(struct profile_reader *p, enum name_space space, struct slice value)
 {
     const char *close =
         value.p < value.end && *value.p == '(' ? memchr(value.p, ')', (size_t)(value.end - value.p)) : NULL;
@@ -111,7 +110,7 @@ static uint32_t callgrind_name(struct profile *p, enum space space, struct slice
     return *number = callgrind_intern(p, rest);
 }
 
-static uint32_t callgrind_function_of(struct profile *p, struct spot s)
+static uint32_t callgrind_function_of(struct profile_reader *p, struct code_location s)
 {
     uint32_t number = callgraph_function(p->graph, s.function, s.file, s.object);
 
@@ -120,83 +119,40 @@ static uint32_t callgrind_function_of(struct profile *p, struct spot s)
     return number;
 }
 
-static void callgrind_take_object(struct profile *p, struct slice value)
-{
-    p->here.object = callgrind_name(p, SPACE_OBJECT, value);
-}
-
-static void callgrind_take_file(struct profile *p, struct slice value)
-{
-    p->here.file = callgrind_name(p, SPACE_FILE, value);
-}
-
-static void callgrind_take_function(struct profile *p, struct slice value)
+static void callgrind_take_function(struct profile_reader *p, struct slice value)
 {
     p->here.function = callgrind_name(p, SPACE_FUNCTION, value);
     p->owner = p->here;
 }
 
-static void callgrind_take_callee_object(struct profile *p, struct slice value)
+static void callgrind_take_calls(struct profile_reader *p, struct slice value _unused_)
 {
-    p->callee.object = callgrind_name(p, SPACE_OBJECT, value);
-}
-
-static void callgrind_take_callee_file(struct profile *p, struct slice value)
-{
-    p->callee.file = callgrind_name(p, SPACE_FILE, value);
-}
-
-static void callgrind_take_callee(struct profile *p, struct slice value)
-{
-    p->callee.function = callgrind_name(p, SPACE_FUNCTION, value);
-}
-
-/* A jump is not drawn, but may define the name of its target. */
-static void callgrind_take_jump_file(struct profile *p, struct slice value)
-{
-    callgrind_name(p, SPACE_FILE, value);
-}
-
-static void callgrind_take_jump_function(struct profile *p, struct slice value)
-{
-    callgrind_name(p, SPACE_FUNCTION, value);
-}
-
-static void callgrind_take_calls(struct profile *p, struct slice value)
-{
-    (void)value;
     p->in_call = true;
 }
 
-static void callgrind_take_nothing(struct profile *p, struct slice value)
-{
-    (void)p;
-    (void)value;
-}
-
-static void callgrind_take_creator(struct profile *p, struct slice value)
+static void callgrind_take_creator(struct profile_reader *p, struct slice value)
 {
     p->is_yappi = slice_is(value, "yappi");
 }
 
-static void callgrind_take_pid(struct profile *p, struct slice value)
+static void callgrind_take_pid(struct profile_reader *p, struct slice value)
 {
     if (!slice_int(value, &p->pid))
         p->pid = 0;
 }
 
-static void callgrind_take_command(struct profile *p, struct slice value)
+static void callgrind_take_command(struct profile_reader *p, struct slice value)
 {
     p->command = callgrind_intern(p, value);
 }
 
-static void callgrind_take_positions(struct profile *p, struct slice value)
+static void callgrind_take_positions(struct profile_reader *p, struct slice value)
 {
     for (p->positions = 0; callgrind_next_word(&value).p < value.p;)
         p->positions++;
 }
 
-static void callgrind_take_events(struct profile *p, struct slice value)
+static void callgrind_take_events(struct profile_reader *p, struct slice value)
 {
     struct slice event = callgrind_next_word(&value);
 
@@ -207,26 +163,51 @@ static void callgrind_take_events(struct profile *p, struct slice value)
             p->unit = units[i].unit;
 }
 
-/* Lines of "key=value" and "key: value". */
+/* Lines of "key=value" and "key: value". take: handles the value. Otherwise it is a name of this space, and
+ * `string` is where its number is kept; 0: nowhere. */
+#define NAME_AT(member) offsetof(struct profile_reader, member)
 static const struct {
     const char *key;
     char mark;
-    void (*take)(struct profile *p, struct slice value);
-} keys[] = {
-    {"fn", '=', callgrind_take_function},     {"cfn", '=', callgrind_take_callee},
-    {"calls", '=', callgrind_take_calls},     {"fl", '=', callgrind_take_file},
-    {"fi", '=', callgrind_take_file},         {"fe", '=', callgrind_take_file},
-    {"ob", '=', callgrind_take_object},       {"cob", '=', callgrind_take_callee_object},
-    {"cfi", '=', callgrind_take_callee_file}, {"cfl", '=', callgrind_take_callee_file},
-    {"jump", '=', callgrind_take_nothing},    {"jcnd", '=', callgrind_take_nothing},
-    {"jfi", '=', callgrind_take_jump_file},   {"jfn", '=', callgrind_take_jump_function},
-    {"creator", ':', callgrind_take_creator}, {"pid", ':', callgrind_take_pid},
-    {"cmd", ':', callgrind_take_command},     {"positions", ':', callgrind_take_positions},
+    void (*take)(struct profile_reader *p, struct slice value);
+    enum name_space space;
+    size_t string;
+} profile_keys[] = {
+    {"fn", '=', callgrind_take_function},
+    {"cfn", '=', NULL, SPACE_FUNCTION, NAME_AT(callee.function)},
+    {"calls", '=', callgrind_take_calls},
+    {"fl", '=', NULL, SPACE_FILE, NAME_AT(here.file)},
+    {"fi", '=', NULL, SPACE_FILE, NAME_AT(here.file)},
+    {"fe", '=', NULL, SPACE_FILE, NAME_AT(here.file)},
+    {"ob", '=', NULL, SPACE_OBJECT, NAME_AT(here.object)},
+    {"cob", '=', NULL, SPACE_OBJECT, NAME_AT(callee.object)},
+    {"cfi", '=', NULL, SPACE_FILE, NAME_AT(callee.file)},
+    {"cfl", '=', NULL, SPACE_FILE, NAME_AT(callee.file)},
+    {"jump", '=', NULL, SPACE_NONE},
+    {"jcnd", '=', NULL, SPACE_NONE},
+    /* A jump is not drawn, but may define the name of its target. */
+    {"jfi", '=', NULL, SPACE_FILE},
+    {"jfn", '=', NULL, SPACE_FUNCTION},
+    {"creator", ':', callgrind_take_creator},
+    {"pid", ':', callgrind_take_pid},
+    {"cmd", ':', callgrind_take_command},
+    {"positions", ':', callgrind_take_positions},
     {"events", ':', callgrind_take_events},
 };
 
+static void callgrind_take_value(struct profile_reader *p, size_t key, struct slice value)
+{
+    if (profile_keys[key].take) {
+        profile_keys[key].take(p, value);
+    } else if (profile_keys[key].space != SPACE_NONE) {
+        uint32_t number = callgrind_name(p, profile_keys[key].space, value);
+        if (profile_keys[key].string > 0)
+            memcpy((char *)p + profile_keys[key].string, &number, sizeof(number));
+    }
+}
+
 /* Returns false if the line is not a header. Unknown headers are accepted. */
-static bool callgrind_take_key(struct profile *p, struct slice line)
+static bool callgrind_take_key(struct profile_reader *p, struct slice line)
 {
     const char *mark = line.p;
 
@@ -234,9 +215,9 @@ static bool callgrind_take_key(struct profile *p, struct slice line)
         mark++;
     if (mark == line.end)
         return false;
-    for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
-        if (*mark == keys[i].mark && slice_is((struct slice){line.p, mark}, keys[i].key)) {
-            keys[i].take(p, callgrind_trim((struct slice){mark + 1, line.end}));
+    for (size_t i = 0; i < ARRAY_SIZE(profile_keys); i++)
+        if (*mark == profile_keys[i].mark && slice_is((struct slice){line.p, mark}, profile_keys[i].key)) {
+            callgrind_take_value(p, i, callgrind_trim((struct slice){mark + 1, line.end}));
             return true;
         }
     return *mark == ':';
@@ -247,7 +228,7 @@ static bool callgrind_is_cost(struct slice line)
     return (*line.p >= '0' && *line.p <= '9') || *line.p == '+' || *line.p == '-' || *line.p == '*';
 }
 
-static int callgrind_add_cost(struct profile *p, int64_t cost)
+static int callgrind_add_cost(struct profile_reader *p, int64_t cost)
 {
     uint32_t function = callgrind_function_of(p, p->owner);
 
@@ -259,14 +240,14 @@ static int callgrind_add_cost(struct profile *p, int64_t cost)
     if (p->callee.file == 0)
         p->callee.file = p->here.file;
     uint32_t callee = callgrind_function_of(p, p->callee);
-    p->callee = (struct spot){0};
+    p->callee = (struct code_location){0};
     p->in_call = false;
     return p->in->error < 0 ? p->in->error : callgraph_call(p->graph, function, callee, cost);
 }
 
 /* Reads positions, which may be fewer than usual only if no cost follows, and costs, of which the first
  * counts. */
-static void callgrind_take_cost(struct profile *p, struct slice line)
+static void callgrind_take_cost(struct profile_reader *p, struct slice line)
 {
     int64_t cost = 0;
 
@@ -286,7 +267,7 @@ static void callgrind_take_cost(struct profile *p, struct slice line)
     p->costs++;
 }
 
-static void callgrind_take_line(struct profile *p, struct slice line)
+static void callgrind_take_line(struct profile_reader *p, struct slice line)
 {
     line = callgrind_trim(line);
     if (line.p == line.end || *line.p == '#')
@@ -297,7 +278,7 @@ static void callgrind_take_line(struct profile *p, struct slice line)
         intake_defect(p->in, DEFECT_unreadable_event, p->offset);
 }
 
-static void callgrind_read_lines(struct profile *p, const char *text, size_t size)
+static void callgrind_read_lines(struct profile_reader *p, const char *text, size_t size)
 {
     const char *end = text + size;
 
@@ -313,7 +294,7 @@ static void callgrind_read_lines(struct profile *p, const char *text, size_t siz
         intake_defect(p->in, DEFECT_truncated, size);
 }
 
-static int callgrind_draw(struct profile *p, char *ret_reason, size_t reason_size)
+static int callgrind_draw(struct profile_reader *p, char *ret_reason, size_t reason_size)
 {
     struct callgraph_drawn drawn;
     char unit[EVENT_TEXT_MAX + 64] = "";
@@ -342,7 +323,7 @@ static int callgrind_draw(struct profile *p, char *ret_reason, size_t reason_siz
 int callgrind_read(const void *data, size_t size, struct intake *intake, char *ret_reason, size_t reason_size)
 {
     _cleanup_(callgraph_freep) struct callgraph *graph = NULL;
-    struct profile p = {.in = intake, .budget.max = NAMES_MEMORY_MAX, .positions = 1};
+    struct profile_reader p = {.in = intake, .budget.max = NAMES_MEMORY_MAX, .positions = 1};
     int r = callgraph_new(&graph);
 
     if (r < 0)

@@ -19,11 +19,11 @@ struct process_group {
 struct trace_witness {
     struct instance_clues clues;
     struct trace_name name;
+    const char *profile_id; /* of the name */
+    struct slice pg_count;
     struct process_group *groups;
     size_t n_groups;
 };
-
-typedef enum instance_belief (*evidence_fn)(const struct instance_clues *a, const struct instance_clues *b);
 
 static bool instance_both(const char *a, const char *b)
 {
@@ -35,37 +35,14 @@ static bool instance_both_known(int64_t a, int64_t b)
     return a != INSTANCE_UNKNOWN && b != INSTANCE_UNKNOWN;
 }
 
-/* -- Evidence, one function each ---------------------------------------------------------------------- */
-
-static enum instance_belief instance_by_recording(const struct instance_clues *a,
-                                                  const struct instance_clues *b)
-{
-    return instance_both(a->recording, b->recording) && strcmp(a->recording, b->recording) != 0
-               ? INSTANCE_DIFFERENT
-               : INSTANCE_UNDECIDED;
-}
+/* -- Evidence that is more than equality of one property ------------------------------------------------ */
 
 /* Prefill and decode of one rank are recorded one after the other: they share no collective. */
-static enum instance_belief instance_by_stage(const struct instance_clues *a, const struct instance_clues *b)
+static enum instance_belief instance_by_stage(const struct trace_witness *a, const struct trace_witness *b)
 {
-    return strcmp(a->stage ? a->stage : "", b->stage ? b->stage : "") != 0 ? INSTANCE_DIFFERENT
-                                                                           : INSTANCE_UNDECIDED;
-}
+    const char *one = a->clues.stage ? a->clues.stage : "", *other = b->clues.stage ? b->clues.stage : "";
 
-/* Two traces cannot have the same rank in the same world. */
-static enum instance_belief instance_by_rank(const struct instance_clues *a, const struct instance_clues *b)
-{
-    return instance_both_known(a->rank, b->rank) && a->rank == b->rank ? INSTANCE_DIFFERENT
-                                                                       : INSTANCE_UNDECIDED;
-}
-
-static enum instance_belief instance_by_world(const struct instance_clues *a, const struct instance_clues *b)
-{
-    bool differ = instance_both_known(a->world_size, b->world_size) && a->world_size != b->world_size;
-
-    return differ || (instance_both(a->backend, b->backend) && strcmp(a->backend, b->backend) != 0)
-               ? INSTANCE_DIFFERENT
-               : INSTANCE_UNDECIDED;
+    return strcmp(one, other) != 0 ? INSTANCE_DIFFERENT : INSTANCE_UNDECIDED;
 }
 
 static struct slice instance_member(struct slice object, const char *name)
@@ -76,11 +53,6 @@ static struct slice instance_member(struct slice object, const char *name)
         if (slice_is(key, name))
             return value;
     return (struct slice){0};
-}
-
-static struct slice instance_distributed_of(const struct instance_clues *c)
-{
-    return (struct slice){c->distributed, c->distributed ? c->distributed + c->distributed_size : NULL};
 }
 
 static bool instance_slices_equal(struct slice a, struct slice b)
@@ -102,154 +74,144 @@ static bool instance_list_has(struct slice list, int64_t number)
 }
 
 /* A process group that contains both ranks is the same list on both. */
-static enum instance_belief instance_by_process_groups(const struct instance_clues *a,
-                                                       const struct instance_clues *b)
+static enum instance_belief instance_by_process_groups(const struct trace_witness *a,
+                                                       const struct trace_witness *b)
 {
-    const struct trace_witness *one = (const struct trace_witness *)a,
-                               *other = (const struct trace_witness *)b;
-
-    if (!instance_both_known(a->rank, b->rank))
+    if (!instance_both_known(a->clues.rank, b->clues.rank))
         return INSTANCE_UNDECIDED;
-    for (size_t i = 0; i < one->n_groups; i++) {
-        const struct process_group *group = &one->groups[i], *same = NULL;
+    for (size_t i = 0; i < a->n_groups; i++) {
+        const struct process_group *group = &a->groups[i], *same = NULL;
         /* Ranks of one job have most groups in common, in the same order. */
-        if (i < other->n_groups && instance_slices_equal(other->groups[i].name, group->name))
-            same = &other->groups[i];
-        for (size_t k = 0; k < other->n_groups && !same; k++)
-            if (instance_slices_equal(other->groups[k].name, group->name))
-                same = &other->groups[k];
+        if (i < b->n_groups && instance_slices_equal(b->groups[i].name, group->name))
+            same = &b->groups[i];
+        for (size_t k = 0; k < b->n_groups && !same; k++)
+            if (instance_slices_equal(b->groups[k].name, group->name))
+                same = &b->groups[k];
         if (!same || (instance_slices_equal(group->ranks, same->ranks) &&
                       instance_slices_equal(group->size, same->size)))
             continue;
-        if (instance_list_has(group->ranks, a->rank) && instance_list_has(group->ranks, b->rank))
+        if (instance_list_has(group->ranks, a->clues.rank) && instance_list_has(group->ranks, b->clues.rank))
             return INSTANCE_DIFFERENT;
     }
     return INSTANCE_UNDECIDED;
 }
 
-static enum instance_belief instance_by_time(const struct instance_clues *a, const struct instance_clues *b)
+static enum instance_belief instance_by_time(const struct trace_witness *a, const struct trace_witness *b)
 {
+    const struct instance_clues *one = &a->clues, *other = &b->clues;
     int64_t between;
 
-    if (!instance_both_known(a->from_ns, b->from_ns) || !instance_both_known(a->to_ns, b->to_ns))
+    if (!instance_both_known(one->from_ns, other->from_ns) || !instance_both_known(one->to_ns, other->to_ns))
         return INSTANCE_UNDECIDED;
-    bool far = __builtin_sub_overflow(MAX(a->from_ns, b->from_ns), MIN(a->to_ns, b->to_ns), &between) ||
-               between > INSTANCE_APART_NS;
+    bool far =
+        __builtin_sub_overflow(MAX(one->from_ns, other->from_ns), MIN(one->to_ns, other->to_ns), &between) ||
+        between > INSTANCE_DISTANCE_MAX_NS;
     return far ? INSTANCE_DIFFERENT : INSTANCE_UNDECIDED;
 }
 
-static enum instance_belief instance_by_worker(const struct instance_clues *a, const struct instance_clues *b)
+static enum instance_belief instance_by_group_count(const struct trace_witness *a,
+                                                    const struct trace_witness *b)
 {
-    return instance_both(a->worker, b->worker) && strcmp(a->worker, b->worker) == 0 ? INSTANCE_SAME
-                                                                                    : INSTANCE_UNDECIDED;
-}
-
-static enum instance_belief instance_by_group(const struct instance_clues *a, const struct instance_clues *b)
-{
-    return instance_both(a->group, b->group) && strcmp(a->group, b->group) == 0 ? INSTANCE_SAME
-                                                                                : INSTANCE_UNDECIDED;
-}
-
-/* Two addresses without any evidence that they share something. */
-static enum instance_belief instance_by_other_worker(const struct instance_clues *a,
-                                                     const struct instance_clues *b)
-{
-    return instance_both(a->worker, b->worker) && strcmp(a->worker, b->worker) != 0 ? INSTANCE_DIFFERENT
-                                                                                    : INSTANCE_UNDECIDED;
-}
-
-static enum instance_belief instance_by_group_count(const struct instance_clues *a,
-                                                    const struct instance_clues *b)
-{
-    struct slice one = instance_member(instance_distributed_of(a), "pg_count"),
-                 other = instance_member(instance_distributed_of(b), "pg_count");
-
-    return one.p && other.p && !instance_slices_equal(one, other) ? INSTANCE_DIFFERENT : INSTANCE_UNDECIDED;
-}
-
-/* One call that starts the profiler gives the same id to all ranks. The clues of the table of evidence are
- * part of a witness. */
-static enum instance_belief instance_by_profile_id(const struct instance_clues *a,
-                                                   const struct instance_clues *b)
-{
-    const struct trace_name *one = &((const struct trace_witness *)a)->name,
-                            *other = &((const struct trace_witness *)b)->name;
-
-    if (!instance_both(one->profile_id, other->profile_id))
-        return INSTANCE_UNDECIDED;
-    return strcmp(one->profile_id, other->profile_id) == 0 ? INSTANCE_SAME : INSTANCE_DIFFERENT;
+    return a->pg_count.p && b->pg_count.p && !instance_slices_equal(a->pg_count, b->pg_count)
+               ? INSTANCE_DIFFERENT
+               : INSTANCE_UNDECIDED;
 }
 
 /* Returns the position of the only number that differs in two names; 0 if they differ in more. */
 static size_t instance_common_stem(const char *a, const char *b)
 {
+    static const char digits[] = "0123456789";
     size_t stem = 0;
 
     while (a[stem] && a[stem] == b[stem])
         stem++;
     while (stem > 0 && a[stem - 1] >= '0' && a[stem - 1] <= '9')
         stem--;
-    const char *rest_a = a + stem, *rest_b = b + stem;
-    while (*rest_a >= '0' && *rest_a <= '9')
-        rest_a++;
-    while (*rest_b >= '0' && *rest_b <= '9')
-        rest_b++;
-    return rest_a > a + stem && rest_b > b + stem && strcmp(rest_a, rest_b) == 0 ? stem : 0;
+    size_t n_a = strspn(a + stem, digits), n_b = strspn(b + stem, digits);
+    return n_a > 0 && n_b > 0 && strcmp(a + stem + n_a, b + stem + n_b) == 0 ? stem : 0;
 }
 
 /* Files whose names differ only in the number of their rank: "decode-rank0.json.gz",
  * "decode-rank1.json.gz". */
-static enum instance_belief instance_by_file_name(const struct instance_clues *a,
-                                                  const struct instance_clues *b)
+static enum instance_belief instance_by_file_name(const struct trace_witness *a,
+                                                  const struct trace_witness *b)
 {
     static const char *const words[] = {"rank", "rank-", "rank_"};
+    const char *one = a->clues.path, *other = b->clues.path;
 
-    if (!instance_both(a->path, b->path) || strcmp(a->path, b->path) == 0)
+    if (!instance_both(one, other) || strcmp(one, other) == 0)
         return INSTANCE_UNDECIDED;
-    size_t stem = instance_common_stem(a->path, b->path);
-    if (strchr(a->path + stem, '/'))
+    size_t stem = instance_common_stem(one, other);
+    if (strchr(one + stem, '/'))
         return INSTANCE_UNDECIDED; /* the number belongs to a folder */
     for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
         size_t size = strlen(words[i]);
-        if (stem >= size && strncasecmp(a->path + stem - size, words[i], size) == 0)
+        if (stem >= size && strncasecmp(one + stem - size, words[i], size) == 0)
             return INSTANCE_SAME;
     }
     return INSTANCE_UNDECIDED;
 }
 
 /* Different ranks of worlds of the same size. */
-static enum instance_belief instance_by_same_world(const struct instance_clues *a,
-                                                   const struct instance_clues *b)
+static enum instance_belief instance_by_same_world(const struct trace_witness *a,
+                                                   const struct trace_witness *b)
 {
-    return instance_both_known(a->world_size, b->world_size) && a->world_size == b->world_size &&
-                   a->world_size > 1 && instance_both_known(a->rank, b->rank) && a->rank != b->rank
+    const struct instance_clues *one = &a->clues, *other = &b->clues;
+
+    return instance_both_known(one->world_size, other->world_size) && one->world_size == other->world_size &&
+                   one->world_size > 1 && instance_both_known(one->rank, other->rank) &&
+                   one->rank != other->rank
                ? INSTANCE_SAME
                : INSTANCE_UNDECIDED;
 }
 
-/* Strongest first: the first entry that decides counts. EVENTS stands for the caller's function. */
-#define EVENTS NULL
+enum evidence_kind { EVIDENCE_TEXT, EVIDENCE_NUMBER, EVIDENCE_FUNCTION, EVIDENCE_EVENTS };
+
+#define CLUE(member) offsetof(struct trace_witness, clues.member)
+
+/* Strongest first: the first entry that decides counts. A text or number counts if it is known of both traces. */
 static const struct evidence {
     const char *name;
-    evidence_fn believe;
+    enum evidence_kind kind; /* EVIDENCE_EVENTS: the caller's function */
+    size_t offset;
+    enum instance_belief if_equal, if_different;
+    enum instance_belief (*believe)(const struct trace_witness *a, const struct trace_witness *b);
 } evidence[] = {
-    {"recording", instance_by_recording},
-    {"stage", instance_by_stage},
-    {"rank", instance_by_rank},
-    {"world", instance_by_world},
-    {"process groups", instance_by_process_groups},
-    {"time", instance_by_time},
-    {"worker", instance_by_worker},
-    {"server_info", instance_by_group},
-    {"collectives", EVENTS},
-    {"other worker", instance_by_other_worker},
-    {"profile id", instance_by_profile_id},
-    {"pg_count", instance_by_group_count},
-    {"file name", instance_by_file_name},
-    {"same world", instance_by_same_world},
+    {"recording", EVIDENCE_TEXT, CLUE(recording), .if_different = INSTANCE_DIFFERENT},
+    {"stage", EVIDENCE_FUNCTION, .believe = instance_by_stage},
+    /* Two traces cannot have the same rank in the same world. */
+    {"rank", EVIDENCE_NUMBER, CLUE(rank), .if_equal = INSTANCE_DIFFERENT},
+    {"world", EVIDENCE_NUMBER, CLUE(world_size), .if_different = INSTANCE_DIFFERENT},
+    {"world", EVIDENCE_TEXT, CLUE(backend), .if_different = INSTANCE_DIFFERENT},
+    {"process groups", EVIDENCE_FUNCTION, .believe = instance_by_process_groups},
+    {"time", EVIDENCE_FUNCTION, .believe = instance_by_time},
+    {"worker", EVIDENCE_TEXT, CLUE(worker), .if_equal = INSTANCE_SAME},
+    {"server_info", EVIDENCE_TEXT, CLUE(group), .if_equal = INSTANCE_SAME},
+    {"collectives", EVIDENCE_EVENTS},
+    /* Two addresses without any evidence that they share something. */
+    {"other worker", EVIDENCE_TEXT, CLUE(worker), .if_different = INSTANCE_DIFFERENT},
+    /* One call that starts the profiler gives the same id to all ranks. */
+    {"profile id", EVIDENCE_TEXT, offsetof(struct trace_witness, profile_id), INSTANCE_SAME,
+     INSTANCE_DIFFERENT},
+    {"pg_count", EVIDENCE_FUNCTION, .believe = instance_by_group_count},
+    {"file name", EVIDENCE_FUNCTION, .believe = instance_by_file_name},
+    {"same world", EVIDENCE_FUNCTION, .believe = instance_by_same_world},
 };
 
 #define UNDECIDED ARRAY_SIZE(evidence)
+
+static enum instance_belief instance_compare(const struct evidence *e, const struct trace_witness *a,
+                                             const struct trace_witness *b)
+{
+    const void *one = (const char *)a + e->offset, *other = (const char *)b + e->offset;
+
+    if (e->kind == EVIDENCE_TEXT) {
+        const char *x = *(const char *const *)one, *y = *(const char *const *)other;
+        return !instance_both(x, y) ? INSTANCE_UNDECIDED : strcmp(x, y) == 0 ? e->if_equal : e->if_different;
+    }
+    int64_t x = *(const int64_t *)one, y = *(const int64_t *)other;
+    return !instance_both_known(x, y) ? INSTANCE_UNDECIDED : x == y ? e->if_equal : e->if_different;
+}
 
 /* Returns the index of the evidence that decides; i and k identify the pair for the caller's function. */
 static size_t instance_decide(const struct trace_witness *one, const struct trace_witness *other,
@@ -257,9 +219,12 @@ static size_t instance_decide(const struct trace_witness *one, const struct trac
                               enum instance_belief *ret)
 {
     for (size_t e = 0; e < ARRAY_SIZE(evidence); e++) {
-        *ret = evidence[e].believe ? evidence[e].believe(&one->clues, &other->clues)
-               : events            ? events(arg, i, k)
-                                   : INSTANCE_UNDECIDED;
+        if (evidence[e].kind == EVIDENCE_FUNCTION)
+            *ret = evidence[e].believe(one, other);
+        else if (evidence[e].kind == EVIDENCE_EVENTS)
+            *ret = events ? events(arg, i, k) : INSTANCE_UNDECIDED;
+        else
+            *ret = instance_compare(&evidence[e], one, other);
         if (*ret != INSTANCE_UNDECIDED)
             return e;
     }
@@ -271,15 +236,20 @@ static void instance_witness_done(struct trace_witness *w)
     free(w->groups);
 }
 
-static int instance_hear(const struct instance_clues *clues, struct trace_witness *ret)
+/* ret stays at its address. */
+static int instance_parse(const struct instance_clues *clues, struct trace_witness *ret)
 {
-    struct slice key, group;
+    struct slice distributed = {clues->distributed,
+                                clues->distributed ? clues->distributed + clues->distributed_size : NULL};
+    struct slice rest = json_inside(instance_member(distributed, "pg_config")), key, group;
 
-    *ret = (struct trace_witness){.clues = *clues, .groups = calloc(GROUPS_MAX, sizeof(*ret->groups))};
+    *ret = (struct trace_witness){.clues = *clues,
+                                  .profile_id = ret->name.profile_id,
+                                  .pg_count = instance_member(distributed, "pg_count"),
+                                  .groups = calloc(GROUPS_MAX, sizeof(*ret->groups))};
     if (!ret->groups)
         return -ENOMEM;
     trace_name_parse(clues->path ? clues->path : "", &ret->name);
-    struct slice rest = json_inside(instance_member(instance_distributed_of(clues), "pg_config"));
     while (ret->n_groups < GROUPS_MAX && json_next(&rest, &key, &group))
         ret->groups[ret->n_groups++] =
             (struct process_group){instance_member(group, "pg_name"), instance_member(group, "pg_size"),
@@ -294,7 +264,7 @@ const char *instance_evidence(const struct instance_clues *one, const struct ins
     size_t e = UNDECIDED;
 
     *ret = INSTANCE_UNDECIDED;
-    if (instance_hear(one, &first) >= 0 && instance_hear(other, &second) >= 0)
+    if (instance_parse(one, &first) >= 0 && instance_parse(other, &second) >= 0)
         e = instance_decide(&first, &second, NULL, NULL, 0, 0, ret);
     return e < UNDECIDED ? evidence[e].name : NULL;
 }
@@ -302,8 +272,8 @@ const char *instance_evidence(const struct instance_clues *one, const struct ins
 /* -- Groups ------------------------------------------------------------------------------------------- */
 
 struct bond {
-    size_t strength; /* the index of its evidence: smaller is stronger */
-    int64_t apart;   /* distance between the starts of the two recordings */
+    size_t strength;  /* the index of its evidence: smaller is stronger */
+    int64_t distance; /* between the starts of the two recordings */
     size_t one, other;
 };
 
@@ -313,21 +283,21 @@ static int instance_compare_bonds(const void *x, const void *y)
 
     if (a->strength != b->strength)
         return a->strength < b->strength ? -1 : 1;
-    if (a->apart != b->apart)
-        return a->apart < b->apart ? -1 : 1;
+    if (a->distance != b->distance)
+        return a->distance < b->distance ? -1 : 1;
     if (a->one != b->one)
         return a->one < b->one ? -1 : 1;
     return a->other < b->other ? -1 : a->other > b->other;
 }
 
-static int64_t instance_beginnings_apart(const struct instance_clues *a, const struct instance_clues *b)
+static int64_t instance_start_distance(const struct instance_clues *a, const struct instance_clues *b)
 {
-    int64_t apart;
+    int64_t distance;
 
     if (!instance_both_known(a->from_ns, b->from_ns) ||
-        __builtin_sub_overflow(a->from_ns, b->from_ns, &apart) || apart == INT64_MIN)
+        __builtin_sub_overflow(a->from_ns, b->from_ns, &distance) || distance == INT64_MIN)
         return INT64_MAX;
-    return llabs(apart);
+    return llabs(distance);
 }
 
 /* Returns the first member of the group and shortens the path to it. */
@@ -343,12 +313,12 @@ static int64_t instance_find_instances(const struct trace_witness *all, size_t n
 {
     size_t n_pairs = n * (n - (n > 0)) / 2, n_bonds = 0, n_found = 0;
     _cleanup_(freep) struct bond *bonds = calloc(n_pairs + 1, sizeof(*bonds));
-    _cleanup_(freep) bool *apart =
-        calloc(n * n + 1, sizeof(*apart)); /* by the first members: never in one group */
+    _cleanup_(freep) bool *separate =
+        calloc(n * n + 1, sizeof(*separate)); /* by the first members: never in one group */
     _cleanup_(freep) size_t *heads = calloc(n + 1, sizeof(*heads));
     _cleanup_(freep) size_t *numbers = calloc(n + 1, sizeof(*numbers));
 
-    if (!bonds || !apart || !heads || !numbers)
+    if (!bonds || !separate || !heads || !numbers)
         return -ENOMEM;
     for (size_t i = 0; i < n; i++) {
         heads[i] = i;
@@ -357,19 +327,19 @@ static int64_t instance_find_instances(const struct trace_witness *all, size_t n
             size_t strength = instance_decide(&all[k], &all[i], events, arg, k, i, &belief);
             if (belief == INSTANCE_SAME)
                 bonds[n_bonds++] =
-                    (struct bond){strength, instance_beginnings_apart(&all[k].clues, &all[i].clues), k, i};
-            apart[i * n + k] = apart[k * n + i] = belief == INSTANCE_DIFFERENT;
+                    (struct bond){strength, instance_start_distance(&all[k].clues, &all[i].clues), k, i};
+            separate[i * n + k] = separate[k * n + i] = belief == INSTANCE_DIFFERENT;
         }
     }
     qsort(bonds, n_bonds, sizeof(*bonds), instance_compare_bonds);
     for (size_t b = 0; b < n_bonds; b++) {
         size_t one = instance_head_of(heads, bonds[b].one), other = instance_head_of(heads, bonds[b].other);
-        if (one == other || apart[one * n + other])
+        if (one == other || separate[one * n + other])
             continue;
         heads[other] = one;
         for (size_t k = 0; k < n; k++)
-            if (apart[other * n + k])
-                apart[one * n + k] = apart[k * n + one] = true;
+            if (separate[other * n + k])
+                separate[one * n + k] = separate[k * n + one] = true;
     }
     for (size_t i = 0; i < n; i++) {
         size_t head = instance_head_of(heads, i);
@@ -387,7 +357,7 @@ int64_t instances_find(const struct instance_clues *clues, size_t n, instance_ev
     int64_t r = all ? 0 : -ENOMEM;
 
     for (size_t i = 0; i < n && r >= 0; i++)
-        r = instance_hear(&clues[i], &all[i]);
+        r = instance_parse(&clues[i], &all[i]);
     if (r >= 0)
         r = instance_find_instances(all, n, events, arg, ret);
     for (size_t i = 0; i < n && all; i++)
@@ -525,7 +495,7 @@ static void instance_append(char name[INSTANCE_NAME_MAX], const char *format, ..
     va_end(ap);
 }
 
-enum { TELL_RECORDING, TELL_STAGE, TELL_DP, _TELL_MAX };
+enum { DISTINGUISH_RECORDING, DISTINGUISH_STAGE, DISTINGUISH_DP, _DISTINGUISH_MAX };
 
 /* Instances with an empty name or the name of another one. NULL without memory: then all of them. */
 static bool *instance_find_taken(char (*names)[INSTANCE_NAME_MAX], size_t n_instances)
@@ -560,18 +530,18 @@ void instances_name(const struct instance_clues *clues, size_t n, const size_t *
             instance_name_by_files(clues, n, numbers, i, ret[i]);
     }
     /* Names that several instances have are extended by one property after the other, at last by a number. */
-    for (int tell = 0; tell < _TELL_MAX; tell++) {
+    for (int property = 0; property < _DISTINGUISH_MAX; property++) {
         _cleanup_(freep) bool *taken = instance_find_taken(ret, n_instances);
         for (size_t i = 0; i < n_instances; i++) {
             const struct instance_clues *c = instance_first_member(clues, n, numbers, i);
             if (!c || (taken && !taken[i]))
                 continue;
             const char *space = *ret[i] ? " " : "";
-            if (tell == TELL_RECORDING && c->recording && *c->recording)
+            if (property == DISTINGUISH_RECORDING && c->recording && *c->recording)
                 instance_append(ret[i], "%s%.16s", space, c->recording);
-            else if (tell == TELL_STAGE && c->stage && *c->stage)
+            else if (property == DISTINGUISH_STAGE && c->stage && *c->stage)
                 instance_append(ret[i], "%s%.16s", space, c->stage);
-            else if (tell == TELL_DP && c->dp != INSTANCE_UNKNOWN)
+            else if (property == DISTINGUISH_DP && c->dp != INSTANCE_UNKNOWN)
                 instance_append(ret[i], "%sdp%" PRId64, space, c->dp);
         }
     }

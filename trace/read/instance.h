@@ -15,8 +15,8 @@
 #define INSTANCE_UNKNOWN INT64_MIN
 /* Maximum distance between the starts of recordings of one job, and between the end of one and the start
  * of another. */
-#define INSTANCE_APART_NS (INT64_C(60) * 1000000000)
-#define INSTANCE_NAME_MAX 128
+#define INSTANCE_DISTANCE_MAX_NS (INT64_C(60) * 1000000000)
+#define INSTANCE_NAME_MAX        128
 
 enum instance_belief { INSTANCE_UNDECIDED, INSTANCE_SAME, INSTANCE_DIFFERENT };
 
@@ -48,7 +48,7 @@ int64_t instances_find(const struct instance_clues *clues, size_t n, instance_ev
                        size_t *ret);
 
 /* Gives each instance a distinct name: its worker ("10.0.0.1:30000"), with the data-parallel rank or the
- * stage if a worker has several instances; the common part of its file names; else a letter. numbers: the
+ * stage if a worker has several instances; the common part of its file names; else a number. numbers: the
  * result of instances_find(). */
 void instances_name(const struct instance_clues *clues, size_t n, const size_t *numbers, size_t n_instances,
                     char (*ret)[INSTANCE_NAME_MAX]);
