@@ -42,7 +42,7 @@ uint64_t columns_rows(const struct columns *c, enum column_table table)
     return c->table_rows[table];
 }
 
-int64_t view_get(const struct columns *c, const struct view *v, uint64_t row)
+int64_t view_get(const struct columns *c, const struct column_view *v, uint64_t row)
 {
     uint64_t offset;
     struct block b;
@@ -78,7 +78,7 @@ static bool within_limit(struct block b, uint64_t limit)
 
 size_t columns_block(const struct columns *c, enum column column, uint64_t first, size_t n, int64_t *ret)
 {
-    const struct view *v = &c->views[column];
+    const struct column_view *v = &c->views[column];
     uint64_t rows = c->table_rows[column_specs[column].table], offset;
     struct block b;
 
@@ -105,7 +105,7 @@ size_t columns_block(const struct columns *c, enum column column, uint64_t first
 bool columns_block_range(const struct columns *c, enum column column, uint64_t row, int64_t *ret_min,
                          int64_t *ret_max)
 {
-    const struct view *v = &c->views[column];
+    const struct column_view *v = &c->views[column];
     uint64_t offset, codes;
     struct block b;
 
@@ -123,7 +123,7 @@ bool columns_block_range(const struct columns *c, enum column column, uint64_t r
 
 uint64_t columns_lower_bound(const struct columns *c, enum column column, int64_t value)
 {
-    const struct view *v = &c->views[column];
+    const struct column_view *v = &c->views[column];
     uint64_t low = 0, high = (v->rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
 
     /* The first block that begins at or above the value; the base of a sorted block is its first value. */

@@ -10,7 +10,7 @@
 
 #include <stdatomic.h>
 
-struct view {
+struct column_view {
     const struct layout_block *blocks;
     uint64_t rows;
     uint64_t limit; /* values from here on, and those below zero, are COLUMN_NULL; 0: any value is good */
@@ -24,7 +24,7 @@ struct columns {
     /* Results of checks: enum page_state for each of the page sums, and the offset of the first damaged page. */
     _Atomic uint8_t *pages;
     _Atomic int64_t *damage;
-    struct view views[_LAYOUT_COLUMN_MAX];
+    struct column_view views[_LAYOUT_COLUMN_MAX];
     uint64_t table_rows[_TABLE_MAX];
     int64_t meta[_META_MAX];
     struct dictionary *dictionary;
@@ -34,7 +34,7 @@ struct columns {
 bool columns_check(const struct columns *c, uint64_t offset, uint64_t size);
 
 /* One value; COLUMN_NULL also if its page is damaged. */
-int64_t view_get(const struct columns *c, const struct view *v, uint64_t row);
+int64_t view_get(const struct columns *c, const struct column_view *v, uint64_t row);
 
 static inline struct block block_head(const struct layout_block *b, uint64_t *ret_offset)
 {

@@ -19,7 +19,7 @@ static const enum column_table refers_to[_COLUMN_MAX] = {
     [COL_name_first] = TABLE_by_name,
 };
 
-static size_t rows_in_block(const struct view *v, uint64_t block)
+static size_t rows_in_block(const struct column_view *v, uint64_t block)
 {
     return (size_t)MIN(v->rows - block * BLOCK_ROWS, (uint64_t)BLOCK_ROWS);
 }
@@ -70,7 +70,7 @@ static int check_frame(struct columns *c, struct layout_trailer *ret_trailer, ch
     return 0;
 }
 
-static bool block_is_sound(const struct columns *c, const struct view *v, uint64_t number)
+static bool block_is_sound(const struct columns *c, const struct column_view *v, uint64_t number)
 {
     uint64_t offset;
     struct block b = block_head(&v->blocks[number], &offset);
@@ -99,7 +99,7 @@ static int add_column(struct columns *c, const struct layout_column *record, uin
 {
     uint64_t n_blocks = record->rows / BLOCK_ROWS + (record->rows % BLOCK_ROWS > 0);
     unsigned column = find_column(record);
-    struct view *v = &c->views[column];
+    struct column_view *v = &c->views[column];
 
     if (column == _LAYOUT_COLUMN_MAX)
         return 0;
@@ -140,7 +140,7 @@ static int add_columns(struct columns *c, const struct layout_trailer *t, char *
 
 static int relate_columns(struct columns *c, char **ret_reason)
 {
-    const struct view *offsets = &c->views[LAYOUT_TEXT_OFFSET];
+    const struct column_view *offsets = &c->views[LAYOUT_TEXT_OFFSET];
 
     if (offsets->rows != c->views[LAYOUT_TEXT_SIZE].rows || offsets->rows > UINT32_MAX)
         return bad(ret_reason, "its dictionary is incomplete");

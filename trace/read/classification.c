@@ -33,14 +33,15 @@ bool classification_has_columns(enum read_state state)
     return state == READ_COMPLETE || state == READ_TRUNCATED || state == READ_CORRUPT;
 }
 
-static enum scan_state classification_last_state(const struct reading *r)
+static enum scan_state classification_last_state(const struct trace_reading *r)
 {
     return feed_state(r->parts[r->n_parts - 1].feed);
 }
 
 /* The ends of the text identify the writer of the JSON; only a complete scan shows whether it contains
  * events. */
-static enum trace_format classification_find_format(const struct reading *r, const struct trace_ends *ends)
+static enum trace_format classification_find_format(const struct trace_reading *r,
+                                                    const struct trace_ends *ends)
 {
     enum scan_state state = classification_last_state(r);
 
@@ -53,7 +54,7 @@ static enum trace_format classification_find_format(const struct reading *r, con
     return state == SCAN_EVENTS || reading_events(r) > 0 ? FORMAT_CHROME : FORMAT_JSON;
 }
 
-static bool classification_is_read(const struct reading *r, enum trace_format format)
+static bool classification_is_read(const struct trace_reading *r, enum trace_format format)
 {
     return format == FORMAT_EMPTY || format_is_trace_json(format) || reading_buffer_reader(r, format);
 }
@@ -73,7 +74,7 @@ static const char *classification_group_digits(uint64_t n, char ret[32])
     return ret;
 }
 
-static void classification_refuse(struct reading *r, enum trace_format format)
+static void classification_refuse(struct trace_reading *r, enum trace_format format)
 {
     struct read_summary *sum = r->sum;
 
@@ -82,7 +83,7 @@ static void classification_refuse(struct reading *r, enum trace_format format)
     snprintf(sum->remedy, sizeof(sum->remedy), "%s", refusals[format].remedy);
 }
 
-static void classification_cut_short(struct reading *r, enum read_state state, enum defect_kind kind)
+static void classification_cut_short(struct trace_reading *r, enum read_state state, enum defect_kind kind)
 {
     struct read_summary *sum = r->sum;
     struct intake *last = r->parts[r->n_parts - 1].intake;
@@ -100,13 +101,13 @@ static void classification_cut_short(struct reading *r, enum read_state state, e
 
 /* Defects and metadata of the complete trace belong to the last part, so that their numbers do not depend
  * on the number of parts. */
-static struct intake *classification_last_intake(const struct reading *r)
+static struct intake *classification_last_intake(const struct trace_reading *r)
 {
     return r->parts[r->n_parts - 1].intake;
 }
 
 /* Returns the first offset of text after the end of the trace, in any part. False if there is none. */
-static bool classification_find_text_behind(const struct reading *r, uint64_t *ret_offset)
+static bool classification_find_text_behind(const struct trace_reading *r, uint64_t *ret_offset)
 {
     for (size_t i = 0; i < r->n_parts; i++) {
         const struct defects *d = &r->parts[i].intake->defects;
@@ -118,7 +119,7 @@ static bool classification_find_text_behind(const struct reading *r, uint64_t *r
 }
 
 /* The trace is complete, but is followed by data that does not belong to it. */
-static void classification_of_rest(struct reading *r)
+static void classification_of_rest(struct trace_reading *r)
 {
     struct read_summary *sum = r->sum;
     const struct stream_summary *stream = &sum->stream;
@@ -141,7 +142,7 @@ static void classification_of_rest(struct reading *r)
             "the trace before these bytes was read and can be used; find out what added them to the file");
 }
 
-static void classification_find_state(struct reading *r)
+static void classification_find_state(struct trace_reading *r)
 {
     struct read_summary *sum = r->sum;
     const struct stream_summary *stream = &sum->stream;
@@ -168,7 +169,7 @@ static void classification_find_state(struct reading *r)
 }
 
 /* A more exact result of the scanner is kept. */
-static bool classification_is_known(const struct reading *r, enum meta_key key)
+static bool classification_is_known(const struct trace_reading *r, enum meta_key key)
 {
     for (size_t i = 0; i < r->n_parts; i++)
         if (r->parts[i].intake->meta[key] != COLUMN_NULL)
@@ -176,13 +177,13 @@ static bool classification_is_known(const struct reading *r, enum meta_key key)
     return false;
 }
 
-static void classification_put_number(struct reading *r, enum meta_key key, int64_t value)
+static void classification_put_number(struct trace_reading *r, enum meta_key key, int64_t value)
 {
     if (value >= 0 && !classification_is_known(r, key))
         classification_last_intake(r)->meta[key] = value;
 }
 
-static void classification_put_text(struct reading *r, enum meta_key key, const char *value)
+static void classification_put_text(struct trace_reading *r, enum meta_key key, const char *value)
 {
     struct intake *last = classification_last_intake(r);
     char padded[sizeof(((struct trace_ends *)NULL)->trace_name) + 32] = {0};
@@ -196,7 +197,7 @@ static void classification_put_text(struct reading *r, enum meta_key key, const 
         last->meta[key] = number;
 }
 
-static void classification_put_facts(struct reading *r, const struct trace_ends *ends)
+static void classification_put_facts(struct trace_reading *r, const struct trace_ends *ends)
 {
     const struct read_summary *sum = r->sum;
 
@@ -215,7 +216,7 @@ static void classification_put_facts(struct reading *r, const struct trace_ends 
     classification_put_text(r, META_engine_version, ends->engine_version);
 }
 
-void reading_classify(struct reading *r)
+void reading_classify(struct trace_reading *r)
 {
     struct ends_input in = {r->head, r->tail, r->head_size, r->tail_size, r->sum->stream.out};
     bool refused = r->sum->state == READ_REFUSED;

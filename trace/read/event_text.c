@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/read/event_text.h"
 
+#include "base/fs.h"
 #include "trace/read/scan.h"
 #include "trace/read/stream.h"
 #include <errno.h>
@@ -132,11 +133,8 @@ static int event_source_resume(struct event_source *s, uint64_t offset)
 
 static int event_source_read_input(struct event_source *s)
 {
-    ssize_t n;
+    ssize_t n = pread_full(s->fd, s->input, INPUT_STEP, s->in_at);
 
-    do
-        n = pread(s->fd, s->input, INPUT_STEP, (off_t)s->in_at);
-    while (n < 0 && errno == EINTR);
     if (n < 0)
         return -EIO;
     s->in_ended = n == 0;
@@ -199,7 +197,7 @@ static int event_source_go_to(struct event_source *s, uint64_t offset)
 }
 
 /* State of a walk through an object. */
-struct walk {
+struct object_walk {
     size_t at;
     unsigned depth;
     bool in_string, escaped;
@@ -207,7 +205,7 @@ struct walk {
 
 /* Continues to the end of the object or of the text; returns true at the end of the object. Both kinds of
  * brackets are counted alike, because the reader has accepted this text as an event. */
-static bool event_source_walk_on(struct walk *w, const char *p, size_t size)
+static bool event_source_walk_on(struct object_walk *w, const char *p, size_t size)
 {
     for (; w->at < size; w->at++) {
         char c = p[w->at];
@@ -228,7 +226,7 @@ static bool event_source_walk_on(struct walk *w, const char *p, size_t size)
 
 static int event_source_read_object(struct event_source *s, uint64_t offset, struct text *ret)
 {
-    struct walk w = {0};
+    struct object_walk w = {0};
     int err = event_source_go_to(s, offset);
     size_t at = (size_t)(offset - s->begin);
 

@@ -118,33 +118,63 @@ int format_from_name(const char *word)
 
 /* -- Both ends of a trace ------------------------------------------------------------------------------- */
 
-static void ends_read_rank(struct trace_ends *e, struct slice value)
-{
-    struct slice rest = json_inside(value), key, v;
+/* A member of an object: what its value sets, and the writer that it identifies. */
+struct ends_member {
+    const char *name;
+    enum trace_format format; /* FORMAT_JSON: none */
+    size_t offset, size;      /* in struct trace_ends, of a number, or with a size of a text; 0: none */
+    void (*take)(struct trace_ends *e, struct slice value);
+};
 
-    while (json_next(&rest, &key, &v)) {
-        if (slice_is(key, "rank"))
-            slice_int(v, &e->rank);
-        else if (slice_is(key, "world_size"))
-            slice_int(v, &e->world_size);
-        else if (slice_is(key, "backend"))
-            slice_copy(v, e->backend, sizeof(e->backend));
+#define ENDS_NUMBER(field) offsetof(struct trace_ends, field), 0
+#define ENDS_TEXT(field)   offsetof(struct trace_ends, field), sizeof(((struct trace_ends *)NULL)->field)
+
+static void ends_take_member(struct trace_ends *e, const struct ends_member *members, size_t n,
+                             struct slice key, struct slice value)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct ends_member *m = &members[i];
+        if (!slice_is(key, m->name))
+            continue;
+        if (m->format != FORMAT_JSON)
+            e->format = m->format;
+        if (m->take)
+            m->take(e, value);
+        else if (m->size > 0)
+            slice_copy(value, (char *)e + m->offset, m->size);
+        else if (m->offset > 0)
+            slice_int(value, (int64_t *)(void *)((char *)e + m->offset));
     }
 }
 
-static void ends_read_devices(struct trace_ends *e, struct slice value)
+static void ends_take_members(struct trace_ends *e, const struct ends_member *members, size_t n,
+                              struct slice object)
 {
-    struct slice devices = json_inside(value), members, key, v, device;
+    struct slice rest = json_inside(object), key, value;
 
-    e->devices = 0;
-    while (json_next(&devices, &key, &device)) {
-        if (e->devices++ > 0)
-            continue;
-        members = json_inside(device);
-        while (json_next(&members, &key, &v))
-            if (slice_is(key, "name"))
-                slice_copy(v, e->device_name, sizeof(e->device_name));
-    }
+    while (json_next(&rest, &key, &value))
+        ends_take_member(e, members, n, key, value);
+}
+
+static void ends_take_distributed(struct trace_ends *e, struct slice value)
+{
+    static const struct ends_member members[] = {
+        {"rank", FORMAT_JSON, ENDS_NUMBER(rank)},
+        {"world_size", FORMAT_JSON, ENDS_NUMBER(world_size)},
+        {"backend", FORMAT_JSON, ENDS_TEXT(backend)},
+    };
+
+    ends_take_members(e, members, ARRAY_SIZE(members), value);
+}
+
+static void ends_take_devices(struct trace_ends *e, struct slice value)
+{
+    static const struct ends_member members[] = {{"name", FORMAT_JSON, ENDS_TEXT(device_name)}};
+    struct slice devices = json_inside(value), key, device;
+
+    for (e->devices = 0; json_next(&devices, &key, &device); e->devices++)
+        if (e->devices == 0)
+            ends_take_members(e, members, ARRAY_SIZE(members), device);
 }
 
 /* Events of the traced process; other events have the number of a device as pid. */
@@ -212,52 +242,17 @@ static void ends_read_trace_events(struct trace_ends *e, struct slice value)
     ends_read_events(e, value);
 }
 
-static void ends_read_base(struct trace_ends *e, struct slice value)
-{
-    slice_int(value, &e->base_time_ns);
-}
-
-static void ends_read_trace_name(struct trace_ends *e, struct slice value)
-{
-    slice_copy(value, e->trace_name, sizeof(e->trace_name));
-}
-
-static void ends_read_version(struct trace_ends *e, struct slice value)
-{
-    slice_copy(value, e->engine_version, sizeof(e->engine_version));
-}
-
-static void ends_read_nothing(struct trace_ends *e _unused_, struct slice value _unused_)
-{
-}
-
-/* Keys of the top level: the field that their value sets, and the writer that they identify. */
-static const struct key {
-    const char *name;
-    void (*read)(struct trace_ends *e, struct slice value);
-    enum trace_format format;
-} keys[] = {
-    {"schemaVersion", ends_read_nothing, FORMAT_KINETO},
-    {"deviceProperties", ends_read_devices, FORMAT_KINETO},
-    {"computeProperties", ends_read_devices, FORMAT_KINETO},
-    {"distributedInfo", ends_read_rank, FORMAT_KINETO},
-    {"baseTimeNanoseconds", ends_read_base, FORMAT_KINETO},
-    {"traceName", ends_read_trace_name, FORMAT_KINETO},
-    {"vllm_version", ends_read_version, FORMAT_KINETO},
-    {"traceEvents", ends_read_trace_events, FORMAT_JSON},
-    {"rocprofiler-sdk-tool", ends_read_nothing, FORMAT_ROCPROF},
+static const struct ends_member outer_members[] = {
+    {"schemaVersion", FORMAT_KINETO},
+    {"deviceProperties", FORMAT_KINETO, .take = ends_take_devices},
+    {"computeProperties", FORMAT_KINETO, .take = ends_take_devices},
+    {"distributedInfo", FORMAT_KINETO, .take = ends_take_distributed},
+    {"baseTimeNanoseconds", FORMAT_KINETO, ENDS_NUMBER(base_time_ns)},
+    {"traceName", FORMAT_KINETO, ENDS_TEXT(trace_name)},
+    {"vllm_version", FORMAT_KINETO, ENDS_TEXT(engine_version)},
+    {"traceEvents", FORMAT_JSON, .take = ends_read_trace_events},
+    {"rocprofiler-sdk-tool", FORMAT_ROCPROF},
 };
-
-static void ends_read_member(struct trace_ends *e, struct slice key, struct slice value)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
-        if (!slice_is(key, keys[i].name))
-            continue;
-        if (keys[i].format != FORMAT_JSON)
-            e->format = keys[i].format;
-        keys[i].read(e, value);
-    }
-}
 
 /* An array without an outer object: events, or the numbers of a memory timeline. */
 static void ends_read_bare_array(struct trace_ends *e, struct slice text)
@@ -272,14 +267,10 @@ static void ends_read_bare_array(struct trace_ends *e, struct slice text)
 
 static void ends_read_head(struct trace_ends *e, struct slice text)
 {
-    struct slice rest = json_inside(text), key, value;
-
-    if (*text.p == '[') {
+    if (*text.p == '[')
         ends_read_bare_array(e, text);
-        return;
-    }
-    while (json_next(&rest, &key, &value))
-        ends_read_member(e, key, value);
+    else
+        ends_take_members(e, outer_members, ARRAY_SIZE(outer_members), text);
 }
 
 /* An array of objects under the events' key, or without a key, which results from broken quoting. */
@@ -310,7 +301,7 @@ static bool ends_read_tail(struct trace_ends *e, struct slice tail, const char *
         case JSON_BACK_VALUE:
             passed_events = passed_events || ends_is_events(key, value);
             if (key.p < key.end)
-                ends_read_member(e, key, value);
+                ends_take_member(e, outer_members, ARRAY_SIZE(outer_members), key, value);
             break;
         case JSON_BACK_OPEN:
             return passed_events || tail.end - 1 == first;

@@ -374,13 +374,14 @@ static const char *instance_address_of(const char *url)
     return host ? host + 3 : url;
 }
 
-/* Keeps the common prefix of the text of all members, which may be empty; returns its length in bytes. */
+/* Returns the length of the prefix that the paths of all members have in common, and the number of members. */
 static size_t instance_shared_prefix(const struct instance_clues *clues, size_t n, const size_t *numbers,
-                                     size_t number, const char **ret_first)
+                                     size_t number, const char **ret_first, size_t *ret_n)
 {
     const char *first = NULL;
     size_t size = 0;
 
+    *ret_n = 0;
     for (size_t i = 0; i < n; i++) {
         if (numbers[i] != number)
             continue;
@@ -393,18 +394,10 @@ static size_t instance_shared_prefix(const struct instance_clues *clues, size_t 
         while (same < size && path[same] == first[same])
             same++;
         size = same;
+        ++*ret_n;
     }
     *ret_first = first ? first : "";
     return size;
-}
-
-static size_t instance_count_members(size_t n, const size_t *numbers, size_t number)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < n; i++)
-        count += numbers[i] == number;
-    return count;
 }
 
 /* "sst4" for sst4-rank0.json.gz and sst4-rank1.json.gz; the name of a single file; else the folder's name. */
@@ -413,8 +406,8 @@ static void instance_name_by_files(const struct instance_clues *clues, size_t n,
 {
     static const char *const endings[] = {"rank", "TP", "tp"};
     const char *first;
-    size_t size = instance_shared_prefix(clues, n, numbers, number, &first);
-    bool is_single = instance_count_members(n, numbers, number) == 1;
+    size_t n_members, size = instance_shared_prefix(clues, n, numbers, number, &first, &n_members);
+    bool is_single = n_members == 1;
     size_t folder = 0;
 
     for (size_t i = 0; i < size; i++)

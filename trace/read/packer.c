@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace/read/packer.h"
+#include "trace/read/reading.h"
 
 #include "base/array.h"
 #include <errno.h>

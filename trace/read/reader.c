@@ -20,7 +20,7 @@
  * strings of one or two parts does not need more. */
 #define STRINGS_SHARE(memory, parts) ((memory) / 2 / MAX((parts), (size_t)2))
 
-buffer_reader *reading_buffer_reader(const struct reading *r, enum trace_format format)
+buffer_reader *reading_buffer_reader(const struct trace_reading *r, enum trace_format format)
 {
     static buffer_reader *const readers[_FORMAT_MAX] = {
         [FORMAT_CALLGRIND] = callgrind_read,
@@ -28,7 +28,7 @@ buffer_reader *reading_buffer_reader(const struct reading *r, enum trace_format 
     return format == FORMAT_NSYS_SQLITE ? r->options->read_sqlite : readers[format];
 }
 
-int reading_new_parts(struct reading *r, size_t n, bool threaded)
+int reading_new_parts(struct trace_reading *r, size_t n, bool threaded)
 {
     int err = 0;
 
@@ -36,7 +36,7 @@ int reading_new_parts(struct reading *r, size_t n, bool threaded)
     if (!r->parts)
         return -ENOMEM;
     for (r->n_parts = 0; r->n_parts < n && err == 0; r->n_parts++) {
-        struct part *p = &r->parts[r->n_parts];
+        struct reading_part *p = &r->parts[r->n_parts];
         err = intake_new(STRINGS_SHARE(r->memory_max, n), &p->intake);
         if (err == 0)
             p->intake->part = r->options->part;
@@ -46,20 +46,20 @@ int reading_new_parts(struct reading *r, size_t n, bool threaded)
     return err < 0 ? err : feed_new(r->parts[0].intake, FEED_AT_BEGINNING, 0, &r->parts[0].feed);
 }
 
-static void reading_drop_part(struct part *p)
+static void reading_drop_part(struct reading_part *p)
 {
     feed_free(p->feed);
     packer_free(p->packer);
     intake_free(p->intake);
 }
 
-void reading_drop_parts(struct reading *r, size_t n_left)
+void reading_drop_parts(struct trace_reading *r, size_t n_left)
 {
     for (; r->n_parts > n_left; r->n_parts--)
         reading_drop_part(&r->parts[r->n_parts - 1]);
 }
 
-uint64_t reading_events(const struct reading *r)
+uint64_t reading_events(const struct trace_reading *r)
 {
     uint64_t events = 0;
 
@@ -69,7 +69,7 @@ uint64_t reading_events(const struct reading *r)
     return events;
 }
 
-int reading_fail(struct reading *r, int err, const char *format, ...)
+int reading_fail(struct trace_reading *r, int err, const char *format, ...)
 {
     va_list ap;
 
@@ -81,12 +81,12 @@ int reading_fail(struct reading *r, int err, const char *format, ...)
     return err;
 }
 
-ssize_t reading_pread(struct reading *r, void *data, size_t size, uint64_t at)
+ssize_t reading_pread(struct trace_reading *r, void *data, size_t size, uint64_t at)
 {
     return pread_full(r->options->source_fd, data, size, at);
 }
 
-int reading_progress(struct reading *r, uint64_t bytes_done, uint64_t events)
+int reading_progress(struct trace_reading *r, uint64_t bytes_done, uint64_t events)
 {
     const struct read_options *o = r->options;
 
@@ -251,7 +251,7 @@ static unsigned reader_count_threads(const struct read_options *o)
 }
 
 /* Detects the format from the first bytes of the file as stored. */
-static int reader_look_at_head(struct reading *r)
+static int reader_look_at_head(struct trace_reading *r)
 {
     struct stat st;
 
@@ -266,7 +266,7 @@ static int reader_look_at_head(struct reading *r)
     return 0;
 }
 
-static size_t reader_count_parts(const struct reading *r)
+static size_t reader_count_parts(const struct trace_reading *r)
 {
     const struct read_options *o = r->options;
     uint64_t size = r->sum->source_bytes;
@@ -277,7 +277,7 @@ static size_t reader_count_parts(const struct reading *r)
     return split_parts(size, reader_count_threads(o), r->memory_max / 2);
 }
 
-static int reader_read_text(struct reading *r)
+static int reader_read_text(struct trace_reading *r)
 {
     size_t n = reader_count_parts(r);
     int err;
@@ -288,7 +288,7 @@ static int reader_read_text(struct reading *r)
     return err < 0 ? err : streamed_read(r);
 }
 
-static int reader_pack_rest(struct reading *r)
+static int reader_pack_rest(struct trace_reading *r)
 {
     int err = 0;
 
@@ -311,7 +311,7 @@ static void reader_put_checkpoints(const struct checkpoint_list *list, struct co
     }
 }
 
-static uint64_t reader_merge_memory(const struct reading *r)
+static uint64_t reader_merge_memory(const struct trace_reading *r)
 {
     uint64_t used = MEMORY_FIXED + spill_memory(r->spill);
 
@@ -321,7 +321,7 @@ static uint64_t reader_merge_memory(const struct reading *r)
     return r->memory_max > used + MERGE_MIN ? r->memory_max - used : MERGE_MIN;
 }
 
-static int reader_write_columns(struct reading *r)
+static int reader_write_columns(struct trace_reading *r)
 {
     _cleanup_(freep) struct merge_input *inputs = calloc(r->n_parts, sizeof(*inputs));
     _cleanup_(columns_writer_freep) struct columns_writer *w = NULL;
@@ -342,7 +342,7 @@ static int reader_write_columns(struct reading *r)
     return columns_writer_finish(w, r->options->sync, &r->sum->columns_bytes);
 }
 
-static int reader_prepare(struct reading *r)
+static int reader_prepare(struct trace_reading *r)
 {
     const struct read_options *o = r->options;
 
@@ -354,7 +354,7 @@ static int reader_prepare(struct reading *r)
     return spill_new(SPILL_SHARE(r->memory_max, o->spill_fd >= 0), o->spill_fd, &r->spill);
 }
 
-static int reader_read_all(struct reading *r)
+static int reader_read_all(struct trace_reading *r)
 {
     int err = reader_prepare(r);
 
@@ -372,7 +372,7 @@ static int reader_read_all(struct reading *r)
     return err < 0 ? err : reader_write_columns(r);
 }
 
-static void reader_reading_done(struct reading *r)
+static void reader_reading_done(struct trace_reading *r)
 {
     reading_drop_parts(r, 0);
     free(r->parts);
@@ -382,7 +382,7 @@ static void reader_reading_done(struct reading *r)
     free(r->tail);
 }
 
-static void reader_explain(struct reading *r, int err)
+static void reader_explain(struct trace_reading *r, int err)
 {
     struct read_summary *sum = r->sum;
     uint64_t memory_mib = r->memory_max >> 20;
@@ -402,7 +402,7 @@ static void reader_explain(struct reading *r, int err)
 
 int trace_read(const struct read_options *options, struct read_summary *ret)
 {
-    struct reading r = {.options = options, .sum = ret};
+    struct trace_reading r = {.options = options, .sum = ret};
     struct rusage usage;
     int err;
 

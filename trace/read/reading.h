@@ -6,8 +6,8 @@
  */
 #pragma once
 
-#include "trace/read/packer.h"
 #include "trace/read/reader.h"
+#include "trace/read/run.h"
 #include "trace/read/scan.h"
 
 /* Writable bytes before every piece; SCAN_PAD readable bytes follow it. */
@@ -35,6 +35,26 @@ uint64_t feed_events(const struct feed *f);
 DEFINE_CLEANUP(struct feed *, feed_free)
 
 /*
+ * Packs the full batches of an intake into runs and returns empty batches, either in a thread of its own,
+ * in parallel with the scanner, or in the thread of the scanner.
+ *
+ * Few batches are in flight at a time: a scanner that is faster than the packing waits. Attached to one
+ * intake, which must outlive it. Owns the runs.
+ */
+
+struct packer;
+
+int packer_new(struct intake *in, struct spill *spill, bool threaded, struct packer **ret);
+struct packer *packer_free(struct packer *p);
+/* Packs the remaining events of the intake and waits until all runs are done. Returns 0 or the first error
+ * of intake and packing; nothing may be added to the intake afterwards. */
+int packer_finish(struct packer *p);
+/* The runs in order of import; valid after the packer has finished. */
+struct event_run **packer_runs(struct packer *p, size_t *ret_n);
+
+DEFINE_CLEANUP(struct packer *, packer_free)
+
+/*
  * State that the parts of one reading share, within this module: the text becomes runs either in one stream
  * (streamed.c) or, from a plain file, in several parts at once (split.c); classification.c determines the
  * result.
@@ -46,18 +66,18 @@ DEFINE_CLEANUP(struct feed *, feed_free)
 #define ENDS_SIZE (1 << 20)
 
 /* A consecutive part of the text, by one thread at a time. */
-struct part {
+struct reading_part {
     struct intake *intake;
     struct packer *packer;
     struct feed *feed;
 };
 
-struct reading {
+struct trace_reading {
     const struct read_options *options;
     struct read_summary *sum;
     uint64_t memory_max;
     struct spill *spill;
-    struct part *parts; /* in order of the text */
+    struct reading_part *parts; /* in order of the text */
     size_t n_parts;
     struct checkpoint_list checkpoints;
     char *head, *tail; /* ENDS_SIZE each */
@@ -70,18 +90,18 @@ typedef int buffer_reader(const void *data, size_t size, struct intake *intake, 
                           size_t reason_size);
 
 /* NULL for a format that is scanned in pieces, or not supported. */
-buffer_reader *reading_buffer_reader(const struct reading *r, enum trace_format format);
+buffer_reader *reading_buffer_reader(const struct trace_reading *r, enum trace_format format);
 /* Creates all parts. The first one begins at the beginning; the caller creates the feeds of the others. */
-int reading_new_parts(struct reading *r, size_t n, bool threaded);
+int reading_new_parts(struct trace_reading *r, size_t n, bool threaded);
 /* Discards the last parts. */
-void reading_drop_parts(struct reading *r, size_t n_left);
-uint64_t reading_events(const struct reading *r);
+void reading_drop_parts(struct trace_reading *r, size_t n_left);
+uint64_t reading_events(const struct trace_reading *r);
 /* Sets the reason, unless one is set, and returns err. */
-int reading_fail(struct reading *r, int err, const char *format, ...) _printf_(3, 4);
+int reading_fail(struct trace_reading *r, int err, const char *format, ...) _printf_(3, 4);
 /* Reads at most size bytes; fewer only at the end of the file. */
-ssize_t reading_pread(struct reading *r, void *data, size_t size, uint64_t at);
+ssize_t reading_pread(struct trace_reading *r, void *data, size_t size, uint64_t at);
 /* -ECANCELED if the caller has cancelled the reading. */
-int reading_progress(struct reading *r, uint64_t bytes_done, uint64_t events);
+int reading_progress(struct trace_reading *r, uint64_t bytes_done, uint64_t events);
 
 /*
  * Reads a source of any coding and format in one stream: the calling thread reads and decompresses, a
@@ -90,7 +110,7 @@ int reading_progress(struct reading *r, uint64_t bytes_done, uint64_t events);
 
 /* Merges the parts of the reading into one. Sets the fields of the summary about the stream, and the ends
  * of the text. */
-int streamed_read(struct reading *r);
+int streamed_read(struct trace_reading *r);
 
 /*
  * Reads a plain file of trace events in several parts at once, each in a thread of its own.
@@ -110,7 +130,7 @@ int streamed_read(struct reading *r);
  * split. */
 size_t split_parts(uint64_t size, unsigned threads, uint64_t memory);
 /* Like streamed_read(), in at most n parts. */
-int split_read(struct reading *r, size_t n);
+int split_read(struct trace_reading *r, size_t n);
 
 /*
  * The result of a reading: its state and the reason, in words for people, and the facts about the complete
@@ -118,6 +138,6 @@ int split_read(struct reading *r, size_t n);
  */
 
 /* Called after the text has been read: sets state, format, reason, remedy. */
-void reading_classify(struct reading *r);
+void reading_classify(struct trace_reading *r);
 /* Returns whether the trace has columns to write. */
 bool classification_has_columns(enum read_state state);

@@ -12,9 +12,9 @@
 #define BUFFER_SIZE      (FEED_MARGIN + PIECE + SCAN_PAD)
 #define PROGRESS_STEP_NS 50000000
 
-struct worker {
+struct split_worker {
     struct split *split;
-    struct part *part;
+    struct reading_part *part;
     uint64_t begin, end;
     _Atomic uint64_t at;
     int error;
@@ -24,13 +24,13 @@ struct worker {
 };
 
 struct split {
-    struct reading *r;
+    struct trace_reading *r;
     size_t n;
     _Atomic bool stop;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     size_t n_running;
-    struct worker workers[SPLIT_PARTS_MAX];
+    struct split_worker workers[SPLIT_PARTS_MAX];
 };
 
 size_t split_parts(uint64_t size, unsigned threads, uint64_t memory)
@@ -42,7 +42,7 @@ size_t split_parts(uint64_t size, unsigned threads, uint64_t memory)
     return (size_t)MAX(parts, (uint64_t)1);
 }
 
-static int split_read_range(struct worker *w, uint64_t begin, uint64_t end)
+static int split_read_range(struct split_worker *w, uint64_t begin, uint64_t end)
 {
     struct split *s = w->split;
     char *piece = w->buffer + FEED_MARGIN;
@@ -66,7 +66,7 @@ static int split_read_range(struct worker *w, uint64_t begin, uint64_t end)
 
 static void *split_worker_main(void *arg)
 {
-    struct worker *w = arg;
+    struct split_worker *w = arg;
     struct split *s = w->split;
 
     w->error = split_read_range(w, w->begin, w->end);
@@ -90,7 +90,7 @@ static bool split_follows_event(const char *begin, const char *p)
 }
 
 /* Finds an event after `at`, in the first piece; 0 if there is none. */
-static uint64_t split_guess_border(struct reading *r, uint64_t at, char *buffer)
+static uint64_t split_guess_border(struct trace_reading *r, uint64_t at, char *buffer)
 {
     ssize_t n = reading_pread(r, buffer, PIECE, at);
     if (n <= 0)
@@ -119,7 +119,7 @@ static void split_place_workers(struct split *s, size_t n, char *buffer)
 
 static int split_prepare(struct split *s, size_t n)
 {
-    struct reading *r = s->r;
+    struct trace_reading *r = s->r;
     bool bare = *json_skip_space(r->head, r->head + r->head_size) == '[';
     enum feed_begin begin = bare ? FEED_IN_BARE_EVENTS : FEED_IN_EVENTS;
     char *buffers = calloc(n, BUFFER_SIZE);
@@ -130,7 +130,7 @@ static int split_prepare(struct split *s, size_t n)
     split_place_workers(s, n, buffers + FEED_MARGIN);
     int err = reading_new_parts(r, s->n, false);
     for (size_t i = 0; i < s->n && err == 0; i++) {
-        struct worker *w = &s->workers[i];
+        struct split_worker *w = &s->workers[i];
         w->split = s;
         w->part = &r->parts[i];
         w->buffer = buffers + i * BUFFER_SIZE;
@@ -143,7 +143,7 @@ static int split_prepare(struct split *s, size_t n)
 static int split_start(struct split *s)
 {
     for (size_t i = 0; i < s->n; i++) {
-        struct worker *w = &s->workers[i];
+        struct split_worker *w = &s->workers[i];
         pthread_mutex_lock(&s->lock);
         s->n_running++;
         pthread_mutex_unlock(&s->lock);
@@ -217,22 +217,22 @@ static int split_read_parts(struct split *s)
     return err;
 }
 
-static void split_swap_parts(struct part *a, struct part *b)
+static void split_swap_parts(struct reading_part *a, struct reading_part *b)
 {
-    struct part old = *a;
+    struct reading_part old = *a;
     *a = *b;
     *b = old;
 }
 
 /* The last of repeated values counts, as it does when one thread reads all of the text. */
-static void split_keep_last_meta(struct reading *r)
+static void split_keep_last_meta(struct trace_reading *r)
 {
     for (enum meta_key k = 0; k < _META_MAX; k++) {
-        bool said = false;
+        bool is_set = false;
         for (size_t i = r->n_parts; i-- > 0;) {
             int64_t *value = &r->parts[i].intake->meta[k];
-            *value = said ? COLUMN_NULL : *value;
-            said = said || *value != COLUMN_NULL;
+            *value = is_set ? COLUMN_NULL : *value;
+            is_set = is_set || *value != COLUMN_NULL;
         }
     }
 }
@@ -241,8 +241,8 @@ static void split_keep_last_meta(struct reading *r)
  * there. */
 static int split_join_parts(struct split *s)
 {
-    struct reading *r = s->r;
-    struct worker *w = &s->workers[0];
+    struct trace_reading *r = s->r;
+    struct split_worker *w = &s->workers[0];
     size_t kept = 1;
     int err = w->error;
 
@@ -265,7 +265,7 @@ static int split_join_parts(struct split *s)
     return err;
 }
 
-static int split_read_ends(struct reading *r)
+static int split_read_ends(struct trace_reading *r)
 {
     uint64_t size = r->sum->source_bytes;
     uint64_t tail = size - MIN(size, (uint64_t)ENDS_SIZE);
@@ -278,7 +278,7 @@ static int split_read_ends(struct reading *r)
     return 0;
 }
 
-int split_read(struct reading *r, size_t n)
+int split_read(struct trace_reading *r, size_t n)
 {
     struct split *s = calloc(1, sizeof(*s));
     int err;

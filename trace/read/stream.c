@@ -28,12 +28,12 @@ struct gzip_header {
 /* Flags of the optional fields. The fields follow the fixed ones in this order, except for the checksum,
  * which is the last. */
 enum {
-    FIELD_TEXT = 0x01, /* a hint without a field */
-    FIELD_CRC = 0x02,
-    FIELD_EXTRA = 0x04,
-    FIELD_NAME = 0x08,
-    FIELD_COMMENT = 0x10,
-    FIELD_RESERVED = 0xe0,
+    GZIP_TEXT = 0x01, /* a hint without a field */
+    GZIP_CRC = 0x02,
+    GZIP_EXTRA = 0x04,
+    GZIP_NAME = 0x08,
+    GZIP_COMMENT = 0x10,
+    GZIP_RESERVED = 0xe0,
 };
 
 static bool gzip_header_end_extra(struct gzip_header *h, uint8_t byte)
@@ -46,14 +46,14 @@ static bool gzip_header_end_extra(struct gzip_header *h, uint8_t byte)
 /* The checksum covers only the header and is not verified: the data has one of its own. */
 static void gzip_header_take_optional(struct gzip_header *h, uint8_t byte)
 {
-    static const uint8_t order[] = {FIELD_EXTRA, FIELD_NAME, FIELD_COMMENT, FIELD_CRC};
+    static const uint8_t order[] = {GZIP_EXTRA, GZIP_NAME, GZIP_COMMENT, GZIP_CRC};
     uint8_t field = 0;
 
     for (size_t i = 0; i < ARRAY_SIZE(order) && !field; i++)
         field = h->fields & order[i];
-    bool ended = field == FIELD_EXTRA ? gzip_header_end_extra(h, byte)
-                 : field == FIELD_CRC ? ++h->crc_at == 2
-                                      : byte == 0;
+    bool ended = field == GZIP_EXTRA ? gzip_header_end_extra(h, byte)
+                 : field == GZIP_CRC ? ++h->crc_at == 2
+                                     : byte == 0;
     if (ended)
         h->fields &= (uint8_t)~field;
 }
@@ -69,10 +69,10 @@ static const char *gzip_header_take(struct gzip_header *h, uint8_t byte)
         return "no gzip header";
     if (at == 2 && byte != METHOD_DEFLATE)
         return "gzip header names an unknown method";
-    if (at == 3 && (byte & FIELD_RESERVED))
+    if (at == 3 && (byte & GZIP_RESERVED))
         return "gzip header has reserved flags";
     if (at == 3)
-        h->fields = byte & (FIELD_CRC | FIELD_EXTRA | FIELD_NAME | FIELD_COMMENT);
+        h->fields = byte & (GZIP_CRC | GZIP_EXTRA | GZIP_NAME | GZIP_COMMENT);
     if (at == FIXED_SIZE)
         gzip_header_take_optional(h, byte);
     h->done = at >= FIXED_SIZE - 1 && h->fields == 0;
@@ -221,13 +221,13 @@ static enum block_found block_start_look(struct block_start *b, struct inflate_s
 
 /* -- Stream --------------------------------------------------------------------------------------------- */
 
-enum phase {
+enum stream_phase {
     PHASE_PROBE,  /* collecting the first bytes of the file, or of the data after a member */
     PHASE_MEMBER, /* within plain text, a gzip member or a zstd frame */
     PHASE_IGNORE, /* after the last member, or after a defect */
 };
 
-enum guess {
+enum magic_guess {
     GUESS_MORE, /* could still become a magic number */
     GUESS_YES,
     GUESS_NO,
@@ -236,7 +236,7 @@ enum guess {
 struct stream {
     struct stream_limits limits;
     struct stream_summary sum;
-    enum phase phase;
+    enum stream_phase phase;
     bool ignored_nonzero;
     char defect[96];
     uint64_t defect_at;
@@ -252,7 +252,7 @@ struct stream {
     struct inflate_state inflate;
 };
 
-static enum guess stream_guess_gzip(const uint8_t *p, size_t n)
+static enum magic_guess stream_guess_gzip(const uint8_t *p, size_t n)
 {
     if (p[0] != 0x1f || (n > 1 && p[1] != 0x8b))
         return GUESS_NO;
@@ -260,7 +260,7 @@ static enum guess stream_guess_gzip(const uint8_t *p, size_t n)
 }
 
 /* A frame, or one of the sixteen kinds of skippable frames that parallel compressors write before it. */
-static enum guess stream_guess_zstd(const uint8_t *p, size_t n)
+static enum magic_guess stream_guess_zstd(const uint8_t *p, size_t n)
 {
     static const uint8_t frame[STREAM_MAGIC_MAX] = {0x28, 0xb5, 0x2f, 0xfd};
     static const uint8_t skippable[STREAM_MAGIC_MAX] = {0x50, 0x2a, 0x4d, 0x18};
@@ -394,7 +394,7 @@ static bool stream_step_plain(struct stream *s _unused_, struct stream_io *io)
 
 static const struct coding {
     const char *name;
-    enum guess (*guess)(const uint8_t *p, size_t n);
+    enum magic_guess (*guess)(const uint8_t *p, size_t n);
     void (*start)(struct stream *s);
     bool (*step)(struct stream *s, struct stream_io *io);
 } codings[_STREAM_CODING_MAX] = {
@@ -487,14 +487,14 @@ static void stream_start_member(struct stream *s, enum stream_coding coding)
  * coding. */
 static void stream_probe_byte(struct stream *s, uint8_t byte)
 {
-    enum guess best = GUESS_NO;
+    enum magic_guess best = GUESS_NO;
 
     s->sum.in++;
     s->probe[s->probe_size++] = byte;
     for (unsigned c = STREAM_GZIP; c < _STREAM_CODING_MAX; c++) {
         if (s->sum.members > 0 && c != s->sum.coding)
             continue;
-        enum guess g = codings[c].guess(s->probe, s->probe_size);
+        enum magic_guess g = codings[c].guess(s->probe, s->probe_size);
         if (g == GUESS_YES) {
             stream_start_member(s, c);
             return;

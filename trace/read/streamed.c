@@ -171,7 +171,7 @@ static void pipe_give_up(struct pipe *p)
 #define TEXT_BUFFER_FIRST ((size_t)4 << 20)
 
 struct streamed {
-    struct reading *r;
+    struct trace_reading *r;
     struct pipe *pipe;
     struct stream *stream;
     uint8_t *input; /* SOURCE_STEP */
@@ -187,7 +187,7 @@ struct streamed {
 
 static int streamed_take_events(struct streamed *s, char *p, size_t size, bool last)
 {
-    struct part *part = &s->r->parts[0];
+    struct reading_part *part = &s->r->parts[0];
     int err = feed_piece(part->feed, p, size, last);
 
     return err < 0 ? err : part->intake->error;
@@ -238,7 +238,7 @@ static int streamed_take_nothing(struct streamed *s _unused_, char *p _unused_, 
 
 static void streamed_look_at_beginning(struct streamed *s, const char *p, size_t size)
 {
-    struct reading *r = s->r;
+    struct trace_reading *r = s->r;
 
     r->head_size = MIN(size, (size_t)ENDS_SIZE);
     memcpy(r->head, p, r->head_size);
@@ -289,7 +289,7 @@ static bool streamed_decode(struct streamed *s, size_t size)
 
 static int streamed_read_source(struct streamed *s)
 {
-    struct reading *r = s->r;
+    struct trace_reading *r = s->r;
     const struct read_options *o = r->options;
     uint64_t at = 0;
 
@@ -333,7 +333,7 @@ static int streamed_run(struct streamed *s)
     return err < 0 ? err : s->error;
 }
 
-int streamed_read(struct reading *r)
+int streamed_read(struct trace_reading *r)
 {
     struct streamed s = {.r = r, .input = malloc(SOURCE_STEP)};
     struct stream_limits limits = STREAM_LIMITS_DEFAULT;

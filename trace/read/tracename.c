@@ -55,7 +55,7 @@ static const struct pattern {
     {"<any>.rpd", TRACE_NAME_ATTACHMENT, TRACE_WRITER_UNKNOWN},
 };
 
-enum field_type { FIELD_NUMBER, FIELD_US, FIELD_TEXT, FIELD_STAGE, FIELD_ANY };
+enum name_field_type { FIELD_NUMBER, FIELD_US, FIELD_TEXT, FIELD_STAGE, FIELD_ANY };
 
 #define NUMBER(name)                                                                                         \
     {                                                                                                        \
@@ -66,9 +66,9 @@ enum field_type { FIELD_NUMBER, FIELD_US, FIELD_TEXT, FIELD_STAGE, FIELD_ANY };
 #name, FIELD_TEXT, offsetof(struct trace_name, name)                                                 \
     }
 
-static const struct field {
+static const struct name_field {
     const char *name;
-    enum field_type type;
+    enum name_field_type type;
     size_t offset;
 } fields[] = {
     NUMBER(dp),
@@ -99,7 +99,7 @@ static const struct stage_word {
 
 static bool trace_name_match(const char *pattern, const char *s, struct trace_name *n);
 
-static const struct field *trace_name_find_field(const char *name, size_t size)
+static const struct name_field *trace_name_find_field(const char *name, size_t size)
 {
     for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
         if (strlen(fields[i].name) == size && memcmp(fields[i].name, name, size) == 0)
@@ -151,7 +151,7 @@ static bool trace_name_match_stage(const char *rest, const char *s, struct trace
 static bool trace_name_match_field(const char *pattern, const char *s, struct trace_name *n)
 {
     const char *close = strchr(pattern, '>');
-    const struct field *f = trace_name_find_field(pattern + 1, (size_t)(close - pattern) - 1);
+    const struct name_field *f = trace_name_find_field(pattern + 1, (size_t)(close - pattern) - 1);
 
     assert(f);
     char *offset = (char *)n + f->offset;
@@ -261,16 +261,6 @@ void trace_name_parse(const char *path, struct trace_name *ret)
         ret->time_ns = trace_name_time_in_ns(ret->time_ns);
     if (trace_name_is_below(path, "capture_traces") || trace_name_is_below(path, "graph_capture_profile"))
         ret->kind = TRACE_NAME_CAPTURE;
-}
-
-const char *trace_name_kind_name(enum trace_name_kind kind)
-{
-    static const char *const names[_TRACE_NAME_KIND_MAX] = {
-        [TRACE_NAME_OTHER] = "other",       [TRACE_NAME_RANK] = "rank",
-        [TRACE_NAME_FRONTEND] = "frontend", [TRACE_NAME_ATTACHMENT] = "attachment",
-        [TRACE_NAME_CAPTURE] = "capture",
-    };
-    return names[kind];
 }
 
 const char *trace_stage_name(enum trace_stage stage)

@@ -15,7 +15,6 @@ enum trace_name_kind {
     TRACE_NAME_FRONTEND,   /* of an engine's front end (async_llm): not a rank */
     TRACE_NAME_ATTACHMENT, /* belongs to the session, but is not the trace of a rank */
     TRACE_NAME_CAPTURE,    /* written while CUDA graphs were captured */
-    _TRACE_NAME_KIND_MAX,
 };
 
 enum trace_stage {
@@ -55,7 +54,5 @@ struct trace_name {
 };
 
 void trace_name_parse(const char *path, struct trace_name *ret);
-/* "other", "rank", "frontend", "attachment", "capture" */
-const char *trace_name_kind_name(enum trace_name_kind kind);
 /* "", "prefill", "decode" */
 const char *trace_stage_name(enum trace_stage stage);
