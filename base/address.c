@@ -93,7 +93,7 @@ bool address_is_wildcard(const struct in6_addr *address)
 
 /* -- Ranges ------------------------------------------------------------------------------------------- */
 
-static bool has_host_part(const struct address_range *r)
+static bool address_has_host_part(const struct address_range *r)
 {
     for (unsigned i = r->bits; i < ALL_BITS; i++)
         if (r->address.s6_addr[i / 8] >> (7 - i % 8) & 1)
@@ -125,7 +125,7 @@ int address_range_parse(const char *text, struct address_range *ret, const char 
             return -ERANGE;
         }
     }
-    if (has_host_part(&r)) {
+    if (address_has_host_part(&r)) {
         *reason = "bits are set after the prefix; write a single address without a prefix";
         return -ERANGE;
     }

@@ -7,21 +7,22 @@
 
 #define DICTIONARY "a{sv}"
 
-/* -- JSON to D-Bus ------------------------------------------------------------------------------------ */
-
-struct writing {
+/* A message that is written or read, and what it counts as so far. */
+struct bus_json {
     sd_bus_message *m;
     size_t bytes, bytes_max;
     int depth;
 };
 
-static int append_members(struct writing *w, const json_t *object);
+/* -- JSON to D-Bus ------------------------------------------------------------------------------------ */
+
+static int bus_append_members(struct bus_json *w, const json_t *object);
 
 /*
  * JSON allows Unicode's noncharacters, but sd-bus refuses text that contains them. The text is valid UTF-8; each
  * noncharacter becomes U+FFFD, which is as long or shorter.
  */
-static void replace_noncharacters(char *text)
+static void bus_replace_noncharacters(char *text)
 {
     static const unsigned char replacement[] = {0xef, 0xbf, 0xbd};
     unsigned char *s = (unsigned char *)text;
@@ -40,16 +41,16 @@ static void replace_noncharacters(char *text)
     }
 }
 
-static int append_text(struct writing *w, const char *text)
+static int bus_append_text(struct bus_json *w, const char *text)
 {
     _cleanup_(freep) char *copy = xstrdup(text);
 
-    replace_noncharacters(copy);
+    bus_replace_noncharacters(copy);
     w->bytes += strlen(copy);
     return w->bytes > w->bytes_max ? -E2BIG : sd_bus_message_append_basic(w->m, 's', copy);
 }
 
-static bool is_list_of(const json_t *list, json_type type)
+static bool bus_is_list_of(const json_t *list, json_type type)
 {
     size_t i;
     json_t *item;
@@ -61,13 +62,15 @@ static bool is_list_of(const json_t *list, json_type type)
     return json_array_size(list) > 0;
 }
 
-static const char *signature_of(const json_t *value)
+static const char *bus_signature_of(const json_t *value)
 {
     switch (json_typeof(value)) {
     case JSON_OBJECT:
         return DICTIONARY;
     case JSON_ARRAY:
-        return is_list_of(value, JSON_STRING) ? "as" : is_list_of(value, JSON_OBJECT) ? "a" DICTIONARY : "av";
+        return bus_is_list_of(value, JSON_STRING)   ? "as"
+               : bus_is_list_of(value, JSON_OBJECT) ? "a" DICTIONARY
+                                                    : "av";
     case JSON_INTEGER:
         return "x";
     case JSON_REAL:
@@ -80,19 +83,19 @@ static const char *signature_of(const json_t *value)
     }
 }
 
-static int append_value(struct writing *w, const json_t *value, const char *signature);
+static int bus_append_value(struct bus_json *w, const json_t *value, const char *signature);
 
-static int append_variant(struct writing *w, const json_t *value)
+static int bus_append_variant(struct bus_json *w, const json_t *value)
 {
-    const char *signature = signature_of(value);
+    const char *signature = bus_signature_of(value);
 
     int r = sd_bus_message_open_container(w->m, 'v', signature);
     if (r >= 0)
-        r = append_value(w, value, signature);
+        r = bus_append_value(w, value, signature);
     return r < 0 ? r : sd_bus_message_close_container(w->m);
 }
 
-static int append_list(struct writing *w, const json_t *list, const char *element)
+static int bus_append_list(struct bus_json *w, const json_t *list, const char *element)
 {
     size_t i;
     json_t *item;
@@ -102,12 +105,12 @@ static int append_list(struct writing *w, const json_t *list, const char *elemen
         if (r < 0)
             return r;
         if (!json_is_null(item))
-            r = append_value(w, item, element);
+            r = bus_append_value(w, item, element);
     }
     return r < 0 ? r : sd_bus_message_close_container(w->m);
 }
 
-static int append_plain(struct writing *w, const json_t *value, const char *signature)
+static int bus_append_plain(struct bus_json *w, const json_t *value, const char *signature)
 {
     int64_t number = json_integer_value(value);
     double real = json_number_value(value);
@@ -115,7 +118,7 @@ static int append_plain(struct writing *w, const json_t *value, const char *sign
 
     switch (signature[0]) {
     case 'a':
-        return append_list(w, value, signature + 1);
+        return bus_append_list(w, value, signature + 1);
     case 'x':
         return sd_bus_message_append_basic(w->m, 'x', &number);
     case 'd':
@@ -123,35 +126,35 @@ static int append_plain(struct writing *w, const json_t *value, const char *sign
     case 'b':
         return sd_bus_message_append_basic(w->m, 'b', &truth);
     default:
-        return append_text(w, json_string_value(value));
+        return bus_append_text(w, json_string_value(value));
     }
 }
 
-static int append_value(struct writing *w, const json_t *value, const char *signature)
+static int bus_append_value(struct bus_json *w, const json_t *value, const char *signature)
 {
     w->bytes += BUS_JSON_VALUE_BYTES;
     if (w->depth == BUS_JSON_DEPTH_MAX || w->bytes > w->bytes_max)
         return -E2BIG;
     bool is_variant = signature[0] == 'v';
     w->depth += !is_variant;
-    int r = is_variant                     ? append_variant(w, value)
-            : streq(signature, DICTIONARY) ? append_members(w, value)
-                                           : append_plain(w, value, signature);
+    int r = is_variant                     ? bus_append_variant(w, value)
+            : streq(signature, DICTIONARY) ? bus_append_members(w, value)
+                                           : bus_append_plain(w, value, signature);
     w->depth -= !is_variant;
     return r;
 }
 
-static int append_member(struct writing *w, const char *key, const json_t *value)
+static int bus_append_member(struct bus_json *w, const char *key, const json_t *value)
 {
     int r = sd_bus_message_open_container(w->m, 'e', "sv");
     if (r >= 0)
-        r = append_text(w, key);
+        r = bus_append_text(w, key);
     if (r >= 0)
-        r = append_variant(w, value);
+        r = bus_append_variant(w, value);
     return r < 0 ? r : sd_bus_message_close_container(w->m);
 }
 
-static int append_members(struct writing *w, const json_t *object)
+static int bus_append_members(struct bus_json *w, const json_t *object)
 {
     const char *key;
     json_t *value;
@@ -161,35 +164,29 @@ static int append_members(struct writing *w, const json_t *object)
         if (r < 0)
             return r;
         if (!json_is_null(value))
-            r = append_member(w, key, value);
+            r = bus_append_member(w, key, value);
     }
     return r < 0 ? r : sd_bus_message_close_container(w->m);
 }
 
 int bus_append_object(sd_bus_message *m, const json_t *object, size_t bytes_max)
 {
-    struct writing w = {.m = m, .bytes_max = bytes_max};
-    return append_members(&w, object);
+    struct bus_json w = {.m = m, .bytes_max = bytes_max};
+    return bus_append_members(&w, object);
 }
 
 /* -- D-Bus to JSON ------------------------------------------------------------------------------------ */
 
-struct reading {
-    sd_bus_message *m;
-    size_t bytes, bytes_max;
-    int depth;
-};
+static int bus_read_value(struct bus_json *r, json_t **ret);
 
-static int read_value(struct reading *r, json_t **ret);
-
-static json_t *read_text(struct reading *r, const char *text)
+static json_t *bus_read_text(struct bus_json *r, const char *text)
 {
     r->bytes += strlen(text);
     return json_string(text);
 }
 
 /* All basic types; NULL is one that JSON has no place for. */
-static json_t *basic_to_json(struct reading *r, char type, const void *data)
+static json_t *bus_basic_to_json(struct bus_json *r, char type, const void *data)
 {
     switch (type) {
     case 'y':
@@ -213,13 +210,13 @@ static json_t *basic_to_json(struct reading *r, char type, const void *data)
     case 's':
     case 'o':
     case 'g':
-        return read_text(r, *(const char *const *)data);
+        return bus_read_text(r, *(const char *const *)data);
     default:
         return NULL;
     }
 }
 
-static int read_basic(struct reading *r, char type, json_t **ret)
+static int bus_read_basic(struct bus_json *r, char type, json_t **ret)
 {
     union {
         uint8_t y;
@@ -233,11 +230,11 @@ static int read_basic(struct reading *r, char type, json_t **ret)
     int err = sd_bus_message_read_basic(r->m, type, &value);
     if (err < 0)
         return err;
-    *ret = basic_to_json(r, type, &value);
+    *ret = bus_basic_to_json(r, type, &value);
     return *ret ? 0 : -EINVAL;
 }
 
-static int read_member(struct reading *r, json_t *object)
+static int bus_read_member(struct bus_json *r, json_t *object)
 {
     const char *contents, *key;
     char type;
@@ -251,7 +248,7 @@ static int read_member(struct reading *r, json_t *object)
     if (err >= 0)
         err = sd_bus_message_read_basic(r->m, contents[0], &key);
     if (err >= 0)
-        err = read_value(r, &value);
+        err = bus_read_value(r, &value);
     if (err < 0)
         return err;
     r->bytes += strlen(key);
@@ -259,23 +256,23 @@ static int read_member(struct reading *r, json_t *object)
     return sd_bus_message_exit_container(r->m);
 }
 
-static int read_element(struct reading *r, json_t *list)
+static int bus_read_element(struct bus_json *r, json_t *list)
 {
     json_t *value;
 
-    int err = read_value(r, &value);
+    int err = bus_read_value(r, &value);
     return err < 0 ? err : json_array_append_new(list, value);
 }
 
 /* Lists and structures are lists, dictionaries objects. */
-static int read_container(struct reading *r, char type, const char *contents, json_t **ret)
+static int bus_read_container(struct bus_json *r, char type, const char *contents, json_t **ret)
 {
     bool is_object = type == 'a' && contents[0] == '{';
     _cleanup_json_ all = is_object ? json_object() : json_array();
 
     int err = sd_bus_message_enter_container(r->m, type, contents);
     while (err >= 0 && (err = sd_bus_message_at_end(r->m, false)) == 0)
-        err = is_object ? read_member(r, all) : read_element(r, all);
+        err = is_object ? bus_read_member(r, all) : bus_read_element(r, all);
     if (err >= 0)
         err = sd_bus_message_exit_container(r->m);
     if (err < 0)
@@ -284,11 +281,11 @@ static int read_container(struct reading *r, char type, const char *contents, js
     return 0;
 }
 
-static int read_variant(struct reading *r, const char *contents, json_t **ret)
+static int bus_read_variant(struct bus_json *r, const char *contents, json_t **ret)
 {
     int err = sd_bus_message_enter_container(r->m, 'v', contents);
     if (err >= 0)
-        err = read_value(r, ret);
+        err = bus_read_value(r, ret);
     if (err < 0)
         return err;
     err = sd_bus_message_exit_container(r->m);
@@ -297,7 +294,7 @@ static int read_variant(struct reading *r, const char *contents, json_t **ret)
     return err;
 }
 
-static int read_value(struct reading *r, json_t **ret)
+static int bus_read_value(struct bus_json *r, json_t **ret)
 {
     const char *contents;
     char type;
@@ -310,21 +307,21 @@ static int read_value(struct reading *r, json_t **ret)
         return err < 0 ? err : -EINVAL;
     r->depth++;
     if (type == 'v')
-        err = read_variant(r, contents, ret);
+        err = bus_read_variant(r, contents, ret);
     else if (type == 'a' || type == 'r')
-        err = read_container(r, type, contents, ret);
+        err = bus_read_container(r, type, contents, ret);
     else
-        err = read_basic(r, type, ret);
+        err = bus_read_basic(r, type, ret);
     r->depth--;
     return err;
 }
 
 int bus_read_object(sd_bus_message *m, size_t bytes_max, json_t **ret)
 {
-    struct reading r = {.m = m, .bytes_max = bytes_max};
+    struct bus_json r = {.m = m, .bytes_max = bytes_max};
     json_t *all;
 
-    int err = read_value(&r, &all);
+    int err = bus_read_value(&r, &all);
     if (err < 0)
         return err;
     if (r.bytes > bytes_max) {

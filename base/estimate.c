@@ -16,7 +16,7 @@
 
 /* P(T <= t), t >= 0. With u = atan(t / sqrt(df)) the density is proportional to cos(u)^(df - 1)
  * (Abramowitz and Stegun, 26.7.1 by substitution). */
-static double student_cdf(double t, double df)
+static double estimate_student_cdf(double t, double df)
 {
     double end = atan(t / sqrt(df)), h = end / SIMPSON_PARTS, sum = 1 + pow(cos(end), df - 1);
 
@@ -30,11 +30,11 @@ double student_quantile(double probability, double df)
     double low = 0, high = 1;
 
     df = fmax(df, 1);
-    while (student_cdf(high, df) < probability && high < 1e6)
+    while (estimate_student_cdf(high, df) < probability && high < 1e6)
         high *= 2;
     for (int i = 0; i < 50; i++) {
         double middle = (low + high) / 2;
-        if (student_cdf(middle, df) < probability)
+        if (estimate_student_cdf(middle, df) < probability)
             low = middle;
         else
             high = middle;
@@ -71,7 +71,7 @@ bool percentile_is_supported(double fraction, size_t n)
     return n > 0 && (fraction <= 0 || fraction >= 1 || beyond > 1 - 1e-9);
 }
 
-static int compare_values(const void *x, const void *y)
+static int estimate_compare_values(const void *x, const void *y)
 {
     const struct timed_value *a = x, *b = y;
 
@@ -81,13 +81,13 @@ static int compare_values(const void *x, const void *y)
 void timed_values_sort(struct timed_value *values, size_t n)
 {
     if (n > 1)
-        qsort(values, n, sizeof(*values), compare_values);
+        qsort(values, n, sizeof(*values), estimate_compare_values);
 }
 
 /* No block is left out. */
 #define BLOCK_NONE (ESTIMATE_BLOCKS_MAX + 1u)
 
-static double mean_without(const struct timed_value *values, size_t n, unsigned without)
+static double estimate_mean_without(const struct timed_value *values, size_t n, unsigned without)
 {
     double sum = 0;
     size_t counted = 0;
@@ -100,8 +100,8 @@ static double mean_without(const struct timed_value *values, size_t n, unsigned 
     return counted ? sum / (double)counted : NAN;
 }
 
-static double percentile_without(const struct timed_value *sorted, size_t n, double fraction,
-                                 unsigned without, size_t left_out)
+static double estimate_percentile_without(const struct timed_value *sorted, size_t n, double fraction,
+                                          unsigned without, size_t left_out)
 {
     size_t seen = 0;
     double place = fraction * (double)(n - left_out - 1), low = NAN;
@@ -118,19 +118,20 @@ static double percentile_without(const struct timed_value *sorted, size_t n, dou
     return low;
 }
 
-static double figure_without(const struct timed_value *sorted, size_t n, double fraction, unsigned without)
+static double estimate_figure_without(const struct timed_value *sorted, size_t n, double fraction,
+                                      unsigned without)
 {
     size_t left_out = 0;
 
     if (fraction == FRACTION_MEAN)
-        return mean_without(sorted, n, without);
+        return estimate_mean_without(sorted, n, without);
     for (size_t i = 0; i < n && without != BLOCK_NONE; i++)
         left_out += sorted[i].block == without;
-    return left_out < n ? percentile_without(sorted, n, fraction, without, left_out) : NAN;
+    return left_out < n ? estimate_percentile_without(sorted, n, fraction, without, left_out) : NAN;
 }
 
 /* The standard deviation of the figure of a block; of a mean it is that of the blocks' means. */
-static struct estimate spread(double value, const double *without, unsigned n_blocks)
+static struct estimate estimate_spread(double value, const double *without, unsigned n_blocks)
 {
     struct estimate e = {value, NAN, 0, 1};
     double sum = 0, squares = 0;
@@ -165,8 +166,9 @@ struct estimate values_as_run(const struct timed_value *sorted, size_t n, unsign
             has_values[sorted[i].block] = true;
     /* A block without values is none. */
     for (unsigned i = 0; i < n_blocks; i++)
-        without[i] = has_values[i] ? figure_without(sorted, n, fraction, i) : NAN;
-    struct estimate e = spread(figure_without(sorted, n, fraction, BLOCK_NONE), without, n_blocks);
+        without[i] = has_values[i] ? estimate_figure_without(sorted, n, fraction, i) : NAN;
+    struct estimate e =
+        estimate_spread(estimate_figure_without(sorted, n, fraction, BLOCK_NONE), without, n_blocks);
     /* The spread of a figure cannot be estimated from an extreme value. */
     if (fraction == 0 || fraction == 1)
         e.unit_sd = NAN;
@@ -174,7 +176,7 @@ struct estimate values_as_run(const struct timed_value *sorted, size_t n, unsign
 }
 
 /* The mean of n_blocks blocks varies less than one of them; spread over all units. */
-static struct estimate as_units(struct estimate e, size_t n_units)
+static struct estimate estimate_as_units(struct estimate e, size_t n_units)
 {
     if (isfinite(e.unit_sd))
         e.unit_sd *= sqrt((double)n_units / (e.df + 1));
@@ -185,7 +187,7 @@ static struct estimate as_units(struct estimate e, size_t n_units)
 struct estimate values_as_units(const struct timed_value *sorted, size_t n, unsigned n_blocks,
                                 double fraction, size_t n_units)
 {
-    return as_units(values_as_run(sorted, n, n_blocks, fraction), n_units);
+    return estimate_as_units(values_as_run(sorted, n, n_blocks, fraction), n_units);
 }
 
 struct estimate ratio_as_run(const struct ratio_sums *blocks, unsigned n_blocks)
@@ -204,12 +206,12 @@ struct estimate ratio_as_run(const struct ratio_sums *blocks, unsigned n_blocks)
         double below = all.below - blocks[i].below;
         without[i] = below > 0 && blocks[i].below > 0 ? (all.above - blocks[i].above) / below : NAN;
     }
-    return spread(all.above / all.below, without, n_blocks);
+    return estimate_spread(all.above / all.below, without, n_blocks);
 }
 
 struct estimate ratio_as_units(const struct ratio_sums *blocks, unsigned n_blocks, size_t n_units)
 {
-    return as_units(ratio_as_run(blocks, n_blocks), n_units);
+    return estimate_as_units(ratio_as_run(blocks, n_blocks), n_units);
 }
 
 /* -- Differences -------------------------------------------------------------------------------------- */

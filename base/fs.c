@@ -25,9 +25,7 @@ int read_fd(int fd, size_t max, char **ret, size_t *ret_size)
             capacity *= 2;
             data = xrealloc(data, capacity, 1);
         }
-        ssize_t n = read(fd, data + size, capacity - size - 1);
-        if (n < 0 && errno == EINTR)
-            continue;
+        ssize_t n = TEMP_FAILURE_RETRY(read(fd, data + size, capacity - size - 1));
         if (n < 0)
             return -errno;
         if (n == 0)
@@ -51,15 +49,37 @@ int read_file(int dir_fd, const char *path, size_t max, char **ret, size_t *ret_
 
 int write_all(int fd, const void *data, size_t size)
 {
-    const char *p = data;
-    while (size > 0) {
-        ssize_t n = write(fd, p, size);
-        if (n < 0 && errno == EINTR)
-            continue;
+    ssize_t n;
+
+    for (size_t done = 0; done < size; done += (size_t)n) {
+        n = TEMP_FAILURE_RETRY(write(fd, (const char *)data + done, size - done));
         if (n < 0)
             return -errno;
-        p += n;
-        size -= (size_t)n;
+    }
+    return 0;
+}
+
+ssize_t pread_full(int fd, void *data, size_t size, uint64_t offset)
+{
+    size_t done = 0;
+    ssize_t n = 1;
+
+    for (; done < size && n > 0; done += (size_t)n) {
+        n = TEMP_FAILURE_RETRY(pread(fd, (char *)data + done, size - done, (off_t)(offset + done)));
+        if (n < 0)
+            return -errno;
+    }
+    return (ssize_t)done;
+}
+
+int pwrite_full(int fd, const void *data, size_t size, uint64_t offset)
+{
+    ssize_t n;
+
+    for (size_t done = 0; done < size; done += (size_t)n) {
+        n = TEMP_FAILURE_RETRY(pwrite(fd, (const char *)data + done, size - done, (off_t)(offset + done)));
+        if (n <= 0)
+            return n < 0 ? -errno : -EIO;
     }
     return 0;
 }

@@ -34,39 +34,9 @@ int path_take_component(char *path, char *name);
  * Borrowed. */
 const char *temp_dir(void);
 
-/* Complete reads and writes of a range of a file, with as many system calls as needed. Inline, since the trace
- * engine does not link base. */
+/* Complete reads and writes of a range of a file, with as many system calls as needed. */
 
 /* Returns the number of bytes read, fewer than size only at the end of the file; or -errno. */
-static inline ssize_t pread_full(int fd, void *data, size_t size, uint64_t offset)
-{
-    size_t done = 0;
-
-    while (done < size) {
-        ssize_t n = pread(fd, (char *)data + done, size - done, (off_t)(offset + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        if (n == 0)
-            break;
-        done += (size_t)n;
-    }
-    return (ssize_t)done;
-}
-
+ssize_t pread_full(int fd, void *data, size_t size, uint64_t offset);
 /* 0 or -errno. */
-static inline int pwrite_full(int fd, const void *data, size_t size, uint64_t offset)
-{
-    size_t done = 0;
-
-    while (done < size) {
-        ssize_t n = pwrite(fd, (const char *)data + done, size - done, (off_t)(offset + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? -errno : -EIO;
-        done += (size_t)n;
-    }
-    return 0;
-}
+int pwrite_full(int fd, const void *data, size_t size, uint64_t offset);

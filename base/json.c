@@ -37,7 +37,7 @@ json_t *json_number(double value)
 }
 
 /* An upper bound, before anything is allocated: commas and brackets, those within texts left out. */
-static size_t count_values(const char *data, size_t size)
+static size_t json_count_values(const char *data, size_t size)
 {
     size_t n = 1;
     bool quoted = false;
@@ -56,7 +56,7 @@ static size_t count_values(const char *data, size_t size)
 
 size_t json_memory(const char *data, size_t size)
 {
-    return size + count_values(data, size) * VALUE_BYTES;
+    return size + json_count_values(data, size) * VALUE_BYTES;
 }
 
 json_t *json_parse(const char *data, size_t size, char error[static 200])
@@ -67,7 +67,7 @@ json_t *json_parse(const char *data, size_t size, char error[static 200])
 json_t *json_parse_bounded(const char *data, size_t size, size_t values_max, char error[static 200])
 {
     json_error_t e;
-    if (count_values(data, size) > values_max) {
+    if (json_count_values(data, size) > values_max) {
         snprintf(error, 200, "more than %zu values", values_max);
         return NULL;
     }

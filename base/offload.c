@@ -14,20 +14,20 @@
 /* Longest time for done() functions in one iteration of the loop: a thousand jobs may end at once. */
 #define TURN_NS (5 * NS_PER_MS)
 
-struct job {
-    STAILQ_ENTRY(job) next;
+struct offload_job {
+    STAILQ_ENTRY(offload_job) next;
     uint64_t queue;
     void (*work)(void *arg);
     void (*done)(void *arg);
     void *arg;
 };
-STAILQ_HEAD(job_list, job);
+STAILQ_HEAD(job_list, offload_job);
 
-struct thread {
+struct offload_thread {
     struct offload *offload;
     pthread_t id;
-    bool begun, ended;     /* ended: to be joined, then the entry is free */
-    const struct job *job; /* NULL: idle */
+    bool begun, ended;             /* ended: to be joined, then the entry is free */
+    const struct offload_job *job; /* NULL: idle */
     int64_t since_ns;
 };
 
@@ -37,14 +37,14 @@ struct offload {
     struct job_list waiting, finished;
     bool closing;
     unsigned n_threads, n_running; /* n_threads: wanted, not counting held threads */
-    struct thread threads[OFFLOAD_THREADS_MAX];
+    struct offload_thread threads[OFFLOAD_THREADS_MAX];
     int finished_fd;
     struct event *finished_event, *relief;
 };
 
 /* -- Threads ------------------------------------------------------------------------------------------ */
 
-static bool queue_is_busy(const struct offload *o, uint64_t queue)
+static bool offload_queue_is_busy(const struct offload *o, uint64_t queue)
 {
     for (size_t i = 0; i < OFFLOAD_THREADS_MAX && queue != OFFLOAD_NO_QUEUE; i++)
         if (o->threads[i].job && o->threads[i].job->queue == queue)
@@ -52,39 +52,39 @@ static bool queue_is_busy(const struct offload *o, uint64_t queue)
     return false;
 }
 
-static struct job *next_to_run(struct offload *o)
+static struct offload_job *offload_next_job(struct offload *o)
 {
-    struct job *job;
+    struct offload_job *job;
 
     STAILQ_FOREACH(job, &o->waiting, next)
-        if (!queue_is_busy(o, job->queue))
+        if (!offload_queue_is_busy(o, job->queue))
             return job;
     return NULL;
 }
 
-static bool is_held(const struct thread *t, int64_t now)
+static bool offload_is_held(const struct offload_thread *t, int64_t now)
 {
     return t->job && now - t->since_ns >= HELD_NS;
 }
 
 /* Number of threads that take jobs now or after a short job. */
-static unsigned count_able(const struct offload *o)
+static unsigned offload_count_free(const struct offload *o)
 {
     int64_t now = mono_ns();
     unsigned n = 0;
 
     for (size_t i = 0; i < OFFLOAD_THREADS_MAX; i++) {
-        const struct thread *t = &o->threads[i];
-        n += t->begun && !t->ended && !is_held(t, now);
+        const struct offload_thread *t = &o->threads[i];
+        n += t->begun && !t->ended && !offload_is_held(t, now);
     }
     return n;
 }
 
-static void run_one(struct thread *t, struct job *job)
+static void offload_run_job(struct offload_thread *t, struct offload_job *job)
 {
     struct offload *o = t->offload;
 
-    STAILQ_REMOVE(&o->waiting, job, job, next);
+    STAILQ_REMOVE(&o->waiting, job, offload_job, next);
     o->n_running++;
     t->job = job;
     t->since_ns = mono_ns();
@@ -100,17 +100,17 @@ static void run_one(struct thread *t, struct job *job)
     pthread_cond_signal(&o->wake);
 }
 
-static void *thread_main(void *arg)
+static void *offload_thread_main(void *arg)
 {
-    struct thread *t = arg;
+    struct offload_thread *t = arg;
     struct offload *o = t->offload;
 
     pthread_mutex_lock(&o->lock);
     /* A thread that was held and has been replaced ends. */
-    while (count_able(o) <= o->n_threads) {
-        struct job *job = next_to_run(o);
+    while (offload_count_free(o) <= o->n_threads) {
+        struct offload_job *job = offload_next_job(o);
         if (job)
-            run_one(t, job);
+            offload_run_job(t, job);
         else if (o->closing && STAILQ_EMPTY(&o->waiting))
             break;
         else
@@ -122,16 +122,16 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-static int begin_thread(struct offload *o)
+static int offload_begin_thread(struct offload *o)
 {
     for (size_t i = 0; i < OFFLOAD_THREADS_MAX; i++) {
-        struct thread *t = &o->threads[i];
+        struct offload_thread *t = &o->threads[i];
         if (t->begun && t->ended)
             pthread_join(t->id, NULL);
         else if (t->begun)
             continue;
-        *t = (struct thread){.offload = o, .begun = true};
-        int r = pthread_create(&t->id, NULL, thread_main, t);
+        *t = (struct offload_thread){.offload = o, .begun = true};
+        int r = pthread_create(&t->id, NULL, offload_thread_main, t);
         t->begun = r == 0;
         return -r;
     }
@@ -139,29 +139,29 @@ static int begin_thread(struct offload *o)
 }
 
 /* Replaces threads that are held. At the limit of threads, waiting jobs keep waiting. */
-static void relieve(struct offload *o)
+static void offload_replace_held(struct offload *o)
 {
     const struct timeval interval = timeval_of(HELD_NS);
 
     pthread_mutex_lock(&o->lock);
-    while (next_to_run(o) && count_able(o) < o->n_threads && begin_thread(o) == 0)
+    while (offload_next_job(o) && offload_count_free(o) < o->n_threads && offload_begin_thread(o) == 0)
         ;
     if (!STAILQ_EMPTY(&o->waiting))
         event_add(o->relief, &interval);
     pthread_mutex_unlock(&o->lock);
 }
 
-static void on_relief(evutil_socket_t fd _unused_, short what _unused_, void *arg)
+static void offload_on_relief(evutil_socket_t fd _unused_, short what _unused_, void *arg)
 {
-    relieve(arg);
+    offload_replace_held(arg);
 }
 
 /* -- Finished jobs ------------------------------------------------------------------------------------ */
 
-static struct job *take_finished(struct offload *o)
+static struct offload_job *offload_take_finished(struct offload *o)
 {
     pthread_mutex_lock(&o->lock);
-    struct job *job = STAILQ_FIRST(&o->finished);
+    struct offload_job *job = STAILQ_FIRST(&o->finished);
     if (job)
         STAILQ_REMOVE_HEAD(&o->finished, next);
     pthread_mutex_unlock(&o->lock);
@@ -169,11 +169,11 @@ static struct job *take_finished(struct offload *o)
 }
 
 /* True if finished jobs are left. */
-static bool run_finished(struct offload *o, int64_t until_ns)
+static bool offload_run_finished(struct offload *o, int64_t until_ns)
 {
-    struct job *job;
+    struct offload_job *job;
 
-    while ((job = take_finished(o))) {
+    while ((job = offload_take_finished(o))) {
         job->done(job->arg);
         free(job);
         if (mono_ns() >= until_ns)
@@ -182,24 +182,24 @@ static bool run_finished(struct offload *o, int64_t until_ns)
     return false;
 }
 
-static void on_finished(evutil_socket_t fd, short what _unused_, void *arg)
+static void offload_on_finished(evutil_socket_t fd, short what _unused_, void *arg)
 {
     struct offload *o = arg;
     eventfd_t count;
 
     eventfd_read(fd, &count);
-    if (run_finished(o, mono_ns() + TURN_NS))
+    if (offload_run_finished(o, mono_ns() + TURN_NS))
         eventfd_write(fd, 1);
 }
 
-static bool is_idle(const struct offload *o)
+static bool offload_is_idle(const struct offload *o)
 {
     return STAILQ_EMPTY(&o->waiting) && o->n_running == 0;
 }
 
 /* The timer that replaces held threads does not run during a drain, so the drain replaces them. It wakes four times
  * in HELD_NS, so that a thread that becomes held is replaced well before the deadline. */
-static void wait_a_while(struct offload *o, int64_t deadline_ns)
+static void offload_wait(struct offload *o, int64_t deadline_ns)
 {
     int64_t until = MIN(deadline_ns, mono_ns() + HELD_NS / 4);
     struct timespec ts = {.tv_sec = until / NS_PER_S, .tv_nsec = until % NS_PER_S};
@@ -210,24 +210,24 @@ static void wait_a_while(struct offload *o, int64_t deadline_ns)
 int offload_drain(struct offload *o, int64_t deadline_ns)
 {
     for (;;) {
-        relieve(o);
+        offload_replace_held(o);
         pthread_mutex_lock(&o->lock);
-        if (!is_idle(o) && STAILQ_EMPTY(&o->finished) && mono_ns() < deadline_ns)
-            wait_a_while(o, deadline_ns);
-        bool nothing_finished = STAILQ_EMPTY(&o->finished), idle = is_idle(o);
+        if (!offload_is_idle(o) && STAILQ_EMPTY(&o->finished) && mono_ns() < deadline_ns)
+            offload_wait(o, deadline_ns);
+        bool nothing_finished = STAILQ_EMPTY(&o->finished), idle = offload_is_idle(o);
         pthread_mutex_unlock(&o->lock);
         if (nothing_finished && idle)
             return 0;
         if (nothing_finished && mono_ns() >= deadline_ns)
             return -ETIMEDOUT;
-        run_finished(o, INT64_MAX);
+        offload_run_finished(o, INT64_MAX);
     }
 }
 
 /* -- The object --------------------------------------------------------------------------------------- */
 
 /* Deadlines use the monotonic clock. */
-static void setup_ended(struct offload *o)
+static void offload_init_ended(struct offload *o)
 {
     pthread_condattr_t monotonic;
 
@@ -245,17 +245,17 @@ int offload_new(struct event_base *base, unsigned n_threads, struct offload **re
     struct offload *o = xcalloc(1, sizeof(*o));
     pthread_mutex_init(&o->lock, NULL);
     pthread_cond_init(&o->wake, NULL);
-    setup_ended(o);
+    offload_init_ended(o);
     STAILQ_INIT(&o->waiting);
     STAILQ_INIT(&o->finished);
     o->n_threads = MIN(n_threads, (unsigned)OFFLOAD_THREADS_MAX);
-    o->relief = event_new(base, -1, 0, on_relief, o);
+    o->relief = event_new(base, -1, 0, offload_on_relief, o);
     o->finished_fd = fd;
-    o->finished_event = event_new(base, fd, EV_READ | EV_PERSIST, on_finished, o);
+    o->finished_event = event_new(base, fd, EV_READ | EV_PERSIST, offload_on_finished, o);
     event_add(o->finished_event, NULL);
     pthread_mutex_lock(&o->lock);
     for (unsigned i = 0; i < o->n_threads && r == 0; i++)
-        r = begin_thread(o);
+        r = offload_begin_thread(o);
     pthread_mutex_unlock(&o->lock);
     if (r < 0) {
         offload_free(o);
@@ -276,7 +276,7 @@ struct offload *offload_free(struct offload *o)
     for (size_t i = 0; i < OFFLOAD_THREADS_MAX; i++)
         if (o->threads[i].begun)
             pthread_join(o->threads[i].id, NULL);
-    run_finished(o, INT64_MAX);
+    offload_run_finished(o, INT64_MAX);
     event_free(o->relief);
     event_free(o->finished_event);
     close(o->finished_fd);
@@ -291,9 +291,9 @@ void offload_run_in(struct offload *o, uint64_t queue, void (*work)(void *arg), 
                     void *arg)
 {
     const struct timeval interval = timeval_of(HELD_NS);
-    struct job *job = xcalloc(1, sizeof(*job));
+    struct offload_job *job = xcalloc(1, sizeof(*job));
 
-    *job = (struct job){.queue = queue, .work = work, .done = done, .arg = arg};
+    *job = (struct offload_job){.queue = queue, .work = work, .done = done, .arg = arg};
     pthread_mutex_lock(&o->lock);
     STAILQ_INSERT_TAIL(&o->waiting, job, next);
     pthread_cond_signal(&o->wake);
@@ -316,18 +316,18 @@ uint64_t offload_queue_of_device(uint64_t device)
     return (device & ~QUEUE_OF_PATH) + 1;
 }
 
-static uint64_t queue_of_path(const char *path, size_t n)
+static uint64_t offload_queue_of_path(const char *path, size_t n)
 {
     return hash_bytes(path, n) | QUEUE_OF_PATH;
 }
 
 uint64_t offload_queue_of_dir(const char *path)
 {
-    return queue_of_path(path, strlen(path));
+    return offload_queue_of_path(path, strlen(path));
 }
 
 uint64_t offload_queue_of_file(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    return queue_of_path(path, slash ? (size_t)(slash - path) : 0);
+    return offload_queue_of_path(path, slash ? (size_t)(slash - path) : 0);
 }

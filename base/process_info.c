@@ -32,7 +32,7 @@ const char *env_value(const struct string_list *env, const char *name)
 }
 
 /* What follows the flag's name in an argument: "" or "=value"; NULL where it is another argument. */
-static const char *after_flag(const char *arg, const char *flag)
+static const char *flag_after_name(const char *arg, const char *flag)
 {
     for (; *flag; arg++, flag++)
         if ((*arg == '_' ? '-' : *arg) != *flag)
@@ -43,7 +43,7 @@ static const char *after_flag(const char *arg, const char *flag)
 bool flag_is_there(const struct string_list *args, const char *flag)
 {
     for (const char *arg = string_list_next(args, NULL); arg; arg = string_list_next(args, arg))
-        if (after_flag(arg, flag))
+        if (flag_after_name(arg, flag))
             return true;
     return false;
 }
@@ -52,7 +52,7 @@ const char *flag_value(const struct string_list *args, const char *flag)
 {
     const char *value = NULL;
     for (const char *arg = string_list_next(args, NULL); arg; arg = string_list_next(args, arg)) {
-        const char *rest = after_flag(arg, flag);
+        const char *rest = flag_after_name(arg, flag);
         if (rest)
             value = *rest == '=' ? rest + 1 : string_list_next(args, arg);
     }
@@ -60,7 +60,7 @@ const char *flag_value(const struct string_list *args, const char *flag)
 }
 
 /* The text after "Name:" at the start of a line. */
-static const char *status_field(const char *data, const char *name)
+static const char *process_status_field(const char *data, const char *name)
 {
     size_t n = strlen(name);
     for (const char *line = data; line; line = strchr(line, '\n')) {
@@ -72,7 +72,7 @@ static const char *status_field(const char *data, const char *name)
 }
 
 /* Reads the next number of the line at *text and moves *text after it. */
-static bool next_number(const char **text, int base, uint64_t *ret)
+static bool process_next_number(const char **text, int base, uint64_t *ret)
 {
     const char *s = *text;
     while (*s == ' ' || *s == '\t')
@@ -87,12 +87,12 @@ static bool next_number(const char **text, int base, uint64_t *ret)
     return true;
 }
 
-static uint64_t status_number(const char *data, const char *name, unsigned column, int base)
+static uint64_t process_status_number(const char *data, const char *name, unsigned column, int base)
 {
-    const char *text = status_field(data, name);
+    const char *text = process_status_field(data, name);
     uint64_t value = 0;
     for (unsigned i = 0; i <= column; i++)
-        if (!text || !next_number(&text, base, &value))
+        if (!text || !process_next_number(&text, base, &value))
             return 0;
     return value;
 }
@@ -107,20 +107,20 @@ int process_status_parse(const char *data, size_t size, struct process_status *r
 
     if (!text)
         return -ENOMEM;
-    const char *groups = status_field(text, "Groups"), *inner = status_field(text, "NSpid");
-    if (!status_field(text, "Uid") || !status_field(text, "PPid"))
+    const char *groups = process_status_field(text, "Groups"), *inner = process_status_field(text, "NSpid");
+    if (!process_status_field(text, "Uid") || !process_status_field(text, "PPid"))
         return -EBADMSG;
     *ret = (struct process_status){
-        .parent = (pid_t)status_number(text, "PPid", 0, 10),
-        .uid = (uid_t)status_number(text, "Uid", COLUMN_FILE_SYSTEM, 10),
-        .gid = (gid_t)status_number(text, "Gid", COLUMN_FILE_SYSTEM, 10),
-        .capabilities = status_number(text, "CapEff", 0, 16),
+        .parent = (pid_t)process_status_number(text, "PPid", 0, 10),
+        .uid = (uid_t)process_status_number(text, "Uid", COLUMN_FILE_SYSTEM, 10),
+        .gid = (gid_t)process_status_number(text, "Gid", COLUMN_FILE_SYSTEM, 10),
+        .capabilities = process_status_number(text, "CapEff", 0, 16),
     };
-    while (inner && next_number(&inner, 10, &value)) {
+    while (inner && process_next_number(&inner, 10, &value)) {
         ret->inner_pid = (pid_t)value;
         ret->pid_namespaces++;
     }
-    while (groups && next_number(&groups, 10, &value)) {
+    while (groups && process_next_number(&groups, 10, &value)) {
         if (ret->n_groups == PROCESS_GROUPS_MAX) {
             ret->groups_cut = true;
             break;
@@ -212,7 +212,7 @@ char *process_user_name(uid_t uid)
     return xasprintf("user %u", (unsigned)uid);
 }
 
-static int compare_pids(const void *a, const void *b)
+static int process_compare_ids(const void *a, const void *b)
 {
     pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
     return x < y ? -1 : x > y;
@@ -234,7 +234,7 @@ size_t process_list(pid_t **ret)
     if (proc)
         closedir(proc);
     if (n > 0)
-        qsort(pids, n, sizeof(*pids), compare_pids);
+        qsort(pids, n, sizeof(*pids), process_compare_ids);
     *ret = pids;
     return n;
 }
@@ -260,13 +260,13 @@ size_t process_tree(pid_t pid, pid_t *ret, size_t max)
 
 /* The permission bits of the link itself show how the file was opened, so only files open for writing are looked
  * up. */
-static bool is_open_for_writing(int fd_dir, const char *name, struct stat *ret)
+static bool process_is_open_for_writing(int fd_dir, const char *name, struct stat *ret)
 {
     return isdigit((unsigned char)name[0]) && fstatat(fd_dir, name, ret, AT_SYMLINK_NOFOLLOW) == 0 &&
            (ret->st_mode & S_IWUSR) && fstatat(fd_dir, name, ret, 0) == 0 && S_ISREG(ret->st_mode);
 }
 
-static size_t open_files_of(pid_t pid, struct open_file *ret, size_t max)
+static size_t process_files_of(pid_t pid, struct open_file *ret, size_t max)
 {
     char path[PROC_PATH_MAX];
     struct dirent *entry;
@@ -278,7 +278,7 @@ static size_t open_files_of(pid_t pid, struct open_file *ret, size_t max)
     if (!dir)
         return 0;
     while (n < max && (entry = readdir(dir)))
-        if (is_open_for_writing(dirfd(dir), entry->d_name, &st))
+        if (process_is_open_for_writing(dirfd(dir), entry->d_name, &st))
             ret[n++] = (struct open_file){st.st_dev, st.st_ino};
     closedir(dir);
     return n;
@@ -289,7 +289,7 @@ size_t process_open_files(const pid_t *pids, size_t n, struct open_file *ret, si
     size_t n_files = 0;
 
     for (size_t i = 0; i < n; i++)
-        n_files += open_files_of(pids[i], ret + n_files, max - n_files);
+        n_files += process_files_of(pids[i], ret + n_files, max - n_files);
     return n_files;
 }
 

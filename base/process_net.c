@@ -18,7 +18,7 @@
 #define TCP_STATE_SYN_RECV  0x03 /* old kernels list these among the listening ones */
 #define TABLE_LINE_SIZE_MAX 512
 
-static void space_add(struct net_space *space, const struct in6_addr *address)
+static void net_space_add(struct net_space *space, const struct in6_addr *address)
 {
     if (space->n_addresses == NET_ADDRESSES_MAX)
         return;
@@ -27,7 +27,7 @@ static void space_add(struct net_space *space, const struct in6_addr *address)
 }
 
 /* The kernel prints addresses as words in the host's order: 8 digits, or 32 of them. */
-static bool parse_hex_address(const char *text, size_t n, struct in6_addr *ret)
+static bool net_parse_hex_address(const char *text, size_t n, struct in6_addr *ret)
 {
     uint32_t words[4];
     char digits[9] = "";
@@ -48,7 +48,7 @@ static bool parse_hex_address(const char *text, size_t n, struct in6_addr *ret)
 }
 
 /* "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000  0  67890 ..." */
-static bool parse_line(const char *line, struct net_listener *ret, unsigned *ret_state)
+static bool net_parse_line(const char *line, struct net_listener *ret, unsigned *ret_state)
 {
     char local[64];
     unsigned port, uid;
@@ -66,7 +66,7 @@ static bool parse_line(const char *line, struct net_listener *ret, unsigned *ret
         return false;
     ret->uid = uid;
     ret->inode = (ino_t)inode;
-    return parse_hex_address(local, strlen(local), &ret->address);
+    return net_parse_hex_address(local, strlen(local), &ret->address);
 }
 
 size_t net_table_parse(const char *data, size_t size, unsigned space, struct net_survey *survey,
@@ -84,7 +84,7 @@ size_t net_table_parse(const char *data, size_t size, unsigned space, struct net
 
         snprintf(line, sizeof(line), "%.*s", (int)MIN(n, sizeof(line) - 1), data + used);
         used += n + 1;
-        if (!parse_line(line, &listener, &state))
+        if (!net_parse_line(line, &listener, &state))
             continue;
         if (state == TCP_STATE_LISTEN && survey->n_listeners < NET_LISTENERS_MAX) {
             VEC_GROW(survey->listeners, survey->n_listeners, survey->cap_listeners);
@@ -114,7 +114,7 @@ void net_fib_trie_parse(const char *data, size_t size, struct net_space *space)
         if (mark) {
             have_leaf = address_parse(mark + 4, &leaf) == 0;
         } else if (have_leaf && strstr(line, "/32 host LOCAL")) {
-            space_add(space, &leaf);
+            net_space_add(space, &leaf);
             have_leaf = false;
         }
     }
@@ -138,13 +138,13 @@ void net_if_inet6_parse(const char *data, size_t size, struct net_space *space)
             address.s6_addr[i] = (uint8_t)strtoul(digits, NULL, 16);
         }
         if (i == 16 && data[32] == ' ')
-            space_add(space, &address);
+            net_space_add(space, &address);
         data += n + 1;
     }
 }
 
 /* Reads the listening part of a table piece by piece: a hundred thousand connections may follow it. */
-static void read_table(pid_t pid, const char *name, unsigned space, struct net_survey *s)
+static void net_read_table(pid_t pid, const char *name, unsigned space, struct net_survey *s)
 {
     char path[PROC_PATH_MAX];
     snprintf(path, sizeof(path), "/proc/%d/net/%s", (int)pid, name);
@@ -154,9 +154,7 @@ static void read_table(pid_t pid, const char *name, unsigned space, struct net_s
     bool ended = fd < 0;
 
     while (!ended && total < NET_TABLE_MAX && held < TABLE_PIECE) {
-        ssize_t n = read(fd, piece + held, TABLE_PIECE - held);
-        if (n < 0 && errno == EINTR)
-            continue;
+        ssize_t n = TEMP_FAILURE_RETRY(read(fd, piece + held, TABLE_PIECE - held));
         if (n <= 0)
             return;
         total += (size_t)n;
@@ -167,7 +165,7 @@ static void read_table(pid_t pid, const char *name, unsigned space, struct net_s
     }
 }
 
-static void read_own_addresses(struct net_space *space)
+static void net_read_own_addresses(struct net_space *space)
 {
     struct ifaddrs *list = NULL;
     if (getifaddrs(&list) < 0)
@@ -175,12 +173,12 @@ static void read_own_addresses(struct net_space *space)
     for (struct ifaddrs *i = list; i; i = i->ifa_next) {
         struct in6_addr address;
         if (i->ifa_addr && address_of_socket(i->ifa_addr, &address))
-            space_add(space, &address);
+            net_space_add(space, &address);
     }
     freeifaddrs(list);
 }
 
-static void read_addresses(struct net_space *space)
+static void net_read_addresses(struct net_space *space)
 {
     _cleanup_(freep) char *v4 = NULL;
     _cleanup_(freep) char *v6 = NULL;
@@ -192,23 +190,23 @@ static void read_addresses(struct net_space *space)
         net_if_inet6_parse(v6, size, space);
 }
 
-static void read_space(struct net_survey *s, unsigned index)
+static void net_read_space(struct net_survey *s, unsigned index)
 {
     struct net_space *space = &s->spaces[index];
 
     if (index == 0)
-        read_own_addresses(space);
+        net_read_own_addresses(space);
     else
-        read_addresses(space);
-    read_table(space->member, "tcp", index, s);
-    read_table(space->member, "tcp6", index, s);
+        net_read_addresses(space);
+    net_read_table(space->member, "tcp", index, s);
+    net_read_table(space->member, "tcp6", index, s);
 }
 
 /*
  * The index of a process's network namespace, which is added if it is new. The inode of the table identifies the
  * namespace and, unlike /proc/PID/ns/net, is readable without privileges.
  */
-static int space_of(struct net_survey *s, pid_t pid)
+static int net_space_of(struct net_survey *s, pid_t pid)
 {
     char path[PROC_PATH_MAX];
     struct stat st;
@@ -227,12 +225,12 @@ static int space_of(struct net_survey *s, pid_t pid)
     return (int)s->n_spaces++;
 }
 
-static void add_process(struct net_survey *s, pid_t pid)
+static void net_add_process(struct net_survey *s, pid_t pid)
 {
     char path[PROC_PATH_MAX];
     struct process_stat process;
     struct stat st;
-    int space = space_of(s, pid);
+    int space = net_space_of(s, pid);
 
     snprintf(path, sizeof(path), "/proc/%d", (int)pid);
     if (space < 0 || process_stat_read(pid, &process) < 0 || stat(path, &st) < 0)
@@ -242,7 +240,7 @@ static void add_process(struct net_survey *s, pid_t pid)
         .pid = pid, .uid = st.st_uid, .started = process.started, .space = (unsigned)space};
 }
 
-static int by_age(const void *a, const void *b)
+static int net_compare_age(const void *a, const void *b)
 {
     const struct net_process *x = a, *y = b;
     if ((x->pid == 1) != (y->pid == 1))
@@ -252,7 +250,7 @@ static int by_age(const void *a, const void *b)
     return x->pid < y->pid ? -1 : x->pid > y->pid;
 }
 
-static int by_port(const void *a, const void *b)
+static int net_compare_port(const void *a, const void *b)
 {
     const struct net_listener *x = a, *y = b;
     if (x->port != y->port)
@@ -266,15 +264,15 @@ void net_survey_read(struct net_survey *ret)
     size_t n = process_list(&pids);
 
     *ret = (struct net_survey){0};
-    space_of(ret, getpid());
+    net_space_of(ret, getpid());
     for (size_t i = 0; i < n; i++)
-        add_process(ret, pids[i]);
+        net_add_process(ret, pids[i]);
     for (size_t i = 0; i < ret->n_spaces; i++)
-        read_space(ret, (unsigned)i);
+        net_read_space(ret, (unsigned)i);
     if (ret->n_processes > 0)
-        qsort(ret->processes, ret->n_processes, sizeof(*ret->processes), by_age);
+        qsort(ret->processes, ret->n_processes, sizeof(*ret->processes), net_compare_age);
     if (ret->n_listeners > 0)
-        qsort(ret->listeners, ret->n_listeners, sizeof(*ret->listeners), by_port);
+        qsort(ret->listeners, ret->n_listeners, sizeof(*ret->listeners), net_compare_port);
 }
 
 void net_survey_done(struct net_survey *s)
@@ -296,7 +294,7 @@ bool net_space_has(const struct net_space *space, const struct in6_addr *address
 }
 
 /* The first listener of the port or of a higher one. */
-static size_t lower_bound(const struct net_survey *s, uint16_t port)
+static size_t net_first_of_port(const struct net_survey *s, uint16_t port)
 {
     size_t low = 0, high = s->n_listeners;
     while (low < high) {
@@ -311,7 +309,7 @@ static size_t lower_bound(const struct net_survey *s, uint16_t port)
 
 /* How well a listening address fits: 3 the same address, 2 the wildcard of its family, 1 the other wildcard,
  * 0 not at all. */
-static int address_fit(const struct in6_addr *listening, const struct in6_addr *wanted)
+static int net_address_fit(const struct in6_addr *listening, const struct in6_addr *wanted)
 {
     const struct in6_addr any4 = address_v4(INADDR_ANY);
     if (IN6_ARE_ADDR_EQUAL(listening, wanted))
@@ -329,9 +327,9 @@ struct net_listener *net_survey_find(const struct net_survey *s, unsigned space,
     struct net_listener *best = NULL;
     int best_fit = 0;
 
-    for (size_t i = lower_bound(s, port); i < s->n_listeners && s->listeners[i].port == port; i++) {
+    for (size_t i = net_first_of_port(s, port); i < s->n_listeners && s->listeners[i].port == port; i++) {
         struct net_listener *l = &s->listeners[i];
-        int fit = l->space == space ? address_fit(&l->address, address) : 0;
+        int fit = l->space == space ? net_address_fit(&l->address, address) : 0;
         if (fit > best_fit) {
             best = l;
             best_fit = fit;
@@ -343,7 +341,7 @@ struct net_listener *net_survey_find(const struct net_survey *s, unsigned space,
 struct net_listener *net_survey_elsewhere(const struct net_survey *s, uint16_t port)
 {
     struct net_listener *found = NULL;
-    for (size_t i = lower_bound(s, port); i < s->n_listeners && s->listeners[i].port == port; i++) {
+    for (size_t i = net_first_of_port(s, port); i < s->n_listeners && s->listeners[i].port == port; i++) {
         struct net_listener *l = &s->listeners[i];
         if (l->space == 0 || (found && found->space == l->space))
             continue;
@@ -354,14 +352,14 @@ struct net_listener *net_survey_elsewhere(const struct net_survey *s, uint16_t p
     return found;
 }
 
-static int by_inode(const void *a, const void *b)
+static int net_compare_inode(const void *a, const void *b)
 {
     const struct net_listener *x = *(struct net_listener *const *)a, *y = *(struct net_listener *const *)b;
     return x->inode < y->inode ? -1 : x->inode > y->inode;
 }
 
 /* Attributes to pid the wanted sockets that its descriptors hold. Returns their number. */
-static size_t attribute_sockets(pid_t pid, struct net_listener **by_inodes, size_t n)
+static size_t net_attribute_sockets(pid_t pid, struct net_listener **by_inodes, size_t n)
 {
     char path[PROC_PATH_MAX], target[64];
     struct dirent *entry;
@@ -378,7 +376,7 @@ static size_t attribute_sockets(pid_t pid, struct net_listener **by_inodes, size
         if (sscanf(target, "socket:[%llu]", &inode) != 1)
             continue;
         struct net_listener key = {.inode = (ino_t)inode}, *key_p = &key;
-        struct net_listener **found = bsearch(&key_p, by_inodes, n, sizeof(*by_inodes), by_inode);
+        struct net_listener **found = bsearch(&key_p, by_inodes, n, sizeof(*by_inodes), net_compare_inode);
         if (found && (*found)->pid == 0) {
             (*found)->pid = pid;
             n_attributed++;
@@ -397,11 +395,11 @@ size_t net_survey_find_owners(const struct net_survey *s, struct net_listener **
         return 0;
     _cleanup_(freep) struct net_listener **sorted = xcalloc(n, sizeof(struct net_listener *));
     memcpy(sorted, wanted, n * sizeof(*sorted));
-    qsort(sorted, n, sizeof(*sorted), by_inode);
+    qsort(sorted, n, sizeof(*sorted), net_compare_inode);
     for (size_t i = 0; i < n; i++)
         if (sorted[i]->pid == 0 && (i == 0 || sorted[i] != sorted[i - 1]))
             missing++;
     for (size_t i = 0; i < s->n_processes && missing > 0; i++)
-        missing -= attribute_sockets(s->processes[i].pid, sorted, n);
+        missing -= net_attribute_sockets(s->processes[i].pid, sorted, n);
     return missing;
 }

@@ -15,12 +15,12 @@
 #define OVERLAP     512
 #define ADDRESS_MAX 300
 
-static bool in_address(unsigned char c)
+static bool routerlog_in_address(unsigned char c)
 {
     return isalnum(c) || c == '.' || c == '-' || c == '_' || c == ':' || c == '[' || c == ']';
 }
 
-static char *host_of(const char *host, size_t n)
+static char *routerlog_host_of(const char *host, size_t n)
 {
     struct in6_addr v6;
     bool brackets = n >= 2 && host[0] == '[' && host[n - 1] == ']';
@@ -34,7 +34,7 @@ static char *host_of(const char *host, size_t n)
 }
 
 /* HOST:PORT at text; IPv6 with or without brackets. */
-static char *parse_address(const char *text, size_t size)
+static char *routerlog_parse_address(const char *text, size_t size)
 {
     static const char *const prefixes[] = {"http://", "https://"};
     const char *scheme = prefixes[0];
@@ -49,7 +49,7 @@ static char *parse_address(const char *text, size_t size)
             break;
         }
     }
-    while (n < size && n < ADDRESS_MAX && in_address((unsigned char)text[n]))
+    while (n < size && n < ADDRESS_MAX && routerlog_in_address((unsigned char)text[n]))
         n++;
     while (n > 0 && text[n - 1] == '.')
         n--;
@@ -67,12 +67,12 @@ static char *parse_address(const char *text, size_t size)
     }
     if (digits == 0 || port == 0)
         return NULL;
-    _cleanup_(freep) char *host = host_of(text, (size_t)(colon - text));
+    _cleanup_(freep) char *host = routerlog_host_of(text, (size_t)(colon - text));
     return host ? xasprintf("%s%s:%lu", scheme, host, port) : NULL;
 }
 
 /* memmem() from the end. */
-static const char *find_last(const char *text, size_t size, const char *mark, size_t n)
+static const char *routerlog_find_last(const char *text, size_t size, const char *mark, size_t n)
 {
     const char *end = text + size;
     while ((size_t)(end - text) >= n) {
@@ -92,17 +92,17 @@ char *routerlog_find(const char *text, size_t size)
     size_t end = size;
 
     for (;;) {
-        const char *p = find_last(text, end, MARK, n);
+        const char *p = routerlog_find_last(text, end, MARK, n);
         if (!p)
             return NULL;
-        char *url = parse_address(p + n, size - (size_t)(p + n - text));
+        char *url = routerlog_parse_address(p + n, size - (size_t)(p + n - text));
         if (url)
             return url;
         end = (size_t)(p - text) + n - 1;
     }
 }
 
-static int open_log(const char *path, int64_t *ret_size)
+static int routerlog_open_log(const char *path, int64_t *ret_size)
 {
     struct stat st;
     _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -116,7 +116,7 @@ static int open_log(const char *path, int64_t *ret_size)
     return TAKE_FD(fd);
 }
 
-static int search_backwards(int fd, int64_t size, char **ret_url)
+static int routerlog_search_backwards(int fd, int64_t size, char **ret_url)
 {
     _cleanup_(freep) char *block = xcalloc(BLOCK_SIZE + OVERLAP, 1);
     int64_t lowest = MAX(INT64_C(0), size - ROUTERLOG_SCAN_MAX);
@@ -137,11 +137,11 @@ static int search_backwards(int fd, int64_t size, char **ret_url)
 int routerlog_read(const char *path, char **ret_url, struct problem *p)
 {
     int64_t size = 0;
-    _cleanup_(closep) int fd = open_log(path, &size);
+    _cleanup_(closep) int fd = routerlog_open_log(path, &size);
     if (fd < 0)
         return problem_set(p, fd, PROBLEM_BAD_REQUEST, "cannot read the router's log %s: %s", path,
                            fd == -EINVAL ? "it is not a regular file" : strerror(-fd));
-    int r = search_backwards(fd, size, ret_url);
+    int r = routerlog_search_backwards(fd, size, ret_url);
     if (r == -ENOENT) {
         problem_set(p, r, PROBLEM_NOT_FOUND, "%s has no line \"" MARK "HOST:PORT\"", path);
         problem_remedy(p, "Is it the log of a training job whose router is up? Else name the router with "

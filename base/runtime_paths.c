@@ -7,7 +7,7 @@
 /* Slurm's own steps, such as the script and the shell, have numbers from 4294967290 on. */
 #define STEP_DIGITS_MAX 9
 
-static const char *number_of(const char *variable, size_t digits_max)
+static const char *slurm_number(const char *variable, size_t digits_max)
 {
     const char *id = getenv(variable);
     size_t n = id ? strspn(id, "0123456789") : 0;
@@ -18,12 +18,12 @@ static const char *number_of(const char *variable, size_t digits_max)
 /* Digits only, since the id becomes a part of a path. */
 const char *slurm_job(void)
 {
-    return number_of("SLURM_JOB_ID", JOB_DIGITS_MAX);
+    return slurm_number("SLURM_JOB_ID", JOB_DIGITS_MAX);
 }
 
 const char *slurm_step(void)
 {
-    return slurm_job() ? number_of("SLURM_STEP_ID", STEP_DIGITS_MAX) : NULL;
+    return slurm_job() ? slurm_number("SLURM_STEP_ID", STEP_DIGITS_MAX) : NULL;
 }
 
 char *user_jobs_dir(void)

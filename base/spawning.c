@@ -28,7 +28,7 @@ int spawn_clean(const char *program, const posix_spawn_file_actions_t *actions, 
 }
 
 /* Out of the way of the numbers that the child's get. */
-static int move_aside(int *fd, int first)
+static int spawn_move_aside(int *fd, int first)
 {
     if (*fd < 0 || *fd >= first)
         return 0;
@@ -40,7 +40,7 @@ static int move_aside(int *fd, int first)
     return 0;
 }
 
-static void add_descriptors(posix_spawn_file_actions_t *actions, const int *fds, int n_fds)
+static void spawn_add_descriptors(posix_spawn_file_actions_t *actions, const int *fds, int n_fds)
 {
     for (int i = 0; i < n_fds; i++)
         if (fds[i] >= 0)
@@ -59,11 +59,11 @@ int spawn_with(const char *program, int *fds, int n_fds, char *const argv[], cha
     int r = 0;
 
     for (int i = 0; i < n_fds && r >= 0; i++)
-        r = move_aside(&fds[i], n_fds);
+        r = spawn_move_aside(&fds[i], n_fds);
     if (r < 0)
         return r;
     posix_spawn_file_actions_init(&actions);
-    add_descriptors(&actions, fds, n_fds);
+    spawn_add_descriptors(&actions, fds, n_fds);
     r = spawn_clean(program, &actions, argv, environment, flags, ret_pid);
     posix_spawn_file_actions_destroy(&actions);
     if (r < 0)
@@ -77,7 +77,7 @@ int spawn_with(const char *program, int *fds, int n_fds, char *const argv[], cha
     return r;
 }
 
-static bool is_program(const char *path)
+static bool spawn_is_program(const char *path)
 {
     struct stat st;
 
@@ -90,12 +90,12 @@ char *program_in_path(const char *name)
 
     if (strchr(name, '/')) {
         _cleanup_(freep) char *absolute = realpath(name, NULL);
-        return absolute && is_program(absolute) ? TAKE_PTR(absolute) : NULL;
+        return absolute && spawn_is_program(absolute) ? TAKE_PTR(absolute) : NULL;
     }
     for (const char *p = path ? path : "/usr/local/bin:/usr/bin:/bin"; p;) {
         size_t n = strcspn(p, ":");
         _cleanup_(freep) char *candidate = xasprintf("%.*s/%s", (int)n, p, name);
-        if (n > 0 && *p == '/' && is_program(candidate))
+        if (n > 0 && *p == '/' && spawn_is_program(candidate))
             return TAKE_PTR(candidate);
         p = p[n] ? p + n + 1 : NULL;
     }

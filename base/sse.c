@@ -20,7 +20,7 @@ void sse_restart(struct sse *s)
     replace_str(&s->kind, NULL);
 }
 
-static int append(char **buf, size_t *size, size_t *capacity, size_t max, const char *bytes, size_t n)
+static int sse_append(char **buf, size_t *size, size_t *capacity, size_t max, const char *bytes, size_t n)
 {
     if (*size + n > max)
         return -EMSGSIZE;
@@ -34,7 +34,7 @@ static int append(char **buf, size_t *size, size_t *capacity, size_t max, const 
     return 0;
 }
 
-static void dispatch(struct sse *s, void (*fn)(const struct sse_event *event, void *arg), void *arg)
+static void sse_dispatch(struct sse *s, void (*fn)(const struct sse_event *event, void *arg), void *arg)
 {
     if (s->data_size > 0) {
         s->data[s->data_size - 1] = '\0'; /* the line feed after the last line of data */
@@ -47,7 +47,7 @@ static void dispatch(struct sse *s, void (*fn)(const struct sse_event *event, vo
     replace_str(&s->kind, NULL);
 }
 
-static int take_line(struct sse *s, void (*fn)(const struct sse_event *event, void *arg), void *arg)
+static int sse_take_line(struct sse *s, void (*fn)(const struct sse_event *event, void *arg), void *arg)
 {
     const char *line = s->line_size ? s->line : "";
     bool first = !s->began;
@@ -56,7 +56,7 @@ static int take_line(struct sse *s, void (*fn)(const struct sse_event *event, vo
     if (first && starts_with(line, "\xef\xbb\xbf"))
         line += 3;
     if (!*line) {
-        dispatch(s, fn, arg);
+        sse_dispatch(s, fn, arg);
         return 0;
     }
     size_t n = strcspn(line, ":");
@@ -64,8 +64,8 @@ static int take_line(struct sse *s, void (*fn)(const struct sse_event *event, vo
     value += *value == ' ';
     if (n == 4 && starts_with(line, "data")) {
         size_t max = s->max ? s->max : SSE_DATA_MAX;
-        int r = append(&s->data, &s->data_size, &s->data_room, max, value, strlen(value));
-        return r < 0 ? r : append(&s->data, &s->data_size, &s->data_room, max, "\n", 1);
+        int r = sse_append(&s->data, &s->data_size, &s->data_room, max, value, strlen(value));
+        return r < 0 ? r : sse_append(&s->data, &s->data_size, &s->data_room, max, "\n", 1);
     }
     if (n == 5 && starts_with(line, "event"))
         replace_str(&s->kind, value);
@@ -86,7 +86,7 @@ int sse_feed(struct sse *s, const char *bytes, size_t size,
         s->after_cr = false;
         while (i + n < size && bytes[i + n] != '\n' && bytes[i + n] != '\r' && bytes[i + n] != '\0')
             n++;
-        if (append(&s->line, &s->line_size, &s->line_room, max, bytes + i, n) < 0)
+        if (sse_append(&s->line, &s->line_size, &s->line_room, max, bytes + i, n) < 0)
             return -EMSGSIZE;
         i += n;
         if (i == size)
@@ -94,7 +94,7 @@ int sse_feed(struct sse *s, const char *bytes, size_t size,
         s->after_cr = bytes[i] == '\r';
         if (bytes[i++] == '\0')
             continue; /* NUL is dropped, so that lines are C strings */
-        int r = take_line(s, fn, arg);
+        int r = sse_take_line(s, fn, arg);
         s->line_size = 0;
         if (r < 0)
             return r;

@@ -8,19 +8,19 @@
 #include <math.h>
 #include <time.h>
 
-struct unit {
+struct unit_factor {
     const char *name;
     double factor;
 };
 
-static const struct unit duration_units[] = {
+static const struct unit_factor duration_units[] = {
     {"ns", 1},         {"us", 1e3},      {"ms", 1e6},       {"s", 1e9},          {"sec", 1e9},
     {"seconds", 1e9},  {"second", 1e9},  {"min", 60e9},     {"m", 60e9},         {"minutes", 60e9},
     {"minute", 60e9},  {"h", 3600e9},    {"hours", 3600e9}, {"hour", 3600e9},    {"d", 86400e9},
     {"days", 86400e9}, {"day", 86400e9}, {"w", 604800e9},   {"weeks", 604800e9}, {"week", 604800e9},
 };
 
-static const struct unit size_units[] = {
+static const struct unit_factor size_units[] = {
     {"", 1},
     {"K", 1024.0},
     {"M", 1024.0 * 1024},
@@ -30,7 +30,7 @@ static const struct unit size_units[] = {
 };
 
 /* A plain decimal number; strtod alone would also take hex, "nan", signs and exponents. */
-static int take_number(const char **s, double *ret)
+static int units_take_number(const char **s, double *ret)
 {
     const char *p = *s;
     size_t digits = strspn(p, "0123456789");
@@ -50,7 +50,8 @@ static int take_number(const char **s, double *ret)
     return 0;
 }
 
-static const struct unit *find_unit(const struct unit *units, size_t n_units, const char *name, size_t n)
+static const struct unit_factor *units_find(const struct unit_factor *units, size_t n_units, const char *name,
+                                            size_t n)
 {
     for (size_t i = 0; i < n_units; i++)
         if (strlen(units[i].name) == n && strncmp(units[i].name, name, n) == 0)
@@ -70,12 +71,12 @@ int parse_duration(const char *s, int64_t *ret_ns)
         return -EINVAL;
     while (*s) {
         double number, factor = 1e9;
-        if (take_number(&s, &number) < 0)
+        if (units_take_number(&s, &number) < 0)
             return -EINVAL;
         s += strspn(s, " ");
         size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz");
         if (n > 0) {
-            const struct unit *unit = find_unit(duration_units, ARRAY_SIZE(duration_units), s, n);
+            const struct unit_factor *unit = units_find(duration_units, ARRAY_SIZE(duration_units), s, n);
             if (!unit)
                 return -EINVAL;
             factor = unit->factor;
@@ -93,7 +94,7 @@ int parse_duration(const char *s, int64_t *ret_ns)
 int parse_size(const char *s, int64_t *ret_bytes)
 {
     double number;
-    if (take_number(&s, &number) < 0)
+    if (units_take_number(&s, &number) < 0)
         return -EINVAL;
     s += strspn(s, " ");
     size_t n = strlen(s);
@@ -106,14 +107,14 @@ int parse_size(const char *s, int64_t *ret_bytes)
         return -EINVAL;
     if (n == 1)
         name[0] = (char)toupper((unsigned char)s[0]);
-    const struct unit *unit = find_unit(size_units, ARRAY_SIZE(size_units), name, n);
+    const struct unit_factor *unit = units_find(size_units, ARRAY_SIZE(size_units), name, n);
     if (!unit || number * unit->factor >= (double)INT64_MAX)
         return -EINVAL;
     *ret_bytes = llround(number * unit->factor);
     return 0;
 }
 
-static int parse_calendar(const char *s, int64_t now_ns, int64_t *ret_wall_ns)
+static int units_parse_calendar(const char *s, int64_t now_ns, int64_t *ret_wall_ns)
 {
     static const char *const formats[] = {"%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M",
                                           "%Y-%m-%d",          "%H:%M:%S",          "%H:%M"};
@@ -155,7 +156,7 @@ int parse_time(const char *s, int64_t now_ns, int bare_is_ago, int64_t *ret_wall
     if (*s == '@') {
         const char *number = s + 1;
         double seconds;
-        if (take_number(&number, &seconds) < 0 || *number || seconds > 9e9)
+        if (units_take_number(&number, &seconds) < 0 || *number || seconds > 9e9)
             return -EINVAL;
         *ret_wall_ns = llround(seconds * 1e9);
         return 0;
@@ -165,7 +166,7 @@ int parse_time(const char *s, int64_t now_ns, int bare_is_ago, int64_t *ret_wall
         *ret_wall_ns = now_ns + direction * duration;
         return 0;
     }
-    return parse_calendar(s, now_ns, ret_wall_ns);
+    return units_parse_calendar(s, now_ns, ret_wall_ns);
 }
 
 int parse_bool(const char *s, int *ret)
@@ -194,7 +195,7 @@ char *format_size(char *buf, int64_t bytes)
 }
 
 /* "3.1 ms", "49 us": values of ten or more need no tenths. */
-static void format_small(char *buf, double n, const char *unit)
+static void units_format_small(char *buf, double n, const char *unit)
 {
     snprintf(buf, UNIT_TEXT_MAX, n < 9.95 ? "%.1f %s" : "%.0f %s", n, unit);
 }
@@ -207,9 +208,9 @@ char *format_duration(char *buf, int64_t ns)
     else if (ns == 0)
         snprintf(buf, UNIT_TEXT_MAX, "0s");
     else if (ns < NS_PER_MS - NS_PER_US / 2)
-        format_small(buf, ns / 1e3, "us");
+        units_format_small(buf, ns / 1e3, "us");
     else if (ns < NS_PER_S - NS_PER_MS / 2)
-        format_small(buf, ns / 1e6, "ms");
+        units_format_small(buf, ns / 1e6, "ms");
     else if (ns < 60 * NS_PER_S)
         snprintf(buf, UNIT_TEXT_MAX, "%.1fs", ns / 1e9);
     else if (s < 3600)

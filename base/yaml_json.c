@@ -5,14 +5,14 @@
 #include <errno.h>
 #include <yaml.h>
 
-struct reader {
+struct yaml_reader {
     yaml_parser_t parser;
     unsigned n_nodes;
     char *error;
     json_t *lines, *columns; /* NULL: not asked for */
 };
 
-static void set_error(struct reader *r, const char *text)
+static void yaml_set_error(struct yaml_reader *r, const char *text)
 {
     if (r->error[0])
         return;
@@ -20,15 +20,15 @@ static void set_error(struct reader *r, const char *text)
     snprintf(r->error, 200, "%s (line %zu)", text, mark->line + 1);
 }
 
-static bool next_event(struct reader *r, yaml_event_t *event)
+static bool yaml_next_event(struct yaml_reader *r, yaml_event_t *event)
 {
     if (yaml_parser_parse(&r->parser, event))
         return true;
-    set_error(r, r->parser.problem ? r->parser.problem : "not YAML");
+    yaml_set_error(r, r->parser.problem ? r->parser.problem : "not YAML");
     return false;
 }
 
-static json_t *plain_number(const char *text)
+static json_t *yaml_plain_number(const char *text)
 {
     char *end;
     if (!*text || strspn(text, "+-.0123456789eE") != strlen(text))
@@ -41,7 +41,7 @@ static json_t *plain_number(const char *text)
     return *end || errno ? NULL : json_real(real);
 }
 
-static json_t *plain_scalar(const char *text)
+static json_t *yaml_plain_scalar(const char *text)
 {
     static const struct {
         const char *word;
@@ -52,31 +52,32 @@ static json_t *plain_scalar(const char *text)
     for (size_t i = 0; i < ARRAY_SIZE(words); i++)
         if (strcasecmp(text, words[i].word) == 0)
             return words[i].value == 'n' ? json_null() : json_boolean(words[i].value == 't');
-    json_t *number = plain_number(text);
+    json_t *number = yaml_plain_number(text);
     return number ? number : json_text(text);
 }
 
-static json_t *scalar_value(const yaml_event_t *event)
+static json_t *yaml_scalar_value(const yaml_event_t *event)
 {
     const char *text = (const char *)event->data.scalar.value;
-    return event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE ? plain_scalar(text) : json_text(text);
+    return event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE ? yaml_plain_scalar(text) : json_text(text);
 }
 
-static json_t *read_value(struct reader *r, const yaml_event_t *event, const char *place, unsigned depth);
+static json_t *yaml_read_value(struct yaml_reader *r, const yaml_event_t *event, const char *place,
+                               unsigned depth);
 
 /* The JSON pointer of a member of a value; NULL if no lines are asked for. */
-static char *place_below(const struct reader *r, const char *place, const char *key)
+static char *yaml_place_below(const struct yaml_reader *r, const char *place, const char *key)
 {
     return r->lines ? xasprintf("%s/%s", place, key) : NULL;
 }
 
 /* False if the key is a duplicate. place: NULL if no lines are asked for. */
-static bool note_line(struct reader *r, const char *place, const yaml_event_t *key)
+static bool yaml_note_line(struct yaml_reader *r, const char *place, const yaml_event_t *key)
 {
     if (!place)
         return true;
     if (strlen(place) > YAML_PLACE_MAX) {
-        set_error(r, "a key is too long");
+        yaml_set_error(r, "a key is too long");
         return false;
     }
     if (json_object_get(r->lines, place)) {
@@ -89,44 +90,44 @@ static bool note_line(struct reader *r, const char *place, const yaml_event_t *k
     return true;
 }
 
-static json_t *read_sequence(struct reader *r, const char *place, unsigned depth)
+static json_t *yaml_read_sequence(struct yaml_reader *r, const char *place, unsigned depth)
 {
     _cleanup_json_ array = json_array();
     for (;;) {
         _cleanup_(yaml_event_delete) yaml_event_t event = {0};
-        if (!next_event(r, &event))
+        if (!yaml_next_event(r, &event))
             return NULL;
         if (event.type == YAML_SEQUENCE_END_EVENT)
             return TAKE_PTR(array);
         char index[24];
         snprintf(index, sizeof(index), "%zu", json_array_size(array));
-        _cleanup_(freep) char *below = place_below(r, place, index);
-        json_t *item = read_value(r, &event, below, depth);
+        _cleanup_(freep) char *below = yaml_place_below(r, place, index);
+        json_t *item = yaml_read_value(r, &event, below, depth);
         if (!item)
             return NULL;
         json_array_append_new(array, item);
     }
 }
 
-static json_t *read_mapping(struct reader *r, const char *place, unsigned depth)
+static json_t *yaml_read_mapping(struct yaml_reader *r, const char *place, unsigned depth)
 {
     _cleanup_json_ object = json_object();
     for (;;) {
         _cleanup_(yaml_event_delete) yaml_event_t key = {0};
         _cleanup_(yaml_event_delete) yaml_event_t event = {0};
-        if (!next_event(r, &key))
+        if (!yaml_next_event(r, &key))
             return NULL;
         if (key.type == YAML_MAPPING_END_EVENT)
             return TAKE_PTR(object);
         if (key.type != YAML_SCALAR_EVENT) {
-            set_error(r, "a key is not plain text");
+            yaml_set_error(r, "a key is not plain text");
             return NULL;
         }
         const char *name = (const char *)key.data.scalar.value;
-        _cleanup_(freep) char *below = place_below(r, place, name);
-        if (!note_line(r, below, &key) || !next_event(r, &event))
+        _cleanup_(freep) char *below = yaml_place_below(r, place, name);
+        if (!yaml_note_line(r, below, &key) || !yaml_next_event(r, &event))
             return NULL;
-        json_t *value = read_value(r, &event, below, depth);
+        json_t *value = yaml_read_value(r, &event, below, depth);
         if (!value)
             return NULL;
         /* A key that is not UTF-8 is dropped: it cannot be a known one. */
@@ -134,42 +135,44 @@ static json_t *read_mapping(struct reader *r, const char *place, unsigned depth)
     }
 }
 
-static json_t *read_value(struct reader *r, const yaml_event_t *event, const char *place, unsigned depth)
+static json_t *yaml_read_value(struct yaml_reader *r, const yaml_event_t *event, const char *place,
+                               unsigned depth)
 {
     if (depth >= YAML_DEPTH_MAX || ++r->n_nodes > YAML_NODES_MAX) {
-        set_error(r, "nested too deeply or too long");
+        yaml_set_error(r, "nested too deeply or too long");
         return NULL;
     }
     switch (event->type) {
     case YAML_SCALAR_EVENT:
-        return scalar_value(event);
+        return yaml_scalar_value(event);
     case YAML_SEQUENCE_START_EVENT:
-        return read_sequence(r, place, depth + 1);
+        return yaml_read_sequence(r, place, depth + 1);
     case YAML_MAPPING_START_EVENT:
-        return read_mapping(r, place, depth + 1);
+        return yaml_read_mapping(r, place, depth + 1);
     case YAML_ALIAS_EVENT:
-        set_error(r, "aliases are not supported");
+        yaml_set_error(r, "aliases are not supported");
         return NULL;
     default:
-        set_error(r, "no value");
+        yaml_set_error(r, "no value");
         return NULL;
     }
 }
 
-static json_t *read_document(struct reader *r)
+static json_t *yaml_read_document(struct yaml_reader *r)
 {
     for (;;) {
         _cleanup_(yaml_event_delete) yaml_event_t event = {0};
-        if (!next_event(r, &event))
+        if (!yaml_next_event(r, &event))
             return NULL;
         if (event.type != YAML_STREAM_START_EVENT && event.type != YAML_DOCUMENT_START_EVENT)
-            return read_value(r, &event, "", 0);
+            return yaml_read_value(r, &event, "", 0);
     }
 }
 
-static json_t *parse(const char *data, size_t size, json_t *lines, json_t *columns, char error[static 200])
+static json_t *yaml_read(const char *data, size_t size, json_t *lines, json_t *columns,
+                         char error[static 200])
 {
-    struct reader r = {.error = error, .lines = lines, .columns = columns};
+    struct yaml_reader r = {.error = error, .lines = lines, .columns = columns};
 
     error[0] = '\0';
     if (!yaml_parser_initialize(&r.parser)) {
@@ -177,14 +180,14 @@ static json_t *parse(const char *data, size_t size, json_t *lines, json_t *colum
         return NULL;
     }
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)data, size);
-    json_t *root = read_document(&r);
+    json_t *root = yaml_read_document(&r);
     yaml_parser_delete(&r.parser);
     return root;
 }
 
 json_t *yaml_parse(const char *data, size_t size, char error[static 200])
 {
-    return parse(data, size, NULL, NULL, error);
+    return yaml_read(data, size, NULL, NULL, error);
 }
 
 json_t *yaml_parse_with_lines(const char *data, size_t size, char error[static 200], json_t **ret_lines,
@@ -192,7 +195,7 @@ json_t *yaml_parse_with_lines(const char *data, size_t size, char error[static 2
 {
     _cleanup_json_ lines = json_object();
     _cleanup_json_ columns = json_object();
-    json_t *root = parse(data, size, lines, columns, error);
+    json_t *root = yaml_read(data, size, lines, columns, error);
 
     if (root)
         *ret_lines = TAKE_PTR(lines);

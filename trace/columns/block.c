@@ -18,12 +18,12 @@ typedef uint16_t u16_unaligned __attribute__((aligned(1), may_alias));
 typedef uint32_t u32_unaligned __attribute__((aligned(1), may_alias));
 typedef uint64_t u64_unaligned __attribute__((aligned(1), may_alias));
 
-static unsigned width_of(uint64_t code_max)
+static unsigned block_width(uint64_t code_max)
 {
     return code_max == 0 ? 0 : (71 - (unsigned)__builtin_clzll(code_max)) / 8;
 }
 
-static uint64_t code_of(int64_t value, struct block b)
+static uint64_t block_code(int64_t value, struct block b)
 {
     if (b.nulls && value == COLUMN_NULL)
         return 0;
@@ -35,7 +35,8 @@ static uint64_t code_of(int64_t value, struct block b)
     ((type *)out)[i] = (type)(nulls && values[i] == COLUMN_NULL ? 0 : (uint64_t)values[i] - (shift))
 
 /* The codes of all values; nulls is a constant in each of its callers, and so n is for full blocks. */
-INLINE void pack(const int64_t *restrict values, size_t n, struct block b, bool nulls, uint8_t *restrict out)
+INLINE void block_pack_as(const int64_t *restrict values, size_t n, struct block b, bool nulls,
+                          uint8_t *restrict out)
 {
     uint64_t shift = (uint64_t)b.base - nulls;
 
@@ -57,11 +58,11 @@ INLINE void pack(const int64_t *restrict values, size_t n, struct block b, bool 
     default:
         /* Each store reaches past its code, where the next one will be; out has room for the last. */
         for (size_t i = 0; i < n; i++)
-            *(u64_unaligned *)(out + i * b.width) = code_of(values[i], b);
+            *(u64_unaligned *)(out + i * b.width) = block_code(values[i], b);
     }
 }
 
-INLINE int64_t smallest(const int64_t *values, size_t n)
+INLINE int64_t block_min(const int64_t *values, size_t n)
 {
     int64_t min = INT64_MAX;
 
@@ -70,7 +71,7 @@ INLINE int64_t smallest(const int64_t *values, size_t n)
     return min;
 }
 
-INLINE int64_t largest(const int64_t *values, size_t n)
+INLINE int64_t block_max(const int64_t *values, size_t n)
 {
     int64_t max = INT64_MIN;
 
@@ -80,7 +81,7 @@ INLINE int64_t largest(const int64_t *values, size_t n)
 }
 
 /* The smallest that is not COLUMN_NULL; where there is none, COLUMN_NULL. */
-static int64_t smallest_known(const int64_t *values, size_t n)
+static int64_t block_min_known(const int64_t *values, size_t n)
 {
     uint64_t min = UINT64_MAX;
 
@@ -93,20 +94,20 @@ static int64_t smallest_known(const int64_t *values, size_t n)
     return (int64_t)(min + 1 + (uint64_t)COLUMN_NULL);
 }
 
-INLINE size_t pack_block(const int64_t *values, size_t n, struct block *ret, uint8_t *out)
+INLINE size_t block_pack_any(const int64_t *values, size_t n, struct block *ret, uint8_t *out)
 {
-    int64_t min = smallest(values, n), max = largest(values, n);
+    int64_t min = block_min(values, n), max = block_max(values, n);
     struct block b = {.base = min, .nulls = min == COLUMN_NULL};
 
     if (b.nulls)
-        b.base = smallest_known(values, n);
+        b.base = block_min_known(values, n);
     /* Fits with nulls as well: a value that is not COLUMN_NULL is at least INT64_MIN + 1. */
     if (max != COLUMN_NULL)
-        b.width = (uint8_t)width_of((uint64_t)max - (uint64_t)b.base + b.nulls);
+        b.width = (uint8_t)block_width((uint64_t)max - (uint64_t)b.base + b.nulls);
     if (b.nulls)
-        pack(values, n, b, true, out);
+        block_pack_as(values, n, b, true, out);
     else
-        pack(values, n, b, false, out);
+        block_pack_as(values, n, b, false, out);
     *ret = b;
     return n * b.width;
 }
@@ -115,7 +116,8 @@ FOR_EACH_PROCESSOR
 size_t block_pack(const int64_t *values, size_t n, struct block *ret, uint8_t *out)
 {
     /* A constant number of rows is what a compiler makes vectors of. */
-    return n == BLOCK_ROWS ? pack_block(values, BLOCK_ROWS, ret, out) : pack_block(values, n, ret, out);
+    return n == BLOCK_ROWS ? block_pack_any(values, BLOCK_ROWS, ret, out)
+                           : block_pack_any(values, n, ret, out);
 }
 
 #define UNPACK_AS(type)                                                                                      \
@@ -124,7 +126,8 @@ size_t block_pack(const int64_t *values, size_t n, struct block *ret, uint8_t *o
         ret[i] = nulls && code == 0 ? COLUMN_NULL : (int64_t)(code + shift);                                 \
     }
 
-INLINE void unpack(struct block b, bool nulls, const uint8_t *restrict in, size_t n, int64_t *restrict ret)
+INLINE void block_unpack_as(struct block b, bool nulls, const uint8_t *restrict in, size_t n,
+                            int64_t *restrict ret)
 {
     uint64_t shift = (uint64_t)b.base - nulls;
 
@@ -151,19 +154,19 @@ INLINE void unpack(struct block b, bool nulls, const uint8_t *restrict in, size_
     }
 }
 
-INLINE void unpack_block(struct block b, const uint8_t *in, size_t n, int64_t *ret)
+INLINE void block_unpack_any(struct block b, const uint8_t *in, size_t n, int64_t *ret)
 {
     if (b.nulls)
-        unpack(b, true, in, n, ret);
+        block_unpack_as(b, true, in, n, ret);
     else
-        unpack(b, false, in, n, ret);
+        block_unpack_as(b, false, in, n, ret);
 }
 
 FOR_EACH_PROCESSOR
 void block_unpack(struct block b, const uint8_t *in, size_t n, int64_t *ret)
 {
     if (n == BLOCK_ROWS)
-        unpack_block(b, in, BLOCK_ROWS, ret);
+        block_unpack_any(b, in, BLOCK_ROWS, ret);
     else
-        unpack_block(b, in, n, ret);
+        block_unpack_any(b, in, n, ret);
 }

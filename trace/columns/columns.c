@@ -7,7 +7,7 @@ enum page_state {
     PAGE_DAMAGED,
 };
 
-static bool check_page(const struct columns *c, uint64_t page)
+static bool columns_check_page(const struct columns *c, uint64_t page)
 {
     uint64_t offset = page * LAYOUT_PAGE;
     uint8_t state = atomic_load_explicit(&c->pages[page], memory_order_relaxed);
@@ -33,7 +33,7 @@ bool columns_check(const struct columns *c, uint64_t offset, uint64_t size)
     if (size == 0)
         return true;
     for (uint64_t page = offset / LAYOUT_PAGE; page <= (offset + size - 1) / LAYOUT_PAGE; page++)
-        good = check_page(c, page) && good;
+        good = columns_check_page(c, page) && good;
     return good;
 }
 
@@ -63,14 +63,14 @@ int64_t columns_get(const struct columns *c, enum column column, uint64_t row)
     return view_get(c, &c->views[column], row);
 }
 
-static void fill_null(int64_t *values, size_t n)
+static void columns_fill_null(int64_t *values, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         values[i] = COLUMN_NULL;
 }
 
 /* Whether every code of a block stands for a value below the limit. */
-static bool within_limit(struct block b, uint64_t limit)
+static bool columns_within_limit(struct block b, uint64_t limit)
 {
     return !b.nulls && b.width <= 4 && b.base >= 0 &&
            (uint64_t)b.base + (b.width ? UINT32_MAX >> (32 - 8 * b.width) : 0) < limit;
@@ -86,16 +86,16 @@ size_t columns_block(const struct columns *c, enum column column, uint64_t first
         return 0;
     n = (size_t)MIN(n, MIN(rows - first, (uint64_t)BLOCK_ROWS));
     if (v->rows == 0) {
-        fill_null(ret, n);
+        columns_fill_null(ret, n);
         return n;
     }
     b = block_head(&v->blocks[first / BLOCK_ROWS], &offset);
     if (!columns_check(c, offset, n * b.width)) {
-        fill_null(ret, n);
+        columns_fill_null(ret, n);
         return n;
     }
     block_unpack(b, c->map + offset, n, ret);
-    if (v->limit && !within_limit(b, v->limit)) {
+    if (v->limit && !columns_within_limit(b, v->limit)) {
         for (size_t i = 0; i < n; i++)
             ret[i] = (uint64_t)ret[i] >= v->limit ? COLUMN_NULL : ret[i];
     }

@@ -19,12 +19,12 @@ static const enum column_table refers_to[_COLUMN_MAX] = {
     [COL_name_first] = TABLE_by_name,
 };
 
-static size_t rows_in_block(const struct column_view *v, uint64_t block)
+static size_t columns_rows_in_block(const struct column_view *v, uint64_t block)
 {
     return (size_t)MIN(v->rows - block * BLOCK_ROWS, (uint64_t)BLOCK_ROWS);
 }
 
-static _printf_(2, 3) int bad(char **ret_reason, const char *format, ...)
+static _printf_(2, 3) int columns_refuse(char **ret_reason, const char *format, ...)
 {
     va_list ap;
 
@@ -35,7 +35,7 @@ static _printf_(2, 3) int bad(char **ret_reason, const char *format, ...)
     return -EBADMSG;
 }
 
-static int check_frame(struct columns *c, struct layout_trailer *ret_trailer, char **ret_reason)
+static int columns_check_frame(struct columns *c, struct layout_trailer *ret_trailer, char **ret_reason)
 {
     struct layout_trailer t;
     struct layout_head head;
@@ -43,44 +43,45 @@ static int check_frame(struct columns *c, struct layout_trailer *ret_trailer, ch
 
     memcpy(&head, c->map, sizeof(head));
     if (memcmp(head.magic, COLUMNS_MAGIC, sizeof(head.magic)) != 0)
-        return bad(ret_reason, "does not begin like a columnar file");
+        return columns_refuse(ret_reason, "does not begin like a columnar file");
     if (head.version != COLUMNS_VERSION) {
-        bad(ret_reason, "is of version %u, this program reads version %u", head.version, COLUMNS_VERSION);
+        columns_refuse(ret_reason, "is of version %u, this program reads version %u", head.version,
+                       COLUMNS_VERSION);
         return -EPROTONOSUPPORT;
     }
 
     memcpy(&t, c->map + at_end, sizeof(t));
     if (memcmp(t.magic, LAYOUT_END_MAGIC, sizeof(t.magic)) != 0)
-        return bad(ret_reason, "ends too early, or was never finished");
+        return columns_refuse(ret_reason, "ends too early, or was never finished");
     if (t.sums > at_end || t.sums % sizeof(uint32_t) != 0 || at_end - t.sums != t.n_sums * UINT64_C(4) ||
         t.n_sums != (t.sums + LAYOUT_PAGE - 1) / LAYOUT_PAGE)
-        return bad(ret_reason, "its page sums are not where they should be");
+        return columns_refuse(ret_reason, "its page sums are not where they should be");
     *ret_trailer = t;
     t.sum = 0;
     if (layout_sum(layout_sum(0, c->map + t.sums, at_end - t.sums), &t,
                    offsetof(struct layout_trailer, magic)) != ret_trailer->sum)
-        return bad(ret_reason, "its trailer is damaged");
+        return columns_refuse(ret_reason, "its trailer is damaged");
     if (t.version != COLUMNS_VERSION || t.payload_end < sizeof(head) || t.payload_end % LAYOUT_ALIGN != 0 ||
         t.columns < t.payload_end || t.columns > t.sums || t.columns % LAYOUT_ALIGN != 0 ||
         t.sums - t.columns != t.n_columns * sizeof(struct layout_column))
-        return bad(ret_reason, "its trailer contradicts itself");
+        return columns_refuse(ret_reason, "its trailer contradicts itself");
     c->payload_end = t.payload_end;
     c->sums_offset = t.sums;
     c->sums = (const uint32_t *)(c->map + t.sums);
     return 0;
 }
 
-static bool block_is_sound(const struct columns *c, const struct column_view *v, uint64_t number)
+static bool columns_block_is_sound(const struct columns *c, const struct column_view *v, uint64_t number)
 {
     uint64_t offset;
     struct block b = block_head(&v->blocks[number], &offset);
 
     return v->blocks[number].packing <= LAYOUT_PACKING_MAX && b.width <= 8 && offset <= c->payload_end &&
-           rows_in_block(v, number) * b.width <= c->payload_end - offset;
+           columns_rows_in_block(v, number) * b.width <= c->payload_end - offset;
 }
 
 /* The column that a record is of, _LAYOUT_COLUMN_MAX for one that this schema does not know. */
-static unsigned find_column(const struct layout_column *record)
+static unsigned columns_find_column(const struct layout_column *record)
 {
     unsigned i;
 
@@ -94,62 +95,62 @@ static unsigned find_column(const struct layout_column *record)
     return i;
 }
 
-static int add_column(struct columns *c, const struct layout_column *record, uint64_t blocks_end,
-                      char **ret_reason)
+static int columns_add_column(struct columns *c, const struct layout_column *record, uint64_t blocks_end,
+                              char **ret_reason)
 {
     uint64_t n_blocks = record->rows / BLOCK_ROWS + (record->rows % BLOCK_ROWS > 0);
-    unsigned column = find_column(record);
+    unsigned column = columns_find_column(record);
     struct column_view *v = &c->views[column];
 
     if (column == _LAYOUT_COLUMN_MAX)
         return 0;
     if (v->rows > 0 || record->rows == 0)
-        return bad(ret_reason, "column %s is there twice, or empty", record->name);
+        return columns_refuse(ret_reason, "column %s is there twice, or empty", record->name);
     if (record->kind != (column < _COLUMN_MAX ? column_specs[column].kind : KIND_INT))
-        return bad(ret_reason, "column %s is of another kind", record->name);
+        return columns_refuse(ret_reason, "column %s is of another kind", record->name);
     if (record->blocks < c->payload_end || record->blocks > blocks_end ||
         record->blocks % LAYOUT_ALIGN != 0 ||
         n_blocks > (blocks_end - record->blocks) / sizeof(struct layout_block))
-        return bad(ret_reason, "column %s reaches out of the directory", record->name);
+        return columns_refuse(ret_reason, "column %s reaches out of the directory", record->name);
     v->blocks = (const struct layout_block *)(c->map + record->blocks);
     v->rows = record->rows;
     for (uint64_t i = 0; i < n_blocks; i++) {
-        if (!block_is_sound(c, v, i))
-            return bad(ret_reason, "column %s reaches out of the file", record->name);
+        if (!columns_block_is_sound(c, v, i))
+            return columns_refuse(ret_reason, "column %s reaches out of the file", record->name);
     }
     return 0;
 }
 
-static int add_columns(struct columns *c, const struct layout_trailer *t, char **ret_reason)
+static int columns_add_columns(struct columns *c, const struct layout_trailer *t, char **ret_reason)
 {
     const struct layout_column *records = (const struct layout_column *)(c->map + t->columns);
 
     if (!columns_check(c, t->payload_end, t->sums - t->payload_end))
-        return bad(ret_reason, "its directory is damaged");
+        return columns_refuse(ret_reason, "its directory is damaged");
     for (uint32_t i = 0; i < t->n_columns; i++) {
         int r;
 
         if (records[i].name[sizeof(records[i].name) - 1] != '\0')
-            return bad(ret_reason, "a column has no sound name");
-        r = add_column(c, &records[i], t->columns, ret_reason);
+            return columns_refuse(ret_reason, "a column has no sound name");
+        r = columns_add_column(c, &records[i], t->columns, ret_reason);
         if (r < 0)
             return r;
     }
     return 0;
 }
 
-static int relate_columns(struct columns *c, char **ret_reason)
+static int columns_relate_columns(struct columns *c, char **ret_reason)
 {
     const struct column_view *offsets = &c->views[LAYOUT_TEXT_OFFSET];
 
     if (offsets->rows != c->views[LAYOUT_TEXT_SIZE].rows || offsets->rows > UINT32_MAX)
-        return bad(ret_reason, "its dictionary is incomplete");
+        return columns_refuse(ret_reason, "its dictionary is incomplete");
     for (unsigned i = 0; i < _COLUMN_MAX; i++) {
         uint64_t *rows = &c->table_rows[column_specs[i].table];
 
         if (c->views[i].rows > 0 && *rows > 0 && c->views[i].rows != *rows)
-            return bad(ret_reason, "table %s has columns of different lengths",
-                       column_table_names[column_specs[i].table]);
+            return columns_refuse(ret_reason, "table %s has columns of different lengths",
+                                  column_table_names[column_specs[i].table]);
         *rows = MAX(*rows, c->views[i].rows);
     }
     return 0;
@@ -157,35 +158,35 @@ static int relate_columns(struct columns *c, char **ret_reason)
 
 /* Rows of a table are unlike each other, and so take a byte each at least; only arrows may be equal. A file
  * whose columns share their blocks would have as many rows as it likes. */
-static int check_rows(const struct columns *c, char **ret_reason)
+static int columns_check_rows(const struct columns *c, char **ret_reason)
 {
     for (unsigned table = 0; table < _TABLE_MAX; table++) {
         if (table != TABLE_flow && c->table_rows[table] > c->payload_end)
-            return bad(ret_reason, "table %s has more rows than fit into the file",
-                       column_table_names[table]);
+            return columns_refuse(ret_reason, "table %s has more rows than fit into the file",
+                                  column_table_names[table]);
     }
     return 0;
 }
 
 /* Each string is unique and has bytes of its own: a walk over all of them reads the file once
  * at most. */
-static int check_texts(const struct columns *c, char **ret_reason)
+static int columns_check_texts(const struct columns *c, char **ret_reason)
 {
     uint64_t left = c->payload_end;
 
     if (columns_texts(c) > left)
-        return bad(ret_reason, "it has more strings than bytes");
+        return columns_refuse(ret_reason, "it has more strings than bytes");
     for (uint32_t i = 0; i < columns_texts(c); i++) {
         int64_t size = MAX(view_get(c, &c->views[LAYOUT_TEXT_SIZE], i), INT64_C(0));
 
         if ((uint64_t)size > left)
-            return bad(ret_reason, "its strings are longer than the file");
+            return columns_refuse(ret_reason, "its strings are longer than the file");
         left -= (uint64_t)size;
     }
     return 0;
 }
 
-static void set_limits(struct columns *c)
+static void columns_set_limits(struct columns *c)
 {
     for (unsigned i = 0; i < _COLUMN_MAX; i++) {
         enum column_kind kind = column_specs[i].kind;
@@ -202,7 +203,7 @@ static void set_limits(struct columns *c)
     }
 }
 
-static void load_meta(struct columns *c)
+static void columns_load_meta(struct columns *c)
 {
     uint64_t rows = MIN(c->table_rows[TABLE_meta], (uint64_t)META_ROWS_MAX);
 
@@ -216,10 +217,10 @@ static void load_meta(struct columns *c)
     }
 }
 
-static int open_mapped(struct columns *c, char **ret_reason)
+static int columns_open_mapped(struct columns *c, char **ret_reason)
 {
     struct layout_trailer trailer = {0};
-    int r = check_frame(c, &trailer, ret_reason);
+    int r = columns_check_frame(c, &trailer, ret_reason);
 
     if (r < 0)
         return r;
@@ -228,17 +229,17 @@ static int open_mapped(struct columns *c, char **ret_reason)
     if (!c->pages || !c->damage)
         return -ENOMEM;
     atomic_init(c->damage, -1);
-    r = add_columns(c, &trailer, ret_reason);
+    r = columns_add_columns(c, &trailer, ret_reason);
     if (r == 0)
-        r = relate_columns(c, ret_reason);
+        r = columns_relate_columns(c, ret_reason);
     if (r == 0)
-        r = check_rows(c, ret_reason);
+        r = columns_check_rows(c, ret_reason);
     if (r == 0)
-        r = check_texts(c, ret_reason);
+        r = columns_check_texts(c, ret_reason);
     if (r < 0)
         return r;
-    set_limits(c);
-    load_meta(c);
+    columns_set_limits(c);
+    columns_load_meta(c);
     return dictionary_new(c, &c->dictionary);
 }
 
@@ -256,13 +257,13 @@ int columns_open(int fd, struct columns **ret, char **ret_reason)
     if (fstat(fd, &st) < 0)
         return -errno;
     if (st.st_size < (off_t)(sizeof(struct layout_head) + sizeof(struct layout_trailer)))
-        return bad(ret_reason, "is too small to be a columnar file");
+        return columns_refuse(ret_reason, "is too small to be a columnar file");
     map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (map == MAP_FAILED)
         return -errno;
     c->map = map;
     c->size = (uint64_t)st.st_size;
-    r = open_mapped(c, ret_reason);
+    r = columns_open_mapped(c, ret_reason);
     if (r < 0)
         return r;
     *ret = TAKE_PTR(c);
