@@ -62,11 +62,6 @@ static struct offload_job *offload_next_job(struct offload *o)
     return NULL;
 }
 
-static bool offload_is_held(const struct offload_thread *t, int64_t now)
-{
-    return t->job && now - t->since_ns >= HELD_NS;
-}
-
 /* Number of threads that take jobs now or after a short job. */
 static unsigned offload_count_free(const struct offload *o)
 {
@@ -75,7 +70,7 @@ static unsigned offload_count_free(const struct offload *o)
 
     for (size_t i = 0; i < OFFLOAD_THREADS_MAX; i++) {
         const struct offload_thread *t = &o->threads[i];
-        n += t->begun && !t->ended && !offload_is_held(t, now);
+        n += t->begun && !t->ended && (!t->job || now - t->since_ns < HELD_NS);
     }
     return n;
 }

@@ -96,20 +96,28 @@ size_t net_table_parse(const char *data, size_t size, unsigned space, struct net
     return used;
 }
 
+/* Takes the next line of [*p, end) and moves *p after it; false at the end. A longer line is cut. */
+static bool net_next_line(const char **p, const char *end, char line[static TABLE_LINE_SIZE_MAX])
+{
+    if (*p >= end)
+        return false;
+    const char *newline = memchr(*p, '\n', (size_t)(end - *p));
+    size_t n = (size_t)((newline ? newline : end) - *p);
+
+    snprintf(line, TABLE_LINE_SIZE_MAX, "%.*s", (int)MIN(n, (size_t)TABLE_LINE_SIZE_MAX - 1), *p);
+    *p += n + 1;
+    return true;
+}
+
 /* "|-- 10.0.0.5" names a leaf; "/32 host LOCAL" below it marks the address as one of the namespace. */
 void net_fib_trie_parse(const char *data, size_t size, struct net_space *space)
 {
     const char *end = data + size;
     struct in6_addr leaf;
+    char line[TABLE_LINE_SIZE_MAX];
     bool have_leaf = false;
 
-    while (data < end) {
-        const char *newline = memchr(data, '\n', (size_t)(end - data));
-        size_t n = (size_t)((newline ? newline : end) - data);
-        char line[TABLE_LINE_SIZE_MAX];
-        snprintf(line, sizeof(line), "%.*s", (int)MIN(n, sizeof(line) - 1), data);
-        data += n + 1;
-
+    while (net_next_line(&data, end, line)) {
         char *mark = strstr(line, "|-- ");
         if (mark) {
             have_leaf = address_parse(mark + 4, &leaf) == 0;
@@ -124,22 +132,18 @@ void net_fib_trie_parse(const char *data, size_t size, struct net_space *space)
 void net_if_inet6_parse(const char *data, size_t size, struct net_space *space)
 {
     const char *end = data + size;
+    char line[TABLE_LINE_SIZE_MAX];
 
-    while (data < end) {
-        const char *newline = memchr(data, '\n', (size_t)(end - data));
-        size_t n = (size_t)((newline ? newline : end) - data);
+    while (net_next_line(&data, end, line)) {
         struct in6_addr address;
-        size_t i = 0;
 
-        for (; n > 32 && i < 16 && isxdigit((unsigned char)data[2 * i]) &&
-               isxdigit((unsigned char)data[2 * i + 1]);
-             i++) {
-            const char digits[3] = {data[2 * i], data[2 * i + 1]};
+        if (strspn(line, "0123456789abcdefABCDEF") != 32 || line[32] != ' ')
+            continue;
+        for (size_t i = 0; i < 16; i++) {
+            const char digits[3] = {line[2 * i], line[2 * i + 1]};
             address.s6_addr[i] = (uint8_t)strtoul(digits, NULL, 16);
         }
-        if (i == 16 && data[32] == ' ')
-            net_space_add(space, &address);
-        data += n + 1;
+        net_space_add(space, &address);
     }
 }
 

@@ -18,11 +18,6 @@ typedef uint16_t u16_unaligned __attribute__((aligned(1), may_alias));
 typedef uint32_t u32_unaligned __attribute__((aligned(1), may_alias));
 typedef uint64_t u64_unaligned __attribute__((aligned(1), may_alias));
 
-static unsigned block_width(uint64_t code_max)
-{
-    return code_max == 0 ? 0 : (71 - (unsigned)__builtin_clzll(code_max)) / 8;
-}
-
 static uint64_t block_code(int64_t value, struct block b)
 {
     if (b.nulls && value == COLUMN_NULL)
@@ -102,8 +97,8 @@ INLINE size_t block_pack_any(const int64_t *values, size_t n, struct block *ret,
     if (b.nulls)
         b.base = block_min_known(values, n);
     /* Fits with nulls as well: a value that is not COLUMN_NULL is at least INT64_MIN + 1. */
-    if (max != COLUMN_NULL)
-        b.width = (uint8_t)block_width((uint64_t)max - (uint64_t)b.base + b.nulls);
+    uint64_t code_max = max == COLUMN_NULL ? 0 : (uint64_t)max - (uint64_t)b.base + b.nulls;
+    b.width = code_max == 0 ? 0 : (uint8_t)((71 - __builtin_clzll(code_max)) / 8);
     if (b.nulls)
         block_pack_as(values, n, b, true, out);
     else

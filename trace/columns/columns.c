@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/columns/mapped.h"
 
+#include "base/hash_table.h"
+
 enum page_state {
     PAGE_UNREAD,
     PAGE_GOOD,
@@ -176,9 +178,52 @@ struct text columns_text(const struct columns *c, int64_t number)
     return p ? (struct text){(const char *)p, (size_t)size} : (struct text){"", 0};
 }
 
+static bool dictionary_equal(const void *columns, size_t number, const void *key)
+{
+    const struct text *wanted = key;
+    struct text t = columns_text(columns, (int64_t)number);
+
+    return t.size == wanted->size && memcmp(t.p, wanted->p, t.size) == 0;
+}
+
+/* Of equal strings the first is kept. Without memory the table stays empty, and each search walks all strings. */
+static void dictionary_make(const struct columns *c)
+{
+    struct dictionary *d = c->dictionary;
+    uint32_t n = columns_texts(c);
+
+    d->made = true;
+    if (hash_table_reserve(&d->numbers, n) < 0)
+        return;
+    for (uint32_t number = 0; number < n; number++) {
+        struct text t = columns_text(c, number);
+        uint64_t hash = hash_bytes(t.p, t.size);
+        struct hash_slot *slot = hash_table_slot(&d->numbers, hash, dictionary_equal, c, &t);
+
+        if (slot->number == 0)
+            hash_table_fill(&d->numbers, slot, hash, number);
+    }
+}
+
 int64_t columns_find_text(const struct columns *c, const char *p, size_t size)
 {
-    return dictionary_find(c->dictionary, p, size);
+    struct dictionary *d = c->dictionary;
+    struct text wanted = {p, size};
+
+    pthread_mutex_lock(&d->lock);
+    if (!d->made)
+        dictionary_make(c);
+    pthread_mutex_unlock(&d->lock);
+
+    if (d->numbers.slots) {
+        const struct hash_slot *slot =
+            hash_table_slot(&d->numbers, hash_bytes(p, size), dictionary_equal, c, &wanted);
+        return slot->number - INT64_C(1);
+    }
+    for (uint32_t number = 0; number < columns_texts(c); number++)
+        if (dictionary_equal(c, number, &wanted))
+            return number;
+    return -1;
 }
 
 int64_t columns_meta(const struct columns *c, enum meta_key key)

@@ -4,16 +4,24 @@
  */
 #pragma once
 
+#include "base/hash_table.h"
 #include "trace/columns/columns.h"
-#include "trace/columns/dictionary.h"
 #include "trace/columns/layout.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 struct column_view {
     const struct layout_block *blocks;
     uint64_t rows;
     uint64_t limit; /* values from here on, and those below zero, are COLUMN_NULL; 0: any value is good */
+};
+
+/* The strings by their text, built at the first search. */
+struct dictionary {
+    pthread_mutex_t lock; /* while the table is being made */
+    bool made;
+    struct hash_table numbers;
 };
 
 struct columns {

@@ -19,11 +19,6 @@ static const enum column_table refers_to[_COLUMN_MAX] = {
     [COL_name_first] = TABLE_by_name,
 };
 
-static size_t columns_rows_in_block(const struct column_view *v, uint64_t block)
-{
-    return (size_t)MIN(v->rows - block * BLOCK_ROWS, (uint64_t)BLOCK_ROWS);
-}
-
 static _printf_(2, 3) int columns_refuse(char **ret_reason, const char *format, ...)
 {
     va_list ap;
@@ -73,11 +68,11 @@ static int columns_check_frame(struct columns *c, struct layout_trailer *ret_tra
 
 static bool columns_block_is_sound(const struct columns *c, const struct column_view *v, uint64_t number)
 {
-    uint64_t offset;
+    uint64_t offset, rows = MIN(v->rows - number * BLOCK_ROWS, (uint64_t)BLOCK_ROWS);
     struct block b = block_head(&v->blocks[number], &offset);
 
     return v->blocks[number].packing <= LAYOUT_PACKING_MAX && b.width <= 8 && offset <= c->payload_end &&
-           columns_rows_in_block(v, number) * b.width <= c->payload_end - offset;
+           rows * b.width <= c->payload_end - offset;
 }
 
 /* The column that a record is of, _LAYOUT_COLUMN_MAX for one that this schema does not know. */
@@ -240,7 +235,11 @@ static int columns_open_mapped(struct columns *c, char **ret_reason)
         return r;
     columns_set_limits(c);
     columns_load_meta(c);
-    return dictionary_new(c, &c->dictionary);
+    c->dictionary = calloc(1, sizeof(*c->dictionary));
+    if (!c->dictionary)
+        return -ENOMEM;
+    pthread_mutex_init(&c->dictionary->lock, NULL);
+    return 0;
 }
 
 int columns_open(int fd, struct columns **ret, char **ret_reason)
@@ -274,7 +273,11 @@ struct columns *columns_close(struct columns *c)
 {
     if (!c)
         return NULL;
-    dictionary_free(c->dictionary);
+    if (c->dictionary) {
+        pthread_mutex_destroy(&c->dictionary->lock);
+        hash_table_done(&c->dictionary->numbers);
+        free(c->dictionary);
+    }
     if (c->map)
         munmap((void *)c->map, c->size);
     free(c->pages);

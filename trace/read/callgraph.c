@@ -380,7 +380,7 @@ int callgraph_draw(struct callgraph *g, struct intake *in, int64_t pid, struct c
 {
     _cleanup_(call_cycles_done) struct call_cycles cycles = {0};
     struct drawing d = {.g = g, .in = in, .drawn = ret};
-    struct drawn_function *parts = budget_new(&g->budget, g->n_functions, sizeof(*parts));
+    _cleanup_(freep) struct drawn_function *parts = calloc(g->n_functions + 1, sizeof(*parts));
     int64_t ts = 0, total = 0;
     size_t n;
 
@@ -389,10 +389,8 @@ int callgraph_draw(struct callgraph *g, struct intake *in, int64_t pid, struct c
     *ret = (struct callgraph_drawn){0};
     callgraph_sort_calls(g);
     int r = call_cycles_find(g, &cycles);
-    if (r < 0) {
-        BUDGET_FREE(&g->budget, parts, g->n_functions);
+    if (r < 0)
         return r;
-    }
     d.cycles = &cycles;
     d.cycle_category = intake_category(in, clean_text(in, CALLGRAPH_CIRCLE, strlen(CALLGRAPH_CIRCLE), 0));
 
@@ -417,6 +415,5 @@ int callgraph_draw(struct callgraph *g, struct intake *in, int64_t pid, struct c
         if (callgraph_add_cost(&ts, parts[i].cost) < 0)
             break;
     }
-    BUDGET_FREE(&g->budget, parts, g->n_functions);
     return in->error;
 }

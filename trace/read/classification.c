@@ -54,11 +54,6 @@ static enum trace_format classification_find_format(const struct trace_reading *
     return state == SCAN_EVENTS || reading_events(r) > 0 ? FORMAT_CHROME : FORMAT_JSON;
 }
 
-static bool classification_is_read(const struct trace_reading *r, enum trace_format format)
-{
-    return format == FORMAT_EMPTY || format_is_trace_json(format) || reading_buffer_reader(r, format);
-}
-
 /* "1,234,567" */
 static const char *classification_group_digits(uint64_t n, char ret[32])
 {
@@ -72,15 +67,6 @@ static const char *classification_group_digits(uint64_t n, char ret[32])
     }
     ret[at] = 0;
     return ret;
-}
-
-static void classification_refuse(struct trace_reading *r, enum trace_format format)
-{
-    struct read_summary *sum = r->sum;
-
-    sum->state = READ_REFUSED;
-    reading_fail(r, 0, "%s", refusals[format].reason);
-    snprintf(sum->remedy, sizeof(sum->remedy), "%s", refusals[format].remedy);
 }
 
 static void classification_cut_short(struct trace_reading *r, enum read_state state, enum defect_kind kind)
@@ -152,8 +138,10 @@ static void classification_find_state(struct trace_reading *r)
     if (stream->in == 0) {
         sum->state = READ_EMPTY;
         reading_fail(r, 0, "0 bytes");
-    } else if (!classification_is_read(r, sum->format)) {
-        classification_refuse(r, sum->format);
+    } else if (sum->format != FORMAT_EMPTY && !format_is_trace_json(sum->format) && in_pieces) {
+        sum->state = READ_REFUSED;
+        reading_fail(r, 0, "%s", refusals[sum->format].reason);
+        snprintf(sum->remedy, sizeof(sum->remedy), "%s", refusals[sum->format].remedy);
     } else if (stream->result == STREAM_TRUNCATED) {
         classification_cut_short(r, READ_TRUNCATED, DEFECT_truncated);
     } else if (stream->result != STREAM_COMPLETE && stream->result != STREAM_FOLLOWED) {

@@ -85,24 +85,17 @@ static int event_source_rewind_stream(struct event_source *s)
     return stream_new(STREAM_LIMITS_DEFAULT, &s->stream);
 }
 
-/* Decoding of plain text can start anywhere, without a checkpoint. */
-static int event_source_resume_plain(struct event_source *s, uint64_t offset)
-{
-    int err = event_source_rewind_stream(s);
-
-    s->in_at = s->begin = offset;
-    return err;
-}
-
-/* Returns the last checkpoint that is not after the offset, if its values are plausible. */
-static int event_source_resume_at_checkpoint(struct event_source *s, uint64_t offset)
+/* Resumes plain text at the offset, other text at the last checkpoint before it, if its values are plausible. */
+static int event_source_resume(struct event_source *s, uint64_t offset)
 {
     uint8_t unpacked[CHECKPOINT_WINDOW], *window = NULL;
     uint64_t row =
         columns_lower_bound(s->c, COL_checkpoint_out, (int64_t)MIN(offset, (uint64_t)INT64_MAX - 1) + 1);
     int err = event_source_rewind_stream(s);
 
-    if (err < 0 || row == 0)
+    if (s->coding == STREAM_PLAIN)
+        s->in_at = s->begin = offset;
+    if (err < 0 || row == 0 || s->coding == STREAM_PLAIN)
         return err;
     row--;
     int64_t in_bit = columns_get(s->c, COL_checkpoint_in_bit, row);
@@ -123,12 +116,6 @@ static int event_source_resume_at_checkpoint(struct event_source *s, uint64_t of
     s->begin = (uint64_t)out;
     s->sure = false;
     return 0;
-}
-
-static int event_source_resume(struct event_source *s, uint64_t offset)
-{
-    return s->coding == STREAM_PLAIN ? event_source_resume_plain(s, offset)
-                                     : event_source_resume_at_checkpoint(s, offset);
 }
 
 static int event_source_read_input(struct event_source *s)

@@ -29,17 +29,6 @@ static bool format_contains(const char *p, size_t size, const char *word)
     return p && memmem(p, size, word, strlen(word)) != NULL;
 }
 
-static bool format_is_nsys(const char *p, size_t size)
-{
-    return format_contains(p, size, "CUPTI_ACTIVITY_KIND") ||
-           format_contains(p, size, "TARGET_INFO_SESSION_START_TIME");
-}
-
-static bool format_is_pickle(const char *p, size_t size)
-{
-    return size >= 2 && (uint8_t)p[0] == 0x80 && p[1] >= 2 && p[1] <= 5;
-}
-
 static bool format_is_callgrind(const char *p, size_t size)
 {
     size_t n = MIN(size, (size_t)TEXT_LOOK);
@@ -86,8 +75,12 @@ enum trace_format format_of(const char *head, size_t size)
     if (p == end)
         return FORMAT_EMPTY;
     if (size >= sizeof(sqlite) && memcmp(head, sqlite, sizeof(sqlite)) == 0)
-        return format_is_nsys(head, size) ? FORMAT_NSYS_SQLITE : FORMAT_SQLITE;
-    if (format_is_pickle(head, size))
+        return format_contains(head, size, "CUPTI_ACTIVITY_KIND") ||
+                       format_contains(head, size, "TARGET_INFO_SESSION_START_TIME")
+                   ? FORMAT_NSYS_SQLITE
+                   : FORMAT_SQLITE;
+    /* The protocol follows the first byte. */
+    if (size >= 2 && (uint8_t)head[0] == 0x80 && head[1] >= 2 && head[1] <= 5)
         return FORMAT_PICKLE;
     if (format_is_json(p, end))
         return FORMAT_JSON;
@@ -254,23 +247,16 @@ static const struct ends_member outer_members[] = {
     {"rocprofiler-sdk-tool", FORMAT_ROCPROF},
 };
 
-/* An array without an outer object: events, or the numbers of a memory timeline. */
-static void ends_read_bare_array(struct trace_ends *e, struct slice text)
+static void ends_read_head(struct trace_ends *e, struct slice text)
 {
     const char *first = json_skip_space(text.p + 1, text.end);
 
-    if (first < text.end && *first == '[')
-        e->format = FORMAT_MEMORY_TIMELINE;
+    if (*text.p == '{')
+        ends_take_members(e, outer_members, ARRAY_SIZE(outer_members), text);
+    else if (first < text.end && *first == '[')
+        e->format = FORMAT_MEMORY_TIMELINE; /* an array of arrays of numbers */
     else
         ends_read_events(e, text);
-}
-
-static void ends_read_head(struct trace_ends *e, struct slice text)
-{
-    if (*text.p == '[')
-        ends_read_bare_array(e, text);
-    else
-        ends_take_members(e, outer_members, ARRAY_SIZE(outer_members), text);
 }
 
 /* An array of objects under the events' key, or without a key, which results from broken quoting. */

@@ -220,12 +220,12 @@ struct batch *batch_new(void)
 {
     struct batch *b = malloc(sizeof(*b));
 
-    if (!b)
-        return NULL;
-    b->n = 0;
-    memset(b->group_n, 0, sizeof(b->group_n));
-    memset(b->group_rows, 0, sizeof(b->group_rows));
-    memset(b->group_cap, 0, sizeof(b->group_cap));
+    /* Not its events, of which most pages may never be used. */
+    if (b) {
+        batch_reset(b);
+        memset(b->group_rows, 0, sizeof(b->group_rows));
+        memset(b->group_cap, 0, sizeof(b->group_cap));
+    }
     return b;
 }
 
@@ -258,8 +258,8 @@ int intake_new(uint64_t strings_max, struct intake **ret)
     if (r < 0)
         return r;
     in->batch = batch_new();
-    in->lookup = calloc(1, sizeof(struct intake_numbers));
-    if (!in->batch || !in->lookup)
+    in->numbers = calloc(1, sizeof(*in->numbers));
+    if (!in->batch || !in->numbers)
         return -ENOMEM;
     *ret = TAKE_PTR(in);
     return 0;
@@ -269,12 +269,11 @@ struct intake *intake_free(struct intake *in)
 {
     if (!in)
         return NULL;
-    struct intake_numbers *l = in->lookup;
-    if (l) {
-        hash_table_done(&l->threads);
-        hash_table_done(&l->processes);
-        hash_table_done(&l->categories);
-        free(l);
+    if (in->numbers) {
+        hash_table_done(&in->numbers->threads);
+        hash_table_done(&in->numbers->processes);
+        hash_table_done(&in->numbers->categories);
+        free(in->numbers);
     }
     strings_free(in->strings);
     batch_free(in->batch);
@@ -324,7 +323,7 @@ uint32_t intake_process(struct intake *in, int64_t pid, uint32_t pid_text)
         intake_fail(in, -ENOMEM);
         return 0;
     }
-    int64_t number = intake_number(in, &((struct intake_numbers *)in->lookup)->processes, INTAKE_THREADS_MAX,
+    int64_t number = intake_number(in, &in->numbers->processes, INTAKE_THREADS_MAX,
                                    hash_words((uint64_t)pid, pid_text), intake_process_equal, &process);
     if (number == (int64_t)in->n_processes)
         in->processes[in->n_processes++] = process;
@@ -348,8 +347,8 @@ uint32_t intake_thread(struct intake *in, int64_t pid, uint32_t pid_text, int64_
         intake_fail(in, -ENOMEM);
         return 0;
     }
-    int64_t number = intake_number(in, &((struct intake_numbers *)in->lookup)->threads, INTAKE_THREADS_MAX,
-                                   hash, intake_thread_equal, &thread);
+    int64_t number =
+        intake_number(in, &in->numbers->threads, INTAKE_THREADS_MAX, hash, intake_thread_equal, &thread);
     if (number == (int64_t)in->n_threads)
         in->threads[in->n_threads++] = thread;
     return number < 0 ? 0 : (uint32_t)number;
@@ -366,9 +365,8 @@ uint16_t intake_category(struct intake *in, uint32_t string)
         intake_fail(in, -ENOMEM);
         return CATEGORY_NONE;
     }
-    int64_t number =
-        intake_number(in, &((struct intake_numbers *)in->lookup)->categories, INTAKE_CATEGORIES_MAX,
-                      hash_words(string, 0), intake_category_equal, &string);
+    int64_t number = intake_number(in, &in->numbers->categories, INTAKE_CATEGORIES_MAX, hash_words(string, 0),
+                                   intake_category_equal, &string);
     if (number == (int64_t)in->n_categories)
         in->categories[in->n_categories++] = string;
     return number < 0 ? CATEGORY_NONE : (uint16_t)number;

@@ -125,7 +125,8 @@ struct intake {
     /* Takes the full batch and returns an empty one; set by the owner of the intake. */
     struct batch *(*flush)(struct intake *in, struct batch *full, void *arg);
     void *flush_arg;
-    void *lookup; /* private to intake.c: hash tables of threads, processes and categories */
+    struct intake_numbers
+        *numbers; /* private to intake.c: hash tables of threads, processes and categories */
 };
 
 #define INTAKE_THREADS_MAX    (1 << 20)

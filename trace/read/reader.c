@@ -46,17 +46,14 @@ int reading_new_parts(struct trace_reading *r, size_t n, bool threaded)
     return err < 0 ? err : feed_new(r->parts[0].intake, FEED_AT_BEGINNING, 0, &r->parts[0].feed);
 }
 
-static void reading_drop_part(struct reading_part *p)
-{
-    feed_free(p->feed);
-    packer_free(p->packer);
-    intake_free(p->intake);
-}
-
 void reading_drop_parts(struct trace_reading *r, size_t n_left)
 {
-    for (; r->n_parts > n_left; r->n_parts--)
-        reading_drop_part(&r->parts[r->n_parts - 1]);
+    while (r->n_parts > n_left) {
+        struct reading_part *p = &r->parts[--r->n_parts];
+        feed_free(p->feed);
+        packer_free(p->packer);
+        intake_free(p->intake);
+    }
 }
 
 uint64_t reading_events(const struct trace_reading *r)
@@ -250,8 +247,7 @@ static unsigned reader_count_threads(const struct read_options *o)
     return (unsigned)CPU_COUNT(&cpus);
 }
 
-/* Detects the format from the first bytes of the file as stored. */
-static int reader_look_at_head(struct trace_reading *r)
+static int reader_read_head(struct trace_reading *r)
 {
     struct stat st;
 
@@ -342,24 +338,19 @@ static int reader_write_columns(struct trace_reading *r)
     return columns_writer_finish(w, r->options->sync, &r->sum->columns_bytes);
 }
 
-static int reader_prepare(struct trace_reading *r)
+static int reader_read_all(struct trace_reading *r)
 {
     const struct read_options *o = r->options;
+    int err;
 
     r->memory_max = o->memory_max ? o->memory_max : READ_MEMORY_DEFAULT;
     r->head = malloc(ENDS_SIZE);
     r->tail = malloc(ENDS_SIZE);
     if (!r->head || !r->tail)
         return -ENOMEM;
-    return spill_new(SPILL_SHARE(r->memory_max, o->spill_fd >= 0), o->spill_fd, &r->spill);
-}
-
-static int reader_read_all(struct trace_reading *r)
-{
-    int err = reader_prepare(r);
-
+    err = spill_new(SPILL_SHARE(r->memory_max, o->spill_fd >= 0), o->spill_fd, &r->spill);
     if (err == 0)
-        err = reader_look_at_head(r);
+        err = reader_read_head(r);
     if (err == 0)
         err = reader_read_text(r);
     if (err < 0)
@@ -370,16 +361,6 @@ static int reader_read_all(struct trace_reading *r)
         return 0;
     err = reader_pack_rest(r);
     return err < 0 ? err : reader_write_columns(r);
-}
-
-static void reader_reading_done(struct trace_reading *r)
-{
-    reading_drop_parts(r, 0);
-    free(r->parts);
-    spill_free(r->spill);
-    checkpoint_list_done(&r->checkpoints);
-    free(r->head);
-    free(r->tail);
 }
 
 static void reader_explain(struct trace_reading *r, int err)
@@ -410,7 +391,12 @@ int trace_read(const struct read_options *options, struct read_summary *ret)
     err = reader_read_all(&r);
     if (err < 0)
         reader_explain(&r, err);
-    reader_reading_done(&r);
+    reading_drop_parts(&r, 0);
+    free(r.parts);
+    spill_free(r.spill);
+    checkpoint_list_done(&r.checkpoints);
+    free(r.head);
+    free(r.tail);
     if (getrusage(RUSAGE_SELF, &usage) == 0)
         ret->memory_peak = (uint64_t)usage.ru_maxrss << 10;
     return err;

@@ -135,14 +135,6 @@ static struct sort_key *run_sort_by_time(const struct batch *b, struct pack_scra
     return keys;
 }
 
-static bool run_any_complete(const struct batch *b)
-{
-    for (size_t i = 0; i < b->n; i++)
-        if (b->events[i].phase == EVENT_COMPLETE)
-            return true;
-    return false;
-}
-
 static int run_pack_events(const struct batch *b, const struct sort_key *keys, struct spill *spill,
                            int64_t *columns, uint64_t *ret_offsets)
 {
@@ -212,7 +204,9 @@ int run_pack(const struct batch *b, struct spill *spill, struct event_run **ret)
     run->n = b->n;
 
     keys = run_sort_by_time(b, scratch);
-    run->has_complete = run_any_complete(b);
+    run->has_complete = false;
+    for (size_t i = 0; i < b->n && !run->has_complete; i++)
+        run->has_complete = b->events[i].phase == EVENT_COMPLETE;
     if (run->has_complete)
         run_sort_ties(b, keys);
     r = run_pack_events(b, keys, spill, scratch->columns, run->offsets);
@@ -277,11 +271,6 @@ static void run_load_events(struct run_cursor *c)
             .phase = (uint8_t)columns[CORE_PHASE * BLOCK_ROWS + i],
             .flags = (uint8_t)columns[CORE_FLAGS * BLOCK_ROWS + i],
         };
-}
-
-bool run_has_complete(const struct event_run *r)
-{
-    return r->has_complete;
 }
 
 int run_cursor_new(const struct event_run *r, struct spill *spill, struct run_cursor **ret)
@@ -382,14 +371,6 @@ static bool queue_before(const struct queue_item *a, const struct queue_item *b)
     return a->rank < b->rank || (a->rank == b->rank && a->order < b->order);
 }
 
-static void queue_swap(struct queue_item *a, struct queue_item *b)
-{
-    struct queue_item c = *a;
-
-    *a = *b;
-    *b = c;
-}
-
 static void queue_set_key(const struct event_queue *q, struct queue_item *item, const struct event *e)
 {
     item->ts = e->ts;
@@ -432,13 +413,13 @@ int queue_new(const struct merge_input *inputs, size_t n_inputs, struct spill *s
     q->ranked = false;
     for (size_t i = 0; i < n_inputs; i++)
         for (size_t k = 0; k < inputs[i].n_runs; k++)
-            q->ranked = q->ranked || run_has_complete(inputs[i].runs[k]);
+            q->ranked = q->ranked || inputs[i].runs[k]->has_complete;
     for (size_t i = 0; i < n_inputs; i++) {
         for (size_t k = 0; k < inputs[i].n_runs; k++, order++) {
             struct queue_item *item = &q->items[q->n];
             int r;
 
-            if (run_events(inputs[i].runs[k]) == 0)
+            if (inputs[i].runs[k]->n == 0)
                 continue;
             *item = (struct queue_item){.order = order, .input = (uint32_t)i};
             r = run_cursor_new(inputs[i].runs[k], spill, &item->cursor);
@@ -488,7 +469,10 @@ int queue_next(struct event_queue *q)
 
         if (r < 0)
             return r;
-        queue_swap(head, &q->items[--q->n]);
+        /* The finished cursor stays alive, after the others. */
+        struct queue_item finished = *head;
+        *head = q->items[--q->n];
+        q->items[q->n] = finished;
     }
     if (q->n > 0)
         queue_sift_down(q, 0);

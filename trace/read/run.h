@@ -21,7 +21,6 @@ struct run_cursor;
 int run_pack(const struct batch *b, struct spill *spill, struct event_run **ret);
 struct event_run *run_free(struct event_run *r);
 size_t run_events(const struct event_run *r);
-bool run_has_complete(const struct event_run *r);
 
 int run_cursor_new(const struct event_run *r, struct spill *spill, struct run_cursor **ret);
 struct run_cursor *run_cursor_free(struct run_cursor *c);

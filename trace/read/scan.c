@@ -279,11 +279,6 @@ static void meta_take_merged_heads(struct scanner *s, struct slice value)
 
 #define BYTE_ORDER_MARK "\xEF\xBB\xBF"
 
-static bool scan_has_plain(void)
-{
-    return true;
-}
-
 #if defined(__x86_64__)
 static bool scan_has_avx2(void)
 {
@@ -296,21 +291,21 @@ static bool scan_has_avx2(void)
 static const struct {
     enum scan_simd simd;
     const struct scan_ops *ops;
-    bool (*has)(void);
+    bool (*has)(void); /* NULL: every processor has it */
 } kinds[] = {
 #if defined(__x86_64__)
     {SCAN_SIMD_AVX2, &scan_ops_avx2, scan_has_avx2},
-    {SCAN_SIMD_SSE2, &scan_ops_sse2, scan_has_plain},
+    {SCAN_SIMD_SSE2, &scan_ops_sse2},
 #elif defined(__aarch64__)
-    {SCAN_SIMD_NEON, &scan_ops_neon, scan_has_plain},
+    {SCAN_SIMD_NEON, &scan_ops_neon},
 #endif
-    {SCAN_SIMD_PLAIN, &scan_ops_plain, scan_has_plain},
+    {SCAN_SIMD_PLAIN, &scan_ops_plain},
 };
 
 static const struct scan_ops *scan_find_ops(enum scan_simd simd)
 {
     for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-        if ((simd == SCAN_SIMD_BEST || simd == kinds[i].simd) && kinds[i].has())
+        if ((simd == SCAN_SIMD_BEST || simd == kinds[i].simd) && (!kinds[i].has || kinds[i].has()))
             return kinds[i].ops;
     return NULL;
 }

@@ -162,36 +162,17 @@ static int keys_add_group(struct arg_class *c, unsigned group, unsigned cells)
     return r;
 }
 
-static int keys_add_telling(struct arg_class *c)
-{
-    int r = 0;
-
-    for (size_t i = 0; i < ARRAY_SIZE(telling) && r >= 0; i++)
-        r = keys_add_target(c, telling[i].key, TAKE_CLASS,
-                            (struct arg_target){.cell = (uint8_t)telling[i].group});
-    return r;
-}
-
-static int keys_add_names(struct arg_class *c)
-{
-    int r = 0;
-
-    for (size_t i = 0; i < ARRAY_SIZE(names) && r >= 0; i++)
-        r = keys_add_target(c, names[i].key, names[i].take,
-                            (struct arg_target){.cell = (uint8_t)i, .array = -1});
-    return r;
-}
-
 int arg_class_init(struct arg_class *c, unsigned class)
 {
-    int r;
+    int r = 0;
 
-    if (class == CLASS_UNLISTED)
-        return keys_add_telling(c);
-    if (class == CLASS_NAMES)
-        return keys_add_names(c);
-    r = keys_add_group(c, class, 0);
-    if (r >= 0 && class != GROUP(collective))
+    for (size_t i = 0; class == CLASS_UNLISTED && i < ARRAY_SIZE(telling) && r >= 0; i++)
+        r = keys_add_target(c, telling[i].key, TAKE_CLASS, (struct arg_target){(uint8_t)telling[i].group, 0});
+    for (size_t i = 0; class == CLASS_NAMES && i < ARRAY_SIZE(names) && r >= 0; i++)
+        r = keys_add_target(c, names[i].key, names[i].take, (struct arg_target){(uint8_t)i, -1});
+    if (class < ARG_GROUPS)
+        r = keys_add_group(c, class, 0);
+    if (r >= 0 && class < ARG_GROUPS && class != GROUP(collective))
         r = keys_add_group(c, GROUP(collective), CELLS_OF_COLLECTIVE);
     return r;
 }

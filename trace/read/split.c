@@ -217,13 +217,6 @@ static int split_read_parts(struct split *s)
     return err;
 }
 
-static void split_swap_parts(struct reading_part *a, struct reading_part *b)
-{
-    struct reading_part old = *a;
-    *a = *b;
-    *b = old;
-}
-
 /* The last of repeated values counts, as it does when one thread reads all of the text. */
 static void split_keep_last_meta(struct trace_reading *r)
 {
@@ -248,7 +241,9 @@ static int split_join_parts(struct split *s)
 
     for (size_t i = 1; i < s->n && err == 0; i++) {
         if (feed_between_events(w->part->feed)) {
-            split_swap_parts(&r->parts[kept], &r->parts[i]);
+            struct reading_part counts = r->parts[i];
+            r->parts[i] = r->parts[kept];
+            r->parts[kept] = counts;
             w = &s->workers[i];
             w->part = &r->parts[kept++];
             err = w->error;

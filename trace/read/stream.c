@@ -252,24 +252,25 @@ struct stream {
     struct inflate_state inflate;
 };
 
-static enum magic_guess stream_guess_gzip(const uint8_t *p, size_t n)
-{
-    if (p[0] != 0x1f || (n > 1 && p[1] != 0x8b))
-        return GUESS_NO;
-    return n > 1 ? GUESS_YES : GUESS_MORE;
-}
+/* How files and members begin. For zstd a frame, or one of the sixteen kinds of skippable frames that parallel
+ * compressors write before it. */
+static const struct magic {
+    enum stream_coding coding;
+    size_t size;
+    uint8_t bytes[STREAM_MAGIC_MAX], mask[STREAM_MAGIC_MAX];
+} magics[] = {
+    {STREAM_GZIP, 2, {0x1f, 0x8b}, {0xff, 0xff}},
+    {STREAM_ZSTD, 4, {0x28, 0xb5, 0x2f, 0xfd}, {0xff, 0xff, 0xff, 0xff}},
+    {STREAM_ZSTD, 4, {0x50, 0x2a, 0x4d, 0x18}, {0xf0, 0xff, 0xff, 0xff}},
+};
 
-/* A frame, or one of the sixteen kinds of skippable frames that parallel compressors write before it. */
-static enum magic_guess stream_guess_zstd(const uint8_t *p, size_t n)
+/* Whether the n bytes at p are the beginning of a magic number, or begin with all of it. */
+static enum magic_guess stream_guess(const struct magic *m, const uint8_t *p, size_t n)
 {
-    static const uint8_t frame[STREAM_MAGIC_MAX] = {0x28, 0xb5, 0x2f, 0xfd};
-    static const uint8_t skippable[STREAM_MAGIC_MAX] = {0x50, 0x2a, 0x4d, 0x18};
-    bool is_frame = memcmp(p, frame, n) == 0;
-    bool is_skippable = (p[0] & 0xf0) == skippable[0] && memcmp(p + 1, skippable + 1, n - 1) == 0;
-
-    if (!is_frame && !is_skippable)
-        return GUESS_NO;
-    return n == STREAM_MAGIC_MAX ? GUESS_YES : GUESS_MORE;
+    for (size_t i = 0; i < MIN(n, m->size); i++)
+        if ((p[i] & m->mask[i]) != m->bytes[i])
+            return GUESS_NO;
+    return n < m->size ? GUESS_MORE : GUESS_YES;
 }
 
 static void stream_start_gzip(struct stream *s)
@@ -282,10 +283,6 @@ static void stream_start_gzip(struct stream *s)
 static void stream_start_zstd(struct stream *s)
 {
     ZSTD_DCtx_reset(s->zstd, ZSTD_reset_session_only);
-}
-
-static void stream_start_plain(struct stream *s _unused_)
-{
 }
 
 static void stream_defect(struct stream *s, enum stream_result result, const char *what)
@@ -310,6 +307,14 @@ static const char *stream_inflate_error(int r)
         if (errors[i].code == r)
             return errors[i].what;
     return "gzip cannot be read";
+}
+
+static void stream_io_advance(struct stream_io *io, size_t in, size_t out)
+{
+    io->in += in;
+    io->in_size -= in;
+    io->out += out;
+    io->out_size -= out;
 }
 
 static void stream_read_gzip_header(struct stream *s, struct stream_io *io)
@@ -351,10 +356,7 @@ static bool stream_step_gzip(struct stream *s, struct stream_io *io)
     int r = isal_inflate(z);
     /* On an error, ISA-L returns the content of its bit buffer, which may be from earlier calls. */
     uint32_t taken = in - MIN(z->avail_in, in);
-    io->in += taken;
-    io->in_size -= taken;
-    io->out += out - z->avail_out;
-    io->out_size -= out - z->avail_out;
+    stream_io_advance(io, taken, out - z->avail_out);
     if (r == ISAL_INCORRECT_CHECKSUM && s->resumed)
         r = ISAL_DECOMP_OK;
     if (r < 0)
@@ -369,10 +371,7 @@ static bool stream_step_zstd(struct stream *s, struct stream_io *io)
     size_t r = ZSTD_decompressStream(s->zstd, &out, &in);
     char what[96];
 
-    io->in += in.pos;
-    io->in_size -= in.pos;
-    io->out += out.pos;
-    io->out_size -= out.pos;
+    stream_io_advance(io, in.pos, out.pos);
     if (!ZSTD_isError(r))
         return r == 0;
     snprintf(what, sizeof(what), "zstd: %s", ZSTD_getErrorName(r));
@@ -385,22 +384,18 @@ static bool stream_step_plain(struct stream *s _unused_, struct stream_io *io)
     size_t n = MIN(io->in_size, io->out_size);
 
     memcpy(io->out, io->in, n);
-    io->in += n;
-    io->in_size -= n;
-    io->out += n;
-    io->out_size -= n;
+    stream_io_advance(io, n, n);
     return false;
 }
 
 static const struct coding {
     const char *name;
-    enum magic_guess (*guess)(const uint8_t *p, size_t n);
-    void (*start)(struct stream *s);
+    void (*start)(struct stream *s); /* NULL: nothing to prepare */
     bool (*step)(struct stream *s, struct stream_io *io);
 } codings[_STREAM_CODING_MAX] = {
-    [STREAM_PLAIN] = {"plain", NULL, stream_start_plain, stream_step_plain},
-    [STREAM_GZIP] = {"gzip", stream_guess_gzip, stream_start_gzip, stream_step_gzip},
-    [STREAM_ZSTD] = {"zstd", stream_guess_zstd, stream_start_zstd, stream_step_zstd},
+    [STREAM_PLAIN] = {"plain", NULL, stream_step_plain},
+    [STREAM_GZIP] = {"gzip", stream_start_gzip, stream_step_gzip},
+    [STREAM_ZSTD] = {"zstd", stream_start_zstd, stream_step_zstd},
 };
 
 const char *stream_coding_name(enum stream_coding coding)
@@ -410,9 +405,9 @@ const char *stream_coding_name(enum stream_coding coding)
 
 enum stream_coding stream_coding_of(const uint8_t *head, size_t size)
 {
-    for (unsigned c = STREAM_GZIP; c < _STREAM_CODING_MAX && size > 0; c++)
-        if (codings[c].guess(head, MIN(size, (size_t)STREAM_MAGIC_MAX)) == GUESS_YES)
-            return c;
+    for (size_t i = 0; i < ARRAY_SIZE(magics); i++)
+        if (stream_guess(&magics[i], head, size) == GUESS_YES)
+            return magics[i].coding;
     return STREAM_PLAIN;
 }
 
@@ -466,21 +461,17 @@ void stream_resume(struct stream *s, enum stream_coding coding, uint64_t in_bit,
     s->phase = PHASE_MEMBER;
 }
 
-static void stream_keep_member_start(struct stream *s)
+static void stream_start_member(struct stream *s, enum stream_coding coding)
 {
     if (s->checkpoints && checkpoint_due(s->checkpoints, s->sum.out))
         checkpoint_add(s->checkpoints, 8 * (s->sum.in - s->probe_size), s->sum.out, NULL);
-}
-
-static void stream_start_member(struct stream *s, enum stream_coding coding)
-{
-    stream_keep_member_start(s);
     s->resumed = false;
     s->sum.coding = coding;
     s->sum.members++;
     s->probe_used = 0;
     s->phase = PHASE_MEMBER;
-    codings[coding].start(s);
+    if (codings[coding].start)
+        codings[coding].start(s);
 }
 
 /* Takes one byte; a file may begin with any coding, a member can only be followed by a member of its own
@@ -491,12 +482,12 @@ static void stream_probe_byte(struct stream *s, uint8_t byte)
 
     s->sum.in++;
     s->probe[s->probe_size++] = byte;
-    for (unsigned c = STREAM_GZIP; c < _STREAM_CODING_MAX; c++) {
-        if (s->sum.members > 0 && c != s->sum.coding)
+    for (size_t i = 0; i < ARRAY_SIZE(magics); i++) {
+        if (s->sum.members > 0 && magics[i].coding != s->sum.coding)
             continue;
-        enum magic_guess g = codings[c].guess(s->probe, s->probe_size);
+        enum magic_guess g = stream_guess(&magics[i], s->probe, s->probe_size);
         if (g == GUESS_YES) {
-            stream_start_member(s, c);
+            stream_start_member(s, magics[i].coding);
             return;
         }
         if (g == GUESS_MORE)

@@ -99,14 +99,6 @@ static const struct stage_word {
 
 static bool trace_name_match(const char *pattern, const char *s, struct trace_name *n);
 
-static const struct name_field *trace_name_find_field(const char *name, size_t size)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
-        if (strlen(fields[i].name) == size && memcmp(fields[i].name, name, size) == 0)
-            return &fields[i];
-    return NULL;
-}
-
 static bool trace_name_match_number(const char *rest, const char *s, int64_t *ret, struct trace_name *n)
 {
     const char *p = s;
@@ -151,9 +143,12 @@ static bool trace_name_match_stage(const char *rest, const char *s, struct trace
 static bool trace_name_match_field(const char *pattern, const char *s, struct trace_name *n)
 {
     const char *close = strchr(pattern, '>');
-    const struct name_field *f = trace_name_find_field(pattern + 1, (size_t)(close - pattern) - 1);
+    size_t size = (size_t)(close - pattern) - 1;
+    const struct name_field *f = fields;
 
-    assert(f);
+    while (strlen(f->name) != size || memcmp(f->name, pattern + 1, size) != 0)
+        f++;
+    assert(f < fields + ARRAY_SIZE(fields));
     char *offset = (char *)n + f->offset;
     switch (f->type) {
     case FIELD_NUMBER:
