@@ -32,6 +32,6 @@
 bool array_grow(void *items, size_t *cap, size_t n, size_t size, bool is_zeroed);
 /* Ends the process with a message. */
 _Noreturn void out_of_memory(void);
-/* Uninitialized memory for random access, to be freed with free(); on large pages where the size is large: a look
- * into a large table is a page walk as well, which takes as long. */
+/* Uninitialized memory for random access, to be freed with free(); on large pages where the size is large: a
+ * lookup in a large table is a page walk as well, which takes as long. */
 void *array_alloc_pages(size_t size);

@@ -185,7 +185,7 @@ static json_t *bus_read_text(struct bus_json *r, const char *text)
     return json_string(text);
 }
 
-/* All basic types; NULL is one that JSON has no place for. */
+/* All basic types; NULL: JSON cannot represent it. */
 static json_t *bus_basic_to_json(struct bus_json *r, char type, const void *data)
 {
     switch (type) {

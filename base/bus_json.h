@@ -4,7 +4,7 @@
  *
  * Text is s, integers x, other numbers d, true and false b, objects a{sv}; lists are as or aa{sv} where all
  * their elements are text or objects, else av. D-Bus has no null: such members are left out. What comes in
- * may use any type that JSON has a place for.
+ * may use any type that JSON can represent.
  */
 #pragma once
 

@@ -104,15 +104,15 @@ static double estimate_percentile_without(const struct timed_value *sorted, size
                                           unsigned without, size_t left_out)
 {
     size_t seen = 0;
-    double place = fraction * (double)(n - left_out - 1), low = NAN;
+    double position = fraction * (double)(n - left_out - 1), low = NAN;
 
     for (size_t i = 0; i < n; i++) {
         if (sorted[i].block == without)
             continue;
-        if (seen == (size_t)place)
+        if (seen == (size_t)position)
             low = sorted[i].value;
-        if (seen == (size_t)place + 1)
-            return low + (place - floor(place)) * (sorted[i].value - low);
+        if (seen == (size_t)position + 1)
+            return low + (position - floor(position)) * (sorted[i].value - low);
         seen++;
     }
     return low;

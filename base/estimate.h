@@ -32,7 +32,7 @@ struct timed_value {
 #define ESTIMATE_BLOCKS_MAX 16
 #define FRACTION_MEAN       (-1.0)
 
-/* Which of the blocks place i of n belongs to. */
+/* The block that value i of n belongs to. */
 static inline unsigned block_of(size_t i, size_t n, unsigned n_blocks)
 {
     return n ? (unsigned)(i * n_blocks / n) : 0;

@@ -21,17 +21,17 @@ static int sort_compare(const void *x, const void *y)
 
 /* Where the items of each digit begin; false if all items have the same digit and nothing has to be moved. */
 static bool sort_count_digits(const struct sort_item *keys, size_t n, uint64_t least, unsigned shift,
-                              size_t places[DIGITS])
+                              size_t positions[DIGITS])
 {
-    size_t place = 0, most = 0;
+    size_t position = 0, most = 0;
 
-    memset(places, 0, DIGITS * sizeof(*places));
+    memset(positions, 0, DIGITS * sizeof(*positions));
     for (size_t i = 0; i < n; i++)
-        places[((uint64_t)keys[i].number - least) >> shift & (DIGITS - 1)]++;
+        positions[((uint64_t)keys[i].number - least) >> shift & (DIGITS - 1)]++;
     for (size_t digit = 0; digit < DIGITS; digit++) {
-        size_t count = places[digit];
-        places[digit] = place;
-        place += count;
+        size_t count = positions[digit];
+        positions[digit] = position;
+        position += count;
         most = MAX(most, count);
     }
     return most < n;
@@ -42,13 +42,14 @@ static struct sort_item *sort_move_digits(struct sort_item *keys, struct sort_it
                                           int64_t least, int64_t largest)
 {
     uint64_t range = (uint64_t)largest - (uint64_t)least;
-    size_t places[DIGITS];
+    size_t positions[DIGITS];
 
     for (unsigned shift = 0; shift < 64 && range >> shift > 0; shift += DIGIT_BITS) {
-        if (!sort_count_digits(keys, n, (uint64_t)least, shift, places))
+        if (!sort_count_digits(keys, n, (uint64_t)least, shift, positions))
             continue;
         for (size_t i = 0; i < n; i++)
-            other[places[((uint64_t)keys[i].number - (uint64_t)least) >> shift & (DIGITS - 1)]++] = keys[i];
+            other[positions[((uint64_t)keys[i].number - (uint64_t)least) >> shift & (DIGITS - 1)]++] =
+                keys[i];
         struct sort_item *moved = other;
         other = keys;
         keys = moved;

@@ -62,35 +62,35 @@ static json_t *yaml_scalar_value(const yaml_event_t *event)
     return event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE ? yaml_plain_scalar(text) : json_text(text);
 }
 
-static json_t *yaml_read_value(struct yaml_reader *r, const yaml_event_t *event, const char *place,
+static json_t *yaml_read_value(struct yaml_reader *r, const yaml_event_t *event, const char *pointer,
                                unsigned depth);
 
 /* The JSON pointer of a member of a value; NULL if no lines are asked for. */
-static char *yaml_place_below(const struct yaml_reader *r, const char *place, const char *key)
+static char *yaml_pointer_below(const struct yaml_reader *r, const char *pointer, const char *key)
 {
-    return r->lines ? xasprintf("%s/%s", place, key) : NULL;
+    return r->lines ? xasprintf("%s/%s", pointer, key) : NULL;
 }
 
-/* False if the key is a duplicate. place: NULL if no lines are asked for. */
-static bool yaml_note_line(struct yaml_reader *r, const char *place, const yaml_event_t *key)
+/* False if the key is a duplicate. pointer: NULL if no lines are asked for. */
+static bool yaml_note_line(struct yaml_reader *r, const char *pointer, const yaml_event_t *key)
 {
-    if (!place)
+    if (!pointer)
         return true;
-    if (strlen(place) > YAML_PLACE_MAX) {
+    if (strlen(pointer) > YAML_POINTER_MAX) {
         yaml_set_error(r, "a key is too long");
         return false;
     }
-    if (json_object_get(r->lines, place)) {
+    if (json_object_get(r->lines, pointer)) {
         snprintf(r->error, 200, "duplicate key %.80s (line %zu)", key->data.scalar.value,
                  key->start_mark.line + 1);
         return false;
     }
-    json_object_set_new(r->lines, place, json_integer((json_int_t)key->start_mark.line + 1));
-    json_object_set_new(r->columns, place, json_integer((json_int_t)key->start_mark.column + 1));
+    json_object_set_new(r->lines, pointer, json_integer((json_int_t)key->start_mark.line + 1));
+    json_object_set_new(r->columns, pointer, json_integer((json_int_t)key->start_mark.column + 1));
     return true;
 }
 
-static json_t *yaml_read_sequence(struct yaml_reader *r, const char *place, unsigned depth)
+static json_t *yaml_read_sequence(struct yaml_reader *r, const char *pointer, unsigned depth)
 {
     _cleanup_json_ array = json_array();
     for (;;) {
@@ -101,7 +101,7 @@ static json_t *yaml_read_sequence(struct yaml_reader *r, const char *place, unsi
             return TAKE_PTR(array);
         char index[24];
         snprintf(index, sizeof(index), "%zu", json_array_size(array));
-        _cleanup_(freep) char *below = yaml_place_below(r, place, index);
+        _cleanup_(freep) char *below = yaml_pointer_below(r, pointer, index);
         json_t *item = yaml_read_value(r, &event, below, depth);
         if (!item)
             return NULL;
@@ -109,7 +109,7 @@ static json_t *yaml_read_sequence(struct yaml_reader *r, const char *place, unsi
     }
 }
 
-static json_t *yaml_read_mapping(struct yaml_reader *r, const char *place, unsigned depth)
+static json_t *yaml_read_mapping(struct yaml_reader *r, const char *pointer, unsigned depth)
 {
     _cleanup_json_ object = json_object();
     for (;;) {
@@ -124,7 +124,7 @@ static json_t *yaml_read_mapping(struct yaml_reader *r, const char *place, unsig
             return NULL;
         }
         const char *name = (const char *)key.data.scalar.value;
-        _cleanup_(freep) char *below = yaml_place_below(r, place, name);
+        _cleanup_(freep) char *below = yaml_pointer_below(r, pointer, name);
         if (!yaml_note_line(r, below, &key) || !yaml_next_event(r, &event))
             return NULL;
         json_t *value = yaml_read_value(r, &event, below, depth);
@@ -135,7 +135,7 @@ static json_t *yaml_read_mapping(struct yaml_reader *r, const char *place, unsig
     }
 }
 
-static json_t *yaml_read_value(struct yaml_reader *r, const yaml_event_t *event, const char *place,
+static json_t *yaml_read_value(struct yaml_reader *r, const yaml_event_t *event, const char *pointer,
                                unsigned depth)
 {
     if (depth >= YAML_DEPTH_MAX || ++r->n_nodes > YAML_NODES_MAX) {
@@ -146,9 +146,9 @@ static json_t *yaml_read_value(struct yaml_reader *r, const yaml_event_t *event,
     case YAML_SCALAR_EVENT:
         return yaml_scalar_value(event);
     case YAML_SEQUENCE_START_EVENT:
-        return yaml_read_sequence(r, place, depth + 1);
+        return yaml_read_sequence(r, pointer, depth + 1);
     case YAML_MAPPING_START_EVENT:
-        return yaml_read_mapping(r, place, depth + 1);
+        return yaml_read_mapping(r, pointer, depth + 1);
     case YAML_ALIAS_EVENT:
         yaml_set_error(r, "aliases are not supported");
         return NULL;

@@ -76,7 +76,7 @@ static void test_errors_name_the_line(void **state)
 
 static void test_a_key_is_bounded(void **state)
 {
-    char key[YAML_PLACE_MAX / 2 + 1] = "", error[200];
+    char key[YAML_POINTER_MAX / 2 + 1] = "", error[200];
     _cleanup_json_ lines = NULL;
 
     memset(key, 'k', sizeof(key) - 1);

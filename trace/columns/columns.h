@@ -62,7 +62,7 @@ struct text columns_meta_text(const struct columns *c, enum meta_key key);
 /* First row of a sorted column whose value is >= value (all NULL-free); binary search over blocks. */
 uint64_t columns_lower_bound(const struct columns *c, enum column column, int64_t value);
 
-/* Place of the first damaged page, -1 where none was met. */
+/* Offset of the first damaged page; -1: none was found. */
 int64_t columns_damage(const struct columns *c);
 uint64_t columns_size(const struct columns *c);
 

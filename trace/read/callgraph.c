@@ -227,11 +227,11 @@ static void callgraph_add_up(int64_t *sum, int64_t cost)
 
 static int call_cycles_find(struct callgraph *g, struct call_cycles *ret)
 {
-    size_t room = g->n_functions + 1;
+    size_t capacity = g->n_functions + 1;
 
-    ret->of_function = calloc(room, sizeof(*ret->of_function));
-    ret->members = calloc(room, sizeof(*ret->members));
-    ret->items = calloc(room, sizeof(*ret->items));
+    ret->of_function = calloc(capacity, sizeof(*ret->of_function));
+    ret->members = calloc(capacity, sizeof(*ret->members));
+    ret->items = calloc(capacity, sizeof(*ret->items));
     if (!ret->of_function || !ret->members || !ret->items)
         return -ENOMEM;
     int r = callgraph_find_components(g, ret->of_function);
@@ -283,14 +283,14 @@ static bool callgraph_has_room(const struct drawing *d, int64_t share, unsigned 
 static void callgraph_draw_function(struct drawing *d, uint32_t function, int64_t ts, int64_t dur,
                                     unsigned depth);
 
-/* Draws the calls of a function to functions outside of its cycle, in `dur` of the total time `whole`.
+/* Draws the calls of a function to functions outside of its cycle, in `dur` of the total time `total`.
  * Returns where they end. */
 static int64_t callgraph_draw_calls(struct drawing *d, const struct graph_function *f, int64_t ts,
-                                    int64_t dur, int64_t whole, unsigned depth)
+                                    int64_t dur, int64_t total, unsigned depth)
 {
     for (size_t i = f->first; i < f->last; i++) {
         const struct graph_call *c = &d->g->calls[i];
-        int64_t share = (int64_t)((__int128)dur * c->cost / MAX(whole, 1));
+        int64_t share = (int64_t)((__int128)dur * c->cost / MAX(total, 1));
 
         if (callgraph_is_inner(d->cycles, c)) {
             d->drawn->recursive++;
@@ -314,14 +314,14 @@ static void callgraph_draw_function(struct drawing *d, uint32_t function, int64_
     const struct graph_function *f = &d->g->functions[function];
     const struct call_cycle *cycle = &d->cycles->items[d->cycles->of_function[function]];
     /* If the callers account for less than the function costs, the rest is its self cost. */
-    int64_t whole = MAX(cycle->own, cycle->entered);
+    int64_t total = MAX(cycle->own, cycle->entered);
 
     callgraph_draw_slice(d, f->name, d->category, ts, dur);
-    ts = callgraph_draw_calls(d, f, ts, dur, whole, depth);
+    ts = callgraph_draw_calls(d, f, ts, dur, total, depth);
     for (uint32_t i = 0; i < cycle->n; i++) {
         uint32_t other = d->cycles->members[cycle->first + i];
         const struct graph_function *member = &d->g->functions[other];
-        int64_t share = (int64_t)((__int128)dur * member->own / MAX(whole, 1));
+        int64_t share = (int64_t)((__int128)dur * member->own / MAX(total, 1));
         if (other == function)
             continue;
         if (!callgraph_has_room(d, share, depth)) {
@@ -329,7 +329,7 @@ static void callgraph_draw_function(struct drawing *d, uint32_t function, int64_
             continue;
         }
         callgraph_draw_slice(d, member->name, d->cycle_category, ts, share);
-        callgraph_draw_calls(d, member, ts, dur, whole, depth + 1);
+        callgraph_draw_calls(d, member, ts, dur, total, depth + 1);
         ts += share;
     }
 }

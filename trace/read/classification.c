@@ -93,7 +93,7 @@ static struct intake *classification_last_intake(const struct trace_reading *r)
 }
 
 /* Returns the first offset of text after the end of the trace, in any part. False if there is none. */
-static bool classification_find_text_behind(const struct trace_reading *r, uint64_t *ret_offset)
+static bool classification_find_text_after_end(const struct trace_reading *r, uint64_t *ret_offset)
 {
     for (size_t i = 0; i < r->n_parts; i++) {
         const struct defects *d = &r->parts[i].intake->defects;
@@ -111,7 +111,7 @@ static void classification_of_rest(struct trace_reading *r)
     const struct stream_summary *stream = &sum->stream;
     uint64_t offset;
 
-    if (classification_find_text_behind(r, &offset)) {
+    if (classification_find_text_after_end(r, &offset)) {
         sum->state = READ_CORRUPT;
         reading_fail(r, 0, "text follows the end of the trace at byte %" PRIu64, offset);
     }

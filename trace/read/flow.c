@@ -3,8 +3,8 @@
 
 /* Key of the map: the number of the kind follows the id. */
 enum {
-    KEY_KIND,
-    KEY_IDS,
+    FLOW_KEY_KIND,
+    FLOW_KEY_IDS,
 };
 
 static const enum column flow_columns[] = {COL_flow_out, COL_flow_in, COL_flow_id, COL_flow_name,
@@ -30,9 +30,9 @@ void flows_done(struct flows *f)
 static int64_t flows_kind_of(struct flows *f, uint16_t category, uint32_t name, int64_t category_string)
 {
     uint32_t *kind =
-        number_map_put(&f->numbers, (uint64_t)category << 32 | name, KEY_KIND, (uint32_t)f->n_kinds);
+        number_map_put(&f->numbers, (uint64_t)category << 32 | name, FLOW_KEY_KIND, (uint32_t)f->n_kinds);
 
-    if (!kind || *kind == NUMBER_MAP_SUB_MAX - KEY_IDS)
+    if (!kind || *kind == NUMBER_MAP_SUB_MAX - FLOW_KEY_IDS)
         return -ENOMEM;
     if (*kind == f->n_kinds) {
         if (BUDGET_RESERVE(f->budget, f->kinds, f->kinds_cap, f->n_kinds + 1) < 0)
@@ -44,7 +44,7 @@ static int64_t flows_kind_of(struct flows *f, uint16_t category, uint32_t name, 
 
 static struct flow_start *flows_find_start(struct flows *f, int64_t id, uint32_t kind)
 {
-    uint32_t *start = number_map_get(&f->numbers, (uint64_t)id, KEY_IDS + kind);
+    uint32_t *start = number_map_get(&f->numbers, (uint64_t)id, FLOW_KEY_IDS + kind);
 
     return start ? &f->starts[*start] : NULL;
 }
@@ -61,7 +61,7 @@ static int flows_start(struct flows *f, int64_t id, uint32_t kind, const struct 
 
     if (BUDGET_RESERVE(f->budget, f->starts, f->starts_cap, f->n_starts + 1) < 0)
         return -ENOMEM;
-    number = number_map_put(&f->numbers, (uint64_t)id, KEY_IDS + kind, (uint32_t)f->n_starts);
+    number = number_map_put(&f->numbers, (uint64_t)id, FLOW_KEY_IDS + kind, (uint32_t)f->n_starts);
     if (!number)
         return -ENOMEM;
     if (*number == f->n_starts)

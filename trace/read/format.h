@@ -23,7 +23,7 @@ enum trace_format {
     _FORMAT_MAX,
 };
 
-/* Looks at the first bytes. Other JSON stays FORMAT_JSON; its keys decide later (ends_read()). */
+/* Examines the first bytes. Other JSON stays FORMAT_JSON; its keys decide later (ends_read()). */
 enum trace_format format_of(const char *head, size_t size);
 /* The two formats that hold trace events as JSON. */
 bool format_is_trace_json(enum trace_format format);

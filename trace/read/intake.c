@@ -31,8 +31,8 @@ struct strings {
     size_t n_segments, segments_cap;
     struct chunk *chunks;
     size_t chunk_size;
-    char *room;
-    size_t room_size;
+    char *free_text; /* in the newest chunk */
+    size_t free_size;
 };
 
 /* Every allocation is counted first; false if it would exceed the limit. */
@@ -76,29 +76,29 @@ static bool strings_equal(const void *owner, size_t number, const void *key)
     return e->size == wanted->size && memcmp(e->p, wanted->p, wanted->size) == 0;
 }
 
-static char *strings_text_room(struct strings *s, size_t size)
+static char *strings_reserve_text(struct strings *s, size_t size)
 {
     size_t need = size + TEXT_PAD;
 
-    if (s->room_size < need) {
+    if (s->free_size < need) {
         /* A text that would waste most of a chunk gets a chunk of its own and leaves the current chunk in
          * use. */
         bool alone = need > s->chunk_size / 8;
-        size_t room = alone ? need : s->chunk_size - sizeof(struct chunk);
-        struct chunk *c = array_alloc_pages(sizeof(*c) + room);
+        size_t capacity = alone ? need : s->chunk_size - sizeof(struct chunk);
+        struct chunk *c = array_alloc_pages(sizeof(*c) + capacity);
         if (!c)
             return NULL;
         c->next = s->chunks;
         s->chunks = c;
         if (alone)
             return c->text;
-        s->room = c->text;
-        s->room_size = room;
+        s->free_text = c->text;
+        s->free_size = capacity;
         s->chunk_size = MIN(2 * s->chunk_size, CHUNK_LAST);
     }
-    char *text = s->room;
-    s->room += size;
-    s->room_size -= size;
+    char *text = s->free_text;
+    s->free_text += size;
+    s->free_size -= size;
     return text;
 }
 
@@ -108,7 +108,7 @@ static bool strings_add_string(struct strings *s, const char *p, size_t size)
         return false;
     if ((size_t)s->n >> SEGMENT_BITS == s->n_segments && !strings_add_segment(s))
         return false;
-    char *text = strings_text_room(s, size);
+    char *text = strings_reserve_text(s, size);
     if (!text)
         return false;
     memcpy(text, p, size);
@@ -290,7 +290,7 @@ static void intake_fail(struct intake *in, int error)
         in->error = error;
 }
 
-/* Returns the number of an item in its list, which then has room for one more; -1 after an error. */
+/* Returns the number of an item in its list, which then has capacity for one more; -1 after an error. */
 static int64_t intake_number(struct intake *in, struct hash_table *numbers, size_t n_max, uint64_t hash,
                              hash_equal is_equal, const void *key)
 {

@@ -123,7 +123,7 @@ struct rows {
     struct open_page **pages;
     uint64_t *offsets;
     size_t pages_cap, offsets_cap;
-    struct open_page *spare;
+    struct open_page *unused;
 };
 
 int rows_init(struct rows *r, struct spill *spill, struct budget *budget);

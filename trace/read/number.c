@@ -12,7 +12,7 @@
 /* The parts of the grammar; only the point separates the digits before it from those after it. */
 struct decimal {
     bool negative;
-    const char *whole, *whole_end;
+    const char *integer, *integer_end;
     const char *fraction, *fraction_end;
     int64_t exponent;
 };
@@ -47,9 +47,9 @@ static bool number_read_decimal(const char *p, const char *end, struct decimal *
 {
     *ret = (struct decimal){.negative = p < end && *p == '-'};
     p += ret->negative;
-    ret->whole = p;
-    p = ret->whole_end = ret->fraction = ret->fraction_end = number_skip_digits(p, end);
-    if (p == ret->whole)
+    ret->integer = p;
+    p = ret->integer_end = ret->fraction = ret->fraction_end = number_skip_digits(p, end);
+    if (p == ret->integer)
         return false;
     if (p < end && *p == '.') {
         ret->fraction = p + 1;
@@ -62,13 +62,13 @@ static bool number_read_decimal(const char *p, const char *end, struct decimal *
     return p == end;
 }
 
-bool number_is(const char *p, const char *end, bool *ret_whole)
+bool number_is(const char *p, const char *end, bool *ret_is_integer)
 {
     struct decimal d;
 
     if (!number_read_decimal(p, end, &d))
         return false;
-    *ret_whole = d.whole_end == end;
+    *ret_is_integer = d.integer_end == end;
     return true;
 }
 
@@ -76,9 +76,9 @@ bool number_real(const char *p, const char *end, double *ret)
 {
     char text[NUMBER_REAL_MAX + 1];
     size_t size = (size_t)(end - p);
-    bool whole;
+    bool integer;
 
-    if (size > NUMBER_REAL_MAX || !number_is(p, end, &whole))
+    if (size > NUMBER_REAL_MAX || !number_is(p, end, &integer))
         return false;
     memcpy(text, p, size);
     text[size] = '\0';
@@ -91,11 +91,11 @@ bool number_real(const char *p, const char *end, double *ret)
  * zeros. */
 static int number_digit(const struct decimal *d, int64_t i)
 {
-    ptrdiff_t n_whole = d->whole_end - d->whole;
+    ptrdiff_t n_integer = d->integer_end - d->integer;
 
-    if (i < n_whole)
-        return d->whole[i] - '0';
-    i -= n_whole;
+    if (i < n_integer)
+        return d->integer[i] - '0';
+    i -= n_integer;
     return i < d->fraction_end - d->fraction ? d->fraction[i] - '0' : 0;
 }
 
@@ -107,8 +107,8 @@ enum number_kind number_scaled(const char *p, const char *end, int decimals, int
 
     if (!number_read_decimal(p, end, &d))
         return NUMBER_NONE;
-    int64_t n_digits = (d.whole_end - d.whole) + (d.fraction_end - d.fraction);
-    int64_t n_counted = (d.whole_end - d.whole) + d.exponent + decimals;
+    int64_t n_digits = (d.integer_end - d.integer) + (d.fraction_end - d.fraction);
+    int64_t n_counted = (d.integer_end - d.integer) + d.exponent + decimals;
     int64_t first = 0;
     while (first < n_digits && number_digit(&d, first) == 0)
         first++;

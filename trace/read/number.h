@@ -25,7 +25,7 @@ enum number_kind {
 
 /* Returns whether the complete text [p, end) is a number, and whether it has neither decimals nor an
  * exponent. */
-bool number_is(const char *p, const char *end, bool *ret_whole);
+bool number_is(const char *p, const char *end, bool *ret_is_integer);
 /* Returns the nearest double; false if the text is no number, is longer than NUMBER_REAL_MAX or has no
  * finite double. */
 bool number_real(const char *p, const char *end, double *ret);

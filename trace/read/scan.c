@@ -310,7 +310,7 @@ static const struct scan_ops *scan_find_ops(enum scan_simd simd)
     return NULL;
 }
 
-/* Until an event was seen, an object is expected to end: that is correct in every place. */
+/* Until an event was seen, an object is expected to end: that is always correct. */
 static void scan_expect_end(struct expectations e[static WALK_STATES])
 {
     static const struct expected end = {.text = "}", .mask = 1, .size = 1, .key = KEY_END};

@@ -46,7 +46,7 @@ static const struct {
 static const struct {
     const char *key;
     unsigned group;
-} telling[] = {
+} identifying[] = {
     {"Python id", GROUP(python)},
     {"cbid", GROUP(runtime)},
     {"cid", GROUP(runtime)},
@@ -166,8 +166,9 @@ int arg_class_init(struct arg_class *c, unsigned class)
 {
     int r = 0;
 
-    for (size_t i = 0; class == CLASS_UNLISTED && i < ARRAY_SIZE(telling) && r >= 0; i++)
-        r = keys_add_target(c, telling[i].key, TAKE_CLASS, (struct arg_target){(uint8_t)telling[i].group, 0});
+    for (size_t i = 0; class == CLASS_UNLISTED && i < ARRAY_SIZE(identifying) && r >= 0; i++)
+        r = keys_add_target(c, identifying[i].key, TAKE_CLASS,
+                            (struct arg_target){(uint8_t)identifying[i].group, 0});
     for (size_t i = 0; class == CLASS_NAMES && i < ARRAY_SIZE(names) && r >= 0; i++)
         r = keys_add_target(c, names[i].key, names[i].take, (struct arg_target){(uint8_t)i, -1});
     if (class < ARG_GROUPS)

@@ -6,7 +6,8 @@
 /* -- Groups by category and name ------------------------------------------------------------------------ */
 
 /* Returns the number of the group, or -ENOMEM. category: a number for category_string. */
-static int64_t names_group(struct name_groups *n, uint16_t category, uint32_t name, int64_t category_string)
+static int64_t name_groups_find(struct name_groups *n, uint16_t category, uint32_t name,
+                                int64_t category_string)
 {
     uint32_t *group = number_map_put(&n->numbers, (uint64_t)category << 32 | name, 0, (uint32_t)n->n);
 
@@ -23,7 +24,7 @@ static int64_t names_group(struct name_groups *n, uint16_t category, uint32_t na
     return *group;
 }
 
-static void names_add(struct name_groups *n, uint32_t group, int64_t dur)
+static void name_groups_add(struct name_groups *n, uint32_t group, int64_t dur)
 {
     struct name_group *g = &n->groups[group];
 
@@ -35,7 +36,7 @@ static void names_add(struct name_groups *n, uint32_t group, int64_t dur)
     g->max = MAX(g->max, dur);
 }
 
-static int names_by_category_and_name(const void *pa, const void *pb, void *arg)
+static int name_groups_by_category_and_name(const void *pa, const void *pb, void *arg)
 {
     const struct name_group *groups = arg;
     const struct name_group *a = &groups[*(const uint32_t *)pa], *b = &groups[*(const uint32_t *)pb];
@@ -45,7 +46,7 @@ static int names_by_category_and_name(const void *pa, const void *pb, void *arg)
     return (a->name > b->name) - (a->name < b->name);
 }
 
-static void names_put_group(struct columns_writer *w, const struct name_group *g)
+static void name_groups_put_group(struct columns_writer *w, const struct name_group *g)
 {
     bool any = g->max >= 0;
 
@@ -59,7 +60,7 @@ static void names_put_group(struct columns_writer *w, const struct name_group *g
 }
 
 /* Sets the beginning of each group. */
-static int names_put_groups(struct name_groups *n, struct columns_writer *w)
+static int name_groups_put_groups(struct name_groups *n, struct columns_writer *w)
 {
     struct budget *b = n->numbers.budget;
     uint32_t *order = budget_new(b, n->n, sizeof(*order));
@@ -69,26 +70,26 @@ static int names_put_groups(struct name_groups *n, struct columns_writer *w)
         return -ENOMEM;
     for (size_t i = 0; i < n->n; i++)
         order[i] = (uint32_t)i;
-    qsort_r(order, n->n, sizeof(*order), names_by_category_and_name, n->groups);
+    qsort_r(order, n->n, sizeof(*order), name_groups_by_category_and_name, n->groups);
     for (size_t i = 0; i < n->n; i++) {
         struct name_group *g = &n->groups[order[i]];
 
         g->first = first;
         first += g->count;
-        names_put_group(w, g);
+        name_groups_put_group(w, g);
     }
     BUDGET_FREE(b, order, n->n);
     return 0;
 }
 
 /* Writes the tables name and by_name after all slices were added. */
-static int names_write(struct name_groups *n, struct rows *rows, struct columns_writer *w)
+static int name_groups_write(struct name_groups *n, struct rows *rows, struct columns_writer *w)
 {
     struct budget *b = n->numbers.budget;
     int64_t columns[_ROW_MAX * BLOCK_ROWS];
     size_t n_rows = (size_t)rows_count(rows), got = BLOCK_ROWS;
     uint32_t *by_name;
-    int r = names_put_groups(n, w);
+    int r = name_groups_put_groups(n, w);
 
     if (r < 0)
         return r;
@@ -228,7 +229,7 @@ static int track_order_write(struct rows *rows, struct tracks *tracks, struct na
         for (size_t i = 0; i < n; i++) {
             int64_t shown = dur[i] == UNFINISHED ? difference_of(last_ns, ts[i]) : dur[i];
 
-            names_add(names, (uint32_t)group[i], dur[i]);
+            name_groups_add(names, (uint32_t)group[i], dur[i]);
             track_order_add_row(&o, (uint32_t)(first + i), (uint32_t)track[i], ts[i], shown);
         }
     }
@@ -312,7 +313,7 @@ int slices_put(struct slices *s, const struct event *e, uint32_t track, int64_t 
 
     if (depth >= NEST_DEPTH_MAX)
         return 0;
-    group = names_group(&s->names, e->category, e->name, category);
+    group = name_groups_find(&s->names, e->category, e->name, category);
     if (group < 0)
         return (int)group;
     r = rows_add(&s->rows, e->ts, track, (uint32_t)group);
@@ -348,7 +349,7 @@ int slices_finish(struct slices *s, struct columns_writer *w)
     if (r == 0)
         r = track_order_write(&s->rows, &s->tracks, &s->names, s->last_ns, w);
     if (r == 0)
-        r = names_write(&s->names, &s->rows, w);
+        r = name_groups_write(&s->names, &s->rows, w);
     tracks_write(&s->tracks, w);
     return r;
 }

@@ -166,14 +166,14 @@ static bool span_read_ts_back(const char *start, const char *p, int64_t *ret_ns)
     return span_parse_us(digits, stop, ret_ns);
 }
 
-static void span_look_at(struct span *s, const char *start, const char *dur, const char *end)
+static void span_examine(struct span *s, const char *start, const char *dur, const char *end)
 {
     static const char key[] = "\"dur\"";
     int64_t ts, length, stop;
 
     /* The result does not depend on the amount of available text, and so not on the pieces. */
     start = dur - MIN(dur - start, SPAN_BEFORE);
-    end = dur + MIN(end - dur, SPAN_BEHIND);
+    end = dur + MIN(end - dur, SPAN_AFTER);
     if (end - dur < (ptrdiff_t)strlen(key) || memcmp(dur, key, strlen(key)) != 0)
         return;
     if (!span_read_dur(dur + strlen(key), end, &length) || !span_read_ts_back(start, dur, &ts) ||
@@ -234,14 +234,14 @@ static const char *span_find_dur(const char *p, const char *end)
     return NULL;
 }
 
-/* Looks at every "dur" that begins in [from, to) of a text that reaches from start to end. */
+/* Examines every "dur" that begins in [from, to) of a text that reaches from start to end. */
 static void span_scan(struct span *s, const char *start, const char *from, const char *to, const char *end)
 {
     for (const char *p = from; p < to; p++) {
         p = span_find_dur(p, end);
         if (!p || p >= to)
             return;
-        span_look_at(s, start, p, end);
+        span_examine(s, start, p, end);
     }
 }
 
@@ -272,18 +272,18 @@ void span_feed(struct span *s, const char *data, size_t size)
 {
     char joined[2 * sizeof(s->carry)];
     uint64_t joined_at = s->offset - s->carry_size, end_at = s->offset + size;
-    uint64_t to = end_at > SPAN_BEHIND ? end_at - SPAN_BEHIND : 0; /* not yet enough text after it */
-    uint64_t border = MIN(to, s->offset + SPAN_BEFORE);            /* from here on, enough text before it */
+    uint64_t to = end_at > SPAN_AFTER ? end_at - SPAN_AFTER : 0; /* not yet enough text after it */
+    uint64_t border = MIN(to, s->offset + SPAN_BEFORE);          /* from here on, enough text before it */
 
     size_t joined_size = span_join(s, data, size, joined);
-    if (border > s->looked) {
-        span_scan(s, joined, joined + (s->looked - joined_at), joined + (border - joined_at),
+    if (border > s->examined) {
+        span_scan(s, joined, joined + (s->examined - joined_at), joined + (border - joined_at),
                   joined + joined_size);
-        s->looked = border;
+        s->examined = border;
     }
-    if (to > s->looked) {
-        span_scan(s, data, data + (s->looked - s->offset), data + (to - s->offset), data + size);
-        s->looked = to;
+    if (to > s->examined) {
+        span_scan(s, data, data + (s->examined - s->offset), data + (to - s->offset), data + size);
+        s->examined = to;
     }
     span_keep_end(s, joined, joined_size, data, size);
     s->offset = end_at;
@@ -292,8 +292,8 @@ void span_feed(struct span *s, const char *data, size_t size)
 void span_finish(struct span *s)
 {
     uint64_t carry_at = s->offset - s->carry_size;
-    if (s->looked < s->offset)
-        span_scan(s, s->carry, s->carry + (s->looked - carry_at), s->carry + s->carry_size,
+    if (s->examined < s->offset)
+        span_scan(s, s->carry, s->carry + (s->examined - carry_at), s->carry + s->carry_size,
                   s->carry + s->carry_size);
-    s->looked = s->offset;
+    s->examined = s->offset;
 }

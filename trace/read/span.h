@@ -39,17 +39,17 @@ DEFINE_CLEANUP(struct text_window *, window_free)
 
 /* Maximum distance of the pair before and after the word "dur". */
 #define SPAN_BEFORE 160
-#define SPAN_BEHIND 64
+#define SPAN_AFTER  64
 
 struct span {
     uint64_t events;  /* pairs seen: complete events in the usual key order */
     int64_t first_ns; /* smallest ts; with last_ns valid where events > 0 */
     int64_t last_ns;  /* largest ts + dur */
 
-    uint64_t offset; /* bytes fed */
-    uint64_t looked; /* every "dur" before this offset was examined */
+    uint64_t offset;   /* bytes fed */
+    uint64_t examined; /* every "dur" before this offset was examined */
     size_t carry_size;
-    char carry[SPAN_BEFORE + SPAN_BEHIND];
+    char carry[SPAN_BEFORE + SPAN_AFTER];
 };
 
 /* A zeroed struct is ready. */

@@ -243,7 +243,7 @@ struct stream {
     uint8_t probe[STREAM_MAGIC_MAX];
     size_t probe_size, probe_used;
     struct checkpoint_list *checkpoints; /* NULL if no checkpoints are wanted */
-    const uint8_t *room;                 /* start of the output of this call */
+    const uint8_t *out_begin;            /* start of the output of this call */
     struct block_start block_start;
     unsigned skip_bits; /* of the next byte */
     bool resumed;       /* decoding began within the member: its checksum is unknown */
@@ -537,7 +537,7 @@ static void stream_check_limits(struct stream *s)
 /* Returns whether the step searches for the start of a block: once this call has produced a window. */
 static bool stream_seek_block(struct stream *s, struct stream_io *step)
 {
-    size_t given = (size_t)(step->out - s->room);
+    size_t given = (size_t)(step->out - s->out_begin);
 
     if (!s->checkpoints || s->sum.coding != STREAM_GZIP || !s->header.done ||
         !checkpoint_due(s->checkpoints, s->sum.out))
@@ -613,7 +613,7 @@ void stream_decode(struct stream *s, struct stream_io *io)
 {
     static const uint8_t nothing;
 
-    s->room = io->out;
+    s->out_begin = io->out;
     /* A caller without input has no buffer either, and adding an offset to NULL is undefined. */
     if (!io->in)
         io->in = &nothing;

@@ -8,7 +8,7 @@
 #define LATE_COLUMNS (_ROW_MAX - _ROW_FIXED)
 
 struct open_page {
-    struct open_page *next; /* of the spare ones */
+    struct open_page *next; /* of the unused ones */
     unsigned unfinished;
     int64_t columns[LATE_COLUMNS * BLOCK_ROWS];
 };
@@ -23,7 +23,7 @@ void rows_done(struct rows *r)
 {
     for (size_t i = 0; i < r->pages_cap; i++)
         BUDGET_FREE(r->budget, r->pages[i], 1);
-    for (struct open_page *p = r->spare, *next; p; p = next) {
+    for (struct open_page *p = r->unused, *next; p; p = next) {
         next = p->next;
         BUDGET_FREE(r->budget, p, 1);
     }
@@ -34,13 +34,13 @@ void rows_done(struct rows *r)
 
 static int rows_begin_page(struct rows *r, size_t block)
 {
-    struct open_page *p = r->spare;
+    struct open_page *p = r->unused;
 
     if (BUDGET_RESERVE(r->budget, r->pages, r->pages_cap, block + 1) < 0 ||
         BUDGET_RESERVE(r->budget, r->offsets, r->offsets_cap, block + 1) < 0)
         return -ENOMEM;
     if (p)
-        r->spare = p->next;
+        r->unused = p->next;
     else
         p = budget_new(r->budget, 1, sizeof(*p));
     if (!p)
@@ -55,8 +55,8 @@ static int rows_end_page(struct rows *r, size_t block, size_t n)
     struct open_page *p = r->pages[block];
 
     r->pages[block] = NULL;
-    p->next = r->spare;
-    r->spare = p;
+    p->next = r->unused;
+    r->unused = p;
     return packed_write(r->spill, p->columns, LATE_COLUMNS, n, &r->offsets[block]);
 }
 
@@ -386,9 +386,9 @@ void tracks_write(const struct tracks *t, struct columns_writer *w)
 
 /* Key of the map: the number of the scope follows the ids. */
 enum {
-    KEY_SCOPE, /* process and category */
-    KEY_SET,   /* process and name */
-    KEY_IDS,
+    ASYNC_KEY_SCOPE, /* process and category */
+    ASYNC_KEY_SET,   /* process and name */
+    ASYNC_KEY_IDS,
 };
 
 void async_done(struct async *a)
@@ -405,18 +405,18 @@ static struct async_id *async_find_id(struct async *a, uint32_t process, uint16_
     struct budget *b = a->numbers.budget;
     uint32_t *scope, *set, *number, set_number;
 
-    scope = number_map_put(&a->numbers, (uint64_t)process << 16 | category, KEY_SCOPE, a->n_scopes);
-    if (!scope || a->n_scopes == NUMBER_MAP_SUB_MAX - KEY_IDS)
+    scope = number_map_put(&a->numbers, (uint64_t)process << 16 | category, ASYNC_KEY_SCOPE, a->n_scopes);
+    if (!scope || a->n_scopes == NUMBER_MAP_SUB_MAX - ASYNC_KEY_IDS)
         return NULL;
     a->n_scopes += *scope == a->n_scopes;
-    number = number_map_put(&a->numbers, (uint64_t)id, KEY_IDS + *scope, (uint32_t)a->n_ids);
+    number = number_map_put(&a->numbers, (uint64_t)id, ASYNC_KEY_IDS + *scope, (uint32_t)a->n_ids);
     if (!number || *number < a->n_ids)
         return number ? &a->ids[*number] : NULL;
 
     if (BUDGET_RESERVE(b, a->ids, a->ids_cap, a->n_ids + 1) < 0 ||
         BUDGET_RESERVE(b, a->sets, a->sets_cap, a->n_sets + 1) < 0)
         return NULL;
-    set = number_map_put(&a->numbers, (uint64_t)process << 32 | name, KEY_SET, (uint32_t)a->n_sets);
+    set = number_map_put(&a->numbers, (uint64_t)process << 32 | name, ASYNC_KEY_SET, (uint32_t)a->n_sets);
     if (!set)
         return NULL;
     set_number = *set;
