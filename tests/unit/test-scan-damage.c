@@ -262,7 +262,7 @@ static void test_guess(void **state)
     _cleanup_(scan_freep) struct scanner *s = NULL;
     char rest[256] = EVENT("x") ", " EVENT("y") ",\n  ";
     assert_int_equal(scan_new(in, SCAN_SIMD_BEST, &s), 0);
-    scan_begin_in_events(s);
+    scan_begin(s, SCAN_IN_EVENTS);
     assert_int_equal(scan_some(s, rest, strlen(rest), 1000, false), strlen(rest));
     assert_int_equal(in->batch->n, 2);
     assert_int_equal(in->batch->events[0].offset, 1000);

@@ -43,7 +43,7 @@ int reading_new_parts(struct trace_reading *r, size_t n, bool threaded)
         if (err == 0)
             err = packer_new(p->intake, r->spill, threaded, &p->packer);
     }
-    return err < 0 ? err : feed_new(r->parts[0].intake, FEED_AT_BEGINNING, 0, &r->parts[0].feed);
+    return err < 0 ? err : feed_new(r->parts[0].intake, SCAN_AT_BEGINNING, 0, &r->parts[0].feed);
 }
 
 void reading_drop_parts(struct trace_reading *r, size_t n_left)
@@ -104,7 +104,7 @@ struct feed {
     size_t wanted; /* size of the text at which the scanner is called again */
 };
 
-int feed_new(struct intake *in, enum feed_begin begin, uint64_t offset, struct feed **ret)
+int feed_new(struct intake *in, enum scan_begin begin, uint64_t offset, struct feed **ret)
 {
     struct feed *f = calloc(1, sizeof(*f));
 
@@ -115,10 +115,7 @@ int feed_new(struct intake *in, enum feed_begin begin, uint64_t offset, struct f
         feed_free(f);
         return r;
     }
-    if (begin == FEED_IN_EVENTS)
-        scan_begin_in_events(f->scanner);
-    else if (begin == FEED_IN_BARE_EVENTS)
-        scan_begin_in_bare_events(f->scanner);
+    scan_begin(f->scanner, begin);
     f->offset = offset;
     *ret = f;
     return 0;

@@ -15,14 +15,8 @@
 
 struct feed;
 
-enum feed_begin {
-    FEED_AT_BEGINNING,
-    FEED_IN_EVENTS,      /* at an event */
-    FEED_IN_BARE_EVENTS, /* at one of an array without an object around it */
-};
-
 /* offset: of the first byte of its text in the stream. */
-int feed_new(struct intake *in, enum feed_begin begin, uint64_t offset, struct feed **ret);
+int feed_new(struct intake *in, enum scan_begin begin, uint64_t offset, struct feed **ret);
 struct feed *feed_free(struct feed *f);
 /* Takes the next piece, which is no longer used after the return. -ENOMEM. */
 int feed_piece(struct feed *f, char *p, size_t size, bool last);

@@ -6,16 +6,13 @@
 
 /* -- Runs ----------------------------------------------------------------------------------------------- */
 
+/* The columns of packed events. */
+#define EVENT_FIELDS(F) F(ts) F(dur) F(offset) F(name) F(thread) F(category) F(phase) F(flags)
 enum {
-    CORE_TS,
-    CORE_DUR,
-    CORE_PLACE,
-    CORE_NAME,
-    CORE_THREAD,
-    CORE_CATEGORY,
-    CORE_PHASE,
-    CORE_FLAGS,
-    _CORE_MAX,
+#define F(field) PACKED_##field,
+    EVENT_FIELDS(F)
+#undef F
+        _PACKED_MAX,
 };
 
 /* Digits of the radix sort. */
@@ -146,16 +143,11 @@ static int run_pack_events(const struct batch *b, const struct sort_key *keys, s
         for (size_t i = 0; i < n; i++) {
             const struct event *e = &b->events[keys[first + i].event];
 
-            columns[CORE_TS * BLOCK_ROWS + i] = e->ts;
-            columns[CORE_DUR * BLOCK_ROWS + i] = e->dur;
-            columns[CORE_PLACE * BLOCK_ROWS + i] = (int64_t)e->offset;
-            columns[CORE_NAME * BLOCK_ROWS + i] = e->name;
-            columns[CORE_THREAD * BLOCK_ROWS + i] = e->thread;
-            columns[CORE_CATEGORY * BLOCK_ROWS + i] = e->category;
-            columns[CORE_PHASE * BLOCK_ROWS + i] = e->phase;
-            columns[CORE_FLAGS * BLOCK_ROWS + i] = e->flags;
+#define F(field) columns[PACKED_##field * BLOCK_ROWS + i] = (int64_t)e->field;
+            EVENT_FIELDS(F)
+#undef F
         }
-        r = packed_write(spill, columns, _CORE_MAX, n, ret_offsets++);
+        r = packed_write(spill, columns, _PACKED_MAX, n, ret_offsets++);
     }
     return r;
 }
@@ -252,25 +244,20 @@ struct run_cursor {
 
 static void run_load_events(struct run_cursor *c)
 {
-    int64_t columns[_CORE_MAX * BLOCK_ROWS];
+    int64_t columns[_PACKED_MAX * BLOCK_ROWS];
     size_t n = MIN(c->run->n - c->at, (size_t)BLOCK_ROWS);
-    int r = packed_read(c->spill, c->run->offsets[c->at / BLOCK_ROWS], _CORE_MAX, n, columns);
+    int r = packed_read(c->spill, c->run->offsets[c->at / BLOCK_ROWS], _PACKED_MAX, n, columns);
 
     if (r < 0) {
         c->error = r;
         return;
     }
-    for (size_t i = 0; i < n; i++)
-        c->events[i] = (struct event){
-            .ts = columns[CORE_TS * BLOCK_ROWS + i],
-            .dur = columns[CORE_DUR * BLOCK_ROWS + i],
-            .offset = (uint64_t)columns[CORE_PLACE * BLOCK_ROWS + i],
-            .name = (uint32_t)columns[CORE_NAME * BLOCK_ROWS + i],
-            .thread = (uint32_t)columns[CORE_THREAD * BLOCK_ROWS + i],
-            .category = (uint16_t)columns[CORE_CATEGORY * BLOCK_ROWS + i],
-            .phase = (uint8_t)columns[CORE_PHASE * BLOCK_ROWS + i],
-            .flags = (uint8_t)columns[CORE_FLAGS * BLOCK_ROWS + i],
-        };
+    for (size_t i = 0; i < n; i++) {
+#define F(field)                                                                                             \
+    c->events[i].field = (__typeof__(c->events[i].field))columns[PACKED_##field * BLOCK_ROWS + i];
+        EVENT_FIELDS(F)
+#undef F
+    }
 }
 
 int run_cursor_new(const struct event_run *r, struct spill *spill, struct run_cursor **ret)

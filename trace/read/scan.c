@@ -360,16 +360,13 @@ struct scanner *scan_free(struct scanner *s)
     return NULL;
 }
 
-void scan_begin_in_events(struct scanner *s)
+void scan_begin(struct scanner *s, enum scan_begin begin)
 {
+    if (begin == SCAN_AT_BEGINNING)
+        return;
     s->state = SCAN_EVENTS;
     s->seen_events = true;
-}
-
-void scan_begin_in_bare_events(struct scanner *s)
-{
-    scan_begin_in_events(s);
-    s->bare = true;
+    s->bare = begin == SCAN_IN_BARE_EVENTS;
 }
 
 enum scan_state scan_state(const struct scanner *s)

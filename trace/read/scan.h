@@ -34,15 +34,19 @@ enum scan_state {
     SCAN_NOT_EVENTS, /* the text is not a trace of this kind; everything is taken and ignored */
 };
 
+enum scan_begin {
+    SCAN_AT_BEGINNING,
+    SCAN_IN_EVENTS,      /* at the first byte of an event in their array */
+    SCAN_IN_BARE_EVENTS, /* the same in an array without an outer object */
+};
+
 struct scanner;
 
 /* simd: -ENOTSUP if this processor does not support it. */
 int scan_new(struct intake *intake, enum scan_simd simd, struct scanner **ret);
 struct scanner *scan_free(struct scanner *s);
-/* Creates a scanner that begins in the middle of an array of events, at the first byte of an event. */
-void scan_begin_in_events(struct scanner *s);
-/* The same for an array without an outer object. */
-void scan_begin_in_bare_events(struct scanner *s);
+/* Sets where the text of a new scanner begins. */
+void scan_begin(struct scanner *s, enum scan_begin begin);
 /* Takes complete items from [p, p + size), whose first byte has the offset `offset` in the stream. last:
  * nothing follows; an unused rest is then truncated. Returns the bytes used; at least one if size is
  * SCAN_ITEM_MAX. */

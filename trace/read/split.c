@@ -27,9 +27,6 @@ struct split {
     struct trace_reading *r;
     size_t n;
     _Atomic bool stop;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    size_t n_running;
     struct split_worker workers[SPLIT_PARTS_MAX];
 };
 
@@ -67,13 +64,8 @@ static int split_read_range(struct split_worker *w, uint64_t begin, uint64_t end
 static void *split_worker_main(void *arg)
 {
     struct split_worker *w = arg;
-    struct split *s = w->split;
 
     w->error = split_read_range(w, w->begin, w->end);
-    pthread_mutex_lock(&s->lock);
-    s->n_running--;
-    pthread_cond_signal(&s->changed);
-    pthread_mutex_unlock(&s->lock);
     return NULL;
 }
 
@@ -102,7 +94,7 @@ static uint64_t split_guess_border(struct trace_reading *r, uint64_t at, char *b
 
 /* Each part ends where the next one begins; a part without a detected beginning is merged into the
  * previous part. */
-static void split_place_workers(struct split *s, size_t n, char *buffer)
+static void split_assign_ranges(struct split *s, size_t n, char *buffer)
 {
     uint64_t size = s->r->sum->source_bytes;
 
@@ -121,13 +113,13 @@ static int split_prepare(struct split *s, size_t n)
 {
     struct trace_reading *r = s->r;
     bool bare = *json_skip_space(r->head, r->head + r->head_size) == '[';
-    enum feed_begin begin = bare ? FEED_IN_BARE_EVENTS : FEED_IN_EVENTS;
+    enum scan_begin begin = bare ? SCAN_IN_BARE_EVENTS : SCAN_IN_EVENTS;
     char *buffers = calloc(n, BUFFER_SIZE);
 
     if (!buffers)
         return -ENOMEM;
     s->workers[0].buffer = buffers;
-    split_place_workers(s, n, buffers + FEED_MARGIN);
+    split_assign_ranges(s, n, buffers + FEED_MARGIN);
     int err = reading_new_parts(r, s->n, false);
     for (size_t i = 0; i < s->n && err == 0; i++) {
         struct split_worker *w = &s->workers[i];
@@ -144,9 +136,6 @@ static int split_start(struct split *s)
 {
     for (size_t i = 0; i < s->n; i++) {
         struct split_worker *w = &s->workers[i];
-        pthread_mutex_lock(&s->lock);
-        s->n_running++;
-        pthread_mutex_unlock(&s->lock);
         int err = pthread_create(&w->thread, NULL, split_worker_main, w);
         if (err != 0)
             return -err;
@@ -184,21 +173,24 @@ static int split_tap(struct split *s)
     return err;
 }
 
-static bool split_wait_a_moment(struct split *s)
+/* Waits for a worker and reports progress meanwhile. */
+static int split_join(struct split *s, struct split_worker *w)
 {
-    struct timespec until;
-    bool running;
+    int err = 0;
 
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += PROGRESS_STEP_NS;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    pthread_mutex_lock(&s->lock);
-    if (s->n_running > 0)
-        pthread_cond_timedwait(&s->changed, &s->lock, &until);
-    running = s->n_running > 0;
-    pthread_mutex_unlock(&s->lock);
-    return running;
+    for (;;) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += PROGRESS_STEP_NS;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        if (pthread_timedjoin_np(w->thread, NULL, &until) != ETIMEDOUT)
+            return err;
+        if (!atomic_load(&s->stop))
+            err = split_report(s);
+        if (err < 0)
+            atomic_store(&s->stop, true);
+    }
 }
 
 static int split_read_parts(struct split *s)
@@ -207,13 +199,12 @@ static int split_read_parts(struct split *s)
 
     if (err == 0)
         err = split_tap(s);
-    while (err == 0 && split_wait_a_moment(s))
-        err = split_report(s);
     if (err < 0)
         atomic_store(&s->stop, true);
-    for (size_t i = 0; i < s->n; i++)
-        if (s->workers[i].started)
-            pthread_join(s->workers[i].thread, NULL);
+    for (size_t i = 0; i < s->n && s->workers[i].started; i++) {
+        int r = split_join(s, &s->workers[i]);
+        err = err < 0 ? err : r;
+    }
     return err;
 }
 
@@ -281,8 +272,6 @@ int split_read(struct trace_reading *r, size_t n)
     if (!s)
         return -ENOMEM;
     s->r = r;
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->changed, NULL);
     err = split_prepare(s, n);
     if (err == 0)
         err = split_read_parts(s);
@@ -290,8 +279,6 @@ int split_read(struct trace_reading *r, size_t n)
         err = split_join_parts(s);
     if (err == 0)
         err = split_read_ends(r);
-    pthread_cond_destroy(&s->changed);
-    pthread_mutex_destroy(&s->lock);
     free(s->workers[0].buffer);
     free(s);
     return err;

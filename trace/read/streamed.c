@@ -177,6 +177,7 @@ struct streamed {
     uint8_t *input; /* SOURCE_STEP */
     /* The scanning thread's. */
     enum trace_format format; /* by the first piece */
+    /* NULL: nothing is taken of a format that is refused. */
     int (*take)(struct streamed *s, char *p, size_t size, bool last);
     int error;
     bool refused;
@@ -229,14 +230,7 @@ static int streamed_take_buffered(struct streamed *s, char *p, size_t size, bool
     return err < 0 ? err : intake->error;
 }
 
-/* For the formats that are refused. */
-static int streamed_take_nothing(struct streamed *s _unused_, char *p _unused_, size_t size _unused_,
-                                 bool last _unused_)
-{
-    return 0;
-}
-
-static void streamed_look_at_beginning(struct streamed *s, const char *p, size_t size)
+static void streamed_begin(struct streamed *s, const char *p, size_t size)
 {
     struct trace_reading *r = s->r;
 
@@ -245,22 +239,22 @@ static void streamed_look_at_beginning(struct streamed *s, const char *p, size_t
     s->format = format_of(p, size);
     if (reading_buffer_reader(r, s->format))
         s->take = streamed_take_buffered;
-    else
-        s->take = s->format == FORMAT_EMPTY || s->format == FORMAT_JSON ? streamed_take_events
-                                                                        : streamed_take_nothing;
+    else if (s->format == FORMAT_EMPTY || s->format == FORMAT_JSON)
+        s->take = streamed_take_events;
 }
 
 static void *streamed_take_pieces(void *arg)
 {
     struct streamed *s = arg;
-    bool last = false;
+    bool first = true, last = false;
     size_t size;
     char *p;
 
     while (!last && (p = pipe_next(s->pipe, &size, &last))) {
-        if (!s->take)
-            streamed_look_at_beginning(s, p, size);
-        s->error = s->take(s, p, size, last);
+        if (first)
+            streamed_begin(s, p, size);
+        first = false;
+        s->error = s->take ? s->take(s, p, size, last) : 0;
         if (s->error < 0) {
             pipe_give_up(s->pipe);
             break;

@@ -227,16 +227,10 @@ void trace_name_parse(const char *path, struct trace_name *ret)
     char name[NAME_SIZE_MAX + 1];
     bool packed = false;
 
-    *ret = (struct trace_name){.dp = -1,
-                               .pp = -1,
-                               .tp = -1,
-                               .dcp = -1,
-                               .ep = -1,
-                               .rank = -1,
-                               .local_rank = -1,
-                               .count = -1,
-                               .pid = -1,
-                               .time_ns = -1};
+    *ret = (struct trace_name){0};
+    for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
+        if (fields[i].type == FIELD_NUMBER)
+            *(int64_t *)(void *)((char *)ret + fields[i].offset) = -1;
     if (strlen(base) > NAME_SIZE_MAX)
         return;
     strcpy(name, base);
