@@ -215,7 +215,7 @@ static int option_refuse_name(const struct option_set *sets, size_t n_sets, cons
                               struct problem *p)
 {
     const char *name = word + strspn(word, "-"), *names[NAMES_MAX];
-    _cleanup_(freep) char *fitting = xstrdup("");
+    _cleanup_(freep) char *fitting = NULL;
     size_t n = 0, n_fitting = 0;
 
     for (size_t i = 0; i < n_sets; i++)
@@ -225,9 +225,7 @@ static int option_refuse_name(const struct option_set *sets, size_t n_sets, cons
             names[n++] = sets[i].defs[k].name;
             if (!*name || !starts_with(names[n - 1], name))
                 continue;
-            char *longer = xasprintf("%s%s--%s", fitting, n_fitting++ > 0 ? ", " : "", names[n - 1]);
-            free(fitting);
-            fitting = longer;
+            append_str(&fitting, "%s--%s", n_fitting++ > 0 ? ", " : "", names[n - 1]);
         }
     if (n_fitting > 1) {
         problem_remedy(p, "It could be %s.", fitting);

@@ -29,14 +29,6 @@ static int output_failed(const char *path, int err, struct problem *p)
                        strerror(err));
 }
 
-/* As open(2) would have made it. */
-static mode_t default_mode(void)
-{
-    mode_t mask = umask(0);
-    umask(mask);
-    return 0666 & ~mask;
-}
-
 static int output_open_part(struct output *o, struct problem *p)
 {
     const char *slash = strrchr(o->path, '/');
@@ -55,6 +47,11 @@ static int output_open_part(struct output *o, struct problem *p)
         return output_failed(o->path, errno, p);
     TAKE_FD(fd);
     return 0;
+}
+
+char *output_path(const char *option, const char *on_terminal)
+{
+    return xstrdup(option ? option : isatty(STDOUT_FILENO) ? on_terminal : "-");
 }
 
 int output_open_as_is(const char *path, struct output *ret, struct problem *p)
@@ -91,8 +88,11 @@ int output_keep(struct output *o, struct problem *p)
     int r = o->raw ? output_close(&o->file) : 0;
     FILE **last = o->raw ? &o->raw : &o->file;
     int fd = fileno(*last);
+    mode_t mask = umask(0);
 
-    if (r == 0 && (fflush(*last) != 0 || fchmod(fd, default_mode()) < 0 || fsync(fd) < 0))
+    /* The mode that open(2) would have set. */
+    umask(mask);
+    if (r == 0 && (fflush(*last) != 0 || fchmod(fd, 0666 & ~mask) < 0 || fsync(fd) < 0))
         r = -errno;
     if (output_close(last) < 0 && r == 0)
         r = -EIO;

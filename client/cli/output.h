@@ -14,6 +14,8 @@ struct output {
     char *part; /* name of the file until it is complete */
 };
 
+/* The file to write: the option, else standard output, else, as that is a terminal, the default. The caller frees it. */
+char *output_path(const char *option, const char *on_terminal);
 /* path: "-" is standard output. output_open_as_is() compresses nothing. */
 int output_open_as_is(const char *path, struct output *ret, struct problem *p);
 int output_open(const char *path, struct output *ret, struct problem *p);

@@ -422,20 +422,12 @@ static char *view_align(struct table_view *v, const struct screen *s)
 static char *view_hidden_text(const struct table_view *v)
 {
     char *text = NULL;
-    size_t size, n = 0;
-    FILE *out = xmemstream(&text, &size);
 
-    if (!out)
-        return NULL;
     for (size_t k = 0; k < v->t->n_shown; k++)
         if (v->layout[k].width == 0 && v->layout[k].natural > 0)
-            fprintf(out, "%s%s", n++ > 0 ? ", " : "Hidden columns: ", v->t->keys[v->t->shown[k]]);
-    fputs(" (--format wide shows all, --columns selects)", out);
-    fclose(out);
-    if (n == 0) {
-        free(text);
-        return NULL;
-    }
+            append_str(&text, "%s%s", text ? ", " : "Hidden columns: ", v->t->keys[v->t->shown[k]]);
+    if (text)
+        append_str(&text, " (--format wide shows all, --columns selects)");
     return text;
 }
 

@@ -258,14 +258,11 @@ static bool fleet_has_engine(const json_t *fleet, const char *url)
 
 static int unit_workers_no_engine(const struct unit_workers *w, size_t unit, struct problem *p)
 {
-    _cleanup_(freep) char *ports = xstrdup("");
+    _cleanup_(freep) char *ports = NULL;
 
     for (size_t i = 0; i < w->n; i++)
-        if (w->items[i].unit == unit) {
-            char *more = xasprintf("%s%s%s", ports, *ports ? ", " : "", w->items[i].url);
-            free(ports);
-            ports = more;
-        }
+        if (w->items[i].unit == unit)
+            append_str(&ports, "%s%s", ports ? ", " : "", w->items[i].url);
     problem_remedy(p, "An engine does not answer while it loads its model; see journalctl -u %s.",
                    w->units[unit]);
     return problem_set(p, -EPROTO, PROBLEM_NO_WORKERS,

@@ -285,10 +285,8 @@ static void problem_add_remarks(const json_t *remarks, const char *detail, struc
         const char *remedy = json_get_str(remark, "remedy"), *before = p->remedy ? p->remedy : "";
         if (!json_get_bool(remark, "refuses", false) || !text || strstr(detail, text) || strstr(before, text))
             continue;
-        char *all = xasprintf("%s%s%s%s%s%s%s", before, *before ? "\n" : "", worker ? worker : "",
-                              worker ? ": " : "", text, remedy ? "\n  " : "", remedy ? remedy : "");
-        free(p->remedy);
-        p->remedy = all;
+        append_str(&p->remedy, "%s%s%s%s%s%s", *before ? "\n" : "", worker ? worker : "", worker ? ": " : "",
+                   text, remedy ? "\n  " : "", remedy ? remedy : "");
     }
 }
 
@@ -441,10 +439,8 @@ void url_add(char **path, const char *key, const char *value)
     if (!value)
         return;
     char *escaped = curl_easy_escape(NULL, value, 0);
-    char *longer = xasprintf("%s%c%s=%s", *path, strchr(*path, '?') ? '&' : '?', key, escaped);
+    append_str(path, "%c%s=%s", strchr(*path, '?') ? '&' : '?', key, escaped);
     curl_free(escaped);
-    free(*path);
-    *path = longer;
 }
 
 void url_add_int(char **path, const char *key, int64_t value)

@@ -116,12 +116,9 @@ static int report_failed(struct client *c, const char *name, int r)
 static char *join_words(int n_words, char **words)
 {
     char *name = NULL;
-    size_t size;
-    FILE *out = xmemstream(&name, &size);
 
     for (int i = 0; i < n_words; i++)
-        fprintf(out, "%s%s", i > 0 ? " " : "", words[i]);
-    fclose(out);
+        append_str(&name, "%s%s", i > 0 ? " " : "", words[i]);
     return name;
 }
 
@@ -198,22 +195,19 @@ static char *page_title(struct client *c, const struct analyzed *analyzed, int n
     int64_t rank = columns_meta(first, META_rank);
     _cleanup_(freep) char *model = ranks_model(c, ranks);
     char *title = NULL;
-    size_t size;
-    FILE *out = xmemstream(&title, &size);
 
     if (model)
-        fprintf(out, "%s · ", model);
+        append_str(&title, "%s · ", model);
     if (device.size > 0)
-        fprintf(out, "%.*s · ", (int)device.size, device.p);
+        append_str(&title, "%.*s · ", (int)device.size, device.p);
     if (ranks->n > 1)
-        fprintf(out, "%zu ranks · ", ranks->n);
+        append_str(&title, "%zu ranks · ", ranks->n);
     else if (rank != COLUMN_NULL)
-        fprintf(out, "rank %lld · ", (long long)rank);
+        append_str(&title, "rank %lld · ", (long long)rank);
     for (int i = 0; i < n_words; i++) {
         _cleanup_(freep) char *name = short_name(words[i]);
-        fprintf(out, "%s%s", i > 0 ? " " : "", name);
+        append_str(&title, "%s%s", i > 0 ? " " : "", name);
     }
-    fclose(out);
     return title;
 }
 

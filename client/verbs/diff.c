@@ -78,20 +78,17 @@ static int comparison_make(struct comparison *ret, struct analysis *before, stru
 /* Before anything is read. */
 static int diff_check_measure(struct client *c, const char *measure)
 {
-    char *all = NULL;
+    _cleanup_(freep) char *all = NULL;
     const char *names[MEASURES_MAX], *name;
-    size_t n = 0, size;
-    FILE *out = xmemstream(&all, &size);
+    size_t n = 0;
 
     for (; n < MEASURES_MAX && (name = diff_measure_name(n)); n++) {
-        fprintf(out, "%s%s", n ? ", " : "Measures: ", name);
+        if (streq(name, measure))
+            return EXIT_DONE;
+        append_str(&all, "%s%s", n ? ", " : "Measures: ", name);
         names[n] = name;
     }
-    fclose(out);
-    _cleanup_(freep) char *listed = all, *remedy = did_you_mean(measure, names, n, listed);
-    for (size_t i = 0; i < n; i++)
-        if (streq(names[i], measure))
-            return EXIT_DONE;
+    _cleanup_(freep) char *remedy = did_you_mean(measure, names, n, all);
     return client_refuse(c, remedy, "--fail-if: unknown measure '%s'", measure);
 }
 

@@ -38,20 +38,8 @@ struct following {
     size_t n_shown;
 };
 
-static void print_heading(const struct following *f)
-{
-    struct client *c = f->c;
-
-    if (c->no_legend || !listing_is_separated(c))
-        return;
-    for (size_t i = 0; i < f->n_shown; i++)
-        separated_field(&c->out, c->format, i == 0, columns[f->shown[i]].key);
-    separated_end(&c->out, c->format);
-    fflush(c->out.file);
-}
-
 /* "2026-11-20 14:02:11  session-state      s7    -     recording" */
-static void print_event(const struct following *f, const json_t *event, const char *kind)
+static void events_print(const struct following *f, const json_t *event, const char *kind)
 {
     struct client *c = f->c;
     char at[UNIT_TEXT_MAX], run[RUN_REF_MAX];
@@ -85,7 +73,7 @@ static void print_event(const struct following *f, const json_t *event, const ch
         fputc('\n', c->out.file);
 }
 
-static void on_event(const struct sse_event *event, void *arg)
+static void events_on_event(const struct sse_event *event, void *arg)
 {
     const struct following *f = arg;
     struct client *c = f->c;
@@ -98,7 +86,7 @@ static void on_event(const struct sse_event *event, void *arg)
         screen_json(&c->out, data, JSON_COMPACT);
         fputc('\n', c->out.file);
     } else {
-        print_event(f, data, event->kind);
+        events_print(f, data, event->kind);
     }
     fflush(c->out.file);
 }
@@ -132,8 +120,12 @@ static int events_run(struct client *c, const void *values, int n_words, char **
     if (status != EXIT_DONE)
         return status;
     _cleanup_(event_stream_freep) struct event_stream *stream =
-        event_stream_new(c->connection, path, on_event, &following);
-    print_heading(&following);
+        event_stream_new(c->connection, path, events_on_event, &following);
+    for (size_t i = 0; i < following.n_shown && listing_is_separated(c) && !c->no_legend; i++)
+        separated_field(&c->out, c->format, i == 0, columns[shown[i]].key);
+    if (listing_is_separated(c) && !c->no_legend)
+        separated_end(&c->out, c->format);
+    fflush(c->out.file);
     for (;;) {
         if (event_stream_wait(stream, -1, mono_ns() + NS_PER_S, &p) < 0)
             return client_fail(c, &p);

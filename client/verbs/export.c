@@ -101,9 +101,8 @@ static int export_trace_file(struct client *c, const struct export_verb_options 
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(output_done) struct output out = {0};
     _cleanup_(columns_closep) struct columns *columns = NULL;
-    _cleanup_(freep) char *path = o->output                ? xstrdup(o->output)
-                                  : !isatty(STDOUT_FILENO) ? xstrdup("-")
-                                                           : export_default_output(file->name, format);
+    _cleanup_(freep) char *named = export_default_output(file->name, format),
+                          *path = output_path(o->output, named);
     struct export_options selected;
     int64_t slices;
 
@@ -195,11 +194,8 @@ static int merge_write(struct client *c, const struct merge_options *o, struct n
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(output_done) struct output out = {0};
-    /* JSON is not written to a terminal. */
-    _cleanup_(freep) char *path = o->output ? xstrdup(o->output)
-                                  : !isatty(STDOUT_FILENO)
-                                      ? xstrdup("-")
-                                      : xasprintf("%s.json.gz", o->session ? o->session : "merged");
+    _cleanup_(freep) char *named = xasprintf("%s.json.gz", o->session ? o->session : "merged"),
+                          *path = output_path(o->output, named);
     struct export_options selected;
     int64_t slices;
 

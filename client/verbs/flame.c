@@ -46,25 +46,19 @@ static const char *flame_base_name(const char *word)
     return slash && slash[1] ? slash + 1 : word;
 }
 
-/* "trace.svg" of "/data/trace.json.gz" */
-static char *flame_default_output(const char *word)
-{
-    const char *base = flame_base_name(word);
-    size_t n = strcspn(base, "./");
-
-    return n > 0 ? xasprintf("%.*s.svg", (int)n, base) : xstrdup("flame.svg");
-}
-
 static int flame_write(struct client *c, const struct flame_options *o, const struct flame *f,
                        const char *word)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(output_done) struct output out = {0};
-    _cleanup_(freep) char *path = o->output               ? xstrdup(o->output)
-                                  : isatty(STDOUT_FILENO) ? flame_default_output(word)
-                                                          : xstrdup("-");
+    const char *base = flame_base_name(word);
+    int n = (int)strcspn(base, "./");
+    /* "trace.svg" of "/data/trace.json.gz" */
+    _cleanup_(freep) char *named =
+                              xasprintf("%.*s.svg", n > 0 ? n : (int)strlen("flame"), n > 0 ? base : "flame"),
+                          *path = output_path(o->output, named);
     char total[UNIT_TEXT_MAX];
-    _cleanup_(freep) char *clean = text_clean(flame_base_name(word), false),
+    _cleanup_(freep) char *clean = text_clean(base, false),
                           *before = o->diff ? text_clean(flame_base_name(o->diff), false) : NULL;
     _cleanup_(freep) char *title =
         xasprintf("%s · %s%s%s", clean, format_duration(total, f->frames[FLAME_ROOT].total),

@@ -12,13 +12,13 @@
 #include <errno.h>
 
 /* Differences between sessions and benchmark runs. */
-static const struct job_kind {
+static const struct job_type {
     const char *path, *show, *list; /* the verbs that show one, and all */
     bool (*is_over)(const json_t *job);
 } job_session = {"/v1/sessions", "status", "list-sessions", session_is_over},
   job_run = {"/v1/runs", "show", "list-runs", run_is_over};
 
-static const struct job_kind *job_kind(const char *ref)
+static const struct job_type *job_type(const char *ref)
 {
     return ref[0] == 'r' ? &job_run : &job_session;
 }
@@ -33,7 +33,7 @@ int job_list_print(struct client *c, const struct job_list *list)
 
     options_to_json(list->options, query);
     url_add_members(&path, query);
-    int status = listing_table(c, list->columns, list->n_columns, &table);
+    int status = json_table_new(c, list->columns, list->n_columns, &table);
     if (status == EXIT_DONE)
         status = client_get(c, path, NULL, &answer);
     if (status != EXIT_DONE)
@@ -42,7 +42,7 @@ int job_list_print(struct client *c, const struct job_list *list)
         return client_print_json(c, answer);
     const json_t *jobs = json_object_get(answer, list->member);
     json_array_foreach(jobs, i, job)
-        list->add(table, job);
+        json_table_add(table, list->columns, job);
     listing_print(c, table);
     if (json_array_size(jobs) == 0)
         client_note(c, "%s", list->empty);
@@ -54,7 +54,7 @@ int job_list_print(struct client *c, const struct job_list *list)
 int job_create(struct client *c, char kind, const char *source, const json_t *request, char *ref,
                json_t **ret)
 {
-    const struct job_kind *k = job_kind(&kind);
+    const struct job_type *k = job_type(&kind);
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ answer = NULL;
     _cleanup_(freep) char *doing = xasprintf("finding the workers of %s", source);
@@ -82,7 +82,7 @@ int job_print_created(struct client *c, const char *ref, const json_t *answer)
         return client_print_json(c, answer);
     screen_printf(&c->out, "%s\n", ref);
     fflush(c->out.file);
-    client_note(c, "Next: profctl %s %s shows it, profctl stop %s stops it", job_kind(ref)->show, ref, ref);
+    client_note(c, "Next: profctl %s %s shows it, profctl stop %s stops it", job_type(ref)->show, ref, ref);
     return EXIT_DONE;
 }
 
@@ -96,7 +96,7 @@ static void job_note_stopping(struct client *c, const char *ref, const char *sta
 
 int job_wait(struct client *c, const char *ref, struct job_end *ret)
 {
-    const struct job_kind *k = job_kind(ref);
+    const struct job_type *k = job_type(ref);
 
     *ret = (struct job_end){0};
     int status = follow_job(c, ref, &c->err, INTERRUPT_STOPS, &ret->was_stopped, &ret->job);
@@ -115,7 +115,7 @@ int job_wait(struct client *c, const char *ref, struct job_end *ret)
 
 int job_show_result(struct client *c, const char *ref, const json_t *job)
 {
-    if (job_kind(ref) == &job_run)
+    if (job_type(ref) == &job_run)
         return run_show_result(c, job);
     if (c->json)
         client_print_json(c, job);
@@ -138,7 +138,7 @@ int job_stop(struct client *c, const char *ref, bool wait)
         return status;
     if (c->json)
         client_print_json(c, answer);
-    else if (job_kind(ref) == &job_session)
+    else if (job_type(ref) == &job_session)
         job_note_stopping(c, ref, json_get_str(answer, "state"));
     else
         client_note(c, "%s sends no more requests; profctl show %s shows the result", ref, ref);

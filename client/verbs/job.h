@@ -9,14 +9,14 @@
 
 #include "client/local/worker_options.h"
 #include "client/transport/connection.h"
+#include "client/views/json_table.h"
 
 /* A list of jobs, as a verb prints it. */
 struct job_list {
     const char *path, *member;        /* "/v1/runs", and the member of the response: "runs" */
     const struct option_set *options; /* with the members of the query */
-    const struct table_column *columns;
+    const struct json_column *columns;
     size_t n_columns;
-    void (*add)(struct table *table, const json_t *job);
     const char *empty; /* printed if the list is empty */
 };
 int job_list_print(struct client *c, const struct job_list *list);

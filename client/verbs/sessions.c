@@ -24,90 +24,60 @@ static const struct option_def list_sessions_options[] = {
      "Only sessions in this state; active: all that are not finished", "state"},
 };
 
-enum {
-    CELL_SESSION,
-    CELL_STATE,
-    CELL_REQUESTED,
-    CELL_BY,
-    CELL_ROUTER,
-    CELL_WORKERS,
-    CELL_TRACES,
-    CELL_SIZE,
-    CELL_LABELS,
-    CELL_NAME,
-    _CELL_MAX
-};
+/* "anna" of "uid 1000 (anna)". */
+static char *session_requester_text(const json_t *session)
+{
+    const char *by = json_get_str(session, "requested_by"), *name = by ? strchr(by, '(') : NULL;
 
-static const struct table_column columns[_CELL_MAX] = {
-    [CELL_SESSION] = {"SESSION", 0, IMPORTANCE_KEY},
-    [CELL_STATE] = {"STATE", 0, IMPORTANCE_HIGH},
-    [CELL_REQUESTED] = {"REQUESTED", 0, IMPORTANCE_HIGH, "requested_at"},
-    [CELL_BY] = {"BY", COLUMN_SHORTEN, IMPORTANCE_EXTRA, "requested_by"},
-    [CELL_ROUTER] = {"ROUTER", COLUMN_URL},
-    [CELL_WORKERS] = {"WORKERS", COLUMN_RIGHT},
-    [CELL_TRACES] = {"TRACES", COLUMN_RIGHT},
-    [CELL_SIZE] = {"SIZE", COLUMN_RIGHT, IMPORTANCE_NORMAL, "bytes"},
-    [CELL_LABELS] = {"LABELS", COLUMN_SHORTEN},
-    [CELL_NAME] = {"NAME", COLUMN_SHORTEN | COLUMN_OPTIONAL, IMPORTANCE_NORMAL, .least = 16},
-};
+    return name && ends_with(by, ")") ? xstrndup(name + 1, strlen(name + 1) - 1) : xstrdup(by);
+}
+
+static char *session_router_text(const json_t *session)
+{
+    const char *router = json_get_str(session, "router");
+    return xstrdup(router ? router : json_get_str(session, "fleet"));
+}
 
 /* "8"; of a finished session "7 of 8": workers recorded completely, of all requested ones. */
-static char *workers_cell(const json_t *session, const json_t *counts)
+static char *session_workers_text(const json_t *session)
 {
-    int64_t n = json_get_int(counts, "targets", 0), complete = json_get_int(counts, "complete", -1);
-    int64_t n_skipped = json_get_int(counts, "skipped", 0);
+    const json_t *counts = json_object_get(session, "counts");
+    int64_t n = json_get_int(counts, "targets", 0), n_skipped = json_get_int(counts, "skipped", 0);
+    int64_t n_recorded = session_is_over(session) ? json_get_int(counts, "complete", -1)
+                         : n_skipped > 0          ? n
+                                                  : -1;
 
     if (n + n_skipped == 0)
         return NULL;
-    if (!session_is_over(session) && n_skipped > 0)
-        return xasprintf("%lld of %lld", (long long)n, (long long)(n + n_skipped));
-    n += n_skipped;
-    if (session_is_over(session) && complete >= 0)
-        return xasprintf("%lld of %lld", (long long)complete, (long long)n);
-    return xasprintf("%lld", (long long)n);
+    return n_recorded < 0 ? xasprintf("%lld", (long long)(n + n_skipped))
+                          : xasprintf("%lld of %lld", (long long)n_recorded, (long long)(n + n_skipped));
 }
 
-/* "anna" from "uid 1000 (anna)". */
-static char *requester_text(const char *requested_by)
+static char *session_labels_text(const json_t *session)
 {
-    size_t n = requested_by ? strlen(requested_by) : 0;
-    const char *name = n > 0 && requested_by[n - 1] == ')' ? strchr(requested_by, '(') : NULL;
-
-    return name ? xstrndup(name + 1, strlen(name + 1) - 1) : xstrdup(requested_by);
+    return labels_text(json_object_get(session, "labels"));
 }
 
-static void list_sessions_add(struct table *table, const json_t *session)
+static enum colour session_colour(const json_t *session)
 {
-    char requested[UNIT_TEXT_MAX], size[UNIT_TEXT_MAX], traces[32];
-    const json_t *counts = json_object_get(session, "counts");
-    const char *router = json_get_str(session, "router"), *fleet = json_get_str(session, "fleet");
-    int64_t at = json_get_int(session, "requested_at", 0);
-    _cleanup_(freep) char *labels = labels_text(json_object_get(session, "labels"));
-    _cleanup_(freep) char *workers = workers_cell(session, counts);
-    _cleanup_(freep) char *by = requester_text(json_get_str(session, "requested_by"));
     int state = session_state(session);
-
-    table_add(table, (const char *[_CELL_MAX]){
-                         [CELL_SESSION] = json_get_str(session, "session"),
-                         [CELL_NAME] = json_get_str(session, "name"),
-                         [CELL_STATE] = json_get_str(session, "state"),
-                         [CELL_REQUESTED] = at ? format_time(requested, at) : NULL,
-                         [CELL_BY] = by,
-                         [CELL_ROUTER] = router ? router : fleet,
-                         [CELL_WORKERS] = workers,
-                         [CELL_TRACES] = text_number(traces, json_get_int(counts, "traces", 0)),
-                         [CELL_SIZE] = format_size(size, json_get_int(counts, "bytes", 0)),
-                         [CELL_LABELS] = labels,
-                     });
-    if (at)
-        table_set_int(table, CELL_REQUESTED, at);
-    table_set_int(table, CELL_TRACES, json_get_int(counts, "traces", 0));
-    table_set_int(table, CELL_SIZE, json_get_int(counts, "bytes", 0));
-    table_colour(table, CELL_STATE,
-                 state == STATE_FAILED    ? COLOUR_BAD
-                 : state == STATE_PARTIAL ? COLOUR_WARN
-                                          : COLOUR_NONE);
+    return state == STATE_FAILED ? COLOUR_BAD : state == STATE_PARTIAL ? COLOUR_WARN : COLOUR_NONE;
 }
+
+/* clang-format off */
+static const struct json_column list_sessions_columns[] = {
+    {{"SESSION", 0, IMPORTANCE_KEY}, JSON_CELL_TEXT, "session"},
+    {{"STATE", 0, IMPORTANCE_HIGH}, JSON_CELL_TEXT, "state", .colour = session_colour},
+    {{"REQUESTED", 0, IMPORTANCE_HIGH, "requested_at"}, JSON_CELL_TIME, "requested_at"},
+    {{"BY", COLUMN_SHORTEN, IMPORTANCE_EXTRA, "requested_by"}, .text = session_requester_text},
+    {{"ROUTER", COLUMN_URL}, .text = session_router_text},
+    {{"WORKERS", COLUMN_RIGHT}, .text = session_workers_text},
+    {{"TRACES", COLUMN_RIGHT}, JSON_CELL_COUNT, "counts/traces"},
+    {{"SIZE", COLUMN_RIGHT, IMPORTANCE_NORMAL, "bytes"}, JSON_CELL_SIZE, "counts/bytes"},
+    {{"LABELS", COLUMN_SHORTEN}, .text = session_labels_text},
+    {{"NAME", COLUMN_SHORTEN | COLUMN_OPTIONAL, .least = 16}, JSON_CELL_TEXT, "name"},
+};
+/* clang-format on */
 
 static int list_sessions_run(struct client *c, const void *values, int n_words, char **words)
 {
@@ -118,9 +88,8 @@ static int list_sessions_run(struct client *c, const void *values, int n_words, 
         &(struct job_list){.path = "/v1/sessions",
                            .member = "sessions",
                            .options = OPTION_SET(list_sessions_options, o),
-                           .columns = columns,
-                           .n_columns = _CELL_MAX,
-                           .add = list_sessions_add,
+                           .columns = list_sessions_columns,
+                           .n_columns = ARRAY_SIZE(list_sessions_columns),
                            .empty = o->state ? "No session is in that state."
                                              : "Nothing is recorded yet: profctl start --router URL --wait"});
 }

@@ -8,6 +8,7 @@
 #include "client/runs/requests.h"
 #include "client/traces/trace.h"
 #include "client/verbs/verbs.h"
+#include "client/views/json_table.h"
 #include "client/views/listing.h"
 #include "client/views/run.h"
 #include "client/views/session.h"
@@ -46,11 +47,19 @@ static void show_labels(struct client *c, const json_t *object)
     }
 }
 
-static void show_time(struct client *c, const char *name, int64_t at)
+/* A field for each member that the object has. */
+struct show_field {
+    const char *heading;
+    enum json_kind kind;
+    const char *path;
+};
+
+static void show_fields(struct client *c, const json_t *object, const struct show_field *fields, size_t n)
 {
-    char text[UNIT_TEXT_MAX];
-    if (at > 0)
-        field_print(&c->out, name, format_time(text, at));
+    for (size_t i = 0; i < n; i++) {
+        _cleanup_(freep) char *text = json_cell_text(fields[i].kind, object, fields[i].path);
+        field_print(&c->out, fields[i].heading, text);
+    }
 }
 
 /* Facts read from the file. */
@@ -99,7 +108,7 @@ static void show_defects(struct client *c, const json_t *t)
 {
     int64_t size = json_get_int(t, "size", 0);
     bool is_packed = json_get_int(t, "uncompressed", size) != size;
-    char count[32], place[32];
+    char count[32], offset[32];
     size_t i;
     json_t *defect;
 
@@ -108,7 +117,7 @@ static void show_defects(struct client *c, const json_t *t)
         _cleanup_(freep) char *times =
             n == 1 ? xstrdup("") : xasprintf("%s times, first ", text_number(count, n));
         field_printf(&c->out, i == 0 ? "Defects:" : "", "%s (%sat byte %s%s)", json_get_str(defect, "text"),
-                     times, text_number(place, json_get_int(defect, "offset", 0)),
+                     times, text_number(offset, json_get_int(defect, "offset", 0)),
                      is_packed ? " uncompressed" : "");
     }
 }
@@ -122,6 +131,11 @@ static int refuse_table(struct client *c)
 
 static int show_trace(struct client *c, const json_t *t)
 {
+    static const struct show_field trace_fields[] = {
+        {"Recorded:", JSON_CELL_TIME, "recorded_at"},
+        {"Collected:", JSON_CELL_TIME, "collected_at"},
+        {"Written to:", JSON_CELL_TEXT, "origin"},
+    };
     int status = refuse_table(c);
 
     if (status != EXIT_DONE)
@@ -138,9 +152,7 @@ static int show_trace(struct client *c, const json_t *t)
         show_candidates(c, t);
     show_content(c, t);
     show_size(c, t);
-    show_time(c, "Recorded:", json_get_int(t, "recorded_at", 0));
-    show_time(c, "Collected:", json_get_int(t, "collected_at", 0));
-    field_print(&c->out, "Written to:", json_get_str(t, "origin"));
+    show_fields(c, t, trace_fields, ARRAY_SIZE(trace_fields));
     field_printf(&c->out, "Kept in:", "%s%s%s", json_get_str(t, "path"),
                  json_get_bool(t, "stored", true) ? "" : " (left in place)",
                  json_get_bool(t, "pinned", false) ? " (pinned)" : "");
@@ -165,6 +177,11 @@ static void show_request(struct client *c, const json_t *session)
 
 static int show_session(struct client *c, const json_t *session)
 {
+    static const struct show_field session_fields[] = {
+        {"Requester:", JSON_CELL_TEXT, "requested_by"}, {"Requested:", JSON_CELL_TIME, "requested_at"},
+        {"Started:", JSON_CELL_TIME, "starts_sent_at"}, {"Stopped:", JSON_CELL_TIME, "stopped_at"},
+        {"Finished:", JSON_CELL_TIME, "finished_at"},
+    };
     char skew[UNIT_TEXT_MAX], run[RUN_REF_MAX];
     _cleanup_(freep) char *title = session_title(session);
 
@@ -177,11 +194,7 @@ static int show_session(struct client *c, const json_t *session)
     field_print(&c->out, "Waits for:", json_get_str(session, "waiting_for"));
     if (*run_ref(run, session))
         field_printf(&c->out, "Workload:", "%s (profctl show %s)", run, run);
-    field_print(&c->out, "Requester:", json_get_str(session, "requested_by"));
-    show_time(c, "Requested:", json_get_int(session, "requested_at", 0));
-    show_time(c, "Started:", json_get_int(session, "starts_sent_at", 0));
-    show_time(c, "Stopped:", json_get_int(session, "stopped_at", 0));
-    show_time(c, "Finished:", json_get_int(session, "finished_at", 0));
+    show_fields(c, session, session_fields, ARRAY_SIZE(session_fields));
     if (json_get_int(session, "skew_ns", -1) >= 0)
         field_printf(&c->out, "Skew:", "%s between the first and the last start",
                      format_duration(skew, json_get_int(session, "skew_ns", 0)));
@@ -215,6 +228,12 @@ static void show_targets(struct client *c, const json_t *targets)
 
 static int show_benchmark_run(struct client *c, const json_t *run)
 {
+    static const struct show_field run_fields[] = {
+        {"Requester:", JSON_CELL_TEXT, "requested_by"},
+        {"Requested:", JSON_CELL_TIME, "requested_at"},
+        {"Started:", JSON_CELL_TIME, "started_at"},
+        {"Ended:", JSON_CELL_TIME, "ended_at"},
+    };
     int status = refuse_table(c);
 
     if (status != EXIT_DONE)
@@ -230,10 +249,7 @@ static int show_benchmark_run(struct client *c, const json_t *run)
         field_printf(&c->out, "Session:", "s%lld, recorded at the same time", (long long)session);
     field_print(&c->out, "Router:", json_get_str(run, "router"));
     show_targets(c, json_object_get(run, "targets"));
-    field_print(&c->out, "Requester:", json_get_str(run, "requested_by"));
-    show_time(c, "Requested:", json_get_int(run, "requested_at", 0));
-    show_time(c, "Started:", json_get_int(run, "started_at", 0));
-    show_time(c, "Ended:", json_get_int(run, "ended_at", 0));
+    show_fields(c, run, run_fields, ARRAY_SIZE(run_fields));
     field_print(&c->out, "Workload:", workload);
     show_labels(c, run);
     fputc('\n', c->out.file);

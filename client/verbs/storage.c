@@ -7,6 +7,7 @@
 #include "client/cli/table.h"
 #include "client/cli/text.h"
 #include "client/verbs/verbs.h"
+#include "client/views/json_table.h"
 #include "client/views/listing.h"
 #include <inttypes.h>
 
@@ -18,14 +19,17 @@
 /* Users with the highest usage that are printed. */
 #define USERS_SHOWN 5
 
-enum { DU_SESSION, DU_SIZE, DU_TRACES, DU_REQUESTED, DU_PINNED, _DU_MAX };
+static char *du_pinned_text(const json_t *session)
+{
+    return xstrdup(json_get_bool(session, "pinned", false) ? "yes" : "no");
+}
 
-static const struct table_column du_columns[_DU_MAX] = {
-    [DU_SESSION] = {"SESSION", 0, IMPORTANCE_KEY},
-    [DU_SIZE] = {"SIZE", COLUMN_RIGHT, IMPORTANCE_HIGH, "bytes"},
-    [DU_TRACES] = {"TRACES", COLUMN_RIGHT},
-    [DU_REQUESTED] = {"REQUESTED", 0, IMPORTANCE_LOW, "requested_at"},
-    [DU_PINNED] = {"PINNED", 0},
+static const struct json_column du_columns[] = {
+    {{"SESSION", 0, IMPORTANCE_KEY}, JSON_CELL_TEXT, "session"},
+    {{"SIZE", COLUMN_RIGHT, IMPORTANCE_HIGH, "bytes"}, JSON_CELL_SIZE, "counts/bytes"},
+    {{"TRACES", COLUMN_RIGHT}, JSON_CELL_COUNT, "counts/traces"},
+    {{"REQUESTED", 0, IMPORTANCE_LOW, "requested_at"}, JSON_CELL_TIME, "requested_at"},
+    {{"PINNED", 0}, .text = du_pinned_text},
 };
 
 static int64_t session_bytes(const json_t *session)
@@ -39,23 +43,6 @@ static int du_compare_sizes(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-static void du_add_session(struct table *table, const json_t *session)
-{
-    char size[UNIT_TEXT_MAX], requested[UNIT_TEXT_MAX], traces[32];
-
-    table_add(table, (const char *[_DU_MAX]){
-                         [DU_SESSION] = json_get_str(session, "session"),
-                         [DU_SIZE] = format_size(size, session_bytes(session)),
-                         [DU_TRACES] = text_number(
-                             traces, json_get_int(json_object_get(session, "counts"), "traces", 0)),
-                         [DU_REQUESTED] = format_time(requested, json_get_int(session, "requested_at", 0)),
-                         [DU_PINNED] = json_get_bool(session, "pinned", false) ? "yes" : "no",
-                     });
-    table_set_int(table, DU_SIZE, session_bytes(session));
-    table_set_int(table, DU_TRACES, json_get_int(json_object_get(session, "counts"), "traces", 0));
-    table_set_int(table, DU_REQUESTED, json_get_int(session, "requested_at", 0));
-}
-
 static void du_print_largest(struct client *c, struct table *table, const json_t *sessions)
 {
     size_t n = json_array_size(sessions), n_shown = 0, i;
@@ -67,7 +54,7 @@ static void du_print_largest(struct client *c, struct table *table, const json_t
     qsort(sorted, n, sizeof(*sorted), du_compare_sizes);
     for (i = 0; i < (listing_is_text(c) ? MIN(n, (size_t)SESSIONS_SHOWN) : n) && session_bytes(sorted[i]) > 0;
          i++, n_shown++)
-        du_add_session(table, sorted[i]);
+        json_table_add(table, du_columns, sorted[i]);
     if (n_shown == 0 && listing_is_text(c))
         return;
     if (listing_is_text(c))
@@ -122,7 +109,7 @@ static int du_run(struct client *c, const void *values, int n_words, char **word
     _cleanup_(table_freep) struct table *table = NULL;
     _cleanup_json_ usage = NULL;
     _cleanup_json_ sessions = NULL;
-    int status = listing_table(c, du_columns, _DU_MAX, &table);
+    int status = json_table_new(c, du_columns, ARRAY_SIZE(du_columns), &table);
 
     if (status == EXIT_DONE)
         status = client_get(c, "/v1/usage", NULL, &usage);
@@ -287,44 +274,38 @@ static const struct option_def vacuum_options[] = {
     {"yes", 'y', NULL, OPTION_FLAG, AT(yes), "Do not ask for confirmation"},
 };
 
-enum { VACUUM_TRACE, VACUUM_SESSION, VACUUM_COLLECTED, VACUUM_SIZE, VACUUM_NAME, _VACUUM_MAX };
+static char *vacuum_name_text(const json_t *trace)
+{
+    const char *name = json_get_str(trace, "name");
+    return xasprintf("%s%s", name ? name : "-",
+                     json_get_bool(trace, "columns_only", false) ? " (columns only)" : "");
+}
 
-static const struct table_column vacuum_columns[_VACUUM_MAX] = {
-    {"TRACE", 0}, {"SESSION", 0}, {"COLLECTED", 0}, {"SIZE", COLUMN_RIGHT}, {"NAME", COLUMN_SHORTEN},
+static const struct json_column vacuum_columns[] = {
+    {{"TRACE", 0}, JSON_CELL_TEXT, "trace"},
+    {{"SESSION", 0}, JSON_CELL_TEXT, "session"},
+    {{"COLLECTED", 0}, JSON_CELL_TIME, "collected_at"},
+    {{"SIZE", COLUMN_RIGHT}, JSON_CELL_SIZE, "size"},
+    {{"NAME", COLUMN_SHORTEN}, .text = vacuum_name_text},
 };
 
 static void vacuum_print_traces(struct client *c, const json_t *answer)
 {
-    _cleanup_(table_freep) struct table *table = table_new(vacuum_columns, _VACUUM_MAX, !c->no_legend);
-    const json_t *traces = json_object_get(answer, "traces"), *t;
-    int64_t n = json_get_int(answer, "removed", 0), n_listed = (int64_t)json_array_size(traces);
-    size_t i;
+    const json_t *traces = json_object_get(answer, "traces");
+    _cleanup_(table_freep) struct table *table = NULL;
+    size_t n = json_array_size(traces);
+    int64_t n_removed = MAX(json_get_int(answer, "removed", 0), (int64_t)n);
 
-    json_array_foreach((json_t *)traces, i, t) {
-        char collected[UNIT_TEXT_MAX], size[UNIT_TEXT_MAX];
-        const char *name = json_get_str(t, "name");
-        bool columns_only = json_get_bool(t, "columns_only", false);
-        _cleanup_(freep) char *name_cell =
-            xasprintf("%s%s", name ? name : "-", columns_only ? " (columns only)" : "");
-        if (i == ROWS_MAX)
-            break;
-        table_add(table, (const char *[_VACUUM_MAX]){
-                             [VACUUM_TRACE] = json_get_str(t, "trace"),
-                             [VACUUM_SESSION] = json_get_str(t, "session"),
-                             [VACUUM_COLLECTED] = format_time(collected, json_get_int(t, "collected_at", 0)),
-                             [VACUUM_SIZE] = format_size(size, json_get_int(t, "size", 0)),
-                             [VACUUM_NAME] = name_cell,
-                         });
-    }
-    if (n_listed == 0)
+    if (n == 0 || json_table_new(c, vacuum_columns, ARRAY_SIZE(vacuum_columns), &table) != EXIT_DONE)
         return;
+    for (size_t i = 0; i < MIN(n, (size_t)ROWS_MAX); i++)
+        json_table_add(table, vacuum_columns, json_array_get(traces, i));
     table_print(table, &c->out);
-    n = MAX(n, n_listed);
-    if (n > ROWS_MAX)
-        fprintf(c->out.file, "and %" PRId64 " more\n", n - ROWS_MAX);
+    if (n_removed > ROWS_MAX)
+        fprintf(c->out.file, "and %" PRId64 " more\n", n_removed - ROWS_MAX);
 }
 
-/* "kept: t3, t9 (pinned)" */
+/* "kept (pinned, 1.2 GiB): t3, t9" */
 static void vacuum_print_kept(struct client *c, const json_t *answer)
 {
     static const struct {
@@ -332,32 +313,27 @@ static void vacuum_print_kept(struct client *c, const json_t *answer)
     } reasons[] = {{"pinned", "pinned"},
                    {"session-pinned", "session is pinned"},
                    {"session-running", "session is running"}};
-    const json_t *kept = json_object_get(answer, "kept"), *t;
+    const json_t *t;
     size_t i;
 
     for (size_t k = 0; k < ARRAY_SIZE(reasons); k++) {
-        size_t n = 0, size;
-        char *list = NULL, freed[UNIT_TEXT_MAX];
+        _cleanup_(freep) char *list = NULL;
+        char freed[UNIT_TEXT_MAX];
         int64_t bytes = 0;
-        FILE *out = xmemstream(&list, &size);
-        if (!out)
-            return;
-        json_array_foreach((json_t *)kept, i, t) {
+        size_t n = 0;
+        json_array_foreach(json_object_get(answer, "kept"), i, t) {
             const char *trace = json_get_str(t, "trace"), *session = json_get_str(t, "session");
             if (!streq(json_get_str(t, "reason"), reasons[k].reason))
                 continue;
             bytes += json_get_int(t, "size", 0);
             if (n++ < KEPT_NAMED_MAX)
-                fprintf(out, "%s%s%s%s", n > 1 ? ", " : "", trace ? trace : "?", session ? " of " : "",
-                        session ? session : "");
+                append_str(&list, "%s%s%s%s", n > 1 ? ", " : "", trace ? trace : "?", session ? " of " : "",
+                           session ? session : "");
         }
         if (n > KEPT_NAMED_MAX)
-            fprintf(out, " and %zu more", n - KEPT_NAMED_MAX);
-        fclose(out);
-        _cleanup_(freep) char *clean = text_clean(list, false);
+            append_str(&list, " and %zu more", n - KEPT_NAMED_MAX);
         if (n > 0)
-            client_note(c, "kept (%s, %s): %s", reasons[k].text, format_size(freed, bytes), clean);
-        free(list);
+            client_note(c, "kept (%s, %s): %s", reasons[k].text, format_size(freed, bytes), list);
     }
 }
 

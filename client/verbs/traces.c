@@ -8,6 +8,7 @@
 #include "client/traces/trace.h"
 #include "client/transport/download.h"
 #include "client/verbs/verbs.h"
+#include "client/views/json_table.h"
 #include "client/views/listing.h"
 #include <errno.h>
 
@@ -36,64 +37,32 @@ static const struct option_def list_traces_options[] = {
 };
 /* clang-format on */
 
-enum {
-    CELL_TRACE,
-    CELL_SESSION,
-    CELL_RECORDED,
-    CELL_WORKER,
-    CELL_RANK,
-    CELL_SIZE,
-    CELL_SPAN,
-    CELL_STATE,
-    _CELL_MAX
-};
-
-static const struct table_column columns[_CELL_MAX] = {
-    [CELL_TRACE] = {"TRACE", 0, IMPORTANCE_KEY},
-    [CELL_SESSION] = {"SESSION", 0, IMPORTANCE_HIGH},
-    [CELL_RECORDED] = {"RECORDED", 0, IMPORTANCE_NORMAL, "recorded_at"},
-    [CELL_WORKER] = {"WORKER", COLUMN_URL | COLUMN_SHORTEN, IMPORTANCE_HIGH, .least = 16,
-                     .fit = text_shorten_middle},
-    [CELL_RANK] = {"RANK", 0, IMPORTANCE_HIGH},
-    [CELL_SIZE] = {"SIZE", COLUMN_RIGHT},
-    [CELL_SPAN] = {"SPAN", COLUMN_RIGHT, IMPORTANCE_LOW, "span_ns"},
-    [CELL_STATE] = {"STATE", COLUMN_SHORTEN, IMPORTANCE_HIGH, .least = 12},
-};
-
 /* The worker that recorded it, else the name of the file. */
-static const char *list_traces_worker(const json_t *trace)
+static char *trace_worker_text(const json_t *trace)
 {
     const char *worker = json_get_str(trace, "worker");
+    bool is_ambiguous = json_array_size(json_object_get(trace, "candidates")) > 0;
 
-    if (worker)
-        return worker;
-    return json_array_size(json_object_get(trace, "candidates")) > 0 ? "ambiguous"
-                                                                     : json_get_str(trace, "name");
+    return xstrdup(worker ? worker : is_ambiguous ? "ambiguous" : json_get_str(trace, "name"));
 }
 
-static void list_traces_add_row(struct table *table, const json_t *trace)
+static char *trace_rank_text(const json_t *trace)
 {
-    char recorded[UNIT_TEXT_MAX], size[UNIT_TEXT_MAX], span[UNIT_TEXT_MAX];
-    int64_t at = json_get_int(trace, "recorded_at", 0), span_ns = json_get_int(trace, "span_ns", -1);
-    _cleanup_(freep) char *rank = trace_rank(trace, true), *state = trace_state(trace);
-
-    table_add(table, (const char *[_CELL_MAX]){
-                         [CELL_TRACE] = json_get_str(trace, "trace"),
-                         [CELL_SESSION] = json_get_str(trace, "session"),
-                         [CELL_RECORDED] = at ? format_time(recorded, at) : NULL,
-                         [CELL_WORKER] = list_traces_worker(trace),
-                         [CELL_RANK] = rank,
-                         [CELL_SIZE] = format_size(size, json_get_int(trace, "size", 0)),
-                         [CELL_SPAN] = span_ns < 0 ? NULL : format_duration(span, span_ns),
-                         [CELL_STATE] = state,
-                     });
-    if (at)
-        table_set_int(table, CELL_RECORDED, at);
-    table_set_int(table, CELL_SIZE, json_get_int(trace, "size", 0));
-    if (span_ns >= 0)
-        table_set_int(table, CELL_SPAN, span_ns);
-    table_colour(table, CELL_STATE, trace_colour(trace));
+    return trace_rank(trace, true);
 }
+
+/* clang-format off */
+static const struct json_column list_traces_columns[] = {
+    {{"TRACE", 0, IMPORTANCE_KEY}, JSON_CELL_TEXT, "trace"},
+    {{"SESSION", 0, IMPORTANCE_HIGH}, JSON_CELL_TEXT, "session"},
+    {{"RECORDED", 0, IMPORTANCE_NORMAL, "recorded_at"}, JSON_CELL_TIME, "recorded_at"},
+    {{"WORKER", COLUMN_URL | COLUMN_SHORTEN, IMPORTANCE_HIGH, .least = 16, .fit = text_shorten_middle}, .text = trace_worker_text},
+    {{"RANK", 0, IMPORTANCE_HIGH}, .text = trace_rank_text},
+    {{"SIZE", COLUMN_RIGHT}, JSON_CELL_SIZE, "size"},
+    {{"SPAN", COLUMN_RIGHT, IMPORTANCE_LOW, "span_ns"}, JSON_CELL_SPAN, "span_ns"},
+    {{"STATE", COLUMN_SHORTEN, IMPORTANCE_HIGH, .least = 12}, .text = trace_state, .colour = trace_colour},
+};
+/* clang-format on */
 
 /* Compares a text member of two traces; without it a trace is last. */
 static int list_traces_compare_member(const json_t *x, const json_t *y, const char *key)
@@ -126,7 +95,7 @@ static void list_traces_add(struct table *table, const json_t *traces)
         rows[i] = json_array_get(traces, i);
     qsort(rows, n, sizeof(json_t *), list_traces_compare);
     for (size_t i = 0; i < n; i++)
-        list_traces_add_row(table, rows[i]);
+        json_table_add(table, list_traces_columns, rows[i]);
 }
 
 /* "48 traces, 3.1 GiB of 200 GiB", the contents of the store; before it, whether the list is incomplete. */
@@ -157,7 +126,7 @@ static int list_traces_run(struct client *c, const void *values, int n_words, ch
 
     options_to_json(OPTION_SET(list_traces_options, o), query);
     url_add_members(&path, query);
-    int status = listing_table(c, columns, _CELL_MAX, &table);
+    int status = json_table_new(c, list_traces_columns, ARRAY_SIZE(list_traces_columns), &table);
     if (status == EXIT_DONE)
         status = traces_fetch(c, path, limit, &answer);
     if (status != EXIT_DONE)

@@ -4,6 +4,7 @@
 #include "client/cli/text.h"
 #include "client/local/worker_options.h"
 #include "client/verbs/verbs.h"
+#include "client/views/json_table.h"
 #include "client/views/listing.h"
 #include "client/views/reasons.h"
 
@@ -29,57 +30,52 @@ static int workers_get(struct client *c, const struct workers_options *o, const 
 
 /* -- list-workers ----------------------------------------------------------------------------------------- */
 
-enum {
-    CELL_WORKER,
-    CELL_ENGINE,
-    CELL_ROLE,
-    CELL_HEALTH,
-    CELL_MODEL,
-    CELL_LOAD,
-    CELL_PROFILE,
-    CELL_TRACES,
-    _CELL_MAX
-};
-
-static const struct table_column columns[_CELL_MAX] = {
-    [CELL_WORKER] = {"WORKER", COLUMN_URL, IMPORTANCE_KEY, "url"},
-    [CELL_ENGINE] = {"ENGINE", 0},
-    [CELL_ROLE] = {"ROLE", 0},
-    [CELL_HEALTH] = {"HEALTH", 0, IMPORTANCE_HIGH},
-    [CELL_MODEL] = {"MODEL", COLUMN_SHORTEN | COLUMN_PATH, IMPORTANCE_LOW},
-    [CELL_LOAD] = {"LOAD", COLUMN_RIGHT, IMPORTANCE_LOW},
-    [CELL_PROFILE] = {"PROFILE", 0, IMPORTANCE_HIGH, "profilable"},
-    [CELL_TRACES] = {"TRACES", COLUMN_SHORTEN | COLUMN_PATH, .key = "trace_dir"},
-};
-
-static void list_workers_add(struct table *table, const json_t *w)
+static char *worker_engine_text(const json_t *w)
 {
     const char *engine = json_get_str(w, "engine"), *version = json_get_str(w, "version");
-    const char *health = json_get_str(w, "health");
-    const json_t *traces = json_object_get(w, "traces");
-    const char *local_dir = json_get_str(traces, "local_dir"), *dir = json_get_str(traces, "dir");
-    _cleanup_(freep) char *engine_cell =
-        xasprintf("%s%s%s", engine ? engine : "", version ? " " : "", version ? version : "");
-    bool profilable = json_get_bool(w, "profilable", false);
-    int64_t load = json_get_int(w, "load", -1);
-    char load_cell[32];
-
-    table_add(table, (const char *[_CELL_MAX]){
-                         [CELL_WORKER] = json_get_str(w, "url"),
-                         [CELL_ENGINE] = engine_cell,
-                         [CELL_ROLE] = json_get_str(w, "role"),
-                         [CELL_HEALTH] = health,
-                         [CELL_MODEL] = json_get_str(w, "model"),
-                         [CELL_LOAD] = load < 0 ? NULL : text_number(load_cell, load),
-                         [CELL_PROFILE] = profilable ? "yes" : "no",
-                         [CELL_TRACES] = local_dir ? local_dir : dir,
-                     });
-    if (load >= 0)
-        table_set_int(table, CELL_LOAD, load);
-    table_colour(table, CELL_PROFILE, profilable ? COLOUR_GOOD : COLOUR_BAD);
-    if (streq(health, "unhealthy"))
-        table_colour(table, CELL_HEALTH, COLOUR_BAD);
+    return xasprintf("%s%s%s", engine ? engine : "", version ? " " : "", version ? version : "");
 }
+
+static char *worker_load_text(const json_t *w)
+{
+    return json_get_int(w, "load", -1) >= 0 ? json_cell_text(JSON_CELL_COUNT, w, "load") : NULL;
+}
+
+static char *worker_profile_text(const json_t *w)
+{
+    return xstrdup(json_get_bool(w, "profilable", false) ? "yes" : "no");
+}
+
+static enum colour worker_profile_colour(const json_t *w)
+{
+    return json_get_bool(w, "profilable", false) ? COLOUR_GOOD : COLOUR_BAD;
+}
+
+static enum colour worker_health_colour(const json_t *w)
+{
+    return streq(json_get_str(w, "health"), "unhealthy") ? COLOUR_BAD : COLOUR_NONE;
+}
+
+/* The directory on profd's host, else as the worker names it. */
+static char *worker_traces_text(const json_t *w)
+{
+    const json_t *traces = json_object_get(w, "traces");
+    const char *local = json_get_str(traces, "local_dir");
+    return xstrdup(local ? local : json_get_str(traces, "dir"));
+}
+
+/* clang-format off */
+static const struct json_column list_workers_columns[] = {
+    {{"WORKER", COLUMN_URL, IMPORTANCE_KEY, "url"}, JSON_CELL_TEXT, "url"},
+    {{"ENGINE", 0}, .text = worker_engine_text},
+    {{"ROLE", 0}, JSON_CELL_TEXT, "role"},
+    {{"HEALTH", 0, IMPORTANCE_HIGH}, JSON_CELL_TEXT, "health", .colour = worker_health_colour},
+    {{"MODEL", COLUMN_SHORTEN | COLUMN_PATH, IMPORTANCE_LOW}, JSON_CELL_TEXT, "model"},
+    {{"LOAD", COLUMN_RIGHT, IMPORTANCE_LOW}, JSON_CELL_COUNT, "load", .text = worker_load_text},
+    {{"PROFILE", 0, IMPORTANCE_HIGH, "profilable"}, .text = worker_profile_text, .colour = worker_profile_colour},
+    {{"TRACES", COLUMN_SHORTEN | COLUMN_PATH, .key = "trace_dir"}, .text = worker_traces_text},
+};
+/* clang-format on */
 
 /* "http://10.0.0.1:3521: vllm-router, 8 workers, 7 can be profiled" */
 static void list_workers_print_footer(struct client *c, const json_t *fleet)
@@ -129,7 +125,7 @@ static int list_workers_run(struct client *c, const void *values, int n_words, c
     _cleanup_json_ fleet = NULL;
     size_t i;
     json_t *w;
-    int status = listing_table(c, columns, _CELL_MAX, &table);
+    int status = json_table_new(c, list_workers_columns, ARRAY_SIZE(list_workers_columns), &table);
 
     if (status == EXIT_DONE)
         status = workers_get(c, values, "/v1/workers", "asking %s for its workers", &fleet);
@@ -138,7 +134,7 @@ static int list_workers_run(struct client *c, const void *values, int n_words, c
     if (c->json)
         return client_print_json(c, fleet);
     json_array_foreach(json_object_get(fleet, "workers"), i, w)
-        list_workers_add(table, w);
+        json_table_add(table, list_workers_columns, w);
     listing_print(c, table);
     if (listing_has_legend(c)) {
         list_workers_print_footer(c, fleet);
@@ -189,17 +185,13 @@ static void doctor_print_text(struct client *c, const char *text)
 
 static char *doctor_urls_text(const json_t *urls)
 {
-    size_t n = json_array_size(urls), size;
+    size_t n = json_array_size(urls);
     char *list = NULL;
-    FILE *out = n < 2 ? NULL : xmemstream(&list, &size);
 
-    if (!out)
-        return NULL;
-    for (size_t i = 0; i < MIN(n, (size_t)URLS_PRINTED_MAX); i++)
-        fprintf(out, "%s%s", i > 0 ? ", " : "on ", json_string_value(json_array_get(urls, i)));
+    for (size_t i = 0; n >= 2 && i < MIN(n, (size_t)URLS_PRINTED_MAX); i++)
+        append_str(&list, "%s%s", i > 0 ? ", " : "on ", json_string_value(json_array_get(urls, i)));
     if (n > URLS_PRINTED_MAX)
-        fprintf(out, " and %zu more (--json lists all)", n - URLS_PRINTED_MAX);
-    fclose(out);
+        append_str(&list, " and %zu more (--json lists all)", n - URLS_PRINTED_MAX);
     return list;
 }
 
