@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "client/transport/connection.h"
-#include "extras/nsys/nsys_options.h"
+#include "extras/nsys/nsys.h"
 
 extern const struct verb verb_audit, verb_check_recipe, verb_functions, verb_launch, verb_nsys_command,
     verb_torch_command;

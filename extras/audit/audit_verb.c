@@ -14,8 +14,6 @@
 #include "client/verbs/verbs.h"
 #include "client/views/listing.h"
 #include "client/views/run.h"
-#include "extras/audit/facts.h"
-#include "extras/audit/hardware.h"
 #include "extras/audit/onnx_worker.h"
 #include <errno.h>
 
@@ -24,7 +22,7 @@
 #define NO_SWEEP     "none"
 #define SWEPT_ROUNDS 4 /* minimum number of requests per concurrent slot: a load needs time to settle */
 
-struct options {
+struct audit_options {
     struct source source;
     struct workload_options workload;
     const char *sweep, *batch_sizes, *output, *onnx, *tokenizer;
@@ -33,15 +31,15 @@ struct options {
     struct option_list labels;
 };
 
-#define AT(member) offsetof(struct options, member)
+#define AT(member) offsetof(struct audit_options, member)
 
 /* clang-format off */
-static const struct option_def options[] = {
-    WORKER_OPTIONS(struct options),
+static const struct option_def audit_options[] = {
+    WORKER_OPTIONS(struct audit_options),
     {"onnx", 0, "FILE", OPTION_TEXT, AT(onnx), "ONNX model to serve on this machine and measure, instead of a fleet"},
     {"tokenizer", 0, "DIR", OPTION_TEXT, AT(tokenizer), "Directory with the tokenizer.json of --onnx"},
     OPTION_GROUP("Load"),
-    WORKLOAD_OPTIONS(struct options, workload),
+    WORKLOAD_OPTIONS(struct audit_options, workload),
     {"sweep", 0, "LIST", OPTION_TEXT, AT(sweep), "Loads to measure one after another; none for no others (default: " SWEEP ")"},
     {"batch-sizes", 0, "LIST", OPTION_TEXT, AT(batch_sizes), "Requests in flight to measure one after another: 1,4,16; the same as --sweep concurrency=LIST"},
     {"dry-run", 0, NULL, OPTION_FLAG, AT(dry_run), "Print what would be sent, with an estimate of the time, and send nothing"},
@@ -54,10 +52,9 @@ static const struct option_def options[] = {
 
 /* -- Measuring ---------------------------------------------------------------------------------------- */
 
-/* Of an audit: what is asked of profd, and what came out. */
 struct audit {
     struct client *c;
-    const struct options *o;
+    const struct audit_options *o;
     struct source source; /* of the options, or the worker of --onnx; borrowed */
     struct sweep sweep;   /* n 0: none */
     struct run_plan plan; /* the main run, then those of the sweep */
@@ -75,7 +72,7 @@ static void audit_done(struct audit *a)
     json_decref(a->facts);
 }
 
-static int make_request(struct audit *a, struct problem *p)
+static int audit_make_request(struct audit *a, struct problem *p)
 {
     struct workload_options w = a->o->workload;
     json_t *workload;
@@ -89,7 +86,7 @@ static int make_request(struct audit *a, struct problem *p)
     return labels_to_json(&a->o->labels, a->request, p);
 }
 
-static int choose_sweep(struct audit *a, struct problem *p)
+static int audit_choose_sweep(struct audit *a, struct problem *p)
 {
     const char *text = a->o->sweep ? a->o->sweep : SWEEP;
     _cleanup_(freep) char *batches = NULL;
@@ -108,7 +105,7 @@ static int choose_sweep(struct audit *a, struct problem *p)
 }
 
 /* i: the index in the plan. */
-static int measure(struct audit *a, size_t i, const json_t *request, json_t **ret)
+static int audit_measure(struct audit *a, size_t i, const json_t *request, json_t **ret)
 {
     struct job_end m = {0};
     _cleanup_(freep) char *line = run_plan_next_line(&a->plan, i);
@@ -130,28 +127,28 @@ static int measure(struct audit *a, size_t i, const json_t *request, json_t **re
 }
 
 /* The same prompts at another load, often enough that each concurrent slot is filled several times. */
-static json_t *swept_request(const struct audit *a, double concurrency)
+static json_t *audit_swept_request(const struct audit *a, double concurrency)
 {
     json_t *request = json_deep_copy(a->request), *workload = json_object_get(request, "workload");
-    int64_t places = SWEPT_ROUNDS * (int64_t)concurrency,
+    int64_t slots = SWEPT_ROUNDS * (int64_t)concurrency,
             prompts = (int64_t)json_array_size(json_object_get(workload, "prompts"));
 
     json_object_set_new(workload, "concurrency", json_integer((json_int_t)concurrency));
-    json_object_set_new(workload, "requests", json_integer(MAX(places, prompts)));
+    json_object_set_new(workload, "requests", json_integer(MAX(slots, prompts)));
     json_object_del(workload, "duration");
     json_object_del(workload, "repeat");
     return request;
 }
 
-static int measure_sweep(struct audit *a)
+static int audit_measure_sweep(struct audit *a)
 {
     json_t *points = json_array();
 
     json_object_set_new(a->facts, "sweep", points);
     for (size_t i = 0; i < a->sweep.n && !a->was_cut; i++) {
-        _cleanup_json_ request = swept_request(a, a->sweep.values[i]);
+        _cleanup_json_ request = audit_swept_request(a, a->sweep.values[i]);
         json_t *run = NULL;
-        int status = measure(a, i + 1, request, &run);
+        int status = audit_measure(a, i + 1, request, &run);
         if (status != EXIT_DONE)
             return status;
         json_array_append_new(points,
@@ -160,17 +157,17 @@ static int measure_sweep(struct audit *a)
     return EXIT_DONE;
 }
 
-static void make_plan(struct audit *a)
+static void audit_make_plan(struct audit *a)
 {
     run_plan_add(&a->plan, json_object_get(a->request, "workload"));
     for (size_t i = 0; i < a->sweep.n; i++) {
-        _cleanup_json_ request = swept_request(a, a->sweep.values[i]);
+        _cleanup_json_ request = audit_swept_request(a, a->sweep.values[i]);
         run_plan_add(&a->plan, json_object_get(request, "workload"));
     }
 }
 
 /* Workers as known to profd. Without them the document contains less, and is written all the same. */
-static json_t *ask_workers(struct audit *a)
+static json_t *audit_ask_workers(struct audit *a)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(freep) char *path = xstrdup("/v1/workers");
@@ -183,7 +180,7 @@ static json_t *ask_workers(struct audit *a)
 }
 
 /* Rates of single requests; without them the document only has the throughput of the run. */
-static json_t *read_rates(struct audit *a, const json_t *run)
+static json_t *audit_read_rates(struct audit *a, const json_t *run)
 {
     _cleanup_json_ requests = NULL;
     char ref[RUN_REF_MAX];
@@ -192,18 +189,18 @@ static json_t *read_rates(struct audit *a, const json_t *run)
                                                                          : json_null();
 }
 
-static int measure_all(struct audit *a)
+static int audit_measure_all(struct audit *a)
 {
     json_t *run = NULL;
-    int status = measure(a, 0, a->request, &run);
+    int status = audit_measure(a, 0, a->request, &run);
 
     if (status != EXIT_DONE)
         return status;
     json_object_set_new(a->facts, "run", run);
-    _cleanup_json_ workers = ask_workers(a);
+    _cleanup_json_ workers = audit_ask_workers(a);
     const json_t *workload = json_object_get(a->request, "workload");
     json_object_set_new(a->facts, "prompts", facts_prompts(run, json_object_get(workload, "prompts")));
-    json_object_set_new(a->facts, "rates", read_rates(a, run));
+    json_object_set_new(a->facts, "rates", audit_read_rates(a, run));
     json_object_set_new(a->facts, "model", facts_model(run, workers));
     json_object_set_new(a->facts, "hardware", facts_hardware(hardware_read(), run));
     json_object_set_new(a->facts, "goal", facts_goal(json_object_get(workload, "goodput")));
@@ -212,7 +209,7 @@ static int measure_all(struct audit *a)
     if (a->o->price > 0)
         json_object_set_new(a->facts, "price_per_hour", json_real(a->o->price));
     json_put_int(a->facts, "made_at", wall_ns());
-    return a->was_cut ? EXIT_DONE : measure_sweep(a);
+    return a->was_cut ? EXIT_DONE : audit_measure_sweep(a);
 }
 
 /* -- Writing ------------------------------------------------------------------------------------------ */
@@ -222,7 +219,7 @@ static bool is_html(const char *path)
     return path && (ends_with(path, ".html") || ends_with(path, ".htm"));
 }
 
-static int write_document(struct audit *a, FILE *out)
+static int audit_write_document(struct audit *a, FILE *out)
 {
     _cleanup_(document_done) struct document d = {0};
 
@@ -231,7 +228,7 @@ static int write_document(struct audit *a, FILE *out)
     return fflush(out) == 0 && !ferror(out) ? 0 : -EIO;
 }
 
-static int write_out(struct audit *a)
+static int audit_write_out(struct audit *a)
 {
     const char *path = a->o->output;
     _cleanup_(problem_done) struct problem p = {0};
@@ -239,9 +236,9 @@ static int write_out(struct audit *a)
     if (a->c->json)
         return client_print_json(a->c, a->facts);
     if (!path || streq(path, "-"))
-        return write_document(a, a->c->out.file) == 0 ? EXIT_DONE : EXIT_FAILED;
+        return audit_write_document(a, a->c->out.file) == 0 ? EXIT_DONE : EXIT_FAILED;
     FILE *out = fopen(path, "we");
-    int r = out ? write_document(a, out) : -errno;
+    int r = out ? audit_write_document(a, out) : -errno;
     if (out && fclose(out) != 0)
         r = -errno;
     if (r < 0) {
@@ -254,7 +251,7 @@ static int write_out(struct audit *a)
 
 /* -- A model in ONNX ---------------------------------------------------------------------------------- */
 
-static int check_onnx(const struct options *o, struct problem *p)
+static int audit_check_onnx(const struct audit_options *o, struct problem *p)
 {
     const struct source *s = &o->source;
 
@@ -264,16 +261,16 @@ static int check_onnx(const struct options *o, struct problem *p)
         return 0;
     if (s->router || s->router_log || s->fleet || s->workers.n > 0 || s->units.n > 0 || s->user_units.n > 0)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
-                           "--onnx serves a model itself: name no fleet beside it");
+                           "--onnx serves the model itself and excludes options that name workers");
     if (o->tokenizer)
         return 0;
     problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--onnx needs --tokenizer");
-    problem_remedy(p, "It names the folder with the model's tokenizer.json.");
+    problem_remedy(p, "Name the directory with the model's tokenizer.json.");
     return -EINVAL;
 }
 
 /* Only the worker is measured. */
-static int serve_onnx(struct audit *a, struct problem *p)
+static int audit_serve_onnx(struct audit *a, struct problem *p)
 {
     if (!a->o->onnx)
         return 0;
@@ -291,7 +288,7 @@ static int serve_onnx(struct audit *a, struct problem *p)
 
 /* Imports its profile into the catalog; a profile that is not imported stays in place, and its path is
  * printed. */
-static void end_onnx(struct audit *a)
+static void audit_end_onnx(struct audit *a)
 {
     _cleanup_(freep) char *profile = NULL;
 
@@ -314,7 +311,7 @@ static void end_onnx(struct audit *a)
     free(a->profile_dir);
 }
 
-static int check_output(const struct options *o, struct problem *p)
+static int audit_check_output(const struct audit_options *o, struct problem *p)
 {
     static const char *const endings[] = {".md", ".markdown", ".txt", ".html", ".htm"};
 
@@ -323,19 +320,19 @@ static int check_output(const struct options *o, struct problem *p)
     for (size_t i = 0; i < ARRAY_SIZE(endings); i++)
         if (ends_with(o->output, endings[i]))
             return 0;
-    problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
-                "--output: an audit is Markdown or HTML, which '%s' does not say", o->output);
+    problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--output: the name '%s' ends neither in .md nor in .html",
+                o->output);
     problem_remedy(p, "Name it audit.md or audit.html; - is standard output.");
     return -EINVAL;
 }
 
-static int audit(struct audit *a, struct problem *p)
+static int audit_make(struct audit *a, struct problem *p)
 {
-    if (check_output(a->o, p) < 0 || check_onnx(a->o, p) < 0 || make_request(a, p) < 0 ||
-        choose_sweep(a, p) < 0)
+    if (audit_check_output(a->o, p) < 0 || audit_check_onnx(a->o, p) < 0 || audit_make_request(a, p) < 0 ||
+        audit_choose_sweep(a, p) < 0)
         return client_fail(a->c, p);
-    make_plan(a);
-    if ((!a->o->dry_run && serve_onnx(a, p) < 0) || source_to_json(a->c, &a->source, a->request, p) < 0)
+    audit_make_plan(a);
+    if ((!a->o->dry_run && audit_serve_onnx(a, p) < 0) || source_to_json(a->c, &a->source, a->request, p) < 0)
         return client_fail(a->c, p);
     int status = a->o->dry_run ? EXIT_DONE : client_need_user_profd(a->c);
     if (status == EXIT_DONE)
@@ -343,19 +340,19 @@ static int audit(struct audit *a, struct problem *p)
     if (status != EXIT_DONE || a->o->dry_run)
         return status;
     client_hold_signals();
-    status = measure_all(a);
-    return status == EXIT_DONE ? write_out(a) : status;
+    status = audit_measure_all(a);
+    return status == EXIT_DONE ? audit_write_out(a) : status;
 }
 
-static int run(struct client *c, const void *values, int n_words, char **words)
+static int audit_run(struct client *c, const void *values, int n_words, char **words)
 {
-    const struct options *o = values;
+    const struct audit_options *o = values;
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(audit_done) struct audit a = {
         .c = c, .o = o, .source = o->source, .request = json_object(), .facts = json_object()};
-    int status = audit(&a, &p);
+    int status = audit_make(&a, &p);
 
-    end_onnx(&a);
+    audit_end_onnx(&a);
     return status;
 }
 
@@ -366,8 +363,6 @@ const struct verb verb_audit = {
                "ONNX Runtime, whose profile becomes a trace.",
     .words = "",
     .summary = "Benchmark a served model and write a report",
-    .options = options,
-    .n_options = ARRAY_SIZE(options),
-    .values_size = sizeof(struct options),
-    .run = run,
+    VERB_OPTIONS(audit_options, struct audit_options),
+    .run = audit_run,
 };

@@ -22,7 +22,7 @@ static const struct program onnx_program = {
 extern char **environ;
 
 /* Reads one line without its end, before the deadline; NULL if none arrives. */
-static char *read_line(int fd, int64_t deadline_ns)
+static char *onnx_read_line(int fd, int64_t deadline_ns)
 {
     char line[LINE_BYTES_MAX];
     size_t size = 0;
@@ -44,15 +44,15 @@ static char *read_line(int fd, int64_t deadline_ns)
 }
 
 /* Returns the rest of "WORD REST", owned by the caller; NULL if the line has another form. */
-static char *rest_of(const char *line, const char *word)
+static char *onnx_rest_of(const char *line, const char *word)
 {
     size_t n = strlen(word);
 
     return line && starts_with(line, word) && line[n] == ' ' ? xstrdup(line + n + 1) : NULL;
 }
 
-static int spawn(const char *program, const char *model, const char *tokenizer, const char *profile_dir,
-                 int to, pid_t *ret)
+static int onnx_spawn(const char *program, const char *model, const char *tokenizer, const char *profile_dir,
+                      int to, pid_t *ret)
 {
     const char *python = getenv("PROFD_PYTHON");
     char *argv[] = {(char *)python,      (char *)program,       (char *)"--model",
@@ -72,13 +72,13 @@ static int spawn(const char *program, const char *model, const char *tokenizer, 
     return r;
 }
 
-static int not_ready(const char *model, int64_t deadline_ns, struct problem *p)
+static int onnx_not_ready(const char *model, int64_t deadline_ns, struct problem *p)
 {
     if (mono_ns() >= deadline_ns)
         return problem_set(p, -ETIMEDOUT, PROBLEM_UPSTREAM, "%s was not served within %d s", model,
                            (int)(ONNX_READY_NS / NS_PER_S));
-    return problem_set(p, -EPIPE, PROBLEM_UPSTREAM, "%s is not served: what its worker says stands above",
-                       model);
+    return problem_set(p, -EPIPE, PROBLEM_UPSTREAM,
+                       "%s is not served: its worker failed, see its messages above", model);
 }
 
 int onnx_worker_start(const char *model, const char *tokenizer, const char *profile_dir,
@@ -93,18 +93,18 @@ int onnx_worker_start(const char *model, const char *tokenizer, const char *prof
     if (pipe2(ends, O_CLOEXEC) < 0)
         return problem_set(p, -errno, PROBLEM_INTERNAL, "cannot start %s: %s", program, strerror(errno));
     w.from = ends[0];
-    int r = spawn(program, model, tokenizer, profile_dir, ends[1], &w.pid);
+    int r = onnx_spawn(program, model, tokenizer, profile_dir, ends[1], &w.pid);
     close(ends[1]);
     if (r < 0) {
         close(w.from);
         problem_set(p, r, PROBLEM_INTERNAL, "cannot start %s: %s", program, strerror(-r));
-        problem_remedy(p, "It needs Python 3 at /usr/bin/python3, or where PROFD_PYTHON says.");
+        problem_remedy(p, "Install Python 3 at /usr/bin/python3, or set PROFD_PYTHON to its path.");
         return r;
     }
     const int64_t deadline_ns = mono_ns() + ONNX_READY_NS;
-    _cleanup_(freep) char *line = read_line(w.from, deadline_ns), *port = rest_of(line, "ready");
+    _cleanup_(freep) char *line = onnx_read_line(w.from, deadline_ns), *port = onnx_rest_of(line, "ready");
     if (!port) {
-        r = not_ready(model, deadline_ns, p);
+        r = onnx_not_ready(model, deadline_ns, p);
         onnx_worker_stop(&w, NULL);
         return r;
     }
@@ -119,9 +119,9 @@ void onnx_worker_stop(struct onnx_worker *w, char **ret_profile)
 
     if (w->pid > 0)
         kill(w->pid, SIGTERM);
-    _cleanup_(freep) char *line = w->pid > 0 ? read_line(w->from, deadline_ns) : NULL;
+    _cleanup_(freep) char *line = w->pid > 0 ? onnx_read_line(w->from, deadline_ns) : NULL;
     if (ret_profile)
-        *ret_profile = rest_of(line, "profile");
+        *ret_profile = onnx_rest_of(line, "profile");
     if (w->pid > 0) {
         if (!line)
             kill(w->pid, SIGKILL);

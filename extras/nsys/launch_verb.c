@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `profctl launch`: a worker under nsys, and its report into the catalog when it has ended. */
+/* `profctl launch`: runs a worker under nsys, and imports its report after its end. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/spawning.h"
 #include "client/cli/text.h"
 #include "client/local/program.h"
+#include "client/local/systemd.h"
 #include "client/verbs/verbs.h"
-#include "extras/nsys/nsys_options.h"
-#include "extras/nsys/running.h"
+#include "extras/nsys/nsys.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <time.h>
 
-struct options {
+struct launch_options {
     const char *profiler, *mode, *unit, *directory;
     struct option_list environment, extra, labels;
     bool user, plain;
 };
 
-#define AT(member) offsetof(struct options, member)
+#define AT(member) offsetof(struct launch_options, member)
 
 /* clang-format off */
-static const struct option_def options[] = {
+static const struct option_def launch_options[] = {
     OPTION_GROUP("Recording"),
-    {"mode", 0, "MODE", OPTION_TEXT, AT(mode), "Options of nsys: default, prefill, decode, rtp-llm, or whole for all of the command"},
+    {"mode", 0, "MODE", OPTION_TEXT, AT(mode), "Options of nsys: default, prefill, decode, rtp-llm, or complete to record the entire command"},
     {"profiler", 0, "NAME", OPTION_TEXT, AT(profiler), "Profiler: nsys or none (default: nsys)"},
     {"nsys-option", 0, "WORD", OPTION_LIST, AT(extra), "Additional word for nsys profile (repeatable)"},
     OPTION_GROUP("Process"),
@@ -37,16 +37,15 @@ static const struct option_def options[] = {
 };
 /* clang-format on */
 
-/* One run, from what was asked to what came out. */
-struct run {
-    const struct options *o;
+struct launch_run {
+    const struct launch_options *o;
     const struct nsys_mode *mode;       /* NULL: no profiler */
     char *nsys, *program, *unit, *base; /* base: absolute, without a suffix */
     char **argv;
     int status; /* the command's */
 };
 
-static void run_done(struct run *r)
+static void launch_run_done(struct launch_run *r)
 {
     free(r->nsys);
     free(r->program);
@@ -55,7 +54,7 @@ static void run_done(struct run *r)
     free(r->argv);
 }
 
-static int choose_profiler(struct run *r, struct problem *p)
+static int launch_choose_profiler(struct launch_run *r, struct problem *p)
 {
     const char *profiler = r->o->profiler ? r->o->profiler : "nsys";
 
@@ -71,42 +70,34 @@ static int choose_profiler(struct run *r, struct problem *p)
     return r->nsys ? 0 : -EINVAL;
 }
 
-/* "2026-11-20 14:02:11" as "20261120-140211". */
-static char *time_stamp(void)
+static int launch_choose_names(struct launch_run *r, struct problem *p)
 {
     const time_t now = (time_t)(wall_ns() / NS_PER_S);
     struct tm tm;
-    char text[32] = "";
-
-    strftime(text, sizeof(text), "%Y%m%d-%H%M%S", localtime_r(&now, &tm));
-    return xstrdup(text);
-}
-
-static int choose_names(struct run *r, struct problem *p)
-{
-    _cleanup_(freep) char *stamp = time_stamp(),
-                          *directory = realpath(r->o->directory ? r->o->directory : ".", NULL);
+    char stamp[32] = "";
+    _cleanup_(freep) char *directory = realpath(r->o->directory ? r->o->directory : ".", NULL);
     const char *unit = r->o->unit, *suffix = unit && ends_with(unit, ".service") ? "" : ".service";
 
+    strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", localtime_r(&now, &tm));
     if (!directory || access(directory, W_OK | X_OK) < 0)
         return problem_set(p, -errno, PROBLEM_STORAGE, "cannot write to %s: %s",
                            r->o->directory ? r->o->directory : "the working directory", strerror(errno));
     r->unit = unit ? xasprintf("%s%s", unit, suffix)
                    : xasprintf("profctl-launch-%s-%d.service", stamp, (int)getpid());
     if (strchr(r->unit, '/'))
-        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--unit: '%s' is no name of a unit", unit);
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--unit: '%s' is not the name of a unit", unit);
     if (r->mode)
         r->base = xasprintf("%s/%.*s-%s-%s", directory, (int)(strlen(r->unit) - strlen(".service")), r->unit,
                             r->mode->name, stamp);
     return 0;
 }
 
-static int compose(struct run *r, int n_words, char **words, struct problem *p)
+static int launch_compose(struct launch_run *r, int n_words, char **words, struct problem *p)
 {
     r->program = program_in_path(words[0]);
     if (!r->program) {
         problem_set(p, -ENOENT, PROBLEM_NOT_FOUND, "there is no command %s", words[0]);
-        problem_remedy(p, "It is looked for in PATH; name it by its whole path otherwise.");
+        problem_remedy(p, "Commands are searched in PATH; or name its absolute path.");
         return -ENOENT;
     }
     words[0] = r->program;
@@ -119,22 +110,19 @@ static int compose(struct run *r, int n_words, char **words, struct problem *p)
     return 0;
 }
 
-static void say_what_begins(struct client *c, const struct run *r, bool in_unit, bool is_user)
+static void launch_note_begin(struct client *c, const struct launch_run *r, bool in_unit, bool is_user)
 {
     if (in_unit)
         client_note(c, "%s runs as %s", r->program, r->unit);
     if (r->mode && r->mode->waits_for_range && in_unit)
-        client_note(c,
-                    "  It records when it is told to: profctl start %s %s --activities cuda-profiler --wait",
+        client_note(c, "  To record: profctl start %s %s --activities cuda-profiler --wait",
                     is_user ? "--user-unit" : "--unit", r->unit);
     else if (r->mode && r->mode->waits_for_range)
-        client_note(
-            c,
-            "  It records when it is told to: profctl start --worker URL --activities cuda-profiler --wait");
+        client_note(c, "  To record: profctl start --worker URL --activities cuda-profiler --wait");
 }
 
 /* Where there is no systemd to ask, a child does as well, unless a unit was asked for. */
-static int execute(struct client *c, struct run *r, struct problem *p)
+static int launch_execute(struct client *c, struct launch_run *r, struct problem *p)
 {
     const struct run_order order = {.unit = r->unit, .argv = r->argv, .environment = &r->o->environment};
     _cleanup_(systemd_done) struct systemd systemd = {0};
@@ -146,7 +134,7 @@ static int execute(struct client *c, struct run *r, struct problem *p)
         return err;
     client_hold_signals();
     fflush(c->out.file);
-    say_what_begins(c, r, err >= 0, is_user);
+    launch_note_begin(c, r, err >= 0, is_user);
     if (err >= 0)
         return run_in_unit(c, &systemd, &order, &r->status, p);
     if (!r->o->plain)
@@ -155,21 +143,21 @@ static int execute(struct client *c, struct run *r, struct problem *p)
     return run_as_child(c, &order, &r->status, p);
 }
 
-static int no_report(struct client *c, const struct run *r)
+static int launch_no_report(struct client *c, const struct launch_run *r)
 {
     _cleanup_(problem_done) struct problem p = {0};
 
     problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND, "nsys wrote no report to %s.nsys-rep", r->base);
     if (r->mode->waits_for_range)
         problem_remedy(
-            &p, "It writes one for what is between cudaProfilerStart and cudaProfilerStop: profctl start "
-                "--activities cuda-profiler while the command runs, or --mode whole.");
+            &p, "It writes one for the time between cudaProfilerStart and cudaProfilerStop: profctl start "
+                "--activities cuda-profiler while the command runs, or --mode complete.");
     client_fail(c, &p);
     return EXIT_PARTIAL;
 }
 
 /* Takes each report into the catalog, by what nsys exports of it. */
-static int collect(struct client *c, const struct run *r)
+static int launch_collect(struct client *c, const struct launch_run *r)
 {
     _cleanup_(nsys_reports_done) struct nsys_reports reports = {0}, databases = {0};
     _cleanup_(freep) char *unit = xasprintf("run.unit=%s", r->unit),
@@ -181,7 +169,7 @@ static int collect(struct client *c, const struct run *r)
 
     nsys_reports_find(r->base, &reports);
     if (reports.n == 0)
-        return no_report(c, r);
+        return launch_no_report(c, r);
     for (size_t i = 0; i < reports.n; i++) {
         _cleanup_(problem_done) struct problem p = {0};
         VEC_GROW(databases.items, databases.n, databases.cap);
@@ -202,17 +190,17 @@ static int collect(struct client *c, const struct run *r)
     return worst == EXIT_DONE && status_of_ingest == EXIT_DONE ? EXIT_DONE : EXIT_PARTIAL;
 }
 
-static int run(struct client *c, const void *values, int n_words, char **words)
+static int launch_run(struct client *c, const void *values, int n_words, char **words)
 {
-    _cleanup_(run_done) struct run r = {.o = values};
+    _cleanup_(launch_run_done) struct launch_run r = {.o = values};
     _cleanup_(problem_done) struct problem p = {0};
 
-    if (choose_profiler(&r, &p) < 0 || choose_names(&r, &p) < 0 || compose(&r, n_words, words, &p) < 0 ||
-        execute(c, &r, &p) < 0)
+    if (launch_choose_profiler(&r, &p) < 0 || launch_choose_names(&r, &p) < 0 ||
+        launch_compose(&r, n_words, words, &p) < 0 || launch_execute(c, &r, &p) < 0)
         return client_fail(c, &p);
     if (r.status != 0)
         client_note(c, "%s ended with status %d", r.program, r.status);
-    int collected = r.mode ? collect(c, &r) : EXIT_DONE;
+    int collected = r.mode ? launch_collect(c, &r) : EXIT_DONE;
     return r.status != 0 ? r.status : collected;
 }
 
@@ -225,8 +213,6 @@ const struct verb verb_launch = {
     .words = "-- COMMAND...",
     .min_words = 1,
     .max_words = WORDS_UNLIMITED,
-    .options = options,
-    .n_options = ARRAY_SIZE(options),
-    .values_size = sizeof(struct options),
-    .run = run,
+    VERB_OPTIONS(launch_options, struct launch_options),
+    .run = launch_run,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "extras/nsys/nsys_options.h"
+#include "extras/nsys/nsys.h"
 
 #include "base/alloc.h"
 #include "base/spawning.h"
@@ -12,8 +12,8 @@
 
 extern char **environ;
 
-/* What those use who profile fleets of SGLang, vLLM and TensorRT-LLM: kernels of CUDA graphs one by one, from
- * the first cudaProfilerStart to its stop. */
+/* Kernels of CUDA graphs one by one, from the first cudaProfilerStart to its stop: for fleets of SGLang, vLLM and
+ * TensorRT-LLM. */
 static const char *const range_options[] = {
     "-t",   "cuda,nvtx", "--cuda-graph-trace=node", "-c", "cudaProfilerApi", "--capture-range-end",
     "stop", NULL};
@@ -28,35 +28,29 @@ static const char *const rtp_options[] = {"-c",
                                           "--trace=cuda,nvtx",
                                           "--trace-fork-before-exec=true",
                                           NULL};
-static const char *const whole_options[] = {"-t", "cuda,nvtx", "--cuda-graph-trace=node", NULL};
+static const char *const complete_options[] = {"-t", "cuda,nvtx", "--cuda-graph-trace=node", NULL};
 
-const struct nsys_mode nsys_modes[] = {
-    {"default", "a worker of vLLM, SGLang or TensorRT-LLM", range_options, true},
-    {"prefill", "the same, called a prefill worker", range_options, true},
-    {"decode", "the same, called a decode worker", range_options, true},
-    {"rtp-llm", "a server of RTP-LLM", rtp_options, true},
-    {"whole", "from the command's start to its end", whole_options, false},
-    {0},
+static const struct nsys_mode modes[] = {
+    {"default", range_options, true}, {"prefill", range_options, true},      {"decode", range_options, true},
+    {"rtp-llm", rtp_options, true},   {"complete", complete_options, false},
 };
 
 const struct nsys_mode *nsys_mode_find(const char *name, struct problem *p)
 {
-    _cleanup_(freep) char *names = xstrdup("");
+    _cleanup_(freep) char *names = NULL;
 
-    for (const struct nsys_mode *m = nsys_modes; m->name; m++) {
-        if (streq(m->name, name))
-            return m;
-        char *more = xasprintf("%s%s%s", names, *names ? ", " : "", m->name);
-        free(names);
-        names = more;
+    for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
+        if (streq(modes[i].name, name))
+            return &modes[i];
+        append_str(&names, "%s%s", i > 0 ? ", " : "", modes[i].name);
     }
     problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "there is no mode '%s'", name);
-    problem_remedy(p, "There are %s.", names);
+    problem_remedy(p, "The modes are %s.", names);
     return NULL;
 }
 
 /* The newest of several versions is the last by name. */
-static char *find_installed(void)
+static char *nsys_find_installed(void)
 {
     static const char *const patterns[] = {"/usr/local/cuda/bin/nsys",
                                            "/opt/nvidia/nsight-systems/*/bin/nsys",
@@ -77,12 +71,13 @@ char *nsys_find(const char *instead, struct problem *p)
 {
     char *path = program_in_path("nsys");
 
-    path = path ? path : find_installed();
+    path = path ? path : nsys_find_installed();
     if (!path) {
         problem_set(p, -ENOENT, PROBLEM_NOT_FOUND,
                     "there is no nsys in PATH, /usr/local/cuda or /opt/nvidia");
-        problem_remedy(p, "It is NVIDIA's package nsight-systems-cli, and part of the CUDA toolkit%s.",
-                       instead);
+        problem_remedy(
+            p, "Install NVIDIA's package nsight-systems-cli, which is also part of the CUDA toolkit%s.",
+            instead);
     }
     return path;
 }
@@ -108,8 +103,8 @@ char **nsys_wrap(const struct nsys_mode *mode, const char *nsys, const char *bas
     return argv;
 }
 
-/* glob(3) would take signs of the directory for a pattern. */
-static char *quote_pattern(const char *text)
+/* So that glob(3) takes no character of the directory for a pattern. */
+static char *glob_quote(const char *text)
 {
     char *quoted = xcalloc(2 * strlen(text) + 1, 1), *end = quoted;
 
@@ -123,7 +118,7 @@ static char *quote_pattern(const char *text)
 
 void nsys_reports_find(const char *base, struct nsys_reports *ret)
 {
-    _cleanup_(freep) char *quoted = quote_pattern(base), *pattern = xasprintf("%s*" REPORT_SUFFIX, quoted);
+    _cleanup_(freep) char *quoted = glob_quote(base), *pattern = xasprintf("%s*" REPORT_SUFFIX, quoted);
     glob_t found = {0};
 
     if (glob(pattern, 0, NULL, &found) == 0)
@@ -147,7 +142,7 @@ bool nsys_is_report(const char *path)
     return ends_with(path, REPORT_SUFFIX);
 }
 
-static int run_export(const char *nsys, const char *report, const char *database)
+static int nsys_run_export(const char *nsys, const char *report, const char *database)
 {
     char *argv[] = {(char *)nsys,       (char *)"export", (char *)"--type", (char *)"sqlite",
                     (char *)"--output", (char *)database, (char *)report,   NULL};
@@ -171,7 +166,7 @@ int nsys_export(const char *nsys, const char *report, char **ret, struct problem
 {
     size_t n = strlen(report) - strlen(REPORT_SUFFIX);
     _cleanup_(freep) char *database = xasprintf("%.*s.sqlite", (int)n, report);
-    int r = access(database, F_OK) == 0 ? 0 : run_export(nsys, report, database);
+    int r = access(database, F_OK) == 0 ? 0 : nsys_run_export(nsys, report, database);
 
     if (r == 0 && access(database, R_OK) < 0)
         r = -errno;

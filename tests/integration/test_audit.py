@@ -73,7 +73,7 @@ def test_document(profd, model, name):
     for heading in ("Executive summary", "Key findings", "Hardware", "Test configuration", "Percentiles", "Throughput", "Correlation",
                     "Outliers", "Cold and warm", "Sizing", "Memory", "Limitations"):
         assert re.search(f"(## |<h2>){heading}", text), heading
-    assert "tiny answered 4 of 4 requests." in text and "Warm-up runs: 2" in text
+    assert "tiny answered 4 of 4 requests." in text and "Warm-up requests: 2" in text
     assert "tokens/s of output, " in text and "tokens/s of input, " in text
     assert "http://" not in text.replace("http://127.0.0.1", "")
     assert text.startswith("<!DOCTYPE html>" if name.endswith("html") else "# Performance audit of tiny")
@@ -125,11 +125,11 @@ def test_a_plan_comes_first(profd, model):
 @pytest.mark.parametrize("words, says", [
     (["--onnx", "tiny.onnx"], "--onnx needs --tokenizer"),
     (["--tokenizer", "x", "--worker", "http://127.0.0.1:1"], "--tokenizer is for --onnx"),
-    (of_onnx("--worker", "http://127.0.0.1:1"), "name no fleet beside it"),
+    (of_onnx("--worker", "http://127.0.0.1:1"), "excludes options that name workers"),
     (of_onnx("--sweep", "isl=1,2"), "varies concurrency"),
     (of_onnx("--sweep", "concurrency=1", "--batch-sizes", "1"), "--batch-sizes and --sweep exclude each other"),
     (of_onnx("--batch-sizes", "0"), "is not a number above 0"),
-    (of_onnx("-o", "audit.pdf"), "Markdown or HTML, which 'audit.pdf' does not say"),
+    (of_onnx("-o", "audit.pdf"), "'audit.pdf' ends neither in .md nor in .html"),
     (["--onnx", "tiny.onnx", "--tokenizer", "nowhere", "--prompts", "prompts.txt"], "nowhere has no tokenizer.json"),
 ])
 def test_refused(profd, model, words, says):

@@ -198,7 +198,7 @@ def test_run_as_a_unit(tmp_path, nsys):
 @pytest.mark.parametrize("mode, options", [
     ("rtp-llm", ["-c", "cudaProfilerApi", "-b", "none", "--wait=primary", "--cpuctxsw=none", "--sample=none",
                  "--trace=cuda,nvtx", "--trace-fork-before-exec=true"]),
-    ("whole", ["-t", "cuda,nvtx", "--cuda-graph-trace=node"]),
+    ("complete", ["-t", "cuda,nvtx", "--cuda-graph-trace=node"]),
 ])
 def test_options_of_modes(tmp_path, nsys, mode, options):
     with Daemon(tmp_path / "profd", quick_config()) as profd:

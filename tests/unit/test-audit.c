@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "extras/audit/audit.h"
-#include "extras/audit/facts.h"
-#include "extras/audit/hardware.h"
-#include "extras/audit/parts.h"
 #include "tests/unit/cmocka-all.h"
 #include <math.h>
 
-/* A run in which nothing stands out, and which tested much. */
+/* A run without findings, and with few limitations. */
 #define METRICS(e2e_p99, itl_p99, late)                                                                      \
     "\"metrics\": {\"ttft_ms\": {\"p50\": 20, \"p99\": 30}, \"itl_ms\": {\"p50\": 5, \"p99\": " itl_p99      \
     ", \"count\": 5000}, \"e2e_ms\": {\"p50\": 100, \"p99\": " e2e_p99                                       \
@@ -66,13 +63,15 @@ static char *written(const char *text, int (*write)(const struct document *d, FI
     return result;
 }
 
-static char *items(const char *text, void (*write)(const json_t *facts, struct document *d))
+static char *items(const char *text, void (*write)(const struct audit_view *v, struct document *d))
 {
     _cleanup_json_ facts = facts_of(text);
     _cleanup_(document_done) struct document d = {0};
+    _cleanup_(audit_view_done) struct audit_view v;
     char *all = xstrdup("");
 
-    write(facts, &d);
+    audit_view_make(facts, &v);
+    write(&v, &d);
     for (size_t i = 0; i < d.n; i++) {
         char *more = xasprintf("%s%s\n", all, d.blocks[i].text);
         free(all);
@@ -81,10 +80,10 @@ static char *items(const char *text, void (*write)(const json_t *facts, struct d
     return all;
 }
 
-static void test_quiet_where_nothing_stands_out(void **state)
+static void test_no_findings(void **state)
 {
     _cleanup_(freep) char *text = items(FACTS(RUN(GOOD, CALM, ""), ""), audit_findings);
-    assert_string_equal(text, "Nothing stands out: no failed request, no long tail, no drift.\n");
+    assert_string_equal(text, "No findings: no failed request, no long tail, no drift.\n");
 }
 
 /* Just below each threshold nothing is said. */
@@ -106,7 +105,7 @@ static void test_no_finding_below_its_threshold(void **state)
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         _cleanup_(freep) char *text = items(cases[i], audit_findings);
-        if (!starts_with(text, "Nothing stands out"))
+        if (!starts_with(text, "No findings"))
             fail_msg("case %zu: '%s'", i, text);
     }
 }
@@ -122,18 +121,18 @@ static void test_findings(void **state)
                ""),
          "10 of 100 requests failed, most often: HTTP 429. "},
         {FACTS(RUN("{\"success\": 90, \"incomplete\": 2, \"error\": 0}", CALM, ""), ""),
-         "2 of 92 answers were cut. "},
+         "2 of 92 responses were incomplete. "},
         {FACTS(RUN(GOOD, CALM, ", \"cold\": {\"e2e_ms\": {\"mean\": 450}}"), ""),
          "The first request took 450.0 ms, 4.5 times the median of 100.0 ms. "},
         {FACTS(RUN(GOOD, METRICS("301", "9", "0"), ""), ""),
          "One request in a hundred takes 301.0 ms and more, 3.0 times the median of 100.0 ms. "},
         {FACTS(RUN(GOOD, METRICS("150", "26", "0"), ""), ""),
-         "Between two tokens lie 5.0 ms, but one gap in a hundred is 26.0 ms and more. "},
+         "The median gap between two tokens is 5.0 ms, but one gap in a hundred is 26.0 ms and more. "},
         {FACTS(RUN(GOOD, CALM,
                    ", \"drift\": {\"level\": 0.01, \"e2e_ms\": {\"p\": 0.0001, \"significant\": true, "
                    "\"first\": 90, \"last\": 130}, \"ttft_ms\": {\"p\": 0.5, \"significant\": false}}"),
                ""),
-         "Latency went from 90.0 to 130.0 ms in the course of the run (p = 0.0001): "},
+         "Latency went from 90.0 to 130.0 ms during the run (p = 0.0001): "},
         {FACTS(RUN(GOOD, CALM,
                    ", \"memory\": {\"workers\": [{\"url\": \"http://w\", \"rss_bytes\": {\"baseline\": "
                    "1048576, "
@@ -142,11 +141,11 @@ static void test_findings(void **state)
          "The memory of http://w grew from 1.0 MiB by 1.0 MiB. "},
         {FACTS(RUN(GOOD, METRICS("150", "9", "11"), ""), ""), "Requests left up to 11.0 ms late (p99): "},
         {FACTS(RUN(GOOD, CALM, ""), ", \"sweep\": [" POINT("1", "100", "10") "," POINT("2", "105", "20") "]"),
-         "More requests at a time do not give more tokens: 100.0 tokens/s alone, 105.0 at best. "},
+         "Higher concurrency gives no more throughput: 100.0 tokens/s at concurrency 1, 105.0 at best. "},
         {FACTS(RUN(GOOD, CALM, ""), ", \"sweep\": [" POINT("1", "100", "10") "," POINT("2", "190", "10") "]"),
-         "Batching pays: 100.0 tokens/s for one request at a time, 190.0 at best, 1.9 times as much."},
+         "Batching is effective: 100.0 tokens/s at concurrency 1, 190.0 at best, 1.9 times as much."},
         {FACTS(RUN(GOOD, CALM, ""), ", \"goal\": {\"e2e_ms\": 149, \"ttft_ms\": 30}"),
-         "The goal e2e_ms <= 149 is missed at the load of the main run already: p99 is 150.0 ms. "},
+         "The goal e2e_ms <= 149 is already missed at the load of the main run: p99 is 150.0 ms. "},
         {FACTS(RUN(GOOD, CALM, OUTLIERS("200")), ""),
          "2 of 2000 requests are outliers; the worst, request 17, 200.0 ms against 100.0 (long input). "},
         {FACTS(RUN(GOOD, CALM, ""), SPEED("10", "31")),
@@ -155,7 +154,7 @@ static void test_findings(void **state)
          "requests. "},
         {FACTS(RUN(GOOD, CALM, RELATED("20", "0.7")), ""),
          "Requests with longer inputs had later first tokens (Spearman's rho 0.70, 20 requests). That is a "
-         "correlation, no cause: "},
+         "correlation, not a cause: "},
     };
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         _cleanup_(freep) char *text = items(cases[i].facts, audit_findings);
@@ -179,9 +178,9 @@ static void test_knee(void **state)
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         _cleanup_(freep) char *text = xasprintf("{\"sweep\": [%s]}", cases[i].sweep);
         _cleanup_json_ facts = facts_of(text);
-        _cleanup_(curve_done) struct curve s = {0};
-        curve_read(facts, &s);
-        assert_int_equal(curve_knee(&s), cases[i].knee);
+        _cleanup_(audit_view_done) struct audit_view v;
+        audit_view_make(facts, &v);
+        assert_int_equal(v.knee, cases[i].knee);
     }
 }
 
@@ -196,18 +195,18 @@ static void test_limitations(void **state)
                           *few = items(FACTS(RUN(GOOD, CALM, ""), ", \"sweep\": [" POINT("64", "1", "1") "]"),
                                        audit_limitations);
     assert_string_equal(
-        all, "Concurrency: never more than 4 at a time.\n"
-             "Bursts: each request waited for one before it, as no crowd of users does (--rate sends so).\n"
-             "More than one worker: nothing is said of routing, of several nodes, of failover.\n"
+        all, "Concurrency above 4.\n"
+             "Bursts: each request waited for an earlier one, unlike those of many users (see --rate).\n"
+             "More than one worker: routing, several nodes and failover were not measured.\n"
              "The worker's machine: it is another one, and its hardware is not known here.\n"
              "Long prompts: the longest had 12 tokens.\n"
-             "Long answers: the longest had 30 tokens.\n"
-             "Rare latencies: p99 rests on 10 requests.\n"
+             "Long responses: the longest had 30 tokens.\n"
+             "Rare latencies: p99 is based on 10 requests.\n"
              "Long runs: this one took 9.0s, which shows no slow leak and no throttling.\n"
-             "Exact token counts: the server gave none, they are from the events of its stream.\n"
+             "Exact token counts: the server reported none, they are from the events of its stream.\n"
              "Cost: no price was given (--price-per-hour).\n"
-             "Quality: no answer was judged.\n");
-    assert_string_equal(few, "Concurrency above 64.\nQuality: no answer was judged.\n");
+             "Quality: responses were not evaluated.\n");
+    assert_string_equal(few, "Concurrency above 64.\nQuality: responses were not evaluated.\n");
 }
 
 /* What the workload leaves out is a closed loop of one request, unless there is a rate. */
@@ -217,9 +216,9 @@ static void test_load_that_is_not_reported(void **state)
         const char *workload, *configured, *limit;
         bool bursts;
     } cases[] = {
-        {"{}", "| At a time | 1 |", "Concurrency: never more than 1 at a time.", false},
-        {"{\"concurrency\": 4}", "| At a time | 4 |", "Concurrency: never more than 4 at a time.", false},
-        {"{\"rate\": 20}", "| Requests/s | 20 |", "Concurrency: never more than 9 at a time.", true},
+        {"{}", "| Concurrency | 1 |", "Concurrency above 1.", false},
+        {"{\"concurrency\": 4}", "| Concurrency | 4 |", "Concurrency above 4.", false},
+        {"{\"rate\": 20}", "| Requests/s | 20 |", "Concurrency above 9.", true},
     };
     static const int peaks[] = {1, 4, 9};
 
@@ -231,7 +230,7 @@ static void test_load_that_is_not_reported(void **state)
         assert_non_null(strstr(text, cases[i].configured));
         assert_non_null(strstr(limits, cases[i].limit));
         assert_int_equal(strstr(limits, "Bursts: ") == NULL, cases[i].bursts);
-        assert_int_equal(strstr(text, "| At a time | 1 |") != NULL, i == 0);
+        assert_int_equal(strstr(text, "| Concurrency | 1 |") != NULL, i == 0);
     }
 }
 
@@ -247,7 +246,7 @@ static void test_markdown(void **state)
     assert_non_null(strstr(text, "| 4 | 10.00 | - | 390.0 | - | - | 11.0 | 115.0 | - | - | knee |\n"));
     /* 3.6 an hour over 400 tokens/s. */
     assert_non_null(strstr(text, "| 8 | 400.0 | 34.56 | 2.500 |\n"));
-    assert_non_null(strstr(text, "Goal e2e\\_ms \\<= 150 (p99): held up to 4 requests at a time, "));
+    assert_non_null(strstr(text, "Goal e2e\\_ms \\<= 150 (p99): met up to concurrency 4, "));
     assert_null(strstr(text, "<svg"));
 }
 
@@ -262,7 +261,7 @@ static void test_a_p99_that_nothing_supports_is_not_stated(void **state)
                   "100") ", \"metrics\": {\"e2e_ms\": {\"p50\": 10, \"p99\": 90, \"count\": 15}}}}]");
     _cleanup_(freep) char *text = written(few, document_markdown);
 
-    assert_non_null(strstr(text, "Complete answer after 100.0 ms (median)."));
+    assert_non_null(strstr(text, "Complete response after 100.0 ms (median)."));
     assert_null(strstr(text, "900.0"));
     assert_non_null(strstr(text, "(p99): undecided"));
 }
@@ -389,7 +388,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_p99_that_nothing_supports_is_not_stated),
-        cmocka_unit_test(test_quiet_where_nothing_stands_out),
+        cmocka_unit_test(test_no_findings),
         cmocka_unit_test(test_findings),
         cmocka_unit_test(test_knee),
         cmocka_unit_test(test_limitations),
