@@ -5,7 +5,7 @@
 #include <errno.h>
 
 /* Length of buf without an incomplete UTF-8 sequence at its end. */
-static size_t whole_characters(const char *buf, size_t n)
+static size_t complete_characters(const char *buf, size_t n)
 {
     size_t i = n;
 
@@ -29,7 +29,7 @@ char *excerpt(const char *text, size_t size, char *buf, size_t max)
         else if (n > 0 && buf[n - 1] != ' ')
             buf[n++] = ' ';
     }
-    n = whole_characters(buf, n);
+    n = complete_characters(buf, n);
     while (n > 0 && buf[n - 1] == ' ')
         n--;
     buf[n] = '\0';
@@ -90,7 +90,7 @@ struct openapi_scan {
     char key[KEY_MAX]; /* of the last string, cut */
 };
 
-static void skip_space(struct openapi_scan *s)
+static void openapi_skip_space(struct openapi_scan *s)
 {
     while (s->p < s->end && (*s->p == ' ' || *s->p == '\n' || *s->p == '\r' || *s->p == '\t'))
         s->p++;
@@ -98,7 +98,7 @@ static void skip_space(struct openapi_scan *s)
 
 /* At an opening quote; leaves the scan after the closing one. Escapes lose their backslash: "\/" is all
  * that matters here. */
-static int read_string(struct openapi_scan *s)
+static int openapi_read_string(struct openapi_scan *s)
 {
     size_t n = 0;
 
@@ -116,14 +116,14 @@ static int read_string(struct openapi_scan *s)
 }
 
 /* At the first byte of a value; leaves the scan after it. */
-static int skip_value(struct openapi_scan *s)
+static int openapi_skip_value(struct openapi_scan *s)
 {
     int depth = 0;
 
     while (s->p < s->end) {
         char c = *s->p;
         if (c == '"') {
-            int r = read_string(s);
+            int r = openapi_read_string(s);
             if (r < 0)
                 return r;
             if (depth == 0)
@@ -141,9 +141,9 @@ static int skip_value(struct openapi_scan *s)
     return -EPROTO;
 }
 
-static int expect(struct openapi_scan *s, char c)
+static int openapi_expect(struct openapi_scan *s, char c)
 {
-    skip_space(s);
+    openapi_skip_space(s);
     if (s->p == s->end || *s->p != c)
         return -EPROTO;
     s->p++;
@@ -154,37 +154,37 @@ static int expect(struct openapi_scan *s, char c)
  * Goes to the next key of the object that the scan is in: 1 with s->key and the scan before the value, 0 at
  * the object's end.
  */
-static int next_key(struct openapi_scan *s, bool first)
+static int openapi_next_key(struct openapi_scan *s, bool first)
 {
-    skip_space(s);
+    openapi_skip_space(s);
     if (s->p < s->end && *s->p == '}') {
         s->p++;
         return 0;
     }
-    if (!first && expect(s, ',') < 0)
+    if (!first && openapi_expect(s, ',') < 0)
         return -EPROTO;
-    skip_space(s);
+    openapi_skip_space(s);
     if (s->p == s->end || *s->p != '"')
         return -EPROTO;
-    int r = read_string(s);
+    int r = openapi_read_string(s);
     if (r == 0)
-        r = expect(s, ':');
-    skip_space(s);
+        r = openapi_expect(s, ':');
+    openapi_skip_space(s);
     return r < 0 ? r : 1;
 }
 
-static int scan_paths(struct openapi_scan *s, const char *const *paths, size_t n, unsigned *found)
+static int openapi_scan_paths(struct openapi_scan *s, const char *const *paths, size_t n, unsigned *found)
 {
-    int r = expect(s, '{');
+    int r = openapi_expect(s, '{');
 
     for (bool first = true; r == 0; first = false) {
-        int more = next_key(s, first);
+        int more = openapi_next_key(s, first);
         if (more <= 0)
             return more;
         for (size_t i = 0; i < n; i++)
             if (streq(s->key, paths[i]))
                 *found |= 1u << i;
-        r = skip_value(s);
+        r = openapi_skip_value(s);
     }
     return r;
 }
@@ -194,19 +194,19 @@ int openapi_find_paths(const char *data, size_t size, const char *const *paths, 
     struct openapi_scan s = {.p = data, .end = data + size};
     unsigned found = 0;
     bool has_paths = false;
-    int r = expect(&s, '{');
+    int r = openapi_expect(&s, '{');
 
     for (bool first = true; r == 0; first = false) {
-        int more = next_key(&s, first);
+        int more = openapi_next_key(&s, first);
         if (more < 0)
             return more;
         if (more == 0)
             break;
         if (!has_paths && streq(s.key, "paths")) {
             has_paths = true;
-            r = scan_paths(&s, paths, n, &found);
+            r = openapi_scan_paths(&s, paths, n, &found);
         } else {
-            r = skip_value(&s);
+            r = openapi_skip_value(&s);
         }
     }
     if (r < 0 || !has_paths)

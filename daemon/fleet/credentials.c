@@ -74,7 +74,7 @@ static int credentials_fail(char **ret_error, const char *key, const char *path,
     return -EACCES;
 }
 
-static int read_token(const char *key, const char *path, char **ret_token, char **ret_error)
+static int credentials_read_token(const char *key, const char *path, char **ret_token, char **ret_error)
 {
     size_t size;
     char *token = NULL;
@@ -95,7 +95,7 @@ static int read_token(const char *key, const char *path, char **ret_token, char 
     return r;
 }
 
-static int read_pem(const char *key, const char *path, struct pem *ret, char **ret_error)
+static int credentials_read_pem(const char *key, const char *path, struct pem *ret, char **ret_error)
 {
     int r = path ? read_file(AT_FDCWD, path, PEM_MAX, &ret->data, &ret->size) : 0;
 
@@ -104,7 +104,7 @@ static int read_pem(const char *key, const char *path, struct pem *ret, char **r
 
 /* As libcurl has it: a ca_file is trusted in addition to what the system trusts. Without either, no
  * certificate is trusted, and each call reports that. */
-static int read_trusted(const char *path, X509_STORE **ret, char **ret_error)
+static int credentials_read_trusted(const char *path, X509_STORE **ret, char **ret_error)
 {
     CURL *easy = curl_easy_init();
     char *of_system = NULL;
@@ -130,19 +130,19 @@ int credentials_keep(struct call_credentials *c, bool tls, char **ret_error)
 
     c->kept = k;
     if (c->token_file)
-        r = read_token("token_file", c->token_file, &k->token, ret_error);
+        r = credentials_read_token("token_file", c->token_file, &k->token, ret_error);
     if (r == 0 && c->admin_token_file)
-        r = read_token("admin_token_file", c->admin_token_file, &k->admin_token, ret_error);
+        r = credentials_read_token("admin_token_file", c->admin_token_file, &k->admin_token, ret_error);
     if (r == 0)
-        r = read_pem("cert_file", c->cert_file, &k->certificate, ret_error);
+        r = credentials_read_pem("cert_file", c->cert_file, &k->certificate, ret_error);
     if (r == 0)
-        r = read_pem("key_file", c->key_file, &k->key, ret_error);
+        r = credentials_read_pem("key_file", c->key_file, &k->key, ret_error);
     if (r == 0 && tls)
-        r = read_trusted(c->ca_file, &k->trusted, ret_error);
+        r = credentials_read_trusted(c->ca_file, &k->trusted, ret_error);
     return r;
 }
 
-static void use_pem(CURL *easy, CURLoption option, const struct pem *pem)
+static void credentials_use_pem(CURL *easy, CURLoption option, const struct pem *pem)
 {
     struct curl_blob blob = {pem->data, pem->size, CURL_BLOB_NOCOPY};
 
@@ -156,14 +156,14 @@ static CURLcode trust_kept(CURL *easy, void *context, void *trusted)
     return CURLE_OK;
 }
 
-static void use_kept(const struct credentials_kept *k, bool admin, CURL *easy, char **ret_token)
+static void credentials_use_kept(const struct credentials_kept *k, bool admin, CURL *easy, char **ret_token)
 {
     const char *token = admin && k->admin_token ? k->admin_token : k->token;
 
     if (token)
         *ret_token = xstrdup(token);
-    use_pem(easy, CURLOPT_SSLCERT_BLOB, &k->certificate);
-    use_pem(easy, CURLOPT_SSLKEY_BLOB, &k->key);
+    credentials_use_pem(easy, CURLOPT_SSLCERT_BLOB, &k->certificate);
+    credentials_use_pem(easy, CURLOPT_SSLKEY_BLOB, &k->key);
     if (!k->trusted)
         return;
     curl_easy_setopt(easy, CURLOPT_CAINFO, NULL);
@@ -172,7 +172,8 @@ static void use_kept(const struct credentials_kept *k, bool admin, CURL *easy, c
     curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, k->trusted);
 }
 
-static int use_file(CURL *easy, CURLoption option, const char *key, const char *path, char **ret_error)
+static int credentials_use_file(CURL *easy, CURLoption option, const char *key, const char *path,
+                                char **ret_error)
 {
     if (!path)
         return 0;
@@ -190,13 +191,13 @@ int credentials_use(const struct call_credentials *c, bool admin, CURL *easy, ch
     if (!c)
         return 0;
     if (c->kept) {
-        use_kept(c->kept, admin, easy, ret_token);
+        credentials_use_kept(c->kept, admin, easy, ret_token);
         return 0;
     }
     if (admin && c->admin_token_file)
-        r = read_token("admin_token_file", c->admin_token_file, ret_token, ret_error);
+        r = credentials_read_token("admin_token_file", c->admin_token_file, ret_token, ret_error);
     else if (c->token_file)
-        r = read_token("token_file", c->token_file, ret_token, ret_error);
+        r = credentials_read_token("token_file", c->token_file, ret_token, ret_error);
     const struct {
         CURLoption option;
         const char *key, *path;
@@ -204,6 +205,6 @@ int credentials_use(const struct call_credentials *c, bool admin, CURL *easy, ch
                  {CURLOPT_SSLCERT, "cert_file", c->cert_file},
                  {CURLOPT_SSLKEY, "key_file", c->key_file}};
     for (size_t i = 0; i < ARRAY_SIZE(files) && r == 0; i++)
-        r = use_file(easy, files[i].option, files[i].key, files[i].path, ret_error);
+        r = credentials_use_file(easy, files[i].option, files[i].key, files[i].path, ret_error);
     return r;
 }

@@ -329,7 +329,7 @@ static void names_finish_lookup(struct name_resolver *n, struct name_lookup *tak
         query_end(q, &answer);
 }
 
-static void on_finished(evutil_socket_t fd, short what, void *arg)
+static void names_on_finished(evutil_socket_t fd, short what, void *arg)
 {
     struct lookup_list list = STAILQ_HEAD_INITIALIZER(list);
     struct name_resolver *n = arg;
@@ -404,7 +404,7 @@ int names_new(struct event_base *base, struct name_resolver **ret)
         names_free(n);
         return -errno;
     }
-    n->finished_event = event_new(base, n->post->fd, EV_READ | EV_PERSIST, on_finished, n);
+    n->finished_event = event_new(base, n->post->fd, EV_READ | EV_PERSIST, names_on_finished, n);
     if (!n->finished_event) {
         names_free(n);
         return -ENOMEM;

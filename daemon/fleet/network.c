@@ -92,38 +92,38 @@ static const struct carrier {
 
 /* -- Lists -------------------------------------------------------------------------------------------- */
 
-static void add_range(struct network_policy *p, const struct address_range *r)
+static void network_add_range(struct network_policy *p, const struct address_range *r)
 {
     VEC_GROW(p->ranges, p->n, p->cap);
     p->ranges[p->n++] = *r;
 }
 
-static bool add_word(struct network_policy *p, const char *word)
+static bool network_add_word(struct network_policy *p, const char *word)
 {
     bool known = false;
 
     for (size_t i = 0; i < ARRAY_SIZE(words); i++)
         if (streq(words[i].word, word)) {
-            add_range(p, &words[i].range);
+            network_add_range(p, &words[i].range);
             known = true;
         }
     return known;
 }
 
 /* NULL, or the reason. */
-static char *add_item(struct network_policy *p, const char *item)
+static char *network_add_item(struct network_policy *p, const char *item)
 {
     struct address_range range;
     const char *reason;
 
-    if (add_word(p, item))
+    if (network_add_word(p, item))
         return NULL;
     int r = address_range_parse(item, &range, &reason);
     if (r == -ERANGE)
         return xasprintf("%s: %s", item, reason);
     if (r < 0)
         return xasprintf("%s is no address, network, \"loopback\" or \"private\"", item);
-    add_range(p, &range);
+    network_add_range(p, &range);
     return NULL;
 }
 
@@ -153,7 +153,7 @@ int network_add(struct network_policy *p, const char *list, char **ret_reason)
 
     while (!reason && (size = words_next(&list, &word)) > 0) {
         _cleanup_(freep) char *item = xstrndup(word, size);
-        reason = add_item(&added, item);
+        reason = network_add_item(&added, item);
     }
     size_t kept = p->replaceable ? 0 : p->n;
     if (!reason && (added.n == 0 || added.n + kept > NETWORK_RANGES_MAX))
@@ -163,7 +163,7 @@ int network_add(struct network_policy *p, const char *list, char **ret_reason)
         p->n = kept;
         p->replaceable = false;
         for (size_t i = 0; i < added.n; i++)
-            add_range(p, &added.ranges[i]);
+            network_add_range(p, &added.ranges[i]);
     }
     network_done(&added);
     *ret_reason = reason;
@@ -174,7 +174,7 @@ void network_copy(const struct network_policy *from, struct network_policy *ret)
 {
     *ret = (struct network_policy){.replaceable = from->replaceable};
     for (size_t i = 0; i < from->n; i++)
-        add_range(ret, &from->ranges[i]);
+        network_add_range(ret, &from->ranges[i]);
 }
 
 void network_done(struct network_policy *p)
@@ -194,7 +194,7 @@ static struct in6_addr reached_by(const struct in6_addr *address)
 }
 
 /* False where a carries none in this way. */
-static bool carried(const struct carrier *c, const struct in6_addr *a, struct in6_addr *ret)
+static bool carrier_extract(const struct carrier *c, const struct in6_addr *a, struct in6_addr *ret)
 {
     uint8_t v4[sizeof(in_addr_t)];
     in_addr_t address;
@@ -215,7 +215,7 @@ static const struct network_refusal *refused_for_ever(const struct in6_addr *a)
             return never[i].refusal;
     for (size_t i = 0; i < ARRAY_SIZE(carriers); i++) {
         struct in6_addr inner;
-        for (size_t k = 0; k < ARRAY_SIZE(never) && carried(&carriers[i], a, &inner); k++)
+        for (size_t k = 0; k < ARRAY_SIZE(never) && carrier_extract(&carriers[i], a, &inner); k++)
             if (never[k].refusal == &metadata && address_range_has(&never[k].range, &inner))
                 return &metadata;
     }

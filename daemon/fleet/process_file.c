@@ -40,7 +40,7 @@ int process_user_may(const struct process_status *user, const char *path, const 
 
 /* -- The way ------------------------------------------------------------------------------------------ */
 
-struct walk_to_end {
+struct path_walk {
     int root_fd;
     const struct process_status *user;
     int fd;              /* of the directory that was reached, O_PATH */
@@ -51,20 +51,20 @@ struct walk_to_end {
     char *reason;
 };
 
-static int walk_refuse(struct walk_to_end *w, int error, char *take_reason)
+static int walk_refuse(struct path_walk *w, int error, char *take_reason)
 {
     free(w->reason);
     w->reason = take_reason;
     return error;
 }
 
-static const char *walk_shown(const struct walk_to_end *w)
+static const char *walk_shown(const struct path_walk *w)
 {
     return w->at[0] ? w->at : "/";
 }
 
 /* On a network file system, only its server decides about permissions. */
-static int walk_check_search(struct walk_to_end *w)
+static int walk_check_search(struct path_walk *w)
 {
     char path[FD_PATH_MAX];
 
@@ -76,7 +76,7 @@ static int walk_check_search(struct walk_to_end *w)
 
 /* What lies in a directory that everybody may write to. With the sticky bit only its owner, that of the
  * directory and root replace it. */
-static int walk_check_replaceable(struct walk_to_end *w, const char *name, const struct stat *st)
+static int walk_check_replaceable(struct path_walk *w, const char *name, const struct stat *st)
 {
     bool is_owned = st->st_uid == 0 || st->st_uid == w->user->uid || st->st_uid == w->st.st_uid;
 
@@ -89,7 +89,7 @@ static int walk_check_replaceable(struct walk_to_end *w, const char *name, const
     return walk_refuse(w, -EPERM, xasprintf("everybody may replace what is in %s", walk_shown(w)));
 }
 
-static int walk_begin_at_root(struct walk_to_end *w)
+static int walk_begin_at_root(struct path_walk *w)
 {
     closep(&w->fd);
     w->at[0] = '\0';
@@ -98,7 +98,7 @@ static int walk_begin_at_root(struct walk_to_end *w)
 }
 
 /* Before what is left of the way. */
-static int walk_prepend(struct walk_to_end *w, const char *way)
+static int walk_prepend(struct path_walk *w, const char *way)
 {
     char longer[PATH_MAX];
 
@@ -111,7 +111,7 @@ static int walk_prepend(struct walk_to_end *w, const char *way)
 }
 
 /* From the root again: what ".." of an open directory is may have changed meanwhile. */
-static int walk_go_up(struct walk_to_end *w)
+static int walk_go_up(struct path_walk *w)
 {
     char above[PATH_MAX];
     const char *slash = strrchr(w->at, '/');
@@ -122,7 +122,7 @@ static int walk_go_up(struct walk_to_end *w)
 }
 
 /* Links of /proc lead where only the kernel knows. */
-static int walk_follow_link(struct walk_to_end *w, int link_fd)
+static int walk_follow_link(struct path_walk *w, int link_fd)
 {
     char target[PATH_MAX];
     struct statfs fs;
@@ -137,7 +137,7 @@ static int walk_follow_link(struct walk_to_end *w, int link_fd)
     return r < 0 || target[0] != '/' ? r : walk_begin_at_root(w);
 }
 
-static int walk_step(struct walk_to_end *w, const char *name)
+static int walk_step(struct path_walk *w, const char *name)
 {
     struct stat st;
 
@@ -165,7 +165,7 @@ static int walk_step(struct walk_to_end *w, const char *name)
     return 0;
 }
 
-static int walk_to_end(struct walk_to_end *w)
+static int walk_to_end(struct path_walk *w)
 {
     char name[NAME_MAX + 1];
     int r = walk_begin_at_root(w);
@@ -179,7 +179,7 @@ int process_walk(int root_fd, const char *path, const struct process_status *use
 {
     if (strlen(path) >= PATH_MAX)
         return -ENAMETOOLONG;
-    _cleanup_(freep) struct walk_to_end *w = xcalloc(1, sizeof(*w));
+    _cleanup_(freep) struct path_walk *w = xcalloc(1, sizeof(*w));
     w->root_fd = root_fd;
     w->user = user;
     w->fd = -1;

@@ -5,20 +5,18 @@
 #include "base/clock.h"
 #include "base/process_info.h"
 #include "base/process_net.h"
+#include "daemon/fleet/names.h"
 #include "daemon/fleet/process.h"
 #include "daemon/fleet/url.h"
 #include <errno.h>
-#include <netdb.h>
 
 /* Names are looked up one after another, and each may take the resolver's entire timeout. */
 #define HOST_NAMES_MAX     256
 #define HOST_NAMES_TIME_NS (3 * NS_PER_S)
-#define HOST_ADDRESSES_MAX 16
 
 struct host {
     char *name;
-    struct in6_addr addresses[HOST_ADDRESSES_MAX];
-    size_t n;
+    struct name_answer answer;
 };
 
 /* How a worker's process was found. */
@@ -41,39 +39,18 @@ struct inspection {
     int64_t names_until_ns;
 };
 
-static void host_add(struct host *h, const struct in6_addr *address)
-{
-    if (h->n < HOST_ADDRESSES_MAX)
-        h->addresses[h->n++] = *address;
-}
-
-static void look_up(struct host *h)
-{
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
-    struct addrinfo *list = NULL;
-
-    if (getaddrinfo(h->name, NULL, &hints, &list) != 0)
-        return;
-    for (struct addrinfo *i = list; i; i = i->ai_next) {
-        struct in6_addr address;
-        if (address_of_socket(i->ai_addr, &address))
-            host_add(h, &address);
-    }
-    freeaddrinfo(list);
-}
-
 static void resolve_host(struct inspection *in, struct host *h)
 {
     const struct in6_addr loopback4 = address_v4(htonl(INADDR_LOOPBACK));
-    struct in6_addr address;
+    struct name_answer *a = &h->answer;
 
     if (streq(h->name, "localhost") || host_is_wildcard(h->name)) {
-        host_add(h, &loopback4);
-        host_add(h, &in6addr_loopback);
-    } else if (address_of_host(h->name, &address)) {
-        host_add(h, &address);
+        a->addresses[a->n++] = loopback4;
+        a->addresses[a->n++] = in6addr_loopback;
+    } else if (address_of_host(h->name, &a->addresses[0])) {
+        a->n = 1;
     } else if (in->n_names++ < HOST_NAMES_MAX && mono_ns() < in->names_until_ns) {
-        look_up(h);
+        name_look_up(h->name, a);
     }
 }
 
@@ -93,15 +70,15 @@ static struct net_listener *find_in_space(const struct inspection *in, const str
                                           unsigned space)
 {
     struct net_listener *l = NULL;
-    for (size_t i = 0; i < c->host->n && !l; i++)
-        l = net_survey_find(&in->survey, space, &c->host->addresses[i], c->port);
+    for (size_t i = 0; i < c->host->answer.n && !l; i++)
+        l = net_survey_find(&in->survey, space, &c->host->answer.addresses[i], c->port);
     return l;
 }
 
 static bool space_has_host(const struct inspection *in, unsigned space, const struct host *h)
 {
-    for (size_t i = 0; i < h->n; i++)
-        if (net_space_has(&in->survey.spaces[space], &h->addresses[i]))
+    for (size_t i = 0; i < h->answer.n; i++)
+        if (net_space_has(&in->survey.spaces[space], &h->answer.addresses[i]))
             return true;
     return false;
 }
@@ -195,7 +172,7 @@ static void follow_forwarders(struct inspection *in)
 }
 
 /* A process's --port; 0 where it has none. */
-static uint16_t port_argument(pid_t pid)
+static uint16_t process_port_argument(pid_t pid)
 {
     _cleanup_(freep) char *data = NULL;
     struct string_list args = {0};
@@ -228,7 +205,7 @@ static void find_by_argument(struct inspection *in)
     }
     for (size_t i = 0; i < in->survey.n_processes && missing > 0; i++) {
         const struct net_process *p = &in->survey.processes[i];
-        struct candidate *c = by_port[port_argument(p->pid)];
+        struct candidate *c = by_port[process_port_argument(p->pid)];
         if (!c || !c->listener || c->listener->pid != 0 || c->listener->uid != p->uid ||
             c->listener->space != p->space)
             continue;
@@ -273,7 +250,7 @@ static void explain_unseen(const struct worker *w, const struct candidate *c, st
     } else if (c->own_host) {
         problem_set(p, -ESRCH, PROBLEM_NOT_FOUND, "%s: no process of this host is seen to listen on port %d",
                     what, c->port);
-    } else if (c->host->n == 0) {
+    } else if (c->host->answer.n == 0) {
         problem_set(p, -EHOSTUNREACH, PROBLEM_NOT_FOUND, "%s: the name %s was not resolved in time", what,
                     c->host->name);
     } else {

@@ -38,7 +38,7 @@ static bool is_octal(const char *s)
 }
 
 /* A field up to the next space, with \040 and its like decoded. */
-static char *take_field(const char **cursor, const char *end)
+static char *mount_take_field(const char **cursor, const char *end)
 {
     const char *s = *cursor, *stop = memchr(s, ' ', (size_t)(end - s));
     if (!stop)
@@ -57,13 +57,13 @@ static char *take_field(const char **cursor, const char *end)
 }
 
 /* "36 35 98:0 /mnt1 /mnt2 rw,noatime ..." */
-static bool parse_line(const char *line, const char *end, struct mount *ret)
+static bool mount_parse(const char *line, const char *end, struct mount *ret)
 {
     for (int i = 0; i < 2; i++)
-        free(take_field(&line, end));
-    ret->device = take_field(&line, end);
-    ret->root = take_field(&line, end);
-    ret->point = take_field(&line, end);
+        free(mount_take_field(&line, end));
+    ret->device = mount_take_field(&line, end);
+    ret->root = mount_take_field(&line, end);
+    ret->point = mount_take_field(&line, end);
     if (ret->root[0] == '/' && ret->point[0] == '/')
         return true;
     mount_done(ret);
@@ -71,7 +71,7 @@ static bool parse_line(const char *line, const char *end, struct mount *ret)
 }
 
 /* What is left of path below the directory, from its slash on; NULL where it is not below. */
-static const char *below(const char *path, const char *directory)
+static const char *path_below(const char *path, const char *directory)
 {
     size_t n = streq(directory, "/") ? 0 : strlen(directory);
     if (strncmp(path, directory, n) != 0 || (path[n] != '/' && path[n] != '\0'))
@@ -79,14 +79,14 @@ static const char *below(const char *path, const char *directory)
     return path + n;
 }
 
-static char *join(const char *directory, const char *rest)
+static char *path_join(const char *directory, const char *rest)
 {
     if (streq(directory, "/"))
         return xstrdup(*rest ? rest : "/");
     return xasprintf("%s%s", directory, streq(rest, "/") ? "" : rest);
 }
 
-static const char *next_line(const char *line, const char *end)
+static const char *mounts_next_line(const char *line, const char *end)
 {
     const char *newline = memchr(line, '\n', (size_t)(end - line));
     return newline ? newline : end;
@@ -98,11 +98,11 @@ static bool covering_mount(const char *table, size_t size, const char *path, str
     const char *end = table + size;
     bool found = false;
 
-    for (const char *line = table; line < end; line = next_line(line, end) + 1) {
+    for (const char *line = table; line < end; line = mounts_next_line(line, end) + 1) {
         struct mount m;
-        if (!parse_line(line, next_line(line, end), &m))
+        if (!mount_parse(line, mounts_next_line(line, end), &m))
             continue;
-        if (!below(path, m.point) || (found && strlen(m.point) < strlen(ret->point))) {
+        if (!path_below(path, m.point) || (found && strlen(m.point) < strlen(ret->point))) {
             mount_done(&m);
             continue;
         }
@@ -114,13 +114,13 @@ static bool covering_mount(const char *table, size_t size, const char *path, str
     return found;
 }
 
-/* Whether path (in this table) is the place `inside` of the device's file system. */
+/* Whether path (in this table) is the directory `inside` of the device's file system. */
 static bool leads_to(const char *table, size_t size, const char *path, const char *device, const char *inside)
 {
     struct mount m;
     if (!covering_mount(table, size, path, &m))
         return false;
-    _cleanup_(freep) char *there = join(m.root, below(path, m.point));
+    _cleanup_(freep) char *there = path_join(m.root, path_below(path, m.point));
     bool same = streq(m.device, device) && streq(there, inside);
     mount_done(&m);
     return same;
@@ -134,17 +134,17 @@ char *mounts_translate(const char *theirs, size_t theirs_size, const char *ours,
 
     if (!covering_mount(theirs, theirs_size, path, &source))
         return NULL;
-    _cleanup_(freep) char *inside = join(source.root, below(path, source.point));
+    _cleanup_(freep) char *inside = path_join(source.root, path_below(path, source.point));
     if (leads_to(ours, ours_size, path, source.device, inside))
         return xstrdup(path);
-    for (const char *line = ours; line < end; line = next_line(line, end) + 1) {
+    for (const char *line = ours; line < end; line = mounts_next_line(line, end) + 1) {
         _cleanup_(mount_done) struct mount m = {0};
-        if (!parse_line(line, next_line(line, end), &m))
+        if (!mount_parse(line, mounts_next_line(line, end), &m))
             continue;
-        const char *rest = streq(m.device, source.device) ? below(inside, m.root) : NULL;
+        const char *rest = streq(m.device, source.device) ? path_below(inside, m.root) : NULL;
         if (!rest)
             continue;
-        _cleanup_(freep) char *here = join(m.point, rest);
+        _cleanup_(freep) char *here = path_join(m.point, rest);
         if (leads_to(ours, ours_size, here, source.device, inside))
             return TAKE_PTR(here);
     }
@@ -163,20 +163,18 @@ struct inside {
     struct stat st;
 };
 
+#define DIR_REMEDY                                                                                           \
+    "--trace-dir DIR: the directory on profd's host where the traces appear\n"                               \
+    "or in profd.conf: [worker %s] trace_dir=/where/its/traces/appear"
+
 void process_remedy_unknown(const struct worker *w, struct problem *p)
 {
-    problem_remedy(p,
-                   "--trace-dir DIR: the directory on profd's host where the traces appear\n"
-                   "or in profd.conf: [worker %s] trace_dir=/where/its/traces/appear",
-                   w->url);
+    problem_remedy(p, DIR_REMEDY, w->url);
 }
 
 void process_remedy_denied(const struct worker *w, struct problem *p)
 {
-    problem_remedy(p,
-                   "--trace-dir DIR: the directory on profd's host where the traces appear\n"
-                   "or in profd.conf: [worker %s] trace_dir=/where/its/traces/appear\n"
-                   "or give profd CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH by " FOREIGN_DROP_IN,
+    problem_remedy(p, DIR_REMEDY "\nor give profd CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH by " FOREIGN_DROP_IN,
                    w->url);
 }
 
@@ -190,14 +188,19 @@ static size_t parent_length(const char *path, size_t n)
     return n;
 }
 
+static bool is_own_root(const struct stat *st)
+{
+    struct stat own;
+    return stat("/", &own) == 0 && st->st_dev == own.st_dev && st->st_ino == own.st_ino;
+}
+
 /* Where the process's root is profd's own, any open() follows links as the process does. What /proc has there
  * is each process's own. */
 static int open_inside_own_root(int root_fd, const char *path, int flags)
 {
-    struct stat theirs, ours;
+    struct stat root;
 
-    if (starts_with(path, "/proc/") || fstat(root_fd, &theirs) < 0 || stat("/", &ours) < 0 ||
-        theirs.st_dev != ours.st_dev || theirs.st_ino != ours.st_ino)
+    if (starts_with(path, "/proc/") || fstat(root_fd, &root) < 0 || !is_own_root(&root))
         return -ENOSYS;
     int fd = open(path, O_PATH | O_CLOEXEC | flags);
     return fd < 0 ? -errno : fd;
@@ -255,7 +258,7 @@ static int find_inside(int root_fd, const char *path, struct inside *ret)
 }
 
 /* Takes the candidate if it is the directory that the process means. Frees it where not. */
-static char *same_place(char *candidate, const struct inside *in)
+static char *take_same_directory(char *candidate, const struct inside *in)
 {
     struct stat st;
     if (candidate && stat(candidate, &st) == 0 && st.st_dev == in->st.st_dev && st.st_ino == in->st.st_ino)
@@ -268,7 +271,7 @@ static char *with_rest(char *directory, const char *rest)
 {
     if (!directory || !*rest)
         return directory;
-    char *path = xasprintf("%s%s", streq(directory, "/") ? "" : directory, rest);
+    char *path = path_join(directory, rest);
     free(directory);
     return path;
 }
@@ -313,9 +316,9 @@ static char *name_outside(const struct worker *w, const struct fleet_config *con
     if (!canonical || !root)
         return NULL;
 
-    char *name = same_place(n_prefix ? xstrndup(path, n_prefix) : xstrdup("/"), in);
+    char *name = take_same_directory(n_prefix ? xstrndup(path, n_prefix) : xstrdup("/"), in);
     if (!name)
-        name = same_place(xstrdup(canonical), in);
+        name = take_same_directory(xstrdup(canonical), in);
     if (name)
         return with_rest(name, in->rest);
     if ((name = translate_by_map(config, path)))
@@ -325,9 +328,9 @@ static char *name_outside(const struct worker *w, const struct fleet_config *con
     if (strncmp(canonical, root, n_root) != 0)
         return NULL;
     const char *own = canonical[n_root] ? canonical + n_root : "/";
-    name = same_place(process_translate_by_mounts(w->pid, own), in);
+    name = take_same_directory(process_translate_by_mounts(w->pid, own), in);
     if (!name)
-        name = same_place(xasprintf("/proc/%d/root%s", (int)w->pid, own), in);
+        name = take_same_directory(xasprintf("/proc/%d/root%s", (int)w->pid, own), in);
     return with_rest(name, in->rest);
 }
 
@@ -461,14 +464,13 @@ static int may_walk_to(const struct process_status *user, char *path)
     return may;
 }
 
-static bool same_root(pid_t pid)
+static bool has_own_root(pid_t pid)
 {
     char link[PROC_PATH_MAX];
-    struct stat theirs, ours;
+    struct stat root;
 
     snprintf(link, sizeof(link), "/proc/%d/root", (int)pid);
-    return stat(link, &theirs) == 0 && stat("/", &ours) == 0 && theirs.st_dev == ours.st_dev &&
-           theirs.st_ino == ours.st_ino;
+    return stat(link, &root) == 0 && is_own_root(&root);
 }
 
 bool process_is_kept_out(const struct worker *w, const char *local_dir)
@@ -481,7 +483,7 @@ bool process_is_kept_out(const struct worker *w, const char *local_dir)
     if (read_user(w, &user) < 0 || stat(local_dir, &st) < 0 || is_remote_fs(local_dir))
         return false;
     return process_user_may(&user, local_dir, &st, 2 | 1) == 0 ||
-           (same_root(w->pid) && may_walk_to(&user, path) == 0);
+           (has_own_root(w->pid) && may_walk_to(&user, path) == 0);
 }
 
 int process_can_write(const struct worker *w, const char *local_path)

@@ -42,7 +42,7 @@ static struct string_list texts_env(const struct launch_texts *t)
     return (struct string_list){t->env, t->env_size};
 }
 
-static void read_config_file(struct launch_texts *t)
+static void launch_texts_read_config_file(struct launch_texts *t)
 {
     struct string_list args = texts_args(t), env = texts_env(t);
     const char *file = flag_value(&args, "--config");
@@ -62,7 +62,7 @@ static void launch_texts_read(struct launch_texts *t, pid_t pid)
         t->env_error = -ENODATA;
     }
     t->cwd_error = process_link(pid, "cwd", &t->cwd);
-    read_config_file(t);
+    launch_texts_read_config_file(t);
 }
 
 /* The profiler settings of a launch, and the process that they were read from. */
@@ -72,15 +72,15 @@ struct trace_dir_search {
     bool saw_env; /* some process's environment could be read */
 };
 
-static void finding_done(struct trace_dir_search *f)
+static void trace_dir_search_done(struct trace_dir_search *f)
 {
     profiler_launch_done(&f->launch);
     launch_texts_done(&f->texts);
 }
 
-static void read_one(const struct worker *w, pid_t pid, struct trace_dir_search *f)
+static void trace_dir_search_read_one(const struct worker *w, pid_t pid, struct trace_dir_search *f)
 {
-    finding_done(f);
+    trace_dir_search_done(f);
     launch_texts_read(&f->texts, pid);
     f->saw_env |= f->texts.env != NULL;
     const struct worker_launch launch = {.args = texts_args(&f->texts),
@@ -97,7 +97,7 @@ static void find_launch(const struct worker *w, struct trace_dir_search *f)
     struct process_status status;
     pid_t pid = w->pid;
 
-    read_one(w, pid, f);
+    trace_dir_search_read_one(w, pid, f);
     for (int i = 0; i < LAUNCH_PARENTS_MAX && !f->launch.source && !f->launch.error; i++) {
         if (process_status_read(pid, &status) < 0 || status.parent <= 1)
             break;
@@ -105,14 +105,14 @@ static void find_launch(const struct worker *w, struct trace_dir_search *f)
         if (process_status_read(pid, &status) < 0 || status.uid != w->uid)
             break;
         struct trace_dir_search above = {.saw_env = f->saw_env};
-        read_one(w, pid, &above);
+        trace_dir_search_read_one(w, pid, &above);
         f->saw_env = above.saw_env;
         if (above.launch.source || above.launch.error) {
-            finding_done(f);
+            trace_dir_search_done(f);
             *f = above;
             return;
         }
-        finding_done(&above);
+        trace_dir_search_done(&above);
     }
 }
 
@@ -321,7 +321,7 @@ static bool choose_dir(struct worker *w, const struct fleet_settings *settings,
 void process_trace_dir(struct worker *w, const struct fleet_settings *settings,
                        const struct fleet_config *config, const char *remark)
 {
-    _cleanup_(finding_done) struct trace_dir_search f = {0};
+    _cleanup_(trace_dir_search_done) struct trace_dir_search f = {0};
     struct problem p = {0};
 
     find_launch(w, &f);

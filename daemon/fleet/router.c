@@ -140,7 +140,7 @@ static void lower_word(const char *text, char word[static WORD_MAX])
     word[n] = '\0';
 }
 
-static void take_role(struct worker *w, const json_t *entry)
+static void entry_take_role(struct worker *w, const json_t *entry)
 {
     char word[WORD_MAX];
 
@@ -159,7 +159,7 @@ static void take_role(struct worker *w, const json_t *entry)
     }
 }
 
-static void take_health(struct worker *w, const json_t *entry)
+static void entry_take_health(struct worker *w, const json_t *entry)
 {
     char word[WORD_MAX];
     const char *status = json_get_str(entry, "status");
@@ -179,7 +179,7 @@ static void take_health(struct worker *w, const json_t *entry)
             w->health = status_words[i].health;
 }
 
-static void take_model_name(struct worker *w, const json_t *entry)
+static void entry_take_model_name(struct worker *w, const json_t *entry)
 {
     const json_t *first = json_array_get(json_object_get(entry, "models"), 0);
     const char *model = NULL;
@@ -192,14 +192,14 @@ static void take_model_name(struct worker *w, const json_t *entry)
         replace_str(&w->model, model);
 }
 
-static void take_fields(struct worker *w, const json_t *entry)
+static void entry_take_fields(struct worker *w, const json_t *entry)
 {
     char word[WORD_MAX];
     const char *connection = json_get_str(entry, "connection_mode");
 
-    take_role(w, entry);
-    take_health(w, entry);
-    take_model_name(w, entry);
+    entry_take_role(w, entry);
+    entry_take_health(w, entry);
+    entry_take_model_name(w, entry);
     for (size_t k = 0; k < ARRAY_SIZE(load_keys) && w->load < 0; k++)
         w->load = MIN(MAX(json_get_int(entry, load_keys[k], -1), INT64_C(-1)), LOAD_MAX);
     if (connection) {
@@ -258,7 +258,7 @@ static void add_entry(struct fleet *f, struct ignored *ignored, const char *key,
         return;
     }
     if (json_is_object(entry))
-        take_fields(w, entry);
+        entry_take_fields(w, entry);
 }
 
 int workers_from_json(struct fleet *f, const json_t *entries, size_t max)

@@ -29,7 +29,7 @@ static int request_wrong(struct problem *p, const char *member, const char *expe
     return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s must be %s", member, expected);
 }
 
-static int take_text(const json_t *v, const char *member, void *field, struct problem *p)
+static int request_take_text(const json_t *v, const char *member, void *field, struct problem *p)
 {
     if (!json_is_string(v) || json_string_length(v) == 0)
         return request_wrong(p, member, "a text that is not empty");
@@ -37,7 +37,7 @@ static int take_text(const json_t *v, const char *member, void *field, struct pr
     return 0;
 }
 
-static int take_bool(const json_t *v, const char *member, void *field, struct problem *p)
+static int request_take_bool(const json_t *v, const char *member, void *field, struct problem *p)
 {
     if (!json_is_boolean(v))
         return request_wrong(p, member, "true or false");
@@ -45,7 +45,7 @@ static int take_bool(const json_t *v, const char *member, void *field, struct pr
     return 0;
 }
 
-static int take_count(const json_t *v, const char *member, void *field, struct problem *p)
+static int request_take_count(const json_t *v, const char *member, void *field, struct problem *p)
 {
     if (!json_is_integer(v) || json_integer_value(v) < 1)
         return request_wrong(p, member, "a whole number, at least 1");
@@ -53,7 +53,7 @@ static int take_count(const json_t *v, const char *member, void *field, struct p
     return 0;
 }
 
-static int take_role(const json_t *v, const char *member, void *field, struct problem *p)
+static int request_take_role(const json_t *v, const char *member, void *field, struct problem *p)
 {
     int role = role_from_name(json_string_value(v));
     if (role < 0)
@@ -62,7 +62,7 @@ static int take_role(const json_t *v, const char *member, void *field, struct pr
     return 0;
 }
 
-static int take_activities(const json_t *v, const char *member, void *field, struct problem *p)
+static int request_take_activities(const json_t *v, const char *member, void *field, struct problem *p)
 {
     size_t i;
     json_t *word;
@@ -78,7 +78,7 @@ static int take_activities(const json_t *v, const char *member, void *field, str
     return 0;
 }
 
-static int take_workers(const json_t *v, const char *member, void *field, struct problem *p)
+static int request_take_workers(const json_t *v, const char *member, void *field, struct problem *p)
 {
     struct job_request *r = field;
     size_t i;
@@ -95,7 +95,7 @@ static int take_workers(const json_t *v, const char *member, void *field, struct
     return 0;
 }
 
-static int take_labels(const json_t *v, const char *member, void *field, struct problem *p)
+static int request_take_labels(const json_t *v, const char *member, void *field, struct problem *p)
 {
     const char *key;
     json_t *value;
@@ -111,7 +111,7 @@ static int take_labels(const json_t *v, const char *member, void *field, struct 
     return 0;
 }
 
-static int take_workload(const json_t *v, const char *member, void *field, struct problem *p)
+static int request_take_workload(const json_t *v, const char *member, void *field, struct problem *p)
 {
     if (!json_is_object(v))
         return request_wrong(p, member, "an object");
@@ -120,7 +120,7 @@ static int take_workload(const json_t *v, const char *member, void *field, struc
     return 0;
 }
 
-static int take_through(const json_t *v, const char *member, void *field, struct problem *p)
+static int request_take_through(const json_t *v, const char *member, void *field, struct problem *p)
 {
     const char *word = json_string_value(v);
 
@@ -130,7 +130,7 @@ static int take_through(const json_t *v, const char *member, void *field, struct
     return 0;
 }
 
-static int take_load(const json_t *v, const char *member, void *field, struct problem *p)
+static int request_take_load(const json_t *v, const char *member, void *field, struct problem *p)
 {
     const json_t *through = json_object_get(v, "through"), *until = json_object_get(v, "until");
     const char *word = json_string_value(until);
@@ -141,7 +141,7 @@ static int take_load(const json_t *v, const char *member, void *field, struct pr
     if (until && (!word || (!streq(word, "end") && !streq(word, "recorded"))))
         return request_wrong(p, "until", "end or recorded");
     r->load_ends_with_recording = streq(word, "recorded");
-    return through ? take_through(through, "through", &r->through, p) : 0;
+    return through ? request_take_through(through, "through", &r->through, p) : 0;
 }
 
 static const char *const job_phases[_JOB_PHASE_MAX] = {
@@ -200,39 +200,39 @@ static const struct {
     size_t offset;
     unsigned whose;
 } members[] = {
-    {"router", take_text, FIELD(source.router), OF_BOTH},
-    {"fleet", take_text, FIELD(source.fleet), OF_BOTH},
-    {"dialect", take_text, FIELD(source.dialect), OF_BOTH},
-    {"trace_dir", take_text, FIELD(source.trace_dir), OF_SESSIONS},
-    {"workers", take_workers, 0, OF_BOTH},
-    {"steps", take_count, FIELD(recording.steps), OF_SESSIONS},
-    {"duration_ns", take_count, FIELD(recording.duration_ns), OF_SESSIONS},
-    {"start_step", take_count, FIELD(recording.start_step), OF_SESSIONS},
-    {"start_at", take_count, FIELD(start_at), OF_SESSIONS},
-    {"prompt", take_text, FIELD(prompt), OF_SESSIONS},
-    {"model", take_text, FIELD(model), OF_SESSIONS},
-    {"activities", take_activities, FIELD(recording.activities), OF_SESSIONS},
-    {"with_stack", take_bool, FIELD(recording.with_stack), OF_SESSIONS},
-    {"record_shapes", take_bool, FIELD(recording.record_shapes), OF_SESSIONS},
-    {"by_stage", take_bool, FIELD(recording.by_stage), OF_SESSIONS},
-    {"role", take_role, FIELD(role), OF_BOTH},
-    {"count", take_count, FIELD(count), OF_BOTH},
-    {"one_per_role", take_bool, FIELD(one_per_role), OF_SESSIONS},
-    {"include_unhealthy", take_bool, FIELD(include_unhealthy), OF_BOTH},
-    {"stagger", take_bool, FIELD(stagger), OF_SESSIONS},
-    {"when_running", take_count, FIELD(when_running), OF_SESSIONS},
-    {"when_timeout_ns", take_count, FIELD(when_timeout_ns), OF_SESSIONS},
-    {"require_all", take_bool, FIELD(require_all), OF_SESSIONS},
-    {"queue", take_bool, FIELD(queue), OF_SESSIONS},
-    {"allow_uncollected", take_bool, FIELD(allow_uncollected), OF_SESSIONS},
-    {"labels", take_labels, FIELD(labels), OF_BOTH},
-    {"workload", take_workload, FIELD(workload), OF_BOTH},
-    {"load_through", take_through, FIELD(through), OF_RUNS},
-    {"load", take_load, 0, OF_SESSIONS},
+    {"router", request_take_text, FIELD(source.router), OF_BOTH},
+    {"fleet", request_take_text, FIELD(source.fleet), OF_BOTH},
+    {"dialect", request_take_text, FIELD(source.dialect), OF_BOTH},
+    {"trace_dir", request_take_text, FIELD(source.trace_dir), OF_SESSIONS},
+    {"workers", request_take_workers, 0, OF_BOTH},
+    {"steps", request_take_count, FIELD(recording.steps), OF_SESSIONS},
+    {"duration_ns", request_take_count, FIELD(recording.duration_ns), OF_SESSIONS},
+    {"start_step", request_take_count, FIELD(recording.start_step), OF_SESSIONS},
+    {"start_at", request_take_count, FIELD(start_at), OF_SESSIONS},
+    {"prompt", request_take_text, FIELD(prompt), OF_SESSIONS},
+    {"model", request_take_text, FIELD(model), OF_SESSIONS},
+    {"activities", request_take_activities, FIELD(recording.activities), OF_SESSIONS},
+    {"with_stack", request_take_bool, FIELD(recording.with_stack), OF_SESSIONS},
+    {"record_shapes", request_take_bool, FIELD(recording.record_shapes), OF_SESSIONS},
+    {"by_stage", request_take_bool, FIELD(recording.by_stage), OF_SESSIONS},
+    {"role", request_take_role, FIELD(role), OF_BOTH},
+    {"count", request_take_count, FIELD(count), OF_BOTH},
+    {"one_per_role", request_take_bool, FIELD(one_per_role), OF_SESSIONS},
+    {"include_unhealthy", request_take_bool, FIELD(include_unhealthy), OF_BOTH},
+    {"stagger", request_take_bool, FIELD(stagger), OF_SESSIONS},
+    {"when_running", request_take_count, FIELD(when_running), OF_SESSIONS},
+    {"when_timeout_ns", request_take_count, FIELD(when_timeout_ns), OF_SESSIONS},
+    {"require_all", request_take_bool, FIELD(require_all), OF_SESSIONS},
+    {"queue", request_take_bool, FIELD(queue), OF_SESSIONS},
+    {"allow_uncollected", request_take_bool, FIELD(allow_uncollected), OF_SESSIONS},
+    {"labels", request_take_labels, FIELD(labels), OF_BOTH},
+    {"workload", request_take_workload, FIELD(workload), OF_BOTH},
+    {"load_through", request_take_through, FIELD(through), OF_RUNS},
+    {"load", request_take_load, 0, OF_SESSIONS},
 };
 
-static int take_member(struct job_request *r, bool of_run, const char *name, const json_t *value,
-                       struct problem *p)
+static int request_take_member(struct job_request *r, bool of_run, const char *name, const json_t *value,
+                               struct problem *p)
 {
     for (size_t i = 0; i < ARRAY_SIZE(members); i++)
         if (streq(members[i].name, name) && (members[i].whose & (of_run ? OF_RUNS : OF_SESSIONS)))
@@ -295,7 +295,7 @@ static int job_request_parse(const json_t *j, bool of_run, struct job_request *r
         err = problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "the request's body must be a JSON object");
     else
         json_object_foreach((json_t *)j, name, value) {
-            err = take_member(&r, of_run, name, value, p);
+            err = request_take_member(&r, of_run, name, value, p);
             if (err < 0)
                 break;
         }

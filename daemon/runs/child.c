@@ -23,7 +23,7 @@
 struct load_child {
     struct load_child_handlers handlers;
     int pid_fd, lines_fd, commands_fd;
-    struct event *load_child_on_lines, *on_exit;
+    struct event *on_lines, *on_exit;
     char *buffer;
     size_t size, capacity, scanned;
     char *fate;
@@ -94,7 +94,7 @@ static bool load_child_read(struct load_child *c)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     if (n <= 0) {
-        event_del(c->load_child_on_lines);
+        event_del(c->on_lines);
         return false;
     }
     c->size += (size_t)n;
@@ -135,7 +135,7 @@ static void load_child_on_exit(evutil_socket_t fd, short what, void *arg)
     load_child_reap(c, &end);
     for (int i = 0; i < LAST_TURNS && !c->fate && load_child_read(c); i++)
         ;
-    event_del(c->load_child_on_lines);
+    event_del(c->on_lines);
     if (!c->fate)
         c->fate = describe_end(&end);
     c->handlers.ended(c->fate, c->handlers.arg);
@@ -145,10 +145,9 @@ static void load_child_on_exit(evutil_socket_t fd, short what, void *arg)
 
 static int load_child_watch(struct load_child *c, struct event_base *base)
 {
-    c->load_child_on_lines = event_new(base, c->lines_fd, EV_READ | EV_PERSIST, load_child_on_lines, c);
+    c->on_lines = event_new(base, c->lines_fd, EV_READ | EV_PERSIST, load_child_on_lines, c);
     c->on_exit = event_new(base, c->pid_fd, EV_READ, load_child_on_exit, c);
-    if (!c->load_child_on_lines || !c->on_exit || event_add(c->load_child_on_lines, NULL) < 0 ||
-        event_add(c->on_exit, NULL) < 0)
+    if (!c->on_lines || !c->on_exit || event_add(c->on_lines, NULL) < 0 || event_add(c->on_exit, NULL) < 0)
         return -ENOMEM;
     return 0;
 }
@@ -231,8 +230,8 @@ struct load_child *load_child_free(struct load_child *c)
 
     if (!c)
         return NULL;
-    if (c->load_child_on_lines)
-        event_free(c->load_child_on_lines);
+    if (c->on_lines)
+        event_free(c->on_lines);
     if (c->on_exit)
         event_free(c->on_exit);
     if (c->pid_fd >= 0) {

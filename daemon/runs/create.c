@@ -44,7 +44,7 @@ static bool answers_alone(const struct worker *w)
     return w->role == ROLE_REGULAR || w->role == ROLE_UNKNOWN;
 }
 
-static void add_url(json_t *list, const char *url, enum engine engine)
+static void load_plan_add_url(json_t *list, const char *url, enum engine engine)
 {
     json_t *item = json_object();
 
@@ -54,9 +54,9 @@ static void add_url(json_t *list, const char *url, enum engine engine)
     json_array_append_new(list, item);
 }
 
-static void add_worker(json_t *list, const struct worker *w)
+static void load_plan_add_worker(json_t *list, const struct worker *w)
 {
-    add_url(list, w->url, w->engine);
+    load_plan_add_url(list, w->url, w->engine);
     if (w->local && w->pid > 0)
         json_put_int(json_array_get(list, json_array_size(list) - 1), "pid", w->pid);
 }
@@ -85,10 +85,10 @@ static void plan_warm_up(const struct fleet *fleet, struct load_plan *plan)
         n_prefill += w->role == ROLE_PREFILL;
         n_decode += w->role == ROLE_DECODE;
         if (answers_alone(w) && w->health != HEALTH_UNHEALTHY)
-            add_worker(plan->warm, w);
+            load_plan_add_worker(plan->warm, w);
     }
     for (size_t i = 0; i < MAX(n_prefill, n_decode) || json_array_size(plan->warm) == 0; i++)
-        add_url(plan->warm, fleet->router, common_engine(fleet));
+        load_plan_add_url(plan->warm, fleet->router, common_engine(fleet));
 }
 
 static int plan_workers(const struct fleet *fleet, const size_t *chosen, size_t n_chosen,
@@ -102,7 +102,7 @@ static int plan_workers(const struct fleet *fleet, const size_t *chosen, size_t 
             problem_remedy(p, "Send through the fleet's router: --router URL, without --through workers.");
             return -EINVAL;
         }
-        add_worker(plan->targets, w);
+        load_plan_add_worker(plan->targets, w);
     }
     return 0;
 }
@@ -116,12 +116,12 @@ int load_plan_make(const struct fleet *fleet, const struct job_request *request,
     int r = 0;
 
     for (size_t i = 0; i < n_chosen; i++)
-        add_worker(plan.workers, &fleet->workers[chosen[i]]);
+        load_plan_add_worker(plan.workers, &fleet->workers[chosen[i]]);
     if (by_router && !fleet->router) {
         r = problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "there is no router to send requests through");
         problem_remedy(p, "Name one by --router URL, or leave --through out.");
     } else if (by_router) {
-        add_url(plan.targets, fleet->router, common_engine(fleet));
+        load_plan_add_url(plan.targets, fleet->router, common_engine(fleet));
         plan_warm_up(fleet, &plan);
     } else {
         r = plan_workers(fleet, chosen, n_chosen, &plan, p);
@@ -220,7 +220,7 @@ static char *make_load_spec(const struct runs *all, const struct job_request *re
 
 /* -- The row ------------------------------------------------------------------------------------------ */
 
-static char *dump(json_t *take)
+static char *take_json_text(json_t *take)
 {
     char *text = json_dumps(take, JSON_COMPACT | JSON_SORT_KEYS);
     json_decref(take);
@@ -235,9 +235,9 @@ static void fill_record(struct run_record *rec, const struct job_request *reques
     rec->dialect = xstrdup(fleet->dialect);
     rec->fleet = xstrdup(fleet->name);
     rec->model = xstrdup(json_get_str(request->workload, "model"));
-    rec->workload = dump(workload_kept(request->workload));
-    rec->targets = dump(json_incref(plan->targets));
-    rec->labels = dump(json_incref(request->labels));
+    rec->workload = take_json_text(workload_kept(request->workload));
+    rec->targets = take_json_text(json_incref(plan->targets));
+    rec->labels = take_json_text(json_incref(request->labels));
     rec->requested_at = wall_ns();
     rec->requested_by = xstrdup(actor);
 }

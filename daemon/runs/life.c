@@ -84,7 +84,7 @@ void run_change_state(struct benchmark_run *run, enum run_state to)
 
 /* -- Requests ----------------------------------------------------------------------------------------- */
 
-static void on_requests_saved(int err, void *arg)
+static void run_on_requests_saved(int err, void *arg)
 {
     struct benchmark_run *run = arg;
 
@@ -121,7 +121,7 @@ static void run_save_request(struct benchmark_run *run, struct request_row *requ
         return;
     }
     if (run->n_in_turn++ == 0)
-        catalog_then(c, false, on_requests_saved, run);
+        catalog_then(c, false, run_on_requests_saved, run);
 }
 
 /* -- The last state transition ------------------------------------------------------------------------ */
@@ -135,7 +135,7 @@ static void run_save_again(evutil_socket_t fd, short what, void *arg)
     run_save_last(arg);
 }
 
-static void on_last_saved(int err, void *arg)
+static void run_on_last_saved(int err, void *arg)
 {
     struct benchmark_run *run = arg;
 
@@ -153,7 +153,7 @@ static void run_save_last(struct benchmark_run *run)
     run_save(run);
     if (summary)
         catalog_set_run_summary(c, run->record.run_id, summary);
-    catalog_then(c, false, on_last_saved, run);
+    catalog_then(c, false, run_on_last_saved, run);
 }
 
 /* -- Its end ------------------------------------------------------------------------------------------ */
@@ -247,7 +247,7 @@ void run_cut(struct benchmark_run *run, const char *remedy, const char *reason)
 
 /* -- Lines from the child ----------------------------------------------------------------------------- */
 
-static void on_warmed(struct benchmark_run *run, struct load_line *l)
+static void run_on_warmed(struct benchmark_run *run, struct load_line *l)
 {
     if (!run->warmed)
         run->warmed = json_array();
@@ -256,7 +256,7 @@ static void on_warmed(struct benchmark_run *run, struct load_line *l)
     run_save(run);
 }
 
-static void on_ready(struct benchmark_run *run, struct load_line *l)
+static void run_on_ready(struct benchmark_run *run, struct load_line *l)
 {
     struct runs *all = run->all;
 
@@ -273,7 +273,7 @@ static void on_ready(struct benchmark_run *run, struct load_line *l)
         run_stop(run, "its session, which is over");
 }
 
-static void on_request(struct benchmark_run *run, struct load_line *l)
+static void run_on_request(struct benchmark_run *run, struct load_line *l)
 {
     static const char *const outcomes[] = {"success", "incomplete", "error"};
     int64_t *counts[] = {&run->record.success, &run->record.incomplete, &run->record.error};
@@ -287,7 +287,7 @@ static void on_request(struct benchmark_run *run, struct load_line *l)
 }
 
 /* Not for the audit log, but for whoever listens. */
-static void on_live(struct benchmark_run *run, struct load_line *l)
+static void run_on_live(struct benchmark_run *run, struct load_line *l)
 {
     _cleanup_json_ event = json_deep_copy(l->object);
     int64_t planned = json_get_int(l->object, "planned", 0);
@@ -310,17 +310,17 @@ static void on_live(struct benchmark_run *run, struct load_line *l)
     catalog_announce(run->all->jobs.catalog, event);
 }
 
-static void on_note(struct benchmark_run *run, struct load_line *l)
+static void run_on_note(struct benchmark_run *run, struct load_line *l)
 {
     run_note(run, l->text, l->remedy);
 }
 
-static void on_failed(struct benchmark_run *run, struct load_line *l)
+static void run_on_failed(struct benchmark_run *run, struct load_line *l)
 {
     run_explain(run, l->remedy, "%s", l->text);
 }
 
-static void on_end(struct benchmark_run *run, struct load_line *l)
+static void run_on_end(struct benchmark_run *run, struct load_line *l)
 {
     _cleanup_(freep) char *text = json_dumps(l->object, JSON_COMPACT);
 
@@ -334,10 +334,10 @@ static const struct {
     bool before_go, after_go;
     void (*take)(struct benchmark_run *run, struct load_line *l);
 } line_handlers[_LOAD_LINE_MAX] = {
-    [LOAD_LINE_WARMED] = {true, false, on_warmed},   [LOAD_LINE_READY] = {true, false, on_ready},
-    [LOAD_LINE_REQUEST] = {false, true, on_request}, [LOAD_LINE_LIVE] = {false, true, on_live},
-    [LOAD_LINE_NOTE] = {true, true, on_note},        [LOAD_LINE_FAILED] = {true, true, on_failed},
-    [LOAD_LINE_END] = {false, true, on_end},
+    [LOAD_LINE_WARMED] = {true, false, run_on_warmed},   [LOAD_LINE_READY] = {true, false, run_on_ready},
+    [LOAD_LINE_REQUEST] = {false, true, run_on_request}, [LOAD_LINE_LIVE] = {false, true, run_on_live},
+    [LOAD_LINE_NOTE] = {true, true, run_on_note},        [LOAD_LINE_FAILED] = {true, true, run_on_failed},
+    [LOAD_LINE_END] = {false, true, run_on_end},
 };
 
 static void run_on_line(const char *text, size_t size, void *arg)
@@ -358,7 +358,7 @@ static void run_on_line(const char *text, size_t size, void *arg)
 
 /* -- Commands to the child ---------------------------------------------------------------------------- */
 
-static void on_stop_overdue(evutil_socket_t fd, short what, void *arg)
+static void run_on_stop_overdue(evutil_socket_t fd, short what, void *arg)
 {
     struct benchmark_run *run = arg;
     load_child_kill(run->child, "profd-load did not end after its stop");
@@ -410,6 +410,6 @@ void run_stop(struct benchmark_run *run, const char *actor)
         load_child_command(run->child, "stop");
         if (run->record.state == RUN_LOADING)
             run_change_state(run, RUN_DRAINING);
-        run_timer(run, run->drain_ns + STOP_GRACE_NS, on_stop_overdue);
+        run_timer(run, run->drain_ns + STOP_GRACE_NS, run_on_stop_overdue);
     }
 }

@@ -17,7 +17,7 @@ static char *line_wrong(const char *kind, const char *member)
 }
 
 /* Absent, null and a negative moment are "did not come". */
-static bool take_number(const json_t *j, const char *name, int64_t *ret)
+static bool line_take_number(const json_t *j, const char *name, int64_t *ret)
 {
     const json_t *v = json_object_get(j, name);
 
@@ -32,7 +32,7 @@ static bool take_number(const json_t *j, const char *name, int64_t *ret)
 }
 
 /* An absent one is NULL, a long one is cut between two characters. */
-static bool take_text(const json_t *j, const char *name, size_t max, char **ret)
+static bool line_take_text(const json_t *j, const char *name, size_t max, char **ret)
 {
     const json_t *v = json_object_get(j, name);
 
@@ -92,7 +92,7 @@ static bool is_outcome(const char *word)
     return word && (streq(word, "success") || streq(word, "incomplete") || streq(word, "error"));
 }
 
-static bool take_gaps(const json_t *j, char **ret)
+static bool line_take_gaps(const json_t *j, char **ret)
 {
     const json_t *gaps = json_object_get(j, "gaps_us"), *gap;
     size_t i;
@@ -110,16 +110,16 @@ static bool take_gaps(const json_t *j, char **ret)
     return true;
 }
 
-static char *take_request(const json_t *j, struct load_line *l)
+static char *line_take_request(const json_t *j, struct load_line *l)
 {
     struct request_row *r = &l->request;
 
     request_row_init(r);
     for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
-        if (!take_number(j, numbers[i].name, (int64_t *)(void *)((char *)r + numbers[i].offset)))
+        if (!line_take_number(j, numbers[i].name, (int64_t *)(void *)((char *)r + numbers[i].offset)))
             return line_wrong("request", numbers[i].name);
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
-        if (!take_text(j, texts[i].name, texts[i].max, (char **)(void *)((char *)r + texts[i].offset)))
+        if (!line_take_text(j, texts[i].name, texts[i].max, (char **)(void *)((char *)r + texts[i].offset)))
             return line_wrong("request", texts[i].name);
     r->cold = json_get_bool(j, "cold", false);
     if (r->number == RECORD_NONE || r->number >= WORKLOAD_REQUESTS_MAX)
@@ -130,13 +130,13 @@ static char *take_request(const json_t *j, struct load_line *l)
         return line_wrong("request", "target");
     if (!is_outcome(r->outcome))
         return line_wrong("request", "outcome");
-    return take_gaps(j, &r->gaps_us) ? NULL : line_wrong("request", "gaps_us");
+    return line_take_gaps(j, &r->gaps_us) ? NULL : line_wrong("request", "gaps_us");
 }
 
 /* -- The others --------------------------------------------------------------------------------------- */
 
 /* Copies the named members that are numbers, or null. */
-static json_t *take_figures(const json_t *j, const char *const *names, size_t n)
+static json_t *line_take_figures(const json_t *j, const char *const *names, size_t n)
 {
     json_t *figures = json_object();
 
@@ -148,42 +148,43 @@ static json_t *take_figures(const json_t *j, const char *const *names, size_t n)
     return figures;
 }
 
-static char *take_warmed(const json_t *j, struct load_line *l)
+static char *line_take_warmed(const json_t *j, struct load_line *l)
 {
     static const char *const figures[] = {"sent", "failed", "mean_ms"};
     _cleanup_(freep) char *url = NULL, *error = NULL;
 
-    if (!take_text(j, "url", LOAD_URL_MAX, &url) || !url || !take_text(j, "error", LOAD_TEXT_MAX, &error))
+    if (!line_take_text(j, "url", LOAD_URL_MAX, &url) || !url ||
+        !line_take_text(j, "error", LOAD_TEXT_MAX, &error))
         return line_wrong("warmed", url ? "error" : "url");
-    l->object = take_figures(j, figures, ARRAY_SIZE(figures));
+    l->object = line_take_figures(j, figures, ARRAY_SIZE(figures));
     json_put_str(l->object, "url", url);
     json_put_str(l->object, "error", error);
     return NULL;
 }
 
-static char *take_live(const json_t *j, struct load_line *l)
+static char *line_take_live(const json_t *j, struct load_line *l)
 {
     static const char *const figures[] = {
         "sent",        "in_flight",   "done",       "errors",     "output_tokens_per_s",
         "ttft_p50_ms", "ttft_p99_ms", "e2e_p50_ms", "e2e_p99_ms", "elapsed_ns",
         "planned"};
-    l->object = take_figures(j, figures, ARRAY_SIZE(figures));
+    l->object = line_take_figures(j, figures, ARRAY_SIZE(figures));
     return NULL;
 }
 
-static char *take_ready(const json_t *j, struct load_line *l)
+static char *line_take_ready(const json_t *j, struct load_line *l)
 {
-    return take_text(j, "model", LOAD_TEXT_MAX, &l->text) ? NULL : line_wrong("ready", "model");
+    return line_take_text(j, "model", LOAD_TEXT_MAX, &l->text) ? NULL : line_wrong("ready", "model");
 }
 
-static char *take_saying(const json_t *j, struct load_line *l)
+static char *line_take_saying(const json_t *j, struct load_line *l)
 {
-    bool right = take_text(j, "text", LOAD_TEXT_MAX, &l->text) && l->text &&
-                 take_text(j, "remedy", LOAD_TEXT_MAX, &l->remedy);
+    bool right = line_take_text(j, "text", LOAD_TEXT_MAX, &l->text) && l->text &&
+                 line_take_text(j, "remedy", LOAD_TEXT_MAX, &l->remedy);
     return right ? NULL : line_wrong(json_get_str(j, "t"), l->text ? "remedy" : "text");
 }
 
-static char *take_end(const json_t *j, struct load_line *l)
+static char *line_take_end(const json_t *j, struct load_line *l)
 {
     json_t *summary = json_object_get(j, "summary");
 
@@ -195,15 +196,15 @@ static char *take_end(const json_t *j, struct load_line *l)
 
 static const struct {
     const char *name;
-    char *(*line_take)(const json_t *j, struct load_line *l); /* what is wrong, or NULL */
+    char *(*take)(const json_t *j, struct load_line *l); /* what is wrong, or NULL */
 } kinds[_LOAD_LINE_MAX] = {
-    [LOAD_LINE_WARMED] = {"warmed", take_warmed},
-    [LOAD_LINE_READY] = {"ready", take_ready},
-    [LOAD_LINE_REQUEST] = {"request", take_request},
-    [LOAD_LINE_LIVE] = {"live", take_live},
-    [LOAD_LINE_NOTE] = {"note", take_saying},
-    [LOAD_LINE_FAILED] = {"failed", take_saying},
-    [LOAD_LINE_END] = {"end", take_end},
+    [LOAD_LINE_WARMED] = {"warmed", line_take_warmed},
+    [LOAD_LINE_READY] = {"ready", line_take_ready},
+    [LOAD_LINE_REQUEST] = {"request", line_take_request},
+    [LOAD_LINE_LIVE] = {"live", line_take_live},
+    [LOAD_LINE_NOTE] = {"note", line_take_saying},
+    [LOAD_LINE_FAILED] = {"failed", line_take_saying},
+    [LOAD_LINE_END] = {"end", line_take_end},
 };
 
 static char *line_take(const json_t *j, struct load_line *l)
@@ -214,7 +215,7 @@ static char *line_take(const json_t *j, struct load_line *l)
         if (!streq(kinds[i].name, kind))
             continue;
         l->kind = (enum load_line_kind)i;
-        return kinds[i].line_take(j, l);
+        return kinds[i].take(j, l);
     }
     return xstrdup("a line of no kind");
 }

@@ -54,7 +54,13 @@ void session_explain(struct session *s, const char *remedy, const char *format, 
  */
 void session_remark(struct session *s, const struct target *t, const char *remedy, const char *format, ...)
     _printf_(4, 5);
-/* Ends the session once all its targets ended; it is gone afterwards, from the next turn of the loop on. */
+/* Of its targets. */
+size_t session_count_state(const struct session *s, enum state state);
+/* The first target with a failure; NULL: none. */
+const struct target *session_first_failed(const struct session *s);
+/* For a session whose starts have not left: its targets that have not ended do so in this state. */
+void session_end_unstarted(struct session *s, enum state to);
+/* Ends the session once all its targets ended; it is freed in a later iteration of the event loop. */
 void session_check_finished(struct session *s);
 void session_free(struct session *s);
 struct session *session_alloc(struct sessions *all, size_t n_targets);
@@ -71,7 +77,7 @@ void session_prepare_directories(struct session *s);
 /* Ends a session whose starts have not left. */
 void session_give_up(struct session *s);
 void session_check_started(struct session *s);
-/* Plans its end whatever happens: limit_ns from now, which is `at` by the wall clock. */
+/* Plans its latest end: limit_ns from now, which is `at` by the wall clock. */
 void session_limit_length(struct session *s, int64_t at, int64_t limit_ns);
 void session_arm_hard_limit(struct session *s);
 void session_record(struct session *s);
@@ -80,9 +86,9 @@ void session_resume_recording(struct session *s);
 int64_t session_left_ns(const struct session *s);
 void session_stop_all(struct session *s);
 void target_stop(struct target *t);
-/* For a target that ends up owing a stop after the others were stopped. */
+/* For a target whose stop is pending after the others were stopped. */
 void session_stop_late(struct target *t);
-/* Sends the queued stops whose turn it is. */
+/* Sends the queued stops; with --stagger, one at a time. */
 void session_send_queued_stops(struct session *s);
 void session_check_stopped(struct session *s);
 
@@ -158,4 +164,8 @@ struct probe_answer {
 struct probe *probe_start(struct sessions *all, const char *fleet_name, const struct worker *const *workers,
                           size_t n, int64_t timeout_ns,
                           void (*done)(const struct probe_answer *answers, void *arg), void *arg);
+/* Probes all targets of a session as s->probe; done() gets the session and an answer for each target. */
+void session_probe(struct session *s, int64_t timeout_ns,
+                   void (*done)(const struct probe_answer *answers, void *arg));
+/* NULL is fine. */
 void probe_cancel(struct probe *p);

@@ -79,20 +79,15 @@ static void on_steps_counted(const struct probe_answer *answers, void *arg)
 
 void session_count_steps(struct session *s, void (*then)(struct session *s))
 {
-    _cleanup_(freep) const struct worker **workers = xcalloc(s->n_targets, sizeof(*workers));
     bool matters = false;
 
-    for (size_t i = 0; i < s->n_targets; i++) {
-        workers[i] = &s->targets[i].worker;
+    for (size_t i = 0; i < s->n_targets; i++)
         matters = matters || counts_from_load(&s->targets[i]);
-    }
-    if (!matters) {
-        then(s);
-        return;
-    }
     s->counted = then;
-    s->probe =
-        probe_start(s->all, s->record.fleet, workers, s->n_targets, STEPS_TIMEOUT_NS, on_steps_counted, s);
+    if (matters)
+        session_probe(s, STEPS_TIMEOUT_NS, on_steps_counted);
+    else
+        then(s);
 }
 
 void session_warmed(struct session *s)
@@ -119,15 +114,6 @@ void session_stop_load(struct session *s)
         s->all->loader_ops->stop(s, s->all->loader);
 }
 
-static void fail_requested(struct session *s, const char *failure, const char *remedy)
-{
-    for (size_t i = 0; i < s->n_targets; i++) {
-        target_fail(&s->targets[i], failure, remedy);
-        target_change_state(&s->targets[i], STATE_FAILED);
-    }
-    session_check_finished(s);
-}
-
 void session_load_ended(struct session *s, const char *failure, const char *remedy)
 {
     s->load_over = true;
@@ -137,10 +123,13 @@ void session_load_ended(struct session *s, const char *failure, const char *reme
         session_explain(s, remedy, "its load r%" PRId64 " failed: %s", s->run_id, failure);
     else if (!s->loads)
         session_explain(s, NULL, "its load r%" PRId64 " was stopped before it began", s->run_id);
-    if (s->record.state == STATE_REQUESTED && failure)
-        fail_requested(s, failure, remedy);
-    else if (s->record.state <= STATE_RECORDING)
+    if (s->record.state == STATE_REQUESTED && failure) {
+        for (size_t i = 0; i < s->n_targets; i++)
+            target_fail(&s->targets[i], failure, remedy);
+        session_end_unstarted(s, STATE_FAILED);
+    } else if (s->record.state <= STATE_RECORDING) {
         session_stop(s);
+    }
 }
 
 void target_check_empty(struct target *t)

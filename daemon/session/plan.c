@@ -10,7 +10,7 @@
 #include "daemon/fleet/doctor.h"
 #include <errno.h>
 
-static void skip(struct job_plan *plan, const struct worker *w, const char *reason, const char *remedy)
+static void plan_skip(struct job_plan *plan, const struct worker *w, const char *reason, const char *remedy)
 {
     json_t *item = json_object();
     json_put_str(item, "worker", w->url);
@@ -23,11 +23,11 @@ static void skip(struct job_plan *plan, const struct worker *w, const char *reas
 static bool is_fit(struct job_plan *plan, const struct job_request *request, const struct worker *w)
 {
     if (!w->profilable) {
-        skip(plan, w, w->reason ? w->reason : "cannot be profiled", w->remedy);
+        plan_skip(plan, w, w->reason ? w->reason : "cannot be profiled", w->remedy);
         return false;
     }
     if (w->health == HEALTH_UNHEALTHY && !request->include_unhealthy) {
-        skip(plan, w, "is unhealthy", "--include-unhealthy records it all the same.");
+        plan_skip(plan, w, "is unhealthy", "--include-unhealthy records it all the same.");
         return false;
     }
     return true;
@@ -41,7 +41,7 @@ static bool role_is_taken(const struct job_plan *plan, const struct fleet *fleet
     return false;
 }
 
-static void choose(struct job_plan *plan, const struct fleet *fleet, const struct job_request *request)
+static void plan_choose(struct job_plan *plan, const struct fleet *fleet, const struct job_request *request)
 {
     plan->chosen = xcalloc(fleet->n_workers, sizeof(*plan->chosen));
     for (size_t i = 0; i < fleet->n_workers; i++) {
@@ -66,17 +66,18 @@ static bool is_listed(const struct fleet *fleet, const struct job_request *reque
 }
 
 /* Whoever names a worker hears where there is none of that name. */
-static void skip_unlisted(struct job_plan *plan, const struct fleet *fleet, const struct job_request *request)
+static void plan_skip_unlisted(struct job_plan *plan, const struct fleet *fleet,
+                               const struct job_request *request)
 {
     for (size_t i = 0; i < request->n_only; i++) {
         const struct worker unlisted = {.url = request->only[i]};
         if (!is_listed(fleet, request, i))
-            skip(plan, &unlisted, "is not listed by the router or fleet",
-                 "profctl list-workers shows what is.");
+            plan_skip(plan, &unlisted, "is not listed by the router or fleet",
+                      "profctl list-workers shows what is.");
     }
 }
 
-static void add_remark(struct job_plan *plan, const struct worker *w, const struct remark *remark)
+static void plan_add_remark(struct job_plan *plan, const struct worker *w, const struct remark *remark)
 {
     json_t *item = json_object();
     json_put_bool(item, "refuses", remark->refuses);
@@ -88,7 +89,8 @@ static void add_remark(struct job_plan *plan, const struct worker *w, const stru
 }
 
 /* Asks each engine what it cannot honour. Returns the first remark that refuses, as an index, or -1. */
-static int review_all(struct job_plan *plan, const struct fleet *fleet, const struct job_request *request)
+static int plan_review_all(struct job_plan *plan, const struct fleet *fleet,
+                           const struct job_request *request)
 {
     for (size_t i = 0; i < plan->n_chosen; i++) {
         const struct worker *w = &fleet->workers[plan->chosen[i]];
@@ -100,7 +102,7 @@ static int review_all(struct job_plan *plan, const struct fleet *fleet, const st
         const struct recording recording = job_request_recording(request, w->role);
         ops->review(&recording, w, &review);
         for (size_t k = 0; k < review.n; k++)
-            add_remark(plan, w, &review.items[k]);
+            plan_add_remark(plan, w, &review.items[k]);
         review_done(&review);
     }
     size_t i;
@@ -147,7 +149,7 @@ static void add_uncollected_remarks(struct job_plan *plan, const struct checks *
             const struct worker w = {.url = c->workers[k]};
             _cleanup_(freep) char *text = xasprintf("traces cannot be collected: %s", c->text[c->wording]);
             const struct remark remark = {.text = text, .remedy = c->remedy[c->wording]};
-            add_remark(plan, &w, &remark);
+            plan_add_remark(plan, &w, &remark);
         }
     }
 }
@@ -209,9 +211,9 @@ int session_plan_make(const struct fleet *fleet, const struct job_request *reque
     struct job_plan plan = {.skipped = json_array(), .remarks = json_array()};
     int r = 0;
 
-    choose(&plan, fleet, request);
-    skip_unlisted(&plan, fleet, request);
-    int refusing = review_all(&plan, fleet, request);
+    plan_choose(&plan, fleet, request);
+    plan_skip_unlisted(&plan, fleet, request);
+    int refusing = plan_review_all(&plan, fleet, request);
     if (plan.n_chosen == 0) {
         r = nothing_left(&plan, fleet, p);
     } else if (refusing >= 0) {

@@ -93,6 +93,16 @@ struct probe *probe_start(struct sessions *all, const char *fleet_name, const st
     return p;
 }
 
+void session_probe(struct session *s, int64_t timeout_ns,
+                   void (*done)(const struct probe_answer *answers, void *arg))
+{
+    _cleanup_(freep) const struct worker **workers = xcalloc(s->n_targets, sizeof(*workers));
+
+    for (size_t i = 0; i < s->n_targets; i++)
+        workers[i] = &s->targets[i].worker;
+    s->probe = probe_start(s->all, s->record.fleet, workers, s->n_targets, timeout_ns, done, s);
+}
+
 void probe_cancel(struct probe *p)
 {
     if (p)

@@ -31,7 +31,7 @@ int64_t session_left_ns(const struct session *s)
 
 static void watch_steps(struct session *s);
 
-static void rest_until_next_look(struct session *s)
+static void watch_steps_later(struct session *s)
 {
     int64_t deadline = mono_ns() + STEPS_INTERVAL_NS;
     if (s->record.stop_at != RECORD_NONE)
@@ -58,7 +58,7 @@ static void on_steps(const struct probe_answer *answers, void *arg)
     }
     session_check_stopped(s);
     if (s->record.state == STATE_RECORDING)
-        rest_until_next_look(s);
+        watch_steps_later(s);
 }
 
 static void watch_steps(struct session *s)
@@ -82,10 +82,10 @@ static void watch_steps(struct session *s)
         s->probe =
             probe_start(s->all, s->record.fleet, workers, n, MIN(left, STEPS_CALL_TIMEOUT_NS), on_steps, s);
     else if (s->record.stop_at != RECORD_NONE)
-        rest_until_next_look(s);
+        watch_steps_later(s);
 }
 
-/* Said within two seconds of the start: a trace of an idle worker is nearly empty. */
+/* Reported within two seconds of the start: a trace of an idle worker is nearly empty. */
 static void on_idle_known(const struct probe_answer *answers, void *arg)
 {
     struct session *s = arg;
@@ -102,15 +102,6 @@ static void on_idle_known(const struct probe_answer *answers, void *arg)
     session_save(s);
     if (s->record.state == STATE_RECORDING && s->request.recording.steps > 0)
         watch_steps(s);
-}
-
-static void look_for_idle(struct session *s)
-{
-    _cleanup_(freep) const struct worker **workers = xcalloc(s->n_targets, sizeof(*workers));
-
-    for (size_t i = 0; i < s->n_targets; i++)
-        workers[i] = &s->targets[i].worker;
-    s->probe = probe_start(s->all, s->record.fleet, workers, s->n_targets, IDLE_TIMEOUT_NS, on_idle_known, s);
 }
 
 void session_resume_recording(struct session *s)
@@ -139,7 +130,7 @@ void session_limit_length(struct session *s, int64_t at, int64_t limit_ns)
     s->record.hard_stop_boot_ns = boot_ns() + limit_ns;
 }
 
-/* Also used by recovery: the limit holds whatever happened meanwhile. */
+/* Also used by recovery: the limit holds in any case. */
 void session_arm_hard_limit(struct session *s)
 {
     struct timeval tv = timeval_of(left_until(s->record.hard_stop_at, s->record.hard_stop_boot_ns));
@@ -163,7 +154,7 @@ void session_record(struct session *s)
     if (s->request.recording.steps == 0 && s->request.recording.duration_ns > 0)
         session_timer(s, mono_ns() + s->request.recording.duration_ns, on_time_over);
     session_load(s);
-    look_for_idle(s);
+    session_probe(s, IDLE_TIMEOUT_NS, on_idle_known);
 }
 
 void target_files_complete(struct target *t)

@@ -18,7 +18,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
-#define START_AGAIN "Start it again: whatever it began was stopped."
+#define START_AGAIN "Start it again: what it had begun was stopped."
 
 struct target_list {
     struct target_record *items;
@@ -132,14 +132,6 @@ struct rebuild {
     size_t n, cap;
 };
 
-static bool any_failure(const struct session *s)
-{
-    for (size_t i = 0; i < s->n_targets; i++)
-        if (s->targets[i].record.failure)
-            return true;
-    return false;
-}
-
 static int rebuild_session(const struct session_record *r, void *arg)
 {
     struct rebuild *b = arg;
@@ -157,7 +149,8 @@ static int rebuild_session(const struct session_record *r, void *arg)
     for (size_t i = 0; i < list.n; i++)
         rebuild_target(&s->targets[i], &list.items[i]);
     free(list.items);
-    s->rolled_back = s->request.require_all && s->record.recording_at == RECORD_NONE && any_failure(s);
+    s->rolled_back =
+        s->request.require_all && s->record.recording_at == RECORD_NONE && session_first_failed(s);
     s->job.id = r->session_id;
     s->job.created = true;
     VEC_GROW(b->sessions, b->n, b->cap);
@@ -179,9 +172,7 @@ static void resume_requested(struct session *s)
     }
     session_explain(s, "Start it again; with --queue or --start-at it waits through a restart.",
                     "profd was restarted before it began");
-    for (size_t i = 0; i < s->n_targets; i++)
-        target_change_state(&s->targets[i], STATE_CANCELLED);
-    session_check_finished(s);
+    session_end_unstarted(s, STATE_CANCELLED);
 }
 
 /* Whose start was not answered, or never left: it is stopped, and what it recorded is collected. */
@@ -201,7 +192,7 @@ static void settle_starting(struct target *t)
     }
 }
 
-/* What the restart made of a recording, for whoever wonders about its length. */
+/* Explains what the restart changed about the length of a recording. */
 static void remark_restart(struct session *s)
 {
     char planned[UNIT_TEXT_MAX], late[UNIT_TEXT_MAX];

@@ -233,21 +233,14 @@ void sessions_set_loader(struct sessions *all, const struct loader_ops *ops, voi
 
 /* -- Operations -- */
 
-static void cancel_requested(struct session *s)
-{
-    probe_cancel(s->probe);
-    s->probe = NULL;
-    for (size_t i = 0; i < s->n_targets; i++)
-        target_change_state(&s->targets[i], STATE_CANCELLED);
-    session_check_finished(s);
-}
-
 void session_stop(struct session *s)
 {
     session_stop_load(s);
     switch (s->record.state) {
     case STATE_REQUESTED:
-        cancel_requested(s);
+        probe_cancel(s->probe);
+        s->probe = NULL;
+        session_end_unstarted(s, STATE_CANCELLED);
         break;
     case STATE_STARTING:
         s->stop_wanted = true;

@@ -44,7 +44,7 @@ struct target {
     int64_t stop_sent_ns;     /* monotonic: its first stop; 0 none */
     bool recorded;            /* its start was accepted before its stop */
     bool stop_repeated;       /* an earlier stop may have succeeded: the traces decide */
-    bool stop_queued;         /* waits for its turn (--stagger) */
+    bool stop_queued;         /* waits until others are stopped (--stagger) */
     bool inherited;           /* a profd before this one began it */
     double steps_before;      /* steps_metric when the recording began; < 0 unknown */
     double steps_before_load; /* done since the engine's launch when its load began; < 0 unknown */
@@ -77,14 +77,14 @@ struct session {
     bool in_line;          /* waits for a worker that another session holds */
     bool stops_asked;      /* its queued stops leave after the commit under way */
     bool unsaved;          /* the catalog could not store its last state transition */
-    bool event_unsaved;    /* nor the event of it, which waits by itself where the catalog is locked */
+    bool event_unsaved;    /* nor add its event (a locked catalog keeps events itself) */
     bool resaved;          /* it took it at a later try, which is not committed yet */
     bool finished_unsaved; /* over, and only kept until the catalog has stored its last state transition */
     int64_t run_id;        /* of its load; 0: it has none */
     bool warming, warmed;  /* its load warms its workers up, or has */
     bool loads;            /* its load was started */
     bool load_over;
-    bool load_lasted; /* until everything was recorded, as asked for */
+    bool load_lasted; /* until everything was recorded, as requested */
     struct probe *probe;
     void (*counted)(struct session *s); /* what follows session_count_steps() */
     unsigned n_outstanding;             /* calls of the phase it is in */
@@ -107,7 +107,7 @@ struct collector_ops {
     int64_t (*bytes_seen)(const struct target *t, void *collector);
 };
 
-/* What whoever sends a session's load does for it; each by the run in s->run_id. */
+/* What the sender of a session's load does for it; each by the run in s->run_id. */
 struct loader_ops {
     /* Whether the request's workload can be sent to that fleet; a problem where not. */
     int (*check)(const struct job_request *request, const struct fleet *fleet, const size_t *chosen,
@@ -157,7 +157,7 @@ void target_collected(struct target *t, enum state outcome, const char *reason, 
 void target_files_complete(struct target *t);
 /* Whether its recording is over when its traces are there, though nobody stops it. */
 bool target_ends_by_itself(const struct target *t);
-/* The recording as this target's engine is asked for it; strings are borrowed from the target. */
+/* The recording that is requested of this target's engine; strings are borrowed from the target. */
 struct recording target_recording(const struct target *t);
 
 /* -- For profd's operator; counts since profd's start -- */

@@ -2,10 +2,10 @@
 /*
  * From "it begins" to "all starts were answered":
  *
- *   stops that clean up -> barrier -> directories prepared -> edge with fsync -> all starts in one turn of
- * the loop
+ *   stops that clean up -> barrier -> directories prepared -> commit with fsync -> all starts in one iteration
+ * of the event loop
  *
- * From the edge with fsync on each target owes a stop, until one is answered or it is certain that none
+ * From the commit with fsync on, each target has a stop pending, until one is answered or it is certain that none
  * started.
  */
 #include "base/alloc.h"
@@ -71,7 +71,7 @@ static void on_writable_checked(void *arg)
         s->all->collector_ops->prepare(s, s->all->collector);
 }
 
-/* A mount whose server is gone blocks whoever looks at it, without end. */
+/* A mount whose server is gone blocks each thread that accesses it, without end. */
 static void on_directories_late(struct session *s)
 {
     session_explain(s, "Is its file system's server up? A plain ls of it would hang as well.",
@@ -114,7 +114,6 @@ void session_prepare_directories(struct session *s)
 }
 
 static void send_starts(struct session *s);
-static void give_up_before_start(struct session *s, enum state to);
 
 /* -- The stop that goes before a start -- */
 
@@ -160,7 +159,7 @@ static void send_cleaning_stops(int err, void *arg)
 
     (void)err;
     if (s->stop_wanted) {
-        give_up_before_start(s, STATE_CANCELLED);
+        session_end_unstarted(s, STATE_CANCELLED);
         return;
     }
     s->n_outstanding = 1;
@@ -177,30 +176,6 @@ static void send_cleaning_stops(int err, void *arg)
 
 /* -- The starts -- */
 
-static void fail_living(struct session *s, enum state to)
-{
-    for (size_t i = 0; i < s->n_targets; i++)
-        if (s->targets[i].record.state == STATE_STARTING)
-            target_change_state(&s->targets[i], to);
-}
-
-static void give_up_before_start(struct session *s, enum state to)
-{
-    for (size_t i = 0; i < s->n_targets; i++)
-        s->targets[i].record.stop_pending = false;
-    fail_living(s, to);
-    session_check_finished(s);
-}
-
-/* NULL where none failed. */
-static const struct target *first_failed(const struct session *s)
-{
-    for (size_t i = 0; i < s->n_targets; i++)
-        if (s->targets[i].record.failure)
-            return &s->targets[i];
-    return NULL;
-}
-
 static void commit_again(struct session *s);
 
 static void refuse_start(struct session *s, int err)
@@ -209,7 +184,7 @@ static void refuse_start(struct session *s, int err)
 
     catalog_problem(s->all->jobs.catalog, err, &p, "nothing was started, the catalog cannot take the start");
     session_explain(s, p.remedy, "%s", p.what);
-    give_up_before_start(s, STATE_FAILED);
+    session_end_unstarted(s, STATE_FAILED);
 }
 
 /* Who else writes is waited for, but not by the loop. */
@@ -223,7 +198,7 @@ static void on_durable(int err, void *arg)
     } else if (err < 0) {
         refuse_start(s, err);
     } else if (s->stop_wanted) {
-        give_up_before_start(s, STATE_CANCELLED);
+        session_end_unstarted(s, STATE_CANCELLED);
     } else {
         send_starts(s);
     }
@@ -232,7 +207,7 @@ static void on_durable(int err, void *arg)
 static void commit_again(struct session *s)
 {
     if (s->stop_wanted) {
-        give_up_before_start(s, STATE_CANCELLED);
+        session_end_unstarted(s, STATE_CANCELLED);
         return;
     }
     s->begun_ns = mono_ns();
@@ -266,7 +241,7 @@ static void commit_to_start(struct session *s)
 void session_give_up(struct session *s)
 {
     session_timer_off(s);
-    give_up_before_start(s, STATE_CANCELLED);
+    session_end_unstarted(s, STATE_CANCELLED);
 }
 
 void session_prepared(struct session *s)
@@ -278,10 +253,10 @@ void session_prepared(struct session *s)
     s->prepared = true;
     session_timer_off(s);
     if (s->stop_wanted) {
-        give_up_before_start(s, STATE_CANCELLED);
-    } else if (s->request.require_all && first_failed(s)) {
+        session_end_unstarted(s, STATE_CANCELLED);
+    } else if (s->request.require_all && session_first_failed(s)) {
         session_explain(s, NULL, "all workers are required, and not all can be started; none was");
-        give_up_before_start(s, STATE_CANCELLED);
+        session_end_unstarted(s, STATE_CANCELLED);
     } else if (s->request.start_at > 0 && early > 0) {
         session_timer(s, mono_ns() + early, commit_to_start);
     } else {
@@ -303,7 +278,7 @@ static char *refusal_of(const struct target *t, const struct call_result *r)
     return r->err == 0 && r->status / 100 == 2 && ops->start_refusal ? ops->start_refusal(r->body) : NULL;
 }
 
-static void fail_start(struct target *t, const struct call_result *r)
+static void target_fail_start(struct target *t, const struct call_result *r)
 {
     _cleanup_(freep) char *refusal = refusal_of(t, r);
     _cleanup_(problem_done) struct problem p = {0};
@@ -323,7 +298,7 @@ static void fail_start(struct target *t, const struct call_result *r)
     t->start_unanswered = r->err < 0 && r->sent_at_ns > 0;
 }
 
-static void settle_start(struct target *t, bool ok)
+static void target_settle_start(struct target *t, bool ok)
 {
     struct session *s = t->session;
 
@@ -346,7 +321,7 @@ static void settle_start(struct target *t, bool ok)
 static void on_recorder_started(struct target *t, bool ok)
 {
     t->record.stop_pending = ok;
-    settle_start(t, ok);
+    target_settle_start(t, ok);
 }
 
 static bool start_was_accepted(const struct target *t, const struct call_result *r)
@@ -355,9 +330,9 @@ static bool start_was_accepted(const struct target *t, const struct call_result 
     return r->err == 0 && r->status / 100 == 2 && !refusal;
 }
 
-static void send_start(struct target *t);
+static void target_send_start(struct target *t);
 
-static void on_started(const struct call_result *r, void *arg)
+static void target_on_started(const struct call_result *r, void *arg)
 {
     struct target *t = arg;
     const struct session *s = t->session;
@@ -366,33 +341,33 @@ static void on_started(const struct call_result *r, void *arg)
     t->call = NULL;
     sessions_count_call(t, SESSION_CALL_START, r);
     if (target_goes_older(t, r)) {
-        send_start(t);
+        target_send_start(t);
         return;
     }
-    /* All by one look at the wall clock: what lies between them is not changed by who sets it. */
+    /* All relative to one reading of the wall clock: setting the clock does not change the differences. */
     if (r->sent_at_ns > 0)
         t->record.start_sent_at = s->record.begun_at + r->sent_mono_ns - s->begun_ns;
     t->record.start_answered_at = r->answered_at_ns;
     if (r->err == 0)
         t->record.start_status = r->status;
     if (!ok)
-        fail_start(t, r);
+        target_fail_start(t, r);
     const struct answer_recorder *recorder = target_recorder(t);
     if (ok && recorder)
         recorder->start(t, r, on_recorder_started);
     else
-        settle_start(t, ok);
+        target_settle_start(t, ok);
 }
 
-static void send_start(struct target *t)
+static void target_send_start(struct target *t)
 {
     struct recording recording = target_recording(t);
 
     target_keep_credentials(t);
     const struct engine_ops *ops = target_engine(t);
     _cleanup_json_ body = ops->start_body ? ops->start_body(&recording, &t->worker) : NULL;
-    t->call =
-        target_call(t, target_start_path(t), body, t->session->all->settings->start_timeout_ns, on_started);
+    t->call = target_call(t, target_start_path(t), body, t->session->all->settings->start_timeout_ns,
+                          target_on_started);
 }
 
 static void send_starts(struct session *s)
@@ -404,7 +379,7 @@ static void send_starts(struct session *s)
         struct target *t = &s->targets[i];
         if (t->record.state != STATE_STARTING)
             continue;
-        send_start(t);
+        target_send_start(t);
         s->n_outstanding++;
     }
     session_check_started(s);
@@ -427,14 +402,6 @@ static void record_skew(struct session *s)
     }
 }
 
-static size_t count_state(const struct session *s, enum state state)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < s->n_targets; i++)
-        n += s->targets[i].record.state == state;
-    return n;
-}
-
 static void roll_back(struct session *s, const struct target *cause)
 {
     s->rolled_back = true;
@@ -450,7 +417,7 @@ static void on_grace_over(struct session *s)
         session_record(s);
 }
 
-/* Nothing records, but some may owe a stop. */
+/* Nothing records, but some may have a stop pending. */
 static void finish_unrecorded(struct session *s)
 {
     session_check_finished(s);
@@ -459,8 +426,8 @@ static void finish_unrecorded(struct session *s)
 
 void session_check_started(struct session *s)
 {
-    size_t n_recording = count_state(s, STATE_RECORDING);
-    const struct target *cause = s->request.require_all ? first_failed(s) : NULL;
+    size_t n_recording = session_count_state(s, STATE_RECORDING);
+    const struct target *cause = s->request.require_all ? session_first_failed(s) : NULL;
 
     record_skew(s);
     if (cause) {

@@ -24,7 +24,7 @@
 /* Of who stands before the profiler and did not let the stop through: it is still running. */
 static const int not_delivered[] = {401, 403, 408, 425, 429, 502, 503, 504};
 
-static void send_stop(struct target *t);
+static void target_send_stop(struct target *t);
 static void next_in_line(struct session *s);
 
 static bool writes_files(const struct target *t)
@@ -72,7 +72,7 @@ static void end_without_stop(struct target *t)
     leave_stopping(t);
 }
 
-static void fail_stop(struct target *t, const struct call_result *r, const char *meaning)
+static void target_fail_stop(struct target *t, const struct call_result *r, const char *meaning)
 {
     char text[FAILURE_TEXT_MAX];
     call_result_text(r, text, sizeof(text));
@@ -83,12 +83,12 @@ static void fail_stop(struct target *t, const struct call_result *r, const char 
     target_fail(t, failure, remedy);
 }
 
-static void on_retry(evutil_socket_t fd, short what, void *arg)
+static void target_on_retry(evutil_socket_t fd, short what, void *arg)
 {
-    send_stop(arg);
+    target_send_stop(arg);
 }
 
-static void retry_stop(struct target *t, const struct call_result *r)
+static void target_retry_stop(struct target *t, const struct call_result *r)
 {
     char text[FAILURE_TEXT_MAX];
     int64_t pause = t->stop_refusals > 0 ? RETRY_FIRST_NS : RETRY_FIRST_NS << MIN(t->stop_tries - 1, 5u);
@@ -101,7 +101,7 @@ static void retry_stop(struct target *t, const struct call_result *r)
                    t->session->record.session_id, t->worker.url, engine_method(target_engine(t)),
                    target_stop_path(t), call_result_text(r, text, sizeof(text)));
     if (!t->retry)
-        t->retry = event_new(t->session->all->jobs.base, -1, 0, on_retry, t);
+        t->retry = event_new(t->session->all->jobs.base, -1, 0, target_on_retry, t);
     event_add(t->retry, &tv);
 }
 
@@ -139,7 +139,7 @@ static void finish_stop(struct target *t, const struct call_result *r)
         after_stop(t);
 }
 
-static void on_stopped(const struct call_result *r, void *arg)
+static void target_on_stopped(const struct call_result *r, void *arg)
 {
     struct target *t = arg;
 
@@ -150,28 +150,28 @@ static void on_stopped(const struct call_result *r, void *arg)
         t->record.stop_status = r->status;
     t->stop_refusals = r->err == -ECONNREFUSED ? t->stop_refusals + 1 : 0;
     if (target_goes_older(t, r)) {
-        send_stop(t);
+        target_send_stop(t);
     } else if (was_delivered(r)) {
         if (!stop_was_accepted(t, r)) {
-            fail_stop(t, r, "");
+            target_fail_stop(t, r, "");
             after_stop(t);
         } else {
             finish_stop(t, r);
         }
     } else if (t->stop_refusals >= REFUSED_TRIES) {
         if (!target_recorder(t))
-            fail_stop(t, r, "; the worker is gone");
+            target_fail_stop(t, r, "; the worker is gone");
         finish_stop(t, NULL);
     } else if (mono_ns() >= t->stop_deadline_ns - DEADLINE_SLACK_NS) {
-        fail_stop(t, r, "; its stop was given up");
+        target_fail_stop(t, r, "; its stop was given up");
         after_stop(t);
     } else {
         t->stop_repeated = t->stop_repeated || (r->err < 0 && r->sent_at_ns > 0);
-        retry_stop(t, r);
+        target_retry_stop(t, r);
     }
 }
 
-static void send_stop(struct target *t)
+static void target_send_stop(struct target *t)
 {
     int64_t now = mono_ns();
 
@@ -189,7 +189,8 @@ static void send_stop(struct target *t)
                    "session s%" PRId64 ": %s: sending the stop that an earlier profd left pending",
                    t->session->record.session_id, t->worker.url);
     t->stop_tries++;
-    t->call = target_call(t, target_stop_path(t), NULL, MAX(t->stop_deadline_ns - now, NS_PER_S), on_stopped);
+    t->call = target_call(t, target_stop_path(t), NULL, MAX(t->stop_deadline_ns - now, NS_PER_S),
+                          target_on_stopped);
 }
 
 /* With --stagger one stop is under way at a time, so that a fleet goes on serving. */
@@ -211,7 +212,7 @@ static void next_in_line(struct session *s)
             continue;
         }
         busy = true;
-        send_stop(t);
+        target_send_stop(t);
     }
 }
 
@@ -219,8 +220,7 @@ static void on_stops_saved(int err, void *arg)
 {
     struct session *s = arg;
 
-    /* Whether the catalog could take the edge or not: a profiler is never left running. */
-    (void)err;
+    (void)err; /* even if the catalog could not store the state, a profiler is not left running */
     s->stops_asked = false;
     next_in_line(s);
     session_check_stopped(s);
@@ -282,12 +282,8 @@ void session_check_stopped(struct session *s)
             session_stop_load(s);
         }
         sessions_wake(s->all);
-        for (size_t i = 0; i < s->n_targets; i++) {
-            if (s->targets[i].record.state == STATE_COLLECTING) {
-                session_change_state(s, STATE_COLLECTING);
-                break;
-            }
-        }
+        if (session_count_state(s, STATE_COLLECTING) > 0)
+            session_change_state(s, STATE_COLLECTING);
     }
     session_check_finished(s);
 }

@@ -63,7 +63,7 @@ static void session_mark_unsaved(struct session *s, int err)
     event_add(s->all->resave, &tv);
 }
 
-static void on_saved(int err, void *arg)
+static void session_on_saved(int err, void *arg)
 {
     if (err < 0)
         session_mark_unsaved(arg, err);
@@ -75,7 +75,7 @@ static void session_watch_commit(struct session *s, int written)
 {
     if (written < 0)
         session_mark_unsaved(s, written);
-    catalog_then(s->all->jobs.catalog, false, on_saved, s);
+    catalog_then(s->all->jobs.catalog, false, session_on_saved, s);
 }
 
 /* What the catalog missed of the targets goes before what follows from it: one that ends here has no later.
@@ -179,12 +179,12 @@ void session_remark(struct session *s, const struct target *t, const char *remed
                       t ? " " : "", text);
 }
 
-/* After the commit of its last edge. One that could not be saved stays in memory until it can. */
-static void on_finished(int err, void *arg)
+/* After the commit of its last state. One that could not be saved stays in memory until it can. */
+static void session_on_finished(int err, void *arg)
 {
     struct session *s = arg;
 
-    (void)err; /* on_saved() heard it before */
+    (void)err; /* session_on_saved() was called with it before */
     if (s->unsaved)
         s->finished_unsaved = true;
     else
@@ -206,18 +206,41 @@ static void session_follow_targets(struct session *s, enum state outcome)
         session_change_state(s, on_the_way[s->record.state]);
 }
 
+size_t session_count_state(const struct session *s, enum state state)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->n_targets; i++)
+        n += s->targets[i].record.state == state;
+    return n;
+}
+
+const struct target *session_first_failed(const struct session *s)
+{
+    for (size_t i = 0; i < s->n_targets; i++)
+        if (s->targets[i].record.failure)
+            return &s->targets[i];
+    return NULL;
+}
+
+void session_end_unstarted(struct session *s, enum state to)
+{
+    for (size_t i = 0; i < s->n_targets; i++) {
+        struct target *t = &s->targets[i];
+        t->record.stop_pending = false;
+        if (!state_is_final(t->record.state))
+            target_change_state(t, to);
+    }
+    session_check_finished(s);
+}
+
 static void explain_outcome(struct session *s)
 {
-    size_t n_whole = 0;
-    const struct target *first = NULL;
+    size_t n_complete = session_count_state(s, STATE_COMPLETE);
+    const struct target *first = session_first_failed(s);
 
-    for (size_t i = 0; i < s->n_targets; i++) {
-        n_whole += s->targets[i].record.state == STATE_COMPLETE;
-        if (!first && s->targets[i].record.failure)
-            first = &s->targets[i];
-    }
-    if (n_whole < s->n_targets && first)
-        session_explain(s, first->record.remedy, "%zu of %zu workers are complete; %s: %s", n_whole,
+    if (n_complete < s->n_targets && first)
+        session_explain(s, first->record.remedy, "%zu of %zu workers are complete; %s: %s", n_complete,
                         s->n_targets, first->worker.url, first->record.failure);
 }
 
@@ -246,5 +269,5 @@ void session_check_finished(struct session *s)
     if (!s->loads)
         session_stop_load(s);
     sessions_wake(s->all);
-    catalog_then(s->all->jobs.catalog, false, on_finished, s);
+    catalog_then(s->all->jobs.catalog, false, session_on_finished, s);
 }

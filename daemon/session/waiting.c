@@ -14,7 +14,7 @@
 #define WHEN_INTERVAL_NS     (500 * NS_PER_MS)
 #define WHEN_CALL_TIMEOUT_NS (5 * NS_PER_S)
 
-/* Whether this session will begin in the next turn of the loop. */
+/* Whether this session will begin in the next iteration of the event loop. */
 static bool begins_at_once(const struct session *s)
 {
     return !s->job.created && !s->request.queue && s->request.start_at == 0 && s->request.when_running == 0;
@@ -48,7 +48,7 @@ struct session *sessions_holder(struct sessions *all, const char *worker_url, co
     return NULL;
 }
 
-static void wait_for(struct session *s, char *take_text)
+static void session_wait_for(struct session *s, char *take_text)
 {
     free(s->waiting_for);
     s->waiting_for = take_text;
@@ -62,23 +62,16 @@ static bool is_blocked(struct session *s)
         const struct session *holder = sessions_holder(s->all, url, s);
         if (!holder)
             continue;
-        wait_for(s, xasprintf("%s, %s s%" PRId64, url,
-                              holder->record.state == STATE_REQUESTED ? "wanted before by" : "held by",
-                              holder->record.session_id));
+        session_wait_for(s,
+                         xasprintf("%s, %s s%" PRId64, url,
+                                   holder->record.state == STATE_REQUESTED ? "wanted before by" : "held by",
+                                   holder->record.session_id));
         return true;
     }
     return false;
 }
 
-static void give_up_waiting(struct session *s, const char *remedy, const char *what)
-{
-    session_explain(s, remedy, "%s", what);
-    for (size_t i = 0; i < s->n_targets; i++)
-        target_change_state(&s->targets[i], STATE_CANCELLED);
-    session_check_finished(s);
-}
-
-static void poll_load(struct session *s);
+static void session_poll_load(struct session *s);
 
 static void begin_or_warm_up(struct session *s)
 {
@@ -88,7 +81,7 @@ static void begin_or_warm_up(struct session *s)
         session_begin(s);
 }
 
-static void on_load(const struct probe_answer *answers, void *arg)
+static void session_on_load(const struct probe_answer *answers, void *arg)
 {
     struct session *s = arg;
     size_t n_ready = 0, lowest = 0;
@@ -103,33 +96,30 @@ static void on_load(const struct probe_answer *answers, void *arg)
         return;
     bool blocked = is_blocked(s); /* somebody may have been quicker */
     if (n_ready == s->n_targets && !blocked) {
-        wait_for(s, NULL);
+        session_wait_for(s, NULL);
         begin_or_warm_up(s);
         return;
     }
     const char *url = s->targets[lowest].worker.url;
     if (n_ready < s->n_targets)
-        wait_for(s, answers[lowest].running < 0
-                        ? xasprintf("%s does not report its number of running requests (/metrics)", url)
-                        : xasprintf("%" PRId64 " running requests; %s has %.0f", s->request.when_running, url,
-                                    answers[lowest].running));
+        session_wait_for(s,
+                         answers[lowest].running < 0
+                             ? xasprintf("%s does not report its number of running requests (/metrics)", url)
+                             : xasprintf("%" PRId64 " running requests; %s has %.0f", s->request.when_running,
+                                         url, answers[lowest].running));
     if (mono_ns() >= s->when_deadline_ns) {
         _cleanup_(freep) char *text = xasprintf("gave up waiting for %s", s->waiting_for);
-        give_up_waiting(s, "Send more requests, lower --when-running, or raise --timeout.", text);
+        session_explain(s, "Send more requests, lower --when-running, or raise --timeout.", "%s", text);
+        session_end_unstarted(s, STATE_CANCELLED);
         return;
     }
-    session_timer(s, mono_ns() + WHEN_INTERVAL_NS, poll_load);
+    session_timer(s, mono_ns() + WHEN_INTERVAL_NS, session_poll_load);
 }
 
-static void poll_load(struct session *s)
+static void session_poll_load(struct session *s)
 {
-    /* Whoever asks out of turn takes the place of the timer: one probe at a time. */
-    session_timer_off(s);
-    _cleanup_(freep) const struct worker **workers = xcalloc(s->n_targets, sizeof(*workers));
-
-    for (size_t i = 0; i < s->n_targets; i++)
-        workers[i] = &s->targets[i].worker;
-    s->probe = probe_start(s->all, s->record.fleet, workers, s->n_targets, WHEN_CALL_TIMEOUT_NS, on_load, s);
+    session_timer_off(s); /* one probe at a time */
+    session_probe(s, WHEN_CALL_TIMEOUT_NS, session_on_load);
 }
 
 void session_proceed(struct session *s)
@@ -141,7 +131,7 @@ void session_proceed(struct session *s)
     s->in_line = false;
     int64_t lead = s->request.start_at - START_LEAD_NS - wall_ns();
     if (s->request.start_at > 0 && lead > 0) {
-        wait_for(s, xasprintf("%s", format_time(text, s->request.start_at)));
+        session_wait_for(s, xasprintf("%s", format_time(text, s->request.start_at)));
         /* A wall clock may be set meanwhile: looked at again at least once a minute. */
         session_timer(s, mono_ns() + MIN(lead, 60 * NS_PER_S), session_proceed);
         return;
@@ -153,9 +143,9 @@ void session_proceed(struct session *s)
     if (s->request.when_running > 0) {
         if (s->when_deadline_ns == 0)
             s->when_deadline_ns = mono_ns() + s->request.when_timeout_ns;
-        poll_load(s);
+        session_poll_load(s);
         return;
     }
-    wait_for(s, NULL);
+    session_wait_for(s, NULL);
     begin_or_warm_up(s);
 }
