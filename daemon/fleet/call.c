@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "daemon/fleet/answer_text.h"
 #include "daemon/fleet/credentials.h"
+#include "daemon/fleet/curl_handle.h"
 #include "daemon/fleet/curl_loop.h"
 #include "daemon/fleet/names.h"
 #include "daemon/fleet/url.h"
@@ -20,7 +21,6 @@
 #include <sys/resource.h>
 
 #define CONNECT_TIMEOUT_DEFAULT_NS (3 * NS_PER_S)
-#define KEEPALIVE_S                30L /* a stop is silent for minutes */
 #define ANSWER_HEAD_MAX            (64 << 10)
 /* The year 2116. A later date makes no sense, and twice its nanoseconds would overflow int64_t. */
 #define DATE_MAX_S (INT64_MAX / NS_PER_S / 2)
@@ -34,13 +34,11 @@
  */
 #define SOCKET_BUFFER_SIZE  (64 << 10)
 #define RECEIVE_BUFFER_SIZE 8192L
-#define NAMES_KEPT_FOREVER  -1L /* that is, until the rest; each call brings its own */
-#define IDLE_CALLS_MAX      64  /* kept with their easy handles */
 #define OPEN_FILES_DEFAULT  1024
 /* Idle connections may take 1/IDLE_CONNECTIONS_SHARE of the file descriptors. */
 #define IDLE_CONNECTIONS_SHARE 4
-/* Idle time after which connections and handles are closed. curl does not watch idle connections: one that a
- * worker has closed would otherwise stay open until the next call, possibly for days. */
+/* Idle time after which connections are closed. curl does not watch idle connections: one that a worker has
+ * closed would otherwise stay open until the next call, possibly for days. */
 #define REST_NS (15 * NS_PER_S)
 
 struct call {
@@ -50,6 +48,7 @@ struct call {
     struct curl_slist *headers, *addresses; /* of its name */
     bool in_multi;
     struct name_query *query; /* of its name, while it waits for that */
+    struct event *failed;     /* it failed before it was sent, and ends in the next iteration */
     int64_t deadline_ns;
     bool once;         /* must not be sent a second time */
     unsigned n_sent;   /* how often it was */
@@ -70,41 +69,15 @@ LIST_HEAD(call_list, call);
 struct caller {
     struct event_base *base;
     struct curl_loop *loop;
-    struct event *failed_event; /* calls that failed before they were sent end in the next iteration */
     struct event *rest;
     struct name_resolver *names;
     struct answer_budget *answers;
-    struct call_list active, failed, idle;
-    size_t n_idle;
+    struct call_list calls;
     struct network_policy policy;
     uint64_t n_refused;
 };
 
-static const struct {
-    CURLcode code;
-    int err;
-} curl_errors[] = {
-    {CURLE_COULDNT_CONNECT, -ECONNREFUSED}, {CURLE_COULDNT_RESOLVE_HOST, -EHOSTUNREACH},
-    {CURLE_OPERATION_TIMEDOUT, -ETIMEDOUT}, {CURLE_SEND_ERROR, -ECONNRESET},
-    {CURLE_RECV_ERROR, -ECONNRESET},        {CURLE_GOT_NOTHING, -ECONNRESET},
-    {CURLE_PARTIAL_FILE, -ECONNRESET},      {CURLE_UNSUPPORTED_PROTOCOL, -EPROTONOSUPPORT},
-    {CURLE_URL_MALFORMAT, -EINVAL},         {CURLE_OUT_OF_MEMORY, -ENOMEM},
-};
-
-static int curl_errno(CURL *easy, CURLcode code)
-{
-    long os_errno = 0;
-
-    if (code == CURLE_COULDNT_CONNECT && curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &os_errno) == CURLE_OK &&
-        os_errno > 0)
-        return -(int)os_errno;
-    for (size_t i = 0; i < ARRAY_SIZE(curl_errors); i++)
-        if (curl_errors[i].code == code)
-            return curl_errors[i].err;
-    return -EPROTO;
-}
-
-static void mark_answered(struct call *call)
+static void call_mark_answered(struct call *call)
 {
     call->result.answered_mono_ns = mono_ns();
     call->result.answered_at_ns = wall_ns();
@@ -128,7 +101,7 @@ static bool call_refuse_address(struct call *call, const struct in6_addr *addres
     return true;
 }
 
-static curl_socket_t open_socket(const struct curl_sockaddr *address)
+static curl_socket_t call_open_socket(const struct curl_sockaddr *address)
 {
     int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 
@@ -139,7 +112,7 @@ static curl_socket_t open_socket(const struct curl_sockaddr *address)
 }
 
 /* With the very address that curl connects to, whatever a name meant a moment ago. */
-static curl_socket_t on_open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
+static curl_socket_t call_on_open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 {
     struct call *call = arg;
     struct in6_addr ip;
@@ -147,7 +120,7 @@ static curl_socket_t on_open_socket(void *arg, curlsocktype purpose, struct curl
     if (call_refuse_address(call, address_of_socket(&address->addr, &ip) ? &ip : NULL))
         return CURL_SOCKET_BAD;
     call->n_opened++;
-    return open_socket(address);
+    return call_open_socket(address);
 }
 
 /* A kept connection was opened under the policy of its time. */
@@ -160,7 +133,7 @@ static bool call_refuse_peer(struct call *call, const char *ip)
 }
 
 /* The log stays readable where a router lists a thousand of them. */
-static void note_refusal(struct call *call)
+static void call_note_refusal(struct call *call)
 {
     struct caller *c = call->caller;
     char *url = NULL;
@@ -191,7 +164,7 @@ uint64_t caller_refusals(const struct caller *c)
 /* -- What curl calls ---------------------------------------------------------------------------------- */
 
 /* Before each sending. libcurl sends again by itself where a kept connection turned out to be closed. */
-static int on_before_send(void *arg, char *remote_ip, char *local_ip, int remote_port, int local_port)
+static int call_on_before_send(void *arg, char *remote_ip, char *local_ip, int remote_port, int local_port)
 {
     struct call *call = arg;
 
@@ -207,7 +180,7 @@ static int on_before_send(void *arg, char *remote_ip, char *local_ip, int remote
     return CURL_PREREQFUNC_OK;
 }
 
-static size_t on_header(char *line, size_t size, size_t n, void *arg)
+static size_t call_on_header(char *line, size_t size, size_t n, void *arg)
 {
     static const char date[] = "date:";
     struct call *call = arg;
@@ -218,7 +191,7 @@ static size_t on_header(char *line, size_t size, size_t n, void *arg)
         replace_str(&call->own_error, "the answer's head is too long");
         return 0;
     }
-    mark_answered(call);
+    call_mark_answered(call);
     if (size > sizeof(date) && strncasecmp(line, date, sizeof(date) - 1) == 0) {
         char value[64];
         snprintf(value, sizeof(value), "%.*s", (int)(size - sizeof(date) + 1), line + sizeof(date) - 1);
@@ -230,14 +203,14 @@ static size_t on_header(char *line, size_t size, size_t n, void *arg)
 
 /* libcurl keeps a piece that is refused, and delivers it again: eight kilobytes at most, for nothing that it
  * is asked for here is compressed. */
-static size_t on_body(char *data, size_t size, size_t n, void *arg)
+static size_t call_on_body(char *data, size_t size, size_t n, void *arg)
 {
     struct call *call = arg;
     const struct answer_asker asker = {call->caller->answers, call->account, call};
     size_t before = call->body.size;
     curl_off_t announced = -1;
 
-    mark_answered(call);
+    call_mark_answered(call);
     curl_easy_getinfo(call->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced);
     if (answer_body_add(&call->body, &asker, announced, data, size * n) == ANSWER_WAITS)
         return CURL_WRITEFUNC_PAUSE;
@@ -247,7 +220,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
 /* The body of an error answer is stored and shown. Masks the token in it, because a server may quote the
  * request.
  */
-static void hide_token(struct call *call)
+static void call_hide_token(struct call *call)
 {
     size_t n = call->token ? strlen(call->token) : 0;
 
@@ -260,24 +233,14 @@ static void hide_token(struct call *call)
     }
 }
 
-/* Keeps its easy handle; everything else of the last call goes. */
-static void call_reset(struct call *call)
-{
-    CURL *easy = call->easy;
-
-    curl_easy_reset(easy);
-    curl_slist_free_all(call->headers);
-    curl_slist_free_all(call->addresses);
-    answer_body_done(&call->body);
-    free(call->own_error);
-    free(call->refused);
-    secret_free(call->token);
-    *call = (struct call){.easy = easy, .caller = call->caller};
-}
-
 static void call_free(struct call *call)
 {
+    LIST_REMOVE(call, link);
     name_query_free(call->query);
+    if (call->failed)
+        event_free(call->failed);
+    if (call->in_multi)
+        curl_loop_remove(call->caller->loop, call->easy);
     curl_easy_cleanup(call->easy);
     curl_slist_free_all(call->headers);
     curl_slist_free_all(call->addresses);
@@ -288,49 +251,16 @@ static void call_free(struct call *call)
     free(call);
 }
 
-/* A handle keeps the buffer of a call that failed before it connected, refuses to be told of another size,
- * and reads into the buffer by the size that it would have without: no such handle is used again. */
-static bool easy_is_usable(CURL *easy)
+void call_cancel(struct call *call)
 {
-    return curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, RECEIVE_BUFFER_SIZE) == CURLE_OK;
-}
-
-static struct call *call_get(struct caller *c)
-{
-    struct call *call = LIST_FIRST(&c->idle);
-
-    if (call) {
-        LIST_REMOVE(call, link);
-        c->n_idle--;
-        return call;
-    }
-    call = xcalloc(1, sizeof(*call));
-    call->caller = c;
-    call->easy = curl_easy_init();
-    if (!call->easy || !easy_is_usable(call->easy))
-        abort(); /* as base/alloc.h: a few hundred bytes were not there */
-    return call;
-}
-
-static void call_put(struct call *call)
-{
+    if (!call)
+        return;
     struct caller *c = call->caller;
-
-    LIST_REMOVE(call, link);
-    call->query = name_query_free(call->query);
-    if (call->in_multi)
-        curl_loop_remove(c->loop, call->easy);
-    if (LIST_EMPTY(&c->active)) {
+    call_free(call);
+    if (LIST_EMPTY(&c->calls)) {
         struct timeval rest = timeval_of(REST_NS);
         event_add(c->rest, &rest);
     }
-    call_reset(call);
-    if (c->n_idle >= IDLE_CALLS_MAX || !easy_is_usable(call->easy)) {
-        call_free(call);
-        return;
-    }
-    LIST_INSERT_HEAD(&c->idle, call, link);
-    c->n_idle++;
 }
 
 static void call_end(struct call *call)
@@ -339,51 +269,36 @@ static void call_end(struct call *call)
     char text[160], *url = NULL;
 
     if (r->err != 0 || r->answered_mono_ns == 0)
-        mark_answered(call);
+        call_mark_answered(call);
     if (call->body.share)
         answer_share_settle(call->body.share);
-    hide_token(call);
+    call_hide_token(call);
     r->body = call->body.text ? call->body.text : "";
     r->body_size = call->body.size;
     r->call = call;
     curl_easy_getinfo(call->easy, CURLINFO_EFFECTIVE_URL, &url);
     log_debug("%s: %s", url ? url : "?", call_result_text(r, text, sizeof(text)));
     call->done(r, call->arg);
-    call_put(call);
+    call_cancel(call);
+}
+
+static void call_on_failed(evutil_socket_t fd, short what, void *arg)
+{
+    call_end(arg);
 }
 
 /* Ends the call in the next iteration of the event loop, without curl. */
 static void call_fail(struct call *call, int err)
 {
-    struct caller *c = call->caller;
-
     call->result.err = err;
     call->result.error = call->own_error;
-    LIST_INSERT_HEAD(&c->failed, call, link);
-    event_active(c->failed_event, EV_TIMEOUT, 0);
+    call->failed = evtimer_new(call->caller->base, call_on_failed, call);
+    if (!call->failed)
+        abort(); /* as base/alloc.h */
+    event_active(call->failed, EV_TIMEOUT, 0);
 }
 
-static void call_list_take(struct call_list *from, struct call_list *to)
-{
-    *to = *from;
-    LIST_INIT(from);
-    if (LIST_FIRST(to))
-        LIST_FIRST(to)->link.le_prev = &LIST_FIRST(to);
-}
-
-static void on_failed(evutil_socket_t fd, short what, void *arg)
-{
-    struct caller *c = arg;
-    struct call *call;
-    struct call_list ending = LIST_HEAD_INITIALIZER(ending);
-
-    /* A call that fails inside done() waits for another iteration of the event loop. */
-    call_list_take(&c->failed, &ending);
-    while ((call = LIST_FIRST(&ending)))
-        call_end(call);
-}
-
-static void on_ended(void *private, CURLcode code)
+static void call_on_ended(void *private, CURLcode code)
 {
     struct call *call = private;
     struct call_result *r = &call->result;
@@ -396,7 +311,7 @@ static void on_ended(void *private, CURLcode code)
         r->err = -EPROTO;
         r->error = "the answer has no HTTP status";
     } else if (code != CURLE_OK && call->refused && call->n_opened == 0) {
-        note_refusal(call);
+        call_note_refusal(call);
         r->err = -EPERM;
         r->error = call->refused;
         r->remedy = call->refused_remedy;
@@ -407,7 +322,7 @@ static void on_ended(void *private, CURLcode code)
         r->err = -ECONNRESET;
         r->error = "the connection was closed before an answer came";
     } else if (code != CURLE_OK && !call->body.cut) {
-        r->err = curl_errno(call->easy, code);
+        r->err = curl_handle_errno(call->easy, code);
         r->error = call->own_error       ? call->own_error
                    : call->curl_error[0] ? call->curl_error
                                          : curl_easy_strerror(code);
@@ -417,17 +332,17 @@ static void on_ended(void *private, CURLcode code)
 
 /* -- The memory for answers --------------------------------------------------------------------------- */
 
-static void on_granted(void *arg)
+static void call_on_granted(void *arg)
 {
     struct call *call = arg;
     CURLcode code = curl_easy_pause(call->easy, CURLPAUSE_CONT);
 
     /* What libcurl had kept was delivered by this, and was too much or too late. */
     if (code != CURLE_OK)
-        on_ended(call, code);
+        call_on_ended(call, code);
 }
 
-static void on_expired(void *arg)
+static void call_on_expired(void *arg)
 {
     struct call *call = arg;
 
@@ -436,7 +351,7 @@ static void on_expired(void *arg)
     call_end(call);
 }
 
-static struct answer_limits limits_of(int64_t bytes)
+static struct answer_limits answer_limits_of(int64_t bytes)
 {
     return (struct answer_limits){
         .all = (size_t)bytes, .each = (size_t)bytes / ANSWERS_ACCOUNT_SHARE, .turn_ns = ANSWER_TURN_NS};
@@ -444,7 +359,7 @@ static struct answer_limits limits_of(int64_t bytes)
 
 void caller_set_answers_max(struct caller *c, int64_t bytes)
 {
-    const struct answer_limits limits = limits_of(bytes);
+    const struct answer_limits limits = answer_limits_of(bytes);
 
     answer_budget_set_limits(c->answers, &limits);
 }
@@ -460,30 +375,6 @@ struct answer_body call_result_take(const struct call_result *r)
 
     r->call->body = (struct answer_body){0};
     return body;
-}
-
-static int loop_open(struct caller *c);
-
-/* Ends all calls in flight, and sets up curl again. */
-static void on_broken(void *arg, CURLMcode code)
-{
-    struct caller *c = arg;
-    struct call *call;
-
-    log_error("libcurl: %s; all calls in flight are canceled", curl_multi_strerror(code));
-    LIST_FOREACH(call, &c->active, link) {
-        curl_loop_remove(c->loop, call->easy);
-        call->in_multi = false;
-    }
-    c->loop = curl_loop_free(c->loop);
-    if (loop_open(c) < 0)
-        abort();
-    while ((call = LIST_FIRST(&c->active))) {
-        LIST_REMOVE(call, link);
-        call->query = name_query_free(call->query);
-        replace_str(&call->own_error, curl_multi_strerror(code));
-        call_fail(call, -EIO);
-    }
 }
 
 /* -- Sending ----------------------------------------------------------------------------------------- */
@@ -518,56 +409,36 @@ static int64_t connect_timeout(const struct call_request *q)
 
 /* As curl will have it. */
 struct destination {
-    char *host, *port;
+    char *host;
+    int port;
 };
 
 static void destination_done(struct destination *d)
 {
     curl_free(d->host);
-    curl_free(d->port);
 }
 
 /* Leaves the result empty if the URL is invalid: curl reports that error. */
 static void destination_of(const char *text, struct destination *ret)
 {
     CURLU *url = curl_url();
+    char *port = NULL;
 
     *ret = (struct destination){0};
     if (url && curl_url_set(url, CURLUPART_URL, text, 0) == CURLUE_OK &&
-        curl_url_get(url, CURLUPART_HOST, &ret->host, 0) == CURLUE_OK)
-        curl_url_get(url, CURLUPART_PORT, &ret->port, CURLU_DEFAULT_PORT);
+        curl_url_get(url, CURLUPART_HOST, &ret->host, 0) == CURLUE_OK &&
+        curl_url_get(url, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) == CURLUE_OK)
+        ret->port = atoi(port);
+    curl_free(port);
     curl_url_cleanup(url);
 }
 
 /* False for addresses, and for what curl knows without asking: localhost. */
-static bool is_name(const struct destination *d)
+static bool destination_is_name(const struct destination *d)
 {
     struct in6_addr address;
 
-    return d->host && d->port && !address_of_host(d->host, &address) && !host_is_loopback(d->host);
-}
-
-/* curl's resolver is not to be used: see names.h. What comes here has no addresses. */
-static int refuse_to_resolve(void *resolver, void *reserved, void *arg)
-{
-    return 1;
-}
-
-static void set_addresses(struct call *call, const struct destination *to, const struct name_answer *answer)
-{
-    _cleanup_(freep) char *text = NULL;
-    char address[ADDRESS_TEXT_SIZE];
-    size_t size;
-
-    FILE *out = xmemstream(&text, &size);
-    fprintf(out, "%s:%s:", to->host, to->port);
-    for (size_t i = 0; i < answer->n; i++) {
-        address_format(&answer->addresses[i], address);
-        fprintf(out, "%s%s", i > 0 ? "," : "", address);
-    }
-    fclose(out);
-    call->addresses = curl_slist_append(NULL, text);
-    curl_easy_setopt(call->easy, CURLOPT_RESOLVE, call->addresses);
+    return d->host && d->port > 0 && !address_of_host(d->host, &address) && !host_is_loopback(d->host);
 }
 
 static char *name_error(const struct name_answer *answer, const char *host)
@@ -586,7 +457,8 @@ static int call_use_addresses(struct call *call, const struct destination *to,
                               const struct name_answer *answer)
 {
     if (answer->err == 0) {
-        set_addresses(call, to, answer);
+        call->addresses = curl_addresses(to->host, to->port, answer);
+        curl_easy_setopt(call->easy, CURLOPT_RESOLVE, call->addresses);
         return call_send(call);
     }
     free(call->own_error);
@@ -594,7 +466,7 @@ static int call_use_addresses(struct call *call, const struct destination *to,
     return answer->err == -EAGAIN ? -ETIMEDOUT : answer->err;
 }
 
-static void on_name(const struct name_answer *answer, void *arg)
+static void call_on_name(const struct name_answer *answer, void *arg)
 {
     _cleanup_(destination_done) struct destination to = {0};
     struct call *call = arg;
@@ -604,10 +476,8 @@ static void on_name(const struct name_answer *answer, void *arg)
     curl_easy_getinfo(call->easy, CURLINFO_EFFECTIVE_URL, &url);
     destination_of(url, &to);
     int r = call_use_addresses(call, &to, answer);
-    if (r < 0) {
-        LIST_REMOVE(call, link);
+    if (r < 0)
         call_fail(call, r);
-    }
 }
 
 /* Asks for the name where it is not known. */
@@ -616,10 +486,11 @@ static int call_send_to_name(struct call *call, const struct destination *to, co
     struct name_resolver *names = call->caller->names;
     struct name_answer answer;
 
-    curl_easy_setopt(call->easy, CURLOPT_RESOLVER_START_FUNCTION, refuse_to_resolve);
+    curl_easy_setopt(call->easy, CURLOPT_RESOLVER_START_FUNCTION, curl_refuse_to_resolve);
     if (names_known(names, to->host, q->origin, &answer))
         return call_use_addresses(call, to, &answer);
-    call->query = names_ask(names, to->host, q->origin, q->deadline_ns, connect_timeout(q), on_name, call);
+    call->query =
+        names_ask(names, to->host, q->origin, q->deadline_ns, connect_timeout(q), call_on_name, call);
     return 0;
 }
 
@@ -634,33 +505,46 @@ static long idle_connections_max(void)
     return MAX(1L, (long)limit.rlim_cur / IDLE_CONNECTIONS_SHARE);
 }
 
-static int loop_open(struct caller *c)
-{
-    static const struct curl_loop_ops ops = {on_ended, on_broken};
+static void caller_on_broken(void *arg, CURLMcode code);
 
-    return curl_loop_new(c->base, idle_connections_max(), &ops, c, &c->loop);
+/* Out of memory aborts, as base/alloc.h. */
+static void caller_open_loop(struct caller *c)
+{
+    static const struct curl_loop_ops ops = {call_on_ended, caller_on_broken};
+
+    if (curl_loop_new(c->base, idle_connections_max(), &ops, c, &c->loop) < 0)
+        abort();
 }
 
-static void free_calls(struct call_list *list)
+/* Ends all calls in flight, and sets up curl again. */
+static void caller_on_broken(void *arg, CURLMcode code)
 {
+    struct caller *c = arg;
     struct call *call;
-    while ((call = LIST_FIRST(list))) {
-        LIST_REMOVE(call, link);
-        call_free(call);
+
+    log_error("libcurl: %s; all calls in flight are canceled", curl_multi_strerror(code));
+    LIST_FOREACH(call, &c->calls, link) {
+        if (call->failed)
+            continue;
+        if (call->in_multi)
+            curl_loop_remove(c->loop, call->easy);
+        call->in_multi = false;
+        call->query = name_query_free(call->query);
+        replace_str(&call->own_error, curl_multi_strerror(code));
+        call_fail(call, -EIO);
     }
+    curl_loop_free(c->loop);
+    caller_open_loop(c);
 }
 
-static void on_rest(evutil_socket_t fd, short what, void *arg)
+static void caller_on_rest(evutil_socket_t fd, short what, void *arg)
 {
     struct caller *c = arg;
 
-    if (!LIST_EMPTY(&c->active))
+    if (!LIST_EMPTY(&c->calls))
         return;
-    free_calls(&c->idle);
-    c->n_idle = 0;
-    c->loop = curl_loop_free(c->loop);
-    if (loop_open(c) < 0)
-        abort(); /* as where a call gets no handle */
+    curl_loop_free(c->loop);
+    caller_open_loop(c);
     /* Of the answers of thousands, holes are left between what is kept: the system gets them back. */
     malloc_trim(0);
 }
@@ -669,15 +553,15 @@ int caller_new(struct event_base *base, struct caller **ret)
 {
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         return -EIO;
-    static const struct answer_budget_ops answer_ops = {on_granted, on_expired};
-    const struct answer_limits limits = limits_of(CALL_ANSWERS_DEFAULT);
+    static const struct answer_budget_ops answer_ops = {call_on_granted, call_on_expired};
+    const struct answer_limits limits = answer_limits_of(CALL_ANSWERS_DEFAULT);
     struct caller *c = xcalloc(1, sizeof(*c));
     char *reason = NULL;
     c->base = base;
     network_add(&c->policy, NETWORK_DEFAULT, &reason);
-    c->failed_event = evtimer_new(base, on_failed, c);
-    c->rest = evtimer_new(base, on_rest, c);
-    if (!c->failed_event || !c->rest || names_new(base, &c->names) < 0 || loop_open(c) < 0 ||
+    c->rest = evtimer_new(base, caller_on_rest, c);
+    caller_open_loop(c);
+    if (!c->rest || names_new(base, &c->names) < 0 ||
         answer_budget_new(base, &limits, &answer_ops, &c->answers) < 0) {
         caller_free(c);
         return -ENOMEM;
@@ -688,18 +572,11 @@ int caller_new(struct event_base *base, struct caller **ret)
 
 struct caller *caller_free(struct caller *c)
 {
-    struct call *call;
-
     if (!c)
         return NULL;
-    LIST_FOREACH(call, &c->active, link)
-        curl_loop_remove(c->loop, call->easy);
-    free_calls(&c->active);
-    free_calls(&c->failed);
-    free_calls(&c->idle);
+    while (LIST_FIRST(&c->calls))
+        call_free(LIST_FIRST(&c->calls));
     curl_loop_free(c->loop);
-    if (c->failed_event)
-        event_free(c->failed_event);
     names_free(c->names);
     answer_budget_free(c->answers);
     network_done(&c->policy);
@@ -710,123 +587,70 @@ struct caller *caller_free(struct caller *c)
     return NULL;
 }
 
-static void add_header(struct call *call, const char *line)
+static void call_set_method(struct call *call, const struct call_request *q)
 {
-    struct curl_slist *longer = curl_slist_append(call->headers, line);
-    if (longer)
-        call->headers = longer;
-}
-
-static void set_method(struct call *call, const struct call_request *q)
-{
-    CURL *e = call->easy;
     size_t size = q->body ? strlen(q->body) : 0;
 
-    add_header(call, "Expect:");
+    curl_list_add(&call->headers, "Expect:");
     if (streq(q->method, "POST")) {
         call->once = true;
-        curl_easy_setopt(e, CURLOPT_POST, 1L);
-        curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)size);
-        curl_easy_setopt(e, CURLOPT_COPYPOSTFIELDS, size > 0 ? q->body : "");
-        add_header(call, size > 0 ? "Content-Type: application/json" : "Content-Type:");
+        curl_easy_setopt(call->easy, CURLOPT_POST, 1L);
+        curl_easy_setopt(call->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)size);
+        curl_easy_setopt(call->easy, CURLOPT_COPYPOSTFIELDS, size > 0 ? q->body : "");
+        curl_list_add(&call->headers, size > 0 ? "Content-Type: application/json" : "Content-Type:");
     } else if (streq(q->method, "GET")) {
-        curl_easy_setopt(e, CURLOPT_HTTPGET, 1L);
+        curl_easy_setopt(call->easy, CURLOPT_HTTPGET, 1L);
     } else {
-        curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, q->method);
+        curl_easy_setopt(call->easy, CURLOPT_CUSTOMREQUEST, q->method);
     }
 }
 
-static void set_bounds(struct call *call, const struct call_request *q)
+static struct call *call_new(struct caller *c, const struct call_request *q)
 {
-    CURL *e = call->easy;
+    static const struct curl_callbacks callbacks = {call_on_open_socket, call_on_before_send, call_on_header,
+                                                    call_on_body};
+    struct call *call = xcalloc(1, sizeof(*call));
 
-    call->body.max = q->answer_max > 0 ? q->answer_max : CALL_ANSWER_MAX_DEFAULT;
-    call->account = q->account;
-    curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, timeout_ms(connect_timeout(q)));
-    curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
-    curl_easy_setopt(e, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
-    curl_easy_setopt(e, CURLOPT_PROXY, "");
-    curl_easy_setopt(e, CURLOPT_NOPROXY, "*");
-}
-
-static void set_connection(struct call *call)
-{
-    CURL *e = call->easy;
-
-    curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
-    /* It looks through all that it keeps for each call, and of a router that lists ten thousand addresses it
-     * keeps ten thousand. */
-    curl_easy_setopt(e, CURLOPT_DNS_CACHE_TIMEOUT, NAMES_KEPT_FOREVER);
-    curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
-    curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
-    curl_easy_setopt(e, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_S);
-    curl_easy_setopt(e, CURLOPT_TCP_KEEPINTVL, KEEPALIVE_S);
-    curl_easy_setopt(e, CURLOPT_USERAGENT, "profd/" PROFD_VERSION);
-}
-
-static void set_callbacks(struct call *call)
-{
-    CURL *e = call->easy;
-
-    curl_easy_setopt(e, CURLOPT_PRIVATE, call);
-    curl_easy_setopt(e, CURLOPT_ERRORBUFFER, call->curl_error);
-    curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, on_open_socket);
-    curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, call);
-    curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, on_before_send);
-    curl_easy_setopt(e, CURLOPT_PREREQDATA, call);
-    curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
-    curl_easy_setopt(e, CURLOPT_HEADERDATA, call);
-    curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
-    curl_easy_setopt(e, CURLOPT_WRITEDATA, call);
-}
-
-static int add_credentials(struct call *call, const struct call_request *q)
-{
-    int r = credentials_use(q->credentials, q->admin, call->easy, &call->token, &call->own_error);
-    if (r == 0 && call->token) {
-        char *line = xasprintf("Authorization: Bearer %s", call->token);
-        add_header(call, line);
-        secret_free(line);
-    }
-    return r;
+    *call = (struct call){.caller = c,
+                          .easy = curl_easy_init(),
+                          .deadline_ns = q->deadline_ns,
+                          .account = q->account,
+                          .body = {.max = q->answer_max > 0 ? q->answer_max : CALL_ANSWER_MAX_DEFAULT}};
+    if (!call->easy)
+        abort(); /* as base/alloc.h */
+    LIST_INSERT_HEAD(&c->calls, call, link);
+    curl_handle_prepare(call->easy, &callbacks, call, call->curl_error, "profd/" PROFD_VERSION);
+    curl_easy_setopt(call->easy, CURLOPT_URL, q->url);
+    curl_easy_setopt(call->easy, CURLOPT_BUFFERSIZE, RECEIVE_BUFFER_SIZE);
+    curl_easy_setopt(call->easy, CURLOPT_CONNECTTIMEOUT_MS, timeout_ms(connect_timeout(q)));
+    curl_easy_setopt(call->easy, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(call->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    call_set_method(call, q);
+    return call;
 }
 
 struct call *call_start(struct caller *c, const struct call_request *q,
                         void (*done)(const struct call_result *result, void *arg), void *arg)
 {
     _cleanup_(destination_done) struct destination to = {0};
-    struct call *call = call_get(c);
+    struct call *call = call_new(c, q);
 
-    destination_of(q->url, &to);
     call->done = done;
     call->arg = arg;
-    curl_easy_setopt(call->easy, CURLOPT_URL, q->url);
-    set_method(call, q);
-    set_bounds(call, q);
-    set_connection(call);
-    set_callbacks(call);
-    call->deadline_ns = q->deadline_ns;
-    int r = add_credentials(call, q);
+    destination_of(q->url, &to);
+    int r = credentials_use(q->credentials, q->admin, call->easy, &call->token, &call->own_error);
+    if (r == 0 && call->token)
+        curl_list_add_token(&call->headers, call->token);
     if (r == 0 && q->deadline_ns <= mono_ns()) {
         replace_str(&call->own_error, "no time was left to call");
         r = -ETIMEDOUT;
     }
     curl_easy_setopt(call->easy, CURLOPT_HTTPHEADER, call->headers);
     if (r == 0)
-        r = is_name(&to) ? call_send_to_name(call, &to, q) : call_send(call);
+        r = destination_is_name(&to) ? call_send_to_name(call, &to, q) : call_send(call);
     if (r < 0)
         call_fail(call, r);
-    else
-        LIST_INSERT_HEAD(&c->active, call, link);
     return call;
-}
-
-void call_cancel(struct call *call)
-{
-    if (call)
-        call_put(call);
 }
 
 char *call_result_text(const struct call_result *r, char *buf, size_t max)

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "daemon/fleet/credentials.h"
+#include "daemon/fleet/curl_handle.h"
 #include "daemon/fleet/curl_loop.h"
 #include "version.h"
 #include <errno.h>
@@ -16,7 +17,6 @@
 #define RECEIVE_BUFFER_SMALL 2048L
 #define FEW_EXCHANGES        1024
 #define SEND_BUFFER          16384L /* the least that libcurl takes */
-#define KEEPALIVE_S          30L
 #define HEAD_MAX             (64u << 10)
 
 struct exchange {
@@ -51,24 +51,6 @@ struct http_pool {
     size_t n_exchanges;
 };
 
-static const struct {
-    CURLcode code;
-    int err;
-} errors[] = {
-    {CURLE_COULDNT_CONNECT, -ECONNREFUSED}, {CURLE_COULDNT_RESOLVE_HOST, -EHOSTUNREACH},
-    {CURLE_OPERATION_TIMEDOUT, -ETIMEDOUT}, {CURLE_SEND_ERROR, -ECONNRESET},
-    {CURLE_RECV_ERROR, -ECONNRESET},        {CURLE_GOT_NOTHING, -ECONNRESET},
-    {CURLE_PARTIAL_FILE, -ECONNRESET},      {CURLE_WRITE_ERROR, -EMSGSIZE},
-};
-
-static int errno_of_curl(CURLcode code)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(errors); i++)
-        if (errors[i].code == code)
-            return errors[i].err;
-    return -EPROTO;
-}
-
 /* -- What libcurl calls for one exchange -------------------------------------------------------------- */
 
 static curl_socket_t exchange_open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
@@ -86,12 +68,6 @@ static curl_socket_t exchange_open_socket(void *arg, curlsocktype purpose, struc
     if (fd < 0)
         x->open_errno = errno;
     return fd;
-}
-
-/* For a host without addresses (target.h): no name server is asked any more. */
-static int refuse_to_resolve(void *resolver, void *reserved, void *arg)
-{
-    return 1;
 }
 
 static int exchange_before_send(void *arg, char *remote_ip, char *local_ip, int remote_port, int local_port)
@@ -142,35 +118,17 @@ static size_t exchange_on_body(char *data, size_t size, size_t n, void *arg)
 
 static void exchange_set_options(struct exchange *x)
 {
+    static const struct curl_callbacks callbacks = {exchange_open_socket, exchange_before_send,
+                                                    exchange_on_header, exchange_on_body};
     bool few = ++x->multi->pool->n_exchanges <= FEW_EXCHANGES;
-    CURL *e = x->easy;
 
-    curl_easy_setopt(e, CURLOPT_PRIVATE, x);
-    curl_easy_setopt(e, CURLOPT_ERRORBUFFER, x->error);
-    curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, exchange_open_socket);
-    curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, x);
-    curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, exchange_before_send);
-    curl_easy_setopt(e, CURLOPT_PREREQDATA, x);
-    curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, exchange_on_header);
-    curl_easy_setopt(e, CURLOPT_HEADERDATA, x);
-    curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, exchange_on_body);
-    curl_easy_setopt(e, CURLOPT_WRITEDATA, x);
-    curl_easy_setopt(e, CURLOPT_POST, 1L);
-    curl_easy_setopt(e, CURLOPT_BUFFERSIZE, few ? RECEIVE_BUFFER : RECEIVE_BUFFER_SMALL);
-    curl_easy_setopt(e, CURLOPT_UPLOAD_BUFFERSIZE, SEND_BUFFER);
-    curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS);
-    curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(e, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
-    curl_easy_setopt(e, CURLOPT_PROXY, "");
-    curl_easy_setopt(e, CURLOPT_NOPROXY, "*");
-    curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
-    curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
-    curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
-    curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
-    curl_easy_setopt(e, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_S);
-    curl_easy_setopt(e, CURLOPT_DNS_CACHE_TIMEOUT, -1L);
-    curl_easy_setopt(e, CURLOPT_USERAGENT, "profd-load/" PROFD_VERSION);
+    curl_handle_prepare(x->easy, &callbacks, x, x->error, "profd-load/" PROFD_VERSION);
+    curl_easy_setopt(x->easy, CURLOPT_POST, 1L);
+    curl_easy_setopt(x->easy, CURLOPT_BUFFERSIZE, few ? RECEIVE_BUFFER : RECEIVE_BUFFER_SMALL);
+    curl_easy_setopt(x->easy, CURLOPT_UPLOAD_BUFFERSIZE, SEND_BUFFER);
+    curl_easy_setopt(x->easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS);
+    curl_easy_setopt(x->easy, CURLOPT_QUICK_EXIT, 1L);
+    curl_easy_setopt(x->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
 }
 
 static int exchange_set_target(struct exchange *x, const struct load_target *t)
@@ -183,7 +141,8 @@ static int exchange_set_target(struct exchange *x, const struct load_target *t)
     curl_easy_setopt(x->easy, CURLOPT_URL, t->request_url);
     curl_easy_setopt(x->easy, CURLOPT_HTTPHEADER, t->headers);
     curl_easy_setopt(x->easy, CURLOPT_RESOLVE, t->addresses);
-    curl_easy_setopt(x->easy, CURLOPT_RESOLVER_START_FUNCTION, t->is_unresolved ? refuse_to_resolve : NULL);
+    curl_easy_setopt(x->easy, CURLOPT_RESOLVER_START_FUNCTION,
+                     t->is_unresolved ? curl_refuse_to_resolve : NULL);
     /* All targets have the same certificates; the token is in the headers. */
     if (!x->target)
         r = credentials_use(t->credentials, false, x->easy, &token, &error);
@@ -259,7 +218,7 @@ static void exchange_on_ended(void *private, CURLcode code)
     else if (code == CURLE_ABORTED_BY_CALLBACK)
         exchange_end(x, -ECONNRESET, "the connection was closed before a response arrived");
     else
-        exchange_end(x, errno_of_curl(code), x->error[0] ? x->error : curl_easy_strerror(code));
+        exchange_end(x, curl_handle_errno(x->easy, code), x->error[0] ? x->error : curl_easy_strerror(code));
 }
 
 /* -- The pool ----------------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "daemon/fleet/credentials.h"
+#include "daemon/fleet/curl_handle.h"
 #include "daemon/fleet/url.h"
 #include <errno.h>
 
@@ -107,21 +108,12 @@ bool hosts_have_tls(const struct resolved_hosts *h)
 
 /* -- Targets ------------------------------------------------------------------------------------------ */
 
-static void load_target_add_line(struct curl_slist **list, const char *line)
-{
-    struct curl_slist *longer = curl_slist_append(*list, line);
-    if (longer)
-        *list = longer;
-}
-
 /* libcurl reports a name without addresses with the first request. */
 static void load_target_resolve(struct load_target *t, const struct resolved_hosts *hosts)
 {
-    char *line = NULL, address[ADDRESS_TEXT_SIZE];
     struct resolved_host key = {0};
     const char *reason;
     struct url url;
-    size_t size;
 
     if (url_parse(t->request_url, &url, &reason) < 0)
         return;
@@ -129,17 +121,8 @@ static void load_target_resolve(struct load_target *t, const struct resolved_hos
     const struct resolved_host *host =
         hosts->n > 0 ? bsearch(&key, hosts->hosts, hosts->n, sizeof(key), compare_host_names) : NULL;
     t->is_unresolved = host && host->answer.n == 0;
-    if (!host || t->is_unresolved)
-        return;
-    FILE *out = xmemstream(&line, &size);
-    fprintf(out, "%s:%d:", url.host, url.port);
-    for (size_t i = 0; i < host->answer.n; i++) {
-        address_format(&host->answer.addresses[i], address);
-        fprintf(out, "%s%s", i > 0 ? "," : "", address);
-    }
-    fclose(out);
-    load_target_add_line(&t->addresses, line);
-    free(line);
+    if (host && !t->is_unresolved)
+        t->addresses = curl_addresses(url.host, url.port, &host->answer);
 }
 
 static int load_target_init(struct load_target *t, const struct load_spec *spec,
@@ -156,15 +139,12 @@ static int load_target_init(struct load_target *t, const struct load_spec *spec,
                               .pid = worker->pid,
                               .api = api,
                               .credentials = &spec->credentials};
-    load_target_add_line(&t->headers, "Expect:");
-    load_target_add_line(&t->headers, "Content-Type: application/json");
+    curl_list_add(&t->headers, "Expect:");
+    curl_list_add(&t->headers, "Content-Type: application/json");
     load_target_resolve(t, hosts);
     int r = probe ? credentials_use(&spec->credentials, false, probe, &token, ret_error) : -ENOMEM;
-    if (r == 0 && token) {
-        char *line = xasprintf("Authorization: Bearer %s", token);
-        load_target_add_line(&t->headers, line);
-        secret_free(line);
-    }
+    if (r == 0 && token)
+        curl_list_add_token(&t->headers, token);
     secret_free(token);
     curl_easy_cleanup(probe);
     return r;
