@@ -466,20 +466,6 @@ struct fleet_finder *fleet_finder_free(struct fleet_finder *f)
     return NULL;
 }
 
-static void copy_query(const struct fleet_query *q, struct fleet_query *ret)
-{
-    *ret = (struct fleet_query){
-        .fleet = xstrdup(q->fleet),
-        .router = xstrdup(q->router),
-        .dialect = xstrdup(q->dialect),
-        .trace_dir = xstrdup(q->trace_dir),
-        .n_workers = q->n_workers,
-        .workers = xcalloc(MAX(q->n_workers, 1u), sizeof(char *)),
-    };
-    for (size_t i = 0; i < q->n_workers; i++)
-        ret->workers[i] = xstrdup(q->workers[i]);
-}
-
 struct discovery *fleet_discover(struct fleet_finder *f, const struct fleet_query *q,
                                  void (*done)(struct fleet *fleet, const struct problem *p, void *arg),
                                  void *arg)
@@ -488,7 +474,7 @@ struct discovery *fleet_discover(struct fleet_finder *f, const struct fleet_quer
 
     d->finder = f;
     fleet_settings_copy(f->settings, &d->settings);
-    copy_query(q, &d->query);
+    fleet_query_copy(q, &d->query);
     d->done = done;
     d->arg = arg;
     d->kick = evtimer_new(f->base, discovery_on_kick, d);

@@ -96,7 +96,7 @@ void checks_done(struct checks *c)
     *c = (struct checks){0};
 }
 
-static char *describe_workers(const char *worker, unsigned n)
+static char *describe_several(const char *worker, unsigned n)
 {
     if (n == 1)
         return xstrdup(worker);
@@ -248,8 +248,8 @@ static void check_space(const struct directory_space *s, struct checks *c)
 {
     char space[UNIT_TEXT_MAX];
     const char *what = s->temporary ? "$TMPDIR" : "trace directory";
-    _cleanup_(freep) char *whose = describe_workers(s->a_worker, s->n_workers);
-    _cleanup_(freep) char *where = describe_workers(s->path, s->n_paths);
+    _cleanup_(freep) char *whose = describe_several(s->a_worker, s->n_workers);
+    _cleanup_(freep) char *where = describe_several(s->path, s->n_paths);
 
     if (s->err < 0) {
         checks_add(c, s->temporary ? CHECK_UNKNOWN : CHECK_FAIL, NULL,
@@ -459,18 +459,12 @@ static void check_collection(const struct fleet *f, struct checks *c)
 
 /* -- All of it ---------------------------------------------------------------------------------------- */
 
-static size_t count_profilable(const struct fleet *f)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < f->n_workers; i++)
-        n += f->workers[i].profilable;
-    return n;
-}
-
 void fleet_check(const struct fleet *f, const struct directory_spaces *spaces, struct checks *ret)
 {
-    size_t n_profilable = count_profilable(f);
+    size_t n_profilable = 0;
 
+    for (size_t i = 0; i < f->n_workers; i++)
+        n_profilable += f->workers[i].profilable;
     check_router(f, ret);
     if (f->n_workers == 0)
         return;

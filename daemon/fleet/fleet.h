@@ -63,6 +63,7 @@ struct fleet_query {
     char *trace_dir; /* overrides what is found, for all of them */
 };
 void fleet_query_done(struct fleet_query *q);
+void fleet_query_copy(const struct fleet_query *q, struct fleet_query *ret);
 
 struct fleet_finder;
 struct discovery;

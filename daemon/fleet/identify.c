@@ -207,21 +207,17 @@ static size_t workers_at_once(void)
     return MAX(MIN((size_t)limit.rlim_cur / DESCRIPTORS_PER_WORKER, (size_t)WORKERS_AT_ONCE_MAX), (size_t)1);
 }
 
-static bool anybody_to_ask(const struct fleet *f)
-{
-    for (size_t i = 0; i < f->n_workers; i++)
-        if (!f->workers[i].reason)
-            return true;
-    return false;
-}
-
 struct identification *identify_start(struct caller *caller, const struct fleet_settings *settings,
                                       struct fleet *fleet, size_t *kept, void (*done)(void *arg), void *arg)
 {
-    if (!anybody_to_ask(fleet))
+    size_t n_to_ask = 0;
+
+    for (size_t i = 0; i < fleet->n_workers; i++)
+        n_to_ask += !fleet->workers[i].reason;
+    if (n_to_ask == 0)
         return NULL;
     struct identification *parent = xcalloc(1, sizeof(*parent));
-    size_t n = MIN(workers_at_once(), fleet->n_workers);
+    size_t n = MIN(workers_at_once(), n_to_ask);
 
     *parent = (struct identification){.caller = caller,
                                       .settings = settings,

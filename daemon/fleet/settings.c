@@ -90,6 +90,16 @@ void fleet_settings_copy(const struct fleet_settings *s, struct fleet_settings *
     }
 }
 
+void fleet_query_copy(const struct fleet_query *q, struct fleet_query *ret)
+{
+    *ret = (struct fleet_query){.fleet = xstrdup(q->fleet),
+                                .router = xstrdup(q->router),
+                                .dialect = xstrdup(q->dialect),
+                                .trace_dir = xstrdup(q->trace_dir),
+                                .workers = strings_copy(q->workers, q->n_workers),
+                                .n_workers = q->n_workers};
+}
+
 void fleet_query_done(struct fleet_query *q)
 {
     free(q->fleet);

@@ -16,14 +16,6 @@ static const struct {
     {"cuda-profiler", ACTIVITY_CUDA_PROFILER},
 };
 
-static int activity_from_name(const char *word)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(activities); i++)
-        if (streq(activities[i].name, word))
-            return (int)activities[i].bit;
-    return -EINVAL;
-}
-
 static int request_wrong(struct problem *p, const char *member, const char *expected)
 {
     return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s must be %s", member, expected);
@@ -64,17 +56,18 @@ static int request_take_role(const json_t *v, const char *member, void *field, s
 
 static int request_take_activities(const json_t *v, const char *member, void *field, struct problem *p)
 {
-    size_t i;
+    size_t i, k;
     json_t *word;
 
-    if (!json_is_array(v))
-        return request_wrong(p, member, "a list of cpu, cuda, mem, cuda-profiler");
     json_array_foreach((json_t *)v, i, word) {
-        int bit = json_is_string(word) ? activity_from_name(json_string_value(word)) : -EINVAL;
-        if (bit < 0)
-            return request_wrong(p, member, "a list of cpu, cuda, mem, cuda-profiler");
-        *(unsigned *)field |= (unsigned)bit;
+        for (k = 0; k < ARRAY_SIZE(activities) && !streq(activities[k].name, json_string_value(word)); k++)
+            ;
+        if (k == ARRAY_SIZE(activities))
+            break;
+        *(unsigned *)field |= activities[k].bit;
     }
+    if (!json_is_array(v) || i < json_array_size(v))
+        return request_wrong(p, member, "a list of cpu, cuda, mem, cuda-profiler");
     return 0;
 }
 

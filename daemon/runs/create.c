@@ -180,16 +180,7 @@ int run_check(struct runs *all, const struct job_request *request, const struct 
     return r == 0 ? find_credentials(all, fleet, &plan, &credentials, p) : r;
 }
 
-/* -- The specification for profd-load ------------------------------------------------------------------------- */
-
-static json_t *network_to_json(const struct network_policy *policy)
-{
-    _cleanup_(freep) char *allow = network_format(policy);
-    json_t *j = json_object();
-
-    json_put_str(j, "allow", allow);
-    return j;
-}
+/* -- The specification for profd-load ----------------------------------------------------------------- */
 
 static json_t *credentials_to_json(const struct call_credentials *c)
 {
@@ -207,13 +198,16 @@ static json_t *credentials_to_json(const struct call_credentials *c)
 static char *make_load_spec(const struct runs *all, const struct job_request *request,
                             const struct load_plan *plan, const struct call_credentials *credentials)
 {
+    _cleanup_(freep) char *allow = network_format(all->modules.network);
     _cleanup_json_ spec = json_object();
+    _cleanup_json_ network = json_object();
 
     json_object_set(spec, "workload", request->workload);
     json_object_set(spec, "targets", plan->targets);
     json_object_set(spec, "warm", plan->warm);
     json_object_set(spec, "workers", plan->workers);
-    json_object_set_new(spec, "network", network_to_json(all->modules.network));
+    json_put_str(network, "allow", allow);
+    json_object_set(spec, "network", network);
     json_object_set_new(spec, "credentials", credentials_to_json(credentials));
     return json_dumps(spec, JSON_COMPACT);
 }

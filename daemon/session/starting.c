@@ -26,21 +26,25 @@
 
 #define PREPARE_MAX_NS   (30 * NS_PER_S)
 
+/* Whether workers can write to their directories, asked on a thread. */
 struct writable_check {
     struct sessions *all;
     int64_t session_id;
-    struct worker *workers; /* borrowed facts: only pid, uid and place are read */
-    char **dirs;
-    int *can_write;
     size_t n;
+    struct {
+        struct worker worker; /* only local, pid and uid are set */
+        char *dir;            /* NULL: not asked */
+        int can_write;
+    } targets[];
 };
 
 static void check_writable(void *arg)
 {
     struct writable_check *c = arg;
+
     for (size_t i = 0; i < c->n; i++)
-        if (c->dirs[i])
-            c->can_write[i] = process_can_write(&c->workers[i], c->dirs[i]);
+        if (c->targets[i].dir)
+            c->targets[i].can_write = process_can_write(&c->targets[i].worker, c->targets[i].dir);
 }
 
 static void on_writable_checked(void *arg)
@@ -48,24 +52,18 @@ static void on_writable_checked(void *arg)
     struct writable_check *c = arg;
     struct session *s = sessions_find(c->all, c->session_id);
 
-    for (size_t i = 0; i < c->n && s; i++) {
-        struct target *t = &s->targets[i];
-        if (c->dirs[i] && c->can_write[i] == 0 && t->record.state == STATE_STARTING) {
-            _cleanup_(freep) char *failure =
-                xasprintf("its user cannot write to %s; the server could die when it is stopped", c->dirs[i]);
-            target_fail(
-                t, failure,
-                "Name a directory that it can write to: output_dir= in [fleet] or [worker] of profd.conf.");
-            target_change_state(t, STATE_FAILED);
-        }
-    }
     for (size_t i = 0; i < c->n; i++) {
-        worker_done(&c->workers[i]);
-        free(c->dirs[i]);
+        _cleanup_(freep) char *dir = c->targets[i].dir;
+        struct target *t = s ? &s->targets[i] : NULL;
+        if (!t || !dir || c->targets[i].can_write != 0 || t->record.state != STATE_STARTING)
+            continue;
+        _cleanup_(freep) char *failure =
+            xasprintf("its user cannot write to %s; the server could die when it is stopped", dir);
+        target_fail(
+            t, failure,
+            "Name a directory that it can write to: output_dir= in [fleet] or [worker] of profd.conf.");
+        target_change_state(t, STATE_FAILED);
     }
-    free(c->workers);
-    free(c->dirs);
-    free(c->can_write);
     free(c);
     if (s && s->record.state == STATE_STARTING)
         s->all->collector_ops->prepare(s, s->all->collector);
@@ -79,38 +77,26 @@ static void on_directories_late(struct session *s)
     session_give_up(s);
 }
 
-/* Who tries again and again where one does not answer holds one thread. */
-static uint64_t check_queue(const struct writable_check *c)
-{
-    for (size_t i = 0; i < c->n; i++)
-        if (c->dirs[i])
-            return offload_queue_of_dir(c->dirs[i]);
-    return OFFLOAD_NO_QUEUE;
-}
-
 void session_prepare_directories(struct session *s)
 {
-    struct writable_check *c = xcalloc(1, sizeof(*c));
+    struct writable_check *c = xcalloc(1, sizeof(*c) + s->n_targets * sizeof(c->targets[0]));
+    /* Repeated tries at a directory that does not answer hold one thread. */
+    uint64_t queue = OFFLOAD_NO_QUEUE;
 
-    *c = (struct writable_check){.all = s->all,
-                                 .session_id = s->record.session_id,
-                                 .workers = xcalloc(s->n_targets, sizeof(*c->workers)),
-                                 .dirs = xcalloc(s->n_targets, sizeof(*c->dirs)),
-                                 .can_write = xcalloc(s->n_targets, sizeof(*c->can_write)),
-                                 .n = s->n_targets};
+    *c = (struct writable_check){.all = s->all, .session_id = s->record.session_id, .n = s->n_targets};
     for (size_t i = 0; i < s->n_targets; i++) {
-        struct target *t = &s->targets[i];
-        worker_init(&c->workers[i]);
+        const struct target *t = &s->targets[i];
         if (!target_engine(t)->takes_output_dir || !t->record.trace_dir || t->worker.pid == 0)
             continue;
-        c->workers[i].local = t->worker.local;
-        c->workers[i].pid = t->worker.pid;
-        c->workers[i].uid = t->worker.uid;
-        c->dirs[i] =
+        c->targets[i].worker =
+            (struct worker){.local = t->worker.local, .pid = t->worker.pid, .uid = t->worker.uid};
+        c->targets[i].dir =
             xstrdup(t->worker.location.local_dir ? t->worker.location.local_dir : t->record.trace_dir);
+        if (queue == OFFLOAD_NO_QUEUE)
+            queue = offload_queue_of_dir(c->targets[i].dir);
     }
     session_timer(s, mono_ns() + PREPARE_MAX_NS, on_directories_late);
-    offload_run_in(s->all->offload, check_queue(c), check_writable, on_writable_checked, c);
+    offload_run_in(s->all->offload, queue, check_writable, on_writable_checked, c);
 }
 
 static void send_starts(struct session *s);
@@ -264,37 +250,23 @@ void session_prepared(struct session *s)
     }
 }
 
-/* Whether a start that failed like this may all the same have started something that can be stopped. */
-static bool stop_pending_after(const struct target *t, const struct call_result *r)
-{
-    bool may_have_started = r->err == 0 ? r->status >= 500 : r->sent_at_ns > 0;
-    return may_have_started && target_engine(t)->stop_path;
-}
-
-/* Of a good answer; the caller frees it. */
-static char *refusal_of(const struct target *t, const struct call_result *r)
+static void target_fail_start(struct target *t, const struct call_result *r, const char *refusal)
 {
     const struct engine_ops *ops = target_engine(t);
-    return r->err == 0 && r->status / 100 == 2 && ops->start_refusal ? ops->start_refusal(r->body) : NULL;
-}
-
-static void target_fail_start(struct target *t, const struct call_result *r)
-{
-    _cleanup_(freep) char *refusal = refusal_of(t, r);
     _cleanup_(problem_done) struct problem p = {0};
     char text[FAILURE_TEXT_MAX];
 
     call_result_text(r, text, sizeof(text));
     if (refusal)
         excerpt(refusal, strlen(refusal), text, sizeof(text));
-    _cleanup_(freep) char *failure =
-        xasprintf("%s %s: %s", engine_method(target_engine(t)), target_start_path(t), text);
+    _cleanup_(freep) char *failure = xasprintf("%s %s: %s", engine_method(ops), target_start_path(t), text);
     if (r->err == 0)
-        engine_explain_start(target_engine(t), &t->worker, r->status, r->body, &p);
+        engine_explain_start(ops, &t->worker, r->status, r->body, &p);
     else
         p.remedy = unanswered_remedy(r, "start");
     target_fail(t, failure, p.remedy);
-    t->record.stop_pending = stop_pending_after(t, r);
+    /* It may have started something all the same. */
+    t->record.stop_pending = ops->stop_path && (r->err == 0 ? r->status >= 500 : r->sent_at_ns > 0);
     t->start_unanswered = r->err < 0 && r->sent_at_ns > 0;
 }
 
@@ -324,19 +296,15 @@ static void on_recorder_started(struct target *t, bool ok)
     target_settle_start(t, ok);
 }
 
-static bool start_was_accepted(const struct target *t, const struct call_result *r)
-{
-    _cleanup_(freep) char *refusal = refusal_of(t, r);
-    return r->err == 0 && r->status / 100 == 2 && !refusal;
-}
-
 static void target_send_start(struct target *t);
 
 static void target_on_started(const struct call_result *r, void *arg)
 {
     struct target *t = arg;
     const struct session *s = t->session;
-    bool ok = start_was_accepted(t, r);
+    const struct engine_ops *ops = target_engine(t);
+    bool ok = r->err == 0 && r->status / 100 == 2;
+    _cleanup_(freep) char *refusal = ok && ops->start_refusal ? ops->start_refusal(r->body) : NULL;
 
     t->call = NULL;
     sessions_count_call(t, SESSION_CALL_START, r);
@@ -350,8 +318,9 @@ static void target_on_started(const struct call_result *r, void *arg)
     t->record.start_answered_at = r->answered_at_ns;
     if (r->err == 0)
         t->record.start_status = r->status;
+    ok = ok && !refusal;
     if (!ok)
-        target_fail_start(t, r);
+        target_fail_start(t, r, refusal);
     const struct answer_recorder *recorder = target_recorder(t);
     if (ok && recorder)
         recorder->start(t, r, on_recorder_started);
@@ -417,13 +386,6 @@ static void on_grace_over(struct session *s)
         session_record(s);
 }
 
-/* Nothing records, but some may have a stop pending. */
-static void finish_unrecorded(struct session *s)
-{
-    session_check_finished(s);
-    session_stop_all(s);
-}
-
 void session_check_started(struct session *s)
 {
     size_t n_recording = session_count_state(s, STATE_RECORDING);
@@ -442,12 +404,14 @@ void session_check_started(struct session *s)
         return;
     }
     session_timer_off(s);
-    if (s->stop_wanted)
+    if (s->stop_wanted) {
         session_stop_all(s);
-    else if (n_recording > 0)
+    } else if (n_recording > 0) {
         session_record(s);
-    else
-        finish_unrecorded(s);
+    } else {
+        session_check_finished(s);
+        session_stop_all(s); /* some may have a stop pending */
+    }
 }
 
 void session_begin(struct session *s)
