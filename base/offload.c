@@ -221,26 +221,20 @@ int offload_drain(struct offload *o, int64_t deadline_ns)
 
 /* -- The object --------------------------------------------------------------------------------------- */
 
-/* Deadlines use the monotonic clock. */
-static void offload_init_ended(struct offload *o)
-{
-    pthread_condattr_t monotonic;
-
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&o->ended, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-}
-
 int offload_new(struct event_base *base, unsigned n_threads, struct offload **ret)
 {
+    pthread_condattr_t monotonic;
     int r = 0, fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (fd < 0)
         return -errno;
     struct offload *o = xcalloc(1, sizeof(*o));
     pthread_mutex_init(&o->lock, NULL);
     pthread_cond_init(&o->wake, NULL);
-    offload_init_ended(o);
+    /* Deadlines use the monotonic clock. */
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&o->ended, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     STAILQ_INIT(&o->waiting);
     STAILQ_INIT(&o->finished);
     o->n_threads = MIN(n_threads, (unsigned)OFFLOAD_THREADS_MAX);

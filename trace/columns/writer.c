@@ -8,152 +8,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* -- Asynchronous writer -------------------------------------------------------------------------------- */
-
 /* Blocks for which the worker is woken: waking it costs more than packing a block. */
 #define WAKE_BLOCKS 128
-
 /* Blocks in flight at most. */
 #define ASYNC_BLOCKS 1024
-
-/*
- * Blocks of values on their way to one worker thread, in order. The thread that hands them over goes on
- * meanwhile, and waits only where ASYNC_BLOCKS are in flight. If no thread can be created, blocks are written
- * at once.
- */
-struct async_block {
-    unsigned column;
-    size_t n;
-    int64_t values[BLOCK_ROWS];
-};
-
-struct async_writer {
-    void (*work)(void *arg, unsigned column, const int64_t *values, size_t n);
-    void *arg;
-    bool has_thread;
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t to_do, done;
-    atomic_size_t put, worked; /* loads so far; put is the caller's, worked the worker's */
-    bool ends;
-    struct async_block loads[ASYNC_BLOCKS];
-};
-
-/* The number of blocks so far; the number worked off at the end. */
-static size_t async_writer_wait_for_blocks(struct async_writer *c, size_t worked)
-{
-    if (c->put > worked)
-        return c->put;
-    pthread_mutex_lock(&c->lock);
-    while (c->put == worked && !c->ends)
-        pthread_cond_wait(&c->to_do, &c->lock);
-    pthread_mutex_unlock(&c->lock);
-    return c->put;
-}
-
-static void async_writer_wake(struct async_writer *c)
-{
-    pthread_mutex_lock(&c->lock);
-    pthread_cond_signal(&c->to_do);
-    pthread_mutex_unlock(&c->lock);
-}
-
-/* Waits until at most n blocks are in flight. */
-static void async_writer_wait(struct async_writer *c, size_t n)
-{
-    pthread_mutex_lock(&c->lock);
-    pthread_cond_signal(&c->to_do);
-    while (c->put - c->worked > n)
-        pthread_cond_wait(&c->done, &c->lock);
-    pthread_mutex_unlock(&c->lock);
-}
-
-static void *async_writer_run(void *arg)
-{
-    struct async_writer *c = arg;
-
-    for (size_t first = 0, end; (end = async_writer_wait_for_blocks(c, first)) > first; first = end) {
-        end = MIN(end, first + WAKE_BLOCKS);
-        for (size_t i = first; i < end; i++) {
-            const struct async_block *l = &c->loads[i % ASYNC_BLOCKS];
-            c->work(c->arg, l->column, l->values, l->n);
-        }
-        pthread_mutex_lock(&c->lock);
-        c->worked = end;
-        pthread_cond_signal(&c->done);
-        pthread_mutex_unlock(&c->lock);
-    }
-    return NULL;
-}
-
-/* work() gets what was handed over, on the worker thread. */
-static int async_writer_new(void (*work)(void *arg, unsigned column, const int64_t *values, size_t n),
-                            void *arg, struct async_writer **ret)
-{
-    struct async_writer *c = malloc(sizeof(*c));
-
-    if (!c)
-        return -ENOMEM;
-    c->work = work;
-    c->arg = arg;
-    atomic_init(&c->put, 0);
-    atomic_init(&c->worked, 0);
-    c->ends = false;
-    pthread_mutex_init(&c->lock, NULL);
-    pthread_cond_init(&c->to_do, NULL);
-    pthread_cond_init(&c->done, NULL);
-    c->has_thread = pthread_create(&c->thread, NULL, async_writer_run, c) == 0;
-    *ret = c;
-    return 0;
-}
-
-/* Blocks in flight are written first. */
-static struct async_writer *async_writer_free(struct async_writer *c)
-{
-    if (!c)
-        return NULL;
-    if (c->has_thread) {
-        pthread_mutex_lock(&c->lock);
-        c->ends = true;
-        pthread_cond_signal(&c->to_do);
-        pthread_mutex_unlock(&c->lock);
-        pthread_join(c->thread, NULL);
-    }
-    pthread_cond_destroy(&c->done);
-    pthread_cond_destroy(&c->to_do);
-    pthread_mutex_destroy(&c->lock);
-    free(c);
-    return NULL;
-}
-
-/* At most BLOCK_ROWS values; they are copied. */
-static void async_writer_put(struct async_writer *c, unsigned column, const int64_t *values, size_t n)
-{
-    if (!c->has_thread)
-        return c->work(c->arg, column, values, n);
-
-    if (c->put - c->worked == ASYNC_BLOCKS)
-        async_writer_wait(c, ASYNC_BLOCKS - 1);
-
-    /* The worker does not look at it before it is counted. */
-    struct async_block *l = &c->loads[c->put % ASYNC_BLOCKS];
-    l->column = column;
-    l->n = n;
-    memcpy(l->values, values, n * sizeof(*values));
-
-    if (++c->put % WAKE_BLOCKS == 0)
-        async_writer_wake(c);
-}
-
-/* Waits until no block is in flight: from then until the next async_writer_put() the caller may touch what
- * work() does. */
-static void async_writer_drain(struct async_writer *c)
-{
-    if (c->has_thread)
-        async_writer_wait(c, 0);
-}
-
-/* -- The file ------------------------------------------------------------------------------------------- */
 
 /* Bytes of one column that are written together: large enough that a reader of one column seldom reads others. */
 #define CHUNK     (256 << 10)
@@ -172,6 +30,13 @@ struct column_buffer {
     size_t n_located; /* the offsets of the further blocks are still relative to the chunk */
 };
 
+/* Values on their way to the worker. */
+struct async_block {
+    unsigned column;
+    size_t n;
+    int64_t values[BLOCK_ROWS];
+};
+
 struct columns_writer {
     int fd;
     int error;
@@ -179,10 +44,18 @@ struct columns_writer {
     size_t out_size;
     uint32_t *sums; /* of the pages written */
     size_t n_sums, sums_cap;
-    /* Packs and writes. While blocks are in flight, it owns all members but values and n of the columns. */
-    struct async_writer *async;
     struct column_buffer columns[_LAYOUT_COLUMN_MAX];
     uint8_t out[OUT_BYTES];
+
+    /* A thread that packs and writes blocks in order. The caller goes on meanwhile, and waits only where
+     * ASYNC_BLOCKS are in flight. While any is, the worker owns all members above but values and n of the
+     * columns. If no thread can be created, blocks are packed at once. */
+    bool has_worker, ends;
+    pthread_t worker;
+    pthread_mutex_t lock;
+    pthread_cond_t to_do, done;
+    atomic_size_t put, worked; /* blocks so far; put is the caller's, worked the worker's */
+    struct async_block blocks[ASYNC_BLOCKS];
 };
 
 static void writer_fail(struct columns_writer *w, int error)
@@ -253,9 +126,8 @@ static void writer_flush_chunk(struct columns_writer *w, struct column_buffer *c
     c->chunk_size = 0;
 }
 
-static void writer_pack(void *arg, unsigned column, const int64_t *values, size_t n)
+static void writer_pack(struct columns_writer *w, unsigned column, const int64_t *values, size_t n)
 {
-    struct columns_writer *w = arg;
     struct column_buffer *c = &w->columns[column];
     struct block b;
     uint64_t offset = c->chunk_size;
@@ -276,11 +148,70 @@ static void writer_pack(void *arg, unsigned column, const int64_t *values, size_
         writer_flush_chunk(w, c);
 }
 
+/* Returns the number of blocks so far; the number worked off at the end. */
+static size_t writer_wait_for_blocks(struct columns_writer *w, size_t worked)
+{
+    if (w->put > worked)
+        return w->put;
+    pthread_mutex_lock(&w->lock);
+    while (w->put == worked && !w->ends)
+        pthread_cond_wait(&w->to_do, &w->lock);
+    pthread_mutex_unlock(&w->lock);
+    return w->put;
+}
+
+static void *writer_worker_main(void *arg)
+{
+    struct columns_writer *w = arg;
+
+    for (size_t first = 0, end; (end = writer_wait_for_blocks(w, first)) > first; first = end) {
+        end = MIN(end, first + WAKE_BLOCKS);
+        for (size_t i = first; i < end; i++) {
+            const struct async_block *b = &w->blocks[i % ASYNC_BLOCKS];
+            writer_pack(w, b->column, b->values, b->n);
+        }
+        pthread_mutex_lock(&w->lock);
+        w->worked = end;
+        pthread_cond_signal(&w->done);
+        pthread_mutex_unlock(&w->lock);
+    }
+    return NULL;
+}
+
+/* Wakes the worker, and waits until at most n blocks are in flight. With 0, the caller may touch all members
+ * until the next block. */
+static void writer_wait(struct columns_writer *w, size_t n)
+{
+    pthread_mutex_lock(&w->lock);
+    pthread_cond_signal(&w->to_do);
+    while (w->put - w->worked > n)
+        pthread_cond_wait(&w->done, &w->lock);
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* Hands at most BLOCK_ROWS values over, which are copied. */
+static void writer_put_block(struct columns_writer *w, unsigned column, const int64_t *values, size_t n)
+{
+    if (!w->has_worker)
+        return writer_pack(w, column, values, n);
+
+    if (w->put - w->worked == ASYNC_BLOCKS)
+        writer_wait(w, ASYNC_BLOCKS - 1);
+
+    /* The worker does not look at the block before it is counted. */
+    struct async_block *b = &w->blocks[w->put % ASYNC_BLOCKS];
+    b->column = column;
+    b->n = n;
+    memcpy(b->values, values, n * sizeof(*values));
+    if (++w->put % WAKE_BLOCKS == 0)
+        writer_wait(w, ASYNC_BLOCKS);
+}
+
 static void writer_flush_block(struct columns_writer *w, unsigned column)
 {
     struct column_buffer *c = &w->columns[column];
 
-    async_writer_put(w->async, column, c->values, c->n);
+    writer_put_block(w, column, c->values, c->n);
     c->n = 0;
 }
 
@@ -305,7 +236,7 @@ void columns_put_many(struct columns_writer *w, enum column column, const int64_
     for (size_t some; n > 0; values += some, n -= some) {
         some = MIN(n, BLOCK_ROWS - c->n);
         if (some == BLOCK_ROWS) {
-            async_writer_put(w->async, column, values, BLOCK_ROWS);
+            writer_put_block(w, column, values, BLOCK_ROWS);
             continue;
         }
         memcpy(c->values + c->n, values, some * sizeof(values[0]));
@@ -319,7 +250,7 @@ uint64_t columns_put_bytes(struct columns_writer *w, const void *data, size_t si
 {
     uint64_t offset;
 
-    async_writer_drain(w->async);
+    writer_wait(w, 0);
     offset = writer_offset(w);
     writer_append(w, data, size);
     return offset;
@@ -348,7 +279,7 @@ static void writer_finish_columns(struct columns_writer *w)
             c->n = left;
         }
     }
-    async_writer_drain(w->async);
+    writer_wait(w, 0);
     for (unsigned i = 0; i < _LAYOUT_COLUMN_MAX; i++)
         writer_flush_chunk(w, &w->columns[i]);
 }
@@ -415,14 +346,14 @@ int columns_writer_new(int fd, struct columns_writer **ret)
 {
     struct layout_head head = {.magic = COLUMNS_MAGIC, .version = COLUMNS_VERSION};
     _cleanup_(columns_writer_freep) struct columns_writer *w = calloc(1, sizeof(*w));
-    int r;
 
     if (!w)
         return -ENOMEM;
     w->fd = fd;
-    r = async_writer_new(writer_pack, w, &w->async);
-    if (r < 0)
-        return r;
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->to_do, NULL);
+    pthread_cond_init(&w->done, NULL);
+    w->has_worker = pthread_create(&w->worker, NULL, writer_worker_main, w) == 0;
     writer_append(w, &head, sizeof(head));
     *ret = TAKE_PTR(w);
     return 0;
@@ -432,7 +363,17 @@ struct columns_writer *columns_writer_free(struct columns_writer *w)
 {
     if (!w)
         return NULL;
-    async_writer_free(w->async);
+    /* Blocks in flight are written first. */
+    if (w->has_worker) {
+        pthread_mutex_lock(&w->lock);
+        w->ends = true;
+        pthread_cond_signal(&w->to_do);
+        pthread_mutex_unlock(&w->lock);
+        pthread_join(w->worker, NULL);
+    }
+    pthread_cond_destroy(&w->done);
+    pthread_cond_destroy(&w->to_do);
+    pthread_mutex_destroy(&w->lock);
     for (size_t i = 0; i < _LAYOUT_COLUMN_MAX; i++) {
         free(w->columns[i].chunk);
         free(w->columns[i].blocks);
