@@ -215,18 +215,13 @@ static void writer_flush_block(struct columns_writer *w, unsigned column)
     c->n = 0;
 }
 
-static void writer_put(struct columns_writer *w, unsigned column, int64_t value)
+void columns_put(struct columns_writer *w, enum column column, int64_t value)
 {
     struct column_buffer *c = &w->columns[column];
 
     c->values[c->n++] = value;
     if (__builtin_expect(c->n == BLOCK_ROWS, 0))
         writer_flush_block(w, column);
-}
-
-void columns_put(struct columns_writer *w, enum column column, int64_t value)
-{
-    writer_put(w, column, value);
 }
 
 void columns_put_many(struct columns_writer *w, enum column column, const int64_t *values, size_t n)
@@ -258,8 +253,8 @@ uint64_t columns_put_bytes(struct columns_writer *w, const void *data, size_t si
 
 void columns_put_text(struct columns_writer *w, const char *text, size_t size)
 {
-    writer_put(w, LAYOUT_TEXT_OFFSET, (int64_t)columns_put_bytes(w, text, size));
-    writer_put(w, LAYOUT_TEXT_SIZE, (int64_t)size);
+    columns_put(w, (enum column)LAYOUT_TEXT_OFFSET, (int64_t)columns_put_bytes(w, text, size));
+    columns_put(w, (enum column)LAYOUT_TEXT_SIZE, (int64_t)size);
 }
 
 static uint64_t buffer_rows(const struct column_buffer *c)

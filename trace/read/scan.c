@@ -188,8 +188,7 @@ static void meta_keep(struct scanner *s, enum meta_key key, struct slice value)
         return;
     if (text.p == value.p)
         scan_value_is_number(s, value);
-    uint32_t string =
-        text.p > value.p ? scan_intern_unescaped(s, text.p, size) : scan_intern_repaired(s, text.p, size);
+    uint32_t string = scan_intern_cleaned(s, text, text.p > value.p);
     if (string != STRINGS_NONE)
         s->intake->meta[key] = string;
 }
@@ -526,7 +525,7 @@ static const char *scan_take_member(struct scanner *s, const char *begin, const 
         intake_defect(s->intake, DEFECT_too_large_event, scan_offset(s, begin));
     }
     s->event.flaws = 0;
-    scan_check_text(s, key.p, (size_t)(key.end - key.p));
+    scan_check_text(s, key);
     scan_commit_flaws(s, begin);
     scan_begin_skip(s, p);
     return p;

@@ -108,7 +108,7 @@ static unsigned member_find(struct scanner *s, const char **at, const char *end,
         if (!quote)
             return scan_cut_off(s), KEY_FAULT;
         if (unlikely(!sound))
-            sound = scan_check_text(s, p + 1, (size_t)(quote - p) - 1);
+            sound = scan_check_text(s, (struct slice){p + 1, quote});
         key = keys_find(keys, p + 1, (size_t)(quote - p) - 1);
         *ret_walk =
             key < KEYS_MAX ? key : KEYS_MAX + (unsigned)hash_padded(p, (size_t)(quote - p)) % WALK_OTHERS;
@@ -211,7 +211,8 @@ static const char *args_take_json(struct scanner *s, const char *p, const char *
         return after;
     }
     size_t size = (size_t)(after - p);
-    args_set(&s->event, to, n.high ? scan_intern_repaired(s, p, size) : string_intern(s, p, size));
+    args_set(&s->event, to,
+             n.high ? scan_intern_cleaned(s, (struct slice){p, after}, false) : string_intern(s, p, size));
     return after;
 }
 
@@ -300,7 +301,7 @@ _hot_ const char *event_take_letter(struct scanner *s, const char *p, const char
     const char *after = value_take(s, p, end, &raw);
     if (after && p[0] == '"' && after - p > 2) {
         *ret = p[1];
-        scan_check_text(s, p + 1, (size_t)(after - p) - 2);
+        scan_check_text(s, (struct slice){p + 1, after - 1});
     }
     return after;
 }

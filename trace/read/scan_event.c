@@ -125,7 +125,7 @@ static bool scan_event_async_id(struct scanner *s, const struct scanned_event *f
     }
     if (scan_is_quoted(value)) {
         struct slice text = slice_unquoted(value);
-        scan_check_text(s, text.p, (size_t)(text.end - text.p));
+        scan_check_text(s, text);
         *ret = (int64_t)hash_padded(text.p, (size_t)(text.end - text.p));
         return true;
     }

@@ -297,12 +297,10 @@ void scan_commit_flaws(struct scanner *s, const char *p);
 
 /* Sets the category of this string, and its class. */
 void scan_set_category(struct scanner *s, uint32_t string);
-/* Interns text between two quotes, with escapes or other flaws. */
-uint32_t scan_intern_unescaped(struct scanner *s, const char *p, size_t size);
-/* Interns JSON in its written form, with bytes that are not ASCII. */
-uint32_t scan_intern_repaired(struct scanner *s, const char *p, size_t size);
+/* Interns text between two quotes with escapes or other flaws; without unescape, JSON in its written form. */
+uint32_t scan_intern_cleaned(struct scanner *s, struct slice text, bool unescape);
 /* Notes the flaws of a string that is not kept, such as a key; true if it has none. */
-bool scan_check_text(struct scanner *s, const char *p, size_t size);
+bool scan_check_text(struct scanner *s, struct slice text);
 /* Interns a text, after which TEXT_PAD bytes are readable; *c, if not NULL, becomes its cache entry. */
 uint32_t scan_intern(struct scanner *s, const char *p, size_t size, struct cached_text *c);
 /* Makes s->buffer at least this large; false if memory is exhausted. */

@@ -83,6 +83,7 @@ _hot_ const char *string_take(struct scanner *s, const char *p, const char *end,
     if (unlikely(!quote))
         return NULL;
     size_t size = (size_t)(quote - p) - 1;
-    *ret = likely(plain) ? string_intern(s, p + 1, size) : scan_intern_unescaped(s, p + 1, size);
+    *ret = likely(plain) ? string_intern(s, p + 1, size)
+                         : scan_intern_cleaned(s, (struct slice){p + 1, quote}, true);
     return quote + 1;
 }

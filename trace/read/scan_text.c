@@ -184,7 +184,7 @@ bool scan_reserve_buffer(struct scanner *s, size_t size)
     return true;
 }
 
-static uint32_t scan_intern_cleaned(struct scanner *s, struct slice text, bool unescape)
+uint32_t scan_intern_cleaned(struct scanner *s, struct slice text, bool unescape)
 {
     size_t size = (size_t)(text.end - text.p);
 
@@ -195,23 +195,13 @@ static uint32_t scan_intern_cleaned(struct scanner *s, struct slice text, bool u
     return scan_intern(s, s->buffer, size, NULL);
 }
 
-uint32_t scan_intern_unescaped(struct scanner *s, const char *p, size_t size)
-{
-    return scan_intern_cleaned(s, (struct slice){p, p + size}, true);
-}
-
-uint32_t scan_intern_repaired(struct scanner *s, const char *p, size_t size)
-{
-    return scan_intern_cleaned(s, (struct slice){p, p + size}, false);
-}
-
-bool scan_check_text(struct scanner *s, const char *p, size_t size)
+bool scan_check_text(struct scanner *s, struct slice text)
 {
     uint32_t flaws = 0;
 
-    if (!scan_reserve_buffer(s, size * SCAN_TEXT_GROWTH))
+    if (!scan_reserve_buffer(s, (size_t)(text.end - text.p) * SCAN_TEXT_GROWTH))
         return false;
-    scan_text_clean((struct slice){p, p + size}, true, s->buffer, &flaws);
+    scan_text_clean(text, true, s->buffer, &flaws);
     s->event.flaws |= flaws;
     return flaws == 0;
 }
