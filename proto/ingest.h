@@ -66,4 +66,4 @@ enum {
 #define INGEST_NAMES_MAX      100
 #define INGEST_CATEGORIES_MAX 100
 /* Rises whenever what is read out of a trace changes: columns of a lower version are made anew. */
-#define INGEST_COLUMNS_VERSION 1
+#define INGEST_COLUMNS_VERSION 2

@@ -62,7 +62,7 @@ static void facts_add_defects(const struct columns *c, json_t *facts)
         json_t *defect = json_object();
         json_put_str(defect, "kind", defect_name((enum defect_kind)kind));
         json_put_int(defect, "count", columns_get(c, COL_defect_count, row));
-        json_put_int(defect, "offset", columns_get(c, COL_defect_place, row));
+        json_put_int(defect, "offset", columns_get(c, COL_defect_offset, row));
         json_put_str(defect, "text", defect_text((enum defect_kind)kind));
         json_array_append_new(list, defect);
     }

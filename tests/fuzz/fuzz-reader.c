@@ -41,7 +41,7 @@ static void check_texts(int source_fd, const struct columns *c, bool sound)
     if (event_source_new(source_fd, c, &s) < 0)
         abort();
     for (uint64_t row = 0; row < MIN(rows, (uint64_t)TEXTS_MAX); row++) {
-        int r = event_source_text(s, (uint64_t)columns_get(c, COL_slice_place, row), &text);
+        int r = event_source_text(s, (uint64_t)columns_get(c, COL_slice_offset, row), &text);
         if (r < 0 ? sound : text.p[0] != '{' || (sound && text.p[text.size - 1] != '}'))
             abort();
     }

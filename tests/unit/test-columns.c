@@ -267,7 +267,7 @@ static void write_many(int fd)
 
         columns_put(w, COL_slice_ts, e.ts);
         columns_put(w, COL_slice_dur, e.dur);
-        columns_put_many(w, COL_slice_place, &e.place, 1);
+        columns_put_many(w, COL_slice_offset, &e.place, 1);
         columns_put(w, COL_slice_name, e.text);
         pair[i % 2] = (int64_t)i;
         if (i % 2)
@@ -319,7 +319,7 @@ static void test_many_rows(void **state)
 
         assert_int_equal(n, MIN(BLOCK_ROWS, MANY_ROWS - first));
         assert_int_equal(columns_block(c, COL_slice_dur, first, BLOCK_ROWS, dur), n);
-        assert_int_equal(columns_block(c, COL_slice_place, first, BLOCK_ROWS, place), n);
+        assert_int_equal(columns_block(c, COL_slice_offset, first, BLOCK_ROWS, place), n);
         assert_int_equal(columns_block(c, COL_slice_name, first, BLOCK_ROWS, name), n);
         assert_int_equal(columns_block(c, COL_slice_depth, first, BLOCK_ROWS, depth), n);
         for (size_t i = 0; i < n; i++, row++) {
@@ -327,7 +327,7 @@ static void test_many_rows(void **state)
 
             if (ts[i] != e.ts || dur[i] != e.dur || place[i] != e.place || name[i] != e.text ||
                 depth[i] != (int64_t)row || columns_get(c, COL_slice_dur, row) != e.dur ||
-                columns_get(c, COL_slice_place, row) != e.place)
+                columns_get(c, COL_slice_offset, row) != e.place)
                 fail_msg("row %ju differs", (uintmax_t)row);
             check_range(c, COL_slice_dur, row, e.dur);
             check_range(c, COL_slice_ts, row, e.ts);
@@ -443,7 +443,7 @@ static void test_damaged_page(void **state)
     assert_int_equal(columns_damage(c), -1);
     for (uint64_t row = 0; row < MANY_ROWS; row++) {
         struct expected e = next_row(&random, &ts);
-        int64_t place = columns_get(c, COL_slice_place, row);
+        int64_t place = columns_get(c, COL_slice_offset, row);
 
         /* Right or missing, but never wrong. */
         assert_true(place == e.place || place == COLUMN_NULL);
@@ -474,10 +474,10 @@ static void test_other_version(void **state)
 {
     uint64_t window;
     _cleanup_(closep) int fd = write_small(&window);
-    static const uint8_t other[2] = {2, 0};
+    static const uint8_t other[2] = {3, 0};
     struct columns *c = NULL;
 
-    /* Said for a later version whatever else is in the file. */
+    /* Refused as another version whatever else is in the file. */
     assert_int_equal(pwrite(fd, other, sizeof(other), 14), 2);
     assert_int_equal(ftruncate(fd, 500), 0);
     assert_int_equal(open_file(fd, &c), -EPROTONOSUPPORT);
@@ -505,7 +505,7 @@ static void test_frame(void **state)
     ssize_t size = pread(fd, file, sizeof(file), 0);
 
     assert_true(size > 80 && size < (ssize_t)sizeof(file));
-    assert_memory_equal(file, "PROFD COLUMNS\n\1\0", 16);
+    assert_memory_equal(file, "PROFD COLUMNS\n\2\0", 16);
     assert_memory_equal(file + size - 8, "PROFDEND", 8);
     memcpy(&sums_place, file + size - 64 + 16, 8);
     assert_int_equal(sums_place, size - 64 - 4);

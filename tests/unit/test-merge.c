@@ -20,7 +20,7 @@ static void test_slices_nest_by_time(void **state)
     ASSERT_COLUMN(t, COL_slice_depth, 0, 1, 2, 0, 1, 0);
     ASSERT_COLUMN(t, COL_slice_parent, COLUMN_NULL, 0, 1, COLUMN_NULL, 0, COLUMN_NULL);
     ASSERT_COLUMN(t, COL_slice_child, 40, 5, 0, 0, 0, 0);
-    ASSERT_COLUMN(t, COL_slice_place, 20, 30, 40, 50, 10, 60);
+    ASSERT_COLUMN(t, COL_slice_offset, 20, 30, 40, 50, 10, 60);
     ASSERT_COLUMN(t, COL_thread_tid, 7, 8);
     assert_text(t, COL_slice_name, 3, "other thread");
     assert_text(t, COL_slice_category, 0, "op");
@@ -53,7 +53,7 @@ static void test_overlapping_slices_get_tracks_of_their_own(void **state)
     assert_int_equal(t->summary.defects[DEFECT_overlap], 3);
     ASSERT_COLUMN(t, COL_defect_kind, DEFECT_overlap);
     ASSERT_COLUMN(t, COL_defect_count, 3);
-    ASSERT_COLUMN(t, COL_defect_place, 20);
+    ASSERT_COLUMN(t, COL_defect_offset, 20);
 }
 
 static void test_instants(void **state)
@@ -200,7 +200,7 @@ static void test_counters(void **state)
     ASSERT_COLUMN(t, COL_counter_ts, 10, 15, 20);
     ASSERT_COLUMN(t, COL_counter_track, 0, 1, 0);
     ASSERT_COLUMN(t, COL_counter_value, bits, bits, 0);
-    ASSERT_COLUMN(t, COL_counter_place, 20, 30, 10);
+    ASSERT_COLUMN(t, COL_counter_offset, 20, 30, 10);
     ASSERT_COLUMN(t, COL_track_kind, TRACK_COUNTER, TRACK_COUNTER);
     assert_text(t, COL_track_name, 1, "other");
     assert_int_equal(t->summary.counters, 3);
@@ -278,9 +278,9 @@ static void test_arguments_stay_with_their_events(void **state)
     assert_int_equal(n, 6000 * 2 / 3 - 572);
     for (uint64_t i = 0; i < n; i++)
         assert_int_equal(get(t, COL_gpu_correlation, i),
-                         get(t, COL_slice_place, (uint64_t)get(t, COL_gpu_slice, i)));
+                         get(t, COL_slice_offset, (uint64_t)get(t, COL_gpu_slice, i)));
     for (uint64_t i = 0; i < columns_rows(t->columns, TABLE_collective); i++) {
-        int64_t place = get(t, COL_slice_place, (uint64_t)get(t, COL_collective_slice, i));
+        int64_t place = get(t, COL_slice_offset, (uint64_t)get(t, COL_collective_slice, i));
 
         assert_text(t, COL_collective_name, i, (place / 10 - 1) % 8 == 0 ? "all_reduce" : "broadcast");
     }
@@ -424,7 +424,7 @@ static void test_intakes_become_one(void **state)
     assert_memory_equal(columns_meta_text(t->columns, META_trace_name).p, "trace.json", 10);
     ASSERT_COLUMN(t, COL_defect_kind, DEFECT_bad_number);
     ASSERT_COLUMN(t, COL_defect_count, 2);
-    ASSERT_COLUMN(t, COL_defect_place, 400);
+    ASSERT_COLUMN(t, COL_defect_offset, 400);
     ASSERT_COLUMN(t, COL_name_count, 1, 1, 2, 1);
 }
 

@@ -410,7 +410,7 @@ static void check_texts(const struct read_result *r)
     for (uint64_t i = 0; i < 300; i++) {
         uint64_t row = i * 7919 % rows;
         struct text name = columns_text(c, columns_get(c, COL_slice_name, row)), text;
-        assert_int_equal(event_source_text(s, (uint64_t)columns_get(c, COL_slice_place, row), &text), 0);
+        assert_int_equal(event_source_text(s, (uint64_t)columns_get(c, COL_slice_offset, row), &text), 0);
         assert_int_equal(text.p[0], '{');
         assert_int_equal(text.p[text.size - 1], '}');
         assert_non_null(memmem(text.p, text.size, name.p, name.size));

@@ -107,7 +107,7 @@ static void test_time_limit_within_a_table(void **state)
     for (int64_t i = 0; i < 1000000; i++) {
         columns_put(w, COL_slice_ts, i);
         columns_put(w, COL_slice_name, 0);
-        columns_put(w, COL_slice_place, i);
+        columns_put(w, COL_slice_offset, i);
         columns_put(w, COL_slice_flags, SLICE_HAS_ARGS);
         columns_put(w, COL_by_name_slice, i);
         columns_put(w, COL_name_name, 0);

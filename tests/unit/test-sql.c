@@ -169,7 +169,7 @@ static void test_numbers_stop_at_the_ends(void **state)
         columns_put(w, COL_slice_child, -INT64_MAX);
         columns_put(w, COL_slice_name, 0);
         columns_put(w, COL_slice_category, 0);
-        columns_put(w, COL_slice_place, i);
+        columns_put(w, COL_slice_offset, i);
     }
     assert_int_equal(columns_writer_finish(w, false, NULL), 0);
     db = sql_over(&extreme);

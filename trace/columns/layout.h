@@ -68,7 +68,7 @@ enum {
 /* The name of a column in the file, padded with zeros. */
 static inline void layout_column_name(unsigned column, char ret[static LAYOUT_NAME])
 {
-    static const char *const texts[] = {"text.place", "text.size"};
+    static const char *const texts[] = {"text.offset", "text.size"};
 
     memset(ret, 0, LAYOUT_NAME);
     if (column >= _COLUMN_MAX)

@@ -14,7 +14,7 @@
 
 /* What a columnar file begins with, whatever its version, and the version of what follows. */
 #define COLUMNS_MAGIC   "PROFD COLUMNS\n"
-#define COLUMNS_VERSION 1
+#define COLUMNS_VERSION 2
 
 #define COLUMN_NULL     INT64_MIN
 
@@ -31,7 +31,7 @@ enum column_kind {
  * slice     sorted by ts, ties as trace/read/run.h orders them; its row is trace_processor's slice.id
  *           dur: -1 for a B without E; category: COLUMN_NULL without one; parent: COLUMN_NULL at depth 0
  *           child: time of its direct children, so that self time is dur - child
- *           place: offset of the event's text in the decompressed stream
+ *           offset: of the event's text in the decompressed stream
  *           flags: enum slice_flags
  * track     what slices and counters lie on; kind: enum track_kind
  *           first, count: its part of by_track; name: of counters, async and global tracks
@@ -58,7 +58,7 @@ enum column_kind {
 /* C(table, column, kind) */
 #define COLUMN_CORE(C)                                                                                       \
     C(slice, ts, NS) C(slice, dur, NS) C(slice, name, TEXT) C(slice, category, TEXT) C(slice, track, ROW)    \
-    C(slice, depth, INT) C(slice, parent, ROW) C(slice, child, NS) C(slice, place, INT) C(slice, flags, INT) \
+    C(slice, depth, INT) C(slice, parent, ROW) C(slice, child, NS) C(slice, offset, INT) C(slice, flags, INT) \
     C(track, kind, INT) C(track, name, TEXT) C(track, thread, ROW) C(track, process, ROW)                    \
     C(track, first, ROW) C(track, count, INT)                                                                \
     C(thread, tid, INT) C(thread, tid_text, TEXT) C(thread, name, TEXT) C(thread, process, ROW)              \
@@ -66,14 +66,14 @@ enum column_kind {
     C(process, pid, INT) C(process, pid_text, TEXT) C(process, name, TEXT) C(process, labels, TEXT)          \
     C(process, sort_index, INT)                                                                              \
     C(flow, out, ROW) C(flow, in, ROW) C(flow, id, INT) C(flow, name, TEXT) C(flow, category, TEXT)          \
-    C(counter, ts, NS) C(counter, track, ROW) C(counter, value, FLOAT) C(counter, place, INT)                \
+    C(counter, ts, NS) C(counter, track, ROW) C(counter, value, FLOAT) C(counter, offset, INT)                \
     C(by_track, slice, ROW)                                                                                  \
     C(mip, longest, ROW) C(mip, until, NS)                                                                   \
     C(miplevel, track, ROW) C(miplevel, level, INT) C(miplevel, first, ROW) C(miplevel, count, INT)          \
     C(by_name, slice, ROW)                                                                                   \
     C(name, category, TEXT) C(name, name, TEXT) C(name, first, ROW) C(name, count, INT) C(name, sum, NS)     \
     C(name, min, NS) C(name, max, NS)                                                                        \
-    C(defect, kind, INT) C(defect, count, INT) C(defect, place, INT)                                         \
+    C(defect, kind, INT) C(defect, count, INT) C(defect, offset, INT)                                         \
     C(launch, gpu, ROW) C(launch, runtime, ROW)                                                              \
     C(checkpoint, in_bit, INT) C(checkpoint, out, INT) C(checkpoint, window, INT)                            \
     C(checkpoint, window_size, INT)                                                                          \
@@ -155,7 +155,7 @@ enum column {
 enum slice_flags {
     SLICE_HAS_ARGS = 1, /* its text has an "args" object with something in it */
     SLICE_INSTANT = 2,
-    SLICE_FROM_BEGIN = 4, /* B and E: place is that of the B */
+    SLICE_FROM_BEGIN = 4, /* B and E: offset is that of the B */
 };
 
 enum track_kind {

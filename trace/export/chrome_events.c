@@ -135,12 +135,12 @@ static int chrome_collect(struct chrome_items *items, const struct selection *s)
     for (uint64_t row = 0; row < s->end && items->n < n; row++) {
         if (selection_has(s, row))
             items->list[items->n++] =
-                (struct chrome_item){(uint64_t)columns_get(s->c, COL_slice_place, row), row, 0};
+                (struct chrome_item){(uint64_t)columns_get(s->c, COL_slice_offset, row), row, 0};
     }
     for (uint64_t row = 0; row < counters && items->n < n; row++) {
         if (selection_has_time(s, columns_get(s->c, COL_counter_ts, row)))
             items->list[items->n++] =
-                (struct chrome_item){(uint64_t)columns_get(s->c, COL_counter_place, row), row, 1};
+                (struct chrome_item){(uint64_t)columns_get(s->c, COL_counter_offset, row), row, 1};
     }
     return 0;
 }

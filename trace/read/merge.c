@@ -101,7 +101,7 @@ static void renumbering_done(struct renumbering *n, struct budget *budget)
 /* -- Merging -------------------------------------------------------------------------------------------- */
 
 static const enum column counter_columns[] = {COL_counter_ts, COL_counter_track, COL_counter_value,
-                                              COL_counter_place};
+                                              COL_counter_offset};
 
 struct columns_merge {
     struct intake *intake; /* the first intake, whose numbering all others are mapped to */
@@ -349,7 +349,7 @@ static void merge_put_facts(struct columns_merge *m, struct columns_writer *w)
             continue;
         columns_put(w, COL_defect_kind, d);
         columns_put(w, COL_defect_count, (int64_t)in->defects.count[d]);
-        columns_put(w, COL_defect_place, (int64_t)in->defects.first[d]);
+        columns_put(w, COL_defect_offset, (int64_t)in->defects.first[d]);
     }
     for (uint32_t i = 0; i < strings_count(in->strings); i++) {
         size_t size;

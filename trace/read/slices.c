@@ -246,7 +246,7 @@ static int track_order_write(struct rows *rows, struct tracks *tracks, struct na
 
 static const enum column slice_columns[] = {
     COL_slice_ts,    COL_slice_name,   COL_slice_category, COL_slice_track,
-    COL_slice_depth, COL_slice_parent, COL_slice_place,    COL_slice_flags,
+    COL_slice_depth, COL_slice_parent, COL_slice_offset,   COL_slice_flags,
 };
 
 static int slices_find_gpu_categories(struct slices *s)

@@ -66,7 +66,7 @@ struct args_cursor {
 
 int args_read(struct trace *trace, uint64_t slice, struct arg_set *ret)
 {
-    int64_t offset = columns_get(trace->columns, COL_slice_place, slice);
+    int64_t offset = columns_get(trace->columns, COL_slice_offset, slice);
     struct text text;
     int r = offset < 0 ? -ENOENT : heads_text(&trace->heads, (uint64_t)offset, &text);
 
@@ -136,7 +136,7 @@ static int args_list_events(struct args_cursor *c, uint64_t first, uint64_t end)
             return SQLITE_INTERRUPT;
         if (flags != COLUMN_NULL && flags & SLICE_HAS_ARGS)
             c->events[c->n_events++] =
-                (struct event_offset){(uint64_t)cells_get(&c->cells, COL_slice_place, slice), slice};
+                (struct event_offset){(uint64_t)cells_get(&c->cells, COL_slice_offset, slice), slice};
     }
     if (c->n_events > 1)
         qsort(c->events, c->n_events, sizeof(c->events[0]), args_compare_offsets);

@@ -41,7 +41,7 @@
     {"cat", COL_slice_category, SEEK_CATEGORY},                                                              \
     {"slice_id", VALUE_ROW, SEEK_ROW},                                                                       \
     INTEGER("self_dur", value_self_dur),                                                                     \
-    {"file_offset", COL_slice_place}
+    {"file_offset", COL_slice_offset}
 
 /* The first columns of tables of one kind of slice. */
 #define KIND_COLUMNS                                                                                         \
@@ -155,7 +155,7 @@ static const struct sql_column counter[] = {
     {"track_id", COL_counter_track},
     {"value", COL_counter_value},
     ABSENT("arg_set_id"),
-    {"file_offset", COL_counter_place},
+    {"file_offset", COL_counter_offset},
 };
 
 static const struct sql_column stats[] = {
@@ -168,7 +168,7 @@ static const struct sql_column stats[] = {
     {"value", COL_defect_count},
     TEXT("description", value_defect_text),
     ABSENT("machine_id"),
-    {"file_offset", COL_defect_place},
+    {"file_offset", COL_defect_offset},
 };
 
 static const struct sql_column metadata[] = {
