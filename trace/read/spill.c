@@ -179,7 +179,7 @@ int packed_write(struct spill *s, const int64_t *columns, unsigned width, size_t
 
 int packed_read(struct spill *s, uint64_t offset, unsigned width, size_t n, int64_t *ret_columns)
 {
-    struct block blocks[PACKED_COLUMNS_MAX];
+    struct block blocks[PACKED_COLUMNS_MAX] = {0};
     uint8_t codes[PACKED_COLUMNS_MAX * BLOCK_BYTES_MAX + BLOCK_SLACK];
     size_t size = 0, at = 0;
     int r = spill_read(s, offset, blocks, width * sizeof(*blocks));
