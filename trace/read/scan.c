@@ -325,7 +325,6 @@ static const struct cached_category no_category = {
 int scan_new(struct intake *intake, enum scan_simd simd, struct scanner **ret)
 {
     const struct scan_ops *ops = scan_find_ops(simd);
-    int r;
 
     if (!ops)
         return -ENOTSUP;
@@ -339,13 +338,11 @@ int scan_new(struct intake *intake, enum scan_simd simd, struct scanner **ret)
     s->between = (struct expected){.text = "{", .mask = 1, .size = 1};
     for (size_t i = 0; i < ARRAY_SIZE(s->members_expected); i++)
         scan_expect_end(s->members_expected[i]);
-    r = keys_of_events(&s->members);
-    for (unsigned i = 0; i < CLASS_COUNT && r >= 0; i++) {
+    keys_of_events(&s->members);
+    for (unsigned i = 0; i < CLASS_COUNT; i++) {
         scan_expect_end(s->args_expected[i]);
-        r = arg_class_init(&s->classes[i], i);
+        arg_class_init(&s->classes[i], i);
     }
-    if (r < 0)
-        return r;
     *ret = TAKE_PTR(s);
     return 0;
 }

@@ -2,7 +2,7 @@
 #include "trace/read/scan_state.h"
 
 #include "base/hash_table.h"
-#include <errno.h>
+#include <assert.h>
 
 #define GROUP(name) (TABLE_##name - TABLE_ARGS_FIRST)
 
@@ -87,27 +87,26 @@ unsigned keys_find(const struct key_table *k, const char *p, size_t size)
     return k->slots[at] ? k->slots[at] - 1u : KEY_OTHER;
 }
 
-int keys_add(struct key_table *k, const char *text)
+/* Returns the key's number; an existing key keeps its number. The tables of keys are large enough for all. */
+static unsigned keys_add(struct key_table *k, const char *text)
 {
     char padded[KEY_SIZE_MAX + 8] = "";
     size_t size = strlen(text);
 
-    if (size > KEY_SIZE_MAX)
-        return -ENAMETOOLONG;
+    assert(size <= KEY_SIZE_MAX);
     // NOLINTNEXTLINE(bugprone-not-null-terminated-result): zeros already follow it
     memcpy(padded, text, size);
     size_t at = keys_find_slot(k, padded, size);
     if (k->slots[at])
-        return k->slots[at] - 1;
-    if (k->n == KEYS_MAX)
-        return -E2BIG;
+        return k->slots[at] - 1u;
+    assert(k->n < KEYS_MAX);
     memcpy(k->key[k->n].text, text, size);
     k->key[k->n].size = (uint8_t)size;
     k->slots[at] = ++k->n;
-    return k->n - 1;
+    return k->n - 1u;
 }
 
-int keys_of_events(struct key_table *k)
+void keys_of_events(struct key_table *k)
 {
     static const char *const members[_MEMBER_MAX] = {
         [MEMBER_PH] = "ph",           [MEMBER_CAT] = "cat",         [MEMBER_NAME] = "name",
@@ -116,66 +115,48 @@ int keys_of_events(struct key_table *k)
         [MEMBER_ID2] = "id2",         [MEMBER_SCOPE] = "s",         [MEMBER_BIND_POINT] = "bp",
         [MEMBER_BIND_ID] = "bind_id", [MEMBER_FLOW_IN] = "flow_in", [MEMBER_FLOW_OUT] = "flow_out",
     };
-    int r = 0;
 
-    for (size_t i = 0; i < _MEMBER_MAX && r >= 0; i++)
-        r = keys_add(k, members[i]);
-    return MIN(r, 0);
+    for (size_t i = 0; i < _MEMBER_MAX; i++)
+        keys_add(k, members[i]);
 }
 
-static int keys_add_target(struct arg_class *c, const char *text, enum arg_take take, struct arg_target to)
+static void keys_add_target(struct arg_class *c, const char *text, enum arg_take take, struct arg_target to)
 {
-    int key = keys_add(&c->keys, text);
+    unsigned key = keys_add(&c->keys, text);
 
-    if (key < 0)
-        return key;
-    if (c->arg[key].n == TARGETS_MAX)
-        return -E2BIG;
+    assert(c->arg[key].n < TARGETS_MAX);
     c->arg[key].take = (uint8_t)take;
     c->arg[key].to[c->arg[key].n++] = to;
-    return 0;
 }
 
-static enum arg_take keys_take_of(const struct arg_spec *a)
+static void keys_add_group(struct arg_class *c, unsigned group, unsigned cells)
 {
-    enum column_kind kind = column_specs[a->column].kind;
-
-    return kind == KIND_TEXT   ? TAKE_TEXT
-           : kind == KIND_REAL ? TAKE_REAL
-           : a->array < 0      ? TAKE_INT
-                               : TAKE_INTS;
-}
-
-static int keys_add_group(struct arg_class *c, unsigned group, unsigned cells)
-{
-    int r = 0;
-
-    for (size_t i = 0; i < column_args_count && r >= 0; i++) {
+    for (size_t i = 0; i < column_args_count; i++) {
         const struct arg_spec *a = &column_args[i];
+        const struct column_spec *column = &column_specs[a->column];
         struct arg_target to = {(uint8_t)(cells + arg_group_index(a->column)), (int8_t)a->array};
+        enum arg_take take = column->kind == KIND_TEXT   ? TAKE_TEXT
+                             : column->kind == KIND_REAL ? TAKE_REAL
+                             : a->array < 0              ? TAKE_INT
+                                                         : TAKE_INTS;
 
-        if (column_specs[a->column].table != TABLE_ARGS_FIRST + group)
-            continue;
-        for (size_t k = 0; k < ARRAY_SIZE(a->keys) && a->keys[k] && r >= 0; k++)
-            r = keys_add_target(c, a->keys[k], keys_take_of(a), to);
+        for (size_t k = 0; k < ARRAY_SIZE(a->keys) && a->keys[k]; k++)
+            if (column->table == TABLE_ARGS_FIRST + group)
+                keys_add_target(c, a->keys[k], take, to);
     }
-    return r;
 }
 
-int arg_class_init(struct arg_class *c, unsigned class)
+void arg_class_init(struct arg_class *c, unsigned class)
 {
-    int r = 0;
-
-    for (size_t i = 0; class == CLASS_UNLISTED && i < ARRAY_SIZE(identifying) && r >= 0; i++)
-        r = keys_add_target(c, identifying[i].key, TAKE_CLASS,
-                            (struct arg_target){(uint8_t)identifying[i].group, 0});
-    for (size_t i = 0; class == CLASS_NAMES && i < ARRAY_SIZE(names) && r >= 0; i++)
-        r = keys_add_target(c, names[i].key, names[i].take, (struct arg_target){(uint8_t)i, -1});
+    for (size_t i = 0; class == CLASS_UNLISTED && i < ARRAY_SIZE(identifying); i++)
+        keys_add_target(c, identifying[i].key, TAKE_CLASS,
+                        (struct arg_target){(uint8_t)identifying[i].group, 0});
+    for (size_t i = 0; class == CLASS_NAMES && i < ARRAY_SIZE(names); i++)
+        keys_add_target(c, names[i].key, names[i].take, (struct arg_target){(uint8_t)i, -1});
     if (class < ARG_GROUPS)
-        r = keys_add_group(c, class, 0);
-    if (r >= 0 && class < ARG_GROUPS && class != GROUP(collective))
-        r = keys_add_group(c, GROUP(collective), CELLS_OF_COLLECTIVE);
-    return r;
+        keys_add_group(c, class, 0);
+    if (class < ARG_GROUPS && class != GROUP(collective))
+        keys_add_group(c, GROUP(collective), CELLS_OF_COLLECTIVE);
 }
 
 unsigned arg_class_of_category(const char *category, size_t size)

@@ -39,8 +39,6 @@ enum key_answer {
     KEY_FAULT,            /* the text is cut off or broken there */
 };
 
-/* Returns the key's number; an existing key keeps its number. < 0 if it does not fit. */
-int keys_add(struct key_table *k, const char *text);
 /* Returns the number or KEY_OTHER; eight bytes after the key must be readable. */
 unsigned keys_find(const struct key_table *k, const char *p, size_t size);
 
@@ -63,7 +61,7 @@ enum event_member {
     _MEMBER_MAX,
 };
 
-int keys_of_events(struct key_table *k);
+void keys_of_events(struct key_table *k);
 
 /*
  * A class of arguments is the group (TABLE_ARGS_FIRST + class) that its rows go to, or one of these.
@@ -97,7 +95,7 @@ struct arg_class {
     } arg[KEYS_MAX];
 };
 
-int arg_class_init(struct arg_class *c, unsigned class);
+void arg_class_init(struct arg_class *c, unsigned class);
 unsigned arg_class_of_category(const char *category, size_t size);
 
 /* -- State */
