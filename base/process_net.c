@@ -194,18 +194,6 @@ static void net_read_addresses(struct net_space *space)
         net_if_inet6_parse(v6, size, space);
 }
 
-static void net_read_space(struct net_survey *s, unsigned index)
-{
-    struct net_space *space = &s->spaces[index];
-
-    if (index == 0)
-        net_read_own_addresses(space);
-    else
-        net_read_addresses(space);
-    net_read_table(space->member, "tcp", index, s);
-    net_read_table(space->member, "tcp6", index, s);
-}
-
 /*
  * The index of a process's network namespace, which is added if it is new. The inode of the table identifies the
  * namespace and, unlike /proc/PID/ns/net, is readable without privileges.
@@ -271,8 +259,15 @@ void net_survey_read(struct net_survey *ret)
     net_space_of(ret, getpid());
     for (size_t i = 0; i < n; i++)
         net_add_process(ret, pids[i]);
-    for (size_t i = 0; i < ret->n_spaces; i++)
-        net_read_space(ret, (unsigned)i);
+    for (unsigned i = 0; i < ret->n_spaces; i++) {
+        struct net_space *space = &ret->spaces[i];
+        if (i == 0)
+            net_read_own_addresses(space);
+        else
+            net_read_addresses(space);
+        net_read_table(space->member, "tcp", i, ret);
+        net_read_table(space->member, "tcp6", i, ret);
+    }
     if (ret->n_processes > 0)
         qsort(ret->processes, ret->n_processes, sizeof(*ret->processes), net_compare_age);
     if (ret->n_listeners > 0)
