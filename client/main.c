@@ -155,8 +155,11 @@ static int run_verb(struct client *c, const struct verb_entry *entry, struct glo
         status = EXIT_DONE;
     } else if (n_words < v->min_words || n_words > v->max_words) {
         _cleanup_(freep) char *remedy = xasprintf("profctl %s --help", v->name);
-        status = client_refuse(c, remedy, n_words < v->min_words ? "%s needs %s" : "%s takes no more than %s",
-                               v->name, *v->words ? v->words : "options");
+        status = client_refuse(c, remedy,
+                               n_words < v->min_words ? "missing argument: %s %s"
+                               : *v->words            ? "too many arguments: %s takes %s"
+                                                      : "%s takes no arguments",
+                               v->name, v->words);
     } else if (v->is_offline || (status = connect_profd(c, &g->connection)) == EXIT_DONE) {
         status = EXIT_DONE;
         if (v->needs_only_catalog)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a verb writes a file it makes: standard output, or a file that appears under its name only when it is
- * complete, compressed where its name ends in ".gz".
+ * The output of a verb that writes a file: standard output, or a file that gets its name when it is complete. A file
+ * whose name ends in ".gz" is compressed.
  */
 #pragma once
 

@@ -22,15 +22,15 @@ struct screen {
     bool is_tty;                  /* a terminal, also a dumb one: what steers must not get there */
     bool is_terminal, has_colour; /* it can move its cursor */
     unsigned lines_drawn;         /* of the live block */
-    /* Size of the terminal to which a pager (pager.h) prints what is written to file; 0: no pager. */
+    /* Size of the terminal on which a pager prints the output; 0: no pager. */
     unsigned paged_width, paged_height;
 };
 
-/* Width of text on what is no terminal, and at most on one that is wider. */
+/* Width of text without a terminal, and the maximum on a terminal. */
 #define SCREEN_WIDTH_MAX 100
 
 void screen_init(struct screen *s, FILE *file, bool want_colour);
-/* Columns and lines of the terminal; 0 where there is none, which means no limit. */
+/* Columns and lines of the terminal; 0: no terminal, and no limit. */
 unsigned screen_width(const struct screen *s);
 unsigned screen_height(const struct screen *s);
 /* Where prose is wrapped. */
@@ -47,7 +47,7 @@ void screen_json(const struct screen *s, const json_t *value, size_t flags);
 
 /* Replaces the live block by the lines of text, each shortened to the width. Only for terminals. */
 void screen_draw(struct screen *s, const char *text);
-/* Leaves the live block where it is; what comes next goes below it. */
+/* Ends the live block: later output goes below it. */
 void screen_settle(struct screen *s);
 /* Takes the live block away. */
 void screen_clear(struct screen *s);
@@ -69,7 +69,7 @@ struct pager {
     pid_t pid; /* 0: none */
 };
 
-/* Redirects stdout to the pager. Does nothing where there is none, or s is no terminal. The pager then handles
+/* Redirects stdout to the pager. Does nothing without a pager or a terminal. The pager then handles
  * Ctrl-C. */
 void pager_start(struct pager *p, struct screen *s);
 /* Closes stdout and waits until the user has left the pager. Returns the exit status of a pager that could not

@@ -196,7 +196,7 @@ void table_colour(struct table *t, size_t column, enum colour c)
 
 /* -- Fitting it into a line --------------------------------------------------------------------------- */
 
-/* What is printed: of each column that is shown the cells as they are to be read, and its width. */
+/* A table as it is printed: cells of the columns that are shown, and the widths of these columns. */
 struct table_view {
     const struct table *t;
     char **texts; /* of t->n rows and t->n_shown columns */
@@ -213,7 +213,7 @@ static const struct table_column *view_column(const struct table_view *v, size_t
     return &v->t->columns[v->t->shown[shown]];
 }
 
-/* The cell of which a column's width is made, and those that are never shortened. */
+/* Sets the natural and the least width of a column. */
 static void view_measure(struct table_view *v, size_t shown)
 {
     const struct table_column *column = view_column(v, shown);
@@ -347,7 +347,7 @@ static void view_shorten(struct table_view *v, size_t shown)
     }
 }
 
-/* False where not even what identifies a row fits into the line. */
+/* False if not even the columns that identify a row fit into the line. */
 static bool view_fit(struct table_view *v, unsigned line)
 {
     for (size_t k = 0; k < v->t->n_shown && view_width(v) > line; k++)
@@ -418,7 +418,7 @@ static char *view_align(struct table_view *v, const struct screen *s)
     return data;
 }
 
-/* "hidden: p99_ns, mean_ns (--format wide shows all, --columns selects)"; NULL where nothing is. */
+/* "hidden: p99_ns, mean_ns (--format wide shows all, --columns selects)"; NULL: nothing is hidden. */
 static char *view_hidden_text(const struct table_view *v)
 {
     char *text = NULL;
@@ -461,7 +461,7 @@ char *table_text(struct table *t, const struct screen *s, unsigned indent)
     return table_indented(data, indent);
 }
 
-/* For rows of which not even what identifies them fits into the line: a line for each value. */
+/* A line for each value, if not even the columns that identify a row fit into a line. */
 static void view_print_records(const struct table_view *v, const struct screen *s)
 {
     unsigned column = 0;

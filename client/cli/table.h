@@ -3,13 +3,13 @@
  * Tables: columns with an importance, rows of cells, printed for people (by libsmartcols) or as comma or tab
  * separated values for programs.
  *
- * Cells are copied, and cleaned where a terminal may see them; an absent one (NULL) or empty one shows as
- * "-", in a column that is verbatim as "NULL" and as nothing.
+ * Cells are copied, and cleaned for terminals. An absent cell (NULL) or an empty one is shown as "-"; in a verbatim
+ * column as "NULL" and as an empty text.
  *
  * On a terminal that is too narrow, addresses lose their "http://", the least important columns are left out,
  * with a line below that names them, and texts that may be shortened get an ellipsis; addresses, ids and
- * numbers are never cut. Where not even the columns that identify a row fit, each row is printed as a list of
- * its values. Elsewhere a table is complete.
+ * numbers are never cut. If not even the columns that identify a row fit, each row is printed as a list of its
+ * values. Without a terminal, a table is complete.
  */
 #pragma once
 
@@ -25,7 +25,7 @@ enum {
     COLUMN_URL = 1 << 2,     /* addresses: never shortened, also in a column that otherwise may be */
     COLUMN_PATH = 1 << 3,    /* shortened at its beginning */
     COLUMN_VERBATIM = 1 << 4,
-    COLUMN_OPTIONAL = 1 << 5, /* people see it only where a row has a text in it */
+    COLUMN_OPTIONAL = 1 << 5, /* hidden from people if all its cells are empty */
     COLUMN_PROSE = 1 << 6,    /* sentences: a page shows them complete */
     COLUMN_SHARE = 1 << 7,    /* a page draws the value, 0 to 1, as a bar */
 };
@@ -82,10 +82,10 @@ void table_colour(struct table *t, size_t column, enum colour c);
 void table_print(struct table *t, const struct screen *s);
 /* As a format other than JSON. Returns whether columns were left out. */
 bool table_print_as(struct table *t, const struct screen *s, enum table_format format);
-/* The table as text, each line after an indent; what is left out is not named. The caller frees it. */
+/* The table as text, each line after an indent, without the line that names hidden columns. The caller frees it. */
 char *table_text(struct table *t, const struct screen *s, unsigned indent);
 
-/* The name of a column for --columns and CSV, of which the table has its own. The caller frees it. */
+/* The name of a column for --columns and CSV. The caller frees it. */
 char *table_column_key(const struct table_column *column);
 
 /* A line of separated values: fields with separators between them, then the end of the line. NULL is no

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/cli/table_layout.h"
 
-/* Widths of a column of which texts are comfortable to read, and at their ease: before they become shorter
+/* Widths at which the texts of a column are comfortable, and easy, to read: before they become shorter
  * than the one, columns of low importance go, and before they become shorter than the other, extra ones. */
 static unsigned comfortable(const struct layout_column *c)
 {

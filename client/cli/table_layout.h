@@ -17,7 +17,7 @@ struct layout_column {
 /*
  * Sets the widths so that a row, with a gap between columns, is at most `line` columns wide. Columns of low
  * importance are left out before texts become shorter than is comfortable; then texts are shortened, then
- * columns are left out by importance. False where not even what identifies a row fits: then every column has
+ * columns are left out by importance. False if not even the columns that identify a row fit: then every column has
  * its natural width.
  */
 bool layout_columns(struct layout_column *columns, size_t n, unsigned gap, unsigned line);

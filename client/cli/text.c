@@ -22,7 +22,7 @@ char *text_json(const json_t *value, size_t flags)
     return clean;
 }
 
-/* Length of an SGR sequence ("\033[1;31m") at s, 0 where there is none. */
+/* Length of an SGR sequence ("\033[1;31m") at s; 0: none. */
 static size_t sgr_length(const char *s)
 {
     if (s[0] != '\033' || s[1] != '[')

@@ -13,5 +13,5 @@
 
 #define OLD_JOB_DAYS 30
 
-/* Prints what was deleted. What cannot be deleted stays for the next time. */
+/* Prints the deleted directories. A directory that cannot be deleted is tried again the next time. */
 void old_jobs_remove(struct client *c);

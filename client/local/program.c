@@ -93,7 +93,7 @@ static int profd_spawn(const struct profd_start *start, int stdout_fd, int stder
     return r;
 }
 
-/* 0, or -ETIMEDOUT, or -EPIPE where it ended instead. */
+/* 0, -ETIMEDOUT, or -EPIPE if it ended. */
 static int profd_wait_ready(int stdout_fd, unsigned timeout_s)
 {
     const int64_t deadline = mono_ns() + timeout_s * NS_PER_S;

@@ -30,15 +30,15 @@ struct unit_list {
     size_t n, cap;
 };
 
-/* -ENOENT and the like where there is no such bus, or no manager on it. */
+/* A negative errno value with the problem if the bus or its manager is missing. */
 int systemd_open(bool user, struct systemd *ret, struct problem *p);
 void systemd_done(struct systemd *systemd);
 /* The problem of a failed call, whose result is r. */
 int systemd_problem(int r, const sd_bus_error *e, const char *doing, struct problem *p);
 
 /*
- * Units by a name or a pattern; ".service" is meant where no kind is named. A name is looked up whether it is
- * loaded or not, a pattern among what is loaded.
+ * Units by a name or a pattern; without a suffix, ".service" is added. A name is looked up among all units, a
+ * pattern among loaded units.
  */
 int systemd_find_units(const struct systemd *systemd, const char *pattern, struct unit_list *ret,
                        struct problem *p);

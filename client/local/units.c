@@ -41,7 +41,7 @@ static bool search_has_pid(const struct unit_search *s, pid_t pid)
     return false;
 }
 
-/* An address of a namespace by which others reach it, IPv4 where there is one; NULL: none. */
+/* An address by which other namespaces reach this one, preferably IPv4; NULL: none. */
 static const struct in6_addr *space_outer_address(const struct net_space *space)
 {
     const struct in6_addr *v6 = NULL;

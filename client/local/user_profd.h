@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts a profd where none answers and the user named none, on the user's own catalog: for the duration of
+ * Starts a profd if none answers and the user named none, on the user's own catalog: for the duration of
  * one call, or as the per-user instance that stays.
  *
  * The transient one, `profd --transient`, has a socket of its own next to that of the per-user instance. It
@@ -26,7 +26,7 @@ int client_need_user_profd(struct client *c);
 /* Ends a transient profd, so that others can start one while this verb continues without. */
 void client_release_profd(struct client *c);
 
-/* The newest session, with_traces: of those that have any; its id into ret (at least REF_TEXT_MAX bytes). Prints
+/* The newest session, or with_traces the newest that has traces; its id into ret (at least REF_TEXT_MAX bytes). Prints
  * on stderr which one it is. Returns an exit status. */
 int client_newest_session(struct client *c, bool with_traces, char *ret);
 /* Without words, makes the newest session that has traces the only one: its id is in *ret_newest, which the caller

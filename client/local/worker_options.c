@@ -20,7 +20,7 @@ static void resolved_source_done(struct resolved_source *r)
     unit_workers_done(&r->of_units);
 }
 
-/* The option's router, or that of the environment where no option names any worker. */
+/* The option's router; without any option that names workers, that of the environment. */
 static const char *source_router(const struct source *s)
 {
     const char *environment = getenv("PROFD_ROUTER");

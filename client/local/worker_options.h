@@ -31,7 +31,8 @@ struct source {
     WORKER_OPTIONS(type), \
     {"trace-dir", 0, "DIR", OPTION_TEXT, offsetof(type, source.trace_dir), "Directory on profd's host to which the workers write traces"}
 
-/* Which of these workers take part, and where a load goes; type has the members role, count and through. */
+/* Options that select from these workers, and the destination of a load; type has the members role, count and
+ * through. */
 #define SELECTION_OPTIONS(type) \
     {"role", 0, "ROLE", OPTION_TEXT, offsetof(type, role), "Only workers of this role: prefill, decode, encode, regular", "role"}, \
     {"count", 0, "N", OPTION_COUNT, offsetof(type, count), "Maximum number of workers: the first N", "count"}

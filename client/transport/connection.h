@@ -16,7 +16,7 @@
 
 struct connection;
 
-/* socket and host as given by options, NULL where not given; credentials are for a host, NULL: none; talk is
+/* socket and host as given by options, NULL: not given; credentials are for a host, NULL: none; talk is
  * the screen on which long calls are shown, may be NULL. */
 int connection_new(const char *socket, const char *host, const struct credential_options *credentials,
                    struct screen *talk, struct connection **ret, struct problem *p);

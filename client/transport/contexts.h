@@ -33,11 +33,11 @@ extern const struct context_member {
  * "plain_http"}}} of the text of the file, every member checked; -EINVAL with the problem. The text is named
  * `path` in it. */
 int contexts_parse(const char *text, size_t size, const char *path, json_t **ret, struct problem *p);
-/* Of the file; no contexts where there is none. */
+/* The contexts of the file; an empty list if the file is missing. */
 int contexts_read(json_t **ret, struct problem *p);
 /* Replaces the file. */
 int contexts_write(const json_t *contexts, struct problem *p);
-/* One of them; NULL where there is none of that name. */
+/* The context of that name; NULL: unknown. */
 const json_t *contexts_find(const json_t *contexts, const char *name);
 /* Sets the problem of an unknown name. Returns -ENOENT. */
 int contexts_unknown(const json_t *contexts, const char *name, struct problem *p);

@@ -32,7 +32,7 @@ struct credential_options {
 };
 
 struct credentials {
-    char *token; /* these are NULL where there is none */
+    char *token; /* NULL: none, as for the others */
     char *cacert, *cert, *key;
 };
 

@@ -113,7 +113,8 @@ int job_wait(struct client *c, const char *ref, struct job_end *ret)
     return EXIT_DONE;
 }
 
-int job_show_result(struct client *c, const char *ref, const json_t *job)
+/* Prints how it ended, or its JSON. Returns the exit status of having waited for it. */
+static int job_show_result(struct client *c, const char *ref, const json_t *job)
 {
     if (job_type(ref) == &job_run)
         return run_show_result(c, job);

@@ -36,8 +36,6 @@ struct job_end {
 
 /* Waits for its end on stderr: Ctrl-C stops it, a second one leaves it to profd. ret->job is set with EXIT_DONE. */
 int job_wait(struct client *c, const char *ref, struct job_end *ret);
-/* Prints how it ended, or its JSON. Returns the exit status of having waited for it. */
-int job_show_result(struct client *c, const char *ref, const json_t *job);
 /* Stops it and, with wait, shows its end. */
 int job_stop(struct client *c, const char *ref, bool wait);
 

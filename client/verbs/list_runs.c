@@ -22,7 +22,7 @@ static char *run_ref_text(const json_t *run)
     return xstrdup(run_ref(ref, run));
 }
 
-/* "200", or "198/200" where not all of them succeeded. */
+/* "200", or "198/200" if not all succeeded. */
 static char *run_requests_text(const json_t *run)
 {
     const json_t *counts = json_object_get(run, "requests");
@@ -31,11 +31,6 @@ static char *run_requests_text(const json_t *run)
 
     return success == all ? xasprintf("%lld", (long long)all)
                           : xasprintf("%lld/%lld", (long long)success, (long long)all);
-}
-
-static char *run_labels_text(const json_t *run)
-{
-    return labels_text(json_object_get(run, "labels"));
 }
 
 static char *run_workload_text(const json_t *run)
@@ -60,7 +55,7 @@ static const struct json_column list_runs_columns[] = {
     {{"TTFT ms", COLUMN_RIGHT, IMPORTANCE_HIGH, "ttft_p50_ms"}, JSON_CELL_FIGURE, "metrics/ttft_ms/p50"},
     {{"TPOT ms", COLUMN_RIGHT, IMPORTANCE_HIGH, "tpot_p50_ms"}, JSON_CELL_FIGURE, "metrics/tpot_ms/p50"},
     {{"E2E ms", COLUMN_RIGHT, IMPORTANCE_HIGH, "e2e_p50_ms"}, JSON_CELL_FIGURE, "metrics/e2e_ms/p50"},
-    {{"LABELS", COLUMN_SHORTEN}, .text = run_labels_text},
+    {{"LABELS", COLUMN_SHORTEN}, JSON_CELL_LABELS, "labels"},
     {{"LOAD", COLUMN_SHORTEN, IMPORTANCE_EXTRA}, .text = run_workload_text},
 };
 /* clang-format on */

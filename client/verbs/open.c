@@ -171,7 +171,7 @@ static int open_temp_file(struct problem *p)
                   : fd;
 }
 
-/* The name is for the page's title; what is not plain in a URL is left out of it. */
+/* The name becomes the title of the page; characters that are special in a URL are replaced. */
 static char *open_make_path(const char *name)
 {
     unsigned char random[TOKEN_BYTES];
@@ -323,7 +323,7 @@ static int open_write_merged(struct client *c, struct named_ranks *ranks, struct
     return r < 0 ? exporting_failed(c, "the traces", r) : EXIT_DONE;
 }
 
-/* A trace of profd as it is, where the page can read it: s->fd is an empty file. */
+/* Downloads a trace of profd into s->fd, an empty file, if the page can read its format. */
 static int open_fetch_trace(struct client *c, const char *ref, struct open_server *s, bool *ret_readable)
 {
     _cleanup_(problem_done) struct problem p = {0};

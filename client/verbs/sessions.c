@@ -53,11 +53,6 @@ static char *session_workers_text(const json_t *session)
                           : xasprintf("%lld of %lld", (long long)n_recorded, (long long)(n + n_skipped));
 }
 
-static char *session_labels_text(const json_t *session)
-{
-    return labels_text(json_object_get(session, "labels"));
-}
-
 static enum colour session_colour(const json_t *session)
 {
     int state = session_state(session);
@@ -74,7 +69,7 @@ static const struct json_column list_sessions_columns[] = {
     {{"WORKERS", COLUMN_RIGHT}, .text = session_workers_text},
     {{"TRACES", COLUMN_RIGHT}, JSON_CELL_COUNT, "counts/traces"},
     {{"SIZE", COLUMN_RIGHT, IMPORTANCE_NORMAL, "bytes"}, JSON_CELL_SIZE, "counts/bytes"},
-    {{"LABELS", COLUMN_SHORTEN}, .text = session_labels_text},
+    {{"LABELS", COLUMN_SHORTEN}, JSON_CELL_LABELS, "labels"},
     {{"NAME", COLUMN_SHORTEN | COLUMN_OPTIONAL, .least = 16}, JSON_CELL_TEXT, "name"},
 };
 /* clang-format on */
@@ -136,8 +131,7 @@ static int status_print_session(struct client *c, const json_t *session)
 /* Live on a terminal until the session has finished. */
 static int status_show(struct client *c, const struct status_options *o, const char *ref)
 {
-    _cleanup_json_ session = NULL;
-    _cleanup_json_ last = NULL;
+    _cleanup_json_ session = NULL, *last = NULL;
     int status = client_get_ref(c, ref, &session);
 
     if (status != EXIT_DONE)
@@ -170,7 +164,6 @@ static int status_show(struct client *c, const struct status_options *o, const c
 static int status_print_daemon(struct client *c)
 {
     _cleanup_json_ version = NULL, *usage = NULL;
-    char bytes[UNIT_TEXT_MAX], budget[UNIT_TEXT_MAX];
     int status = client_get(c, "/v1/version", NULL, &version);
 
     if (status == EXIT_DONE)
@@ -178,24 +171,19 @@ static int status_print_daemon(struct client *c)
     if (status != EXIT_DONE)
         return status;
     const char *number = json_get_str(version, "version"), *state = json_get_str(version, "state_dir");
-    int64_t max_use = json_get_int(usage, "max_use", 0);
-    _cleanup_(freep) char *traces = text_count(json_get_int(usage, "traces", 0), "trace");
+    _cleanup_(freep) char *stored = usage_text(usage);
     if (c->transient)
         screen_printf(&c->out, "No profd is running, state in %s", state ? state : "?");
     else
         screen_printf(&c->out, "profd %s at %s", number ? number : "?", connection_name(c->connection));
-    screen_printf(&c->out, ": %s, %s", traces, format_size(bytes, json_get_int(usage, "bytes", 0)));
-    if (max_use > 0 && max_use < INT64_MAX)
-        fprintf(c->out.file, " of %s", format_size(budget, max_use));
-    fputc('\n', c->out.file);
+    screen_printf(&c->out, ": %s\n", stored);
     return EXIT_DONE;
 }
 
 /* Without an id: the unfinished sessions, else how the last one ended. */
 static int status_show_all(struct client *c, const struct status_options *o)
 {
-    _cleanup_json_ active = NULL;
-    _cleanup_json_ last = NULL;
+    _cleanup_json_ active = NULL, *last = NULL;
     size_t i;
     json_t *item;
     int status = client_get(c, "/v1/sessions?state=active", NULL, &active);

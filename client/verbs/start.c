@@ -107,8 +107,7 @@ static int make_request(struct client *c, const struct start_options *o, json_t 
 int start_read_choice(const void *start_values, struct start_choice *ret, struct problem *p)
 {
     const struct start_options *o = start_values;
-    _cleanup_json_ request = json_object();
-    _cleanup_json_ labels = json_object();
+    _cleanup_json_ request = json_object(), *labels = json_object();
 
     options_to_json(OPTION_SET(start_options, o), request);
     json_object_del(request, "allow_uncollected");

@@ -62,6 +62,18 @@ static void du_print_largest(struct client *c, struct table *table, const json_t
     listing_print(c, table);
 }
 
+char *usage_text(const json_t *usage)
+{
+    char bytes[UNIT_TEXT_MAX], budget[UNIT_TEXT_MAX];
+    int64_t max_use = json_get_int(usage, "max_use", 0);
+    _cleanup_(freep) char *traces = text_count(json_get_int(usage, "traces", 0), "trace");
+    char *text = xasprintf("%s, %s", traces, format_size(bytes, json_get_int(usage, "bytes", 0)));
+
+    if (max_use > 0 && max_use < INT64_MAX)
+        append_str(&text, " of %s", format_size(budget, max_use));
+    return text;
+}
+
 /* If there are several users, or a share is less than the store. */
 static void du_print_users(struct client *c, const json_t *usage)
 {
@@ -107,8 +119,7 @@ static void du_print_usage(struct client *c, const json_t *usage)
 static int du_run(struct client *c, const void *values, int n_words, char **words)
 {
     _cleanup_(table_freep) struct table *table = NULL;
-    _cleanup_json_ usage = NULL;
-    _cleanup_json_ sessions = NULL;
+    _cleanup_json_ usage = NULL, *sessions = NULL;
     int status = json_table_new(c, du_columns, ARRAY_SIZE(du_columns), &table);
 
     if (status == EXIT_DONE)

@@ -101,19 +101,13 @@ static void list_traces_add(struct table *table, const json_t *traces)
 /* "48 traces, 3.1 GiB of 200 GiB", the contents of the store; before it, whether the list is incomplete. */
 static void list_traces_print_footer(struct client *c, const json_t *answer)
 {
-    const json_t *usage = json_object_get(answer, "usage");
-    char bytes[UNIT_TEXT_MAX], budget[UNIT_TEXT_MAX];
-    int64_t max_use = json_get_int(usage, "max_use", 0);
-    _cleanup_(freep) char *traces = text_count(json_get_int(usage, "traces", 0), "trace");
-    size_t n = json_array_size(json_object_get(answer, "traces"));
+    _cleanup_(freep) char *stored = usage_text(json_object_get(answer, "usage"));
 
     fputs(screen_colour(&c->out, COLOUR_DIM), c->out.file);
     if (json_get_str(answer, "next"))
-        fprintf(c->out.file, "newest %zu shown, --all shows more; in total ", n);
-    fprintf(c->out.file, "%s, %s", traces, format_size(bytes, json_get_int(usage, "bytes", 0)));
-    if (max_use > 0 && max_use < INT64_MAX)
-        fprintf(c->out.file, " of %s", format_size(budget, max_use));
-    fprintf(c->out.file, "%s\n", screen_plain(&c->out));
+        fprintf(c->out.file, "newest %zu shown, --all shows more; in total ",
+                json_array_size(json_object_get(answer, "traces")));
+    fprintf(c->out.file, "%s%s\n", stored, screen_plain(&c->out));
 }
 
 static int list_traces_run(struct client *c, const void *values, int n_words, char **words)
@@ -313,8 +307,7 @@ static int get_list_words(struct client *c, int n_words, char **words, json_t *t
 
 static int get_several(struct client *c, const struct get_options *o, int n_words, char **words)
 {
-    _cleanup_json_ traces = json_array();
-    _cleanup_json_ files = json_array();
+    _cleanup_json_ traces = json_array(), *files = json_array();
     struct download_result h = {.files = files};
     char size[UNIT_TEXT_MAX];
     size_t i;

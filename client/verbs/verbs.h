@@ -22,6 +22,9 @@ struct ingest_options {
  * running. Returns the exit status. */
 int ingest_words(struct client *c, const struct ingest_options *o, int n_words, char **words);
 
+/* The contents of the store, of the JSON of /v1/usage: "48 traces, 3.1 GiB of 200 GiB". The caller frees it. */
+char *usage_text(const json_t *usage);
+
 /* Runs a named query on a trace, as `profctl query --named` does. limit: rows, or OPTION_ABSENT. Returns the
  * exit status. */
 int query_run_named(struct client *c, const char *name, const char *trace, int64_t limit);

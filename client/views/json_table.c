@@ -45,6 +45,8 @@ char *json_cell_text(enum json_kind kind, const json_t *object, const char *path
     char text[MAX(UNIT_TEXT_MAX, 32)];
 
     switch (kind) {
+    case JSON_CELL_LABELS:
+        return labels_text(member);
     case JSON_CELL_COUNT:
         return xstrdup(text_number(text, n));
     case JSON_CELL_SIZE:
@@ -75,7 +77,7 @@ void json_table_add(struct table *t, const struct json_column *columns, const js
         const json_t *member = columns[i].path ? json_member(row, columns[i].path) : NULL;
         if (columns[i].kind >= JSON_CELL_FIGURE)
             table_set_real(t, i, json_is_number(member) ? json_number_value(member) : NAN);
-        else if (columns[i].kind > JSON_CELL_TEXT && texts[i])
+        else if (columns[i].kind >= JSON_CELL_COUNT && texts[i])
             table_set_int(t, i, json_integer_value(member));
         if (columns[i].colour)
             table_colour(t, i, columns[i].colour(row));

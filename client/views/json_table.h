@@ -9,6 +9,7 @@
 
 enum json_kind {
     JSON_CELL_TEXT,
+    JSON_CELL_LABELS, /* an object: "job=grpo step=12" */
     JSON_CELL_COUNT,  /* "1,234"; absent: 0 */
     JSON_CELL_SIZE,   /* bytes; absent: 0 */
     JSON_CELL_TIME,   /* wall-clock nanoseconds; 0: none */

@@ -207,6 +207,15 @@ def test_no_hint_of_a_name_that_is_not_similar():
     assert done.returncode == 2 and done.stderr == "profctl: unknown option --bogus\n  profctl analyze --help\n"
 
 
+@pytest.mark.parametrize("words, message", [
+    (["diff", "t1"], "missing argument: diff BEFORE AFTER"), (["stop", "s1", "s2"], "too many arguments: stop takes [SESSION|RUN]"),
+    (["reports", "kernels"], "reports takes no arguments"),
+])
+def test_number_of_arguments(words, message):
+    done = usage(*words)
+    assert done.returncode == 2 and done.stderr == f"profctl: {message}\n  profctl {words[0]} --help\n"
+
+
 @pytest.mark.parametrize("host, message, remedy", [
     ("name.invalid", "cannot reach profd at http://name.invalid: ", "Check the host name in the URL"),
     ("http://127.0.0.1:1", "cannot reach profd at http://127.0.0.1:1: Connection refused", "Check the port; profd listens on TCP only if"),
