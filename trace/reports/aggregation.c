@@ -266,7 +266,7 @@ static void emit_figure(const struct aggregated *all, const struct group *g, con
         emit_rounded(ret, sample_deviation(v->sorted, v->n, value_mean(v)));
         break;
     case FIGURE_SHARE:
-        emit_share(ret, v->sum, all->totals[all->aggregation->by_rank ? g->rank : 0]);
+        emit_real(ret, row_share(v->sum, all->totals[all->aggregation->by_rank ? g->rank : 0]));
         break;
     case FIGURE_MIN_RANK:
         emit_int(ret, ranks[v->min_at.rank].number);

@@ -144,7 +144,7 @@ static void call_tree_walk(const struct building *b, const uint32_t *order, size
     }
 }
 
-static int put_in_order(const struct building *b, struct call_tree *ret)
+static int call_tree_order(const struct building *b, struct call_tree *ret)
 {
     size_t n = b->groups.n;
     _cleanup_(freep) uint32_t *order = calloc(n + 1, sizeof(*order)),
@@ -186,7 +186,7 @@ static int call_tree_read(struct analysis *a,
             r = call_tree_make_rank(&b, a->ranks[i].columns, host, times);
     }
     if (r >= 0)
-        r = put_in_order(&b, ret);
+        r = call_tree_order(&b, ret);
     if (r < 0)
         call_tree_done(ret);
     return r;

@@ -42,7 +42,7 @@ enum {
     _MEASURE_MAX
 };
 
-_Static_assert(_MEASURE_MAX <= DIFF_MEASURES_MAX, "a diff has room for all measures");
+_Static_assert(_MEASURE_MAX <= DIFF_MEASURES_MAX, "a diff holds all measures");
 
 static const struct {
     const char *name, *meaning;

@@ -148,7 +148,7 @@ static void gaps_emit_row(const struct rank *rank, const struct gpu_stream *stre
              .inside_ns = worst ? worst->sum : COLUMN_NULL, .device = stream->device);
 }
 
-/* Of the gaps of some shares, whose parts are put one after the other into parts. */
+/* Of the gaps of some shares, whose parts are gathered in parts. */
 static struct top_call find_top_call(struct call_sums *sums, const struct gap_call_list *calls,
                                      const size_t *first, const struct share *shares, size_t n,
                                      struct gap_call *parts)

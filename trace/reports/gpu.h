@@ -56,7 +56,7 @@ struct gpu_work {
 int gpu_work_read(const struct columns *c, const struct kernel_patterns *patterns, bool by_hta,
                   struct gpu_work *ret);
 void gpu_work_done(struct gpu_work *work);
-/* Room for another event, to be filled and in order; NULL where there is no memory. */
+/* Another event, to be filled and in order; NULL where there is no memory. */
 struct gpu_event *gpu_work_add(struct gpu_work *work);
 
 /* From the first start to the last end; empty without events. */

@@ -85,6 +85,14 @@ static bool is_pageable(struct text memory)
     return text_is(memory, "Pageable");
 }
 
+static void emit_nonempty(struct report_rows *rows, struct text text)
+{
+    if (text.size > 0)
+        emit_text(rows, text);
+    else
+        emit_null(rows);
+}
+
 static void emit_direction(const struct aggregated *all, const struct group *g, struct report_rows *ret)
 {
     emit_nonempty(ret, memcpy_parse_name(group_text(all, g, 0)).direction);

@@ -9,7 +9,7 @@
 struct text range_name(struct text name);
 
 /* The name that a call goes by, in the table of numbers: all steps of torch.profiler are one, and ranges that
- * number themselves (range_name.h). -ENOMEM. */
+ * number themselves go by range_name(). -ENOMEM. */
 int64_t op_name_number(struct text_numbers *numbers, const struct host_call *call);
 /* The same as a key of an aggregation, of a call by its number; COLUMN_NULL for HOST_CALL_NONE. */
 int64_t gathering_op(struct gathering *g, const struct host_calls *host, uint32_t call);

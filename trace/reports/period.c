@@ -94,7 +94,7 @@ static bool period_alternate(const struct period_search *s, uint32_t begin, uint
 }
 
 /* Parts in a million, so that they can be sorted with everything else. */
-#define WHOLE 1000000
+#define PER_MILLION 1000000
 
 /* What two stretches that follow each other have in common. */
 static int64_t in_common(struct period_search *s, size_t from, size_t middle, size_t to)
@@ -110,7 +110,7 @@ static int64_t in_common(struct period_search *s, size_t from, size_t middle, si
         }
     for (size_t i = from; i < middle; i++)
         s->amounts[s->names[i]] = 0;
-    return larger ? (int64_t)((double)common / (double)larger * WHOLE) : 0;
+    return larger ? (int64_t)((double)common / (double)larger * PER_MILLION) : 0;
 }
 
 static size_t end_of_last(struct period_search *s, const size_t *starts, size_t n)
@@ -132,10 +132,10 @@ static double period_alike(struct period_search *s, const size_t *starts, size_t
 
     for (size_t i = 0; i < pairs; i++)
         s->values[i] = in_common(s, starts[i], starts[i + 1], i + 2 < n ? starts[i + 2] : until);
-    return (double)period_median(s, pairs) / WHOLE;
+    return (double)period_median(s, pairs) / PER_MILLION;
 }
 
-/* Names that occur equally often: those that take turns with the first of them. */
+/* Names that occur equally often: those that alternate with the first of them. */
 struct period_candidate {
     uint32_t begin;
     size_t n_names;

@@ -87,7 +87,7 @@ enum report_needs {
 /* What a renderer does differently for a report: at most one report has each of the other roles. */
 enum report_role {
     REPORT_TABLE,
-    REPORT_FINDINGS,   /* sentences: a table has no room for them */
+    REPORT_FINDINGS,   /* sentences, too long for a table */
     REPORT_GPU_USE,    /* span_ns and busy_ns of each GPU */
     REPORT_EVALUATED,  /* evaluated_ns and idle_ns: the part of the span that findings cover */
     REPORT_CATEGORIES, /* category and share of the GPU time */

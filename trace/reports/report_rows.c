@@ -5,7 +5,6 @@
 #include "trace/reports/kernel_name.h"
 #include "trace/reports/report.h"
 #include <errno.h>
-#include <stdarg.h>
 
 /* A name as long as the trace may be that of every row. */
 #define TEXTS_MAX ((size_t)1 << 30)
@@ -44,7 +43,7 @@ int report_rows_error(const struct report_rows *rows)
     return rows->error;
 }
 
-static void report_rows_put(struct report_rows *rows, struct cell cell)
+static void report_rows_add_cell(struct report_rows *rows, struct cell cell)
 {
     if (!ARRAY_RESERVE(rows->cells, rows->cap, rows->n_cells + 1)) {
         rows->error = -ENOMEM;
@@ -55,23 +54,18 @@ static void report_rows_put(struct report_rows *rows, struct cell cell)
 
 void emit_null(struct report_rows *rows)
 {
-    report_rows_put(rows, (struct cell){.type = CELL_NULL});
+    report_rows_add_cell(rows, (struct cell){.type = CELL_NULL});
 }
 
 void emit_int(struct report_rows *rows, int64_t value)
 {
-    report_rows_put(rows,
-                    (struct cell){.type = value == COLUMN_NULL ? CELL_NULL : CELL_INT, .integer = value});
+    report_rows_add_cell(
+        rows, (struct cell){.type = value == COLUMN_NULL ? CELL_NULL : CELL_INT, .integer = value});
 }
 
 void emit_real(struct report_rows *rows, double value)
 {
-    report_rows_put(rows, (struct cell){.type = isfinite(value) ? CELL_REAL : CELL_NULL, .real = value});
-}
-
-void emit_share(struct report_rows *rows, int64_t part, int64_t total)
-{
-    emit_real(rows, total == 0 ? NAN : (double)part / (double)total);
+    report_rows_add_cell(rows, (struct cell){.type = isfinite(value) ? CELL_REAL : CELL_NULL, .real = value});
 }
 
 void emit_text(struct report_rows *rows, struct text text)
@@ -80,7 +74,7 @@ void emit_text(struct report_rows *rows, struct text text)
                        *copy = *recent;
 
     if (copy && copy->size == text.size && memcmp(copy->text, text.p, text.size) == 0) {
-        report_rows_put(rows, (struct cell){.type = CELL_TEXT, .text = report_text_shown(copy)});
+        report_rows_add_cell(rows, (struct cell){.type = CELL_TEXT, .text = report_text_shown(copy)});
         return;
     }
     bool is_too_much = rows->text_bytes > TEXTS_MAX || text.size > TEXTS_MAX - rows->text_bytes;
@@ -98,23 +92,7 @@ void emit_text(struct report_rows *rows, struct text text)
     copy->text[text.size] = '\0';
     copy->demangled = kernel_name_demangle(text);
     rows->text_bytes += copy->demangled ? strlen(copy->demangled) : 0;
-    report_rows_put(rows, (struct cell){.type = CELL_TEXT, .text = report_text_shown(copy)});
-}
-
-void emit_nonempty(struct report_rows *rows, struct text text)
-{
-    if (text.size > 0)
-        emit_text(rows, text);
-    else
-        emit_null(rows);
-}
-
-void emit_text_by_number(struct report_rows *rows, const struct columns *c, int64_t number)
-{
-    if (number == COLUMN_NULL)
-        emit_null(rows);
-    else
-        emit_text(rows, columns_text(c, number));
+    report_rows_add_cell(rows, (struct cell){.type = CELL_TEXT, .text = report_text_shown(copy)});
 }
 
 void emit_str(struct report_rows *rows, const char *text)
@@ -123,22 +101,6 @@ void emit_str(struct report_rows *rows, const char *text)
         emit_text(rows, (struct text){text, strlen(text)});
     else
         emit_null(rows);
-}
-
-void emit_format(struct report_rows *rows, const char *format, ...)
-{
-    _cleanup_(freep) char *text = NULL;
-    va_list ap;
-
-    va_start(ap, format);
-    int n = vasprintf(&text, format, ap);
-    va_end(ap);
-    if (n < 0) {
-        text = NULL;
-        rows->error = -ENOMEM;
-        return;
-    }
-    emit_text(rows, (struct text){text, (size_t)n});
 }
 
 void report_rows_emit(struct report_rows *rows, const struct report_column *columns, size_t n,
@@ -174,7 +136,7 @@ void emit_copy(struct report_rows *rows, const struct cell *cell)
     if (cell->type == CELL_TEXT)
         emit_str(rows, cell->text);
     else
-        report_rows_put(rows, *cell);
+        report_rows_add_cell(rows, *cell);
 }
 
 void report_rows_append(struct report_rows *rows, const struct report_rows *from)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a report gives: rows of cells, in the order of importance. A report adds one cell after the other,
- * from left to right, as many for each row as it has columns.
+ * What a report gives: rows of cells, in the order of importance. A report adds a row at a time, by the names of
+ * its columns (EMIT_ROW); an aggregation adds one cell after the other, in the order of its figures.
  *
  * Texts are copied. An allocation that fails is remembered and returned by report_rows_error(), so that reports
  * do not look after each cell.
@@ -22,7 +22,7 @@ struct cell {
     };
 };
 
-/* Texts come again and again: a copy of one that was put lately is shared. */
+/* Texts recur: a copy of one that was added lately is shared. */
 #define REPORT_TEXTS_RECENT 64
 
 struct report_rows {
@@ -55,17 +55,10 @@ void emit_null(struct report_rows *rows);
 void emit_int(struct report_rows *rows, int64_t value);
 /* What is no number becomes no value. */
 void emit_real(struct report_rows *rows, double value);
-/* A share; no value if the total is 0. */
-void emit_share(struct report_rows *rows, int64_t part, int64_t total);
 /* A C++ symbol is demangled (kernel_name_demangle()). */
 void emit_text(struct report_rows *rows, struct text text);
-/* An empty one becomes no value. */
-void emit_nonempty(struct report_rows *rows, struct text text);
-/* By the number of a text; what has none becomes no value. */
-void emit_text_by_number(struct report_rows *rows, const struct columns *c, int64_t number);
 /* NULL becomes no value. */
 void emit_str(struct report_rows *rows, const char *text);
-void emit_format(struct report_rows *rows, const char *format, ...) _printf_(2, 3);
 /* A copy of a cell of other rows. */
 void emit_copy(struct report_rows *rows, const struct cell *cell);
 

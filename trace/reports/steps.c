@@ -13,7 +13,7 @@ const char *step_part_name(enum step_part part)
     return part == STEP_PART_IDLE ? "idle" : kernel_class_name((enum kernel_class)part);
 }
 
-/* Steps are in order and apart, so that each interval of busy is walked through about once. */
+/* Steps are in order and do not overlap, so that each interval of busy is walked through about once. */
 static void step_cost_sum_busy(const struct intervals *busy, const struct steps *steps,
                                struct step_costs *ret)
 {
@@ -29,7 +29,7 @@ static void step_cost_sum_busy(const struct intervals *busy, const struct steps 
     }
 }
 
-/* Steps that are compared with each other; values is room for one of each. */
+/* Steps that are compared with each other; values holds one number of each. */
 struct step_cost_group {
     const struct steps *steps;
     struct step_costs *costs;

@@ -243,7 +243,8 @@ static int choose_scope(void *arg, size_t i)
     return r;
 }
 
-int scope_read(struct rule_context *context)
+/* Fills each rank's steps, its outliers, and its scope without regard to the edge of the recording. -ENOMEM. */
+static int scope_read(struct rule_context *context)
 {
     int r = parallel_each(context->n, scope_read_rank, context);
 
@@ -255,7 +256,7 @@ int scope_read(struct rule_context *context)
     return r < 0 ? r : parallel_each(context->n, choose_scope, context);
 }
 
-/* -- Scene ----------------------------------------------------------------------------------------------- */
+/* -- Context ----------------------------------------------------------------------------------------------- */
 
 /* Of the steps that are left out: only how idle they are and what the host does then. */
 static int read_outliers(struct analysis *a, struct rule_rank *rank)
@@ -354,7 +355,7 @@ const struct step *rule_context_step(const struct rule_rank *rank, int64_t ts)
     return behind > 0 && ts < steps[behind - 1].end ? &steps[behind - 1] : NULL;
 }
 
-/* -- Who wrote it ------------------------------------------------------------------------------------- */
+/* -- Engine ------------------------------------------------------------------------------------- */
 
 /* Names of functions identify the engine if no step does. */
 static enum engine engine_by_names(const struct columns *c)

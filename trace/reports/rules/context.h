@@ -120,10 +120,6 @@ struct rule_context {
 int rule_context_read(struct analysis *a, struct rule_context *ret);
 void rule_context_done(struct rule_context *context);
 
-/* Fills each rank's steps, and its scope without regard to the edge of the recording; and what outlies.
- * -ENOMEM. */
-int scope_read(struct rule_context *context);
-
 /* Communication with no computing kernel, within scope. Normalised; -ENOMEM. */
 int rule_context_exposed(const struct rule_rank *rank, struct intervals *ret);
 
