@@ -14,9 +14,9 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
-/* How often the parent looks whether the child's time is over, since that moves while its output waits. */
+/* Interval in which the parent checks the deadline of the child, which moves while its output waits. */
 #define LOOK_MS 50
-/* How long a killed child may take to disappear; one that hangs in the kernel is left there. */
+/* Time for a killed child to disappear; a child that hangs in the kernel is left there. */
 #define LEAVE_MS 1000
 
 struct bounded *bounded_new(int64_t time_limit_ns, int64_t memory_bytes)
@@ -94,7 +94,7 @@ void bounded_put_rows(struct bounded *b, FILE *output, int64_t rows)
     b->n_pending = __fpending(output);
 }
 
-/* On top of what a copy of the parent has, which a sanitizer makes terabytes. */
+/* In addition to the memory of the parent, which with a sanitizer is terabytes. */
 static void bounded_limit_memory(int64_t bytes)
 {
     unsigned long long pages = 0;
@@ -154,7 +154,7 @@ static int bounded_child_start(struct bounded_child *c, struct bounded *b, int (
     return r;
 }
 
-/* Returns whether the child is to be killed at once, as it is not the first signal. */
+/* Returns whether the child must be killed at once, after a second signal. */
 static bool bounded_take_signal(struct bounded *b, const struct bounded_child *c, int64_t *signal_ns)
 {
     struct signalfd_siginfo info;
@@ -197,7 +197,7 @@ static void bounded_supervise(struct bounded *b, struct bounded_child *c)
     }
 }
 
-/* Whoever was killed in one call of a function has left complete rows in the buffer. */
+/* A child that was killed within a call of a function has left complete rows in the buffer. */
 static int64_t finish_output(struct bounded *b)
 {
     if (b->is_writing)

@@ -32,19 +32,19 @@ static bool is_continuation(char c)
 /* The line with the position and a caret below it; hint follows the caret. */
 static char *statement_excerpt(struct sql_position at, const char *hint)
 {
-    const char *place = at.text + at.offset, *begin = place, *end = place + strcspn(place, "\n");
+    const char *position = at.text + at.offset, *begin = position, *end = position + strcspn(position, "\n");
 
     while (begin > at.text && begin[-1] != '\n')
         begin--;
     const char *line_begin = begin, *line_end = end;
-    while (begin < place && (begin < place - EXCERPT_BEFORE || is_continuation(*begin)))
+    while (begin < position && (begin < position - EXCERPT_BEFORE || is_continuation(*begin)))
         begin++;
-    while (end > begin + EXCERPT_BYTES || (end > place && is_continuation(*end)))
+    while (end > begin + EXCERPT_BYTES || (end > position && is_continuation(*end)))
         end--;
     _cleanup_(freep) char *line = xasprintf("%s%.*s%s", begin > line_begin ? "..." : "", (int)(end - begin),
                                             begin, end < line_end ? "..." : "");
     _cleanup_(freep) char *before =
-        xasprintf("%s%.*s", begin > line_begin ? "..." : "", (int)(place - begin), begin);
+        xasprintf("%s%.*s", begin > line_begin ? "..." : "", (int)(position - begin), begin);
     for (char *p = line; *p; p++)
         if (isspace((unsigned char)*p))
             *p = ' ';
@@ -61,7 +61,7 @@ static unsigned sql_line_number(struct sql_position at)
     return n;
 }
 
-/* The word that SQLite does not know, out of its message; NULL where it is about something else. */
+/* The unknown word in a message of SQLite; NULL: another error. */
 static char *unknown_word(const char *message)
 {
     static const char *const begins[] = {
@@ -81,11 +81,11 @@ static char *statement_suggest(const struct query *q, const char *message)
 {
     _cleanup_(freep) char *word = unknown_word(message);
     const char *name = word ? nearest_name(word, q->schema->words, q->schema->n_words) : NULL;
-    /* A word that is known stands in a wrong place. */
+    /* A known word is only in the wrong position. */
     return name && strcasecmp(name, word) != 0 ? xasprintf("did you mean %s?", name) : NULL;
 }
 
-/* Where the last error is: its place, else where its statement begins. */
+/* The position of the last error; if it is unknown, the beginning of its statement. */
 static struct sql_position statement_error_position(const struct query *q, struct sql_position statement)
 {
     int offset = sqlite3_error_offset(q->db);
@@ -95,7 +95,7 @@ static struct sql_position statement_error_position(const struct query *q, struc
     return statement;
 }
 
-/* INCLUDE PERFETTO MODULE, CREATE PERFETTO TABLE: what only trace_processor knows. */
+/* INCLUDE PERFETTO MODULE, CREATE PERFETTO TABLE: only trace_processor supports these. */
 static bool is_perfetto_sql(const char *sql)
 {
     const char *begin = sql + sql_blank(sql), *second = begin + strcspn(begin, " \t\r\n");
@@ -124,7 +124,7 @@ static void statement_explain(const struct query *q, struct sql_position at, str
     }
 }
 
-/* "q.sql:3: " where the text comes from a file. */
+/* "q.sql:3: " if the text is from a file. */
 static char *sql_line_prefix(const char *origin, unsigned line)
 {
     return origin ? xasprintf("%s:%u: ", origin, line) : xstrdup("");
@@ -139,7 +139,7 @@ static int statement_fail(struct query *q, int code, struct sql_position stateme
 
     switch (code & 0xff) {
     case SQLITE_INTERRUPT:
-        /* The parent reports it, as it does of a child that it had to kill. */
+        /* The parent reports it, as for a killed child. */
         q->bounded->was_ended = true;
         return EXIT_FAILED;
     case SQLITE_TOOBIG:
@@ -158,14 +158,14 @@ static int statement_fail(struct query *q, int code, struct sql_position stateme
         if (!q->trace || !q->trace->cache_key)
             break;
         columns_cache_drop(q->trace->cache_key);
-        problem_remedy(&p, "The columns were a copy in the cache; they are made anew the next time.");
+        problem_remedy(&p, "The damaged columns in the cache were deleted: run the query again.");
         break;
     default:
         if (strstr(sqlite3_errmsg(q->db), "pattern too complex"))
             problem_remedy(&p, "A pattern has at most %d bytes.",
                            sqlite3_limit(q->db, SQLITE_LIMIT_LIKE_PATTERN_LENGTH, -1));
         else if (is_perfetto_sql(statement.text + statement.offset))
-            problem_remedy(&p, "Perfetto's modules are not there; see docs/sql.md.");
+            problem_remedy(&p, "Modules of Perfetto are not available; see docs/sql.md.");
         else
             statement_explain(q, at, &p);
         break;
@@ -188,7 +188,7 @@ static void statement_note_rows(struct query *q, struct result_end end, int64_t 
         client_note(q->c, "%s, %s", rows, format_duration(took, mono_ns() - begin_ns));
 }
 
-/* One statement; *ret_tail is what follows it. */
+/* One statement; *ret_tail: the text after it. */
 static int statement_run(struct query *q, struct sql_position at, const char *origin, const char **ret_tail)
 {
     int64_t begin_ns = mono_ns();
@@ -256,7 +256,7 @@ struct query_text {
     const char *sql, *origin;
 };
 
-/* Rows that could not be written are reported here, as only this process knows why. */
+/* Reports rows that could not be written, as only this process knows the error. */
 static int finish_output(struct query *q, int status)
 {
     int r = bounded_flush(q->bounded, q->c->out.file);
@@ -330,26 +330,15 @@ static void print_table_columns(struct query *q, const struct schema_table *t)
     table_print(table, &q->c->out);
 }
 
-static void print_named(const struct screen *out)
-{
-    _cleanup_(table_freep) struct table *table = table_new(named_query_columns, N_NAMED_QUERY_COLUMNS, true);
-
-    named_queries_add(table);
-    table_print(table, out);
-}
-
 static void print_table_line(struct query *q, const struct schema_table *t)
 {
     const struct screen *out = &q->c->out;
     _cleanup_(freep) char *text = xasprintf("%s(", t->name);
 
-    for (size_t i = 0; i < t->n_columns; i++) {
-        char *more = xasprintf("%s%s%s", text, i > 0 ? ", " : "", t->columns[i]);
-        free(text);
-        text = more;
-    }
-    _cleanup_(freep) char *line = xasprintf("%s)", text),
-                          *wrapped = text_wrap(line, 4, screen_text_width(out));
+    for (size_t i = 0; i < t->n_columns; i++)
+        append_str(&text, "%s%s", i > 0 ? ", " : "", t->columns[i]);
+    append_str(&text, ")");
+    _cleanup_(freep) char *wrapped = text_wrap(text, 4, screen_text_width(out));
     fprintf(out->file, "%s\n", wrapped);
 }
 
@@ -380,7 +369,10 @@ static int command_named(struct query *q, const char *word)
     if (n)
         return query_statements(q, n->sql, NULL);
     if (!*word) {
-        print_named(&q->c->out);
+        _cleanup_(table_freep) struct table *table =
+            table_new(named_query_columns, N_NAMED_QUERY_COLUMNS, true);
+        named_queries_add(table);
+        table_print(table, &q->c->out);
         return EXIT_DONE;
     }
     _cleanup_(freep) char *remedy = named_query_remedy(word, ".named lists the named queries.");

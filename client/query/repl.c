@@ -12,7 +12,7 @@
 #include <sys/signalfd.h>
 
 #define HISTORY_LINES 1000
-/* What SQLite takes at most. */
+/* Limit of SQLite. */
 #define STATEMENT_MAX 1000000
 
 struct repl {
@@ -30,17 +30,7 @@ struct repl {
 
 /* -- Names for completion ----------------------------------------------------------------------------- */
 
-static bool is_word_byte(char c)
-{
-    return isalnum((unsigned char)c) || c == '_' || c == '.';
-}
-
-static bool begins_with(const char *word, const char *prefix, size_t n)
-{
-    return strncasecmp(word, prefix, n) == 0;
-}
-
-/* What may stand there: a command at the begin of a statement, a name elsewhere. */
+/* Completions: commands at the beginning of a statement, names elsewhere. */
 static const char *const *repl_candidates(const struct repl *r, const LineInfo *line, const char *prefix,
                                           size_t *ret_n)
 {
@@ -52,7 +42,7 @@ static const char *const *repl_candidates(const struct repl *r, const LineInfo *
     return r->q->schema->words;
 }
 
-static void print_names(const struct repl *r, const char **matches, size_t n)
+static void repl_print_names(const struct repl *r, const char **matches, size_t n)
 {
     const struct screen *s = &r->q->c->err;
     unsigned widest = 0, width = screen_text_width(s), used = 0;
@@ -71,8 +61,8 @@ static void print_names(const struct repl *r, const char **matches, size_t n)
     fputc('\n', s->file);
 }
 
-/* How far all matches agree. */
-static size_t common_prefix(const char **matches, size_t n)
+/* Bytes that all matches have in common. */
+static size_t repl_common_prefix(const char **matches, size_t n)
 {
     size_t size = strlen(matches[0]);
 
@@ -83,11 +73,11 @@ static size_t common_prefix(const char **matches, size_t n)
     return size;
 }
 
-/* Keywords are written as they were begun. */
+/* Keywords are completed in the case of their first letters. */
 static void repl_insert(struct repl *r, const char *word, size_t size, const char *prefix, size_t prefix_size,
-                        bool is_whole)
+                        bool is_complete)
 {
-    _cleanup_(freep) char *text = xasprintf("%.*s%s", (int)size, word, is_whole ? " " : "");
+    _cleanup_(freep) char *text = xasprintf("%.*s%s", (int)size, word, is_complete ? " " : "");
     bool lower = prefix_size > 0 && islower((unsigned char)prefix[prefix_size - 1]);
 
     for (char *p = text; *p && lower; p++)
@@ -104,9 +94,10 @@ static unsigned char repl_complete(EditLine *el, int key)
     size_t n, n_matches = 0;
 
     el_get(el, EL_CLIENTDATA, &r);
-    while (begin > line->buffer && is_word_byte(begin[-1]))
+    while (begin > line->buffer &&
+           (isalnum((unsigned char)begin[-1]) || begin[-1] == '_' || begin[-1] == '.'))
         begin--;
-    /* Behind a table's alias stands a column. */
+    /* A column follows the alias of a table. */
     for (const char *p = begin; p < line->cursor; p++)
         if (*p == '.' && p > begin)
             begin = p + 1;
@@ -114,23 +105,23 @@ static unsigned char repl_complete(EditLine *el, int key)
     const char *const *words = repl_candidates(r, line, begin, &n);
     _cleanup_(freep) const char **matches = xcalloc(n + 1, sizeof(*matches));
     for (size_t i = 0; i < n; i++)
-        if (begins_with(words[i], begin, size))
+        if (strncasecmp(words[i], begin, size) == 0)
             matches[n_matches++] = words[i];
     if (n_matches == 0 || size == 0)
         return CC_REFRESH_BEEP;
-    size_t agreed = common_prefix(matches, n_matches);
+    size_t agreed = repl_common_prefix(matches, n_matches);
     _cleanup_(freep) char *prefix = xstrndup(begin, size);
     if (agreed > size || n_matches == 1) {
         repl_insert(r, matches[0], agreed, prefix, size, n_matches == 1);
         return CC_REFRESH;
     }
-    print_names(r, matches, n_matches);
+    repl_print_names(r, matches, n_matches);
     return CC_REDISPLAY;
 }
 
 /* -- Lines -------------------------------------------------------------------------------------------- */
 
-/* Takes a signal that came; true where there was one. */
+/* Receives a signal; false: none is pending. */
 static bool repl_take_signal(struct repl *r)
 {
     struct signalfd_siginfo info;
@@ -142,7 +133,7 @@ static bool repl_take_signal(struct repl *r)
     return true;
 }
 
-/* One character; 0 at the end, -1 where a signal came first. */
+/* One character; 0 at the end, -1 if a signal is received first. */
 static int repl_read_char(EditLine *el, wchar_t *ret)
 {
     struct repl *r = NULL;
@@ -172,23 +163,14 @@ static int repl_read_char(EditLine *el, wchar_t *ret)
     }
 }
 
-static char *prompt(EditLine *el)
+static char *repl_prompt(EditLine *el)
 {
     struct repl *r = NULL;
     el_get(el, EL_CLIENTDATA, &r);
     return r->sql ? r->more_prompt : r->prompt;
 }
 
-static void set_prompts(struct repl *r)
-{
-    const char *name = r->q->name;
-    unsigned width = text_columns(name);
-
-    r->prompt = xasprintf("%s> ", name);
-    r->more_prompt = xasprintf("%*s-> ", (int)(width > 0 ? width - 1 : 0), "");
-}
-
-static void open_history(struct repl *r)
+static void repl_open_history(struct repl *r)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     _cleanup_(freep) char *directory = state && *state == '/' ? xasprintf("%s/profd", state)
@@ -214,11 +196,13 @@ static int repl_open(struct repl *r)
     r->history = history_init();
     if (!r->el || !r->history || r->signal_fd < 0)
         return -ENOMEM;
-    set_prompts(r);
-    open_history(r);
+    unsigned width = text_columns(r->q->name);
+    r->prompt = xasprintf("%s> ", r->q->name);
+    r->more_prompt = xasprintf("%*s-> ", (int)(width > 0 ? width - 1 : 0), "");
+    repl_open_history(r);
     el_set(r->el, EL_CLIENTDATA, r);
     el_set(r->el, EL_GETCFN, repl_read_char);
-    el_set(r->el, EL_PROMPT, prompt);
+    el_set(r->el, EL_PROMPT, repl_prompt);
     el_set(r->el, EL_HIST, history, r->history);
     el_set(r->el, EL_EDITOR, "emacs");
     el_set(r->el, EL_SIGNAL, 1);
@@ -247,22 +231,9 @@ static void repl_close(struct repl *r)
     free(r->sql);
 }
 
-static void repl_run_text(struct repl *r, const char *text)
-{
-    int number = 0;
-
-    query_run(r->q, text, NULL, &number);
-    r->is_over |= number == SIGTERM || r->q->is_over;
-}
-
 /* ----------------------------------------------------------------------------------------------------- */
 
-static void repl_forget_statement(struct repl *r)
-{
-    free(TAKE_PTR(r->sql));
-}
-
-/* As one line, unless a remark ends with its line. */
+/* As one line, unless it contains a comment, which ends with its line. */
 static void repl_add_history(struct repl *r, const char *statement)
 {
     _cleanup_(freep) char *text = xstrdup(statement);
@@ -274,36 +245,33 @@ static void repl_add_history(struct repl *r, const char *statement)
     history(r->history, &event, H_ENTER, text);
 }
 
-static bool is_farewell(const char *line)
-{
-    return strcasecmp(line, "quit") == 0 || strcasecmp(line, "exit") == 0 || strcasecmp(line, "quit;") == 0 ||
-           strcasecmp(line, "exit;") == 0;
-}
-
 static void repl_take_line(struct repl *r, const char *text)
 {
+    static const char *const farewells[] = {"quit", "exit", "quit;", "exit;"};
     size_t n = strlen(text);
+    int number = 0;
 
     while (n > 0 && isspace((unsigned char)text[n - 1]))
         n--;
     _cleanup_(freep) char *line = xstrndup(text, n);
-    if (is_farewell(line) && !r->sql) {
-        r->is_over = true;
+    for (size_t i = 0; i < ARRAY_SIZE(farewells); i++)
+        r->is_over |= !r->sql && strcasecmp(line, farewells[i]) == 0;
+    if (r->is_over)
         return;
-    }
     bool is_command = *line == '.' && !r->sql;
     char *sql = xasprintf("%s%s\n", r->sql ? r->sql : "", line);
     free(r->sql);
     r->sql = sql;
     if (!sql[sql_blank(sql)]) {
-        repl_forget_statement(r);
+        free(TAKE_PTR(r->sql));
         return;
     }
     if (!is_command && !sqlite3_complete(r->sql) && strlen(r->sql) <= STATEMENT_MAX)
         return;
     _cleanup_(freep) char *statement = TAKE_PTR(r->sql);
     repl_add_history(r, statement);
-    repl_run_text(r, statement);
+    query_run(r->q, statement, NULL, &number);
+    r->is_over |= number == SIGTERM || r->q->is_over;
 }
 
 static int repl_loop(struct repl *r)
@@ -313,7 +281,7 @@ static int repl_loop(struct repl *r)
         r->is_interrupted = false;
         const char *line = el_gets(r->el, &n);
         if (r->is_interrupted) {
-            repl_forget_statement(r);
+            free(TAKE_PTR(r->sql));
             el_reset(r->el);
             fputs("^C\n", r->q->c->err.file);
             continue;

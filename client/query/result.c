@@ -7,11 +7,11 @@
 #include "client/views/document.h"
 #include <math.h>
 
-/* Rows that are aligned with each other, and held in memory until then. */
+/* Rows that are aligned with each other and held in memory. */
 #define TABLE_ROWS  5000
 #define TABLE_BYTES (16 << 20)
 #define REAL_TEXT   40
-/* To what a text is shortened at least. */
+/* Minimum width of a shortened text. */
 #define TEXT_LEAST 20
 
 struct printer {
@@ -266,7 +266,7 @@ static const struct format formats[_TABLE_FORMAT_MAX] = {
     [TABLE_TSV] = {separated_begin, separated_row, do_nothing, do_nothing},
 };
 
-/* SQLite looks at the clock after some of its steps, of which a row may have few and slow ones. */
+/* SQLite calls its progress handler after a number of steps; a row may have few and slow ones. */
 static int next_row(const struct printer *p)
 {
     bool is_over = p->o->bounded && bounded_is_over(p->o->bounded);

@@ -38,7 +38,7 @@ static void words_sort(struct word_list *w)
     w->n = n;
 }
 
-/* The first column of what a statement gives. */
+/* The first column of all rows of a statement. */
 static void words_add_answers(struct word_list *w, sqlite3 *db, const char *sql)
 {
     sqlite3_stmt *statement = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables and columns of a connection, as a person may look them up or mistype them.
+ * The tables and columns of a connection, for lists and for suggestions of names.
  */
 #pragma once
 
@@ -17,7 +17,7 @@ struct schema_table {
 struct schema {
     struct schema_table *tables;
     size_t n_tables;
-    /* Every table, column, function and keyword once, in order of the alphabet. */
+    /* Every table, column, function and keyword once, in alphabetical order. */
     const char **words;
     size_t n_words;
 };
@@ -26,5 +26,5 @@ struct schema *schema_read(sqlite3 *db);
 struct schema *schema_free(struct schema *s);
 DEFINE_CLEANUP(struct schema *, schema_free)
 
-/* NULL where there is none. */
+/* NULL: unknown. */
 const struct schema_table *schema_find(const struct schema *s, const char *name);

@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <math.h>
 
-/* Earlier runs that an estimate may be based on. */
+/* Earlier runs for estimates. */
 #define EARLIER_RUNS "/v1/runs?limit=50"
 
 int run_plan_show(struct client *c, const json_t *request, bool dry_run, struct run_plan *plan)

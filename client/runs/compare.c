@@ -33,23 +33,22 @@ static const struct compared_point {
 enum flow { FLOW_NONE, FLOW_REQUESTS, FLOW_INPUT, FLOW_OUTPUT, FLOW_TOKENS };
 
 static const struct compared_single {
-    const char *group, *metric;
-    const char *object, *member; /* of the run; object NULL: its own member */
-    const char *outcome;         /* a count of requests with it */
+    const char *group, *metric, *path; /* in the run */
+    const char *outcome;               /* a count of requests with it */
     enum flow flow;
     bool is_per_user; /* the mean of 1 / TPOT over warm requests */
 } singles[] = {
-    {"requests", "success", "requests", "success", .outcome = "success"},
-    {"requests", "incomplete", "requests", "incomplete", .outcome = "incomplete"},
-    {"requests", "error", "requests", "error", .outcome = "error"},
-    {"throughput", "requests_per_s", "throughput", "requests_per_s", .flow = FLOW_REQUESTS},
-    {"throughput", "input_tokens_per_s", "throughput", "input_tokens_per_s", .flow = FLOW_INPUT},
-    {"throughput", "output_tokens_per_s", "throughput", "output_tokens_per_s", .flow = FLOW_OUTPUT},
-    {"throughput", "total_tokens_per_s", "throughput", "total_tokens_per_s", .flow = FLOW_TOKENS},
-    {"throughput", "output_tokens_per_s_per_user", "throughput", "output_tokens_per_s_per_user",
+    {"requests", "success", "requests/success", .outcome = "success"},
+    {"requests", "incomplete", "requests/incomplete", .outcome = "incomplete"},
+    {"requests", "error", "requests/error", .outcome = "error"},
+    {"throughput", "requests_per_s", "throughput/requests_per_s", .flow = FLOW_REQUESTS},
+    {"throughput", "input_tokens_per_s", "throughput/input_tokens_per_s", .flow = FLOW_INPUT},
+    {"throughput", "output_tokens_per_s", "throughput/output_tokens_per_s", .flow = FLOW_OUTPUT},
+    {"throughput", "total_tokens_per_s", "throughput/total_tokens_per_s", .flow = FLOW_TOKENS},
+    {"throughput", "output_tokens_per_s_per_user", "throughput/output_tokens_per_s_per_user",
      .is_per_user = true},
-    {"throughput", "goodput_share", "goodput", "share"},
-    {"throughput", "peak_concurrency", NULL, "peak_concurrency"},
+    {"throughput", "goodput_share", "goodput/share"},
+    {"throughput", "peak_concurrency", "peak_concurrency"},
 };
 
 /* -- A single run: its spread between blocks of requests ------------------------------------- */
@@ -135,25 +134,18 @@ static double interval_overlap(double from, double to, double window_from, doubl
 }
 
 /* A request adds its quantity evenly while it is in flight. */
-static double flow_of(const json_t *row, enum flow flow)
-{
-    double input = json_get_number(row, "input_tokens", 0), output = json_get_number(row, "output_tokens", 0);
-
-    return flow == FLOW_REQUESTS ? 1
-           : flow == FLOW_INPUT  ? input
-           : flow == FLOW_OUTPUT ? output
-                                 : input + output;
-}
-
 static void flow_add(const json_t *row, enum flow flow, double from, double part, struct ratio_sums *blocks)
 {
+    double input = json_get_number(row, "input_tokens", 0), output = json_get_number(row, "output_tokens", 0);
+    const double quantities[] = {
+        [FLOW_REQUESTS] = 1, [FLOW_INPUT] = input, [FLOW_OUTPUT] = output, [FLOW_TOKENS] = input + output};
     double sent = row_seconds(row, "intended_ns"), end = sent + row_seconds(row, "e2e_ns");
 
     if (!row_has_outcome(row, "success") || !isfinite(end))
         return;
     for (unsigned b = 0; b < COMPARE_BLOCKS; b++)
         blocks[b].above +=
-            flow_of(row, flow) * interval_overlap(sent, end, from + b * part, from + (b + 1) * part);
+            quantities[flow] * interval_overlap(sent, end, from + b * part, from + (b + 1) * part);
 }
 
 /* The rate in equal parts of the time in which requests are sent; afterwards, the load runs out. */
@@ -214,16 +206,6 @@ static struct estimate estimate_single(const json_t *rows, const struct compared
 
 /* -- Figures of runs ---------------------------------------------------------------------------------- */
 
-static double run_number(const json_t *run, const char *object, const char *member)
-{
-    return json_get_number(object ? json_object_get(run, object) : run, member, NAN);
-}
-
-static double latency_of(const json_t *run, const char *metric, const struct compared_point *point)
-{
-    return run_metric_figure(json_object_get(json_object_get(run, "metrics"), metric), point->name);
-}
-
 /* The figures of all runs of a side, each a unit; the spread of a single run is estimated from its requests. */
 struct side_figure {
     double *values;
@@ -283,30 +265,42 @@ static void comparison_add(struct runs_comparison *c, const char *group, const c
     c->n++;
 }
 
-static void side_figure_init(struct side_figure *f, const struct compared_side *side)
+/* A figure of all runs of a side that have it, by its path. The caller frees the values. */
+static struct side_figure side_gather(const struct compared_side *side, const char *path)
 {
-    *f = (struct side_figure){xcalloc(json_array_size(side->runs) + 1, sizeof(*f->values)), 0,
-                              ESTIMATE_UNKNOWN, 0};
-}
-
-/* Runs without the figure are not units. */
-static void side_figure_add(struct side_figure *f, double value)
-{
-    if (isfinite(value))
-        f->values[f->n++] = value;
-}
-
-static void side_gather_single(const struct compared_side *side, const struct compared_single *s,
-                               struct side_figure *ret)
-{
+    struct side_figure f = {.values = xcalloc(json_array_size(side->runs) + 1, sizeof(*f.values)),
+                            .of_rows = ESTIMATE_UNKNOWN};
     const json_t *run;
     size_t i;
 
-    side_figure_init(ret, side);
-    json_array_foreach(side->runs, i, run)
-        side_figure_add(ret, run_number(run, s->object, s->member));
+    json_array_foreach(side->runs, i, run) {
+        f.values[f.n] = run_supported_figure(run, path);
+        f.n += isfinite(f.values[f.n]);
+    }
+    return f;
+}
+
+static struct side_figure side_gather_single(const struct compared_side *side,
+                                             const struct compared_single *s)
+{
+    struct side_figure f = side_gather(side, s->path);
+
     if (side->requests)
-        ret->of_rows = estimate_single(side->requests, s, &ret->n_requests);
+        f.of_rows = estimate_single(side->requests, s, &f.n_requests);
+    return f;
+}
+
+static struct side_figure side_gather_latency(const struct compared_side *side, const struct values *v,
+                                              const struct compared_latency *l,
+                                              const struct compared_point *point)
+{
+    _cleanup_(freep) char *path = xasprintf("metrics/%s/%s", l->metric, point->name);
+    struct side_figure f = side_gather(side, path);
+
+    f.n_requests = v->n_requests;
+    if (side->requests)
+        f.of_rows = values_as_run(v->items, v->n, COMPARE_BLOCKS, point->fraction);
+    return f;
 }
 
 static struct values latency_values(const struct compared_side *side, const struct compared_latency *l)
@@ -316,30 +310,14 @@ static struct values latency_values(const struct compared_side *side, const stru
     return l->member ? values_of(side->requests, l->member, false) : values_of_gaps(side->requests);
 }
 
-static void side_gather_latency(const struct compared_side *side, const struct values *v,
-                                const struct compared_latency *l, const struct compared_point *point,
-                                struct side_figure *ret)
-{
-    const json_t *run;
-    size_t i;
-
-    side_figure_init(ret, side);
-    json_array_foreach(side->runs, i, run)
-        side_figure_add(ret, latency_of(run, l->metric, point));
-    ret->n_requests = v->n_requests;
-    if (side->requests)
-        ret->of_rows = values_as_run(v->items, v->n, COMPARE_BLOCKS, point->fraction);
-}
-
 static void compare_latency(const struct compared_side *a, const struct compared_side *b,
                             const struct compared_latency *l, struct runs_comparison *ret)
 {
     struct values of_a = latency_values(a, l), of_b = latency_values(b, l);
 
     for (size_t i = 0; i < ARRAY_SIZE(points); i++) {
-        struct side_figure x, y;
-        side_gather_latency(a, &of_a, l, &points[i], &x);
-        side_gather_latency(b, &of_b, l, &points[i], &y);
+        struct side_figure x = side_gather_latency(a, &of_a, l, &points[i]),
+                           y = side_gather_latency(b, &of_b, l, &points[i]);
         comparison_add(ret, "latency", l->metric, points[i].name, &x, &y);
         free(x.values);
         free(y.values);
@@ -397,9 +375,7 @@ void runs_compare(const struct compared_side *a, const struct compared_side *b, 
         .has_several = json_array_size(a->runs) > 1 || json_array_size(b->runs) > 1,
     };
     for (size_t i = 0; i < ARRAY_SIZE(singles); i++) {
-        struct side_figure x, y;
-        side_gather_single(a, &singles[i], &x);
-        side_gather_single(b, &singles[i], &y);
+        struct side_figure x = side_gather_single(a, &singles[i]), y = side_gather_single(b, &singles[i]);
         comparison_add(ret, singles[i].group, singles[i].metric, NULL, &x, &y);
         free(x.values);
         free(y.values);
@@ -417,40 +393,34 @@ void runs_comparison_done(struct runs_comparison *c)
     *c = (struct runs_comparison){0};
 }
 
-/* "ttft" of "ttft_ms" too. */
-static bool figure_is_metric(const struct compared_figure *f, const char *name, size_t n)
-{
-    return strncmp(f->metric, name, n) == 0 && (f->metric[n] == '\0' || streq(f->metric + n, "_ms"));
-}
-
 const struct compared_figure *runs_comparison_find(const struct runs_comparison *c, const char *name)
 {
     size_t n = strcspn(name, ".");
     const char *figure = name[n] == '.' ? name + n + 1 : NULL;
 
-    for (size_t i = 0; i < c->n; i++)
-        if (figure_is_metric(&c->figures[i], name, n) && streq(c->figures[i].figure, figure))
-            return &c->figures[i];
+    for (size_t i = 0; i < c->n; i++) {
+        const struct compared_figure *f = &c->figures[i];
+        /* "ttft" is "ttft_ms", too. */
+        if (strncmp(f->metric, name, n) == 0 && (f->metric[n] == '\0' || streq(f->metric + n, "_ms")) &&
+            streq(f->figure, figure))
+            return f;
+    }
     return NULL;
 }
 
 const char *compared_result_name(const struct compared_figure *f)
 {
-    bool is_time = streq(f->group, "latency");
+    static const struct {
+        const char *of_latency, *other;
+    } names[] = {
+        [COMPARED_HIGHER] = {"slower", "higher"},
+        [COMPARED_LOWER] = {"faster", "lower"},
+        [COMPARED_UNCLEAR] = {"not distinguishable", "not distinguishable"},
+        [COMPARED_TOO_FEW] = {"too few samples", "too few samples"},
+        [COMPARED_NOT_TESTED] = {NULL, NULL},
+    };
 
-    switch (f->result) {
-    case COMPARED_HIGHER:
-        return is_time ? "slower" : "higher";
-    case COMPARED_LOWER:
-        return is_time ? "faster" : "lower";
-    case COMPARED_UNCLEAR:
-        return "not distinguishable";
-    case COMPARED_TOO_FEW:
-        return "too few samples";
-    case COMPARED_NOT_TESTED:
-        break;
-    }
-    return NULL;
+    return streq(f->group, "latency") ? names[f->result].of_latency : names[f->result].other;
 }
 
 static json_t *interval_json(double low, double high)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two groups of benchmark runs, each of one or several: how far each figure moved, and whether that is more
- * than repeated runs differ. Pure.
+ * Two groups of benchmark runs, each of one or several: the change of each figure, and whether it is larger than the
+ * difference between repeated runs. Pure.
  *
  * Several runs of a group are the units of the sample. A single run is one unit, whatever the number of its
  * requests: its figures are taken to drift from run to run as they do from block to block within it, with
@@ -15,8 +15,7 @@
 /* Blocks of neighbouring requests that a single run is divided into, and the requests that these need. */
 #define COMPARE_BLOCKS       10
 #define COMPARE_REQUESTS_MIN 20
-/* The variance between runs by that between blocks of one run: what drifts slower than a run lasts adds to
- * the former alone. */
+/* The ratio of the variance between runs to that between blocks of one run: slow drift adds to the former only. */
 #define COMPARE_RUN_VARIANCE 2.0
 
 struct compared_side {
@@ -55,7 +54,7 @@ struct runs_comparison {
 void runs_compare(const struct compared_side *a, const struct compared_side *b, struct runs_comparison *ret);
 void runs_comparison_done(struct runs_comparison *c);
 
-/* A figure by the name that --fail-if takes: "ttft.p99", "output_tokens_per_s". NULL: there is none. */
+/* A figure by its name in --fail-if: "ttft.p99", "output_tokens_per_s". NULL: unknown. */
 const struct compared_figure *runs_comparison_find(const struct runs_comparison *c, const char *name);
 
 /*

@@ -11,7 +11,7 @@
 #include <math.h>
 
 #define SWEEP_VALUE_MAX 1e7
-/* A range with ends this close is printed as one figure. */
+/* A range with a smaller ratio of its ends is printed as one figure. */
 #define SAME_RATIO 1.15
 
 static const struct {
@@ -92,32 +92,21 @@ size_t sweep_knee(const struct sweep_point *points, size_t n)
 
 static const struct time_range unknown = {NAN, NAN};
 
-/* -- What a workload sends ------------------------------------------------------------------------- */
-
-static double workload_requests(const json_t *w)
-{
-    double prompts = json_get_number(w, "n_prompts", (double)json_array_size(json_object_get(w, "prompts")));
-
-    return json_get_number(w, "requests", prompts * json_get_number(w, "repeat", 1));
-}
-
-static double workload_duration_s(const json_t *w)
-{
-    const char *text = json_get_str(w, "duration");
-    int64_t ns;
-
-    return text && parse_duration(text, &ns) == 0 ? (double)ns / NS_PER_S : 0;
-}
+/* -- Workloads ----------------------------------------------------------------------------------------- */
 
 static struct planned_run planned_run_of(const json_t *w)
 {
-    double rate = json_get_number(w, "rate", 0), rate_to = json_get_number(w, "rate_to", rate);
+    double rate = json_get_number(w, "rate", 0), rate_to = json_get_number(w, "rate_to", rate),
+           prompts = json_get_number(w, "n_prompts", (double)json_array_size(json_object_get(w, "prompts")));
+    const char *duration = json_get_str(w, "duration");
+    int64_t duration_ns = 0;
     struct planned_run run = {
         .load = run_load_text(w),
         .concurrency = json_get_number(w, "concurrency", rate > 0 ? 0 : 1),
         .rate = (rate + rate_to) / 2,
-        .requests = workload_requests(w),
-        .duration_s = workload_duration_s(w),
+        .requests = json_get_number(w, "requests", prompts * json_get_number(w, "repeat", 1)),
+        .duration_s =
+            duration && parse_duration(duration, &duration_ns) == 0 ? (double)duration_ns / NS_PER_S : 0,
         .tokens = json_get_number(w, "isl", 0) + json_get_number(w, "osl", 0),
     };
 
@@ -133,7 +122,7 @@ void run_plan_add(struct run_plan *p, const json_t *workload)
     p->runs[p->n++] = planned_run_of(workload);
 }
 
-/* -- What was measured -------------------------------------------------------------------------------- */
+/* -- Measurements -------------------------------------------------------------------------------------- */
 
 static void planned_run_take(struct planned_run *r, const json_t *run)
 {
@@ -154,23 +143,21 @@ void run_plan_measured(struct run_plan *p, size_t i, const json_t *run)
     planned_run_take(&p->runs[i], run);
 }
 
-static bool members_are_equal(const json_t *a, const json_t *b, const char *key)
+static bool has_same_member(const json_t *a, const json_t *b, const char *key)
 {
-    const json_t *x = json_object_get(a, key), *y = json_object_get(b, key);
-
-    return json_is_string(x) && json_is_string(y) && streq(json_string_value(x), json_string_value(y));
+    return json_get_str(a, key) && streq(json_get_str(a, key), json_get_str(b, key));
 }
 
 /* Through the same router or fleet, or to the same first worker. */
 static bool endpoint_is_same(const json_t *run, const json_t *request)
 {
-    const json_t *worker = json_array_get(json_object_get(request, "workers"), 0),
-                 *target = json_array_get(json_object_get(run, "targets"), 0);
-    const char *url = json_is_string(target) ? json_string_value(target) : json_get_str(target, "url");
+    const json_t *target = json_array_get(json_object_get(run, "targets"), 0);
+    const char *worker = json_string_value(json_array_get(json_object_get(request, "workers"), 0)),
+               *url = json_is_string(target) ? json_string_value(target) : json_get_str(target, "url");
 
     if (json_object_get(request, "router") || json_object_get(request, "fleet"))
-        return members_are_equal(run, request, "router") || members_are_equal(run, request, "fleet");
-    return json_is_string(worker) && url && streq(json_string_value(worker), url);
+        return has_same_member(run, request, "router") || has_same_member(run, request, "fleet");
+    return worker && streq(worker, url);
 }
 
 void run_plan_look_back(struct run_plan *p, const json_t *runs, const json_t *request)
@@ -228,7 +215,7 @@ static const struct planned_run *nearest_run(const struct planned_run *runs, siz
     return nearest;
 }
 
-/* A run of the plan, which has the same prompts and machine, is a better basis than an earlier one. */
+/* Runs of the plan have the same prompts and machine, so they are a better basis than earlier runs. */
 static const struct planned_run *nearest_measured(const struct run_plan *p, const struct planned_run *r)
 {
     const struct planned_run *of_plan = nearest_run(p->runs, p->n, r);

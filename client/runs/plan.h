@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The benchmark runs that a sweep or an audit consists of: the values of a sweep, what each run sends, and how long it
- * is likely to take by what was measured so far. Pure.
+ * The benchmark runs of a sweep or an audit: the values of a sweep, the load of each run, and estimates of their
+ * durations from the measurements so far. Pure.
  *
- * An estimate is a range, because nobody knows beforehand how well a server batches. From a measured run at
- * another concurrency, throughput either stays as it was or grows in proportion; the truth lies between. A
- * run by duration or by rate takes as long as its schedule.
+ * An estimate is a range, because the batching of a server is not known beforehand. From a measured run at another
+ * concurrency, throughput either stays the same or grows in proportion; the truth lies between. A run by duration or by
+ * rate takes as long as its schedule.
  */
 #pragma once
 
@@ -22,22 +22,22 @@ struct sweep {
     double values[SWEEP_MAX];
     size_t n;
     bool is_integer; /* the member takes whole numbers only */
-    bool is_load;    /* more of it is more load, so that there may be a knee */
+    bool is_load;    /* a larger value is more load, so that there may be a knee */
 };
 
 int sweep_parse(const char *text, struct sweep *ret, struct problem *p);
 
 struct sweep_point {
     double load;       /* the value that was swept */
-    double throughput; /* 0: nothing was measured */
+    double throughput; /* 0: not measured */
     double latency;    /* in any one unit */
 };
 
 #define SWEEP_NO_KNEE SIZE_MAX
 
 /*
- * The point of the greatest power, throughput by latency: below it, more load buys more throughput than it
- * costs latency, above it less (L. Kleinrock, "Power and Deterministic Rules of Thumb for Probabilistic
+ * The point of the greatest power, throughput divided by latency: below it, more load increases throughput more than
+ * latency, above it less (L. Kleinrock, "Power and Deterministic Rules of Thumb for Probabilistic
  * Problems in Computer Communications", ICC 1979). SWEEP_NO_KNEE where it is the point of the highest load,
  * so that the knee may be at a higher load, and of fewer than three points.
  */
@@ -54,9 +54,9 @@ struct planned_run {
     char *load;         /* "concurrency 4, 16 requests, 128 out" */
     double concurrency; /* 0: no bound */
     double rate;        /* requests/s; 0: a closed loop */
-    double requests;    /* 0: as many as its duration allows */
-    double duration_s;  /* that the workload asks for; 0: none */
-    double tokens;      /* of input and output for each request, where the workload gives them; else 0 */
+    double requests;    /* 0: limited by its duration only */
+    double duration_s;  /* of the workload; 0: none */
+    double tokens;      /* of input and output of each request, if the workload has them; else 0 */
     double took_s;      /* 0: not measured yet */
     char *ref;          /* "r3" of an earlier run, else NULL */
 };
@@ -68,7 +68,7 @@ struct run_plan {
     size_t n_earlier, earlier_cap;
 };
 
-/* A run of a workload as it is sent (docs/workload.md). */
+/* Adds a run of a workload (docs/workload.md). */
 void run_plan_add(struct run_plan *p, const json_t *workload);
 /* Takes the number of requests and the duration of a run that ended. */
 void run_plan_measured(struct run_plan *p, size_t i, const json_t *run);
@@ -77,9 +77,9 @@ void run_plan_look_back(struct run_plan *p, const json_t *runs, const json_t *re
 void run_plan_done(struct run_plan *p);
 
 struct time_range run_plan_estimate(const struct run_plan *p, size_t i);
-/* Of all runs from `first` on; NAN where one is not known. */
+/* Of all runs from `first` on; NAN: one is unknown. */
 struct time_range run_plan_remaining(const struct run_plan *p, size_t first);
-/* Of all runs; 0 where one sends by duration. */
+/* Of all runs; 0: one sends by duration. */
 double run_plan_requests(const struct run_plan *p);
 
 /* "about 12s", "10s to 40s", "unknown". The caller frees. */

@@ -87,7 +87,7 @@ static int pages_each(struct client *c, const char *run, void (*fn)(const json_t
 
 struct page_printer {
     const struct screen *out;
-    const char *before, *between, *after; /* of requests */
+    const char *before, *between; /* of requests */
     size_t n;
 };
 
@@ -103,26 +103,14 @@ static void page_print(const json_t *page, void *arg)
     }
 }
 
-static int pages_print(struct client *c, const char *run, struct page_printer printing)
+static int json_print(struct client *c, const char *run, bool as_lines)
 {
-    printing.out = &c->out;
+    struct page_printer printing = {&c->out, as_lines ? "" : "\n", as_lines ? "\n" : ",\n", 0};
+
+    fputs(as_lines ? "" : "{\"requests\":[", c->out.file);
     int status = pages_each(c, run, page_print, &printing);
     if (status == EXIT_DONE)
-        fputs(printing.n > 0 ? printing.after : "", c->out.file);
-    return status;
-}
-
-static int jsonl_print(struct client *c, const char *run)
-{
-    return pages_print(c, run, (struct page_printer){.before = "", .between = "\n", .after = "\n"});
-}
-
-static int json_print(struct client *c, const char *run)
-{
-    fputs("{\"requests\":[", c->out.file);
-    int status = pages_print(c, run, (struct page_printer){.before = "\n", .between = ",\n", .after = "\n"});
-    if (status == EXIT_DONE)
-        fputs("]}\n", c->out.file);
+        fprintf(c->out.file, "%s%s", printing.n > 0 ? "\n" : "", as_lines ? "" : "]}\n");
     return status;
 }
 
@@ -216,11 +204,9 @@ static int requests_print_table(struct client *c, const char *run)
 
 int requests_print(struct client *c, const char *run, bool as_lines)
 {
-    if (as_lines)
-        return jsonl_print(c, run);
-    if (c->json)
-        return json_print(c, run);
-    /* Only the CSV of profd has all request_columns. */
+    if (as_lines || c->json)
+        return json_print(c, run, as_lines);
+    /* Only the CSV of profd has all columns. */
     return c->format == TABLE_CSV && !c->columns && !c->no_legend ? csv_print(c, run)
                                                                   : requests_print_table(c, run);
 }

@@ -122,28 +122,23 @@ static void aiperf_set_scalars(json_t *j, const json_t *run)
         json_object_set_new(j, "error_request_count", aiperf_scalar_json(errors, "requests"));
 }
 
-static void json_copy_number(json_t *to, const char *theirs, const json_t *from, const char *ours)
-{
-    json_t *value = json_object_get(from, ours);
-
-    if (json_is_number(value))
-        json_object_set(to, theirs, value);
-}
-
 static json_t *aiperf_latency_json(const json_t *from)
 {
+    static const struct {
+        const char *theirs, *ours;
+    } copies[] = {{"avg", "mean"}, {"p1", "p1"},   {"p5", "p5"},   {"p10", "p10"},    {"p25", "p25"},
+                  {"p50", "p50"},  {"p75", "p75"}, {"p90", "p90"}, {"p95", "p95"},    {"p99", "p99"},
+                  {"min", "min"},  {"max", "max"}, {"std", "std"}, {"count", "count"}};
     json_t *j = json_pack("{s: s}", "unit", "ms");
-    double mean = run_number(from, NULL, "mean", NAN), count = run_number(from, NULL, "count", NAN);
+    double sum = run_number(from, NULL, "mean", NAN) * run_number(from, NULL, "count", NAN);
 
-    json_copy_number(j, "avg", from, "mean");
-    for (size_t i = 0; i < ARRAY_SIZE(percentiles); i++)
-        json_copy_number(j, percentiles[i].name, from, percentiles[i].name);
-    json_copy_number(j, "min", from, "min");
-    json_copy_number(j, "max", from, "max");
-    json_copy_number(j, "std", from, "std");
-    json_copy_number(j, "count", from, "count");
-    if (isfinite(mean * count))
-        json_object_set_new(j, "sum", json_real(mean * count));
+    for (size_t i = 0; i < ARRAY_SIZE(copies); i++) {
+        json_t *value = json_object_get(from, copies[i].ours);
+        if (json_is_number(value))
+            json_object_set(j, copies[i].theirs, value);
+    }
+    if (isfinite(sum))
+        json_object_set_new(j, "sum", json_real(sum));
     return j;
 }
 
@@ -357,43 +352,45 @@ static json_t *or_null(json_t *value)
     return value ? json_incref(value) : json_null();
 }
 
-static void vllm_set_workload(json_t *j, const json_t *run)
+/* Members that are copied, or null. */
+static const struct {
+    const char *theirs, *object, *ours;
+} vllm_copies[] = {
+    {"model_id", NULL, "model"},
+    {"tokenizer_id", NULL, "model"},
+    {"max_concurrency", "workload", "concurrency"},
+    {"total_input_tokens", "tokens", "input"},
+    {"total_output_tokens", "tokens", "output"},
+    {"request_throughput", "throughput", "requests_per_s"},
+    {"request_goodput", "goodput", "requests_per_s"},
+    {"output_throughput", "throughput", "output_tokens_per_s"},
+    {"total_token_throughput", "throughput", "total_tokens_per_s"},
+    {"max_concurrent_requests", NULL, "peak_concurrency"},
+};
+
+static void vllm_set_run(json_t *j, const json_t *run)
 {
     const char *backend = vllm_backend_of(run);
-    json_t *rate = run_value(run, "workload", "rate"), *model = json_object_get(run, "model");
-
-    json_object_set_new(j, "date", vllm_date(run));
-    json_put_str(j, "endpoint_type", backend);
-    json_put_str(j, "backend", backend);
-    json_object_set_new(j, "label", json_null());
-    json_object_set_new(j, "model_id", or_null(model));
-    json_object_set_new(j, "tokenizer_id", or_null(model));
-    json_object_set_new(j, "request_rate",
-                        json_is_number(rate) && json_number_value(rate) > 0 ? json_incref(rate)
-                                                                            : json_string("inf"));
-    json_object_set_new(j, "burstiness", json_real(run_number(run, "workload", "burstiness", 1)));
-    json_object_set_new(j, "max_concurrency", or_null(run_value(run, "workload", "concurrency")));
-}
-
-static void vllm_set_counts(json_t *j, const json_t *run)
-{
+    double rate = run_number(run, "workload", "rate", 0);
     json_int_t success = (json_int_t)run_number(run, "requests", "success", 0),
                failed = (json_int_t)(run_number(run, "requests", "incomplete", 0) +
                                      run_number(run, "requests", "error", 0));
 
+    for (size_t i = 0; i < ARRAY_SIZE(vllm_copies); i++)
+        json_object_set_new(j, vllm_copies[i].theirs,
+                            or_null(run_value(run, vllm_copies[i].object, vllm_copies[i].ours)));
+    json_object_set_new(j, "date", vllm_date(run));
+    json_put_str(j, "endpoint_type", backend);
+    json_put_str(j, "backend", backend);
+    json_object_set_new(j, "label", json_null());
+    json_object_set_new(j, "request_rate",
+                        rate > 0 ? json_incref(run_value(run, "workload", "rate")) : json_string("inf"));
+    json_object_set_new(j, "burstiness", json_real(run_number(run, "workload", "burstiness", 1)));
     json_put_int(j, "num_prompts", success + failed);
     json_object_set_new(j, "duration", json_real(run_duration_s(run)));
     json_put_int(j, "completed", success);
     json_put_int(j, "failed", failed);
-    json_object_set_new(j, "total_input_tokens", or_null(run_value(run, "tokens", "input")));
-    json_object_set_new(j, "total_output_tokens", or_null(run_value(run, "tokens", "output")));
-    json_object_set_new(j, "request_throughput", or_null(run_value(run, "throughput", "requests_per_s")));
-    json_object_set_new(j, "request_goodput", or_null(run_value(run, "goodput", "requests_per_s")));
-    json_object_set_new(j, "output_throughput", or_null(run_value(run, "throughput", "output_tokens_per_s")));
-    json_object_set_new(j, "total_token_throughput",
-                        or_null(run_value(run, "throughput", "total_tokens_per_s")));
-    json_object_set_new(j, "max_concurrent_requests", or_null(json_object_get(run, "peak_concurrency")));
-    /* Of speech only. */
+    /* Only for speech. */
     json_object_set_new(j, "rtfx", json_real(0));
 }
 
@@ -486,8 +483,7 @@ static json_t *save_as_vllm(const json_t *run, const json_t *requests)
 {
     json_t *j = json_object();
 
-    vllm_set_workload(j, run);
-    vllm_set_counts(j, run);
+    vllm_set_run(j, run);
     vllm_set_figures(j, run);
     if (json_array_size(requests) == 0)
         return j;

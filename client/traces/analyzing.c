@@ -57,7 +57,7 @@ static int add_session_of(struct client *c, const struct analyzing *o, int64_t i
     return ranks_add_session(c, session, ranks);
 }
 
-/* A file stands for its directory where all ranks are asked for. */
+/* With --all-ranks, a file stands for its directory. */
 static int add_word(struct client *c, const struct analyzing *o, char *word, struct named_ranks *ranks)
 {
     bool is_path = access(word, F_OK) == 0;
@@ -187,7 +187,7 @@ static int check_steps(struct client *c, struct analysis *a)
                         a->view.step, a->view.phase ? " of phase " : "", a->view.phase ? a->view.phase : "");
 }
 
-/* The index of the instance of that name, n_instances where there is none. */
+/* The index of the instance of that name; n_instances: unknown. */
 static size_t find_instance(const struct named_ranks *ranks, const char *name)
 {
     size_t i = 0;
@@ -211,7 +211,7 @@ static int no_such_instance(struct client *c, const struct named_ranks *ranks, c
     return client_error(c, PROBLEM_NOT_FOUND, remedy, "there is no engine instance %s", name);
 }
 
-/* Keeps the ranks that are asked for, and the instances that have any. */
+/* Keeps the selected ranks, and the instances that have any. */
 static int choose_ranks(struct client *c, const struct analyzing *o, struct analyzed *a)
 {
     struct named_ranks *ranks = &a->ranks;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What analyze, diff and flame share: the traces that a person named, opened as an analysis, and which part
- * of them is analyzed.
+ * Shared by analyze, diff and flame: the named traces, opened as an analysis, and the selected part of them.
  */
 #pragma once
 
@@ -35,7 +34,7 @@ struct analyzing {
 /* Opened traces and the analysis over them. Not to be moved once it is open. */
 struct analyzed {
     struct named_ranks ranks;
-    struct engine_instance *instances; /* of which ranks are analysed */
+    struct engine_instance *instances; /* with ranks that are analysed */
     struct kernel_patterns patterns;
     struct analysis analysis;
 };

@@ -13,8 +13,8 @@
 #define SUFFIX         ".columns"
 #define TEMPORARY_NAME "draft-XXXXXX"
 
-/* NULL where the environment names none. */
-static char *directory(void)
+/* NULL: the environment names none. */
+static char *cache_directory(void)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
 
@@ -28,7 +28,7 @@ char *columns_key_of_file(const struct stat *st)
     return xasprintf("%llx-%llx-%llx-%llx-%llx", (unsigned long long)st->st_dev,
                      (unsigned long long)st->st_ino, (unsigned long long)st->st_size,
                      (unsigned long long)(st->st_mtim.tv_sec * NS_PER_S + st->st_mtim.tv_nsec),
-                     /* Whoever writes can set the other time back, but not this one. */
+                     /* A writer can set the other time back, but not this one. */
                      (unsigned long long)(st->st_ctim.tv_sec * NS_PER_S + st->st_ctim.tv_nsec));
 }
 
@@ -37,20 +37,20 @@ char *columns_key_of_trace(const char *sha256, int64_t size)
     return xasprintf("sha256-%s-%llx", sha256, (unsigned long long)size);
 }
 
-static char *path_of(const char *key)
+static char *cache_path(const char *key)
 {
-    _cleanup_(freep) char *dir = directory(),
+    _cleanup_(freep) char *dir = cache_directory(),
                           *name = xasprintf("%s-v%d.%d" SUFFIX, key, COLUMNS_VERSION, INGEST_COLUMNS_VERSION);
     return dir && is_plain_name(name) ? xasprintf("%s/%s", dir, name) : NULL;
 }
 
 int columns_cache_open(const char *key)
 {
-    _cleanup_(freep) char *path = path_of(key);
+    _cleanup_(freep) char *path = cache_path(key);
     struct stat st;
     _cleanup_(closep) int fd = path ? open_regular(AT_FDCWD, path, &st) : -ENOENT;
 
-    /* What somebody else may write to must not be mapped. */
+    /* A file that others can write to must not be mapped. */
     if (fd < 0 || st.st_uid != geteuid() || st.st_mode & (S_IWGRP | S_IWOTH))
         return -ENOENT;
     /* Its age is the time since its last use. */
@@ -60,63 +60,64 @@ int columns_cache_open(const char *key)
 
 void columns_cache_drop(const char *key)
 {
-    _cleanup_(freep) char *path = path_of(key);
+    _cleanup_(freep) char *path = cache_path(key);
     if (path)
         unlink(path);
 }
 
-/* -- Letting the oldest go ---------------------------------------------------------------------------- */
+/* -- Deleting the oldest files ------------------------------------------------------------------------ */
 
-struct entry {
+struct cache_entry {
     char *name;
     int64_t used_at, size;
 };
 
-struct listing {
-    struct entry *entries;
+struct cache_listing {
+    struct cache_entry *entries;
     size_t n, cap;
     int64_t bytes;
 };
 
-static void listing_done(struct listing *l)
+static void cache_listing_done(struct cache_listing *l)
 {
     for (size_t i = 0; i < l->n; i++)
         free(l->entries[i].name);
     free(l->entries);
 }
 
-static void list(DIR *dir, struct listing *l)
+static void cache_list(DIR *dir, struct cache_listing *l)
 {
     for (struct dirent *d; (d = readdir(dir));) {
         struct stat st;
         if (fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
             continue;
         VEC_GROW(l->entries, l->n, l->cap);
-        l->entries[l->n++] = (struct entry){.name = xstrdup(d->d_name),
-                                            .used_at = st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec,
-                                            .size = st.st_size};
+        l->entries[l->n++] =
+            (struct cache_entry){.name = xstrdup(d->d_name),
+                                 .used_at = st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec,
+                                 .size = st.st_size};
         l->bytes += st.st_size;
     }
 }
 
-static int compare_age(const void *a, const void *b)
+static int cache_compare_age(const void *a, const void *b)
 {
-    const struct entry *x = a, *y = b;
+    const struct cache_entry *x = a, *y = b;
     return x->used_at < y->used_at ? -1 : x->used_at > y->used_at;
 }
 
-/* Drafts that a killed profctl left are the oldest some day, and go like all others. */
-static void let_oldest_go(void)
+/* Drafts of a killed profctl become the oldest, and are deleted like all others. */
+static void cache_delete_oldest(void)
 {
-    _cleanup_(freep) char *path = directory();
-    _cleanup_(listing_done) struct listing l = {0};
+    _cleanup_(freep) char *path = cache_directory();
+    _cleanup_(cache_listing_done) struct cache_listing l = {0};
     DIR *dir = path ? opendir(path) : NULL;
 
     if (!dir)
         return;
-    list(dir, &l);
+    cache_list(dir, &l);
     if (l.n > 0)
-        qsort(l.entries, l.n, sizeof(*l.entries), compare_age);
+        qsort(l.entries, l.n, sizeof(*l.entries), cache_compare_age);
     for (size_t i = 0; i + 1 < l.n && l.bytes > COLUMNS_CACHE_BYTES; i++) {
         unlinkat(dirfd(dir), l.entries[i].name, 0);
         l.bytes -= l.entries[i].size;
@@ -139,7 +140,7 @@ int nameless_file(void)
 
 int columns_draft_new(struct columns_draft *ret, struct problem *p)
 {
-    _cleanup_(freep) char *dir = directory();
+    _cleanup_(freep) char *dir = cache_directory();
 
     *ret = (struct columns_draft){.fd = -1};
     if (dir && make_dirs(dir, 0700) == 0) {
@@ -159,12 +160,12 @@ int columns_draft_new(struct columns_draft *ret, struct problem *p)
 
 void columns_draft_keep(struct columns_draft *d, const char *key)
 {
-    _cleanup_(freep) char *path = path_of(key);
+    _cleanup_(freep) char *path = cache_path(key);
 
     if (!d->path || !path || rename(d->path, path) < 0)
         return;
     free(TAKE_PTR(d->path));
-    let_oldest_go();
+    cache_delete_oldest();
 }
 
 void columns_draft_done(struct columns_draft *d)

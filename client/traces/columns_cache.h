@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Columnar files that were made here, kept for the next question: in $XDG_CACHE_HOME/profd/columns, bounded
- * in bytes, the one that was not used for longest goes first.
+ * A cache of columnar files that profctl has made, in $XDG_CACHE_HOME/profd/columns, with a limit in bytes: the least
+ * recently used file is deleted first.
  *
- * A key identifies the source of the columns: a file's device, inode, size and time of change, or the SHA-256
- * of a trace of profd. A file appears under its key only when it is complete. Where there is no cache (a home
- * that cannot be written to) columns go into a nameless file and are made anew each time. Whether a file is
- * sound is for its reader to check; one that is not is dropped.
+ * A key identifies the source of the columns: device, inode, size and time of change of a file, or the SHA-256 of a
+ * trace of profd. A file appears under its key only when it is complete. Without a cache (a home that is not writable),
+ * columns are written to a file without a name, each time again. The reader checks whether a file is valid, and drops
+ * it if not.
  */
 #pragma once
 
 #include "base/problem.h"
 #include <sys/stat.h>
 
-/* Beyond this many bytes the oldest go; the newest stays, whatever its size. */
+/* Above this size the oldest files are deleted; the newest stays, whatever its size. */
 #define COLUMNS_CACHE_BYTES (INT64_C(8) << 30)
 
 /* Both are to be freed. */
@@ -27,13 +27,13 @@ void columns_cache_drop(const char *key);
 /* Columns that are being written. */
 struct columns_draft {
     int fd;
-    char *path; /* NULL where it has no name and will be lost with its descriptor */
+    char *path; /* NULL: it has no name, and is lost with its descriptor */
 };
 
 int columns_draft_new(struct columns_draft *ret, struct problem *p);
-/* Gives the file its name, and lets the oldest go. */
+/* Gives the file its name, and deletes the oldest files. */
 void columns_draft_keep(struct columns_draft *d, const char *key);
-/* Removes what was not kept, and closes the descriptor unless it was taken (-1). */
+/* Removes a draft that was not kept, and closes the descriptor unless it was taken (-1). */
 void columns_draft_done(struct columns_draft *d);
 /* A file without a name, on the disk of $TMPDIR; a descriptor or -errno. */
 int nameless_file(void);

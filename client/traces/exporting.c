@@ -10,7 +10,7 @@
 #include <math.h>
 #include <sys/stat.h>
 
-/* What a list in an error grows to at most. */
+/* Maximum bytes of a list in an error. */
 #define CATEGORIES_TEXT_MAX 300
 
 int exporting_check_times(int64_t from, int64_t to, struct problem *p)
@@ -34,7 +34,7 @@ int exporting_selection(const struct exporting *e, struct export_options *ret, s
     return exporting_check_times(ret->from, ret->to, p);
 }
 
-/* "cpu_op, kernel": what --only could have named. */
+/* "cpu_op, kernel": the categories for --only. */
 static char *categories_of(const struct columns *columns)
 {
     char *list = xstrdup("");

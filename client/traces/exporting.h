@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What export and merge share: which part of a trace, its columns, and the problems of writing.
+ * Shared by export and merge: the selected part of a trace, its columns, and problems of writing.
  */
 #pragma once
 

@@ -12,7 +12,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* Ranks that begin further apart were hardly recorded together. */
+/* Ranks with a larger difference of their begins were probably not recorded together. */
 #define RECORDED_TOGETHER_NS (INT64_C(60) * NS_PER_S)
 
 static int64_t wall_clock(int64_t stamp, int64_t shift)
@@ -52,7 +52,7 @@ static struct instance_clues gather_clues(const struct named_rank *rank, int64_t
 /* -- Order and numbers -------------------------------------------------------------------------------- */
 
 struct rank_order {
-    size_t instance, before; /* before: where it was */
+    size_t instance, before; /* before: its previous index */
 };
 
 static int compare_rank_order(const void *x, const void *y)
@@ -64,7 +64,7 @@ static int compare_rank_order(const void *x, const void *y)
     return a->before < b->before ? -1 : a->before > b->before;
 }
 
-/* By instance; within one the order stays. */
+/* Sorts by instance; within an instance the order stays. */
 static void ranks_reorder(struct named_ranks *ranks, struct rank *analysed, const size_t *numbers)
 {
     _cleanup_(freep) struct rank_order *order = xcalloc(ranks->n + 1, sizeof(*order));
@@ -94,7 +94,7 @@ static int64_t number_in_catalog(const struct named_rank *rank)
     return json_get_int(json_object_get(rank->trace, "ranks"), "rank", COLUMN_NULL);
 }
 
-/* Those of one instance; false where one has none, or the number of another. */
+/* Numbers of the ranks of one instance; false if one has no number, or that of another. */
 static bool ranks_take_numbers(struct named_rank *ranks, size_t n,
                                int64_t (*number)(const struct named_rank *rank))
 {
@@ -118,7 +118,7 @@ static void ranks_number(struct named_rank *ranks, size_t n)
         ranks[i].number = (int64_t)i;
 }
 
-/* The role of the instance's workers, where all have the same. */
+/* The role of the workers of an instance, if all have the same one. */
 static const char *instance_role(const struct named_rank *ranks, size_t n)
 {
     const char *role = NULL;
@@ -134,13 +134,13 @@ static const char *instance_role(const struct named_rank *ranks, size_t n)
     return role;
 }
 
-/* Of the fullest cache: that is where requests wait. */
+/* Of the fullest cache, which limits the instance. */
 static double instance_kv_use(const struct named_rank *ranks, size_t n)
 {
     double most = NAN;
 
     for (size_t i = 0; i < n; i++)
-        most = fmax(most, ranks[i].kv_use); /* what is not known is the smaller */
+        most = fmax(most, ranks[i].kv_use); /* ignores NAN */
     return most;
 }
 
@@ -204,7 +204,7 @@ int ranks_find_instances(struct client *c, struct named_ranks *ranks, const stru
 
 /* -- Clocks ------------------------------------------------------------------------------------------- */
 
-/* Stamps of every trace become wall-clock time; where one has no wall clock, all begin together. */
+/* Timestamps of every trace become wall-clock time; -ENODATA: one has no wall clock. */
 static int clocks_align_wall(struct client *c, struct named_ranks *ranks)
 {
     for (size_t i = 0; i < ranks->n; i++) {
@@ -226,7 +226,7 @@ static int clocks_align_start(struct client *c, struct named_ranks *ranks)
     return 0;
 }
 
-/* Moves a clock where collectives show that it is off, or in any case. */
+/* Moves clocks by collectives: always, or only if the difference is significant. */
 static int clocks_move(struct client *c, struct named_ranks *ranks, bool always)
 {
     size_t reference = 0;
@@ -271,7 +271,7 @@ static int clocks_align_auto(struct client *c, struct named_ranks *ranks)
     return clocks_move(c, ranks, false);
 }
 
-/* Traces of an instance that hardly belong together are merged all the same, but not without a word. */
+/* Notes traces of an instance that probably do not belong together. */
 static void clocks_note_distance(struct client *c, const struct named_ranks *ranks)
 {
     int64_t first = 0, last = 0, most = 0;

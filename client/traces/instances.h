@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine instances that the traces of named_ranks are of (trace/read/instance.h): the evidence is taken
- * from profd's catalog, from the traces' heads, from the files' names and from their collectives.
+ * The engine instances of the traces of named_ranks (trace/read/instance.h), by evidence from profd's catalog, heads
+ * and names of the files, and their collectives.
  */
 #pragma once
 
@@ -9,10 +9,9 @@
 #include "trace/reports/analysis.h"
 
 /*
- * Puts the ranks in order of their instances, numbers each within its own, and sets ranks->instances. ret:
- * one rank of an analysis for each, in that order, with what was read of it already; to be freed after
- * analysis_done(). as_one: takes all traces for ranks of one instance. EXIT_DONE, or an exit status
- * after the problem was printed.
+ * Sorts the ranks by instance, numbers each within its own, and sets ranks->instances. *ret: a rank of an analysis for
+ * each, in that order, with the data that was read already; the caller frees it after analysis_done(). as_one: all
+ * traces are ranks of one instance. EXIT_DONE, or an exit status after the problem was printed.
  */
 int ranks_find_instances(struct client *c, struct named_ranks *ranks, const struct kernel_patterns *patterns,
                          bool as_one, struct rank **ret);

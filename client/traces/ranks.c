@@ -14,7 +14,7 @@
 #include <math.h>
 #include <sys/stat.h>
 
-static void rank_done(struct named_rank *rank)
+static void named_rank_done(struct named_rank *rank)
 {
     columns_close(rank->columns);
     trace_file_done(&rank->file);
@@ -27,7 +27,7 @@ static void rank_done(struct named_rank *rank)
 void ranks_done(struct named_ranks *ranks)
 {
     for (size_t i = 0; i < ranks->n; i++)
-        rank_done(&ranks->items[i]);
+        named_rank_done(&ranks->items[i]);
     free(ranks->items);
     free(ranks->instances);
     free(ranks->names);
@@ -36,7 +36,7 @@ void ranks_done(struct named_ranks *ranks)
 /* -- Traces ------------------------------------------------------------------------------------------- */
 
 /* "rank 3", of several workers with the worker before it; else the file's name. */
-static char *label_of(const struct named_rank *rank)
+static char *named_rank_label(const struct named_rank *rank)
 {
     const json_t *trace = rank->trace;
     _cleanup_(freep) char *number_text = trace ? trace_rank(trace, false) : NULL;
@@ -58,7 +58,7 @@ int ranks_too_many(struct client *c)
 }
 
 /* A trace of a directory or session, which was not named itself, may be left out. */
-static int leave_out(struct named_ranks *ranks, bool is_one_of_many, int status)
+static int ranks_leave_out(struct named_ranks *ranks, bool is_one_of_many, int status)
 {
     if (!is_one_of_many)
         return status;
@@ -67,8 +67,8 @@ static int leave_out(struct named_ranks *ranks, bool is_one_of_many, int status)
     return EXIT_DONE;
 }
 
-static int add_trace(struct client *c, const char *word, json_t *trace, bool is_one_of_many,
-                     struct named_ranks *ranks)
+static int ranks_add_trace(struct client *c, const char *word, json_t *trace, bool is_one_of_many,
+                           struct named_ranks *ranks)
 {
     if (ranks->n == RANKS_MAX)
         return ranks_too_many(c);
@@ -78,8 +78,8 @@ static int add_trace(struct client *c, const char *word, json_t *trace, bool is_
     *rank = (struct named_rank){.is_one_of_many = is_one_of_many, .kv_use = NAN};
     int status = trace_file_look(c, word, &rank->file);
     if (status != EXIT_DONE) {
-        rank_done(rank);
-        return leave_out(ranks, is_one_of_many, status);
+        named_rank_done(rank);
+        return ranks_leave_out(ranks, is_one_of_many, status);
     }
     rank->trace = json_incref(trace);
     rank->path = trace ? NULL : xstrdup(word);
@@ -87,8 +87,8 @@ static int add_trace(struct client *c, const char *word, json_t *trace, bool is_
     return EXIT_DONE;
 }
 
-/* The highest use of their KV caches while the session's load was sent; a run that is gone is no error. */
-static void fetch_kv_use(struct client *c, int64_t run, json_t *workers)
+/* The highest use of the KV caches during the load of the session; a deleted run is no error. */
+static void ranks_fetch_kv_use(struct client *c, int64_t run, json_t *workers)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(freep) char *path = xasprintf("/v1/runs/r%" PRId64, run);
@@ -108,8 +108,8 @@ static void fetch_kv_use(struct client *c, int64_t run, json_t *workers)
     }
 }
 
-/* What is known of the workers of a session, by URL: {role, kv_use}. */
-static int fetch_workers(struct client *c, const char *ref, json_t **ret)
+/* Known facts about the workers of a session, by URL: {role, kv_use}. */
+static int ranks_fetch_workers(struct client *c, const char *ref, json_t **ret)
 {
     _cleanup_json_ session = NULL;
     _cleanup_(freep) char *path = xasprintf("/v1/sessions/%s", ref);
@@ -128,11 +128,11 @@ static int fetch_workers(struct client *c, const char *ref, json_t **ret)
         json_decref(known);
     }
     if (json_object_get(session, "run"))
-        fetch_kv_use(c, json_get_int(session, "run", 0), *ret);
+        ranks_fetch_kv_use(c, json_get_int(session, "run", 0), *ret);
     return status;
 }
 
-/* A front end's trace or an attachment is no rank's: it stays out, and one line names all of them. */
+/* Traces of a front end and attachments are not of a rank: they are left out, with one note. */
 int ranks_add_session(struct client *c, const char *session, struct named_ranks *ranks)
 {
     _cleanup_json_ answer = NULL, *workers = NULL;
@@ -146,7 +146,7 @@ int ranks_add_session(struct client *c, const char *session, struct named_ranks 
     _cleanup_(freep) char *path = xasprintf("/v1/traces?session=%s", ref);
     int status = client_need_profd(c);
     if (status == EXIT_DONE)
-        status = fetch_workers(c, ref, &workers);
+        status = ranks_fetch_workers(c, ref, &workers);
     if (status == EXIT_DONE)
         status = traces_fetch(c, path, INT64_MAX, &answer);
     json_array_foreach(json_object_get(answer, "traces"), i, trace) {
@@ -159,10 +159,10 @@ int ranks_add_session(struct client *c, const char *session, struct named_ranks 
             append_str(&left_out, "%s%s (%s)", left_out ? ", " : "", id, kind ? kind : "unknown");
         } else if (!json_get_str(trace, "columns")) {
             client_note(c, "%s is left out: it was not read", id);
-            status = leave_out(ranks, true, EXIT_FAILED);
+            status = ranks_leave_out(ranks, true, EXIT_FAILED);
         } else {
             size_t n = ranks->n;
-            status = add_trace(c, id, trace, true, ranks);
+            status = ranks_add_trace(c, id, trace, true, ranks);
             if (status == EXIT_DONE && ranks->n > n) {
                 ranks->items[n].role = xstrdup(json_get_str(known, "role"));
                 ranks->items[n].kv_use = json_get_number(known, "kv_use", NAN);
@@ -183,14 +183,14 @@ int ranks_add_word(struct client *c, char *word, struct named_ranks *ranks)
     int status = EXIT_DONE;
 
     if (parse_ref(word, 't', &id) == 't' || access(word, F_OK) < 0)
-        return add_trace(c, word, NULL, false, ranks);
+        return ranks_add_trace(c, word, NULL, false, ranks);
     if (trace_paths_find(&paths, 1, &word, &p) < 0)
         return client_fail(c, &p);
     if (paths.n > RANKS_MAX - ranks->n)
         return ranks_too_many(c);
     bool is_directory = paths.n > 1 || !streq(paths.items[0], word);
     for (size_t i = 0; i < paths.n && status == EXIT_DONE; i++)
-        status = add_trace(c, paths.items[i], NULL, is_directory, ranks);
+        status = ranks_add_trace(c, paths.items[i], NULL, is_directory, ranks);
     return status;
 }
 
@@ -201,7 +201,7 @@ static int compare_ranks(const void *x, const void *y)
 }
 
 /* The name of a trace that is named twice. */
-static const char *find_twice(const struct named_ranks *ranks)
+static const char *ranks_find_twice(const struct named_ranks *ranks)
 {
     for (size_t i = 0; i < ranks->n; i++) {
         struct stat one, other;
@@ -214,8 +214,8 @@ static const char *find_twice(const struct named_ranks *ranks)
     return NULL;
 }
 
-/* What was read is opened; what was not, and may, is left out. */
-static int open_columns(struct client *c, const int *statuses, struct named_ranks *ranks)
+/* Opens the columns of each rank; traces that could not be read are left out if that is allowed. */
+static int ranks_open_columns(struct client *c, const int *statuses, struct named_ranks *ranks)
 {
     size_t kept = 0, n = ranks->n;
     int status = EXIT_DONE;
@@ -228,19 +228,19 @@ static int open_columns(struct client *c, const int *statuses, struct named_rank
         }
         int opened = statuses[i] == EXIT_DONE ? exporting_columns(c, &rank.file, &rank.columns) : statuses[i];
         if (opened == EXIT_DONE) {
-            rank.label = label_of(&rank);
+            rank.label = named_rank_label(&rank);
             ranks->items[kept++] = rank;
             continue;
         }
-        int left_out = leave_out(ranks, rank.is_one_of_many, opened);
+        int left_out = ranks_leave_out(ranks, rank.is_one_of_many, opened);
         status = status == EXIT_DONE ? left_out : status;
-        rank_done(&rank);
+        named_rank_done(&rank);
     }
     ranks->n = kept;
     return status;
 }
 
-static int read_ranks(struct client *c, int64_t memory_limit, struct named_ranks *ranks)
+static int ranks_read(struct client *c, int64_t memory_limit, struct named_ranks *ranks)
 {
     _cleanup_(freep) struct trace_file **files = xcalloc(ranks->n + 1, sizeof(struct trace_file *));
     _cleanup_(freep) int *statuses = xcalloc(ranks->n + 1, sizeof(*statuses));
@@ -248,13 +248,13 @@ static int read_ranks(struct client *c, int64_t memory_limit, struct named_ranks
     for (size_t i = 0; i < ranks->n; i++)
         files[i] = &ranks->items[i].file;
     int status = trace_files_read(c, files, ranks->n, memory_limit, statuses);
-    return status == EXIT_DONE ? open_columns(c, statuses, ranks) : status;
+    return status == EXIT_DONE ? ranks_open_columns(c, statuses, ranks) : status;
 }
 
 /* -- Merged traces ------------------------------------------------------------------------------------ */
 
-/* The list of what profctl merge put together; NULL of any other trace. The caller's. */
-static json_t *parts_of(const struct named_rank *rank)
+/* The parts of a trace of profctl merge; NULL: another trace. The caller releases it. */
+static json_t *named_rank_parts(const struct named_rank *rank)
 {
     struct text text = columns_meta_text(rank->columns, META_merged);
     char error[200];
@@ -266,9 +266,9 @@ static json_t *parts_of(const struct named_rank *rank)
     return NULL;
 }
 
-/* Puts the traces that a merged one is made of instead of it; -ENOENT where its original cannot be read. */
-static int add_parts(struct client *c, struct named_rank *merged, const json_t *parts,
-                     struct named_ranks *ret)
+/* Adds the parts of a merged trace; -ENOENT if its original cannot be read. */
+static int ranks_add_parts(struct client *c, struct named_rank *merged, const json_t *parts,
+                           struct named_ranks *ret)
 {
     size_t i;
     json_t *one;
@@ -280,7 +280,7 @@ static int add_parts(struct client *c, struct named_rank *merged, const json_t *
         const char *label = json_get_str(one, "label");
         json_t *trace = json_object_get(one, "trace");
         if (part.first_pid <= 0 || part.last_pid < part.first_pid)
-            continue; /* nothing happened in it */
+            continue; /* no events */
         VEC_GROW(ret->items, ret->n, ret->cap);
         struct named_rank *rank = &ret->items[ret->n++];
         *rank = (struct named_rank){.is_one_of_many = merged->is_one_of_many,
@@ -294,8 +294,8 @@ static int add_parts(struct client *c, struct named_rank *merged, const json_t *
     return 0;
 }
 
-/* A merged trace is the ranks that it was made of. */
-static int split_merged(struct client *c, int64_t memory_limit, struct named_ranks *ranks)
+/* Replaces merged traces by their ranks. */
+static int ranks_split_merged(struct client *c, int64_t memory_limit, struct named_ranks *ranks)
 {
     struct named_ranks all = {0};
     int status = EXIT_DONE;
@@ -303,17 +303,17 @@ static int split_merged(struct client *c, int64_t memory_limit, struct named_ran
 
     for (size_t i = 0; i < ranks->n; i++) {
         struct named_rank *rank = &ranks->items[i];
-        _cleanup_json_ parts = parts_of(rank);
+        _cleanup_json_ parts = named_rank_parts(rank);
         size_t n = all.n;
         if (parts && n + json_array_size(parts) + (ranks->n - i) > RANKS_MAX)
             status = ranks_too_many(c);
-        if (parts && status == EXIT_DONE && add_parts(c, rank, parts, &all) == 0) {
+        if (parts && status == EXIT_DONE && ranks_add_parts(c, rank, parts, &all) == 0) {
             any = true;
-            rank_done(rank);
+            named_rank_done(rank);
             continue;
         }
         while (all.n > n)
-            rank_done(&all.items[--all.n]);
+            named_rank_done(&all.items[--all.n]);
         if (parts && status == EXIT_DONE)
             client_note(c, "%s is a merged trace whose original cannot be read: its ranks are shown as one",
                         rank->file.name);
@@ -324,12 +324,12 @@ static int split_merged(struct client *c, int64_t memory_limit, struct named_ran
     ranks->items = all.items;
     ranks->n = all.n;
     ranks->cap = all.cap;
-    return status == EXIT_DONE && any ? read_ranks(c, memory_limit, ranks) : status;
+    return status == EXIT_DONE && any ? ranks_read(c, memory_limit, ranks) : status;
 }
 
 /* -- SQL ---------------------------------------------------------------------------------------------- */
 
-static struct named_rank *find_sql_id(struct named_ranks *ranks, int64_t id)
+static struct named_rank *ranks_find_sql_id(struct named_ranks *ranks, int64_t id)
 {
     for (size_t i = 0; i < ranks->n; i++)
         if (ranks->items[i].sql_id == id)
@@ -337,10 +337,10 @@ static struct named_rank *find_sql_id(struct named_ranks *ranks, int64_t id)
     return NULL;
 }
 
-static int open_for_sql(void *arg, int64_t trace_id, int *ret_columns_fd, int *ret_source_fd,
-                        char **ret_error)
+static int ranks_open_sql(void *arg, int64_t trace_id, int *ret_columns_fd, int *ret_source_fd,
+                          char **ret_error)
 {
-    struct named_rank *rank = find_sql_id(arg, trace_id);
+    struct named_rank *rank = ranks_find_sql_id(arg, trace_id);
 
     if (rank) {
         struct sql_source one = trace_file_source(&rank->file);
@@ -350,7 +350,7 @@ static int open_for_sql(void *arg, int64_t trace_id, int *ret_columns_fd, int *r
     return -ENOENT;
 }
 
-static int list_for_sql(void *arg, int64_t **ret_ids, size_t *ret_n, char **ret_error)
+static int ranks_list_sql(void *arg, int64_t **ret_ids, size_t *ret_n, char **ret_error)
 {
     const struct named_ranks *ranks = arg;
 
@@ -361,9 +361,9 @@ static int list_for_sql(void *arg, int64_t **ret_ids, size_t *ret_n, char **ret_
     return 0;
 }
 
-static const struct sql_origin *origin_for_sql(void *arg, int64_t trace_id)
+static const struct sql_origin *ranks_sql_origin(void *arg, int64_t trace_id)
 {
-    const struct named_rank *rank = find_sql_id(arg, trace_id);
+    const struct named_rank *rank = ranks_find_sql_id(arg, trace_id);
     return rank ? &rank->sql_origin : NULL;
 }
 
@@ -381,7 +381,7 @@ struct sql_source ranks_source(struct named_ranks *ranks)
             .worker = json_get_str(rank->trace, "worker")};
     }
     return (struct sql_source){
-        .open = open_for_sql, .list = list_for_sql, .origin = origin_for_sql, .arg = ranks};
+        .open = ranks_open_sql, .list = ranks_list_sql, .origin = ranks_sql_origin, .arg = ranks};
 }
 
 int ranks_status(const struct named_ranks *ranks, int status)
@@ -391,10 +391,10 @@ int ranks_status(const struct named_ranks *ranks, int status)
 
 int ranks_settle(struct client *c, int64_t memory_limit, struct named_ranks *ranks)
 {
-    int status = read_ranks(c, memory_limit, ranks);
+    int status = ranks_read(c, memory_limit, ranks);
 
     if (status == EXIT_DONE)
-        status = split_merged(c, memory_limit, ranks);
+        status = ranks_split_merged(c, memory_limit, ranks);
     if (status != EXIT_DONE)
         return status;
     if (ranks->n == 0 && ranks->n_left_out > 0)
@@ -402,7 +402,7 @@ int ranks_settle(struct client *c, int64_t memory_limit, struct named_ranks *ran
     if (ranks->n_left_out > 0)
         client_note(c, "%zu of %zu traces could not be read, and %s left out", ranks->n_left_out,
                     ranks->n + ranks->n_left_out, ranks->n_left_out == 1 ? "is" : "are");
-    const char *twice = find_twice(ranks);
+    const char *twice = ranks_find_twice(ranks);
     if (ranks->n > 1)
         qsort(ranks->items, ranks->n, sizeof(*ranks->items), compare_ranks);
     return twice ? client_refuse(c, "Name each trace once.", "%s is named twice", twice) : EXIT_DONE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several traces that a person named together, most often the ranks of one session: their columns are open,
- * each has a label, and their clocks can be made one.
+ * Several traces that are named together, most often the ranks of one session: their columns are open, each has a
+ * label, and their clocks can be aligned.
  */
 #pragma once
 
@@ -24,7 +24,7 @@ struct named_rank {
     size_t instance;     /* after ranks_find_instances(), as is the number, which it has within it */
     int64_t number;
     char *label;      /* "rank 3", of several workers with the worker before it; else the file's name */
-    int64_t shift_ns; /* what is added to its stamps, after ranks_align() */
+    int64_t shift_ns; /* added to its timestamps, after ranks_align() */
     int64_t sql_id;   /* trace_id in SQL: profd's number of the trace, or its position among the files */
     struct sql_origin sql_origin;
 };
@@ -36,8 +36,8 @@ struct named_ranks {
     struct engine_instance *instances;
     char (*names)[INSTANCE_NAME_MAX];
     size_t n_instances;
-    size_t n_left_out;   /* of directories and sessions, what could not be read */
-    int status_left_out; /* what the last of them would have ended with */
+    size_t n_left_out;   /* traces of directories and sessions that could not be read */
+    int status_left_out; /* exit status of the last of them */
 };
 
 /* All: EXIT_DONE, or an exit status after the problem was printed. */
@@ -47,16 +47,14 @@ int ranks_too_many(struct client *c);
 int ranks_add_word(struct client *c, char *word, struct named_ranks *ranks);
 /* Traces of no rank (of a front end, an attachment) are left out, with a note. */
 int ranks_add_session(struct client *c, const char *session, struct named_ranks *ranks);
-/* Once all are added: reads what has no columns yet, side by side, and puts them in order of their labels;
- * none may be there twice. What cannot be read of a directory or a session is left out with a note, unless
- * there is nothing else. memory_limit: OPTION_ABSENT, or what reading may use, all together. */
+/* After all are added: reads traces without columns in parallel, and sorts all by their labels; a trace that is named
+ * twice is an error. Traces of a directory or a session that cannot be read are left out with a note, unless there are
+ * no others. memory_limit: for all readers together, or OPTION_ABSENT. */
 int ranks_settle(struct client *c, int64_t memory_limit, struct named_ranks *ranks);
-/* The exit status of what was done with them: EXIT_PARTIAL instead of EXIT_DONE where some are left out. */
+/* The exit status: EXIT_PARTIAL instead of EXIT_DONE if some are left out. */
 int ranks_status(const struct named_ranks *ranks, int status);
-/* The model that the first one's worker served when its session began; NULL where that is not known. The
- * caller frees. */
+/* The model of the worker of the first rank at the begin of its session; NULL: unknown. The caller frees. */
 char *ranks_model(struct client *c, const struct named_ranks *ranks);
-/* All of them for sql_open(), by their instances where these were looked for; they must outlive the
- * connection. */
+/* All of them for sql_open(), with their instances if these are set; they must outlive the connection. */
 struct sql_source ranks_source(struct named_ranks *ranks);
 void ranks_done(struct named_ranks *ranks);

@@ -7,7 +7,7 @@
 #include "client/cli/text.h"
 #include "trace/columns/schema.h"
 
-/* Traces in one answer: what openapi.yaml allows. */
+/* Maximum traces in one response (proto/openapi.yaml). */
 #define PAGE_MAX 1000
 
 char *trace_rank(const json_t *trace, bool in_short)
@@ -32,7 +32,7 @@ char *trace_rank(const json_t *trace, bool in_short)
     return text;
 }
 
-/* Where the text ends too early their number is unknown, and the state shows it. */
+/* Whether a kind of defect counts lost events. After an early end, their number is unknown. */
 static bool defect_loses_events(const char *name)
 {
     for (int kind = 0; kind < _DEFECT_MAX; kind++)
@@ -111,7 +111,7 @@ int traces_fetch(struct client *c, const char *path, int64_t limit, json_t **ret
     return EXIT_DONE;
 }
 
-/* -- Names that took most time -------------------------------------------------------------------------- */
+/* -- Names with the most time --------------------------------------------------------------------------- */
 
 #define NAMES_SHOWN 10
 
@@ -149,7 +149,7 @@ static size_t pick_names(const json_t *groups, bool gpu_only, const json_t **ret
     return n;
 }
 
-/* all_ns: what the shares are of; 0 where slices lie within each other, so that shares would mean nothing. */
+/* all_ns: the sum for shares; 0: no shares, because slices are nested. */
 static void add_name_row(struct table *table, const json_t *name, int64_t all_ns)
 {
     int64_t count = json_get_int(name, "count", 0), sum_ns = json_get_int(name, "sum_ns", 0);

@@ -16,7 +16,7 @@
 /* -- Checking ----------------------------------------------------------------------------------------- */
 
 /* Notes the data that the trace lacks, each time it is used. */
-static void note_losses(struct client *c, const char *name, const struct columns *columns)
+static void trace_file_note_losses(struct client *c, const char *name, const struct columns *columns)
 {
     int64_t events = columns_meta(columns, META_events);
     char number[32];
@@ -38,18 +38,18 @@ static void note_losses(struct client *c, const char *name, const struct columns
 }
 
 /* 0, or the error of columns_open() with the reason. */
-static int check_columns(struct client *c, const char *name, int fd, char **ret_reason)
+static int trace_file_check(struct client *c, const char *name, int fd, char **ret_reason)
 {
     _cleanup_(columns_closep) struct columns *columns = NULL;
     int r = columns_open(fd, &columns, ret_reason);
 
     if (r >= 0)
-        note_losses(c, name, columns);
+        trace_file_note_losses(c, name, columns);
     return r;
 }
 
-/* Columns of the cache; false where there are none that can be used. */
-static bool use_cached(struct client *c, struct trace_file *t, char *key)
+/* Uses columns of the cache; false: none are valid. */
+static bool trace_file_use_cached(struct client *c, struct trace_file *t, char *key)
 {
     _cleanup_(freep) char *reason = NULL;
 
@@ -58,32 +58,33 @@ static bool use_cached(struct client *c, struct trace_file *t, char *key)
     t->columns_fd = columns_cache_open(key);
     if (t->columns_fd < 0)
         return false;
-    if (check_columns(c, t->name, t->columns_fd, &reason) == 0)
+    if (trace_file_check(c, t->name, t->columns_fd, &reason) == 0)
         return true;
     columns_cache_drop(key);
     close(TAKE_FD(t->columns_fd));
     return false;
 }
 
-static void explain_unsound(const struct trace_file *t, int r, const char *reason, struct problem *p)
+static void trace_file_explain_unsound(const struct trace_file *t, int r, const char *reason,
+                                       struct problem *p)
 {
     if (r == -EPROTONOSUPPORT)
-        problem_set(p, r, PROBLEM_UNSUPPORTED, "%s holds columns of another version of profctl", t->name);
+        problem_set(p, r, PROBLEM_UNSUPPORTED, "%s has columns of another version of profctl", t->name);
     else
-        problem_set(p, r, PROBLEM_UNSUPPORTED, "%s holds no sound columns: %s", t->name,
+        problem_set(p, r, PROBLEM_UNSUPPORTED, "%s has damaged columns: %s", t->name,
                     reason ? reason : strerror(-r));
-    problem_remedy(p, "Columns can always be made again of the trace they came from.");
+    problem_remedy(p, "Make the columns again from the original trace: profctl query TRACE.");
 }
 
-static int unsound(struct client *c, const struct trace_file *t, int r, const char *reason)
+static int trace_file_unsound(struct client *c, const struct trace_file *t, int r, const char *reason)
 {
     _cleanup_(problem_done) struct problem p = {0};
 
-    explain_unsound(t, r, reason, &p);
+    trace_file_explain_unsound(t, r, reason, &p);
     return client_fail(c, &p);
 }
 
-/* -- A file of this machine --------------------------------------------------------------------------- */
+/* -- Local files -------------------------------------------------------------------------------------- */
 
 static bool is_columnar(int fd)
 {
@@ -99,8 +100,8 @@ int trace_file_cannot_open(struct client *c, const char *path, int err)
         "cannot open %s: %s", path, strerror(err));
 }
 
-/* Leaves what is in no cache to be read. */
-static int look_at_path(struct client *c, const char *path, struct trace_file *t)
+/* A file without columns in the cache remains to be read. */
+static int trace_file_look_at_path(struct client *c, const char *path, struct trace_file *t)
 {
     _cleanup_(freep) char *reason = NULL;
     struct stat st;
@@ -112,13 +113,13 @@ static int look_at_path(struct client *c, const char *path, struct trace_file *t
         return client_refuse(c, "Write its content to a file first; profctl ingest takes directories.",
                              "%s is not a regular file", path);
     if (!is_columnar(t->source_fd)) {
-        if (!use_cached(c, t, columns_key_of_file(&st)))
+        if (!trace_file_use_cached(c, t, columns_key_of_file(&st)))
             t->unread_path = xstrdup(path);
         return EXIT_DONE;
     }
     t->columns_fd = TAKE_FD(t->source_fd);
-    int r = check_columns(c, t->name, t->columns_fd, &reason);
-    return r < 0 ? unsound(c, t, r, reason) : EXIT_DONE;
+    int r = trace_file_check(c, t->name, t->columns_fd, &reason);
+    return r < 0 ? trace_file_unsound(c, t, r, reason) : EXIT_DONE;
 }
 
 /* -- Reading ------------------------------------------------------------------------------------------ */
@@ -130,7 +131,7 @@ struct unread {
 };
 
 /* An interruption is printed once. */
-static int finish_reading(struct client *c, struct unread *u, const struct reading *reading, bool is_first)
+static int trace_file_finish(struct client *c, struct unread *u, const struct reading *reading, bool is_first)
 {
     _cleanup_(freep) char *reason = NULL;
     struct trace_file *t = u->file;
@@ -139,9 +140,9 @@ static int finish_reading(struct client *c, struct unread *u, const struct readi
         return EXIT_FAILED;
     if (reading->result < 0)
         return client_fail(c, &reading->problem);
-    int r = check_columns(c, t->name, u->draft.fd, &reason);
+    int r = trace_file_check(c, t->name, u->draft.fd, &reason);
     if (r < 0)
-        return unsound(c, t, r, reason);
+        return trace_file_unsound(c, t, r, reason);
     columns_draft_keep(&u->draft, t->cache_key);
     t->columns_fd = TAKE_FD(u->draft.fd);
     free(TAKE_PTR(t->unread_path));
@@ -175,7 +176,7 @@ int trace_files_read(struct client *c, struct trace_file *const *files, size_t n
         readings_run(c, readings, n_unread, memory_max);
     for (size_t i = 0; i < n_unread; i++) {
         if (!p.what)
-            *unread[i].status = finish_reading(c, &unread[i], &readings[i], !is_interrupted);
+            *unread[i].status = trace_file_finish(c, &unread[i], &readings[i], !is_interrupted);
         is_interrupted |= readings[i].result == -EINTR;
         columns_draft_done(&unread[i].draft);
         problem_done(&readings[i].problem);
@@ -183,17 +184,10 @@ int trace_files_read(struct client *c, struct trace_file *const *files, size_t n
     return p.what ? client_fail(c, &p) : is_interrupted ? EXIT_FAILED : EXIT_DONE;
 }
 
-static int read_one(struct client *c, struct trace_file *t, int64_t memory_max)
-{
-    int status, r = trace_files_read(c, &t, 1, memory_max, &status);
-
-    return r == EXIT_DONE ? status : r;
-}
-
 /* -- A trace of profd --------------------------------------------------------------------------------- */
 
-/* profd's file where it lies: this machine's, if it is asked through a socket. */
-static bool use_in_place(struct client *c, const json_t *trace, struct trace_file *t)
+/* Opens the file of profd, which is on this machine if the connection is a Unix socket. */
+static bool trace_file_use_stored(struct client *c, const json_t *trace, struct trace_file *t)
 {
     const char *path = json_get_str(trace, "columns");
     _cleanup_(freep) char *reason = NULL;
@@ -203,15 +197,15 @@ static bool use_in_place(struct client *c, const json_t *trace, struct trace_fil
         return false;
     t->columns_fd = open_regular(AT_FDCWD, path, &st);
     if (t->columns_fd >= 0 && st.st_size == json_get_int(trace, "columns_size", -1) &&
-        check_columns(c, t->name, t->columns_fd, &reason) == 0)
+        trace_file_check(c, t->name, t->columns_fd, &reason) == 0)
         return true;
     closep(&t->columns_fd);
     t->columns_fd = -1;
     return false;
 }
 
-/* 0 or a problem; -EBADMSG where they arrive and are damaged. */
-static int fetch_into_cache(struct client *c, const json_t *trace, struct trace_file *t, struct problem *p)
+/* 0 or a problem; -EBADMSG: the columns are damaged. */
+static int trace_file_fetch(struct client *c, const json_t *trace, struct trace_file *t, struct problem *p)
 {
     _cleanup_(columns_draft_done) struct columns_draft draft;
     _cleanup_(freep) char *path = xasprintf("/v1/traces/%s/columns", t->name), *reason = NULL;
@@ -228,9 +222,9 @@ static int fetch_into_cache(struct client *c, const json_t *trace, struct trace_
                      draft.fd, p);
     if (r < 0)
         return r;
-    r = check_columns(c, t->name, draft.fd, &reason);
+    r = trace_file_check(c, t->name, draft.fd, &reason);
     if (r < 0) {
-        explain_unsound(t, r, reason, p);
+        trace_file_explain_unsound(t, r, reason, p);
         return -EBADMSG;
     }
     if (t->cache_key)
@@ -239,7 +233,7 @@ static int fetch_into_cache(struct client *c, const json_t *trace, struct trace_
     return 0;
 }
 
-static int no_columns(struct client *c, const json_t *trace, const struct trace_file *t)
+static int trace_file_no_columns(struct client *c, const json_t *trace, const struct trace_file *t)
 {
     const char *none = json_get_str(trace, "columns_reason");
     const char *reason = none ? none : json_get_str(trace, "reason");
@@ -251,11 +245,11 @@ static int no_columns(struct client *c, const json_t *trace, const struct trace_
                         reason ? reason : "it was not read");
 }
 
-/* What profd has and cannot be used is made again of the original, where that can be read. */
-static int fetch_or_look(struct client *c, const json_t *trace, struct trace_file *t)
+/* Columns that profd cannot deliver are made again from the original, if that can be read. */
+static int trace_file_fetch_or_look(struct client *c, const json_t *trace, struct trace_file *t)
 {
     _cleanup_(problem_done) struct problem p = {0};
-    int r = fetch_into_cache(c, trace, t, &p);
+    int r = trace_file_fetch(c, trace, t, &p);
 
     if (r >= 0)
         return EXIT_DONE;
@@ -263,10 +257,10 @@ static int fetch_or_look(struct client *c, const json_t *trace, struct trace_fil
         return client_fail(c, &p);
     client_note(c, "the columns of %s are %s; reading %s", t->name, r == -EBADMSG ? "damaged" : "lost",
                 t->source_path);
-    return look_at_path(c, t->source_path, t);
+    return trace_file_look_at_path(c, t->source_path, t);
 }
 
-static int look_at_id(struct client *c, int64_t id, struct trace_file *t)
+static int trace_file_look_at_id(struct client *c, int64_t id, struct trace_file *t)
 {
     _cleanup_json_ trace = NULL;
     _cleanup_(freep) char *path = xasprintf("/v1/traces/%s", t->name);
@@ -280,18 +274,19 @@ static int look_at_id(struct client *c, int64_t id, struct trace_file *t)
     const char *sha256 = json_get_str(trace, "sha256");
     if (!json_get_str(trace, "columns")) {
         if (!original || access(original, R_OK) < 0)
-            return no_columns(c, trace, t);
+            return trace_file_no_columns(c, trace, t);
         client_note(c, "profd has no columns of %s; reading %s", t->name, original);
-        return look_at_path(c, original, t);
+        return trace_file_look_at_path(c, original, t);
     }
     t->source_path = xstrdup(original);
     if (original && access(original, F_OK) < 0 && errno == ENOENT)
         client_note(c, "the original of %s is gone: only arguments with columns are available", t->name);
-    if (use_in_place(c, trace, t))
+    if (trace_file_use_stored(c, trace, t))
         return EXIT_DONE;
-    if (sha256 && use_cached(c, t, columns_key_of_trace(sha256, json_get_int(trace, "columns_size", 0))))
+    if (sha256 &&
+        trace_file_use_cached(c, t, columns_key_of_trace(sha256, json_get_int(trace, "columns_size", 0))))
         return EXIT_DONE;
-    return fetch_or_look(c, trace, t);
+    return trace_file_fetch_or_look(c, trace, t);
 }
 
 /* ----------------------------------------------------------------------------------------------------- */
@@ -304,17 +299,19 @@ int trace_file_look(struct client *c, const char *word, struct trace_file *ret)
     *ret = (struct trace_file){.columns_fd = -1, .source_fd = -1};
     if (parse_ref(word, 't', &id) == 't') {
         ret->name = xasprintf("t%lld", (long long)id);
-        return look_at_id(c, id, ret);
+        return trace_file_look_at_id(c, id, ret);
     }
     ret->name = text_clean(slash && slash[1] ? slash + 1 : word, false);
-    return look_at_path(c, word, ret);
+    return trace_file_look_at_path(c, word, ret);
 }
 
 int trace_file_open(struct client *c, const char *word, int64_t memory_max, struct trace_file *ret)
 {
-    int status = trace_file_look(c, word, ret);
+    int status = trace_file_look(c, word, ret), of_file = EXIT_DONE;
 
-    return status == EXIT_DONE && ret->unread_path ? read_one(c, ret, memory_max) : status;
+    if (status == EXIT_DONE && ret->unread_path)
+        status = trace_files_read(c, &ret, 1, memory_max, &of_file);
+    return status == EXIT_DONE ? of_file : status;
 }
 
 void trace_file_done(struct trace_file *t)
@@ -327,7 +324,7 @@ void trace_file_done(struct trace_file *t)
     free(t->cache_key);
 }
 
-static int duplicate(int fd)
+static int trace_file_duplicate(int fd)
 {
     int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     return copy < 0 ? -errno : copy;
@@ -343,7 +340,7 @@ int trace_file_original(struct trace_file *t)
 int trace_file_part(struct client *c, struct trace_file *merged, const struct merged_part *part,
                     const char *label, struct trace_file *ret)
 {
-    int fd = trace_file_original(merged), copy = fd < 0 ? -1 : duplicate(fd);
+    int fd = trace_file_original(merged), copy = fd < 0 ? -1 : trace_file_duplicate(fd);
     struct stat st;
 
     *ret = (struct trace_file){
@@ -351,35 +348,29 @@ int trace_file_part(struct client *c, struct trace_file *merged, const struct me
     if (copy < 0 || fstat(copy, &st) < 0)
         return -ENOENT;
     _cleanup_(freep) char *key = columns_key_of_file(&st);
-    if (!use_cached(c, ret, xasprintf("%s-part%" PRId64, key, part->number)))
+    if (!trace_file_use_cached(c, ret, xasprintf("%s-part%" PRId64, key, part->number)))
         ret->unread_path = xstrdup(merged->name);
     return 0;
 }
 
-/* The original is worth nothing where it cannot be had: then arguments are those that have columns. */
-static int duplicate_original(struct trace_file *t)
-{
-    int fd = trace_file_original(t);
-    return fd < 0 ? -1 : MAX(duplicate(fd), -1);
-}
-
-static int open_for_sql(void *arg, int64_t trace_id, int *ret_columns_fd, int *ret_source_fd,
-                        char **ret_error)
+static int trace_file_open_sql(void *arg, int64_t trace_id, int *ret_columns_fd, int *ret_source_fd,
+                               char **ret_error)
 {
     struct trace_file *t = arg;
-    int fd = duplicate(t->columns_fd);
+    int fd = trace_file_duplicate(t->columns_fd);
 
     if (fd < 0) {
         *ret_error = xasprintf("cannot open %s: %s", t->name, strerror(-fd));
         return fd;
     }
     *ret_columns_fd = fd;
+    /* Without the original, only arguments with columns are available. */
     if (ret_source_fd)
-        *ret_source_fd = duplicate_original(t);
+        *ret_source_fd = trace_file_original(t) < 0 ? -1 : MAX(trace_file_duplicate(t->source_fd), -1);
     return 0;
 }
 
 struct sql_source trace_file_source(struct trace_file *t)
 {
-    return (struct sql_source){.open = open_for_sql, .arg = t};
+    return (struct sql_source){.open = trace_file_open_sql, .arg = t};
 }

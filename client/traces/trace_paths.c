@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <fts.h>
 
-/* Of files that profilers write, in addition to the names of trace_name_parse(). */
+/* Suffixes of trace files, in addition to the names of trace_name_parse(). */
 static const char *const suffixes[] = {
     ".json", ".json.gz", ".json.zst", ".sqlite", ".sqlite.gz", ".sqlite.zst",
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The trace files that words name: a file is taken as it is, of a directory everything below it whose name is
- * that of a trace. Links are followed only where they are named themselves.
+ * The trace files of the words of a command: a file itself, and of a directory all files below it with the name of a
+ * trace. Only links that are named themselves are followed.
  */
 #pragma once
 

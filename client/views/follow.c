@@ -93,7 +93,7 @@ static void follow_on_event(const struct sse_event *event, void *arg)
 }
 
 /* Remarks of profd since the last request, above the live block. */
-static void print_remarks(struct follow *f)
+static void follow_print_remarks(struct follow *f)
 {
     if (reasons_count(f->remarks) == 0)
         return;
@@ -151,35 +151,35 @@ static void follow_draw(struct follow *f)
 /* -- Sessions ----------------------------------------------------------------------------------------- */
 
 /* One line, or several on a narrow terminal. */
-static char *indented(const struct follow *f, const char *line)
+static char *follow_indented(const struct follow *f, const char *line)
 {
     _cleanup_(freep) char *wrapped = text_wrap(line, 4, screen_width(f->screen));
     return xasprintf("  %s\n", wrapped);
 }
 
-static char *live_line(const struct follow *f)
+static char *follow_live_line(const struct follow *f)
 {
     _cleanup_(freep) char *progress = f->live ? run_progress(f->now, f->live) : NULL;
-    const char *behind_state = progress ? strstr(progress, " · ") : NULL;
-    _cleanup_(freep) char *line = behind_state ? xasprintf("load%s", behind_state) : NULL;
+    const char *after_state = progress ? strstr(progress, " · ") : NULL;
+    _cleanup_(freep) char *line = after_state ? xasprintf("load%s", after_state) : NULL;
 
-    return line ? indented(f, line) : xstrdup("");
+    return line ? follow_indented(f, line) : xstrdup("");
 }
 
-static char *session_screen(const struct follow *f, unsigned rows)
+static char *follow_session_screen(const struct follow *f, unsigned rows)
 {
     _cleanup_(freep) char *block = session_block(f->now, f->screen, rows, wall_ns());
-    _cleanup_(freep) char *live = live_line(f);
+    _cleanup_(freep) char *live = follow_live_line(f);
     return xasprintf("%s%s", block, live);
 }
 
-static const json_t *target_before(const struct follow *f, size_t i)
+static const json_t *follow_target_before(const struct follow *f, size_t i)
 {
     return json_array_get(json_object_get(f->before, "targets"), i);
 }
 
 /* If nothing can be drawn: a line for each state of the session and each worker that failed. */
-static void print_session_changes(struct follow *f)
+static void follow_print_session(struct follow *f)
 {
     char at[UNIT_TEXT_MAX];
     size_t i;
@@ -192,7 +192,7 @@ static void print_session_changes(struct follow *f)
     }
     json_array_foreach(json_object_get(f->now, "targets"), i, target) {
         const char *failure = json_get_str(target, "failure");
-        if (!failure || json_get_str(target_before(f, i), "failure"))
+        if (!failure || json_get_str(follow_target_before(f, i), "failure"))
             continue;
         _cleanup_(freep) char *worker = text_clean(json_get_str(target, "worker"), false);
         _cleanup_(freep) char *text = text_clean(failure, false);
@@ -203,32 +203,32 @@ static void print_session_changes(struct follow *f)
     f->before = json_incref(f->now);
 }
 
-static const struct follow_kind of_sessions = {"sessions",      "session",      "status",
-                                               session_is_over, session_screen, print_session_changes};
+static const struct follow_kind of_sessions = {
+    "sessions", "session", "status", session_is_over, follow_session_screen, follow_print_session};
 
 /* -- Runs --------------------------------------------------------------------------------------------- */
 
 /* Without events, the response of profd has the last progress. */
-static char *progress_of_run(const struct follow *f)
+static char *follow_run_progress(const struct follow *f)
 {
     return run_progress(f->now, f->live ? f->live : json_object_get(f->now, "live"));
 }
 
-static char *run_screen(const struct follow *f, unsigned rows)
+static char *follow_run_screen(const struct follow *f, unsigned rows)
 {
-    _cleanup_(freep) char *progress = progress_of_run(f);
-    return indented(f, progress);
+    _cleanup_(freep) char *progress = follow_run_progress(f);
+    return follow_indented(f, progress);
 }
 
 /* A line for each state, and its progress in intervals. */
-static void print_run_progress(struct follow *f)
+static void follow_print_run(struct follow *f)
 {
     char at[UNIT_TEXT_MAX];
     int64_t now = mono_ns();
 
     if (streq(json_get_str(f->now, "state"), json_get_str(f->before, "state")) && now < f->next_print)
         return;
-    _cleanup_(freep) char *progress = progress_of_run(f);
+    _cleanup_(freep) char *progress = follow_run_progress(f);
     fprintf(f->screen->file, "%s  %s  %s\n", format_time(at, wall_ns()), f->id, progress);
     fflush(f->screen->file);
     f->next_print = now + PRINT_INTERVAL_NS;
@@ -236,8 +236,8 @@ static void print_run_progress(struct follow *f)
     f->before = json_incref(f->now);
 }
 
-static const struct follow_kind of_runs = {"runs",      "run",      "show",
-                                           run_is_over, run_screen, print_run_progress};
+static const struct follow_kind of_runs = {"runs",          "run", "show", run_is_over, follow_run_screen,
+                                           follow_print_run};
 
 /* ----------------------------------------------------------------------------------------------------- */
 
@@ -246,7 +246,7 @@ static void follow_show(struct follow *f)
     /* On stdout it is the result, on stderr information. */
     if ((f->c->quiet && f->screen == &f->c->err) || f->c->json || !f->now)
         return;
-    print_remarks(f);
+    follow_print_remarks(f);
     if (!f->screen->is_terminal) {
         f->kind->print_changes(f);
     } else if (follow_is_over(f) || mono_ns() >= f->next_draw) {
@@ -255,7 +255,7 @@ static void follow_show(struct follow *f)
     }
 }
 
-static void note_lost(struct follow *f)
+static void follow_note_lost(struct follow *f)
 {
     bool lost = event_stream_lost_since(f->stream);
     if (lost == f->noted_lost)
@@ -298,7 +298,7 @@ static void follow_on_signal(struct follow *f)
         f->left = true;
 }
 
-static int64_t next_event_at(const struct follow *f)
+static int64_t follow_next_event_at(const struct follow *f)
 {
     int64_t now = mono_ns(), next = now + LOOK_ANYWAY_NS;
     if (f->changed)
@@ -330,12 +330,12 @@ static int follow_watch(struct follow *f, struct problem *p)
                            f->kind->name, f->kind->verb, f->id);
             return -ETIMEDOUT;
         }
-        int r = event_stream_wait(f->stream, f->signal_fd, next_event_at(f), p);
+        int r = event_stream_wait(f->stream, f->signal_fd, follow_next_event_at(f), p);
         if (r < 0)
             return r;
         if (r > 0)
             follow_on_signal(f);
-        note_lost(f);
+        follow_note_lost(f);
     }
 }
 

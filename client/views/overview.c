@@ -231,7 +231,7 @@ static void add_instances(struct document *d, struct client *c, const struct mad
 {
     if (!made)
         return;
-    report_add(d, c, made->report, &made->rows, 0, REPORT_IS_SILENT);
+    report_add(d, c, made->report, &made->rows, 0, false);
     for (size_t row = 0; row < report_rows_count(&made->rows); row++) {
         const char *text = made_report_text(made, row, "outlier");
         if (*text)
@@ -248,7 +248,7 @@ static void add_tables(struct document *d, struct client *c, const struct overvi
             (shown->of_many && report_rows_count(&made->rows) < 2))
             continue;
         size_t rows = shown->is_complete ? 0 : shown->rows && top > 0 ? MIN(top, shown->rows) : top;
-        report_add(d, c, made->report, &made->rows, rows, REPORT_IS_SILENT);
+        report_add(d, c, made->report, &made->rows, rows, false);
     }
 }
 

@@ -282,7 +282,7 @@ int report_print_separated(struct client *c, const struct report *report, const 
 /* -- Documents ---------------------------------------------------------------------------------------- */
 
 void report_add(struct document *d, struct client *c, const struct report *report,
-                const struct report_rows *rows, size_t top, enum report_hint hint)
+                const struct report_rows *rows, size_t top, bool names_hidden)
 {
     size_t all = report_rows_count(rows), n_rows = report_rows_shown(rows, top);
     struct table *table = report_table(report, rows, top, !c->no_legend, true);
@@ -295,7 +295,7 @@ void report_add(struct document *d, struct client *c, const struct report *repor
         document_heading(d, NULL);
     else
         document_section(d, report->name, report->title);
-    table_name_hidden(table, hint == REPORT_NAMES_HIDDEN);
+    table_name_hidden(table, names_hidden);
     document_take_table(d, table);
     if (all == 0 && !c->no_legend)
         document_note(d, "no rows");
@@ -308,14 +308,14 @@ void report_add_made(struct document *d, struct client *c, const struct made_rep
     struct report_rows rows;
 
     for (size_t at = 0; made_report_part(made, &at, &rows);)
-        report_add(d, c, made->report, &rows, top, REPORT_NAMES_HIDDEN);
+        report_add(d, c, made->report, &rows, top, true);
 }
 
 bool report_print(struct client *c, const struct report *report, const struct report_rows *rows, size_t top)
 {
     _cleanup_(document_done) struct document d = {0};
 
-    report_add(&d, c, report, rows, top, REPORT_NAMES_HIDDEN);
+    report_add(&d, c, report, rows, top, true);
     client_page(c);
     return document_print(&d, &c->out, c->format);
 }

@@ -28,14 +28,10 @@ json_t *report_to_json(const struct report *report, const char *trace, const str
 struct table *report_table(const struct report *report, const struct report_rows *rows, size_t top,
                            bool with_heading, bool for_people);
 
-enum report_hint {
-    REPORT_NAMES_HIDDEN, /* a line below the table names the columns that are left out */
-    REPORT_IS_SILENT,
-};
-
-/* Adds a section: the table, and how many more rows there are. */
+/* Adds a section: the table, and the number of further rows. names_hidden: a line below the table names the columns that
+ * are left out. */
 void report_add(struct document *d, struct client *c, const struct report *report,
-                const struct report_rows *rows, size_t top, enum report_hint hint);
+                const struct report_rows *rows, size_t top, bool names_hidden);
 /* The same for a report that was made; with several engine instances, a table for each. */
 void report_add_made(struct document *d, struct client *c, const struct made_report *made, size_t top);
 /* Prints one table for people. Returns whether columns were left out. */

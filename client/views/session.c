@@ -46,7 +46,7 @@ struct tally {
     int64_t bytes;
 };
 
-static int64_t bytes_of(const json_t *target)
+static int64_t session_bytes_of(const json_t *target)
 {
     int64_t bytes = json_get_int(target, "bytes", 0);
     return bytes > 0 ? bytes : json_get_int(target, "bytes_seen", 0);
@@ -69,7 +69,7 @@ int session_exit_status(const json_t *session)
     return state == STATE_COMPLETE ? EXIT_DONE : state == STATE_PARTIAL ? EXIT_PARTIAL : EXIT_FAILED;
 }
 
-static struct tally tally_of(const json_t *session)
+static struct tally session_tally(const json_t *session)
 {
     struct tally t = {.n_skipped = json_array_size(json_object_get(session, "skipped"))};
     size_t i;
@@ -85,7 +85,7 @@ static struct tally tally_of(const json_t *session)
         t.n_stopped += json_get_int(target, "stop_answered_at", 0) > 0 || state == STATE_COLLECTING ||
                        state == STATE_COMPLETE;
         t.n_traces += json_array_size(json_object_get(target, "traces"));
-        t.bytes += bytes_of(target);
+        t.bytes += session_bytes_of(target);
     }
     /* Traces of a session of ingested files have no worker. */
     if (t.n_targets == 0) {
@@ -119,7 +119,7 @@ char *session_title(const json_t *session)
     const char *router = json_get_str(session, "router"), *fleet = json_get_str(session, "fleet"),
                *dialect = json_get_str(session, "dialect"), *name = json_get_str(session, "name"),
                *id = json_get_str(session, "session");
-    struct tally t = tally_of(session);
+    struct tally t = session_tally(session);
     _cleanup_(freep) char *all = text_count((int64_t)(t.n_targets + t.n_skipped), "worker"),
                           *traces = text_count((int64_t)t.n_traces, "trace"), *roles = session_roles(session),
                           *text = xasprintf("Session %s ", id ? id : "?");
@@ -148,7 +148,7 @@ static char *format_elapsed(char *buf, int64_t ns)
 }
 
 /* The time in its state; after its end, the duration of its last call; -1: unknown. */
-static int64_t time_in_state(const json_t *target, int64_t now)
+static int64_t session_time_in_state(const json_t *target, int64_t now)
 {
     int64_t start = json_get_int(target, "start_sent_at", 0),
             started = json_get_int(target, "start_answered_at", 0);
@@ -170,12 +170,12 @@ static int64_t time_in_state(const json_t *target, int64_t now)
     }
 }
 
-static char *trace_cell(const json_t *target)
+static char *session_trace_cell(const json_t *target)
 {
     const json_t *traces = json_object_get(target, "traces");
     const char *failure = json_get_str(target, "failure");
     size_t n = json_array_size(traces);
-    int64_t bytes = bytes_of(target);
+    int64_t bytes = session_bytes_of(target);
     char size[UNIT_TEXT_MAX];
 
     format_size(size, bytes);
@@ -200,14 +200,14 @@ static char *trace_ids(const json_t *target)
     return ids;
 }
 
-static void add_row(struct table *table, const json_t *target, int64_t now)
+static void session_add_row(struct table *table, const json_t *target, int64_t now)
 {
     char duration[UNIT_TEXT_MAX];
     const char *engine = json_get_str(target, "engine"), *version = json_get_str(target, "version");
     _cleanup_(freep) char *engine_cell =
         xasprintf("%s%s%s", engine ? engine : "", version ? " " : "", version ? version : "");
-    _cleanup_(freep) char *trace = trace_cell(target);
-    int64_t ns = time_in_state(target, now);
+    _cleanup_(freep) char *trace = session_trace_cell(target);
+    int64_t ns = session_time_in_state(target, now);
     int state = session_state(target);
 
     table_add(table, (const char *[_CELL_MAX]){
@@ -226,14 +226,14 @@ static void add_row(struct table *table, const json_t *target, int64_t now)
         table_colour(table, CELL_STATE, state_colours[state]);
 }
 
-static int rank_of(const json_t *target)
+static int session_attention(const json_t *target)
 {
     int state = session_state(target);
     return state < 0 ? 0 : attention[state];
 }
 
 /* Adds all rows in their order, or the max_rows most important ones. Returns the number of the others. */
-static size_t add_rows(struct table *table, const json_t *targets, unsigned max_rows, int64_t now)
+static size_t session_add_rows(struct table *table, const json_t *targets, unsigned max_rows, int64_t now)
 {
     size_t n = json_array_size(targets), n_shown = 0, i;
     json_t *target;
@@ -241,8 +241,8 @@ static size_t add_rows(struct table *table, const json_t *targets, unsigned max_
 
     for (int rank = 0; rank < (all ? 1 : _STATE_MAX); rank++)
         json_array_foreach(targets, i, target)
-            if (all || (n_shown < max_rows && rank_of(target) == rank)) {
-                add_row(table, target, now);
+            if (all || (n_shown < max_rows && session_attention(target) == rank)) {
+                session_add_row(table, target, now);
                 n_shown++;
             }
     return n - n_shown;
@@ -255,13 +255,13 @@ const struct table_column *session_columns(const json_t *session)
 
 void session_add_workers(struct table *table, const json_t *session, int64_t now)
 {
-    add_rows(table, json_object_get(session, "targets"), 0, now);
+    session_add_rows(table, json_object_get(session, "targets"), 0, now);
 }
 
 char *session_block(const json_t *session, const struct screen *s, unsigned max_rows, int64_t now)
 {
     _cleanup_(table_freep) struct table *table = table_new(session_columns(session), _CELL_MAX, true);
-    size_t n_hidden = add_rows(table, json_object_get(session, "targets"), max_rows, now);
+    size_t n_hidden = session_add_rows(table, json_object_get(session, "targets"), max_rows, now);
     _cleanup_(freep) char *rows = table_text(table, s, 2), *progress = session_progress(session, now);
     _cleanup_(freep) char *hidden = n_hidden > 0 ? xasprintf("  ... and %zu more\n", n_hidden) : xstrdup("");
 
@@ -287,7 +287,7 @@ static char *session_phase(const json_t *session, int64_t now)
 
 char *session_progress(const json_t *session, int64_t now)
 {
-    struct tally t = tally_of(session);
+    struct tally t = session_tally(session);
     int64_t skew = json_get_int(session, "skew_ns", -1);
     _cleanup_(freep) char *text = session_phase(session, now);
     char number[UNIT_TEXT_MAX];
@@ -306,7 +306,7 @@ char *session_progress(const json_t *session, int64_t now)
 /* "Session s7 is partial: 7 of 8 workers, 7 traces, 431 MiB in 14.2s" */
 static void session_add_state(struct document *d, const json_t *session)
 {
-    struct tally t = tally_of(session);
+    struct tally t = session_tally(session);
     size_t n_workers = t.n_targets + t.n_skipped;
     int state = session_state(session);
     int64_t begin = json_get_int(session, "starts_sent_at", json_get_int(session, "requested_at", 0)),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/sql/args.h"
 
+#include "base/array.h"
 #include "trace/sql/arg_set.h"
 #include "trace/sql/plan.h"
 #include "trace/sql/values.h"
@@ -122,13 +123,8 @@ static int args_list_events(struct args_cursor *c, uint64_t first, uint64_t end)
 {
     c->n_events = c->args_next_event = 0;
     c->cells.dense = end - first > FEW_SLICES;
-    if (end - first > c->events_cap) {
-        free(c->events);
-        c->events = calloc(end - first, sizeof(c->events[0]));
-        c->events_cap = c->events ? end - first : 0;
-        if (!c->events)
-            return SQLITE_NOMEM;
-    }
+    if (!ARRAY_RESERVE(c->events, c->events_cap, end - first))
+        return SQLITE_NOMEM;
     for (uint64_t slice = first; slice < end; slice++) {
         int64_t flags = cells_get(&c->cells, COL_slice_flags, slice);
 
@@ -143,32 +139,21 @@ static int args_list_events(struct args_cursor *c, uint64_t first, uint64_t end)
     return SQLITE_OK;
 }
 
-/* The slices of this trace within the constraint on arg_set_id. */
-static void args_slices(struct args_cursor *c, uint64_t *ret_first, uint64_t *ret_end)
-{
-    struct range slices = rows_within(c->trace->id, c->terms.numbers[SEEK_ARG_SET]);
-    uint64_t rows = columns_rows(c->trace->columns, TABLE_slice);
-
-    *ret_first = MIN((uint64_t)slices.min, rows);
-    *ret_end = MAX(MIN((uint64_t)slices.max + 1, rows), *ret_first);
-}
-
 static int args_enter_trace(struct args_cursor *c, int64_t id)
 {
-    uint64_t first, end;
-
     if (!c->trace || c->trace->id != id) {
         char *error = NULL;
-        int r;
 
         args_leave_trace(c);
-        r = traces_get(traces_of(c), id, &c->trace, &error);
+        int r = traces_get(traces_of(c), id, &c->trace, &error);
         if (r < 0)
             return vtab_fail(c->base.pVtab, r, error);
         cells_use(&c->cells, c->trace->columns);
     }
-    args_slices(c, &first, &end);
-    return args_list_events(c, first, end);
+    /* The slices of this trace within the constraint on arg_set_id. */
+    struct range slices = rows_within(id, c->terms.numbers[SEEK_ARG_SET]);
+    uint64_t rows = columns_rows(c->trace->columns, TABLE_slice), first = MIN((uint64_t)slices.min, rows);
+    return args_list_events(c, first, MAX(MIN((uint64_t)slices.max + 1, rows), first));
 }
 
 static int args_fail(struct args_cursor *c, int error)
@@ -179,13 +164,6 @@ static int args_fail(struct args_cursor *c, int error)
 
     return vtab_fail(c->base.pVtab, error,
                      error == -ENOMEM ? NULL : strdup(error == -EFBIG ? too_large : unreadable));
-}
-
-static int args_check_damage(struct args_cursor *c)
-{
-    char *damage = trace_damage(c->trace);
-
-    return damage ? vtab_fail(c->base.pVtab, -EBADMSG, damage) : SQLITE_OK;
 }
 
 /* Advances to the first argument of the next event that has arguments. */
@@ -204,28 +182,16 @@ static int args_next_event(struct args_cursor *c)
                 return args_fail(c, r);
             continue;
         }
-        r = c->trace ? args_check_damage(c) : SQLITE_OK;
-        if (r != SQLITE_OK || c->next_id == c->n_ids)
-            return r;
+        char *damage = c->trace ? trace_damage(c->trace) : NULL;
+        if (damage)
+            return vtab_fail(c->base.pVtab, -EBADMSG, damage);
+        if (c->next_id == c->n_ids)
+            return SQLITE_OK;
         r = args_enter_trace(c, c->ids[c->next_id++]);
         if (r != SQLITE_OK)
             return r;
     }
     return r;
-}
-
-/* The number of an argument includes its trace. */
-static struct range args_traces(const struct args_cursor *c)
-{
-    struct range traces = c->terms.numbers[SEEK_TRACE], sets = c->terms.numbers[SEEK_ARG_SET];
-
-    if (sets.min > sets.max)
-        return sets;
-    if (sets.min > INT64_MIN)
-        traces.min = MAX(traces.min, sets.min >> ROW_BITS);
-    if (sets.max < INT64_MAX)
-        traces.max = MIN(traces.max, sets.max >> ROW_BITS);
-    return traces;
 }
 
 static int args_filter(sqlite3_vtab_cursor *cursor, int number, const char *text, int n,
@@ -239,7 +205,7 @@ static int args_filter(sqlite3_vtab_cursor *cursor, int number, const char *text
     c->next_id = c->n_ids = c->n_events = c->args_next_event = c->arg = c->args.n = 0;
     if (r != SQLITE_OK)
         return r;
-    traces = args_traces(c);
+    traces = traces_of_rows(c->terms.numbers[SEEK_TRACE], c->terms.numbers[SEEK_ARG_SET]);
     free(TAKE_PTR(c->ids));
     r = traces_within(traces_of(c), traces.min, traces.max, &c->ids, &c->n_ids, &error);
     return r < 0 ? vtab_fail(cursor->pVtab, r, error) : args_next_event(c);

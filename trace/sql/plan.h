@@ -70,6 +70,18 @@ static inline struct range rows_within(int64_t trace_id, struct range range)
     return range.max < none || range.min > none + all ? (struct range){1, 0} : rows;
 }
 
+/* The traces of a range of rows that are numbered like this, within a range of traces. */
+static inline struct range traces_of_rows(struct range traces, struct range rows)
+{
+    if (rows.min > rows.max)
+        return rows;
+    if (rows.min > INT64_MIN)
+        traces.min = MAX(traces.min, rows.min >> ROW_BITS);
+    if (rows.max < INT64_MAX)
+        traces.max = MIN(traces.max, rows.max >> ROW_BITS);
+    return traces;
+}
+
 /* Sorted. */
 struct numbers {
     bool any;

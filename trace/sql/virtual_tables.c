@@ -209,18 +209,6 @@ static int table_advance(struct table_cursor *c)
     }
 }
 
-/* The number of a row includes its trace. */
-static struct range traces_of_rows(struct range traces, struct range rows)
-{
-    if (rows.min > rows.max)
-        return rows;
-    if (rows.min > INT64_MIN)
-        traces.min = MAX(traces.min, rows.min >> ROW_BITS);
-    if (rows.max < INT64_MAX)
-        traces.max = MIN(traces.max, rows.max >> ROW_BITS);
-    return traces;
-}
-
 static int table_select_traces(struct table_cursor *c)
 {
     struct range wanted = c->terms.numbers[SEEK_TRACE];
