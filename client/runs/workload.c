@@ -69,65 +69,25 @@ int goals_parse(const char *text, json_t **ret, struct problem *p)
 
 /* -- Files -------------------------------------------------------------------------------------------- */
 
-static bool is_text(const json_t *v)
-{
-    return json_string_length(v) > 0;
-}
-
-static bool is_count(const json_t *v)
-{
-    return json_is_integer(v) && json_integer_value(v) >= 1;
-}
-
-static bool is_whole(const json_t *v)
-{
-    return json_is_integer(v) && json_integer_value(v) >= 0;
-}
-
-static bool is_rate(const json_t *v)
-{
-    return json_is_number(v) && json_number_value(v) > 0;
-}
+enum workload_kind {
+    WORKLOAD_TEXT,
+    WORKLOAD_WORD,
+    WORKLOAD_COUNT,
+    WORKLOAD_WHOLE,
+    WORKLOAD_REAL,
+    WORKLOAD_TIME,
+    WORKLOAD_FLAG,
+    WORKLOAD_OBJECT,
+    WORKLOAD_LIST
+};
 
 static bool is_time(const json_t *v)
 {
     int64_t ns = 0;
-    return json_is_string(v) ? parse_duration(json_string_value(v), &ns) == 0 && ns > 0 : is_rate(v);
-}
 
-static bool is_flag(const json_t *v)
-{
-    return json_is_boolean(v);
-}
-
-static bool is_object(const json_t *v)
-{
-    return json_is_object(v);
-}
-
-static bool is_list(const json_t *v)
-{
-    return json_array_size(v) > 0;
-}
-
-static bool is_one_of(const json_t *v, const char *const *words, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (json_is_string(v) && streq(words[i], json_string_value(v)))
-            return true;
-    return false;
-}
-
-static bool is_api(const json_t *v)
-{
-    static const char *const words[] = {"auto", "completions", "chat", "generate", "rtp-llm", "template"};
-    return is_one_of(v, words, ARRAY_SIZE(words));
-}
-
-static bool is_arrival(const json_t *v)
-{
-    static const char *const words[] = {"closed", "constant", "poisson", "gamma", "timestamps"};
-    return is_one_of(v, words, ARRAY_SIZE(words));
+    if (json_is_string(v))
+        return parse_duration(json_string_value(v), &ns) == 0 && ns > 0;
+    return json_is_number(v) && json_number_value(v) > 0;
 }
 
 #define COUNT    "a whole number of at least 1"
@@ -136,34 +96,70 @@ static bool is_arrival(const json_t *v)
 
 static const struct workload_member {
     const char *name;
-    bool (*fits)(const json_t *v);
+    enum workload_kind kind;
     const char *expected;
+    const char *words[7]; /* of WORKLOAD_WORD */
 } members[] = {
-    {"model", is_text, "a text"},
-    {"api", is_api, "one of auto, completions, chat, generate, rtp-llm, template"},
-    {"path", is_text, "a path, such as /v1/completions"},
-    {"template", is_object, "the body of a request"},
-    {"template_text", is_text, "a JSON pointer, such as /choices/0/text"},
-    {"prompts", is_list, "a list of prompts"},
-    {"prompts_file", is_text, "the name of a file"},
-    {"isl", is_count, COUNT},
-    {"osl", is_count, COUNT},
-    {"shared_prefix", is_whole, COUNT0},
-    {"requests", is_count, COUNT},
-    {"duration", is_time, DURATION},
-    {"repeat", is_count, COUNT},
-    {"concurrency", is_count, COUNT},
-    {"arrival", is_arrival, "one of closed, constant, poisson, gamma, timestamps"},
-    {"rate", is_rate, "requests a second, more than 0"},
-    {"rate_to", is_rate, "requests a second, more than 0"},
-    {"burstiness", is_rate, "a number above 0"},
-    {"warmup", is_whole, COUNT0},
-    {"seed", is_whole, COUNT0},
-    {"stream", is_flag, "true or false"},
-    {"timeout", is_time, DURATION},
-    {"drain", is_time, DURATION},
-    {"goodput", is_object, "{ttft: DURATION, tpot: DURATION, e2e: DURATION}"},
+    {"model", WORKLOAD_TEXT, "a text"},
+    {"api",
+     WORKLOAD_WORD,
+     "one of auto, completions, chat, generate, rtp-llm, template",
+     {"auto", "completions", "chat", "generate", "rtp-llm", "template"}},
+    {"path", WORKLOAD_TEXT, "a path, such as /v1/completions"},
+    {"template", WORKLOAD_OBJECT, "the body of a request"},
+    {"template_text", WORKLOAD_TEXT, "a JSON pointer, such as /choices/0/text"},
+    {"prompts", WORKLOAD_LIST, "a list of prompts"},
+    {"prompts_file", WORKLOAD_TEXT, "the name of a file"},
+    {"isl", WORKLOAD_COUNT, COUNT},
+    {"osl", WORKLOAD_COUNT, COUNT},
+    {"shared_prefix", WORKLOAD_WHOLE, COUNT0},
+    {"requests", WORKLOAD_COUNT, COUNT},
+    {"duration", WORKLOAD_TIME, DURATION},
+    {"repeat", WORKLOAD_COUNT, COUNT},
+    {"concurrency", WORKLOAD_COUNT, COUNT},
+    {"arrival",
+     WORKLOAD_WORD,
+     "one of closed, constant, poisson, gamma, timestamps",
+     {"closed", "constant", "poisson", "gamma", "timestamps"}},
+    {"rate", WORKLOAD_REAL, "a number of requests per second above 0"},
+    {"rate_to", WORKLOAD_REAL, "a number of requests per second above 0"},
+    {"burstiness", WORKLOAD_REAL, "a number above 0"},
+    {"warmup", WORKLOAD_WHOLE, COUNT0},
+    {"seed", WORKLOAD_WHOLE, COUNT0},
+    {"stream", WORKLOAD_FLAG, "true or false"},
+    {"timeout", WORKLOAD_TIME, DURATION},
+    {"drain", WORKLOAD_TIME, DURATION},
+    {"goodput", WORKLOAD_OBJECT, "{ttft: DURATION, tpot: DURATION, e2e: DURATION}"},
 };
+
+static bool member_fits(const struct workload_member *m, const json_t *v)
+{
+    size_t i = 0;
+
+    switch (m->kind) {
+    case WORKLOAD_TEXT:
+        return json_string_length(v) > 0;
+    case WORKLOAD_WORD:
+        while (m->words[i] && !streq(m->words[i], json_string_value(v)))
+            i++;
+        return m->words[i];
+    case WORKLOAD_COUNT:
+        return json_is_integer(v) && json_integer_value(v) >= 1;
+    case WORKLOAD_WHOLE:
+        return json_is_integer(v) && json_integer_value(v) >= 0;
+    case WORKLOAD_REAL:
+        return json_is_number(v) && json_number_value(v) > 0;
+    case WORKLOAD_TIME:
+        return is_time(v);
+    case WORKLOAD_FLAG:
+        return json_is_boolean(v);
+    case WORKLOAD_OBJECT:
+        return json_is_object(v);
+    case WORKLOAD_LIST:
+        return json_array_size(v) > 0;
+    }
+    return false;
+}
 
 static const struct workload_member *workload_member(const char *name)
 {
@@ -233,7 +229,7 @@ static int file_check(const struct workload_file *f, const json_t *workload, str
         const struct workload_member *m = workload_member(name);
         if (!m)
             return file_unknown_member(f, name, p);
-        if (!m->fits(value))
+        if (!member_fits(m, value))
             return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s, line %d: %s must be %s", f->name,
                                file_line(f, name, NULL), name, m->expected);
     }

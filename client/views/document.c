@@ -234,28 +234,23 @@ static void print_problem(const struct screen *s, const struct document_block *b
     print_wrapped(s, spaces, b->problem.remedy, indent + 2, COLOUR_NONE);
 }
 
-/* "57.2 ms  56 %" */
-static char *cost_text(const struct finding_block *f)
-{
-    if (!f->cost)
-        return xstrdup("");
-    return isfinite(f->share) ? xasprintf("%s  %2.0f %%", f->cost, 100 * f->share) : xstrdup(f->cost);
-}
-
 /* The statement, with its cost at the end of the line, then its facts. */
 static void print_finding(const struct screen *s, const struct document_block *b)
 {
     const struct finding_block *f = &b->finding;
-    unsigned width = screen_text_width(s), room = width - FINDING_INDENT;
+    unsigned width = screen_text_width(s), available = width - FINDING_INDENT;
     _cleanup_(freep) char *clean = text_clean(b->text, false),
                           *title = text_wrap(clean, FINDING_INDENT,
                                              f->number > 0 ? width - COST_WIDTH - FINDING_INDENT : width),
-                          *cost = cost_text(f), *number = xasprintf("%zu", f->number);
+                          *cost = !f->cost             ? xstrdup("")
+                                  : isfinite(f->share) ? xasprintf("%s  %2.0f %%", f->cost, 100 * f->share)
+                                                       : xstrdup(f->cost),
+                          *number = xasprintf("%zu", f->number);
     size_t first = strcspn(title, "\n");
     _cleanup_(freep) char *line = xstrndup(title, first);
 
     fprintf(s->file, "%2s  %s%s%s%*s\n", f->number > 0 ? number : "-", screen_colour(s, COLOUR_BOLD), line,
-            screen_plain(s), *cost ? (int)(room - MIN(text_columns(line), room)) : 0, cost);
+            screen_plain(s), *cost ? (int)(available - MIN(text_columns(line), available)) : 0, cost);
     if (title[first])
         fprintf(s->file, "%s\n", title + first + 1);
     for (size_t i = 0; i < f->n; i++) {

@@ -444,13 +444,6 @@ static void put_contents(FILE *out, const struct document *d)
     fputs(any ? "</nav>\n" : "", out);
 }
 
-static void put_state(FILE *out, const struct document_block *b)
-{
-    put_element(out, "<p>", b->name, " is <b>");
-    put_element(out, "", b->state.state, "</b>");
-    put_element(out, "", b->text, "</p>\n");
-}
-
 static int put_block(FILE *out, const struct document *d, size_t i)
 {
     const struct document_block *b = &d->blocks[i];
@@ -481,7 +474,9 @@ static int put_block(FILE *out, const struct document *d, size_t i)
             fputs("</dl>\n", out);
         break;
     case BLOCK_STATE:
-        put_state(out, b);
+        put_element(out, "<p>", b->name, " is <b>");
+        put_element(out, "", b->state.state, "</b>");
+        put_element(out, "", b->text, "</p>\n");
         break;
     case BLOCK_PROBLEM:
         put_element(out, "<p>", b->text, "");

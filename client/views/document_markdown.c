@@ -43,13 +43,6 @@ static bool begins_block(const char *word)
     return n > 0 && (is_number || streq(word, "+") || strspn(word, "-") == n || strspn(word, "=") == n);
 }
 
-/* Escapes the character after the digits of a number. */
-static void put_no_block(FILE *out, const char *word)
-{
-    size_t n_digits = strspn(word, "0123456789");
-    fprintf(out, "%.*s\\%s", (int)n_digits, word, word + n_digits);
-}
-
 static void put_words(FILE *out, char *rest)
 {
     for (char *word = strsep(&rest, " "); word; word = strsep(&rest, " ")) {
@@ -73,7 +66,9 @@ static void put_paragraph(FILE *out, const char *text)
     _cleanup_(freep) char *first = xstrndup(rest, strcspn(rest, " "));
 
     if (begins_block(first)) {
-        put_no_block(out, first);
+        /* Escapes the character after the digits of a number. */
+        size_t n_digits = strspn(first, "0123456789");
+        fprintf(out, "%.*s\\%s", (int)n_digits, first, first + n_digits);
         rest += strlen(first);
     }
     put_words(out, rest);

@@ -61,24 +61,18 @@ static void follow_done(struct follow *f)
     reasons_free(f->remarks);
 }
 
-/* A benchmark run reports progress every second, which needs no further request. */
-static bool follow_take_live(struct follow *f, json_t *event)
-{
-    if (!json_object_get(event, "sent"))
-        return false;
-    json_decref(f->live);
-    f->live = json_incref(event);
-    return true;
-}
-
 static void follow_on_event(const struct sse_event *event, void *arg)
 {
     struct follow *f = arg;
     char error[200];
     bool is_run = streq(event->kind, "run"), is_remark = streq(event->kind, "remark");
     _cleanup_json_ data = is_run || is_remark ? json_parse(event->data, strlen(event->data), error) : NULL;
-    if (is_run && follow_take_live(f, data))
+    /* A benchmark run reports progress every second, which needs no further request. */
+    if (is_run && json_object_get(data, "sent")) {
+        json_decref(f->live);
+        f->live = json_incref(data);
         return;
+    }
     f->changed = true;
     if (!is_remark)
         return;
@@ -173,11 +167,6 @@ static char *follow_session_screen(const struct follow *f, unsigned rows)
     return xasprintf("%s%s", block, live);
 }
 
-static const json_t *follow_target_before(const struct follow *f, size_t i)
-{
-    return json_array_get(json_object_get(f->before, "targets"), i);
-}
-
 /* If nothing can be drawn: a line for each state of the session and each worker that failed. */
 static void follow_print_session(struct follow *f)
 {
@@ -192,7 +181,7 @@ static void follow_print_session(struct follow *f)
     }
     json_array_foreach(json_object_get(f->now, "targets"), i, target) {
         const char *failure = json_get_str(target, "failure");
-        if (!failure || json_get_str(follow_target_before(f, i), "failure"))
+        if (!failure || json_get_str(json_array_get(json_object_get(f->before, "targets"), i), "failure"))
             continue;
         _cleanup_(freep) char *worker = text_clean(json_get_str(target, "worker"), false);
         _cleanup_(freep) char *text = text_clean(failure, false);

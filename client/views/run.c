@@ -63,22 +63,15 @@ double figure_at(const json_t *object, const char *path)
     return json_is_number(object) ? json_number_value(object) : NAN;
 }
 
-/* "p99.9" is 0.999; NAN: not a percentile. */
-static double fraction_of(const char *name)
-{
-    char *end;
-    double percent = name[0] == 'p' && name[1] >= '0' && name[1] <= '9' ? strtod(name + 1, &end) : NAN;
-
-    return isfinite(percent) && !*end ? percent / 100 : NAN;
-}
-
 double run_metric_figure(const json_t *metric, const char *name)
 {
-    double fraction = fraction_of(name), value = json_get_number(metric, name, NAN);
+    double value = json_get_number(metric, name, NAN);
     int64_t count = json_get_int(metric, "count", -1);
+    bool is_percentile = name[0] == 'p' && name[1] >= '0' && name[1] <= '9';
 
-    return isfinite(fraction) && count >= 0 && !percentile_is_supported(fraction, (size_t)count) ? NAN
-                                                                                                 : value;
+    if (is_percentile && count >= 0 && !percentile_is_supported(strtod(name + 1, NULL) / 100, (size_t)count))
+        return NAN;
+    return value;
 }
 
 double run_supported_figure(const json_t *run, const char *path)

@@ -188,18 +188,6 @@ static char *session_trace_cell(const json_t *target)
     return bytes > 0 ? xasprintf("%s so far", size) : NULL;
 }
 
-/* For programs: "t12", "t12 t13". */
-static char *trace_ids(const json_t *target)
-{
-    char *ids = NULL;
-    size_t i;
-    json_t *id;
-
-    json_array_foreach(json_object_get(target, "traces"), i, id)
-        append_str(&ids, "%s%s", ids ? " " : "", json_string_value(id));
-    return ids;
-}
-
 static void session_add_row(struct table *table, const json_t *target, int64_t now)
 {
     char duration[UNIT_TEXT_MAX];
@@ -218,7 +206,12 @@ static void session_add_row(struct table *table, const json_t *target, int64_t n
                          [CELL_FOR] = ns < 0 ? NULL : format_elapsed(duration, ns),
                          [CELL_TRACE] = trace,
                      });
-    _cleanup_(freep) char *ids = trace_ids(target);
+    /* For programs: "t12", "t12 t13". */
+    _cleanup_(freep) char *ids = NULL;
+    size_t i;
+    json_t *id;
+    json_array_foreach(json_object_get(target, "traces"), i, id)
+        append_str(&ids, "%s%s", ids ? " " : "", json_string_value(id));
     table_set_value(table, CELL_TRACE, ids);
     if (ns >= 0)
         table_set_int(table, CELL_FOR, ns);

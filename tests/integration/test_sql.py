@@ -148,7 +148,7 @@ def test_a_view_cannot_use_the_tables(catalog):
 @needs_extensions
 def test_a_database_without_traces(tmp_path):
     db = load(tmp_path / "other.db")
-    with pytest.raises(sqlite3.OperationalError, match="the database is no catalog of profd: no such table: traces"):
+    with pytest.raises(sqlite3.OperationalError, match="the database is not a catalog of profd: no such table: traces"):
         rows(db, "select * from slice")
 
 

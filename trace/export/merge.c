@@ -41,13 +41,17 @@ static int compare_kind(const struct collective_end *a, const struct collective_
     return r != 0 ? r : compare_text(a->name, b->name);
 }
 
+static int compare_collectives(const struct collective_end *a, const struct collective_end *b)
+{
+    int r = compare_kind(a, b);
+    return r != 0 ? r : (a->number > b->number) - (a->number < b->number);
+}
+
 static int compare_collective_ends(const void *x, const void *y)
 {
     const struct collective_end *a = x, *b = y;
-    int r = compare_kind(a, b);
+    int r = compare_collectives(a, b);
 
-    if (r == 0)
-        r = (a->number > b->number) - (a->number < b->number);
     return r != 0 ? r : (a->end > b->end) - (a->end < b->end);
 }
 
@@ -102,12 +106,6 @@ static int64_t median(int64_t *values, size_t n)
 {
     sort_ns(values, n);
     return percentile(values, n, 50);
-}
-
-static int compare_collectives(const struct collective_end *a, const struct collective_end *b)
-{
-    int r = compare_kind(a, b);
-    return r != 0 ? r : (a->number > b->number) - (a->number < b->number);
 }
 
 /* For each collective of both, how much later it ended by the clock of the reference; both lists are sorted. */
@@ -261,13 +259,6 @@ struct merged_processes {
     int64_t first, last;
 };
 
-static void merged_processes_free(struct merged_processes *all, size_t n)
-{
-    for (size_t i = 0; all && i < n; i++)
-        free(all[i].pids);
-    free(all);
-}
-
 /* The trace of each process, and the heads of the traces, so that a reader can separate them again. */
 static void merge_put_parts(const struct export_trace *traces, const struct merged_processes *numbered,
                             size_t n, FILE *out)
@@ -310,6 +301,8 @@ int export_merge(const struct export_trace *traces, size_t n, const struct expor
         fputs("\n]}\n", out);
         r = export_outcome(r, traces, n, out);
     }
-    merged_processes_free(numbered, n);
+    for (size_t i = 0; numbered && i < n; i++)
+        free(numbered[i].pids);
+    free(numbered);
     return r;
 }
