@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fs.h"
+#include "client/cli/output.h"
 #include "client/local/worker_options.h"
 #include "client/runs/benchmark.h"
 #include "client/runs/plan.h"
@@ -157,36 +158,32 @@ static int audit_measure_sweep(struct audit *a)
     return EXIT_DONE;
 }
 
-static void audit_make_plan(struct audit *a)
+/* Adds the facts that follow from the main run (takes ownership). Without answers of profd about workers and requests the
+ * document contains less, and is written all the same. */
+static void audit_add_facts(struct audit *a, json_t *take_run)
 {
-    run_plan_add(&a->plan, json_object_get(a->request, "workload"));
-    for (size_t i = 0; i < a->sweep.n; i++) {
-        _cleanup_json_ request = audit_swept_request(a, a->sweep.values[i]);
-        run_plan_add(&a->plan, json_object_get(request, "workload"));
-    }
-}
-
-/* Workers as known to profd. Without them the document contains less, and is written all the same. */
-static json_t *audit_ask_workers(struct audit *a)
-{
+    const json_t *workload = json_object_get(a->request, "workload");
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(freep) char *path = xstrdup("/v1/workers");
-    _cleanup_json_ answer = NULL;
-
-    if (source_to_query(a->c, &a->source, &path, &p) < 0 ||
-        connection_call(a->c->connection, "GET", path, NULL, "asking for the workers", &answer, &p) < 0)
-        return json_array();
-    return json_incref(json_object_get(answer, "workers"));
-}
-
-/* Rates of single requests; without them the document only has the throughput of the run. */
-static json_t *audit_read_rates(struct audit *a, const json_t *run)
-{
+    _cleanup_json_ workers = NULL;
     _cleanup_json_ requests = NULL;
     char ref[RUN_REF_MAX];
 
-    return requests_get(a->c, run_ref(ref, run), &requests) == EXIT_DONE ? facts_rates(requests)
-                                                                         : json_null();
+    if (source_to_query(a->c, &a->source, &path, &p) == 0)
+        connection_call(a->c->connection, "GET", path, NULL, "asking for the workers", &workers, &p);
+    bool has_requests = requests_get(a->c, run_ref(ref, take_run), &requests) == EXIT_DONE;
+    json_t *facts =
+        json_pack("{s: o, s: o, s: o, s: o, s: o, s: o, s: I}", "run", take_run, "prompts",
+                  facts_prompts(take_run, json_object_get(workload, "prompts")), "rates",
+                  has_requests ? facts_rates(requests) : json_null(), "model",
+                  facts_model(take_run, json_object_get(workers, "workers")), "hardware",
+                  facts_hardware(hardware_read(), take_run), "goal",
+                  facts_goal(json_object_get(workload, "goodput")), "made_at", (json_int_t)wall_ns());
+    if (a->o->onnx)
+        json_put_str(json_object_get(facts, "model"), "engine", "ONNX Runtime");
+    if (a->o->price > 0)
+        json_object_set_new(facts, "price_per_hour", json_real(a->o->price));
+    json_object_update_new(a->facts, facts);
 }
 
 static int audit_measure_all(struct audit *a)
@@ -196,55 +193,30 @@ static int audit_measure_all(struct audit *a)
 
     if (status != EXIT_DONE)
         return status;
-    json_object_set_new(a->facts, "run", run);
-    _cleanup_json_ workers = audit_ask_workers(a);
-    const json_t *workload = json_object_get(a->request, "workload");
-    json_object_set_new(a->facts, "prompts", facts_prompts(run, json_object_get(workload, "prompts")));
-    json_object_set_new(a->facts, "rates", audit_read_rates(a, run));
-    json_object_set_new(a->facts, "model", facts_model(run, workers));
-    json_object_set_new(a->facts, "hardware", facts_hardware(hardware_read(), run));
-    json_object_set_new(a->facts, "goal", facts_goal(json_object_get(workload, "goodput")));
-    if (a->o->onnx)
-        json_put_str(json_object_get(a->facts, "model"), "engine", "ONNX Runtime");
-    if (a->o->price > 0)
-        json_object_set_new(a->facts, "price_per_hour", json_real(a->o->price));
-    json_put_int(a->facts, "made_at", wall_ns());
+    audit_add_facts(a, run);
     return a->was_cut ? EXIT_DONE : audit_measure_sweep(a);
-}
-
-/* -- Writing ------------------------------------------------------------------------------------------ */
-
-static bool is_html(const char *path)
-{
-    return path && (ends_with(path, ".html") || ends_with(path, ".htm"));
-}
-
-static int audit_write_document(struct audit *a, FILE *out)
-{
-    _cleanup_(document_done) struct document d = {0};
-
-    audit_write(a->facts, &d);
-    (is_html(a->o->output) ? document_html : document_markdown)(&d, out);
-    return fflush(out) == 0 && !ferror(out) ? 0 : -EIO;
 }
 
 static int audit_write_out(struct audit *a)
 {
-    const char *path = a->o->output;
+    const char *path = a->o->output ? a->o->output : "-";
+    _cleanup_(document_done) struct document d = {0};
     _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(output_done) struct output out = {0};
+    bool is_html = ends_with(path, ".html") || ends_with(path, ".htm");
 
     if (a->c->json)
         return client_print_json(a->c, a->facts);
-    if (!path || streq(path, "-"))
-        return audit_write_document(a, a->c->out.file) == 0 ? EXIT_DONE : EXIT_FAILED;
-    FILE *out = fopen(path, "we");
-    int r = out ? audit_write_document(a, out) : -errno;
-    if (out && fclose(out) != 0)
-        r = -errno;
-    if (r < 0) {
-        problem_set(&p, r, PROBLEM_STORAGE, "cannot write %s: %s", path, strerror(-r));
-        return client_fail(a->c, &p);
+    audit_write(a->facts, &d);
+    if (streq(path, "-")) {
+        document_markdown(&d, a->c->out.file);
+        return fflush(a->c->out.file) == 0 ? EXIT_DONE : EXIT_FAILED;
     }
+    if (output_open_as_is(path, &out, &p) < 0)
+        return client_fail(a->c, &p);
+    (is_html ? document_html : document_markdown)(&d, out.file);
+    if (output_keep(&out, &p) < 0)
+        return client_fail(a->c, &p);
     client_note(a->c, "%s", path);
     return EXIT_DONE;
 }
@@ -331,7 +303,11 @@ static int audit_make(struct audit *a, struct problem *p)
     if (audit_check_output(a->o, p) < 0 || audit_check_onnx(a->o, p) < 0 || audit_make_request(a, p) < 0 ||
         audit_choose_sweep(a, p) < 0)
         return client_fail(a->c, p);
-    audit_make_plan(a);
+    run_plan_add(&a->plan, json_object_get(a->request, "workload"));
+    for (size_t i = 0; i < a->sweep.n; i++) {
+        _cleanup_json_ request = audit_swept_request(a, a->sweep.values[i]);
+        run_plan_add(&a->plan, json_object_get(request, "workload"));
+    }
     if ((!a->o->dry_run && audit_serve_onnx(a, p) < 0) || source_to_json(a->c, &a->source, a->request, p) < 0)
         return client_fail(a->c, p);
     int status = a->o->dry_run ? EXIT_DONE : client_need_user_profd(a->c);

@@ -9,17 +9,17 @@
 #include <fcntl.h>
 #include <inttypes.h>
 
-struct options {
+struct check_recipe_options {
     const char *variant;
 };
 
 /* clang-format off */
-static const struct option_def options[] = {
-    {"variant", 0, "NAME", OPTION_TEXT, offsetof(struct options, variant), "Check only this job of the file"},
+static const struct option_def check_recipe_options[] = {
+    {"variant", 0, "NAME", OPTION_TEXT, offsetof(struct check_recipe_options, variant), "Check only this job of the file"},
 };
 /* clang-format on */
 
-struct checking {
+struct recipe_checking {
     struct client *c;
     const char *path;
     struct table *table;
@@ -27,77 +27,42 @@ struct checking {
     bool refused;
 };
 
-static json_t *phases_json(const struct recipe *r)
+/* The steps of each phase that is recorded, as JSON and for people. The caller owns both. */
+static json_t *checking_phases(const struct recipe *r, char **ret_text)
 {
     json_t *phases = json_object();
 
+    *ret_text = xstrdup("");
     for (int m = 0; m < _RECIPE_MODE_MAX; m++) {
         const struct recipe_phase *phase = &r->phases[m];
+        const char *name = recipe_mode_name((enum recipe_mode)m);
         if (!phase->present || r->type == RECIPE_NONE || r->type == RECIPE_NSYS_TIME)
             continue;
-        json_object_set_new(phases, recipe_mode_name((enum recipe_mode)m),
+        json_object_set_new(phases, name,
                             json_pack("{s: I, s: I}", "start_step", (json_int_t)phase->start_step,
                                       "stop_step", (json_int_t)phase->stop_step));
+        append_str(ret_text, "%s%s %" PRId64 "-%" PRId64, **ret_text ? ", " : "", name, phase->start_step,
+                   phase->stop_step);
     }
     return phases;
 }
 
-static char *phases_text(const struct recipe *r)
-{
-    _cleanup_json_ phases = phases_json(r);
-    const char *name;
-    json_t *phase;
-    char *text = NULL;
-    size_t size;
-    FILE *out = xmemstream(&text, &size);
-
-    json_object_foreach(phases, name, phase)
-        fprintf(out, "%s%s %" PRId64 "-%" PRId64, ftell(out) > 0 ? ", " : "", name,
-                json_get_int(phase, "start_step", 0), json_get_int(phase, "stop_step", 0));
-    fclose(out);
-    return text;
-}
-
-static char *load_text(const struct recipe *r)
+/* "sa-bench 1024/128 c=4,8". The caller frees it. */
+static char *checking_load(const struct recipe *r)
 {
     const struct recipe_phase *phase = &r->phases[r->disaggregated ? RECIPE_PREFILL : RECIPE_AGGREGATED];
+    char *text = xstrdup(r->benchmark);
 
     if (!phase->isl || !phase->osl || !phase->concurrency)
-        return xstrdup(r->benchmark);
-    char *text = NULL;
-    size_t size;
-    FILE *out = xmemstream(&text, &size);
-
-    fprintf(out, "%s %" PRId64 "/%" PRId64 " c=", r->benchmark, phase->isl, phase->osl);
-    for (size_t i = 0; i < r->n_concurrencies; i++)
-        fprintf(out, "%s%" PRId64, i > 0 ? "," : "", r->concurrencies[i]);
-    if (r->n_concurrencies == 0)
-        fprintf(out, "%" PRId64, phase->concurrency);
-    fclose(out);
+        return text;
+    append_str(&text, " %" PRId64 "/%" PRId64 " c=%" PRId64, phase->isl, phase->osl,
+               r->n_concurrencies > 0 ? r->concurrencies[0] : phase->concurrency);
+    for (size_t i = 1; i < r->n_concurrencies; i++)
+        append_str(&text, ",%" PRId64, r->concurrencies[i]);
     return text;
 }
 
-static void add_json(struct checking *k, const struct recipe_variant *v, const struct recipe *r,
-                     const struct problem *broken)
-{
-    json_t *one = json_object();
-
-    json_put_str(one, "file", k->path);
-    json_put_str(one, "variant", v->name);
-    json_put_str(one, "name", r->name);
-    json_put_str(one, "backend", r->backend);
-    json_put_str(one, "frontend", r->frontend);
-    json_put_str(one, "benchmark", r->benchmark);
-    json_put_str(one, "profiling", recipe_type_name(r->type));
-    json_object_set_new(one, "phases", phases_json(r));
-    json_put_bool(one, "runs", broken->what == NULL);
-    json_put_str(one, "reason", broken->what);
-    json_put_str(one, "remedy", broken->remedy);
-    json_object_set(one, "recipe", v->root);
-    json_array_append_new(k->list, one);
-}
-
-static void check_variant(struct checking *k, const struct recipe_variant *v)
+static void check_variant(struct recipe_checking *k, const struct recipe_variant *v)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(problem_done) struct problem broken = {0};
@@ -110,15 +75,24 @@ static void check_variant(struct checking *k, const struct recipe_variant *v)
         return;
     }
     recipe_check(&r, RECIPE_ANY_WORKERS, &broken);
-    _cleanup_(freep) char *phases = phases_text(&r), *load = load_text(&r);
-    add_json(k, v, &r, &broken);
+    _cleanup_(freep) char *phases = NULL, *load = checking_load(&r);
+    json_t *one = json_pack("{s: s, s: o}", "file", k->path, "phases", checking_phases(&r, &phases));
+    const char *const texts[][2] = {{"variant", v->name},       {"name", r.name},
+                                    {"backend", r.backend},     {"frontend", r.frontend},
+                                    {"benchmark", r.benchmark}, {"profiling", recipe_type_name(r.type)},
+                                    {"reason", broken.what},    {"remedy", broken.remedy}};
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+        json_put_str(one, texts[i][0], texts[i][1]);
+    json_put_bool(one, "runs", broken.what == NULL);
+    json_object_set(one, "recipe", v->root);
+    json_array_append_new(k->list, one);
     table_add(k->table, (const char *const[]){v->name, broken.what ? "no" : "yes", recipe_type_name(r.type),
                                               phases, load, r.backend, r.name, k->path});
     if (broken.what)
         client_note(k->c, "%s\n  %s", broken.what, broken.remedy);
 }
 
-static void check_file(struct checking *k, const char *variant)
+static void check_file(struct recipe_checking *k, const char *variant)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(recipe_variants_done) struct recipe_variants variants = {0};
@@ -143,7 +117,7 @@ static void check_file(struct checking *k, const char *variant)
             check_variant(k, &variants.items[i]);
 }
 
-static int run(struct client *c, const void *values, int n_words, char **words)
+static int check_recipe_run(struct client *c, const void *values, int n_words, char **words)
 {
     static const struct table_column columns[] = {
         {"VARIANT", COLUMN_SHORTEN, IMPORTANCE_KEY, .least = 16},
@@ -155,11 +129,11 @@ static int run(struct client *c, const void *values, int n_words, char **words)
         {"NAME", COLUMN_SHORTEN, IMPORTANCE_EXTRA},
         {"FILE", COLUMN_PATH | COLUMN_SHORTEN, IMPORTANCE_EXTRA},
     };
-    const struct options *o = values;
+    const struct check_recipe_options *o = values;
     _cleanup_json_ list = json_array();
     _cleanup_(table_freep) struct table *table = NULL;
     int status = listing_table(c, columns, ARRAY_SIZE(columns), &table);
-    struct checking k = {.c = c, .table = table, .list = list};
+    struct recipe_checking k = {.c = c, .table = table, .list = list};
 
     if (status != EXIT_DONE)
         return status;
@@ -184,8 +158,6 @@ const struct verb verb_check_recipe = {
     .min_words = 1,
     .max_words = WORDS_UNLIMITED,
     .has_listing = true,
-    .options = options,
-    .n_options = ARRAY_SIZE(options),
-    .values_size = sizeof(struct options),
-    .run = run,
+    VERB_OPTIONS(check_recipe_options, struct check_recipe_options),
+    .run = check_recipe_run,
 };

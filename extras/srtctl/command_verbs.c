@@ -7,16 +7,16 @@
 #include "client/verbs/verbs.h"
 #include <errno.h>
 
-struct options {
+struct command_options {
     const char *recipe, *variant, *mode, *node;
     int64_t rank, worker;
     bool any_workers;
 };
 
-#define AT(member) offsetof(struct options, member)
+#define AT(member) offsetof(struct command_options, member)
 
 /* clang-format off */
-static const struct option_def options[] = {
+static const struct option_def command_options[] = {
     {"recipe", 0, "FILE", OPTION_TEXT, AT(recipe), "Job file of srtctl (required)"},
     {"mode", 0, "MODE", OPTION_TEXT, AT(mode), "Role of the worker: prefill, decode or aggregated (required)"},
     {"variant", 0, "NAME", OPTION_TEXT, AT(variant), "Job of the file; profctl check-recipe lists them"},
@@ -27,11 +27,21 @@ static const struct option_def options[] = {
 };
 /* clang-format on */
 
-static int choose_place(const struct options *o, struct launch_place *ret, struct problem *p)
+/* n_command: words that nsys wraps. -EINVAL with the problem. */
+static int command_compose(const struct command_options *o, bool is_nsys, int n_command, char **command,
+                           struct launch *ret, struct problem *p)
 {
+    const unsigned lifted = RECIPE_ANY_LOAD | (o->any_workers ? RECIPE_ANY_WORKERS : 0);
     int mode = o->mode ? recipe_mode_from_name(o->mode) : -EINVAL;
+    const struct launch_place place = {
+        .mode = (enum recipe_mode)mode,
+        .rank = o->rank == OPTION_ABSENT ? 0 : o->rank,
+        .worker = o->worker == OPTION_ABSENT ? 0 : o->worker,
+        .node = o->node,
+    };
+    _cleanup_(recipe_done) struct recipe r = {0};
 
-    if (!o->recipe || !o->mode || mode < 0) {
+    if (!o->recipe || mode < 0) {
         if (o->recipe && o->mode)
             problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--mode: there is no mode '%s'", o->mode);
         else
@@ -39,57 +49,35 @@ static int choose_place(const struct options *o, struct launch_place *ret, struc
         problem_remedy(p, "The modes are prefill, decode and aggregated.");
         return -EINVAL;
     }
-    *ret = (struct launch_place){
-        .mode = (enum recipe_mode)mode,
-        .rank = o->rank == OPTION_ABSENT ? 0 : o->rank,
-        .worker = o->worker == OPTION_ABSENT ? 0 : o->worker,
-        .node = o->node,
-    };
-    return 0;
+    if (recipe_read(o->recipe, o->variant, lifted, &r, p) < 0)
+        return -EINVAL;
+    return is_nsys ? launch_nsys(&r, &place, n_command, command, ret, p) : launch_torch(&r, &place, ret, p);
 }
 
-static int read_recipe(const struct options *o, struct recipe *ret, struct problem *p)
+static int command_print(struct client *c, const void *values, bool is_nsys, int n_words, char **words)
 {
-    return recipe_read(o->recipe, o->variant, RECIPE_ANY_LOAD | (o->any_workers ? RECIPE_ANY_WORKERS : 0),
-                       ret, p);
-}
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(launch_done) struct launch l = {0};
 
-static int print(struct client *c, const struct launch *l)
-{
+    if (command_compose(values, is_nsys, n_words, words, &l, &p) < 0)
+        return client_fail(c, &p);
     if (c->json) {
-        _cleanup_json_ j = launch_json(l);
+        _cleanup_json_ j = launch_json(&l);
         return client_print_json(c, j);
     }
-    _cleanup_(freep) char *text = launch_text(l);
+    _cleanup_(freep) char *text = launch_text(&l);
     fprintf(c->out.file, "%s\n", text);
     return EXIT_DONE;
 }
 
-static int run_nsys(struct client *c, const void *values, int n_words, char **words)
+static int nsys_command_run(struct client *c, const void *values, int n_words, char **words)
 {
-    const struct options *o = values;
-    _cleanup_(problem_done) struct problem p = {0};
-    _cleanup_(recipe_done) struct recipe r = {0};
-    _cleanup_(launch_done) struct launch l = {0};
-    struct launch_place place;
-
-    if (choose_place(o, &place, &p) < 0 || read_recipe(o, &r, &p) < 0 ||
-        launch_nsys(&r, &place, n_words, words, &l, &p) < 0)
-        return client_fail(c, &p);
-    return print(c, &l);
+    return command_print(c, values, true, n_words, words);
 }
 
-static int run_torch(struct client *c, const void *values, int n_words, char **words)
+static int torch_command_run(struct client *c, const void *values, int n_words, char **words)
 {
-    const struct options *o = values;
-    _cleanup_(problem_done) struct problem p = {0};
-    _cleanup_(recipe_done) struct recipe r = {0};
-    _cleanup_(launch_done) struct launch l = {0};
-    struct launch_place place;
-
-    if (choose_place(o, &place, &p) < 0 || read_recipe(o, &r, &p) < 0 || launch_torch(&r, &place, &l, &p) < 0)
-        return client_fail(c, &p);
-    return print(c, &l);
+    return command_print(c, values, false, n_words, words);
 }
 
 const struct verb verb_nsys_command = {
@@ -99,10 +87,8 @@ const struct verb verb_nsys_command = {
     .words = "[-- COMMAND [ARGUMENT...]]",
     .summary = "Print the command of a recipe's worker under nsys",
     .max_words = WORDS_UNLIMITED,
-    .options = options,
-    .n_options = ARRAY_SIZE(options),
-    .values_size = sizeof(struct options),
-    .run = run_nsys,
+    VERB_OPTIONS(command_options, struct command_options),
+    .run = nsys_command_run,
 };
 
 const struct verb verb_torch_command = {
@@ -111,8 +97,6 @@ const struct verb verb_torch_command = {
     .details = "The recipe is a job file of srtctl whose profiling.type is torch. srtctl starts the worker "
                "with the same command: dynamo.sglang, or sglang.launch_server with frontend.type sglang.",
     .words = "",
-    .options = options,
-    .n_options = ARRAY_SIZE(options),
-    .values_size = sizeof(struct options),
-    .run = run_torch,
+    VERB_OPTIONS(command_options, struct command_options),
+    .run = torch_command_run,
 };

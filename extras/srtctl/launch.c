@@ -321,22 +321,14 @@ int launch_torch(const struct recipe *r, const struct launch_place *place, struc
 
 /* -- As a line for a shell ---------------------------------------------------------------------------- */
 
-static bool launch_is_plain(const char *text)
-{
-    if (!*text)
-        return false;
-    for (; *text; text++)
-        if (!isalnum((unsigned char)*text) && !strchr("-_./:=,@%+", *text))
-            return false;
-    return true;
-}
+/* Characters that need no quotes. */
+#define PLAIN_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=,@%+"
 
 static bool launch_is_printable(const char *text)
 {
-    for (; *text; text++)
-        if (*text < ' ' || *text > '~')
-            return false;
-    return true;
+    while (*text >= ' ' && *text <= '~')
+        text++;
+    return *text == '\0';
 }
 
 /* As bash and POSIX of 2024 read it: the line is shown by terminals, which would obey some of it. */
@@ -377,37 +369,20 @@ static void launch_print_expanding(FILE *out, const char *text)
     putc('"', out);
 }
 
-/* Of "NAME=VALUE" the name is no word of its own: what is quoted is the value. */
-static void launch_print_word(FILE *out, const struct launch_word *word)
+static void launch_print_word(FILE *out, const char *text, bool expands)
 {
-    if (launch_is_plain(word->text)) {
-        fputs(word->text, out);
-        return;
+    if (*text && !text[strspn(text, PLAIN_CHARACTERS)]) {
+        fputs(text, out);
+    } else if (!launch_is_printable(text)) {
+        launch_print_escaped(out, text);
+    } else if (expands) {
+        launch_print_expanding(out, text);
+    } else {
+        putc('\'', out);
+        for (; *text; text++)
+            fprintf(out, *text == '\'' ? "'\\''" : "%c", *text);
+        putc('\'', out);
     }
-    if (!launch_is_printable(word->text)) {
-        launch_print_escaped(out, word->text);
-        return;
-    }
-    if (word->expands) {
-        launch_print_expanding(out, word->text);
-        return;
-    }
-    putc('\'', out);
-    for (const char *c = word->text; *c; c++)
-        if (*c == '\'')
-            fputs("'\\''", out);
-        else
-            putc(*c, out);
-    putc('\'', out);
-}
-
-static void launch_print_variable(FILE *out, const struct launch_word *variable)
-{
-    const char *value = variable->text + strcspn(variable->text, "=") + 1;
-
-    fprintf(out, "%.*s", (int)(value - variable->text), variable->text);
-    if (*value)
-        launch_print_word(out, &(struct launch_word){(char *)value, variable->expands});
 }
 
 char *launch_text(const struct launch *l)
@@ -417,13 +392,16 @@ char *launch_text(const struct launch *l)
     FILE *out = xmemstream(&text, &size);
 
     for (size_t i = 0; i < l->n_environment; i++) {
-        launch_print_variable(out, &l->environment[i]);
+        const char *variable = l->environment[i].text, *value = strchr(variable, '=') + 1;
+        fprintf(out, "%.*s", (int)(value - variable), variable);
+        if (*value)
+            launch_print_word(out, value, l->environment[i].expands);
         putc(' ', out);
     }
     for (size_t i = 0; i < l->n_words; i++) {
         if (i > 0)
             putc(' ', out);
-        launch_print_word(out, &l->words[i]);
+        launch_print_word(out, l->words[i].text, l->words[i].expands);
     }
     fclose(out);
     return text;

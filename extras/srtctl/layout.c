@@ -43,24 +43,12 @@ static void layout_print_moment(FILE *out, const char *what, int64_t at, int64_t
     putc('\n', out);
 }
 
-/* What was noticed of one worker. */
-static void layout_print_remarks(FILE *out, const struct session *s, const char *worker_url)
-{
-    size_t i;
-    json_t *remark;
-
-    json_array_foreach(s->remarks, i, remark) {
-        const char *text = json_get_str(remark, "text"), *remedy = json_get_str(remark, "remedy");
-        if (streq(json_get_str(remark, "worker"), worker_url) && text)
-            fprintf(out, "  %s%s%s\n", text, remedy ? "\n    " : "", remedy ? remedy : "");
-    }
-}
-
 static char *layout_describe(const struct session *s, enum job_phase phase)
 {
     int64_t first = s->request.job.phases[phase].start_step;
     char *text = NULL;
-    size_t size;
+    size_t size, k;
+    json_t *remark;
     FILE *out = xmemstream(&text, &size);
 
     fprintf(out, "%s, %s: session s%" PRId64 " is %s\n", s->request.job.folder, job_phase_name(phase),
@@ -79,7 +67,11 @@ static char *layout_describe(const struct session *s, enum job_phase phase)
                 t->record.failure ? ": " : "", t->record.failure ? t->record.failure : "");
         layout_print_moment(out, "start", t->record.start_sent_at, t->record.start_status);
         layout_print_moment(out, "stop", t->record.stop_sent_at, t->record.stop_status);
-        layout_print_remarks(out, s, t->worker.url);
+        json_array_foreach(s->remarks, k, remark) {
+            const char *what = json_get_str(remark, "text"), *remedy = json_get_str(remark, "remedy");
+            if (streq(json_get_str(remark, "worker"), t->worker.url) && what)
+                fprintf(out, "  %s%s%s\n", what, remedy ? "\n    " : "", remedy ? remedy : "");
+        }
     }
     fclose(out);
     return text;
