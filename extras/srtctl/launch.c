@@ -172,8 +172,7 @@ int launch_check_variable(const struct recipe *r, const char *where, const char 
         c++;
     if (c > name && *c == '\0')
         return 0;
-    _cleanup_(freep) char *text = xasprintf("'%s' is not the name of an environment variable", name);
-    return recipe_refuse(r, where, text, p);
+    return recipe_refuse(r, where, p, "'%s' is not the name of an environment variable", name);
 }
 
 void launch_set_steps(const struct recipe_phase *phase, struct launch *l)
@@ -261,9 +260,7 @@ static int launch_begin(const struct recipe *r, const struct launch_place *place
                         const char *needed, const char *remedy, struct launch *l, struct problem *p)
 {
     if (!fits_type) {
-        _cleanup_(freep) char *what =
-            xasprintf("profiling.type is %s, %s", recipe_type_name(r->type), needed);
-        recipe_refuse(r, "profiling.type", what, p);
+        recipe_refuse(r, "profiling.type", p, "profiling.type is %s, %s", recipe_type_name(r->type), needed);
         problem_remedy(p, "%s", remedy);
         return -EINVAL;
     }

@@ -69,8 +69,13 @@ static int64_t place_of(const json_t *places, const char *key)
     }
 }
 
-int recipe_refuse(const struct recipe *r, const char *key, const char *text, struct problem *p)
+int recipe_refuse(const struct recipe *r, const char *key, struct problem *p, const char *format, ...)
 {
+    va_list ap;
+
+    va_start(ap, format);
+    _cleanup_(freep) char *text = xvasprintf(format, ap);
+    va_end(ap);
     return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s:%" PRId64 ":%" PRId64 ": %s", r->path,
                        place_of(r->lines, key), place_of(r->columns, key), text);
 }
@@ -100,10 +105,8 @@ static int take_number(const struct recipe *r, const json_t *section, const char
     if (!v || json_is_null(v))
         return 0;
     int64_t n = number_of(v);
-    if (n < 0 || n > INT32_MAX) {
-        _cleanup_(freep) char *text = xasprintf("%s must be an integer from 0 to %d", path, INT32_MAX);
-        return recipe_refuse(r, path, text, p);
-    }
+    if (n < 0 || n > INT32_MAX)
+        return recipe_refuse(r, path, p, "%s must be an integer from 0 to %d", path, INT32_MAX);
     *ret = n;
     return 0;
 }
@@ -125,7 +128,6 @@ static const char *text_of(const json_t *section, const char *key, const char *f
 static int read_type(struct recipe *r, const json_t *profiling, struct problem *p)
 {
     const json_t *v = json_object_get(profiling, "type");
-    _cleanup_(freep) char *text = NULL;
 
     if (!v || json_is_null(v))
         return 0;
@@ -134,9 +136,10 @@ static int read_type(struct recipe *r, const json_t *profiling, struct problem *
             r->type = (enum recipe_type)t;
             return 0;
         }
-    text = xasprintf("profiling.type is '%s', but must be one of none, torch, nsys, nsys-time, nsys-manual",
-                     json_is_string(v) ? json_string_value(v) : "no text");
-    return recipe_refuse(r, "profiling.type", text, p);
+    return recipe_refuse(
+        r, "profiling.type", p,
+        "profiling.type is '%s', but must be one of none, torch, nsys, nsys-time, nsys-manual",
+        json_is_string(v) ? json_string_value(v) : "no text");
 }
 
 static int read_phase(struct recipe *r, const json_t *profiling, const char *section, enum recipe_mode mode,
@@ -149,10 +152,8 @@ static int read_phase(struct recipe *r, const json_t *profiling, const char *sec
     phase->stop_step = RECIPE_STOP_STEP;
     if (!o || json_is_null(o))
         return 0;
-    if (!json_is_object(o)) {
-        _cleanup_(freep) char *text = xasprintf("%s must be a section", where);
-        return recipe_refuse(r, where, text, p);
-    }
+    if (!json_is_object(o))
+        return recipe_refuse(r, where, p, "%s must be a section", where);
     phase->present = true;
     const struct {
         const char *key;
@@ -178,7 +179,8 @@ static int read_resources(struct recipe *r, struct problem *p)
     if (take_number(r, resources, "resources", "gpus_per_node", &r->gpus_per_node, p) < 0)
         return -EINVAL;
     if (r->gpus_per_node > RECIPE_GPUS_PER_NODE_MAX)
-        return recipe_refuse(r, "resources.gpus_per_node", "resources.gpus_per_node must be at most 1024", p);
+        return recipe_refuse(r, "resources.gpus_per_node", p, "resources.gpus_per_node must be at most %d",
+                             RECIPE_GPUS_PER_NODE_MAX);
     for (int m = 0; m < _RECIPE_MODE_MAX; m++) {
         struct recipe_phase *phase = &r->phases[m];
         if (take_number(r, resources, "resources", modes[m].nodes, &phase->nodes, p) < 0 ||
@@ -230,8 +232,9 @@ static int read_concurrencies(struct recipe *r, const json_t *benchmark, struct 
     }
     if (right)
         return 0;
-    return recipe_refuse(r, "benchmark.concurrencies",
-                         "benchmark.concurrencies must be at most 64 numbers above 0: [4, 8] or \"4x8\"", p);
+    return recipe_refuse(r, "benchmark.concurrencies", p,
+                         "benchmark.concurrencies must be at most %d numbers above 0: [4, 8] or \"4x8\"",
+                         RECIPE_CONCURRENCIES_MAX);
 }
 
 /* A phase's own load, else the one in "profiling", else the benchmark's. */

@@ -140,7 +140,8 @@ static inline bool recipe_is_nsys(const struct recipe *r)
 }
 /* "PATH:LINE:COLUMN: TEXT" as a problem, with the place of a key ("profiling.prefill.isl") or of the nearest
  * one above it. Returns -EINVAL. */
-int recipe_refuse(const struct recipe *r, const char *key, const char *text, struct problem *p);
+int recipe_refuse(const struct recipe *r, const char *key, struct problem *p, const char *format, ...)
+    _printf_(4, 5);
 /* "3667_1P_1D_20251110_192145", as srtctl names the directory of a job's results. The caller frees it. */
 char *recipe_folder(const struct recipe *r, const char *job_id, int64_t wall_ns);
 

@@ -249,18 +249,6 @@ static size_t schema_keys(const struct schema_check *c, const char *section,
     return n;
 }
 
-static int schema_refuse(const struct schema_check *c, const char *where, const char *format, ...)
-    _printf_(3, 4);
-static int schema_refuse(const struct schema_check *c, const char *where, const char *format, ...)
-{
-    va_list ap;
-
-    va_start(ap, format);
-    _cleanup_(freep) char *text = xvasprintf(format, ap);
-    va_end(ap);
-    return recipe_refuse(c->recipe, where, text, c->p);
-}
-
 static int schema_refuse_key(const struct schema_check *c, const struct schema_key *keys, size_t n,
                              const char *where, const char *name)
 {
@@ -269,7 +257,7 @@ static int schema_refuse_key(const struct schema_check *c, const struct schema_k
     for (size_t i = 0; i < n; i++)
         names[i] = keys[i].name;
     const char *nearest = nearest_name(name, names, n);
-    int r = schema_refuse(c, where, "%s: srtctl has no such key", where);
+    int r = recipe_refuse(c->recipe, where, c->p, "%s: srtctl has no such key", where);
     if (nearest)
         problem_remedy(c->p, "Did you mean %s?", nearest);
     else
@@ -289,11 +277,11 @@ static int schema_refuse_value(const struct schema_check *c, const struct schema
                 continue;
             _cleanup_(freep) char *path = xasprintf("%s.%s", where, key);
             _cleanup_(freep) char *text = json_dumps(item, JSON_ENCODE_ANY | JSON_COMPACT);
-            int r = schema_refuse(c, path, "%s must be a text", path);
+            int r = recipe_refuse(c->recipe, path, c->p, "%s must be a text", path);
             problem_remedy(c->p, "Quote it: %s: \"%.60s\".", key, text);
             return r;
         }
-    int r = schema_refuse(c, where, "%s must be %s", where, kind->expected);
+    int r = recipe_refuse(c->recipe, where, c->p, "%s must be %s", where, kind->expected);
     if (json_is_null(v))
         problem_remedy(c->p, "It is empty: remove it, or give it a value.");
     else if (kind->types == TYPE_TEXT && json_is_number(v))
@@ -316,7 +304,7 @@ static int schema_check_backend(const struct schema_check *c, const json_t *v, c
         if (streq(type, backends[i]))
             return schema_check_section(c, type, v, where);
     const char *nearest = nearest_name(type, backends, ARRAY_SIZE(backends));
-    int r = schema_refuse(c, "backend.type",
+    int r = recipe_refuse(c->recipe, "backend.type", c->p,
                           "backend.type is '%s', but must be one of sglang, trtllm, vllm, mocker", type);
     problem_remedy(c->p, nearest ? "Did you mean %s?" : "profd knows srt-slurm's backends at c88ef73.",
                    nearest);
