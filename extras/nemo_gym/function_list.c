@@ -46,7 +46,7 @@ const char *function_clock_name(enum function_clock c)
     return names[c];
 }
 
-static int compare_identity(const void *a, const void *b)
+static int function_compare_identity(const void *a, const void *b)
 {
     const struct function *fa = a, *fb = b;
     int r = strcmp(fa->file, fb->file);
@@ -56,23 +56,23 @@ static int compare_identity(const void *a, const void *b)
     return r ? r : strcmp(fa->name, fb->name);
 }
 
-static int compare_cost(const void *a, const void *b)
+static int function_compare_cost(const void *a, const void *b)
 {
     const struct function *fa = a, *fb = b;
 
     if (fa->ttot_ns != fb->ttot_ns)
         return fa->ttot_ns < fb->ttot_ns ? 1 : -1;
-    return compare_identity(fa, fb);
+    return function_compare_identity(fa, fb);
 }
 
 void function_list_sort(struct function_list *l)
 {
     if (l->n > 0)
-        qsort(l->items, l->n, sizeof(*l->items), compare_cost);
+        qsort(l->items, l->n, sizeof(*l->items), function_compare_cost);
 }
 
 /* A sum that does not fit stays where it is: such counts are nonsense. */
-static void add_bounded(int64_t *sum, int64_t more)
+static void function_add_bounded(int64_t *sum, int64_t more)
 {
     int64_t result;
     if (!__builtin_add_overflow(*sum, more, &result) && llabs(result) <= FUNCTION_COUNT_MAX)
@@ -81,19 +81,19 @@ static void add_bounded(int64_t *sum, int64_t more)
 
 /* In order of identity, strings borrowed. Functions with the same name, file and line (such as lambdas) are
  * merged. */
-static struct function *merged(const struct function_list *l, size_t *ret_n)
+static struct function *function_list_merge(const struct function_list *l, size_t *ret_n)
 {
     struct function *m = xcalloc(MAX(l->n, (size_t)1), sizeof(*m));
     size_t n = 0;
 
     if (l->n > 0)
         memcpy(m, l->items, l->n * sizeof(*m));
-    qsort(m, l->n, sizeof(*m), compare_identity);
+    qsort(m, l->n, sizeof(*m), function_compare_identity);
     for (size_t i = 0; i < l->n; i++) {
-        if (n > 0 && compare_identity(&m[n - 1], &m[i]) == 0) {
-            add_bounded(&m[n - 1].calls, m[i].calls);
-            add_bounded(&m[n - 1].tsub_ns, m[i].tsub_ns);
-            add_bounded(&m[n - 1].ttot_ns, m[i].ttot_ns);
+        if (n > 0 && function_compare_identity(&m[n - 1], &m[i]) == 0) {
+            function_add_bounded(&m[n - 1].calls, m[i].calls);
+            function_add_bounded(&m[n - 1].tsub_ns, m[i].tsub_ns);
+            function_add_bounded(&m[n - 1].ttot_ns, m[i].ttot_ns);
         } else {
             m[n++] = m[i];
         }
@@ -104,12 +104,14 @@ static struct function *merged(const struct function_list *l, size_t *ret_n)
 
 /* Whether a count of the function decreased. If the list has no pid, a decrease of ttot reveals a new
  * process, too. */
-static bool fell(const struct function_list *l, const struct function *before, const struct function *after)
+static bool function_decreased(const struct function_list *l, const struct function *before,
+                               const struct function *after)
 {
     return after->calls < before->calls || (l->pid == 0 && after->ttot_ns < before->ttot_ns);
 }
 
-static void add_rise(struct function_list *l, const struct function *f, const struct function *since)
+static void function_list_add_rise(struct function_list *l, const struct function *f,
+                                   const struct function *since)
 {
     static const struct function never = {0};
     const struct function *s = since ? since : &never;
@@ -121,18 +123,18 @@ static void add_rise(struct function_list *l, const struct function *f, const st
 }
 
 /* False where a count fell. */
-static bool subtract(const struct function_list *before, const struct function_list *after,
-                     struct function_list *ret)
+static bool function_list_subtract(const struct function_list *before, const struct function_list *after,
+                                   struct function_list *ret)
 {
     size_t n_old, n_young, k = 0;
-    _cleanup_(freep) struct function *old = merged(before, &n_old);
-    _cleanup_(freep) struct function *young = merged(after, &n_young);
+    _cleanup_(freep) struct function *old = function_list_merge(before, &n_old);
+    _cleanup_(freep) struct function *young = function_list_merge(after, &n_young);
 
     for (size_t i = 0; i < n_young; i++) {
-        int order = k < n_old ? compare_identity(&old[k], &young[i]) : 1;
-        if (order < 0 || (order == 0 && fell(after, &old[k], &young[i])))
+        int order = k < n_old ? function_compare_identity(&old[k], &young[i]) : 1;
+        if (order < 0 || (order == 0 && function_decreased(after, &old[k], &young[i])))
             return false;
-        add_rise(ret, &young[i], order == 0 ? &old[k++] : NULL);
+        function_list_add_rise(ret, &young[i], order == 0 ? &old[k++] : NULL);
     }
     return k == n_old;
 }
@@ -143,11 +145,11 @@ struct function_list *function_list_difference(const struct function_list *befor
     _cleanup_(function_list_freep) struct function_list *l = xcalloc(1, sizeof(*l));
     bool same_process = before->pid == 0 || after->pid == 0 || before->pid == after->pid;
 
-    *ret_restarted = !same_process || !subtract(before, after, l);
+    *ret_restarted = !same_process || !function_list_subtract(before, after, l);
     if (*ret_restarted) {
         function_list_free(l);
         l = xcalloc(1, sizeof(*l));
-        subtract(&(struct function_list){0}, after, l);
+        function_list_subtract(&(struct function_list){0}, after, l);
     }
     l->clock = after->clock;
     l->pid = after->pid;

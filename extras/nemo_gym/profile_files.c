@@ -21,20 +21,20 @@ static const struct {
     {".log", yappi_table_parse},
 };
 
-/* A server's own directory, or its log of an earlier version, by the name that stands there. */
-struct found {
+/* The directory of a server, or its log of an earlier version, by its name in the directory. */
+struct profile_match {
     char *entry, *server;
     bool is_log;
     unsigned n_servers; /* that fit */
 };
 
-static void found_done(struct found *f)
+static void profile_match_done(struct profile_match *f)
 {
     free(f->entry);
     free(f->server);
 }
 
-static void consider(struct found *f, const struct profile_place *place, const char *name)
+static void profile_match_add(struct profile_match *f, const struct profile_source *source, const char *name)
 {
     const char *mark = strstr(name, MARK);
     bool is_log = ends_with(name, ".log");
@@ -43,7 +43,7 @@ static void consider(struct found *f, const struct profile_place *place, const c
         return;
     const char *server = mark + strlen(MARK);
     _cleanup_(freep) char *bare = xstrndup(server, strlen(server) - (is_log ? strlen(".log") : 0));
-    if (place->server && !streq(bare, place->server))
+    if (source->server && !streq(bare, source->server))
         return;
     f->n_servers += !streq(f->server, bare);
     if (f->entry && is_log) /* a directory is of the later version */
@@ -53,22 +53,23 @@ static void consider(struct found *f, const struct profile_place *place, const c
     f->is_log = is_log;
 }
 
-static int find(DIR *dir, const struct profile_place *place, struct found *ret, struct problem *p)
+static int profile_match_find(DIR *dir, const struct profile_source *source, struct profile_match *ret,
+                              struct problem *p)
 {
     const struct dirent *e;
 
     for (int i = 0; i < ENTRIES_MAX && (e = readdir(dir)); i++)
-        consider(ret, place, e->d_name);
+        profile_match_add(ret, source, e->d_name);
     if (ret->n_servers > 1) {
         problem_set(p, -ENOENT, PROBLEM_NOT_FOUND,
-                    "%s holds profiles of %u servers, and which is this one is not known", place->dir,
-                    ret->n_servers);
+                    "%s contains profiles of %u servers, and which one is this server is unknown",
+                    source->dir, ret->n_servers);
         problem_remedy(p, "Name the worker by its head server: --router http://HOST:11000.");
         return -ENOENT;
     }
     if (ret->n_servers == 0) {
         problem_set(p, -ENOENT, PROBLEM_NOT_FOUND, "there is no profile of %s in %s",
-                    place->server ? place->server : "a server", place->dir);
+                    source->server ? source->server : "a server", source->dir);
         problem_remedy(p,
                        "Is this the directory that +profiling_results_dirpath= names, on the server's host?");
         return -ENOENT;
@@ -77,8 +78,8 @@ static int find(DIR *dir, const struct profile_place *place, struct found *ret, 
 }
 
 /* -ENOENT: the file does not exist; p is not set then. */
-static int read_one(int dir_fd, const char *name, const struct profile_place *place, char **ret,
-                    size_t *ret_size, struct problem *p)
+static int profile_read_file(int dir_fd, const char *name, const struct profile_source *source, char **ret,
+                             size_t *ret_size, struct problem *p)
 {
     struct stat st;
     _cleanup_(closep) int fd = open_regular(dir_fd, name, &st);
@@ -86,31 +87,32 @@ static int read_one(int dir_fd, const char *name, const struct profile_place *pl
     if (fd < 0)
         return fd == -ENOENT ? fd
                              : problem_set(p, fd, PROBLEM_DENIED, "cannot open %s in %s: %s", name,
-                                           place->dir, strerror(-fd));
-    if (place->uid != UID_UNKNOWN && place->uid != 0 && st.st_uid != place->uid)
+                                           source->dir, strerror(-fd));
+    if (source->uid != UID_UNKNOWN && source->uid != 0 && st.st_uid != source->uid)
         return problem_set(p, -EACCES, PROBLEM_DENIED, "%s in %s does not belong to the server's user", name,
-                           place->dir);
-    if (st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec < place->not_before - TIME_SLACK_NS)
+                           source->dir);
+    if (st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec < source->not_before - TIME_SLACK_NS)
         return problem_set(p, -ENOENT, PROBLEM_NOT_FOUND,
-                           "%s in %s was not written: it is older than the question", name, place->dir);
+                           "%s in %s was not written: it is older than the request", name, source->dir);
     _cleanup_(freep) char *link = xasprintf("/proc/self/fd/%d", fd);
     int r = read_file(AT_FDCWD, link, PROFILE_FILE_MAX, ret, ret_size);
-    return r < 0 ? problem_set(p, r, PROBLEM_UPSTREAM, "cannot read %s in %s: %s", name, place->dir,
+    return r < 0 ? problem_set(p, r, PROBLEM_UPSTREAM, "cannot read %s in %s: %s", name, source->dir,
                                strerror(-r))
                  : 0;
 }
 
-static int read_format(int dir_fd, const struct found *f, size_t format, const struct profile_place *place,
-                       struct function_list **ret, char **ret_path, struct problem *p)
+static int profile_read_format(int dir_fd, const struct profile_match *f, size_t format,
+                               const struct profile_source *source, struct function_list **ret,
+                               char **ret_path, struct problem *p)
 {
     _cleanup_(freep) char *name =
         f->is_log ? xstrdup(f->entry) : xasprintf("%s%s", f->server, formats[format].suffix);
     _cleanup_(freep) char *path =
-        xasprintf("%s/%s%s%s", place->dir, f->is_log ? "" : f->entry, f->is_log ? "" : "/", name);
+        xasprintf("%s/%s%s%s", source->dir, f->is_log ? "" : f->entry, f->is_log ? "" : "/", name);
     _cleanup_(function_list_freep) struct function_list *l = NULL;
     _cleanup_(freep) char *text = NULL;
     size_t size = 0;
-    int r = read_one(dir_fd, name, place, &text, &size, p);
+    int r = profile_read_file(dir_fd, name, source, &text, &size, p);
 
     if (r < 0)
         return r;
@@ -128,27 +130,27 @@ static int read_format(int dir_fd, const struct found *f, size_t format, const s
     return 0;
 }
 
-int profile_files_read(const struct profile_place *place, struct function_list **ret, char **ret_path,
+int profile_files_read(const struct profile_source *source, struct function_list **ret, char **ret_path,
                        struct problem *p)
 {
-    _cleanup_(found_done) struct found f = {0};
+    _cleanup_(profile_match_done) struct profile_match f = {0};
     _cleanup_(closep) int own_fd = -1;
-    DIR *dir = opendir(place->dir);
+    DIR *dir = opendir(source->dir);
     int r =
-        dir ? find(dir, place, &f, p)
-            : problem_set(p, -errno, PROBLEM_NOT_FOUND, "cannot list %s: %s", place->dir, strerror(errno));
+        dir ? profile_match_find(dir, source, &f, p)
+            : problem_set(p, -errno, PROBLEM_NOT_FOUND, "cannot list %s: %s", source->dir, strerror(errno));
 
     if (dir && r == 0) {
         own_fd = openat(dirfd(dir), f.is_log ? "." : f.entry, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         r = own_fd >= 0 ? -ENOENT
                         : problem_set(p, -errno, PROBLEM_NOT_FOUND, "cannot open %s in %s: %s", f.entry,
-                                      place->dir, strerror(errno));
+                                      source->dir, strerror(errno));
     }
     for (size_t i = f.is_log ? ARRAY_SIZE(formats) - 1 : 0;
          own_fd >= 0 && r == -ENOENT && !(p && p->what) && i < ARRAY_SIZE(formats); i++)
-        r = read_format(own_fd, &f, i, place, ret, ret_path, p);
+        r = profile_read_format(own_fd, &f, i, source, ret, ret_path, p);
     if (r == -ENOENT)
-        problem_set(p, r, PROBLEM_NOT_FOUND, "%s/%s holds neither a .callgrind nor a .log of %s", place->dir,
+        problem_set(p, r, PROBLEM_NOT_FOUND, "%s/%s holds neither a .callgrind nor a .log of %s", source->dir,
                     f.entry ? f.entry : "", f.server ? f.server : "the server");
     if (dir)
         closedir(dir);

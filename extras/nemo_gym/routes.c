@@ -52,36 +52,36 @@ static void get_session_functions(struct api *api, struct http_request *r, const
 
 /* -- What servers have counted so far -- */
 
-struct asking;
+struct functions_query;
 
-struct server {
-    struct asking *asking;
+struct queried_server {
+    struct functions_query *query;
     const struct worker *worker;
     struct call *call;
     bool reading; /* its answer, on a thread */
 };
 
-struct asking {
+struct functions_query {
     struct api *api;
     struct http_request *request; /* NULL: the client left */
     struct fleet *fleet;
-    struct server servers[SERVERS_MAX];
+    struct queried_server servers[SERVERS_MAX];
     size_t n, n_left, n_answered;
-    json_t *said, *functions; /* of the answer */
-    size_t bytes;             /* of these functions */
-    struct problem problem;   /* of the first that failed */
+    json_t *results, *functions; /* of the answer */
+    size_t bytes;                /* of these functions */
+    struct problem problem;      /* of the first that failed */
 };
 
-static void asking_free(struct asking *q)
+static void functions_query_free(struct functions_query *q)
 {
     fleet_free(q->fleet);
-    json_decref(q->said);
+    json_decref(q->results);
     json_decref(q->functions);
     problem_done(&q->problem);
     free(q);
 }
 
-static bool anything_under_way(const struct asking *q)
+static bool functions_query_is_busy(const struct functions_query *q)
 {
     for (size_t i = 0; i < q->n; i++)
         if (q->servers[i].call || q->servers[i].reading)
@@ -89,46 +89,46 @@ static bool anything_under_way(const struct asking *q)
     return false;
 }
 
-static void reply(struct asking *q)
+static void functions_query_reply(struct functions_query *q)
 {
     http_on_close(q->request, NULL, NULL);
     if (q->n_answered == 0) {
         http_reply_problem(q->request, &q->problem);
     } else {
         json_t *body = json_object();
-        json_object_set(body, "servers", q->said);
+        json_object_set(body, "servers", q->results);
         json_object_set(body, "functions", q->functions);
         http_reply_json(q->request, 200, body);
     }
-    asking_free(q);
+    functions_query_free(q);
 }
 
 /* Adds the result of one server. The result of the last server completes the response. */
-static void settle(struct server *s, json_t *said)
+static void queried_server_end(struct queried_server *s, json_t *result)
 {
-    struct asking *q = s->asking;
+    struct functions_query *q = s->query;
 
-    json_put_str(said, "worker", s->worker->url);
-    json_put_str(said, "name", s->worker->model);
-    json_array_append_new(q->said, said);
+    json_put_str(result, "worker", s->worker->url);
+    json_put_str(result, "name", s->worker->model);
+    json_array_append_new(q->results, result);
     if (--q->n_left == 0)
-        reply(q);
+        functions_query_reply(q);
 }
 
-static void fail(struct server *s, const struct problem *p)
+static void queried_server_fail(struct queried_server *s, const struct problem *p)
 {
-    json_t *said = json_object();
+    json_t *result = json_object();
 
-    json_put_str(said, "reason", p->what);
-    json_put_str(said, "remedy", p->remedy);
-    problem_set(&s->asking->problem, -EREMOTEIO, p->kind, "%s: %s", s->worker->url, p->what);
-    if (p->remedy && !s->asking->problem.remedy)
-        problem_remedy(&s->asking->problem, "%s", p->remedy);
-    settle(s, said);
+    json_put_str(result, "reason", p->what);
+    json_put_str(result, "remedy", p->remedy);
+    problem_set(&s->query->problem, -EREMOTEIO, p->kind, "%s: %s", s->worker->url, p->what);
+    if (p->remedy && !s->query->problem.remedy)
+        problem_remedy(&s->query->problem, "%s", p->remedy);
+    queried_server_end(s, result);
 }
 
 /* False where the reply is full. */
-static bool add_function(struct asking *q, const struct worker *w, const struct function *f)
+static bool functions_query_add(struct functions_query *q, const struct worker *w, const struct function *f)
 {
     size_t bytes = FUNCTION_BYTES + strlen(f->name) + strlen(f->file);
 
@@ -151,45 +151,46 @@ static bool add_function(struct asking *q, const struct worker *w, const struct 
     return true;
 }
 
-static void on_snapshot(struct snapshot *snapshot, void *arg)
+static void queried_server_on_snapshot(struct snapshot *snapshot, void *arg)
 {
-    struct server *s = arg;
-    struct asking *q = s->asking;
+    struct queried_server *s = arg;
+    struct functions_query *q = s->query;
     const struct function_list *l = snapshot->list;
 
     s->reading = false;
     if (!q->request) {
-        if (!anything_under_way(q))
-            asking_free(q);
+        if (!functions_query_is_busy(q))
+            functions_query_free(q);
         return;
     }
     if (!l) {
-        fail(s, snapshot->problem);
+        queried_server_fail(s, snapshot->problem);
         return;
     }
-    json_t *said = json_object();
-    json_object_set_new(said, "source", json_text(snapshot->source));
-    json_put_str(said, "clock", function_clock_name(l->clock));
+    json_t *result = json_object();
+    json_object_set_new(result, "source", json_text(snapshot->source));
+    json_put_str(result, "clock", function_clock_name(l->clock));
     if (l->pid > 0)
-        json_put_int(said, "pid", l->pid);
+        json_put_int(result, "pid", l->pid);
     size_t n = 0;
-    while (n < l->n && add_function(q, s->worker, &l->items[n]))
+    while (n < l->n && functions_query_add(q, s->worker, &l->items[n]))
         n++;
-    json_put_int(said, "unreadable", (int64_t)(l->n_unreadable + l->n - n));
+    json_put_int(result, "unreadable", (int64_t)(l->n_unreadable + l->n - n));
     q->n_answered++;
-    settle(s, said);
+    queried_server_end(s, result);
 }
 
-static void on_stats(const struct call_result *r, void *arg)
+static void queried_server_on_stats(const struct call_result *r, void *arg)
 {
-    struct server *s = arg;
+    struct queried_server *s = arg;
     _cleanup_(problem_done) struct problem p = {0};
     char text[FAILURE_LENGTH];
 
     s->call = NULL;
     if (r->err == 0 && r->status / 100 == 2) {
         s->reading = true;
-        snapshot_read(s->asking->api->modules.offload, s->worker, r, call_sent_at(r), on_snapshot, s);
+        snapshot_read(s->query->api->modules.offload, s->worker, r, call_sent_at(r),
+                      queried_server_on_snapshot, s);
         return;
     }
     if (r->err == 0)
@@ -197,12 +198,12 @@ static void on_stats(const struct call_result *r, void *arg)
     else
         problem_set(&p, r->err, PROBLEM_UPSTREAM, "GET " SNAPSHOT_PATH ": %s",
                     call_result_text(r, text, sizeof(text)));
-    fail(s, &p);
+    queried_server_fail(s, &p);
 }
 
-static void on_client_left(struct http_request *r, void *arg)
+static void functions_query_on_close(struct http_request *r, void *arg)
 {
-    struct asking *q = arg;
+    struct functions_query *q = arg;
 
     (void)r;
     q->request = NULL;
@@ -211,35 +212,35 @@ static void on_client_left(struct http_request *r, void *arg)
             call_cancel(q->servers[i].call);
         q->servers[i].call = NULL;
     }
-    if (!anything_under_way(q))
-        asking_free(q);
+    if (!functions_query_is_busy(q))
+        functions_query_free(q);
 }
 
-static void ask(struct server *s)
+static void queried_server_ask(struct queried_server *s)
 {
-    struct api *api = s->asking->api;
+    struct api *api = s->query->api;
     const struct fleet_settings *settings = api->modules.fleet_settings;
     _cleanup_(freep) char *url = url_join(s->worker->url, SNAPSHOT_PATH);
     const struct call_request request = {
         .method = "GET",
         .url = url,
-        .credentials = settings_credentials(settings, s->asking->fleet->name, s->worker->url),
+        .credentials = settings_credentials(settings, s->query->fleet->name, s->worker->url),
         .admin = true,
         .connect_timeout_ns = settings->connect_timeout_ns,
         .deadline_ns = mono_ns() + ANSWER_MAX_NS,
         .answer_max = SNAPSHOT_BYTES_MAX,
-        .account = names_origin(s->asking->servers[0].worker->url),
+        .account = names_origin(s->query->servers[0].worker->url),
     };
-    s->call = call_start(api->modules.caller, &request, on_stats, s);
+    s->call = call_start(api->modules.caller, &request, queried_server_on_stats, s);
 }
 
-static bool counts(const struct worker *w)
+static bool worker_counts_functions(const struct worker *w)
 {
     return w->profilable && w->engine == ENGINE_NEMO_GYM;
 }
 
 /* Why there is nothing to ask: the worker's own reason, where it is one that could count. */
-static void refuse(struct http_request *r, const struct fleet *fleet)
+static void functions_refuse(struct http_request *r, const struct fleet *fleet)
 {
     for (size_t i = 0; i < fleet->n_workers; i++) {
         const struct worker *w = &fleet->workers[i];
@@ -253,35 +254,36 @@ static void refuse(struct http_request *r, const struct fleet *fleet)
                   "none of these workers counts its functions");
 }
 
-static void on_fleet(struct api *api, struct http_request *r, struct fleet *fleet, const struct problem *p)
+static void functions_on_fleet(struct api *api, struct http_request *r, struct fleet *fleet,
+                               const struct problem *p)
 {
-    struct asking *q;
+    struct functions_query *q;
 
     if (!fleet) {
         http_reply_problem(r, p);
         return;
     }
     q = xcalloc(1, sizeof(*q));
-    *q = (struct asking){
-        .api = api, .request = r, .fleet = fleet, .said = json_array(), .functions = json_array()};
+    *q = (struct functions_query){
+        .api = api, .request = r, .fleet = fleet, .results = json_array(), .functions = json_array()};
     for (size_t i = 0; i < fleet->n_workers && q->n < SERVERS_MAX; i++)
-        if (counts(&fleet->workers[i]))
-            q->servers[q->n++] = (struct server){.asking = q, .worker = &fleet->workers[i]};
+        if (worker_counts_functions(&fleet->workers[i]))
+            q->servers[q->n++] = (struct queried_server){.query = q, .worker = &fleet->workers[i]};
     q->n_left = q->n;
     if (q->n == 0) {
-        refuse(r, fleet);
-        asking_free(q);
+        functions_refuse(r, fleet);
+        functions_query_free(q);
         return;
     }
-    http_on_close(r, on_client_left, q);
+    http_on_close(r, functions_query_on_close, q);
     for (size_t i = 0; i < q->n; i++)
-        ask(&q->servers[i]);
+        queried_server_ask(&q->servers[i]);
 }
 
 static void get_functions(struct api *api, struct http_request *r, const struct route_match *match)
 {
     (void)match->id;
-    discover_for(api, r, on_fleet);
+    discover_for(api, r, functions_on_fleet);
 }
 
 /* clang-format off */

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include <errno.h>
 
-struct reading {
+struct snapshot_job {
     struct answer_body answer; /* without a byte: look at the files */
     char *dir, *server, *note, *remedy;
     uid_t uid;
@@ -16,7 +16,7 @@ struct reading {
     void *arg;
 };
 
-static void read_answer(struct reading *g)
+static void snapshot_read_answer(struct snapshot_job *g)
 {
     if (g->answer.cut) {
         problem_set(&g->problem, -EFBIG, PROBLEM_TOO_LARGE,
@@ -30,13 +30,13 @@ static void read_answer(struct reading *g)
     }
 }
 
-static void read_files(struct reading *g)
+static void snapshot_read_files(struct snapshot_job *g)
 {
-    const struct profile_place place = {
+    const struct profile_source source = {
         .dir = g->dir, .server = g->server, .uid = g->uid, .not_before = g->asked_at};
 
     if (g->dir) {
-        profile_files_read(&place, &g->list, &g->source, &g->problem);
+        profile_files_read(&source, &g->list, &g->source, &g->problem);
         return;
     }
     problem_set(&g->problem, -ENOENT, PROBLEM_NOT_FOUND,
@@ -48,19 +48,19 @@ static void read_files(struct reading *g)
                                "URL] of profd.conf, as profd can open it.");
 }
 
-static void work(void *arg)
+static void snapshot_work(void *arg)
 {
-    struct reading *g = arg;
+    struct snapshot_job *g = arg;
 
     if (g->answer.size > 0)
-        read_answer(g);
+        snapshot_read_answer(g);
     else
-        read_files(g);
+        snapshot_read_files(g);
 }
 
-static void on_read(void *arg)
+static void snapshot_on_read(void *arg)
 {
-    struct reading *g = arg;
+    struct snapshot_job *g = arg;
     struct snapshot s = {.list = g->list, .source = g->source, .problem = g->list ? NULL : &g->problem};
 
     answer_body_done(&g->answer);
@@ -78,9 +78,9 @@ static void on_read(void *arg)
 void snapshot_read(struct offload *offload, const struct worker *w, const struct call_result *result,
                    int64_t asked_at, void (*done)(struct snapshot *s, void *arg), void *arg)
 {
-    struct reading *g = xcalloc(1, sizeof(*g));
+    struct snapshot_job *g = xcalloc(1, sizeof(*g));
 
-    *g = (struct reading){
+    *g = (struct snapshot_job){
         .answer = result ? call_result_take(result) : (struct answer_body){0},
         .dir = xstrdup(w->location.local_dir),
         .server = xstrdup(w->model),
@@ -93,5 +93,6 @@ void snapshot_read(struct offload *offload, const struct worker *w, const struct
     };
     /* An answer holds memory that others wait for: it does not wait for a file system. */
     bool reads_files = g->answer.size == 0 && g->dir;
-    offload_run_in(offload, reads_files ? offload_queue_of_dir(g->dir) : OFFLOAD_NO_QUEUE, work, on_read, g);
+    offload_run_in(offload, reads_files ? offload_queue_of_dir(g->dir) : OFFLOAD_NO_QUEUE, snapshot_work,
+                   snapshot_on_read, g);
 }

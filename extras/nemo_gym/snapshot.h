@@ -44,7 +44,7 @@ void snapshot_read(struct offload *offload, const struct worker *w, const struct
 #define PROFILE_FILE_MAX (32 << 20)
 #define UID_UNKNOWN      ((uid_t)-1)
 
-struct profile_place {
+struct profile_source {
     const char *dir;    /* as profd can open it */
     const char *server; /* its name; NULL unknown: then there must be one server only */
     uid_t uid;          /* who must own the files; 0 and UID_UNKNOWN: anybody */
@@ -56,5 +56,5 @@ struct profile_place {
  * there is none or none of that time, -ENODATA where a .log has its heading and no rows, -EBADMSG for what
  * cannot be read, and the errors of files; p describes each.
  */
-int profile_files_read(const struct profile_place *place, struct function_list **ret, char **ret_path,
+int profile_files_read(const struct profile_source *source, struct function_list **ret, char **ret_path,
                        struct problem *p);

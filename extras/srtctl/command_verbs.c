@@ -33,7 +33,7 @@ static int command_compose(const struct command_options *o, bool is_nsys, int n_
 {
     const unsigned lifted = RECIPE_ANY_LOAD | (o->any_workers ? RECIPE_ANY_WORKERS : 0);
     int mode = o->mode ? recipe_mode_from_name(o->mode) : -EINVAL;
-    const struct launch_place place = {
+    const struct launch_target target = {
         .mode = (enum recipe_mode)mode,
         .rank = o->rank == OPTION_ABSENT ? 0 : o->rank,
         .worker = o->worker == OPTION_ABSENT ? 0 : o->worker,
@@ -51,7 +51,7 @@ static int command_compose(const struct command_options *o, bool is_nsys, int n_
     }
     if (recipe_read(o->recipe, o->variant, lifted, &r, p) < 0)
         return -EINVAL;
-    return is_nsys ? launch_nsys(&r, &place, n_command, command, ret, p) : launch_torch(&r, &place, ret, p);
+    return is_nsys ? launch_nsys(&r, &target, n_command, command, ret, p) : launch_torch(&r, &target, ret, p);
 }
 
 static int command_print(struct client *c, const void *values, bool is_nsys, int n_words, char **words)

@@ -127,10 +127,10 @@ static const char *const nsys_force[] = {"--force-overwrite", "true", NULL};
 static const char *const nsys_trtllm_end[] = {"--kill", "none", "--wait", "all", "--force-overwrite",
                                               "true",   NULL};
 
-static void launch_add_nsys(const struct recipe *r, const struct launch_place *place, struct launch *l)
+static void launch_add_nsys(const struct recipe *r, const struct launch_target *target, struct launch *l)
 {
     bool trtllm = streq(r->backend, "trtllm");
-    const char *mode = recipe_mode_short_name(place->mode);
+    const char *mode = recipe_mode_short_name(target->mode);
     size_t i;
     json_t *word;
 
@@ -152,13 +152,13 @@ static void launch_add_nsys(const struct recipe *r, const struct launch_place *p
         launch_add(l, "--trace-fork-before-exec=true");
     launch_add(l, "-o");
     if (r->generation == RECIPE_LOAD_IN_PHASE) {
-        launch_add(l, PROFILES_DIR "/%s_%" PRId64, mode, place->rank);
+        launch_add(l, PROFILES_DIR "/%s_%" PRId64, mode, target->rank);
         return;
     }
-    _cleanup_(freep) char *gpus = worker_gpu_list(r, place, '-');
+    _cleanup_(freep) char *gpus = worker_gpu_list(r, target, '-');
     char *base = xasprintf(PROFILES_DIR "/%s/%s_%s_w%" PRId64 "_profile_gpu%s", mode,
-                           place->node ? place->node : "${SLURMD_NODENAME}", mode, place->worker, gpus);
-    launch_append(l, base, place->node == NULL);
+                           target->node ? target->node : "${SLURMD_NODENAME}", mode, target->worker, gpus);
+    launch_append(l, base, target->node == NULL);
 }
 
 /* -- The worker --------------------------------------------------------------------------------------- */
@@ -181,31 +181,32 @@ void launch_set_steps(const struct recipe_phase *phase, struct launch *l)
     launch_set(l, "TLLM_LLMAPI_ENABLE_NVTX", "1");
 }
 
-static int launch_set_environment(const struct recipe *r, const struct launch_place *place, struct launch *l,
-                                  struct problem *p)
+static int launch_set_environment(const struct recipe *r, const struct launch_target *target,
+                                  struct launch *l, struct problem *p)
 {
     const char *name;
     json_t *value;
 
     if (r->generation == RECIPE_LOAD_IN_BENCHMARK)
-        return worker_set_environment(r, place, l, p);
-    json_object_foreach((json_t *)r->phases[place->mode].environment, name, value) {
+        return worker_set_environment(r, target, l, p);
+    json_object_foreach((json_t *)r->phases[target->mode].environment, name, value) {
         if (launch_check_variable(r, "backend", name, p) < 0)
             return -EINVAL;
         _cleanup_(freep) char *text = recipe_value_text(value);
         launch_set_value(l, name, text, false);
     }
     if (r->type != RECIPE_NSYS_TIME && recipe_is_nsys(r) && streq(r->backend, "trtllm"))
-        launch_set_steps(&r->phases[place->mode], l);
+        launch_set_steps(&r->phases[target->mode], l);
     return 0;
 }
 
 /* Until January 2026: sglang.launch_server serves alone, so it has no --disaggregation-mode of dynamo's, and dumps no
  * configuration. */
-static void launch_add_old_sglang(const struct recipe *r, const struct launch_place *place, struct launch *l)
+static void launch_add_old_sglang(const struct recipe *r, const struct launch_target *target,
+                                  struct launch *l)
 {
     static const char *const dropped[] = {"disaggregation-mode", "dump-config-to", NULL};
-    const struct recipe_phase *phase = &r->phases[place->mode];
+    const struct recipe_phase *phase = &r->phases[target->mode];
     int64_t nodes = MAX(phase->nodes, 1) / MAX(phase->workers, 1);
 
     launch_add_all(l, (const char *const[]){"python3", "-m", "sglang.launch_server", NULL});
@@ -214,14 +215,14 @@ static void launch_add_old_sglang(const struct recipe *r, const struct launch_pl
         launch_add(l, "--dist-init-addr");
         launch_add_expanding(l, "${HOST_IP_MACHINE}:${PORT}");
         launch_add_option(l, "--nnodes", "%" PRId64, nodes);
-        launch_add_option(l, "--node-rank", "%" PRId64, place->rank);
+        launch_add_option(l, "--node-rank", "%" PRId64, target->rank);
     }
 }
 
-static void launch_add_old_vllm(const struct recipe *r, const struct launch_place *place, struct launch *l)
+static void launch_add_old_vllm(const struct recipe *r, const struct launch_target *target, struct launch *l)
 {
     static const char *const dropped[] = {"connector", NULL};
-    const struct recipe_phase *phase = &r->phases[place->mode];
+    const struct recipe_phase *phase = &r->phases[target->mode];
 
     launch_add_all(l, (const char *const[]){"vllm", "serve", r->model_path ? r->model_path : "/model", NULL});
     launch_add_flags(l, phase->config, dropped);
@@ -230,33 +231,33 @@ static void launch_add_old_vllm(const struct recipe *r, const struct launch_plac
                           phase->stop_step - phase->start_step);
 }
 
-static int launch_add_worker(const struct recipe *r, const struct launch_place *place, struct launch *l,
+static int launch_add_worker(const struct recipe *r, const struct launch_target *target, struct launch *l,
                              struct problem *p)
 {
     if (r->generation == RECIPE_LOAD_IN_BENCHMARK)
-        return worker_add_command(r, place, l, p);
+        return worker_add_command(r, target, l, p);
     if (streq(r->backend, "sglang"))
-        launch_add_old_sglang(r, place, l);
+        launch_add_old_sglang(r, target, l);
     else if (streq(r->backend, "vllm"))
-        launch_add_old_vllm(r, place, l);
+        launch_add_old_vllm(r, target, l);
     else
-        return launch_refuse_command(r, place, "is not in the recipe", p);
+        return launch_refuse_command(r, target, "is not in the recipe", p);
     return 0;
 }
 
-int launch_refuse_command(const struct recipe *r, const struct launch_place *place, const char *why,
+int launch_refuse_command(const struct recipe *r, const struct launch_target *target, const char *why,
                           struct problem *p)
 {
     problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s: the command of a worker of %s %s", r->path, r->backend,
                 why);
     problem_remedy(
         p, "Append the command after --: profctl nsys-command --recipe %s --mode %s -- trtllm-serve ...",
-        r->path, recipe_mode_name(place->mode));
+        r->path, recipe_mode_name(target->mode));
     return -EINVAL;
 }
 
 /* What both commands begin with: the checks, and the environment. */
-static int launch_begin(const struct recipe *r, const struct launch_place *place, bool fits_type,
+static int launch_begin(const struct recipe *r, const struct launch_target *target, bool fits_type,
                         const char *needed, const char *remedy, struct launch *l, struct problem *p)
 {
     if (!fits_type) {
@@ -264,49 +265,49 @@ static int launch_begin(const struct recipe *r, const struct launch_place *place
         problem_remedy(p, "%s", remedy);
         return -EINVAL;
     }
-    if (r->disaggregated == (place->mode == RECIPE_AGGREGATED)) {
+    if (r->disaggregated == (target->mode == RECIPE_AGGREGATED)) {
         problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s has no %s workers", r->path,
-                    recipe_mode_name(place->mode));
+                    recipe_mode_name(target->mode));
         problem_remedy(p, "Its modes are %s.", r->disaggregated ? "prefill and decode" : "aggregated");
         return -EINVAL;
     }
-    if (r->generation == RECIPE_LOAD_IN_BENCHMARK && worker_check_place(r, place, p) < 0)
+    if (r->generation == RECIPE_LOAD_IN_BENCHMARK && worker_check_target(r, target, p) < 0)
         return -EINVAL;
-    return launch_set_environment(r, place, l, p);
+    return launch_set_environment(r, target, l, p);
 }
 
-int launch_nsys(const struct recipe *r, const struct launch_place *place, int n_command, char *const *command,
-                struct launch *ret, struct problem *p)
+int launch_nsys(const struct recipe *r, const struct launch_target *target, int n_command,
+                char *const *command, struct launch *ret, struct problem *p)
 {
     _cleanup_(launch_done) struct launch l = {0};
 
-    if (launch_begin(r, place, recipe_is_nsys(r), "which needs no nsys",
+    if (launch_begin(r, target, recipe_is_nsys(r), "which needs no nsys",
                      "Set it to nsys or nsys-time; profctl torch-command is for torch.", &l, p) < 0)
         return -EINVAL;
-    launch_add_nsys(r, place, &l);
+    launch_add_nsys(r, target, &l);
     for (int i = 0; i < n_command; i++)
         launch_add(&l, "%s", command[i]);
-    if (n_command == 0 && launch_add_worker(r, place, &l, p) < 0)
+    if (n_command == 0 && launch_add_worker(r, target, &l, p) < 0)
         return -EINVAL;
     *ret = l;
     l = (struct launch){0};
     return 0;
 }
 
-int launch_torch(const struct recipe *r, const struct launch_place *place, struct launch *ret,
+int launch_torch(const struct recipe *r, const struct launch_target *target, struct launch *ret,
                  struct problem *p)
 {
     _cleanup_(launch_done) struct launch l = {0};
-    _cleanup_(freep) char *directory = xasprintf(PROFILES_DIR "/%s", recipe_mode_short_name(place->mode));
+    _cleanup_(freep) char *directory = xasprintf(PROFILES_DIR "/%s", recipe_mode_short_name(target->mode));
 
-    if (launch_begin(r, place, r->type == RECIPE_TORCH, "not torch",
+    if (launch_begin(r, target, r->type == RECIPE_TORCH, "not torch",
                      recipe_is_nsys(r) ? "Set it to torch; profctl nsys-command is for nsys."
                                        : "Set it to torch.",
                      &l, p) < 0)
         return -EINVAL;
     if (streq(r->backend, "sglang"))
         launch_set(&l, "SGLANG_TORCH_PROFILER_DIR", "%s", directory);
-    if (launch_add_worker(r, place, &l, p) < 0)
+    if (launch_add_worker(r, target, &l, p) < 0)
         return -EINVAL;
     if (streq(r->backend, "vllm"))
         launch_add_option(&l, "--profiler-config",

@@ -10,7 +10,7 @@
 
 #include "extras/srtctl/recipe.h"
 
-struct launch_place {
+struct launch_target {
     enum recipe_mode mode;
     int64_t worker;   /* which of the mode's workers, from 0 */
     int64_t rank;     /* of the worker's nodes, from 0 */
@@ -31,9 +31,9 @@ struct launch {
 
 /* command: what is wrapped; none: the recipe's own worker. -EINVAL where the recipe is of another type, or
  * its worker's command cannot be told. */
-int launch_nsys(const struct recipe *r, const struct launch_place *place, int n_command, char *const *command,
-                struct launch *ret, struct problem *p);
-int launch_torch(const struct recipe *r, const struct launch_place *place, struct launch *ret,
+int launch_nsys(const struct recipe *r, const struct launch_target *target, int n_command,
+                char *const *command, struct launch *ret, struct problem *p);
+int launch_torch(const struct recipe *r, const struct launch_target *target, struct launch *ret,
                  struct problem *p);
 void launch_done(struct launch *l);
 /* One line for a shell. The caller frees it. */
@@ -53,7 +53,7 @@ void launch_set_value(struct launch *l, const char *name, const char *value, boo
 void launch_set_steps(const struct recipe_phase *phase, struct launch *l);
 int launch_check_variable(const struct recipe *r, const char *where, const char *name, struct problem *p);
 /* The command cannot be derived from the recipe. Returns -EINVAL. */
-int launch_refuse_command(const struct recipe *r, const struct launch_place *place, const char *why,
+int launch_refuse_command(const struct recipe *r, const struct launch_target *target, const char *why,
                           struct problem *p);
 
 /* The value of --profiler-config for the first step and the number of steps. */
@@ -61,10 +61,10 @@ int launch_refuse_command(const struct recipe *r, const struct launch_place *pla
     "{\"profiler\": \"cuda\", \"delay_iterations\": %" PRId64 ", \"max_iterations\": %" PRId64 "}"
 
 /* worker.c: the worker that srtctl builds today. -EINVAL with a problem where profd cannot. */
-int worker_check_place(const struct recipe *r, const struct launch_place *place, struct problem *p);
+int worker_check_target(const struct recipe *r, const struct launch_target *target, struct problem *p);
 /* Its GPUs on each of its nodes: "0,1,2,3". The caller frees it. */
-char *worker_gpu_list(const struct recipe *r, const struct launch_place *place, char separator);
-int worker_set_environment(const struct recipe *r, const struct launch_place *place, struct launch *l,
+char *worker_gpu_list(const struct recipe *r, const struct launch_target *target, char separator);
+int worker_set_environment(const struct recipe *r, const struct launch_target *target, struct launch *l,
                            struct problem *p);
-int worker_add_command(const struct recipe *r, const struct launch_place *place, struct launch *l,
+int worker_add_command(const struct recipe *r, const struct launch_target *target, struct launch *l,
                        struct problem *p);

@@ -65,7 +65,7 @@ bool phases_share_load(const struct recipe *r)
            (p->isl == d->isl && p->osl == d->osl && p->concurrency == d->concurrency);
 }
 
-char *phase_doubt(const struct recipe *r, enum recipe_mode mode)
+char *phase_remark(const struct recipe *r, enum recipe_mode mode)
 {
     int64_t steps = r->phases[mode].stop_step - r->phases[mode].start_step;
 

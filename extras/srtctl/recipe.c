@@ -54,7 +54,7 @@ int recipe_mode_from_name(const char *name)
 }
 
 /* Of a key's line or column. */
-static int64_t place_of(const json_t *places, const char *key)
+static int64_t recipe_location(const json_t *locations, const char *key)
 {
     _cleanup_(freep) char *pointer = xasprintf("/%s", key);
 
@@ -62,9 +62,9 @@ static int64_t place_of(const json_t *places, const char *key)
         if (*c == '.')
             *c = '/';
     for (;;) {
-        int64_t place = json_get_int(places, pointer, 0);
-        if (place > 0 || pointer[0] == '\0')
-            return MAX(place, (int64_t)1);
+        int64_t location = json_get_int(locations, pointer, 0);
+        if (location > 0 || pointer[0] == '\0')
+            return MAX(location, (int64_t)1);
         *strrchr(pointer, '/') = '\0';
     }
 }
@@ -77,7 +77,7 @@ int recipe_refuse(const struct recipe *r, const char *key, struct problem *p, co
     _cleanup_(freep) char *text = xvasprintf(format, ap);
     va_end(ap);
     return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s:%" PRId64 ":%" PRId64 ": %s", r->path,
-                       place_of(r->lines, key), place_of(r->columns, key), text);
+                       recipe_location(r->lines, key), recipe_location(r->columns, key), text);
 }
 
 /* -- Numbers and texts of a section ------------------------------------------------------------------- */

@@ -169,4 +169,4 @@ json_t *phase_workload(const struct recipe *r, enum recipe_mode mode);
 json_t *phases_request(const struct recipe *r, unsigned modes, const char *folder);
 bool phases_share_load(const struct recipe *r);
 /* What is unusual about its steps, in one line; NULL: nothing. */
-char *phase_doubt(const struct recipe *r, enum recipe_mode mode);
+char *phase_remark(const struct recipe *r, enum recipe_mode mode);

@@ -52,10 +52,10 @@ static int recipe_record_phases(struct client *c, const struct recipe *r, const 
     for (int m = 0; m < _RECIPE_MODE_MAX; m++) {
         if (!(modes & 1u << m))
             continue;
-        _cleanup_(freep) char *doubt = phase_doubt(r, (enum recipe_mode)m);
+        _cleanup_(freep) char *remark = phase_remark(r, (enum recipe_mode)m);
         client_note(c, "%s/profiles/%s", folder, recipe_mode_name((enum recipe_mode)m));
-        if (doubt)
-            client_note(c, "  %s", doubt);
+        if (remark)
+            client_note(c, "  %s", remark);
     }
     return session_start(c, name, request, true, NULL);
 }

@@ -106,26 +106,26 @@ static void variants_merge(json_t *into, const json_t *from)
     }
 }
 
-/* The places of the keys below one, as they are once it is the document. */
-static void variants_take_places(json_t *into, const json_t *places, const char *below)
+/* The locations of the keys below one, as they are once it is the document. */
+static void variants_take_locations(json_t *into, const json_t *locations, const char *below)
 {
     const char *pointer;
-    json_t *place;
+    json_t *location;
     size_t n = strlen(below);
 
-    json_object_foreach((json_t *)places, pointer, place)
+    json_object_foreach((json_t *)locations, pointer, location)
         if (strncmp(pointer, below, n) == 0 && (pointer[n] == '/' || !pointer[n]))
-            json_object_set(into, pointer + n, place);
+            json_object_set(into, pointer + n, location);
 }
 
-static json_t *variants_merge_places(const json_t *places, const char *override)
+static json_t *variants_merge_locations(const json_t *locations, const char *override)
 {
     _cleanup_(freep) char *below = xasprintf("/%s", override);
     json_t *merged = json_object();
 
-    variants_take_places(merged, places, "/base");
+    variants_take_locations(merged, locations, "/base");
     if (*override)
-        variants_take_places(merged, places, below);
+        variants_take_locations(merged, locations, below);
     return merged;
 }
 
@@ -136,8 +136,8 @@ static struct recipe_variant variants_merge_base(const struct variants_reading *
         return (struct recipe_variant){.name = take_name, .root = json_object()};
     struct recipe_variant v = {.name = take_name,
                                .root = json_deep_copy(json_object_get(r->root, "base")),
-                               .lines = variants_merge_places(r->lines, key),
-                               .columns = variants_merge_places(r->columns, key)};
+                               .lines = variants_merge_locations(r->lines, key),
+                               .columns = variants_merge_locations(r->columns, key)};
     variants_merge(v.root, override);
     return v;
 }

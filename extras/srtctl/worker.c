@@ -25,7 +25,7 @@
 
 /* -- Where it runs ------------------------------------------------------------------------------------ */
 
-struct seat {
+struct worker_slot {
     int64_t n_nodes;           /* of the worker */
     int64_t first_node;        /* in the job's order, from 0 */
     int64_t process;           /* of all processes, from 0 */
@@ -34,12 +34,12 @@ struct seat {
     int64_t first_gpu, n_gpus; /* on each node */
 };
 
-struct seat_walk {
+struct slot_cursor {
     int64_t node, gpu, process;
     int64_t on_node, prefills_on_node; /* workers that begin on the current one */
 };
 
-static void seat_walk_next_node(struct seat_walk *w, int64_t n)
+static void slot_cursor_next_node(struct slot_cursor *w, int64_t n)
 {
     w->node += n;
     w->gpu = w->on_node = w->prefills_on_node = 0;
@@ -47,43 +47,43 @@ static void seat_walk_next_node(struct seat_walk *w, int64_t n)
 
 /* Workers are seated in the order prefill, decode, aggregated; small ones share nodes, but not with others of
  * another role while there are more nodes. */
-static struct seat seat_find(const struct recipe *r, const struct launch_place *place)
+static struct worker_slot slot_find(const struct recipe *r, const struct launch_target *target)
 {
     const json_t *resources = json_object_get(r->root, "resources");
     bool spread = json_get_bool(resources, "spread_workers", false);
-    struct seat_walk w = {0};
-    struct seat seat = {.n_nodes = 1};
+    struct slot_cursor w = {0};
+    struct worker_slot slot = {.n_nodes = 1};
 
-    for (int m = 0; m <= (int)place->mode; m++) {
+    for (int m = 0; m <= (int)target->mode; m++) {
         const struct recipe_phase *phase = &r->phases[m];
         int64_t gpus = MAX(phase->gpus, (int64_t)1),
                 nodes = MAX((gpus + r->gpus_per_node - 1) / r->gpus_per_node, (int64_t)1);
         bool whole = gpus >= r->gpus_per_node;
         if (m == RECIPE_DECODE && w.gpu > 0 && phase->nodes > 0)
-            seat_walk_next_node(&w, 1);
+            slot_cursor_next_node(&w, 1);
         for (int64_t i = 0; i < phase->workers; i++) {
             if (!whole && w.gpu + gpus > r->gpus_per_node)
-                seat_walk_next_node(&w, 1);
-            seat = (struct seat){
+                slot_cursor_next_node(&w, 1);
+            slot = (struct worker_slot){
                 .n_nodes = whole ? nodes : 1,
                 .first_node = w.node,
-                .process = w.process + place->rank,
-                .http_port = place->rank == 0 ? HTTP_PORT + w.on_node * HTTP_PORT_STRIDE : 0,
+                .process = w.process + target->rank,
+                .http_port = target->rank == 0 ? HTTP_PORT + w.on_node * HTTP_PORT_STRIDE : 0,
                 .bootstrap_port = m == RECIPE_PREFILL ? BOOTSTRAP_PORT + w.prefills_on_node : 0,
                 .first_gpu = whole ? 0 : w.gpu,
                 .n_gpus = whole ? r->gpus_per_node : gpus,
             };
-            if (m == (int)place->mode && i == place->worker)
-                return seat;
-            w.process += seat.n_nodes;
+            if (m == (int)target->mode && i == target->worker)
+                return slot;
+            w.process += slot.n_nodes;
             w.on_node++;
             w.prefills_on_node += m == RECIPE_PREFILL;
             w.gpu += gpus;
             if (whole || spread || w.gpu >= r->gpus_per_node)
-                seat_walk_next_node(&w, seat.n_nodes);
+                slot_cursor_next_node(&w, slot.n_nodes);
         }
     }
-    return seat;
+    return slot;
 }
 
 static const json_t *worker_backend(const struct recipe *r)
@@ -125,35 +125,37 @@ static const char *worker_request_plane(const struct recipe *r)
     return plane ? plane : "tcp";
 }
 
-static void worker_add_ranks(const struct launch_place *place, const struct seat *seat, struct launch *l)
+static void worker_add_ranks(const struct launch_target *target, const struct worker_slot *slot,
+                             struct launch *l)
 {
-    launch_add_option(l, "--nnodes", "%" PRId64, seat->n_nodes);
-    launch_add_option(l, "--node-rank", "%" PRId64, place->rank);
+    launch_add_option(l, "--nnodes", "%" PRId64, slot->n_nodes);
+    launch_add_option(l, "--node-rank", "%" PRId64, target->rank);
 }
 
-static void worker_add_config_dump(const struct launch_place *place, struct launch *l)
+static void worker_add_config_dump(const struct launch_target *target, struct launch *l)
 {
     launch_add(l, "--dump-config-to");
-    if (place->node)
-        launch_add(l, "/logs/%s_config.json", place->node);
+    if (target->node)
+        launch_add(l, "/logs/%s_config.json", target->node);
     else
         launch_add_expanding(l, "/logs/${SLURMD_NODENAME}_config.json");
 }
 
 /* As Python's json.dumps() has it. */
-static void worker_add_kv_events(const struct recipe *r, const struct launch_place *place,
-                                 const struct seat *seat, bool vllm, struct launch *l)
+static void worker_add_kv_events(const struct recipe *r, const struct launch_target *target,
+                                 const struct worker_slot *slot, bool vllm, struct launch *l)
 {
     const json_t *all = json_object_get(worker_backend(r), "kv_events_config"),
-                 *own = json_object_get(all, recipe_mode_name(place->mode));
-    bool on = json_is_true(all) ? place->mode != RECIPE_AGGREGATED : json_is_true(own) || json_is_object(own);
+                 *own = json_object_get(all, recipe_mode_name(target->mode));
+    bool on =
+        json_is_true(all) ? target->mode != RECIPE_AGGREGATED : json_is_true(own) || json_is_object(own);
     const char *key;
     json_t *value;
 
     if (!on)
         return;
     _cleanup_json_ config = json_pack("{s: s, s: s}", "publisher", "zmq", "topic", "kv-events");
-    _cleanup_(freep) char *endpoint = xasprintf("tcp://*:%" PRId64, KV_EVENTS_PORT + seat->process);
+    _cleanup_(freep) char *endpoint = xasprintf("tcp://*:%" PRId64, KV_EVENTS_PORT + slot->process);
     if (vllm)
         json_put_bool(config, "enable_kv_cache_events", true);
     json_object_foreach((json_t *)own, key, value)
@@ -165,8 +167,8 @@ static void worker_add_kv_events(const struct recipe *r, const struct launch_pla
 
 /* -- SGLang ------------------------------------------------------------------------------------------- */
 
-static int worker_add_sglang(const struct recipe *r, const struct launch_place *place,
-                             const struct seat *seat, struct launch *l)
+static int worker_add_sglang(const struct recipe *r, const struct launch_target *target,
+                             const struct worker_slot *slot, struct launch *l)
 {
     static const char *const dropped[] = {"model-path", "served-model-name", "nccl-port", NULL};
     bool alone = streq(r->frontend, "sglang");
@@ -176,23 +178,23 @@ static int worker_add_sglang(const struct recipe *r, const struct launch_place *
     launch_add_option(l, "--model-path", "%s", worker_model(r));
     launch_add_option(l, "--served-model-name", "%s", worker_served_name(r));
     launch_add_option(l, "--host", "0.0.0.0");
-    launch_add_option(l, "--port", "%" PRId64, seat->http_port);
-    launch_add_option(l, "--nccl-port", "%" PRId64, NCCL_PORT + seat->process);
-    if (place->mode != RECIPE_AGGREGATED)
-        launch_add_option(l, "--disaggregation-mode", "%s", recipe_mode_name(place->mode));
-    if (place->mode == RECIPE_PREFILL)
-        launch_add_option(l, "--disaggregation-bootstrap-port", "%" PRId64, seat->bootstrap_port);
-    if (seat->n_nodes > 1) {
+    launch_add_option(l, "--port", "%" PRId64, slot->http_port);
+    launch_add_option(l, "--nccl-port", "%" PRId64, NCCL_PORT + slot->process);
+    if (target->mode != RECIPE_AGGREGATED)
+        launch_add_option(l, "--disaggregation-mode", "%s", recipe_mode_name(target->mode));
+    if (target->mode == RECIPE_PREFILL)
+        launch_add_option(l, "--disaggregation-bootstrap-port", "%" PRId64, slot->bootstrap_port);
+    if (slot->n_nodes > 1) {
         launch_add(l, "--dist-init-addr");
         launch_add_expanding(l, "${LEADER_IP}:%d", DIST_INIT_PORT);
-        worker_add_ranks(place, seat, l);
+        worker_add_ranks(target, slot, l);
     }
     if (!alone)
-        worker_add_config_dump(place, l);
-    worker_add_kv_events(r, place, seat, false, l);
+        worker_add_config_dump(target, l);
+    worker_add_kv_events(r, target, slot, false, l);
     if (!alone)
         launch_add_option(l, "--request-plane", "%s", worker_request_plane(r));
-    launch_add_flags(l, r->phases[place->mode].config, dropped);
+    launch_add_flags(l, r->phases[target->mode].config, dropped);
     return 0;
 }
 
@@ -207,9 +209,9 @@ static const struct {
              "\"kvbm.vllm_integration.connector\", \"kv_role\": \"kv_both\"}"},
 };
 
-static void worker_add_connector(const struct recipe *r, const struct launch_place *place, struct launch *l)
+static void worker_add_connector(const struct recipe *r, const struct launch_target *target, struct launch *l)
 {
-    const json_t *config = r->phases[place->mode].config,
+    const json_t *config = r->phases[target->mode].config,
                  *all = json_object_get(worker_backend(r), "connector");
     const char *name = json_get_str(config, "connector");
 
@@ -224,21 +226,21 @@ static void worker_add_connector(const struct recipe *r, const struct launch_pla
 }
 
 /* "0,1,2,3": of each node. The caller frees it. */
-static char *seat_gpus(const struct seat *seat, char separator)
+static char *slot_gpus(const struct worker_slot *slot, char separator)
 {
     char *list = NULL;
 
-    for (int64_t i = 0; i < seat->n_gpus; i++) {
+    for (int64_t i = 0; i < slot->n_gpus; i++) {
         if (i > 0)
             append_str(&list, "%c", separator);
-        append_str(&list, "%" PRId64, seat->first_gpu + i);
+        append_str(&list, "%" PRId64, slot->first_gpu + i);
     }
     return list ? list : xstrdup("");
 }
 
-static void worker_add_devices(const struct recipe *r, const struct seat *seat, struct launch *l)
+static void worker_add_devices(const struct recipe *r, const struct worker_slot *slot, struct launch *l)
 {
-    _cleanup_(freep) char *list = seat_gpus(seat, ',');
+    _cleanup_(freep) char *list = slot_gpus(slot, ',');
 
     if (!json_get_bool(worker_backend(r), "set_cuda_visible_devices", false))
         launch_add_option(l, "--device-ids", "%s", list);
@@ -251,8 +253,8 @@ static bool worker_has_data_parallel(const json_t *config)
     return (dashed && !json_is_null(dashed)) || (underscored && !json_is_null(underscored));
 }
 
-static int worker_add_vllm(const struct recipe *r, const struct launch_place *place, const struct seat *seat,
-                           struct launch *l, struct problem *p)
+static int worker_add_vllm(const struct recipe *r, const struct launch_target *target,
+                           const struct worker_slot *slot, struct launch *l, struct problem *p)
 {
     static const char *const managed[] = {"connector", "headless",  "host",        "port",
                                           "nnodes",    "node-rank", "master-addr", NULL},
@@ -260,16 +262,16 @@ static int worker_add_vllm(const struct recipe *r, const struct launch_place *pl
                                                   "port",        "nnodes",           "node-rank",
                                                   "master-addr", "api-server-count", NULL},
                              *const dropped[] = {"connector", NULL};
-    const struct recipe_phase *phase = &r->phases[place->mode];
+    const struct recipe_phase *phase = &r->phases[target->mode];
     bool direct = streq(r->frontend, "vllm");
 
     if (worker_has_data_parallel(phase->config) && !direct)
         return launch_refuse_command(
-            r, place, "with data-parallel-size is one of several that srtctl derives from its nodes", p);
+            r, target, "with data-parallel-size is one of several that srtctl derives from its nodes", p);
     if (direct) {
         launch_add_option(l, "vllm", "serve");
         launch_add(l, "%s", worker_model(r));
-        if (place->rank == 0) {
+        if (target->rank == 0) {
             launch_add_option(l, "--host", "0.0.0.0");
             launch_add_option(l, "--port", "8000");
         }
@@ -278,24 +280,24 @@ static int worker_add_vllm(const struct recipe *r, const struct launch_place *pl
         launch_add(l, "dynamo.vllm");
         launch_add_option(l, "--model", "%s", worker_model(r));
         launch_add_option(l, "--served-model-name", "%s", worker_served_name(r));
-        if (place->mode != RECIPE_AGGREGATED)
-            launch_add_option(l, "--disaggregation-mode", "%s", recipe_mode_name(place->mode));
-        worker_add_connector(r, place, l);
-        worker_add_devices(r, seat, l);
+        if (target->mode != RECIPE_AGGREGATED)
+            launch_add_option(l, "--disaggregation-mode", "%s", recipe_mode_name(target->mode));
+        worker_add_connector(r, target, l);
+        worker_add_devices(r, slot, l);
     }
-    if (seat->n_nodes > 1) {
+    if (slot->n_nodes > 1) {
         launch_add(l, "--master-addr");
         launch_add_expanding(l, "${LEADER_IP}");
-        worker_add_ranks(place, seat, l);
-        if (place->rank > 0)
+        worker_add_ranks(target, slot, l);
+        if (target->rank > 0)
             launch_add(l, "--headless");
     }
     if (direct) {
-        worker_add_devices(r, seat, l);
+        worker_add_devices(r, slot, l);
     } else {
         launch_add_option(l, "--request-plane", "%s", worker_request_plane(r));
-        worker_add_config_dump(place, l);
-        worker_add_kv_events(r, place, seat, true, l);
+        worker_add_config_dump(target, l);
+        worker_add_kv_events(r, target, slot, true, l);
     }
     _cleanup_json_ config = phase->config ? json_copy((json_t *)phase->config) : json_object();
     if (direct && !worker_flag(config, "served-model-name", "served_model_name"))
@@ -305,14 +307,14 @@ static int worker_add_vllm(const struct recipe *r, const struct launch_place *pl
             xasprintf(RECIPE_VLLM_WINDOW, phase->start_step, phase->stop_step - phase->start_step);
         json_put_str(config, "profiler-config", window);
     }
-    launch_add_flags(l, config, !direct ? dropped : place->rank > 0 ? headless : managed);
+    launch_add_flags(l, config, !direct ? dropped : target->rank > 0 ? headless : managed);
     return 0;
 }
 
 /* -- Its environment ---------------------------------------------------------------------------------- */
 
-static char *worker_fill_value(const struct launch_place *place, const struct seat *seat, const char *value,
-                               bool *ret_expands)
+static char *worker_fill_value(const struct launch_target *target, const struct worker_slot *slot,
+                               const char *value, bool *ret_expands)
 {
     char *text = NULL;
     size_t size;
@@ -321,11 +323,11 @@ static char *worker_fill_value(const struct launch_place *place, const struct se
     *ret_expands = false;
     while (*value) {
         if (starts_with(value, "{node}")) {
-            fputs(place->node ? place->node : "${SLURMD_NODENAME}", out);
-            *ret_expands = *ret_expands || !place->node;
+            fputs(target->node ? target->node : "${SLURMD_NODENAME}", out);
+            *ret_expands = *ret_expands || !target->node;
             value += strlen("{node}");
         } else if (starts_with(value, "{node_id}")) {
-            fprintf(out, "%" PRId64, seat->first_node + place->rank);
+            fprintf(out, "%" PRId64, slot->first_node + target->rank);
             value += strlen("{node_id}");
         } else {
             putc(*value++, out);
@@ -335,10 +337,10 @@ static char *worker_fill_value(const struct launch_place *place, const struct se
     return text;
 }
 
-static void worker_set_profiling(const struct recipe *r, const struct launch_place *place, struct launch *l)
+static void worker_set_profiling(const struct recipe *r, const struct launch_target *target, struct launch *l)
 {
-    const struct recipe_phase *phase = &r->phases[place->mode];
-    const char *mode = recipe_mode_short_name(place->mode);
+    const struct recipe_phase *phase = &r->phases[target->mode];
+    const char *mode = recipe_mode_short_name(target->mode);
     static const char *const keys[_RECIPE_MODE_MAX] = {"PREFILL", "DECODE", "AGG"};
 
     launch_set(l, "PROFILING_MODE", "%s", mode);
@@ -347,8 +349,8 @@ static void worker_set_profiling(const struct recipe *r, const struct launch_pla
         launch_set(l, "PROFILE_BENCHMARK_DURATION_SECS", "%" PRId64, r->benchmark_duration_secs);
         return;
     }
-    _cleanup_(freep) char *start = xasprintf("PROFILE_%s_START_STEP", keys[place->mode]),
-                          *stop = xasprintf("PROFILE_%s_STOP_STEP", keys[place->mode]);
+    _cleanup_(freep) char *start = xasprintf("PROFILE_%s_START_STEP", keys[target->mode]),
+                          *stop = xasprintf("PROFILE_%s_STOP_STEP", keys[target->mode]);
     launch_set(l, start, "%" PRId64, phase->start_step);
     launch_set(l, stop, "%" PRId64, phase->stop_step);
     if (r->type == RECIPE_TORCH)
@@ -357,8 +359,8 @@ static void worker_set_profiling(const struct recipe *r, const struct launch_pla
         launch_set_steps(phase, l);
 }
 
-static int worker_set_variables(const struct recipe *r, const struct launch_place *place,
-                                const struct seat *seat, const json_t *variables, const char *where,
+static int worker_set_variables(const struct recipe *r, const struct launch_target *target,
+                                const struct worker_slot *slot, const json_t *variables, const char *where,
                                 struct launch *l, struct problem *p)
 {
     const char *name;
@@ -369,20 +371,20 @@ static int worker_set_variables(const struct recipe *r, const struct launch_plac
         if (launch_check_variable(r, where, name, p) < 0)
             return -EINVAL;
         const char *given = json_string_value(value);
-        _cleanup_(freep) char *text = worker_fill_value(place, seat, given ? given : "", &expands);
+        _cleanup_(freep) char *text = worker_fill_value(target, slot, given ? given : "", &expands);
         launch_set_value(l, name, text, expands);
     }
     return 0;
 }
 
-static void worker_set_system(const struct recipe *r, const struct seat *seat, struct launch *l)
+static void worker_set_system(const struct recipe *r, const struct worker_slot *slot, struct launch *l)
 {
     const json_t *observability = json_object_get(r->root, "observability");
 
     if (streq(r->frontend, "dynamo")) {
         launch_set_value(l, "ETCD_ENDPOINTS", "http://${HEAD_NODE_IP}:2379", true);
         launch_set_value(l, "NATS_SERVER", "nats://${HEAD_NODE_IP}:4222", true);
-        launch_set(l, "DYN_SYSTEM_PORT", "%" PRId64, SYSTEM_PORT + seat->process);
+        launch_set(l, "DYN_SYSTEM_PORT", "%" PRId64, SYSTEM_PORT + slot->process);
         launch_set(l, "DYN_REQUEST_PLANE", "%s", worker_request_plane(r));
     }
     if (json_get_bool(observability, "enabled", false)) {
@@ -391,60 +393,61 @@ static void worker_set_system(const struct recipe *r, const struct seat *seat, s
         launch_set(l, "DYN_LOG", "debug");
     }
     if (streq(r->backend, "vllm") && streq(r->frontend, "dynamo")) {
-        launch_set(l, "DYN_VLLM_KV_EVENT_PORT", "%" PRId64, KV_EVENTS_PORT + seat->process);
-        launch_set(l, "VLLM_NIXL_SIDE_CHANNEL_PORT", "%" PRId64, NIXL_PORT + seat->process);
-        launch_set(l, "VLLM_PORT", "%" PRId64, VLLM_PORT + seat->process * VLLM_PORT_STRIDE);
+        launch_set(l, "DYN_VLLM_KV_EVENT_PORT", "%" PRId64, KV_EVENTS_PORT + slot->process);
+        launch_set(l, "VLLM_NIXL_SIDE_CHANNEL_PORT", "%" PRId64, NIXL_PORT + slot->process);
+        launch_set(l, "VLLM_PORT", "%" PRId64, VLLM_PORT + slot->process * VLLM_PORT_STRIDE);
     }
-    if (streq(r->backend, "sglang") && seat->n_gpus < r->gpus_per_node) {
-        _cleanup_(freep) char *list = seat_gpus(seat, ',');
+    if (streq(r->backend, "sglang") && slot->n_gpus < r->gpus_per_node) {
+        _cleanup_(freep) char *list = slot_gpus(slot, ',');
         launch_set(l, "CUDA_VISIBLE_DEVICES", "%s", list);
     }
 }
 
 /* -- The worker --------------------------------------------------------------------------------------- */
 
-int worker_check_place(const struct recipe *r, const struct launch_place *place, struct problem *p)
+int worker_check_target(const struct recipe *r, const struct launch_target *target, struct problem *p)
 {
-    const struct seat seat = seat_find(r, place);
-    const struct recipe_phase *phase = &r->phases[place->mode];
+    const struct worker_slot slot = slot_find(r, target);
+    const struct recipe_phase *phase = &r->phases[target->mode];
 
-    if (place->worker < MAX(phase->workers, (int64_t)1) && place->rank < seat.n_nodes)
+    if (target->worker < MAX(phase->workers, (int64_t)1) && target->rank < slot.n_nodes)
         return 0;
     problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
                 "%s: there are %" PRId64 " %s workers, of %" PRId64 " nodes each", r->path, phase->workers,
-                recipe_mode_name(place->mode), seat.n_nodes);
+                recipe_mode_name(target->mode), slot.n_nodes);
     problem_remedy(p, "--worker-index and --rank count from 0.");
     return -EINVAL;
 }
 
-char *worker_gpu_list(const struct recipe *r, const struct launch_place *place, char separator)
+char *worker_gpu_list(const struct recipe *r, const struct launch_target *target, char separator)
 {
-    const struct seat seat = seat_find(r, place);
-    return seat_gpus(&seat, separator);
+    const struct worker_slot slot = slot_find(r, target);
+    return slot_gpus(&slot, separator);
 }
 
-int worker_set_environment(const struct recipe *r, const struct launch_place *place, struct launch *l,
+int worker_set_environment(const struct recipe *r, const struct launch_target *target, struct launch *l,
                            struct problem *p)
 {
-    const struct seat seat = seat_find(r, place);
+    const struct worker_slot slot = slot_find(r, target);
 
-    worker_set_system(r, &seat, l);
-    if (worker_set_variables(r, place, &seat, r->phases[place->mode].environment, "backend", l, p) < 0 ||
-        worker_set_variables(r, place, &seat, json_object_get(r->root, "environment"), "environment", l, p) <
+    worker_set_system(r, &slot, l);
+    if (worker_set_variables(r, target, &slot, r->phases[target->mode].environment, "backend", l, p) < 0 ||
+        worker_set_variables(r, target, &slot, json_object_get(r->root, "environment"), "environment", l, p) <
             0)
         return -EINVAL;
-    worker_set_profiling(r, place, l);
+    worker_set_profiling(r, target, l);
     return 0;
 }
 
-int worker_add_command(const struct recipe *r, const struct launch_place *place, struct launch *l,
+int worker_add_command(const struct recipe *r, const struct launch_target *target, struct launch *l,
                        struct problem *p)
 {
-    const struct seat seat = seat_find(r, place);
+    const struct worker_slot slot = slot_find(r, target);
 
     if (streq(r->backend, "sglang"))
-        return worker_add_sglang(r, place, &seat, l);
+        return worker_add_sglang(r, target, &slot, l);
     if (streq(r->backend, "vllm"))
-        return worker_add_vllm(r, place, &seat, l, p);
-    return launch_refuse_command(r, place, "is configured by a file that srtctl writes when it starts it", p);
+        return worker_add_vllm(r, target, &slot, l, p);
+    return launch_refuse_command(r, target, "is configured by a file that srtctl writes when it starts it",
+                                 p);
 }

@@ -352,7 +352,7 @@ static void put(const struct testbed *h, const char *directory, const char *name
 static int read_place(const struct testbed *h, const char *server, int64_t not_before, const char *says,
                       const char *source)
 {
-    const struct profile_place place = {
+    const struct profile_source place = {
         .dir = h->dir, .server = server, .uid = UID_UNKNOWN, .not_before = not_before};
     _cleanup_(function_list_freep) struct function_list *l = NULL;
     _cleanup_(freep) char *path = NULL;
@@ -377,7 +377,7 @@ static void test_files(void **state)
     put(h, "Math___one", "one.callgrind", PROFILE);
     read_place(h, "one", 0, NULL, "Math___one/one.callgrind");
     read_place(h, NULL, 0, NULL, "Math___one/one.callgrind");
-    read_place(h, "one", INT64_MAX / 2, "older than the question", NULL);
+    read_place(h, "one", INT64_MAX / 2, "older than the request", NULL);
     put(h, ".", "Code___two.log", HEADING "/a.py:1 f  2  0.1  0.2  0.1\n");
     read_place(h, "two", 0, NULL, "/Code___two.log");
     read_place(h, NULL, 0, "profiles of 2 servers", NULL);

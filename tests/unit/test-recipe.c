@@ -182,7 +182,7 @@ static void test_only_the_worker_limit_is_lifted(void **state)
     assert_int_equal(recipe_check(&r, RECIPE_ANY_WORKERS, NULL), 0);
 }
 
-static char *nsys_text(const char *text, const struct launch_place *place, int n, char *const *command)
+static char *nsys_text(const char *text, const struct launch_target *place, int n, char *const *command)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(recipe_done) struct recipe r = {0};
@@ -192,7 +192,7 @@ static char *nsys_text(const char *text, const struct launch_place *place, int n
     return launch_nsys(&r, place, n, command, &l, &p) < 0 ? xstrdup(p.what) : launch_text(&l);
 }
 
-static void assert_nsys(const char *text, const struct launch_place *place, const char *expected)
+static void assert_nsys(const char *text, const struct launch_target *place, const char *expected)
 {
     _cleanup_(freep) char *line = nsys_text(text, place, 1, (char *const[]){(char *)"serve it", NULL});
     /* What goes before it are the variables of the worker. */
@@ -204,11 +204,11 @@ static void assert_nsys(const char *text, const struct launch_place *place, cons
 /* Compared with what get_nsys_prefix() of srt-slurm returns. */
 static void test_nsys_lines(void **state)
 {
-    const struct launch_place decode = {.mode = RECIPE_DECODE, .rank = 1, .node = "n3"},
-                              aggregated = {.mode = RECIPE_AGGREGATED, .worker = 2, .node = "n3"},
-                              first = {.mode = RECIPE_AGGREGATED, .node = "n3"},
-                              second = {.mode = RECIPE_AGGREGATED, .worker = 1, .node = "n3"},
-                              unnamed = {.mode = RECIPE_AGGREGATED};
+    const struct launch_target decode = {.mode = RECIPE_DECODE, .rank = 1, .node = "n3"},
+                               aggregated = {.mode = RECIPE_AGGREGATED, .worker = 2, .node = "n3"},
+                               first = {.mode = RECIPE_AGGREGATED, .node = "n3"},
+                               second = {.mode = RECIPE_AGGREGATED, .worker = 1, .node = "n3"},
+                               unnamed = {.mode = RECIPE_AGGREGATED};
 
     assert_nsys(
         IN_PHASE("nsys"), &decode,
@@ -244,7 +244,7 @@ static void test_a_worker_that_cannot_be_identified(void **state)
 {
     _cleanup_(freep) char *line =
         nsys_text(AGGREGATED("1", "{type: nsys, aggregated: {}}", BENCHMARK) "backend: {type: trtllm}\n",
-                  &(struct launch_place){.mode = RECIPE_AGGREGATED}, 0, NULL);
+                  &(struct launch_target){.mode = RECIPE_AGGREGATED}, 0, NULL);
     assert_string_equal(line, "job.yaml: the command of a worker of trtllm is configured by a file that "
                               "srtctl writes when it starts it");
 }
@@ -255,7 +255,7 @@ static void test_vllm_line(void **state)
         AGGREGATED("1", "{type: nsys, aggregated: {start_step: 5, stop_step: 45}}",
                    BENCHMARK) "model: {path: m}\nbackend:\n  type: vllm\n  vllm_config:\n    aggregated: "
                               "{tensor_parallel_size: 2, connector: x}\n",
-        &(struct launch_place){.mode = RECIPE_AGGREGATED, .node = "n"}, 0, NULL);
+        &(struct launch_target){.mode = RECIPE_AGGREGATED, .node = "n"}, 0, NULL);
     assert_non_null(strstr(
         line, " python3 -m dynamo.vllm --model /model --served-model-name m --kv-transfer-config x "
               "--device-ids 0,1,2,3 "
@@ -271,7 +271,7 @@ static void test_torch_line(void **state)
     _cleanup_(launch_done) struct launch l = {0};
 
     parse(IN_PHASE("torch") SGLANG, &r);
-    assert_int_equal(launch_torch(&r, &(struct launch_place){.mode = RECIPE_PREFILL}, &l, NULL), 0);
+    assert_int_equal(launch_torch(&r, &(struct launch_target){.mode = RECIPE_PREFILL}, &l, NULL), 0);
     _cleanup_(freep) char *line = launch_text(&l);
     assert_string_equal(line, "B='1 2' A=True SGLANG_TORCH_PROFILER_DIR=/logs/profiles/prefill python3 -m "
                               "sglang.launch_server --lora a b --model-path /model/ --tensor-parallel-size 4 "
@@ -285,7 +285,7 @@ static void test_a_name_that_would_be_a_command(void **state)
     _cleanup_(launch_done) struct launch l = {0};
 
     parse(IN_PHASE("torch") "backend:\n  prefill_environment:\n    'A; rm x;': 1\n", &r);
-    assert_int_equal(launch_torch(&r, &(struct launch_place){.mode = RECIPE_PREFILL}, &l, &p), -EINVAL);
+    assert_int_equal(launch_torch(&r, &(struct launch_target){.mode = RECIPE_PREFILL}, &l, &p), -EINVAL);
     assert_string_equal(p.what, "job.yaml:23:1: 'A; rm x;' is not the name of an environment variable");
 }
 
@@ -297,7 +297,7 @@ static void test_quotes(void **state)
     parse(IN_PHASE("torch") "backend:\n  prefill_environment:\n    A: \"it's $(x)\"\n    B: ''\n"
                             "  sglang_config:\n    prefill:\n      'x;y': '`z`'\n",
           &r);
-    assert_int_equal(launch_torch(&r, &(struct launch_place){.mode = RECIPE_PREFILL}, &l, NULL), 0);
+    assert_int_equal(launch_torch(&r, &(struct launch_target){.mode = RECIPE_PREFILL}, &l, NULL), 0);
     _cleanup_(freep) char *line = launch_text(&l);
     assert_string_equal(line,
                         "A='it'\\''s $(x)' B= SGLANG_TORCH_PROFILER_DIR=/logs/profiles/prefill python3 -m "
@@ -313,7 +313,7 @@ static void test_what_terminals_obey_is_escaped(void **state)
     parse(IN_PHASE("torch") "backend:\n  prefill_environment:\n    A: \"\\e[2J1'\\\\\\n\"\n"
                             "  sglang_config:\n    prefill:\n      x: \"\\u009b\"\n",
           &r);
-    assert_int_equal(launch_torch(&r, &(struct launch_place){.mode = RECIPE_PREFILL}, &l, NULL), 0);
+    assert_int_equal(launch_torch(&r, &(struct launch_target){.mode = RECIPE_PREFILL}, &l, NULL), 0);
     _cleanup_(freep) char *line = launch_text(&l);
     assert_string_equal(line,
                         "A=$'\\033[2J1\\047\\134\\012' SGLANG_TORCH_PROFILER_DIR=/logs/profiles/prefill "
@@ -338,7 +338,7 @@ static void test_worker_of_today(void **state)
 
     parse(text, &r);
     assert_int_equal(recipe_check(&r, RECIPE_ANY_LOAD, &p), 0);
-    assert_int_equal(launch_torch(&r, &(struct launch_place){.mode = RECIPE_PREFILL, .worker = 1}, &l, &p),
+    assert_int_equal(launch_torch(&r, &(struct launch_target){.mode = RECIPE_PREFILL, .worker = 1}, &l, &p),
                      0);
     _cleanup_(freep) char *prefill = launch_text(&l);
     assert_string_equal(
@@ -351,9 +351,9 @@ static void test_worker_of_today(void **state)
         "--served-model-name m --host 0.0.0.0 --port 6132 --nccl-port 17501 --disaggregation-mode prefill "
         "--disaggregation-bootstrap-port 7201 --dump-config-to \"/logs/${SLURMD_NODENAME}_config.json\" "
         "--request-plane tcp --tp-size 4");
-    assert_int_equal(
-        launch_torch(&r, &(struct launch_place){.mode = RECIPE_DECODE, .rank = 1, .node = "n2"}, &second, &p),
-        0);
+    assert_int_equal(launch_torch(&r, &(struct launch_target){.mode = RECIPE_DECODE, .rank = 1, .node = "n2"},
+                                  &second, &p),
+                     0);
     _cleanup_(freep) char *decode = launch_text(&second);
     assert_non_null(strstr(decode, "WHERE='n2 2 {other}' HERE='$(x) n2' "));
     assert_non_null(strstr(decode, "--port 0 --nccl-port 17503 --disaggregation-mode decode --dist-init-addr "
