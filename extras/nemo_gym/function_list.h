@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a profiler of functions has counted so far: one row for each function, and the difference of two such
- * counts. Plain data without I/O; a list owns its strings.
+ * The counts of a profiler of functions: one row for each function, the difference of two lists, and the parsers of
+ * yappi's texts. Plain data without I/O; a list owns its strings.
  */
 #pragma once
 
@@ -14,15 +14,15 @@
 
 struct function {
     char *name;
-    char *file;    /* "" of what is built in */
-    int64_t line;  /* 0 of what is built in */
+    char *file;    /* "" of a built-in function */
+    int64_t line;  /* 0 of a built-in function */
     int64_t calls; /* 0 if the profiler did not report it; includes the inner calls of a recursive function */
-    /* In the function itself, and in what it called. Of one that has not returned yet the first may be
-     * negative: what it called is taken off already, its own time is to come. */
+    /* Without and with callees. The first may be negative for a function that has not returned: the time of its
+     * callees is subtracted already, its own time is added when it returns. */
     int64_t tsub_ns, ttot_ns;
 };
 
-/* What the profiler's clock counted. */
+/* The clock of the profiler. */
 enum function_clock {
     FUNCTION_CLOCK_UNKNOWN,
     FUNCTION_CLOCK_CPU, /* waiting is invisible */
@@ -33,7 +33,7 @@ struct function_list {
     struct function *items;
     size_t n, cap;
     size_t text_bytes;   /* of names and files */
-    size_t n_unreadable; /* rows of its text that were not understood, or too many */
+    size_t n_unreadable; /* rows that could not be parsed, or exceed the maximum */
     int64_t pid;         /* of the process that counted, 0 unknown */
     enum function_clock clock;
 };
@@ -58,10 +58,10 @@ static inline int64_t function_average_ns(const struct function *f)
 const char *function_clock_name(enum function_clock c);
 
 /*
- * What was counted between two snapshots of one server, the most expensive (ttot) first; functions that did
- * nothing meanwhile are left out, and no time is negative. Where a number of calls fell, a function is gone,
- * or another process answered (for a list without a pid: where a ttot fell), the server was
- * restarted: then *ret_restarted is true, and all of `after` is the difference. The caller frees it.
+ * The difference of two snapshots of one server, the most expensive (ttot) first; functions that did not run are left
+ * out, and no time is negative. If a number of calls decreased, a function is missing, or another process answered (for a
+ * list without a pid: a ttot decreased), the server was restarted: then *ret_restarted is true, and all of `after` is the
+ * difference. The caller frees it.
  */
 struct function_list *function_list_difference(const struct function_list *before,
                                                const struct function_list *after, bool *ret_restarted);
@@ -71,20 +71,18 @@ void function_list_sort(struct function_list *l);
 /* -- yappi.c ------------------------------------------------------------------------------------------- */
 
 /*
- * The table: a line "Clock type: CPU", a heading that begins with "name", and rows of a name and four
- * numbers. A name may have spaces and be cut (".."), so a row is read from its right end. "12/3" is a
- * function that recurs. Times are seconds. -EBADMSG where there is no heading; a heading without rows is an
- * empty list. The caller frees the list.
+ * The table: a line "Clock type: CPU", a heading that begins with "name", and rows of a name and four numbers. A name may
+ * contain spaces and be cut (".."), so a row is read from its right end. "12/3" is a recursive function. Times are
+ * seconds. -EBADMSG without a heading; a heading without rows is an empty list. The caller frees the list.
  */
 int yappi_table_parse(const char *text, size_t size, struct function_list **ret);
 
 /*
- * The profile, whose costs are microseconds. It names neither what is built in nor totals. The calls of a
- * function are those that its callers made of it; calls by way of what is built in (the steps of a coroutine,
- * a key of sorted()) are missing, and where there are no others the number is not known. Its total is the
- * larger of what its callers saw, and of its own time with that of the calls it made. Functions that call
- * each other in a circle count the circle's time once; how much of it a single one was open for is not in the
- * text, and the most that it can be is given. -EBADMSG where it is no callgrind profile of yappi's, or has
- * no function; -ENOMEM.
+ * The profile in callgrind's format. Costs are microseconds. It contains neither built-in functions nor totals. The calls
+ * of a function are those of its callers; calls by built-in functions (the steps of a coroutine, a key of sorted()) are
+ * missing, and without others the number is 0. The total is the larger of what its callers saw, and of its own time with
+ * that of its calls. Functions that call each other in a circle count the time of the circle once; the share of a single
+ * one is not in the text, and its upper bound is given. -EBADMSG: not a callgrind profile of yappi, or without functions;
+ * -ENOMEM.
  */
 int yappi_callgrind_parse(const char *text, size_t size, struct function_list **ret);

@@ -5,7 +5,7 @@
 #include <errno.h>
 
 struct snapshot_job {
-    struct answer_body answer; /* without a byte: look at the files */
+    struct answer_body answer; /* empty: the statistics are in files */
     char *dir, *server, *note, *remedy;
     uid_t uid;
     int64_t asked_at;
@@ -87,7 +87,7 @@ void snapshot_read(struct offload *offload, const struct worker *w, const struct
         .note = xstrdup(w->location.note),
         .remedy = xstrdup(w->location.remedy),
         .uid = w->pid > 0 ? w->uid : UID_UNKNOWN,
-        .asked_at = w->local ? asked_at : 0, /* another host's clock may be behind */
+        .asked_at = w->local ? asked_at : 0, /* the clock of another host may differ */
         .done = done,
         .arg = arg,
     };

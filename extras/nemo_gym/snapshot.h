@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One look at a server's statistics: the answer that its GET /stats gave, as a list of functions. Earlier
- * servers answer with the table; later ones with nothing, and have written files before they do.
+ * A snapshot of a server's statistics: the response to GET /stats as a list of functions. Earlier servers respond with
+ * the table; later ones respond with an empty body, after they wrote files.
  *
- * Texts of megabytes are parsed, and files read, on the offload's threads.
+ * Megabytes of text are parsed, and files read, on the offload's threads.
  */
 #pragma once
 
@@ -23,9 +23,9 @@ struct snapshot {
 };
 
 /*
- * Reads what a 200 answered, and takes its body. Where result is NULL (the server is gone), its files are all
- * there is. What is older than asked_at, wall time, is not taken. Copies what else it needs; done() comes
- * later, once, with a snapshot that is its own for that time.
+ * Reads the response with status 200, and takes its body; result NULL: the server is gone, and only its files are read.
+ * Files older than asked_at (wall time) are refused. Copies all other arguments; done() is called later, once, with a
+ * snapshot that is valid during that call.
  */
 void snapshot_read(struct offload *offload, const struct worker *w, const struct call_result *result,
                    int64_t asked_at, void (*done)(struct snapshot *s, void *arg), void *arg);
@@ -48,13 +48,12 @@ struct profile_source {
     const char *dir;    /* as profd can open it */
     const char *server; /* its name; NULL unknown: then there must be one server only */
     uid_t uid;          /* who must own the files; 0 and UID_UNKNOWN: anybody */
-    int64_t not_before; /* wall time: what was written earlier is no answer to what was asked */
+    int64_t not_before; /* wall time: earlier files do not belong to the request */
 };
 
 /*
- * Reads the best file that there is. *ret_path, which the caller frees, is its path. Fails with -ENOENT where
- * there is none or none of that time, -ENODATA where a .log has its heading and no rows, -EBADMSG for what
- * cannot be read, and the errors of files; p describes each.
+ * Reads the best file. *ret_path, which the caller frees, is its path. -ENOENT: there is no file, or none of that time;
+ * -ENODATA: a .log has its heading and no rows; -EBADMSG: invalid content; and the errors of files. p describes each.
  */
 int profile_files_read(const struct profile_source *source, struct function_list **ret, char **ret_path,
                        struct problem *p);

@@ -112,10 +112,10 @@ static bool table_read_seconds(struct piece s, int64_t *ret)
 {
     bool minus = piece_take_minus(&s);
     const char *point = memchr(s.p, '.', piece_size(s));
-    int64_t whole, part = 0, unit = NS_PER_S;
+    int64_t seconds, part = 0, unit = NS_PER_S;
 
-    if (!piece_number((struct piece){s.p, point ? point : s.end}, &whole) ||
-        whole > YAPPI_COUNT_MAX / NS_PER_S)
+    if (!piece_number((struct piece){s.p, point ? point : s.end}, &seconds) ||
+        seconds > YAPPI_COUNT_MAX / NS_PER_S)
         return false;
     for (const char *p = point ? point + 1 : s.end; p < s.end; p++) {
         if (!piece_is_digit(*p))
@@ -123,7 +123,7 @@ static bool table_read_seconds(struct piece s, int64_t *ret)
         unit /= 10;
         part += unit * (*p - '0');
     }
-    *ret = (whole * NS_PER_S + part) * (minus ? -1 : 1);
+    *ret = (seconds * NS_PER_S + part) * (minus ? -1 : 1);
     return true;
 }
 
@@ -406,15 +406,15 @@ static int64_t profile_sum(int64_t a, int64_t b)
 static int64_t profile_total(const struct profile_entry *e, const struct profile_border *b,
                              const struct profile_circle *c, bool is_alone)
 {
-    int64_t whole = MAX(c->own_us, c->entered_us);
+    int64_t total = MAX(c->own_us, c->entered_us);
 
     if (is_alone)
-        return whole;
-    int64_t otherwise = MIN(whole - MIN(b->in_us, whole), b->inner_us),
+        return total;
+    int64_t otherwise = MIN(total - MIN(b->in_us, total), b->inner_us),
             most = profile_sum(b->in_us, otherwise),
             least = MAX(MAX(b->inner_most_us, b->in_us), profile_sum(MAX(e->self_us, 0), b->out_us));
 
-    return MIN(MAX(most, least), MAX(whole, e->self_us));
+    return MIN(MAX(most, least), MAX(total, e->self_us));
 }
 
 static int profile_compare_sums(const void *x, const void *y)

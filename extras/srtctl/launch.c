@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * After srt-slurm: src/srtctl/core/schema.py (get_nsys_prefix), cli/mixins/worker_stage.py and backends/ at
- * c88ef73, and src/srtctl/backends/sglang.py at a1a219a for recipes whose load stands in the phases.
+ * c88ef73, and src/srtctl/backends/sglang.py at a1a219a for recipes whose load is in the phases.
  */
 #include "extras/srtctl/launch.h"
 

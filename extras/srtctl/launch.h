@@ -3,7 +3,7 @@
  * The command that starts a worker of a recipe so that it can be profiled, as srtctl composes it: nsys around
  * it, or a directory for torch's traces. Pure; nothing is run.
  *
- * Recipes whose load stands in profiling or its phases (until January 2026) are started as srtctl did then:
+ * Recipes whose load is in profiling or its phases (until January 2026) are started as srtctl did then:
  * sglang.launch_server, alone.
  */
 #pragma once
@@ -30,7 +30,7 @@ struct launch {
 };
 
 /* command: what is wrapped; none: the recipe's own worker. -EINVAL where the recipe is of another type, or
- * its worker's command cannot be told. */
+ * the command of its worker cannot be derived. */
 int launch_nsys(const struct recipe *r, const struct launch_target *target, int n_command,
                 char *const *command, struct launch *ret, struct problem *p);
 int launch_torch(const struct recipe *r, const struct launch_target *target, struct launch *ret,

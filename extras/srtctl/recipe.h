@@ -3,7 +3,7 @@
  * A job file of srtctl (github.com/NVIDIA/srt-slurm) as far as profiling goes: what is recorded in which
  * phase, under which load. Pure: bytes in, a plain struct out.
  *
- * Three generations of the schema are one struct here: the load stands in each phase (2025), beside the
+ * Three generations of the schema are one struct here: the load is in each phase (2025), next to the
  * phases (January 2026), or in the section `benchmark` (since February 2026). Texts are borrowed from the
  * document, which the recipe owns until recipe_done().
  */
@@ -146,7 +146,7 @@ int recipe_refuse(const struct recipe *r, const char *key, struct problem *p, co
 char *recipe_folder(const struct recipe *r, const char *job_id, int64_t wall_ns);
 
 /*
- * schema.c: 0, or -EINVAL with the first key that srtctl does not have, or whose value has another type, with its place
+ * schema.c: 0, or -EINVAL with the first key that srtctl does not have, or whose value has another type, with its location
  * and a suggestion. old: a recipe whose load is in profiling or its phases, as until January 2026; it has
  * more keys, and its types are taken more freely.
  */

@@ -58,20 +58,20 @@ static struct worker_slot slot_find(const struct recipe *r, const struct launch_
         const struct recipe_phase *phase = &r->phases[m];
         int64_t gpus = MAX(phase->gpus, (int64_t)1),
                 nodes = MAX((gpus + r->gpus_per_node - 1) / r->gpus_per_node, (int64_t)1);
-        bool whole = gpus >= r->gpus_per_node;
+        bool fills_nodes = gpus >= r->gpus_per_node;
         if (m == RECIPE_DECODE && w.gpu > 0 && phase->nodes > 0)
             slot_cursor_next_node(&w, 1);
         for (int64_t i = 0; i < phase->workers; i++) {
-            if (!whole && w.gpu + gpus > r->gpus_per_node)
+            if (!fills_nodes && w.gpu + gpus > r->gpus_per_node)
                 slot_cursor_next_node(&w, 1);
             slot = (struct worker_slot){
-                .n_nodes = whole ? nodes : 1,
+                .n_nodes = fills_nodes ? nodes : 1,
                 .first_node = w.node,
                 .process = w.process + target->rank,
                 .http_port = target->rank == 0 ? HTTP_PORT + w.on_node * HTTP_PORT_STRIDE : 0,
                 .bootstrap_port = m == RECIPE_PREFILL ? BOOTSTRAP_PORT + w.prefills_on_node : 0,
-                .first_gpu = whole ? 0 : w.gpu,
-                .n_gpus = whole ? r->gpus_per_node : gpus,
+                .first_gpu = fills_nodes ? 0 : w.gpu,
+                .n_gpus = fills_nodes ? r->gpus_per_node : gpus,
             };
             if (m == (int)target->mode && i == target->worker)
                 return slot;
@@ -79,7 +79,7 @@ static struct worker_slot slot_find(const struct recipe *r, const struct launch_
             w.on_node++;
             w.prefills_on_node += m == RECIPE_PREFILL;
             w.gpu += gpus;
-            if (whole || spread || w.gpu >= r->gpus_per_node)
+            if (fills_nodes || spread || w.gpu >= r->gpus_per_node)
                 slot_cursor_next_node(&w, slot.n_nodes);
         }
     }
