@@ -179,12 +179,6 @@ int bus_append_object(sd_bus_message *m, const json_t *object, size_t bytes_max)
 
 static int bus_read_value(struct bus_json *r, json_t **ret);
 
-static json_t *bus_read_text(struct bus_json *r, const char *text)
-{
-    r->bytes += strlen(text);
-    return json_string(text);
-}
-
 /* All basic types; NULL: JSON cannot represent it. */
 static json_t *bus_basic_to_json(struct bus_json *r, char type, const void *data)
 {
@@ -210,7 +204,8 @@ static json_t *bus_basic_to_json(struct bus_json *r, char type, const void *data
     case 's':
     case 'o':
     case 'g':
-        return bus_read_text(r, *(const char *const *)data);
+        r->bytes += strlen(*(const char *const *)data);
+        return json_string(*(const char *const *)data);
     default:
         return NULL;
     }
@@ -256,14 +251,6 @@ static int bus_read_member(struct bus_json *r, json_t *object)
     return sd_bus_message_exit_container(r->m);
 }
 
-static int bus_read_element(struct bus_json *r, json_t *list)
-{
-    json_t *value;
-
-    int err = bus_read_value(r, &value);
-    return err < 0 ? err : json_array_append_new(list, value);
-}
-
 /* Lists and structures are lists, dictionaries objects. */
 static int bus_read_container(struct bus_json *r, char type, const char *contents, json_t **ret)
 {
@@ -271,8 +258,12 @@ static int bus_read_container(struct bus_json *r, char type, const char *content
     _cleanup_json_ all = is_object ? json_object() : json_array();
 
     int err = sd_bus_message_enter_container(r->m, type, contents);
-    while (err >= 0 && (err = sd_bus_message_at_end(r->m, false)) == 0)
-        err = is_object ? bus_read_member(r, all) : bus_read_element(r, all);
+    while (err >= 0 && (err = sd_bus_message_at_end(r->m, false)) == 0) {
+        json_t *element;
+        err = is_object ? bus_read_member(r, all) : bus_read_value(r, &element);
+        if (err >= 0 && !is_object)
+            err = json_array_append_new(all, element);
+    }
     if (err >= 0)
         err = sd_bus_message_exit_container(r->m);
     if (err < 0)

@@ -56,12 +56,6 @@ static json_t *yaml_plain_scalar(const char *text)
     return number ? number : json_text(text);
 }
 
-static json_t *yaml_scalar_value(const yaml_event_t *event)
-{
-    const char *text = (const char *)event->data.scalar.value;
-    return event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE ? yaml_plain_scalar(text) : json_text(text);
-}
-
 static json_t *yaml_read_value(struct yaml_reader *r, const yaml_event_t *event, const char *pointer,
                                unsigned depth);
 
@@ -144,7 +138,9 @@ static json_t *yaml_read_value(struct yaml_reader *r, const yaml_event_t *event,
     }
     switch (event->type) {
     case YAML_SCALAR_EVENT:
-        return yaml_scalar_value(event);
+        return event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE
+                   ? yaml_plain_scalar((const char *)event->data.scalar.value)
+                   : json_text((const char *)event->data.scalar.value);
     case YAML_SEQUENCE_START_EVENT:
         return yaml_read_sequence(r, pointer, depth + 1);
     case YAML_MAPPING_START_EVENT:

@@ -236,15 +236,11 @@ static int event_source_read_object(struct event_source *s, uint64_t offset, str
     return 0;
 }
 
-/* Returns whether decoding reaches the offset sooner if it continues than if it restarts. */
-static bool event_source_lies_ahead(const struct event_source *s, uint64_t offset)
-{
-    return s->stream && offset >= s->begin && offset - s->begin <= s->text_size + CHECKPOINT_SPACING;
-}
-
 int event_source_text(struct event_source *s, uint64_t offset, struct text *ret)
 {
-    int err = event_source_lies_ahead(s, offset) ? 0 : event_source_resume(s, offset);
+    /* Decoding reaches an offset that lies ahead sooner if it continues than if it restarts. */
+    bool is_ahead = s->stream && offset >= s->begin && offset - s->begin <= s->text_size + CHECKPOINT_SPACING;
+    int err = is_ahead ? 0 : event_source_resume(s, offset);
 
     if (err == 0)
         err = event_source_read_object(s, offset, ret);

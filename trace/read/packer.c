@@ -24,16 +24,6 @@ struct packer {
     bool ending;
 };
 
-static int packer_keep_run(struct packer *p, struct event_run *r)
-{
-    if (!ARRAY_RESERVE(p->runs, p->runs_cap, p->n_runs + 1)) {
-        run_free(r);
-        return -ENOMEM;
-    }
-    p->runs[p->n_runs++] = r;
-    return 0;
-}
-
 /* After an error, batches are only emptied. */
 static int packer_pack(struct packer *p, struct batch *b, int error)
 {
@@ -41,8 +31,12 @@ static int packer_pack(struct packer *p, struct batch *b, int error)
 
     if (error == 0 && b->n > 0) {
         error = run_pack(b, p->spill, &r);
+        if (error == 0 && !ARRAY_RESERVE(p->runs, p->runs_cap, p->n_runs + 1)) {
+            run_free(r);
+            error = -ENOMEM;
+        }
         if (error == 0)
-            error = packer_keep_run(p, r);
+            p->runs[p->n_runs++] = r;
     }
     batch_reset(b);
     return error;
