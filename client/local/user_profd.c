@@ -317,7 +317,6 @@ int client_need_user_profd(struct client *c)
 
 int client_newest_session(struct client *c, bool with_traces, char *ret)
 {
-    _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ answer = NULL;
     const json_t *session;
     size_t i;

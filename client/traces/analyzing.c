@@ -21,7 +21,6 @@
 
 static int read_classes(struct client *c, const char *path, struct kernel_patterns *ret)
 {
-    _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(freep) char *text = NULL;
     size_t line;
     int r = read_file(AT_FDCWD, path, CLASSES_BYTES_MAX, &text, NULL);
