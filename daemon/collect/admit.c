@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which files of a directory are imported, and when: finished ones, that are trusted and within the limits.
+ * Admits files of a directory to import: finished ones that are trusted and within the limits.
  *
  * Existence is no sign: engines stream gzip straight into the final name. A file is read when nothing was
  * written to it for a while (how long depends on whether its worker has reported the end), and accepted when
@@ -182,7 +182,7 @@ static bool admit_is_in_store(const struct store *store, int fd)
     return store_holds(store, path);
 }
 
-/* Why an open file is not collected; NULL where it may be. */
+/* The reason not to collect an open file; NULL: none. */
 static const char *admit_distrust(const struct discovered_file *f, int fd, const struct stat *st)
 {
     if (admit_is_in_store(f->dir->collector->store, fd))

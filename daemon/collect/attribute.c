@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which target, or which session, the trace of an import job belongs to: by the source of the job. */
+/* Attributes the trace of an import job to a target or a session, by the source of the job. */
 #include "daemon/collect/attribute.h"
 
 #include "base/alloc.h"

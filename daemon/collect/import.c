@@ -180,10 +180,7 @@ static void import_save_in_place(struct import_job *job, const char *why)
                    LOG_FIELDS(.session_id = row->session_id, .worker = row->worker_url,
                               .message_id = MESSAGE_STORE_FULL),
                    "%s is left in place: %s", job->origin, why);
-        char *reason =
-            xasprintf("%s%sleft in place: %s", row->reason ? row->reason : "", row->reason ? "; " : "", why);
-        free(row->reason);
-        row->reason = reason;
+        append_str(&row->reason, "%sleft in place: %s", row->reason ? "; " : "", why);
     }
     import_save(job);
 }
@@ -441,7 +438,7 @@ void import_start(struct import_job *job)
     job->holder = store_holder(c->store, st->st_uid, job->holder_url);
     job->no_columns = job->no_columns || !c->settings->columns;
     job->actor = job->actor ? job->actor : xstrdup("profd");
-    /* What is read in the background counts to nobody. */
+    /* A file that is read in the background counts to no user. */
     if (!job->queue_user && job->source != IMPORT_REREAD)
         job->queue_user = import_queue_user(st->st_uid);
     job->err = job->copy ? import_open_copy(job, &dest_fd) : 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What became of a target's recording: its traces are counted as they are cataloged; its collection ends when
+ * The result of a target's recording: its traces are counted as they are cataloged; its collection ends when
  * every expected one is there and complete, or when no file has changed for a time after which nothing more
  * is expected. Then the session gets the outcome, with the missing ranks and the reasons, and each trace the
  * name of its engine instance (trace/read/instance.h): by the same evidence as profctl's analysis, as far as
@@ -156,9 +156,9 @@ static int outcome_add_trace(const struct trace_record *r, void *arg)
     VEC_GROW(g->traces, n, g->cap_traces);
     VEC_GROW(g->clues, g->n, g->cap);
     g->traces[g->n] = r->trace_id;
-    g->clues[g->n++] = (struct instance_clues){.worker = r->worker_url ? xstrdup(r->worker_url) : NULL,
-                                               .path = r->name ? xstrdup(r->name) : NULL,
-                                               .stage = r->stage ? xstrdup(r->stage) : NULL,
+    g->clues[g->n++] = (struct instance_clues){.worker = xstrdup(r->worker_url),
+                                               .path = xstrdup(r->name),
+                                               .stage = xstrdup(r->stage),
                                                .group = g->group,
                                                .rank = r->rank,
                                                .world_size = r->world_size,
@@ -249,9 +249,7 @@ static char *outcome_missing_ranks(const struct collection *k)
     for (int64_t i = 0; i < expected && listed < MISSING_LISTED_MAX; i++) {
         if (k->ranks & UINT64_C(1) << i)
             continue;
-        char *longer = xasprintf("%s%s%" PRId64, list, listed++ > 0 ? ", " : "", i);
-        free(list);
-        list = longer;
+        append_str(&list, "%s%" PRId64, listed++ > 0 ? ", " : "", i);
     }
     return list;
 }

@@ -37,7 +37,7 @@ enum file_state {
     FILE_DONE,      /* in the catalog */
 };
 
-/* How a file is imported: what an earlier job found decides. */
+/* The way in which a file is imported, chosen by the result of an earlier job. */
 enum file_attempt {
     ATTEMPT_FIRST,
     ATTEMPT_WITH_ROOM, /* it is complete: older traces may be removed for it */
@@ -150,7 +150,7 @@ TAILQ_HEAD(dir_scan_list, dir_scan);
 
 /* -- Targets -- */
 
-/* What the collector knows of a session's target. */
+/* The state of collecting one target of a session. */
 struct collection {
     TAILQ_ENTRY(collection) next, next_in_dir;
     struct target *target;
@@ -177,7 +177,7 @@ struct preparing_session {
     int64_t session_id, asked_ns;
 };
 
-/* How many traces without a request came within a minute. */
+/* Number of traces without a request within a minute. */
 struct unrequested_limit {
     int64_t began_ns; /* monotonic, of the minute; 0: there was none */
     unsigned n_admitted, skipped;
@@ -227,7 +227,7 @@ struct collector {
 
 /* -- The import job -- */
 
-/* What a client requested (struct import_request); strings are owned. */
+/* Of a client's struct import_request; strings are owned. */
 struct import_options {
     bool reference, again;
     char *labels;       /* JSON, or NULL */
@@ -393,7 +393,7 @@ int attribute_job(struct import_job *job);
 
 /* -- import_row.c -- */
 
-/* What profd-ingest and the file's name report, into the row. */
+/* Fills the row with the facts that profd-ingest and the file's name report. */
 void row_fill(struct import_job *job, const struct ingest_result *r);
 void row_set_facts(struct trace_record *row, const json_t *facts);
 /* Finds a request's bytes in the catalog: the row's trace_id is then that trace, its columns and session are

@@ -258,79 +258,74 @@ static void reconcile_stat_files(void *arg)
     }
 }
 
-/* They are made again, if the trace is there. */
-static void reconcile_forget_columns(struct reconcile *r, const struct reconcile_item *item)
-{
-    struct trace_record t;
-
-    trace_record_init(&t);
-    if (catalog_get_trace(r->collector->catalog, item->trace_id, &t) == 0 &&
-        streq(t.columns, item->columns)) {
-        log_struct(LOG_NOTICE, LOG_FIELDS(.trace_id = t.trace_id),
-                   "trace t%" PRId64 ": its columns %s are gone", t.trace_id, t.columns);
-        replace_str(&t.columns, NULL);
-        replace_str(&t.columns_reason, "the file was gone");
-        t.columns_size = t.columns_version = RECORD_NONE;
-        catalog_save_trace(r->collector->catalog, &t);
-    }
-    trace_record_done(&t);
-}
-
-static void reconcile_mark_missing(struct reconcile *r, const struct reconcile_item *item)
-{
-    struct trace_record t;
-
-    trace_record_init(&t);
-    if (catalog_get_trace(r->collector->catalog, item->trace_id, &t) == 0 && streq(t.path, item->path)) {
-        t.state = TRACE_MISSING;
-        t.stored = false;
-        t.disk_size = 0;
-        replace_str(&t.reason, "its file is gone");
-        catalog_save_trace(r->collector->catalog, &t);
-        catalog_add_event(r->collector->catalog, "trace-missing", "profd", t.session_id, t.target_id,
-                          t.trace_id, "%s", t.path);
-        if (r->n_missing++ < MISSING_LOGGED_MAX)
-            log_struct(LOG_WARNING, LOG_FIELDS(.trace_id = t.trace_id), "trace t%" PRId64 ": %s is gone",
-                       t.trace_id, t.path);
-    }
-    trace_record_done(&t);
-}
-
 static bool reconcile_is_gone(int err)
 {
     return err == -ENOENT || err == -ENOTDIR;
 }
 
-/* The row of a missing trace has stored = false, wherever its file was. */
-static void reconcile_recover_again(struct reconcile *r, const struct reconcile_item *item)
+/* They are made again, if the trace is there. */
+static void reconcile_forget_columns(struct trace_record *t)
 {
-    struct file_reference reference;
-    struct trace_record t;
-
-    trace_record_init(&t);
-    if (catalog_get_trace(r->collector->catalog, item->trace_id, &t) == 0 && streq(t.path, item->path)) {
-        log_notice("%s exists again", item->path);
-        reference_of(&t, &reference);
-        reference.in_store = store_holds(r->collector->store, t.path);
-        reconcile_recover_file(r->collector, &reference);
-    }
-    trace_record_done(&t);
+    log_struct(LOG_NOTICE, LOG_FIELDS(.trace_id = t->trace_id), "trace t%" PRId64 ": its columns %s are gone",
+               t->trace_id, t->columns);
+    replace_str(&t->columns, NULL);
+    replace_str(&t->columns_reason, "the file was gone");
+    t->columns_size = t->columns_version = RECORD_NONE;
 }
 
-/* False where it must wait for others. */
+static void reconcile_mark_missing(struct reconcile *r, struct trace_record *t)
+{
+    t->state = TRACE_MISSING;
+    t->stored = false;
+    t->disk_size = 0;
+    replace_str(&t->reason, "its file is gone");
+    catalog_add_event(r->collector->catalog, "trace-missing", "profd", t->session_id, t->target_id,
+                      t->trace_id, "%s", t->path);
+    if (r->n_missing++ < MISSING_LOGGED_MAX)
+        log_struct(LOG_WARNING, LOG_FIELDS(.trace_id = t->trace_id), "trace t%" PRId64 ": %s is gone",
+                   t->trace_id, t->path);
+}
+
+/* The row of a missing trace has stored = false, wherever its file was. */
+static void reconcile_recover_again(struct collector *c, const struct trace_record *t)
+{
+    struct file_reference reference;
+
+    log_notice("%s exists again", t->path);
+    reference_of(t, &reference);
+    reference.in_store = store_holds(c->store, t->path);
+    reconcile_recover_file(c, &reference);
+}
+
+/* False where it must wait for others. A row may have changed since it was listed. */
 static bool reconcile_row(struct reconcile *r, const struct reconcile_item *item)
 {
-    if (reconcile_is_gone(item->columns_err))
-        reconcile_forget_columns(r, item);
-    if (item->err == 0 && item->known_disk_size != RECORD_NONE && item->known_disk_size != item->disk_size)
-        catalog_set_disk_size(r->collector->catalog, item->trace_id, item->disk_size);
-    if (!item->was_missing && reconcile_is_gone(item->err))
-        reconcile_mark_missing(r, item);
-    if (!item->was_missing || item->err != 0)
-        return true;
-    if (!reconcile_can_recover(r->collector))
+    struct collector *c = r->collector;
+    bool columns_are_gone = reconcile_is_gone(item->columns_err),
+         is_gone = !item->was_missing && reconcile_is_gone(item->err),
+         is_back = item->was_missing && item->err == 0;
+    struct trace_record t;
+
+    if (is_back && !reconcile_can_recover(c))
         return false;
-    reconcile_recover_again(r, item);
+    if (item->err == 0 && item->known_disk_size != RECORD_NONE && item->known_disk_size != item->disk_size)
+        catalog_set_disk_size(c->catalog, item->trace_id, item->disk_size);
+    if (!columns_are_gone && !is_gone && !is_back)
+        return true;
+    trace_record_init(&t);
+    if (catalog_get_trace(c->catalog, item->trace_id, &t) == 0) {
+        bool is_same = streq(t.path, item->path);
+        columns_are_gone = columns_are_gone && streq(t.columns, item->columns);
+        if (columns_are_gone)
+            reconcile_forget_columns(&t);
+        if (is_gone && is_same)
+            reconcile_mark_missing(r, &t);
+        if (columns_are_gone || (is_gone && is_same))
+            catalog_save_trace(c->catalog, &t);
+        if (is_back && is_same)
+            reconcile_recover_again(c, &t);
+    }
+    trace_record_done(&t);
     return true;
 }
 

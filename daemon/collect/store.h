@@ -78,7 +78,7 @@ bool store_has_room(const struct store *s, int64_t bytes);
  * If they cannot fit nothing is removed: -ENOSPC, or -EDQUOT where it would take traces within the shares of
  * others. */
 int store_make_room(struct store *s, int64_t holder, int64_t bytes, int64_t written, int64_t collected_until);
-/* Why there was no room, for people. The caller frees it. */
+/* The reason for which there was no room, in words. The caller frees it. */
 char *store_refusal(const struct store *s, int64_t holder, int err);
 /* Whether a trace of that many bytes could be taken after a removal of the oldest: 0, -ENOSPC, or another
  * error. */

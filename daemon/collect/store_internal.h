@@ -38,7 +38,7 @@ void store_unlink_files(const struct store *s, const struct trace_record *t);
 int store_remove_row(struct store *s, const struct trace_record *t, const char *actor);
 
 /*
- * Who loses a trace when the store is full: a policy over numbers alone, without I/O.
+ * Chooses the holder that loses a trace when the store is full: a policy over numbers alone, without I/O.
  *
  * Each holder (a user; a worker where owners are unknown) has a share. The holder that is most above its share
  * loses its oldest trace, also to a file of its own; one within its share loses nothing to others. While the

@@ -221,7 +221,7 @@ static int eviction_refusal(struct eviction *e)
     return -ENOSPC;
 }
 
-/* Which traces would have to be removed for additional bytes of a holder. */
+/* Chooses the traces to remove for additional bytes of a holder. */
 static int eviction_choose(struct eviction *e, int64_t holder, int64_t bytes, int64_t written)
 {
     const struct store *s = e->store;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which directories are scanned, and when: after inotify's events, by polling while files are expected or where
+ * Chooses the directories to scan, and the time: after inotify's events, by polling while files are expected or where
  * inotify sees nothing, and with pauses for directories whose scans are expensive. Scans run on the offload,
  * one of each directory at a time; their results are merged in portions, between everything else on the loop.
  */

@@ -83,7 +83,7 @@ static char *ingest_file_read_answer(const struct ingest_file *file, struct inge
         return xstrdup("profd-ingest named no state");
     else
         result->state = (enum trace_state)state;
-    return reason ? xstrdup(reason) : NULL;
+    return xstrdup(reason);
 }
 
 static void ingest_file_free_events(struct ingest_file *file)

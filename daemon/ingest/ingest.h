@@ -25,7 +25,7 @@ struct ingest_columns {
     int64_t room; /* bytes that both may take together */
 };
 
-/* How a file is to be read; the meaning of each descriptor is that of proto/ingest.h. */
+/* A file to read; the meaning of each descriptor is that of proto/ingest.h. */
 struct ingest_request {
     int source_fd;
     int64_t source_size; /* when it was opened: to ask its file system anew could block */
@@ -75,7 +75,7 @@ int ingest_check(const struct ingest *ingest);
 bool ingest_is_full(const struct ingest *ingest);
 /* Whether one more file of this source may wait; a source with many waiting files leaves room for others. */
 bool ingest_has_room(const struct ingest *ingest, const char *user, const char *source);
-/* How long a child may take for a small file; larger ones get more. INGEST_DEADLINE by default. */
+/* Time limit of a child for a small file; larger ones get more. INGEST_DEADLINE by default. */
 void ingest_set_deadline(struct ingest *ingest, int64_t duration_ns);
 /* INGEST_QUEUE_SLICE_NS by default. */
 void ingest_set_slice(struct ingest *ingest, int64_t duration_ns);

@@ -246,7 +246,7 @@ static void load_request_ended(struct load *l, struct request *r)
 
     l->in_flight--;
     if (r->retry_after_ns > 0)
-        r->target->rest_until_ns = end_ns + r->retry_after_ns;
+        r->setup.target->rest_until_ns = end_ns + r->retry_after_ns;
     progress_add(&l->progress, &r->record, response_tokens_seen(&r->response));
     records_add(l->records, r);
     request_free(r);

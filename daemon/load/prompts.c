@@ -17,7 +17,7 @@ static const char *const prompt_words[PROMPT_WORDS] = {
     " table", " paper", " music", " river", " summer", " window", " morning", " between",
 };
 
-/* Which numbers of tokens can be made of words. */
+/* Numbers of tokens that words can add up to. */
 struct prompt_rests {
     bool can[REST_MAX + 1];
 };

@@ -34,7 +34,7 @@ void prompts_calibrate(struct prompts *p, size_t word, int64_t once, int64_t rep
 int64_t prompts_of_request(const struct prompts *p, int64_t request);
 char *prompts_text(const struct prompts *p, int64_t prompt, int64_t *ret_tokens,
                    enum token_source *ret_source);
-/* What the API chat sends instead of the text, borrowed; NULL: nothing else. */
+/* The messages that the API chat sends instead of the text, borrowed; NULL: none. */
 const json_t *prompts_messages(const struct prompts *p, int64_t prompt);
 int64_t prompts_osl(const struct prompts *p, int64_t prompt);
 /* The estimate for English text: four bytes a token. */

@@ -8,7 +8,6 @@
 #include "daemon/load/messages.h"
 #include "daemon/load/request.h"
 
-#define RECORDS_MIN    1024
 #define KEPT_BYTES_MAX (INT64_C(64) << 20)
 /* Error texts come from servers: each request may have another one. */
 #define ERRORS_MAX 200
@@ -77,10 +76,8 @@ void records_add(struct records *rs, struct request *r)
     size_t index = (size_t)r->record.index;
 
     /* Requests end in any order. */
-    if (index >= rs->cap) {
-        rs->cap = MAX(MAX(2 * rs->cap, index + 1), (size_t)RECORDS_MIN);
-        rs->items = xrealloc(rs->items, rs->cap, sizeof(*rs->items));
-    }
+    if (!ARRAY_RESERVE(rs->items, rs->cap, index + 1))
+        out_of_memory();
     for (; rs->n <= index; rs->n++)
         rs->items[rs->n] = (struct request_record){.index = (int64_t)rs->n};
     struct request_record *record = &rs->items[index];

@@ -59,10 +59,8 @@ static void response_fail(struct response *a, const char *what, const char *text
 
 static void response_append(char **buf, size_t *size, size_t *cap, const char *bytes, size_t n)
 {
-    if (*size + n > *cap) {
-        *cap = MAX(2 * *cap, *size + n);
-        *buf = xrealloc(*buf, *cap, 1);
-    }
+    if (!ARRAY_RESERVE(*buf, *cap, *size + n))
+        out_of_memory();
     if (n > 0)
         memcpy(*buf + *size, bytes, n);
     *size += n;
@@ -238,8 +236,8 @@ static bool request_on_body(void *arg, const char *bytes, size_t size, int64_t n
     int64_t before = response_tokens_seen(&r->response);
     bool more = response_feed(&r->response, bytes, size, now_ns);
 
-    if (r->tokens_seen)
-        *r->tokens_seen += response_tokens_seen(&r->response) - before;
+    if (r->setup.tokens_seen)
+        *r->setup.tokens_seen += response_tokens_seen(&r->response) - before;
     return more;
 }
 
@@ -249,7 +247,7 @@ static void request_take_tokens(struct request *r)
     struct response *a = &r->response;
 
     record->output_tokens = response_output_tokens(a, &record->output_source);
-    r->target->counts_tokens |= record->output_source == TOKENS_USAGE;
+    r->setup.target->counts_tokens |= record->output_source == TOKENS_USAGE;
     if (a->input_tokens > 0) {
         record->input_tokens = a->input_tokens;
         record->input_source = TOKENS_USAGE;
@@ -277,7 +275,7 @@ static void request_on_done(void *arg, const struct http_end *end)
     record->error = a->error[0] ? a->error : NULL;
     request_take_tokens(r);
     r->retry_after_ns = MIN(end->retry_after_s, INT64_C(1) * RETRY_AFTER_MAX_S) * NS_PER_S;
-    r->done(r, r->arg);
+    r->setup.done(r, r->setup.arg);
 }
 
 const struct http_pool_ops request_ops = {
@@ -288,10 +286,7 @@ struct request *request_send(struct http_pool *pool, const struct request_setup 
     struct request *r = xcalloc(1, sizeof(*r));
     const struct workload *w = o->prompts->workload;
 
-    r->target = o->target;
-    r->tokens_seen = o->tokens_seen;
-    r->done = o->done;
-    r->arg = o->arg;
+    r->setup = *o;
     r->response.api = o->target->api;
     r->response.workload = w;
     r->response.keep_text = o->target->api->tokenize_path && !o->target->counts_tokens;

@@ -63,25 +63,23 @@ int64_t response_output_tokens(const struct response *a, enum token_source *ret)
 
 /* -- The request -------------------------------------------------------------------------------------- */
 
-struct request {
-    struct load_target *target;
-    struct request_record record; /* its moments are of CLOCK_MONOTONIC */
-    struct response response;
-    int64_t *tokens_seen;                       /* of the setup */
-    int64_t retry_after_ns;                     /* asked for by the server; 0 */
-    void (*done)(struct request *r, void *arg); /* then owns it */
-    void *arg;
-};
-
+struct request;
 struct request_setup {
     struct load_target *target;
     int32_t target_index; /* for the record */
     const struct prompts *prompts;
     const char *model;
     int64_t index, intended_ns;
-    int64_t *tokens_seen; /* grows as tokens arrive; may be NULL */
-    void (*done)(struct request *r, void *arg);
+    int64_t *tokens_seen;                       /* grows as tokens arrive; may be NULL */
+    void (*done)(struct request *r, void *arg); /* then owns it */
     void *arg;
+};
+
+struct request {
+    struct request_setup setup;
+    struct request_record record; /* its moments are of CLOCK_MONOTONIC */
+    struct response response;
+    int64_t retry_after_ns; /* asked for by the server; 0 */
 };
 
 /* For the pool that requests are sent by. */

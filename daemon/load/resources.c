@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/load/resources.h"
+#include "daemon/load/sampler.h"
 
 #include "base/alloc.h"
 #include "base/process_info.h"

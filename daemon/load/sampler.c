@@ -6,7 +6,6 @@
 #include "base/fs.h"
 #include "base/offload.h"
 #include "base/process_info.h"
-#include "daemon/load/resources.h"
 #include "daemon/load/statistics.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -409,10 +408,8 @@ json_t *sampler_process_result(struct sampler_process *s)
     char error[200];
 
     while (n > 0 && size < RESULT_MAX) {
-        if (size == capacity) {
-            capacity = MAX(2 * capacity, (size_t)RESULT_CHUNK);
-            text = xrealloc(text, capacity, 1);
-        }
+        if (!ARRAY_RESERVE(text, capacity, size + RESULT_CHUNK))
+            out_of_memory();
         n = sampler_read_until(s->fd, text + size, capacity - size, deadline_ns);
         size += n > 0 ? (size_t)n : 0;
     }

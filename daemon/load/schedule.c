@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/load/schedule.h"
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "daemon/load/random.h"
 #include <errno.h>
@@ -80,14 +81,9 @@ int schedule_make(const struct workload *w, struct schedule *ret)
         double at_s = schedule_moment_s(&request_rate, sum);
         if (!(at_s < MIN(end_s, (double)(INT64_MAX / NS_PER_S))))
             break;
-        if (s.n == cap) {
-            cap = cap ? 2 * cap : 1024;
-            int64_t *more = realloc(s.at_ns, cap * sizeof(*more));
-            if (!more) {
-                schedule_done(&s);
-                return -ENOMEM;
-            }
-            s.at_ns = more;
+        if (!ARRAY_RESERVE(s.at_ns, cap, s.n + 1)) {
+            schedule_done(&s);
+            return -ENOMEM;
         }
         s.at_ns[s.n++] = (int64_t)(at_s * (double)NS_PER_S);
         sum += schedule_next_gap(w, &r);

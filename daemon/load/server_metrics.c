@@ -11,7 +11,6 @@
 #define MS_PER_S       1000
 #define BOUND_TEXT_MAX 64
 #define NAMES_MAX      3
-#define PART_MAX       128
 
 /* The names of one figure in engines and their versions; the first one that exists counts. */
 struct server_figure {
@@ -74,23 +73,6 @@ static void server_histogram_add_bucket(struct server_histogram *h, double bound
     h->n++;
 }
 
-static void server_histogram_add_sample(struct server_histogram *h, const struct prometheus_sample *sample,
-                                        const char *part)
-{
-    double bound;
-
-    if (streq(part, "_sum")) {
-        h->sum += sample->value;
-    } else if (streq(part, "_count")) {
-        h->count += sample->value;
-        h->is_known = true;
-    } else if (streq(part, "_bucket") && sample->value >= 0) {
-        bound = server_bucket_bound(sample);
-        if (!isnan(bound))
-            server_histogram_add_bucket(h, bound, sample->value);
-    }
-}
-
 /* The sum of series with different bounds may decrease; Prometheus corrects it in the same way. */
 static void server_histogram_make_monotonic(struct server_histogram *h)
 {
@@ -98,45 +80,50 @@ static void server_histogram_make_monotonic(struct server_histogram *h)
         h->buckets[i].count = fmax(h->buckets[i].count, h->buckets[i - 1].count);
 }
 
+static bool server_sample_is(const struct prometheus_sample *s, const char *metric, const char *part)
+{
+    size_t n = strlen(metric), n_part = strlen(part);
+
+    return s->name_len == n + n_part && memcmp(s->name, metric, n) == 0 &&
+           memcmp(s->name + n, part, n_part) == 0;
+}
+
 static struct server_histogram server_histogram_read(struct prometheus_text text, const char *metric)
 {
     struct server_histogram h = {0};
     struct prometheus_sample sample;
-    size_t n = strlen(metric);
 
     while (prometheus_next(&text, &sample)) {
-        char part[PART_MAX];
-        if (sample.name_len <= n || sample.name_len - n >= sizeof(part) ||
-            memcmp(sample.name, metric, n) != 0)
-            continue;
-        memcpy(part, sample.name + n, sample.name_len - n);
-        part[sample.name_len - n] = '\0';
-        server_histogram_add_sample(&h, &sample, part);
+        if (server_sample_is(&sample, metric, "_sum")) {
+            h.sum += sample.value;
+        } else if (server_sample_is(&sample, metric, "_count")) {
+            h.count += sample.value;
+            h.is_known = true;
+        } else if (server_sample_is(&sample, metric, "_bucket") && sample.value >= 0) {
+            double bound = server_bucket_bound(&sample);
+            if (!isnan(bound))
+                server_histogram_add_bucket(&h, bound, sample.value);
+        }
     }
     server_histogram_make_monotonic(&h);
     return h;
 }
 
-static double server_fold_sum(double sum, double value)
-{
-    return isnan(sum) ? value : sum + value;
-}
+/* Of all samples of a metric; NAN without samples. */
+struct server_samples {
+    double sum, max;
+};
 
-static double server_fold_max(double highest, double value)
+static struct server_samples server_samples_of(struct prometheus_text text, const char *metric)
 {
-    return fmax(highest, value);
-}
-
-/* All samples of a metric folded into one; NAN without samples. */
-static double server_samples_fold(struct prometheus_text text, const char *metric,
-                                  double (*fold)(double so_far, double value))
-{
+    struct server_samples all = {NAN, NAN};
     struct prometheus_sample sample;
-    double all = NAN;
 
     while (prometheus_next(&text, &sample))
-        if (prometheus_is(&sample, metric))
-            all = fold(all, sample.value);
+        if (prometheus_is(&sample, metric)) {
+            all.sum = isnan(all.sum) ? sample.value : all.sum + sample.value;
+            all.max = fmax(all.max, sample.value);
+        }
     return all;
 }
 
@@ -145,7 +132,7 @@ static double server_cache_read(struct prometheus_text text)
     double use = NAN;
 
     for (size_t i = 0; i < ARRAY_SIZE(cache_names) && isnan(use); i++)
-        use = server_samples_fold(text, cache_names[i], server_fold_max);
+        use = server_samples_of(text, cache_names[i]).max;
     return use;
 }
 
@@ -161,7 +148,7 @@ struct server_metrics server_metrics_parse(const char *text, size_t size)
     for (size_t i = 0; i < SERVER_COUNTERS; i++) {
         m.counters[i] = NAN;
         for (size_t k = 0; k < NAMES_MAX && counter_names[i].metrics[k] && isnan(m.counters[i]); k++)
-            m.counters[i] = server_samples_fold(samples, counter_names[i].metrics[k], server_fold_sum);
+            m.counters[i] = server_samples_of(samples, counter_names[i].metrics[k]).sum;
     }
     return m;
 }

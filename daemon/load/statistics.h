@@ -61,7 +61,7 @@ void concurrency_of(const struct request_record *records, size_t n, struct concu
 void concurrency_done(struct concurrency *c);
 size_t concurrency_peak(const struct concurrency *c);
 size_t concurrency_at(const struct concurrency *c, int64_t moment_ns);
-/* How many of n sorted moments, `stride` bytes apart, are before at_ns. */
+/* Number of those of n sorted moments, `stride` bytes apart, that are before at_ns. */
 size_t moments_before(const int64_t *moments, size_t stride, size_t n, int64_t at_ns);
 
 /* -- Correlation: -1 to 1; NAN where either side does not vary or fewer than CORRELATION_MIN pairs exist -- */

@@ -101,15 +101,15 @@ static void tokenizer_ask(const struct tokenizer *t, const struct load_target *t
 
 #define PROBE_PROMPT 0 /* a synthetic prompt that is only counted */
 
-struct calibration_word {
+struct calibration_text {
     struct calibration *owner;
-    int64_t once, repeated;
+    int64_t tokens;
 };
 
 struct calibration {
     struct tokenizer tokenizer;
     struct prompts *prompts;
-    struct calibration_word words[PROMPT_WORDS];
+    struct calibration_text once[PROMPT_WORDS], repeated[PROMPT_WORDS];
     size_t pending;
     int64_t probe_tokens;
     void (*done)(bool exact, void *arg);
@@ -124,15 +124,18 @@ static void calibration_on_probe(int64_t tokens, void *arg)
     c->done(c->prompts->exact, c->arg);
 }
 
-static void calibration_word_counted(struct calibration *c)
+static void calibration_on_tokens(int64_t tokens, void *arg)
 {
+    struct calibration_text *counted = arg;
+    struct calibration *c = counted->owner;
     struct prompts measured = *c->prompts;
     enum token_source source;
 
+    counted->tokens = tokens;
     if (--c->pending > 0)
         return;
     for (size_t i = 0; i < PROMPT_WORDS; i++)
-        prompts_calibrate(&measured, i, c->words[i].once, c->words[i].repeated);
+        prompts_calibrate(&measured, i, c->once[i].tokens, c->repeated[i].tokens);
     if (!measured.exact) {
         c->done(false, c->arg);
         return;
@@ -143,20 +146,11 @@ static void calibration_word_counted(struct calibration *c)
                   &(struct token_query){.text = text, .done = calibration_on_probe, .arg = c});
 }
 
-static void calibration_on_once(int64_t tokens, void *arg)
+static void calibration_ask(struct calibration *c, const char *text, struct calibration_text *counted)
 {
-    struct calibration_word *w = arg;
-
-    w->once = tokens;
-    calibration_word_counted(w->owner);
-}
-
-static void calibration_on_repeated(int64_t tokens, void *arg)
-{
-    struct calibration_word *w = arg;
-
-    w->repeated = tokens;
-    calibration_word_counted(w->owner);
+    counted->owner = c;
+    tokenizer_ask(&c->tokenizer, c->tokenizer.target,
+                  &(struct token_query){.text = text, .done = calibration_on_tokens, .arg = counted});
 }
 
 struct calibration *calibration_start(const struct tokenizer *t, struct prompts *prompts,
@@ -172,12 +166,8 @@ struct calibration *calibration_start(const struct tokenizer *t, struct prompts 
         char *end = repeated;
         for (size_t k = 0; k < PROMPT_REPEATS; k++)
             end = stpcpy(end, word);
-        c->words[i].owner = c;
-        tokenizer_ask(t, t->target,
-                      &(struct token_query){.text = word, .done = calibration_on_once, .arg = &c->words[i]});
-        tokenizer_ask(
-            t, t->target,
-            &(struct token_query){.text = repeated, .done = calibration_on_repeated, .arg = &c->words[i]});
+        calibration_ask(c, word, &c->once[i]);
+        calibration_ask(c, repeated, &c->repeated[i]);
     }
     return c;
 }

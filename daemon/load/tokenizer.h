@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What workers are asked in addition to the load: the name of their model, and how many tokens texts have. Calls go
+ * Questions to workers in addition to the load: the name of their model, and the number of tokens of texts. Calls go
  * over the same loop and network policy, and belong to the caller: caller_free() comes before the _free() of what
  * they serve.
  */

@@ -92,7 +92,7 @@ struct load_workers {
     size_t n; /* at least 1 */
 };
 
-/* What profd-load is to do (proto/load.h). */
+/* The task of profd-load (proto/load.h). */
 struct load_spec {
     struct workload workload;
     struct load_workers targets, warm, watched; /* see proto/load.h */

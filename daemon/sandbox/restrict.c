@@ -79,7 +79,7 @@ struct landlock_port_rule {
     uint64_t allowed, port;
 };
 
-/* What each version added; of files the bits up to that number. */
+/* The additions of each version; of files the bits up to that number. */
 static const struct {
     int version;
     struct landlock_ruleset handled;

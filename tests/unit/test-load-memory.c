@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of this very process and of GPUs that are none, and the sampler that looks at both. */
 #include "base/alloc.h"
-#include "daemon/load/resources.h"
 #include "daemon/load/sampler.h"
 #include "daemon/load/statistics.h"
 #include "tests/unit/run-fixture.h"
