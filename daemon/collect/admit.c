@@ -282,6 +282,7 @@ static void admit_fill_job(const struct discovered_file *f, struct import_job *j
     bool several = false;
 
     job->process_started = job->location.process_started;
+    job->replaces_id = f->trace_id;
     TAILQ_FOREACH(k, &f->dir->collections, next_in_dir) {
         if (!file_may_be_of(f, k))
             continue;

@@ -217,7 +217,6 @@ static int attribute_discovered(struct import_job *job)
     struct collection *k;
     const char *evidence;
 
-    job->replaces_id = f->trace_id;
     TAILQ_FOREACH(k, &f->dir->collections, next_in_dir)
         if (file_may_be_of(f, k)) {
             collections[n] = k;

@@ -396,6 +396,24 @@ static void import_read(struct import_job *job, int source_fd, int dest_fd)
 
 /* -- The start -- */
 
+/* A copy of the same file when it was incomplete gives way first: the file itself has more by now. */
+static void import_drop_incomplete(const struct import_job *job)
+{
+    struct catalog *catalog = job->collector->catalog;
+    struct trace_record t;
+
+    trace_record_init(&t);
+    if (job->replaces_id != 0 && catalog_get_trace(catalog, job->replaces_id, &t) == 0 && t.stored) {
+        _cleanup_(freep) char *copy = TAKE_PTR(t.path);
+        t.path = xstrdup(job->origin);
+        t.stored = false;
+        t.disk_size = 0;
+        if (catalog_save_trace(catalog, &t) >= 0 && catalog_commit(catalog, false) >= 0)
+            store_unlink(copy);
+    }
+    trace_record_done(&t);
+}
+
 /* Opens a copy in the store, for which older traces are removed; if there is no room, store_note has the
  * reason. -EMFILE, -ENFILE, -EBUSY: not now. */
 static int import_open_copy(struct import_job *job, int *ret_dest_fd)
@@ -406,6 +424,8 @@ static int import_open_copy(struct import_job *job, int *ret_dest_fd)
 
     if (job->holes > FILE_HOLES_MAX)
         return 0;
+    if (!store_has_room(store, expected))
+        import_drop_incomplete(job);
     int r = store_make_room(store, job->holder, expected, 0, job->displaces_until);
     if (r >= 0)
         r = store_incoming(store, job->holder, expected, ret_dest_fd, &job->incoming);

@@ -562,6 +562,22 @@ def test_a_full_store(tmp_path, small_disk):
         assert names(profd) == ["t1", "t3"] and profd.get("/v1/traces/t3")["stored"]
 
 
+def test_a_file_that_is_completed_takes_the_place_of_its_incomplete_copy(tmp_path, small_disk):
+    watched = tmp_path / "watched"
+    watched.mkdir()
+    file, trace = watched / NAME, dense_trace(5 * MIB)
+    more = f"[store]\nmax_use=1G\nkeep_free=1M\n[collect]\nwatch={watched}"
+    with Daemon(tmp_path / "profd", config(more=more)) as profd:
+        file.write_bytes(trace[:3 * MIB])
+        wait_for(lambda: [(t["state"], t["stored"]) for t in profd.traces()] == [("truncated", True)])
+        with open(file, "ab") as out:
+            out.write(trace[3 * MIB:])
+        wait_for(lambda: [t["state"] for t in profd.traces()] == ["complete"])
+        complete = profd.get("/v1/traces/t1")
+        assert complete["stored"] and sha256(complete["path"]) == sha256(file), complete
+        assert files(profd) == [complete["path"]]
+
+
 def test_a_store_that_fills_up_while_it_is_written_to(tmp_path, small_disk):
     with FaultFleet(tmp_path / "fleet", "vllm", 1, "--fault", "huge=6") as fleet, \
             Daemon(tmp_path / "profd", config(more="[store]\nmax_use=1G\nkeep_free=1M")) as profd:
