@@ -63,7 +63,7 @@ void columns_drop_draft(struct import_columns *draft)
     draft->lent_bytes = 0;
 }
 
-static void columns_refuse(struct import_columns *draft, const char *reason, struct trace_record *row)
+static void columns_refuse_draft(struct import_columns *draft, const char *reason, struct trace_record *row)
 {
     columns_unlink_draft(draft);
     row->columns_size = RECORD_NONE;
@@ -88,12 +88,12 @@ void columns_settle(struct import_columns *draft, struct store *s, const struct 
     row->columns_version = is_final ? INGEST_COLUMNS_VERSION : RECORD_NONE;
     replace_str(&row->columns_reason, NULL);
     if (reason || !draft->path || row->columns_size == RECORD_NONE)
-        columns_refuse(draft, reason, row);
+        columns_refuse_draft(draft, reason, row);
     else if (!columns_have_size(draft->path, row->columns_size))
-        columns_refuse(draft, "profd-ingest reported another size of the columns than they have", row);
+        columns_refuse_draft(draft, "profd-ingest reported another size of the columns than they have", row);
     else if (store_make_room(s, store_holder(s, row->owner_uid, row->worker_url), row->columns_size,
                              row->columns_size, displaces_until) < 0)
-        columns_refuse(draft, "no room in the store (see profctl du)", row);
+        columns_refuse_draft(draft, "no room in the store (see profctl du)", row);
 }
 
 /* -- In the row -- */
@@ -109,7 +109,7 @@ int columns_publish(struct import_columns *draft, struct store *s, const json_t 
     if (r < 0) {
         log_struct(LOG_WARNING, LOG_FIELDS(.trace_id = row->trace_id),
                    "cannot keep the columns of t%" PRId64 ": %s", row->trace_id, strerror(-r));
-        columns_refuse(draft, strerror(-r), row);
+        columns_refuse_draft(draft, strerror(-r), row);
     } else {
         free(TAKE_PTR(draft->path));
         free(row->columns);
@@ -126,7 +126,7 @@ void columns_unpublish(struct import_columns *draft, struct store *s, struct tra
         return;
     _cleanup_(freep) char *path = store_incoming_path(s, s->settings->columns_path);
     if (rename(row->columns, path) < 0)
-        columns_refuse(draft, "the file was gone", row);
+        columns_refuse_draft(draft, "the file was gone", row);
     else
         draft->path = TAKE_PTR(path);
     replace_str(&row->columns, NULL);

@@ -35,7 +35,7 @@ struct ingest_command {
     int64_t columns_room; /* bytes that columns and spilled rows may take together */
 };
 
-static int command_parse_positive(const char *text, int64_t *ret)
+static int ingest_command_parse_positive(const char *text, int64_t *ret)
 {
     char *end;
 
@@ -48,13 +48,13 @@ static int command_parse_positive(const char *text, int64_t *ret)
 }
 
 /* The descriptor, or -1 where its starter left it closed. */
-static int command_fd(int fd)
+static int ingest_command_fd(int fd)
 {
     return fcntl(fd, F_GETFD) >= 0 ? fd : -1;
 }
 
 /* PR_SET_PDEATHSIG is only sent for a later death: the pipe shows whether the parent has died already. */
-static bool command_has_starter(void)
+static bool ingest_command_has_starter(void)
 {
     struct pollfd result = {.fd = INGEST_FD_RESULT};
     return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && poll(&result, 1, 0) >= 0 &&
@@ -62,7 +62,7 @@ static bool command_has_starter(void)
 }
 
 /* The limit holds for each file. The copy is as large as the source, and the store has reserved its space. */
-static int64_t command_file_size_max(const struct ingest_command *command)
+static int64_t ingest_command_file_size_max(const struct ingest_command *command)
 {
     const struct check_request *request = &command->request;
     struct stat st;
@@ -78,9 +78,9 @@ static int64_t command_file_size_max(const struct ingest_command *command)
 }
 
 /* Before anything is read: page cache counts in the cgroup of its reader. */
-static void command_join_group(void)
+static void ingest_command_join_group(void)
 {
-    int fd = command_fd(INGEST_FD_GROUP);
+    int fd = ingest_command_fd(INGEST_FD_GROUP);
 
     if (fd < 0)
         return;
@@ -89,9 +89,9 @@ static void command_join_group(void)
     close(fd);
 }
 
-static void command_set_up_process(void)
+static void ingest_command_set_up_process(void)
 {
-    command_join_group();
+    ingest_command_join_group();
     if (getpriority(PRIO_PROCESS, 0) < NICENESS)
         setpriority(PRIO_PROCESS, 0, NICENESS);
     signal(SIGPIPE, SIG_IGN);
@@ -99,7 +99,7 @@ static void command_set_up_process(void)
     mallopt(M_ARENA_MAX, 1);
 }
 
-static int command_run(const struct ingest_command *command)
+static int ingest_command_run(const struct ingest_command *command)
 {
     const struct check_request *request = &command->request;
     bool columns = request->columns_fd >= 0;
@@ -107,17 +107,17 @@ static int command_run(const struct ingest_command *command)
     struct sandbox sandbox = {
         .fds = INGEST_FD_PROGRESS + 1,
         .cpu_s = command->cpu_s,
-        .file_size = command_file_size_max(command),
+        .file_size = ingest_command_file_size_max(command),
         .memory = MEMORY_BASE + (columns ? MIN(request->memory_max, INT64_MAX - MEMORY_BASE) : 0),
         .threads = columns,
         .clone_from_fd = INGEST_FD_SOURCE,
         .clone_to_fd = INGEST_FD_DEST,
     };
 
-    command_set_up_process();
+    ingest_command_set_up_process();
     if (columns)
         sandbox_bound_threads(INGEST_THREADS_MAX);
-    if (!command_has_starter())
+    if (!ingest_command_has_starter())
         return -EPIPE;
     int r = check_new(request, &check);
     if (r >= 0)
@@ -131,7 +131,7 @@ static int command_run(const struct ingest_command *command)
     return text ? write_all(INGEST_FD_RESULT, text, strlen(text)) : -ENOMEM;
 }
 
-static bool command_parse(int argc, char **argv, struct ingest_command *command)
+static bool ingest_command_parse(int argc, char **argv, struct ingest_command *command)
 {
     int64_t *const values[] = {&command->request.size_max,     &command->cpu_s,
                                &command->request.memory_max,   &command->columns_room,
@@ -140,21 +140,21 @@ static bool command_parse(int argc, char **argv, struct ingest_command *command)
     bool ok = argc >= 3 && argc <= 1 + (int)ARRAY_SIZE(values) && (argc <= 5 || argc == 8);
 
     for (int i = 1; i < argc && ok; i++)
-        ok = command_parse_positive(argv[i], values[i - 1]) == 0;
+        ok = ingest_command_parse_positive(argv[i], values[i - 1]) == 0;
     return ok;
 }
 
 int main(int argc, char **argv)
 {
     struct ingest_command command = {.request = {.source_fd = INGEST_FD_SOURCE,
-                                                 .dest_fd = command_fd(INGEST_FD_DEST),
-                                                 .columns_fd = command_fd(INGEST_FD_COLUMNS),
-                                                 .spill_fd = command_fd(INGEST_FD_SPILL),
-                                                 .progress_fd = command_fd(INGEST_FD_PROGRESS),
+                                                 .dest_fd = ingest_command_fd(INGEST_FD_DEST),
+                                                 .columns_fd = ingest_command_fd(INGEST_FD_COLUMNS),
+                                                 .spill_fd = ingest_command_fd(INGEST_FD_SPILL),
+                                                 .progress_fd = ingest_command_fd(INGEST_FD_PROGRESS),
                                                  .memory_max = READ_MEMORY_DEFAULT},
                                      .columns_room = INT64_MAX};
 
-    if (!command_parse(argc, argv, &command)) {
+    if (!ingest_command_parse(argc, argv, &command)) {
         fprintf(
             stderr,
             "usage: profd-ingest SIZE_MAX CPU_SECONDS [MEMORY_MAX [COLUMNS_ROOM [PART FIRST_PID LAST_PID]]]\n"
@@ -162,5 +162,5 @@ int main(int argc, char **argv)
         return 2;
     }
     /* Not exit(): libraries and instruments open files there, for which the sandbox kills the process. */
-    _exit(command_run(&command) < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
+    _exit(ingest_command_run(&command) < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
 }

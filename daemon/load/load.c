@@ -124,7 +124,7 @@ struct load {
     int64_t sent, in_flight;
     size_t next_target;
     struct event *due, *over, *drain, *ended;
-    struct records *records;
+    struct load_records *records;
     struct progress progress;
 };
 
@@ -248,9 +248,9 @@ static void load_request_ended(struct load *l, struct request *r)
     if (r->retry_after_ns > 0)
         r->setup.target->rest_until_ns = end_ns + r->retry_after_ns;
     progress_add(&l->progress, &r->record, response_tokens_seen(&r->response));
-    records_add(l->records, r);
+    load_records_add(l->records, r);
     request_free(r);
-    records_write(l->records, l->setup.messages, l->setup.targets);
+    load_records_write(l->records, l->setup.messages, l->setup.targets);
     load_free_slot(l, failed ? end_ns + ERROR_REST_NS : end_ns);
 }
 
@@ -292,7 +292,7 @@ static void load_pump(struct load *l)
             load_drain(l, l->workload->duration_ns > 0);
             return;
         }
-        if (records_full(l->records)) {
+        if (load_records_full(l->records)) {
             messages_send_note(l->setup.messages,
                                "the records of the requests fill 4 GiB: no more requests are sent",
                                "shorten the run, or split it into several");

@@ -22,8 +22,8 @@ struct load_setup {
     const char *model;
     struct load_target *targets;
     size_t n_targets;
-    struct records *records; /* of the load, which adds each request that ended; not of warm-up */
-    int64_t in_flight_max;   /* of this process; not of warm-up */
+    struct load_records *records; /* of the load, which adds each request that ended; not of warm-up */
+    int64_t in_flight_max;        /* of this process; not of warm-up */
     /* Of warm-up: once, may come before warmup_start() returns. Of a load: in a later iteration of the loop, once
      * nothing is in flight. */
     void (*done)(void *arg);

@@ -48,7 +48,7 @@ struct benchmark {
     struct resolved_hosts *hosts;
     struct warmup warmup;
     struct load *load;
-    struct records records;
+    struct load_records records;
     bool ready, loading, ended;
     bool counted; /* records change no more */
     int result;
@@ -92,7 +92,7 @@ static void benchmark_fail(struct benchmark *b, const char *remedy, const char *
 
 static void benchmark_complete(struct benchmark *b)
 {
-    const struct records *records = &b->records;
+    const struct load_records *records = &b->records;
     _cleanup_json_ memory = b->sampler ? sampler_process_result(b->sampler) : NULL;
     _cleanup_json_ server = server_metrics_result(b->server);
     const struct summary_input input = {.records = records->items,
@@ -112,7 +112,7 @@ static void benchmark_complete(struct benchmark *b)
 /* Requests are written as fast as the reader takes them; the end follows the last. */
 static void benchmark_write_requests(struct benchmark *b)
 {
-    if (records_write(&b->records, b->messages, b->targets) && b->counted)
+    if (load_records_write(&b->records, b->messages, b->targets) && b->counted)
         benchmark_complete(b);
 }
 
@@ -140,7 +140,7 @@ static void benchmark_on_progress(evutil_socket_t fd, short what, void *arg)
 /* Runs are compared by their output length: warn where it is not the requested one. */
 static void benchmark_note_short_outputs(struct benchmark *b)
 {
-    const struct records *records = &b->records;
+    const struct load_records *records = &b->records;
     int64_t n_short = 0, n = 0;
 
     for (size_t i = 0; i < records->n; i++) {
@@ -453,7 +453,7 @@ static void benchmark_done(struct benchmark *b)
     hosts_free(b->hosts);
     load_free(b->load);
     warmup_done(&b->warmup);
-    records_done(&b->records);
+    load_records_done(&b->records);
     if (b->progress)
         event_free(b->progress);
     messages_free(b->messages);

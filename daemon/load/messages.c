@@ -126,7 +126,7 @@ static void messages_add_text(struct evbuffer *out, const char *name, const char
 void messages_send_request(struct messages *m, const struct request_record *r, const char *target_url)
 {
     int64_t tpot_ns = 0;
-    bool success = r->outcome == OUTCOME_SUCCESS, tpot = success && figure_of(FIGURE_TPOT, r, &tpot_ns);
+    bool success = r->outcome == OUTCOME_SUCCESS, tpot = success && load_figure_of(FIGURE_TPOT, r, &tpot_ns);
     const struct {
         const char *name;
         int64_t value;

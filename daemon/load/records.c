@@ -23,7 +23,7 @@ const char *const token_source_words[_TOKENS_MAX] = {
     [TOKENS_CHUNKS] = "chunks",   [TOKENS_ESTIMATED] = "estimated",
 };
 
-void records_done(struct records *rs)
+void load_records_done(struct load_records *rs)
 {
     for (size_t i = 0; i < rs->n; i++)
         free(rs->items[i].gaps_us);
@@ -35,10 +35,10 @@ void records_done(struct records *rs)
     free(rs->items);
     free(rs->ended);
     free(rs->errors);
-    *rs = (struct records){0};
+    *rs = (struct load_records){0};
 }
 
-static const char *records_intern_error(struct records *rs, const char *text)
+static const char *load_records_intern_error(struct load_records *rs, const char *text)
 {
     if (!text)
         return NULL;
@@ -51,14 +51,14 @@ static const char *records_intern_error(struct records *rs, const char *text)
     return rs->errors[rs->n_errors++] = xstrdup(text);
 }
 
-static void records_add_ended(struct records *rs, int64_t index)
+static void load_records_add_ended(struct load_records *rs, int64_t index)
 {
     VEC_GROW(rs->ended, rs->n_ended, rs->ended_cap);
     rs->ended[rs->n_ended++] = index;
 }
 
 /* False where the tokens are counted already, there is no complete text, or no memory is left for it. */
-static bool records_keep_text(struct records *rs, struct request *r)
+static bool load_records_keep_text(struct load_records *rs, struct request *r)
 {
     struct response *a = &r->response;
 
@@ -71,7 +71,7 @@ static bool records_keep_text(struct records *rs, struct request *r)
     return true;
 }
 
-void records_add(struct records *rs, struct request *r)
+void load_records_add(struct load_records *rs, struct request *r)
 {
     size_t index = (size_t)r->record.index;
 
@@ -85,32 +85,32 @@ void records_add(struct records *rs, struct request *r)
     r->record.gaps_us = NULL;
     if (record->n_gaps > 0)
         record->gaps_us = xrealloc(record->gaps_us, record->n_gaps, sizeof(*record->gaps_us));
-    record->error = records_intern_error(rs, record->error);
+    record->error = load_records_intern_error(rs, record->error);
     int64_t *const moments[] = {&record->intended_ns, &record->sent_ns, &record->first_ns, &record->last_ns,
                                 &record->end_ns};
     for (size_t i = 0; i < ARRAY_SIZE(moments); i++)
         if (*moments[i] >= 0)
             *moments[i] -= rs->started_ns;
     rs->bytes += (int64_t)(sizeof(*record) + sizeof(*rs->ended) + record->n_gaps * sizeof(*record->gaps_us));
-    if (!records_keep_text(rs, r))
-        records_add_ended(rs, record->index);
+    if (!load_records_keep_text(rs, r))
+        load_records_add_ended(rs, record->index);
 }
 
-void records_release_texts(struct records *rs)
+void load_records_release_texts(struct load_records *rs)
 {
     for (size_t i = 0; i < rs->n_kept; i++) {
-        records_add_ended(rs, rs->kept[i].index);
+        load_records_add_ended(rs, rs->kept[i].index);
         free(rs->kept[i].text);
     }
     rs->n_kept = 0;
 }
 
-bool records_full(const struct records *rs)
+bool load_records_full(const struct load_records *rs)
 {
     return rs->bytes > RECORDS_BYTES_MAX;
 }
 
-bool records_write(struct records *rs, struct messages *m, const struct load_target *targets)
+bool load_records_write(struct load_records *rs, struct messages *m, const struct load_target *targets)
 {
     while (rs->n_written < rs->n_ended && (messages_accept(m) || messages_are_broken(m))) {
         const struct request_record *r = &rs->items[rs->ended[rs->n_written++]];

@@ -63,7 +63,7 @@ struct kept_text {
     size_t size;
 };
 
-struct records {
+struct load_records {
     int64_t started_ns, ended_ns; /* of the run, by CLOCK_MONOTONIC */
     struct request_record *items; /* n of them, by index */
     size_t n, cap;
@@ -76,14 +76,14 @@ struct records {
     size_t n_errors, errors_cap;
 };
 
-void records_done(struct records *rs);
+void load_records_done(struct load_records *rs);
 /* Takes the record's gaps and the response's text; its moments become relative to the run's start. */
-void records_add(struct records *rs, struct request *r);
+void load_records_add(struct load_records *rs, struct request *r);
 /* Gives up the kept texts: their requests are written as they are. */
-void records_release_texts(struct records *rs);
-bool records_full(const struct records *rs);
+void load_records_release_texts(struct load_records *rs);
+bool load_records_full(const struct load_records *rs);
 /* Writes as many as the reader accepts; true when all have been written. */
-bool records_write(struct records *rs, struct messages *m, const struct load_target *targets);
+bool load_records_write(struct load_records *rs, struct messages *m, const struct load_target *targets);
 
 /* -- Progress: a line a second about the last requests only; the summary covers all -------------------- */
 

@@ -29,12 +29,12 @@ static const char *const figure_names[_FIGURE_MAX] = {
     [FIGURE_LATENESS] = "send_lateness_ms",
 };
 
-const char *figure_name(enum figure f)
+const char *load_figure_name(enum load_figure f)
 {
     return figure_names[f];
 }
 
-bool figure_of(enum figure f, const struct request_record *r, int64_t *ret)
+bool load_figure_of(enum load_figure f, const struct request_record *r, int64_t *ret)
 {
     switch (f) {
     case FIGURE_TTFT:
@@ -57,7 +57,7 @@ bool figure_of(enum figure f, const struct request_record *r, int64_t *ret)
     }
 }
 
-void sample_of(enum figure f, const struct request_record *records, size_t n,
+void sample_of(enum load_figure f, const struct request_record *records, size_t n,
                bool (*belongs)(const struct request_record *r), struct sample *ret)
 {
     struct sample s = {.figure = f};
@@ -67,7 +67,8 @@ void sample_of(enum figure f, const struct request_record *records, size_t n,
         s.values = xcalloc(n, sizeof(*s.values));
     for (size_t i = 0; i < n; i++) {
         const struct request_record *r = &records[i];
-        if (!belongs(r) || (f == FIGURE_ITL ? r->n_gaps == 0 : !figure_of(f, r, &s.values[s.n_requests])))
+        if (!belongs(r) ||
+            (f == FIGURE_ITL ? r->n_gaps == 0 : !load_figure_of(f, r, &s.values[s.n_requests])))
             continue;
         s.requests[s.n_requests++] = r;
         s.n += f == FIGURE_ITL ? r->n_gaps : 1;
@@ -325,7 +326,7 @@ size_t concurrency_at(const struct concurrency *c, int64_t moment_ns)
 
 /* -- Correlation -------------------------------------------------------------------------------------- */
 
-static double mean_of(const double *values, size_t n)
+static double correlation_mean(const double *values, size_t n)
 {
     double sum = 0;
 
@@ -340,7 +341,7 @@ double correlation(const double *x, const double *y, size_t n)
 
     if (n < CORRELATION_MIN)
         return NAN;
-    double x_mean = mean_of(x, n), y_mean = mean_of(y, n);
+    double x_mean = correlation_mean(x, n), y_mean = correlation_mean(y, n);
     for (size_t i = 0; i < n; i++) {
         xx += (x[i] - x_mean) * (x[i] - x_mean);
         yy += (y[i] - y_mean) * (y[i] - y_mean);
@@ -354,7 +355,7 @@ struct indexed_value {
     size_t index;
 };
 
-static double *ranks_of(const double *values, size_t n)
+static double *correlation_ranks(const double *values, size_t n)
 {
     _cleanup_(freep) struct indexed_value *sorted = xcalloc(n, sizeof(*sorted));
     double *ranks = xcalloc(n, sizeof(*ranks));
@@ -375,8 +376,8 @@ double rank_correlation(const double *x, const double *y, size_t n)
 {
     if (n < CORRELATION_MIN)
         return NAN;
-    _cleanup_(freep) double *x_ranks = ranks_of(x, n);
-    _cleanup_(freep) double *y_ranks = ranks_of(y, n);
+    _cleanup_(freep) double *x_ranks = correlation_ranks(x, n);
+    _cleanup_(freep) double *y_ranks = correlation_ranks(y, n);
     return correlation(x_ranks, y_ranks, n);
 }
 

@@ -15,7 +15,7 @@
  * the records and are never copied, because a run has hundreds of millions of them.
  */
 
-enum figure {
+enum load_figure {
     FIGURE_TTFT,     /* intended to first token */
     FIGURE_ITL,      /* every gap between two events that carried tokens */
     FIGURE_TPOT,     /* (e2e - ttft) / (output tokens - 1), of requests with at least two (as vLLM) */
@@ -25,13 +25,13 @@ enum figure {
 };
 
 /* "ttft_ms" */
-const char *figure_name(enum figure f);
+const char *load_figure_name(enum load_figure f);
 /* False where the request has no such value (always for FIGURE_ITL, which has many). */
-bool figure_of(enum figure f, const struct request_record *r, int64_t *ret);
+bool load_figure_of(enum load_figure f, const struct request_record *r, int64_t *ret);
 
 /* Borrows the records; sample_done() frees the rest. Requests are in order of intended sending. */
 struct sample {
-    enum figure figure;
+    enum load_figure figure;
     size_t n_requests; /* those that have a value */
     const struct request_record **requests;
     uint64_t n;       /* values */
@@ -41,7 +41,7 @@ struct sample {
 };
 
 /* Of those of n records for which belongs() is true. */
-void sample_of(enum figure f, const struct request_record *records, size_t n,
+void sample_of(enum load_figure f, const struct request_record *records, size_t n,
                bool (*belongs)(const struct request_record *r), struct sample *ret);
 void sample_done(struct sample *s);
 /* {"mean", "std", "min", "p1" ... "p99.9", "max", "count", "ci95"}, in milliseconds. Percentiles are linear

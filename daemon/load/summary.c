@@ -10,7 +10,7 @@
 /* Significance level: stricter than usual, because every run tests several figures. */
 #define DRIFT_LEVEL 0.01
 
-static const enum figure latencies[] = {FIGURE_TTFT, FIGURE_TPOT, FIGURE_E2E};
+static const enum load_figure latencies[] = {FIGURE_TTFT, FIGURE_TPOT, FIGURE_E2E};
 
 struct summary {
     const struct summary_input *in;
@@ -45,8 +45,8 @@ static json_t *distributions_json(const struct sample samples[static _FIGURE_MAX
 {
     json_t *j = json_object();
 
-    for (enum figure f = 0; f < _FIGURE_MAX; f++)
-        json_object_set_new(j, figure_name(f), distribution_json(&samples[f], (uint64_t)seed));
+    for (enum load_figure f = 0; f < _FIGURE_MAX; f++)
+        json_object_set_new(j, load_figure_name(f), distribution_json(&samples[f], (uint64_t)seed));
     return j;
 }
 
@@ -59,11 +59,11 @@ static json_t *cold_json(const struct summary *w)
 {
     struct sample cold[_FIGURE_MAX];
 
-    for (enum figure f = 0; f < _FIGURE_MAX; f++)
+    for (enum load_figure f = 0; f < _FIGURE_MAX; f++)
         sample_of(f, w->in->records, w->in->n, record_is_cold, &cold[f]);
     json_t *j = distributions_json(cold, w->in->workload->seed);
     json_object_set_new(j, "requests", json_integer((json_int_t)cold[FIGURE_E2E].n_requests));
-    for (enum figure f = 0; f < _FIGURE_MAX; f++)
+    for (enum load_figure f = 0; f < _FIGURE_MAX; f++)
         sample_done(&cold[f]);
     return j;
 }
@@ -105,7 +105,7 @@ static json_t *throughput_json(const struct summary *w)
 /* -- Goodput ------------------------------------------------------------------------------------------ */
 
 struct goodput_goal {
-    enum figure figure;
+    enum load_figure figure;
     int64_t ns; /* 0: none */
     uint64_t met;
 };
@@ -121,7 +121,7 @@ static bool goodput_goal_is_met(const struct goodput_goal *g, const struct reque
         return false;
     if (g->figure == FIGURE_TPOT && r->output_tokens >= 0 && r->output_tokens < 2)
         return true;
-    return figure_of(g->figure, r, &value) && value <= g->ns;
+    return load_figure_of(g->figure, r, &value) && value <= g->ns;
 }
 
 /* Requests that met every goal of the workload (DistServe, 2024; vLLM's bench computes the same):
@@ -150,7 +150,7 @@ static json_t *goodput_json(const struct summary *w)
     json_t *by_goal = json_object();
     for (size_t g = 0; g < ARRAY_SIZE(goals); g++)
         if (goals[g].ns != 0)
-            json_object_set_new(by_goal, figure_name(goals[g].figure),
+            json_object_set_new(by_goal, load_figure_name(goals[g].figure),
                                 json_pack("{s: f, s: f}", "goal", (double)goals[g].ns / NS_PER_MS, "share",
                                           (double)goals[g].met / n));
     return json_pack("{s: f, s: f, s: I, s: o}", "requests_per_s",
@@ -211,7 +211,7 @@ static json_t *drift_json(const struct summary *w)
         return json_null();
     json_t *j = json_pack("{s: f}", "level", DRIFT_LEVEL);
     for (size_t i = 0; i < ARRAY_SIZE(latencies); i++)
-        json_object_set_new(j, figure_name(latencies[i]), latency_trend(&w->warm[latencies[i]]));
+        json_object_set_new(j, load_figure_name(latencies[i]), latency_trend(&w->warm[latencies[i]]));
     for (size_t i = 0; i < ARRAY_SIZE(resources); i++)
         json_object_set_new(j, resources[i].name, resource_trend(w, resources[i].offset));
     return j;
@@ -224,7 +224,7 @@ static json_t *correlation_json(const struct summary *w)
     static const struct {
         const char *name, *name_of_ranks, *name_of_count;
         size_t tokens;
-        enum figure figure;
+        enum load_figure figure;
     } pairs[] = {
 #define TOKENS(member) offsetof(struct request_record, member)
         {"input_tokens_ttft", "input_tokens_ttft_rank", "input_tokens_ttft_n", TOKENS(input_tokens),
@@ -340,7 +340,7 @@ static json_t *tokens_json(const struct summary *w)
 
 struct request_outlier {
     const struct request_record *r;
-    enum figure figure;
+    enum load_figure figure;
     int64_t value, median;
 };
 
@@ -510,7 +510,7 @@ static json_t *outlier_json(const struct request_outlier *o, const struct outlie
 {
     _cleanup_(freep) char *reason = outlier_reason(o, s);
     json_t *j = json_pack("{s: I, s: i, s: s, s: f, s: f}", "index", (json_int_t)o->r->index, "target",
-                          o->r->target, "figure", figure_name(o->figure), "value",
+                          o->r->target, "figure", load_figure_name(o->figure), "value",
                           (double)o->value / NS_PER_MS, "median", (double)o->median / NS_PER_MS);
 
     json_object_set_new(j, "reason", json_text(reason));
@@ -544,7 +544,7 @@ static void prompt_add(struct prompt_figures *p, const struct request_record *r,
     int64_t value, sent_ns = w->in->started_ns + r->sent_ns, end_ns = w->in->started_ns + r->end_ns;
 
     for (size_t f = 0; f < ARRAY_SIZE(latencies); f++)
-        if (figure_of(latencies[f], r, &value))
+        if (load_figure_of(latencies[f], r, &value))
             series_add(&p->latencies[f], value);
     series_add(&p->input_tokens, r->input_tokens);
     series_add(&p->output_tokens, r->output_tokens);
@@ -575,7 +575,7 @@ static json_t *prompt_json(const struct prompt_figures *p, size_t index, const s
     for (size_t f = 0; f < ARRAY_SIZE(latencies); f++) {
         const struct series *s = &p->latencies[f];
         json_object_set_new(
-            j, figure_name(latencies[f]),
+            j, load_figure_name(latencies[f]),
             s->n == 0 ? json_null()
                       : json_pack("{s: f, s: f, s: f}", "mean", s->sum / (double)s->n / NS_PER_MS, "min",
                                   (double)s->low / NS_PER_MS, "max", (double)s->peak / NS_PER_MS));
@@ -620,7 +620,7 @@ json_t *summary_make(const struct summary_input *in)
     struct summary w = {.in = in, .duration_s = (double)(in->ended_ns - in->started_ns) / NS_PER_S};
 
     w.n_moments = timeline_read(in->memory, &w.moments);
-    for (enum figure f = 0; f < _FIGURE_MAX; f++)
+    for (enum load_figure f = 0; f < _FIGURE_MAX; f++)
         sample_of(f, in->records, in->n, record_is_warm, &w.warm[f]);
     concurrency_of(in->records, in->n, &w.concurrency);
     const struct {
@@ -647,7 +647,7 @@ json_t *summary_make(const struct summary_input *in)
     for (size_t i = 0; i < ARRAY_SIZE(members); i++)
         json_object_set_new(j, members[i].name, members[i].value);
     concurrency_done(&w.concurrency);
-    for (enum figure f = 0; f < _FIGURE_MAX; f++)
+    for (enum load_figure f = 0; f < _FIGURE_MAX; f++)
         sample_done(&w.warm[f]);
     free(w.moments);
     return j;

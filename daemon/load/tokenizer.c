@@ -199,7 +199,7 @@ struct token_counts {
     bool (*next)(struct token_counts *c);
     size_t next_prompt, next_output, next_input;
     /* Of records: */
-    struct records *records;
+    struct load_records *records;
     const struct load_target *targets;
     int64_t *inputs; /* tokens of each given prompt, 0 not counted; NULL where prompts are synthetic */
 };
@@ -305,7 +305,7 @@ struct token_counts *output_lengths_count(const struct tokenizer *t, void (*done
 
 static bool record_output_next(struct token_counts *c)
 {
-    struct records *rs = c->records;
+    struct load_records *rs = c->records;
 
     while (c->next_output < rs->n_kept) {
         const struct kept_text *k = &rs->kept[c->next_output++];
@@ -324,7 +324,7 @@ static bool record_output_next(struct token_counts *c)
 static bool record_input_next(struct token_counts *c)
 {
     const struct workload *w = &c->tokenizer.spec->workload;
-    struct records *rs = c->records;
+    struct load_records *rs = c->records;
 
     while (c->inputs && c->next_input < rs->n_kept) {
         struct request_record *record = &rs->items[rs->kept[c->next_input++].index];
@@ -346,7 +346,7 @@ static bool record_tokens_next(struct token_counts *c)
 
 static void record_tokens_finish(struct token_counts *c)
 {
-    struct records *rs = c->records;
+    struct load_records *rs = c->records;
 
     for (size_t i = 0; i < rs->n_kept && c->inputs; i++) {
         struct request_record *record = &rs->items[rs->kept[i].index];
@@ -355,10 +355,10 @@ static void record_tokens_finish(struct token_counts *c)
         record->input_tokens = c->inputs[record->prompt];
         record->input_source = TOKENS_TOKENIZED;
     }
-    records_release_texts(rs);
+    load_records_release_texts(rs);
 }
 
-struct token_counts *record_tokens_count(const struct tokenizer *t, struct records *records,
+struct token_counts *record_tokens_count(const struct tokenizer *t, struct load_records *records,
                                          const struct load_target *targets,
                                          void (*done)(bool counted, void *arg), void *arg)
 {

@@ -46,7 +46,7 @@ struct token_counts *output_lengths_count(const struct tokenizer *t, void (*done
  * done() comes once, perhaps before it returns. t->target is not used.
  */
 #define RECORD_TOKENS_NS (30 * NS_PER_S)
-struct token_counts *record_tokens_count(const struct tokenizer *t, struct records *records,
+struct token_counts *record_tokens_count(const struct tokenizer *t, struct load_records *records,
                                          const struct load_target *targets,
                                          void (*done)(bool counted, void *arg), void *arg);
 struct token_counts *token_counts_free(struct token_counts *c);

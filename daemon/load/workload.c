@@ -37,10 +37,10 @@ static int workload_wrong(struct problem *p, const char *member, const char *exp
 
 /* -- One function for each type of member --------------------------------------------------------------- */
 
-struct workload_member;
-typedef int workload_take_fn(const struct workload_member *m, const json_t *v, struct workload *w,
+struct workload_rule;
+typedef int workload_take_fn(const struct workload_rule *m, const json_t *v, struct workload *w,
                              struct problem *p);
-struct workload_member {
+struct workload_rule {
     const char *name;
     workload_take_fn *take;
     size_t offset;
@@ -51,7 +51,7 @@ struct workload_member {
 
 #define MEMBER(w, m, type) ((type *)(void *)((char *)(w) + (m)->offset))
 
-static int workload_take_text(const struct workload_member *m, const json_t *v, struct workload *w,
+static int workload_take_text(const struct workload_rule *m, const json_t *v, struct workload *w,
                               struct problem *p)
 {
     if (!json_is_string(v) || json_string_length(v) == 0)
@@ -60,7 +60,7 @@ static int workload_take_text(const struct workload_member *m, const json_t *v, 
     return 0;
 }
 
-static int workload_take_path(const struct workload_member *m, const json_t *v, struct workload *w,
+static int workload_take_path(const struct workload_rule *m, const json_t *v, struct workload *w,
                               struct problem *p)
 {
     if (!json_is_string(v) || *json_string_value(v) != '/')
@@ -68,7 +68,7 @@ static int workload_take_path(const struct workload_member *m, const json_t *v, 
     return workload_take_text(m, v, w, p);
 }
 
-static int workload_take_count(const struct workload_member *m, const json_t *v, struct workload *w,
+static int workload_take_count(const struct workload_rule *m, const json_t *v, struct workload *w,
                                struct problem *p)
 {
     double value = (double)json_integer_value(v);
@@ -84,7 +84,7 @@ static int workload_take_count(const struct workload_member *m, const json_t *v,
     return 0;
 }
 
-static int workload_take_number(const struct workload_member *m, const json_t *v, struct workload *w,
+static int workload_take_number(const struct workload_rule *m, const json_t *v, struct workload *w,
                                 struct problem *p)
 {
     if (!json_is_number(v) || json_number_value(v) < m->least || json_number_value(v) > m->most)
@@ -94,7 +94,7 @@ static int workload_take_number(const struct workload_member *m, const json_t *v
     return 0;
 }
 
-static int workload_take_bool(const struct workload_member *m, const json_t *v, struct workload *w,
+static int workload_take_bool(const struct workload_rule *m, const json_t *v, struct workload *w,
                               struct problem *p)
 {
     if (!json_is_boolean(v))
@@ -118,7 +118,7 @@ static bool workload_duration(const json_t *v, int64_t *ret)
     return true;
 }
 
-static int workload_take_duration(const struct workload_member *m, const json_t *v, struct workload *w,
+static int workload_take_duration(const struct workload_rule *m, const json_t *v, struct workload *w,
                                   struct problem *p)
 {
     return workload_duration(v, MEMBER(w, m, int64_t))
@@ -127,7 +127,7 @@ static int workload_take_duration(const struct workload_member *m, const json_t 
 }
 
 /* Enumerations are stored as int. */
-static int workload_take_word(const struct workload_member *m, const json_t *v, struct workload *w,
+static int workload_take_word(const struct workload_rule *m, const json_t *v, struct workload *w,
                               struct problem *p)
 {
     _Static_assert(sizeof(w->api) == sizeof(int) && sizeof(w->arrival) == sizeof(int), "as stored");
@@ -140,7 +140,7 @@ static int workload_take_word(const struct workload_member *m, const json_t *v, 
     return workload_wrong(p, m->name, m->expected);
 }
 
-static int workload_take_template(const struct workload_member *m, const json_t *v, struct workload *w,
+static int workload_take_template(const struct workload_rule *m, const json_t *v, struct workload *w,
                                   struct problem *p)
 {
     if (!json_is_object(v))
@@ -227,7 +227,7 @@ static int workload_take_prompt(const json_t *v, struct workload *w, struct prob
     return 0;
 }
 
-static int workload_take_prompts(const struct workload_member *m, const json_t *v, struct workload *w,
+static int workload_take_prompts(const struct workload_rule *m, const json_t *v, struct workload *w,
                                  struct problem *p)
 {
     size_t n = json_array_size(v);
@@ -246,7 +246,7 @@ static int workload_take_prompts(const struct workload_member *m, const json_t *
     return r;
 }
 
-static int workload_take_goodput(const struct workload_member *m, const json_t *v, struct workload *w,
+static int workload_take_goodput(const struct workload_rule *m, const json_t *v, struct workload *w,
                                  struct problem *p)
 {
     const struct {
@@ -268,7 +268,7 @@ static int workload_take_goodput(const struct workload_member *m, const json_t *
 
 #define AT(f) offsetof(struct workload, f)
 
-static const struct workload_member members[] = {
+static const struct workload_rule members[] = {
     {"model", workload_take_text, AT(model)},
     {"api", workload_take_word, AT(api), .words = apis,
      .expected = "auto, completions, chat, generate, rtp-llm or template"},
@@ -302,7 +302,7 @@ static int workload_take_members(const json_t *j, struct workload *w, struct pro
     json_t *value;
 
     json_object_foreach((json_t *)j, key, value) {
-        const struct workload_member *m = NULL;
+        const struct workload_rule *m = NULL;
         for (size_t i = 0; i < ARRAY_SIZE(members) && !m; i++)
             if (streq(members[i].name, key))
                 m = &members[i];

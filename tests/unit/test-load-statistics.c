@@ -9,7 +9,7 @@ static bool always(const struct request_record *r)
     return true;
 }
 
-static json_t *distribution_of(enum figure f, const struct request_record *records, size_t n)
+static json_t *distribution_of(enum load_figure f, const struct request_record *records, size_t n)
 {
     struct sample s;
 
