@@ -200,7 +200,7 @@ void table_colour(struct table *t, size_t column, enum colour c)
 struct table_view {
     const struct table *t;
     char **texts; /* of t->n rows and t->n_shown columns */
-    struct layout_column *layout;
+    struct table_layout_column *layout;
 };
 
 static char **view_text(const struct table_view *v, size_t row, size_t shown)
@@ -217,7 +217,7 @@ static const struct table_column *view_column(const struct table_view *v, size_t
 static void view_measure(struct table_view *v, size_t shown)
 {
     const struct table_column *column = view_column(v, shown);
-    struct layout_column *l = &v->layout[shown];
+    struct table_layout_column *l = &v->layout[shown];
     unsigned kept = 0;
     bool is_empty = true;
 

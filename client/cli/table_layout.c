@@ -3,28 +3,28 @@
 
 /* Widths at which the texts of a column are comfortable, and easy, to read: before they become shorter
  * than the one, columns of low importance go, and before they become shorter than the other, extra ones. */
-static unsigned comfortable(const struct layout_column *c)
+static unsigned comfortable(const struct table_layout_column *c)
 {
     return MIN(c->natural, c->least * 5 / 3);
 }
 
-static unsigned at_ease(const struct layout_column *c)
+static unsigned at_ease(const struct table_layout_column *c)
 {
     return MIN(c->natural, c->least * 5 / 2);
 }
 
-static unsigned least(const struct layout_column *c)
+static unsigned least(const struct table_layout_column *c)
 {
     return MIN(c->natural, c->least);
 }
 
-static unsigned (*width_for(int importance))(const struct layout_column *c)
+static unsigned (*width_for(int importance))(const struct table_layout_column *c)
 {
     return importance < IMPORTANCE_LOW ? at_ease : importance < IMPORTANCE_NORMAL ? comfortable : least;
 }
 
-static unsigned row_width(const struct layout_column *columns, size_t n, unsigned gap,
-                          unsigned (*width)(const struct layout_column *c))
+static unsigned row_width(const struct table_layout_column *columns, size_t n, unsigned gap,
+                          unsigned (*width)(const struct table_layout_column *c))
 {
     unsigned sum = 0;
 
@@ -35,9 +35,9 @@ static unsigned row_width(const struct layout_column *columns, size_t n, unsigne
 }
 
 /* Leaves out the least important column below a limit, the last one among equals. */
-static bool leave_one_out(struct layout_column *columns, size_t n, int below)
+static bool leave_one_out(struct table_layout_column *columns, size_t n, int below)
 {
-    struct layout_column *worst = NULL;
+    struct table_layout_column *worst = NULL;
 
     for (size_t i = 0; i < n; i++)
         if (columns[i].width > 0 && columns[i].importance < below &&
@@ -50,7 +50,7 @@ static bool leave_one_out(struct layout_column *columns, size_t n, int below)
 
 /* Restores dropped columns that fit after a wide column was dropped, the most important first; no column is
  * restored before a more important one. */
-static void bring_back(struct layout_column *columns, size_t n, unsigned gap, unsigned line)
+static void bring_back(struct table_layout_column *columns, size_t n, unsigned gap, unsigned line)
 {
     bool is_complete = true;
 
@@ -67,7 +67,7 @@ static void bring_back(struct layout_column *columns, size_t n, unsigned gap, un
 }
 
 /* Columns that are shortened share what the others leave, none getting more than it has use for. */
-static void share_rest(struct layout_column *columns, size_t n, unsigned rest)
+static void share_rest(struct table_layout_column *columns, size_t n, unsigned rest)
 {
     for (bool grew = true; grew && rest > 0;) {
         unsigned n_short = 0;
@@ -75,7 +75,7 @@ static void share_rest(struct layout_column *columns, size_t n, unsigned rest)
             n_short += columns[i].width > 0 && columns[i].width < columns[i].natural;
         grew = n_short > 0;
         for (size_t i = 0; i < n && rest > 0 && grew; i++) {
-            struct layout_column *c = &columns[i];
+            struct table_layout_column *c = &columns[i];
             if (c->width == 0 || c->width >= c->natural)
                 continue;
             unsigned more = MIN(MIN(MAX(rest / n_short, 1u), c->natural - c->width), rest);
@@ -85,7 +85,7 @@ static void share_rest(struct layout_column *columns, size_t n, unsigned rest)
     }
 }
 
-bool layout_columns(struct layout_column *columns, size_t n, unsigned gap, unsigned line)
+bool layout_columns(struct table_layout_column *columns, size_t n, unsigned gap, unsigned line)
 {
     for (size_t i = 0; i < n; i++)
         columns[i].width = columns[i].natural > 0;

@@ -7,7 +7,7 @@
 #include "base/importance.h"
 #include "base/util.h"
 
-struct layout_column {
+struct table_layout_column {
     unsigned natural; /* of the widest cell or the heading; 0: there is nothing to show */
     unsigned least;   /* to which cells may be shortened; the same as natural where they may not be */
     int importance;
@@ -20,4 +20,4 @@ struct layout_column {
  * columns are left out by importance. False if not even the columns that identify a row fit: then every column has
  * its natural width.
  */
-bool layout_columns(struct layout_column *columns, size_t n, unsigned gap, unsigned line);
+bool layout_columns(struct table_layout_column *columns, size_t n, unsigned gap, unsigned line);

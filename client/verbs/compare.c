@@ -66,7 +66,7 @@ static char *compare_value_text(char *buf, double value, bool is_count)
                                                              : figure_text(buf, value);
 }
 
-static bool is_count(const struct compared_figure *f)
+static bool compare_is_count(const struct compared_figure *f)
 {
     return f->a.value == floor(f->a.value) && f->b.value == floor(f->b.value);
 }
@@ -88,7 +88,7 @@ static void compare_add_row(struct table *table, const struct compared_figure *f
     double part = 100 / fabs(f->a.value);
     _cleanup_(freep) char *name = figure_name(f);
     _cleanup_(freep) char *with_sign =
-        xasprintf("%s%s", d->value > 0 ? "+" : "", compare_value_text(change, d->value, is_count(f)));
+        xasprintf("%s%s", d->value > 0 ? "+" : "", compare_value_text(change, d->value, compare_is_count(f)));
 
     if (isfinite(part * d->value))
         snprintf(percent, sizeof(percent), "%+.1f %%", part * d->value);
@@ -100,8 +100,8 @@ static void compare_add_row(struct table *table, const struct compared_figure *f
     const char *result = has_result ? compared_result_name(f) : NULL;
     table_add(table, (const char *[_CELL_MAX]){
                          [CELL_METRIC] = name,
-                         [CELL_A] = compare_value_text(a, f->a.value, is_count(f)),
-                         [CELL_B] = compare_value_text(b, f->b.value, is_count(f)),
+                         [CELL_A] = compare_value_text(a, f->a.value, compare_is_count(f)),
+                         [CELL_B] = compare_value_text(b, f->b.value, compare_is_count(f)),
                          [CELL_PERCENT] = percent,
                          [CELL_INTERVAL] = interval,
                          [CELL_RESULT] = result ? result : "",

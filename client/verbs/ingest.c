@@ -22,7 +22,7 @@ static const struct option_def ingest_options[] = {
 /* clang-format on */
 
 /* Result of importing several files. */
-struct tally {
+struct ingest_tally {
     size_t n_new, n_known, n_failed, n_elsewhere; /* of another session */
     char session[REF_TEXT_MAX];                   /* that the files are in now; "" */
     int64_t text_bytes, begin_ns;
@@ -32,7 +32,7 @@ struct tally {
     size_t n_remedies, cap;
 };
 
-static void tally_done(struct tally *t)
+static void tally_done(struct ingest_tally *t)
 {
     for (size_t i = 0; i < t->n_remedies; i++)
         free(t->remedies[i]);
@@ -40,7 +40,7 @@ static void tally_done(struct tally *t)
 }
 
 /* Prints why a file failed. Many files often fail for one reason: its remedy is printed once, at the end. */
-static void tally_add_failure(struct client *c, struct tally *t, const char *path, struct problem *p)
+static void tally_add_failure(struct client *c, struct ingest_tally *t, const char *path, struct problem *p)
 {
     _cleanup_(freep) char *remedy = TAKE_PTR(p->remedy), *what = TAKE_PTR(p->what);
     const char *slash = strrchr(path, '/');
@@ -122,7 +122,7 @@ static json_t *ingest_request(const char *path, const struct ingest_options *o, 
 
 /* A trace that is in another session stays there. */
 static void ingest_note_session(struct client *c, const struct ingest_options *o, const json_t *trace,
-                                bool is_new, struct tally *t)
+                                bool is_new, struct ingest_tally *t)
 {
     const char *session = json_get_str(trace, "session");
 
@@ -146,7 +146,7 @@ static void ingest_note_session(struct client *c, const struct ingest_options *o
 }
 
 static void ingest_one(struct client *c, const struct ingest_options *o, const char *path, const char *doing,
-                       struct tally *t)
+                       struct ingest_tally *t)
 {
     _cleanup_(problem_done) struct problem p = {0};
     /* A report of nsys is exported next to it, and the export is read. */
@@ -175,7 +175,7 @@ static void ingest_one(struct client *c, const struct ingest_options *o, const c
         ingest_print_trace(c, path, trace, is_new, mono_ns() - begin_ns);
 }
 
-static void tally_print(struct client *c, const struct tally *t)
+static void tally_print(struct client *c, const struct ingest_tally *t)
 {
     int64_t took_ns = mono_ns() - t->begin_ns;
     char bytes[UNIT_TEXT_MAX], took[UNIT_TEXT_MAX], speed[UNIT_TEXT_MAX], known[48] = "", failed[48] = "";
@@ -207,7 +207,7 @@ int ingest_words(struct client *c, const struct ingest_options *o, int n_words, 
     if (status != EXIT_DONE)
         return status;
     client_hold_signals();
-    _cleanup_(tally_done) struct tally t = {.begin_ns = mono_ns()};
+    _cleanup_(tally_done) struct ingest_tally t = {.begin_ns = mono_ns()};
     if (!c->json && !c->no_legend)
         fprintf(c->out.file, LINE_FORMAT "  %s\n", "TRACE", "STATE", "RANK", "EVENTS", "SIZE", "SPEED",
                 "FILE");

@@ -59,7 +59,7 @@ static const struct option_def start_options[] = {
 
 /* clang-format on */
 
-static void add_activities(json_t *request, const char *list)
+static void start_add_activities(json_t *request, const char *list)
 {
     json_t *activities = json_array();
     for (const char *p = list; p;) {
@@ -71,7 +71,7 @@ static void add_activities(json_t *request, const char *list)
     json_object_set_new(request, "activities", activities);
 }
 
-static int add_workload(const struct start_options *o, json_t *request, struct problem *p)
+static int start_add_workload(const struct start_options *o, json_t *request, struct problem *p)
 {
     json_t *workload;
 
@@ -88,7 +88,8 @@ static int add_workload(const struct start_options *o, json_t *request, struct p
     return 0;
 }
 
-static int make_request(struct client *c, const struct start_options *o, json_t *request, struct problem *p)
+static int start_make_request(struct client *c, const struct start_options *o, json_t *request,
+                              struct problem *p)
 {
     if ((o->wait || o->analyze) && o->detach)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--%s and --detach exclude each other",
@@ -97,8 +98,8 @@ static int make_request(struct client *c, const struct start_options *o, json_t 
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--timeout needs --when-running");
     options_to_json(OPTION_SET(start_options, o), request);
     if (o->activities)
-        add_activities(request, o->activities);
-    int r = add_workload(o, request, p);
+        start_add_activities(request, o->activities);
+    int r = start_add_workload(o, request, p);
     if (r == 0)
         r = labels_to_json(&o->labels, request, p);
     return r < 0 ? r : source_to_json(c, &o->source, request, p);
@@ -128,7 +129,7 @@ static int start_run(struct client *c, const void *values, int n_words, char **w
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ request = json_object();
 
-    if (make_request(c, o, request, &p) < 0)
+    if (start_make_request(c, o, request, &p) < 0)
         return client_fail(c, &p);
     int status = client_need_user_profd(c);
     if (status != EXIT_DONE)

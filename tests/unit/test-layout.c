@@ -4,7 +4,7 @@
 
 #define GAP 2u
 
-static unsigned line_width(const struct layout_column *columns, size_t n)
+static unsigned line_width(const struct table_layout_column *columns, size_t n)
 {
     unsigned width = 0, shown = 0;
 
@@ -17,7 +17,7 @@ static unsigned line_width(const struct layout_column *columns, size_t n)
 
 static void test_everything_fits(void **state)
 {
-    struct layout_column columns[] = {{.natural = 10, .least = 10}, {.natural = 40, .least = 10}};
+    struct table_layout_column columns[] = {{.natural = 10, .least = 10}, {.natural = 40, .least = 10}};
 
     assert_true(layout_columns(columns, 2, GAP, 52));
     assert_int_equal(columns[0].width, 10);
@@ -26,7 +26,7 @@ static void test_everything_fits(void **state)
 
 static void test_text_gives_way_before_a_column(void **state)
 {
-    struct layout_column columns[] = {{.natural = 10, .least = 10}, {.natural = 40, .least = 10}};
+    struct table_layout_column columns[] = {{.natural = 10, .least = 10}, {.natural = 40, .least = 10}};
 
     assert_true(layout_columns(columns, 2, GAP, 30));
     assert_int_equal(columns[0].width, 10);
@@ -35,10 +35,10 @@ static void test_text_gives_way_before_a_column(void **state)
 
 static void test_the_least_important_goes_first(void **state)
 {
-    struct layout_column columns[] = {{.natural = 10, .least = 10, .importance = IMPORTANCE_KEY},
-                                      {.natural = 10, .least = 10},
-                                      {.natural = 10, .least = 10, .importance = IMPORTANCE_LOW},
-                                      {.natural = 10, .least = 10}};
+    struct table_layout_column columns[] = {{.natural = 10, .least = 10, .importance = IMPORTANCE_KEY},
+                                            {.natural = 10, .least = 10},
+                                            {.natural = 10, .least = 10, .importance = IMPORTANCE_LOW},
+                                            {.natural = 10, .least = 10}};
 
     assert_true(layout_columns(columns, 4, GAP, 40));
     assert_int_equal(columns[2].width, 0);
@@ -53,7 +53,7 @@ static void test_the_least_important_goes_first(void **state)
 
 static void test_of_nothing_nothing_is_shown(void **state)
 {
-    struct layout_column columns[] = {{.natural = 10, .least = 10}, {.natural = 0}};
+    struct table_layout_column columns[] = {{.natural = 10, .least = 10}, {.natural = 0}};
 
     assert_true(layout_columns(columns, 2, GAP, 10));
     assert_int_equal(columns[1].width, 0);
@@ -72,14 +72,14 @@ static void test_any_columns(void **state)
     unsigned seed = 1;
 
     for (unsigned round = 0; round < 20000; round++) {
-        struct layout_column columns[12];
+        struct table_layout_column columns[12];
         size_t n = 1 + next(&seed, ARRAY_SIZE(columns));
         unsigned line = 10 + next(&seed, 150);
         for (size_t i = 0; i < n; i++) {
             unsigned natural = 1 + next(&seed, 60);
-            columns[i] = (struct layout_column){.natural = natural,
-                                                .least = next(&seed, 2) ? natural : MIN(natural, 10u),
-                                                .importance = (int)next(&seed, 5) - 2};
+            columns[i] = (struct table_layout_column){.natural = natural,
+                                                      .least = next(&seed, 2) ? natural : MIN(natural, 10u),
+                                                      .importance = (int)next(&seed, 5) - 2};
         }
         if (!layout_columns(columns, n, GAP, line))
             continue;
