@@ -252,10 +252,10 @@ struct answer_budget *answer_budget_free(struct answer_budget *b)
 
 /* -- Bodies -- */
 
-static void body_set_capacity(struct answer_body *b, size_t room)
+static void body_set_capacity(struct answer_body *b, size_t capacity)
 {
-    b->room = room;
-    b->text = xrealloc(b->text, room + 1, 1);
+    b->capacity = capacity;
+    b->text = xrealloc(b->text, capacity + 1, 1);
 }
 
 /* A body that is longer than was announced ends where its share does. */
@@ -268,7 +268,7 @@ static bool body_has_share(struct answer_body *b, const struct answer_asker *ask
     }
     if (!answer_share_is_granted(b->share))
         return false;
-    if (b->room < b->max)
+    if (b->capacity < b->max)
         body_set_capacity(b, b->max);
     return true;
 }
@@ -281,8 +281,8 @@ enum answer_taken answer_body_add(struct answer_body *b, const struct answer_ask
     if (need > ANSWER_EXCERPT_MAX) {
         if (!body_has_share(b, asker, announced))
             return ANSWER_WAITS;
-    } else if (need > b->room) {
-        body_set_capacity(b, MIN(MAX(need, b->room * 2), (size_t)ANSWER_EXCERPT_MAX));
+    } else if (need > b->capacity) {
+        body_set_capacity(b, MIN(MAX(need, b->capacity * 2), (size_t)ANSWER_EXCERPT_MAX));
     }
     size_t take = MIN(size, b->max - b->size);
     if (take > 0)

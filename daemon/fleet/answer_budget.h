@@ -4,7 +4,7 @@
  * at a time. Knows neither calls nor HTTP, and allocates nothing for anybody: it counts, and decides whose
  * turn it is.
  *
- * An answer asks once, for all that it may need, and holds nothing while it waits: whoever has a share can
+ * An answer asks once, for all that it may need, and holds nothing while it waits: an answer that has a share can
  * read to the end, so that no two answers ever wait for each other. Accounts take turns; within one, the
  * first that asked is the first that gets. An answer that holds its share for longer than a turn while others
  * wait for it is asked to end. A request that exceeds the limits alone is granted where nothing else is held.
@@ -63,7 +63,7 @@ DEFINE_CLEANUP(struct answer_share *, answer_share_free)
 
 struct answer_body {
     char *text; /* NUL-terminated; NULL: nothing came */
-    size_t size, room, max;
+    size_t size, capacity, max;
     bool cut; /* more came than max */
     struct answer_share *share;
 };

@@ -111,7 +111,7 @@ static curl_socket_t call_open_socket(const struct curl_sockaddr *address)
     return fd;
 }
 
-/* With the very address that curl connects to, whatever a name meant a moment ago. */
+/* Checks the address that curl connects to: what the name resolved to before does not matter. */
 static curl_socket_t call_on_open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 {
     struct call *call = arg;
@@ -202,7 +202,7 @@ static size_t call_on_header(char *line, size_t size, size_t n, void *arg)
 }
 
 /* libcurl keeps a piece that is refused, and delivers it again: eight kilobytes at most, for nothing that it
- * is asked for here is compressed. */
+ * is requested here is compressed. */
 static size_t call_on_body(char *data, size_t size, size_t n, void *arg)
 {
     struct call *call = arg;
@@ -233,7 +233,7 @@ static void call_hide_token(struct call *call)
     }
 }
 
-static void call_free(struct call *call)
+static void call_release(struct call *call)
 {
     LIST_REMOVE(call, link);
     name_query_free(call->query);
@@ -256,7 +256,7 @@ void call_cancel(struct call *call)
     if (!call)
         return;
     struct caller *c = call->caller;
-    call_free(call);
+    call_release(call);
     if (LIST_EMPTY(&c->calls)) {
         struct timeval rest = timeval_of(REST_NS);
         event_add(c->rest, &rest);
@@ -575,7 +575,7 @@ struct caller *caller_free(struct caller *c)
     if (!c)
         return NULL;
     while (LIST_FIRST(&c->calls))
-        call_free(LIST_FIRST(&c->calls));
+        call_release(LIST_FIRST(&c->calls));
     curl_loop_free(c->loop);
     names_free(c->names);
     answer_budget_free(c->answers);
@@ -605,7 +605,7 @@ static void call_set_method(struct call *call, const struct call_request *q)
     }
 }
 
-static struct call *call_new(struct caller *c, const struct call_request *q)
+static struct call *call_prepare(struct caller *c, const struct call_request *q)
 {
     static const struct curl_callbacks callbacks = {call_on_open_socket, call_on_before_send, call_on_header,
                                                     call_on_body};
@@ -633,12 +633,12 @@ struct call *call_start(struct caller *c, const struct call_request *q,
                         void (*done)(const struct call_result *result, void *arg), void *arg)
 {
     _cleanup_(destination_done) struct destination to = {0};
-    struct call *call = call_new(c, q);
+    struct call *call = call_prepare(c, q);
 
     call->done = done;
     call->arg = arg;
     destination_of(q->url, &to);
-    int r = credentials_use(q->credentials, q->admin, call->easy, &call->token, &call->own_error);
+    int r = call_credentials_use(q->credentials, q->admin, call->easy, &call->token, &call->own_error);
     if (r == 0 && call->token)
         curl_list_add_token(&call->headers, call->token);
     if (r == 0 && q->deadline_ns <= mono_ns()) {

@@ -36,7 +36,7 @@ struct credentials_kept;
 struct name_answer;
 
 /* Files of a fleet's or worker's credentials, see profd.conf(5); any may be NULL. Read anew for every call,
- * or kept by credentials_keep(). */
+ * or kept by call_credentials_keep(). */
 struct call_credentials {
     char *token_file;       /* bearer token for ordinary endpoints */
     char *admin_token_file; /* bearer token for profile endpoints; token_file where absent */
@@ -45,9 +45,9 @@ struct call_credentials {
 };
 
 /* credentials.c */
-bool credentials_any(const struct call_credentials *c);
-void credentials_copy(const struct call_credentials *c, struct call_credentials *ret);
-void credentials_done(struct call_credentials *c);
+bool call_credentials_any(const struct call_credentials *c);
+void call_credentials_copy(const struct call_credentials *c, struct call_credentials *ret);
+void call_credentials_done(struct call_credentials *c);
 
 struct call_request {
     const char *method; /* "GET", "POST" */

@@ -23,12 +23,12 @@ struct credentials_kept {
     X509_STORE *trusted; /* NULL: without TLS */
 };
 
-bool credentials_any(const struct call_credentials *c)
+bool call_credentials_any(const struct call_credentials *c)
 {
     return c->token_file || c->admin_token_file || c->ca_file || c->cert_file || c->key_file;
 }
 
-void credentials_copy(const struct call_credentials *c, struct call_credentials *ret)
+void call_credentials_copy(const struct call_credentials *c, struct call_credentials *ret)
 {
     *ret = (struct call_credentials){.token_file = xstrdup(c->token_file),
                                      .admin_token_file = xstrdup(c->admin_token_file),
@@ -56,7 +56,7 @@ static void kept_free(struct credentials_kept *k)
     free(k);
 }
 
-void credentials_done(struct call_credentials *c)
+void call_credentials_done(struct call_credentials *c)
 {
     kept_free(c->kept);
     free(c->token_file);
@@ -67,27 +67,27 @@ void credentials_done(struct call_credentials *c)
     *c = (struct call_credentials){0};
 }
 
-static int credentials_fail(char **ret_error, const char *key, const char *path, const char *why)
+static int call_credentials_fail(char **ret_error, const char *key, const char *path, const char *why)
 {
     free(*ret_error);
     *ret_error = xasprintf("cannot use %s %s: %s", key, path, why);
     return -EACCES;
 }
 
-static int credentials_read_token(const char *key, const char *path, char **ret_token, char **ret_error)
+static int call_credentials_read_token(const char *key, const char *path, char **ret_token, char **ret_error)
 {
     size_t size;
     char *token = NULL;
     int r = read_file(AT_FDCWD, path, TOKEN_MAX, &token, &size);
 
     if (r < 0)
-        return credentials_fail(ret_error, key, path, strerror(-r));
+        return call_credentials_fail(ret_error, key, path, strerror(-r));
     while (size > 0 && isspace((unsigned char)token[size - 1]))
         token[--size] = '\0';
-    r = size == 0 ? credentials_fail(ret_error, key, path, "it is empty") : 0;
+    r = size == 0 ? call_credentials_fail(ret_error, key, path, "it is empty") : 0;
     for (size_t i = 0; i < size && r == 0; i++)
         if ((unsigned char)token[i] <= ' ' || (unsigned char)token[i] == 0x7f)
-            r = credentials_fail(ret_error, key, path, "a token is one word");
+            r = call_credentials_fail(ret_error, key, path, "a token is one word");
     if (r == 0)
         *ret_token = token;
     else
@@ -95,16 +95,16 @@ static int credentials_read_token(const char *key, const char *path, char **ret_
     return r;
 }
 
-static int credentials_read_pem(const char *key, const char *path, struct pem *ret, char **ret_error)
+static int call_credentials_read_pem(const char *key, const char *path, struct pem *ret, char **ret_error)
 {
     int r = path ? read_file(AT_FDCWD, path, PEM_MAX, &ret->data, &ret->size) : 0;
 
-    return r < 0 ? credentials_fail(ret_error, key, path, strerror(-r)) : 0;
+    return r < 0 ? call_credentials_fail(ret_error, key, path, strerror(-r)) : 0;
 }
 
 /* As libcurl has it: a ca_file is trusted in addition to what the system trusts. Without either, no
  * certificate is trusted, and each call reports that. */
-static int credentials_read_trusted(const char *path, X509_STORE **ret, char **ret_error)
+static int call_credentials_read_trusted(const char *path, X509_STORE **ret, char **ret_error)
 {
     CURL *easy = curl_easy_init();
     char *of_system = NULL;
@@ -119,30 +119,30 @@ static int credentials_read_trusted(const char *path, X509_STORE **ret, char **r
     curl_easy_cleanup(easy);
     if (!path || X509_STORE_load_file(*ret, path) == 1)
         return 0;
-    return credentials_fail(ret_error, "ca_file", path,
-                            access(path, R_OK) < 0 ? strerror(errno) : "it has no certificate");
+    return call_credentials_fail(ret_error, "ca_file", path,
+                                 access(path, R_OK) < 0 ? strerror(errno) : "it has no certificate");
 }
 
-int credentials_keep(struct call_credentials *c, bool tls, char **ret_error)
+int call_credentials_keep(struct call_credentials *c, bool tls, char **ret_error)
 {
     struct credentials_kept *k = xcalloc(1, sizeof(*k));
     int r = 0;
 
     c->kept = k;
     if (c->token_file)
-        r = credentials_read_token("token_file", c->token_file, &k->token, ret_error);
+        r = call_credentials_read_token("token_file", c->token_file, &k->token, ret_error);
     if (r == 0 && c->admin_token_file)
-        r = credentials_read_token("admin_token_file", c->admin_token_file, &k->admin_token, ret_error);
+        r = call_credentials_read_token("admin_token_file", c->admin_token_file, &k->admin_token, ret_error);
     if (r == 0)
-        r = credentials_read_pem("cert_file", c->cert_file, &k->certificate, ret_error);
+        r = call_credentials_read_pem("cert_file", c->cert_file, &k->certificate, ret_error);
     if (r == 0)
-        r = credentials_read_pem("key_file", c->key_file, &k->key, ret_error);
+        r = call_credentials_read_pem("key_file", c->key_file, &k->key, ret_error);
     if (r == 0 && tls)
-        r = credentials_read_trusted(c->ca_file, &k->trusted, ret_error);
+        r = call_credentials_read_trusted(c->ca_file, &k->trusted, ret_error);
     return r;
 }
 
-static void credentials_use_pem(CURL *easy, CURLoption option, const struct pem *pem)
+static void call_credentials_use_pem(CURL *easy, CURLoption option, const struct pem *pem)
 {
     struct curl_blob blob = {pem->data, pem->size, CURL_BLOB_NOCOPY};
 
@@ -156,14 +156,15 @@ static CURLcode trust_kept(CURL *easy, void *context, void *trusted)
     return CURLE_OK;
 }
 
-static void credentials_use_kept(const struct credentials_kept *k, bool admin, CURL *easy, char **ret_token)
+static void call_credentials_use_kept(const struct credentials_kept *k, bool admin, CURL *easy,
+                                      char **ret_token)
 {
     const char *token = admin && k->admin_token ? k->admin_token : k->token;
 
     if (token)
         *ret_token = xstrdup(token);
-    credentials_use_pem(easy, CURLOPT_SSLCERT_BLOB, &k->certificate);
-    credentials_use_pem(easy, CURLOPT_SSLKEY_BLOB, &k->key);
+    call_credentials_use_pem(easy, CURLOPT_SSLCERT_BLOB, &k->certificate);
+    call_credentials_use_pem(easy, CURLOPT_SSLKEY_BLOB, &k->key);
     if (!k->trusted)
         return;
     curl_easy_setopt(easy, CURLOPT_CAINFO, NULL);
@@ -172,32 +173,32 @@ static void credentials_use_kept(const struct credentials_kept *k, bool admin, C
     curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, k->trusted);
 }
 
-static int credentials_use_file(CURL *easy, CURLoption option, const char *key, const char *path,
-                                char **ret_error)
+static int call_credentials_use_file(CURL *easy, CURLoption option, const char *key, const char *path,
+                                     char **ret_error)
 {
     if (!path)
         return 0;
     if (access(path, R_OK) < 0)
-        return credentials_fail(ret_error, key, path, strerror(errno));
+        return call_credentials_fail(ret_error, key, path, strerror(errno));
     curl_easy_setopt(easy, option, path);
     return 0;
 }
 
-int credentials_use(const struct call_credentials *c, bool admin, CURL *easy, char **ret_token,
-                    char **ret_error)
+int call_credentials_use(const struct call_credentials *c, bool admin, CURL *easy, char **ret_token,
+                         char **ret_error)
 {
     int r = 0;
 
     if (!c)
         return 0;
     if (c->kept) {
-        credentials_use_kept(c->kept, admin, easy, ret_token);
+        call_credentials_use_kept(c->kept, admin, easy, ret_token);
         return 0;
     }
     if (admin && c->admin_token_file)
-        r = credentials_read_token("admin_token_file", c->admin_token_file, ret_token, ret_error);
+        r = call_credentials_read_token("admin_token_file", c->admin_token_file, ret_token, ret_error);
     else if (c->token_file)
-        r = credentials_read_token("token_file", c->token_file, ret_token, ret_error);
+        r = call_credentials_read_token("token_file", c->token_file, ret_token, ret_error);
     const struct {
         CURLoption option;
         const char *key, *path;
@@ -205,6 +206,6 @@ int credentials_use(const struct call_credentials *c, bool admin, CURL *easy, ch
                  {CURLOPT_SSLCERT, "cert_file", c->cert_file},
                  {CURLOPT_SSLKEY, "key_file", c->key_file}};
     for (size_t i = 0; i < ARRAY_SIZE(files) && r == 0; i++)
-        r = credentials_use_file(easy, files[i].option, files[i].key, files[i].path, ret_error);
+        r = call_credentials_use_file(easy, files[i].option, files[i].key, files[i].path, ret_error);
     return r;
 }

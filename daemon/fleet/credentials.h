@@ -7,11 +7,11 @@
 
 /* NULL credentials are none. *ret_token, for the header, is the caller's to end by secret_free(). An error
  * has its words in *ret_error, which takes the place of what was there. */
-int credentials_use(const struct call_credentials *c, bool admin, CURL *easy, char **ret_token,
-                    char **ret_error);
+int call_credentials_use(const struct call_credentials *c, bool admin, CURL *easy, char **ret_token,
+                         char **ret_error);
 /*
  * Reads all files now, for a process that may open none later; with `tls` also whom the system trusts.
  * -EACCES with words in *ret_error.
  */
-int credentials_keep(struct call_credentials *c, bool tls, char **ret_error);
+int call_credentials_keep(struct call_credentials *c, bool tls, char **ret_error);
 void secret_free(char *secret);

@@ -109,7 +109,7 @@ int curl_loop_new(struct event_base *base, long connections_max, const struct cu
     curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_curl_timer);
     curl_multi_setopt(multi, CURLMOPT_TIMERDATA, l);
     curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, connections_max);
-    /* A fan-out must not queue behind itself: whoever starts transfers bounds them. */
+    /* A fan-out must not queue: the owner of the transfers limits their number. */
     curl_multi_setopt(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, 0L);
     *ret = l;
     return 0;

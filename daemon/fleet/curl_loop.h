@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libcurl's transfers on libevent's loop: a "multi" handle, its timer and the sockets that it wants watched.
- * Knows nothing of what is transferred: handles are their owner's, and set up by him.
+ * Knows nothing of what is transferred: handles belong to their owner, who sets them up.
  */
 #pragma once
 
@@ -18,7 +18,7 @@ struct curl_loop_ops {
     void (*broken)(void *arg, CURLMcode code);
 };
 
-/* Borrows base and ops. So many connections are kept open for later; those in use have no bound. -ENOMEM. */
+/* Borrows base and ops. connections_max: idle ones that are kept for later; those in use have no limit. -ENOMEM. */
 int curl_loop_new(struct event_base *base, long connections_max, const struct curl_loop_ops *ops, void *arg,
                   struct curl_loop **ret);
 /* Handles are removed before. NULL is fine. */

@@ -51,7 +51,7 @@ struct discovery {
     char *router;
     struct problem problem;
     bool offloaded;
-    size_t seen_at; /* which worker the thread was at when patience was looked at */
+    size_t seen_at; /* which worker the thread was at when the timeout passed last */
     int64_t look_until_ns;
     void (*done)(struct fleet *fleet, const struct problem *p, void *arg);
     void *arg;

@@ -429,7 +429,7 @@ static bool is_asked(const struct worker *w, const char **ret_reason, const char
 
 /* Some uncollectable traces are a warning. If no trace can be collected, it is a failure: recording is then
  * useless. */
-static void check_collection(const struct fleet *f, struct checks *c)
+static void fleet_check_collection(const struct fleet *f, struct checks *c)
 {
     const char *reason, *remedy;
     enum worker_collection collection;
@@ -477,7 +477,7 @@ void fleet_check(const struct fleet *f, const struct directory_spaces *spaces, s
         check_profiler(&f->workers[i], ret);
         check_setup(&f->workers[i], ret);
     }
-    check_collection(f, ret);
+    fleet_check_collection(f, ret);
     for (size_t i = 0; i < spaces->n; i++)
         check_space(&spaces->items[i], ret);
 }

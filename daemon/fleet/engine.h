@@ -3,7 +3,7 @@
  * How each engine is identified and how its profiler is worked: one file for each engine, one table of
  * operations.
  *
- * Everything here is pure: answers of a worker in, requests and judgements out. Nobody in this file calls a
+ * Everything here is pure: answers of a worker in, requests and classifications out. Nothing here calls a
  * worker.
  */
 #pragma once

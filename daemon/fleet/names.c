@@ -37,7 +37,7 @@ LIST_HEAD(query_list, name_query);
 
 struct name {
     LIST_ENTRY(name) same_bucket;
-    TAILQ_ENTRY(name) order; /* of use; or of those that wait for a turn */
+    TAILQ_ENTRY(name) order; /* of use; or of those that wait for a thread */
     uint64_t hash, origin;
     char *host;
     enum { NAME_IDLE, NAME_WAITS, NAME_IS_ASKED, NAME_IS_FIXED, _NAME_STATE_MAX } state;
@@ -184,7 +184,7 @@ static struct name *names_find(struct name_resolver *n, const char *host, uint64
     return NULL;
 }
 
-static struct name *names_add(struct name_resolver *n, const char *host, uint64_t origin)
+static struct name *names_insert(struct name_resolver *n, const char *host, uint64_t origin)
 {
     struct name *name = xcalloc(1, sizeof(*name));
 
@@ -201,7 +201,7 @@ void names_fix(struct name_resolver *n, const char *host, const struct name_answ
     struct name *name = names_find(n, host, 0);
 
     if (!name)
-        name = names_add(n, host, 0);
+        name = names_insert(n, host, 0);
     name->found = *answer;
     name_set_state(n, name, NAME_IS_FIXED);
 }
@@ -249,7 +249,7 @@ static void query_on_timer(evutil_socket_t fd, short what, void *arg)
     query_end(q, &answer);
 }
 
-/* -- Turns -------------------------------------------------------------------------------------------- */
+/* -- Threads ------------------------------------------------------------------------------------------ */
 
 static bool names_have_thread(const struct name_resolver *n, uint64_t origin)
 {
@@ -355,7 +355,7 @@ struct name_query *names_ask(struct name_resolver *n, const char *host, uint64_t
     struct name *name = names_find(n, host, origin);
 
     if (!name)
-        name = names_add(n, host, origin);
+        name = names_insert(n, host, origin);
     else if (name->state == NAME_IDLE)
         name_set_state(n, name, NAME_WAITS);
     *q = (struct name_query){.names = n,

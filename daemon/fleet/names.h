@@ -47,9 +47,9 @@ int names_new(struct event_base *base, struct name_resolver **ret);
 struct name_resolver *names_free(struct name_resolver *n);
 /* What is known of a name from now on, for origin 0, without asking: for processes that may not ask. */
 void names_fix(struct name_resolver *n, const char *host, const struct name_answer *answer);
-/* False where it has to be asked for. What was fixed may be an error. */
+/* False where a name server has to be asked. What was fixed may be an error. */
 bool names_known(struct name_resolver *n, const char *host, uint64_t origin, struct name_answer *ret);
-/* A turn is waited for until the deadline (absolute, monotonic), an answer for patience_ns of that. */
+/* Waits for a thread until the deadline (absolute, monotonic), and then for the answer for patience_ns at most. */
 struct name_query *names_ask(struct name_resolver *n, const char *host, uint64_t origin, int64_t deadline_ns,
                              int64_t patience_ns, void (*done)(const struct name_answer *a, void *arg),
                              void *arg);

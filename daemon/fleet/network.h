@@ -34,7 +34,7 @@ struct network_refusal {
     const char *remedy;
 };
 
-/* NULL where it may be called. Some addresses may not, whatever the policy has: those where clouds hand out
+/* NULL where it may be called. Some addresses never may, even if the policy contains them: those where clouds hand out
  * credentials, and what is no single machine. Nor may one that is of neither IP: address is NULL. */
 const struct network_refusal *network_refuses(const struct network_policy *p, const struct in6_addr *address);
 bool network_allows(const struct network_policy *p, const struct in6_addr *address);

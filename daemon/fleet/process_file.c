@@ -40,7 +40,7 @@ int process_user_may(const struct process_status *user, const char *path, const 
 
 /* -- The way ------------------------------------------------------------------------------------------ */
 
-struct path_walk {
+struct process_path_walk {
     int root_fd;
     const struct process_status *user;
     int fd;              /* of the directory that was reached, O_PATH */
@@ -51,20 +51,20 @@ struct path_walk {
     char *reason;
 };
 
-static int walk_refuse(struct path_walk *w, int error, char *take_reason)
+static int walk_refuse(struct process_path_walk *w, int error, char *take_reason)
 {
     free(w->reason);
     w->reason = take_reason;
     return error;
 }
 
-static const char *walk_shown(const struct path_walk *w)
+static const char *walk_shown(const struct process_path_walk *w)
 {
     return w->at[0] ? w->at : "/";
 }
 
 /* On a network file system, only its server decides about permissions. */
-static int walk_check_search(struct path_walk *w)
+static int walk_check_search(struct process_path_walk *w)
 {
     char path[FD_PATH_MAX];
 
@@ -76,7 +76,7 @@ static int walk_check_search(struct path_walk *w)
 
 /* What lies in a directory that everybody may write to. With the sticky bit only its owner, that of the
  * directory and root replace it. */
-static int walk_check_replaceable(struct path_walk *w, const char *name, const struct stat *st)
+static int walk_check_replaceable(struct process_path_walk *w, const char *name, const struct stat *st)
 {
     bool is_owned = st->st_uid == 0 || st->st_uid == w->user->uid || st->st_uid == w->st.st_uid;
 
@@ -89,7 +89,7 @@ static int walk_check_replaceable(struct path_walk *w, const char *name, const s
     return walk_refuse(w, -EPERM, xasprintf("everybody may replace what is in %s", walk_shown(w)));
 }
 
-static int walk_begin_at_root(struct path_walk *w)
+static int walk_begin_at_root(struct process_path_walk *w)
 {
     closep(&w->fd);
     w->at[0] = '\0';
@@ -98,7 +98,7 @@ static int walk_begin_at_root(struct path_walk *w)
 }
 
 /* Before what is left of the way. */
-static int walk_prepend(struct path_walk *w, const char *way)
+static int walk_prepend(struct process_path_walk *w, const char *way)
 {
     char longer[PATH_MAX];
 
@@ -111,7 +111,7 @@ static int walk_prepend(struct path_walk *w, const char *way)
 }
 
 /* From the root again: what ".." of an open directory is may have changed meanwhile. */
-static int walk_go_up(struct path_walk *w)
+static int walk_go_up(struct process_path_walk *w)
 {
     char above[PATH_MAX];
     const char *slash = strrchr(w->at, '/');
@@ -122,7 +122,7 @@ static int walk_go_up(struct path_walk *w)
 }
 
 /* Links of /proc lead where only the kernel knows. */
-static int walk_follow_link(struct path_walk *w, int link_fd)
+static int walk_follow_link(struct process_path_walk *w, int link_fd)
 {
     char target[PATH_MAX];
     struct statfs fs;
@@ -137,7 +137,7 @@ static int walk_follow_link(struct path_walk *w, int link_fd)
     return r < 0 || target[0] != '/' ? r : walk_begin_at_root(w);
 }
 
-static int walk_step(struct path_walk *w, const char *name)
+static int walk_one_step(struct process_path_walk *w, const char *name)
 {
     struct stat st;
 
@@ -165,13 +165,13 @@ static int walk_step(struct path_walk *w, const char *name)
     return 0;
 }
 
-static int walk_to_end(struct path_walk *w)
+static int walk_to_end(struct process_path_walk *w)
 {
     char name[NAME_MAX + 1];
     int r = walk_begin_at_root(w);
 
     while (r == 0 && (r = path_take_component(w->rest, name)) == 0 && name[0])
-        r = walk_step(w, name);
+        r = walk_one_step(w, name);
     return r;
 }
 
@@ -179,7 +179,7 @@ int process_walk(int root_fd, const char *path, const struct process_status *use
 {
     if (strlen(path) >= PATH_MAX)
         return -ENAMETOOLONG;
-    _cleanup_(freep) struct path_walk *w = xcalloc(1, sizeof(*w));
+    _cleanup_(freep) struct process_path_walk *w = xcalloc(1, sizeof(*w));
     w->root_fd = root_fd;
     w->user = user;
     w->fd = -1;
@@ -195,7 +195,7 @@ int process_walk(int root_fd, const char *path, const struct process_status *use
 
 #define PROC_PATH_MAX 64
 
-/* The kernel generates these files for the process that reads them, whatever their modes are. */
+/* The kernel generates these files for the process that reads them, independent of their modes. */
 static bool is_made_for_reader(int fd)
 {
     struct statfs fs;

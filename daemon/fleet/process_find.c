@@ -54,7 +54,7 @@ static void resolve_host(struct inspection *in, struct host *h)
     }
 }
 
-/* The addresses of a name, asked for once. There are at most as many hosts as workers. */
+/* The addresses of a name, resolved once. There are at most as many hosts as workers. */
 static const struct host *find_host(struct inspection *in, const char *name)
 {
     for (size_t i = 0; i < in->n_hosts; i++)
@@ -172,7 +172,7 @@ static void follow_forwarders(struct inspection *in)
 }
 
 /* A process's --port; 0 where it has none. */
-static uint16_t process_port_argument(pid_t pid)
+static uint16_t listener_port_argument(pid_t pid)
 {
     _cleanup_(freep) char *data = NULL;
     struct string_list args = {0};
@@ -205,7 +205,7 @@ static void find_by_argument(struct inspection *in)
     }
     for (size_t i = 0; i < in->survey.n_processes && missing > 0; i++) {
         const struct net_process *p = &in->survey.processes[i];
-        struct candidate *c = by_port[process_port_argument(p->pid)];
+        struct candidate *c = by_port[listener_port_argument(p->pid)];
         if (!c || !c->listener || c->listener->pid != 0 || c->listener->uid != p->uid ||
             c->listener->space != p->space)
             continue;

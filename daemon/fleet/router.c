@@ -241,7 +241,7 @@ static void ignore_entry(struct fleet *f, struct ignored *ignored, const char *u
         fleet_add_note(f, "a listed worker is ignored: %s", reason);
 }
 
-static void add_entry(struct fleet *f, struct ignored *ignored, const char *key, const json_t *entry)
+static void workers_add_entry(struct fleet *f, struct ignored *ignored, const char *key, const json_t *entry)
 {
     const char *url = key                     ? key
                       : json_is_string(entry) ? json_string_value(entry)
@@ -273,9 +273,9 @@ int workers_from_json(struct fleet *f, const json_t *entries, size_t max)
     if (MAX(json_array_size(entries), json_object_size(entries)) > max)
         return -E2BIG;
     json_array_foreach(entries, i, entry)
-        add_entry(f, &ignored, NULL, entry);
+        workers_add_entry(f, &ignored, NULL, entry);
     json_object_foreach((json_t *)entries, key, entry)
-        add_entry(f, &ignored, key, entry);
+        workers_add_entry(f, &ignored, key, entry);
     if (ignored.n > IGNORED_NOTES_MAX)
         fleet_add_note(f, "%zu more listed workers are ignored", ignored.n - IGNORED_NOTES_MAX);
     return 0;

@@ -10,7 +10,7 @@
 static const char *const list_keys[] = {"workers", "urls", "servers", "data"};
 
 /* Every key a URL with its scheme, since a bare word would also do for a host. */
-static bool is_keyed_by_url(const json_t *root)
+static bool tolerant_is_keyed_by_url(const json_t *root)
 {
     struct url u;
     const char *key, *reason;
@@ -24,7 +24,7 @@ static bool is_keyed_by_url(const json_t *root)
     return true;
 }
 
-static bool is_list(const json_t *j)
+static bool tolerant_is_list(const json_t *j)
 {
     const json_t *first = json_array_get(j, 0);
     return json_is_array(j) &&
@@ -33,11 +33,11 @@ static bool is_list(const json_t *j)
 
 static const json_t *tolerant_entries(const json_t *root)
 {
-    if (is_list(root) || is_keyed_by_url(root))
+    if (tolerant_is_list(root) || tolerant_is_keyed_by_url(root))
         return root;
     for (size_t i = 0; i < ARRAY_SIZE(list_keys); i++) {
         const json_t *list = json_object_get(root, list_keys[i]);
-        if (is_list(list) || is_keyed_by_url(list))
+        if (tolerant_is_list(list) || tolerant_is_keyed_by_url(list))
             return list;
     }
     return NULL;

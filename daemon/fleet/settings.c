@@ -26,7 +26,7 @@ static void fleet_config_done(struct fleet_config *f)
         free(f->maps[i].to);
     }
     free(f->maps);
-    credentials_done(&f->credentials);
+    call_credentials_done(&f->credentials);
 }
 
 void fleet_settings_done(struct fleet_settings *s)
@@ -37,7 +37,7 @@ void fleet_settings_done(struct fleet_settings *s)
         free(s->workers[i].url);
         free(s->workers[i].trace_dir);
         free(s->workers[i].output_dir);
-        credentials_done(&s->workers[i].credentials);
+        call_credentials_done(&s->workers[i].credentials);
     }
     free(s->fleets);
     free(s->workers);
@@ -68,7 +68,7 @@ static void fleet_config_copy(const struct fleet_config *f, struct fleet_config 
                                  .cap_maps = f->n_maps};
     for (size_t i = 0; i < f->n_maps; i++)
         ret->maps[i] = (struct path_map){.from = xstrdup(f->maps[i].from), .to = xstrdup(f->maps[i].to)};
-    credentials_copy(&f->credentials, &ret->credentials);
+    call_credentials_copy(&f->credentials, &ret->credentials);
 }
 
 void fleet_settings_copy(const struct fleet_settings *s, struct fleet_settings *ret)
@@ -86,7 +86,7 @@ void fleet_settings_copy(const struct fleet_settings *s, struct fleet_settings *
                                                  .trace_dir = xstrdup(w->trace_dir),
                                                  .output_dir = xstrdup(w->output_dir),
                                                  .role = w->role};
-        credentials_copy(&w->credentials, &ret->workers[i].credentials);
+        call_credentials_copy(&w->credentials, &ret->workers[i].credentials);
     }
 }
 
@@ -139,7 +139,7 @@ const struct call_credentials *settings_credentials(const struct fleet_settings 
 {
     const struct worker_config *w = settings_worker(s, worker_url);
     const struct fleet_config *f = settings_fleet(s, fleet_name);
-    if (w && credentials_any(&w->credentials))
+    if (w && call_credentials_any(&w->credentials))
         return &w->credentials;
     return f ? &f->credentials : NULL;
 }

@@ -47,20 +47,20 @@ int jobs_stop(struct jobs *jobs, int64_t id, const char *actor)
 
     if (!job || !job->created || job->is_over)
         return -ENOENT;
-    jobs->kind->stop(job, actor);
+    jobs->ops->stop(job, actor);
     return 0;
 }
 
 int jobs_read(struct jobs *jobs, int64_t id, bool full, json_t **ret)
 {
-    return jobs->kind->read(jobs, id, full, ret);
+    return jobs->ops->read(jobs, id, full, ret);
 }
 
 /* -- Refusals ----------------------------------------------------------------------------------------- */
 
 static int job_storage_problem(const struct jobs *jobs, int err, struct problem *p)
 {
-    return catalog_problem(jobs->catalog, err, p, "the catalog cannot store the %s", jobs->kind->noun);
+    return catalog_problem(jobs->catalog, err, p, "the catalog cannot store the %s", jobs->ops->noun);
 }
 
 int job_check_limits(const struct jobs *jobs, const struct job_request *request, struct problem *p)
@@ -71,13 +71,13 @@ int job_check_limits(const struct jobs *jobs, const struct job_request *request,
     if (r < 0)
         return job_storage_problem(jobs, r, p);
     unsigned n = jobs_count(jobs);
-    if (n >= jobs->kind->maximum(jobs)) {
+    if (n >= jobs->ops->maximum(jobs)) {
         problem_set(p, -EAGAIN, PROBLEM_TOO_MANY, "%u %s%s in progress, which is the maximum", n,
-                    jobs->kind->noun, n == 1 ? " is" : "s are");
-        problem_remedy(p, "%s", jobs->kind->limit_remedy);
+                    jobs->ops->noun, n == 1 ? " is" : "s are");
+        problem_remedy(p, "%s", jobs->ops->limit_remedy);
         return -EAGAIN;
     }
-    return jobs->kind->check_request ? jobs->kind->check_request(jobs, request, p) : 0;
+    return jobs->ops->check_request ? jobs->ops->check_request(jobs, request, p) : 0;
 }
 
 /* -- Creation ----------------------------------------------------------------------------------------- */
@@ -89,7 +89,7 @@ static void job_creation_free(struct job_creation *c)
     if (c->discovery)
         discovery_cancel(c->discovery);
     if (c->inquiry)
-        c->jobs->kind->inquire_cancel(c);
+        c->jobs->ops->inquire_cancel(c);
     fleet_free(c->fleet);
     job_plan_done(&c->plan);
     job_request_done(&c->request);
@@ -118,7 +118,7 @@ static void job_on_committed(int err, void *arg)
     if (err < 0) {
         _cleanup_(problem_done) struct problem p = {0};
         job_storage_problem(jobs, err, &p);
-        jobs->kind->drop(job);
+        jobs->ops->drop(job);
         job_creation_answer(c, 0, &p);
         return;
     }
@@ -130,7 +130,7 @@ static void job_on_committed(int err, void *arg)
     }
     job_creation_answer(c, job->id, NULL);
     if (!job->is_over)
-        jobs->kind->begin(job);
+        jobs->ops->begin(job);
 }
 
 static void job_creation_add(struct job_creation *c)
@@ -138,11 +138,11 @@ static void job_creation_add(struct job_creation *c)
     _cleanup_(problem_done) struct problem p = {0};
     struct jobs *jobs = c->jobs;
 
-    if (job_check_limits(jobs, &c->request, &p) < 0 || jobs->kind->check(c, &p) < 0) {
+    if (job_check_limits(jobs, &c->request, &p) < 0 || jobs->ops->check(c, &p) < 0) {
         job_creation_answer(c, 0, &p);
         return;
     }
-    c->id = jobs->kind->add(c);
+    c->id = jobs->ops->add(c);
     if (c->id < 0) {
         job_storage_problem(jobs, (int)c->id, &p);
         job_creation_answer(c, 0, &p);
@@ -169,9 +169,9 @@ static void job_on_fleet(struct fleet *fleet, const struct problem *problem, voi
     c->fleet = fleet;
     if (!fleet)
         job_creation_answer(c, 0, problem);
-    else if (c->jobs->kind->choose(c, &p) < 0)
+    else if (c->jobs->ops->choose(c, &p) < 0)
         job_creation_answer(c, 0, &p);
-    else if (!c->jobs->kind->inquire || !c->jobs->kind->inquire(c))
+    else if (!c->jobs->ops->inquire || !c->jobs->ops->inquire(c))
         job_creation_add(c);
 }
 
@@ -226,8 +226,8 @@ void jobs_shutdown_finish(struct jobs *jobs)
     jobs->shutdown_done = NULL;
     if (!done)
         return;
-    if (jobs->kind->shutdown_over)
-        jobs->kind->shutdown_over(jobs);
+    if (jobs->ops->shutdown_over)
+        jobs->ops->shutdown_over(jobs);
     done(jobs->shutdown_arg);
 }
 
@@ -236,7 +236,7 @@ static bool jobs_delay_shutdown(const struct jobs *jobs)
     const struct live_job *job;
 
     TAILQ_FOREACH(job, &jobs->list, next)
-        if (jobs->kind->delays_shutdown(job))
+        if (jobs->ops->delays_shutdown(job))
             return true;
     return false;
 }
@@ -259,7 +259,7 @@ void jobs_shutdown(struct jobs *jobs, int64_t deadline_ns, void (*done)(void *ar
     jobs->closing = true;
     for (job = TAILQ_FIRST(&jobs->list); job; job = next) {
         next = TAILQ_NEXT(job, next);
-        jobs->kind->shutdown(job);
+        jobs->ops->shutdown(job);
     }
     struct timeval tv = timeval_until(jobs_delay_shutdown(jobs) ? deadline_ns : 0);
     jobs->shutdown_done = done;

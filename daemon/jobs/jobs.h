@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What sessions and benchmark runs have in common: a user's request becomes a row of the catalog, is stopped, and
- * ends before profd does. Each of the two is a description (struct job_kind) of this life cycle.
+ * ends before profd does. Each of the two is a description (struct job_ops) of this life cycle.
  *
  * Creation: limits are checked, the fleet is discovered, workers are chosen, asked where the kind needs that, and
  * checked again, the rows are written and committed; only then the requester is answered and the job begins.
@@ -55,17 +55,17 @@ struct job_creation {
     /* Private: */
     void (*done)(const struct job_created *created, void *arg);
     void *arg;
-    struct event *refusal; /* in the next turn of the loop: done() comes later */
+    struct event *refusal; /* in the next iteration of the event loop */
     struct discovery *discovery;
     int64_t id;
     bool cancelled; /* too late to forget it: the rows are being committed */
 };
 
-struct job_kind {
+struct job_ops {
     const char *noun;         /* "session" */
     const char *limit_remedy; /* where the limit of jobs is configured, and what lists the jobs */
     unsigned (*maximum)(const struct jobs *jobs); /* of jobs in progress */
-    /* What else of a request is refused whatever the fleet is. NULL: nothing. */
+    /* Refuses a request for a reason that does not depend on the fleet. NULL: never. */
     int (*check_request)(const struct jobs *jobs, const struct job_request *request, struct problem *p);
     /* Fills c->plan from c->fleet, or refuses with a problem. */
     int (*choose)(struct job_creation *c, struct problem *p);
@@ -92,7 +92,7 @@ struct job_kind {
 };
 
 struct jobs {
-    const struct job_kind *kind;
+    const struct job_ops *ops;
     struct event_base *base;
     struct catalog *catalog;
     struct fleet_finder *finder;

@@ -145,7 +145,7 @@ static int exchange_set_target(struct exchange *x, const struct load_target *t)
                      t->is_unresolved ? curl_refuse_to_resolve : NULL);
     /* All targets have the same certificates; the token is in the headers. */
     if (!x->target)
-        r = credentials_use(t->credentials, false, x->easy, &token, &error);
+        r = call_credentials_use(t->credentials, false, x->easy, &token, &error);
     secret_free(token);
     free(error);
     if (r == 0)

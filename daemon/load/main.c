@@ -373,7 +373,7 @@ static int benchmark_make_targets(struct benchmark *b)
 
     b->hosts = hosts_resolve(spec);
     hosts_fix_names(b->hosts, b->caller);
-    int r = credentials_keep(&spec->credentials, hosts_have_tls(b->hosts), &error);
+    int r = call_credentials_keep(&spec->credentials, hosts_have_tls(b->hosts), &error);
     if (r == 0)
         r = load_targets_new(spec, b->hosts, &spec->targets, &b->targets, &error);
     if (r == 0)

@@ -142,7 +142,7 @@ static int load_target_init(struct load_target *t, const struct load_spec *spec,
     curl_list_add(&t->headers, "Expect:");
     curl_list_add(&t->headers, "Content-Type: application/json");
     load_target_resolve(t, hosts);
-    int r = probe ? credentials_use(&spec->credentials, false, probe, &token, ret_error) : -ENOMEM;
+    int r = probe ? call_credentials_use(&spec->credentials, false, probe, &token, ret_error) : -ENOMEM;
     if (r == 0 && token)
         curl_list_add_token(&t->headers, token);
     secret_free(token);

@@ -535,6 +535,6 @@ void load_spec_done(struct load_spec *spec)
     }
     workload_done(&spec->workload);
     network_done(&spec->policy);
-    credentials_done(&spec->credentials);
+    call_credentials_done(&spec->credentials);
     *spec = (struct load_spec){0};
 }

@@ -15,9 +15,9 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-/* What is taken of its lines before the loop does something else. */
+/* Bytes of its lines that are read before the loop does something else. */
 #define TURN_BYTES (64u << 10)
-/* So many such portions may lie in the pipe of a child that has ended. */
+/* Number of such portions that the pipe of a child that has ended may contain. */
 #define LAST_TURNS 32
 
 struct load_child {
@@ -29,7 +29,7 @@ struct load_child {
     char *fate;
 };
 
-/* A file in memory: whoever reads it slowly holds up nobody. */
+/* A file in memory: a slow reader does not block profd. */
 static int spec_file(const char *spec, size_t size, int *ret_fd)
 {
     _cleanup_(closep) int fd = memfd_create("profd-load-spec", MFD_CLOEXEC);

@@ -73,8 +73,8 @@ static enum engine common_engine(const struct fleet *fleet)
 }
 
 /*
- * Whoever answers alone is warmed up by himself. The others do their part of what is sent through the router:
- * it gets as much as if each of the larger group were asked.
+ * A worker that answers alone is warmed up directly. The others do their part of what is sent through the router,
+ * which gets a warm-up for each worker of the larger group.
  */
 static void plan_warm_up(const struct fleet *fleet, struct load_plan *plan)
 {
@@ -265,7 +265,7 @@ struct benchmark_run *run_create(struct runs *all, const struct job_request *req
             catalog_add_run_event(c, actor, run->record.run_id, session_id, "requested: %zu workers of %s",
                                   n_chosen, fleet->router ? fleet->router : "a list");
     if (*ret_err < 0) {
-        run_free(run);
+        benchmark_run_free(run);
         return NULL;
     }
     return run;
@@ -299,7 +299,7 @@ static int64_t run_job_add(struct job_creation *c)
 
 static void run_job_drop(struct live_job *job)
 {
-    run_free((struct benchmark_run *)job);
+    benchmark_run_free((struct benchmark_run *)job);
 }
 
 static void run_job_begin(struct live_job *job)
@@ -318,7 +318,7 @@ static bool run_job_delays_shutdown(const struct live_job *job)
     return true;
 }
 
-const struct job_kind run_kind = {
+const struct job_ops run_job_ops = {
     .noun = "benchmark run",
     .limit_remedy = "[load] runs= in profd.conf sets the maximum; profctl list-runs lists them.",
     .maximum = runs_maximum,
@@ -363,7 +363,7 @@ static void run_load_forget(struct session *s, void *loader)
     struct benchmark_run *run = runs_find(loader, s->run_id);
 
     if (run)
-        run_free(run);
+        benchmark_run_free(run);
 }
 
 static void run_load_warm_up(struct session *s, void *loader)

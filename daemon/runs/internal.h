@@ -18,10 +18,10 @@ struct benchmark_run {
     struct load_child *child;
     struct event *timer;                  /* of its limit, then of its end, then of saving it again */
     bool loads;                           /* the command to start sending was given */
-    char *stopped_by;                     /* who asked for its end; NULL: nobody */
+    char *stopped_by;                     /* who stopped it; NULL: nobody */
     bool lasted;                          /* it was to last until its session had recorded, and did */
     int64_t n_kept, n_dropped, n_unsaved; /* requests, by what became of their rows */
-    int64_t n_in_turn;                    /* rows that the turn's commit decides about */
+    int64_t n_in_batch;                   /* rows of the commit batch in progress */
 };
 
 struct runs {
@@ -31,7 +31,7 @@ struct runs {
     struct runs_metrics metrics;
 };
 
-extern const struct job_kind run_kind;
+extern const struct job_ops run_job_ops;
 
 /* -- create.c: before it begins -- */
 
@@ -82,6 +82,6 @@ void run_stop_by(struct live_job *job, const char *actor);
 int run_read(struct jobs *jobs, int64_t id, bool full, json_t **ret);
 struct benchmark_run *runs_find(struct runs *all, int64_t run_id);
 struct benchmark_run *run_alloc(struct runs *all);
-void run_free(struct benchmark_run *run);
+void benchmark_run_free(struct benchmark_run *run);
 void run_timer(struct benchmark_run *run, int64_t duration_ns,
                void (*fn)(evutil_socket_t fd, short what, void *arg));

@@ -4,7 +4,7 @@
  *
  *   warmed ... ready -> (the profilers are started) -> go -> request ..., live ... -> end
  *
- * Whoever wants it to end earlier sends the child a stop, which lets what is under way end; a child that does
+ * To end it earlier, the child is sent a stop, which lets requests in flight end; a child that does
  * not obey is killed. Before "go" there is nothing worth waiting for, and the run is cancelled.
  */
 #include "base/alloc.h"
@@ -90,19 +90,19 @@ static void run_on_requests_saved(int err, void *arg)
 
     /* Of a locked catalog: they wait for the lock (catalog.h). */
     if (err < 0 && err != -EBUSY) {
-        run->n_unsaved += run->n_in_turn;
-        run->all->metrics.unsaved += (uint64_t)run->n_in_turn;
+        run->n_unsaved += run->n_in_batch;
+        run->all->metrics.unsaved += (uint64_t)run->n_in_batch;
     } else {
-        run->n_kept += run->n_in_turn;
+        run->n_kept += run->n_in_batch;
     }
-    run->n_in_turn = 0;
+    run->n_in_batch = 0;
 }
 
 static void run_save_request(struct benchmark_run *run, struct request_row *request)
 {
     struct catalog *c = run->all->jobs.catalog;
 
-    if (run->n_kept + run->n_in_turn >= run->all->modules.settings->requests_max) {
+    if (run->n_kept + run->n_in_batch >= run->all->modules.settings->requests_max) {
         run->n_dropped++;
         return;
     }
@@ -120,7 +120,7 @@ static void run_save_request(struct benchmark_run *run, struct request_row *requ
         run->all->metrics.unsaved++;
         return;
     }
-    if (run->n_in_turn++ == 0)
+    if (run->n_in_batch++ == 0)
         catalog_then(c, false, run_on_requests_saved, run);
 }
 
@@ -142,7 +142,7 @@ static void run_on_last_saved(int err, void *arg)
     if (err < 0)
         run_timer(run, RESAVE_NS, run_save_again);
     else
-        run_free(run);
+        benchmark_run_free(run);
 }
 
 static void run_save_last(struct benchmark_run *run)
@@ -286,7 +286,7 @@ static void run_on_request(struct benchmark_run *run, struct load_line *l)
     run_save_request(run, &l->request);
 }
 
-/* Not for the audit log, but for whoever listens. */
+/* Not for the audit log, but for the subscribers of events. */
 static void run_on_live(struct benchmark_run *run, struct load_line *l)
 {
     _cleanup_json_ event = json_deep_copy(l->object);

@@ -25,7 +25,7 @@ struct benchmark_run *run_alloc(struct runs *all)
     return run;
 }
 
-void run_free(struct benchmark_run *run)
+void benchmark_run_free(struct benchmark_run *run)
 {
     struct runs *all = run->all;
 
@@ -61,7 +61,7 @@ int runs_new(const struct runs_modules *modules, struct runs **ret)
 {
     struct runs *all = xcalloc(1, sizeof(*all));
 
-    *all = (struct runs){.jobs = {.kind = &run_kind,
+    *all = (struct runs){.jobs = {.ops = &run_job_ops,
                                   .base = modules->base,
                                   .catalog = modules->catalog,
                                   .finder = modules->finder},
@@ -109,7 +109,7 @@ struct runs *runs_free(struct runs *all)
         return NULL;
     all->jobs.shutdown_done = NULL;
     while (!TAILQ_EMPTY(&all->jobs.list))
-        run_free((struct benchmark_run *)TAILQ_FIRST(&all->jobs.list));
+        benchmark_run_free((struct benchmark_run *)TAILQ_FIRST(&all->jobs.list));
     jobs_done(&all->jobs);
     free(all->program);
     free(all);

@@ -243,7 +243,7 @@ static void session_on_shutdown(struct live_job *job)
         session_stop(s);
 }
 
-const struct job_kind session_kind = {
+const struct job_ops session_job_ops = {
     .noun = "session",
     .limit_remedy = "[limits] sessions= in profd.conf sets the maximum; profctl status lists them.",
     .maximum = sessions_maximum,

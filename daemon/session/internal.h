@@ -28,7 +28,7 @@ struct sessions {
     for ((s) = (struct session *)TAILQ_FIRST(&(all)->jobs.list); (s);                                        \
          (s) = (struct session *)TAILQ_NEXT(&(s)->job, next))
 
-extern const struct job_kind session_kind;
+extern const struct job_ops session_job_ops;
 /* create.c, plan.c: -EINVAL with a problem where no worker is left, where an engine cannot honour an option, with
  * require_all any is lost, or nothing could be collected. */
 int session_plan_make(const struct fleet *fleet, const struct job_request *request, struct job_plan *ret,

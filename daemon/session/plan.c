@@ -65,7 +65,7 @@ static bool is_listed(const struct fleet *fleet, const struct job_request *reque
     return false;
 }
 
-/* Whoever names a worker hears where there is none of that name. */
+/* A worker that the request names but that is not listed is reported. */
 static void plan_skip_unlisted(struct job_plan *plan, const struct fleet *fleet,
                                const struct job_request *request)
 {
@@ -180,8 +180,8 @@ static int refuse_uncollected(const struct job_plan *plan, const struct checks *
  * reason lies on this host, where it can be removed. Of other hosts, and of a part of the workers, it is a
  * warning.
  */
-static int check_collection(struct job_plan *plan, const struct fleet *fleet,
-                            const struct job_request *request, struct problem *p)
+static int plan_check_collection(struct job_plan *plan, const struct fleet *fleet,
+                                 const struct job_request *request, struct problem *p)
 {
     _cleanup_(checks_done) struct checks here = {0}, elsewhere = {0};
     bool only_cuda = request->recording.activities == ACTIVITY_CUDA_PROFILER;
@@ -231,7 +231,7 @@ int session_plan_make(const struct fleet *fleet, const struct job_request *reque
                        json_get_str(first, "remedy") ? json_get_str(first, "remedy")
                                                      : "Leave --require-all out.");
     } else {
-        r = check_collection(&plan, fleet, request, p);
+        r = plan_check_collection(&plan, fleet, request, p);
     }
     *ret = plan;
     return r;

@@ -71,7 +71,7 @@ static void target_release(struct target *t)
         event_free(t->retry);
     target_record_done(&t->record);
     worker_done(&t->worker);
-    credentials_done(&t->credentials);
+    call_credentials_done(&t->credentials);
 }
 
 void session_free(struct session *s)
@@ -191,13 +191,13 @@ int sessions_new(struct event_base *base, struct offload *offload, struct caller
 {
     struct sessions *all = xcalloc(1, sizeof(*all));
 
-    *all =
-        (struct sessions){.jobs = {.kind = &session_kind, .base = base, .catalog = catalog, .finder = finder},
-                          .offload = offload,
-                          .caller = caller,
-                          .fleet_settings = fleet_settings,
-                          .settings = settings,
-                          .boot_id = boot_id()};
+    *all = (struct sessions){
+        .jobs = {.ops = &session_job_ops, .base = base, .catalog = catalog, .finder = finder},
+        .offload = offload,
+        .caller = caller,
+        .fleet_settings = fleet_settings,
+        .settings = settings,
+        .boot_id = boot_id()};
     TAILQ_INIT(&all->jobs.list);
     all->resave = event_new(base, -1, 0, on_resave, all);
     all->proceed = event_new(base, -1, 0, on_proceed, all);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Calls to the worker of one target: their paths, credentials and bounds, what an unanswered one means, and
- * the recording that it is asked for.
+ * the recording that is requested of it.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -12,15 +12,15 @@ static const struct call_credentials *target_credentials(const struct target *t)
 {
     const struct call_credentials *c =
         settings_credentials(t->session->all->fleet_settings, t->session->record.fleet, t->worker.url);
-    return c && credentials_any(c) ? c : &t->credentials;
+    return c && call_credentials_any(c) ? c : &t->credentials;
 }
 
 void target_keep_credentials(struct target *t)
 {
     struct call_credentials kept;
 
-    credentials_copy(target_credentials(t), &kept);
-    credentials_done(&t->credentials);
+    call_credentials_copy(target_credentials(t), &kept);
+    call_credentials_done(&t->credentials);
     t->credentials = kept;
 }
 
