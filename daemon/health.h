@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How profd is: when it counts as stuck, and the one line of `systemctl status`. Pure. */
+/* Health of profd: when it counts as stuck, and the status line of `systemctl status`. Pure. */
 #pragma once
 
 #include "base/clock.h"

@@ -6,7 +6,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "daemon/catalog/catalog.h"
+#include "daemon/catalog/records.h"
 #include "daemon/ingest/queue.h"
 #include "daemon/state_dir.h"
 #include "proto/ingest.h"
@@ -29,6 +29,9 @@
 #define PREDECESSOR_LOOK_US 20000
 /* Part of it for threads: one that waits for a dead file server may wait for hours. */
 #define DRAIN_NS (10 * NS_PER_S)
+/* Upkeep of the catalog: the first one early enough for a profd that soon ends when idle. */
+#define UPKEEP_FIRST_NS    (5 * 60 * NS_PER_S)
+#define UPKEEP_INTERVAL_NS (86400 * NS_PER_S)
 /* In addition to columns_memory= of a child. */
 #define CHILD_MEMORY (INT64_C(512) << 20)
 /* The child and its threads. */
@@ -342,8 +345,10 @@ static int manager_setup(struct manager *m, struct problem *p)
         r = runs_recover(m->modules.runs);
     if (r >= 0)
         r = manager_setup_api(m, p);
-    if (r >= 0 && !m->mode.transient)
+    if (r >= 0 && !m->mode.transient) {
         collector_begin(m->modules.collector);
+        catalog_upkeep_every(m->modules.catalog, UPKEEP_FIRST_NS, UPKEEP_INTERVAL_NS);
+    }
     if (r >= 0 && m->mode.idle_ns)
         m->idle = idle_new(&m->modules, m->api, m->mode.idle_ns, manager_on_idle, m);
     return r;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What makes profd a service.
+ * profd as a service: its status and watchdog, and its end when idle.
  *
  * The notifier informs the service manager (sd_notify(3)): ready, reloading, stopping, one line of status,
  * and, with a watchdog, that the loop runs, its threads answer and the catalog commits. The line is made

@@ -90,7 +90,7 @@ static const char *state_dir_fuse_name(const char *path)
     return network_fuse_name(type);
 }
 
-/* The nearest directory above that is there; NULL where it cannot be looked at. */
+/* The path itself or its nearest parent that exists; NULL if that cannot be examined. */
 static char *state_dir_find_parent(const char *path, struct statfs *fs)
 {
     _cleanup_(freep) char *at = xstrdup(path);
@@ -104,7 +104,7 @@ static char *state_dir_find_parent(const char *path, struct statfs *fs)
     return TAKE_PTR(at);
 }
 
-/* What root writes there is root's: a later profd of the directory's owner cannot use the catalog. */
+/* Files that root creates belong to root: a later profd of the directory's owner could not open the catalog. */
 static int state_dir_check_owner(const char *path, struct problem *p)
 {
     struct stat st;
@@ -112,9 +112,9 @@ static int state_dir_check_owner(const char *path, struct problem *p)
     if (geteuid() != 0 || stat(path, &st) < 0 || st.st_uid == 0)
         return 0;
     problem_set(p, -EPERM, PROBLEM_STORAGE,
-                "the state directory %s is uid %u's, and what root writes there would shut that user out",
+                "the state directory %s belongs to uid %u, who could not use files that root creates there",
                 path, st.st_uid);
-    problem_remedy(p, "Start the profd of that user (systemctl start profd), or name another directory: "
+    problem_remedy(p, "Start the profd of that user (systemctl start profd), or choose another directory: "
                       "[profd] state_dir= of profd.conf, or --state-dir.");
     return -EPERM;
 }
@@ -134,7 +134,7 @@ int state_dir_check(const char *path, struct problem *p)
                 "the state directory %s is on %s, where SQLite's write-ahead log cannot live", path, name);
     problem_remedy(
         p,
-        "Name a directory on a disk of this host: [profd] state_dir= of profd.conf, --state-dir%s. "
+        "Choose a directory on a disk of this host: [profd] state_dir= of profd.conf, --state-dir%s. "
         "Traces may be collected from anywhere.",
         geteuid() == 0 ? ""
                        : ", or XDG_STATE_HOME, for profctl too: mkdir -m 700 /var/tmp/$USER; export "

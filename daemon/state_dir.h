@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the state may lie: on a file system of this host. SQLite's write-ahead log is shared memory between
- * profd and those who read the catalog, and locks, neither of which a network file system keeps its word on.
- * And whose it must be.
+ * Checks of the state directory: its file system and its owner. SQLite's write-ahead log is shared memory between
+ * profd and the readers of the catalog, and locks; network file systems support neither reliably.
  */
 #pragma once
 

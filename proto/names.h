@@ -120,11 +120,6 @@ static inline bool state_is_final(enum state s)
     return s >= STATE_COMPLETE;
 }
 
-static inline bool run_state_is_final(enum run_state s)
-{
-    return s >= RUN_COMPLETE;
-}
-
 /*
  * "s7", "t12", "r3", or a bare number which is of the verb's own kind. Returns the kind's letter, 0 where the
  * text is no id.

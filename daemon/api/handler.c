@@ -109,14 +109,20 @@ void reply_list(struct http_request *r, const char *name, json_t *take_list)
 
 static void later_reply_on_close(struct http_request *r, void *arg)
 {
-    ((struct later_reply *)arg)->request = NULL;
+    struct later_reply *later = arg;
+
+    later->request = NULL;
+    if (later->cancel) {
+        later->cancel(later->work);
+        free(later);
+    }
 }
 
-struct later_reply *later_reply_new(struct api *api, struct http_request *r, int64_t id)
+struct later_reply *later_reply_new(struct api *api, struct http_request *r, const struct route_match *match)
 {
     struct later_reply *later = xcalloc(1, sizeof(*later));
 
-    *later = (struct later_reply){.api = api, .request = r, .id = id};
+    *later = (struct later_reply){.api = api, .request = r, .match = *match};
     http_on_close(r, later_reply_on_close, later);
     return later;
 }
@@ -223,7 +229,7 @@ static int source_check(const struct fleet_query *q, struct problem *p)
     return 0;
 }
 
-int source_from_query(const struct http_request *r, struct fleet_query *ret, struct problem *p)
+static int source_from_query(const struct http_request *r, struct fleet_query *ret, struct problem *p)
 {
     struct fleet_query q = {.fleet = xstrdup(http_query_get(r, "fleet")),
                             .router = xstrdup(http_query_get(r, "router")),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What handlers of requests share: the API object, parameters and bodies as values, problems as replies, the
- * fleet that a request is about. A handler replies to each request once, see http.h.
+ * Shared by all handlers of requests: the API object, parameters and bodies as values, problems as replies, the
+ * fleet that a request names. A handler replies to each request once, see http.h.
  */
 #pragma once
 
@@ -19,7 +19,7 @@ struct api {
     struct api_modules modules;
     struct http_server *server;
     struct access *access;      /* NULL before it is opened */
-    struct event_hub *hub;      /* streams of events */
+    struct event_hub *hub;      /* event streams */
     struct bus *bus;            /* NULL: none */
     struct http_counts *counts; /* of each route; after them, of requests without one */
     struct http_durations durations[_ROUTE_CLASS_MAX];
@@ -52,13 +52,16 @@ void reply_problem(struct http_request *r, int status, const struct problem *p, 
 /* {name: take_list} */
 void reply_list(struct http_request *r, const char *name, json_t *take_list);
 
-/* A reply that another module completes later. A client that leaves does not stop that module's work. */
+/* A reply that another module completes later. A client that leaves does not stop that module's work, unless
+ * cancel is set: then it is called with the work, which does not end the reply any more. */
 struct later_reply {
     struct api *api;
     struct http_request *request; /* NULL: the client left */
-    int64_t id;                   /* what the request is about */
+    struct route_match match;
+    void (*cancel)(void *work);
+    void *work;
 };
-struct later_reply *later_reply_new(struct api *api, struct http_request *r, int64_t id);
+struct later_reply *later_reply_new(struct api *api, struct http_request *r, const struct route_match *match);
 /* Ends and frees arg, copying it to *ret. False where the client left: then no reply is due. */
 bool later_reply_end(void *arg, struct later_reply *ret);
 
@@ -73,8 +76,6 @@ int body_object(const struct http_request *r, json_t **ret, struct problem *p);
 #define LIST_LIMIT_DEFAULT 50
 #define LIST_LIMIT_MAX     1000
 
-/* The fleet that the parameters of a request name. */
-int source_from_query(const struct http_request *r, struct fleet_query *ret, struct problem *p);
 /* Where nothing is named: the one configured fleet, else the router that a session used last. */
 int source_complete(struct api *api, struct fleet_query *q, struct problem *p);
 

@@ -106,30 +106,44 @@ static const char *const outcome_names[_CALL_OUTCOME_MAX] = {
     [CALL_UNANSWERED] = "unanswered",
 };
 
+/* A sample for each state from `from` to before `to`. */
 static void metrics_write_states(const struct metrics_scrape *s, const struct metric_family *f,
-                                 const uint64_t *counts, enum state from, enum state to)
+                                 const char *(*name)(unsigned state), const uint64_t *counts, unsigned from,
+                                 unsigned to)
 {
     char labels[64];
 
-    for (enum state state = from; state < to; state++) {
-        snprintf(labels, sizeof(labels), "state=\"%s\"", state_name(state));
+    for (unsigned state = from; state < to; state++) {
+        snprintf(labels, sizeof(labels), "state=\"%s\"", name(state));
         metrics_write_sample(s, f, labels, (double)counts[state]);
+    }
+}
+
+/* A sample for each word. */
+static void metrics_write_words(const struct metrics_scrape *s, const struct metric_family *f,
+                                const char *label, const char *const *words, const uint64_t *counts, size_t n)
+{
+    char labels[64];
+
+    for (size_t i = 0; i < n; i++) {
+        snprintf(labels, sizeof(labels), "%s=\"%s\"", label, words[i]);
+        metrics_write_sample(s, f, labels, (double)counts[i]);
     }
 }
 
 static void metrics_write_sessions(const struct metrics_scrape *s, const struct metric_family *f)
 {
-    metrics_write_states(s, f, s->gauges.sessions, STATE_REQUESTED, STATE_COMPLETE);
+    metrics_write_states(s, f, state_name, s->gauges.sessions, STATE_REQUESTED, STATE_COMPLETE);
 }
 
 static void metrics_write_targets(const struct metrics_scrape *s, const struct metric_family *f)
 {
-    metrics_write_states(s, f, s->gauges.targets, STATE_REQUESTED, _STATE_MAX);
+    metrics_write_states(s, f, state_name, s->gauges.targets, STATE_REQUESTED, _STATE_MAX);
 }
 
 static void metrics_write_ended(const struct metrics_scrape *s, const struct metric_family *f)
 {
-    metrics_write_states(s, f, s->sessions->ended, STATE_COMPLETE, _STATE_MAX);
+    metrics_write_states(s, f, state_name, s->sessions->ended, STATE_COMPLETE, _STATE_MAX);
 }
 
 static void metrics_write_session_durations(const struct metrics_scrape *s, const struct metric_family *f)
@@ -169,19 +183,14 @@ static void metrics_write_call_durations(const struct metrics_scrape *s, const s
 
 static void metrics_write_added(const struct metrics_scrape *s, const struct metric_family *f)
 {
-    char labels[64];
-
-    for (int state = 0; state < _TRACE_STATE_MAX; state++) {
-        snprintf(labels, sizeof(labels), "state=\"%s\"", trace_state_name((enum trace_state)state));
-        metrics_write_sample(s, f, labels, (double)s->catalog.traces_added[state]);
-    }
+    metrics_write_states(s, f, trace_state_name, s->catalog.traces_added, 0, _TRACE_STATE_MAX);
 }
 
 static void metrics_write_ingested(const struct metrics_scrape *s, const struct metric_family *f)
 {
-    metrics_write_sample(s, f, "result=\"read\"", (double)s->ingest.read);
-    metrics_write_sample(s, f, "result=\"failed\"", (double)s->ingest.failed);
-    metrics_write_sample(s, f, "result=\"killed\"", (double)s->ingest.killed);
+    static const char *const results[] = {"read", "failed", "killed"};
+    const uint64_t counts[] = {s->ingest.read, s->ingest.failed, s->ingest.killed};
+    metrics_write_words(s, f, "result", results, counts, ARRAY_SIZE(results));
 }
 
 static void metrics_write_ingest_durations(const struct metrics_scrape *s, const struct metric_family *f)
@@ -191,8 +200,9 @@ static void metrics_write_ingest_durations(const struct metrics_scrape *s, const
 
 static void metrics_write_commits(const struct metrics_scrape *s, const struct metric_family *f)
 {
-    metrics_write_sample(s, f, "result=\"ok\"", (double)s->catalog.commits);
-    metrics_write_sample(s, f, "result=\"failed\"", (double)s->catalog.failed_commits);
+    static const char *const results[] = {"ok", "failed"};
+    const uint64_t counts[] = {s->catalog.commits, s->catalog.failed_commits};
+    metrics_write_words(s, f, "result", results, counts, ARRAY_SIZE(results));
 }
 
 /* -- The API and the process ------------------------------------------------------------------------- */
@@ -245,13 +255,7 @@ static void metrics_write_request_durations(const struct metrics_scrape *s, cons
 
 static void metrics_write_denials(const struct metrics_scrape *s, const struct metric_family *f)
 {
-    const uint64_t *denials = access_denials(s->api->access);
-    char labels[64];
-
-    for (int reason = 0; reason < _DENIAL_MAX; reason++) {
-        snprintf(labels, sizeof(labels), "reason=\"%s\"", denial_names[reason]);
-        metrics_write_sample(s, f, labels, (double)denials[reason]);
-    }
+    metrics_write_words(s, f, "reason", denial_names, access_denials(s->api->access), _DENIAL_MAX);
 }
 
 static void metrics_write_ready(const struct metrics_scrape *s, const struct metric_family *f)
@@ -294,23 +298,13 @@ static double metrics_open_fds(void)
 
 static void metrics_write_runs_ended(const struct metrics_scrape *s, const struct metric_family *f)
 {
-    char labels[64];
-
-    for (int state = RUN_COMPLETE; state < _RUN_STATE_MAX; state++) {
-        snprintf(labels, sizeof(labels), "state=\"%s\"", run_state_name(state));
-        metrics_write_sample(s, f, labels, (double)s->runs.ended[state]);
-    }
+    metrics_write_states(s, f, run_state_name, s->runs.ended, RUN_COMPLETE, _RUN_STATE_MAX);
 }
 
 static void metrics_write_run_requests(const struct metrics_scrape *s, const struct metric_family *f)
 {
     static const char *const outcomes[] = {"success", "incomplete", "error"};
-    char labels[64];
-
-    for (size_t i = 0; i < ARRAY_SIZE(outcomes); i++) {
-        snprintf(labels, sizeof(labels), "outcome=\"%s\"", outcomes[i]);
-        metrics_write_sample(s, f, labels, (double)s->runs.requests[i]);
-    }
+    metrics_write_words(s, f, "outcome", outcomes, s->runs.requests, ARRAY_SIZE(outcomes));
 }
 
 /* -- The table ---------------------------------------------------------------------------------------- */

@@ -26,8 +26,8 @@
 /* Between two checks of whether a client with unread output has read it. */
 #define BEHIND_INTERVAL_NS (50 * NS_PER_MS)
 
-struct event_stream {
-    LIST_ENTRY(event_stream) next;
+struct event_subscriber {
+    LIST_ENTRY(event_subscriber) next;
     struct event_hub *hub;
     struct http_request *request;
     int64_t session_id, run_id; /* whose events it wants; RECORD_NONE: all */
@@ -37,19 +37,19 @@ struct event_stream {
 
 struct event_hub {
     struct api *api;
-    LIST_HEAD(, event_stream) streams;
+    LIST_HEAD(, event_subscriber) streams;
     struct event *pump, *comment;
     int64_t pump_at_ns;   /* monotonic, where the pump is pending */
     int64_t committed_id; /* the newest event that is sure */
 };
 
-static bool stream_is_behind(const struct event_stream *s)
+static bool stream_is_behind(const struct event_subscriber *s)
 {
     return http_stream_waiting(s->request) >= WAITING_MAX;
 }
 
 /* Events that are not kept have no id, so a client that reconnects does not get them again. */
-static void stream_write(struct event_stream *s, const json_t *event, int64_t id)
+static void stream_write(struct event_subscriber *s, const json_t *event, int64_t id)
 {
     _cleanup_(freep) char *data = json_dumps(event, JSON_COMPACT);
     _cleanup_(freep) char *number = id > 0 ? xasprintf("id: %" PRId64 "\n", id) : xstrdup("");
@@ -61,7 +61,7 @@ static void stream_write(struct event_stream *s, const json_t *event, int64_t id
 }
 
 /* Until it is to be pumped again; DEADLINE_NEVER: not before something happens. */
-static int64_t stream_pump(struct event_stream *s)
+static int64_t stream_pump(struct event_subscriber *s)
 {
     _cleanup_json_ events = NULL;
     json_t *event;
@@ -103,7 +103,7 @@ static void hub_schedule_pump(struct event_hub *h, int64_t delay_ns)
 static void hub_on_pump(evutil_socket_t fd, short what, void *arg)
 {
     struct event_hub *h = arg;
-    struct event_stream *s;
+    struct event_subscriber *s;
     int64_t delay_ns = DEADLINE_NEVER;
 
     LIST_FOREACH(s, &h->streams, next) {
@@ -119,7 +119,7 @@ static void hub_on_comment(evutil_socket_t fd, short what, void *arg)
 {
     static const char comment[] = ": still here\n\n";
     struct event_hub *h = arg;
-    struct event_stream *s;
+    struct event_subscriber *s;
 
     LIST_FOREACH(s, &h->streams, next) {
         if (!s->dropped && http_stream_write(s->request, comment, sizeof(comment) - 1) < 0)
@@ -127,7 +127,7 @@ static void hub_on_comment(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-static bool stream_wants(const struct event_stream *s, const json_t *event)
+static bool stream_wants(const struct event_subscriber *s, const json_t *event)
 {
     const char *session = json_get_str(event, "session");
     int64_t session_id = RECORD_NONE;
@@ -141,7 +141,7 @@ static bool stream_wants(const struct event_stream *s, const json_t *event)
 static void hub_on_event(const json_t *event, void *arg)
 {
     struct event_hub *h = arg;
-    struct event_stream *s;
+    struct event_subscriber *s;
 
     if (!json_object_get(event, "event_id")) {
         /* A client with unread output does not get it at all. */
@@ -155,7 +155,7 @@ static void hub_on_event(const json_t *event, void *arg)
         hub_schedule_pump(h, 0);
 }
 
-static void stream_end(struct event_stream *s)
+static void stream_end(struct event_subscriber *s)
 {
     struct event_hub *h = s->hub;
 
@@ -174,9 +174,9 @@ static void stream_begin(struct event_hub *h, struct http_request *r, int64_t se
                          int64_t last_id)
 {
     struct timeval interval = timeval_of(COMMENT_INTERVAL_NS);
-    struct event_stream *s = xcalloc(1, sizeof(*s));
+    struct event_subscriber *s = xcalloc(1, sizeof(*s));
 
-    *s = (struct event_stream){
+    *s = (struct event_subscriber){
         .hub = h, .request = r, .session_id = session_id, .run_id = run_id, .last_id = last_id};
     http_on_close(r, stream_on_close, s);
     http_reply_header(r, "Cache-Control", "no-store");
@@ -231,7 +231,7 @@ void get_events(struct api *api, struct http_request *r, const struct route_matc
 void event_hub_recheck(struct event_hub *h)
 {
     struct route_match match;
-    struct event_stream *s, *next;
+    struct event_subscriber *s, *next;
 
     for (s = LIST_FIRST(&h->streams); s; s = next) {
         struct http_request *r = s->request;

@@ -18,9 +18,9 @@ struct job_routes {
     /* Those older than `before`, newest first; a parameter of the query that is wrong is a problem. */
     int (*list)(const struct api_modules *m, const struct http_request *r, int64_t limit, int64_t before,
                 json_t **ret, struct problem *p);
-    bool (*is_over)(const char *state);
     /* Of one that is over. */
-    void (*remove)(struct api *api, struct http_request *r, int64_t id, const char *actor);
+    void (*remove)(struct api *api, struct http_request *r, const struct route_match *match,
+                   const char *actor);
 };
 
 static int job_read(struct api *api, const struct route_match *match, int64_t id, json_t **ret)
@@ -71,30 +71,22 @@ void list_jobs(struct api *api, struct http_request *r, const struct route_match
 
 /* -- Start -------------------------------------------------------------------------------------------- */
 
-struct job_start {
-    struct api *api;
-    struct http_request *request;
-    struct route_match match;
-    struct job_creation *creation;
-};
-
-static void job_start_on_close(struct http_request *r, void *arg)
+static void job_start_cancel(void *work)
 {
-    struct job_start *s = arg;
-    job_creation_cancel(s->creation);
-    free(s);
+    job_creation_cancel(work);
 }
 
 static void job_start_on_done(const struct job_created *created, void *arg)
 {
-    struct job_start s = *(struct job_start *)arg;
+    struct later_reply later;
 
-    free(arg);
-    http_on_close(s.request, NULL, NULL);
+    if (!later_reply_end(arg, &later))
+        return;
     if (created->id == 0)
-        reply_problem(s.request, 0, created->problem, "remarks", created->remarks);
+        reply_problem(later.request, 0, created->problem, "remarks", created->remarks);
     else
-        job_reply(s.api, s.request, &s.match, s.match.route->job->started, created->id, created);
+        job_reply(later.api, later.request, &later.match, later.match.route->job->started, created->id,
+                  created);
 }
 
 void start_job(struct api *api, struct http_request *r, const struct route_match *match)
@@ -114,10 +106,9 @@ void start_job(struct api *api, struct http_request *r, const struct route_match
         http_reply_problem(r, &p);
         return;
     }
-    struct job_start *s = xcalloc(1, sizeof(*s));
-    *s = (struct job_start){.api = api, .request = r, .match = *match};
-    s->creation = job_create(kind->jobs(&api->modules), &request, options, actor, job_start_on_done, s);
-    http_on_close(r, job_start_on_close, s);
+    struct later_reply *later = later_reply_new(api, r, match);
+    later->work = job_create(kind->jobs(&api->modules), &request, options, actor, job_start_on_done, later);
+    later->cancel = job_start_cancel;
 }
 
 /* -- Stop and remove ---------------------------------------------------------------------------------- */
@@ -135,6 +126,12 @@ void stop_job(struct api *api, struct http_request *r, const struct route_match 
                       record_noun(kind->letter), kind->letter, match->id, json_get_str(job, "state"));
 }
 
+/* Sessions and runs have the same final states. */
+static bool job_state_is_final(const char *word)
+{
+    return state_from_name(word) >= (int)STATE_COMPLETE;
+}
+
 void remove_job(struct api *api, struct http_request *r, const struct route_match *match)
 {
     const struct job_routes *kind = match->route->job;
@@ -144,8 +141,8 @@ void remove_job(struct api *api, struct http_request *r, const struct route_matc
     if (reply_failure(api, r, job_read(api, match, match->id, &job), kind->letter, match->id, "read"))
         return;
     const char *state = json_get_str(job, "state");
-    if (kind->is_over(state)) {
-        kind->remove(api, r, match->id, actor);
+    if (job_state_is_final(state)) {
+        kind->remove(api, r, match, actor);
         return;
     }
     _cleanup_(freep) char *remedy =
@@ -176,32 +173,29 @@ static int session_list(const struct api_modules *m, const struct http_request *
     return err;
 }
 
-static bool session_is_over(const char *state)
-{
-    return state_is_final((enum state)state_from_name(state));
-}
-
 static void session_on_removed(const struct store_removed *removed, void *arg)
 {
     struct later_reply m;
 
-    if (!later_reply_end(arg, &m) || reply_failure(m.api, m.request, removed->err, 's', m.id, "remove"))
+    if (!later_reply_end(arg, &m) || reply_failure(m.api, m.request, removed->err, 's', m.match.id, "remove"))
         return;
-    _cleanup_(freep) char *name = xasprintf("s%" PRId64, m.id);
+    _cleanup_(freep) char *name = xasprintf("s%" PRId64, m.match.id);
     json_t *body = json_object();
     json_put_str(body, "removed", name);
     json_put_int(body, "freed", removed->bytes);
     http_reply_json(m.request, 200, body);
 }
 
-static void session_remove(struct api *api, struct http_request *r, int64_t id, const char *actor)
+static void session_remove(struct api *api, struct http_request *r, const struct route_match *match,
+                           const char *actor)
 {
-    if (sessions_find(api->modules.sessions, id))
+    if (sessions_find(api->modules.sessions, match->id))
         reply_refused(r, PROBLEM_CONFLICT,
                       "Try again; if the catalog's file system is full, free space there first.",
-                      "the end of session s%" PRId64 " is not in the catalog yet", id);
+                      "the end of session s%" PRId64 " is not in the catalog yet", match->id);
     else
-        store_remove_session(api->modules.store, id, actor, session_on_removed, later_reply_new(api, r, id));
+        store_remove_session(api->modules.store, match->id, actor, session_on_removed,
+                             later_reply_new(api, r, match));
 }
 
 const struct job_routes session_routes = {
@@ -211,7 +205,6 @@ const struct job_routes session_routes = {
     .jobs = session_jobs,
     .parse = session_request_parse,
     .list = session_list,
-    .is_over = session_is_over,
     .remove = session_remove,
 };
 
@@ -250,14 +243,10 @@ static int run_list(const struct api_modules *m, const struct http_request *r, i
     return err;
 }
 
-static bool run_is_over(const char *state)
+static void run_remove(struct api *api, struct http_request *r, const struct route_match *match,
+                       const char *actor)
 {
-    return run_state_is_final((enum run_state)run_state_from_name(state));
-}
-
-static void run_remove(struct api *api, struct http_request *r, int64_t id, const char *actor)
-{
-    if (!reply_failure(api, r, runs_remove(api->modules.runs, id, actor), 'r', id, "remove")) {
+    if (!reply_failure(api, r, runs_remove(api->modules.runs, match->id, actor), 'r', match->id, "remove")) {
         json_t *body = json_object();
         json_put_int(body, "removed", 1);
         http_reply_json(r, 200, body);
@@ -271,6 +260,5 @@ const struct job_routes run_routes = {
     .jobs = run_jobs,
     .parse = run_request_parse,
     .list = run_list,
-    .is_over = run_is_over,
     .remove = run_remove,
 };

@@ -120,5 +120,5 @@ void vacuum_store(struct api *api, struct http_request *r, const struct route_ma
     if (body_object(r, &body, &p) < 0 || vacuum_read_request(body, &request, &p) < 0)
         http_reply_problem(r, &p);
     else
-        store_vacuum(api->modules.store, &request, actor, vacuum_on_done, later_reply_new(api, r, 0));
+        store_vacuum(api->modules.store, &request, actor, vacuum_on_done, later_reply_new(api, r, match));
 }

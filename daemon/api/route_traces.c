@@ -185,8 +185,7 @@ void set_trace_pin(struct api *api, struct http_request *r, const struct route_m
 
 /* A file that was left in place may be on a network: it is opened on a thread. */
 struct trace_download {
-    struct http_request *request; /* NULL: the client left */
-    int64_t id;
+    struct later_reply *later;
     struct file_reference file;
     char *name;
     struct offload *offload;
@@ -200,71 +199,66 @@ static void download_open(void *arg)
     o->fd = reference_open(&o->file, &o->st);
 }
 
-static void download_reply_error(const struct trace_download *o)
+static void download_reply_error(const struct trace_download *o, const struct later_reply *later)
 {
     static const char remove_row[] = "Remove its row with profctl rm.";
 
     if (o->fd == -ENOENT || o->fd == -ENOTDIR)
-        reply_refused(o->request, PROBLEM_GONE, remove_row, "the file of t%" PRId64 " is gone: %s", o->id,
-                      o->file.path);
+        reply_refused(later->request, PROBLEM_GONE, remove_row, "the file of t%" PRId64 " is gone: %s",
+                      later->match.id, o->file.path);
     else if (o->fd == -ESTALE)
-        reply_refused(o->request, PROBLEM_DENIED, "The file was replaced. Remove its row with profctl rm.",
+        reply_refused(later->request, PROBLEM_DENIED,
+                      "The file was replaced. Remove its row with profctl rm.",
                       "the file at %s is not the one of t%" PRId64 ", or belongs to another user",
-                      o->file.path, o->id);
+                      o->file.path, later->match.id);
     else if (o->fd == -EACCES || o->fd == -EPERM)
-        reply_refused(o->request, PROBLEM_DENIED,
+        reply_refused(later->request, PROBLEM_DENIED,
                       "The file was left where the worker wrote it ([collect] mode=reference).",
-                      "cannot read %s of t%" PRId64 ": permission denied", o->file.path, o->id);
+                      "cannot read %s of t%" PRId64 ": permission denied", o->file.path, later->match.id);
     else
-        reply_refused(o->request, PROBLEM_STORAGE, NULL, "cannot open %s of t%" PRId64 ": %s", o->file.path,
-                      o->id, strerror(-o->fd));
+        reply_refused(later->request, PROBLEM_STORAGE, NULL, "cannot open %s of t%" PRId64 ": %s",
+                      o->file.path, later->match.id, strerror(-o->fd));
 }
 
-static void download_reply_file(struct trace_download *o)
+static void download_reply_file(struct trace_download *o, const struct later_reply *later)
 {
-    http_reply_file(o->request, &(struct http_download){
-                                    .fd = o->fd,
-                                    .st = &o->st,
-                                    .size = o->st.st_size,
-                                    .content_type = "application/octet-stream",
-                                    .name = o->name,
-                                    .offload = o->file.in_store ? NULL : o->offload,
-                                    .queue = offload_queue_of_file(o->file.path),
-                                });
+    http_reply_file(later->request, &(struct http_download){
+                                        .fd = o->fd,
+                                        .st = &o->st,
+                                        .size = o->st.st_size,
+                                        .content_type = "application/octet-stream",
+                                        .name = o->name,
+                                        .offload = o->file.in_store ? NULL : o->offload,
+                                        .queue = offload_queue_of_file(o->file.path),
+                                    });
 }
 
 static void download_on_opened(void *arg)
 {
     struct trace_download *o = arg;
+    struct later_reply later;
 
-    if (!o->request) {
+    if (!later_reply_end(o->later, &later))
         closep(&o->fd);
-    } else {
-        http_on_close(o->request, NULL, NULL);
-        if (o->fd < 0)
-            download_reply_error(o);
-        else
-            download_reply_file(o);
-    }
+    else if (o->fd < 0)
+        download_reply_error(o, &later);
+    else
+        download_reply_file(o, &later);
     reference_done(&o->file);
     free(o->name);
     free(o);
 }
 
-static void download_on_close(struct http_request *r, void *arg)
-{
-    ((struct trace_download *)arg)->request = NULL;
-}
-
-static void download_start(struct api *api, struct http_request *r, int64_t id,
+static void download_start(struct api *api, struct http_request *r, const struct route_match *match,
                            struct file_reference *take_file, const char *name)
 {
     struct trace_download *o = xcalloc(1, sizeof(*o));
 
-    *o = (struct trace_download){
-        .request = r, .id = id, .file = *take_file, .name = xstrdup(name), .offload = api->modules.offload};
+    *o = (struct trace_download){.later = later_reply_new(api, r, match),
+                                 .file = *take_file,
+                                 .name = xstrdup(name),
+                                 .offload = api->modules.offload};
     *take_file = (struct file_reference){0};
-    http_on_close(r, download_on_close, o);
     offload_run_in(api->modules.offload, offload_queue_of_file(o->file.path), download_open,
                    download_on_opened, o);
 }
@@ -277,7 +271,7 @@ void get_trace_file(struct api *api, struct http_request *r, const struct route_
         return;
     struct file_reference file;
     reference_of(&t, &file);
-    download_start(api, r, match->id, &file, t.name);
+    download_start(api, r, match, &file, t.name);
 }
 
 void get_trace_columns(struct api *api, struct http_request *r, const struct route_match *match)
@@ -289,7 +283,7 @@ void get_trace_columns(struct api *api, struct http_request *r, const struct rou
     if (t.columns) {
         struct file_reference file;
         reference_of_stored(t.columns, &file);
-        download_start(api, r, match->id, &file, strrchr(t.columns, '/') + 1);
+        download_start(api, r, match, &file, strrchr(t.columns, '/') + 1);
     } else {
         reply_refused(r, PROBLEM_NOT_FOUND, "Download the trace itself from /v1/traces/{trace}/file.",
                       "trace t%" PRId64 " has no columns%s%s", match->id, t.columns_reason ? ": " : "",
@@ -410,5 +404,5 @@ void import_trace(struct api *api, struct http_request *r, const struct route_ma
     order.again = json_get_bool(body, "again", false);
     order.labels = labels;
     order.actor = actor;
-    collector_import(api->modules.collector, &order, import_on_done, later_reply_new(api, r, 0));
+    collector_import(api->modules.collector, &order, import_on_done, later_reply_new(api, r, match));
 }

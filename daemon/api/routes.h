@@ -13,36 +13,36 @@ struct api;
 struct job_routes;
 struct route_match;
 
-/* Bytes of a body, where a route has no bound of its own; and of one that may bring a workload's prompts. */
+/* Maximum size of a body in bytes: of routes without a limit of their own, and of routes that accept workloads. */
 #define ROUTE_BODY_MAX     (1 << 20)
 #define ROUTE_WORKLOAD_MAX (16 << 20)
 
 struct route {
     enum http_method method;
     const char *pattern; /* "/v1/sessions/{session}/stop" */
-    enum right right;    /* the least that its caller must have */
+    enum right right;    /* the minimum right of its caller */
     /* Names of the query parameters that it takes, separated by spaces; NULL: none. */
     const char *query;
     void (*handle)(struct api *api, struct http_request *r, const struct route_match *match);
-    /* Those of its parameters that name what profd will call, or look for on its host: they need
-     * RIGHT_OPERATE, because the reply reveals whether it exists. NULL: none. */
+    /* Parameters that name addresses or directories which profd will access: they need RIGHT_OPERATE, because the
+     * reply reveals whether these exist. NULL: none. */
     const char *operate;
-    /* Of RIGHT_NONE: without a token for all of TCP; else only for the addresses of [http] open_to=. */
+    /* For RIGHT_NONE: no address needs a token; else only those of [http] open_to= need none. */
     bool everybody;
     int64_t body_max;             /* 0: ROUTE_BODY_MAX */
     const struct job_routes *job; /* sessions or benchmark runs, where the handler is of both */
 };
 
-/* What a reply depends on, and so how long it may take. */
+/* Classes of routes by what their replies wait for. */
 enum route_class {
-    ROUTE_CLASS_NONE,   /* of no route */
+    ROUTE_CLASS_NONE,   /* unknown paths and denied requests */
     ROUTE_CLASS_PROBE,  /* health, readiness, metrics */
     ROUTE_CLASS_READ,   /* of the catalog */
-    ROUTE_CLASS_FLEET,  /* answers of routers and workers */
+    ROUTE_CLASS_FLEET,  /* responses of routers and workers */
     ROUTE_CLASS_CHANGE, /* changes: sessions started, traces imported */
     _ROUTE_CLASS_MAX,
 };
-/* Of NULL: ROUTE_CLASS_NONE. */
+/* ROUTE_CLASS_NONE for NULL. */
 enum route_class route_class(const struct route *route);
 
 /* Query parameters that name a fleet, and those of them that need RIGHT_OPERATE. */
@@ -64,7 +64,7 @@ const char *http_method_name(enum http_method m);
 struct route_match {
     const struct route *route;
     int64_t id;                  /* the one in the path, 0 where there is none */
-    char allow[ROUTE_ALLOW_MAX]; /* of -EOPNOTSUPP: the methods that the path has */
+    char allow[ROUTE_ALLOW_MAX]; /* for -EOPNOTSUPP: the methods of the path */
 };
 
 /*

@@ -251,7 +251,6 @@ int catalog_open(const char *path, struct event_base *base, struct offload *offl
     };
     _cleanup_(freep) char *copy = xstrdup(path);
     c->directory = xstrdup(dirname(copy));
-    STAILQ_INIT(&c->upkeep_waiters);
     batch_init(c);
     for (size_t i = 0; i < ARRAY_SIZE(opening_steps); i++) {
         int r = opening_steps[i](c, p);

@@ -7,10 +7,10 @@
  * they are on disk: the commit happens at the end of the iteration, then the queued functions run in order,
  * with 0 or the error of the commit. Nothing here blocks for long: checkpoints, vacuum and bulk deletes run on the
  * offload with a connection of their own, and a write that meets another program's lock fails with -EBUSY
- * after milliseconds. Events, requests of runs and functions then wait in memory; who has other rows saves
+ * after milliseconds. Events, requests of runs and functions then wait in memory; owners of other rows save
  * them again.
  *
- * A catalog whose files are deleted, replaced or cut short under profd is lost: nothing more is written.
+ * A catalog whose files are deleted, replaced or truncated while it is open is lost: nothing more is written.
  */
 #pragma once
 
@@ -33,7 +33,7 @@ int catalog_open(const char *path, struct event_base *base, struct offload *offl
                  struct problem *p);
 /*
  * Commits what is open and runs what waits for it, checkpoints, closes. Upkeep in progress is cancelled and
- * waited for; its done() comes later, from the offload. Not to be called from a function of catalog_then().
+ * waited for. Not to be called from a function of catalog_then().
  */
 struct catalog *catalog_close(struct catalog *c);
 DEFINE_CLEANUP(struct catalog *, catalog_close)
@@ -41,7 +41,7 @@ DEFINE_CLEANUP(struct catalog *, catalog_close)
 /*
  * Queues fn for the end of the batch, also where the batch wrote nothing. Once a write of a batch has failed,
  * nothing of that batch is kept and its functions get the error; a caller then saves its complete rows again.
- * Functions run in the order in which they were queued, and may write and queue: that is the next commit.
+ * Functions run in the order in which they were queued; what they write or queue belongs to the next commit.
  * A commit that must survive a power cut (the state transition that leads to a start) asks for full_sync: fn runs after
  * the log has been fsynced. Others cost no fsync.
  */
@@ -61,8 +61,8 @@ int catalog_problem(const struct catalog *c, int err, struct problem *p, const c
     _printf_(4, 5);
 /* fn is called from the loop, once, when the catalog is found to be lost. */
 void catalog_on_lost(struct catalog *c, void (*fn)(void *arg), void *arg);
-/* Ends the broken state where its cause is gone: commits a small write to disk, at once. For requests that are
- * refused while the catalog is broken, as nothing else would then write and notice. */
+/* Ends the broken state where its cause is gone: commits a small write to disk, at once. Called for requests that are
+ * refused while the catalog is broken: nothing else would write then, and notice the recovery. */
 int catalog_probe(struct catalog *c);
 /* For profd's operator; since profd's start but for the log's size. */
 struct catalog_metrics {
@@ -73,6 +73,6 @@ struct catalog_metrics {
 void catalog_metrics(const struct catalog *c, struct catalog_metrics *ret);
 const char *catalog_path(const struct catalog *c);
 
-/* Who listens to changes (the event stream): called after the commit that wrote the event. */
+/* Listeners to changes (event streams, D-Bus, status): called after the commit that wrote the event. */
 typedef void (*catalog_event_fn)(const json_t *event, void *arg);
 void catalog_on_event(struct catalog *c, catalog_event_fn fn, void *arg);

@@ -254,7 +254,8 @@ static int batch_sync_log(struct catalog *c)
     return 0;
 }
 
-void batch_explain(const struct catalog *c, int err, char **ret_why, char **ret_remedy)
+/* Why a write fails with that error, and its remedy. The caller frees both. */
+static void batch_explain(const struct catalog *c, int err, char **ret_why, char **ret_remedy)
 {
     _cleanup_(freep) char *holder = NULL;
 

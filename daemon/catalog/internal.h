@@ -120,8 +120,6 @@ const struct record_fields *request_fields(void);
 /* clang-format on */
 
 void fields_done(const struct record_fields *l, void *record);
-/* Every field, with texts of its own. What `to` held is not freed. */
-void fields_copy(const struct record_fields *l, void *to, const void *from);
 /* Parameters and columns are numbered as the list is. Texts are borrowed until the statement is reset. */
 void fields_bind(const struct record_fields *l, sqlite3_stmt *s, const void *record);
 void fields_read(const struct record_fields *l, sqlite3_stmt *s, void *record);
@@ -190,8 +188,6 @@ struct deferred_row;
 STAILQ_HEAD(deferred_rows, deferred_row);
 
 struct upkeep_job;
-struct upkeep_waiter;
-STAILQ_HEAD(upkeep_waiters, upkeep_waiter);
 
 struct catalog {
     char *path, *directory;
@@ -235,8 +231,10 @@ struct catalog {
 
     int wal_pages, checkpoint_at_pages; /* as of the last commit */
     bool checkpoint_due;
-    struct upkeep_job *upkeep; /* in progress */
-    struct upkeep_waiters upkeep_waiters;
+    struct upkeep_job *upkeep;  /* in progress */
+    bool upkeep_due;            /* once that has ended */
+    struct event *upkeep_timer; /* NULL: upkeep is not planned */
+    int64_t upkeep_interval_ns;
     struct catalog_metrics metrics;
 };
 
@@ -274,8 +272,6 @@ void batch_init(struct catalog *c);
 void batch_done(struct catalog *c);
 /* 0: the last commit succeeded. */
 void batch_set_broken(struct catalog *c, int err);
-/* Why a write fails with that error, and its remedy. The caller frees both. */
-void batch_explain(const struct catalog *c, int err, char **ret_why, char **ret_remedy);
 /* The statement, reset and without values; give it back by _cleanup_reset_. */
 sqlite3_stmt *statement(struct catalog *c, enum statement s);
 /* Runs a statement that writes, inside the batch's transaction. */
@@ -323,16 +319,16 @@ int get_record_by_id(struct catalog *c, enum statement which, int64_t id, const 
 /* Runs a write whose parameter 1 is the id and 2 a text. */
 int set_text(struct catalog *c, enum statement which, int64_t id, const char *text);
 
-struct records {
+struct record_list {
     const struct record_fields *fields;
     char *items;
     size_t n;
 };
 /* Reads all that a query gives and resets it, so that no statement is active while somebody else's function runs.
  * On an error there are none. */
-int records_read(struct catalog *c, sqlite3_stmt *s, const struct record_fields *l, struct records *ret);
-void *record_at(const struct records *r, size_t i);
-void records_done(struct records *r);
+int records_read(struct catalog *c, sqlite3_stmt *s, const struct record_fields *l, struct record_list *ret);
+void *record_at(const struct record_list *r, size_t i);
+void records_done(struct record_list *r);
 
 /* -- sessions.c --------------------------------------------------------------------------------------- */
 

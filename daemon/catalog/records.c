@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include <errno.h>
-#include <inttypes.h>
 
 /* Items of the list of a record; its struct is called `this_record` there. */
 #define FIELD(type, member)      {FIELD_##type, offsetof(this_record, member), #member},
@@ -92,7 +91,7 @@ void fields_done(const struct record_fields *l, void *record)
     fields_init(l, record);
 }
 
-void fields_copy(const struct record_fields *l, void *to, const void *from)
+static void fields_copy(const struct record_fields *l, void *to, const void *from)
 {
     for (const struct record_field *f = l->fields; f < l->fields + l->n; f++) {
         if (field_is_text(f->type))
@@ -143,19 +142,19 @@ void fields_read(const struct record_fields *l, sqlite3_stmt *s, void *record)
     }
 }
 
-static void json_put_parsed(json_t *object, const char *key, const char *text)
+static json_t *field_parse(const struct record_field *f, const void *record)
 {
+    const char *text = AT(char *const, record, f);
     char error[200];
-    json_t *value = text ? json_parse(text, strlen(text), error) : NULL;
-    if (value)
-        json_object_set_new(object, key, value);
+    return text ? json_parse(text, strlen(text), error) : NULL;
 }
 
-static void json_put_software(json_t *object, const char *text)
+/* Of the JSON of a worker, what names its software. */
+static void field_put_software(const struct record_field *f, const void *record, json_t *object)
 {
     static const char *const keys[] = {"engine", "version", "role", "model"};
-    char error[200];
-    _cleanup_json_ worker = text ? json_parse(text, strlen(text), error) : NULL;
+    _cleanup_json_ worker = field_parse(f, record);
+
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
         json_put_str(object, keys[i], json_get_str(worker, keys[i]));
 }
@@ -185,10 +184,10 @@ static void field_put_json(const struct record_field *f, const void *record, jso
         break;
     case FIELD_OBJECT:
     case FIELD_ARRAY:
-        json_put_parsed(object, f->name, AT(char *const, record, f));
+        json_object_set_new(object, f->name, field_parse(f, record));
         break;
     case FIELD_WORKER_JSON:
-        json_put_software(object, AT(char *const, record, f));
+        field_put_software(f, record, object);
         break;
     case FIELD_STATE:
     case FIELD_TRACE_STATE:
@@ -245,11 +244,8 @@ char *column_text_copy(sqlite3_stmt *s, int i)
 
 void put_ref(json_t *object, const char *key, char kind, int64_t id)
 {
-    char text[32];
-    if (id == RECORD_NONE)
-        return;
-    snprintf(text, sizeof(text), "%c%" PRId64, kind, id);
-    json_put_str(object, key, text);
+    if (id != RECORD_NONE)
+        json_object_set_new(object, key, json_sprintf("%c%lld", kind, (long long)id));
 }
 
 void session_record_copy(struct session_record *to, const struct session_record *from)
@@ -277,18 +273,16 @@ json_t *trace_record_to_json(const struct trace_record *r)
 static int target_put_traces(struct catalog *c, int64_t target_id, json_t *target)
 {
     _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_TARGET_TRACES);
-    _cleanup_json_ traces = json_array();
-    _cleanup_json_ holder = json_object();
+    json_t *traces = json_array();
     int64_t bytes = 0;
     int r;
 
     bind_number(s, 1, target_id);
     while ((r = next_row(c, s)) == 1) {
-        put_ref(holder, "trace", 't', column_number(s, 0));
-        json_array_append(traces, json_object_get(holder, "trace"));
+        json_array_append_new(traces, json_sprintf("t%lld", (long long)column_number(s, 0)));
         bytes += column_number(s, 1);
     }
-    json_object_set(target, "traces", traces);
+    json_object_set_new(target, "traces", traces);
     json_put_int(target, "bytes", bytes);
     return r;
 }
@@ -299,20 +293,24 @@ void target_json_renew(json_t *target, const struct target_record *r)
     json_object_del(target, "session");
 }
 
-struct target_listing {
-    struct catalog *catalog;
-    json_t *list;
-};
-
-static int target_listing_add(const struct target_record *r, void *arg)
+static int session_put_targets(struct catalog *c, int64_t session_id, json_t *session)
 {
-    struct target_listing *l = arg;
-    json_t *j = json_object();
-    json_put_int(j, "target", r->target_id);
-    fields_put_json(target_fields(), r, j);
-    json_object_del(j, "session");
-    json_array_append_new(l->list, j);
-    return target_put_traces(l->catalog, r->target_id, j);
+    _cleanup_(records_done) struct record_list targets = {0};
+    sqlite3_stmt *s = statement(c, STATEMENT_TARGETS);
+    json_t *list = json_array();
+
+    json_object_set_new(session, "targets", list);
+    bind_number(s, 1, session_id);
+    int r = records_read(c, s, target_fields(), &targets);
+    for (size_t i = 0; i < targets.n && r == 0; i++) {
+        const struct target_record *target = record_at(&targets, i);
+        json_t *j = json_object();
+        json_put_int(j, "target", target->target_id);
+        target_json_renew(j, target);
+        json_array_append_new(list, j);
+        r = target_put_traces(c, target->target_id, j);
+    }
+    return r;
 }
 
 /* -- Sessions ----------------------------------------------------------------------------------------- */
@@ -427,11 +425,8 @@ int catalog_session_json(struct catalog *c, int64_t id, bool with_targets, json_
         return r;
     r = session_to_json(c, &record, &j);
     session_record_done(&record);
-    if (r == 0 && with_targets) {
-        struct target_listing l = {c, json_array()};
-        json_object_set_new(j, "targets", l.list);
-        r = catalog_each_target(c, id, target_listing_add, &l);
-    }
+    if (r == 0 && with_targets)
+        r = session_put_targets(c, id, j);
     if (r == 0)
         *ret = TAKE_PTR(j);
     return r;
@@ -464,7 +459,7 @@ int catalog_sessions_json(struct catalog *c, int64_t limit, int64_t before_id, c
                           json_t **ret)
 {
     _cleanup_json_ list = json_array();
-    _cleanup_(records_done) struct records sessions = {0};
+    _cleanup_(records_done) struct record_list sessions = {0};
     enum statement which;
     int r = session_listing(state, &which);
 

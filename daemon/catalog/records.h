@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rows of the catalog as C records: written by session and collect, read by everyone. One file for each
+ * The rows of the catalog as C records: written by session and collect, read by all modules. One file for each
  * family (sessions.c, traces.c, events.c).
  *
  * Writers return 0 or a negative errno value (-ENOSPC, -EROFS, -EIO) and join the transaction of the loop's
@@ -125,7 +125,7 @@ void request_row_done(struct request_row *r);
 
 /* Fleet: remembers router and workers as seen by a discovery. */
 int catalog_saw_fleet(struct catalog *c, const struct fleet *f);
-/* How many routers that no section of profd.conf names, and how many workers, were seen since then. */
+/* Number of routers that no section of profd.conf names, and of workers, seen since that time. */
 int catalog_count_fleet(struct catalog *c, int64_t since, int64_t *ret_routers, int64_t *ret_workers);
 /* The router that a session used last, or NULL. The caller frees it. */
 char *catalog_last_router(struct catalog *c);
@@ -141,7 +141,7 @@ int catalog_find_session_by_name(struct catalog *c, const char *name,
 /* Calls fn for each; fn returns 0 to go on, anything else ends the walk and is returned. */
 int catalog_each_unfinished(struct catalog *c, int (*fn)(const struct session_record *r, void *arg),
                             void *arg);
-/* Those that a removal of many traces announced and did not get to. */
+/* Sessions whose removal began and was not finished. */
 int catalog_each_half_removed(struct catalog *c, int (*fn)(const struct session_record *r, void *arg),
                               void *arg);
 int catalog_each_target(struct catalog *c, int64_t session_id,
@@ -179,22 +179,21 @@ struct trace_filter {
     int64_t session_id;     /* RECORD_NONE: any */
     const char *worker_url; /* NULL: any */
     int64_t since, until;   /* recorded_at; RECORD_NONE: any */
-    int64_t before_id;      /* for paging: traces that come after this one in the list; RECORD_NONE: from the
-                               start.      -ENOENT where it is gone */
-    bool unclaimed;         /* only those without a session */
-    int64_t limit;          /* RECORD_NONE: all */
+    int64_t
+        before_id; /* for paging: only traces after this one in the list (-ENOENT if it is gone); RECORD_NONE: all */
+    bool unclaimed; /* only those without a session */
+    int64_t limit;  /* RECORD_NONE: all */
 };
 /* Newest first (recorded_at, then id). */
 int catalog_each_trace(struct catalog *c, const struct trace_filter *f,
                        int (*fn)(const struct trace_record *r, void *arg), void *arg);
-/* Unpinned traces of finished sessions (and unclaimed ones) that are stored or have columns: what a budget
- * may take, in the order of their collection: a file's own time is set by its writer.
- */
-int catalog_each_evictable(struct catalog *c, int (*fn)(const struct trace_record *r, void *arg), void *arg);
-/* A position in that order (`at` is collected_at) or in that of a listing (recorded_at). */
+/* A position in an order of traces: `at` is recorded_at in a listing, and collected_at where a budget takes traces,
+ * because the time of a file is set by its writer. */
 struct trace_position {
     int64_t at, trace_id; /* RECORD_NONE, 0: before the oldest */
 };
+/* Unpinned traces of finished sessions, and unclaimed ones, that are stored or have columns: what a budget may remove,
+ * those that were collected first. */
 int catalog_evictable_after(struct catalog *c, const struct trace_position *after, int64_t limit,
                             int (*fn)(const struct trace_record *r, void *arg), void *arg);
 /* The others that are stored or have columns, collected until then: pinned, of pinned sessions, and of
@@ -214,7 +213,7 @@ bool catalog_is_empty(struct catalog *c);
 int catalog_set_disk_size(struct catalog *c, int64_t trace_id, int64_t bytes);
 
 /*
- * holders.c: in whose share of the store a trace counts. A number above 0 is a user; one below 0 is a worker
+ * In whose share of the store a trace counts. A number above 0 is a user; one below 0 is a worker
  * whose files belong to root or nobody, so that their ownership identifies no user; HOLDER_OTHERS stands for
  * unknown holders, and for all workers that no discovery has seen since `seen_since`.
  */
@@ -227,14 +226,14 @@ struct holder_usage {
 /* owner_uid may be RECORD_NONE and worker_url NULL. */
 int catalog_find_holder(struct catalog *c, int64_t owner_uid, const char *worker_url, int64_t seen_since,
                         int64_t *ret_holder);
-/* Those who have anything in the store, who has most of it first. The caller frees them. */
+/* All holders with traces in the store, by descending size. The caller frees them. */
 int catalog_list_holders(struct catalog *c, int64_t seen_since, struct holder_usage **ret, size_t *ret_n);
 void holder_usage_free(struct holder_usage *list, size_t n);
-/* Of one holder, the next that catalog_each_evictable() would give. -ENOENT. */
+/* Of one holder, the next that catalog_evictable_after() would give. -ENOENT. */
 int catalog_next_evictable_of(struct catalog *c, int64_t holder, int64_t seen_since,
                               const struct trace_position *after, struct trace_record *ret);
 
-/* summary.c: what was read out of a trace, as profd-ingest answered it ("names" and "categories" of
+/* The content of a trace as profd-ingest reported it ("names" and "categories" of
  * proto/ingest.h). set replaces what there was; put adds both keys to the object. */
 int catalog_set_summary(struct catalog *c, int64_t trace_id, const json_t *facts);
 int catalog_put_summary(struct catalog *c, int64_t trace_id, json_t *object);
@@ -248,7 +247,7 @@ int catalog_each_unfinished_run(struct catalog *c, int (*fn)(const struct run_re
                                 void *arg);
 /* The run that was sent while a session recorded. -ENOENT. */
 int catalog_find_run_of_session(struct catalog *c, int64_t session_id, int64_t *ret_id);
-/* Out of sight at once; its requests are deleted by the next upkeep. -ENOENT. */
+/* Hides the run at once; the next upkeep deletes it and its requests. -ENOENT. */
 int catalog_remove_run(struct catalog *c, int64_t id);
 /* Requests of a run in the order of their numbers, those after after_number (-1: all); limit: at most. */
 int catalog_add_request(struct catalog *c, struct request_row *r);
@@ -262,7 +261,7 @@ int catalog_add_event(struct catalog *c, const char *kind, const char *actor, in
 /* The same of a run, of kind "run". */
 int catalog_add_run_event(struct catalog *c, const char *actor, int64_t run_id, int64_t session_id,
                           const char *format, ...) _printf_(5, 6);
-/* Tells the listeners at once what no audit needs: it is not kept. */
+/* Passes an event to the listeners that is not stored in the audit log. */
 void catalog_announce(struct catalog *c, const json_t *event);
 
 /* JSON as in openapi.yaml. A session's "targets" and "traces" counts are included; with_targets adds the
@@ -291,5 +290,7 @@ int catalog_runs_json(struct catalog *c, int64_t limit, int64_t before_id, int64
 json_t *request_row_to_json(const struct request_row *r);
 
 /* Upkeep off the loop: events beyond the limit and workers and routers that nobody saw for long and no row
- * needs are deleted, statistics renewed, the log checkpointed and truncated. done() may be NULL. */
-void catalog_upkeep(struct catalog *c, void (*done)(int err, void *arg), void *arg);
+ * needs are deleted, statistics renewed, the log checkpointed and truncated. Once more after one in progress. */
+void catalog_upkeep(struct catalog *c);
+/* The same after first_ns, and then every interval_ns, until the catalog is closed. To be called once. */
+void catalog_upkeep_every(struct catalog *c, int64_t first_ns, int64_t interval_ns);

@@ -31,7 +31,7 @@ int catalog_get_run(struct catalog *c, int64_t id, struct run_record *ret)
 int catalog_each_unfinished_run(struct catalog *c, int (*fn)(const struct run_record *r, void *arg),
                                 void *arg)
 {
-    _cleanup_(records_done) struct records runs = {0};
+    _cleanup_(records_done) struct record_list runs = {0};
     int r = records_read(c, statement(c, STATEMENT_RUNS_ACTIVE), run_fields(), &runs);
 
     for (size_t i = 0; i < runs.n && r == 0; i++)
@@ -65,7 +65,7 @@ int catalog_each_request(struct catalog *c, int64_t run_id, int64_t after_number
     int r = 0;
 
     for (; r == 0 && limit > 0 && n == WALK_BATCH; limit -= (int64_t)n) {
-        _cleanup_(records_done) struct records requests = {0};
+        _cleanup_(records_done) struct record_list requests = {0};
         sqlite3_stmt *s = statement(c, STATEMENT_REQUESTS);
         bind_number(s, 1, run_id);
         bind_number(s, 2, after_number);
@@ -170,7 +170,7 @@ int catalog_runs_json(struct catalog *c, int64_t limit, int64_t before_id, int64
 {
     bool of_session = session_id != RECORD_NONE;
     _cleanup_json_ list = json_array();
-    _cleanup_(records_done) struct records runs = {0};
+    _cleanup_(records_done) struct record_list runs = {0};
     sqlite3_stmt *s = statement(c, of_session ? STATEMENT_RUNS_OF_SESSION : STATEMENT_RUNS);
 
     bind_number(s, 1, before_id == RECORD_NONE ? INT64_MAX : before_id);

@@ -43,7 +43,7 @@ int catalog_find_session_by_name(struct catalog *c, const char *name, struct ses
 static int session_walk(struct catalog *c, enum statement which,
                         int (*fn)(const struct session_record *r, void *arg), void *arg)
 {
-    _cleanup_(records_done) struct records sessions = {0};
+    _cleanup_(records_done) struct record_list sessions = {0};
     sqlite3_stmt *s = statement(c, which);
 
     bind_number(s, 1, INT64_MAX);
@@ -70,7 +70,7 @@ int catalog_each_half_removed(struct catalog *c, int (*fn)(const struct session_
 int catalog_each_target(struct catalog *c, int64_t session_id,
                         int (*fn)(const struct target_record *r, void *arg), void *arg)
 {
-    _cleanup_(records_done) struct records targets = {0};
+    _cleanup_(records_done) struct record_list targets = {0};
     sqlite3_stmt *s = statement(c, STATEMENT_TARGETS);
 
     bind_number(s, 1, session_id);

@@ -170,9 +170,9 @@ int change_row(struct catalog *c, enum statement which, int64_t id, int64_t valu
     return sqlite3_changes(c->db) > 0 ? 0 : -ENOENT;
 }
 
-int records_read(struct catalog *c, sqlite3_stmt *s, const struct record_fields *l, struct records *ret)
+int records_read(struct catalog *c, sqlite3_stmt *s, const struct record_fields *l, struct record_list *ret)
 {
-    struct records list = {.fields = l};
+    struct record_list list = {.fields = l};
     size_t cap = 0;
     int r;
 
@@ -190,15 +190,15 @@ int records_read(struct catalog *c, sqlite3_stmt *s, const struct record_fields 
     return r;
 }
 
-void *record_at(const struct records *r, size_t i)
+void *record_at(const struct record_list *r, size_t i)
 {
     return r->items + i * r->fields->record_size;
 }
 
-void records_done(struct records *r)
+void records_done(struct record_list *r)
 {
     for (size_t i = 0; i < r->n; i++)
         fields_done(r->fields, record_at(r, i));
     free(r->items);
-    *r = (struct records){0};
+    *r = (struct record_list){0};
 }

@@ -99,20 +99,19 @@ int catalog_set_instance(struct catalog *c, int64_t trace_id, const char *instan
 
 typedef int (*trace_fn)(const struct trace_record *r, void *arg);
 
-/* By which time a walk is ordered. */
-enum trace_order { BY_RECORDED, BY_COLLECTED };
-
-/* Hands on at most WALK_BATCH rows and moves the position after them. Sets *ret_n to their number. */
-static int traces_walk(struct catalog *c, sqlite3_stmt *s, enum trace_order order, struct trace_position *at,
-                       trace_fn fn, void *arg, size_t *ret_n)
+/* Hands on what a statement gives. Sets *ret_n to the number of rows, and `at` (may be NULL) to the last one by the
+ * time of its recording. */
+static int traces_walk(struct catalog *c, sqlite3_stmt *s, trace_fn fn, void *arg, struct trace_position *at,
+                       size_t *ret_n)
 {
-    _cleanup_(records_done) struct records traces = {0};
+    _cleanup_(records_done) struct record_list traces = {0};
     int r = records_read(c, s, trace_fields(), &traces);
 
     *ret_n = traces.n;
     for (size_t i = 0; i < traces.n && r == 0; i++) {
         const struct trace_record *t = record_at(&traces, i);
-        *at = (struct trace_position){order == BY_RECORDED ? t->recorded_at : t->collected_at, t->trace_id};
+        if (at)
+            *at = (struct trace_position){t->recorded_at, t->trace_id};
         r = fn(t, arg);
     }
     return r;
@@ -171,49 +170,32 @@ int catalog_each_trace(struct catalog *c, const struct trace_filter *f, trace_fn
         bind_if_used(s, 5, f->session_id);
         if (f->worker_url)
             bind_text(s, 6, f->worker_url);
-        r = traces_walk(c, s, BY_RECORDED, &at, fn, arg, &n);
+        r = traces_walk(c, s, fn, arg, &at, &n);
         left -= (int64_t)n;
     }
-    return r;
-}
-
-static int traces_walk_evictable(struct catalog *c, struct trace_position *at, int64_t limit, trace_fn fn,
-                                 void *arg, size_t *ret_n)
-{
-    sqlite3_stmt *s = statement(c, STATEMENT_EVICTABLE);
-    bind_number(s, 1, MAX(at->at, INT64_MIN + 1));
-    bind_number(s, 2, at->trace_id);
-    bind_number(s, 3, limit);
-    return traces_walk(c, s, BY_COLLECTED, at, fn, arg, ret_n);
-}
-
-int catalog_each_evictable(struct catalog *c, trace_fn fn, void *arg)
-{
-    struct trace_position at = {.at = RECORD_NONE};
-    size_t n = WALK_BATCH;
-    int r = 0;
-
-    while (r == 0 && n == WALK_BATCH)
-        r = traces_walk_evictable(c, &at, WALK_BATCH, fn, arg, &n);
     return r;
 }
 
 int catalog_evictable_after(struct catalog *c, const struct trace_position *after, int64_t limit, trace_fn fn,
                             void *arg)
 {
-    struct trace_position at = *after;
+    sqlite3_stmt *s = statement(c, STATEMENT_EVICTABLE);
     size_t n;
-    return traces_walk_evictable(c, &at, limit, fn, arg, &n);
+
+    bind_number(s, 1, MAX(after->at, INT64_MIN + 1));
+    bind_number(s, 2, after->trace_id);
+    bind_number(s, 3, limit);
+    return traces_walk(c, s, fn, arg, NULL, &n);
 }
 
 int catalog_each_protected(struct catalog *c, int64_t collected_until, int64_t limit, trace_fn fn, void *arg)
 {
     sqlite3_stmt *s = statement(c, STATEMENT_PROTECTED);
-    struct trace_position at;
     size_t n;
+
     bind_number(s, 1, collected_until);
     bind_number(s, 2, limit);
-    return traces_walk(c, s, BY_COLLECTED, &at, fn, arg, &n);
+    return traces_walk(c, s, fn, arg, NULL, &n);
 }
 
 int catalog_find_twin(struct catalog *c, const struct trace_record *r, int64_t *ret_id)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Upkeep off the loop: checkpoints, deletion of old rows, statistics. A job on the offload works with
- * a connection of its own; of the catalog it knows the path only. One job at a time, for all requests.
+ * a connection of its own; of the catalog it knows the path only. One job at a time.
  *
  * A holder of the write lock delays the next write of the loop, so deletion runs in small transactions
  * with pauses between them, and the checkpoint that truncates the log follows one that does its work
@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -29,17 +30,10 @@
 /* Entries of an index that ANALYZE looks at. */
 #define ANALYSIS_LIMIT "400"
 
-struct upkeep_waiter {
-    STAILQ_ENTRY(upkeep_waiter) next;
-    void (*done)(int err, void *arg);
-    void *arg;
-};
-
 struct upkeep_job {
     struct catalog *catalog; /* the loop's; NULL once it was closed */
     char *path;
     bool full; /* else only a checkpoint */
-    struct upkeep_waiters waiters;
 
     pthread_mutex_t lock;
     pthread_cond_t ended;
@@ -171,88 +165,92 @@ static void upkeep_work(void *arg)
 
 /* -- On the loop -- */
 
-static void upkeep_notify(struct upkeep_waiters *waiters, int err)
-{
-    struct upkeep_waiter *w;
-    while ((w = STAILQ_FIRST(waiters))) {
-        STAILQ_REMOVE_HEAD(waiters, next);
-        if (w->done)
-            w->done(err, w->arg);
-        free(w);
-    }
-}
-
-static void upkeep_begin_full(struct catalog *c);
+static void upkeep_begin(struct catalog *c, bool full);
 
 static void upkeep_done(void *arg)
 {
     struct upkeep_job *job = arg;
     struct catalog *c = job->catalog;
 
-    if (c)
-        c->upkeep = NULL;
-    upkeep_notify(&job->waiters, job->err);
+    if (job->full && job->err < 0 && job->err != -ECANCELED)
+        log_warning("catalog %s: upkeep failed: %s", job->path, strerror(-job->err));
     pthread_mutex_destroy(&job->lock);
     pthread_cond_destroy(&job->ended);
     free(job->path);
     free(job);
-    if (c && !c->upkeep && !STAILQ_EMPTY(&c->upkeep_waiters))
-        upkeep_begin_full(c);
+    if (!c)
+        return;
+    c->upkeep = NULL;
+    if (c->upkeep_due)
+        upkeep_begin(c, true);
 }
 
+/* Nothing for lost files: the job's connection would open other ones of that name. */
 static void upkeep_begin(struct catalog *c, bool full)
 {
+    if (files_check(c) < 0)
+        return;
     struct upkeep_job *job = xcalloc(1, sizeof(*job));
     job->catalog = c;
     job->path = xstrdup(c->path);
     job->full = full;
-    STAILQ_INIT(&job->waiters);
-    STAILQ_CONCAT(&job->waiters, &c->upkeep_waiters);
     pthread_mutex_init(&job->lock, NULL);
     pthread_cond_init(&job->ended, NULL);
     atomic_init(&job->cancelled, false);
     c->upkeep = job;
+    c->upkeep_due = c->upkeep_due && !full;
     c->checkpoint_due = false;
     c->checkpoint_at_pages = c->wal_pages + CATALOG_CHECKPOINT_PAGES;
     offload_run(c->offload, upkeep_work, upkeep_done, job);
 }
 
-static void upkeep_begin_full(struct catalog *c)
-{
-    if (files_check(c) == 0)
-        upkeep_begin(c, true);
-    else
-        upkeep_notify(&c->upkeep_waiters, -ESTALE);
-}
-
-/* Its connection would open whatever has the name by now. */
 void upkeep_checkpoint(struct catalog *c)
 {
-    if (!c->upkeep && files_check(c) == 0)
+    if (!c->upkeep)
         upkeep_begin(c, false);
 }
 
-void catalog_upkeep(struct catalog *c, void (*fn)(int err, void *arg), void *arg)
+void catalog_upkeep(struct catalog *c)
 {
-    struct upkeep_waiter *w = xcalloc(1, sizeof(*w));
-    *w = (struct upkeep_waiter){.done = fn, .arg = arg};
-    STAILQ_INSERT_TAIL(&c->upkeep_waiters, w, next);
+    c->upkeep_due = true;
     if (!c->upkeep)
-        upkeep_begin_full(c);
+        upkeep_begin(c, true);
+}
+
+static void upkeep_plan(struct catalog *c, int64_t delay_ns)
+{
+    struct timeval tv = timeval_of(delay_ns);
+    evtimer_add(c->upkeep_timer, &tv);
+}
+
+static void upkeep_on_timer(evutil_socket_t fd, short what, void *arg)
+{
+    struct catalog *c = arg;
+
+    catalog_upkeep(c);
+    upkeep_plan(c, c->upkeep_interval_ns);
+}
+
+void catalog_upkeep_every(struct catalog *c, int64_t first_ns, int64_t interval_ns)
+{
+    c->upkeep_interval_ns = interval_ns;
+    c->upkeep_timer = evtimer_new(c->base, upkeep_on_timer, c);
+    upkeep_plan(c, first_ns);
 }
 
 void upkeep_stop(struct catalog *c)
 {
     struct upkeep_job *job = c->upkeep;
 
-    if (job) {
-        pthread_mutex_lock(&job->lock);
-        atomic_store(&job->cancelled, true);
-        while (job->running)
-            pthread_cond_wait(&job->ended, &job->lock);
-        pthread_mutex_unlock(&job->lock);
-        job->catalog = NULL;
-        c->upkeep = NULL;
-    }
-    upkeep_notify(&c->upkeep_waiters, -ECANCELED);
+    if (c->upkeep_timer)
+        event_free(c->upkeep_timer);
+    if (!job)
+        return;
+    pthread_mutex_lock(&job->lock);
+    atomic_store(&job->cancelled, true);
+    while (job->running)
+        pthread_cond_wait(&job->ended, &job->lock);
+    pthread_mutex_unlock(&job->lock);
+    job->catalog = NULL;
+    c->upkeep = NULL;
 }

@@ -138,7 +138,7 @@ int runs_remove(struct runs *all, int64_t run_id, const char *actor)
     if (r < 0)
         return r;
     r = catalog_add_run_event(c, actor, run_id, RECORD_NONE, "removed");
-    catalog_upkeep(c, NULL, NULL);
+    catalog_upkeep(c);
     return r;
 }
 

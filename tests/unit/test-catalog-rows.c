@@ -572,6 +572,8 @@ static int remove_it(const struct trace_record *r, void *arg)
     return catalog_remove_trace(fixture->catalog, r->trace_id);
 }
 
+static const struct trace_position before_all = {.at = RECORD_NONE};
+
 static void test_evictable(void **state)
 {
     struct catalog_fixture *fixture = *state;
@@ -589,20 +591,20 @@ static void test_evictable(void **state)
     in_place.stored = in_place.pinned = false;
     in_place.columns = NULL;
     assert_int_equal(catalog_add_trace(fixture->catalog, &in_place), 0);
-    assert_int_equal(catalog_each_evictable(fixture->catalog, collect_id, &ids), 0);
+    assert_int_equal(catalog_evictable_after(fixture->catalog, &before_all, 100, collect_id, &ids), 0);
     assert_string_equal(ids.text, "4 2 ");
     /* What is left in place takes no space, but its columns do. */
     in_place.columns = "/columns/6";
     assert_int_equal(catalog_save_trace(fixture->catalog, &in_place), 0);
     ids = (struct ids){0};
-    assert_int_equal(catalog_each_evictable(fixture->catalog, collect_id, &ids), 0);
+    assert_int_equal(catalog_evictable_after(fixture->catalog, &before_all, 100, collect_id, &ids), 0);
     assert_string_equal(ids.text, "4 6 2 ");
     in_place.columns = NULL;
     assert_int_equal(catalog_save_trace(fixture->catalog, &in_place), 0);
     assert_int_equal(catalog_pin_trace(fixture->catalog, kept, false), 0);
     assert_int_equal(catalog_pin_session(fixture->catalog, pinned, false), 0);
     ids = (struct ids){0};
-    assert_int_equal(catalog_each_evictable(fixture->catalog, collect_id, &ids), 0);
+    assert_int_equal(catalog_evictable_after(fixture->catalog, &before_all, 100, collect_id, &ids), 0);
     assert_string_equal(ids.text, "5 3 4 2 ");
 }
 
@@ -625,7 +627,7 @@ static void test_evictable_by_collection(void **state)
         t.pinned = false;
         assert_int_equal(catalog_add_trace(fixture->catalog, &t), 0);
     }
-    assert_int_equal(catalog_each_evictable(fixture->catalog, collect_id, &ids), 0);
+    assert_int_equal(catalog_evictable_after(fixture->catalog, &before_all, 100, collect_id, &ids), 0);
     assert_string_equal(ids.text, "3 4 1 2 ");
     ids = (struct ids){0};
     assert_int_equal(
@@ -658,9 +660,10 @@ static void test_removing_while_walking(void **state)
     struct catalog_fixture *fixture = *state;
     for (int i = 0; i < 700; i++)
         add_trace(fixture, RECORD_NONE, NULL, i, i);
-    /* Outside of a transaction, with another writer between the batches' reads and the removing. */
+    /* Outside of a transaction: each removal is a write between two reads. */
     assert_int_equal(catalog_commit(fixture->catalog, false), 0);
-    assert_int_equal(catalog_each_evictable(fixture->catalog, remove_it, fixture), 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(catalog_evictable_after(fixture->catalog, &before_all, 256, remove_it, fixture), 0);
     assert_usage(fixture, 0, 0);
 }
 

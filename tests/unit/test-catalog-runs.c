@@ -3,6 +3,7 @@
  */
 #include "tests/unit/cmocka-all.h"
 
+#include "daemon/catalog/internal.h"
 #include "tests/unit/catalog-fixture.h"
 #include "tests/unit/patience.h"
 #include <errno.h>
@@ -161,22 +162,14 @@ static void test_listings(void **state)
     assert_int_equal(ask(fixture->path, "select count(*) from runs where session_id is null"), 3);
 }
 
-static void note_end(int err, void *arg)
-{
-    assert_int_equal(err, 0);
-    *(bool *)arg = true;
-}
-
 static void do_upkeep(struct catalog_fixture *fixture)
 {
-    bool done = false;
-
-    catalog_upkeep(fixture->catalog, note_end, &done);
-    for (int i = 0, n = patience_tries(400); i < n && !done; i++) {
+    catalog_upkeep(fixture->catalog);
+    for (int i = 0, n = patience_tries(400); i < n && fixture->catalog->upkeep; i++) {
         usleep(5000);
         run_turn(fixture);
     }
-    assert_true(done);
+    assert_null(fixture->catalog->upkeep);
 }
 
 static void test_removed_at_once_and_deleted_later(void **state)

@@ -101,7 +101,7 @@ static void test_root_leaves_the_state_of_others_alone(void **state)
     assert_int_equal(state_dir_check(path, &p), 0);
     assert_int_equal(chown(path, 65534, 65534), 0);
     assert_int_equal(state_dir_check(path, &p), -EPERM);
-    assert_non_null(strstr(p.what, "uid 65534's"));
+    assert_non_null(strstr(p.what, "belongs to uid 65534"));
     assert_non_null(strstr(p.remedy, "systemctl start profd"));
     assert_int_equal(rmdir(path), 0);
 }
