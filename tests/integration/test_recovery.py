@@ -24,7 +24,7 @@ ENGINES = pytest.mark.parametrize("engine", ["vllm", "sglang"])
 
 
 @contextlib.contextmanager
-def testbed(tmp_path, engine, count, *options, **quick):
+def running_fleet(tmp_path, engine, count, *options, **quick):
     with FaultFleet(tmp_path / "fleet", engine, count, *options) as fleet:
         more = f"[fleet test]\nrouter={fleet.router}\noutput_dir={tmp_path / 'out'}\n"
         with Daemon(tmp_path / "profd", quick_config(more=more, **quick)) as profd:
@@ -43,7 +43,7 @@ def settled(profd, fleet, starts):
 
 @ENGINES
 def test_requested_for_later(tmp_path, engine):
-    with testbed(tmp_path, engine, 2) as (fleet, profd):
+    with running_fleet(tmp_path, engine, 2) as (fleet, profd):
         at = time.time_ns() + int(patience(3 * S))
         session = profd.start_session(duration_ns=SHORT, start_at=at)["session"]
         profd.restart(crash=True)
@@ -55,7 +55,7 @@ def test_requested_for_later(tmp_path, engine):
 
 
 def test_waiting_in_the_queue(tmp_path):
-    with testbed(tmp_path, "vllm", 1) as (fleet, profd):
+    with running_fleet(tmp_path, "vllm", 1) as (fleet, profd):
         first = profd.start_session(duration_ns=1500 * MS)["session"]
         profd.wait_state(first, "recording")
         second = profd.start_session(duration_ns=SHORT, queue=True)["session"]
@@ -68,7 +68,7 @@ def test_waiting_in_the_queue(tmp_path):
 
 def test_waiting_for_load(tmp_path):
     """Whoever waited for it is gone."""
-    with testbed(tmp_path, "vllm", 1, "--fault", "idle") as (fleet, profd):
+    with running_fleet(tmp_path, "vllm", 1, "--fault", "idle") as (fleet, profd):
         session = profd.start_session(when_running=1)["session"]
         profd.restart(crash=True)
         end = profd.wait_session(session)
@@ -78,7 +78,7 @@ def test_waiting_for_load(tmp_path):
 
 def test_cleaning(tmp_path):
     """Before any start has left: none is sent later."""
-    with testbed(tmp_path, "vllm", 2, "--fault", "slow-stop=1@0") as (fleet, profd):
+    with running_fleet(tmp_path, "vllm", 2, "--fault", "slow-stop=1@0") as (fleet, profd):
         profd.wait_session(profd.start_session(duration_ns=SHORT)["session"])
         fleet.start_elsewhere(0)
         session = profd.start_session(duration_ns=SHORT)["session"]
@@ -94,7 +94,7 @@ def test_cleaning(tmp_path):
 @ENGINES
 def test_starting(tmp_path, engine):
     """The starts have left, and one is not answered: all get a stop, and what they wrote is collected."""
-    with testbed(tmp_path, engine, 3, "--fault", "slow-start=1@1", start="5s") as (fleet, profd):
+    with running_fleet(tmp_path, engine, 3, "--fault", "slow-start=1@1", start="5s") as (fleet, profd):
         session = profd.start_session(duration_ns=30 * S)["session"]
         wait_for(lambda: fleet.journal()["starts"] == 3)
         assert profd.session(session)["state"] == "starting"
@@ -111,7 +111,7 @@ def test_starting(tmp_path, engine):
 
 @ENGINES
 def test_recording_goes_on(tmp_path, engine):
-    with testbed(tmp_path, engine, 3) as (fleet, profd):
+    with running_fleet(tmp_path, engine, 3) as (fleet, profd):
         session = profd.start_session(duration_ns=2 * S)["session"]
         planned = profd.wait_state(session, "recording")["stop_at"]
         profd.restart(crash=True)
@@ -125,7 +125,7 @@ def test_recording_goes_on(tmp_path, engine):
 
 @pytest.mark.smoke
 def test_recording_that_should_have_ended(tmp_path):
-    with testbed(tmp_path, "vllm", 3) as (fleet, profd):
+    with running_fleet(tmp_path, "vllm", 3) as (fleet, profd):
         session = profd.start_session(duration_ns=int(patience(500 * MS)))["session"]
         planned = profd.wait_state(session, "recording")["stop_at"]
         profd.kill()
@@ -142,7 +142,7 @@ def test_recording_that_should_have_ended(tmp_path):
 
 def test_recording_of_a_session_with_every_column(tmp_path):
     """What the catalog has of a session is there once: each text has one owner, and its next state can be saved."""
-    with testbed(tmp_path, "vllm", 3, "--fault", "unhealthy@2") as (fleet, profd):
+    with running_fleet(tmp_path, "vllm", 3, "--fault", "unhealthy@2") as (fleet, profd):
         session = profd.start_session(duration_ns=2 * S)["session"]
         assert [left["worker"] for left in profd.wait_state(session, "recording")["skipped"]] == [fleet.workers[2]]
         profd.kill()
@@ -181,7 +181,7 @@ def test_recording_goes_on_after_the_clock_was_set(tmp_path, offset_s):
 
 def test_recording_while_the_host_was_started_anew_and_its_clock_set_back(tmp_path):
     """Its end is an hour away by the clock. For how long it has recorded nobody knows, so that it ends."""
-    with testbed(tmp_path, "vllm", 2) as (fleet, profd):
+    with running_fleet(tmp_path, "vllm", 2) as (fleet, profd):
         session = profd.start_session(duration_ns=30 * S)["session"]
         profd.wait_state(session, "recording")
         profd.kill()
@@ -196,7 +196,7 @@ def test_recording_while_the_host_was_started_anew_and_its_clock_set_back(tmp_pa
 @ENGINES
 def test_recording_steps(tmp_path, engine):
     """How many were done before cannot be known: it is stopped at once."""
-    with testbed(tmp_path, engine, 2, "--fault", "idle") as (fleet, profd):
+    with running_fleet(tmp_path, engine, 2, "--fault", "idle") as (fleet, profd):
         session = profd.start_session(steps=100000)["session"]
         profd.wait_state(session, "recording")
         profd.restart(crash=True)
@@ -208,7 +208,7 @@ def test_recording_steps(tmp_path, engine):
 
 
 def test_recording_during_a_start_that_is_not_answered(tmp_path):
-    with testbed(tmp_path, "vllm", 2, "--fault", "hang-start@1", start="20s") as (fleet, profd):
+    with running_fleet(tmp_path, "vllm", 2, "--fault", "hang-start@1", start="20s") as (fleet, profd):
         session = profd.start_session(duration_ns=4 * S)["session"]
         profd.wait_state(session, "recording")  # after the grace of a straggler
         profd.restart(crash=True)
@@ -221,7 +221,7 @@ def test_recording_during_a_start_that_is_not_answered(tmp_path):
 
 def test_recording_during_a_stop_that_is_not_answered(tmp_path):
     """A target can be stopping while its session records: that stop is owed as well."""
-    with testbed(tmp_path, "vllm", 2, "--fault", "hang-start@1", "--fault", "hang-stop@1", stop="20s") as (fleet, profd):
+    with running_fleet(tmp_path, "vllm", 2, "--fault", "hang-start@1", "--fault", "hang-stop@1", stop="20s") as (fleet, profd):
         session = profd.start_session(duration_ns=3 * S)["session"]
         profd.wait_state(session, "recording")
         wait_for(lambda: fleet.journal()["profiling"] == 1)  # the straggler's stop took effect, and hangs
@@ -235,7 +235,7 @@ def test_recording_during_a_stop_that_is_not_answered(tmp_path):
 
 @ENGINES
 def test_stopping(tmp_path, engine):
-    with testbed(tmp_path, engine, 3, "--fault", "slow-stop=1@1") as (fleet, profd):
+    with running_fleet(tmp_path, engine, 3, "--fault", "slow-stop=1@1") as (fleet, profd):
         session = profd.start_session(duration_ns=SHORT)["session"]
         wait_for(lambda: (fleet.journal()["starts"], fleet.journal()["profiling"]) == (3, 0))
         assert profd.session(session)["state"] == "stopping"
@@ -249,7 +249,7 @@ def test_stopping(tmp_path, engine):
 
 
 def test_staggered_stops(tmp_path):
-    with testbed(tmp_path, "vllm", 4, "--fault", "slow-stop=0.4") as (fleet, profd):
+    with running_fleet(tmp_path, "vllm", 4, "--fault", "slow-stop=0.4") as (fleet, profd):
         session = profd.start_session(duration_ns=SHORT, stagger=True)["session"]
         wait_for(lambda: fleet.journal()["profiling"] == 2)
         profd.restart(crash=True)
@@ -258,7 +258,7 @@ def test_staggered_stops(tmp_path):
 
 
 def test_collecting(tmp_path):
-    with testbed(tmp_path, "vllm", 2, "--fault", "late=1.5@1", settle="3s") as (fleet, profd):
+    with running_fleet(tmp_path, "vllm", 2, "--fault", "late=1.5@1", settle="3s") as (fleet, profd):
         session = profd.start_session(duration_ns=SHORT)["session"]
         profd.wait_state(session, "collecting")
         stops = fleet.journal()["stops"]
@@ -298,7 +298,7 @@ def test_collecting_after_the_clock_was_set_back(tmp_path):
 
 
 def test_killed_again_and_again(tmp_path):
-    with testbed(tmp_path, "vllm", 20, "--fault", "slow-stop=0.3@10%", settle="3s") as (fleet, profd):
+    with running_fleet(tmp_path, "vllm", 20, "--fault", "slow-stop=0.3@10%", settle="3s") as (fleet, profd):
         session = profd.start_session(duration_ns=int(patience(500 * MS)))["session"]
         profd.wait_state(session, "recording")
         for _ in range(8):
@@ -312,7 +312,7 @@ def test_killed_again_and_again(tmp_path):
 @pytest.mark.parametrize("delay_ms", range(0, 60, 4))
 def test_killed_at_any_moment(tmp_path, delay_ms):
     """From the request on, every few milliseconds."""
-    with testbed(tmp_path, "sglang" if delay_ms % 8 else "vllm", 5) as (fleet, profd):
+    with running_fleet(tmp_path, "sglang" if delay_ms % 8 else "vllm", 5) as (fleet, profd):
         with contextlib.closing(profd.connection()) as connection:
             connection.request("POST", "/v1/sessions", b'{"duration_ns":20000000}')
             time.sleep(delay_ms / 1000)
@@ -329,7 +329,7 @@ def test_killed_at_any_moment(tmp_path, delay_ms):
 
 @ENGINES
 def test_profd_stops_the_profilers_before_it_ends(tmp_path, engine):
-    with testbed(tmp_path, engine, 3, "--fault", "slow-stop=0.5@1") as (fleet, profd):
+    with running_fleet(tmp_path, engine, 3, "--fault", "slow-stop=0.5@1") as (fleet, profd):
         session = profd.start_session(duration_ns=30 * S)["session"]
         profd.wait_state(session, "recording")
         profd.stop(signal.SIGTERM)
@@ -343,7 +343,7 @@ def test_profd_stops_the_profilers_before_it_ends(tmp_path, engine):
 
 
 def test_ended_while_it_starts(tmp_path):
-    with testbed(tmp_path, "vllm", 3, "--fault", "slow-start=1@1", start="5s") as (fleet, profd):
+    with running_fleet(tmp_path, "vllm", 3, "--fault", "slow-start=1@1", start="5s") as (fleet, profd):
         session = profd.start_session(duration_ns=30 * S)["session"]
         wait_for(lambda: fleet.journal()["starts"] == 3)
         profd.stop(signal.SIGINT)
@@ -355,7 +355,7 @@ def test_ended_while_it_starts(tmp_path):
 
 def test_ended_while_one_waits(tmp_path):
     """A session that waits for load must not begin behind the back of a profd that ends."""
-    with testbed(tmp_path, "vllm", 2, "--fault", "slow-stop=1.5@0", "--fault", "idle@1") as (fleet, profd):
+    with running_fleet(tmp_path, "vllm", 2, "--fault", "slow-stop=1.5@0", "--fault", "idle@1") as (fleet, profd):
         first = profd.start_session(duration_ns=30 * S, workers=[fleet.workers[0]], fleet="test")["session"]
         profd.wait_state(first, "recording")
         waiting = profd.start_session(when_running=1, workers=[fleet.workers[1]], fleet="test")["session"]
@@ -371,7 +371,7 @@ def test_ended_while_one_waits(tmp_path):
 
 
 def test_a_second_signal_ends_it_at_once(tmp_path):
-    with testbed(tmp_path, "vllm", 2, "--fault", "slow-stop=3@1", stop="10s") as (fleet, profd):
+    with running_fleet(tmp_path, "vllm", 2, "--fault", "slow-stop=3@1", stop="10s") as (fleet, profd):
         session = profd.start_session(duration_ns=30 * S)["session"]
         profd.wait_state(session, "recording")
         profd.process.send_signal(signal.SIGTERM)
@@ -387,7 +387,7 @@ def test_a_second_signal_ends_it_at_once(tmp_path):
 @pytest.mark.parametrize("delay_ms", range(0, 60, 6))
 def test_ended_at_any_moment(tmp_path, delay_ms):
     """And by two signals, the second of which leaves no time to wait for anything."""
-    with testbed(tmp_path, "sglang" if delay_ms % 4 else "vllm", 5) as (fleet, profd):
+    with running_fleet(tmp_path, "sglang" if delay_ms % 4 else "vllm", 5) as (fleet, profd):
         with contextlib.closing(profd.connection()) as connection:
             connection.request("POST", "/v1/sessions", b'{"duration_ns":20000000}')
             time.sleep(delay_ms / 1000)
@@ -403,7 +403,7 @@ def test_ended_at_any_moment(tmp_path, delay_ms):
 
 def test_a_queued_session_is_rolled_back_after_a_restart(tmp_path):
     """One start fails while another is not answered yet: that one is stopped when it is, as without the restart."""
-    with testbed(tmp_path, "vllm", 2, start="10s") as (fleet, profd):
+    with running_fleet(tmp_path, "vllm", 2, start="10s") as (fleet, profd):
         first = profd.start_session(duration_ns=2 * S)["session"]
         profd.wait_state(first, "recording")
         second = profd.start_session(duration_ns=S, queue=True, require_all=True)["session"]

@@ -23,7 +23,7 @@ BAD = 1  # the worker that has the fault
 
 
 @contextlib.contextmanager
-def testbed(tmp_path, engine, count, *options, **quick):
+def running_fleet(tmp_path, engine, count, *options, **quick):
     with FaultFleet(tmp_path / "fleet", engine, count, *options) as fleet:
         more = f"[fleet test]\nrouter={fleet.router}\noutput_dir={tmp_path / 'out'}\n"
         with Daemon(tmp_path / "profd", quick_config(more=more, **quick)) as profd:
@@ -40,7 +40,7 @@ def skipped(reason):
 
 
 COMPLETE = ends("complete")
-NOT_WHOLE = ends("partial", "none of its 2 traces is complete")
+INCOMPLETE = ends("partial", "none of its 2 traces is complete")
 UNKNOWN = skipped("not an engine that profd knows")
 
 # Fault: what it comes to on both engines, or on each.
@@ -80,10 +80,10 @@ FAULTS = {
     "stop-500-no-trace": ends("failed", "POST /stop_profile: 500"),
     "idle-stop-500": COMPLETE,
     "crash-flush": ends("partial", "the worker is gone"),
-    "zero-byte": NOT_WHOLE,
-    "truncated": NOT_WHOLE,
-    "truncated-json": NOT_WHOLE,
-    "corrupt-crc": NOT_WHOLE,
+    "zero-byte": INCOMPLETE,
+    "truncated": INCOMPLETE,
+    "truncated-json": INCOMPLETE,
+    "corrupt-crc": INCOMPLETE,
     "huge=8": COMPLETE,
     "late=0.5": COMPLETE,
     "growing=0.5": COMPLETE,
@@ -109,7 +109,7 @@ def test_no_fault_is_forgotten():
 @pytest.mark.parametrize("fault", FAULTS)
 def test_fault(tmp_path, engine, fault):
     expected = FAULTS[fault].get(engine, FAULTS[fault])
-    with testbed(tmp_path, engine, 3, "--ranks", "2", "--fault", f"{fault}@{BAD}") as (fleet, profd):
+    with running_fleet(tmp_path, engine, 3, "--ranks", "2", "--fault", f"{fault}@{BAD}") as (fleet, profd):
         asked = profd.start_session(duration_ns=SHORT)
         session = profd.wait_session(asked["session"])
         targets = {target["worker"]: target for target in session["targets"]}
@@ -149,7 +149,7 @@ def test_fault(tmp_path, engine, fault):
 @pytest.mark.parametrize("status", [302, 403, 502])
 def test_a_proxy_that_lets_no_stop_through(tmp_path, status):
     """The profiler runs on behind it, so the stop is sent until it gets there."""
-    with testbed(tmp_path, "vllm", 1, stop="60s") as (fleet, profd):
+    with running_fleet(tmp_path, "vllm", 1, stop="60s") as (fleet, profd):
         session = profd.start_session(duration_ns=int(patience(300_000_000)))["session"]
         profd.wait_state(session, "recording")
         fleet.set_fault("status", status)
@@ -163,7 +163,7 @@ def test_a_proxy_that_lets_no_stop_through(tmp_path, status):
 
 def test_nothing_but_its_answer_ends_a_stop(tmp_path):
     """SGLang fails its health check while it writes traces, so its router drops it; its stop goes on."""
-    with testbed(tmp_path, "sglang", 2, "--fault", "slow-stop=1.5@1") as (fleet, profd):
+    with running_fleet(tmp_path, "sglang", 2, "--fault", "slow-stop=1.5@1") as (fleet, profd):
         session = profd.start_session(duration_ns=SHORT)["session"]
         profd.wait_state(session, "stopping")
         wait_for(lambda: fleet.calls(1, STOP))
@@ -176,7 +176,7 @@ def test_nothing_but_its_answer_ends_a_stop(tmp_path):
 
 
 def test_a_stop_outlives_who_asked_for_it(tmp_path):
-    with testbed(tmp_path, "vllm", 2, "--fault", "slow-stop=1") as (fleet, profd):
+    with running_fleet(tmp_path, "vllm", 2, "--fault", "slow-stop=1") as (fleet, profd):
         session = profd.start_session(duration_ns=30 * S)["session"]
         profd.wait_state(session, "recording")
         connection = UnixConnection(profd.socket)
@@ -189,7 +189,7 @@ def test_a_stop_outlives_who_asked_for_it(tmp_path):
 
 
 def test_who_leaves_before_the_answer_starts_nothing(tmp_path):
-    with testbed(tmp_path, "vllm", 2, "--fault", "slow-body@1") as (fleet, profd):
+    with running_fleet(tmp_path, "vllm", 2, "--fault", "slow-body@1") as (fleet, profd):
         connection = UnixConnection(profd.socket)
         connection.request("POST", "/v1/sessions", b'{"duration_ns":100000000}')
         time.sleep(0.3)  # the slow worker is still being asked who it is
@@ -200,7 +200,7 @@ def test_who_leaves_before_the_answer_starts_nothing(tmp_path):
 
 
 def test_a_start_that_timed_out_is_stopped_at_once(tmp_path):
-    with testbed(tmp_path, "vllm", 2, "--fault", "hang-start@1") as (fleet, profd):
+    with running_fleet(tmp_path, "vllm", 2, "--fault", "hang-start@1") as (fleet, profd):
         session = profd.start_session(duration_ns=3 * S)["session"]
         profd.wait_state(session, "recording")
         wait_for(lambda: fleet.journal()["profiling"] == 1, 3)  # long before the session's end
@@ -211,14 +211,14 @@ def test_a_start_that_timed_out_is_stopped_at_once(tmp_path):
 
 
 def test_all_starts_hang(tmp_path):
-    with testbed(tmp_path, "sglang", 3, "--fault", "hang-start") as (fleet, profd):
+    with running_fleet(tmp_path, "sglang", 3, "--fault", "hang-start") as (fleet, profd):
         end = profd.wait_session(profd.start_session(duration_ns=SHORT)["session"])
         assert end["state"] == "partial" and "timed out" in end["reason"] and end["remedy"]
         assert fleet.journal()["profiling"] == 0
 
 
 def test_a_stop_that_failed_is_classified_by_the_files(tmp_path):
-    with testbed(tmp_path, "vllm", 2, "--fault", "stop-500@1") as (fleet, profd):
+    with running_fleet(tmp_path, "vllm", 2, "--fault", "stop-500@1") as (fleet, profd):
         end = profd.wait_session(profd.start_session(duration_ns=SHORT)["session"])
         assert end["state"] == "complete" and end["targets"][1]["stop_status"] == 500
         (remark,) = profd.rows("select text from events where kind = 'remark'")
@@ -227,7 +227,7 @@ def test_a_stop_that_failed_is_classified_by_the_files(tmp_path):
 
 
 def test_a_stop_that_was_cut_off_is_repeated(tmp_path):
-    with testbed(tmp_path, "sglang", 2, "--fault", "reset-stop@1") as (fleet, profd):
+    with running_fleet(tmp_path, "sglang", 2, "--fault", "reset-stop@1") as (fleet, profd):
         end = profd.wait_session(profd.start_session(duration_ns=SHORT)["session"])
         assert end["state"] == "complete"
         assert [len(fleet.calls(worker, STOP)) for worker in range(2)] == [1, 2]
@@ -235,7 +235,7 @@ def test_a_stop_that_was_cut_off_is_repeated(tmp_path):
 
 
 def test_a_stop_that_is_never_answered_is_given_up(tmp_path):
-    with testbed(tmp_path, "vllm", 2, "--fault", "hang-stop@1", "--fault", "no-trace@1", stop="1s") as (fleet, profd):
+    with running_fleet(tmp_path, "vllm", 2, "--fault", "hang-stop@1", "--fault", "no-trace@1", stop="1s") as (fleet, profd):
         end = profd.wait_session(profd.start_session(duration_ns=SHORT)["session"])
         bad = end["targets"][1]
         assert bad["state"] == "failed" and "its stop was given up" in bad["failure"] and "stop=" in bad["remedy"]
@@ -259,7 +259,7 @@ def test_a_stop_that_is_not_let_through_is_repeated(tmp_path):
 
 
 def test_workers_that_stand_still_for_a_while_are_stopped(tmp_path):
-    with testbed(tmp_path, "vllm", 2, stop="10s") as (fleet, profd):
+    with running_fleet(tmp_path, "vllm", 2, stop="10s") as (fleet, profd):
         session = profd.start_session(duration_ns=int(patience(700 * MS)))["session"]
         planned = profd.wait_state(session, "recording")["stop_at"]
         fleet.process.send_signal(signal.SIGSTOP)
