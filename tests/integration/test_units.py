@@ -290,5 +290,5 @@ def test_run_refuses(tmp_path, nsys):
         refused(4, "there is no command no-such-thing", "--", "no-such-thing")
         refused(1, "cannot write to /nonexistent", "-d", "/nonexistent", "--", "true")
         refused(4, "there is no nsys", "--", "/bin/true", PATH="/nonexistent")
-        refused(2, "launch needs -- COMMAND...")
+        refused(2, "missing argument: launch -- COMMAND...")
         assert systemd.calls("StartTransientUnit") == []
