@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sends GETs at a steady rate over many kept connections, and tells as JSON how long the answers took:
- * counted from when each was due, so that a server which falls behind cannot hide it. --serve is a peer:
- * libevent's own HTTP server, which answers with a fixed body of so many bytes.
+ * Sends GETs at a steady rate over many keep-alive connections, and prints their latencies as JSON. A latency
+ * counts from the planned time of its request, so that a server which falls behind cannot hide it. --serve is
+ * a peer: libevent's own HTTP server, which responds with a fixed body of BYTES bytes.
  *
  *   http-load PATH|HOST:PORT TARGET CONNECTIONS RATE SECONDS
  *   http-load --serve SOCKET BYTES
@@ -30,7 +30,7 @@ struct load;
 struct conn {
     struct load *load;
     struct bufferevent *bev;
-    int64_t due_ns; /* of the request that is under way; 0: none */
+    int64_t due_ns; /* of the request in flight; 0: none */
     size_t left;    /* of its answer's body */
     bool in_body;
 };
@@ -228,11 +228,11 @@ static int serve(struct event_base *base, char **argv)
     memset(body, 'x', size);
     snprintf(un.sun_path, sizeof(un.sun_path), "%s", argv[0]);
     struct evhttp *http = evhttp_new(base);
-    struct evconnlistener *door = evconnlistener_new_bind(base, NULL, NULL, LEV_OPT_CLOSE_ON_FREE, 1024,
-                                                          (struct sockaddr *)&un, sizeof(un));
-    if (!door)
+    struct evconnlistener *listener = evconnlistener_new_bind(base, NULL, NULL, LEV_OPT_CLOSE_ON_FREE, 1024,
+                                                              (struct sockaddr *)&un, sizeof(un));
+    if (!listener)
         return -errno;
-    evhttp_bind_listener(http, door);
+    evhttp_bind_listener(http, listener);
     evhttp_set_gencb(http, answer, body);
     puts("ready");
     fflush(stdout);

@@ -4,8 +4,8 @@
  * occur in it: scan-speed FILE... Medians of ROUNDS after a discarded first one, of processor time: the
  * program has one thread, and others may want the processor too.
  */
+#include "trace/read/decompress.h"
 #include "trace/read/scan.h"
-#include "trace/read/stream.h"
 #include <err.h>
 #include <fcntl.h>
 #include <time.h>

@@ -2,7 +2,7 @@
 #include "client/cli/output.h"
 
 #include "base/alloc.h"
-#include "base/gzip.h"
+#include "base/gzip_writer.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
-#include "trace/export/merge.h"
+#include "trace/export/merge_ranks.h"
 #include "trace/read/instance.h"
 #include "trace/read/sum.h"
 #include "trace/reports/shared_collectives.h"

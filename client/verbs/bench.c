@@ -4,6 +4,7 @@
 #include "client/runs/benchmark.h"
 #include "client/runs/requests.h"
 #include "client/runs/run_group.h"
+#include "client/runs/save_as_files.h"
 #include "client/runs/workload.h"
 #include "client/verbs/job.h"
 #include "client/verbs/verbs.h"

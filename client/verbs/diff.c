@@ -75,7 +75,7 @@ static int comparison_make(struct comparison *ret, struct analysis *before, stru
 
 #define MEASURES_MAX 32
 
-/* Before anything is read. */
+/* Checks the name of a measure before traces are read. */
 static int diff_check_measure(struct client *c, const char *measure)
 {
     _cleanup_(freep) char *all = NULL;
@@ -115,8 +115,8 @@ static size_t find_measure(const struct report_rows *rows, const char *name)
     return row;
 }
 
-/* The steps of each side that a percentile of them takes; 0: there are enough. */
-static size_t steps_missing(const struct comparison *cmp, const char *measure)
+/* The number of steps that each side needs for this percentile, if one side has fewer; else 0. */
+static size_t steps_needed(const struct comparison *cmp, const char *measure)
 {
     static const struct {
         const char *measure;
@@ -131,7 +131,7 @@ static size_t steps_missing(const struct comparison *cmp, const char *measure)
     return 0;
 }
 
-/* A missing measure fails, too. */
+/* Fails if a condition names a measure that the comparison does not have. */
 static int diff_check_measures(struct client *c, const struct condition_options *o,
                                const struct condition *conditions, const struct comparison *cmp)
 {
@@ -139,9 +139,9 @@ static int diff_check_measures(struct client *c, const struct condition_options 
 
     for (size_t i = 0; i < o->list.n; i++)
         if (find_measure(rows, conditions[i].measure) == report_rows_count(rows) &&
-            steps_missing(cmp, conditions[i].measure) == 0)
+            steps_needed(cmp, conditions[i].measure) == 0)
             return client_error(c, PROBLEM_NOT_FOUND, "profctl diff prints the measures that both have.",
-                                "--fail-if: neither side has %s", conditions[i].measure);
+                                "--fail-if: %s is not measured on both sides", conditions[i].measure);
     return EXIT_DONE;
 }
 
@@ -171,7 +171,7 @@ static int diff_check_conditions(struct client *c, const struct condition_option
 
     for (size_t i = 0; i < o->list.n; i++) {
         struct condition_decision d = diff_decide(&conditions[i], &cmp->diff, o->by_estimate);
-        size_t missing = steps_missing(cmp, conditions[i].measure);
+        size_t missing = steps_needed(cmp, conditions[i].measure);
         _cleanup_(freep) char *needed =
             missing > 0
                 ? xasprintf("%zu steps of each side are needed for %s", missing, conditions[i].measure)

@@ -6,6 +6,7 @@
 #include "client/cli/text.h"
 #include "client/runs/benchmark.h"
 #include "client/runs/requests.h"
+#include "client/runs/save_as_files.h"
 #include "client/traces/trace.h"
 #include "client/verbs/verbs.h"
 #include "client/views/json_table.h"

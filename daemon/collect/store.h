@@ -97,7 +97,7 @@ struct store_layout {
 };
 extern const struct store_layout *const extra_store_layouts[]; /* NULL at the end */
 
-/* -- store_removal.c: removals that may be large, in portions: the loop stays free for others -- */
+/* -- store_bulk_removal.c: removals that may be large, in portions: the loop stays free for others -- */
 
 struct store_removed {
     int err; /* the removal ended early; completed portions stay removed */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store's struct, and what its files share: store.c, store_retention.c, store_removal.c, columns.c. */
+/* The store's struct, and what its files share: store.c, store_retention.c, store_bulk_removal.c, columns.c. */
 #pragma once
 
 #include "daemon/collect/store.h"

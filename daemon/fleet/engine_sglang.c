@@ -2,7 +2,8 @@
 /*
  * SGLang. Each start has all options. A second start during a recording loses the first recording, and
  * invalid combinations of options end the server, so profd refuses unsupported options before it sends a
- * start.
+ * start. Its answer to a stop after the requested steps, 500, is part of SGLANG_PROFILER (engine.h), which
+ * other engines with SGLang's profiler share.
  */
 #include "base/alloc.h"
 #include "base/metrics.h"

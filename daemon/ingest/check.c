@@ -4,10 +4,10 @@
 #include "base/alloc.h"
 #include "base/fs.h"
 #include "proto/names.h"
+#include "trace/read/decompress.h"
 #include "trace/read/format.h"
 #include "trace/read/reader.h"
 #include "trace/read/span.h"
-#include "trace/read/stream.h"
 #include "trace/sql/nsys.h"
 #include <errno.h>
 #include <inttypes.h>

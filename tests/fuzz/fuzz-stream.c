@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decodes the same bytes in two ways: how they are cut into pieces must not matter. */
-#include "trace/read/stream.h"
+#include "trace/read/decompress.h"
 
 #define OUT_MAX (4 << 20)
 

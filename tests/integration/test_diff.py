@@ -90,7 +90,7 @@ def test_conditions_decide_the_exit_status(diff, steps):
     assert "is not a condition" in diff(before, after, "--fail-if", "gpu.busy is bad", status=2).stderr
     # What both lack is no success, and is told before anything is shown.
     failed = diff(before, after, "--fail-if", "comm.exposed > 1ms", status=4)
-    assert "neither side has comm.exposed" in failed.stderr and failed.stdout == ""
+    assert "comm.exposed is not measured on both sides" in failed.stderr and failed.stdout == ""
 
 
 def at_width(columns, *words, **environment):

@@ -5,8 +5,8 @@
 #include "base/alloc.h"
 #include "base/fs.h"
 #include "trace/columns/columns.h"
+#include "trace/read/decompress.h"
 #include "trace/read/reader.h"
-#include "trace/read/stream.h"
 #include <fcntl.h>
 #include <sys/mman.h>
 

@@ -2,9 +2,9 @@
 #include "tests/unit/cmocka-all.h"
 #include "tests/unit/pack.h"
 #include "trace/columns/writer.h"
+#include "trace/read/decompress.h"
 #include "trace/read/event_text.h"
 #include "trace/read/scan.h"
-#include "trace/read/stream.h"
 #include <sys/mman.h>
 
 #define TEXT_SIZE   ((size_t)14 << 20)

@@ -2,7 +2,7 @@
 #include "base/alloc.h"
 #include "base/fs.h"
 #include "tests/unit/intake-fixture.h"
-#include "trace/read/stream.h"
+#include "trace/read/decompress.h"
 #include "trace/sql/nsys.h"
 #include <fcntl.h>
 #include <sqlite3.h>

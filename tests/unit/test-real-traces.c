@@ -6,9 +6,9 @@
 #include "base/fs.h"
 #include "tests/unit/cmocka-all.h"
 #include "tests/unit/real-traces.h"
+#include "trace/read/decompress.h"
 #include "trace/read/format.h"
 #include "trace/read/span.h"
-#include "trace/read/stream.h"
 #include <fcntl.h>
 
 #define FILE_SIZE_MAX (64 << 20)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/cmocka-all.h"
 #include "trace/columns/block.h"
-#include "trace/read/run.h"
+#include "trace/read/sorted_run.h"
 
 #include <errno.h>
 #include <fcntl.h>

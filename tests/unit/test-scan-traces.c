@@ -6,7 +6,7 @@
 #include "base/fs.h"
 #include "tests/unit/real-traces.h"
 #include "tests/unit/scan-fixture.h"
-#include "trace/read/stream.h"
+#include "trace/read/decompress.h"
 #include <fcntl.h>
 
 #define FILE_SIZE_MAX (64 << 20)

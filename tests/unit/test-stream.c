@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/cmocka-all.h"
 #include "tests/unit/pack.h"
-#include "trace/read/stream.h"
+#include "trace/read/decompress.h"
 
 #define TEXT_SIZE 70000
 

@@ -3,7 +3,7 @@
  * https://github.com/google/pprof/blob/main/proto/profile.proto, compressed: how often and how long each
  * stack, with its thread as a label.
  */
-#include "base/gzip.h"
+#include "base/gzip_writer.h"
 #include "trace/export/export.h"
 #include "trace/export/selection.h"
 #include "trace/export/stacks.h"

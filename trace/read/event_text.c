@@ -2,8 +2,8 @@
 #include "trace/read/event_text.h"
 
 #include "base/fs.h"
+#include "trace/read/decompress.h"
 #include "trace/read/scan.h"
-#include "trace/read/stream.h"
 #include <errno.h>
 #include <sys/stat.h>
 

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "trace/columns/writer.h"
-#include "trace/read/run.h"
+#include "trace/read/sorted_run.h"
 
 /* Values for the catalog's row of a trace, in addition to the file's meta table. */
 struct merge_summary {

@@ -8,7 +8,7 @@
 #include "trace/columns/block.h"
 #include "trace/columns/writer.h"
 #include "trace/read/budget.h"
-#include "trace/read/run.h"
+#include "trace/read/sorted_run.h"
 #include "trace/read/spill.h"
 
 /* -- Tables, launches and arguments (table_builder.c) */

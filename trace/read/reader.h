@@ -9,9 +9,9 @@
  */
 #pragma once
 
+#include "trace/read/decompress.h"
 #include "trace/read/format.h"
 #include "trace/read/merge.h"
-#include "trace/read/stream.h"
 
 #define READ_MEMORY_DEFAULT (UINT64_C(1536) << 20)
 

@@ -7,8 +7,8 @@
 #pragma once
 
 #include "trace/read/reader.h"
-#include "trace/read/run.h"
 #include "trace/read/scan.h"
+#include "trace/read/sorted_run.h"
 
 /* Writable bytes before every piece; SCAN_PAD readable bytes follow it. */
 #define FEED_MARGIN (64 << 10)

@@ -241,7 +241,7 @@ static const char *const causes[_GAP_CAUSE_MAX] = {
 #undef C
 };
 
-const char *gap_cause_name(enum gap_cause cause)
+const char *hta_gap_class_name(enum hta_gap_class cause)
 {
     return causes[cause];
 }
@@ -261,7 +261,7 @@ static int gap_add(struct gaps *gaps, struct gap gap)
     return 0;
 }
 
-static enum gap_cause gap_cause_of(const struct columns *c, const struct gap *gap)
+static enum hta_gap_class hta_gap_class_of(const struct columns *c, const struct gap *gap)
 {
     int64_t launched = gap->launch == SLICE_NONE ? COLUMN_NULL : columns_get(c, COL_slice_ts, gap->launch);
 
@@ -299,7 +299,7 @@ static int gap_find(const struct columns *c, const struct gpu_work *work, const 
                               .stream = (uint32_t)stream,
                               .blamed = SLICE_NONE};
             gap.idle = gap.to - gap.from - cover_length(&busy, gap.from, gap.to);
-            gap.cause = gap_cause_of(c, &gap);
+            gap.cause = hta_gap_class_of(c, &gap);
             r = gap_add(ret, gap);
         }
         if (!end->any || e->end > end->end)

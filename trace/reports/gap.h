@@ -17,7 +17,7 @@
     C(KERNEL_WAIT, "kernel_wait") /* it was launched before, and began soon */                               \
     C(OTHER, "other")             /* it was launched before: it waited for something else */
 
-enum gap_cause {
+enum hta_gap_class {
 #define C(identifier, name) GAP_##identifier,
     GAP_CAUSES(C)
 #undef C
@@ -34,7 +34,7 @@ struct gap {
     uint64_t after;
     uint64_t launch; /* of the event after it, SLICE_NONE */
     uint32_t stream; /* number in gaps.streams */
-    enum gap_cause cause;
+    enum hta_gap_class cause;
     enum host_kind blamed_kind;
     uint64_t blamed; /* slice, SLICE_NONE */
     int64_t covered; /* part of it that the blamed call covers */
@@ -46,7 +46,7 @@ struct gaps {
     struct gpu_stream *streams;
 };
 
-const char *gap_cause_name(enum gap_cause cause);
+const char *hta_gap_class_name(enum hta_gap_class cause);
 /* Those that end within the view. -ENOMEM. */
 int gaps_find(struct analysis *a, size_t rank, struct gaps *ret);
 void gaps_done(struct gaps *gaps);

@@ -225,8 +225,8 @@ static int hta_gaps_compare(const void *x, const void *y)
     return (a->slice > b->slice) - (a->slice < b->slice);
 }
 
-static enum gap_cause hta_gaps_cause_of(const struct columns *c, const struct gpu_event *before,
-                                        const struct gpu_event *e)
+static enum hta_gap_class hta_gaps_cause_of(const struct columns *c, const struct gpu_event *before,
+                                            const struct gpu_event *e)
 {
     int64_t launched = e->launch == SLICE_NONE ? COLUMN_NULL : columns_get(c, COL_slice_ts, e->launch);
 
@@ -247,7 +247,7 @@ static void hta_gaps_add_stream(const struct analysis *a, size_t rank, const str
         s->count++;
         s->sum = add_time(s->sum, events[i].ts - events[i - 1].end);
     }
-    for (enum gap_cause cause = 0; cause < _GAP_CAUSE_MAX; cause++)
+    for (enum hta_gap_class cause = 0; cause < _GAP_CAUSE_MAX; cause++)
         if (sums[cause].seen)
             emit(&a->ranks[rank], events[0].stream, cause, sums[cause].count, sums[cause].sum, ret);
 }

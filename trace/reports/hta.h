@@ -28,6 +28,6 @@ int hta_filter_steps(struct analysis *a, size_t rank, struct gpu_work *work);
 /* The gaps of a rank as Holistic Trace Analysis sums them up, by stream and cause. A gap is the time between two events of
  * a stream in order of their starts: where they overlap it is below zero, and is summed up as such. Emits a row for
  * each. -ENOMEM. */
-typedef void (*hta_emit)(const struct rank *rank, int64_t stream, enum gap_cause cause, int64_t count,
+typedef void (*hta_emit)(const struct rank *rank, int64_t stream, enum hta_gap_class cause, int64_t count,
                          int64_t sum, struct report_rows *ret);
 int hta_gaps(struct analysis *a, size_t rank, hta_emit emit, struct report_rows *ret);

@@ -2,7 +2,7 @@
 #include "trace/sql/traces.h"
 
 #include "base/array.h"
-#include "trace/read/stream.h"
+#include "trace/read/decompress.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>

@@ -265,7 +265,6 @@ static int table_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *ret)
 static int table_column(sqlite3_vtab_cursor *cursor, sqlite3_context *ctx, int i)
 {
     struct table_cursor *c = (struct table_cursor *)cursor;
-    const struct sql_column *column = &c->row.table->columns[i];
     uint64_t row;
     int64_t value;
 
@@ -273,6 +272,7 @@ static int table_column(sqlite3_vtab_cursor *cursor, sqlite3_context *ctx, int i
         traces_result(vtab_of(c)->traces, c->row.trace->id, i - (int)c->row.table->n_columns, ctx);
         return SQLITE_OK;
     }
+    const struct sql_column *column = &c->row.table->columns[i];
     switch (column->column) {
     case VALUE_FUNCTION:
         column->function(&c->row, ctx);

@@ -8,7 +8,7 @@
 
 #include "base/statistics.h"
 #include "trace/reports/parallel.h"
-#include "trace/reports/rules/idle.h"
+#include "trace/reports/rules/idle_causes.h"
 #include "trace/reports/search.h"
 #include <errno.h>
 

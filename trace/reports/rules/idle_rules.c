@@ -4,7 +4,7 @@
 #include "base/units.h"
 #include "trace/reports/grouping.h"
 #include "trace/reports/host.h"
-#include "trace/reports/rules/idle.h"
+#include "trace/reports/rules/idle_causes.h"
 #include "trace/reports/rules/rule.h"
 #include <errno.h>
 

@@ -4,7 +4,7 @@
  * it. A part is the time that the thread which launched the next work spent in one call itself
  * (gap.h); its class is the host activity, its cause the finding that it belongs to.
  */
-#include "trace/reports/rules/idle.h"
+#include "trace/reports/rules/idle_causes.h"
 
 #include "base/array.h"
 #include "trace/reports/gap.h"

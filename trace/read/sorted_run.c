@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace/read/run.h"
+#include "trace/read/sorted_run.h"
 
 #include "trace/read/spill.h"
 #include <errno.h>

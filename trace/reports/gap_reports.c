@@ -46,7 +46,7 @@ static void emit_gap(const struct analysis *a, size_t rank, const struct gpu_str
 
     EMIT_ROW(gap_list, ret, .rank = a->ranks[rank].number, .stream = stream->id,
              .start_ns = analysis_since_first(a, rank, gap->from), .dur_ns = gap->to - gap->from,
-             .cause = row_str(gap_cause_name(gap->cause)), .idle_ns = gap->idle,
+             .cause = row_str(hta_gap_class_name(gap->cause)), .idle_ns = gap->idle,
              .call = row_text(c, call->name), .call_ns = call->name == COLUMN_NULL ? COLUMN_NULL : call->ns,
              .inside = gap_list_name_of(c, gap->blamed),
              .inside_kind = row_str(has_slice ? host_kind_name(gap->blamed_kind) : NULL),
@@ -112,7 +112,7 @@ REPORT_ROW(gaps, GAPS_COLUMNS);
 /* Gaps of one stream, cause and name of the slice around them. */
 struct share {
     uint32_t stream;
-    enum gap_cause cause;
+    enum hta_gap_class cause;
     enum host_kind kind;
     int64_t name; /* COLUMN_NULL: nothing is known */
     uint64_t count;
@@ -140,8 +140,9 @@ static void gaps_emit_row(const struct rank *rank, const struct gpu_stream *stre
                           const struct share *worst, const struct top_call *call, struct report_rows *ret)
 {
     EMIT_ROW(gaps, ret, .rank = rank->number, .stream = stream->id,
-             .cause = row_str(gap_cause_name(all->cause)), .count = (int64_t)all->count, .sum_ns = all->sum,
-             .idle_ns = all->idle, .max_ns = all->max, .call = row_text(rank->columns, call->name),
+             .cause = row_str(hta_gap_class_name(all->cause)), .count = (int64_t)all->count,
+             .sum_ns = all->sum, .idle_ns = all->idle, .max_ns = all->max,
+             .call = row_text(rank->columns, call->name),
              .call_ns = call->name == COLUMN_NULL ? COLUMN_NULL : call->ns,
              .inside = worst ? columns_text(rank->columns, worst->name) : (struct text){0},
              .inside_kind = row_str(worst ? host_kind_name(worst->kind) : NULL),
@@ -224,10 +225,10 @@ static int gaps_make_rank(struct analysis *a, size_t number, struct report_rows 
 }
 
 /* HTA has nothing else of a gap. */
-static void hta_emit_gaps(const struct rank *rank, int64_t stream, enum gap_cause cause, int64_t count,
+static void hta_emit_gaps(const struct rank *rank, int64_t stream, enum hta_gap_class cause, int64_t count,
                           int64_t sum, struct report_rows *ret)
 {
-    EMIT_ROW(gaps, ret, .rank = rank->number, .stream = stream, .cause = row_str(gap_cause_name(cause)),
+    EMIT_ROW(gaps, ret, .rank = rank->number, .stream = stream, .cause = row_str(hta_gap_class_name(cause)),
              .count = count, .sum_ns = sum, .idle_ns = COLUMN_NULL, .max_ns = COLUMN_NULL,
              .call_ns = COLUMN_NULL, .inside_ns = COLUMN_NULL, .device = COLUMN_NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gzip by ISA-L, as a FILE. */
-#include "base/gzip.h"
+#include "base/gzip_writer.h"
 
 #include "base/util.h"
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace/read/stream.h"
+#include "trace/read/decompress.h"
 
 #include "base/array.h"
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace/export/merge.h"
+#include "trace/export/merge_ranks.h"
 
 #include "base/statistics.h"
 #include "trace/export/chrome.h"
