@@ -25,7 +25,10 @@ int condition_report(struct client *c, const struct condition_options *o, size_t
     }
     if (d->result != CONDITION_UNDECIDED)
         return status;
-    client_note(c, "undecided: %s: %s\n  %s; --fail-if-estimate decides by the values", o->list.items[i],
-                measured, needed);
+    if (d->has_values)
+        client_note(c, "undecided: %s: %s\n  %s; --fail-if-estimate decides by the values", o->list.items[i],
+                    measured, needed);
+    else
+        client_note(c, "undecided: %s: %s", o->list.items[i], needed);
     return status == EXIT_DONE ? EXIT_UNDECIDED : status;
 }

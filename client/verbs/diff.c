@@ -173,8 +173,10 @@ static int diff_check_conditions(struct client *c, const struct condition_option
         struct condition_decision d = diff_decide(&conditions[i], &cmp->diff, o->by_estimate);
         size_t missing = steps_needed(cmp, conditions[i].measure);
         _cleanup_(freep) char *needed =
-            missing > 0
-                ? xasprintf("%zu steps of each side are needed for %s", missing, conditions[i].measure)
+            missing > 0          ? xasprintf("%s needs %zu steps on each side; there are %zu and %zu\n"
+                                                      "  Record more steps, or use step.mean.",
+                                             conditions[i].measure, missing, cmp->diff.before.sample.n,
+                                             cmp->diff.after.sample.n)
             : !cmp->diff.by_step ? xasprintf("without steps on both sides, nothing shows how the time varies")
             : d.units_needed > 0
                 ? xasprintf("about %zu steps of each side would decide", d.units_needed)

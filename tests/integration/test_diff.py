@@ -238,7 +238,9 @@ def test_one_step_decides_nothing(diff, tmp_path):
     r = diff(*pair, "--fail-if", "step.mean > +5%", status=6)
     assert "undecided: step.mean > +5%: +50." in r.stderr and "about 5 steps of each side would decide" in r.stderr
     diff(*pair, "--fail-if", "step.mean > +5%", "--fail-if-estimate", status=5)
-    assert "2 steps of each side are needed for step.p50" in diff(*pair, "--fail-if", "step.p50 > +5%", status=6).stderr
+    for estimate in ([], ["--fail-if-estimate"]):
+        r = diff(*pair, "--fail-if", "step.p50 > +5%", *estimate, status=6)
+        assert "undecided: step.p50 > +5%: step.p50 needs 2 steps on each side; there are 1 and 1\n  Record more" in r.stderr
 
 
 def autocorrelated(generator, n, level, rho=0.8, noise=0.05):
@@ -266,7 +268,10 @@ def test_conditions_that_steps_cannot_decide(diff, tmp_path):
     assert re.search(r"undecided: step.mean > \+5%: \+\d.\d %, 95 % interval -?\+?\d+.\d % to \+\d+.\d %\n  (about \d+ steps|more than 1000)", r.stderr), r.stderr
     diff(*pair, "--fail-if", "step.mean > +50%")
     diff(*pair, "--fail-if", "step.mean > +50%", "--fail-if", "step.mean > 500us", status=5)
-    assert "100 steps of each side are needed for step.p99" in diff(*pair, "--fail-if", "step.p99 > +5%", status=6).stderr
+    for condition in ("step.p99 > +5%", "step.p99 > 1ms", "step.p99 < 1ms"):
+        for estimate in ([], ["--fail-if-estimate"]):
+            r = diff(*pair, "--fail-if", condition, *estimate, status=6)
+            assert f"undecided: {condition}: step.p99 needs 100 steps on each side; there are 20 and 20\n  Record" in r.stderr
 
 
 @pytest.mark.parametrize("after, result", [

@@ -162,6 +162,25 @@ static void test_conditions_by_interval(void **state)
     assert_int_equal(condition_decide(&c, &after, &before, 1, false).result, CONDITION_NOT_MET);
 }
 
+/* A value that is missing meets no condition, and must not pass for one that is not met. */
+static void test_conditions_without_values(void **state)
+{
+    static const char *const conditions[] = {"a > +3%", "a < +3%", "a > 104ns", "a < 104ns"};
+    struct estimate known = {100, 1, 9, 10}, missing = {NAN, NAN, 0, 3};
+    struct condition c;
+
+    for (size_t i = 0; i < ARRAY_SIZE(conditions); i++)
+        for (int by_estimate = 0; by_estimate < 2; by_estimate++) {
+            assert_int_equal(condition_parse(conditions[i], &c), 0);
+            struct condition_decision d = condition_decide(&c, &known, &missing, 1, by_estimate);
+            assert_int_equal(d.result, CONDITION_UNDECIDED);
+            assert_false(d.has_values);
+            assert_int_equal(condition_decide(&c, &missing, &missing, 1, by_estimate).result,
+                             CONDITION_UNDECIDED);
+            assert_true(condition_decide(&c, &known, &known, 1, by_estimate).has_values);
+        }
+}
+
 static void assert_normal(const char *name, const char *expected)
 {
     char *normal = kernel_name_normal((struct text){name, strlen(name)});
@@ -234,6 +253,7 @@ int main(void)
         cmocka_unit_test(test_estimates),
         cmocka_unit_test(test_contrasts),
         cmocka_unit_test(test_conditions_by_interval),
+        cmocka_unit_test(test_conditions_without_values),
         cmocka_unit_test(test_names_without_versions),
         cmocka_unit_test(test_conditions),
     };

@@ -82,9 +82,13 @@ struct condition_decision condition_decide(const struct condition *c, const stru
     struct contrast beyond = estimate_contrast(before, after, factor),
                     shown = estimate_contrast(before, after, c->is_change ? 1 : 0);
     double unit = c->is_share ? before->value : 1;
-    struct condition_decision d = {CONDITION_UNDECIDED, shown.value / unit, shown.low / unit,
-                                   shown.high / unit, 0};
+    struct condition_decision d = {
+        CONDITION_UNDECIDED, shown.value / unit, shown.low / unit, shown.high / unit, 0, false};
 
+    /* No comparison with a missing value is an answer: it must not pass for a condition that is not met. */
+    if (!isfinite(beyond.value))
+        return d;
+    d.has_values = true;
     if (by_estimate ? is_beyond(c, beyond.value, limit)
                     : is_beyond(c, beyond.low, limit) && is_beyond(c, beyond.high, limit))
         d.result = CONDITION_MET;
@@ -112,6 +116,8 @@ char *condition_decision_text(const struct condition *c, const struct condition_
                           *low = condition_value_text(c, d->low, ns_of_unit),
                           *high = condition_value_text(c, d->high, ns_of_unit);
 
+    if (!d->has_values)
+        return xstrdup("no value");
     if (!isfinite(d->value))
         return xstrdup("no share: the first side is zero");
     return isfinite(d->low) ? xasprintf("%s, 95 %% interval %s to %s", value, low, high)

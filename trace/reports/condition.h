@@ -28,12 +28,13 @@ struct condition_decision {
      * where unknown. */
     double value, low, high;
     size_t units_needed; /* of each side, to decide; 0: unknown or very many */
+    bool has_values;     /* both sides have a value; without, the condition is undecided */
 };
 
 /*
  * Whether the condition is met of two estimates whose unit is ns_of_unit nanoseconds: the 95 % interval must
  * lie beyond the bound. CONDITION_UNDECIDED where the interval includes the bound, or is unknown. With
- * by_estimate the interval is ignored.
+ * by_estimate the interval is ignored; a value that is missing (not finite) decides nothing then, either.
  */
 struct condition_decision condition_decide(const struct condition *c, const struct estimate *before,
                                            const struct estimate *after, double ns_of_unit, bool by_estimate);
