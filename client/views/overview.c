@@ -192,6 +192,28 @@ static void print_evaluated(FILE *out, const struct made_report *temporal,
             100 * (1 - idle), 100 * idle);
 }
 
+/* "communication 58 % · moe 23 %": the categories with the largest shares of the busy time. The shares of
+ * categories whose events overlap add up to more than 100 %. */
+static char *categories_text(const struct made_report *categories)
+{
+    size_t n = report_rows_count(&categories->rows), shown = 0;
+    _cleanup_(freep) bool *done = xcalloc(n + 1, sizeof(*done));
+    char *text = xstrdup("");
+
+    for (; shown < MIN(n, (size_t)CLASSES_SHOWN); shown++) {
+        size_t most = SIZE_MAX;
+        for (size_t row = 0; row < n; row++)
+            if (!done[row] && (most == SIZE_MAX || made_report_number(categories, row, "busy_share") >
+                                                       made_report_number(categories, most, "busy_share")))
+                most = row;
+        done[most] = true;
+        append_str(&text, "%s%s %.0f %%", shown ? SEPARATOR : "",
+                   made_report_text(categories, most, "category"),
+                   100 * made_report_number(categories, most, "busy_share"));
+    }
+    return text;
+}
+
 static void print_bars(struct client *c, const struct made_report *temporal,
                        const struct made_report *evaluated, const struct made_report *categories)
 {
@@ -203,12 +225,8 @@ static void print_bars(struct client *c, const struct made_report *temporal,
     print_evaluated(out, temporal, evaluated);
     if (!categories)
         return;
-    _cleanup_(freep) char *classes = xstrdup("");
-    for (size_t row = 0; row < MIN(report_rows_count(&categories->rows), (size_t)CLASSES_SHOWN); row++)
-        append_str(&classes, "%s%s %.0f %%", row ? SEPARATOR : "",
-                   made_report_text(categories, row, "category"),
-                   100 * made_report_number(categories, row, "share"));
-    _cleanup_(freep) char *wrapped = text_wrap(classes, 7, screen_text_width(&c->out));
+    _cleanup_(freep) char *classes = categories_text(categories),
+                          *wrapped = text_wrap(classes, 7, screen_text_width(&c->out));
     fprintf(out, "of it  %s\n", wrapped);
 }
 

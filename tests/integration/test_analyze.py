@@ -167,6 +167,16 @@ def test_the_bar_and_the_findings_are_of_the_same_time_or_say_so(profctl, name, 
     assert (f"findings are of {evaluated}" in text) if evaluated else ("findings are of" not in text)
 
 
+@pytest.mark.parametrize("name", ["torchrec_sst4_4rank", "torchrec_sst4_4rank/rank0.pt.trace.json.gz", "hta/sampled_2rank"])
+def test_categories_of_the_screen_are_shares_of_the_busy_time(profctl, name):
+    """Categories overlap in these traces: their shares of the sum of durations are smaller ones."""
+    rows = json.loads(profctl("analyze", TRACES / name, "--report", "categories", "--json"))["rows"]
+    busiest = sorted(rows, key=lambda row: -row["busy_share"])[:5]
+    expected = " · ".join(f"{row['category']} {100 * row['busy_share']:.0f} %" for row in busiest)
+    assert f"\nof it  {expected}\n" in profctl("analyze", TRACES / name)
+    assert any(round(100 * row["busy_share"]) != round(100 * row["share"]) for row in busiest)
+
+
 def test_a_part_without_work_is_not_a_trace_without_a_gpu(profctl, three_steps):
     for part in (("--from", "299us"), ("--phase", "prefill")):
         text = profctl("analyze", three_steps, *part)
