@@ -130,7 +130,8 @@ def test_gap_is_divided_by_the_calls_in_it(findings):
 def test_outlier_leads(run, findings, trace, longest, others):
     """The first step is warm-up: the first line says so and names the option that looks without it, and no finding is of it."""
     line = " ".join(run(trace).split("\n\n")[0].split())
-    assert line.startswith(f"Outlier: step 4 took {longest} ms") and f"the median of {others} ms" in line and "--step 5" in line
+    assert line.startswith(f"Outlier: step 4 took {longest} ms") and f"the median of {others} ms" in line
+    assert "findings cover the other 2 steps; --step 4 analyzes it, --step 5 a steady step " in line
     rows = findings(trace)
     assert rows[0]["rule"] == "step_outlier" and "memory allocation" in rows[0]["evidence"]
     assert "allocation_in_step" not in [row["rule"] for row in rows]

@@ -30,8 +30,8 @@ static int step_outlier_evaluate(const struct rule_context *context, const struc
     const struct outlier *o = &context->outlier;
     struct finding f = {.confidence = CONFIDENCE_CERTAIN};
     struct rule_context all = *context;
-    char dur[UNIT_TEXT_MAX], median[UNIT_TEXT_MAX], idle_text[UNIT_TEXT_MAX], location[LOCATION_MAX], who[96],
-        more[64] = "";
+    char dur[UNIT_TEXT_MAX], median[UNIT_TEXT_MAX], idle_text[UNIT_TEXT_MAX], location[LOCATION_MAX],
+        who[128], more[64] = "";
     int64_t idle = 0, classes[_HOST_CLASS_MAX] = {0};
     size_t n = 0, most = 0;
 
@@ -55,7 +55,8 @@ static int step_outlier_evaluate(const struct rule_context *context, const struc
         snprintf(more, sizeof(more), ", the longest of %zu such steps,", n);
     const struct step *steady = steady_step(context);
     if (steady)
-        snprintf(who, sizeof(who), "; --step %lld selects one of them", (long long)steady->index);
+        snprintf(who, sizeof(who), "; --step %lld analyzes it, --step %lld a steady step",
+                 (long long)o->step->index, (long long)steady->index);
     int64_t took = o->step->end - o->step->ts;
     snprintf(
         f.what, sizeof(f.what),
