@@ -146,8 +146,10 @@ static void print_head(struct client *c, struct analysis *a, const struct made_r
                        const char *name)
 {
     struct text device = columns_meta_text(a->ranks[0].columns, META_device_name);
-    _cleanup_(freep) char *ranks = text_count((int64_t)a->n, "rank"), *title = text_clean(name, false),
-                          *facts = xstrdup("");
+    size_t world = analysis_world(a);
+    _cleanup_(freep) char *ranks = world > a->n ? xasprintf("%zu of %zu ranks", a->n, world)
+                                                : text_count((int64_t)a->n, "rank"),
+                          *title = text_clean(name, false), *facts = xstrdup("");
     unsigned width = screen_text_width(&c->out);
     char span[UNIT_TEXT_MAX];
 

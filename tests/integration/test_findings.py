@@ -126,6 +126,18 @@ def test_gap_is_divided_by_the_calls_in_it(findings):
     assert not any("aten::cat" in row["evidence"] for row in rows)
 
 
+def test_statements_about_all_ranks_need_all_ranks(run, findings):
+    """Two ranks of 128: whoever is last of the two may be waiting for one of the others."""
+    assert "sampled_2rank 2 of 128 ranks ·" in " ".join(run("hta/sampled_2rank").split()).replace("sampled_2rank ·", "sampled_2rank")
+    rows = {row["rule"]: row for row in findings("hta/sampled_2rank")}
+    for rule in ("straggler", "exposed_communication"):
+        assert rows[rule]["confidence"] == "inferred" and "126 of 128 ranks of the job have no trace" in rows[rule]["ground"]
+    assert "on every recorded rank, " in rows["exposed_communication"]["what"]
+    assert rows["unexplained_idle"]["confidence"] == "certain"
+    assert " 4 ranks ·" in run("torchrec_sst5_4rank").replace("\n", " ")
+    assert [row["confidence"] for row in findings("torchrec_sst5_4rank") if row["rule"] == "straggler"] == ["certain"]
+
+
 @pytest.mark.parametrize("trace, longest, others", [("torchrec_sst4_4rank", 457, 145), ("torchrec_sst5_4rank", 497, 160)])
 def test_outlier_leads(run, findings, trace, longest, others):
     """The first step is warm-up: the first line says so and names the option that looks without it, and no finding is of it."""

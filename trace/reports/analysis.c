@@ -32,6 +32,18 @@ struct analysis analysis_of_instance(const struct analysis *a, size_t instance)
                              .hta = a->hta};
 }
 
+size_t analysis_world(const struct analysis *a)
+{
+    size_t world = a->n;
+
+    for (size_t i = 0; i < a->n && a->n_instances <= 1; i++) {
+        int64_t size = columns_meta(a->ranks[i].columns, META_world_size);
+        if (size <= ANALYSIS_WORLD_MAX && size > (int64_t)world)
+            world = (size_t)size;
+    }
+    return world;
+}
+
 /* -- Reading, under the rank's lock ------------------------------------------------------------------- */
 
 static int read_all_gpu(struct analysis *a, size_t rank, const struct gpu_work **ret)

@@ -44,6 +44,9 @@ struct analysis_view {
 };
 #define VIEW_ALL ((struct analysis_view){.from = INT64_MIN, .to = INT64_MAX, .step = COLUMN_NULL})
 
+/* A trace that names more ranks is not believed. */
+#define ANALYSIS_WORLD_MAX 65536
+
 enum hta_steps { HTA_STEPS_UNKNOWN, HTA_STEPS_NO, HTA_STEPS_YES };
 
 /* The ranks that run one copy of a model. Collectives and stragglers are determined within one. */
@@ -69,6 +72,10 @@ struct analysis {
 /* The analysis of one instance: its ranks keep their data for the analysis of all. Nothing of it is to be
  * freed. */
 struct analysis analysis_of_instance(const struct analysis *a, size_t instance);
+
+/* The number of ranks in the job of one instance: as its traces have it, and at least as many as were recorded.
+ * Of several instances, and where no trace has it, that of the recorded ranks. */
+size_t analysis_world(const struct analysis *a);
 
 /* Frees the data that was read; the caller owns the ranks. */
 void analysis_done(struct analysis *a);

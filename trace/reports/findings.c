@@ -138,12 +138,24 @@ static void finding_measure(char *buf, size_t size, const struct rule_context *c
         snprintf(buf, size, "cost: over the entire span%s%s", *ranks ? ", mean of " : "", ranks);
 }
 
+/* The confidence in a finding. Adds to the ground how many ranks are missing if the finding is about all ranks. */
+static enum confidence finding_confidence(const struct rule_context *context, const struct finding *finding,
+                                          char *ground, size_t size)
+{
+    size_t n = context->analysis->n, world = analysis_world(context->analysis);
+
+    if (!finding->is_of_all_ranks || n < 2 || world == n)
+        return finding->confidence;
+    finding_append(ground, size, "; %zu of %zu ranks of the job have no trace here", world - n, world);
+    return CONFIDENCE_INFERRED;
+}
+
 void finding_emit(const struct rule_context *context, const struct rule *rule, const struct finding *finding,
                   struct report_rows *ret)
 {
     bool is_cost = finding->cost != COLUMN_NULL, is_any = context->engine == ENGINE_UNKNOWN;
     double share = is_cost ? rule_context_share(context, finding->cost) : NAN;
-    char evidence[FINDING_TEXT_MAX + 96], advice[ADVICE_MAX], unit[96] = "";
+    char evidence[FINDING_TEXT_MAX + 96], ground[FINDING_TEXT_MAX + 96], advice[ADVICE_MAX], unit[96] = "";
     int64_t means[_TIME_KIND_MAX];
 
     if (!finding_matters(context, rule, finding))
@@ -157,16 +169,21 @@ void finding_emit(const struct rule_context *context, const struct rule *rule, c
         finding_append(advice, sizeof(advice), "; vLLM: %s", rule->vllm);
     if (rule->sglang && (is_any || context->engine == ENGINE_SGLANG))
         finding_append(advice, sizeof(advice), "; SGLang: %s", rule->sglang);
+    snprintf(ground, sizeof(ground), "%s",
+             *finding->ground ? finding->ground
+             : rule->ground   ? rule->ground
+                              : "");
+    enum confidence confidence = finding_confidence(context, finding, ground, sizeof(ground));
     for (size_t i = 0; i < _TIME_KIND_MAX; i++)
         means[i] = is_cost ? rule_context_mean(context, finding->of[i]) : COLUMN_NULL;
-    EMIT_ROW(
-        findings, ret, .rule = row_str(rule->name), .severity = row_str(severity_of(is_cost ? share : 0)),
-        .cost_ns = is_cost ? rule_context_mean(context, finding->cost) : COLUMN_NULL, .share = share,
-        .what = row_str(finding->what), .where = row_str(finding->where), .evidence = row_str(evidence),
-        .advice = row_str(advice), .confidence = row_str(confidence_name(finding->confidence)),
-        .ground = row_str(*finding->ground ? finding->ground : rule->ground), .report = row_str(rule->report),
-        .compute_ns = means[TIME_COMPUTE], .communication_ns = means[TIME_COMMUNICATION],
-        .copy_ns = means[TIME_COPY], .idle_ns = means[TIME_IDLE]);
+    EMIT_ROW(findings, ret, .rule = row_str(rule->name),
+             .severity = row_str(severity_of(is_cost ? share : 0)),
+             .cost_ns = is_cost ? rule_context_mean(context, finding->cost) : COLUMN_NULL, .share = share,
+             .what = row_str(finding->what), .where = row_str(finding->where), .evidence = row_str(evidence),
+             .advice = row_str(advice), .confidence = row_str(confidence_name(confidence)),
+             .ground = row_str(ground), .report = row_str(rule->report), .compute_ns = means[TIME_COMPUTE],
+             .communication_ns = means[TIME_COMMUNICATION], .copy_ns = means[TIME_COPY],
+             .idle_ns = means[TIME_IDLE]);
 }
 
 static const struct rule *const rules[] = {

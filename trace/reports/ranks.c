@@ -10,8 +10,7 @@
 
 /* A rank that differs from the median by less than this part of the span is like the others. */
 #define OUTLIER_SPAN_PART 100
-/* World sizes that are believed, and ranks of them that are named where they are missing. */
-#define WORLD_MAX     65536
+/* Missing ranks that are named. */
 #define MISSING_NAMED 64
 
 enum { SPAN, BUSY, IDLE, COMPUTE, COMMUNICATION, EXPOSED, MEMORY, EVENTS, _MEASURE_MAX };
@@ -117,7 +116,8 @@ static void emit_missing(struct analysis *a, struct report_rows *ret)
     int64_t world = columns_meta(a->ranks[0].columns, META_world_size);
     size_t named = 0;
 
-    for (int64_t number = 0; world <= WORLD_MAX && number < world && named < MISSING_NAMED; number++) {
+    for (int64_t number = 0; world <= ANALYSIS_WORLD_MAX && number < world && named < MISSING_NAMED;
+         number++) {
         bool is_there = false;
         char who[32];
         for (size_t i = 0; i < a->n && !is_there; i++)

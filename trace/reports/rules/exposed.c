@@ -131,9 +131,13 @@ static int exposed_evaluate(const struct rule_context *context, const struct rul
     if (!finding_matters(context, rule, &f))
         return 0;
     r = name_kernels_of(context, purpose, kernels, sizeof(kernels));
+    f.is_of_all_ranks = context->n > 1 && x.n_ranks == context->n;
+    bool is_complete = analysis_world(context->analysis) == context->analysis->n;
     snprintf(f.what, sizeof(f.what), "%s is exposed: %s%s, %s", rule->seen,
              finding_figures(figures, context, x.exposed),
-             context->n > 1 && x.n_ranks == context->n ? " on every rank" : "",
+             !f.is_of_all_ranks ? ""
+             : is_complete      ? " on every rank"
+                                : " on every recorded rank",
              x.exposed == x.total ? "overlapping no computation" : "not overlapped by computation");
     snprintf(f.where, sizeof(f.where), "%s; longest: %s", kernels,
              finding_location(location, context, x.rank->rank, x.longest.from, x.longest.to));

@@ -35,6 +35,7 @@ struct finding {
     int64_t
         of[_TIME_KIND_MAX]; /* what of the cost is of which time; all 0 where it is of steps or requests */
     enum confidence confidence;
+    bool is_of_all_ranks; /* a statement about all ranks: without the traces of some, it is inferred */
     char ground[FINDING_TEXT_MAX];   /* what the confidence rests on */
     char what[FINDING_TEXT_MAX];     /* one line, with figures */
     char where[FINDING_TEXT_MAX];    /* time, kernel, rank */

@@ -148,7 +148,7 @@ static int64_t waits_of(const struct rule_context *context, bool for_straggler)
 static int straggler_evaluate(const struct rule_context *context, const struct rule *rule,
                               struct report_rows *ret)
 {
-    struct finding f = {.confidence = CONFIDENCE_CERTAIN};
+    struct finding f = {.confidence = CONFIDENCE_CERTAIN, .is_of_all_ranks = true};
     char figures[FIGURES_MAX], location[LOCATION_MAX], name[NAME_MAX_SHOWN + 1], delay[UNIT_TEXT_MAX];
 
     if (!context->is_straggler_found)
@@ -178,7 +178,7 @@ static int straggler_evaluate(const struct rule_context *context, const struct r
 static int uneven_evaluate(const struct rule_context *context, const struct rule *rule,
                            struct report_rows *ret)
 {
-    struct finding f = {.confidence = CONFIDENCE_CERTAIN};
+    struct finding f = {.confidence = CONFIDENCE_CERTAIN, .is_of_all_ranks = true};
     char figures[FIGURES_MAX];
     size_t often = 0;
 
