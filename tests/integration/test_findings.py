@@ -138,6 +138,16 @@ def test_statements_about_all_ranks_need_all_ranks(run, findings):
     assert [row["confidence"] for row in findings("torchrec_sst5_4rank") if row["rule"] == "straggler"] == ["certain"]
 
 
+def test_profiler_overhead_names_the_profiler(findings):
+    """nsys records no Python frames, and has other options than Kineto and the engines."""
+    row, = (row for row in findings("nsys/mock.sqlite.gz") if row["rule"] == "profiler_overhead")
+    assert row["evidence"].startswith("CUPTI reports 15 ms of the idle time as overhead; cost")
+    text = json.dumps(row)
+    assert "nsys profile" in row["advice"] and "Python frame" not in text and "Kineto" not in text and "torch_profiler" not in text
+    row, = (row for row in findings("tracelens/b200_eager_rank0.json.gz") if row["rule"] == "profiler_overhead")
+    assert "Python frames begin while the GPU is idle, and Kineto reports" in row["evidence"] and "without Python stacks" in row["advice"]
+
+
 @pytest.mark.parametrize("trace, longest, others", [("torchrec_sst4_4rank", 457, 145), ("torchrec_sst5_4rank", 497, 160)])
 def test_outlier_leads(run, findings, trace, longest, others):
     """The first step is warm-up: the first line says so and names the option that looks without it, and no finding is of it."""

@@ -164,10 +164,10 @@ void finding_emit(const struct rule_context *context, const struct rule *rule, c
         finding_measure(unit, sizeof(unit), context);
     snprintf(evidence, sizeof(evidence), "%s", finding->evidence);
     finding_append(evidence, sizeof(evidence), "%s%s", *evidence && *unit ? "; " : "", unit);
-    snprintf(advice, sizeof(advice), "%s", rule->advice);
-    if (rule->vllm && (is_any || context->engine == ENGINE_VLLM))
+    snprintf(advice, sizeof(advice), "%s", finding->advice ? finding->advice : rule->advice);
+    if (!finding->advice && rule->vllm && (is_any || context->engine == ENGINE_VLLM))
         finding_append(advice, sizeof(advice), "; vLLM: %s", rule->vllm);
-    if (rule->sglang && (is_any || context->engine == ENGINE_SGLANG))
+    if (!finding->advice && rule->sglang && (is_any || context->engine == ENGINE_SGLANG))
         finding_append(advice, sizeof(advice), "; SGLang: %s", rule->sglang);
     snprintf(ground, sizeof(ground), "%s",
              *finding->ground ? finding->ground

@@ -16,6 +16,11 @@
  * with a C hook take on a server's core. No trace contains it. */
 #define FRAME_NS 500
 
+#define ADVICE_NSYS                                                                                          \
+    "record less with nsys profile before trusting idle times: --trace=cuda,nvtx, --sample=none, "           \
+    "--cpuctxsw=none, without --cuda-memory-usage and --python-sampling; start to record after warm-up "     \
+    "(--delay, or --capture-range=cudaProfilerApi)"
+
 /* Only what the host does while the GPU waits for it can be delayed by the recording. */
 static bool is_delayable(const struct idle_part *part)
 {
@@ -175,11 +180,36 @@ int profiler_read(struct rule_context *context)
     return r;
 }
 
+static bool is_from_nsys(const struct rule_context *context)
+{
+    return context->n > 0 &&
+           text_is(columns_meta_text(context->ranks[0].columns, META_format), "nsys-sqlite");
+}
+
+/* "40 Python frames begin while the GPU is idle, and Kineto reports 15 ms of the idle time as overhead", or one
+ * of both. */
+static void profiler_overhead_evidence(const struct rule_context *context, char *buf, size_t size)
+{
+    const char *profiler = is_from_nsys(context) ? "CUPTI" : "Kineto";
+    char text[UNIT_TEXT_MAX];
+
+    buf[0] = '\0';
+    if (context->profiler_frames > 0)
+        finding_append(buf, size, "%lld Python frames begin while the GPU is idle%s",
+                       (long long)context->profiler_frames, context->profiler_kineto > 0 ? ", and " : "");
+    if (context->profiler_kineto > 0)
+        finding_append(buf, size, "%s reports %s of %s as overhead", profiler,
+                       format_duration(text, context->profiler_kineto),
+                       context->profiler_frames > 0 ? "that time" : "the idle time");
+}
+
+#define DEDUCTED "the time is deducted from operators, Python and launches in each gap"
+
 static int profiler_overhead_evaluate(const struct rule_context *context, const struct rule *rule,
                                       struct report_rows *ret)
 {
     struct finding f = {.confidence = CONFIDENCE_INFERRED};
-    char figures[FIGURES_MAX], location[LOCATION_MAX], kineto[UNIT_TEXT_MAX];
+    char figures[FIGURES_MAX], location[LOCATION_MAX];
     const struct idle_part *most = NULL;
     const struct rule_rank *most_rank = NULL;
 
@@ -203,13 +233,15 @@ static int profiler_overhead_evaluate(const struct rule_context *context, const 
              finding_figures(figures, context, f.cost));
     snprintf(f.where, sizeof(f.where), "worst window: %s",
              finding_location(location, context, most_rank->rank, gap->from, gap->to));
-    snprintf(f.evidence, sizeof(f.evidence),
-             "%lld Python frames begin while the GPU is idle, and Kineto reports %s of that time as overhead",
-             (long long)context->profiler_frames, format_duration(kineto, context->profiler_kineto));
-    snprintf(f.ground, sizeof(f.ground),
-             "assumes %d ns per Python frame, which no trace contains; the time is deducted from operators, "
-             "Python and launches in each gap",
-             FRAME_NS);
+    profiler_overhead_evidence(context, f.evidence, sizeof(f.evidence));
+    if (context->profiler_frames > 0)
+        snprintf(f.ground, sizeof(f.ground),
+                 "assumes %d ns per Python frame, which no trace contains; " DEDUCTED, FRAME_NS);
+    else
+        snprintf(f.ground, sizeof(f.ground),
+                 "assumes that the GPU would not have been idle without these overhead events; " DEDUCTED);
+    if (is_from_nsys(context))
+        f.advice = ADVICE_NSYS;
     finding_emit(context, rule, &f, ret);
     return 0;
 }

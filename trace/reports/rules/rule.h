@@ -36,6 +36,7 @@ struct finding {
         of[_TIME_KIND_MAX]; /* what of the cost is of which time; all 0 where it is of steps or requests */
     enum confidence confidence;
     bool is_of_all_ranks; /* a statement about all ranks: without the traces of some, it is inferred */
+    const char *advice;   /* in place of the rule's and of its engines' options; NULL */
     char ground[FINDING_TEXT_MAX];   /* what the confidence rests on */
     char what[FINDING_TEXT_MAX];     /* one line, with figures */
     char where[FINDING_TEXT_MAX];    /* time, kernel, rank */
