@@ -187,7 +187,7 @@ static const struct {
     {NULL, "role", "prefill decode regular encode"},
     {"nsys-command", "mode", "prefill decode aggregated"},
     {"torch-command", "mode", "prefill decode aggregated"},
-    {NULL, "mode", "default prefill decode rtp-llm whole"},
+    {NULL, "mode", "default prefill decode rtp-llm complete"},
     {NULL, "phase", "prefill decode mixed training"},
     {NULL, "state",
      "active requested starting recording stopping collecting complete partial failed cancelled"},
