@@ -143,47 +143,77 @@ static int check_times(struct client *c, const struct analysis *a)
                         format_duration(from, a->view.from), format_duration(length, longest));
 }
 
-/* Steps of all ranks, and how many of them are selected. */
-static int gather_steps(struct analysis *a, int64_t **ret, size_t *ret_n, size_t *ret_in_view)
+/* The steps of all ranks. */
+struct known_steps {
+    int64_t *numbers;
+    size_t n, n_in_view;
+    bool phases[_STEP_PHASE_MAX];
+};
+
+static void known_steps_done(struct known_steps *known)
 {
-    *ret = NULL;
-    *ret_n = *ret_in_view = 0;
+    free(known->numbers);
+}
+
+static int known_steps_gather(struct analysis *a, struct known_steps *ret)
+{
     for (size_t rank = 0; rank < a->n; rank++) {
         const struct steps *steps;
         int r = analysis_steps(a, rank, &steps);
         if (r < 0)
             return r;
-        int64_t *more = reallocarray(*ret, *ret_n + steps->n + 1, sizeof(*more));
+        int64_t *more = reallocarray(ret->numbers, ret->n + steps->n + 1, sizeof(*more));
         if (!more)
             return -ENOMEM;
-        *ret = more;
+        ret->numbers = more;
         for (size_t i = 0; i < steps->n; i++) {
-            (*ret)[(*ret_n)++] = steps->items[i].index;
-            *ret_in_view += analysis_has_step(a, rank, &steps->items[i]);
+            ret->numbers[ret->n++] = steps->items[i].index;
+            ret->phases[steps->items[i].phase] = true;
+            ret->n_in_view += analysis_has_step(a, rank, &steps->items[i]);
         }
     }
     return 0;
 }
 
+/* "Available phases: prefill, decode."; NULL if there are no steps. The caller frees it. */
+static char *phases_text(const struct known_steps *known)
+{
+    char *text = NULL;
+
+    for (int i = 0; i < _STEP_PHASE_MAX; i++)
+        if (known->phases[i] && *step_phase_name((enum step_phase)i))
+            append_str(&text, "%s%s",
+                       text ? ", " : "Available phases: ", step_phase_name((enum step_phase)i));
+    if (text)
+        append_str(&text, ".");
+    return text || known->n == 0 ? text : xstrdup("No step of the trace has a phase.");
+}
+
 /* An empty result would look like a healthy trace. */
 static int check_steps(struct client *c, struct analysis *a)
 {
-    _cleanup_(freep) int64_t *numbers = NULL;
+    _cleanup_(known_steps_done) struct known_steps known = {0};
+    const struct analysis_view *view = &a->view;
     char buf[NUMBERS_TEXT_MAX];
-    size_t n, n_in_view;
 
-    if (a->view.step == COLUMN_NULL)
+    if (view->step == COLUMN_NULL && !view->phase)
         return EXIT_DONE;
     /* An error that prevents reading steps also prevents reports, which print it. */
-    if (gather_steps(a, &numbers, &n, &n_in_view) < 0 || n_in_view > 0)
+    if (known_steps_gather(a, &known) < 0 || known.n_in_view > 0)
         return EXIT_DONE;
-    const char *there = numbers_text(buf, "step", numbers, n);
+    bool by_phase = view->step == COLUMN_NULL;
+    _cleanup_(freep) char *phases = by_phase ? phases_text(&known) : NULL;
+    const char *there = by_phase ? phases : numbers_text(buf, "step", known.numbers, known.n);
     _cleanup_(freep) char *remedy =
         there ? xasprintf("%s profctl analyze --report steps lists steps with phase and begin.", there)
               : xstrdup("The trace has no steps: no range has the name of a step, and none repeats. "
                         "Select a time with --from and --to.");
+    if (by_phase)
+        return client_error(c, PROBLEM_NOT_FOUND, remedy, "no steps of phase %s%s", view->phase,
+                            view->from > VIEW_ALL.from || view->to < VIEW_ALL.to ? " in the selected part"
+                                                                                 : "");
     return client_error(c, PROBLEM_NOT_FOUND, remedy, "the selected part has no step %" PRId64 "%s%s",
-                        a->view.step, a->view.phase ? " of phase " : "", a->view.phase ? a->view.phase : "");
+                        view->step, view->phase ? " of phase " : "", view->phase ? view->phase : "");
 }
 
 /* The index of the instance of that name; n_instances: unknown. */

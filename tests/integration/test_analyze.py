@@ -178,9 +178,8 @@ def test_categories_of_the_screen_are_shares_of_the_busy_time(profctl, name):
 
 
 def test_a_part_without_work_is_not_a_trace_without_a_gpu(profctl, three_steps):
-    for part in (("--from", "299us"), ("--phase", "prefill")):
-        text = profctl("analyze", three_steps, *part)
-        assert "no GPU activity begins in the selected part" in text and "no findings" not in text, part
+    text = profctl("analyze", three_steps, "--from", "299us")
+    assert "no GPU activity begins in the selected part" in text and "no findings" not in text
 
 
 def test_texts_about_a_part_are_only_for_those_who_asked_for_one(profctl, trace):
@@ -211,6 +210,12 @@ def test_what_is_not_there_is_no_empty_answer(profctl, three_steps, trace):
         assert "has no step 17" in error and "Available steps: 0 to 2." in error
     error = profctl("analyze", three_steps, "--step", "1", "--phase", "prefill", "--json", status=4)
     assert "the selected part has no step 1 of phase prefill" in error and "Available steps: 0 to 2." in error
+    for words in ((), ("--report", "kernels", "--json")):
+        error = profctl("analyze", three_steps, "--phase", "decode", *words, status=4)
+        assert "no steps of phase decode\n" in error and "No step of the trace has a phase." in error, error
+    trained = pathlib.Path(__file__).parents[1] / "traces/torchrec_sst5_4rank/rank0.pt.trace.json.gz"
+    error = profctl("analyze", trained, "--phase", "decode", status=4)
+    assert "no steps of phase decode\n" in error and "Available phases: training." in error, error
     assert "has no step 17" in profctl("flame", three_steps, "--step", "17", status=4)
     assert "has no step 17" in profctl("diff", three_steps, three_steps, "--step", "17", status=4)
     none = trace("none.json", [slice_of("aten::mm", "cpu_op", 0, 10)])
