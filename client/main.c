@@ -117,6 +117,11 @@ static void take_connection(struct globals *g, int n_words, char **words)
         }
 }
 
+static void print_version(void)
+{
+    puts("profctl " PROFD_VERSION);
+}
+
 static int run_verb(struct client *c, const struct verb_entry *entry, struct globals *g, int argc,
                     char **argv)
 {
@@ -153,6 +158,9 @@ static int run_verb(struct client *c, const struct verb_entry *entry, struct glo
     } else if (g->help) {
         verb_help(stdout, entry);
         status = EXIT_DONE;
+    } else if (g->version) {
+        print_version();
+        status = EXIT_DONE;
     } else if (n_words < v->min_words || n_words > v->max_words) {
         _cleanup_(freep) char *remedy = xasprintf("profctl %s --help", v->name);
         status = client_refuse(c, remedy,
@@ -187,7 +195,7 @@ static int run_profctl(struct client *c, int argc, char **argv)
         return client_fail(c, &p);
     }
     if (g.version) {
-        puts("profctl " PROFD_VERSION);
+        print_version();
         return EXIT_DONE;
     }
     if (g.help && first == argc) {

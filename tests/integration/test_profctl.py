@@ -123,7 +123,8 @@ def test_manual_has_every_verb_and_option():
 
 
 def test_version():
-    assert re.fullmatch(r"profctl \d+\.\d+\.\d+\n", run("--version").stdout)
+    for words in (["--version"], ["analyze", "--version"], ["list-traces", "t1", "--version"]):
+        assert re.fullmatch(r"profctl \d+\.\d+\.\d+\n", run(*words).stdout)
 
 
 # Where profd is
