@@ -157,6 +157,9 @@ static int socket_problem(const struct connection *d, const char *why, struct pr
     if (os_error == EACCES || os_error == EPERM)
         problem_remedy(
             p, "Members of group profd may use it: sudo usermod -aG profd \"$USER\", then log in again.");
+    else if (os_error == ENOENT && d->endpoint.is_named)
+        problem_remedy(p, d->title ? "Check the socket of the context: profctl context list shows it."
+                                   : "Check --socket or $PROFD_SOCKET, or unset it.");
     else
         problem_remedy(p, "Start it: systemctl enable --now profd, or run profd in another terminal;\n"
                           "name another with --socket PATH or --host URL.");

@@ -83,7 +83,10 @@ int endpoint_find(const char *socket, const char *host, struct endpoint *ret, st
         free(path);
         return -ENAMETOOLONG;
     }
-    *ret = (struct endpoint){.socket = path, .url = xstrdup("http://localhost")};
+    *ret = (struct endpoint){.socket = path,
+                             .url = xstrdup("http://localhost"),
+                             .is_named =
+                                 (socket || (environment && *environment)) && !streq(path, SYSTEM_SOCKET)};
     return 0;
 }
 
@@ -151,6 +154,8 @@ static int credentials_read_token(const char *path, bool named, char **ret, stru
     if (r == -ENOENT && !named)
         return 0;
     if (r < 0) {
+        if (named && r != -EACCES)
+            problem_remedy(p, "Check the path of the token file.");
         problem_remedy(p, "Ask an administrator of that profd for a token: profctl token new NAME.");
         return problem_set(p, r, PROBLEM_BAD_REQUEST, "cannot read the token in %s: %s", path, strerror(-r));
     }

@@ -14,8 +14,9 @@
 #include <curl/curl.h>
 
 struct endpoint {
-    char *socket; /* path; NULL for TCP */
-    char *url;    /* without a trailing slash; "http://localhost" with a socket */
+    char *socket;  /* path; NULL for TCP */
+    char *url;     /* without a trailing slash; "http://localhost" with a socket */
+    bool is_named; /* the socket is another than those on which profd listens by default */
 };
 
 int endpoint_find(const char *socket, const char *host, struct endpoint *ret, struct problem *p);

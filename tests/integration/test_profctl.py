@@ -136,7 +136,12 @@ def test_no_profd(tmp_path):
     assert r.returncode == 1 and r.stdout == ""
     first, *remedy = r.stderr.splitlines()
     assert first == f"profctl: cannot reach profd at {path}: No such file or directory"
-    assert "systemctl enable --now profd" in remedy[0] and all(line.startswith("  ") for line in remedy)
+    assert remedy == ["  Check --socket or $PROFD_SOCKET, or unset it."]
+
+
+def test_no_token_file(tmp_path):
+    r = run("list-traces", "--host", "http://127.0.0.1:1", "--token-file", str(tmp_path / "none"))
+    assert r.returncode == 2 and r.stderr.endswith("\n  Check the path of the token file.\n"), r.stderr
 
 
 def test_socket_path_too_long(tmp_path):
