@@ -110,7 +110,12 @@ static void statement_explain(const struct query *q, struct sql_position at, str
 {
     _cleanup_(freep) char *hint = statement_suggest(q, sqlite3_errmsg(q->db));
 
-    if (sqlite3_error_offset(q->db) >= 0) {
+    if (strstr(sqlite3_errmsg(q->db), "may not be modified")) {
+        problem_remedy(p, "A trace can only be read: use SELECT.");
+    } else if (streq(sqlite3_errmsg(q->db), "incomplete input")) {
+        problem_remedy(
+            p, "Complete the statement: the SQL ends before it does, such as at an open parenthesis.");
+    } else if (sqlite3_error_offset(q->db) >= 0) {
         _cleanup_(freep) char *lines = statement_excerpt(at, hint);
         problem_remedy(
             p, "%s%s", lines,

@@ -241,7 +241,7 @@ static int analyze_check_output(struct client *c, const struct analyze_options *
                                 const struct chosen_reports *chosen)
 {
     if (o->html && c->format != TABLE_FITTED)
-        return client_refuse(c, NULL, "--html and the other formats exclude each other");
+        return client_refuse(c, "Omit one of them.", "--html and the other formats exclude each other");
     if (o->html || chosen->n != 1)
         return listing_refuse(c, "needs one report", "Name it: --report kernels. --json prints several.");
     return report_check_columns(c, chosen->made[0].report);

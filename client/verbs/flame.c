@@ -100,7 +100,8 @@ static int flame_run(struct client *c, const void *values, int n_words, char **w
     enum flame_by by = o->by ? flame_by_find(o->by) : FLAME_BY_OP;
 
     if (by == _FLAME_BY_MAX)
-        return client_refuse(c, NULL, "--by is op, stack or kernel, not %s", o->by);
+        return client_refuse(c, "Pass --by op, --by stack or --by kernel.",
+                             "--by is op, stack or kernel, not %s", o->by);
     client_hold_signals();
     int status = flame_add_word(c, o, by, words[0], false, &analyzed, &f);
     if (status == EXIT_DONE && o->diff)

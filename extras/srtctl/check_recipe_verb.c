@@ -101,10 +101,12 @@ static void check_file(struct recipe_checking *k, const char *variant)
     size_t size;
     int err = read_file(AT_FDCWD, k->path, RECIPE_BYTES_MAX, &data, &size);
 
-    if (err < 0)
+    if (err < 0) {
         problem_set(&p, err, PROBLEM_BAD_REQUEST, "cannot read %s: %s", k->path, strerror(-err));
-    else
+        problem_remedy(&p, "Check the path; check-recipe takes job files of srtctl in YAML.");
+    } else {
         err = recipe_variants_read(k->path, data, size, &variants, &p);
+    }
     if (err == 0 && variant && !(only = recipe_variants_find(&variants, k->path, variant, &p)))
         err = -EINVAL;
     if (err < 0) {

@@ -17,7 +17,7 @@ static const struct refusal {
                                 "export_chrome_trace()"},
     [FORMAT_JSON] = {"this is JSON, not a trace of events: neither an array of events nor an object with "
                      "\"traceEvents\"",
-                     ""},
+                     "name a trace in JSON that torch.profiler or an engine wrote"},
     [FORMAT_NSYS_SQLITE] = {"this is a database that nsys exported, which is not read here", ""},
     [FORMAT_SQLITE] = {"this is a SQLite database, but not one that nsys exported",
                        "nsys export --type sqlite makes one"},
@@ -138,6 +138,7 @@ static void classification_find_state(struct trace_reading *r)
     if (stream->in == 0) {
         sum->state = READ_EMPTY;
         reading_fail(r, 0, "0 bytes");
+        snprintf(sum->remedy, sizeof(sum->remedy), "record it again; the disk may have been full");
     } else if (sum->format != FORMAT_EMPTY && !format_is_trace_json(sum->format) && in_pieces) {
         sum->state = READ_REFUSED;
         reading_fail(r, 0, "%s", refusals[sum->format].reason);
