@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
+#include "client/cli/text.h"
 #include "client/local/user_profd.h"
 #include "client/transport/contexts.h"
 #include "client/transport/endpoint.h"
@@ -122,6 +123,19 @@ static void print_version(void)
     puts("profctl " PROFD_VERSION);
 }
 
+static int refuse_words(struct client *c, const struct verb *v, unsigned n_words, char **words)
+{
+    _cleanup_(freep) char *remedy = xasprintf("profctl %s --help", v->name);
+
+    if (n_words < v->min_words)
+        return client_refuse(c, remedy, "missing argument: %s %s", v->name, v->words);
+    _cleanup_(freep) char *word = text_clean(words[v->max_words], false);
+    if (!*v->words)
+        return client_refuse(c, remedy, "%s takes no arguments: unexpected '%s'", v->name, word);
+    return client_refuse(c, remedy, "too many arguments: %s takes %s: unexpected '%s'", v->name, v->words,
+                         word);
+}
+
 static int run_verb(struct client *c, const struct verb_entry *entry, struct globals *g, int argc,
                     char **argv)
 {
@@ -162,12 +176,7 @@ static int run_verb(struct client *c, const struct verb_entry *entry, struct glo
         print_version();
         status = EXIT_DONE;
     } else if (n_words < v->min_words || n_words > v->max_words) {
-        _cleanup_(freep) char *remedy = xasprintf("profctl %s --help", v->name);
-        status = client_refuse(c, remedy,
-                               n_words < v->min_words ? "missing argument: %s %s"
-                               : *v->words            ? "too many arguments: %s takes %s"
-                                                      : "%s takes no arguments",
-                               v->name, v->words);
+        status = refuse_words(c, v, n_words, argv + first);
     } else if (v->is_offline || (status = connect_profd(c, &g->connection)) == EXIT_DONE) {
         status = EXIT_DONE;
         if (v->needs_only_catalog)

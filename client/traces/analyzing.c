@@ -19,6 +19,28 @@
 #define NUMBERS_SHOWN    8
 #define NUMBERS_TEXT_MAX 256
 
+/* A line of a class without a pattern, or of an unknown class. */
+static int refuse_class(struct client *c, const char *path, const char *text, size_t line)
+{
+    _cleanup_(freep) char *names = NULL;
+    bool is_known = false;
+
+    for (size_t i = 1; i < line; i++)
+        text += strcspn(text, "\n") + 1;
+    text += strspn(text, " \t\r");
+    _cleanup_(freep) char *word = xstrndup(text, strcspn(text, " \t\r\n"));
+    _cleanup_(freep) char *clean = text_clean(word, false);
+    for (int i = 0; i < _KERNEL_CLASS_MAX; i++) {
+        const char *name = kernel_class_name((enum kernel_class)i);
+        is_known = is_known || streq(name, word);
+        append_str(&names, "%s%s", i > 0 ? ", " : "", name);
+    }
+    const char *remedy = "Write a class and a pattern on each line: attention *my_attn*.";
+    return is_known ? client_refuse(c, remedy, "%s, line %zu: class '%s' has no pattern", path, line, clean)
+                    : client_refuse(c, remedy, "%s, line %zu: unknown class '%s'; classes: %s", path, line,
+                                    clean, names);
+}
+
 static int read_classes(struct client *c, const char *path, struct kernel_patterns *ret)
 {
     _cleanup_(freep) char *text = NULL;
@@ -33,9 +55,10 @@ static int read_classes(struct client *c, const char *path, struct kernel_patter
     r = kernel_patterns_parse(text, ret, &line);
     if (r >= 0)
         return EXIT_DONE;
-    return client_refuse(c, "A line is a class and a pattern: attention *my_attn*. profctl analyze --help",
-                         "%s, line %zu: %s", path, line,
-                         r == -EINVAL ? "no class with a pattern" : strerror(-r));
+    if (r == -EINVAL)
+        return refuse_class(c, path, text, line);
+    return client_refuse(c, "Write fewer lines, each with a class and a pattern: attention *my_attn*.",
+                         "%s, line %zu: %s", path, line, strerror(-r));
 }
 
 /* The session that a trace is of, and with it all other ranks. */

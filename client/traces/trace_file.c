@@ -30,6 +30,9 @@ static void trace_file_note_losses(struct client *c, const char *name, const str
         const char *text = defect_text((enum defect_kind)kind);
         if ((kind == DEFECT_truncated || kind == DEFECT_corrupt_stream) && events != COLUMN_NULL)
             client_note(c, "%s: %s, after %s events", name, text, text_number(number, events));
+        else if (count > 1 && kind == DEFECT_misplaced_end)
+            client_note(c, "%s: %s unmatched begin or end events were left out", name,
+                        text_number(number, count));
         else if (count > 1)
             client_note(c, "%s: %s; %s times", name, text, text_number(number, count));
         else

@@ -26,6 +26,18 @@ static bool looks_like_trace(const char *path, const char *name)
     return false;
 }
 
+static void trace_paths_explain_names(const char *directory, struct problem *p)
+{
+    _cleanup_(freep) char *names = NULL;
+    size_t n = strlen(directory);
+
+    for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++)
+        append_str(&names, "*%s, ", suffixes[i]);
+    problem_remedy(p,
+                   "Name a file, for example profctl analyze %s%sFILE; recognized names: %scallgrind.out*.",
+                   directory, n > 0 && directory[n - 1] == '/' ? "" : "/", names);
+}
+
 static int cannot_look(const char *path, int err, struct problem *p)
 {
     return problem_set(p, -err, err == ENOENT ? PROBLEM_NOT_FOUND : PROBLEM_STORAGE, "cannot open %s: %s",
@@ -84,8 +96,8 @@ int trace_paths_find(struct trace_paths *paths, int n_words, char **words, struc
             r = take_entry(paths, fts, e, p);
         fts_close(fts);
         if (r == 0 && paths->n == before) {
-            r = problem_set(p, -ENOENT, PROBLEM_NOT_FOUND, "no file in %s has the name of a trace", words[i]);
-            problem_remedy(p, "A file that is named itself is read whatever its name is.");
+            r = problem_set(p, -ENOENT, PROBLEM_NOT_FOUND, "no trace files in %s", words[i]);
+            trace_paths_explain_names(words[i], p);
         }
     }
     return r;

@@ -127,7 +127,10 @@ def test_classes_of_a_file_come_first(profctl, three_steps, tmp_path):
     found = rows(profctl("analyze", three_steps, "--report", "kernels", "--json", "--classes", classes))
     assert {r["category"] for r in found if r["name"] == "gemm_kernel"} == {"attention"}
     classes.write_text("attention\n")
-    assert f"{classes}, line 1" in profctl("analyze", three_steps, "--classes", classes, status=2)
+    assert f"{classes}, line 1: class 'attention' has no pattern" in profctl("analyze", three_steps, "--classes", classes, status=2)
+    classes.write_text("# ours\nfoo bar\n")
+    error = profctl("analyze", three_steps, "--classes", classes, status=2)
+    assert f"{classes}, line 2: unknown class 'foo'; classes: gemm, attention, " in " ".join(error.split()), error
 
 
 def test_what_is_misspelt(profctl, three_steps):

@@ -208,8 +208,8 @@ def test_no_hint_of_a_name_that_is_not_similar():
 
 
 @pytest.mark.parametrize("words, message", [
-    (["diff", "t1"], "missing argument: diff BEFORE AFTER"), (["stop", "s1", "s2"], "too many arguments: stop takes [SESSION|RUN]"),
-    (["reports", "kernels"], "reports takes no arguments"),
+    (["diff", "t1"], "missing argument: diff BEFORE AFTER"), (["stop", "s1", "s2"], "too many arguments: stop takes [SESSION|RUN]: unexpected 's2'"),
+    (["reports", "kernels"], "reports takes no arguments: unexpected 'kernels'"),
 ])
 def test_number_of_arguments(words, message):
     done = usage(*words)

@@ -184,7 +184,7 @@ enum track_kind {
     D(control_char, 0, "a string has a control character; it was kept")                                      \
     D(bad_utf8, 0, "a string is not UTF-8; the bytes were replaced")                                         \
     D(duplicate_key, 0, "a key occurs twice in one event; the last one counts")                              \
-    D(misplaced_end, 1, "an E has no B that it could end, or the other way round")                           \
+    D(misplaced_end, 1, "an unmatched begin or end event was left out") \
     D(overlap, 0, "an event overlaps another of its thread without nesting; it has a track of its own")      \
     D(flow_without_slice, 0, "an arrow begins or ends outside any slice")                                    \
     D(flow_without_start, 0, "an arrow ends that never began")                                               \
