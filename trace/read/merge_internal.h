@@ -224,7 +224,7 @@ struct overflow_track {
     uint32_t track;
 };
 
-struct thread_tracks {
+struct merge_thread_tracks {
     uint32_t own; /* + 1, 0 for none */
     struct overflow_track *overflow;
     size_t n_overflow, overflow_cap;
@@ -234,7 +234,7 @@ struct tracks {
     struct budget *budget;
     struct track *list;
     size_t n, cap;
-    struct thread_tracks *threads;
+    struct merge_thread_tracks *threads;
     size_t threads_cap;
     struct number_map singles; /* counters, and instants of processes and of all */
 };

@@ -287,7 +287,7 @@ int64_t tracks_add(struct tracks *t, enum track_kind kind, uint32_t name, uint32
     return (int64_t)t->n++;
 }
 
-static struct thread_tracks *tracks_of_thread(struct tracks *t, uint32_t thread)
+static struct merge_thread_tracks *tracks_of_thread(struct tracks *t, uint32_t thread)
 {
     if (thread >= t->threads_cap &&
         BUDGET_RESERVE(t->budget, t->threads, t->threads_cap, (size_t)thread + 1) < 0)
@@ -297,7 +297,7 @@ static struct thread_tracks *tracks_of_thread(struct tracks *t, uint32_t thread)
 
 int64_t tracks_thread(struct tracks *t, uint32_t thread, uint32_t process)
 {
-    struct thread_tracks *own = tracks_of_thread(t, thread);
+    struct merge_thread_tracks *own = tracks_of_thread(t, thread);
 
     if (!own)
         return -ENOMEM;
@@ -326,7 +326,7 @@ static int tracks_is_free(struct overflow_track *o, struct nest *nest, int64_t t
 int64_t tracks_overflow(struct tracks *t, struct nest *nest, uint32_t thread, uint32_t process, int64_t ts,
                         int64_t dur)
 {
-    struct thread_tracks *own = tracks_of_thread(t, thread);
+    struct merge_thread_tracks *own = tracks_of_thread(t, thread);
     int64_t r;
 
     if (!own)

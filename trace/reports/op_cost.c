@@ -14,7 +14,7 @@ enum product {
 };
 
 /* Where an operator has its arguments; -1: it has none such. */
-static const struct rule {
+static const struct cost_rule {
     const char *name;
     enum product product;
     int a, b;
@@ -43,7 +43,7 @@ static const struct rule {
     {"aten::_convolution", PRODUCT_CONVOLUTION, 0, 1, -1, 3, 4, 5, 8, 6},
 };
 
-static const struct rule *find_rule(struct text name)
+static const struct cost_rule *find_rule(struct text name)
 {
     for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
         if (text_is(name, rules[i].name))
@@ -151,7 +151,7 @@ static bool times_all(int64_t *product, const int64_t *factors, size_t n)
 }
 
 struct operands {
-    const struct rule *rule;
+    const struct cost_rule *rule;
     struct slice dims, concrete;
     struct shape a, b;
     int64_t multiplications; /* results */

@@ -280,7 +280,7 @@ bool trace_look(const struct trace *trace)
     return (t->source.is_over && t->source.is_over(t->source.is_over_arg)) || is_interrupted(t->db);
 }
 
-struct group_key {
+struct trace_group_key {
     struct text first, second;
     uint32_t row;
 };
@@ -305,7 +305,7 @@ struct group_sort {
 /* If the statement must end, the order no longer matters, only that sorting ends soon. */
 static int compare_group_keys(const void *a, const void *b, void *arg)
 {
-    const struct group_key *x = a, *y = b;
+    const struct trace_group_key *x = a, *y = b;
     struct group_sort *s = arg;
     int r;
 
@@ -331,7 +331,7 @@ int trace_groups(struct trace *trace, enum group_order order, const uint32_t **r
         [GROUPS_BY_NAME] = {COL_name_name, COL_name_category},
         [GROUPS_BY_CATEGORY] = {COL_name_category, COL_name_name},
     };
-    _cleanup_(freep) struct group_key *keys = NULL;
+    _cleanup_(freep) struct trace_group_key *keys = NULL;
     _cleanup_(freep) uint32_t *rows = NULL;
     struct group_sort sorting = {.trace = trace};
     uint64_t n = columns_rows(trace->columns, TABLE_name);
@@ -348,8 +348,8 @@ int trace_groups(struct trace *trace, enum group_order order, const uint32_t **r
     for (uint32_t i = 0; i < n; i++) {
         if (trace_is_over(trace, i))
             return SQLITE_INTERRUPT;
-        keys[i] = (struct group_key){group_text(trace->columns, columns[order][0], i),
-                                     group_text(trace->columns, columns[order][1], i), i};
+        keys[i] = (struct trace_group_key){group_text(trace->columns, columns[order][0], i),
+                                           group_text(trace->columns, columns[order][1], i), i};
     }
     qsort_r(keys, n, sizeof(keys[0]), compare_group_keys, &sorting);
     if (sorting.over)
