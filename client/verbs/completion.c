@@ -123,8 +123,8 @@ static size_t completing_options(const struct completing *k, struct option_set r
 {
     size_t n = k->entry ? verb_option_sets(k->entry->verb, ret) : 0;
 
-    ret[n++] = (struct option_set){.defs = global_options, .n = n_global_options};
-    return n;
+    ret[n] = (struct option_set){.defs = global_options, .n = n_global_options};
+    return n + 1;
 }
 
 /* -- Values of options -------------------------------------------------------------------------------- */

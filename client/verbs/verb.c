@@ -218,14 +218,14 @@ const struct verb_extension *verb_extension_of(const struct verb *v)
 size_t verb_option_sets(const struct verb *v, struct option_set sets[static VERB_SETS_MAX])
 {
     const struct verb_extension *e = verb_extension_of(v);
-    size_t n = 0;
+    struct option_set *end = sets;
 
-    sets[n++] = (struct option_set){.defs = v->options, .n = v->n_options};
+    *end++ = (struct option_set){.defs = v->options, .n = v->n_options};
     if (v->has_listing)
-        sets[n++] = (struct option_set){.defs = listing_option_defs, .n = n_listing_option_defs};
+        *end++ = (struct option_set){.defs = listing_option_defs, .n = n_listing_option_defs};
     if (e)
-        sets[n++] = (struct option_set){.defs = e->options, .n = e->n_options};
-    return n;
+        *end++ = (struct option_set){.defs = e->options, .n = e->n_options};
+    return (size_t)(end - sets);
 }
 
 void verb_help(FILE *out, const struct verb_entry *e)

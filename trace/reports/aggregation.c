@@ -186,8 +186,9 @@ void aggregated_done(struct aggregated *all)
 struct text group_text(const struct aggregated *all, const struct group *group, unsigned key)
 {
     int64_t number = group->key.part[key];
+    struct text none = {0};
 
-    return number < 0 ? (struct text){0} : all->names.items[number];
+    return number < 0 ? none : all->names.items[number];
 }
 
 /* -- Reports ------------------------------------------------------------------------------------------ */

@@ -144,9 +144,11 @@ static size_t merge_equal(struct critical_path_sum *sums, size_t n)
 static void emit_sum(struct analysis *a, size_t rank, const struct critical_path_sum *s, bool is_total,
                      int64_t length, struct report_rows *ret)
 {
+    struct text none = {0};
+
     EMIT_ROW(critical_path, ret, .rank = a->ranks[rank].number, .bound = row_str(path_bound_name(s->bound)),
-             .name = is_total ? (struct text){0} : columns_text(a->ranks[rank].columns, s->name),
-             .count = s->count, .sum_ns = s->ns, .share = row_share(s->ns, length));
+             .name = is_total ? none : columns_text(a->ranks[rank].columns, s->name), .count = s->count,
+             .sum_ns = s->ns, .share = row_share(s->ns, length));
 }
 
 static int critical_path_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)

@@ -35,7 +35,9 @@ static int64_t slice_or_null(uint64_t slice)
 /* No text for SLICE_NONE. */
 static struct text gap_list_name_of(const struct columns *c, uint64_t slice)
 {
-    return slice == SLICE_NONE ? (struct text){0} : columns_text(c, columns_get(c, COL_slice_name, slice));
+    struct text none = {0};
+
+    return slice == SLICE_NONE ? none : columns_text(c, columns_get(c, COL_slice_name, slice));
 }
 
 static void emit_gap(const struct analysis *a, size_t rank, const struct gpu_stream *stream,

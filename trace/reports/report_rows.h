@@ -106,7 +106,9 @@ static inline struct text row_str(const char *text)
 
 static inline struct text row_text(const struct columns *c, int64_t number)
 {
-    return number == COLUMN_NULL ? (struct text){0} : columns_text(c, number);
+    struct text none = {0};
+
+    return number == COLUMN_NULL ? none : columns_text(c, number);
 }
 
 /* No value if the total is 0. */
