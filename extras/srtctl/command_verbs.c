@@ -29,7 +29,7 @@ static const struct option_def command_options[] = {
 
 /* n_command: words that nsys wraps. -EINVAL with the problem. */
 static int command_compose(const struct command_options *o, bool is_nsys, int n_command, char **command,
-                           struct worker_launch *ret, struct problem *p)
+                           struct recipe_launch *ret, struct problem *p)
 {
     const unsigned lifted = RECIPE_ANY_LOAD | (o->any_workers ? RECIPE_ANY_WORKERS : 0);
     int mode = o->mode ? recipe_mode_from_name(o->mode) : -EINVAL;
@@ -57,7 +57,7 @@ static int command_compose(const struct command_options *o, bool is_nsys, int n_
 static int command_print(struct client *c, const void *values, bool is_nsys, int n_words, char **words)
 {
     _cleanup_(problem_done) struct problem p = {0};
-    _cleanup_(launch_done) struct worker_launch l = {0};
+    _cleanup_(launch_done) struct recipe_launch l = {0};
 
     if (command_compose(values, is_nsys, n_words, words, &l, &p) < 0)
         return client_fail(c, &p);

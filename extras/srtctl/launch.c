@@ -14,13 +14,13 @@
 
 /* -- Words -------------------------------------------------------------------------------------------- */
 
-static void launch_append(struct worker_launch *l, char *take_text, bool expands)
+static void launch_append(struct recipe_launch *l, char *take_text, bool expands)
 {
     VEC_GROW(l->words, l->n_words, l->cap_words);
     l->words[l->n_words++] = (struct launch_word){take_text, expands};
 }
 
-void launch_add(struct worker_launch *l, const char *format, ...)
+void launch_add(struct recipe_launch *l, const char *format, ...)
 {
     va_list ap;
 
@@ -29,7 +29,7 @@ void launch_add(struct worker_launch *l, const char *format, ...)
     va_end(ap);
 }
 
-void launch_add_expanding(struct worker_launch *l, const char *format, ...)
+void launch_add_expanding(struct recipe_launch *l, const char *format, ...)
 {
     va_list ap;
 
@@ -38,7 +38,7 @@ void launch_add_expanding(struct worker_launch *l, const char *format, ...)
     va_end(ap);
 }
 
-void launch_add_option(struct worker_launch *l, const char *option, const char *format, ...)
+void launch_add_option(struct recipe_launch *l, const char *option, const char *format, ...)
 {
     va_list ap;
 
@@ -48,13 +48,13 @@ void launch_add_option(struct worker_launch *l, const char *option, const char *
     va_end(ap);
 }
 
-static void launch_add_all(struct worker_launch *l, const char *const *words)
+static void launch_add_all(struct recipe_launch *l, const char *const *words)
 {
     for (; *words; words++)
         launch_add(l, "%s", *words);
 }
 
-void launch_set_value(struct worker_launch *l, const char *name, const char *value, bool expands)
+void launch_set_value(struct recipe_launch *l, const char *name, const char *value, bool expands)
 {
     size_t n = strlen(name), i = 0;
 
@@ -70,7 +70,7 @@ void launch_set_value(struct worker_launch *l, const char *name, const char *val
     l->environment[i] = (struct launch_word){xasprintf("%s=%s", name, value), expands};
 }
 
-void launch_set(struct worker_launch *l, const char *name, const char *format, ...)
+void launch_set(struct recipe_launch *l, const char *name, const char *format, ...)
 {
     va_list ap;
 
@@ -80,7 +80,7 @@ void launch_set(struct worker_launch *l, const char *name, const char *format, .
     launch_set_value(l, name, value, false);
 }
 
-void launch_done(struct worker_launch *l)
+void launch_done(struct recipe_launch *l)
 {
     for (size_t i = 0; i < l->n_environment; i++)
         free(l->environment[i].text);
@@ -88,11 +88,11 @@ void launch_done(struct worker_launch *l)
         free(l->words[i].text);
     free(l->environment);
     free(l->words);
-    *l = (struct worker_launch){0};
+    *l = (struct recipe_launch){0};
 }
 
 /* In order of their names; those of `dropped` (with dashes) are left out, and those that are null or false. */
-void launch_add_flags(struct worker_launch *l, const json_t *config, const char *const *dropped)
+void launch_add_flags(struct recipe_launch *l, const json_t *config, const char *const *dropped)
 {
     size_t n = 0, k;
     _cleanup_(freep) const char **keys = recipe_sorted_keys(config, &n);
@@ -128,7 +128,7 @@ static const char *const nsys_trtllm_end[] = {"--kill", "none", "--wait", "all",
                                               "true",   NULL};
 
 static void launch_add_nsys(const struct recipe *r, const struct launch_target *target,
-                            struct worker_launch *l)
+                            struct recipe_launch *l)
 {
     bool trtllm = streq(r->backend, "trtllm");
     const char *mode = recipe_mode_short_name(target->mode);
@@ -176,14 +176,14 @@ int launch_check_variable(const struct recipe *r, const char *where, const char 
     return recipe_refuse(r, where, p, "'%s' is not the name of an environment variable", name);
 }
 
-void launch_set_steps(const struct recipe_phase *phase, struct worker_launch *l)
+void launch_set_steps(const struct recipe_phase *phase, struct recipe_launch *l)
 {
     launch_set(l, "TLLM_PROFILE_START_STOP", "%" PRId64 "-%" PRId64, phase->start_step, phase->stop_step);
     launch_set(l, "TLLM_LLMAPI_ENABLE_NVTX", "1");
 }
 
 static int launch_set_environment(const struct recipe *r, const struct launch_target *target,
-                                  struct worker_launch *l, struct problem *p)
+                                  struct recipe_launch *l, struct problem *p)
 {
     const char *name;
     json_t *value;
@@ -204,7 +204,7 @@ static int launch_set_environment(const struct recipe *r, const struct launch_ta
 /* Until January 2026: sglang.launch_server serves alone, so it has no --disaggregation-mode of dynamo's, and dumps no
  * configuration. */
 static void launch_add_old_sglang(const struct recipe *r, const struct launch_target *target,
-                                  struct worker_launch *l)
+                                  struct recipe_launch *l)
 {
     static const char *const dropped[] = {"disaggregation-mode", "dump-config-to", NULL};
     const struct recipe_phase *phase = &r->phases[target->mode];
@@ -221,7 +221,7 @@ static void launch_add_old_sglang(const struct recipe *r, const struct launch_ta
 }
 
 static void launch_add_old_vllm(const struct recipe *r, const struct launch_target *target,
-                                struct worker_launch *l)
+                                struct recipe_launch *l)
 {
     static const char *const dropped[] = {"connector", NULL};
     const struct recipe_phase *phase = &r->phases[target->mode];
@@ -234,7 +234,7 @@ static void launch_add_old_vllm(const struct recipe *r, const struct launch_targ
 }
 
 static int launch_add_worker(const struct recipe *r, const struct launch_target *target,
-                             struct worker_launch *l, struct problem *p)
+                             struct recipe_launch *l, struct problem *p)
 {
     if (r->generation == RECIPE_LOAD_IN_BENCHMARK)
         return worker_add_command(r, target, l, p);
@@ -260,7 +260,7 @@ int launch_refuse_command(const struct recipe *r, const struct launch_target *ta
 
 /* What both commands begin with: the checks, and the environment. */
 static int launch_begin(const struct recipe *r, const struct launch_target *target, bool fits_type,
-                        const char *needed, const char *remedy, struct worker_launch *l, struct problem *p)
+                        const char *needed, const char *remedy, struct recipe_launch *l, struct problem *p)
 {
     if (!fits_type) {
         recipe_refuse(r, "profiling.type", p, "profiling.type is %s, %s", recipe_type_name(r->type), needed);
@@ -279,9 +279,9 @@ static int launch_begin(const struct recipe *r, const struct launch_target *targ
 }
 
 int launch_nsys(const struct recipe *r, const struct launch_target *target, int n_command,
-                char *const *command, struct worker_launch *ret, struct problem *p)
+                char *const *command, struct recipe_launch *ret, struct problem *p)
 {
-    _cleanup_(launch_done) struct worker_launch l = {0};
+    _cleanup_(launch_done) struct recipe_launch l = {0};
 
     if (launch_begin(r, target, recipe_is_nsys(r), "which needs no nsys",
                      "Set it to nsys or nsys-time; profctl torch-command is for torch.", &l, p) < 0)
@@ -292,14 +292,14 @@ int launch_nsys(const struct recipe *r, const struct launch_target *target, int 
     if (n_command == 0 && launch_add_worker(r, target, &l, p) < 0)
         return -EINVAL;
     *ret = l;
-    l = (struct worker_launch){0};
+    l = (struct recipe_launch){0};
     return 0;
 }
 
-int launch_torch(const struct recipe *r, const struct launch_target *target, struct worker_launch *ret,
+int launch_torch(const struct recipe *r, const struct launch_target *target, struct recipe_launch *ret,
                  struct problem *p)
 {
-    _cleanup_(launch_done) struct worker_launch l = {0};
+    _cleanup_(launch_done) struct recipe_launch l = {0};
     _cleanup_(freep) char *directory = xasprintf(PROFILES_DIR "/%s", recipe_mode_short_name(target->mode));
 
     if (launch_begin(r, target, r->type == RECIPE_TORCH, "not torch",
@@ -315,7 +315,7 @@ int launch_torch(const struct recipe *r, const struct launch_target *target, str
         launch_add_option(&l, "--profiler-config",
                           "{\"profiler\": \"torch\", \"torch_profiler_dir\": \"%s\"}", directory);
     *ret = l;
-    l = (struct worker_launch){0};
+    l = (struct recipe_launch){0};
     return 0;
 }
 
@@ -385,7 +385,7 @@ static void launch_print_word(FILE *out, const char *text, bool expands)
     }
 }
 
-char *launch_text(const struct worker_launch *l)
+char *launch_text(const struct recipe_launch *l)
 {
     char *text = NULL;
     size_t size;
@@ -407,7 +407,7 @@ char *launch_text(const struct worker_launch *l)
     return text;
 }
 
-json_t *launch_json(const struct worker_launch *l)
+json_t *launch_json(const struct recipe_launch *l)
 {
     json_t *environment = json_object(), *command = json_array();
 

@@ -22,7 +22,7 @@ struct launch_word {
     char *text;
     bool expands;
 };
-struct worker_launch {
+struct recipe_launch {
     struct launch_word *environment; /* "NAME=VALUE" */
     size_t n_environment, cap_environment;
     struct launch_word *words;
@@ -32,25 +32,25 @@ struct worker_launch {
 /* command: what is wrapped; none: the recipe's own worker. -EINVAL where the recipe is of another type, or
  * the command of its worker cannot be derived. */
 int launch_nsys(const struct recipe *r, const struct launch_target *target, int n_command,
-                char *const *command, struct worker_launch *ret, struct problem *p);
-int launch_torch(const struct recipe *r, const struct launch_target *target, struct worker_launch *ret,
+                char *const *command, struct recipe_launch *ret, struct problem *p);
+int launch_torch(const struct recipe *r, const struct launch_target *target, struct recipe_launch *ret,
                  struct problem *p);
-void launch_done(struct worker_launch *l);
+void launch_done(struct recipe_launch *l);
 /* One line for a shell. The caller frees it. */
-char *launch_text(const struct worker_launch *l);
+char *launch_text(const struct recipe_launch *l);
 /* {"environment": {NAME: VALUE}, "command": [...]}, variables not expanded. */
-json_t *launch_json(const struct worker_launch *l);
+json_t *launch_json(const struct recipe_launch *l);
 
 /* For launch.c and worker.c: words, options with their value, and variables, which replace one of that name. */
-void launch_add(struct worker_launch *l, const char *format, ...) _printf_(2, 3);
-void launch_add_expanding(struct worker_launch *l, const char *format, ...) _printf_(2, 3);
-void launch_add_option(struct worker_launch *l, const char *option, const char *format, ...) _printf_(3, 4);
+void launch_add(struct recipe_launch *l, const char *format, ...) _printf_(2, 3);
+void launch_add_expanding(struct recipe_launch *l, const char *format, ...) _printf_(2, 3);
+void launch_add_option(struct recipe_launch *l, const char *option, const char *format, ...) _printf_(3, 4);
 /* As options in order of their names; those of `dropped` (with dashes, NULL at the end) are left out. */
-void launch_add_flags(struct worker_launch *l, const json_t *config, const char *const *dropped);
-void launch_set(struct worker_launch *l, const char *name, const char *format, ...) _printf_(3, 4);
-void launch_set_value(struct worker_launch *l, const char *name, const char *value, bool expands);
+void launch_add_flags(struct recipe_launch *l, const json_t *config, const char *const *dropped);
+void launch_set(struct recipe_launch *l, const char *name, const char *format, ...) _printf_(3, 4);
+void launch_set_value(struct recipe_launch *l, const char *name, const char *value, bool expands);
 /* TensorRT-LLM's executor calls cudaProfilerStart and Stop at these steps; others do not know the variables. */
-void launch_set_steps(const struct recipe_phase *phase, struct worker_launch *l);
+void launch_set_steps(const struct recipe_phase *phase, struct recipe_launch *l);
 int launch_check_variable(const struct recipe *r, const char *where, const char *name, struct problem *p);
 /* The command cannot be derived from the recipe. Returns -EINVAL. */
 int launch_refuse_command(const struct recipe *r, const struct launch_target *target, const char *why,
@@ -65,6 +65,6 @@ int worker_check_target(const struct recipe *r, const struct launch_target *targ
 /* Its GPUs on each of its nodes: "0,1,2,3". The caller frees it. */
 char *worker_gpu_list(const struct recipe *r, const struct launch_target *target, char separator);
 int worker_set_environment(const struct recipe *r, const struct launch_target *target,
-                           struct worker_launch *l, struct problem *p);
-int worker_add_command(const struct recipe *r, const struct launch_target *target, struct worker_launch *l,
+                           struct recipe_launch *l, struct problem *p);
+int worker_add_command(const struct recipe *r, const struct launch_target *target, struct recipe_launch *l,
                        struct problem *p);

@@ -126,13 +126,13 @@ static const char *worker_request_plane(const struct recipe *r)
 }
 
 static void worker_add_ranks(const struct launch_target *target, const struct worker_slot *slot,
-                             struct worker_launch *l)
+                             struct recipe_launch *l)
 {
     launch_add_option(l, "--nnodes", "%" PRId64, slot->n_nodes);
     launch_add_option(l, "--node-rank", "%" PRId64, target->rank);
 }
 
-static void worker_add_config_dump(const struct launch_target *target, struct worker_launch *l)
+static void worker_add_config_dump(const struct launch_target *target, struct recipe_launch *l)
 {
     launch_add(l, "--dump-config-to");
     if (target->node)
@@ -143,7 +143,7 @@ static void worker_add_config_dump(const struct launch_target *target, struct wo
 
 /* As Python's json.dumps() has it. */
 static void worker_add_kv_events(const struct recipe *r, const struct launch_target *target,
-                                 const struct worker_slot *slot, bool vllm, struct worker_launch *l)
+                                 const struct worker_slot *slot, bool vllm, struct recipe_launch *l)
 {
     const json_t *all = json_object_get(worker_backend(r), "kv_events_config"),
                  *own = json_object_get(all, recipe_mode_name(target->mode));
@@ -168,7 +168,7 @@ static void worker_add_kv_events(const struct recipe *r, const struct launch_tar
 /* -- SGLang ------------------------------------------------------------------------------------------- */
 
 static int worker_add_sglang(const struct recipe *r, const struct launch_target *target,
-                             const struct worker_slot *slot, struct worker_launch *l)
+                             const struct worker_slot *slot, struct recipe_launch *l)
 {
     static const char *const dropped[] = {"model-path", "served-model-name", "nccl-port", NULL};
     bool alone = streq(r->frontend, "sglang");
@@ -210,7 +210,7 @@ static const struct {
 };
 
 static void worker_add_connector(const struct recipe *r, const struct launch_target *target,
-                                 struct worker_launch *l)
+                                 struct recipe_launch *l)
 {
     const json_t *config = r->phases[target->mode].config,
                  *all = json_object_get(worker_backend(r), "connector");
@@ -240,7 +240,7 @@ static char *slot_gpus(const struct worker_slot *slot, char separator)
 }
 
 static void worker_add_devices(const struct recipe *r, const struct worker_slot *slot,
-                               struct worker_launch *l)
+                               struct recipe_launch *l)
 {
     _cleanup_(freep) char *list = slot_gpus(slot, ',');
 
@@ -256,7 +256,7 @@ static bool worker_has_data_parallel(const json_t *config)
 }
 
 static int worker_add_vllm(const struct recipe *r, const struct launch_target *target,
-                           const struct worker_slot *slot, struct worker_launch *l, struct problem *p)
+                           const struct worker_slot *slot, struct recipe_launch *l, struct problem *p)
 {
     static const char *const managed[] = {"connector", "headless",  "host",        "port",
                                           "nnodes",    "node-rank", "master-addr", NULL},
@@ -340,7 +340,7 @@ static char *worker_fill_value(const struct launch_target *target, const struct 
 }
 
 static void worker_set_profiling(const struct recipe *r, const struct launch_target *target,
-                                 struct worker_launch *l)
+                                 struct recipe_launch *l)
 {
     const struct recipe_phase *phase = &r->phases[target->mode];
     const char *mode = recipe_mode_short_name(target->mode);
@@ -364,7 +364,7 @@ static void worker_set_profiling(const struct recipe *r, const struct launch_tar
 
 static int worker_set_variables(const struct recipe *r, const struct launch_target *target,
                                 const struct worker_slot *slot, const json_t *variables, const char *where,
-                                struct worker_launch *l, struct problem *p)
+                                struct recipe_launch *l, struct problem *p)
 {
     const char *name;
     json_t *value;
@@ -380,7 +380,7 @@ static int worker_set_variables(const struct recipe *r, const struct launch_targ
     return 0;
 }
 
-static void worker_set_system(const struct recipe *r, const struct worker_slot *slot, struct worker_launch *l)
+static void worker_set_system(const struct recipe *r, const struct worker_slot *slot, struct recipe_launch *l)
 {
     const json_t *observability = json_object_get(r->root, "observability");
 
@@ -429,7 +429,7 @@ char *worker_gpu_list(const struct recipe *r, const struct launch_target *target
 }
 
 int worker_set_environment(const struct recipe *r, const struct launch_target *target,
-                           struct worker_launch *l, struct problem *p)
+                           struct recipe_launch *l, struct problem *p)
 {
     const struct worker_slot slot = slot_find(r, target);
 
@@ -442,7 +442,7 @@ int worker_set_environment(const struct recipe *r, const struct launch_target *t
     return 0;
 }
 
-int worker_add_command(const struct recipe *r, const struct launch_target *target, struct worker_launch *l,
+int worker_add_command(const struct recipe *r, const struct launch_target *target, struct recipe_launch *l,
                        struct problem *p)
 {
     const struct worker_slot slot = slot_find(r, target);

@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void compose(const struct recipe *r, enum recipe_mode mode)
 {
     const struct launch_target place = {.mode = mode};
-    struct worker_launch nsys = {0}, torch = {0};
+    struct recipe_launch nsys = {0}, torch = {0};
 
     if (launch_nsys(r, &place, 0, NULL, &nsys, NULL) == 0) {
         _cleanup_(freep) char *text = launch_text(&nsys);

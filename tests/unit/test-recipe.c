@@ -186,7 +186,7 @@ static char *nsys_text(const char *text, const struct launch_target *place, int 
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(recipe_done) struct recipe r = {0};
-    _cleanup_(launch_done) struct worker_launch l = {0};
+    _cleanup_(launch_done) struct recipe_launch l = {0};
 
     parse(text, &r);
     return launch_nsys(&r, place, n, command, &l, &p) < 0 ? xstrdup(p.what) : launch_text(&l);
@@ -268,7 +268,7 @@ static void test_vllm_line(void **state)
 static void test_torch_line(void **state)
 {
     _cleanup_(recipe_done) struct recipe r = {0};
-    _cleanup_(launch_done) struct worker_launch l = {0};
+    _cleanup_(launch_done) struct recipe_launch l = {0};
 
     parse(IN_PHASE("torch") SGLANG, &r);
     assert_int_equal(launch_torch(&r, &(struct launch_target){.mode = RECIPE_PREFILL}, &l, NULL), 0);
@@ -282,7 +282,7 @@ static void test_a_name_that_would_be_a_command(void **state)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(recipe_done) struct recipe r = {0};
-    _cleanup_(launch_done) struct worker_launch l = {0};
+    _cleanup_(launch_done) struct recipe_launch l = {0};
 
     parse(IN_PHASE("torch") "backend:\n  prefill_environment:\n    'A; rm x;': 1\n", &r);
     assert_int_equal(launch_torch(&r, &(struct launch_target){.mode = RECIPE_PREFILL}, &l, &p), -EINVAL);
@@ -292,7 +292,7 @@ static void test_a_name_that_would_be_a_command(void **state)
 static void test_quotes(void **state)
 {
     _cleanup_(recipe_done) struct recipe r = {0};
-    _cleanup_(launch_done) struct worker_launch l = {0};
+    _cleanup_(launch_done) struct recipe_launch l = {0};
 
     parse(IN_PHASE("torch") "backend:\n  prefill_environment:\n    A: \"it's $(x)\"\n    B: ''\n"
                             "  sglang_config:\n    prefill:\n      'x;y': '`z`'\n",
@@ -308,7 +308,7 @@ static void test_quotes(void **state)
 static void test_what_terminals_obey_is_escaped(void **state)
 {
     _cleanup_(recipe_done) struct recipe r = {0};
-    _cleanup_(launch_done) struct worker_launch l = {0};
+    _cleanup_(launch_done) struct recipe_launch l = {0};
 
     parse(IN_PHASE("torch") "backend:\n  prefill_environment:\n    A: \"\\e[2J1'\\\\\\n\"\n"
                             "  sglang_config:\n    prefill:\n      x: \"\\u009b\"\n",
@@ -334,7 +334,7 @@ static void test_worker_of_today(void **state)
                       "model-path: dropped}\n    decode: {served_model_name: m, x: true, y: false}\n";
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(recipe_done) struct recipe r = {0};
-    _cleanup_(launch_done) struct worker_launch l = {0}, second = {0};
+    _cleanup_(launch_done) struct recipe_launch l = {0}, second = {0};
 
     parse(text, &r);
     assert_int_equal(recipe_check(&r, RECIPE_ANY_LOAD, &p), 0);
