@@ -18,8 +18,11 @@ static const char *const run_states[_RUN_STATE_MAX] = {
 };
 
 static const char *const engines[ENGINE_EXTRA] = {
-    [ENGINE_UNKNOWN] = "unknown", [ENGINE_VLLM] = "vllm",     [ENGINE_SGLANG] = "sglang",
-    [ENGINE_RTP_LLM] = "rtp-llm", [ENGINE_DYNAMO] = "dynamo",
+    [ENGINE_UNKNOWN] = "unknown", [ENGINE_VLLM] = "vllm",
+    [ENGINE_SGLANG] = "sglang",   [ENGINE_RTP_LLM] = "rtp-llm",
+    [ENGINE_DYNAMO] = "dynamo",   [ENGINE_TENSORRT_LLM] = "tensorrt-llm",
+    [ENGINE_ATOM] = "atom",       [ENGINE_TOKENSPEED] = "tokenspeed",
+    [ENGINE_PYTORCH] = "pytorch",
 };
 
 static const char *const roles[_ROLE_MAX] = {

@@ -42,7 +42,11 @@ enum engine {
     ENGINE_SGLANG,
     ENGINE_RTP_LLM,
     ENGINE_DYNAMO,
-    ENGINE_EXTRA, /* the first engine of optional modules (extras/) */
+    ENGINE_TENSORRT_LLM,
+    ENGINE_ATOM,
+    ENGINE_TOKENSPEED,
+    ENGINE_PYTORCH, /* any process with PyTorch, by Kineto's on-demand protocol */
+    ENGINE_EXTRA,   /* the first engine of optional modules (extras/) */
     _ENGINE_MAX = ENGINE_EXTRA + 4,
 };
 /* Names of ENGINE_EXTRA and the engines after it; NULL at the end. */
