@@ -19,18 +19,25 @@
 
 static void put_head(FILE *out, const struct trace_facts *t)
 {
-    fprintf(
-        out,
-        "{\n  \"schemaVersion\": 1,\n  \"deviceProperties\": [\n    {\"id\": 0, \"name\": \"Fault GPU\", "
-        "\"totalGlobalMem\": 150021734400, \"computeMajor\": 9, \"computeMinor\": 0, \"numSms\": 132}\n  ],\n"
-        "  \"distributedInfo\": {\"backend\": \"nccl\", \"rank\": %u, \"world_size\": %u, \"pg_count\": 1, "
-        "\"pg_config\": [], \"nccl_version\": \"2.27.3\"},\n  \"record_shapes\": 0,\n  \"with_stack\": 0,\n"
-        "  \"traceEvents\": [\n"
-        "  {\"ph\": \"M\", \"name\": \"process_name\", \"ts\": 0, \"pid\": %d, \"tid\": 0, "
-        "\"args\": {\"name\": \"fault worker %u\"}},\n"
-        "  {\"ph\": \"M\", \"name\": \"process_labels\", \"ts\": 0, \"pid\": 0, \"tid\": 0, "
-        "\"args\": {\"labels\": \"GPU 0\"}}",
-        t->rank, t->world_size, t->pid, t->worker);
+    fprintf(out,
+            "{\n  \"schemaVersion\": 1,\n  \"deviceProperties\": [\n    {\"id\": 0, \"name\": \"Fault GPU\", "
+            "\"totalGlobalMem\": 150021734400, \"computeMajor\": 9, \"computeMinor\": 0, \"numSms\": 132}\n  "
+            "],\n");
+    if (t->trace_id)
+        fprintf(out, "  \"trace_id\": \"%s\",\n", t->trace_id);
+    if (t->world_size > 0)
+        fprintf(out,
+                "  \"distributedInfo\": {\"backend\": \"nccl\", \"rank\": %u, \"world_size\": %u, "
+                "\"pg_count\": 1, "
+                "\"pg_config\": [], \"nccl_version\": \"2.27.3\"},\n",
+                t->rank, t->world_size);
+    fprintf(out,
+            "  \"record_shapes\": 0,\n  \"with_stack\": 0,\n  \"traceEvents\": [\n"
+            "  {\"ph\": \"M\", \"name\": \"process_name\", \"ts\": 0, \"pid\": %d, \"tid\": 0, "
+            "\"args\": {\"name\": \"fault worker %u\"}},\n"
+            "  {\"ph\": \"M\", \"name\": \"process_labels\", \"ts\": 0, \"pid\": 0, \"tid\": 0, "
+            "\"args\": {\"labels\": \"GPU 0\"}}",
+            t->pid, t->worker);
 }
 
 static void put_event(FILE *out, const char *cat, const char *name, int pid, int tid, int64_t at_ns,
@@ -48,7 +55,8 @@ static void put_step(FILE *out, const struct trace_facts *t, unsigned step, int6
 {
     char name[32], args[128];
     snprintf(name, sizeof(name), "ProfilerStep#%u", step);
-    put_event(out, "user_annotation", name, t->pid, t->pid, at_ns, dur_ns, "\"External id\": 1");
+    if (!t->on_demand)
+        put_event(out, "user_annotation", name, t->pid, t->pid, at_ns, dur_ns, "\"External id\": 1");
     put_event(out, "cpu_op", "aten::mm", t->pid, t->pid, at_ns + dur_ns / 8, dur_ns / 4,
               "\"External id\": 2");
     snprintf(args, sizeof(args), "\"External id\": 2, \"cbid\": 211, \"correlation\": %u", step + 1);
@@ -71,7 +79,7 @@ void trace_text(const struct trace_facts *t, char **ret, size_t *ret_size)
     FILE *out = open_memstream(ret, ret_size);
     put_head(out, t);
     int64_t dur_ns = MAX(t->end_ns - t->begin_ns, STEPS) / STEPS;
-    for (unsigned i = 0; i < STEPS; i++)
+    for (unsigned i = 0; i < STEPS && !t->empty; i++)
         put_step(out, t, i, t->begin_ns + i * dur_ns, dur_ns);
     put_tail(out, t);
     fclose(out);

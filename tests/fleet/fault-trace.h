@@ -8,10 +8,13 @@
 #include "base/util.h"
 
 struct trace_facts {
-    unsigned worker, rank, world_size;
+    unsigned worker, rank, world_size; /* world_size 0: no process groups */
     int pid;
     int64_t begin_ns, end_ns; /* wall */
     const char *name;         /* traceName */
+    const char *trace_id;     /* NULL: none */
+    bool on_demand;           /* of a daemon's request: no ProfilerStep */
+    bool empty;               /* without events */
 };
 
 /* NUL-terminated JSON; the caller frees *ret. */
