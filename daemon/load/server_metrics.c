@@ -10,35 +10,12 @@
 
 #define MS_PER_S       1000
 #define BOUND_TEXT_MAX 64
-#define NAMES_MAX      3
 
-/* The names of one figure in engines and their versions; the first one that exists counts. */
-struct server_figure {
-    const char *name;
-    const char *metrics[NAMES_MAX];
+/* The text of a page, and whose it is; NULL: of a server that is not known. */
+struct server_page {
+    struct prometheus_text text;
+    const struct server_source *source;
 };
-
-static const struct server_figure histogram_names[SERVER_HISTOGRAMS] = {
-    {"ttft_ms", {"vllm:time_to_first_token_seconds", "sglang:time_to_first_token_seconds"}},
-    /* vLLM's older name for gaps is time per output token. */
-    {"itl_ms",
-     {"vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds",
-      "sglang:inter_token_latency_seconds"}},
-    {"tpot_ms", {"vllm:request_time_per_output_token_seconds", "sglang:time_per_output_token_seconds"}},
-    {"e2e_ms", {"vllm:e2e_request_latency_seconds", "sglang:e2e_request_latency_seconds"}},
-    {"queue_ms", {"vllm:request_queue_time_seconds", "sglang:queue_time_seconds"}},
-};
-
-static const struct server_figure counter_names[SERVER_COUNTERS] = {
-    {"prompt_tokens", {"vllm:prompt_tokens_total", "sglang:prompt_tokens_total"}},
-    {"generation_tokens", {"vllm:generation_tokens_total", "sglang:generation_tokens_total"}},
-    {"preemptions", {"vllm:num_preemptions_total"}},
-    {"prefix_cache_queries", {"vllm:prefix_cache_queries_total"}},
-    {"prefix_cache_hits", {"vllm:prefix_cache_hits_total"}},
-};
-
-static const char *const cache_names[] = {"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc",
-                                          "sglang:token_usage"};
 
 static double server_bucket_bound(const struct prometheus_sample *sample)
 {
@@ -80,26 +57,35 @@ static void server_histogram_make_monotonic(struct server_histogram *h)
         h->buckets[i].count = fmax(h->buckets[i].count, h->buckets[i - 1].count);
 }
 
-static bool server_sample_is(const struct prometheus_sample *s, const char *metric, const char *part)
+/* Whether the sample's name is the prefix of the page's server, then the metric, then the part. */
+static bool server_sample_is(const struct server_page *page, const struct prometheus_sample *s,
+                             const char *metric, const char *part)
 {
-    size_t n = strlen(metric), n_part = strlen(part);
+    const char *const pieces[] = {page->source->prefix, metric, part};
+    const char *at = s->name, *end = s->name + s->name_len;
 
-    return s->name_len == n + n_part && memcmp(s->name, metric, n) == 0 &&
-           memcmp(s->name + n, part, n_part) == 0;
+    for (size_t i = 0; i < ARRAY_SIZE(pieces); i++) {
+        size_t n = strlen(pieces[i]);
+        if ((size_t)(end - at) < n || memcmp(at, pieces[i], n) != 0)
+            return false;
+        at += n;
+    }
+    return at == end;
 }
 
-static struct server_histogram server_histogram_read(struct prometheus_text text, const char *metric)
+static struct server_histogram server_histogram_read(const struct server_page *page, const char *metric)
 {
+    struct prometheus_text text = page->text;
     struct server_histogram h = {0};
     struct prometheus_sample sample;
 
     while (prometheus_next(&text, &sample)) {
-        if (server_sample_is(&sample, metric, "_sum")) {
+        if (server_sample_is(page, &sample, metric, "_sum")) {
             h.sum += sample.value;
-        } else if (server_sample_is(&sample, metric, "_count")) {
+        } else if (server_sample_is(page, &sample, metric, "_count")) {
             h.count += sample.value;
             h.is_known = true;
-        } else if (server_sample_is(&sample, metric, "_bucket") && sample.value >= 0) {
+        } else if (server_sample_is(page, &sample, metric, "_bucket") && sample.value >= 0) {
             double bound = server_bucket_bound(&sample);
             if (!isnan(bound))
                 server_histogram_add_bucket(&h, bound, sample.value);
@@ -114,48 +100,65 @@ struct server_samples {
     double sum, max;
 };
 
-static struct server_samples server_samples_of(struct prometheus_text text, const char *metric)
+static struct server_samples server_samples_of(const struct server_page *page, const char *metric)
 {
     struct server_samples all = {NAN, NAN};
+    struct prometheus_text text = page->text;
     struct prometheus_sample sample;
 
     while (prometheus_next(&text, &sample))
-        if (prometheus_is(&sample, metric)) {
+        if (server_sample_is(page, &sample, metric, "")) {
             all.sum = isnan(all.sum) ? sample.value : all.sum + sample.value;
             all.max = fmax(all.max, sample.value);
         }
     return all;
 }
 
-static double server_cache_read(struct prometheus_text text)
+static double server_cache_read(const struct server_page *page)
 {
+    const char *const *names = page->source->names->cache;
     double use = NAN;
 
-    for (size_t i = 0; i < ARRAY_SIZE(cache_names) && isnan(use); i++)
-        use = server_samples_of(text, cache_names[i]).max;
+    for (size_t i = 0; i < SERVER_NAMES_MAX && names[i] && isnan(use); i++)
+        use = server_samples_of(page, names[i]).max;
     return use;
+}
+
+static struct server_page server_page_of(const char *text, size_t size)
+{
+    struct prometheus_text samples = prometheus_text(text, size);
+    return (struct server_page){.text = samples, .source = server_source_of(samples)};
 }
 
 struct server_metrics server_metrics_parse(const char *text, size_t size)
 {
-    struct prometheus_text samples = prometheus_text(text, size);
-    struct server_metrics m = {.kv_cache_use = server_cache_read(samples)};
+    const struct server_page page = server_page_of(text, size);
+    struct server_metrics m = {.source = page.source, .kv_cache_use = NAN, .kv_cache_peak = NAN};
 
-    m.kv_cache_peak = m.kv_cache_use;
-    for (size_t i = 0; i < SERVER_HISTOGRAMS; i++)
-        for (size_t k = 0; k < NAMES_MAX && histogram_names[i].metrics[k] && !m.histograms[i].is_known; k++)
-            m.histograms[i] = server_histogram_read(samples, histogram_names[i].metrics[k]);
-    for (size_t i = 0; i < SERVER_COUNTERS; i++) {
+    for (size_t i = 0; i < SERVER_COUNTERS; i++)
         m.counters[i] = NAN;
-        for (size_t k = 0; k < NAMES_MAX && counter_names[i].metrics[k] && isnan(m.counters[i]); k++)
-            m.counters[i] = server_samples_of(samples, counter_names[i].metrics[k]).sum;
+    if (!page.source)
+        return m;
+    m.kv_cache_use = m.kv_cache_peak = server_cache_read(&page);
+    for (size_t i = 0; i < SERVER_HISTOGRAMS; i++) {
+        const char *const *names = page.source->names->histograms[i];
+        for (size_t k = 0; k < SERVER_NAMES_MAX && names[k] && !m.histograms[i].is_known; k++)
+            m.histograms[i] = server_histogram_read(&page, names[k]);
+    }
+    for (size_t i = 0; i < SERVER_COUNTERS; i++) {
+        const char *const *names = page.source->names->counters[i];
+        for (size_t k = 0; k < SERVER_NAMES_MAX && names[k] && isnan(m.counters[i]); k++)
+            m.counters[i] = server_samples_of(&page, names[k]).sum;
     }
     return m;
 }
 
 void server_metrics_see_cache(struct server_metrics *m, const char *text, size_t size)
 {
-    m->kv_cache_peak = fmax(m->kv_cache_peak, server_cache_read(prometheus_text(text, size)));
+    const struct server_page page = server_page_of(text, size);
+
+    if (page.source)
+        m->kv_cache_peak = fmax(m->kv_cache_peak, server_cache_read(&page));
 }
 
 /* False where the worker has no such histogram, its bounds changed, or its counts decreased. */
@@ -240,12 +243,13 @@ json_t *server_metrics_difference(const struct server_metrics *before, const str
     if (!server_has_metrics(after) || server_restarted(before, after))
         return NULL;
     json_t *j = json_object();
+    json_put_str(j, "source", after->source->name);
     for (size_t i = 0; i < SERVER_HISTOGRAMS; i++)
-        json_object_set_new(j, histogram_names[i].name,
+        json_object_set_new(j, server_histogram_keys[i],
                             server_histogram_json(&before->histograms[i], &after->histograms[i]));
     for (size_t i = 0; i < SERVER_COUNTERS; i++)
         json_object_set_new(
-            j, counter_names[i].name,
+            j, server_counter_keys[i],
             json_number(after->counters[i] - (isnan(before->counters[i]) ? 0 : before->counters[i])));
     json_object_set_new(j, "kv_cache_use",
                         isnan(after->kv_cache_use)
@@ -358,10 +362,11 @@ int server_metrics_new(struct event_base *base, struct caller *caller, const str
     s->workers = xcalloc(s->n, sizeof(*s->workers));
     s->period = event_new(base, -1, EV_PERSIST, server_metrics_on_period, s);
     for (size_t i = 0; i < s->n; i++)
-        s->workers[i] =
-            (struct scraped_worker){.owner = s,
-                                    .url = xstrdup(spec->watched.items[i].url),
-                                    .metrics_url = url_join(spec->watched.items[i].url, "/metrics")};
+        s->workers[i] = (struct scraped_worker){
+            .owner = s,
+            .url = xstrdup(spec->watched.items[i].url),
+            .metrics_url =
+                url_join(spec->watched.items[i].url, server_metrics_path(spec->watched.items[i].engine))};
     if (!s->period) {
         server_metrics_free(s);
         return -ENOMEM;

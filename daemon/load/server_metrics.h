@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A worker's own /metrics about a benchmark run: its histograms and counters before and after, next to the client's
- * figures; names of vLLM and SGLang. Parsing is pure over Prometheus text, which comes from a worker and may be
+ * figures, by the names of server_names.h. Parsing is pure over Prometheus text, which comes from a worker and may be
  * anything.
  *
  * Samples of one metric are summed over their labels, as PromQL's sum by (le) does.
  */
 #pragma once
 
+#include "daemon/load/server_names.h"
 #include "daemon/load/workload.h"
 #include <event2/event.h>
 
@@ -22,10 +23,10 @@ struct server_histogram {
     bool is_known;
 };
 
-enum { SERVER_HISTOGRAMS = 5, SERVER_COUNTERS = 5 };
-
 /* Plain data: a copy is a copy. */
 struct server_metrics {
+    const struct server_source
+        *source; /* whose page it was; NULL: of nobody that is known, nothing else is */
     struct server_histogram histograms[SERVER_HISTOGRAMS];
     double counters[SERVER_COUNTERS]; /* NAN unknown */
     double kv_cache_use;              /* 0 to 1, of the fullest engine; NAN unknown */
@@ -37,6 +38,7 @@ struct server_metrics server_metrics_parse(const char *text, size_t size);
 void server_metrics_see_cache(struct server_metrics *m, const char *text, size_t size);
 /*
  * The difference of two scrapes, `after` with the peak:
+ *     source       whose metrics these are: "vllm", "sglang", ..., "dynamo-frontend", "smg"
  *     ttft_ms, itl_ms, tpot_ms, e2e_ms, queue_ms    {"mean", "p50", "p99", "count"}, null where the worker
  *                  has no such histogram or no observation; percentiles as PromQL's histogram_quantile() interpolates
  *     prompt_tokens, generation_tokens, preemptions, prefix_cache_queries, prefix_cache_hits    null unknown
@@ -48,7 +50,7 @@ json_t *server_metrics_difference(const struct server_metrics *before, const str
 /* -- Asking the workers of a run ---------------------------------------------------------------------- */
 
 /*
- * The /metrics of workers before and after the run, and for the peak of the cache every few seconds during it. A worker
+ * The metrics of workers before and after the run, and for the peak of the cache every few seconds during it. A worker
  * without metrics has none; a run does not fail for it. Calls belong to the caller, which is to be freed first.
  */
 #define SERVER_METRICS_WORKERS_MAX 64 /* of a larger fleet the first ones */

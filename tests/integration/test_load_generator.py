@@ -66,7 +66,7 @@ def test_figures_are_the_workers(worker):
                          (sum(line["e2e_ns"] for line in generator.requests) / 1e9, e2e_s)):
         assert server * 0.98 < mine < server + 20 * 0.25
     server = generator.summary["server"]["workers"][0]
-    assert server["generation_tokens"] == 240 and server["e2e_ms"]["count"] == 20
+    assert server["source"] == "vllm" and server["generation_tokens"] == 240 and server["e2e_ms"]["count"] == 20
     assert generator.summary["memory"]["workers"][0]["pid"] == worker.pid
     assert generator.summary["peak_concurrency"] == 4
 
