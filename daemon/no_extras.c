@@ -2,12 +2,13 @@
 /* The tables that optional modules (extras/) add to, for a build with -Dextras=false. */
 #include "daemon/api/routes.h"
 #include "daemon/collect/store.h"
-#include "daemon/fleet/engine.h"
+#include "daemon/fleet/evidence.h"
 #include "daemon/fleet/router.h"
 #include "daemon/session/internal.h"
 #include <errno.h>
 
 const struct engine_ops *const extra_engines[] = {NULL};
+const struct evidence extra_evidence[] = {{0}};
 const char extra_engine_titles[] = "";
 const char *const extra_endpoint_paths[EXTRA_ENDPOINTS_MAX] = {NULL};
 const struct router_dialect *const extra_routers[] = {NULL};

@@ -600,6 +600,8 @@ static void call_set_method(struct call *call, const struct call_request *q)
         curl_list_add(&call->headers, size > 0 ? "Content-Type: application/json" : "Content-Type:");
     } else if (streq(q->method, "GET")) {
         curl_easy_setopt(call->easy, CURLOPT_HTTPGET, 1L);
+    } else if (streq(q->method, "HEAD")) {
+        curl_easy_setopt(call->easy, CURLOPT_NOBODY, 1L);
     } else {
         curl_easy_setopt(call->easy, CURLOPT_CUSTOMREQUEST, q->method);
     }

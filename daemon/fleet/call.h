@@ -50,7 +50,7 @@ void call_credentials_copy(const struct call_credentials *c, struct call_credent
 void call_credentials_done(struct call_credentials *c);
 
 struct call_request {
-    const char *method; /* "GET", "POST" */
+    const char *method; /* "GET", "HEAD", "POST" */
     const char *url;
     const char *body; /* NULL: none; a POST then has Content-Length: 0 */
     const struct call_credentials *credentials;

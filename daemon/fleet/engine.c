@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/http_reason.h"
 #include "daemon/fleet/answer_text.h"
+#include "daemon/fleet/evidence.h"
 #include <errno.h>
 
 #define GROUP_SIZE_MAX 65536 /* more is nonsense */
@@ -40,25 +41,37 @@ const struct engine_ops *worker_ops(const struct worker *w)
     return engine_ops(w->engine);
 }
 
-static const char *const question_paths[_QUESTION_MAX] = {
-    [QUESTION_SERVER_INFO] = "/server_info?config_format=json",
-    [QUESTION_VERSION] = "/version",
-    [QUESTION_OPENAPI] = "/openapi.json",
-    [QUESTION_MODELS] = "/v1/models",
-    [QUESTION_OLD_SERVER_INFO] = "/get_server_info",
-    [QUESTION_SLEEPING] = "/is_sleeping",
-    [QUESTION_WORKER_STATUS] = "/worker_status",
-    [QUESTION_SYSTEM] = "/metrics_endpoints",
-    [QUESTION_METRICS] = "/metrics",
+static const struct {
+    const char *path, *method; /* method NULL: GET */
+    bool no_json;              /* the answer is searched for texts, and not kept */
+    int status;                /* besides 200, whose JSON is kept */
+} questions[_QUESTION_MAX] = {
+    [QUESTION_SERVER_INFO] = {"/server_info?config_format=json"},
+    [QUESTION_VERSION] = {"/version"},
+    [QUESTION_OPENAPI] = {"/openapi.json", .no_json = true},
+    [QUESTION_MODELS] = {"/v1/models"},
+    [QUESTION_OLD_SERVER_INFO] = {"/get_server_info"},
+    [QUESTION_SLEEPING] = {"/is_sleeping"},
+    [QUESTION_PROFILE_ROUTE] = {"/start_profile", "HEAD", .no_json = true},
+    [QUESTION_WORKER_STATUS] = {"/worker_status"},
+    [QUESTION_SYSTEM] = {"/metrics_endpoints", .status = 404},
+    [QUESTION_METRICS] = {"/metrics", .no_json = true},
 };
 
 const char *question_path(enum question q)
 {
-    return question_paths[q];
+    return questions[q].path;
+}
+
+const char *question_method(enum question q)
+{
+    return questions[q].method ? questions[q].method : "GET";
 }
 
 /* Bit i is enum engine_endpoint's bit i. */
-static const char *const endpoint_paths[] = {"/start_profile", "/flush_cache", "/generate"};
+static const char *const endpoint_paths[] = {"/start_profile", "/flush_cache", "/generate",
+                                             "/load",          "/detokenize",  "/engines"};
+_Static_assert(1 << ARRAY_SIZE(endpoint_paths) == ENDPOINT_EXTRA, "a bit for each path");
 
 static int find_endpoints(const char *body, size_t size, unsigned *ret)
 {
@@ -71,24 +84,25 @@ static int find_endpoints(const char *body, size_t size, unsigned *ret)
     return openapi_find_paths(body, size, paths, n, ret);
 }
 
-static const struct {
-    enum engine engine;
-    const char *prefix;
-} metric_prefixes[] = {{ENGINE_VLLM, "vllm:"}, {ENGINE_SGLANG, "sglang:"}};
+/* Bit i is enum engine_metrics' bit i. The router of vLLM's production stack has "vllm:" metrics of its own
+ * (vllm-project/production-stack src/vllm_router/services/metrics_service/__init__.py); what the engine does in its
+ * steps it cannot know. */
+static const char *const metric_prefixes[] = {"vllm:", "vllm:iteration_tokens_total",
+                                              "sglang:", "dynamo_component_"};
 
 static unsigned metrics_of(const char *body, size_t size)
 {
     unsigned found = 0;
 
     for (size_t i = 0; i < ARRAY_SIZE(metric_prefixes); i++)
-        if (metrics_has_prefix(body, size, metric_prefixes[i].prefix))
-            found |= 1u << metric_prefixes[i].engine;
+        if (metrics_has_prefix(body, size, metric_prefixes[i]))
+            found |= 1u << i;
     return found;
 }
 
-bool question_keeps_json(enum question q)
+bool question_keeps_json(enum question q, int status)
 {
-    return q != QUESTION_OPENAPI && q != QUESTION_METRICS;
+    return !questions[q].no_json && (status == 200 || (status != 0 && status == questions[q].status));
 }
 
 void answers_set(struct answers *a, enum question q, int err, int status, const char *text, const char *body,
@@ -103,17 +117,21 @@ void answers_set(struct answers *a, enum question q, int err, int status, const 
     replace_str(&item->text, text);
     json_decref(item->json);
     item->json = NULL;
-    if (err != 0 || status != 200)
+    if (err != 0)
         return;
-    if (q == QUESTION_OPENAPI) {
+    if (status == 200 && q == QUESTION_OPENAPI) {
         a->has_openapi = find_endpoints(body, size, &a->endpoints) == 0;
         return;
     }
-    if (q == QUESTION_METRICS) {
+    if (status == 200 && q == QUESTION_METRICS) {
         a->metrics = metrics_of(body, size);
         return;
     }
+    if (!question_keeps_json(q, status))
+        return;
     item->json = json_parse_bounded(body, size, ANSWER_VALUES_MAX, error);
+    if (status != 200)
+        return;
     replace_str(&item->text, item->json                    ? "JSON of another kind"
                              : looks_like_html(body, size) ? "HTML"
                                                            : "something that is not JSON");
@@ -160,7 +178,25 @@ void worker_needs_credentials(struct worker *w, const char *key)
     worker_refuse(w, remedy, "credentials needed: %s", key);
 }
 
-/* Explains why no engine recognised the worker. */
+/* What answers is no engine that profd knows. */
+static void explain_other(struct worker *w, const struct answers *a)
+{
+    const struct worker_answer *version = &a->items[QUESTION_VERSION],
+                               *info = &a->items[QUESTION_SERVER_INFO];
+    _cleanup_(freep) char *seen = evidence_seen(a);
+    _cleanup_(freep) char *remedy = xasprintf(
+        "profd profiles servers of vLLM, SGLang, RTP-LLM%s, and Dynamo workers at their system port "
+        "(DYN_SYSTEM_PORT). Is this the URL of one, and not of a router or frontend?",
+        extra_engine_titles);
+
+    if (seen)
+        worker_refuse(w, remedy, "is not an engine that profd knows: it answers with %s", seen);
+    else
+        worker_refuse(w, remedy, "is not an engine that profd knows: /version answered %s, /server_info %s",
+                      version->text ? version->text : "nothing", info->text ? info->text : "nothing");
+}
+
+/* Explains why no engine is proven. */
 static void explain_unknown(struct worker *w, const struct answers *a)
 {
     const struct worker_answer *version = &a->items[QUESTION_VERSION],
@@ -188,30 +224,38 @@ static void explain_unknown(struct worker *w, const struct answers *a)
         worker_refuse(w, "Name the URL that it redirects to.",
                       "answers with a redirect (%s), which is not followed", some->text);
     } else {
-        _cleanup_(freep) char *remedy = xasprintf(
-            "profd profiles servers of vLLM, SGLang, RTP-LLM%s, and Dynamo workers at their system port "
-            "(DYN_SYSTEM_PORT). Is this the URL of one, and not of a router or frontend?",
-            extra_engine_titles);
-        worker_refuse(w, remedy, "is not an engine that profd knows: /version answered %s, /server_info %s",
-                      version->text ? version->text : "nothing", info->text ? info->text : "nothing");
+        explain_other(w, a);
     }
+}
+
+static void explain_contradiction(struct worker *w, const struct evidence_result *r)
+{
+    _cleanup_(freep) char *one = evidence_describe(r->proof), *other = evidence_describe(r->contradiction);
+
+    worker_refuse(w,
+                  "A router or proxy in front of several engines answers like this. Name each server itself.",
+                  "its answers contradict each other: %s, but %s", one, other);
 }
 
 void worker_identify(struct worker *w, const struct answers *a)
 {
+    const struct evidence_result found = evidence_judge(a);
+
     w->engine = w->backend = ENGINE_UNKNOWN;
     w->profilable = false;
     replace_str(&w->reason, NULL);
     replace_str(&w->remedy, NULL);
-    const struct engine_ops *ops;
-
-    for (size_t i = 0; (ops = engine_at(i)); i++) {
-        if (!ops->identify(w, a))
-            continue;
-        w->engine = ops->id;
-        return;
+    if (!found.proof) {
+        explain_unknown(w, a);
+    } else if (found.proof->other) {
+        worker_refuse(w, found.proof->other->remedy, "is %s, which profd cannot profile",
+                      found.proof->other->title);
+    } else if (found.contradiction) {
+        explain_contradiction(w, &found);
+    } else {
+        w->engine = found.proof->engine;
+        engine_ops(w->engine)->take(w, a);
     }
-    explain_unknown(w, a);
 }
 
 unsigned worker_more_questions(const struct worker *w, const struct answers *a)
@@ -220,15 +264,13 @@ unsigned worker_more_questions(const struct worker *w, const struct answers *a)
     unsigned wanted = 0;
     const struct worker_answer *some;
 
-    if (ops)
-        wanted = ops->more_questions;
-    else if (any_status(a, 404, 405, &some))
+    if (ops && ops->more_questions)
+        wanted = ops->more_questions(w, a);
+    else if (!ops && !evidence_judge(a).proof && any_status(a, 404, 405, &some))
         wanted = QUESTIONS_UNKNOWN;
     for (int q = 0; q < _QUESTION_MAX; q++)
         if (a->items[q].asked)
-            wanted &= ~(1u << q);
-    if (a->items[QUESTION_SERVER_INFO].json)
-        wanted &= ~(1u << QUESTION_OLD_SERVER_INFO);
+            wanted &= ~QUESTION_BIT(q);
     return wanted;
 }
 
@@ -241,6 +283,12 @@ int json_get_size(const json_t *object, const char *key)
 const json_t *answered(const struct answers *a, enum question q)
 {
     return a->items[q].json;
+}
+
+bool answered_absent(const struct answers *a, enum question q)
+{
+    const struct worker_answer *item = &a->items[q];
+    return item->asked && item->err == 0 && (item->status == 404 || item->status == 405);
 }
 
 /* The first model of /v1/models; NULL where there is none. */

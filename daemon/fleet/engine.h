@@ -11,31 +11,50 @@
 #include "base/problem.h"
 #include "daemon/fleet/worker.h"
 
-/* What an unidentified worker is asked; all GET, all free of side effects on every known engine. */
+/*
+ * What an unidentified worker is asked. All but one are GET, and free of side effects on every known engine. Paths of
+ * profilers are asked of nothing but a proven vLLM: SGLang starts its profiler on GET too.
+ */
 enum question {
+    QUESTION_NONE = -1,
     QUESTION_SERVER_INFO,
     QUESTION_VERSION,
     QUESTION_OPENAPI,
     QUESTION_MODELS,
     QUESTION_OLD_SERVER_INFO, /* of an SGLang that does not know the first */
-    QUESTION_SLEEPING,        /* of a vLLM */
+    QUESTION_SLEEPING,        /* of a vLLM in development mode */
+    QUESTION_PROFILE_ROUTE,   /* HEAD, of a proven vLLM: 405 where it has /start_profile, 404 where not */
     QUESTION_WORKER_STATUS,   /* of an RTP-LLM */
     QUESTION_SYSTEM,          /* of a Dynamo worker's system server */
     QUESTION_METRICS,         /* of its engine */
     _QUESTION_MAX,
 };
-#define QUESTIONS_FIRST ((1u << QUESTION_OLD_SERVER_INFO) - 1)
+#define QUESTION_BIT(q) (1u << (q))
+#define QUESTIONS_FIRST (QUESTION_BIT(QUESTION_OLD_SERVER_INFO) - 1)
 /* Questions to a worker that answers, but whose engine the first questions do not identify. */
 #define QUESTIONS_UNKNOWN                                                                                    \
-    (1u << QUESTION_OLD_SERVER_INFO | 1u << QUESTION_WORKER_STATUS | 1u << QUESTION_SYSTEM)
+    (QUESTION_BIT(QUESTION_OLD_SERVER_INFO) | QUESTION_BIT(QUESTION_WORKER_STATUS) |                         \
+     QUESTION_BIT(QUESTION_SYSTEM) | QUESTION_BIT(QUESTION_METRICS))
 const char *question_path(enum question q);
+const char *question_method(enum question q);
 
 /* Paths that openapi.json is searched for. */
 enum engine_endpoint {
     ENDPOINT_START_PROFILE = 1 << 0,
     ENDPOINT_FLUSH_CACHE = 1 << 1, /* only SGLang has it together with /generate */
     ENDPOINT_GENERATE = 1 << 2,
-    ENDPOINT_EXTRA = 1 << 3, /* the first of extra_endpoint_paths */
+    ENDPOINT_LOAD = 1 << 3, /* only vLLM has it together with /detokenize */
+    ENDPOINT_DETOKENIZE = 1 << 4,
+    ENDPOINT_ENGINES = 1 << 5, /* of the router of vLLM's production stack */
+    ENDPOINT_EXTRA = 1 << 6,   /* the first of extra_endpoint_paths */
+};
+
+/* How names of metrics begin that /metrics is searched for. */
+enum engine_metrics {
+    METRICS_VLLM = 1 << 0,
+    METRICS_VLLM_ENGINE = 1 << 1, /* one that routers, which have "vllm:" too, do not have */
+    METRICS_SGLANG = 1 << 2,
+    METRICS_DYNAMO = 1 << 3,
 };
 
 struct worker_answer {
@@ -43,7 +62,8 @@ struct worker_answer {
     int err;    /* as in struct call_result */
     char *text; /* what came, for people */
     int status;
-    json_t *json; /* of a 200 that is JSON; never kept for openapi.json and /metrics */
+    json_t *
+        json; /* of a 200 that is JSON (of QUESTION_SYSTEM: a 404); never kept for openapi.json and /metrics */
 };
 /* All answers of one worker. They hold secrets (SGLang's server_info has its keys): never stored or logged.
  */
@@ -51,12 +71,12 @@ struct answers {
     struct worker_answer items[_QUESTION_MAX];
     bool has_openapi;   /* openapi.json was there and could be read */
     unsigned endpoints; /* of enum engine_endpoint, where has_openapi */
-    unsigned metrics;   /* bit 1 << enum engine of each whose metrics there were */
+    unsigned metrics;   /* of enum engine_metrics */
     bool has_token, has_admin_token;
     const char *refused; /* the remedy where profd itself did not call; static, NULL: it did */
 };
-/* Whether its answer is kept as values, until the worker is identified. */
-bool question_keeps_json(enum question q);
+/* Whether its answer with this status is kept as values, until the worker is identified. */
+bool question_keeps_json(enum question q, int status);
 void answers_set(struct answers *a, enum question q, int err, int status, const char *text, const char *body,
                  size_t size);
 void answers_done(struct answers *a);
@@ -112,9 +132,11 @@ struct profiler_launch;
 struct engine_ops {
     enum engine id;
     enum engine backend; /* as in struct worker */
-    /* Whether the answers are this engine's; fills the worker if so. */
-    bool (*identify)(struct worker *w, const struct answers *a);
-    unsigned more_questions; /* worth asking where it is this engine */
+    /* Fills the worker, which the answers prove to be of this engine (evidence.h). Called again when there are more. */
+    void (*take)(struct worker *w, const struct answers *a);
+    /* Which questions are worth asking where it is this engine: QUESTION_BIT()s, also of those asked already. NULL: none.
+     */
+    unsigned (*more_questions)(const struct worker *w, const struct answers *a);
     /* A start must be preceded by a stop whose failure is ignored (vLLM); its opposite is: never start twice
      * (SGLang). */
     bool stop_before_start;
@@ -184,7 +206,7 @@ static inline const char *engine_method(const struct engine_ops *ops)
  * all engines have in common. Not for other modules, which use the declarations above.
  */
 
-/* All engines of the core, in the order in which they are tried: SGLang's marks are the surer ones. */
+/* All engines of the core. */
 #define CORE_ENGINES(X)      X(sglang) X(vllm) X(rtp_llm) X(dynamo) X(dynamo_sglang) X(dynamo_vllm)
 #define DECLARE_ENGINE(name) extern const struct engine_ops engine_##name;
 CORE_ENGINES(DECLARE_ENGINE)
@@ -206,8 +228,10 @@ double sglang_steps_since_launch(const char *metrics, size_t size, const struct 
 void worker_refuse(struct worker *w, const char *remedy, const char *format, ...) _printf_(3, 4);
 /* key is "token_file" or "admin_token_file". */
 void worker_needs_credentials(struct worker *w, const char *key);
-/* The JSON of a 200, NULL for anything else. */
+/* The JSON of an answer, NULL for anything else. */
 const json_t *answered(const struct answers *a, enum question q);
+/* True where it was answered, with a status that says that there is no such path. */
+bool answered_absent(const struct answers *a, enum question q);
 /* "owned_by" of the first model. */
 const char *answered_model_owner(const struct answers *a);
 /* The model's name where the router gave none: of /v1/models, else other (may be NULL). */

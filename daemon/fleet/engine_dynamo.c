@@ -7,21 +7,24 @@
 #include "base/alloc.h"
 #include "daemon/fleet/engine.h"
 
-static const enum engine backends[] = {ENGINE_SGLANG, ENGINE_VLLM};
+static const struct {
+    enum engine_metrics metrics;
+    enum engine engine;
+} dynamo_backends[] = {{METRICS_SGLANG, ENGINE_SGLANG}, {METRICS_VLLM, ENGINE_VLLM}};
 
-static bool dynamo_identify(struct worker *w, const struct answers *a)
+static void dynamo_take(struct worker *w, const struct answers *a)
 {
-    const json_t *system = answered(a, QUESTION_SYSTEM);
-
-    if (!streq(json_get_str(system, "object"), "list") || !json_is_array(json_object_get(system, "data")))
-        return false;
-    for (size_t i = 0; i < ARRAY_SIZE(backends) && w->backend == ENGINE_UNKNOWN; i++)
-        if (a->metrics & 1u << backends[i])
-            w->backend = backends[i];
+    for (size_t i = 0; i < ARRAY_SIZE(dynamo_backends) && w->backend == ENGINE_UNKNOWN; i++)
+        if (a->metrics & dynamo_backends[i].metrics)
+            w->backend = dynamo_backends[i].engine;
     w->profilable = true;
     if (a->items[QUESTION_METRICS].asked && w->backend == ENGINE_UNKNOWN)
         worker_add_note(w, "its /metrics do not identify its engine: recordings use the engine's defaults");
-    return true;
+}
+
+static unsigned dynamo_more_questions(const struct worker *w, const struct answers *a)
+{
+    return QUESTION_BIT(QUESTION_METRICS);
 }
 
 static json_t *dynamo_start_body(const struct recording *rec, const struct worker *w)
@@ -67,7 +70,7 @@ static const char *dynamo_start_remedy(const struct worker *w, int status)
 }
 
 #define DYNAMO                                                                                               \
-    .id = ENGINE_DYNAMO, .identify = dynamo_identify, .more_questions = 1u << QUESTION_METRICS,              \
+    .id = ENGINE_DYNAMO, .take = dynamo_take, .more_questions = dynamo_more_questions,                       \
     .start_path = "/engine/control/start_profile", .stop_path = "/engine/control/stop_profile",              \
     .older_start_path = "/engine/start_profile", .older_stop_path = "/engine/stop_profile",                  \
     .start_body = dynamo_start_body, .review = dynamo_review, .start_refusal = dynamo_start_refusal,         \

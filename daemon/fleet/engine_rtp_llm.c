@@ -23,13 +23,10 @@ static int64_t rtp_llm_steps(const struct recording *rec)
     return rec->steps > 0 ? rec->steps : STEPS_DEFAULT;
 }
 
-static bool rtp_llm_identify(struct worker *w, const struct answers *a)
+static void rtp_llm_take(struct worker *w, const struct answers *a)
 {
     const json_t *status = answered(a, QUESTION_WORKER_STATUS);
 
-    if (!json_is_integer(json_object_get(status, "frontend_available_concurrency")) &&
-        !json_is_integer(json_object_get(status, "frontend_concurrency_limit")))
-        return false;
     take_model(w, a, NULL);
     /* The other data-parallel ranks have frontends of their own, which are workers of their own. */
     w->sizes.tp = json_get_size(status, "tp_size");
@@ -38,7 +35,6 @@ static bool rtp_llm_identify(struct worker *w, const struct answers *a)
         worker_refuse(w, "Update RTP-LLM.", "has no " START_PATH);
     else
         worker_add_note(w, "records a number of steps, after which it ends by itself: it cannot be stopped");
-    return true;
 }
 
 static json_t *rtp_llm_request_body(const struct recording *rec, const struct worker *w)
@@ -155,7 +151,7 @@ const struct engine_ops engine_rtp_llm = {
     .read_launch = rtp_llm_read_launch,
     .default_dir = ".",
     .default_dir_source = "RTP-LLM's default, where it was started",
-    .identify = rtp_llm_identify,
+    .take = rtp_llm_take,
     .names_traces = true,
     .start_path = START_PATH,
     .request_path = REQUEST_PATH,

@@ -59,18 +59,19 @@ static bool has_text(const json_t *object, const char *key)
     return text && text[0];
 }
 
-static bool sglang_identify(struct worker *w, const struct answers *a)
+/* The answer to /server_info, which older ones know by another name; NULL where neither was answered. */
+static const json_t *sglang_info(const struct answers *a)
 {
-    const unsigned marks = ENDPOINT_FLUSH_CACHE | ENDPOINT_GENERATE;
     const json_t *info = answered(a, QUESTION_SERVER_INFO);
-    if (json_get_size(info, "tp_size") == 0)
-        info = answered(a, QUESTION_OLD_SERVER_INFO);
-    bool known = json_get_size(info, "tp_size") > 0;
+    return json_get_str(info, "model_path") ? info : answered(a, QUESTION_OLD_SERVER_INFO);
+}
 
-    if (!known && !streq(answered_model_owner(a), "sglang") &&
-        !(a->has_openapi && (a->endpoints & marks) == marks))
-        return false;
+static void sglang_take(struct worker *w, const struct answers *a)
+{
+    const json_t *info = sglang_info(a);
+    bool known = json_get_size(info, "tp_size") > 0;
     const char *served = json_get_str(info, "served_model_name");
+
     take_model(w, a, served ? served : json_get_str(info, "model_path"));
     w->profilable = true;
     if (known)
@@ -81,7 +82,11 @@ static bool sglang_identify(struct worker *w, const struct answers *a)
         worker_refuse(w, "Update SGLang.", "has no " START_PATH);
     else if (has_text(info, "admin_api_key") && !a->has_admin_token)
         worker_needs_credentials(w, "admin_token_file");
-    return true;
+}
+
+static unsigned sglang_more_questions(const struct worker *w, const struct answers *a)
+{
+    return sglang_info(a) ? 0 : QUESTION_BIT(QUESTION_OLD_SERVER_INFO);
 }
 
 static json_t *sglang_start_body(const struct recording *rec, const struct worker *w)
@@ -216,8 +221,8 @@ static void sglang_read_launch(const char *version, const struct worker_launch *
 
 const struct engine_ops engine_sglang = {
     .id = ENGINE_SGLANG,
-    .identify = sglang_identify,
-    .more_questions = 1u << QUESTION_OLD_SERVER_INFO,
+    .take = sglang_take,
+    .more_questions = sglang_more_questions,
     .start_path = START_PATH,
     .stop_path = "/stop_profile",
     .read_launch = sglang_read_launch,

@@ -86,27 +86,49 @@ static void vllm_take_config(struct worker *w, const json_t *config)
     vllm_take_setup(w, json_object_get(config, "profiler_config"));
 }
 
-static void vllm_classify(struct worker *w, const struct answers *a, bool profiler_is_off)
+/* Whether its profiler is on. */
+enum vllm_profiler_state { VLLM_PROFILER_UNKNOWN, VLLM_PROFILER_OFF, VLLM_PROFILER_ON };
+
+/* Each of these is known of some launches only; the first that knows decides. A Rust frontend has no openapi.json. */
+static enum vllm_profiler_state vllm_profiler_state(const struct answers *a)
 {
-    if (profiler_is_off || (a->has_openapi && !(a->endpoints & ENDPOINT_START_PROFILE))) {
+    const json_t *config = json_object_get(answered(a, QUESTION_SERVER_INFO), "vllm_config");
+    const json_t *profiler = json_object_get(json_object_get(config, "profiler_config"), "profiler");
+    const struct worker_answer *route = &a->items[QUESTION_PROFILE_ROUTE];
+
+    if (json_is_null(profiler))
+        return VLLM_PROFILER_OFF;
+    if (a->has_openapi)
+        return a->endpoints & ENDPOINT_START_PROFILE ? VLLM_PROFILER_ON : VLLM_PROFILER_OFF;
+    if (json_is_string(profiler))
+        return VLLM_PROFILER_ON;
+    if (!route->asked || route->err != 0)
+        return VLLM_PROFILER_UNKNOWN;
+    return route->status == 405   ? VLLM_PROFILER_ON
+           : route->status == 404 ? VLLM_PROFILER_OFF
+                                  : VLLM_PROFILER_UNKNOWN;
+}
+
+static void vllm_classify(struct worker *w, const struct answers *a)
+{
+    enum vllm_profiler_state state = vllm_profiler_state(a);
+
+    if (state == VLLM_PROFILER_OFF) {
         worker_refuse(w, vllm_profiler_remedy(w), "has no " START_PATH ": it was started without a profiler");
         return;
     }
     w->profilable = true;
-    if (!a->has_openapi && !w->setup.kind)
+    if (state == VLLM_PROFILER_UNKNOWN && a->items[QUESTION_PROFILE_ROUTE].asked)
         worker_add_note(w,
                         "whether its profiler is on shows only at a start, because it has no openapi.json");
 }
 
-static bool vllm_identify(struct worker *w, const struct answers *a)
+static void vllm_take(struct worker *w, const struct answers *a)
 {
     const json_t *config = json_object_get(answered(a, QUESTION_SERVER_INFO), "vllm_config");
     const json_t *sleeping = json_object_get(answered(a, QUESTION_SLEEPING), "is_sleeping");
     const char *version = json_get_str(answered(a, QUESTION_VERSION), "version");
-    const char *owner = answered_model_owner(a);
 
-    if (!json_is_object(config) && !version && !streq(owner, "vllm"))
-        return false;
     if (version)
         replace_str(&w->version, version);
     take_model(w, a, json_get_str(json_object_get(config, "model_config"), "model"));
@@ -114,9 +136,17 @@ static bool vllm_identify(struct worker *w, const struct answers *a)
         vllm_take_config(w, config);
     if (json_is_boolean(sleeping))
         w->sleeping = json_is_true(sleeping);
-    const json_t *profiler = json_object_get(json_object_get(config, "profiler_config"), "profiler");
-    vllm_classify(w, a, json_is_null(profiler));
-    return true;
+    vllm_classify(w, a);
+}
+
+/* Both /is_sleeping and /server_info are there in development mode only. */
+static unsigned vllm_more_questions(const struct worker *w, const struct answers *a)
+{
+    unsigned wanted = answered(a, QUESTION_SERVER_INFO) ? QUESTION_BIT(QUESTION_SLEEPING) : 0;
+
+    if (vllm_profiler_state(a) == VLLM_PROFILER_UNKNOWN)
+        wanted |= QUESTION_BIT(QUESTION_PROFILE_ROUTE);
+    return wanted;
 }
 
 static void vllm_review_stack(const struct recording *rec, const struct worker *w, struct review *review)
@@ -233,8 +263,8 @@ static const char *vllm_start_remedy(const struct worker *w, int status)
 
 const struct engine_ops engine_vllm = {
     .id = ENGINE_VLLM,
-    .identify = vllm_identify,
-    .more_questions = 1u << QUESTION_SLEEPING,
+    .take = vllm_take,
+    .more_questions = vllm_more_questions,
     .start_path = START_PATH,
     .stop_path = "/stop_profile",
     .read_launch = vllm_read_launch,

@@ -104,7 +104,7 @@ static bool worker_id_has_memory(struct worker_id *id, enum question q, const st
 {
     size_t *kept = id->parent->kept;
 
-    if (r->err != 0 || r->status != 200 || !question_keeps_json(q))
+    if (r->err != 0 || !question_keeps_json(q, r->status))
         return true;
     size_t bytes = json_memory(r->body, r->body_size);
     if (*kept > KEPT_MAX || bytes > KEPT_MAX - *kept)
@@ -151,7 +151,7 @@ static void worker_id_ask(struct worker_id *id, unsigned questions)
             continue;
         _cleanup_(freep) char *url = url_join(id->worker->url, question_path((enum question)q));
         const struct call_request request = {
-            .method = "GET",
+            .method = question_method((enum question)q),
             .url = url,
             .credentials = credentials,
             .connect_timeout_ns = s->connect_timeout_ns,

@@ -15,19 +15,14 @@
 
 #define STATS_PATH "/stats"
 
-static bool nemo_gym_identify(struct worker *w, const struct answers *a)
+static void nemo_gym_take(struct worker *w, const struct answers *a)
 {
-    const unsigned marks = NEMO_GYM_STATS | NEMO_GYM_SEED_SESSION | NEMO_GYM_AGGREGATE_METRICS;
-
-    if (!a->has_openapi || !(a->endpoints & marks))
-        return false;
     w->profilable = true;
     if (!(a->endpoints & NEMO_GYM_STATS))
         worker_refuse(w,
                       "Start NeMo Gym with\n  +profiling_enabled=true "
                       "+profiling_results_dirpath=results/profiling",
                       "has no " STATS_PATH ": it was started without profiling");
-    return true;
 }
 
 /* The entire configuration is in the environment, as YAML. */
@@ -75,7 +70,7 @@ static const char *nemo_gym_start_remedy(const struct worker *w, int status)
 
 const struct engine_ops engine_nemo_gym = {
     .id = ENGINE_NEMO_GYM,
-    .identify = nemo_gym_identify,
+    .take = nemo_gym_take,
     .start_path = STATS_PATH,
     .stop_path = STATS_PATH,
     .method = "GET",

@@ -12,12 +12,8 @@
 #define STEP_S        0.010
 #define NUM_STEPS_MAX 1000000
 
-static void server_info(struct worker *w, struct http_conn *c, const struct http_request *q)
+static void older_server_info(struct worker *w, struct http_conn *c, const struct http_request *q)
 {
-    if (worker_has(w, FAULT_NO_SERVER_INFO)) {
-        worker_answer(w, c, 404, "application/json", sglang_engine.not_found);
-        return;
-    }
     const char *mode = w->role == ROLE_REGULAR ? "null" : role_name(w->role);
     /* The real answer gives its keys away, too. */
     worker_answer_json(w, c,
@@ -28,6 +24,15 @@ static void server_info(struct worker *w, struct http_conn *c, const struct http
                                  true, "api_key",
                                  worker_has(w, FAULT_AUTH) ? w->faults.token : "fault-worker-api-key",
                                  "admin_api_key", "internal_states"));
+}
+
+/* Versions before 0.5.6 know it as /get_server_info only. */
+static void server_info(struct worker *w, struct http_conn *c, const struct http_request *q)
+{
+    if (worker_has(w, FAULT_NO_SERVER_INFO))
+        worker_answer(w, c, 404, "application/json", sglang_engine.not_found);
+    else
+        older_server_info(w, c, q);
 }
 
 static void models(struct worker *w, struct http_conn *c, const struct http_request *q)
@@ -110,7 +115,7 @@ static char *trace_name(struct fleet *f, const struct recording *r, unsigned ran
 
 static const struct route routes[] = {
     {"/server_info", "GET", server_info},
-    {"/get_server_info", "GET", server_info},
+    {"/get_server_info", "GET", older_server_info},
     {"/model_info", "GET", model_info},
     {"/get_model_info", "GET", model_info},
     {"/v1/models", "GET", models},

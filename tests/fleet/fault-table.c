@@ -44,7 +44,7 @@ static const struct {
     [FAULT_SLEEPING]          = {"sleeping", ARG_NONE, 0, "/is_sleeping is true, the engine makes no steps"},
     [FAULT_IDLE]              = {"idle", ARG_NONE, 0, "no requests are running, the engine makes no steps"},
     [FAULT_NO_PROFILER]       = {"no-profiler", ARG_NONE, 0, "was launched without a profiler: not in openapi.json, 404"},
-    [FAULT_NO_SERVER_INFO]    = {"no-server-info", ARG_NONE, 0, "/server_info and /is_sleeping are 404, as without vLLM's dev mode"},
+    [FAULT_NO_SERVER_INFO]    = {"no-server-info", ARG_NONE, 0, "/server_info and /is_sleeping are 404, as without vLLM's dev mode and in an old SGLang"},
     [FAULT_ONE_SESSION]       = {"one-session", ARG_NONE, 0, "vLLM with wait_iterations: only the first session records"},
     [FAULT_SLOW_START]        = {"slow-start", ARG_SECONDS, 5, "a start takes effect at once and is answered that late"},
     [FAULT_HANG_START]        = {"hang-start", ARG_NONE, 0, "a start takes effect and is never answered"},

@@ -24,7 +24,8 @@ static void models(struct worker *w, struct http_conn *c, const struct http_requ
 static void openapi(struct worker *w, struct http_conn *c, const struct http_request *q)
 {
     static const char *const profile_paths[] = {"/start_profile", "/stop_profile"};
-    json_t *paths = json_pack("{s:{s:{}}, s:{s:{}}}", "/health", "get", "/v1/models", "get");
+    json_t *paths = json_pack("{s:{s:{}}, s:{s:{}}, s:{s:{}}, s:{s:{}}}", "/health", "get", "/v1/models",
+                              "get", "/load", "get", "/detokenize", "post");
     for (size_t i = 0; i < ARRAY_SIZE(profile_paths) && !worker_has(w, FAULT_NO_PROFILER); i++)
         json_object_set_new(paths, profile_paths[i], json_pack("{s:{}}", "post"));
     worker_answer_json(w, c,

@@ -14,6 +14,10 @@ from announce import announce
 from engine_client import EngineDead
 
 
+# As each engine's class ModelCard has it.
+OWNERS = {"vllm": "vllm", "sglang": "sglang", "rtp-llm": "owner"}
+
+
 class Server:
     """An engine's HTTP server. Subclasses add routes, the form of errors and the `metrics`: `prompt_tokens`,
     `generation_tokens`, `finished`, `first_token`, `between_tokens`, `latency` under the engine's own names."""
@@ -68,7 +72,7 @@ class Server:
 
     async def models(self, _request):
         return web.json_response({"object": "list", "data": [{
-            "id": self.options.model, "object": "model", "created": int(time.time()), "owned_by": self.options.engine,
+            "id": self.options.model, "object": "model", "created": int(time.time()), "owned_by": OWNERS[self.options.engine],
             "root": self.options.model, "max_model_len": self.options.max_model_len}]})
 
     async def openapi(self, _request):

@@ -178,6 +178,8 @@ def test_secrets_are_kept_nowhere(tmp_path):
             return 200, info
         if method == "POST":
             return 500, {"error": {"message": f"bad header: {headers['Authorization']}"}}
+        if path == "/v1/models":
+            return 200, {"data": [{"id": "m", "owned_by": "sglang"}]}
         return vllm(path)
 
     with server(answer) as port:

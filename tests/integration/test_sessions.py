@@ -426,7 +426,8 @@ def test_steps_of_vllm_are_watched(testbed):
 
 
 class VllmWithoutMetrics(http.server.BaseHTTPRequestHandler):
-    answers = {"/version": {"version": "0.19.1"}, "/openapi.json": {"paths": {START: {"post": {}}, STOP: {"post": {}}}}}
+    answers = {"/version": {"version": "0.19.1"}, "/v1/models": {"data": [{"id": "m", "owned_by": "vllm"}]},
+               "/openapi.json": {"paths": {START: {"post": {}}, STOP: {"post": {}}}}}
     asked = []
 
     def answer(self):

@@ -68,7 +68,9 @@ static void on_request(struct evhttp_request *q, void *arg)
     } answers[] = {
         {"/workers", t->list},
         {"/version", "{\"version\":\"0.19.1\"}"},
+        {"/v1/models", "{\"data\":[{\"id\":\"m\",\"owned_by\":\"vllm\"}]}"},
         {"/openapi.json", "{\"paths\":{\"/start_profile\":{}}}"},
+        {"/server_info", "{\"vllm_config\":{}}"},
         {"/is_sleeping", "{\"is_sleeping\":false}"},
     };
     struct evbuffer *body = evbuffer_new();

@@ -70,7 +70,9 @@ static void test_vllm(void **state)
     assert_null(t->worker.note);
     assert_string_equal(t->worker.version, "0.19.1");
     assert_string_equal(t->worker.model, "llama");
-    assert_int_equal(worker_more_questions(&t->worker, &t->answers), 1u << QUESTION_SLEEPING);
+    assert_int_equal(worker_more_questions(&t->worker, &t->answers), 0);
+    ok(t, QUESTION_SERVER_INFO, "{\"vllm_config\":{}}");
+    assert_int_equal(worker_more_questions(&t->worker, &t->answers), QUESTION_BIT(QUESTION_SLEEPING));
     ok(t, QUESTION_SLEEPING, "{\"is_sleeping\":true}");
     worker_identify(&t->worker, &t->answers);
     assert_int_equal(t->worker.sleeping, 1);
@@ -96,16 +98,153 @@ static void test_old_vllm_without_profiler(void **state)
     assert_null(strstr(t->worker.remedy, "--profiler-config"));
 }
 
+/* 405 is the answer where the route is, and 404 where it is not; anything else says nothing. */
 static void test_vllm_without_docs(void **state)
 {
+    static const struct {
+        int err, status;
+        bool profilable, noted;
+    } cases[] = {{0, 405, true, false},
+                 {0, 404, false, false},
+                 {0, 500, true, true},
+                 {0, 401, true, true},
+                 {-ETIMEDOUT, 0, true, true}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct test *t;
+        setup((void **)&t);
+        status(t, QUESTION_OPENAPI, NOT_FOUND);
+        ok(t, QUESTION_VERSION, "{\"version\":\"0.19.1\"}");
+        ok(t, QUESTION_MODELS, "{\"data\":[{\"id\":\"m\",\"owned_by\":\"vllm\"}]}");
+        worker_identify(&t->worker, &t->answers);
+        assert_int_equal(t->worker.engine, ENGINE_VLLM);
+        assert_null(t->worker.note);
+        assert_int_equal(worker_more_questions(&t->worker, &t->answers),
+                         QUESTION_BIT(QUESTION_PROFILE_ROUTE));
+        answers_set(&t->answers, QUESTION_PROFILE_ROUTE, cases[i].err, cases[i].status, "", "", 0);
+        worker_identify(&t->worker, &t->answers);
+        worker_identify(&t->worker, &t->answers);
+        assert_int_equal(t->worker.profilable, cases[i].profilable);
+        assert_int_equal(!cases[i].profilable,
+                         t->worker.remedy && strstr(t->worker.remedy, "--profiler-config"));
+        assert_int_equal(cases[i].noted,
+                         streq(t->worker.note, "whether its profiler is on shows only at a start, "
+                                               "because it has no openapi.json"));
+        assert_int_equal(worker_more_questions(&t->worker, &t->answers), 0);
+        teardown((void **)&t);
+    }
+    assert_string_equal(question_method(QUESTION_PROFILE_ROUTE), "HEAD");
+}
+
+#define OWNED_BY(owner) "{\"data\":[{\"id\":\"m\",\"owned_by\":\"" owner "\"}]}"
+
+/* One line for each piece of evidence, and for each thing that looks like one and proves nothing. */
+static void test_evidence(void **state)
+{
+    static const struct {
+        enum question question;
+        int status;
+        const char *body;
+        enum engine engine;
+    } cases[] = {
+        {QUESTION_MODELS, 200, OWNED_BY("vllm"), ENGINE_VLLM},
+        {QUESTION_MODELS, 200, OWNED_BY("vllm-frontend-rs"), ENGINE_VLLM},
+        {QUESTION_MODELS, 200, OWNED_BY("sglang"), ENGINE_SGLANG},
+        {QUESTION_MODELS, 200, OWNED_BY("openai"), ENGINE_UNKNOWN},
+        {QUESTION_MODELS, 200, OWNED_BY("lmdeploy"), ENGINE_UNKNOWN},
+        {QUESTION_MODELS, 404, OWNED_BY("vllm"), ENGINE_UNKNOWN},
+        {QUESTION_VERSION, 200, "{\"version\":\"0.19.1\"}", ENGINE_UNKNOWN},
+        {QUESTION_VERSION, 200, "{\"version\":\"0.30.0\",\"rust_frontend_version\":\"0.1.0\"}", ENGINE_VLLM},
+        {QUESTION_VERSION, 200, "{\"rust_frontend_version\":1}", ENGINE_UNKNOWN},
+        {QUESTION_SERVER_INFO, 200, "{\"vllm_config\":{}}", ENGINE_VLLM},
+        {QUESTION_SERVER_INFO, 200, "{\"vllm_config\":\"model='m'\"}", ENGINE_VLLM},
+        {QUESTION_SERVER_INFO, 200, "{\"vllm_config\":[]}", ENGINE_UNKNOWN},
+        {QUESTION_SERVER_INFO, 200, "{\"tp_size\":8,\"version\":\"0.5.9\"}", ENGINE_UNKNOWN},
+        {QUESTION_SERVER_INFO, 200, "{\"internal_states\":[]}", ENGINE_SGLANG},
+        {QUESTION_SERVER_INFO, 200, "{\"internal_states\":{}}", ENGINE_UNKNOWN},
+        {QUESTION_SERVER_INFO, 200,
+         "{\"mem_fraction_static\":0.9,\"chunked_prefill_size\":8192,\"schedule_policy\":\"fcfs\"}",
+         ENGINE_SGLANG},
+        {QUESTION_SERVER_INFO, 200, "{\"mem_fraction_static\":0.9,\"chunked_prefill_size\":8192}",
+         ENGINE_UNKNOWN},
+        {QUESTION_OLD_SERVER_INFO, 200, "{\"internal_states\":[{}]}", ENGINE_SGLANG},
+        {QUESTION_OPENAPI, 200, "{\"paths\":{\"/flush_cache\":{},\"/generate\":{}}}", ENGINE_SGLANG},
+        {QUESTION_OPENAPI, 200, "{\"paths\":{\"/flush_cache\":{}}}", ENGINE_UNKNOWN},
+        {QUESTION_OPENAPI, 200, "{\"paths\":{\"/load\":{},\"/detokenize\":{}}}", ENGINE_VLLM},
+        {QUESTION_OPENAPI, 200, "{\"paths\":{\"/start_profile\":{},\"/version\":{}}}", ENGINE_UNKNOWN},
+        {QUESTION_METRICS, 200, "vllm:iteration_tokens_total_count 1\n", ENGINE_VLLM},
+        {QUESTION_METRICS, 200, "vllm:iteration_tokens_total_count 1\ndynamo_component_requests_total 1\n",
+         ENGINE_UNKNOWN},
+        {QUESTION_METRICS, 200, "vllm:num_requests_running{server=\"http://w:1\"} 1\n", ENGINE_UNKNOWN},
+        {QUESTION_METRICS, 200, "sglang:num_running_reqs 1\n", ENGINE_UNKNOWN},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct test *t;
+        setup((void **)&t);
+        answers_set(&t->answers, cases[i].question, 0, cases[i].status, "", cases[i].body,
+                    strlen(cases[i].body));
+        worker_identify(&t->worker, &t->answers);
+        if (t->worker.engine != cases[i].engine)
+            fail_msg("%s gives %s", cases[i].body, engine_name(t->worker.engine));
+        assert_true(t->worker.engine != ENGINE_UNKNOWN || (t->worker.reason && t->worker.remedy));
+        teardown((void **)&t);
+    }
+}
+
+/* A router that passes on what a worker owns lacks what each worker has. */
+static void test_evidence_of_a_router(void **state)
+{
     struct test *t = *state;
-    status(t, QUESTION_OPENAPI, NOT_FOUND);
-    ok(t, QUESTION_VERSION, "{\"version\":\"0.19.1\"}");
+
+    ok(t, QUESTION_MODELS, OWNED_BY("vllm"));
+    status(t, QUESTION_VERSION, NOT_FOUND);
     worker_identify(&t->worker, &t->answers);
+    assert_int_equal(t->worker.engine, ENGINE_UNKNOWN);
+    assert_non_null(strstr(t->worker.reason, "owned_by \"vllm\" in /v1/models"));
+    ok(t, QUESTION_MODELS, OWNED_BY("sglang"));
+    status(t, QUESTION_SERVER_INFO, NOT_FOUND);
     worker_identify(&t->worker, &t->answers);
-    assert_true(t->worker.profilable);
-    assert_string_equal(t->worker.note,
-                        "whether its profiler is on shows only at a start, because it has no openapi.json");
+    assert_int_equal(t->worker.engine, ENGINE_UNKNOWN);
+    ok(t, QUESTION_OPENAPI, "{\"paths\":{\"/engines\":{},\"/load\":{},\"/detokenize\":{}}}");
+    ok(t, QUESTION_VERSION, "{\"version\":\"0.1.5\"}");
+    worker_identify(&t->worker, &t->answers);
+    assert_int_equal(t->worker.engine, ENGINE_UNKNOWN);
+    assert_non_null(strstr(t->worker.reason, "production stack"));
+    assert_non_null(strstr(t->worker.remedy, "--router"));
+}
+
+static void test_contradictory_evidence(void **state)
+{
+    struct test *t = *state;
+
+    ok(t, QUESTION_MODELS, OWNED_BY("vllm"));
+    ok(t, QUESTION_SERVER_INFO, "{\"internal_states\":[]}");
+    worker_identify(&t->worker, &t->answers);
+    assert_int_equal(t->worker.engine, ENGINE_UNKNOWN);
+    assert_false(t->worker.profilable);
+    assert_string_equal(t->worker.reason,
+                        "its answers contradict each other: owned_by \"vllm\" in /v1/models is of vllm, but "
+                        "\"internal_states\" in /server_info is of sglang");
+    assert_int_equal(worker_more_questions(&t->worker, &t->answers), 0);
+}
+
+/* Nothing but a proven vLLM is asked about its profile routes. */
+static void test_profile_route_is_asked_of_vllm_only(void **state)
+{
+    static const char *const owners[] = {OWNED_BY("sglang"), OWNED_BY("tensorrt_llm"), OWNED_BY("atom"),
+                                         OWNED_BY("lmdeploy"), "{}"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(owners); i++) {
+        struct test *t;
+        setup((void **)&t);
+        status(t, QUESTION_OPENAPI, NOT_FOUND);
+        ok(t, QUESTION_VERSION, "{\"version\":\"1.0\"}");
+        ok(t, QUESTION_MODELS, owners[i]);
+        worker_identify(&t->worker, &t->answers);
+        assert_false(worker_more_questions(&t->worker, &t->answers) & QUESTION_BIT(QUESTION_PROFILE_ROUTE));
+        teardown((void **)&t);
+    }
 }
 
 static void test_vllm_configuration(void **state)
@@ -549,7 +688,6 @@ static void dynamo(struct test *t, const char *metrics)
 {
     answered_late(t, QUESTION_SYSTEM, "{\"object\":\"list\",\"data\":[]}");
     assert_int_equal(t->worker.engine, ENGINE_DYNAMO);
-    assert_int_equal(worker_more_questions(&t->worker, &t->answers), 1u << QUESTION_METRICS);
     ok(t, QUESTION_METRICS, metrics);
     worker_identify(&t->worker, &t->answers);
     assert_true(t->worker.profilable);
@@ -673,6 +811,10 @@ int main(void)
         TEST(test_vllm_without_profiler),
         TEST(test_old_vllm_without_profiler),
         TEST(test_vllm_without_docs),
+        TEST(test_evidence),
+        TEST(test_evidence_of_a_router),
+        TEST(test_contradictory_evidence),
+        TEST(test_profile_route_is_asked_of_vllm_only),
         TEST(test_vllm_configuration),
         TEST(test_vllm_profiler_null),
         TEST(test_sglang),
