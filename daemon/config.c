@@ -313,16 +313,53 @@ static int reader_on_value(void *arg, const char *section, const char *name, con
     return 1;
 }
 
+/* "router=, router_log=, worker=, targets=, ... or consul=" */
+static char *reader_list_sources(void)
+{
+    char *list = xstrdup("router=, router_log=, worker=");
+
+    for (size_t i = 0; source_at(i); i++) {
+        char *longer = xasprintf("%s%s%s=", list, source_at(i + 1) ? ", " : " or ", source_at(i)->key);
+        free(list);
+        list = longer;
+    }
+    return list;
+}
+
+/* How its workers are found, by exactly one key. NULL, or what is wrong; the caller frees it. */
+static char *reader_check_fleet(const struct fleet_config *f)
+{
+    const struct {
+        const char *key;
+        bool is_set;
+    } ways[] = {{"router", f->router},
+                {"router_log", f->router_log},
+                {"worker", f->n_workers > 0},
+                {f->by.source ? f->by.source->key : NULL, f->by.source}};
+    const char *first = NULL;
+    char *reason = NULL;
+
+    for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+        if (ways[i].is_set && first)
+            return xasprintf("%s= and %s= exclude each other", first, ways[i].key);
+        first = ways[i].is_set ? ways[i].key : first;
+    }
+    if (first) {
+        source_config_check(&f->by, &reason);
+        return reason;
+    }
+    _cleanup_(freep) char *list = reader_list_sources();
+    return xasprintf("must have one of %s", list);
+}
+
 static void reader_check_fleets(struct config_reader *p)
 {
     for (size_t i = 0; i < p->config->fleet.n_fleets; i++) {
         const struct fleet_config *f = &p->config->fleet.fleets[i];
-        int sources = !!f->router + !!f->router_log + (f->n_workers > 0);
-        if (sources == 1 || p->fleet_lines[i] == 0)
-            continue;
-        config_add_error(p->errors,
-                         "%s:%d: [fleet %s]: must have %s of router=, router_log= and worker=", p->file_name,
-                         p->fleet_lines[i], f->name, sources ? "only one" : "one");
+        _cleanup_(freep) char *reason = p->fleet_lines[i] ? reader_check_fleet(f) : NULL;
+        if (reason)
+            config_add_error(p->errors, "%s:%d: [fleet %s]: %s", p->file_name, p->fleet_lines[i], f->name,
+                             reason);
     }
 }
 
@@ -348,6 +385,8 @@ static void reader_check_addresses(struct config_reader *p)
         const struct fleet_config *f = &p->config->fleet.fleets[i];
         if (f->router)
             reader_check_address(p, i, "router", f->router);
+        if (f->by.source && source_is_url(f->by.value))
+            reader_check_address(p, i, f->by.source->key, f->by.value);
         for (size_t k = 0; k < f->n_workers; k++)
             reader_check_address(p, i, "worker", f->workers[k]);
     }

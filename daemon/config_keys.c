@@ -163,6 +163,18 @@ static int key_take_url(const struct config_key *key, const char *value, void *o
     return 0;
 }
 
+/* The form of its value depends on other keys: source_config_check(), when all are read. */
+static int key_take_source(const struct config_key *key, const char *value, void *object, char **ret_reason)
+{
+    return source_config_set(&((struct fleet_config *)object)->by, source_find(key->name), value, ret_reason);
+}
+
+static int key_take_text(const struct config_key *key, const char *value, void *object, char **ret_reason)
+{
+    replace_str(key_field(key, object), value);
+    return 0;
+}
+
 static int key_take_dialect(const struct config_key *key, const char *value, void *object, char **ret_reason)
 {
     if (!streq(value, "auto") && !router_dialect_find(value)) {
@@ -257,16 +269,25 @@ static const char *const buses[] = {
     [BUS_KIND_NONE] = "none", [BUS_KIND_SYSTEM] = "system", [BUS_KIND_SESSION] = "session"};
 static const char *const collect_modes[] = {[COLLECT_COPY] = "copy", [COLLECT_REFERENCE] = "reference"};
 
-#define OF(type, member)  .offset = offsetof(type, member), .width = sizeof(((type *)NULL)->member)
-#define CONFIG(member)    OF(struct config, member)
-#define FLEET(member)     OF(struct fleet_config, member)
-#define WORKER(member)    OF(struct worker_config, member)
-#define FROM_TO(from, to) .min = (from), .max = (to)
+#define OF(type, member)                     .offset = offsetof(type, member), .width = sizeof(((type *)NULL)->member)
+#define CONFIG(member)                       OF(struct config, member)
+#define FLEET(member)                        OF(struct fleet_config, member)
+#define WORKER(member)                       OF(struct worker_config, member)
+#define FROM_TO(from, to)                    .min = (from), .max = (to)
 
-#define ABSOLUTE          "an absolute path"
-#define PLACE             "an absolute path on the worker's host; what is written to s3:// or gs:// cannot be collected"
-#define LONGER            "a duration such as 30min, from 100ms to 7d"
-#define TIMEOUT           LONGER, FROM_TO(100 * NS_PER_MS, 7 * DAY_NS)
+#define KEY_OF_SOURCE(key, value, help, arg) {SECTION_FLEET, #key, key_take_source, 0, .allowed = value},
+#define KEY_OF_MEMBER(member, option, value, help, of, arg)                                                  \
+    {SECTION_FLEET, #member, key_take_text, FLEET(by.member), .allowed = value},
+
+#define KEY_OF_CREDENTIAL(member, kind, of, arg)                                                             \
+    {SECTION_FLEET, #member, key_take_##kind, FLEET(by.member), .allowed = ALLOWED_##kind},
+#define ALLOWED_path ABSOLUTE
+#define ALLOWED_url  "a URL"
+
+#define ABSOLUTE     "an absolute path"
+#define PLACE        "an absolute path on the worker's host; what is written to s3:// or gs:// cannot be collected"
+#define LONGER       "a duration such as 30min, from 100ms to 7d"
+#define TIMEOUT      LONGER, FROM_TO(100 * NS_PER_MS, 7 * DAY_NS)
 #define CREDENTIALS(section, object)                                                                         \
     {section, "token_file", key_take_path, object(credentials.token_file), .allowed = ABSOLUTE},             \
         {section, "admin_token_file", key_take_path, object(credentials.admin_token_file),                   \
@@ -330,6 +351,9 @@ const struct config_key config_keys[] = {
     {SECTION_FLEET, "router", key_take_url, FLEET(router), .allowed = "a URL"},
     {SECTION_FLEET, "router_log", key_take_path, FLEET(router_log), .allowed = ABSOLUTE},
     {SECTION_FLEET, "worker", key_add_worker, .allowed = "a URL"},
+    FLEET_SOURCES(KEY_OF_SOURCE, )
+    SOURCE_MEMBERS(KEY_OF_MEMBER, )
+    SOURCE_KEYS(KEY_OF_CREDENTIAL, )
     {SECTION_FLEET, "dialect", key_take_dialect, FLEET(dialect), .initial = "auto", .allowed = "a dialect"},
     {SECTION_FLEET, "trace_dir", key_take_place, FLEET(trace_dir), .allowed = PLACE},
     {SECTION_FLEET, "output_dir", key_take_place, FLEET(output_dir), .allowed = PLACE},

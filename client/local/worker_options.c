@@ -3,9 +3,12 @@
 
 #include "base/alloc.h"
 #include "base/routerlog.h"
+#include "base/target_files.h"
 #include "client/cli/text.h"
 #include "client/local/units.h"
 #include <errno.h>
+#include <stddef.h>
+#include <strings.h>
 
 /* A source in the form that is sent: router of the log, absolute directory, workers of units. */
 struct resolved_source {
@@ -20,21 +23,72 @@ static void resolved_source_done(struct resolved_source *r)
     unit_workers_done(&r->of_units);
 }
 
+/* The ways of finding workers that exclude each other: at most one is set. */
+static const struct {
+    const char *option;
+    size_t offset;
+    bool is_source; /* a member of requests, of the same name */
+} ways[] = {{"router", offsetof(struct source, router), false},
+            {"router-log", offsetof(struct source, router_log), false},
+            {"fleet", offsetof(struct source, fleet), false},
+#define WAY_OF_SOURCE(key, value, help, arg) {#key, offsetof(struct source, key), true},
+            FLEET_SOURCES(WAY_OF_SOURCE, )};
+
+static const struct {
+    const char *option, *member;
+    size_t offset;
+} additions[] = {
+#define ADDITION(member, option, value, help, of, arg) {option, #member, offsetof(struct source, member)},
+    SOURCE_MEMBERS(ADDITION, )};
+
+static const char *source_option(const struct source *s, size_t offset)
+{
+    return *(const char *const *)(const void *)((const char *)s + offset);
+}
+
+bool source_is_named(const struct source *s)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(ways); i++)
+        if (source_option(s, ways[i].offset))
+            return true;
+    return s->workers.n + s->units.n + s->user_units.n > 0;
+}
+
+static int source_check_ways(const struct source *s, struct problem *p)
+{
+    const char *first = NULL;
+    bool has_source = false;
+
+    for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+        if (!source_option(s, ways[i].offset))
+            continue;
+        if (first)
+            return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--%s and --%s exclude each other", first,
+                               ways[i].option);
+        first = ways[i].option;
+        has_source = ways[i].is_source;
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(additions) && !has_source; i++)
+        if (source_option(s, additions[i].offset))
+            return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                               "--%s is for a source without a router, and none is named",
+                               additions[i].option);
+    return 0;
+}
+
 /* The option's router; without any option that names workers, that of the environment. */
 static const char *source_router(const struct source *s)
 {
     const char *environment = getenv("PROFD_ROUTER");
-    bool is_named = s->router || s->router_log || s->fleet || s->workers.n + s->units.n + s->user_units.n > 0;
 
-    return is_named || !environment || !*environment ? s->router : environment;
+    return source_is_named(s) || !environment || !*environment ? s->router : environment;
 }
 
 static int source_resolve(struct client *c, const struct source *s, struct resolved_source *ret,
                           struct problem *p)
 {
-    if (!!s->router + !!s->router_log + !!s->fleet > 1)
-        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
-                           "--router, --router-log and --fleet exclude each other");
+    if (source_check_ways(s, p) < 0)
+        return -EINVAL;
     if (s->router_log) {
         int r = routerlog_read(s->router_log, &ret->router, p);
         if (r < 0)
@@ -51,6 +105,42 @@ static int source_resolve(struct client *c, const struct source *s, struct resol
     return units_find_workers(c, &s->units, &s->user_units, &ret->of_units, p);
 }
 
+/* profd opens no file that a client names: it gets the list in it. */
+static int source_read_targets(const char *path, json_t *request, struct problem *p)
+{
+    json_t *list = NULL;
+    char error[300];
+    int r = target_files_read(path, &list, error);
+
+    if (r == 0) {
+        json_object_set_new(request, "targets", list);
+        return 0;
+    }
+    problem_set(p, r, PROBLEM_BAD_REQUEST, "cannot read targets: %s", error);
+    problem_remedy(p, r == -EPROTO ? "Write a list of {\"targets\": [\"HOST:PORT\"], \"labels\": {}}, as "
+                                     "Prometheus' file_sd."
+                                   : "Check the path.");
+    return r;
+}
+
+static int source_add_ways(const struct source *s, json_t *request, struct problem *p)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+        const char *value = ways[i].is_source ? source_option(s, ways[i].offset) : NULL;
+        if (value && value == s->targets && strncasecmp(value, "http://", 7) != 0 &&
+            strncasecmp(value, "https://", 8) != 0) {
+            int r = source_read_targets(value, request, p);
+            if (r < 0)
+                return r;
+        } else {
+            json_put_str(request, ways[i].option, value);
+        }
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(additions); i++)
+        json_put_str(request, additions[i].member, source_option(s, additions[i].offset));
+    return 0;
+}
+
 int source_to_json(struct client *c, const struct source *s, json_t *request, struct problem *p)
 {
     _cleanup_(resolved_source_done) struct resolved_source r = {0};
@@ -62,6 +152,9 @@ int source_to_json(struct client *c, const struct source *s, json_t *request, st
     json_put_str(request, "fleet", s->fleet);
     json_put_str(request, "dialect", s->dialect);
     json_put_str(request, "trace_dir", r.trace_dir);
+    err = source_add_ways(s, request, p);
+    if (err < 0)
+        return err;
     if (s->workers.n + r.of_units.n == 0)
         return 0;
     json_t *workers = json_array();
@@ -85,6 +178,11 @@ int source_to_query(struct client *c, const struct source *s, char **path, struc
         json_object_set(members, "worker", workers);
         json_object_del(members, "workers");
     }
+    json_t *targets = json_object_get(members, "targets");
+    if (json_is_array(targets)) {
+        _cleanup_(freep) char *content = json_dumps(targets, JSON_COMPACT);
+        json_object_set_new(members, "targets", json_text(content));
+    }
     url_add_members(path, members);
     return 0;
 }
@@ -101,6 +199,9 @@ char *source_name(const struct source *s)
 {
     if (s->fleet)
         return xasprintf("fleet %s", s->fleet);
+    for (size_t i = 0; i < ARRAY_SIZE(ways); i++)
+        if (ways[i].is_source && source_option(s, ways[i].offset))
+            return xasprintf("%s %s", ways[i].option, source_option(s, ways[i].offset));
     const char *router = source_router(s);
     if (router || s->router_log)
         return xstrdup(router ? router : s->router_log);

@@ -3,19 +3,29 @@
  * Which workers a verb is about: the options that list-workers, start, doctor and bench share, and their form
  * in a request to profd.
  *
- * A training log is read here, and systemd units are resolved here: profd gets URLs.
+ * A training log and files of targets are read here, and systemd units are resolved here: profd gets URLs and lists.
  */
 #pragma once
 
 #include "client/cli/client.h"
+#include "proto/sources.h"
+
+#define SOURCE_OPTION_FIELD(key, value, help, arg)                       const char *key;
+#define SOURCE_MEMBER_OPTION_FIELD(member, option, value, help, of, arg) const char *member;
 
 struct source {
     const char *router, *router_log, *fleet, *dialect, *trace_dir;
+    FLEET_SOURCES(SOURCE_OPTION_FIELD, )
+    SOURCE_MEMBERS(SOURCE_MEMBER_OPTION_FIELD, )
     struct option_list workers, units, user_units;
 };
 
 /* Lines of an option table; type has a member `struct source source`. */
 /* clang-format off */
+#define SOURCE_OPTION(key, value, help, type) \
+    {#key, 0, value, OPTION_TEXT, offsetof(type, source.key), help},
+#define SOURCE_MEMBER_OPTION(member, option, value, help, of, type) \
+    {option, 0, value, OPTION_TEXT, offsetof(type, source.member), help},
 #define WORKER_OPTIONS(type) \
     OPTION_GROUP("Workers"), \
     {"router", 0, "URL", OPTION_TEXT, offsetof(type, source.router), "Router of the workers (default: $PROFD_ROUTER, else the only configured fleet, else the router used last)"}, \
@@ -24,6 +34,8 @@ struct source {
     {"unit", 0, "UNIT", OPTION_LIST, offsetof(type, source.units), "Workers of a systemd unit, or of units matching a pattern: 'vllm@*.service' (repeatable)"}, \
     {"user-unit", 0, "UNIT", OPTION_LIST, offsetof(type, source.user_units), "Workers of a unit of your own systemd (repeatable)"}, \
     {"router-log", 0, "FILE", OPTION_TEXT, offsetof(type, source.router_log), "Training log; its newest line \"Router launched at\" names the router"}, \
+    FLEET_SOURCES(SOURCE_OPTION, type) \
+    SOURCE_MEMBERS(SOURCE_MEMBER_OPTION, type) \
     {"dialect", 0, "NAME", OPTION_TEXT, offsetof(type, source.dialect), "Protocol by which the router lists workers (default: auto)"}
 
 /* The same for verbs that record. */
@@ -46,5 +58,7 @@ int through_check(const char *through, struct problem *p);
 /* Adds the workers to a path as a query, or to a StartRequest. 0 or a problem. */
 int source_to_query(struct client *c, const struct source *s, char **path, struct problem *p);
 int source_to_json(struct client *c, const struct source *s, json_t *request, struct problem *p);
+/* Whether any option names workers. */
+bool source_is_named(const struct source *s);
 /* For messages: "http://10.0.0.1:3521", "fleet big", "2 workers". The caller frees it. */
 char *source_name(const struct source *s);

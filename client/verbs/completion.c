@@ -208,7 +208,7 @@ static const struct {
 static const struct {
     const char *argument;
     char kind;
-} arguments[] = {{"FILE", 'f'}, {"PATH", 'f'}, {"DIR", 'd'}, {"s7", 's'}};
+} arguments[] = {{"FILE", 'f'}, {"FILE|URL", 'f'}, {"PATH", 'f'}, {"DIR", 'd'}, {"s7", 's'}};
 
 static void offer_value(struct completing *k, const struct option_def *def)
 {

@@ -219,10 +219,27 @@ static int source_take_workers(const struct http_request *r, struct fleet_query 
     return 0;
 }
 
+/* The parameters have the names of a request's members. */
+static int source_take_source(const struct http_request *r, struct source_config *by, struct problem *p)
+{
+    _cleanup_(freep) char *reason = NULL;
+    const char *value;
+
+    for (size_t i = 0; source_at(i); i++) {
+        value = http_query_get(r, source_at(i)->key);
+        if (value && source_config_set(by, source_at(i), value, &reason) < 0)
+            return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s", reason);
+    }
+    for (const struct source_setting *s = source_settings; s->name; s++)
+        if (s->asked && (value = http_query_get(r, s->name)))
+            replace_str((char **)(void *)((char *)by + s->offset), value);
+    return 0;
+}
+
 static int source_check(const struct fleet_query *q, struct problem *p)
 {
-    if (q->router && q->fleet)
-        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "router and fleet exclude each other");
+    if (fleet_query_check(q, p) < 0)
+        return -EINVAL;
     if (q->trace_dir && q->trace_dir[0] != '/')
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "trace_dir must be an absolute path, not %s",
                            q->trace_dir);
@@ -237,6 +254,8 @@ static int source_from_query(const struct http_request *r, struct fleet_query *r
                             .trace_dir = xstrdup(http_query_get(r, "trace_dir"))};
     int err = source_take_workers(r, &q, p);
 
+    if (err == 0)
+        err = source_take_source(r, &q.by, p);
     if (err < 0) {
         fleet_query_done(&q);
         return err;
@@ -272,7 +291,7 @@ int source_complete(struct api *api, struct fleet_query *q, struct problem *p)
     const struct fleet_settings *s = api->modules.fleet_settings;
 
     int err = source_check(q, p);
-    if (err < 0 || q->router || q->fleet || q->n_workers > 0)
+    if (err < 0 || q->router || q->fleet || q->by.source || q->n_workers > 0)
         return err;
     if (s->n_fleets == 1)
         q->fleet = xstrdup(s->fleets[0].name);

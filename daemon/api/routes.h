@@ -8,6 +8,7 @@
 #include "base/problem.h"
 #include "daemon/api/http.h"
 #include "proto/names.h"
+#include "proto/sources.h"
 
 struct api;
 struct job_routes;
@@ -46,8 +47,11 @@ enum route_class {
 enum route_class route_class(const struct route *route);
 
 /* Query parameters that name a fleet, and those of them that need RIGHT_OPERATE. */
-#define ROUTE_SOURCE   "router fleet dialect worker trace_dir"
-#define ROUTE_OPERATED "router worker trace_dir"
+#define ROUTE_OF_SOURCE(key, value, help, arg)                " " #key
+#define ROUTE_OF_MEMBER(member, option, value, help, of, arg) " " #member
+#define ROUTE_OPERATED                                                                                       \
+    "router worker trace_dir" FLEET_SOURCES(ROUTE_OF_SOURCE, ) SOURCE_MEMBERS(ROUTE_OF_MEMBER, )
+#define ROUTE_SOURCE ROUTE_OPERATED " fleet dialect"
 
 /* Routes of optional modules (extras/), after those of the core. */
 extern const struct route extra_routes[];

@@ -642,7 +642,7 @@ struct call *call_start(struct caller *c, const struct call_request *q,
     destination_of(q->url, &to);
     int r = call_credentials_use(q->credentials, q->admin, call->easy, &call->token, &call->own_error);
     if (r == 0 && call->token)
-        curl_list_add_token(&call->headers, call->token);
+        curl_list_add_token(&call->headers, q->credentials->token_header, call->token);
     if (r == 0 && q->deadline_ns <= mono_ns()) {
         replace_str(&call->own_error, "no time was left to call");
         r = -ETIMEDOUT;

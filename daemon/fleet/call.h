@@ -41,6 +41,9 @@ struct call_credentials {
     char *token_file;       /* bearer token for ordinary endpoints */
     char *admin_token_file; /* bearer token for profile endpoints; token_file where absent */
     char *ca_file, *cert_file, *key_file;
+    const char *prefix; /* static: of the keys of token_file and ca_file, for errors; NULL: none */
+    const char
+        *token_header; /* static: the header that has the token; NULL: Authorization, as bearer token */
     struct credentials_kept *kept;
 };
 

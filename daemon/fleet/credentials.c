@@ -11,6 +11,7 @@
 #define TOKEN_MAX (16 << 10)
 /* A certificate with its chain, or a key. */
 #define PEM_MAX (1 << 20)
+#define KEY_MAX 64 /* bytes of a key's name */
 
 struct pem {
     char *data;
@@ -34,7 +35,9 @@ void call_credentials_copy(const struct call_credentials *c, struct call_credent
                                      .admin_token_file = xstrdup(c->admin_token_file),
                                      .ca_file = xstrdup(c->ca_file),
                                      .cert_file = xstrdup(c->cert_file),
-                                     .key_file = xstrdup(c->key_file)};
+                                     .key_file = xstrdup(c->key_file),
+                                     .prefix = c->prefix,
+                                     .token_header = c->token_header};
 }
 
 void secret_free(char *secret)
@@ -187,6 +190,7 @@ static int call_credentials_use_file(CURL *easy, CURLoption option, const char *
 int call_credentials_use(const struct call_credentials *c, bool admin, CURL *easy, char **ret_token,
                          char **ret_error)
 {
+    char token_key[KEY_MAX], ca_key[KEY_MAX];
     int r = 0;
 
     if (!c)
@@ -195,14 +199,16 @@ int call_credentials_use(const struct call_credentials *c, bool admin, CURL *eas
         call_credentials_use_kept(c->kept, admin, easy, ret_token);
         return 0;
     }
+    snprintf(token_key, sizeof(token_key), "%stoken_file", c->prefix ? c->prefix : "");
+    snprintf(ca_key, sizeof(ca_key), "%sca_file", c->prefix ? c->prefix : "");
     if (admin && c->admin_token_file)
         r = call_credentials_read_token("admin_token_file", c->admin_token_file, ret_token, ret_error);
     else if (c->token_file)
-        r = call_credentials_read_token("token_file", c->token_file, ret_token, ret_error);
+        r = call_credentials_read_token(token_key, c->token_file, ret_token, ret_error);
     const struct {
         CURLoption option;
         const char *key, *path;
-    } files[] = {{CURLOPT_CAINFO, "ca_file", c->ca_file},
+    } files[] = {{CURLOPT_CAINFO, ca_key, c->ca_file},
                  {CURLOPT_SSLCERT, "cert_file", c->cert_file},
                  {CURLOPT_SSLKEY, "key_file", c->key_file}};
     for (size_t i = 0; i < ARRAY_SIZE(files) && r == 0; i++)

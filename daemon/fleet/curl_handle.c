@@ -65,9 +65,9 @@ void curl_list_add(struct curl_slist **list, const char *line)
         *list = longer;
 }
 
-void curl_list_add_token(struct curl_slist **list, const char *token)
+void curl_list_add_token(struct curl_slist **list, const char *header, const char *token)
 {
-    char *line = xasprintf("Authorization: Bearer %s", token);
+    char *line = xasprintf("%s: %s%s", header ? header : "Authorization", header ? "" : "Bearer ", token);
     curl_list_add(list, line);
     secret_free(line);
 }

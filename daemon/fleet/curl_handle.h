@@ -26,7 +26,7 @@ struct curl_slist *curl_addresses(const char *host, int port, const struct name_
 int curl_refuse_to_resolve(void *resolver, void *reserved, void *arg);
 /* Adds a copy of the line. */
 void curl_list_add(struct curl_slist **list, const char *line);
-/* Adds an Authorization header with the bearer token; only the list keeps a copy of that. */
-void curl_list_add_token(struct curl_slist **list, const char *token);
+/* Adds the token as a header of that name (NULL: Authorization, as bearer token); only the list keeps a copy. */
+void curl_list_add_token(struct curl_slist **list, const char *header, const char *token);
 /* -ECONNREFUSED, -ETIMEDOUT, ...; -EPROTO where there is no better one. */
 int curl_handle_errno(CURL *easy, CURLcode code);

@@ -6,7 +6,9 @@
 #include "base/clock.h"
 #include "base/routerlog.h"
 #include "daemon/fleet/ask_router.h"
+#include "daemon/fleet/ask_source.h"
 #include "daemon/fleet/identify.h"
+#include "daemon/fleet/last_list.h"
 #include "daemon/fleet/process.h"
 #include "daemon/fleet/router.h"
 #include "daemon/fleet/url.h"
@@ -33,6 +35,7 @@ struct fleet_finder {
     uint64_t held_up[HELD_UP_MAX]; /* queues; the oldest is overwritten */
     size_t n_held_up;
     size_t answers_kept; /* bytes */
+    struct last_lists last;
     LIST_HEAD(discovery_list, discovery) discoveries;
 };
 
@@ -45,7 +48,9 @@ struct discovery {
     const struct fleet_config *config; /* the section of profd.conf that it is about, NULL */
     const struct router_dialect *dialect;
     struct event *kick, *timeout;
+    const struct source_config *by; /* NULL: no source */
     struct router_ask *ask;
+    struct source_ask *source;
     struct identification *identification;
     struct fleet *fleet;
     char *router;
@@ -252,6 +257,7 @@ static void discovery_on_listed(struct fleet *f, const struct problem *p, void *
     struct discovery *d = arg;
 
     d->ask = NULL;
+    d->source = NULL;
     d->fleet = f;
     if (f) {
         discovery_identify(d);
@@ -275,6 +281,33 @@ static void discovery_ask_router(struct discovery *d)
         .workers_max = s->workers_max,
     };
     d->ask = router_ask_start(d->finder->caller, &q, discovery_on_listed, d);
+}
+
+static void discovery_on_found(struct fleet *f, const struct problem *p, void *arg)
+{
+    struct discovery *d = arg;
+    struct last_lists *last = &d->finder->last;
+
+    if (d->config && d->by->source->keeps_last) {
+        if (f)
+            last_lists_store(last, d->config->name, d->by, f);
+        else if (p->kind == PROBLEM_UPSTREAM)
+            f = last_lists_get(last, d->config->name, d->by, p);
+    }
+    discovery_on_listed(f, p, d);
+}
+
+static void discovery_ask_source(struct discovery *d)
+{
+    const struct fleet_settings *s = &d->settings;
+    const struct source_question q = {
+        .config = d->by,
+        .connect_timeout_ns = s->connect_timeout_ns,
+        .timeout_ns = s->identify_timeout_ns,
+        .workers_max = s->workers_max,
+    };
+    d->source =
+        source_ask_start(d->finder->base, d->finder->caller, d->finder->offload, &q, discovery_on_found, d);
 }
 
 static int discovery_take_static(struct discovery *d, char *const *urls, size_t n)
@@ -355,6 +388,59 @@ static const struct fleet_config *config_of_router(const struct fleet_settings *
     return NULL;
 }
 
+/* The section whose source this is. */
+static const struct fleet_config *config_of_source(const struct fleet_settings *s,
+                                                   const struct source_config *by)
+{
+    for (size_t i = 0; i < s->n_fleets; i++)
+        if (source_config_equal(&s->fleets[i].by, by))
+            return &s->fleets[i];
+    return NULL;
+}
+
+/* A request names what it wants of a cluster; which cluster that is, and the credentials for it, profd.conf says. */
+static int discovery_lend_cluster(struct discovery *d, struct source_config *by)
+{
+    const struct source_setting *url = source_url_setting(by->source);
+    const struct fleet_settings *s = &d->settings;
+    const struct source_config *from = NULL;
+
+    for (size_t i = 0; url && i < s->n_fleets; i++) {
+        const char *first = from ? source_config_get(from, url) : NULL;
+        const char *other = source_config_get(&s->fleets[i].by, url);
+        if (first && other && !streq(first, other)) {
+            problem_set(&d->problem, -EINVAL, PROBLEM_BAD_REQUEST, "profd.conf has several %s=: %s, %s",
+                        url->name, first, other);
+            problem_remedy(&d->problem, "Name a section [fleet NAME] by --fleet.");
+            return -EINVAL;
+        }
+        if (other && !first)
+            from = &s->fleets[i].by;
+    }
+    if (from)
+        source_config_lend(by, from);
+    return 0;
+}
+
+/* Of a request. What profd.conf has for that very source, credentials for instance, goes with it. */
+static int discovery_take_source(struct discovery *d)
+{
+    struct source_config *by = &d->query.by;
+    _cleanup_(freep) char *reason = NULL;
+
+    d->config = config_of_source(&d->settings, by);
+    d->by = d->config ? &d->config->by : by;
+    if (d->config)
+        return 0;
+    if (discovery_lend_cluster(d, by) < 0)
+        return -EINVAL;
+    if (source_config_check(by, &reason) == 0)
+        return 0;
+    problem_set(&d->problem, -EINVAL, PROBLEM_BAD_REQUEST, "%s", reason);
+    problem_remedy(&d->problem, "See WHICH WORKERS in profctl(1).");
+    return -EINVAL;
+}
+
 static int discovery_take_fleet(struct discovery *d)
 {
     const struct fleet_settings *s = &d->settings;
@@ -404,7 +490,9 @@ static int discovery_plan(struct discovery *d)
     const struct fleet_query *q = &d->query;
     int r;
 
-    if (q->router) {
+    if (q->by.source) {
+        r = discovery_take_source(d);
+    } else if (q->router) {
         r = discovery_take_router(d, q->router);
         if (r == 0)
             d->config = config_of_router(&d->settings, d->router);
@@ -412,7 +500,9 @@ static int discovery_plan(struct discovery *d)
         r = discovery_take_static(d, q->workers, q->n_workers);
     } else {
         r = discovery_take_fleet(d);
-        if (r == 0 && d->config->router)
+        if (r == 0 && d->config->by.source)
+            d->by = &d->config->by;
+        else if (r == 0 && d->config->router)
             r = discovery_take_router(d, d->config->router);
         else if (r == 0 && !d->config->router_log)
             r = discovery_take_static(d, d->config->workers, d->config->n_workers);
@@ -421,7 +511,9 @@ static int discovery_plan(struct discovery *d)
         r = discovery_take_dialect(d);
     if (r < 0)
         return r;
-    if (d->fleet)
+    if (d->by)
+        discovery_ask_source(d);
+    else if (d->fleet)
         discovery_identify(d);
     else if (d->router)
         discovery_ask_router(d);
@@ -462,6 +554,7 @@ struct fleet_finder *fleet_finder_free(struct fleet_finder *f)
         return NULL;
     while ((d = LIST_FIRST(&f->discoveries)))
         discovery_cancel(d);
+    last_lists_done(&f->last);
     free(f);
     return NULL;
 }
@@ -475,6 +568,7 @@ struct discovery *fleet_discover(struct fleet_finder *f, const struct fleet_quer
     d->finder = f;
     fleet_settings_copy(f->settings, &d->settings);
     fleet_query_copy(q, &d->query);
+    d->query.by.asked = true;
     d->done = done;
     d->arg = arg;
     d->kick = evtimer_new(f->base, discovery_on_kick, d);
@@ -490,6 +584,7 @@ void discovery_cancel(struct discovery *d)
         return;
     LIST_REMOVE(d, link);
     router_ask_cancel(d->ask);
+    source_ask_cancel(d->source);
     identify_cancel(d->identification);
     event_del(d->timeout);
     d->finder = NULL;

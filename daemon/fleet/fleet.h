@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is there: from a router's URL or a static list to a fleet of identified workers.
+ * Who is there: from a router's URL, a static list or another source to a fleet of identified workers.
  *
  * Discovery has no side effects on a worker: it asks only GET endpoints that are known to be read-only. It
  * runs on the event loop; what may block (/proc, files) runs on the offload's threads.
@@ -10,6 +10,7 @@
 #include "base/offload.h"
 #include "base/problem.h"
 #include "daemon/fleet/call.h"
+#include "daemon/fleet/source.h"
 #include "daemon/fleet/worker.h"
 
 #define FLEET_WORKERS_MAX_DEFAULT 10000
@@ -25,7 +26,8 @@ struct fleet_config {
     char *router_log; /* a training log that names it; or */
     char **workers;   /* a static list */
     size_t n_workers, cap_workers;
-    char *dialect; /* NULL: auto */
+    struct source_config by; /* or a source of its table */
+    char *dialect;           /* NULL: auto */
     char *trace_dir, *output_dir;
     struct path_map *maps;
     size_t n_maps, cap_maps;
@@ -60,8 +62,11 @@ struct fleet_query {
     char *dialect; /* NULL or "auto": try them all */
     char **workers;
     size_t n_workers;
-    char *trace_dir; /* overrides what is found, for all of them */
+    struct source_config by; /* a source without a router */
+    char *trace_dir;         /* overrides what is found, for all of them */
 };
+/* Router, fleet and source exclude each other, and what belongs to a source needs one. -EINVAL with the problem. */
+int fleet_query_check(const struct fleet_query *q, struct problem *p);
 void fleet_query_done(struct fleet_query *q);
 void fleet_query_copy(const struct fleet_query *q, struct fleet_query *ret);
 

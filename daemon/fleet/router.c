@@ -330,6 +330,8 @@ static void merge_into(struct worker *first, const struct worker *other)
         first->role = other->role;
     if (!first->model)
         first->model = xstrdup(other->model);
+    if (!first->identity)
+        first->identity = xstrdup(other->identity);
 }
 
 struct listed_url {

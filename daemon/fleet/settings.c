@@ -18,6 +18,7 @@ static void fleet_config_done(struct fleet_config *f)
     free(f->router);
     free(f->router_log);
     strings_done(f->workers, f->n_workers);
+    source_config_done(&f->by);
     free(f->dialect);
     free(f->trace_dir);
     free(f->output_dir);
@@ -68,6 +69,7 @@ static void fleet_config_copy(const struct fleet_config *f, struct fleet_config 
                                  .cap_maps = f->n_maps};
     for (size_t i = 0; i < f->n_maps; i++)
         ret->maps[i] = (struct path_map){.from = xstrdup(f->maps[i].from), .to = xstrdup(f->maps[i].to)};
+    source_config_copy(&f->by, &ret->by);
     call_credentials_copy(&f->credentials, &ret->credentials);
 }
 
@@ -98,6 +100,23 @@ void fleet_query_copy(const struct fleet_query *q, struct fleet_query *ret)
                                 .trace_dir = xstrdup(q->trace_dir),
                                 .workers = strings_copy(q->workers, q->n_workers),
                                 .n_workers = q->n_workers};
+    source_config_copy(&q->by, &ret->by);
+}
+
+int fleet_query_check(const struct fleet_query *q, struct problem *p)
+{
+    const char *source = q->by.source ? q->by.source->key : NULL;
+    const char *other = q->router ? "router" : "fleet";
+
+    if (q->router && q->fleet)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "router and fleet exclude each other");
+    if (source && (q->router || q->fleet))
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s and %s exclude each other", other, source);
+    for (const struct source_setting *s = source_settings; s->name && !source; s++)
+        if (*(char *const *)(const void *)((const char *)&q->by + s->offset))
+            return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s is for a source, and none is named",
+                               s->name);
+    return 0;
 }
 
 void fleet_query_done(struct fleet_query *q)
@@ -106,6 +125,7 @@ void fleet_query_done(struct fleet_query *q)
     free(q->router);
     free(q->dialect);
     strings_done(q->workers, q->n_workers);
+    source_config_done(&q->by);
     free(q->trace_dir);
     *q = (struct fleet_query){0};
 }

@@ -40,6 +40,7 @@ struct worker_member {
 static const struct worker_member worker_members[] = {
     WORKER_TEXT(url),
     WORKER_TEXT(listed_url),
+    WORKER_TEXT(identity),
     WORKER_TEXT(model),
     WORKER_TEXT(connection),
     WORKER_TEXT(version),

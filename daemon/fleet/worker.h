@@ -40,6 +40,7 @@ struct trace_location {
 struct worker {
     char *url;        /* normalised: scheme://host:port, no trailing slash, no @rank */
     char *listed_url; /* as the router lists it, where that differs */
+    char *identity;   /* as the source of the fleet knows it, whatever its address: a pod's uid; NULL */
     enum role role;
     enum health health;
     char *model;
@@ -69,7 +70,7 @@ struct worker {
 struct fleet {
     char *name;    /* of profd.conf's section, NULL */
     char *router;  /* URL, NULL for a static list */
-    char *dialect; /* "vllm-router", ..., "static" */
+    char *dialect; /* "vllm-router", ..., "static", or the key of a source: "targets" */
     int64_t latency_ns;
     struct worker *workers;
     size_t n_workers, cap_workers;

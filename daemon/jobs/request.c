@@ -88,6 +88,23 @@ static int request_take_workers(const json_t *v, const char *member, void *field
     return 0;
 }
 
+/* Text, or of targets the list that a file has. */
+static int request_take_source(const json_t *v, const char *member, void *field, struct problem *p)
+{
+    _cleanup_(freep) char *content = json_is_array(v) ? json_dumps(v, JSON_COMPACT) : NULL;
+    const char *value = content ? content : json_string_value(v);
+    struct source_config *by = field;
+    char *reason = NULL;
+
+    if (!value || !*value || strlen(value) > SOURCE_VALUE_MAX || (content && !streq(member, "targets")))
+        return request_wrong(p, member, "a text that is not empty, of at most 1 MiB");
+    if (source_config_set(by, source_find(member), value, &reason) == 0)
+        return 0;
+    problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s", reason);
+    free(reason);
+    return -EINVAL;
+}
+
 static int request_take_labels(const json_t *v, const char *member, void *field, struct problem *p)
 {
     const char *key;
@@ -183,7 +200,11 @@ bool job_request_matches(const struct job_request *r, const struct worker *w)
     return false;
 }
 
-#define FIELD(f) offsetof(struct job_request, f)
+#define FIELD(f)                                offsetof(struct job_request, f)
+
+#define MEMBER_OF_SOURCE(key, value, help, arg) {#key, request_take_source, FIELD(source.by), OF_BOTH},
+#define MEMBER_OF_SETTING(member, option, value, help, of, arg)                                              \
+    {#member, request_take_text, FIELD(source.by.member), OF_BOTH},
 
 enum { OF_SESSIONS = 1, OF_RUNS = 2, OF_BOTH = OF_SESSIONS | OF_RUNS };
 
@@ -195,7 +216,8 @@ static const struct {
 } members[] = {
     {"router", request_take_text, FIELD(source.router), OF_BOTH},
     {"fleet", request_take_text, FIELD(source.fleet), OF_BOTH},
-    {"dialect", request_take_text, FIELD(source.dialect), OF_BOTH},
+    FLEET_SOURCES(MEMBER_OF_SOURCE, )
+        SOURCE_MEMBERS(MEMBER_OF_SETTING, ){"dialect", request_take_text, FIELD(source.dialect), OF_BOTH},
     {"trace_dir", request_take_text, FIELD(source.trace_dir), OF_SESSIONS},
     {"workers", request_take_workers, 0, OF_BOTH},
     {"steps", request_take_count, FIELD(recording.steps), OF_SESSIONS},
@@ -240,7 +262,7 @@ static int request_take_member(struct job_request *r, bool of_run, const char *n
 /* Workers alone are a static list; in addition to a router or fleet they select from its workers. */
 static void settle_source(struct job_request *r)
 {
-    if (r->source.router || r->source.fleet)
+    if (r->source.router || r->source.fleet || r->source.by.source)
         return;
     r->source.workers = TAKE_PTR(r->only);
     r->source.n_workers = r->n_only;
@@ -268,8 +290,8 @@ static int check_combination(struct job_request *r, struct problem *p)
                            REQUEST_PROMPT_MAX);
     rec->prompt = r->prompt;
     rec->model = r->model;
-    if (r->source.router && r->source.fleet)
-        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "router and fleet exclude each other");
+    if (fleet_query_check(&r->source, p) < 0)
+        return -EINVAL;
     if (rec->steps == 0 && rec->duration_ns == 0 && !r->workload)
         rec->duration_ns = REQUEST_DURATION_NS;
     if (rec->activities & ACTIVITY_CUDA_PROFILER)

@@ -144,7 +144,7 @@ static int load_target_init(struct load_target *t, const struct load_spec *spec,
     load_target_resolve(t, hosts);
     int r = probe ? call_credentials_use(&spec->credentials, false, probe, &token, ret_error) : -ENOMEM;
     if (r == 0 && token)
-        curl_list_add_token(&t->headers, token);
+        curl_list_add_token(&t->headers, NULL, token);
     secret_free(token);
     curl_easy_cleanup(probe);
     return r;

@@ -231,7 +231,7 @@ static int audit_check_onnx(const struct audit_options *o, struct problem *p)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--tokenizer is for --onnx");
     if (!o->onnx)
         return 0;
-    if (s->router || s->router_log || s->fleet || s->workers.n > 0 || s->units.n > 0 || s->user_units.n > 0)
+    if (source_is_named(s))
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
                            "--onnx serves the model itself and excludes options that name workers");
     if (o->tokenizer)

@@ -159,7 +159,8 @@ def test_what_is_not_there_is_reported_only_to_readers(profd):
 
 
 @pytest.mark.parametrize("path", ["/v1/workers", "/v1/doctor"])
-@pytest.mark.parametrize("query", ["router=http://127.0.0.1:1", "worker=http://127.0.0.1:1", "fleet=x&worker=http://127.0.0.1:1"])
+@pytest.mark.parametrize("query", ["router=http://127.0.0.1:1", "worker=http://127.0.0.1:1", "fleet=x&worker=http://127.0.0.1:1",
+                                   "targets=http://127.0.0.1:1", "targets=[]", "fleet=x&port=1", "fleet=x&role_label=a"])
 def test_who_only_reads_lets_profd_call_nobody(profd, path, query):
     assert profd.call("GET", f"{path}?{query}", TOKENS["read"]).json()["detail"].startswith("the request requires role operate")
     assert profd.call("GET", f"{path}?{query}", TOKENS["operate"]).status != 403

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ways of finding workers without a router: one line each, for daemon and client.
+ *
+ * X(key, value, help, arg): the key of [fleet NAME] is a member of requests and an option of profctl, too. Add one by
+ * a line here, daemon/fleet/source_KEY.c with a `struct fleet_source` (daemon/fleet/source.h says what it does), the
+ * key in docs/profd.conf.5.scd, etc/profd.conf, docs/profctl.1.scd and proto/openapi.yaml, a fuzz target and a unit
+ * test of its parser. The table in source.c, the key of the configuration, the members and the options follow.
+ */
+#pragma once
+
+/* clang-format off */
+#define FLEET_SOURCES(X, arg) \
+    X(targets, "FILE|URL", "Prometheus targets: a file_sd file, JSON or YAML, or an http_sd URL", arg)
+
+/* What a request may add to its source. X(member, option, value, help, the sources that use it, arg) */
+#define SOURCE_MEMBERS(X, arg) \
+    X(port, "port", "PORT", "Port of the workers that the source finds, by number or name", "kubernetes pods slurm ray", arg) \
+    X(role_label, "role-label", "LABEL", "Label of the source that has the role of a worker", "targets kubernetes pods", arg)
+/* clang-format on */
