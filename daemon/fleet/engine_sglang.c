@@ -76,7 +76,7 @@ static void sglang_take(struct worker *w, const struct answers *a)
     w->profilable = true;
     if (known)
         sglang_take_info(w, info);
-    else
+    else if (a->items[QUESTION_OLD_SERVER_INFO].asked)
         worker_add_note(w, "did not answer /server_info, so its parallel sizes are not known");
     if (a->has_openapi && !(a->endpoints & ENDPOINT_START_PROFILE))
         worker_refuse(w, "Update SGLang.", "has no " START_PATH);

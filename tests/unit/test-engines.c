@@ -389,6 +389,10 @@ static void test_busy_sglang(void **state)
     worker_identify(&t->worker, &t->answers);
     assert_int_equal(t->worker.engine, ENGINE_SGLANG);
     assert_true(t->worker.profilable);
+    assert_null(t->worker.note);
+    assert_int_equal(worker_more_questions(&t->worker, &t->answers), QUESTION_BIT(QUESTION_OLD_SERVER_INFO));
+    answers_set(&t->answers, QUESTION_OLD_SERVER_INFO, -ETIMEDOUT, 0, "timed out", "", 0);
+    worker_identify(&t->worker, &t->answers);
     assert_non_null(strstr(t->worker.note, "parallel sizes are not known"));
 }
 
