@@ -54,3 +54,11 @@ char *user_socket(const char *state_dir)
         return xasprintf("%s/profd/profd.sock", runtime);
     return xasprintf("%s/profd.sock", state_dir);
 }
+
+char *user_kineto_dir(const char *state_dir)
+{
+    _cleanup_(freep) char *socket = user_socket(state_dir);
+    const char *slash = strrchr(socket, '/');
+
+    return xasprintf("%.*s/kineto", (int)(slash - socket), socket);
+}

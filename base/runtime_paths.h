@@ -24,3 +24,6 @@ char *user_jobs_dir(void);
 char *user_state_dir(void);
 /* The path of the socket, in state_dir if there is no better directory. */
 char *user_socket(const char *state_dir);
+/* The directory in which a per-user profd listens for Kineto (KINETO_IPC_SOCKET_DIR of the user's processes), next to
+ * the socket. */
+char *user_kineto_dir(const char *state_dir);

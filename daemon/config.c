@@ -68,6 +68,7 @@ void config_done(struct config *c)
     fleet_settings_done(&c->fleet);
     api_settings_done(&c->api);
     network_done(&c->network);
+    free(c->kineto.listen);
     *c = (struct config){0};
 }
 
@@ -463,6 +464,7 @@ static void config_apply_overrides(struct config *c, const struct config_overrid
     const struct {
         const char *option, *key, *value;
         bool is_path;
+        enum config_section section;
     } options[] = {
         {"--state-dir", "state_dir", o->state_dir, true},
         {"$PROFD_SOCKET", "socket", socket && *socket ? socket : NULL, true},
@@ -470,12 +472,13 @@ static void config_apply_overrides(struct config *c, const struct config_overrid
         {"--listen", "listen", o->listen, false},
         {"--log-level", "log_level", o->log_level, false},
         {"--bus", "bus", o->bus, false},
+        {"--kineto-listen", "listen", o->kineto_listen, false, SECTION_KINETO},
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
         if (!options[i].value)
             continue;
-        const struct config_key *key = config_key_find(SECTION_PROFD, options[i].key);
+        const struct config_key *key = config_key_find(options[i].section, options[i].key);
         _cleanup_(freep) char *where = xasprintf("%s %s", options[i].option, options[i].value);
         bool made_absolute = options[i].is_path && *options[i].value;
         _cleanup_(freep) char *value =
@@ -535,7 +538,7 @@ int config_load(const struct config_overrides *overrides, struct config *ret, ch
     return 0;
 }
 
-const char *config_fixed_change(const struct config *a, const struct config *b)
+const struct config_key *config_fixed_change(const struct config *a, const struct config *b)
 {
     for (size_t i = 0; i < n_config_keys; i++) {
         const struct config_key *key = &config_keys[i];
@@ -544,7 +547,7 @@ const char *config_fixed_change(const struct config *a, const struct config *b)
             continue;
         if (key->words ? memcmp(was, is, key->width) != 0
                        : !streq(*(char *const *)(const void *)was, *(char *const *)(const void *)is))
-            return key->name;
+            return key;
     }
     return NULL;
 }
@@ -567,6 +570,7 @@ void config_exchange(struct config *live, struct config *next)
     EXCHANGE(live->collect, next->collect);
     EXCHANGE(live->load, next->load);
     EXCHANGE(live->network, next->network);
+    EXCHANGE(live->kineto, next->kineto);
     EXCHANGE(live->store.max_use, next->store.max_use);
     EXCHANGE(live->store.keep_free, next->store.keep_free);
     EXCHANGE(live->store.per_user, next->store.per_user);

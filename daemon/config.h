@@ -14,6 +14,7 @@
 #include "daemon/collect/store.h"
 #include "daemon/fleet/fleet.h"
 #include "daemon/fleet/network.h"
+#include "daemon/kineto/settings.h"
 #include "daemon/runs/runs.h"
 #include "daemon/session/sessions.h"
 
@@ -31,6 +32,7 @@ struct config {
     struct store_settings store;
     struct load_settings load;
     struct network_policy network;
+    struct kineto_settings kineto;
 };
 
 /* One line each, ready for people. */
@@ -42,7 +44,7 @@ void config_errors_done(struct config_errors *e);
 
 /* Options of the command line; NULL: not given. Relative paths are of the working directory. */
 struct config_overrides {
-    const char *file, *state_dir, *socket, *listen, *log_level, *bus;
+    const char *file, *state_dir, *socket, *listen, *log_level, *bus, *kineto_listen;
 };
 
 void config_init(struct config *c); /* every key at its default */
@@ -59,9 +61,10 @@ int config_parse(struct config *c, const char *file_name, const char *data, size
 int config_load(const struct config_overrides *overrides, struct config *ret, char **ret_file,
                 struct config_errors *errors);
 
-/* A key that only a restart changes, by its name, where both differ in it; NULL where they may be exchanged.
+struct config_key;
+/* A key that only a restart changes, where both differ in it; NULL where they may be exchanged.
  */
-const char *config_fixed_change(const struct config *a, const struct config *b);
+const struct config_key *config_fixed_change(const struct config *a, const struct config *b);
 /* Exchanges what may change while profd runs. What the modules borrow of `live` stays where it is; what
  * `next` holds afterwards is to be freed. */
 void config_exchange(struct config *live, struct config *next);

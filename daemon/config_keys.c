@@ -259,6 +259,15 @@ static int key_add_network(const struct config_key *key, const char *value, void
     return network_add(&((struct config *)object)->network, value, ret_reason);
 }
 
+static int key_take_kineto(const struct config_key *key, const char *value, void *object, char **ret_reason)
+{
+    int r = kineto_listen_parse(value, NULL, ret_reason);
+
+    if (r == 0)
+        replace_str(key_field(key, object), value);
+    return r;
+}
+
 /* -- The tables --------------------------------------------------------------------------------------- */
 
 static const char *const log_levels[] = {
@@ -348,6 +357,10 @@ const struct config_key config_keys[] = {
 
     {SECTION_NETWORK, "allow", key_add_network, .initial = NETWORK_DEFAULT, .allowed = "networks such as 10.0.0.0/8, addresses, \"loopback\" or \"private\""},
 
+    {SECTION_KINETO, "listen", key_take_kineto, CONFIG(kineto.listen), .fixed = true, .allowed = "\"abstract\", absolute directories, or both"},
+    {SECTION_KINETO, "poll", key_take_duration, CONFIG(kineto.poll_ns), FROM_TO(100 * NS_PER_MS, 60 * NS_PER_S), .initial = "5s", .allowed = "a duration such as 5s, from 100ms to 60s"},
+    {SECTION_KINETO, "warmup", key_take_duration, CONFIG(kineto.warmup_ns), FROM_TO(0, 3600 * NS_PER_S), .initial = "5s", .allowed = "a duration such as 5s, from 0s to 1h"},
+
     {SECTION_FLEET, "router", key_take_url, FLEET(router), .allowed = "a URL"},
     {SECTION_FLEET, "router_log", key_take_path, FLEET(router_log), .allowed = ABSOLUTE},
     {SECTION_FLEET, "worker", key_add_worker, .allowed = "a URL"},
@@ -378,6 +391,7 @@ const struct config_section_word config_sections[_SECTION_MAX] = {
     [SECTION_LOAD] = {"load", "[load]"},
     [SECTION_HTTP] = {"http", "[http]"},
     [SECTION_NETWORK] = {"network", "[network]"},
+    [SECTION_KINETO] = {"kineto", "[kineto]"},
     [SECTION_FLEET] = {"fleet", "[fleet NAME]", true},
     [SECTION_WORKER] = {"worker", "[worker URL]", true},
 };

@@ -16,6 +16,7 @@ enum config_section {
     SECTION_LOAD,
     SECTION_HTTP,
     SECTION_NETWORK,
+    SECTION_KINETO,
     SECTION_FLEET,  /* [fleet NAME] */
     SECTION_WORKER, /* [worker URL] */
     _SECTION_MAX,

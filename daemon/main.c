@@ -36,6 +36,7 @@ static const struct {
     {"listen", TEXT(listen)},
     {"log-level", TEXT(log_level)},
     {"bus", TEXT(bus)},
+    {"kineto-listen", TEXT(kineto_listen)},
     {"transient", FLAG(transient)},
     {"background", FLAG(background)},
     {"exit-when-idle", PROFD_OPTION_IDLE},
@@ -59,6 +60,8 @@ static const char usage[] = "profd [OPTION...]\n"
                             "  --listen ADDRESS    TCP address to listen on, such as 127.0.0.1:9460\n"
                             "  --log-level LEVEL   error, warning, notice, info or debug\n"
                             "  --bus BUS           D-Bus to serve: system, session, or none (default)\n"
+                            "  --kineto-listen WHERE\n"
+                            "                      where PyTorch processes register: abstract, a directory\n"
                             "  --background        print \"ready\" on stdout when it serves, then detach\n"
                             "                      and log to profd.log next to the catalog\n"
                             "  --exit-when-idle DURATION\n"
@@ -211,6 +214,7 @@ int main(int argc, char **argv)
     if (options.run_mode.transient) {
         replace_str(&config.api.listen, NULL);
         config.api.bus = BUS_KIND_NONE;
+        replace_str(&config.kineto.listen, NULL);
     }
     int wrong = profd_check_config(&config);
     if (wrong < 0 || options.mode == MODE_CHECK) {

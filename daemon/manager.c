@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "daemon/catalog/records.h"
 #include "daemon/ingest/queue.h"
+#include "daemon/kineto/kineto.h"
 #include "daemon/state_dir.h"
 #include "proto/ingest.h"
 #include "version.h"
@@ -326,6 +327,8 @@ static int manager_setup(struct manager *m, struct problem *p)
         r = fleet_finder_new(m->modules.base, m->modules.caller, m->modules.offload, &c->fleet,
                              &m->modules.finder);
     if (r >= 0)
+        r = kineto_new(m->modules.base, m->modules.offload, &c->kineto, NULL, &m->modules.kineto);
+    if (r >= 0)
         r = sessions_new(m->modules.base, m->modules.offload, m->modules.caller, m->modules.finder,
                          m->modules.catalog, &c->fleet, &c->session, &m->modules.sessions);
     if (r >= 0)
@@ -370,6 +373,8 @@ static int manager_close_modules(struct manager *m)
     if (m->modules.runs)
         runs_close(m->modules.runs);
     m->modules.ingest = ingest_free(m->modules.ingest);
+    if (m->modules.kineto)
+        kineto_close(m->modules.kineto);
     if (m->modules.offload)
         r = offload_drain(m->modules.offload, mono_ns() + DRAIN_NS);
     /* Its last commits call into every module, so it is closed first. */
@@ -394,6 +399,7 @@ static int manager_take_down(struct manager *m)
     store_free(m->modules.store);
     runs_free(m->modules.runs);
     sessions_free(m->modules.sessions);
+    kineto_free(m->modules.kineto);
     fleet_finder_free(m->modules.finder);
     api_free(m->api);
     caller_free(m->modules.caller);

@@ -3,17 +3,19 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "daemon/config_keys.h"
 #include <errno.h>
 
 /* What may refuse changes nothing where it does, and api_reload() comes last: nothing after it refuses. */
 static int reload_prepare(struct manager *m, const struct config *next, struct problem *p)
 {
-    const char *key = config_fixed_change(&m->config, next);
+    const struct config_key *key = config_fixed_change(&m->config, next);
 
     if (!key)
         return api_reload(m->api, &next->api, p);
     problem_remedy(p, "Restart profd to apply the change; or revert it and reload again.");
-    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "[profd] %s= cannot be changed by a reload", key);
+    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s %s= cannot be changed by a reload",
+                       config_sections[key->section].shown, key->name);
 }
 
 /* Modules that keep more of the configuration than a pointer to their settings. These are already exchanged. */

@@ -24,6 +24,7 @@ struct api_modules {
     struct caller *caller;
     struct catalog *catalog;
     struct fleet_finder *finder;
+    struct kineto *kineto;
     struct sessions *sessions;
     struct runs *runs;
     struct store *store;

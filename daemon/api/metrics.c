@@ -13,6 +13,7 @@
 #include "daemon/catalog/catalog.h"
 #include "daemon/collect/collector.h"
 #include "daemon/ingest/ingest.h"
+#include "daemon/kineto/kineto.h"
 #include "version.h"
 #include <dirent.h>
 #include <inttypes.h>
@@ -35,7 +36,8 @@ struct metrics_scrape {
             responses_waiting, traces, traces_skipped, traces_removed, store_bytes, store_limit,
             store_free_bytes, store_keep_free, evictions, ingest_running, ingest_waiting, ingest_requeued,
             ingest_bytes, runs, requests_unsaved, catalog_writable, wal_bytes, displaced, connections,
-            connections_limit, loop_lag_s, cpu_s, resident_bytes, virtual_bytes, open_fds, max_fds,
+            connections_limit, loop_lag_s, kineto_processes, kineto_polls, kineto_answers, kineto_late,
+            kineto_configs, kineto_refused, cpu_s, resident_bytes, virtual_bytes, open_fds, max_fds,
             start_time_s;
     } values; /* of families without labels */
 };
@@ -358,6 +360,12 @@ static const struct metric_family families[] = {
     {"profd_http_connections", "gauge", "Open connections.", VALUE(connections)},
     {"profd_http_connections_limit", "gauge", "Limit of open connections.", VALUE(connections_limit)},
     {"profd_event_loop_lag_seconds", "gauge", "Longest delay of the event loop since the previous scrape.", VALUE(loop_lag_s)},
+    {"profd_kineto_processes", "gauge", "PyTorch processes that are registered for recording on demand.", VALUE(kineto_processes)},
+    {"profd_kineto_polls_total", "counter", "Polls of PyTorch processes.", VALUE(kineto_polls)},
+    {"profd_kineto_answers_total", "counter", "Polls that were answered.", VALUE(kineto_answers)},
+    {"profd_kineto_late_total", "counter", "Polls that were dropped because they could not be answered in time.", VALUE(kineto_late)},
+    {"profd_kineto_configs_total", "counter", "Recordings that were handed to PyTorch processes.", VALUE(kineto_configs)},
+    {"profd_kineto_refused_total", "counter", "Messages and processes that were refused.", VALUE(kineto_refused)},
     {"process_cpu_seconds_total", "counter", "CPU time of profd in user and system mode.", VALUE(cpu_s)},
     {"process_resident_memory_bytes", "gauge", "Resident memory of profd.", VALUE(resident_bytes)},
     {"process_virtual_memory_bytes", "gauge", "Virtual memory of profd.", VALUE(virtual_bytes)},
@@ -372,6 +380,7 @@ static void metrics_take_values(struct metrics_scrape *s)
     struct api *api = s->api;
     const struct api_modules *modules = &api->modules;
     const struct answer_usage answers = caller_answers(modules->caller);
+    const struct kineto_metrics kineto = kineto_metrics(modules->kineto);
     struct store_usage store = {0};
     struct process_own_memory memory;
     bool has_memory = process_own_memory(&memory) == 0;
@@ -411,6 +420,12 @@ static void metrics_take_values(struct metrics_scrape *s)
         .connections = http_connections(api->server),
         .connections_limit = modules->settings->connections_max,
         .loop_lag_s = metrics_seconds(loop_lag_take(modules->lag)),
+        .kineto_processes = (double)kineto.processes,
+        .kineto_polls = (double)kineto.polls,
+        .kineto_answers = (double)kineto.answers,
+        .kineto_late = (double)kineto.late,
+        .kineto_configs = (double)kineto.configs,
+        .kineto_refused = (double)kineto.refused,
         .cpu_s = metrics_cpu_seconds(),
         .resident_bytes = has_memory ? (double)memory.resident : NAN,
         .virtual_bytes = has_memory ? (double)memory.total : NAN,

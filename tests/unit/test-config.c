@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "daemon/config.h"
+#include "daemon/config_keys.h"
 #include "tests/unit/cmocka-all.h"
 #include <stdlib.h>
 #include <sys/syslog.h>
@@ -353,12 +354,16 @@ static void test_fixed_keys(void **state)
         {"[profd]\nstate_dir=/a\ngroup=g\n", "socket"},
         {"[profd]\nstate_dir=/a\nsocket=/s\n", "group"},
         {"[profd]\nstate_dir=/a\nsocket=/s\ngroup=g\nlisten=127.0.0.1:1\n", "listen"},
+        {"[profd]\nstate_dir=/a\nsocket=/s\ngroup=g\n[kineto]\nlisten=abstract\n", "listen"},
     };
     _cleanup_(parsed_done) struct parsed live = parse(cases[0].text);
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         _cleanup_(parsed_done) struct parsed next = parse(cases[i].text);
-        assert_true(streq(config_fixed_change(&live.config, &next.config), cases[i].key));
+        const struct config_key *key = config_fixed_change(&live.config, &next.config);
+        assert_true(streq(key ? key->name : NULL, cases[i].key));
+        if (key)
+            assert_int_equal(key->section, i == ARRAY_SIZE(cases) - 1 ? SECTION_KINETO : SECTION_PROFD);
     }
 }
 
