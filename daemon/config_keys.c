@@ -368,6 +368,7 @@ const struct config_key config_keys[] = {
     SOURCE_MEMBERS(KEY_OF_MEMBER, )
     SOURCE_KEYS(KEY_OF_CREDENTIAL, )
     {SECTION_FLEET, "dialect", key_take_dialect, FLEET(dialect), .initial = "auto", .allowed = "a dialect"},
+    {SECTION_FLEET, "system_port", key_take_count, FLEET(system_port), FROM_TO(1, UINT16_MAX), .allowed = "a port, 1 to 65535"},
     {SECTION_FLEET, "trace_dir", key_take_place, FLEET(trace_dir), .allowed = PLACE},
     {SECTION_FLEET, "output_dir", key_take_place, FLEET(output_dir), .allowed = PLACE},
     {SECTION_FLEET, "map_path", key_add_map, .allowed = "two absolute paths, /in/the/container:/on/this/host"},

@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 # Described once, under "WHICH WORKERS" and "OUTPUT".
-WORKERS = {"targets", "port", "role-label", "router", "router-log", "fleet", "dialect", "worker", "unit", "user-unit", "trace-dir"}
+WORKERS = {"targets", "port", "role-label", "router", "router-log", "fleet", "dialect", "system-port", "worker", "unit", "user-unit", "trace-dir"}
 LISTING = {"format", "columns", "csv", "tsv"}
 
 

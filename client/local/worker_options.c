@@ -151,6 +151,8 @@ int source_to_json(struct client *c, const struct source *s, json_t *request, st
     json_put_str(request, "router", r.router);
     json_put_str(request, "fleet", s->fleet);
     json_put_str(request, "dialect", s->dialect);
+    if (s->system_port > 0)
+        json_put_int(request, "system_port", s->system_port);
     json_put_str(request, "trace_dir", r.trace_dir);
     err = source_add_ways(s, request, p);
     if (err < 0)

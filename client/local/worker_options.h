@@ -17,6 +17,7 @@ struct source {
     const char *router, *router_log, *fleet, *dialect, *trace_dir;
     FLEET_SOURCES(SOURCE_OPTION_FIELD, )
     SOURCE_MEMBERS(SOURCE_MEMBER_OPTION_FIELD, )
+    int64_t system_port;
     struct option_list workers, units, user_units;
 };
 
@@ -36,7 +37,8 @@ struct source {
     {"router-log", 0, "FILE", OPTION_TEXT, offsetof(type, source.router_log), "Training log; its newest line \"Router launched at\" names the router"}, \
     FLEET_SOURCES(SOURCE_OPTION, type) \
     SOURCE_MEMBERS(SOURCE_MEMBER_OPTION, type) \
-    {"dialect", 0, "NAME", OPTION_TEXT, offsetof(type, source.dialect), "Protocol by which the router lists workers (default: auto)"}
+    {"dialect", 0, "NAME", OPTION_TEXT, offsetof(type, source.dialect), "Protocol by which the router lists workers (default: auto)"}, \
+    {"system-port", 0, "PORT", OPTION_COUNT, offsetof(type, source.system_port), "DYN_SYSTEM_PORT of the workers of a Dynamo frontend"}
 
 /* The same for verbs that record. */
 #define SOURCE_OPTIONS(type) \

@@ -236,6 +236,19 @@ static int source_take_source(const struct http_request *r, struct source_config
     return 0;
 }
 
+static int source_take_system_port(const struct http_request *r, struct fleet_query *q, struct problem *p)
+{
+    const char *text = http_query_get(r, "system_port");
+    size_t digits = text ? strspn(text, "0123456789") : 0;
+
+    if (!text)
+        return 0;
+    q->system_port = digits > 0 && digits <= 5 && !text[digits] ? strtol(text, NULL, 10) : 0;
+    if (q->system_port < 1 || q->system_port > UINT16_MAX)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "system_port must be a port, 1 to 65535");
+    return 0;
+}
+
 static int source_check(const struct fleet_query *q, struct problem *p)
 {
     if (fleet_query_check(q, p) < 0)
@@ -256,6 +269,8 @@ static int source_from_query(const struct http_request *r, struct fleet_query *r
 
     if (err == 0)
         err = source_take_source(r, &q.by, p);
+    if (err == 0)
+        err = source_take_system_port(r, &q, p);
     if (err < 0) {
         fleet_query_done(&q);
         return err;

@@ -18,9 +18,10 @@ struct router_ask {
     struct router_question q;
     char *url;
     size_t next;      /* dialect to try */
-    const char *path; /* being asked */
-    char *tried;      /* what each path answered */
-    char *last;       /* what the latest did */
+    const char *path; /* being asked, the first that has it is dialect */
+    const struct router_dialect *dialect;
+    char *tried; /* what each path answered */
+    char *last;  /* what the latest did */
     bool was_denied;
     void (*done)(struct fleet *f, const struct problem *p, void *arg);
     void *arg;
@@ -97,6 +98,22 @@ static void router_ask_explain_tried(struct router_ask *a, struct problem *p)
         a->url, names);
 }
 
+/* A frontend of Dynamo that does not tell where its workers can be called. */
+static void router_ask_explain_dynamo(const struct router_ask *a, int err, const char *why, struct problem *p)
+{
+    problem_set(p, err, PROBLEM_BAD_REQUEST, "cannot list workers of %s: %s", a->url, why);
+    if (err == -EDESTADDRREQ)
+        problem_remedy(p, "Add --system-port PORT, or system_port = PORT in [fleet NAME] of profd.conf: the "
+                          "DYN_SYSTEM_PORT "
+                          "with which the workers were started (the Dynamo operator sets 9090).\n"
+                          "If their ports differ, name each worker: --worker http://HOST:PORT.");
+    else
+        problem_remedy(
+            p,
+            "Name each worker by --worker http://HOST:PORT, with its DYN_SYSTEM_PORT, or start frontend and "
+            "workers with DYN_REQUEST_PLANE=tcp.");
+}
+
 /* Parses the answer as the list of workers. Returns 1 if it was taken or the query failed with a problem, 0
  * to try another path; the reason is then kept for the error. */
 static int router_ask_take_answer(struct router_ask *a, const struct call_result *r, struct fleet *f,
@@ -110,10 +127,15 @@ static int router_ask_take_answer(struct router_ask *a, const struct call_result
         problem_remedy(p, "Is that a router? Else name its workers by --worker URL.");
         return 1;
     }
-    int err = router_parse(a->q.dialect, a->path, r->body, r->body_size, a->q.workers_max, f, why);
+    int err = router_parse(a->q.dialect, a->path, r->body, r->body_size, &a->q.bounds, f, why);
     if (err == -E2BIG) {
-        problem_set(p, err, PROBLEM_TOO_MANY, "%s lists more than %zu workers", a->url, a->q.workers_max);
+        problem_set(p, err, PROBLEM_TOO_MANY, "%s lists more than %zu workers", a->url,
+                    a->q.bounds.workers_max);
         problem_remedy(p, "Raise workers_max in profd.conf.");
+        return 1;
+    }
+    if (err == -EDESTADDRREQ || err == -EADDRNOTAVAIL) {
+        router_ask_explain_dynamo(a, err, why, p);
         return 1;
     }
     if (err < 0) {
@@ -137,6 +159,11 @@ static void router_ask_on_answer(const struct call_result *r, void *arg)
     char status[96];
 
     a->call = NULL;
+    if (r->err == -ETIMEDOUT && r->sent_at_ns > 0 && !a->q.dialect && a->dialect->asks_workers) {
+        router_ask_note(a, "nothing in time");
+        if (router_ask_next(a))
+            return;
+    }
     if (r->err != 0) {
         router_ask_explain_failure(a, r, &p);
         router_ask_finish(a, NULL, &p);
@@ -162,25 +189,26 @@ static void router_ask_on_answer(const struct call_result *r, void *arg)
     router_ask_finish(a, NULL, &p);
 }
 
-static const char *router_ask_next_path(struct router_ask *a)
+static const struct router_dialect *router_ask_next_dialect(struct router_ask *a)
 {
     const struct router_dialect *d;
 
     if (a->q.dialect)
-        return a->path ? NULL : a->q.dialect->path;
+        return a->path ? NULL : a->q.dialect;
     while ((d = router_dialect_at(a->next))) {
         a->next++;
         if (!streq(d->path, a->path))
-            return d->path;
+            return d;
     }
     return NULL;
 }
 
 static bool router_ask_next(struct router_ask *a)
 {
-    a->path = router_ask_next_path(a);
-    if (!a->path)
+    a->dialect = router_ask_next_dialect(a);
+    if (!a->dialect)
         return false;
+    a->path = a->dialect->path;
     _cleanup_(freep) char *url = url_join(a->url, a->path);
     const struct call_request request = {
         .method = "GET",

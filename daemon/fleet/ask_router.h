@@ -15,7 +15,7 @@ struct router_question {
     const struct router_dialect *dialect;       /* NULL: all */
     const struct call_credentials *credentials; /* NULL: none */
     int64_t connect_timeout_ns, timeout_ns;     /* of each call */
-    size_t workers_max;
+    struct router_bounds bounds;
 };
 
 struct router_ask;

@@ -269,6 +269,11 @@ static void discovery_on_listed(struct fleet *f, const struct problem *p, void *
     discovery_finish(d);
 }
 
+static int discovery_system_port(const struct discovery *d)
+{
+    return (int)(d->query.system_port > 0 ? d->query.system_port : d->config ? d->config->system_port : 0);
+}
+
 static void discovery_ask_router(struct discovery *d)
 {
     const struct fleet_settings *s = &d->settings;
@@ -278,7 +283,7 @@ static void discovery_ask_router(struct discovery *d)
         .credentials = d->config ? &d->config->credentials : NULL,
         .connect_timeout_ns = s->connect_timeout_ns,
         .timeout_ns = s->identify_timeout_ns,
-        .workers_max = s->workers_max,
+        .bounds = {.workers_max = s->workers_max, .system_port = discovery_system_port(d)},
     };
     d->ask = router_ask_start(d->finder->caller, &q, discovery_on_listed, d);
 }

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/http_reason.h"
+#include "base/metrics.h"
 #include "daemon/fleet/answer_text.h"
 #include "daemon/fleet/evidence.h"
 #include <errno.h>
@@ -54,7 +55,7 @@ static const struct {
     [QUESTION_SLEEPING] = {"/is_sleeping"},
     [QUESTION_PROFILE_ROUTE] = {"/start_profile", "HEAD", .no_json = true},
     [QUESTION_WORKER_STATUS] = {"/worker_status"},
-    [QUESTION_SYSTEM] = {"/metrics_endpoints", .status = 404},
+    [QUESTION_SYSTEM] = {"/engine/profd", .status = 404},
     [QUESTION_METRICS] = {"/metrics", .no_json = true},
 };
 
@@ -88,7 +89,7 @@ static int find_endpoints(const char *body, size_t size, unsigned *ret)
  * (vllm-project/production-stack src/vllm_router/services/metrics_service/__init__.py); what the engine does in its
  * steps it cannot know. */
 static const char *const metric_prefixes[] = {"vllm:", "vllm:iteration_tokens_total",
-                                              "sglang:", "dynamo_component_"};
+                                              "sglang:", "dynamo_component_", "trtllm_"};
 
 static unsigned metrics_of(const char *body, size_t size)
 {
@@ -98,6 +99,31 @@ static unsigned metrics_of(const char *body, size_t size)
         if (metrics_has_prefix(body, size, metric_prefixes[i]))
             found |= 1u << i;
     return found;
+}
+
+/* SGLang labels its metrics with what it does (python/sglang/srt/observability/scheduler_metrics_mixin.py). */
+static const struct {
+    const char *engine_type;
+    enum role role;
+} engine_types[] = {{"unified", ROLE_REGULAR}, {"prefill", ROLE_PREFILL}, {"decode", ROLE_DECODE}};
+
+static enum role metrics_role_of(const char *body, size_t size)
+{
+    struct prometheus_text samples = prometheus_text(body, size);
+    struct prometheus_sample sample;
+
+    while (prometheus_next(&samples, &sample)) {
+        const char *type = "";
+        size_t len = 0;
+        if (!prometheus_is(&sample, "sglang:num_running_reqs") ||
+            !prometheus_label(&sample, "engine_type", &type, &len))
+            continue;
+        for (size_t i = 0; i < ARRAY_SIZE(engine_types); i++)
+            if (strlen(engine_types[i].engine_type) == len &&
+                memcmp(engine_types[i].engine_type, type, len) == 0)
+                return engine_types[i].role;
+    }
+    return ROLE_UNKNOWN;
 }
 
 bool question_keeps_json(enum question q, int status)
@@ -125,6 +151,7 @@ void answers_set(struct answers *a, enum question q, int err, int status, const 
     }
     if (status == 200 && q == QUESTION_METRICS) {
         a->metrics = metrics_of(body, size);
+        a->metrics_role = metrics_role_of(body, size);
         return;
     }
     if (!question_keeps_json(q, status))
@@ -335,6 +362,23 @@ void engine_explain_start(const struct engine_ops *ops, const struct worker *w, 
     problem_set(p, 0, PROBLEM_UPSTREAM, "%s %s answered %d %s%s%s", engine_method(ops), ops->start_path,
                 status, reason, adds ? ": " : "", adds ? text : "");
     problem_remedy(p, ops->start_remedy(w, status), w->url);
+}
+
+bool engine_refuses_newer_keys(const struct engine_ops *ops, int status, const char *body)
+{
+    char error[200];
+
+    if (status != 500 || !ops->newer_keys)
+        return false;
+    _cleanup_json_ json = json_parse(body, strlen(body), error);
+    const char *message = error_message(json);
+    for (const char *const *key = ops->newer_keys; message && *key; key++) {
+        /* As Python refuses an argument that a function does not have. */
+        _cleanup_(freep) char *refused = xasprintf("got an unexpected keyword argument '%s'", *key);
+        if (strstr(message, refused))
+            return true;
+    }
+    return false;
 }
 
 bool engine_has_ended(const struct engine_ops *ops, const struct recording *rec, int status)

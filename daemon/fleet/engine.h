@@ -55,6 +55,7 @@ enum engine_metrics {
     METRICS_VLLM_ENGINE = 1 << 1, /* one that routers, which have "vllm:" too, do not have */
     METRICS_SGLANG = 1 << 2,
     METRICS_DYNAMO = 1 << 3,
+    METRICS_TRTLLM = 1 << 4, /* as Dynamo passes them on */
 };
 
 struct worker_answer {
@@ -69,9 +70,10 @@ struct worker_answer {
  */
 struct answers {
     struct worker_answer items[_QUESTION_MAX];
-    bool has_openapi;   /* openapi.json was there and could be read */
-    unsigned endpoints; /* of enum engine_endpoint, where has_openapi */
-    unsigned metrics;   /* of enum engine_metrics */
+    bool has_openapi;       /* openapi.json was there and could be read */
+    unsigned endpoints;     /* of enum engine_endpoint, where has_openapi */
+    unsigned metrics;       /* of enum engine_metrics */
+    enum role metrics_role; /* as SGLang's metrics have it */
     bool has_token, has_admin_token;
     const char *refused; /* the remedy where profd itself did not call; static, NULL: it did */
 };
@@ -170,9 +172,12 @@ struct engine_ops {
     /* Adds what this worker cannot honour, or will do badly. */
     void (*review)(const struct recording *rec, const struct worker *w, struct review *review);
     int ended_status; /* of a stop after the engine ended a recording of N steps by itself; 0: it succeeds */
-    /* What went wrong though a start was answered with status 2xx, which the caller frees; gives NULL where
+    /* Members of start_body that older versions do not know, and that a start can do without; NULL at the end. NULL:
+     * none. */
+    const char *const *newer_keys;
+    /* What went wrong though a start or a stop was answered with status 2xx, which the caller frees; gives NULL where
      * nothing did. May be NULL. */
-    char *(*start_refusal)(const char *body);
+    char *(*refusal)(const char *body);
     /* What to do where a recording gave no trace; NULL: look into its log. */
     const char *nothing_remedy;
     /* What to do about a start that was answered with this status: a format that may contain the worker's URL as %s. */
@@ -195,6 +200,8 @@ void engine_explain_start(const struct engine_ops *ops, const struct worker *w, 
                           struct problem *p);
 /* True for a stop that failed with this status although nothing is wrong. */
 bool engine_has_ended(const struct engine_ops *ops, const struct recording *rec, int status);
+/* True where the answer to a start proves that one of newer_keys is not known, and that therefore nothing started. */
+bool engine_refuses_newer_keys(const struct engine_ops *ops, int status, const char *body);
 /* Of its start and stop. */
 static inline const char *engine_method(const struct engine_ops *ops)
 {

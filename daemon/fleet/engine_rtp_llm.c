@@ -99,7 +99,7 @@ static void rtp_llm_review(const struct recording *rec, const struct worker *w, 
 }
 
 /* The text of "error", NULL where the body has none. The caller frees it. */
-static char *rtp_llm_start_refusal(const char *body)
+static char *rtp_llm_refusal(const char *body)
 {
     char error[200];
     _cleanup_json_ j = json_parse(body, strlen(body), error);
@@ -161,6 +161,6 @@ const struct engine_ops engine_rtp_llm = {
                       "goes on is ignored without a word; the trace of that one may come as unclaimed.",
     .start_body = rtp_llm_start_body,
     .review = rtp_llm_review,
-    .start_refusal = rtp_llm_start_refusal,
+    .refusal = rtp_llm_refusal,
     .start_remedy = rtp_llm_start_remedy,
 };

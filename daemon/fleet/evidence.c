@@ -60,7 +60,11 @@ static const struct evidence lines[] = {
     {ENGINE_RTP_LLM, QUESTION_WORKER_STATUS, EVIDENCE_MEMBERS, "frontend_concurrency_limit", TYPE_INTEGER,
      .needs = QUESTION_NONE},
 
-    {ENGINE_DYNAMO, QUESTION_SYSTEM, EVIDENCE_ONLY, "object data", ~0u, .needs = QUESTION_NONE},
+    /* ai-dynamo/dynamo lib/runtime/src/system_status_server.rs, engine_route_handler(): a route that no engine
+     * registered. Other servers write errors alike, but without these metrics; a frontend has the metrics, and no
+     * /engine/. */
+    {ENGINE_DYNAMO, QUESTION_SYSTEM, EVIDENCE_ERROR, "Route not found", .bits = METRICS_DYNAMO,
+     .needs = QUESTION_NONE},
 
     {ENGINE_UNKNOWN, QUESTION_MODELS, EVIDENCE_OWNER, "lmdeploy", .needs = QUESTION_NONE, .other = &lmdeploy},
     {ENGINE_UNKNOWN, QUESTION_MODELS, EVIDENCE_OWNER, "llamacpp", .needs = QUESTION_NONE,
@@ -109,6 +113,7 @@ static int evidence_members(const json_t *object, const char *what, unsigned typ
 static bool evidence_holds(const struct evidence *e, const struct answers *a)
 {
     const json_t *json = answered(a, e->question);
+    const char *message = json_get_str(json, "message");
 
     if (e->needs != QUESTION_NONE && answered_absent(a, e->needs))
         return false;
@@ -121,7 +126,8 @@ static bool evidence_holds(const struct evidence *e, const struct answers *a)
         return json_is_object(json) &&
                evidence_members(json, e->what, e->types) == (int)json_object_size(json);
     case EVIDENCE_ERROR:
-        return streq(json_get_str(json, "error"), e->what);
+        return streq(json_get_str(json, "error"), e->what) && message &&
+               strstr(message, question_path(e->question)) && (a->metrics & e->bits) == e->bits;
     case EVIDENCE_PATHS:
         return a->has_openapi && (a->endpoints & e->bits) == e->bits;
     case EVIDENCE_ANY_PATH:

@@ -16,8 +16,10 @@ enum evidence_kind {
     EVIDENCE_OWNER = 1, /* /v1/models: owned_by of the first model is `what` */
     EVIDENCE_MEMBERS, /* an object with all members of `what` (separated by spaces), each of one of `types` */
     EVIDENCE_ONLY,    /* an object with all members of `what` and no others */
-    EVIDENCE_ERROR,   /* {"error": `what`}, whatever the status */
-    EVIDENCE_PATHS,   /* openapi.json has all of `bits` (enum engine_endpoint) */
+    /* {"error": `what`, "message": which names the question's path}, whatever the status, from a server whose /metrics
+     * has all of `bits` (enum engine_metrics) */
+    EVIDENCE_ERROR,
+    EVIDENCE_PATHS,    /* openapi.json has all of `bits` (enum engine_endpoint) */
     EVIDENCE_ANY_PATH, /* one of `bits` */
     EVIDENCE_METRICS,  /* /metrics has all of `bits` (enum engine_metrics), and none of `but_not` */
 };

@@ -28,6 +28,7 @@ struct fleet_config {
     size_t n_workers, cap_workers;
     struct source_config by; /* or a source of its table */
     char *dialect;           /* NULL: auto */
+    int64_t system_port;     /* of the system status servers of a Dynamo frontend's workers; 0: not set */
     char *trace_dir, *output_dir;
     struct path_map *maps;
     size_t n_maps, cap_maps;
@@ -57,9 +58,10 @@ void fleet_settings_copy(const struct fleet_settings *s, struct fleet_settings *
 
 /* What a user asks for. All NULL: the one configured fleet. */
 struct fleet_query {
-    char *fleet;   /* name of a section */
-    char *router;  /* URL */
-    char *dialect; /* NULL or "auto": try them all */
+    char *fleet;         /* name of a section */
+    char *router;        /* URL */
+    char *dialect;       /* NULL or "auto": try them all */
+    int64_t system_port; /* as in struct fleet_config */
     char **workers;
     size_t n_workers;
     struct source_config by; /* a source without a router */

@@ -60,17 +60,8 @@ static const struct router_dialect *dialect_recognise(const json_t *root, const 
     return NULL;
 }
 
-static void cut_suffixes(struct fleet *f, const char *suffix)
-{
-    for (size_t i = 0; i < f->n_workers && suffix; i++) {
-        char *url = f->workers[i].url;
-        if (ends_with(url, suffix))
-            url[strlen(url) - strlen(suffix)] = '\0';
-    }
-}
-
-int router_parse(const struct router_dialect *d, const char *path, const char *data, size_t size, size_t max,
-                 struct fleet *f, char why[static ROUTER_WHY_MAX])
+int router_parse(const struct router_dialect *d, const char *path, const char *data, size_t size,
+                 const struct router_bounds *b, struct fleet *f, char why[static ROUTER_WHY_MAX])
 {
     char error[200];
     _cleanup_json_ root = json_parse(data, size, error);
@@ -84,15 +75,15 @@ int router_parse(const struct router_dialect *d, const char *path, const char *d
     }
     if (!d)
         d = dialect_recognise(root, path);
-    const json_t *entries = d ? dialect_entries(d, root) : NULL;
-    if (!entries) {
+    bool reads = d && d->read && d->recognise(root);
+    const json_t *entries = d && !d->read ? dialect_entries(d, root) : NULL;
+    if (!reads && !entries) {
         snprintf(why, ROUTER_WHY_MAX, "JSON that is not a list of workers");
         return -EPROTO;
     }
-    int r = workers_from_json(f, entries, max);
+    int r = reads ? d->read(root, b, f, why) : workers_from_json(f, entries, b->workers_max);
     if (r < 0)
         return r;
-    cut_suffixes(f, d->url_suffix);
     replace_str(&f->dialect, d->name);
     return 0;
 }

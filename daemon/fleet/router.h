@@ -11,6 +11,12 @@
 
 #define ROUTER_WHY_MAX 200
 
+/* What a list of workers is read with. */
+struct router_bounds {
+    size_t workers_max;
+    int system_port; /* of the system status servers of a Dynamo frontend's workers; 0: not known */
+};
+
 struct router_dialect {
     const char *name; /* what --dialect takes */
     const char *path; /* of the list of workers */
@@ -19,7 +25,12 @@ struct router_dialect {
     const char *list_key; /* the member of an answer that is the array of entries; or */
     /* The entries within an answer, for workers_from_json(); returns NULL where it has none. */
     const json_t *(*entries)(const json_t *root);
-    const char *url_suffix; /* a path that may follow a worker's address and is not part of it; NULL: none */
+    /* Reads a list in which not each entry is a worker with a URL, in place of list_key and entries; as
+     * router_parse(), which has its root. NULL: the entries are workers. */
+    int (*read)(const json_t *root, const struct router_bounds *b, struct fleet *f,
+                char why[static ROUTER_WHY_MAX]);
+    bool
+        asks_workers; /* it answers after it has asked its workers: where that takes too long, another path may do */
 };
 
 /* Dialects of optional modules (extras/), NULL at the end. */
@@ -33,17 +44,19 @@ char *router_dialect_names(void);
 /*
  * Reads the answer that a router gave at path: by the dialect only (of which nothing but a list of workers is
  * demanded), or where it is NULL by the first that recognises it. Fills the fleet's workers and dialect.
- * -EPROTO (with a few words in why) where it is no list of workers, -E2BIG where it is longer than max.
+ * -EPROTO (with a few words in why) where it is no list of workers, -E2BIG where it is longer than workers_max,
+ * -EDESTADDRREQ where it lists hosts and b->system_port is not known, -EADDRNOTAVAIL where it names no host of any
+ * worker.
  */
-int router_parse(const struct router_dialect *d, const char *path, const char *data, size_t size, size_t max,
-                 struct fleet *f, char why[static ROUTER_WHY_MAX]);
+int router_parse(const struct router_dialect *d, const char *path, const char *data, size_t size,
+                 const struct router_bounds *b, struct fleet *f, char why[static ROUTER_WHY_MAX]);
 
 /*
  * What the files of the dialects share with the table. Not for others, who use router.h.
  */
 
 /* All dialects of the core, the most telling first; those that share a path stand together, so that it is asked once. */
-#define CORE_ROUTERS(X)      X(smg) X(sglang) X(vllm) X(generic) X(list) X(dynamo) X(lmdeploy)
+#define CORE_ROUTERS(X)      X(smg) X(sglang) X(vllm) X(generic) X(list) X(dynamo_rl) X(dynamo) X(lmdeploy)
 #define DECLARE_ROUTER(name) extern const struct router_dialect router_##name;
 CORE_ROUTERS(DECLARE_ROUTER)
 

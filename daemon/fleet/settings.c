@@ -62,6 +62,7 @@ static void fleet_config_copy(const struct fleet_config *f, struct fleet_config 
                                  .n_workers = f->n_workers,
                                  .cap_workers = f->n_workers,
                                  .dialect = xstrdup(f->dialect),
+                                 .system_port = f->system_port,
                                  .trace_dir = xstrdup(f->trace_dir),
                                  .output_dir = xstrdup(f->output_dir),
                                  .maps = xcalloc(MAX(f->n_maps, 1u), sizeof(*f->maps)),
@@ -97,6 +98,7 @@ void fleet_query_copy(const struct fleet_query *q, struct fleet_query *ret)
     *ret = (struct fleet_query){.fleet = xstrdup(q->fleet),
                                 .router = xstrdup(q->router),
                                 .dialect = xstrdup(q->dialect),
+                                .system_port = q->system_port,
                                 .trace_dir = xstrdup(q->trace_dir),
                                 .workers = strings_copy(q->workers, q->n_workers),
                                 .n_workers = q->n_workers};

@@ -45,6 +45,14 @@ static int request_take_count(const json_t *v, const char *member, void *field, 
     return 0;
 }
 
+static int request_take_port(const json_t *v, const char *member, void *field, struct problem *p)
+{
+    if (!json_is_integer(v) || json_integer_value(v) < 1 || json_integer_value(v) > UINT16_MAX)
+        return request_wrong(p, member, "a port, 1 to 65535");
+    *(int64_t *)field = json_integer_value(v);
+    return 0;
+}
+
 static int request_take_role(const json_t *v, const char *member, void *field, struct problem *p)
 {
     int role = role_from_name(json_string_value(v));
@@ -218,6 +226,7 @@ static const struct {
     {"fleet", request_take_text, FIELD(source.fleet), OF_BOTH},
     FLEET_SOURCES(MEMBER_OF_SOURCE, )
         SOURCE_MEMBERS(MEMBER_OF_SETTING, ){"dialect", request_take_text, FIELD(source.dialect), OF_BOTH},
+    {"system_port", request_take_port, FIELD(source.system_port), OF_BOTH},
     {"trace_dir", request_take_text, FIELD(source.trace_dir), OF_SESSIONS},
     {"workers", request_take_workers, 0, OF_BOTH},
     {"steps", request_take_count, FIELD(recording.steps), OF_SESSIONS},

@@ -131,6 +131,10 @@ const char *target_start_path(const struct target *t);
 const char *target_stop_path(const struct target *t);
 /* True where the engine does not know the path and has an older one, to which the call is to go again. */
 bool target_goes_older(struct target *t, const struct call_result *r);
+/* True where the start is to go again without the members that the engine does not know. */
+bool target_drops_newer_keys(struct target *t, const struct call_result *r);
+/* What went wrong though the answer to a start or stop has status 2xx; NULL: nothing. The caller frees it. */
+char *target_refusal(const struct target *t, const struct call_result *r);
 
 /*
  * Records an engine with writes_no_traces by what it answers to start and stop, into the catalog. done() comes later,
@@ -150,7 +154,9 @@ extern const struct answer_recorder *const extra_recorders[];
 /* NULL: the target writes traces. */
 const struct answer_recorder *target_recorder(const struct target *t);
 
-void sessions_count_call(struct target *t, enum session_call call, const struct call_result *r);
+/* is_refused: in spite of its status. */
+void sessions_count_call(struct target *t, enum session_call call, const struct call_result *r,
+                         bool is_refused);
 void sessions_count_end(const struct session *s);
 
 /* target.c: the remedy for a call that was not answered; key of [timeouts]. The caller frees it. */

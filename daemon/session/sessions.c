@@ -370,10 +370,11 @@ int sessions_list_json(struct sessions *all, int64_t limit, int64_t before_id, c
 
 /* -- Metrics -- */
 
-void sessions_count_call(struct target *t, enum session_call call, const struct call_result *r)
+void sessions_count_call(struct target *t, enum session_call call, const struct call_result *r,
+                         bool is_refused)
 {
     struct session_metrics *m = &t->session->all->metrics;
-    bool answered_well = r->err == 0 && r->status / 100 == 2;
+    bool answered_well = r->err == 0 && r->status / 100 == 2 && !is_refused;
 
     m->calls[call][t->worker.engine][answered_well ? CALL_OK : r->err < 0 ? CALL_UNANSWERED : CALL_REFUSED]++;
     if (r->sent_at_ns > 0)

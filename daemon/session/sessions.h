@@ -38,6 +38,7 @@ struct target {
     struct event *retry; /* of a stop that did not get through */
     unsigned stop_tries;
     unsigned stop_refusals;   /* of these, the latest ones whose connection was refused */
+    unsigned stop_errors;     /* of these, those whose answer had status 2xx and said that it failed */
     int64_t stop_deadline_ns; /* monotonic; 0 until the first stop leaves */
     bool start_settled;       /* its start was answered, or failed */
     bool start_unanswered;    /* its start left and was not answered: it may record */
@@ -51,6 +52,7 @@ struct target {
     bool probed;              /* takes part in the probe under way */
     bool files_complete;      /* the collector saw everything, though nobody stopped it */
     bool older_paths;         /* its engine is of the generation before */
+    bool older_keys;          /* its engine does not know newer_keys */
     void *collecting;         /* the collector's own */
     void *recorder_state;     /* its answer recorder's own; NULL: none */
 };

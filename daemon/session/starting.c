@@ -257,16 +257,16 @@ static void target_fail_start(struct target *t, const struct call_result *r, con
     char text[FAILURE_TEXT_MAX];
 
     call_result_text(r, text, sizeof(text));
-    if (refusal)
-        excerpt(refusal, strlen(refusal), text, sizeof(text));
-    _cleanup_(freep) char *failure = xasprintf("%s %s: %s", engine_method(ops), target_start_path(t), text);
+    _cleanup_(freep) char *failure =
+        xasprintf("%s %s: %s", engine_method(ops), target_start_path(t), refusal ? refusal : text);
     if (r->err == 0)
         engine_explain_start(ops, &t->worker, r->status, r->body, &p);
     else
         p.remedy = unanswered_remedy(r, "start");
     target_fail(t, failure, p.remedy);
     /* It may have started something all the same. */
-    t->record.stop_pending = ops->stop_path && (r->err == 0 ? r->status >= 500 : r->sent_at_ns > 0);
+    t->record.stop_pending =
+        ops->stop_path && (r->err == 0 ? r->status >= 500 || refusal : r->sent_at_ns > 0);
     t->start_unanswered = r->err < 0 && r->sent_at_ns > 0;
 }
 
@@ -302,13 +302,19 @@ static void target_on_started(const struct call_result *r, void *arg)
 {
     struct target *t = arg;
     const struct session *s = t->session;
-    const struct engine_ops *ops = target_engine(t);
-    bool ok = r->err == 0 && r->status / 100 == 2;
-    _cleanup_(freep) char *refusal = ok && ops->start_refusal ? ops->start_refusal(r->body) : NULL;
+    _cleanup_(freep) char *refusal = target_refusal(t, r);
+    bool ok = r->err == 0 && r->status / 100 == 2 && !refusal;
 
     t->call = NULL;
-    sessions_count_call(t, SESSION_CALL_START, r);
+    sessions_count_call(t, SESSION_CALL_START, r, refusal != NULL);
     if (target_goes_older(t, r)) {
+        target_send_start(t);
+        return;
+    }
+    if (target_drops_newer_keys(t, r)) {
+        session_remark(
+            t->session, t, NULL,
+            "its engine is too old to name its traces by the session; their directory tells whose they are");
         target_send_start(t);
         return;
     }
@@ -318,7 +324,6 @@ static void target_on_started(const struct call_result *r, void *arg)
     t->record.start_answered_at = r->answered_at_ns;
     if (r->err == 0)
         t->record.start_status = r->status;
-    ok = ok && !refusal;
     if (!ok)
         target_fail_start(t, r, refusal);
     const struct answer_recorder *recorder = target_recorder(t);
@@ -335,6 +340,8 @@ static void target_send_start(struct target *t)
     target_keep_credentials(t);
     const struct engine_ops *ops = target_engine(t);
     _cleanup_json_ body = ops->start_body ? ops->start_body(&recording, &t->worker) : NULL;
+    for (const char *const *key = t->older_keys ? ops->newer_keys : NULL; key && *key; key++)
+        json_object_del(body, *key);
     t->call = target_call(t, target_start_path(t), body, t->session->all->settings->start_timeout_ns,
                           target_on_started);
 }

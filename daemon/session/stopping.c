@@ -19,7 +19,10 @@
 #define RETRY_FIRST_NS    NS_PER_S
 #define RETRY_MAX_NS      (30 * NS_PER_S)
 #define REFUSED_TRIES     3 /* nobody listens any more: the process is gone, and its profiler with it */
-#define FAILURE_TEXT_MAX  600
+/* A stop that the engine says has failed is sent again this often: one that was slow to write its trace has done so by
+ * then. */
+#define ERROR_TRIES      3
+#define FAILURE_TEXT_MAX 600
 
 /* Of who stands before the profiler and did not let the stop through: it is still running. */
 static const int not_delivered[] = {401, 403, 408, 425, 429, 502, 503, 504};
@@ -83,12 +86,26 @@ static void target_fail_stop(struct target *t, const struct call_result *r, cons
     target_fail(t, failure, remedy);
 }
 
+/* The engine answered with status 2xx that its stop failed. */
+static void target_fail_refused_stop(struct target *t, const char *refusal)
+{
+    const char *path = target_stop_path(t), *method = engine_method(target_engine(t));
+    _cleanup_(freep) char *failure = xasprintf("%s %s: %s", method, path, refusal);
+    _cleanup_(freep) char *remedy = xasprintf("Its profiler may still be recording. See the server's log for "
+                                              "the cause, then stop it by hand (curl -X "
+                                              "%s %s%s), or restart the server.",
+                                              method, t->worker.url, path);
+
+    target_fail(t, failure, remedy);
+}
+
 static void target_on_retry(evutil_socket_t fd, short what, void *arg)
 {
     target_send_stop(arg);
 }
 
-static void target_retry_stop(struct target *t, const struct call_result *r)
+/* refusal may be NULL. */
+static void target_retry_stop(struct target *t, const struct call_result *r, const char *refusal)
 {
     char text[FAILURE_TEXT_MAX];
     int64_t pause = t->stop_refusals > 0 ? RETRY_FIRST_NS : RETRY_FIRST_NS << MIN(t->stop_tries - 1, 5u);
@@ -99,7 +116,7 @@ static void target_retry_stop(struct target *t, const struct call_result *r)
                    LOG_FIELDS(.session_id = t->session->record.session_id, .worker = t->worker.url),
                    "session s%" PRId64 ": %s: %s %s: %s; it is sent again until it gets through",
                    t->session->record.session_id, t->worker.url, engine_method(target_engine(t)),
-                   target_stop_path(t), call_result_text(r, text, sizeof(text)));
+                   target_stop_path(t), refusal ? refusal : call_result_text(r, text, sizeof(text)));
     if (!t->retry)
         t->retry = event_new(t->session->all->jobs.base, -1, 0, target_on_retry, t);
     event_add(t->retry, &tv);
@@ -142,15 +159,22 @@ static void finish_stop(struct target *t, const struct call_result *r)
 static void target_on_stopped(const struct call_result *r, void *arg)
 {
     struct target *t = arg;
+    _cleanup_(freep) char *refusal = target_refusal(t, r);
+    bool is_over = mono_ns() >= t->stop_deadline_ns - DEADLINE_SLACK_NS;
 
     t->call = NULL;
-    sessions_count_call(t, SESSION_CALL_STOP, r);
+    sessions_count_call(t, SESSION_CALL_STOP, r, refusal != NULL);
     t->record.stop_answered_at = r->answered_at_ns;
     if (r->err == 0)
         t->record.stop_status = r->status;
     t->stop_refusals = r->err == -ECONNREFUSED ? t->stop_refusals + 1 : 0;
     if (target_goes_older(t, r)) {
         target_send_stop(t);
+    } else if (refusal && t->recorded && !is_over && ++t->stop_errors < ERROR_TRIES) {
+        target_retry_stop(t, r, refusal);
+    } else if (refusal) {
+        target_fail_refused_stop(t, refusal);
+        after_stop(t);
     } else if (was_delivered(r)) {
         if (!stop_was_accepted(t, r)) {
             target_fail_stop(t, r, "");
@@ -162,12 +186,12 @@ static void target_on_stopped(const struct call_result *r, void *arg)
         if (!target_recorder(t))
             target_fail_stop(t, r, "; the worker is gone");
         finish_stop(t, NULL);
-    } else if (mono_ns() >= t->stop_deadline_ns - DEADLINE_SLACK_NS) {
+    } else if (is_over) {
         target_fail_stop(t, r, "; its stop was given up");
         after_stop(t);
     } else {
         t->stop_repeated = t->stop_repeated || (r->err < 0 && r->sent_at_ns > 0);
-        target_retry_stop(t, r);
+        target_retry_stop(t, r, NULL);
     }
 }
 

@@ -5,8 +5,11 @@
  */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "daemon/fleet/answer_text.h"
 #include "daemon/session/internal.h"
 #include <errno.h>
+
+#define REFUSAL_TEXT_MAX 600
 
 static const struct call_credentials *target_credentials(const struct target *t)
 {
@@ -89,6 +92,28 @@ bool target_goes_older(struct target *t, const struct call_result *r)
         return false;
     t->older_paths = true;
     return true;
+}
+
+bool target_drops_newer_keys(struct target *t, const struct call_result *r)
+{
+    if (r->err < 0 || t->older_keys || !engine_refuses_newer_keys(target_engine(t), r->status, r->body))
+        return false;
+    t->older_keys = true;
+    return true;
+}
+
+char *target_refusal(const struct target *t, const struct call_result *r)
+{
+    const struct engine_ops *ops = target_engine(t);
+    char text[REFUSAL_TEXT_MAX];
+
+    if (r->err != 0 || r->status / 100 != 2 || !ops->refusal)
+        return NULL;
+    /* What worked has a short answer. */
+    char *refusal = r->cut ? xstrdup(r->body) : ops->refusal(r->body);
+    if (refusal)
+        replace_str(&refusal, excerpt(refusal, strlen(refusal), text, sizeof(text)));
+    return refusal;
 }
 
 bool target_ends_by_itself(const struct target *t)

@@ -359,7 +359,10 @@ static void handle(struct http_conn *c, const struct http_request *q, void *arg)
         e->routes[i].handle(w, c, q);
         return;
     }
-    worker_answer(w, c, 404, "application/json", e->not_found);
+    if (e->missing)
+        e->missing(w, c, q);
+    else
+        worker_answer(w, c, 404, "application/json", e->not_found);
 }
 
 /* ---- the fleet ---- */
@@ -411,7 +414,7 @@ int fleet_new(struct event_base *base, const struct fleet_options *o, struct fle
     *f = (struct fleet){
         .base = base,
         .engine = o->engine,
-        .sglang_router = o->sglang_router,
+        .router_dialect = o->router_dialect,
         .shared_dir = o->shared_dir,
         .dir = realpath(o->dir, NULL),
         .n_ranks = o->n_ranks,

@@ -55,6 +55,7 @@ struct worker {
     bool dead;                   /* crashed: its port stays closed */
     struct recording *recording; /* NULL where the profiler does not run */
     unsigned n_starts, n_stops;  /* requests that arrived */
+    unsigned n_failed_stops;     /* by FAULT_STOP_ERROR_IN_BODY */
     unsigned n_recordings;       /* starts that took effect */
     int64_t longest_ns;          /* recording, of those that ended since it was told */
     unsigned n_flushes;          /* under way: the engine writes traces and makes no steps */
@@ -79,6 +80,9 @@ struct engine_ops {
     size_t n_routes;
     const char *type; /* of the answers below */
     const char *started, *stopped, *failed, *not_found;
+    /* Answers what no route has; NULL: not_found. */
+    void (*missing)(struct worker *w, struct http_conn *c, const struct http_request *q);
+    const char *component; /* Dynamo's name of a worker that does more than prefill */
     /* The name of a rank's trace, without a suffix; stage may be NULL, copy sets the second of two apart. */
     char *(*trace_name)(struct fleet *f, const struct recording *r, unsigned rank, const char *stage,
                         bool copy);
@@ -87,14 +91,23 @@ struct engine_ops {
     bool health_waits;        /* /health is answered by the engine, so not while it writes traces */
 };
 
-extern const struct engine_ops vllm_engine, sglang_engine, rtp_llm_engine, dynamo_engine;
+extern const struct engine_ops vllm_engine, sglang_engine, rtp_llm_engine, dynamo_engine, dynamo_vllm_engine,
+    dynamo_trtllm_engine;
+
+enum router_dialect {
+    ROUTER_VLLM,
+    ROUTER_SGLANG,
+    ROUTER_DYNAMO, /* a frontend */
+    ROUTER_DYNAMO_RL,
+    ROUTER_DYNAMO_NATS,
+};
 
 struct router_fault_info;
 
 struct fleet {
     struct event_base *base;
     const struct engine_ops *engine;
-    bool sglang_router;
+    enum router_dialect router_dialect;
     bool shared_dir;
     char *dir;
     unsigned n_ranks;
@@ -114,7 +127,7 @@ struct fleet_options {
     const struct engine_ops *engine;
     const char *dir;
     const char *trace;
-    bool sglang_router;
+    enum router_dialect router_dialect;
     bool shared_dir;
     unsigned n_workers, n_ranks, n_prefill, n_decode;
 };
@@ -169,6 +182,8 @@ struct recording *recording_free(struct recording *r);
 
 void control_handle(struct http_conn *c, const struct http_request *q, void *fleet);
 void router_handle(struct http_conn *c, const struct http_request *q, void *fleet);
+void dynamo_frontend_health(struct fleet *f, struct http_conn *c, const struct http_request *q);
+void dynamo_frontend_workers(struct fleet *f, struct http_conn *c, const struct http_request *q);
 /* NULL takes the fault away; -EINVAL for an unknown name. */
 int router_set_fault(struct fleet *f, const char *name);
 void router_fault_table_print(FILE *out);

@@ -124,12 +124,12 @@ static json_t *listed_worker(const struct fleet *f, unsigned i)
     enum role role = w ? w->role : ROLE_REGULAR;
     bool healthy = w && !w->dead && !worker_has(w, FAULT_UNHEALTHY);
     json_t *o = json_pack("{s:s, s:s, s:s, s:b, s:i, s:s, s:i, s:f}", "url", url, "model_id",
-                          f->sglang_router ? "fault-model" : "unknown", "worker_type", role_name(role),
-                          "is_healthy", healthy, "load", 0, "connection_mode",
-                          f->sglang_router ? "http" : "Http", "priority", 50, "cost", 1.0);
+                          f->router_dialect == ROUTER_SGLANG ? "fault-model" : "unknown", "worker_type",
+                          role_name(role), "is_healthy", healthy, "load", 0, "connection_mode",
+                          f->router_dialect == ROUTER_SGLANG ? "http" : "Http", "priority", 50, "cost", 1.0);
     if (role == ROLE_PREFILL)
         json_put_int(o, "bootstrap_port", 8998);
-    if (!f->sglang_router)
+    if (f->router_dialect != ROUTER_SGLANG)
         return o;
     _cleanup_(freep) char *id = xasprintf("00000000-0000-4000-8000-%012u", i);
     json_put_str(o, "id", id);
@@ -241,27 +241,39 @@ static void change_fault(struct fleet *f, struct http_conn *c, const struct http
     answer_error(c, r < 0 ? 400 : 200, r < 0 ? strerror(-r) : "none");
 }
 
+#define LISTING_ROUTERS (1 << ROUTER_VLLM | 1 << ROUTER_SGLANG)
+#define DYNAMO_ROUTERS  (1 << ROUTER_DYNAMO | 1 << ROUTER_DYNAMO_RL | 1 << ROUTER_DYNAMO_NATS)
+#define OURS            0 /* the API of the tests, which every dialect has and no fault closes */
+
 static const struct {
     const char *path;
-    bool ours; /* the API of the tests, which no fault closes */
+    unsigned whose; /* bits 1 << enum router_dialect */
     void (*handle)(struct fleet *f, struct http_conn *c, const struct http_request *q);
 } routes[] = {
-    {"/workers", false, list_workers}, {"/list_workers", false, list_urls}, {"/health", false, health},
-    {"/redirected", true, redirected}, {"/journal", true, journal},         {"/fault", true, change_fault},
+    {"/workers", LISTING_ROUTERS, list_workers},
+    {"/list_workers", LISTING_ROUTERS, list_urls},
+    {"/health", LISTING_ROUTERS, health},
+    {"/health", DYNAMO_ROUTERS, dynamo_frontend_health},
+    {"/v1/rl/workers", 1 << ROUTER_DYNAMO_RL, dynamo_frontend_workers},
+    {"/redirected", OURS, redirected},
+    {"/journal", OURS, journal},
+    {"/fault", OURS, change_fault},
 };
 
-static size_t find_route(const struct http_request *q)
+static size_t find_route(const struct fleet *f, const struct http_request *q)
 {
     size_t i = 0;
-    while (i < ARRAY_SIZE(routes) && !streq(routes[i].path, q->path))
+    while (i < ARRAY_SIZE(routes) &&
+           (!streq(routes[i].path, q->path) ||
+            (routes[i].whose != OURS && !(routes[i].whose & 1u << f->router_dialect))))
         i++;
     return i;
 }
 
 void control_handle(struct http_conn *c, const struct http_request *q, void *arg)
 {
-    size_t i = find_route(q);
-    if (i < ARRAY_SIZE(routes) && routes[i].ours)
+    size_t i = find_route(arg, q);
+    if (i < ARRAY_SIZE(routes) && routes[i].whose == OURS)
         routes[i].handle(arg, c, q);
     else
         answer_error(c, 404, "not found");
@@ -270,8 +282,8 @@ void control_handle(struct http_conn *c, const struct http_request *q, void *arg
 void router_handle(struct http_conn *c, const struct http_request *q, void *arg)
 {
     struct fleet *f = arg;
-    size_t i = find_route(q);
-    bool ours = i < ARRAY_SIZE(routes) && routes[i].ours;
+    size_t i = find_route(arg, q);
+    bool ours = i < ARRAY_SIZE(routes) && routes[i].whose == OURS;
     if (!ours && f->router_fault && f->router_fault->answer)
         f->router_fault->answer(f, c);
     else if (i < ARRAY_SIZE(routes))

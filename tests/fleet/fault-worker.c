@@ -30,11 +30,12 @@ struct options {
 };
 
 static const char usage[] =
-    "fault-worker --engine vllm|sglang|rtp-llm|dynamo --count N --dir DIR [OPTION...]\n"
+    "fault-worker --engine NAME --count N --dir DIR [OPTION...]\n"
     "\n"
+    "  --engine NAME            vllm, sglang, rtp-llm, dynamo (with SGLang), dynamo-vllm or dynamo-trtllm\n"
     "  --port-file FILE         write {\"router\", \"control\", \"workers\", \"pid\"} there when ready, as "
     "to stdout\n"
-    "  --router-dialect NAME    vllm-router or sglang\n"
+    "  --router-dialect NAME    vllm-router, sglang, or dynamo, dynamo-rl, dynamo-nats (frontends)\n"
     "  --shared-dir             all workers write into DIR itself, not into DIR/wN\n"
     "  --ranks R                traces that a worker writes (1)\n"
     "  --trace FILE             they are copies of this one\n"
@@ -98,8 +99,9 @@ static int parse_count(const char *text, unsigned max, unsigned *ret)
 
 static int parse_engine(const char *name, const struct engine_ops **ret)
 {
-    static const struct engine_ops *const engines[] = {&vllm_engine, &sglang_engine, &rtp_llm_engine,
-                                                       &dynamo_engine};
+    static const struct engine_ops *const engines[] = {&vllm_engine,        &sglang_engine,
+                                                       &rtp_llm_engine,     &dynamo_engine,
+                                                       &dynamo_vllm_engine, &dynamo_trtllm_engine};
     for (size_t i = 0; i < ARRAY_SIZE(engines); i++)
         if (streq(engines[i]->name, name)) {
             *ret = engines[i];
@@ -108,10 +110,18 @@ static int parse_engine(const char *name, const struct engine_ops **ret)
     return -EINVAL;
 }
 
-static int parse_dialect(const char *name, bool *ret_sglang)
+static int parse_dialect(const char *name, enum router_dialect *ret)
 {
-    *ret_sglang = streq(name, "sglang");
-    return *ret_sglang || streq(name, "vllm-router") ? 0 : -EINVAL;
+    static const char *const names[] = {
+        [ROUTER_VLLM] = "vllm-router",    [ROUTER_SGLANG] = "sglang",           [ROUTER_DYNAMO] = "dynamo",
+        [ROUTER_DYNAMO_RL] = "dynamo-rl", [ROUTER_DYNAMO_NATS] = "dynamo-nats",
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        if (streq(names[i], name)) {
+            *ret = (enum router_dialect)i;
+            return 0;
+        }
+    return -EINVAL;
 }
 
 /* "prefill=1,decode=3", in any order, either may be left out. */
@@ -149,7 +159,7 @@ static int parse_option(int opt, const char *value, struct options *o)
         o->port_file = value;
         return 0;
     case OPT_ROUTER_DIALECT:
-        return parse_dialect(value, &o->fleet.sglang_router);
+        return parse_dialect(value, &o->fleet.router_dialect);
     case OPT_SHARED_DIR:
         o->fleet.shared_dir = true;
         return 0;

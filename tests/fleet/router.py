@@ -9,7 +9,8 @@
     smg            the same of its successor, with its longer entries
     slime          GET /workers, /list_workers; proxies every other path to one worker
     list-workers   GET /list_workers only; proxies every other path to one worker (miles)
-    dynamo         GET /metrics_endpoints of a worker system server
+    dynamo         GET /health of Dynamo's frontend, which names hosts; it sends requests to its workers' /request-plane
+    dynamo-rl      the same, and GET /v1/rl/workers, which names URLs
 """
 import argparse
 import asyncio
@@ -17,6 +18,7 @@ import dataclasses
 import signal
 import sys
 import time
+import urllib.parse
 import uuid
 
 import aiohttp
@@ -81,6 +83,7 @@ def slime_entry(worker, url, _model):
 ENTRIES = {"vllm-router": vllm_router_entry, "sglang": sglang_entry, "smg": smg_entry, "slime": slime_entry}
 WITH_STATS = {"vllm-router", "sglang", "smg"}
 WITH_URLS = {"vllm-router", "sglang", "slime", "list-workers"}
+FRONTENDS = {"dynamo", "dynamo-rl"}
 PROXIES_ALL = {"slime", "list-workers"}
 
 
@@ -92,16 +95,21 @@ class Router:
         self.client = None
         self.sent = 0
         dialect = options.dialect
+        self.plane = "/request-plane" if dialect in FRONTENDS else ""
         self.app = web.Application()
-        self.app.add_routes([web.get("/health", self.health), web.route("*", "/v1/{path:.*}", self.forward)])
+        if dialect in FRONTENDS:
+            self.app.add_routes([web.get("/health", self.frontend_health), web.get("/live", self.frontend_live)])
+        else:
+            self.app.add_routes([web.get("/health", self.health)])
+        if dialect == "dynamo-rl":
+            self.app.add_routes([web.get("/v1/rl/workers", self.rl_workers)])
+        self.app.add_routes([web.route("*", "/v1/{path:.*}", self.forward)])
         if dialect in ENTRIES:
             self.app.add_routes([web.get("/workers", self.show_workers)])
         if dialect in WITH_STATS:
             self.app.add_routes([web.get("/workers/{url:.+}", self.show_worker), web.get("/get_loads", self.loads)])
         if dialect in WITH_URLS:
             self.app.add_routes([web.get("/list_workers", self.list_workers)])
-        if dialect == "dynamo":
-            self.app.add_routes([web.get("/metrics_endpoints", self.metrics_endpoints), web.get("/live", self.health)])
         if dialect in PROXIES_ALL:
             self.app.add_routes([web.route("*", "/{path:.*}", self.forward)])
         self.metrics_app = web.Application()
@@ -140,10 +148,35 @@ class Router:
         return web.json_response({"workers": [{"worker": url, "load": worker.load if worker.healthy else -1}
                                               for worker, url in self.listed()]})
 
-    async def metrics_endpoints(self, _request):
-        return web.json_response({"object": "list", "data": [
-            {"namespace": "dynamo", "instance_id": index, "url": worker.url, "gpu_uuids": []}
-            for index, worker in enumerate(self.workers)]})
+    @staticmethod
+    def instance(index, worker, endpoint):
+        """An endpoint as Dynamo's discovery has it: the address is that of the request plane."""
+        component = "prefill" if worker.role == "prefill" else "backend"
+        host = urllib.parse.urlsplit(worker.url).hostname
+        number = 7587893013432 + index
+        return {"component": component, "endpoint": endpoint, "namespace": "dynamo", "instance_id": number,
+                "transport": {"tcp": f"{host}:{40000 + index}/{number:x}/{endpoint}"}}
+
+    async def frontend_health(self, _request):
+        instances = [self.instance(index, worker, endpoint) for endpoint in ("clear_kv_blocks", "generate")
+                     for index, worker in enumerate(self.workers)]
+        names = sorted({f"dyn://dynamo.{entry['component']}.{entry['endpoint']}" for entry in instances})
+        return web.json_response({"status": "healthy", "endpoints": names, "instances": instances})
+
+    async def frontend_live(self, _request):
+        return web.json_response({"status": "live", "message": "Service is live"})
+
+    async def rl_workers(self, _request):
+        workers = []
+        for index, worker in enumerate(self.workers):
+            entry = self.instance(index, worker, "rl")
+            entry.update(request_plane_url=f"dyn://dynamo.{entry['component']}.rl", routes=[])
+            if worker.healthy:
+                entry.update(system_url=worker.url, model=self.options.model_id, routes=["flush_cache", "liveness_probe"])
+            else:
+                entry["error"] = "worker discovery timed out after 30s"
+            workers.append(entry)
+        return web.json_response({"protocol_version": 1, "namespace": "dynamo", "workers": workers})
 
     async def health(self, _request):
         return web.Response(status=200 if any(worker.healthy for worker in self.workers) else 503)
@@ -175,7 +208,7 @@ class Router:
         self.sent += 1
         response = None
         try:
-            async with self.client.request(request.method, worker.url + request.path_qs, headers=headers,
+            async with self.client.request(request.method, worker.url + self.plane + request.path_qs, headers=headers,
                                             data=await request.read()) as answer:
                 kept = {key: value for key, value in answer.headers.items() if key.lower() not in HOP_HEADERS}
                 response = web.StreamResponse(status=answer.status, headers=kept)
@@ -235,7 +268,7 @@ class Router:
 
 def main():
     parse = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parse.add_argument("--dialect", choices=(*ENTRIES, "list-workers", "dynamo"), default="vllm-router")
+    parse.add_argument("--dialect", choices=(*ENTRIES, "list-workers", *sorted(FRONTENDS)), default="vllm-router")
     parse.add_argument("--worker", type=Worker.parse, action="append", default=[], metavar="URL[,role=ROLE]")
     parse.add_argument("--host", default="127.0.0.1")
     parse.add_argument("--port", type=int, default=0)

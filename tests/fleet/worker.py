@@ -32,6 +32,8 @@ def parser():
     add("--max-num-seqs", type=int, default=8)
     add("--max-model-len", type=int, default=1024)
     add("--disable-fastapi-docs", action="store_true")
+    add("--dynamo", choices=("newer", "older"), help="be a worker of NVIDIA Dynamo with this engine: serve what its system "
+        "status server serves, of this generation")
     vllm = parse.add_argument_group("vllm", "also --profiler-config JSON and --profiler-config.KEY=VALUE")
     vllm.add_argument("--vllm-version")
     vllm.add_argument("--config", help="a YAML file of flags; the command line wins")
@@ -114,6 +116,9 @@ def main():
         import sglang_profiling
         client = engine_client.EngineClient(options, sglang_profiling.ProfilerManager)
         server = sglang_api.SglangServer(client, options)
+    if options.dynamo:
+        import dynamo_api
+        server.app = dynamo_api.SystemStatusServer(server, options.dynamo == "older").app
     return asyncio.run(server.serve())
 
 

@@ -9,11 +9,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void read_as(const struct router_dialect *d, const char *path, const uint8_t *data, size_t size)
 {
+    /* With and without the port that a frontend of Dynamo does not name. */
+    const struct router_bounds bounds = {.workers_max = WORKERS_MAX, .system_port = size % 3 ? 9090 : 0};
     _cleanup_(fleet_freep) struct fleet *f = xcalloc(1, sizeof(*f));
     char why[ROUTER_WHY_MAX];
 
     f->router = xstrdup("http://10.0.0.1:3000");
-    if (router_parse(d, path, (const char *)data, size, WORKERS_MAX, f, why) < 0)
+    if (router_parse(d, path, (const char *)data, size, &bounds, f, why) < 0)
         return;
     if (f->n_workers > WORKERS_MAX)
         abort();

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RTP-LLM and Dynamo: recordings that nobody can stop, answers that are 200 and a failure, paths of two generations,
-one request that is recorded, and traces that nobody asked for."""
+"""RTP-LLM: recordings that nobody can stop, answers that are 200 and a failure, one request that is recorded, and traces
+that nobody asked for."""
 
 import json
 import os
@@ -18,7 +18,6 @@ from patience import patience  # noqa: E402
 
 MS, S = 1_000_000, 1_000_000_000
 PROFCTL = BUILD / "client/profctl"
-NEWER, OLDER = "/engine/control/", "/engine/"
 
 
 @pytest.fixture(name="testbed")
@@ -126,40 +125,6 @@ def test_what_rtp_llm_cannot_do_is_refused(testbed):
             problem = testbed.profd.problem("POST", "/v1/sessions", {"workers": fleet.workers, **option}, 422)
             assert "RTP-LLM" in problem["detail"] and problem["remedy"]
         assert fleet.calls(0) == []
-
-
-# Dynamo
-
-
-@pytest.mark.parametrize("fault, path", [("none", NEWER), ("older-paths", OLDER)])
-def test_dynamo(testbed, fault, path):
-    """Found by any worker's system server; the paths of the other generation only where the first are not known."""
-    with testbed.fleet("dynamo", 3, "--fault", fault) as fleet:
-        asked = testbed.profd.start_session(router=fleet.workers[0], trace_dir=str(fleet.directory), duration_ns=100 * MS)
-        session = testbed.profd.wait_session(asked["session"])
-        assert session["state"] == "complete", session
-        assert session["dialect"] == "dynamo"
-        for index, target in enumerate(session["targets"]):
-            assert target["engine"] == "dynamo" and target["worker"] == fleet.workers[index]
-            assert [call["path"] for call in fleet.calls(index)][-2:] == [path + "start_profile", path + "stop_profile"]
-        assert fleet.journal()["profiling"] == 0
-        workers = testbed.profd.get("/v1/workers", router=fleet.workers[0])["workers"]
-        assert {worker["backend"] for worker in workers} == {"sglang"}
-
-
-def test_dynamo_counts_the_steps_of_its_sglang(testbed):
-    with testbed.fleet("dynamo", 1) as fleet:
-        _, session = testbed.record(fleet, steps=4)
-        assert session["state"] == "complete"
-        assert json.loads(fleet.calls(0)[0]["body"])["num_steps"] == 4
-
-
-def test_dynamo_without_profile_routes(testbed):
-    with testbed.fleet("dynamo", 1, "--fault", "start-404") as fleet:
-        _, session = testbed.record(fleet, duration_ns=100 * MS)
-        (target,) = session["targets"]
-        assert target["state"] == "failed" and "404" in target["failure"] and "profile routes" in target["remedy"]
-        assert [call["path"] for call in fleet.calls(0)] == [NEWER + "start_profile", OLDER + "start_profile"]
 
 
 # One request, and traces that nobody asked for

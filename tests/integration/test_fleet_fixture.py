@@ -417,8 +417,10 @@ def test_other_routers_list_workers(fleet):
     miles = fleet.add_router("list-workers", workers=[named(fleet, "plain")])
     assert get_json(miles.url + "/list_workers") == {"urls": [plain]}
     assert "version" in get_json(miles.url + "/version")
-    dynamo = get_json(fleet.add_router("dynamo").url + "/metrics_endpoints")
-    assert dynamo["data"][0]["url"] == plain and dynamo["object"] == "list"
+    frontend = fleet.add_router("dynamo-rl")
+    dynamo = get_json(frontend.url + "/health")["instances"]
+    assert dynamo[0]["transport"]["tcp"].startswith("127.0.0.1:") and len(dynamo) == 2 * len(fleet.workers)
+    assert get_json(frontend.url + "/v1/rl/workers")["workers"][0]["system_url"] == plain
 
 
 def test_router_sees_load_and_loss_of_a_worker(alone):

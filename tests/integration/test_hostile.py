@@ -90,7 +90,7 @@ def test_urls_of_a_router(tmp_path):
         assert [w["url"] for w in fleet["workers"]] == [f"http://127.0.0.1:{port}/real"]
         assert {p for p in called if p != "/list_workers"} <= {f"/real{p}" for p in (
             "/server_info", "/version", "/openapi.json", "/v1/models", "/get_server_info", "/is_sleeping", "/worker_status",
-            "/metrics", "/metrics_endpoints")}
+            "/metrics", "/engine/profd")}
         out = profctl(profd, "list-workers", "--router", f"http://127.0.0.1:{port}", "--dialect", "list-workers")
         assert out.returncode == 0
         assert_clean(out.stdout + out.stderr + profd.log())

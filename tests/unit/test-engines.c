@@ -674,11 +674,10 @@ static void test_rtp_llm_failures(void **state)
     struct problem p = {0};
 
     assert_null(ops->stop_path);
-    _cleanup_(freep) char *refusal =
-        ops->start_refusal("{\"error\":\"Failed to start profile: no backend\"}");
+    _cleanup_(freep) char *refusal = ops->refusal("{\"error\":\"Failed to start profile: no backend\"}");
     assert_string_equal(refusal, "Failed to start profile: no backend");
-    assert_null(ops->start_refusal("{\"status\":\"ok\"}"));
-    assert_null(ops->start_refusal(""));
+    assert_null(ops->refusal("{\"status\":\"ok\"}"));
+    assert_null(ops->refusal(""));
     engine_explain_start(ops, &t->worker, 200, "{\"error\":\"Failed to start profile: no backend\"}", &p);
     assert_non_null(strstr(p.what, "no backend"));
     assert_non_null(strstr(p.remedy, "log of the RTP-LLM server"));
@@ -688,21 +687,52 @@ static void test_rtp_llm_failures(void **state)
     problem_done(&p);
 }
 
+#define NO_ROUTE      "{\"error\":\"Route not found\",\"message\":\"Route /engine/profd not found\"}"
+#define DYNAMO_UPTIME "dynamo_component_uptime_seconds 33.5\n"
+
+/* What a system status server answers: /engine/profd and /metrics. */
+static void system_answers(struct test *t, const char *no_route, const char *metrics)
+{
+    answered_late(t, QUESTION_METRICS, metrics);
+    answers_set(&t->answers, QUESTION_SYSTEM, 0, 404, "404 Not Found", no_route, strlen(no_route));
+    worker_identify(&t->worker, &t->answers);
+}
+
 static void dynamo(struct test *t, const char *metrics)
 {
-    answered_late(t, QUESTION_SYSTEM, "{\"object\":\"list\",\"data\":[]}");
+    system_answers(t, NO_ROUTE, metrics);
     assert_int_equal(t->worker.engine, ENGINE_DYNAMO);
-    ok(t, QUESTION_METRICS, metrics);
-    worker_identify(&t->worker, &t->answers);
     assert_true(t->worker.profilable);
     assert_int_equal(worker_more_questions(&t->worker, &t->answers), 0);
+}
+
+/* Its mark alone proves nothing, nor do its metrics, which a frontend has as well. */
+static void test_dynamo_needs_its_marks(void **state)
+{
+    static const struct {
+        const char *no_route, *metrics;
+    } others[] = {
+        {NO_ROUTE, "requests_total 4\n"},
+        {NO_ROUTE, "vllm:num_requests_running 4\n"},
+        {"", DYNAMO_UPTIME},
+        {"{\"error\":\"Not Found\",\"message\":\"Route GET:/engine/profd not found\"}", DYNAMO_UPTIME},
+        {"{\"error\":\"Route not found\",\"message\":\"no\"}", DYNAMO_UPTIME},
+        {"{\"error\":\"Route not found\"}", DYNAMO_UPTIME},
+        {"[]", DYNAMO_UPTIME},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+        system_answers(*state, others[i].no_route, others[i].metrics);
+        assert_int_not_equal(((struct test *)*state)->worker.engine, ENGINE_DYNAMO);
+    }
 }
 
 static void test_dynamo_of_sglang(void **state)
 {
     struct test *t = *state;
 
-    dynamo(t, "dynamo_requests 1\nsglang:num_running_reqs 4\n");
+    dynamo(t, DYNAMO_UPTIME "sglang:num_running_reqs{engine_type=\"decode\",tp_rank=\"0\"} 4\n");
+    assert_int_equal(t->worker.role, ROLE_DECODE);
     assert_int_equal(t->worker.backend, ENGINE_SGLANG);
     assert_int_equal(worker_profiler(&t->worker), ENGINE_SGLANG);
     assert_true(worker_ops(&t->worker)->stops_after_steps);
@@ -717,7 +747,8 @@ static void test_dynamo_of_vllm(void **state)
 {
     struct test *t = *state;
 
-    dynamo(t, "vllm:num_requests_running 4\n");
+    dynamo(t, DYNAMO_UPTIME "vllm:num_requests_running 4\n");
+    assert_int_equal(t->worker.role, ROLE_UNKNOWN);
     assert_int_equal(t->worker.backend, ENGINE_VLLM);
     assert_true(worker_ops(&t->worker)->stop_before_start);
     assert_non_null(worker_ops(&t->worker)->steps_metric);
@@ -729,7 +760,7 @@ static void test_dynamo_of_something(void **state)
     struct test *t = *state;
     struct problem p = {0};
 
-    dynamo(t, "trtllm_requests 4\n# vllm: is not here\n");
+    dynamo(t, DYNAMO_UPTIME "lmdeploy_requests 4\n# vllm: is not here\n");
     assert_int_equal(t->worker.backend, ENGINE_UNKNOWN);
     assert_non_null(strstr(t->worker.note, "do not identify its engine"));
     assert_false(worker_ops(&t->worker)->stops_after_steps);
@@ -740,10 +771,55 @@ static void test_dynamo_of_something(void **state)
     assert_non_null(strstr(p.what, "already profiling"));
     problem_done(&p);
     _cleanup_(freep) char *refusal =
-        worker_ops(&t->worker)->start_refusal("{\"status\":\"error\",\"message\":\"no profiler\"}");
+        worker_ops(&t->worker)->refusal("{\"status\":\"error\",\"message\":\"no profiler\"}");
     assert_string_equal(refusal, "no profiler");
-    assert_null(
-        worker_ops(&t->worker)->start_refusal("{\"status\":\"ok\",\"message\":\"Profiling started\"}"));
+    assert_null(worker_ops(&t->worker)->refusal("{\"status\":\"ok\",\"message\":\"Profiling started\"}"));
+}
+
+static void test_dynamo_refuses_newer_keys(void **state)
+{
+    static const struct {
+        int status;
+        const char *body;
+        bool refuses;
+    } cases[] = {
+        {500,
+         "{\"error\":\"Handler error\",\"message\":\"Python callback failed: TypeError: "
+         "TokenizerCommunicatorMixin.start_profile() got an unexpected keyword argument 'profile_id'\"}",
+         true},
+        {500,
+         "{\"error\":\"Handler error\",\"message\":\"TypeError: __init__() got an unexpected keyword "
+         "argument "
+         "'profile_id'\"}",
+         true},
+        {500,
+         "{\"error\":\"Handler error\",\"message\":\"got an unexpected keyword argument 'profile_id_2'\"}",
+         false},
+        {500, "{\"error\":\"Handler error\",\"message\":\"got an unexpected keyword argument 'num_steps'\"}",
+         false},
+        {500, "{\"error\":\"Handler error\",\"message\":\"already profiling 'profile_id'\"}", false},
+        {200, "{\"message\":\"got an unexpected keyword argument 'profile_id'\"}", false},
+        {500, "", false},
+    };
+    struct test *t = *state;
+
+    dynamo(t, DYNAMO_UPTIME "sglang:num_running_reqs 4\n");
+    const struct engine_ops *ops = worker_ops(&t->worker);
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+        assert_int_equal(engine_refuses_newer_keys(ops, cases[i].status, cases[i].body), cases[i].refuses);
+    assert_false(engine_refuses_newer_keys(engine_ops(ENGINE_SGLANG), cases[0].status, cases[0].body));
+}
+
+static void test_dynamo_of_tensorrt_llm(void **state)
+{
+    struct test *t = *state;
+    struct problem p = {0};
+
+    dynamo(t, DYNAMO_UPTIME "trtllm_request_success_total 4\n");
+    assert_int_equal(t->worker.backend, ENGINE_TENSORRT_LLM);
+    engine_explain_start(worker_ops(&t->worker), &t->worker, 404, NO_ROUTE, &p);
+    assert_non_null(strstr(p.remedy, "TLLM_PROFILE_START_STOP"));
+    problem_done(&p);
 }
 
 static void test_failures(void **state)
@@ -837,7 +913,10 @@ int main(void)
         TEST(test_rtp_llm_body),
         TEST(test_rtp_llm_review),
         TEST(test_rtp_llm_failures),
+        TEST(test_dynamo_needs_its_marks),
         TEST(test_dynamo_of_sglang),
+        TEST(test_dynamo_refuses_newer_keys),
+        TEST(test_dynamo_of_tensorrt_llm),
         TEST(test_dynamo_of_vllm),
         TEST(test_dynamo_of_something),
         TEST(test_failures),

@@ -18,7 +18,9 @@ static void test_router(void **state)
     char why[ROUTER_WHY_MAX] = "";
     struct fleet *f = xcalloc(1, sizeof(*f));
 
-    assert_int_equal(router_parse(NULL, "/server_instances", text, strlen(text), 10, f, why), 0);
+    assert_int_equal(router_parse(NULL, "/server_instances", text, strlen(text),
+                                  &(struct router_bounds){.workers_max = 10}, f, why),
+                     0);
     assert_string_equal(f->dialect, "nemo-gym");
     assert_int_equal(f->n_workers, 1);
     assert_string_equal(f->workers[0].url, "http://h:1");

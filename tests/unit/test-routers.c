@@ -11,7 +11,8 @@ static struct fleet *parse(const char *dialect, const char *path, const char *te
     struct fleet *f = xcalloc(1, sizeof(*f));
     char why[ROUTER_WHY_MAX] = "";
 
-    *ret = router_parse(router_dialect_find(dialect), path, text, strlen(text), MAX_WORKERS, f, why);
+    *ret = router_parse(router_dialect_find(dialect), path, text, strlen(text),
+                        &(struct router_bounds){.workers_max = MAX_WORKERS}, f, why);
     if (*ret == -EPROTO)
         assert_true(why[0] != '\0');
     return f;
@@ -85,8 +86,6 @@ static void test_other_routers(void **state)
         const char *path, *text, *dialect;
     } cases[] = {
         {"/list_workers", "{\"urls\":[\"http://h:1\"]}", "list-workers"},
-        {"/metrics_endpoints",
-         "{\"object\":\"list\",\"data\":[{\"namespace\":\"d\",\"url\":\"http://h:1\"}]}", "dynamo"},
         {"/nodes/status", "{\"http://h:1\":{\"models\":[\"m\"],\"role\":\"Hybrid\",\"speed\":null}}",
          "lmdeploy"},
         {"/workers", "{\"workers\":[{\"url\":\"http://h:1\",\"active_requests\":3}]}", "generic"},
@@ -95,8 +94,6 @@ static void test_other_routers(void **state)
         {"/workers", "[\"http://h:1/\"]", "generic"},
         {"/workers", "[{\"url\":\"h:1\"}]", "generic"},
         {"/workers", "{\"http://h:1\":{}}", "generic"},
-        {"/metrics_endpoints",
-         "{\"object\":\"list\",\"data\":[{\"namespace\":\"d\",\"url\":\"http://h:1/metrics\"}]}", "dynamo"},
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -104,10 +101,10 @@ static void test_other_routers(void **state)
             recognised(cases[i].path, cases[i].text, cases[i].dialect, 1);
         assert_string_equal(f->workers[0].url, "http://h:1");
     }
-    _cleanup_(fleet_freep) struct fleet *lmdeploy = recognised(cases[2].path, cases[2].text, "lmdeploy", 1);
+    _cleanup_(fleet_freep) struct fleet *lmdeploy = recognised(cases[1].path, cases[1].text, "lmdeploy", 1);
     assert_int_equal(lmdeploy->workers[0].role, ROLE_REGULAR);
     assert_string_equal(lmdeploy->workers[0].model, "m");
-    _cleanup_(fleet_freep) struct fleet *slime = recognised(cases[3].path, cases[3].text, "generic", 1);
+    _cleanup_(fleet_freep) struct fleet *slime = recognised(cases[2].path, cases[2].text, "generic", 1);
     assert_int_equal(slime->workers[0].load, 3);
     assert_int_equal(slime->workers[0].health, HEALTH_UNKNOWN);
 }
@@ -127,8 +124,8 @@ static void test_no_list(void **state)
         "[1,2]",
         "[[\"http://h:1\"]]",
     };
-    static const char *const paths[] = {"/workers", "/list_workers", "/metrics_endpoints", "/nodes/status",
-                                        "/server_instances"};
+    static const char *const paths[] = {"/workers", "/list_workers", "/v1/rl/workers",
+                                        "/health",  "/nodes/status", "/server_instances"};
     int r;
 
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
