@@ -86,6 +86,7 @@ def test_frontend_lists_hosts(tmp_path, profd):
         assert status == 0 and fleet.workers[0] in out and "1 worker" in out, out + err
         _, session = record(profd, fleet, router=fleet.router, system_port=port, duration_ns=100 * MS)
         assert session["state"] == "complete" and session["dialect"] == "dynamo", session
+        assert session["targets"][0]["role"] == "regular"  # as SGLang's own metrics have it
         for wrong in (0, 65536, "x", -1):
             profd.problem("GET", f"/v1/workers?router={fleet.router}&system_port={wrong}", None, 400)
             profd.problem("POST", "/v1/sessions", {"router": fleet.router, "system_port": wrong}, 400)
