@@ -126,25 +126,26 @@ static void test_health(void **state)
 {
     static const char text[] = HEALTH_LIST(
         INSTANCE("prefill", "generate", "7", "tcp", "10.0.0.5:40001/7/generate") "," INSTANCE("prefill", "clear_kv_blocks", "7", "tcp", "10.0.0.5:40001/7/clear_kv_blocks") "," INSTANCE(
-            "backend",
-            "generate", "8", "tcp", "10.0.0.6:40001/generate") "," INSTANCE("tensorrt_llm_encode", "generate",
-                                                                            "9", "http",
-                                                                            "http://10.0.0.7:8888/v1/rpc/"
-                                                                            "generate") "," INSTANCE("backen"
-                                                                                                     "d",
-                                                                                                     "generat"
-                                                                                                     "e",
-                                                                                                     "10",
-                                                                                                     "tcp",
-                                                                                                     "[fd00::"
-                                                                                                     "1]:"
-                                                                                                     "40001/"
-                                                                                                     "generat"
-                                                                                                     "e") "," INSTANCE("router",
-                                                                                                                       "best_worker_id",
-                                                                                                                       "11",
-                                                                                                                       "tcp",
-                                                                                                                       "10.0.0.8:40001/best_worker_id"));
+            "backend", "generate", "8", "tcp",
+            "10.0.0.6:40001/generate") "," INSTANCE("tensorrt_llm_encode", "generate", "9", "http",
+                                                    "http://10.0.0.7:8888/v1/rpc/"
+                                                    "generate") "," INSTANCE("backen"
+                                                                             "d",
+                                                                             "generat"
+                                                                             "e",
+                                                                             "10", "tcp",
+                                                                             "[fd00::"
+                                                                             "1]:"
+                                                                             "40001/"
+                                                                             "generat"
+                                                                             "e") "," INSTANCE("router",
+                                                                                               "best_worker_"
+                                                                                               "id",
+                                                                                               "11", "tcp",
+                                                                                               "10.0.0.8:"
+                                                                                               "40001/"
+                                                                                               "best_worker_"
+                                                                                               "id"));
     _cleanup_(fleet_freep) struct fleet *f = listed(HEALTH, text, "dynamo", 4);
 
     assert_string_equal(f->workers[0].url, "http://10.0.0.5:9090");
