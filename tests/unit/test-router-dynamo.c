@@ -51,34 +51,14 @@ static bool has_note(const struct fleet *f, const char *text)
 
 static void test_rl_workers(void **state)
 {
-    static const char text[] = RL_LIST(
-        RL_WORKER("prefill", "1", ",\"system_url\":\"http://10.0.0.5:8081\",\"model\":\"Qwen/Qwen3\"") "," RL_WORKER(
-            "backend", "2",
-            ",\"system_url\":\"http://10.0.0.6:8081\",\"world_size\":2") "," RL_WORKER("backend", "3",
-                                                                                       "") "," RL_WORKER("bac"
-                                                                                                         "ken"
-                                                                                                         "d",
-                                                                                                         "4",
-                                                                                                         ",\""
-                                                                                                         "err"
-                                                                                                         "or"
-                                                                                                         "\":"
-                                                                                                         "\"w"
-                                                                                                         "ork"
-                                                                                                         "er "
-                                                                                                         "dis"
-                                                                                                         "cov"
-                                                                                                         "ery"
-                                                                                                         " ti"
-                                                                                                         "med"
-                                                                                                         " ou"
-                                                                                                         "t "
-                                                                                                         "aft"
-                                                                                                         "er "
-                                                                                                         "30s"
-                                                                                                         "\"") "," RL_WORKER("backend",
-                                                                                                                             "5",
-                                                                                                                             ",\"system_url\":\"tcp://h:1\""));
+    /* clang-format off */
+    static const char text[] =
+        RL_LIST(RL_WORKER("prefill", "1", ",\"system_url\":\"http://10.0.0.5:8081\",\"model\":\"Qwen/Qwen3\"") ","
+                RL_WORKER("backend", "2", ",\"system_url\":\"http://10.0.0.6:8081\",\"world_size\":2") ","
+                RL_WORKER("backend", "3", "") ","
+                RL_WORKER("backend", "4", ",\"error\":\"worker discovery timed out after 30s\"") ","
+                RL_WORKER("backend", "5", ",\"system_url\":\"tcp://h:1\""));
+    /* clang-format on */
     _cleanup_(fleet_freep) struct fleet *f = listed(RL, text, "dynamo-rl", 2);
 
     assert_string_equal(f->workers[0].url, "http://10.0.0.5:8081");
@@ -124,28 +104,15 @@ static void test_rl_list_without_workers(void **state)
 /* A worker has several endpoints; routers and planners have no engine. */
 static void test_health(void **state)
 {
+    /* clang-format off */
     static const char text[] = HEALTH_LIST(
-        INSTANCE("prefill", "generate", "7", "tcp", "10.0.0.5:40001/7/generate") "," INSTANCE("prefill", "clear_kv_blocks", "7", "tcp", "10.0.0.5:40001/7/clear_kv_blocks") "," INSTANCE(
-            "backend", "generate", "8", "tcp",
-            "10.0.0.6:40001/generate") "," INSTANCE("tensorrt_llm_encode", "generate", "9", "http",
-                                                    "http://10.0.0.7:8888/v1/rpc/"
-                                                    "generate") "," INSTANCE("backen"
-                                                                             "d",
-                                                                             "generat"
-                                                                             "e",
-                                                                             "10", "tcp",
-                                                                             "[fd00::"
-                                                                             "1]:"
-                                                                             "40001/"
-                                                                             "generat"
-                                                                             "e") "," INSTANCE("router",
-                                                                                               "best_worker_"
-                                                                                               "id",
-                                                                                               "11", "tcp",
-                                                                                               "10.0.0.8:"
-                                                                                               "40001/"
-                                                                                               "best_worker_"
-                                                                                               "id"));
+        INSTANCE("prefill", "generate", "7", "tcp", "10.0.0.5:40001/7/generate") ","
+        INSTANCE("prefill", "clear_kv_blocks", "7", "tcp", "10.0.0.5:40001/7/clear_kv_blocks") ","
+        INSTANCE("backend", "generate", "8", "tcp", "10.0.0.6:40001/generate") ","
+        INSTANCE("tensorrt_llm_encode", "generate", "9", "http", "http://10.0.0.7:8888/v1/rpc/generate") ","
+        INSTANCE("backend", "generate", "10", "tcp", "[fd00::1]:40001/generate") ","
+        INSTANCE("router", "best_worker_id", "11", "tcp", "10.0.0.8:40001/best_worker_id"));
+    /* clang-format on */
     _cleanup_(fleet_freep) struct fleet *f = listed(HEALTH, text, "dynamo", 4);
 
     assert_string_equal(f->workers[0].url, "http://10.0.0.5:9090");
@@ -192,24 +159,24 @@ static void test_health_over_nats(void **state)
         parse(HEALTH, HEALTH_LIST(INSTANCE("backend", "generate", "8", "quic", "10.0.0.6:1")), PORT, &r));
     assert_int_equal(r, -EADDRNOTAVAIL);
     assert_null(strstr(why, "NATS"));
-    _cleanup_(fleet_freep) struct fleet *f = listed(
-        HEALTH,
-        HEALTH_LIST(INSTANCE("backend", "generate", "8", "nats_tcp",
-                             "dynamo_backend.generate-694d") "," INSTANCE("backend", "generate", "9", "tcp",
-                                                                          "10.0.0.6:1/generate")),
-        "dynamo", 1);
+    /* clang-format off */
+    static const char mixed[] = HEALTH_LIST(
+        INSTANCE("backend", "generate", "8", "nats_tcp", "dynamo_backend.generate-694d") ","
+        INSTANCE("backend", "generate", "9", "tcp", "10.0.0.6:1/generate"));
+    /* clang-format on */
+    _cleanup_(fleet_freep) struct fleet *f = listed(HEALTH, mixed, "dynamo", 1);
     assert_true(has_note(f, "1 entry of the list is ignored: it names no host"));
 }
 
 static void test_workers_on_one_host(void **state)
 {
-    _cleanup_(fleet_freep) struct fleet *f =
-        listed(HEALTH,
-               HEALTH_LIST(INSTANCE("backend", "generate", "8", "tcp", "10.0.0.6:1/generate") "," INSTANCE(
-                   "backend", "clear_kv_blocks", "8", "tcp",
-                   "10.0.0.6:1/clear_kv_blocks") "," INSTANCE("prefill", "generate", "9", "tcp",
-                                                              "10.0.0.6:2/generate")),
-               "dynamo", 1);
+    /* clang-format off */
+    static const char text[] = HEALTH_LIST(
+        INSTANCE("backend", "generate", "8", "tcp", "10.0.0.6:1/generate") ","
+        INSTANCE("backend", "clear_kv_blocks", "8", "tcp", "10.0.0.6:1/clear_kv_blocks") ","
+        INSTANCE("prefill", "generate", "9", "tcp", "10.0.0.6:2/generate"));
+    /* clang-format on */
+    _cleanup_(fleet_freep) struct fleet *f = listed(HEALTH, text, "dynamo", 1);
 
     assert_int_equal(f->workers[0].role, ROLE_UNKNOWN); /* which of them has the port is not known */
     assert_int_equal(f->n_notes, 1);
