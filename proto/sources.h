@@ -11,10 +11,13 @@
 
 /* clang-format off */
 #define FLEET_SOURCES(X, arg) \
-    X(targets, "FILE|URL", "Prometheus targets: a file_sd file, JSON or YAML, or an http_sd URL", arg)
+    X(targets, "FILE|URL", "Prometheus targets: a file_sd file, JSON or YAML, or an http_sd URL", arg) \
+    X(kubernetes, "NS/SERVICE", "Pods of a Kubernetes Service, by its EndpointSlices", arg) \
+    X(pods, "NS/SELECTOR", "Kubernetes pods with these labels: inference/app=vllm", arg)
 
 /* What a request may add to its source. X(member, option, value, help, the sources that use it, arg) */
 #define SOURCE_MEMBERS(X, arg) \
     X(port, "port", "PORT", "Port of the workers that the source finds, by number or name", "kubernetes pods slurm ray", arg) \
-    X(role_label, "role-label", "LABEL", "Label of the source that has the role of a worker", "targets kubernetes pods", arg)
+    X(role_label, "role-label", "LABEL", "Label of the source that has the role of a worker", "targets kubernetes pods", arg) \
+    X(node, "node", "NODE", "Only pods on this node of the cluster; here: that of profd's own pod", "kubernetes pods", arg)
 /* clang-format on */

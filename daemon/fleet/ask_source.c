@@ -11,10 +11,18 @@
 /* For all pages together, and for what blocks: a mount whose server is gone never answers. */
 #define SOURCE_PATIENCE_NS (60 * NS_PER_S)
 #define LOOK_PATIENCE_S    15
+/* Lists that change between their pages (410 Gone) are begun anew this often. */
+#define RESTARTS_MAX 3
+/* A server that is overloaded (429) is asked again this often, after the time that it names, up to a few seconds. */
+#define RETRIES_MAX         3
+#define RETRY_AFTER_MAX_S   5
+#define RETRY_AFTER_USUAL_S 1
+#define NOTES_SHOWN         3 /* where there are no workers */
 
 /* Owned by the loop, except while a thread has it: then by on_looked(). */
 struct source_ask {
     struct caller *caller;
+    struct event *retry;
     struct event *timeout, *failure; /* of a thread; in the next iteration of the event loop */
     struct source_config config;
     struct source_question q;
@@ -24,7 +32,7 @@ struct source_ask {
     char *next; /* page */
     size_t n_pages, n_bytes;
     int64_t deadline_ns;
-    bool restarted;
+    unsigned n_restarts, n_retries;
     bool offloaded, cancelled;
     int err;
     char why[SOURCE_WHY_MAX];
@@ -34,6 +42,7 @@ struct source_ask {
 
 static void source_ask_free(struct source_ask *a)
 {
+    event_free(a->retry);
     event_free(a->timeout);
     event_free(a->failure);
     source_config_done(&a->config);
@@ -46,6 +55,7 @@ static void source_ask_free(struct source_ask *a)
 /* Releases it, unless a thread has it. */
 static void source_ask_release(struct source_ask *a)
 {
+    event_del(a->retry);
     event_del(a->timeout);
     event_del(a->failure);
     a->cancelled = true;
@@ -105,6 +115,28 @@ static void source_ask_fail(struct source_ask *a, int err, int status, const cha
     source_ask_finish(a, NULL, &p);
 }
 
+/* An answer with another status than 200, where the source knows what it means. */
+static bool source_ask_explain(struct source_ask *a, const struct call_result *r)
+{
+    const struct fleet_source *s = a->config.source;
+    struct problem p = {0};
+
+    if (r->err != 0 || !s->explain || !s->explain(&a->config, r->status, r->body, r->body_size, &p))
+        return false;
+    source_ask_finish(a, NULL, &p);
+    return true;
+}
+
+/* "no Service; no selector", of a fleet without workers. The caller frees it. */
+static char *source_notes(const struct fleet *f)
+{
+    char *text = xstrdup("");
+
+    for (size_t i = 0; i < f->n_notes && i < NOTES_SHOWN; i++)
+        append_str(&text, "%s%s", i == 0 ? ": " : "; ", f->notes[i]);
+    return text;
+}
+
 /* All pages are here. */
 static void source_ask_complete(struct source_ask *a)
 {
@@ -112,6 +144,8 @@ static void source_ask_complete(struct source_ask *a)
     struct fleet *f = a->fleet;
     struct problem p = {0};
 
+    if (a->config.source->complete)
+        a->config.source->complete(&a->config, f);
     if (f->n_workers > 0) {
         a->fleet = NULL;
         replace_str(&f->dialect, a->config.source->key);
@@ -119,8 +153,8 @@ static void source_ask_complete(struct source_ask *a)
         return;
     }
     const char *remedy = a->config.source->remedy ? a->config.source->remedy(&a->config, -ENOENT, 200) : NULL;
-    problem_set(&p, -ENOENT, PROBLEM_NO_WORKERS, "%s has no workers%s%s", text, f->n_notes > 0 ? ": " : "",
-                f->n_notes > 0 ? f->notes[0] : "");
+    _cleanup_(freep) char *notes = source_notes(f);
+    problem_set(&p, -ENOENT, PROBLEM_NO_WORKERS, "%s has no workers%s", text, notes);
     problem_remedy(&p, "%s", remedy ? remedy : "Try again when workers are running.");
     source_ask_finish(a, NULL, &p);
 }
@@ -129,16 +163,28 @@ static void source_ask_complete(struct source_ask *a)
 
 static int source_ask_page(struct source_ask *a);
 
-/* A list that changed while its pages were read begins anew, once (Kubernetes' 410 Gone). */
-static bool source_ask_restart(struct source_ask *a)
+/* A list that changed while its pages were read begins anew (Kubernetes' 410 Gone). */
+static bool source_ask_restart(struct source_ask *a, const struct call_result *r)
 {
-    if (a->restarted || !a->next)
+    if (r->err != 0 || r->status != 410 || a->n_restarts >= RESTARTS_MAX || !a->next)
         return false;
-    a->restarted = true;
+    a->n_restarts++;
     free(TAKE_PTR(a->next));
     fleet_free(a->fleet);
     a->fleet = xcalloc(1, sizeof(*a->fleet));
     a->n_pages = 0;
+    return true;
+}
+
+/* Asks for the same page again, later. */
+static bool source_ask_retry(struct source_ask *a, const struct call_result *r)
+{
+    struct timeval after = {.tv_sec = r->retry_after_s > 0 ? r->retry_after_s : RETRY_AFTER_USUAL_S};
+
+    if (r->err != 0 || r->status != 429 || a->n_retries >= RETRIES_MAX || after.tv_sec > RETRY_AFTER_MAX_S)
+        return false;
+    a->n_retries++;
+    event_add(a->retry, &after);
     return true;
 }
 
@@ -173,9 +219,13 @@ static void source_ask_on_answer(const struct call_result *r, void *arg)
     int more = 0;
 
     a->call = NULL;
-    if (r->err == 0 && r->status == 410 && source_ask_restart(a)) {
+    if (source_ask_retry(a, r))
+        return;
+    if (source_ask_restart(a, r)) {
         more = 1;
     } else if (r->err != 0 || r->status != 200) {
+        if (source_ask_explain(a, r))
+            return;
         _cleanup_(freep) char *why = xasprintf(
             "GET %s: %s%s", a->request.url, call_result_text(r, text, sizeof(text)),
             r->err == 0 && r->status >= 300 && r->status < 400 ? " (redirects are not followed)" : "");
@@ -203,6 +253,7 @@ static int source_ask_page(struct source_ask *a)
     const struct call_credentials credentials = {
         .token_file = (char *)a->request.token_file,
         .ca_file = (char *)a->request.ca_file,
+        .ca_alone = a->request.ca_alone,
         .prefix = a->request.keys,
         .token_header = a->request.token_header,
     };
@@ -255,6 +306,15 @@ static void source_on_failure(evutil_socket_t fd, short what, void *arg)
     source_ask_fail(a, a->err, 0, NULL, a->why);
 }
 
+static void source_on_retry(evutil_socket_t fd, short what, void *arg)
+{
+    struct source_ask *a = arg;
+    int r = source_ask_page(a);
+
+    if (r < 0)
+        source_ask_fail(a, r, 0, NULL, a->why);
+}
+
 /* -- Life ---------------------------------------------------------------------------------------------- */
 
 struct source_ask *source_ask_start(struct event_base *base, struct caller *caller, struct offload *offload,
@@ -276,6 +336,7 @@ struct source_ask *source_ask_start(struct event_base *base, struct caller *call
     a->q.config = &a->config;
     a->timeout = evtimer_new(base, source_on_timeout, a);
     a->failure = evtimer_new(base, source_on_failure, a);
+    a->retry = evtimer_new(base, source_on_retry, a);
     int r = s->request ? source_ask_page(a) : -EOPNOTSUPP;
     if (r == -EOPNOTSUPP) {
         a->offloaded = true;

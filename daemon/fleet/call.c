@@ -20,6 +20,8 @@
 #include <sys/queue.h>
 #include <sys/resource.h>
 
+#define HEADER_VALUE_MAX           64
+#define RETRY_AFTER_LONGEST_S      86400L
 #define CONNECT_TIMEOUT_DEFAULT_NS (3 * NS_PER_S)
 #define ANSWER_HEAD_MAX            (64 << 10)
 /* The year 2116. A later date makes no sense, and twice its nanoseconds would overflow int64_t. */
@@ -180,10 +182,20 @@ static int call_on_before_send(void *arg, char *remote_ip, char *local_ip, int r
     return CURL_PREREQFUNC_OK;
 }
 
+/* The value of a header line that has this name ("date:"), up to its bound; "" where it is another header. */
+static void header_value(const char *line, size_t size, const char *name, char value[static HEADER_VALUE_MAX])
+{
+    size_t n = strlen(name);
+
+    value[0] = '\0';
+    if (size > n && strncasecmp(line, name, n) == 0)
+        snprintf(value, HEADER_VALUE_MAX, "%.*s", (int)(size - n), line + n);
+}
+
 static size_t call_on_header(char *line, size_t size, size_t n, void *arg)
 {
-    static const char date[] = "date:";
     struct call *call = arg;
+    char value[HEADER_VALUE_MAX];
 
     size *= n;
     call->head_size += size;
@@ -192,11 +204,15 @@ static size_t call_on_header(char *line, size_t size, size_t n, void *arg)
         return 0;
     }
     call_mark_answered(call);
-    if (size > sizeof(date) && strncasecmp(line, date, sizeof(date) - 1) == 0) {
-        char value[64];
-        snprintf(value, sizeof(value), "%.*s", (int)(size - sizeof(date) + 1), line + sizeof(date) - 1);
+    header_value(line, size, "date:", value);
+    if (value[0]) {
         time_t when = curl_getdate(value, NULL);
         call->result.date_s = when > 0 && when < DATE_MAX_S ? when : 0;
+    }
+    header_value(line, size, "retry-after:", value);
+    if (value[0]) {
+        long after = strtol(value, NULL, 10);
+        call->result.retry_after_s = MIN(MAX(after, 0L), RETRY_AFTER_LONGEST_S);
     }
     return size;
 }

@@ -41,6 +41,7 @@ struct call_credentials {
     char *token_file;       /* bearer token for ordinary endpoints */
     char *admin_token_file; /* bearer token for profile endpoints; token_file where absent */
     char *ca_file, *cert_file, *key_file;
+    bool ca_alone;      /* trusts ca_file only, and no authority of the system */
     const char *prefix; /* static: of the keys of token_file and ca_file, for errors; NULL: none */
     const char
         *token_header; /* static: the header that has the token; NULL: Authorization, as bearer token */
@@ -83,7 +84,8 @@ struct call_result {
     int64_t sent_at_ns;     /* wall time when the request left; 0: it never did */
     int64_t answered_at_ns; /* wall time of the answer's last byte, else when the call ended */
     int64_t sent_mono_ns, answered_mono_ns;
-    int64_t date_s; /* the answer's Date header, seconds since the epoch; 0 when absent */
+    int64_t date_s;        /* the answer's Date header, seconds since the epoch; 0 when absent */
+    int64_t retry_after_s; /* its Retry-After header in seconds; 0 when absent, or a date */
 };
 
 int caller_new(struct event_base *base, struct caller **ret);

@@ -213,5 +213,8 @@ int call_credentials_use(const struct call_credentials *c, bool admin, CURL *eas
                  {CURLOPT_SSLKEY, "key_file", c->key_file}};
     for (size_t i = 0; i < ARRAY_SIZE(files) && r == 0; i++)
         r = call_credentials_use_file(easy, files[i].option, files[i].key, files[i].path, ret_error);
+    /* CURLOPT_CAINFO takes the place of the system's file, and the system's directory would still be trusted. */
+    if (c->ca_alone && c->ca_file)
+        curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
     return r;
 }

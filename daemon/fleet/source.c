@@ -258,10 +258,13 @@ static const struct {
     const char *word;
     enum role role;
 } role_words[] = {
+    {"encode-prefill-decode", ROLE_REGULAR},
     {"prefill-decode", ROLE_REGULAR}, /* llm-d.ai/role */
     {"both", ROLE_REGULAR},           /* llm-d.ai/role of earlier releases */
-    {"aggregated", ROLE_REGULAR},     {"hybrid", ROLE_REGULAR},
-    {"mixed", ROLE_REGULAR},          {"encoder", ROLE_ENCODE},
+    {"aggregated", ROLE_REGULAR},
+    {"hybrid", ROLE_REGULAR},
+    {"mixed", ROLE_REGULAR},
+    {"encoder", ROLE_ENCODE},
 };
 
 void source_take_role(struct worker *w, const char *word)

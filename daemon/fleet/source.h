@@ -13,7 +13,7 @@
  */
 #pragma once
 
-#include "base/util.h"
+#include "base/problem.h"
 #include "daemon/fleet/worker.h"
 #include "proto/sources.h"
 
@@ -36,6 +36,7 @@ struct source_request {
     const char *keys; /* prefix of these keys in profd.conf, for errors: "kubernetes_" */
     const char
         *token_header; /* NULL: the token is a bearer token; else the header that has it, "X-Consul-Token" */
+    bool ca_alone; /* trusts ca_file and no authority of the system; without a ca_file, those of the system */
 };
 void source_request_done(struct source_request *r);
 
@@ -55,6 +56,12 @@ struct fleet_source {
     /* What may block, on a thread of the offload: files, DNS; or a pure computation. Errors as parse(), and those of
      * the system with words in why. */
     int (*look)(const struct source_config *c, size_t max, struct fleet *f, char why[static SOURCE_WHY_MAX]);
+    /* After the last page: what only the complete list shows. Pure. NULL: nothing. */
+    void (*complete)(const struct source_config *c, struct fleet *f);
+    /* Sets the problem where the source knows what a refusal (another status than 200, with its body) means; else false.
+     * Pure. NULL: none. */
+    bool (*explain)(const struct source_config *c, int status, const char *body, size_t size,
+                    struct problem *p);
     /* What to do about an error (err < 0) or an answer with another status than 200; static. NULL, or returns NULL:
      * the general advice. */
     const char *(*remedy)(const struct source_config *c, int err, int status);
@@ -71,7 +78,10 @@ struct fleet_source {
 /* clang-format off */
 #define SOURCE_KEYS(X, arg) \
     X(targets_token_file, path, "targets", arg) \
-    X(targets_ca_file, path, "targets", arg)
+    X(targets_ca_file, path, "targets", arg) \
+    X(kubernetes_url, url, "kubernetes pods", arg) \
+    X(kubernetes_token_file, path, "kubernetes pods", arg) \
+    X(kubernetes_ca_file, path, "kubernetes pods", arg)
 /* clang-format on */
 
 #define SOURCE_MEMBER_FIELD(member, option, value, help, of, arg) char *member;

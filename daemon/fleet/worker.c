@@ -41,6 +41,8 @@ static const struct worker_member worker_members[] = {
     WORKER_TEXT(url),
     WORKER_TEXT(listed_url),
     WORKER_TEXT(identity),
+    WORKER_TEXT(name),
+    WORKER_TEXT(node),
     WORKER_TEXT(model),
     WORKER_TEXT(connection),
     WORKER_TEXT(version),

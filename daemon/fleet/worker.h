@@ -40,7 +40,10 @@ struct trace_location {
 struct worker {
     char *url;        /* normalised: scheme://host:port, no trailing slash, no @rank */
     char *listed_url; /* as the router lists it, where that differs */
-    char *identity;   /* as the source of the fleet knows it, whatever its address: a pod's uid; NULL */
+    /* As the source of the fleet knows it, NULL where that has none: what no other worker ever has, not even a later one
+     * at the same address (a pod's uid); a name for people; the node that it runs on. */
+    char *identity, *name, *node;
+    bool terminating; /* while a source is read: it is about to end, and will be left out */
     enum role role;
     enum health health;
     char *model;
