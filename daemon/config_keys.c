@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
+#include "daemon/fleet/dns_records.h"
 #include "daemon/fleet/router.h"
 #include "daemon/fleet/url.h"
 #include <ctype.h>
@@ -169,6 +170,16 @@ static int key_take_source(const struct config_key *key, const char *value, void
     return source_config_set(&((struct fleet_config *)object)->by, source_find(key->name), value, ret_reason);
 }
 
+static int key_take_address(const struct config_key *key, const char *value, void *object, char **ret_reason)
+{
+    const char *reason;
+
+    if (dns_resolver_check(value, &reason) < 0)
+        return -EINVAL;
+    replace_str(key_field(key, object), value);
+    return 0;
+}
+
 static int key_take_text(const struct config_key *key, const char *value, void *object, char **ret_reason)
 {
     replace_str(key_field(key, object), value);
@@ -290,13 +301,14 @@ static const char *const collect_modes[] = {[COLLECT_COPY] = "copy", [COLLECT_RE
 
 #define KEY_OF_CREDENTIAL(member, kind, of, arg)                                                             \
     {SECTION_FLEET, #member, key_take_##kind, FLEET(by.member), .allowed = ALLOWED_##kind},
-#define ALLOWED_path ABSOLUTE
-#define ALLOWED_url  "a URL"
+#define ALLOWED_path    ABSOLUTE
+#define ALLOWED_address "the address of a name server, such as 127.0.0.1:8600"
+#define ALLOWED_url     "a URL"
 
-#define ABSOLUTE     "an absolute path"
-#define PLACE        "an absolute path on the worker's host; what is written to s3:// or gs:// cannot be collected"
-#define LONGER       "a duration such as 30min, from 100ms to 7d"
-#define TIMEOUT      LONGER, FROM_TO(100 * NS_PER_MS, 7 * DAY_NS)
+#define ABSOLUTE        "an absolute path"
+#define PLACE           "an absolute path on the worker's host; what is written to s3:// or gs:// cannot be collected"
+#define LONGER          "a duration such as 30min, from 100ms to 7d"
+#define TIMEOUT         LONGER, FROM_TO(100 * NS_PER_MS, 7 * DAY_NS)
 #define CREDENTIALS(section, object)                                                                         \
     {section, "token_file", key_take_path, object(credentials.token_file), .allowed = ABSOLUTE},             \
         {section, "admin_token_file", key_take_path, object(credentials.admin_token_file),                   \

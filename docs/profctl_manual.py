@@ -11,12 +11,15 @@ Lines of the template that begin with "@":
   @end                       ends the description: the options of the verb follow
   @options                   the global options
 """
+import pathlib
 import re
 import subprocess
 import sys
 
 # Described once, under "WHICH WORKERS" and "OUTPUT".
-WORKERS = {"targets", "port", "role-label", "router", "router-log", "fleet", "dialect", "system-port", "worker", "unit", "user-unit", "trace-dir"}
+WORKERS = {"router", "router-log", "fleet", "dialect", "system-port", "worker", "unit", "user-unit", "trace-dir"}
+SOURCES = pathlib.Path(__file__).resolve().parent.parent / "proto/sources.h"
+WORKERS |= {key.replace("_", "-") for key in re.findall(r"^    X\((\w+),", SOURCES.read_text(encoding="utf-8"), re.MULTILINE)}
 LISTING = {"format", "columns", "csv", "tsv"}
 
 

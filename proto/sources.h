@@ -13,7 +13,9 @@
 #define FLEET_SOURCES(X, arg) \
     X(targets, "FILE|URL", "Prometheus targets: a file_sd file, JSON or YAML, or an http_sd URL", arg) \
     X(kubernetes, "NS/SERVICE", "Pods of a Kubernetes Service, by its EndpointSlices", arg) \
-    X(pods, "NS/SELECTOR", "Kubernetes pods with these labels: inference/app=vllm", arg)
+    X(pods, "NS/SELECTOR", "Kubernetes pods with these labels: inference/app=vllm", arg) \
+    X(dns, "NAME:PORT", "All addresses of a name, as of a headless service", arg) \
+    X(srv, "NAME", "Targets of DNS SRV records: _http._tcp.NAME", arg)
 
 /* What a request may add to its source. X(member, option, value, help, the sources that use it, arg) */
 #define SOURCE_MEMBERS(X, arg) \

@@ -38,8 +38,9 @@ const struct fleet_source *source_find(const char *key)
 
 #define SETTING_MEMBER(member, option, value, help, of, arg)                                                 \
     {#member, of, value, offsetof(struct source_config, member), true, false},
-#define SETTING_IS_path false
-#define SETTING_IS_url  true
+#define SETTING_IS_path    false
+#define SETTING_IS_address false
+#define SETTING_IS_url     true
 #define SETTING_KEY(member, kind, of, arg)                                                                   \
     {#member, of, NULL, offsetof(struct source_config, member), false, SETTING_IS_##kind},
 

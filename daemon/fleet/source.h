@@ -71,7 +71,7 @@ struct fleet_source {
 };
 
 /*
- * Keys of [fleet NAME] that only profd.conf has. X(member, kind, the sources that use it, arg); kind is path or url.
+ * Keys of [fleet NAME] that only profd.conf has. X(member, kind, the sources that use it, arg); kind is path, url or address.
  * Credentials of a source whose value is no URL go to its key of kind url: a request that names such a source gets both
  * from profd.conf, or neither.
  */
@@ -81,7 +81,8 @@ struct fleet_source {
     X(targets_ca_file, path, "targets", arg) \
     X(kubernetes_url, url, "kubernetes pods", arg) \
     X(kubernetes_token_file, path, "kubernetes pods", arg) \
-    X(kubernetes_ca_file, path, "kubernetes pods", arg)
+    X(kubernetes_ca_file, path, "kubernetes pods", arg) \
+    X(resolver, address, "dns srv", arg)
 /* clang-format on */
 
 #define SOURCE_MEMBER_FIELD(member, option, value, help, of, arg) char *member;

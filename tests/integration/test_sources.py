@@ -13,6 +13,7 @@ from daemon import BUILD, ROOT, Daemon, FaultFleet, quick_config
 
 sys.path.insert(0, str(ROOT / "tests/fleet"))
 from answer_server import AnswerServer  # noqa: E402  # pylint: disable=wrong-import-position
+from dns_server import DnsServer  # noqa: E402  # pylint: disable=wrong-import-position
 
 PROFCTL = BUILD / "client/profctl"
 MS = 1_000_000
@@ -223,3 +224,116 @@ def test_a_ca_of_its_own(tmp_path, fleet):
         with Daemon(tmp_path / "profd", quick_config(more=more)) as profd:
             assert listed(profd, fleet="with") == [fleet.workers[0]]
             assert "certificate" in profd.problem("GET", "/v1/workers?fleet=without", status=502)["detail"]
+
+
+# dns= and srv=
+
+
+@pytest.fixture(name="names", scope="module")
+def make_names():
+    with DnsServer() as dns:
+        yield dns
+
+
+@pytest.fixture(name="by_dns")
+def make_by_dns(tmp_path, names):
+    """`by_dns("dns", "vllm.test:8000")` is the answer for a fleet with that source, or the problem."""
+
+    def ask(key, value, more=""):
+        config = quick_config(more=f"[fleet east]\n{key}={value}\nresolver={names.address}\n{more}")
+        names.queries.clear()
+        with Daemon(tmp_path / "profd", config) as profd:
+            return profd.request("GET", "/v1/workers").json()
+
+    return ask
+
+
+def urls(answer):
+    return [worker["url"] for worker in answer["workers"]]
+
+
+def test_all_addresses_of_a_name(by_dns, names, fleet):
+    port = fleet.workers[0].rpartition(":")[2]
+    names.records["vllm.test", "A"] = ["127.0.0.1", "127.0.0.2", "127.0.0.1"]
+    names.records["vllm.test", "AAAA"] = ["::1"]
+    answer = by_dns("dns", f"VLLM.test:{port}")
+    assert answer["dialect"] == "dns" and answer["name"] == "east"
+    assert urls(answer) == [f"http://127.0.0.1:{port}", f"http://127.0.0.2:{port}", f"http://[::1]:{port}"]
+    assert answer["workers"][0]["engine"] == "sglang"
+    # An alias is followed, and one family of addresses is enough.
+    names.records["alias.test", "CNAME"] = ["only4.test"]
+    names.records["only4.test", "A"] = ["127.0.0.3"]
+    assert urls(by_dns("dns", "alias.test:1")) == ["http://127.0.0.3:1"]
+
+
+def test_a_truncated_answer_comes_again_over_tcp(by_dns, names):
+    addresses = [f"127.0.{i // 250}.{i % 250 + 1}" for i in range(600)]
+    names.records["many.test", "A"] = addresses
+    answer = by_dns("dns", "many.test:1")
+    assert urls(answer) == [f"http://{address}:1" for address in addresses]
+    assert ("udp", "many.test", "A") in names.queries and ("tcp", "many.test", "A") in names.queries
+    assert "more than 5 workers" in by_dns("dns", "many.test:1", "[limits]\nworkers=5\n")["detail"]
+
+
+@pytest.mark.parametrize("name, words, remedy", [
+    ("absent.test", "no such name (NXDOMAIN)", "clusterIP: None"),
+    ("empty.test", "has no workers", "no address now"),
+    ("servfail.test", "the name server answered SERVFAIL", "resolv.conf"),
+    ("silence.test", "no name server gave an answer", "resolv.conf"),
+    ("lie.test", "no name server gave an answer", "resolv.conf"),
+    ("garbage.test", "no name server gave an answer", ""),
+    ("short.test", "malformed", ""),
+])
+def test_names_that_give_no_workers(by_dns, names, name, words, remedy):
+    fault = name.removesuffix(".test")
+    names.records[name, "TXT" if fault == "empty" else "A"] = ["127.0.0.1"]
+    if fault not in ("absent", "empty"):
+        names.faults[name] = fault
+    if fault == "absent":
+        del names.records[name, "A"]
+    problem = by_dns("dns", f"{name}:8000")
+    assert f"dns={name}:8000" in problem["detail"] and words in problem["detail"], problem
+    assert remedy in problem["remedy"], problem
+
+
+def test_services(by_dns, names):
+    names.records["_http._tcp.vllm.test", "SRV"] = [(8000, "node1.test"), (8001, "node1.test"), (8000, "node2.test"),
+                                                    (8000, "gone.test"), (0, "node3.test"), (8000, "")]
+    names.records["node1.test", "A"] = ["127.0.0.1", "127.0.0.9"]
+    names.records["node2.test", "AAAA"] = ["::1"]
+    answer = by_dns("srv", "_http._tcp.vllm.test")
+    assert urls(answer) == ["http://127.0.0.1:8000", "http://127.0.0.1:8001", "http://[::1]:8000"]
+    assert [worker["identity"] for worker in answer["workers"]] == ["node1.test:8000", "node1.test:8001", "node2.test:8000"]
+    assert any("gone.test:8000" in note and "no address" in note for note in answer["notes"]), answer["notes"]
+    names.records["_https._tcp.vllm.test", "SRV"] = [(8443, "node1.test")]
+    assert urls(by_dns("srv", "_https._tcp.vllm.test")) == ["https://127.0.0.1:8443"]
+    assert "no SRV record" in by_dns("srv", "node1.test")["remedy"]
+    assert "NXDOMAIN" in by_dns("srv", "_grpc._tcp.vllm.test")["detail"]
+
+
+def test_hostile_services(by_dns, names):
+    names.records["_http._tcp.bad.test", "SRV"] = [(8000, "a b.test"), (8000, "x/../y.test"), (8000, "-v.test"),
+                                                   (8000, "\x00\x1b[31m.test"), (8000, "good.test")]
+    names.records["good.test", "A"] = ["127.0.0.1"]
+    answer = by_dns("srv", "_http._tcp.bad.test")
+    assert urls(answer) == ["http://127.0.0.1:8000"]
+    assert "\x1b" not in json.dumps(answer)
+    names.records["_http._tcp.loop.test", "SRV"] = [(8000, "a.test")]
+    names.faults["_http._tcp.loop.test"] = "loop"
+    assert "malformed" in by_dns("srv", "_http._tcp.loop.test")["detail"]
+
+
+def test_a_request_names_dns_but_no_resolver(profd, names):
+    """It is asked by resolv.conf: no packet goes to a server of the requester's choice."""
+    names.queries.clear()
+    for query, words in (("dns=vllm.test", "must be NAME:PORT"), ("dns=127.0.0.1:80", "use worker="), ("srv=a b", "must be the name"),
+                         ("dns=a..b:80", "must be NAME:PORT"), ("dns=a:99999", "must be NAME:PORT")):
+        assert words in profd.problem("GET", f"/v1/workers?{query.replace(' ', '%20')}", status=400)["detail"]
+    reply = profd.request("GET", f"/v1/workers?dns=vllm.test:80&resolver={names.address}")
+    assert reply.status == 400 and not names.queries
+    assert profd.request("POST", "/v1/sessions", {"dns": "vllm.test:80", "resolver": names.address}).status == 400
+
+
+def test_profctl_dns(profd):
+    status, _, err = profctl(profd, "list-workers", "--dns", "vllm.test")
+    assert status == 2 and "dns=vllm.test must be NAME:PORT" in err, err

@@ -160,8 +160,7 @@ static void test_garbage(void **state)
          "x.conf:3: [fleet a] trace_dir=s3://b: must be an absolute path on the worker's host"},
         {"[profd]\n\n[fleet a]\nworker=http://x:1\nrouter=http://y:2\n",
          "x.conf:3: [fleet a]: router= and worker= exclude each other"},
-        {"[fleet a]\n", "x.conf:1: [fleet a]: must have one of router=, router_log=, worker=, targets=, "
-                        "kubernetes= or pods="},
+        {"[fleet a]\n", "x.conf:1: [fleet a]: must have one of router=, router_log=, worker=, targets="},
         {"[fleet a]\nrouter_log=/log\ntargets=/t.json\n",
          "x.conf:1: [fleet a]: router_log= and targets= exclude each other"},
         {"[fleet a]\ntargets=t.json\n",
