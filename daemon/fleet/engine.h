@@ -148,7 +148,8 @@ struct engine_ops {
     const char *older_start_path, *older_stop_path; /* to try where these are 404; NULL: none */
     const char *request_path; /* of a request that records itself, whose body start_body makes; NULL: none */
     const char *method;       /* of start and stop; NULL: POST */
-    bool writes_no_traces;    /* what it records is in the answers to start and stop */
+    bool takes_no_requests; /* its URL is where its profiler is controlled: requests go through its router */
+    bool writes_no_traces;  /* what it records is in the answers to start and stop */
     /* Reads how its profiler was set at its launch into an empty struct; NULL: its launch says nothing. */
     void (*read_launch)(const char *version, const struct worker_launch *launch, struct profiler_launch *ret);
     /* A path from the working directory, "../../pyproject.toml": where this file exists, a relative trace directory

@@ -118,6 +118,9 @@ int fleet_query_check(const struct fleet_query *q, struct problem *p)
         if (*(char *const *)(const void *)((const char *)&q->by + s->offset))
             return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s is for a source, and none is named",
                                s->name);
+    if (q->system_port > 0 && !q->router && !q->fleet && (source || q->n_workers > 0))
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                           "system_port is for a router: the URL of a worker has its port");
     return 0;
 }
 

@@ -5,6 +5,7 @@
  */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "daemon/fleet/engine.h"
 #include "daemon/load/workload.h"
 #include "daemon/runs/internal.h"
 #include <errno.h>
@@ -38,8 +39,14 @@ int run_choose(const struct fleet *fleet, const struct job_request *request, siz
 
 /* -- Who is sent what --------------------------------------------------------------------------------- */
 
+static bool takes_requests(const struct worker *w)
+{
+    const struct engine_ops *ops = worker_ops(w);
+    return !ops || !ops->takes_no_requests;
+}
+
 /* Of one that works by itself. */
-static bool answers_alone(const struct worker *w)
+static bool works_alone(const struct worker *w)
 {
     return w->role == ROLE_REGULAR || w->role == ROLE_UNKNOWN;
 }
@@ -73,21 +80,25 @@ static enum engine common_engine(const struct fleet *fleet)
 }
 
 /*
- * A worker that answers alone is warmed up directly. The others do their part of what is sent through the router,
- * which gets a warm-up for each worker of the larger group.
+ * A worker that works alone is warmed up directly, if it takes requests. The others do their part of what is sent
+ * through the router, which gets a warm-up for each worker of the largest group.
  */
 static void plan_warm_up(const struct fleet *fleet, struct load_plan *plan)
 {
-    size_t n_prefill = 0, n_decode = 0;
+    size_t n_prefill = 0, n_decode = 0, n_behind = 0;
 
     for (size_t i = 0; i < fleet->n_workers; i++) {
         const struct worker *w = &fleet->workers[i];
         n_prefill += w->role == ROLE_PREFILL;
         n_decode += w->role == ROLE_DECODE;
-        if (answers_alone(w) && w->health != HEALTH_UNHEALTHY)
+        if (!works_alone(w) || w->health == HEALTH_UNHEALTHY)
+            continue;
+        if (takes_requests(w))
             load_plan_add_worker(plan->warm, w);
+        else
+            n_behind++;
     }
-    for (size_t i = 0; i < MAX(n_prefill, n_decode) || json_array_size(plan->warm) == 0; i++)
+    for (size_t i = 0; i < MAX(MAX(n_prefill, n_decode), n_behind) || json_array_size(plan->warm) == 0; i++)
         load_plan_add_url(plan->warm, fleet->router, common_engine(fleet));
 }
 
@@ -96,9 +107,15 @@ static int plan_workers(const struct fleet *fleet, const size_t *chosen, size_t 
 {
     for (size_t i = 0; i < n_chosen; i++) {
         const struct worker *w = &fleet->workers[chosen[i]];
-        if (!answers_alone(w)) {
-            problem_set(p, -EINVAL, PROBLEM_UNSUPPORTED,
-                        "%s is a %s worker, which answers no request by itself", w->url, role_name(w->role));
+        if (!takes_requests(w) || !works_alone(w)) {
+            if (takes_requests(w))
+                problem_set(p, -EINVAL, PROBLEM_UNSUPPORTED,
+                            "%s is a %s worker, which answers no request by itself", w->url,
+                            role_name(w->role));
+            else
+                problem_set(p, -EINVAL, PROBLEM_UNSUPPORTED,
+                            "%s takes no requests: it controls the profiler of a worker of %s", w->url,
+                            engine_name(w->engine));
             problem_remedy(p, "Send through the fleet's router: --router URL, without --through workers.");
             return -EINVAL;
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a worker answers while it is being identified. The bits of the first byte say which questions get the
- * rest; the ninth shares the first's. */
+ * rest; the ninth shares the first's. Also what it answers to a start. */
 #include "base/alloc.h"
 #include "daemon/fleet/engine.h"
 
@@ -29,9 +29,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     worker_init(&w);
     w.url = xstrdup("http://w:1");
+    /* The metrics are what follows a NUL, where there is one. */
+    _cleanup_(freep) char *text = xstrndup((const char *)data + 1, size - 1);
+    size_t n = strlen(text);
     for (int q = 0; q < _QUESTION_MAX; q++)
-        if (data[0] & 1 << q % 8)
-            answers_set(&answers, (enum question)q, 0, 200, "200 OK", (const char *)data + 1, size - 1);
+        if (q == QUESTION_METRICS && n + 2 < size && data[0] & 1 << q % 8)
+            answers_set(&answers, QUESTION_METRICS, 0, 200, "200 OK", (const char *)data + n + 2,
+                        size - n - 2);
+        else if (data[0] & 1 << q % 8)
+            answers_set(&answers, (enum question)q, 0, q == QUESTION_SYSTEM ? 404 : 200, "", text, n);
         else
             answers_set(&answers, (enum question)q, 0, 404, "404 Not Found", "", 0);
     worker_identify(&w, &answers);
@@ -40,6 +46,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct engine_ops *ops = engine_ops(w.engine);
     if (ops)
         ops->review(&(struct recording){.steps = 1, .by_stage = true, .with_stack = true}, &w, &review);
+    ops = worker_ops(&w);
+    if (ops && ops->refusal)
+        free(ops->refusal(text));
+    if (ops && engine_refuses_newer_keys(ops, 500, text) && !ops->newer_keys)
+        abort();
     if (worker_ranks_expected(&w) < 1)
         abort();
     round_trip(&w);

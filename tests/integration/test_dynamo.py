@@ -87,6 +87,8 @@ def test_frontend_lists_hosts(tmp_path, profd):
         _, session = record(profd, fleet, router=fleet.router, system_port=port, duration_ns=100 * MS)
         assert session["state"] == "complete" and session["dialect"] == "dynamo", session
         assert session["targets"][0]["role"] == "regular"  # as SGLang's own metrics have it
+        problem = profd.problem("GET", f"/v1/workers?worker={fleet.workers[0]}&system_port={port}", None, 400)
+        assert "system_port is for a router" in problem["detail"]
         for wrong in (0, 65536, "x", -1):
             profd.problem("GET", f"/v1/workers?router={fleet.router}&system_port={wrong}", None, 400)
             profd.problem("POST", "/v1/sessions", {"router": fleet.router, "system_port": wrong}, 400)
@@ -252,14 +254,21 @@ def test_tensorrt_llm(tmp_path, profd):
 
 
 @pytest.mark.parametrize("generation", ["newer", "older"])
-def test_a_fleet_as_users_have_it(tmp_path, profd, generation):
+def test_a_fleet_as_users_have_it(tmp_path, generation):
     """A frontend in front of a prefill worker with SGLang and a worker with vLLM, under load; one command."""
-    with Fleet(tmp_path / "fleet") as fleet:
+    patient = quick_config(start="20s", clean="20s", stop="2min", session="10min")
+    with Daemon(tmp_path / "profd", patient) as profd, Fleet(tmp_path / "fleet") as fleet:
         fleet.add_sglang("--dynamo", generation, "--step-ms", "20", name="prefill")
-        fleet.add_vllm("--dynamo", generation, "--step-ms", "20", name="decode")
+        fleet.add_vllm("--dynamo", generation, "--step-ms", "20", name="decode",
+                       profiler_config={"torch_profiler_with_stack": False})
         frontend = fleet.add_router("dynamo-rl", "--model-id", "tiny-random", roles={"prefill": "prefill"})
+        # Requests go to the frontend, whose workers take none at the URLs by which profd knows them.
+        status, out, err = profctl(profd, "bench", "--router", frontend.url, "-n", "4", "--isl", "8", "--osl", "4")
+        assert status == 0, out + err
+        status, out, err = profctl(profd, "bench", "--worker", fleet.workers[1].url, "-n", "1", "--isl", "8")
+        assert status != 0 and "takes no requests" in err and "--router URL" in err
         fleet.start_load(frontend.url, 30, 4)
-        status, out, err = profctl(profd, "start", "--router", frontend.url, "--duration", "1s", "--wait")
+        status, out, err = profctl(profd, "start", "--router", frontend.url, "--duration", "500ms", "--wait")
         assert status == 0, out + err
         session = profd.session("s1")
         assert session["state"] == "complete" and session["dialect"] == "dynamo-rl", session

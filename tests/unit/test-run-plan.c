@@ -115,6 +115,25 @@ static void test_parts_are_warmed_up_through_their_router(void **state)
             "http://w1:1 is a decode worker, which answers no request by itself");
 }
 
+/* Their URLs are those of system status servers. */
+static void test_workers_of_dynamo_take_no_requests(void **state)
+{
+    static const enum role roles[] = {ROLE_PREFILL, ROLE_UNKNOWN, ROLE_REGULAR};
+    _cleanup_(fleet_freep) struct fleet *f = fleet_of(ROUTER, roles, 3);
+    _cleanup_(problem_done) struct problem p = {0};
+    struct load_plan plan;
+
+    for (size_t i = 0; i < f->n_workers; i++)
+        f->workers[i].engine = ENGINE_DYNAMO;
+    assert_int_equal(make(f, (struct job_request){.role = -1}, &plan, &p), 0);
+    expect(plan.targets, ROUTER);
+    expect(plan.warm, ROUTER " " ROUTER);
+    expect(plan.workers, "http://w0:1 http://w1:1 http://w2:1");
+    load_plan_done(&plan);
+    refused(f, (struct job_request){.role = ROLE_REGULAR, .through = LOAD_THROUGH_WORKERS},
+            "http://w2:1 takes no requests: it controls the profiler of a worker of dynamo");
+}
+
 static void test_health(void **state)
 {
     static const enum role roles[] = {ROLE_REGULAR, ROLE_REGULAR};
@@ -139,6 +158,7 @@ int main(void)
         cmocka_unit_test(test_regular_workers),
         cmocka_unit_test(test_a_list_has_no_router),
         cmocka_unit_test(test_parts_are_warmed_up_through_their_router),
+        cmocka_unit_test(test_workers_of_dynamo_take_no_requests),
         cmocka_unit_test(test_health),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
