@@ -5,8 +5,10 @@
 #include "base/array.h"
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 
-#define JOB_ID_MAX 32 /* characters */
+#define JOB_ID_MAX        32 /* characters */
+#define NUMBER_DIGITS_MAX 9  /* at the end of a host that are a number of a range */
 
 /* Text that grows. */
 struct joined_text {
@@ -38,15 +40,20 @@ bool slurm_is_job_id(const char *word, size_t size)
     return i == size && i > begin;
 }
 
-static void joined_add(struct joined_text *j, const char *word, size_t size)
+static void joined_append(struct joined_text *j, const char *text, size_t size)
 {
-    if (!ARRAY_RESERVE(j->text, j->cap, j->size + size + 2))
+    if (!ARRAY_RESERVE(j->text, j->cap, j->size + size + 1))
         out_of_memory();
-    if (j->size > 0)
-        j->text[j->size++] = ',';
-    memcpy(j->text + j->size, word, size);
+    memcpy(j->text + j->size, text, size);
     j->size += size;
     j->text[j->size] = '\0';
+}
+
+static void joined_add(struct joined_text *j, const char *word, size_t size)
+{
+    if (j->size > 0)
+        joined_append(j, ",", 1);
+    joined_append(j, word, size);
 }
 
 /* Splits the next line at '|' into n columns. False at the end; *ret_valid: whether it has as many. */
@@ -155,13 +162,67 @@ static bool node_has_other_address(const struct listed_node *node)
            (node->address_size != node->name_size || memcmp(node->address, node->name, node->name_size) != 0);
 }
 
+/* A host as what stands before its last number, and that number. */
+struct numbered_host {
+    const char *text;
+    size_t size, prefix_size;
+    uint64_t number; /* prefix_size < size */
+};
+
+/* Numbers with leading zeros stay text: those of one list need not be as long. */
+static struct numbered_host numbered_host_of(const char *text, size_t size)
+{
+    struct numbered_host h = {.text = text, .size = size, .prefix_size = size};
+
+    while (h.prefix_size > 0 && size - h.prefix_size < NUMBER_DIGITS_MAX &&
+           isdigit((unsigned char)text[h.prefix_size - 1]))
+        h.prefix_size--;
+    if (h.prefix_size < size && text[h.prefix_size] == '0' && size - h.prefix_size > 1)
+        h.prefix_size = size;
+    for (size_t i = h.prefix_size; i < size; i++)
+        h.number = h.number * 10 + (uint64_t)(text[i] - '0');
+    return h;
+}
+
+static bool hosts_share_prefix(const struct numbered_host *a, const struct numbered_host *b)
+{
+    return a->prefix_size < a->size && b->prefix_size < b->size && a->prefix_size == b->prefix_size &&
+           memcmp(a->text, b->text, a->prefix_size) == 0;
+}
+
+/* "10.0.0.[1-3,7],other": a list that is sent within a URL must not grow with the number of hosts. The caller frees it. */
+static char *hosts_join(const struct numbered_host *hosts, size_t n)
+{
+    struct joined_text list = {0};
+
+    for (size_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && hosts_share_prefix(&hosts[i], &hosts[end]); end++)
+            ;
+        if (end == i + 1) {
+            joined_add(&list, hosts[i].text, hosts[i].size);
+            continue;
+        }
+        joined_add(&list, hosts[i].text, hosts[i].prefix_size);
+        for (size_t k = i, last; k < end; k = last + 1) {
+            char range[2 * (NUMBER_DIGITS_MAX + 2)];
+            for (last = k; last + 1 < end && hosts[last + 1].number == hosts[last].number + 1; last++)
+                ;
+            int size = snprintf(range, sizeof(range), last > k ? "%c%" PRIu64 "-%" PRIu64 : "%c%" PRIu64,
+                                k == i ? '[' : ',', hosts[k].number, hosts[last].number);
+            joined_append(&list, range, (size_t)size);
+        }
+        joined_append(&list, "]", 1);
+    }
+    return list.text;
+}
+
 int slurm_parse_addresses(const char *text, size_t size, char **ret_addresses, size_t *ret_n)
 {
     _cleanup_(freep) struct listed_node *nodes = NULL;
+    _cleanup_(freep) struct numbered_host *hosts = NULL;
     const char *end = text + size;
-    struct joined_text addresses = {0};
     struct line_columns line = {0};
-    size_t n = 0, cap = 0, n_different = 0, n_other = 0;
+    size_t n = 0, cap = 0, n_hosts = 0, n_other = 0;
     bool valid;
 
     while (read_line(&text, end, 2, &line, &valid)) {
@@ -172,18 +233,16 @@ int slurm_parse_addresses(const char *text, size_t size, char **ret_addresses, s
         n++;
     }
     mark_repeated_nodes(nodes, n);
+    hosts = xcalloc(MAX(n, (size_t)1), sizeof(*hosts));
     for (size_t i = 0; i < n; i++) {
         if (nodes[i].repeated)
             continue;
         bool other = node_has_other_address(&nodes[i]);
-        joined_add(&addresses, other ? nodes[i].address : nodes[i].name,
-                   other ? nodes[i].address_size : nodes[i].name_size);
-        n_different++;
+        hosts[n_hosts++] = other ? numbered_host_of(nodes[i].address, nodes[i].address_size)
+                                 : numbered_host_of(nodes[i].name, nodes[i].name_size);
         n_other += other;
     }
-    if (n_other == 0)
-        free(TAKE_PTR(addresses.text));
-    *ret_addresses = addresses.text;
-    *ret_n = n_different;
+    *ret_addresses = n_other > 0 ? hosts_join(hosts, n_hosts) : NULL;
+    *ret_n = n_hosts;
     return 0;
 }

@@ -5,6 +5,7 @@
 #include "base/routerlog.h"
 #include "base/target_files.h"
 #include "client/cli/text.h"
+#include "client/local/slurm.h"
 #include "client/local/units.h"
 #include <errno.h>
 #include <stddef.h>
@@ -132,6 +133,12 @@ static int source_add_ways(const struct source *s, json_t *request, struct probl
             int r = source_read_targets(value, request, p);
             if (r < 0)
                 return r;
+        } else if (value && value == s->slurm) {
+            _cleanup_(freep) char *nodes = NULL;
+            int r = slurm_resolve(value, &nodes, p);
+            if (r < 0)
+                return r;
+            json_put_str(request, "slurm", nodes);
         } else {
             json_put_str(request, ways[i].option, value);
         }

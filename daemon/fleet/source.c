@@ -169,7 +169,7 @@ int source_config_check(const struct source_config *c, char **ret_reason)
             return -EINVAL;
     if (!c->source)
         return 0;
-    if (c->port && !word_is_plain(c->port, "-", PORT_MAX_BYTES))
+    if (c->port && !word_is_plain(c->port, "-,", PORT_MAX_BYTES))
         reason = "the number or the name of a port";
     else if (c->role_label && !word_is_plain(c->role_label, "-_./", LABEL_MAX_BYTES))
         reason = "the name of a label";

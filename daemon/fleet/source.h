@@ -82,7 +82,11 @@ struct fleet_source {
     X(kubernetes_url, url, "kubernetes pods", arg) \
     X(kubernetes_token_file, path, "kubernetes pods", arg) \
     X(kubernetes_ca_file, path, "kubernetes pods", arg) \
-    X(resolver, address, "dns srv", arg)
+    X(resolver, address, "dns srv", arg) \
+    X(ray_token_file, path, "ray", arg) \
+    X(ray_ca_file, path, "ray", arg) \
+    X(consul_token_file, path, "consul", arg) \
+    X(consul_ca_file, path, "consul", arg)
 /* clang-format on */
 
 #define SOURCE_MEMBER_FIELD(member, option, value, help, of, arg) char *member;

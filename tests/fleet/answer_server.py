@@ -16,7 +16,8 @@ import threading
 
 class AnswerServer:
     """`answers` maps a path, without its query, to (status, body) or to a function of (path with query, headers) that gives
-    these; a body that is no bytes is sent as JSON. Everything else is 404. `certificate`: (certificate file, key file)."""
+    these, with a dict of further headers or without; a body that is no bytes is sent as JSON. Everything else is 404.
+    `certificate`: (certificate file, key file)."""
 
     def __init__(self, answers=None, certificate=None, address="127.0.0.1", port=0):
         self.answers = dict(answers or {})
@@ -29,11 +30,13 @@ class AnswerServer:
             def do_GET(self):  # pylint: disable=invalid-name
                 owner.requests.append((self.path, {name.lower(): value for name, value in self.headers.items()}))
                 answer = owner.answers.get(self.path.split("?")[0], (404, {"error": "not found"}))
-                status, body = answer(self.path, self.headers) if callable(answer) else answer
+                status, body, *more = answer(self.path, self.headers) if callable(answer) else answer
                 body = body if isinstance(body, bytes) else json.dumps(body).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(body)))
+                for name, value in more[0].items() if more else ():
+                    self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(body)
 

@@ -15,6 +15,8 @@ static const struct {
     const char *key, *value;
 } samples[] = {
     {"targets", "http://10.0.0.1/targets"},
+    {"ray", "http://10.0.0.1:8265"},
+    {"consul", "vllm"},
 };
 
 static const char *sample_value(const char *key)
