@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "daemon/catalog/records.h"
+#include "daemon/fleet/process.h"
 #include "daemon/ingest/queue.h"
 #include "daemon/kineto/kineto.h"
 #include "daemon/state_dir.h"
@@ -327,7 +328,8 @@ static int manager_setup(struct manager *m, struct problem *p)
         r = fleet_finder_new(m->modules.base, m->modules.caller, m->modules.offload, &c->fleet,
                              &m->modules.finder);
     if (r >= 0)
-        r = kineto_new(m->modules.base, m->modules.offload, &c->kineto, NULL, &m->modules.kineto);
+        r = kineto_new(m->modules.base, m->modules.offload, &c->kineto, process_torch_version,
+                       &m->modules.kineto);
     if (r >= 0)
         r = sessions_new(m->modules.base, m->modules.offload, m->modules.caller, m->modules.finder,
                          m->modules.catalog, &c->fleet, &c->session, &m->modules.sessions);

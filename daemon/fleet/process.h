@@ -75,6 +75,19 @@ void process_remedy_unknown(const struct worker *w, struct problem *p);
 void process_remedy_denied(const struct worker *w, struct problem *p);
 
 /*
+ * PyTorch in a process (process_torch.c).
+ */
+
+/* 1: the process has PyTorch, 0: it has not; negative where its maps cannot be read. ret_version is NULL where the
+ * version is not known; the caller frees it. May block. */
+int process_torch(pid_t pid, char **ret_version);
+char *process_torch_version(pid_t pid);
+/* The directory of the package in the text of /proc/PID/maps; NULL: none. Pure, as the next. */
+char *torch_dir_of_maps(const char *maps);
+/* "2.10.0+cu128" of the text of torch/version.py; NULL: none. */
+char *torch_version_parse(const char *text);
+
+/*
  * The way to a file as a worker's process goes it: one component after the other, beneath its root, with
  * links as it follows them.
  *

@@ -162,12 +162,43 @@ static void test_status(void **state)
     assert_int_equal(process_stat_parse("", 0, &st), -EBADMSG);
 }
 
+static void check_torch_dir(const char *maps, const char *expected)
+{
+    _cleanup_(freep) char *dir = torch_dir_of_maps(maps);
+    assert_true(streq(dir, expected));
+}
+
+static void check_torch_version(const char *text, const char *expected)
+{
+    _cleanup_(freep) char *version = torch_version_parse(text);
+    assert_true(streq(version, expected));
+}
+
+static void test_torch(void **state)
+{
+    check_torch_dir("7f-7f r--p 0 08:01 1 /usr/lib/libc.so.6\n"
+                    "7f-7f r-xp 0 08:01 2 /srv/my env/torch/lib/libtorch_cpu.so\n",
+                    "/srv/my env/torch");
+    check_torch_dir("7f-7f r-xp 0 08:01 2 /usr/lib/x86_64-linux-gnu/libtorch_cpu.so.1.13\n", NULL);
+    check_torch_dir("7f-7f r-xp 0 08:01 2 /a/torch/lib/libtorch_cpu.so (deleted)\n", NULL);
+    check_torch_dir("", NULL);
+    check_torch_version("from typing import Optional\n\n__version__ = '2.10.0+cu128'\ndebug = False\n",
+                        "2.10.0+cu128");
+    check_torch_version("__version__ = \"2.11.0.dev20260101\"", "2.11.0.dev20260101");
+    check_torch_version("__version__ = '2.10.0\n", NULL);
+    check_torch_version("__version__ = 'x'\n", NULL);
+    check_torch_version("__version__ = '2.1 <b>'\n", NULL);
+    check_torch_version("__version__ = ''\n", NULL);
+    check_torch_version("not__version__ = '2.1'\n", NULL);
+    check_torch_version("", NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_socket_tables), cmocka_unit_test(test_which_listener),
-        cmocka_unit_test(test_addresses),     cmocka_unit_test(test_mounts),
-        cmocka_unit_test(test_status),
+        cmocka_unit_test(test_torch),          cmocka_unit_test(test_socket_tables),
+        cmocka_unit_test(test_which_listener), cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_mounts),         cmocka_unit_test(test_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
