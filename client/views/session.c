@@ -7,11 +7,12 @@
 #include "client/cli/text.h"
 #include "client/views/reasons.h"
 
-enum { CELL_WORKER, CELL_ENGINE, CELL_ROLE, CELL_STATE, CELL_FOR, CELL_TRACE, _CELL_MAX };
+enum { CELL_WORKER, CELL_NAME, CELL_ENGINE, CELL_ROLE, CELL_STATE, CELL_FOR, CELL_TRACE, _CELL_MAX };
 _Static_assert(_CELL_MAX == N_SESSION_COLUMNS, "others count them");
 
 static const struct table_column columns[_CELL_MAX] = {
     {"WORKER", COLUMN_URL, IMPORTANCE_KEY},
+    {"NAME", COLUMN_OPTIONAL | COLUMN_SHORTEN},
     {"ENGINE", 0, IMPORTANCE_EXTRA},
     {"ROLE", 0, IMPORTANCE_LOW},
     {"STATE", 0, IMPORTANCE_HIGH},
@@ -22,6 +23,7 @@ static const struct table_column columns[_CELL_MAX] = {
 /* Of a session that is over, with the time in which each worker did not serve. */
 static const struct table_column columns_at_end[_CELL_MAX] = {
     {"WORKER", COLUMN_URL, IMPORTANCE_KEY},
+    {"NAME", COLUMN_OPTIONAL | COLUMN_SHORTEN},
     {"ENGINE", 0, IMPORTANCE_EXTRA},
     {"ROLE", 0, IMPORTANCE_LOW},
     {"STATE", 0, IMPORTANCE_HIGH},
@@ -200,6 +202,7 @@ static void session_add_row(struct table *table, const json_t *target, int64_t n
 
     table_add(table, (const char *[_CELL_MAX]){
                          [CELL_WORKER] = json_get_str(target, "worker"),
+                         [CELL_NAME] = json_get_str(target, "name"),
                          [CELL_ENGINE] = engine_cell,
                          [CELL_ROLE] = json_get_str(target, "role"),
                          [CELL_STATE] = json_get_str(target, "state"),

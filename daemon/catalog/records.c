@@ -149,10 +149,10 @@ static json_t *field_parse(const struct record_field *f, const void *record)
     return text ? json_parse(text, strlen(text), error) : NULL;
 }
 
-/* Of the JSON of a worker, what names its software. */
+/* Of the JSON of a worker, what names it and its software. */
 static void field_put_software(const struct record_field *f, const void *record, json_t *object)
 {
-    static const char *const keys[] = {"engine", "version", "role", "model"};
+    static const char *const keys[] = {"identity", "name", "node", "engine", "version", "role", "model"};
     _cleanup_json_ worker = field_parse(f, record);
 
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++)

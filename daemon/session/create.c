@@ -41,6 +41,8 @@ static int session_check_free(struct job_creation *c, struct problem *p)
 {
     char until[UNIT_TEXT_MAX];
 
+    for (size_t i = 0; i < c->plan.n_chosen; i++)
+        sessions_forget_replaced(sessions_of(c->jobs), &c->fleet->workers[c->plan.chosen[i]]);
     for (size_t i = 0; i < c->plan.n_chosen && !c->request.queue; i++) {
         const char *url = c->fleet->workers[c->plan.chosen[i]].url;
         const struct session *holder = sessions_holder(sessions_of(c->jobs), url, NULL);

@@ -88,6 +88,11 @@ void session_stop_all(struct session *s);
 void target_stop(struct target *t);
 /* For a target whose stop is pending after the others were stopped. */
 void session_stop_late(struct target *t);
+/*
+ * Ends what is recorded of workers whose address this one has by now, by their identities: such a worker is gone with its
+ * profiler, and its stop would reach this one.
+ */
+void sessions_forget_replaced(struct sessions *all, const struct worker *now);
 /* Sends the queued stops; with --stagger, one at a time. */
 void session_send_queued_stops(struct session *s);
 void session_check_stopped(struct session *s);

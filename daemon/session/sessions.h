@@ -45,6 +45,7 @@ struct target {
     int64_t stop_sent_ns;     /* monotonic: its first stop; 0 none */
     bool recorded;            /* its start was accepted before its stop */
     bool stop_repeated;       /* an earlier stop may have succeeded: the traces decide */
+    bool replaced;            /* another worker has its address: nothing is sent to it any more */
     bool stop_queued;         /* waits until others are stopped (--stagger) */
     bool inherited;           /* a profd before this one began it */
     double steps_before;      /* steps_metric when the recording began; < 0 unknown */

@@ -217,6 +217,52 @@ static void target_send_stop(struct target *t)
                           target_on_stopped);
 }
 
+/* Its server is gone, and with it what it recorded; whoever answers at its address is another one. */
+static void target_end_replaced(struct target *t)
+{
+    target_fail(
+        t, "it was replaced during the recording: another worker has its address, to which no stop is sent",
+        "See why the cluster replaced it: kubectl get events.");
+    leave_stopping(t);
+}
+
+static void target_forget(struct target *t)
+{
+    t->replaced = true;
+    log_struct(LOG_WARNING, LOG_FIELDS(.session_id = t->session->record.session_id, .worker = t->worker.url),
+               "session s%" PRId64 ": %s: another worker (%s is gone) has its address: it is not stopped",
+               t->session->record.session_id, t->worker.url,
+               t->worker.name ? t->worker.name : t->worker.identity);
+    if (t->record.state == STATE_RECORDING)
+        target_stop(t);
+    if (t->stop_queued)
+        return;
+    call_cancel(t->call);
+    t->call = NULL;
+    if (t->retry)
+        event_del(t->retry);
+    target_end_replaced(t);
+    next_in_line(t->session);
+    session_check_stopped(t->session);
+}
+
+void sessions_forget_replaced(struct sessions *all, const struct worker *now)
+{
+    struct session *s;
+
+    SESSIONS_FOREACH(s, all) {
+        for (size_t i = 0; i < s->n_targets && now->identity; i++) {
+            struct target *t = &s->targets[i];
+            /* An answer recorder has calls of its own. */
+            bool active = (t->record.state == STATE_RECORDING || t->record.state == STATE_STOPPING) &&
+                          !target_recorder(t);
+            if (active && !t->replaced && t->worker.identity && !streq(t->worker.identity, now->identity) &&
+                streq(t->worker.url, now->url))
+                target_forget(t);
+        }
+    }
+}
+
 /* With --stagger one stop is under way at a time, so that a fleet goes on serving. */
 static void next_in_line(struct session *s)
 {
@@ -231,6 +277,10 @@ static void next_in_line(struct session *s)
         if (!t->stop_queued || (busy && s->request.stagger))
             continue;
         t->stop_queued = false;
+        if (t->replaced) {
+            target_end_replaced(t);
+            continue;
+        }
         if (!target_stop_path(t)) {
             end_without_stop(t);
             continue;

@@ -25,6 +25,8 @@ static bool holds_worker(const struct target *t, const struct session *asking)
 {
     const struct session *s = t->session;
 
+    if (t->replaced)
+        return false;
     if (t->record.state >= STATE_STARTING && t->record.state <= STATE_STOPPING)
         return true;
     if (s->warming)

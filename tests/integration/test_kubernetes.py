@@ -378,3 +378,60 @@ def test_real_workers_in_pods(cluster, authority, tmp_path):
             assert all(target["traces"] for target in session["targets"])
             status, out, _ = profctl(profd, "list-workers")
             assert status == 0 and "vllm-0" in out and "prefill" in out
+
+
+def replace_pod(cluster, pod, **more):
+    """Another pod gets its address, as the scheduler and the network plug-in may decide at once."""
+    cluster.remove_pod(pod)
+    (port,) = pod["spec"]["containers"][0]["ports"]
+    return cluster.add_pod(NAMESPACE, pod["metadata"]["name"] + "-new", pod["status"]["podIP"], {port["name"]: port["containerPort"]},
+                           labels=pod["metadata"]["labels"], **more)
+
+
+@pytest.fixture(name="own_fleet")
+def make_own_fleet(tmp_path):
+    """Of vLLM: a stop that arrives from elsewhere ends a recording."""
+    with FaultFleet(tmp_path / "own", "vllm", 2, "--shared-dir") as fleet:
+        yield fleet
+
+
+def test_stop_of_a_replaced_pod_is_not_repeated(profd, cluster, own_fleet):
+    """Its stop did not get through, and would end the recording of the pod that has its address now."""
+    (pod,) = add_pods(cluster, own_fleet)
+    own_fleet.set_fault("reset-stop")
+    first = profd.start_session(fleet="k", duration_ns=100 * MS, trace_dir=str(own_fleet.directory))["session"]
+    wait_for(lambda: own_fleet.calls(0, "/stop_profile")[1:])  # one that cleans up, one that was reset
+    own_fleet.set_fault("none")
+    new = replace_pod(cluster, pod)
+    second = profd.start_session(fleet="k", duration_ns=3000 * MS, trace_dir=str(own_fleet.directory))["session"]
+    session = profd.wait_session(second)
+    assert session["state"] == "complete", session
+    calls = [call["path"] for call in own_fleet.calls(0)]
+    last_start = len(calls) - 1 - calls[::-1].index("/start_profile")
+    assert calls[last_start:] == ["/start_profile", "/stop_profile"]
+    (target,) = profd.wait_session(first)["targets"]
+    assert not target["stop_pending"]
+    assert "another worker has its address" in (target.get("failure") or "") + json.dumps(profd.session(first).get("remarks", []))
+    # What was recorded knows which pod it was.
+    targets = [target for session in (first, second) for target in profd.session(session)["targets"]]
+    assert [(target["identity"], target["name"]) for target in targets] == [(uid(pod), "vllm-0"), (uid(new), "vllm-0-new")]
+    assert len({target["worker"] for target in targets}) == 1
+    assert "vllm-0-new" in profctl(profd, "show", second)[1]
+
+
+def test_pod_that_is_replaced_while_it_records(profd, cluster, own_fleet):
+    """The others go on, the new pod can be recorded at once, and the session ends as partial."""
+    pods = add_pods(cluster, own_fleet, [{}] * 2)
+    first = profd.start_session(fleet="k", duration_ns=60_000 * MS, trace_dir=str(own_fleet.directory))["session"]
+    profd.wait_state(first, "recording")
+    reply = profd.request("POST", "/v1/sessions", {"fleet": "k", "workers": own_fleet.workers[:1]})
+    assert reply.status == 409 and "is held by" in reply.json()["detail"]
+    replace_pod(cluster, pods[0])
+    second = profd.start_session(fleet="k", workers=own_fleet.workers[:1], duration_ns=100 * MS, trace_dir=str(own_fleet.directory))
+    assert profd.wait_session(second["session"])["state"] in ("complete", "partial")
+    assert profd.session(first)["state"] == "recording"
+    profd.post(f"/v1/sessions/{first}/stop")
+    targets = profd.wait_session(first)["targets"]
+    assert targets[1]["state"] == "complete" and "another worker has its address" in targets[0]["failure"]
+    # The fault worker is one process: the new pod's start found the profiler of the old one running.
+    assert [call["path"] for call in own_fleet.calls(1)][-2:] == ["/start_profile", "/stop_profile"]
