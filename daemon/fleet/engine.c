@@ -52,6 +52,7 @@ static const struct {
     [QUESTION_OPENAPI] = {"/openapi.json", .no_json = true},
     [QUESTION_MODELS] = {"/v1/models"},
     [QUESTION_OLD_SERVER_INFO] = {"/get_server_info"},
+    [QUESTION_WORKERS] = {"/workers"},
     [QUESTION_SLEEPING] = {"/is_sleeping"},
     [QUESTION_PROFILE_ROUTE] = {"/start_profile", "HEAD", .no_json = true},
     [QUESTION_WORKER_STATUS] = {"/worker_status"},

@@ -22,6 +22,7 @@ enum question {
     QUESTION_OPENAPI,
     QUESTION_MODELS,
     QUESTION_OLD_SERVER_INFO, /* of an SGLang that does not know the first */
+    QUESTION_WORKERS,         /* of what may be a gateway in front of SGLang */
     QUESTION_SLEEPING,        /* of a vLLM in development mode */
     QUESTION_PROFILE_ROUTE,   /* HEAD, of a proven vLLM: 405 where it has /start_profile, 404 where not */
     QUESTION_WORKER_STATUS,   /* of an RTP-LLM */
@@ -218,6 +219,13 @@ static inline const char *engine_method(const struct engine_ops *ops)
 #define CORE_ENGINES(X)      X(sglang) X(vllm) X(rtp_llm) X(dynamo) X(dynamo_sglang) X(dynamo_vllm)
 #define DECLARE_ENGINE(name) extern const struct engine_ops engine_##name;
 CORE_ENGINES(DECLARE_ENGINE)
+
+/* engine_vllm_launch.c: of the value of torch_profiler_activities, "CPU,CUDA", which the caller frees; NULL where it is
+ * not set. */
+#define VLLM_ACTIVITIES_KEY "torch_profiler_activities"
+char *vllm_activities(const json_t *names);
+/* Which key of --profiler-config names the directory of a kind of profiler; kind may be NULL. */
+const char *vllm_dir_key(const char *kind);
 
 /* As in struct engine_ops. */
 void vllm_read_launch(const char *version, const struct worker_launch *launch, struct profiler_launch *ret);

@@ -8,10 +8,17 @@
 #include "base/alloc.h"
 #include "base/metrics.h"
 #include "daemon/fleet/engine.h"
+#include "daemon/fleet/engine_version.h"
 #include "daemon/fleet/profiler_config.h"
 #include <strings.h>
 
 #define START_PATH "/start_profile"
+
+/* An immediate start recorded one step fewer than asked before (sglang#30215). */
+static const struct version_change sglang_counts_right = {"0.5.16.dev0", "0.5.16"};
+/* Stages on a decode server; it ended the server before (sglang#40098), and still does with SGLANG_PROFILE_V2
+ * (sglang#40383). */
+static const struct version_change sglang_has_decode_stages = {"0.5.20.dev0", "0.5.20"};
 
 static const struct {
     enum activity activity;
@@ -66,6 +73,16 @@ static const json_t *sglang_info(const struct answers *a)
     return json_get_str(info, "model_path") ? info : answered(a, QUESTION_OLD_SERVER_INFO);
 }
 
+/*
+ * The server in Rust (rust/sglang-server/src/api_server/common.rs, v0.5.17 and v0.5.18) has no openapi.json and no routes
+ * of the profiler; its /server_info has a few members of the other's hundreds.
+ */
+static bool sglang_is_rust_server(const json_t *info)
+{
+    return json_is_array(json_object_get(info, "internal_states")) &&
+           !json_object_get(info, "mem_fraction_static") && !json_object_get(info, "tp_size");
+}
+
 static void sglang_take(struct worker *w, const struct answers *a)
 {
     const json_t *info = sglang_info(a);
@@ -76,17 +93,27 @@ static void sglang_take(struct worker *w, const struct answers *a)
     w->profilable = true;
     if (known)
         sglang_take_info(w, info);
+    else if (info && json_get_str(info, "version"))
+        replace_str(&w->version, json_get_str(info, "version"));
     else if (a->items[QUESTION_OLD_SERVER_INFO].asked)
         worker_add_note(w, "did not answer /server_info, so its parallel sizes are not known");
-    if (a->has_openapi && !(a->endpoints & ENDPOINT_START_PROFILE))
+    if (sglang_is_rust_server(info))
+        worker_refuse(w, "Unset SGLANG_RUST_SERVER in its environment and restart it.",
+                      "has no " START_PATH ": its HTTP server is the one in Rust (SGLANG_RUST_SERVER)");
+    else if (a->has_openapi && !(a->endpoints & ENDPOINT_START_PROFILE))
         worker_refuse(w, "Update SGLang.", "has no " START_PATH);
     else if (has_text(info, "admin_api_key") && !a->has_admin_token)
         worker_needs_credentials(w, "admin_token_file");
 }
 
+/* A gateway in front of SGLang passes /server_info on; it has a list of workers, and no openapi.json. */
 static unsigned sglang_more_questions(const struct worker *w, const struct answers *a)
 {
-    return sglang_info(a) ? 0 : QUESTION_BIT(QUESTION_OLD_SERVER_INFO);
+    const json_t *info = sglang_info(a);
+
+    if (!info)
+        return QUESTION_BIT(QUESTION_OLD_SERVER_INFO);
+    return a->has_openapi || sglang_is_rust_server(info) ? 0 : QUESTION_BIT(QUESTION_WORKERS);
 }
 
 static json_t *sglang_start_body(const struct recording *rec, const struct worker *w)
@@ -119,15 +146,64 @@ static void sglang_review_by_stage(const struct recording *rec, const struct wor
     if (rec->steps <= 0)
         review_add(review, true, "--by-stage", "Add --steps N.",
                    "SGLang ends by itself when it has to separate stages without a number of steps");
-    if (w->role == ROLE_DECODE)
-        review_add(review, true, "--by-stage", remedy, "ends a decode server (sglang#40098)");
+    if (w->role == ROLE_DECODE && version_has(w->version, &sglang_has_decode_stages) == VERSION_NO)
+        review_add(review, true, "--by-stage",
+                   "Leave --by-stage out for this worker, or update SGLang to 0.5.20.",
+                   "ends a decode server (sglang#40098)");
+    else if (w->role == ROLE_DECODE &&
+             version_has(w->version, &sglang_has_decode_stages) == VERSION_UNCERTAIN)
+        review_add(review, true, "--by-stage", remedy,
+                   "ends a decode server before 0.5.20 (sglang#40098), and whether this one has the "
+                   "correction is not "
+                   "known");
+    else if (w->role == ROLE_DECODE)
+        review_add(review, false, "--by-stage", "Leave SGLANG_PROFILE_V2 unset in its environment.",
+                   "ends a decode server that has SGLANG_PROFILE_V2 set (sglang#40383)");
     if (w->speculative)
         review_add(review, true, "--by-stage", remedy,
                    "never stops with speculative decoding (sglang#34942)");
 }
 
+/* Options that a start did not have from the beginning: older servers do not read them. */
+static void sglang_review_old(const struct recording *rec, const struct worker *w, struct review *review)
+{
+    const struct {
+        const char *option;
+        bool asked;
+        struct version_change since;
+    } options[] = {
+        {"--steps", rec->steps > 0, {"0.4.3.post3", "0.4.3.post3"}},           /* sglang#3988 */
+        {"--by-stage", rec->by_stage, {"0.4.7", "0.4.7"}},                     /* sglang#6787 */
+        {"--start-step", rec->start_step > 0, {"0.4.9.post2", "0.4.9.post2"}}, /* sglang#7608 */
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(options); i++)
+        if (options[i].asked && version_has(w->version, &options[i].since) == VERSION_NO)
+            review_add(review, true, options[i].option, "Leave it out for this worker, or update SGLang.",
+                       "SGLang %s does not read it (%s does)", w->version, options[i].since.since);
+}
+
+static void sglang_review_steps(const struct recording *rec, const struct worker *w, struct review *review)
+{
+    enum version_answer right = version_has(w->version, &sglang_counts_right);
+
+    if (rec->steps <= 0 || rec->by_stage || rec->start_step > 0 || right == VERSION_YES)
+        return;
+    if (right == VERSION_NO)
+        review_add(review, false, "--steps", "Ask for one more, or update SGLang to 0.5.16.",
+                   "SGLang %s records one step fewer than asked (sglang#30215)", w->version);
+    else if (w->version)
+        review_add(review, false, "--steps", NULL,
+                   "SGLang before 0.5.16 records one step fewer than asked (sglang#30215), and whether %s is "
+                   "before or "
+                   "after it is not known",
+                   w->version);
+}
+
 static void sglang_review(const struct recording *rec, const struct worker *w, struct review *review)
 {
+    sglang_review_old(rec, w, review);
+    sglang_review_steps(rec, w, review);
     if (rec->by_stage)
         sglang_review_by_stage(rec, w, review);
     if (rec->start_step > 0 && !rec->from_load)
@@ -181,12 +257,14 @@ static const char *sglang_start_remedy(const struct worker *w, int status)
     case 403:
         return "Set admin_token_file for [worker %s] or its fleet in profd.conf.";
     case 404:
-        return "Is this still an SGLang server? Update it if so.";
+        return "Is this still an SGLang server? Update it if so; with SGLANG_RUST_SERVER set it has no "
+               "profiler.";
     case 400:
         return "This version of SGLang rejects one of the options: see its log.";
     default:
-        return "Another user may be profiling it (POST /stop_profile ends that). See the log of the SGLang "
-               "server for "
+        return "Another user may be profiling it (POST /stop_profile ends that), or torch refuses a second "
+               "profiler in "
+               "its processes (nsys, ncu and DCGM use the same interface). The log of the SGLang server has "
                "the cause.";
     }
 }

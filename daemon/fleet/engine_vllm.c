@@ -1,33 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * vLLM. Its profiler is set at launch and its start takes no options: the body is not even read. A start
- * while it is active is ignored, also after it stopped by itself (max_iterations), hence the stop before each
- * start.
+ * while it is active is ignored, up to 0.28 also after it stopped by itself (max_iterations, vllm#51839), hence the
+ * stop before each start. A body with options, and status 409 for a second start, are proposed (vllm#57875) and in no
+ * release: nothing is sent, and a 409 is understood.
  */
 #include "base/alloc.h"
 #include "daemon/fleet/engine.h"
+#include "daemon/fleet/engine_version.h"
+#include <strings.h>
 
 #define START_PATH "/start_profile"
 #define PROFILER_CONFIG                                                                                      \
     "--profiler-config "                                                                                     \
     "'{\"profiler\":\"torch\",\"torch_profiler_dir\":\"/var/tmp/traces\",\"ignore_frontend\":true}'"
 
-/* The option that turns the profiler on came with 0.13, before it was a variable. */
-#define CONFIG_SINCE_MAJOR 0
-#define CONFIG_SINCE_MINOR 13
-
-static bool vllm_is_before(const char *version, int major, int minor)
-{
-    int have_major, have_minor;
-    if (!version || sscanf(version, "%d.%d", &have_major, &have_minor) != 2)
-        return false;
-    return have_major != major ? have_major < major : have_minor < minor;
-}
+/* The option that turns the profiler on; before, it was a variable (vllm#29912). */
+static const struct version_change vllm_has_option = {"0.13.0.dev0", "0.13.0.dev0"};
+/* A profiler of torch of its own for each recording, and torch_profiler_activities (vllm#57460, merged after
+ * v0.30.0rc2). */
+static const struct version_change vllm_has_rounds = {"0.30.0rc3", "0.31.0"};
 
 /* How this worker is started with a profiler. */
 static const char *vllm_profiler_remedy(const struct worker *w)
 {
-    if (vllm_is_before(w->version, CONFIG_SINCE_MAJOR, CONFIG_SINCE_MINOR))
+    if (version_has(w->version, &vllm_has_option) == VERSION_NO)
         return "The server runs without a profiler. Start vLLM with this in its environment\n"
                "  VLLM_TORCH_PROFILER_DIR=/var/tmp/traces";
     return "The server runs without a profiler. Start vLLM with\n  " PROFILER_CONFIG;
@@ -41,11 +38,13 @@ static int64_t vllm_flag(const json_t *object, const char *key)
 static void vllm_take_setup(struct worker *w, const json_t *config)
 {
     struct profiler_setup *s = &w->setup;
-    const char *dir = json_get_str(config, "torch_profiler_dir");
+    const char *kind = json_get_str(config, "profiler"), *dir = json_get_str(config, vllm_dir_key(kind));
 
     if (!json_is_object(config))
         return;
-    replace_str(&s->kind, json_get_str(config, "profiler"));
+    replace_str(&s->kind, kind);
+    free(s->activities);
+    s->activities = vllm_activities(json_object_get(config, VLLM_ACTIVITIES_KEY));
     s->with_stack = vllm_flag(config, "torch_profiler_with_stack");
     s->record_shapes = vllm_flag(config, "torch_profiler_record_shapes");
     s->use_gzip = vllm_flag(config, "torch_profiler_use_gzip");
@@ -59,6 +58,15 @@ static void vllm_take_setup(struct worker *w, const json_t *config)
         replace_str(&w->location.dir, dir);
         replace_str(&w->location.found_by, "/server_info");
     }
+}
+
+/* The frontend in Rust shows its own configuration, which is flat (rust/src/server/src/config.rs, struct Config). */
+#define VLLM_RUST_PROFILER_KEY "profiler"
+
+static void vllm_take_rust_config(struct worker *w, const json_t *config)
+{
+    w->sizes.dp = json_get_size(config, "data_parallel_size");
+    replace_str(&w->setup.kind, json_get_str(config, VLLM_RUST_PROFILER_KEY));
 }
 
 static void vllm_take_config(struct worker *w, const json_t *config)
@@ -93,7 +101,8 @@ enum vllm_profiler_state { VLLM_PROFILER_UNKNOWN, VLLM_PROFILER_OFF, VLLM_PROFIL
 static enum vllm_profiler_state vllm_profiler_state(const struct answers *a)
 {
     const json_t *config = json_object_get(answered(a, QUESTION_SERVER_INFO), "vllm_config");
-    const json_t *profiler = json_object_get(json_object_get(config, "profiler_config"), "profiler");
+    const json_t *of_engine = json_object_get(json_object_get(config, "profiler_config"), "profiler");
+    const json_t *profiler = of_engine ? of_engine : json_object_get(config, VLLM_RUST_PROFILER_KEY);
     const struct worker_answer *route = &a->items[QUESTION_PROFILE_ROUTE];
 
     if (json_is_null(profiler))
@@ -132,8 +141,10 @@ static void vllm_take(struct worker *w, const struct answers *a)
     if (version)
         replace_str(&w->version, version);
     take_model(w, a, json_get_str(json_object_get(config, "model_config"), "model"));
-    if (json_is_object(config))
+    if (json_object_get(config, "parallel_config") || json_object_get(config, "profiler_config"))
         vllm_take_config(w, config);
+    else if (json_is_object(config))
+        vllm_take_rust_config(w, config);
     if (json_is_boolean(sleeping))
         w->sleeping = json_is_true(sleeping);
     vllm_classify(w, a);
@@ -185,9 +196,55 @@ static void vllm_review_shapes(const struct recording *rec, const struct worker 
                    "is not known");
 }
 
+/* Of "CPU" and any device's name, the latter as ACTIVITY_CUDA. */
+static unsigned vllm_set_activities(const char *names)
+{
+    unsigned bits = 0;
+
+    for (const char *p = names; *p; p += strcspn(p, ",") + (p[strcspn(p, ",")] == ',')) {
+        bool is_cpu = strncasecmp(p, "cpu", 3) == 0 && strcspn(p, ",") == 3;
+        bits |= is_cpu ? ACTIVITY_CPU : ACTIVITY_CUDA;
+    }
+    return bits;
+}
+
+/* Where CPU and CUDA are asked for, one of them alone, or neither. */
+static void vllm_review_activities_set(const struct recording *rec, const struct worker *w,
+                                       struct review *review)
+{
+    static const char remedy[] = "Set \"" VLLM_ACTIVITIES_KEY "\" in its --profiler-config and restart it.";
+    const unsigned both = ACTIVITY_CPU | ACTIVITY_CUDA;
+    unsigned asked = rec->activities & both,
+             set = w->setup.activities ? vllm_set_activities(w->setup.activities) : both;
+    bool can_be_set = version_has(w->version, &vllm_has_rounds) != VERSION_NO;
+
+    if (w->setup.activities && asked != 0 && asked != set)
+        review_add(review, false, "--activities", remedy,
+                   "vLLM decides on activities at its launch, and this one records %s (" VLLM_ACTIVITIES_KEY
+                   ")",
+                   w->setup.activities);
+    else if (w->setup.activities && !(set & ACTIVITY_CPU))
+        review_add(review, false, NULL, remedy,
+                   "records no CPU activities (" VLLM_ACTIVITIES_KEY
+                   " is %s): its traces lack operators, steps and "
+                   "Python stacks",
+                   w->setup.activities);
+    else if (!w->setup.activities && asked != 0 && asked != both && !can_be_set)
+        review_add(review, false, "--activities", NULL, "vLLM always records CPU and CUDA together");
+    else if (!w->setup.activities && asked != 0 && asked != both && w->setup.kind)
+        review_add(review, false, "--activities", remedy,
+                   "vLLM decides on activities at its launch, and this one records CPU and CUDA together");
+    else if (!w->setup.activities && asked != 0 && asked != both)
+        review_add(
+            review, false, "--activities", remedy,
+            "vLLM decides on activities at its launch (its default is CPU and CUDA), and how this one was "
+            "launched is not known");
+}
+
 static void vllm_review_activities(const struct recording *rec, const struct worker *w, struct review *review)
 {
-    bool cuda_profiler = rec->activities & ACTIVITY_CUDA_PROFILER;
+    bool cuda_profiler = rec->activities & ACTIVITY_CUDA_PROFILER,
+         torch = !w->setup.kind || streq(w->setup.kind, "torch");
 
     if (cuda_profiler && !streq(w->setup.kind, "cuda"))
         review_add(review, true, "--activities",
@@ -197,8 +254,34 @@ static void vllm_review_activities(const struct recording *rec, const struct wor
         review_add(review, true, "--activities",
                    "Add \"torch_profiler_with_memory\":true to its --profiler-config and leave mem out.",
                    "vLLM takes no memory snapshots");
-    else if (rec->activities != 0 && !cuda_profiler && rec->activities != (ACTIVITY_CPU | ACTIVITY_CUDA))
-        review_add(review, false, "--activities", NULL, "vLLM always records CPU and CUDA together");
+    else if (!cuda_profiler && torch)
+        vllm_review_activities_set(rec, w, review);
+}
+
+/* The schedule of torch's profiler, which counts its steps from the start on. */
+static void vllm_review_schedule(const struct recording *rec, const struct worker *w, struct review *review)
+{
+    static const char remedy[] = "Leave wait_iterations and warmup_iterations out of its --profiler-config.";
+    const struct profiler_setup *s = &w->setup;
+    int64_t skipped = MAX(s->wait_iterations, INT64_C(0)) + MAX(s->warmup_iterations, INT64_C(0));
+    enum version_answer rounds = version_has(w->version, &vllm_has_rounds);
+
+    if (skipped == 0)
+        return;
+    if (rounds == VERSION_NO)
+        review_add(review, false, NULL, remedy,
+                   "records only one session in the life of its process (wait_iterations or "
+                   "warmup_iterations is set)");
+    else if (rounds == VERSION_UNCERTAIN)
+        review_add(
+            review, false, NULL, remedy,
+            "may record only one session in the life of its process (wait_iterations or warmup_iterations is "
+            "set; vLLM before 0.31 may have one profiler for all)");
+    if (s->active_iterations > 0 && (rec->steps == 0 || rec->steps > s->active_iterations))
+        review_add(
+            review, false, NULL, remedy,
+            "records %lld iterations (active_iterations) after %lld that it skips, and nothing after that",
+            (long long)s->active_iterations, (long long)skipped);
 }
 
 static void vllm_review_window(const struct recording *rec, const struct worker *w, struct review *review)
@@ -223,11 +306,22 @@ static void vllm_review_window(const struct recording *rec, const struct worker 
             review, false, NULL, "Send requests, or leave delay_iterations out of its --profiler-config.",
             "records only from %lld iterations after the start on (delay_iterations); idle, it never does",
             (long long)s->delay_iterations);
-    if (s->wait_iterations > 0 || s->warmup_iterations > 0)
-        review_add(review, false, NULL,
-                   "Leave wait_iterations and warmup_iterations out of its --profiler-config.",
-                   "records only one session in the life of its process (wait_iterations or "
-                   "warmup_iterations is set)");
+}
+
+/* vllm/profiler/wrapper.py, class ProtonProfilerWrapper: one file for each rank and recording. */
+static void vllm_review_proton(const struct recording *rec, struct review *review)
+{
+    static const char remedy[] = "Leave it out, or start vLLM with \"profiler\":\"torch\".";
+
+    review_add(review, false, NULL, "Start vLLM with \"profiler\":\"torch\" for traces that profd analyzes.",
+               "its profiler is \"proton\": profd collects its files (proton_*.hatchet, .hatchet_msgpack or "
+               ".chrome_trace) and does not analyze them");
+    if (rec->record_shapes)
+        review_add(review, true, "--record-shapes", remedy, "Proton records no shapes");
+    if (rec->with_stack)
+        review_add(review, false, "--with-stack",
+                   "Set \"proton_context\":\"python\" in its --profiler-config.",
+                   "Proton decides on Python stacks at its launch (proton_context)");
 }
 
 static void vllm_review(const struct recording *rec, const struct worker *w, struct review *review)
@@ -240,9 +334,12 @@ static void vllm_review(const struct recording *rec, const struct worker *w, str
     if (streq(w->setup.kind, "cuda"))
         review_add(review, false, NULL, "Start it under nsys profile --capture-range=cudaProfilerApi.",
                    "its profiler is \"cuda\": it writes no file of its own");
+    if (streq(w->setup.kind, "proton"))
+        vllm_review_proton(rec, review);
     if (torch) {
         vllm_review_stack(rec, w, review);
         vllm_review_shapes(rec, w, review);
+        vllm_review_schedule(rec, w, review);
     }
     vllm_review_activities(rec, w, review);
     vllm_review_window(rec, w, review);
@@ -256,6 +353,9 @@ static const char *vllm_start_remedy(const struct worker *w, int status)
     case 401:
     case 403:
         return TOKEN_REMEDY;
+    case 409:
+        return "Somebody else records it: wait until that is stopped. profd does not stop what it did not "
+               "start.";
     default:
         return "See the log of the vLLM server for the cause.";
     }

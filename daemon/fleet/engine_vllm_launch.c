@@ -4,15 +4,18 @@
 #include "base/units.h"
 #include "base/yaml_json.h"
 #include "daemon/fleet/engine.h"
+#include "daemon/fleet/engine_version.h"
 #include "daemon/fleet/profiler_config.h"
 #include <ctype.h>
 
-/* vLLM reads its old variables up to 0.15. */
-#define VLLM_VARIABLES_END_MINOR 16
+/* From here on vLLM does not read its old variables (vllm#33536). */
+static const struct version_change vllm_ignores_variables = {"0.16.0.dev0", "0.16.0.dev0"};
+/* Names of activities that are kept; torch has four. */
+#define ACTIVITIES_MAX 8
 
-#define PROFILER_FLAG            "--profiler-config"
+#define PROFILER_FLAG  "--profiler-config"
 
-#define FIELD(f)                 offsetof(struct profiler_setup, f)
+#define FIELD(f)       offsetof(struct profiler_setup, f)
 
 /* Fields of vLLM's ProfilerConfig with their defaults, and the old variables that set some of them. */
 static const struct {
@@ -183,11 +186,30 @@ static int64_t loose_count(const json_t *v)
     return *text && strspn(text, "0123456789") == strlen(text) ? strtoll(text, NULL, 10) : -1;
 }
 
+const char *vllm_dir_key(const char *kind)
+{
+    return streq(kind, "proton") ? "proton_profiler_dir" : "torch_profiler_dir";
+}
+
+char *vllm_activities(const json_t *names)
+{
+    char *text = NULL;
+    size_t i;
+    json_t *name;
+
+    json_array_foreach((json_t *)names, i, name) {
+        if (!json_is_string(name) || i == ACTIVITIES_MAX)
+            break;
+        _cleanup_(freep) char *before = text;
+        text = xasprintf("%s%s%s", before ? before : "", before ? "," : "", json_string_value(name));
+    }
+    return text;
+}
+
 static void vllm_from_json(const json_t *config, const char *source, struct profiler_launch *ret)
 {
     const char *kind = json_get_str(config, "profiler");
-    const char *dir =
-        json_get_str(config, streq(kind, "proton") ? "proton_profiler_dir" : "torch_profiler_dir");
+    const char *dir = json_get_str(config, vllm_dir_key(kind));
 
     setup_defaults(&ret->setup);
     for (size_t i = 0; i < ARRAY_SIZE(vllm_fields); i++) {
@@ -197,19 +219,10 @@ static void vllm_from_json(const json_t *config, const char *source, struct prof
                 vllm_fields[i].is_switch ? loose_bool(v) : loose_count(v);
     }
     replace_str(&ret->setup.kind, kind);
+    free(ret->setup.activities);
+    ret->setup.activities = vllm_activities(json_object_get(config, VLLM_ACTIVITIES_KEY));
     replace_str(&ret->dir, dir && *dir ? dir : NULL);
     ret->source = source;
-}
-
-/* "0.15.1", "v0.16.0rc1"; what names no release is taken as old enough. */
-static bool honours_variables(const char *version)
-{
-    unsigned major, minor;
-    if (!version)
-        return true;
-    if (sscanf(version + (*version == 'v'), "%3u.%5u", &major, &minor) != 2)
-        return true;
-    return major == 0 && minor < VLLM_VARIABLES_END_MINOR;
 }
 
 /* The old variables override the options. */
@@ -258,6 +271,6 @@ void vllm_read_launch(const char *version, const struct worker_launch *launch, s
         vllm_from_json(options.complete, options.complete_source, ret);
     else
         ret->error = TAKE_PTR(options.error);
-    if (honours_variables(version))
+    if (version_has(version, &vllm_ignores_variables) != VERSION_YES)
         vllm_from_variables(launch, ret);
 }

@@ -120,8 +120,9 @@ static void take_setup(struct worker *w, struct trace_dir_search *f)
 {
     if (w->setup.kind || !f->launch.setup.kind)
         return;
+    free(w->setup.activities);
     w->setup = f->launch.setup;
-    f->launch.setup.kind = NULL;
+    f->launch.setup.kind = f->launch.setup.activities = NULL;
 }
 
 static void set_dir(struct trace_location *location, const char *dir, const char *found_by)

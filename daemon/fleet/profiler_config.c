@@ -7,6 +7,7 @@
 void profiler_launch_done(struct profiler_launch *p)
 {
     free(p->setup.kind);
+    free(p->setup.activities);
     free(p->dir);
     free(p->server);
     free(p->error);

@@ -63,6 +63,7 @@ static const struct worker_member location_members[] = {
 static const struct worker_member size_members[] = {SIZE(tp), SIZE(pp), SIZE(dp), SIZE(ep), SIZE(nodes)};
 static const struct worker_member setup_members[] = {
     MEMBER(MEMBER_TEXT, profiler_setup, kind),
+    MEMBER(MEMBER_TEXT, profiler_setup, activities),
     SETUP_FLAG(with_stack),
     SETUP_FLAG(record_shapes),
     SETUP_FLAG(use_gzip),

@@ -97,6 +97,12 @@ static void answer_failed(struct worker *w, struct http_conn *c)
     worker_answer(w, c, 500, w->fleet->engine->type, w->fleet->engine->failed);
 }
 
+static void answer_conflict(struct worker *w, struct http_conn *c)
+{
+    worker_answer(w, c, 409, "application/json",
+                  "{\"error\":{\"message\":\"Profiler is already running\",\"code\":409}}");
+}
+
 static void answer_missing(struct worker *w, struct http_conn *c)
 {
     worker_answer(w, c, 404, w->fleet->engine->type, w->fleet->engine->not_found);
@@ -116,11 +122,9 @@ static const struct {
     bool takes_effect;
     void (*answer)(struct worker *w, struct http_conn *c);
 } start_faults[] = {
-    {FAULT_START_REFUSED, false, refuse_start},
-    {FAULT_NO_PROFILER, false, answer_missing},
-    {FAULT_START_404, false, answer_missing},
-    {FAULT_START_500, false, answer_failed},
-    {FAULT_HANG_START, true, hang},
+    {FAULT_START_REFUSED, false, refuse_start}, {FAULT_NO_PROFILER, false, answer_missing},
+    {FAULT_START_404, false, answer_missing},   {FAULT_START_409, false, answer_conflict},
+    {FAULT_START_500, false, answer_failed},    {FAULT_HANG_START, true, hang},
     {FAULT_RESET_START, true, reset},
 };
 

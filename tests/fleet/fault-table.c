@@ -51,6 +51,7 @@ static const struct {
     [FAULT_RESET_START]       = {"reset-start", ARG_NONE, 0, "a start takes effect, its connection is reset"},
     [FAULT_START_REFUSED]     = {"start-refused", ARG_NONE, 0, "stops listening once a session begins, before its start"},
     [FAULT_START_404]         = {"start-404", ARG_NONE, 0, "a start answers 404"},
+    [FAULT_START_409]         = {"start-409", ARG_NONE, 0, "a start answers 409: somebody else records"},
     [FAULT_START_500]         = {"start-500", ARG_NONE, 0, "a start answers 500 and has no effect"},
     [FAULT_DRAINING]          = {"draining", ARG_NONE, 0, "RTP-LLM: a start answers 503, as before its end"},
     [FAULT_ERROR_IN_BODY]     = {"error-in-body", ARG_NONE, 0, "RTP-LLM, Dynamo with vLLM: a start answers 200, and says in its body that it failed"},

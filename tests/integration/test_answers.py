@@ -16,7 +16,7 @@ import answers  # noqa: E402  # pylint: disable=wrong-import-position
 PROFCTL = BUILD / "client/profctl"
 FOLDERS = answers.folders()
 FIRST = {"GET /server_info", "GET /version", "GET /openapi.json", "GET /v1/models"}
-FOLDERS_MIN = 4
+FOLDERS_MIN = 20
 
 
 @pytest.fixture(scope="module", name="listed")

@@ -89,7 +89,7 @@ def test_urls_of_a_router(tmp_path):
         fleet = profd.get("/v1/workers", router=f"http://127.0.0.1:{port}", dialect="list-workers")
         assert [w["url"] for w in fleet["workers"]] == [f"http://127.0.0.1:{port}/real"]
         assert {p for p in called if p != "/list_workers"} <= {f"/real{p}" for p in (
-            "/server_info", "/version", "/openapi.json", "/v1/models", "/get_server_info", "/is_sleeping", "/worker_status",
+            "/server_info", "/version", "/openapi.json", "/v1/models", "/get_server_info", "/is_sleeping", "/worker_status", "/workers",
             "/metrics", "/engine/profd")}
         out = profctl(profd, "list-workers", "--router", f"http://127.0.0.1:{port}", "--dialect", "list-workers")
         assert out.returncode == 0

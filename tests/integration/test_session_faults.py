@@ -72,6 +72,7 @@ FAULTS = {
     "reset-start": ends("partial", "POST /start_profile: the connection was closed"),
     "start-refused": ends("failed", "POST /start_profile: the connection was closed"),
     "start-404": ends("failed", "POST /start_profile: 404"),
+    "start-409": {"vllm": ends("failed", "POST /start_profile: 409"), "sglang": ends("failed", "POST /start_profile: 409")},
     "start-500": ends("failed", "POST /start_profile: 500"),
     "slow-stop=1.5": COMPLETE,
     "hang-stop": COMPLETE,
@@ -141,7 +142,18 @@ def test_fault(tmp_path, engine, fault):
             for call in fleet.calls(BAD):
                 started = call["path"] == START
             # Only a start that certainly had no effect is left without a stop behind it.
-            assert not started or bad["start_status"] == 404
+            assert not started or bad["start_status"] in (404, 409)
+
+
+def test_who_else_records_is_left_alone(tmp_path):
+    """A vLLM that knows 409 answers it to a second start: what records is somebody else's, and no stop follows."""
+    with running_fleet(tmp_path, "vllm", 1, "--fault", "start-409") as (fleet, profd):
+        session = profd.wait_session(profd.start_session(duration_ns=SHORT)["session"])
+        (target,) = session["targets"]
+        assert (session["state"], target["state"], target["stop_pending"]) == ("failed", "failed", False)
+        assert "Somebody else records it" in target["remedy"] and "does not stop" in target["remedy"]
+        paths = [call["path"] for call in fleet.calls(0)]
+        assert paths[-1] == START, paths
 
 
 # Stops

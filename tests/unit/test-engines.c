@@ -340,7 +340,13 @@ static void test_sglang(void **state)
     assert_int_equal(worker_ranks_expected(w), 16);
     assert_int_equal(w->role, ROLE_DECODE);
     assert_true(w->speculative);
+    assert_int_equal(worker_more_questions(w, &t->answers), QUESTION_BIT(QUESTION_WORKERS));
+    ok(t, QUESTION_OPENAPI, OPENAPI_ON);
     assert_int_equal(worker_more_questions(w, &t->answers), 0);
+    ok(t, QUESTION_WORKERS, "{\"workers\":[{\"url\":\"http://w:2\"}]}");
+    worker_identify(w, &t->answers);
+    assert_int_equal(w->engine, ENGINE_UNKNOWN);
+    assert_string_equal(w->reason, "is a router in front of SGLang, which profd cannot profile");
 }
 
 static void test_secrets_stay_out(void **state)
@@ -517,13 +523,13 @@ static void test_vllm_review(void **state)
     expect_remark(ENGINE_VLLM, &(struct recording){.start_step = 9}, w, true, "--start-step", "at once");
     expect_remark(ENGINE_VLLM, &(struct recording){.steps = 9}, w, false, "--steps", "approximate");
     expect_remark(ENGINE_VLLM, &(struct recording){.activities = ACTIVITY_CPU}, w, false, "--activities",
-                  "together");
+                  "not known");
     expect_remark(ENGINE_VLLM, &(struct recording){.activities = ACTIVITY_MEM}, w, true, "--activities",
                   "memory");
     expect_remark(ENGINE_VLLM, &(struct recording){.activities = ACTIVITY_CUDA_PROFILER}, w, true,
                   "--activities", "CUDA profiler");
     w->setup.wait_iterations = 2;
-    expect_remark(ENGINE_VLLM, &(struct recording){0}, w, false, NULL, "only one session");
+    expect_remark(ENGINE_VLLM, &(struct recording){0}, w, false, NULL, "may record only one session");
     w->setup.max_iterations = 3;
     expect_remark(ENGINE_VLLM, &(struct recording){.steps = 9}, w, false, NULL, "max_iterations");
     w->sleeping = 1;
