@@ -95,7 +95,7 @@ FAULTS = {
     "fifo-trace": ends("failed", "is a named pipe: not collected"),
     "many-files=20": COMPLETE,
 }
-OF_OTHER_ENGINES = {"draining", "error-in-body", "older-paths"}  # test_dialects.py has them
+OF_OTHER_ENGINES = {"draining", "error-in-body", "stop-error-in-body", "older-paths", "older-keys"}  # test_dialects.py and test_dynamo.py
 GONE = {"crash-flush", "start-refused"}  # whether it still profiles cannot be asked any more
 
 
