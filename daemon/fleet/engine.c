@@ -89,8 +89,8 @@ static int find_endpoints(const char *body, size_t size, unsigned *ret)
 /* Bit i is enum engine_metrics' bit i. The router of vLLM's production stack has "vllm:" metrics of its own
  * (vllm-project/production-stack src/vllm_router/services/metrics_service/__init__.py); what the engine does in its
  * steps it cannot know. */
-static const char *const metric_prefixes[] = {"vllm:", "vllm:iteration_tokens_total",
-                                              "sglang:", "dynamo_component_", "trtllm_"};
+static const char *const metric_prefixes[] = {
+    "vllm:", "vllm:iteration_tokens_total", "sglang:", "dynamo_component_", "trtllm_", "dynamo_frontend_"};
 
 static unsigned metrics_of(const char *body, size_t size)
 {

@@ -57,6 +57,7 @@ enum engine_metrics {
     METRICS_SGLANG = 1 << 2,
     METRICS_DYNAMO = 1 << 3,
     METRICS_TRTLLM = 1 << 4, /* as Dynamo passes them on */
+    METRICS_DYNAMO_FRONTEND = 1 << 5,
 };
 
 struct worker_answer {

@@ -18,6 +18,9 @@ static const struct evidence_other llama_cpp = {"llama.cpp, which has no profile
                                                 "Use a profiler of the system, such as perf or nsys."};
 static const struct evidence_other production_stack = {"the router of vLLM's production stack",
                                                        ROUTER_REMEDY};
+static const struct evidence_other dynamo_frontend = {
+    "a frontend of Dynamo", "Name it by --router URL, or name the system port (DYN_SYSTEM_PORT) of each of "
+                            "its workers by --worker URL."};
 static const struct evidence_other gateway = {"a router in front of SGLang", ROUTER_REMEDY};
 /*
  * Sources: owned_by: vllm-project/vllm vllm/entrypoints/openai/engine/protocol.py and
@@ -67,6 +70,9 @@ static const struct evidence lines[] = {
     {ENGINE_UNKNOWN, QUESTION_MODELS, EVIDENCE_OWNER, "lmdeploy", .needs = QUESTION_NONE, .other = &lmdeploy},
     {ENGINE_UNKNOWN, QUESTION_MODELS, EVIDENCE_OWNER, "llamacpp", .needs = QUESTION_NONE,
      .other = &llama_cpp},
+    /* Its /v1/models has owned_by "nvidia", as other servers' do. */
+    {ENGINE_UNKNOWN, QUESTION_METRICS, EVIDENCE_METRICS, .bits = METRICS_DYNAMO_FRONTEND,
+     .needs = QUESTION_NONE, .other = &dynamo_frontend},
     {ENGINE_UNKNOWN, QUESTION_WORKERS, EVIDENCE_MEMBERS, "workers", TYPE_ARRAY, .needs = QUESTION_NONE,
      .other = &gateway},
     {ENGINE_UNKNOWN, QUESTION_OPENAPI, EVIDENCE_PATHS, .bits = ENDPOINT_ENGINES, .needs = QUESTION_NONE,
