@@ -11,6 +11,9 @@
 #include <stddef.h>
 #include <strings.h>
 
+/* Of a path with a query; profd takes 8,000. A proxy may take less. */
+#define QUERY_BYTES_MAX 4000
+
 /* A source in the form that is sent: router of the log, absolute directory, workers of units. */
 struct resolved_source {
     char *router, *trace_dir;
@@ -194,6 +197,21 @@ int source_to_query(struct client *c, const struct source *s, char **path, struc
     }
     url_add_members(path, members);
     return 0;
+}
+
+int source_get(struct client *c, const struct source *s, const char *resource, const char *doing,
+               json_t **ret)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(freep) char *path = xstrdup(resource);
+    _cleanup_json_ body = json_object();
+
+    if (source_to_query(c, s, &path, &p) < 0)
+        return client_fail(c, &p);
+    if (strlen(path) <= QUERY_BYTES_MAX || connection_is_on_bus(c->connection))
+        return client_get(c, path, doing, ret);
+    return source_to_json(c, s, body, &p) < 0 ? client_fail(c, &p)
+                                              : client_call(c, "POST", resource, body, doing, ret);
 }
 
 int through_check(const char *through, struct problem *p)

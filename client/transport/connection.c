@@ -99,6 +99,11 @@ bool connection_is_local(const struct connection *d)
     return d->bus || d->endpoint.socket;
 }
 
+bool connection_is_on_bus(const struct connection *d)
+{
+    return d->bus != NULL;
+}
+
 bool connection_has_events(const struct connection *d)
 {
     return !d->bus;

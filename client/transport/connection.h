@@ -49,6 +49,7 @@ char *connection_next_page(const struct connection *d);
 
 /* Whether it offers event streams; a bus does not. */
 bool connection_has_events(const struct connection *d);
+bool connection_is_on_bus(const struct connection *d);
 /* Prepares a curl handle of the caller's for a path. */
 void connection_prepare(const struct connection *d, CURL *curl, const char *path);
 /* An error response, problem+json or other, as a problem. Pure. */

@@ -20,12 +20,10 @@ static const struct option_def workers_options[] = {
 static int workers_get(struct client *c, const struct workers_options *o, const char *resource,
                        const char *progress, json_t **ret)
 {
-    _cleanup_(problem_done) struct problem p = {0};
-    _cleanup_(freep) char *path = xstrdup(resource), *name = source_name(&o->source);
+    _cleanup_(freep) char *name = source_name(&o->source);
     _cleanup_(freep) char *doing = xasprintf(progress, name);
 
-    return source_to_query(c, &o->source, &path, &p) < 0 ? client_fail(c, &p)
-                                                         : client_get(c, path, doing, ret);
+    return source_get(c, &o->source, resource, doing, ret);
 }
 
 /* -- list-workers ----------------------------------------------------------------------------------------- */

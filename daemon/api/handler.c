@@ -279,6 +279,17 @@ static int source_from_query(const struct http_request *r, struct fleet_query *r
     return 0;
 }
 
+/* As a query, or as a body where it is too long for one. */
+static int source_of_request(const struct http_request *r, struct fleet_query *ret, struct problem *p)
+{
+    _cleanup_json_ body = NULL;
+
+    if (http_method(r) == HTTP_GET)
+        return source_from_query(r, ret, p);
+    int err = body_object(r, &body, p);
+    return err < 0 ? err : fleet_request_parse(body, ret, p);
+}
+
 static int source_unknown(const struct fleet_settings *s, struct problem *p)
 {
     _cleanup_(freep) char *names = NULL;
@@ -345,7 +356,7 @@ void discover_for(struct api *api, struct http_request *r,
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(fleet_query_done) struct fleet_query q = {0};
 
-    int err = source_from_query(r, &q, &p);
+    int err = source_of_request(r, &q, &p);
     if (err == 0)
         err = source_complete(api, &q, &p);
     if (err < 0) {

@@ -210,11 +210,17 @@ bool job_request_matches(const struct job_request *r, const struct worker *w)
 
 #define FIELD(f)                                offsetof(struct job_request, f)
 
-#define MEMBER_OF_SOURCE(key, value, help, arg) {#key, request_take_source, FIELD(source.by), OF_BOTH},
+#define MEMBER_OF_SOURCE(key, value, help, arg) {#key, request_take_source, FIELD(source.by), OF_ALL},
 #define MEMBER_OF_SETTING(member, option, value, help, of, arg)                                              \
-    {#member, request_take_text, FIELD(source.by.member), OF_BOTH},
+    {#member, request_take_text, FIELD(source.by.member), OF_ALL},
 
-enum { OF_SESSIONS = 1, OF_RUNS = 2, OF_BOTH = OF_SESSIONS | OF_RUNS };
+enum {
+    OF_SESSIONS = 1,
+    OF_RUNS = 2,
+    OF_BOTH = OF_SESSIONS | OF_RUNS,
+    OF_FLEETS = 4,
+    OF_ALL = OF_BOTH | OF_FLEETS
+};
 
 static const struct {
     const char *name;
@@ -222,13 +228,13 @@ static const struct {
     size_t offset;
     unsigned whose;
 } members[] = {
-    {"router", request_take_text, FIELD(source.router), OF_BOTH},
-    {"fleet", request_take_text, FIELD(source.fleet), OF_BOTH},
+    {"router", request_take_text, FIELD(source.router), OF_ALL},
+    {"fleet", request_take_text, FIELD(source.fleet), OF_ALL},
     FLEET_SOURCES(MEMBER_OF_SOURCE, )
-        SOURCE_MEMBERS(MEMBER_OF_SETTING, ){"dialect", request_take_text, FIELD(source.dialect), OF_BOTH},
-    {"system_port", request_take_port, FIELD(source.system_port), OF_BOTH},
-    {"trace_dir", request_take_text, FIELD(source.trace_dir), OF_SESSIONS},
-    {"workers", request_take_workers, 0, OF_BOTH},
+        SOURCE_MEMBERS(MEMBER_OF_SETTING, ){"dialect", request_take_text, FIELD(source.dialect), OF_ALL},
+    {"system_port", request_take_port, FIELD(source.system_port), OF_ALL},
+    {"trace_dir", request_take_text, FIELD(source.trace_dir), OF_SESSIONS | OF_FLEETS},
+    {"workers", request_take_workers, 0, OF_ALL},
     {"steps", request_take_count, FIELD(recording.steps), OF_SESSIONS},
     {"duration_ns", request_take_count, FIELD(recording.duration_ns), OF_SESSIONS},
     {"start_step", request_take_count, FIELD(recording.start_step), OF_SESSIONS},
@@ -255,17 +261,20 @@ static const struct {
     {"load", request_take_load, 0, OF_SESSIONS},
 };
 
-static int request_take_member(struct job_request *r, bool of_run, const char *name, const json_t *value,
+static const char *const request_nouns[] = {
+    [OF_SESSIONS] = "a session", [OF_RUNS] = "a run", [OF_FLEETS] = "a list of workers"};
+
+static int request_take_member(struct job_request *r, unsigned whose, const char *name, const json_t *value,
                                struct problem *p)
 {
     for (size_t i = 0; i < ARRAY_SIZE(members); i++)
-        if (streq(members[i].name, name) && (members[i].whose & (of_run ? OF_RUNS : OF_SESSIONS)))
+        if (streq(members[i].name, name) && (members[i].whose & whose))
             return members[i].take(value, name, (char *)r + members[i].offset, p);
-    for (const struct request_extension *e = extra_request_members; e->name && !of_run; e++)
+    for (const struct request_extension *e = extra_request_members; e->name && whose == OF_SESSIONS; e++)
         if (streq(e->name, name))
             return e->take(value, r, p);
-    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "\"%s\" is not an option of a %s", name,
-                       of_run ? "run" : "session");
+    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "\"%s\" is not an option of %s", name,
+                       request_nouns[whose]);
 }
 
 /* Workers alone are a static list; in addition to a router or fleet they select from its workers. */
@@ -308,7 +317,7 @@ static int check_combination(struct job_request *r, struct problem *p)
     return 0;
 }
 
-static int job_request_parse(const json_t *j, bool of_run, struct job_request *ret, struct problem *p)
+static int job_request_parse(const json_t *j, unsigned whose, struct job_request *ret, struct problem *p)
 {
     struct job_request r = {.role = -1, .when_timeout_ns = REQUEST_WHEN_TIMEOUT_NS, .labels = json_object()};
     const char *name;
@@ -319,13 +328,13 @@ static int job_request_parse(const json_t *j, bool of_run, struct job_request *r
         err = problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "the request's body must be a JSON object");
     else
         json_object_foreach((json_t *)j, name, value) {
-            err = request_take_member(&r, of_run, name, value, p);
+            err = request_take_member(&r, whose, name, value, p);
             if (err < 0)
                 break;
         }
     if (err == 0)
         err = check_combination(&r, p);
-    if (err == 0 && of_run && !r.workload)
+    if (err == 0 && whose == OF_RUNS && !r.workload)
         err = problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "a run needs a workload");
     if (err < 0) {
         job_request_done(&r);
@@ -338,12 +347,24 @@ static int job_request_parse(const json_t *j, bool of_run, struct job_request *r
 
 int session_request_parse(const json_t *j, struct job_request *ret, struct problem *p)
 {
-    return job_request_parse(j, false, ret, p);
+    return job_request_parse(j, OF_SESSIONS, ret, p);
 }
 
 int run_request_parse(const json_t *j, struct job_request *ret, struct problem *p)
 {
-    return job_request_parse(j, true, ret, p);
+    return job_request_parse(j, OF_RUNS, ret, p);
+}
+
+int fleet_request_parse(const json_t *j, struct fleet_query *ret, struct problem *p)
+{
+    struct job_request r;
+    int err = job_request_parse(j, OF_FLEETS, &r, p);
+
+    if (err < 0)
+        return err;
+    fleet_query_copy(&r.source, ret);
+    job_request_done(&r);
+    return 0;
 }
 
 json_t *workload_kept(const json_t *workload)

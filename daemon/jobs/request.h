@@ -71,6 +71,8 @@ extern const struct request_extension extra_request_members[]; /* a NULL name at
 int session_request_parse(const json_t *j, struct job_request *ret, struct problem *p);
 /* The same of a run, which takes what names and chooses workers, and needs a workload. */
 int run_request_parse(const json_t *j, struct job_request *ret, struct problem *p);
+/* The same of a list of workers, which takes only what names them. */
+int fleet_request_parse(const json_t *j, struct fleet_query *ret, struct problem *p);
 /* What is kept of a workload: of its prompts how many they were. A reference of its own. */
 json_t *workload_kept(const json_t *workload);
 void job_request_done(struct job_request *r);

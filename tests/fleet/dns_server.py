@@ -44,22 +44,21 @@ def encode_data(kind, record):
 
 
 class DnsServer:
-    def __init__(self):
+    def __init__(self, address="127.0.0.1"):
         self.records, self.faults, self.queries = {}, {}, []
-        self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        self.tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        self.udp = socket.socket(family, socket.SOCK_DGRAM)
         while True:  # one port of both
-            self.tcp.bind(("127.0.0.1", 0))
+            self.tcp = socket.socket(family, socket.SOCK_STREAM)
+            self.tcp.bind((address, 0))
             try:
-                self.udp.bind(self.tcp.getsockname())
+                self.udp.bind(self.tcp.getsockname()[:2])
                 break
             except OSError:
                 self.tcp.close()
-                self.tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self.tcp.listen()
         self.port = self.udp.getsockname()[1]
-        self.address = f"127.0.0.1:{self.port}"
+        self.address = f"[{address}]:{self.port}" if ":" in address else f"{address}:{self.port}"
         self.over = threading.Event()
         self.threads = [threading.Thread(target=serve, daemon=True) for serve in (self._serve_udp, self._serve_tcp)]
 

@@ -80,6 +80,21 @@ def test_a_pattern_is_all_its_files(profd, fleet, tmp_path):
         "url"] == fleet.workers[1]
 
 
+def test_a_file_of_many_targets(profd, tmp_path):
+    """More than a query of a URL can have."""
+    targets = [f"127.0.0.1:{port}" for port in range(20000, 21000)]
+    (tmp_path / "t.json").write_text(json.dumps([{"targets": targets, "labels": {"role": "decode"}}]))
+    status, out, err = profctl(profd, "list-workers", "--targets", tmp_path / "t.json", "--json")
+    assert status == 0, err
+    workers = json.loads(out)["workers"]
+    assert [worker["url"] for worker in workers] == [f"http://{target}" for target in targets]
+    assert workers[0]["role"] == "decode"
+    assert "1000 workers" in profctl(profd, "doctor", "--targets", tmp_path / "t.json")[1]
+    for body, words in (({"steps": 3}, "not an option of a list of workers"), ({"targets": 3}, "targets must be"),
+                        ({"targets": [], "fleet": "a"}, "exclude each other"), ([], "JSON object")):
+        assert words in profd.problem("POST", "/v1/workers", body, 400)["detail"]
+
+
 def test_profctl_names_what_is_wrong_with_a_file(profd, tmp_path):
     (tmp_path / "broken.json").write_text("[{")
     (tmp_path / "object.json").write_text("{}")
@@ -264,6 +279,16 @@ def test_all_addresses_of_a_name(by_dns, names, fleet):
     names.records["alias.test", "CNAME"] = ["only4.test"]
     names.records["only4.test", "A"] = ["127.0.0.3"]
     assert urls(by_dns("dns", "alias.test:1")) == ["http://127.0.0.3:1"]
+
+
+def test_a_name_server_over_ipv6(tmp_path):
+    with DnsServer("::1") as dns:
+        dns.records["six.test", "AAAA"] = ["::1"]
+        dns.records["six.test", "A"] = [f"127.0.1.{i}" for i in range(1, 101)]  # over TCP
+        more = f"[fleet east]\ndns=six.test:9\nresolver={dns.address}\n"
+        with Daemon(tmp_path / "profd", quick_config(more=more)) as profd:
+            assert len(listed(profd)) == 101
+        assert ("tcp", "six.test", "A") in dns.queries
 
 
 def test_a_truncated_answer_comes_again_over_tcp(by_dns, names):
