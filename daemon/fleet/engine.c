@@ -243,10 +243,12 @@ static void explain_unknown(struct worker *w, const struct answers *a)
         worker_refuse(w, "Correct the file, or its permissions, or the key in profd.conf.", "%s",
                       version->text);
     } else if (version->err != 0 && info->err != 0) {
-        bool late = version->err == -ETIMEDOUT;
         worker_refuse(w,
-                      late ? "A server that loads its model or writes a trace answers late: try again."
-                           : "Is this server up? Its router may list it although it is gone.",
+                      version->err == -ETIMEDOUT
+                          ? "A server that loads its model or writes a trace answers late: try again."
+                      : version->err == -EHOSTUNREACH
+                          ? "profd's host must know this name: getent hosts NAME."
+                          : "Is this server up? Its router or source may list it although it is gone.",
                       "does not answer: %s", version->text);
     } else if (any_status(a, 300, 399, &some)) {
         worker_refuse(w, "Name the URL that it redirects to.",

@@ -34,7 +34,8 @@ static const char kineto_remedy[] =
     "Record its processes by Kineto's protocol, on their host: start Ray's nodes with KINETO_USE_DAEMON=1, "
     "then profctl "
     "start --kineto.\n"
-    "If each replica serves vLLM's own HTTP API on a known port, name that: port=PORT.";
+    "If each replica serves vLLM's own HTTP API on a known port, name that: --port PORT, or port= in "
+    "profd.conf.";
 
 /* A server that Serve's load balancer may use. All borrowed from the answer. */
 struct ray_target {

@@ -30,9 +30,9 @@ static int slurm_split(const struct source_config *c, struct slurm_value *ret, c
     *ret = (struct slurm_value){.nodes = c->value,
                                 .nodes_size = colon ? (size_t)(colon - c->value) : strlen(c->value)};
     if (colon && c->port)
-        *reason = " has ports, and so has port";
+        *reason = " has a port, and port is set, too";
     else if (!ports)
-        *reason = " has no port: write NODES:PORT, or add port";
+        *reason = " has no port: append :PORT, or set port";
     else
         return port_list_expand(ports, strlen(ports), PORTS_MAX, ret->ports, &ret->n_ports, reason);
     return -EINVAL;

@@ -139,6 +139,10 @@ def test_lists_of_nodes_and_ports(cluster, profd, tmp_path):
     assert status == 0, err
     assert [worker["url"] for worker in json.loads(out)["workers"]] == [
         f"http://{cluster.addresses[node]}:{port}" for node in ("n2", "n3") for port in (8100, 8101)]
+    status, out, err = profctl(cluster, profd, "list-workers", "--slurm", "n1,unknown.invalid:8100", "--json")
+    workers = json.loads(out)["workers"]
+    assert [worker["url"] for worker in workers] == ["http://n1:8100", "http://unknown.invalid:8100"], err
+    assert workers[1]["remedy"] == "profd's host must know this name: getent hosts NAME."
     with FaultFleet(tmp_path / "fleet", "vllm", 1) as fleet:
         port = fleet.workers[0].rpartition(":")[2]
         status, out, err = profctl(cluster, profd, "list-workers", "--slurm", "127.0.0.[1-1]", "--port", port, "--json")
@@ -195,7 +199,7 @@ def test_a_configured_fleet_of_nodes(tmp_path, cluster, job):
     code, errors = Daemon(tmp_path / "wrong", "[fleet a]\nslurm=n[1-2\nport=1\n").refuses()
     assert code != 0 and "slurm=n[1-2 has a [ without a ]" in errors, errors
     code, errors = Daemon(tmp_path / "worse", "[fleet a]\nslurm=n[1-2]\n").refuses()
-    assert code != 0 and "has no port: write NODES:PORT, or add port" in errors, errors
+    assert code != 0 and "has no port: append :PORT, or set port" in errors, errors
 
 
 def test_lists_expand_as_slurm_expands_them(cluster):

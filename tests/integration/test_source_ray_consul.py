@@ -131,7 +131,7 @@ def test_replicas_without_a_port_are_listed_and_not_recorded(profd):
             (f"ray://127.0.0.1/{ids[0]}", "unknown", False), (f"ray://10.77.0.2/{ids[1]}", "prefill", False)]
         for worker in answer["workers"]:
             assert worker["reason"] == "Ray Serve LLM has no HTTP route for its profiler"
-            assert "profctl start --kineto" in worker["remedy"] and "port=PORT" in worker["remedy"]
+            assert "profctl start --kineto" in worker["remedy"] and "--port PORT" in worker["remedy"]
         assert "process 4711 of its host" in answer["workers"][0]["note"]
         assert answer["notes"] == ["1 replica is not running, or its address is unknown",
                                    "1 replica without an accelerator is left out: OpenAiIngress"]
