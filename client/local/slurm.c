@@ -169,7 +169,7 @@ static int explain_command(const char *command, int err, struct problem *p)
 static int job_find_nodes(const char *job, char **ret, struct problem *p)
 {
     _cleanup_(freep) char *jobs = xasprintf("--jobs=%s", job), *state = NULL;
-    char *const argv[] = {"squeue", "--noheader", jobs, "--format=" SLURM_JOB_FORMAT, NULL};
+    char *const argv[] = {"squeue", "--noheader", jobs, SLURM_JOB_FORMAT, NULL};
     _cleanup_(command_result_done) struct command_result r;
 
     int err = command_run(argv, &r);
@@ -199,8 +199,7 @@ static int job_find_nodes(const char *job, char **ret, struct problem *p)
 static char *nodes_find_addresses(const char *nodes, size_t *ret_n)
 {
     _cleanup_(freep) char *option = xasprintf("--nodes=%s", nodes);
-    char *const argv[] = {"sinfo", "--noheader", "--Node", "--all", option, "--format=" SLURM_NODE_FORMAT,
-                          NULL};
+    char *const argv[] = {"sinfo", "--noheader", "--Node", "--all", option, SLURM_NODE_FORMAT, NULL};
     _cleanup_(command_result_done) struct command_result r;
     char *addresses = NULL;
 
@@ -261,7 +260,7 @@ int slurm_resolve(const char *value, char **ret, struct problem *p)
         r = job_find_nodes(word, &nodes, p);
     else
         nodes = xstrdup(word);
-    if (r < 0)
+    if (!nodes)
         return r;
     _cleanup_(freep) char *addresses = nodes_resolve(nodes);
     *ret = xasprintf("%s%s", addresses, colon ? colon : "");

@@ -42,7 +42,7 @@ bool slurm_is_job_id(const char *word, size_t size)
 
 static void joined_append(struct joined_text *j, const char *text, size_t size)
 {
-    if (!ARRAY_RESERVE(j->text, j->cap, j->size + size + 1))
+    if (!ARRAY_RESERVE(j->text, j->cap, j->size + size + 1) || !j->text)
         out_of_memory();
     memcpy(j->text + j->size, text, size);
     j->size += size;

@@ -4,10 +4,10 @@
 
 #include "base/problem.h"
 
-/* For squeue --format: a line for each part of a job (elements of an array, components of a heterogeneous job). */
-#define SLURM_JOB_FORMAT "%T|%i|%N"
-/* For sinfo --Node --format: a line for each node of each partition. */
-#define SLURM_NODE_FORMAT "%N|%o"
+/* Of squeue: a line for each part of a job (elements of an array, components of a heterogeneous job). */
+#define SLURM_JOB_FORMAT "--format=%T|%i|%N"
+/* Of sinfo --Node: a line for each node of each partition. */
+#define SLURM_NODE_FORMAT "--format=%N|%o"
 
 /* Whether a word is the id of a job: "4711", "4711_3" (of an array), "4711+1" (of a heterogeneous job). */
 bool slurm_is_job_id(const char *word, size_t size);

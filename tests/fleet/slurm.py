@@ -11,9 +11,9 @@ the jobs first, then the daemons.
 """
 import contextlib
 import ctypes
-import getpass
 import os
 import pathlib
+import pwd
 import random
 import shutil
 import signal
@@ -59,6 +59,10 @@ KillWait=5
 SlurmdParameters=config_overrides
 {nodes}PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
+
+
+def user_name():
+    return pwd.getpwuid(os.geteuid()).pw_name
 
 
 def missing():
@@ -150,7 +154,7 @@ class Slurm:
         ports = _free_ports(1 + len(self.nodes))
         nodes = "".join(f"NodeName={node} NodeHostname={host} NodeAddr={self.addresses[node]} Port={port} CPUs=4 RealMemory=1\n"
                         for node, port in zip(self.nodes, ports[1:]))
-        self.config.write_text(CONFIG.format(host=host, control_port=ports[0], user=getpass.getuser(),
+        self.config.write_text(CONFIG.format(host=host, control_port=ports[0], user=user_name(),
                                              directory=self.directory, nodes=nodes))
         # No cgroup is mounted for this plugin, and none is needed; without one slurmd ends.
         (self.directory / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
@@ -179,7 +183,7 @@ class Slurm:
     def _end(self):
         try:
             if self.children and all(child.poll() is None for child in self.children):
-                self.run("scancel", "--user", getpass.getuser(), check=False)
+                self.run("scancel", "--user", user_name(), check=False)
                 deadline = time.monotonic() + patience(END_S)
                 while self.run("squeue", "-h", check=False).strip() and time.monotonic() < deadline:
                     time.sleep(0.1)
