@@ -56,15 +56,27 @@ static void joined_add(struct joined_text *j, const char *word, size_t size)
     joined_append(j, word, size);
 }
 
+/* Of several clusters ($SLURM_CLUSTERS), each begins with its name, and an empty line is between them (SchedMD/slurm
+ * src/squeue/squeue.c, src/sinfo/sinfo.c). */
+static bool line_is_heading(const char *line, size_t size)
+{
+    static const char heading[] = "CLUSTER: ";
+    return size == 0 || (size >= sizeof(heading) - 1 && memcmp(line, heading, sizeof(heading) - 1) == 0);
+}
+
 /* Splits the next line at '|' into n columns. False at the end; *ret_valid: whether it has as many. */
 static bool read_line(const char **text, const char *end, size_t n, struct line_columns *ret, bool *ret_valid)
 {
-    if (*text >= end)
-        return false;
-    const char *newline = memchr(*text, '\n', (size_t)(end - *text));
-    const char *line = *text, *line_end = newline ? newline : end;
+    const char *line, *line_end;
 
-    *text = line_end + 1;
+    do {
+        if (*text >= end)
+            return false;
+        const char *newline = memchr(*text, '\n', (size_t)(end - *text));
+        line = *text;
+        line_end = newline ? newline : end;
+        *text = line_end + 1;
+    } while (line_is_heading(line, (size_t)(line_end - line)));
     *ret_valid = false;
     for (size_t i = 0; i < n; i++) {
         const char *bar = memchr(line, '|', (size_t)(line_end - line));

@@ -53,6 +53,17 @@ static void read_file_text(const char *name, const char *data, size_t size)
     json_decref(list);
 }
 
+/* look() of a source that asks nobody. */
+static void look_pure(const struct source_config *c)
+{
+    _cleanup_(fleet_freep) struct fleet *f = xcalloc(1, sizeof(*f));
+    char why[SOURCE_WHY_MAX];
+
+    c->source->look(c, WORKERS_MAX, f, why);
+    if (f->n_workers > WORKERS_MAX)
+        abort();
+}
+
 /* What is accepted can be asked for. */
 static void take_value(const struct fleet_source *source, const char *value)
 {
@@ -60,8 +71,11 @@ static void take_value(const struct fleet_source *source, const char *value)
     struct source_request request = {0};
     char *reason = NULL, why[SOURCE_WHY_MAX];
 
-    if (source_config_check(&c, &reason) == 0 && source->request)
+    bool accepted = source_config_check(&c, &reason) == 0;
+    if (accepted && source->request)
         source->request(&c, NULL, &request, why);
+    if (accepted && source == &source_slurm)
+        look_pure(&c);
     source_request_done(&request);
     free(reason);
     source_config_done(&c);

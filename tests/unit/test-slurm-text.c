@@ -30,6 +30,7 @@ static void test_jobs(void **state)
         {"COMPLETING|2|n1\n", -ENOENT, NULL, "completing"},
         {"CONFIGURING|2|n1\n", -ENOENT, NULL, "configuring"},
         {"", -ENOENT, NULL, NULL},
+        {"CLUSTER: a\n\nCLUSTER: b\nRUNNING|1|n7\n", 0, "n7", NULL},
         {"RUNNING|1\n", -EPROTO, NULL, NULL},
         {"RUNNING|1|n1|x\n", -EPROTO, NULL, NULL},
         {"slurm is away\n", -EPROTO, NULL, NULL},
@@ -64,7 +65,8 @@ static void test_addresses(void **state)
         {"", 0, NULL, 0},
         {"n1\n", -EPROTO, NULL, 0},
         {"|10.0.0.1\n", -EPROTO, NULL, 0},
-        {"\n", -EPROTO, NULL, 0},
+        {"\n", 0, NULL, 0},
+        {"CLUSTER: a\nn1|10.0.0.1\n\nCLUSTER: b\n", 0, "10.0.0.1", 1},
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
