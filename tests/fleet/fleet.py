@@ -122,6 +122,26 @@ class Fleet:
         return self._add_worker("rtp-llm", name, traces, arguments,
                                 {"TORCH_CUDA_PROFILER_DIR": str(traces), **(env or {})}, cwd)
 
+    def add_trtllm(self, *arguments, trace_dir=None, env=None, cwd=None, name=None):
+        """A TensorRT-LLM worker. `trace_dir` is its TLLM_TORCH_PROFILER_DIR."""
+        name, traces = self._name("tensorrt-llm", name, trace_dir)
+        return self._add_worker("tensorrt-llm", name, traces, ["--return-perf-metrics", *arguments],
+                                {"TLLM_TORCH_PROFILER_DIR": str(traces), **(env or {})}, cwd)
+
+    def add_atom(self, *arguments, trace_dir=None, env=None, cwd=None, name=None):
+        """An ATOM worker. `trace_dir` is its --torch-profiler-dir; False for one that is launched without it."""
+        name, traces = self._name("atom", name, trace_dir or None)
+        if trace_dir is not False:
+            arguments = [*arguments, "--torch-profiler-dir", str(traces)]
+        return self._add_worker("atom", name, traces, arguments, env, cwd,
+                                "atom/entrypoints/openai_server.py")
+
+    def add_tokenspeed(self, *arguments, trace_dir=None, env=None, cwd=None, name=None):
+        """A TokenSpeed worker. `trace_dir` is its TOKENSPEED_PROFILER_DIR."""
+        name, traces = self._name("tokenspeed", name, trace_dir)
+        return self._add_worker("tokenspeed", name, traces, arguments,
+                                {"TOKENSPEED_PROFILER_DIR": str(traces), **(env or {})}, cwd)
+
     def add_nemo_gym(self, *arguments, profiling=True, results=None, name=None):
         """A resource server of NeMo Gym, whose profiles go below `results`; see nemo_gym.py for its --generation."""
         name, results = self._name("nemo-gym", name, results)
@@ -191,8 +211,8 @@ class Fleet:
         name = name or f"{engine}-{sum(worker.engine == engine for worker in self.workers)}"
         return name, pathlib.Path(trace_dir or self.directory / "traces" / name)
 
-    def _add_worker(self, engine, name, traces, arguments, env, cwd):
-        process = Process(name, [HERE / "worker.py", "--engine", engine, *arguments], self.directory, env, cwd=cwd)
+    def _add_worker(self, engine, name, traces, arguments, env, cwd, program="worker.py"):
+        process = Process(name, [HERE / program, "--engine", engine, *arguments], self.directory, env, cwd=cwd)
         process.engine, process.trace_dir = engine, traces
         self.workers.append(process)
         return process

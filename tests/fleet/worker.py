@@ -1,21 +1,30 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""A real inference worker for tests and the demo: `--engine vllm`, `sglang` or `rtp-llm`.
+"""A real inference worker for tests and the demo, of one of the engines of ENGINES.
 
 It answers completions by computing them (model.py, in the process of engine.py), and it has the profile endpoints of
-the engine that it stands for, with their semantics, file names and quirks (vllm_profiling.py, sglang_profiling.py,
-rtp_llm_profiling.py).
+the engine that it stands for, with their semantics, file names and quirks (vllm_profiling.py, sglang_profiling.py, ...).
 It prints http://HOST:PORT when it is ready, and writes it into --port-file.
 """
 import argparse
 import asyncio
 import gc
+import importlib
 import logging
 import os
 import sys
 
-DEFAULT_VERSIONS = {"vllm": "0.20.0", "sglang": "0.5.10", "rtp-llm": "0.2.0"}
-PROCESS_NAMES = {"vllm": "VLLM::EngineCore", "sglang": "sglang::scheduler", "rtp-llm": "rtp_llm_backend"}
+DEFAULT_VERSIONS = {"vllm": "0.20.0", "sglang": "0.5.10", "rtp-llm": "0.2.0", "tensorrt-llm": "1.3.0rc15",
+                    "atom": "0.1.7", "tokenspeed": "0.1.0"}
+PROCESS_NAMES = {"vllm": "VLLM::EngineCore", "sglang": "sglang::scheduler", "rtp-llm": "rtp_llm_backend",
+                 "tensorrt-llm": "trtllm-serve", "atom": "atom::runner", "tokenspeed": "tokenspeed::scheduler_0"}
+# The module of the HTTP server, its class, and the module and class of the profiler.
+ENGINES = {"vllm": ("vllm_api", "VllmServer", "vllm_profiling", "WorkerProfiler"),
+           "sglang": ("sglang_api", "SglangServer", "sglang_profiling", "ProfilerManager"),
+           "rtp-llm": ("rtp_llm_api", "RtpLlmServer", "rtp_llm_profiling", "StepProfiler"),
+           "tensorrt-llm": ("trtllm_api", "TrtllmServer", "trtllm_profiling", "WindowProfiler"),
+           "atom": ("atom_api", "AtomServer", "atom_profiling", "RankProfiler"),
+           "tokenspeed": ("tokenspeed_api", "TokenspeedServer", "tokenspeed_profiling", "SchedulerProfiler")}
 
 
 def parser():
@@ -49,6 +58,17 @@ def parser():
     sglang.add_argument("--enable-metrics", action="store_true")
     sglang.add_argument("--disaggregation-mode", choices=("null", "prefill", "decode"), default="null")
     sglang.add_argument("--speculative-algorithm")
+    trtllm = parse.add_argument_group("tensorrt-llm", "also --tp_size and --pp_size")
+    trtllm.add_argument("--tp_size", dest="tp_size", type=int, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    trtllm.add_argument("--pp_size", dest="pp_size", type=int, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    trtllm.add_argument("--tensorrt-llm-version")
+    trtllm.add_argument("--backend", choices=("pytorch", "tensorrt"), default="pytorch")
+    trtllm.add_argument("--return-perf-metrics", action="store_true")
+    trtllm.add_argument("--no-profile-routes", action="store_true", help="a version before /start_profile")
+    atom = parse.add_argument_group("atom", "also --tensor-parallel-size and --data-parallel-size")
+    atom.add_argument("--torch-profiler-dir")
+    atom.add_argument("--kv-role", choices=("kv_producer", "kv_consumer"), help="of its --kv-transfer-config")
+    atom.add_argument("--compress-s", type=float, default=0, help="how long it compresses a trace")
     rtp_llm = parse.add_argument_group("rtp-llm", "also --tp-size and --dp-size")
     rtp_llm.add_argument("--torch_cuda_profiler_dir")
     rtp_llm.add_argument("--gen_timeline_sync", action="store_true", help="record each request")
@@ -66,7 +86,7 @@ def parse_options(arguments):
         profiler_config = from_file.pop("profiler_config", {})
         parse.set_defaults(**from_file)
         options = parse.parse_args(arguments)
-    options.version = getattr(options, options.engine + "_version", None) or DEFAULT_VERSIONS[options.engine]
+    options.version = getattr(options, options.engine.replace("-", "_") + "_version", None) or DEFAULT_VERSIONS[options.engine]
     options.mixed_batches = options.engine != "sglang"
     options.engine_process_name = PROCESS_NAMES[options.engine]
     if options.engine == "vllm":
@@ -101,21 +121,9 @@ def main():
     # The engine core is forked before the server opens a socket or starts a thread.
     import engine_client
     gc.freeze()
-    if options.engine == "vllm":
-        import vllm_api
-        import vllm_profiling
-        client = engine_client.EngineClient(options, vllm_profiling.WorkerProfiler)
-        server = vllm_api.VllmServer(client, options)
-    elif options.engine == "rtp-llm":
-        import rtp_llm_api
-        import rtp_llm_profiling
-        client = engine_client.EngineClient(options, rtp_llm_profiling.StepProfiler)
-        server = rtp_llm_api.RtpLlmServer(client, options)
-    else:
-        import sglang_api
-        import sglang_profiling
-        client = engine_client.EngineClient(options, sglang_profiling.ProfilerManager)
-        server = sglang_api.SglangServer(client, options)
+    api, server_name, profiling, profiler_name = ENGINES[options.engine]
+    client = engine_client.EngineClient(options, getattr(importlib.import_module(profiling), profiler_name))
+    server = getattr(importlib.import_module(api), server_name)(client, options)
     if options.dynamo:
         import dynamo_api
         server.app = dynamo_api.SystemStatusServer(server, options.dynamo == "older").app
