@@ -109,6 +109,52 @@ static const struct {
       .stage = TRACE_STAGE_DECODE}},
     {"n_agg_w0_profile_rank12.sqlite",
      {UNKNOWN, .kind = TRACE_NAME_RANK, .writer = TRACE_WRITER_SRTCTL, .host = "n", .rank = 12}},
+    {"trtllm-trace-1770372002-9f3a01bc-rank-3.json",
+     {UNKNOWN, .kind = TRACE_NAME_RANK, .writer = TRACE_WRITER_TENSORRT_LLM, .rank = 3,
+      .time_ns = 1770372002000000000, .profile_id = "1770372002-9f3a01bc"}},
+    {"/tmp/trace-rank-12.json",
+     {UNKNOWN, .kind = TRACE_NAME_RANK, .writer = TRACE_WRITER_TENSORRT_LLM, .rank = 12}},
+    {"trace.json-rank-1.gz",
+     {UNKNOWN, .kind = TRACE_NAME_RANK, .writer = TRACE_WRITER_TENSORRT_LLM, .rank = 1}},
+    {"/t/rank_3/Qwen3-8B_ts_20260822_213144_123.pt.trace.json.gz",
+     {UNKNOWN, .kind = TRACE_NAME_RANK, .writer = TRACE_WRITER_ATOM, .rank = 3}},
+    {"dp1_tp2/Qwen3-8B_ts_20260822_213144_123.pt.trace.json.gz",
+     {UNKNOWN, .kind = TRACE_NAME_RANK, .writer = TRACE_WRITER_ATOM, .dp = 1, .tp = 2}},
+    {"/t/decode/pp1_dp0_tp3/DeepSeek-R1_ts_20260822_213144_123.pt.trace.json.gz",
+     {UNKNOWN, .kind = TRACE_NAME_RANK, .writer = TRACE_WRITER_ATOM, .pp = 1, .dp = 0, .tp = 3,
+      .stage = TRACE_STAGE_DECODE}},
+    {"/t/pp1_rank_0/m_ts_20260822_213144_123.pt.trace.json.gz",
+     {UNKNOWN, .kind = TRACE_NAME_RANK, .writer = TRACE_WRITER_ATOM, .pp = 1, .tp = 0}},
+    {"/other/m_ts_20260822_213144_123.pt.trace.json.gz",
+     {UNKNOWN, .kind = TRACE_NAME_RANK, .writer = TRACE_WRITER_ATOM}},
+    {"rank_3-Qwen3-8B_ts_20260822_213144_123.pt.trace.json.gz",
+     {UNKNOWN, .kind = TRACE_NAME_RANK, .writer = TRACE_WRITER_ATOM, .rank = 3}},
+    {"prefill-dp1_tp2-m_ts_20260822_213144_123.pt.trace.json.gz",
+     {UNKNOWN, .kind = TRACE_NAME_RANK, .writer = TRACE_WRITER_ATOM, .dp = 1, .tp = 2,
+      .stage = TRACE_STAGE_PREFILL}},
+    {"rank_0/m_ts_20260822_213144_123.pt.trace.json",
+     {UNKNOWN, .kind = TRACE_NAME_RANK, .writer = TRACE_WRITER_ATOM, .rank = 0, .intermediate = true}},
+    {"rank_0/capture_traces/bs_8_q_1_rank0.json.gz",
+     {UNKNOWN, .kind = TRACE_NAME_CAPTURE, .writer = TRACE_WRITER_ATOM, .rank = 0}},
+    {"20260822-213144-TP3.trace.json.gz",
+     {UNKNOWN, .kind = TRACE_NAME_RANK, .writer = TRACE_WRITER_TOKENSPEED, .tp = 3,
+      .profile_id = "20260822-213144"}},
+    {"20260822-213144-DP1-TP0-EXTEND.trace.json.gz",
+     {UNKNOWN, .kind = TRACE_NAME_RANK, .writer = TRACE_WRITER_TOKENSPEED, .dp = 1, .tp = 0,
+      .stage = TRACE_STAGE_PREFILL, .profile_id = "20260822-213144"}},
+    {"s1-w0-CP2-TP0-DECODE.trace.json.gz",
+     {UNKNOWN, .kind = TRACE_NAME_RANK, .writer = TRACE_WRITER_TOKENSPEED, .tp = 0,
+      .stage = TRACE_STAGE_DECODE, .profile_id = "s1-w0"}},
+    {"20260822-213144-TP0-memory.pickle",
+     {UNKNOWN, .kind = TRACE_NAME_ATTACHMENT, .writer = TRACE_WRITER_TOKENSPEED, .tp = 0,
+      .profile_id = "20260822-213144"}},
+    {"20260822-213144-TP0.proton.hatchet",
+     {UNKNOWN, .kind = TRACE_NAME_ATTACHMENT, .writer = TRACE_WRITER_TOKENSPEED, .tp = 0,
+      .profile_id = "20260822-213144"}},
+    {"20260822-213144-TP1.viztracer.json",
+     {UNKNOWN, .kind = TRACE_NAME_ATTACHMENT, .writer = TRACE_WRITER_TOKENSPEED, .tp = 1,
+      .profile_id = "20260822-213144"}},
+    {"m_ts_2026_1.pt.trace.json", {UNKNOWN, .kind = TRACE_NAME_RANK}},
     {"report1.nsys-rep", {UNKNOWN, .kind = TRACE_NAME_ATTACHMENT}},
     {"run.hatchet", {UNKNOWN, .kind = TRACE_NAME_ATTACHMENT}},
     {"server_args.json", {UNKNOWN, .kind = TRACE_NAME_OTHER}},
@@ -132,6 +178,7 @@ static void test_every_pattern(void **state)
         assert_int_equal(n.writer, want->writer);
         assert_string_equal(trace_stage_name(n.stage), trace_stage_name(want->stage));
         assert_int_equal(n.unfinished, want->unfinished);
+        assert_int_equal(n.intermediate, want->intermediate);
         assert_int_equal(n.dp, want->dp);
         assert_int_equal(n.pp, want->pp);
         assert_int_equal(n.tp, want->tp);
@@ -146,6 +193,20 @@ static void test_every_pattern(void **state)
         assert_string_equal(n.prefix, want->prefix);
         assert_string_equal(n.profile_id, want->profile_id);
     }
+}
+
+static void test_directories_of_ranks(void **state)
+{
+    static const char *const yes[] = {"rank_0", "rank_127", "dp0_tp3", "pp1_rank_0", "pp0_dp1_tp2"},
+                             *const no[] = {"rank0", "rank_",          "traces", "rank_0x",
+                                            "dp1",   "capture_traces", "",       "rank_99999999999999999999"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(yes); i++)
+        assert_true(trace_name_is_rank_dir(yes[i]));
+    for (size_t i = 0; i < ARRAY_SIZE(no); i++)
+        assert_false(trace_name_is_rank_dir(no[i]));
+    assert_true(trace_name_is_stage_dir("prefill") && trace_name_is_stage_dir("decode"));
+    assert_false(trace_name_is_stage_dir("rank_0"));
 }
 
 static void test_too_long(void **state)
@@ -163,6 +224,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_pattern),
+        cmocka_unit_test(test_directories_of_ranks),
         cmocka_unit_test(test_too_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

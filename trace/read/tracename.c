@@ -33,11 +33,32 @@ static const struct pattern {
     {"<profile_id>-TP-<tp>-memory[-<stage>].pickle", TRACE_NAME_ATTACHMENT, TRACE_WRITER_SGLANG},
     {"<profile_id>-TP-<tp>[-DP-<dp>][-PP-<pp>][-EP-<ep>][-<stage>].trace.json", TRACE_NAME_RANK,
      TRACE_WRITER_SGLANG},
+    {"<profile_id>-DP<dp>-[CP<digits>-]TP<tp>[-<stage>].trace.json", TRACE_NAME_RANK,
+     TRACE_WRITER_TOKENSPEED},
+    {"<profile_id>-CP<digits>-TP<tp>[-<stage>].trace.json", TRACE_NAME_RANK, TRACE_WRITER_TOKENSPEED},
+    {"<profile_id>-TP<tp>[-<stage>].trace.json", TRACE_NAME_RANK, TRACE_WRITER_TOKENSPEED},
+    {"<profile_id>-TP<tp>[-<stage>].viztracer.json", TRACE_NAME_ATTACHMENT, TRACE_WRITER_TOKENSPEED},
+    {"<profile_id>-TP<tp>-memory[-<stage>].pickle", TRACE_NAME_ATTACHMENT, TRACE_WRITER_TOKENSPEED},
+    {"<profile_id>-TP<tp>[-<stage>].proton.<any>", TRACE_NAME_ATTACHMENT, TRACE_WRITER_TOKENSPEED},
+    {"trtllm-trace-<profile_id>-rank-<rank>.json", TRACE_NAME_RANK, TRACE_WRITER_TENSORRT_LLM},
+    {"capture_graph_<any>_ts_<digits>_<digits>_<digits>.pt.trace.json", TRACE_NAME_CAPTURE,
+     TRACE_WRITER_ATOM},
+    {"bs_<digits>_q_<digits>_rank<rank>.json", TRACE_NAME_CAPTURE, TRACE_WRITER_ATOM},
+    {"[<stage>-][pp<pp>_]dp<dp>_tp<tp>-<any>_ts_<digits>_<digits>_<digits>.pt.trace.json", TRACE_NAME_RANK,
+     TRACE_WRITER_ATOM},
+    {"[<stage>-]pp<pp>_rank_<tp>-<any>_ts_<digits>_<digits>_<digits>.pt.trace.json", TRACE_NAME_RANK,
+     TRACE_WRITER_ATOM},
+    {"[<stage>-]rank_<rank>-<any>_ts_<digits>_<digits>_<digits>.pt.trace.json", TRACE_NAME_RANK,
+     TRACE_WRITER_ATOM},
+    {"<any>_ts_<digits>_<digits>_<digits>.pt.trace.json", TRACE_NAME_RANK, TRACE_WRITER_ATOM},
     {"profiler_ts<time_us>_wr<rank>_<count>.json", TRACE_NAME_RANK, TRACE_WRITER_RTP_LLM},
     {"<profile_id>_wr<rank>_<count>.json", TRACE_NAME_RANK, TRACE_WRITER_RTP_LLM},
     {"<host>_<pid>.<time_ns>.pt.trace.json", TRACE_NAME_RANK, TRACE_WRITER_TORCH},
     {"libkineto_activities_<pid>[_<any>].json", TRACE_NAME_RANK, TRACE_WRITER_TORCH},
     {"<host>.<time_ns>.pt.trace.json", TRACE_NAME_RANK, TRACE_WRITER_TORCH},
+    /* TLLM_TORCH_PROFILE_TRACE=FILE: the rank is put before the last suffix. */
+    {"<any>.json-rank-<rank>", TRACE_NAME_RANK, TRACE_WRITER_TENSORRT_LLM},
+    {"<any>-rank-<rank>.json", TRACE_NAME_RANK, TRACE_WRITER_TENSORRT_LLM},
     {"<any>.trace.json", TRACE_NAME_RANK, TRACE_WRITER_UNKNOWN},
     {"<any>.pickle", TRACE_NAME_ATTACHMENT, TRACE_WRITER_UNKNOWN},
     {"<any>.hatchet", TRACE_NAME_ATTACHMENT, TRACE_WRITER_UNKNOWN},
@@ -55,7 +76,7 @@ static const struct pattern {
     {"<any>.rpd", TRACE_NAME_ATTACHMENT, TRACE_WRITER_UNKNOWN},
 };
 
-enum name_field_type { FIELD_NUMBER, FIELD_US, FIELD_TEXT, FIELD_STAGE, FIELD_ANY };
+enum name_field_type { FIELD_NUMBER, FIELD_US, FIELD_DIGITS, FIELD_TEXT, FIELD_STAGE, FIELD_ANY };
 
 #define NUMBER(name)                                                                                         \
     {                                                                                                        \
@@ -86,6 +107,7 @@ static const struct name_field {
     TEXT(profile_id),
     {"time_us", FIELD_US, offsetof(struct trace_name, time_ns)},
     {"stage", FIELD_STAGE, 0},
+    {"digits", FIELD_DIGITS, 0},
     {"any", FIELD_ANY, 0},
 };
 
@@ -150,12 +172,15 @@ static bool trace_name_match_field(const char *pattern, const char *s, struct tr
         f++;
     assert(f < fields + ARRAY_SIZE(fields));
     char *offset = (char *)n + f->offset;
+    int64_t ignored;
     switch (f->type) {
     case FIELD_NUMBER:
         return trace_name_match_number(close + 1, s, (int64_t *)(void *)offset, n);
     case FIELD_US:
         return trace_name_match_number(close + 1, s, (int64_t *)(void *)offset, n) &&
                !__builtin_mul_overflow(*(int64_t *)(void *)offset, NS_PER_US, (int64_t *)(void *)offset);
+    case FIELD_DIGITS:
+        return trace_name_match_number(close + 1, s, &ignored, n);
     case FIELD_TEXT:
         return trace_name_match_text(close + 1, s, offset, n);
     case FIELD_STAGE:
@@ -184,7 +209,8 @@ static bool trace_name_match(const char *pattern, const char *s, struct trace_na
     }
 }
 
-/* SGLang's ids are the seconds of time.time() unless the caller named one. */
+/* SGLang's ids are the seconds of time.time() unless the caller named one; TensorRT-LLM's are the second, a dash and eight
+ * digits. */
 static int64_t trace_name_time_of_profile_id(const char *id)
 {
     static const int64_t earliest_s = 1500000000, latest_s = 4000000000;
@@ -197,6 +223,8 @@ static int64_t trace_name_time_of_profile_id(const char *id)
             unit /= 10;
             fraction += (*id - '0') * unit;
         }
+    if (*id == '-' && strlen(id) == 9 && strspn(id + 1, "0123456789abcdef") == 8)
+        id += 9;
     return *id || s < earliest_s || s > latest_s ? -1 : s * NS_PER_S + fraction;
 }
 
@@ -221,6 +249,45 @@ static void trace_name_cut_suffix(char *name, const char *suffix, bool *ret)
     *ret = true;
 }
 
+/* Directories of ranks, ATOM's (model_runner.py, profiler_dir); with pipeline stages rank_ counts within the stage. */
+static const char *const rank_dirs[] = {"rank_<rank>", "pp<pp>_rank_<tp>", "[pp<pp>_]dp<dp>_tp<tp>"};
+
+static bool trace_name_match_rank_dir(const char *name, struct trace_name *n)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(rank_dirs); i++)
+        if (trace_name_match(rank_dirs[i], name, n))
+            return true;
+    return false;
+}
+
+bool trace_name_is_rank_dir(const char *name)
+{
+    struct trace_name n;
+    return strlen(name) <= NAME_SIZE_MAX && trace_name_match_rank_dir(name, &n);
+}
+
+bool trace_name_is_stage_dir(const char *name)
+{
+    return streq(name, "prefill") || streq(name, "decode");
+}
+
+/* The rank of a file by the directories that it is in, innermost first. */
+static void trace_name_take_dirs(const char *path, const char *slash, struct trace_name *n)
+{
+    for (int i = 0; i < 2 && slash && slash > path; i++) {
+        const char *end = slash;
+        char name[NAME_SIZE_MAX + 1];
+        slash = memrchr(path, '/', (size_t)(end - path));
+        const char *begin = slash ? slash + 1 : path;
+        if (end - begin > NAME_SIZE_MAX)
+            return;
+        memcpy(name, begin, (size_t)(end - begin));
+        name[end - begin] = '\0';
+        if (i == 0 ? !trace_name_match_rank_dir(name, n) : !trace_name_match("<stage>", name, n))
+            return;
+    }
+}
+
 void trace_name_parse(const char *path, struct trace_name *ret)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
@@ -243,6 +310,10 @@ void trace_name_parse(const char *path, struct trace_name *ret)
         ret->kind = patterns[i].kind;
         ret->writer = patterns[i].writer;
         break;
+    }
+    if (ret->writer == TRACE_WRITER_ATOM) {
+        trace_name_take_dirs(path, slash, ret);
+        ret->intermediate = !packed && !ret->unfinished;
     }
     if (ret->profile_id[0])
         ret->time_ns = trace_name_time_of_profile_id(ret->profile_id);

@@ -30,6 +30,9 @@ enum trace_name_writer {
     TRACE_WRITER_VLLM,
     TRACE_WRITER_SGLANG,
     TRACE_WRITER_RTP_LLM,
+    TRACE_WRITER_TENSORRT_LLM,
+    TRACE_WRITER_ATOM,
+    TRACE_WRITER_TOKENSPEED,
     TRACE_WRITER_SRTCTL, /* nsys, under the names that srtctl gives its reports */
     _TRACE_WRITER_MAX,
 };
@@ -40,7 +43,8 @@ struct trace_name {
     enum trace_name_kind kind;
     enum trace_name_writer writer;
     enum trace_stage stage;
-    bool unfinished;                   /* ".tmp": its writer died or has not finished */
+    bool unfinished;   /* ".tmp": its writer died or has not finished */
+    bool intermediate; /* its writer compresses it under another name, and removes it (ATOM) */
     int64_t dp, pp, tp, dcp, ep, rank; /* -1 if not in the name, as are pid and time_ns */
     int64_t local_rank;
     int64_t count; /* of the traces that one recording or process wrote, RTP-LLM's */
@@ -54,5 +58,9 @@ struct trace_name {
 };
 
 void trace_name_parse(const char *path, struct trace_name *ret);
+/* Whether it names a directory below that of a worker, in which one rank writes: "rank_0", "pp1_dp0_tp3"; where several
+ * engines share one (ATOM with prefill and decode in one server), "prefill" and "decode" hold these. */
+bool trace_name_is_rank_dir(const char *name);
+bool trace_name_is_stage_dir(const char *name);
 /* "", "prefill", "decode" */
 const char *trace_stage_name(enum trace_stage stage);
