@@ -365,7 +365,16 @@ static void admit_start(struct discovered_file *f)
     _cleanup_(freep) char *path = xasprintf("%s/%s", d->path, f->name);
     struct import_job *job = import_job_new(c, IMPORT_DISCOVERED, path, admit_on_imported);
     job->file = f;
-    location_copy(&d->location, &job->location);
+    const char *slash = strrchr(f->name, '/');
+    if (slash) {
+        _cleanup_(freep) char *below = xstrndup(f->name, (size_t)(slash - f->name));
+        location_below(&d->location, below, &job->location);
+        job->stored_name = xstrdup(f->name);
+        for (char *at = strchr(job->stored_name, '/'); at; at = strchr(at, '/'))
+            *at = '-';
+    } else {
+        location_copy(&d->location, &job->location);
+    }
     c->n_opening++;
     d->n_opening++;
     d->n_jobs++;

@@ -117,9 +117,9 @@ int attribution_decide(const struct attribution_candidate *candidates, size_t n,
 /* -- Candidates for a discovered file -- */
 
 static const enum engine engine_of_writer[_TRACE_WRITER_MAX] = {
-    [TRACE_WRITER_VLLM] = ENGINE_VLLM,
-    [TRACE_WRITER_SGLANG] = ENGINE_SGLANG,
-    [TRACE_WRITER_RTP_LLM] = ENGINE_RTP_LLM,
+    [TRACE_WRITER_VLLM] = ENGINE_VLLM,       [TRACE_WRITER_SGLANG] = ENGINE_SGLANG,
+    [TRACE_WRITER_RTP_LLM] = ENGINE_RTP_LLM, [TRACE_WRITER_TENSORRT_LLM] = ENGINE_TENSORRT_LLM,
+    [TRACE_WRITER_ATOM] = ENGINE_ATOM,       [TRACE_WRITER_TOKENSPEED] = ENGINE_TOKENSPEED,
 };
 
 static bool attribution_writer_fits(const struct discovered_file *f, const struct target *t)

@@ -19,6 +19,7 @@
 /* For writing, by one worker. */
 #define OPEN_FILES_MAX 4096
 #define FD_PATH_MAX    40
+#define RANK_DIRS_MAX  4096 /* of one worker */
 
 /* -- The known files -- */
 
@@ -104,7 +105,10 @@ static void scan_fill_tree(struct scan_tree *tree)
         tree->inner_pids[i] = process_inner_pid(tree->pids[i]);
 }
 
-static void scan_add_entry(struct dir_scan *scan, int dir_fd, const char *name)
+static void scan_add_rank_dir(struct dir_scan *scan, int dir_fd, const char *path, const char *name);
+
+/* path is below the directory that is scanned, name its last part. */
+static void scan_add_entry(struct dir_scan *scan, int dir_fd, const char *path, const char *name)
 {
     struct trace_name parsed;
     struct stat st;
@@ -113,18 +117,50 @@ static void scan_add_entry(struct dir_scan *scan, int dir_fd, const char *name)
     if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return;
     /* Directories may be next to traces; one under the name of a trace is reported. */
-    trace_name_parse(name, &parsed);
+    trace_name_parse(path, &parsed);
+    if (S_ISDIR(st.st_mode) && scan->with_rank_dirs)
+        scan_add_rank_dir(scan, dir_fd, path, name);
     if (S_ISDIR(st.st_mode) && parsed.kind != TRACE_NAME_RANK && parsed.kind != TRACE_NAME_FRONTEND)
         return;
     VEC_GROW(scan->entries, scan->n_entries, scan->cap_entries);
     scan->entries[scan->n_entries++] =
-        (struct scan_entry){.name = xstrdup(name),
+        (struct scan_entry){.name = xstrdup(path),
                             .kind = file_kind(st.st_mode, &error),
                             .size = st.st_size,
                             .mtime_ns = st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec,
                             .device = st.st_dev,
                             .inode = st.st_ino,
                             .uid = st.st_uid};
+}
+
+/* Directories of ranks, in the worker's own directory or in a "prefill" or "decode" of it. */
+static bool scan_descends(const char *path, const char *name)
+{
+    _cleanup_(freep) char *top = name > path ? xstrndup(path, (size_t)(name - path - 1)) : NULL;
+
+    if (!top)
+        return trace_name_is_rank_dir(name) || trace_name_is_stage_dir(name);
+    return trace_name_is_stage_dir(top) && trace_name_is_rank_dir(name);
+}
+
+static void scan_add_rank_dir(struct dir_scan *scan, int dir_fd, const char *path, const char *name)
+{
+    struct dirent *entry;
+
+    if (!scan_descends(path, name) || scan->n_rank_dirs++ >= RANK_DIRS_MAX)
+        return;
+    int fd = safe_open_dir_beneath(dir_fd, name);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir) {
+        closep(&fd);
+        return;
+    }
+    while (scan->n_entries < SCAN_ENTRIES_MAX && (entry = readdir(dir))) {
+        _cleanup_(freep) char *below = xasprintf("%s/%s", path, entry->d_name);
+        if (entry->d_name[0] != '.')
+            scan_add_entry(scan, fd, below, below + strlen(path) + 1);
+    }
+    closedir(dir);
 }
 
 static void scan_find_openers(struct dir_scan *scan, size_t tree)
@@ -175,7 +211,7 @@ void discover_scan(void *arg)
     scan_add_watch(scan, fd);
     while (scan->n_entries < SCAN_ENTRIES_MAX && (entry = readdir(dir)))
         if (entry->d_name[0] != '.')
-            scan_add_entry(scan, fd, entry->d_name);
+            scan_add_entry(scan, fd, entry->d_name, entry->d_name);
     closedir(dir);
     for (size_t i = 0; i < scan->n_trees; i++) {
         scan_fill_tree(&scan->trees[i]);
@@ -264,7 +300,8 @@ static void merge_entry(struct watched_dir *d, const struct scan_entry *e, const
     f->arrived_at = d->was_scanned ? wall_ns() : 0;
     if (f->state == FILE_IMPORTING)
         return;
-    if (f->parsed.kind == TRACE_NAME_OTHER || (is_new && !d->was_scanned && !merge_is_new_at_first(f)))
+    if (f->parsed.kind == TRACE_NAME_OTHER || f->parsed.intermediate ||
+        (is_new && !d->was_scanned && !merge_is_new_at_first(f)))
         file_set_state(f, FILE_IGNORED);
     else
         file_set_state(f, !f->kind && file_is_cataloged(f) ? FILE_DONE : FILE_GROWING);

@@ -56,11 +56,11 @@ void import_job_free(struct import_job *job)
     location_done(&job->location);
     reference_done(&job->reference);
     closep(&job->fd);
-    char *const texts[] = {job->dir_path,       job->name,           job->origin,
-                           job->refusal,        job->actor,          job->queue_user,
-                           job->holder_url,     job->store_note,     job->incoming,
-                           job->store_dir,      job->outdated_path,  job->outdated_columns,
-                           job->columns_reason, job->options.labels, job->options.session_name};
+    char *const texts[] = {
+        job->dir_path,         job->name,           job->origin,         job->stored_name,
+        job->refusal,          job->actor,          job->queue_user,     job->holder_url,
+        job->store_note,       job->incoming,       job->store_dir,      job->outdated_path,
+        job->outdated_columns, job->columns_reason, job->options.labels, job->options.session_name};
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
         free(texts[i]);
     free(job);
@@ -189,7 +189,8 @@ static void import_publish(void *arg)
 {
     struct import_job *job = arg;
 
-    job->err = store_publish(job->collector->store, job->incoming, job->store_dir, job->name, &job->row.path);
+    job->err = store_publish(job->collector->store, job->incoming, job->store_dir, import_stored_name(job),
+                             &job->row.path);
     if (!job->row.path)
         return;
     if (job->err < 0)

@@ -134,7 +134,11 @@ void row_fill(struct import_job *job, const struct ingest_result *r)
     struct trace_record *row = &job->row;
     struct trace_name name;
 
-    trace_name_parse(job->name, &name);
+    /* The directory of a file that was discovered may name its rank. */
+    if (job->file)
+        name = job->file->parsed;
+    else
+        trace_name_parse(job->name, &name);
     row->state = r->state;
     row->reason = xstrdup(r->reason);
     row->size = job->size;
@@ -143,7 +147,7 @@ void row_fill(struct import_job *job, const struct ingest_result *r)
     row_check_size(job);
     row_set_name(row, &name);
     job->facts = json_incref(r->facts);
-    row->name = xstrdup(job->name);
+    row->name = xstrdup(import_stored_name(job));
     row->origin = xstrdup(job->origin);
     row->owner_uid = job->st.st_uid;
     row->device = (int64_t)job->st.st_dev;

@@ -128,6 +128,7 @@ struct dir_scan {
     char *path;
     struct dir_location location; /* filled where it is empty */
     int inotify_fd;               /* to watch it by, < 0 where it is watched or cannot be */
+    bool with_rank_dirs;          /* the directories of ranks below it too */
     int64_t newer_than_ns;        /* openers are looked for only among files modified since */
     struct scan_tree *trees;
     size_t n_trees;
@@ -140,6 +141,7 @@ struct dir_scan {
     dev_t device;
     struct scan_entry *entries;
     size_t n_entries, cap_entries;
+    size_t n_rank_dirs;
     /* It is merged in portions: directories may hold a hundred thousand names. */
     enum merge_phase { MERGE_NEW, MERGE_ENTRIES, MERGE_VANISHED, MERGE_ADMIT, MERGE_OVER } phase;
     size_t entry;                 /* the next one to be merged */
@@ -279,6 +281,7 @@ struct import_job {
     struct discovered_file *file;         /* IMPORT_DISCOVERED */
 
     char *dir_path, *name, *origin;
+    char *stored_name;               /* its name in store and catalog; NULL: name */
     struct dir_location location;    /* IMPORT_DISCOVERED */
     struct file_reference reference; /* IMPORT_RECOVERED, IMPORT_REREAD */
     int64_t process_started;         /* of the process through whose root its path leads, or RECORD_NONE */
@@ -375,6 +378,10 @@ struct import_job *import_job_new(struct collector *c, enum import_source source
                                   void (*done)(struct import_job *job));
 /* Without a call of done(). */
 void import_job_free(struct import_job *job);
+static inline const char *import_stored_name(const struct import_job *job)
+{
+    return job->stored_name ? job->stored_name : job->name;
+}
 /* "uid 1000": the user of the fair queue to whom the files of an owner count. The caller frees it. */
 char *import_queue_user(uid_t owner);
 /* Takes the job, with its open file. */

@@ -254,9 +254,20 @@ int safe_open_dir(const char *path, struct dir_location *location, char **ret_re
     return r < 0 ? r : TAKE_FD(fd);
 }
 
+int safe_open_dir_beneath(int dir_fd, const char *name)
+{
+    return safe_open_beneath(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+}
+
 void location_copy(const struct dir_location *from, struct dir_location *to)
 {
     *to = (struct dir_location){.real = xstrdup(from->real), .process_started = from->process_started};
+}
+
+void location_below(const struct dir_location *from, const char *below, struct dir_location *to)
+{
+    *to = (struct dir_location){.real = from->real ? xasprintf("%s/%s", from->real, below) : NULL,
+                                .process_started = from->process_started};
 }
 
 void location_done(struct dir_location *l)

@@ -28,6 +28,8 @@ struct dir_location {
 };
 void location_copy(const struct dir_location *from, struct dir_location *to);
 void location_done(struct dir_location *l);
+/* That of a directory below, which is reached without links. below: "rank_0", "decode/rank_0". */
+void location_below(const struct dir_location *from, const char *below, struct dir_location *to);
 
 /*
  * Opens a directory for listing, at its previous location; `location` is filled where it is empty. -ENOENT,
@@ -35,6 +37,8 @@ void location_done(struct dir_location *l);
  * to be trusted.
  */
 int safe_open_dir(const char *path, struct dir_location *location, char **ret_refusal);
+/* A directory in it, for listing; -ELOOP, -EXDEV for a link. */
+int safe_open_dir_beneath(int dir_fd, const char *name);
 /* A regular file in it. -ELOOP for a link, -EINVAL for other kinds; *ret_kind is then file_kind(). */
 int safe_open_file(int dir_fd, const char *name, struct stat *ret_st, const char **ret_kind);
 /* "a symbolic link", "a named pipe", ... with the error of opening one; NULL for a regular file. */

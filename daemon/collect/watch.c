@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/collect/pipeline.h"
+#include "daemon/fleet/engine.h"
 #include <assert.h>
 #include <errno.h>
 #include <sys/inotify.h>
@@ -310,6 +311,8 @@ static void watch_start_scan(struct watched_dir *d)
                               .path = xstrdup(d->path),
                               .inotify_fd = d->watch < 0 ? c->inotify_fd : -1,
                               .newer_than_ns = wall_ns() - OPENERS_AGE_NS};
+    TAILQ_FOREACH(k, &d->collections, next_in_dir)
+        scan->with_rank_dirs = scan->with_rank_dirs || worker_ops(&k->target->worker)->has_rank_dirs;
     location_copy(&d->location, &scan->location);
     watch_add_trees(scan, d);
     d->dirty = false;

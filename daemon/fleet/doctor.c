@@ -390,6 +390,13 @@ static void check_profiler(const struct worker *w, struct checks *c)
                    "sleeps: it makes no steps, and its trace would be empty");
 }
 
+/* Of engines that answer a start all the same. */
+static const char *setup_none_remedy(enum engine engine)
+{
+    return engine == ENGINE_ATOM ? "Add --torch-profiler-dir DIR and restart it."
+                                 : "Start it with --backend pytorch.";
+}
+
 static void check_setup(const struct worker *w, struct checks *c)
 {
     const struct profiler_setup *s = &w->setup;
@@ -400,6 +407,14 @@ static void check_setup(const struct worker *w, struct checks *c)
             c, CHECK_WARN, w,
             "Add \"torch_profiler_with_stack\":false to its --profiler-config (true is vLLM's default).",
             "profiles with Python stacks: traces grow tenfold and a stop takes minutes");
+    if (s->own_windows == 1)
+        checks_add(
+            c, CHECK_WARN, w, "Unset TLLM_PROFILE_START_STOP and restart it.",
+            "records windows of iterations by itself (TLLM_PROFILE_START_STOP): one that begins during "
+            "a session ends its executor");
+    if (streq(s->kind, "none"))
+        checks_add(c, CHECK_FAIL, w, setup_none_remedy(worker_profiler(w)),
+                   "was started without a profiler: it answers a start and records nothing");
     if (s->each_request == 1)
         checks_add(
             c, CHECK_WARN, w, "Start it without --gen_timeline_sync; profctl timeline records one request.",

@@ -8,8 +8,7 @@
 #include "daemon/fleet/evidence.h"
 #include <errno.h>
 
-#define GROUP_SIZE_MAX 65536 /* more is nonsense */
-#define EXPLAIN_MAX    300
+#define EXPLAIN_MAX 300
 /* SGLang's /server_info repeats its few hundred settings for each data-parallel rank. */
 #define ANSWER_VALUES_MAX 30000
 
@@ -58,6 +57,8 @@ static const struct {
     [QUESTION_WORKER_STATUS] = {"/worker_status"},
     [QUESTION_SYSTEM] = {"/engine/profd", .status = 404},
     [QUESTION_METRICS] = {"/metrics", .no_json = true},
+    [QUESTION_PROMETHEUS] = {TRTLLM_METRICS_PATH, .no_json = true},
+    [QUESTION_KV_TRANSFER] = {"/kv_transfer_info"},
 };
 
 const char *question_path(enum question q)
@@ -71,8 +72,8 @@ const char *question_method(enum question q)
 }
 
 /* Bit i is enum engine_endpoint's bit i. */
-static const char *const endpoint_paths[] = {"/start_profile", "/flush_cache", "/generate",
-                                             "/load",          "/detokenize",  "/engines"};
+static const char *const endpoint_paths[] = {"/start_profile", "/flush_cache", "/generate",    "/load",
+                                             "/detokenize",    "/engines",     "/health_check"};
 _Static_assert(1 << ARRAY_SIZE(endpoint_paths) == ENDPOINT_EXTRA, "a bit for each path");
 
 static int find_endpoints(const char *body, size_t size, unsigned *ret)
@@ -127,6 +128,38 @@ static enum role metrics_role_of(const char *body, size_t size)
     return ROLE_UNKNOWN;
 }
 
+/* The number in a label; 0 for nonsense. */
+static int metrics_label_size(const struct prometheus_sample *sample, const char *label)
+{
+    const char *text;
+    size_t n;
+    int size = 0;
+
+    if (!prometheus_label(sample, label, &text, &n))
+        return 0;
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] < '0' || text[i] > '9' || size > GROUP_SIZE_MAX)
+            return 0;
+        size = 10 * size + text[i] - '0';
+    }
+    return size <= GROUP_SIZE_MAX ? size : 0;
+}
+
+/* Labels of TensorRT-LLM's metrics/collector.py, log_config_info(). */
+static struct parallel metrics_sizes(const char *body, size_t size)
+{
+    struct prometheus_text samples = prometheus_text(body, size);
+    struct prometheus_sample sample;
+    struct parallel sizes = {0};
+
+    while (prometheus_next(&samples, &sample))
+        if (prometheus_is(&sample, "trtllm_parallel_config_info")) {
+            sizes.tp = metrics_label_size(&sample, "tensor_parallel_size");
+            sizes.pp = metrics_label_size(&sample, "pipeline_parallel_size");
+        }
+    return sizes;
+}
+
 bool question_keeps_json(enum question q, int status)
 {
     return !questions[q].no_json && (status == 200 || (status != 0 && status == questions[q].status));
@@ -153,6 +186,10 @@ void answers_set(struct answers *a, enum question q, int err, int status, const 
     if (status == 200 && q == QUESTION_METRICS) {
         a->metrics = metrics_of(body, size);
         a->metrics_role = metrics_role_of(body, size);
+        return;
+    }
+    if (status == 200 && q == QUESTION_PROMETHEUS) {
+        a->metric_sizes = metrics_sizes(body, size);
         return;
     }
     if (!question_keeps_json(q, status))
@@ -213,8 +250,9 @@ static void explain_other(struct worker *w, const struct answers *a)
                                *info = &a->items[QUESTION_SERVER_INFO];
     _cleanup_(freep) char *seen = evidence_seen(a);
     _cleanup_(freep) char *remedy = xasprintf(
-        "profd profiles servers of vLLM, SGLang, RTP-LLM%s, and Dynamo workers at their system port "
-        "(DYN_SYSTEM_PORT). Is this the URL of one, and not of a router or frontend?",
+        "profd profiles servers of vLLM, SGLang, TensorRT-LLM, ATOM, RTP-LLM%s, TokenSpeed at its control "
+        "port (the gateway's port + 1), and Dynamo workers at their system port (DYN_SYSTEM_PORT). Is this "
+        "the URL of one, and not of a router or frontend?",
         extra_engine_titles);
 
     if (seen)

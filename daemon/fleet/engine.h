@@ -28,6 +28,8 @@ enum question {
     QUESTION_WORKER_STATUS,   /* of an RTP-LLM */
     QUESTION_SYSTEM,          /* of a Dynamo worker's system server */
     QUESTION_METRICS,         /* of its engine */
+    QUESTION_PROMETHEUS,      /* of a TensorRT-LLM, whose /metrics is JSON */
+    QUESTION_KV_TRANSFER,     /* of an ATOM: its role */
     _QUESTION_MAX,
 };
 #define QUESTION_BIT(q) (1u << (q))
@@ -46,8 +48,9 @@ enum engine_endpoint {
     ENDPOINT_GENERATE = 1 << 2,
     ENDPOINT_LOAD = 1 << 3, /* only vLLM has it together with /detokenize */
     ENDPOINT_DETOKENIZE = 1 << 4,
-    ENDPOINT_ENGINES = 1 << 5, /* of the router of vLLM's production stack */
-    ENDPOINT_EXTRA = 1 << 6,   /* the first of extra_endpoint_paths */
+    ENDPOINT_ENGINES = 1 << 5,      /* of the router of vLLM's production stack */
+    ENDPOINT_HEALTH_CHECK = 1 << 6, /* only TokenSpeed has it */
+    ENDPOINT_EXTRA = 1 << 7,        /* the first of extra_endpoint_paths */
 };
 
 /* How names of metrics begin that /metrics is searched for. */
@@ -72,10 +75,11 @@ struct worker_answer {
  */
 struct answers {
     struct worker_answer items[_QUESTION_MAX];
-    bool has_openapi;       /* openapi.json was there and could be read */
-    unsigned endpoints;     /* of enum engine_endpoint, where has_openapi */
-    unsigned metrics;       /* of enum engine_metrics */
-    enum role metrics_role; /* as SGLang's metrics have it */
+    bool has_openapi;             /* openapi.json was there and could be read */
+    unsigned endpoints;           /* of enum engine_endpoint, where has_openapi */
+    unsigned metrics;             /* of enum engine_metrics */
+    enum role metrics_role;       /* as SGLang's metrics have it */
+    struct parallel metric_sizes; /* that metrics name (TensorRT-LLM) */
     bool has_token, has_admin_token;
     const char *refused; /* the remedy where profd itself did not call; static, NULL: it did */
 };
@@ -145,6 +149,7 @@ struct engine_ops {
      * (SGLang). */
     bool stop_before_start;
     bool takes_output_dir; /* the start's body names where to write */
+    bool has_rank_dirs;    /* each rank writes into a directory of its own below the worker's (ATOM) */
     bool names_traces;     /* the names of a recording's traces begin with its profile_id, and no others do */
     const char *start_path, *stop_path; /* stop_path NULL: it ends by itself and cannot be stopped */
     const char *older_start_path, *older_stop_path; /* to try where these are 404; NULL: none */
@@ -160,7 +165,8 @@ struct engine_ops {
     /* Where traces appear if the launch names no directory, relative to the working directory, and whose choice that
      * is. NULL: not known. */
     const char *default_dir, *default_dir_source;
-    /* Metrics of /metrics (summed over labels): requests being run, and steps done so far; NULL where there
+    const char *metrics_path; /* of its Prometheus text; NULL: /metrics */
+    /* Metrics there (summed over labels): requests being run, and steps done so far; NULL where there
      * is none. */
     const char *running_metric, *waiting_metric, *steps_metric;
     /* True where the engine ends a recording of N steps by itself; else profd watches steps_metric and stops
@@ -181,6 +187,7 @@ struct engine_ops {
     /* What went wrong though a start or a stop was answered with status 2xx, which the caller frees; gives NULL where
      * nothing did. May be NULL. */
     char *(*refusal)(const char *body);
+    bool refused_start_is_none; /* a start that was refused so has started nothing: no stop is owed */
     /* What to do where a recording gave no trace; NULL: look into its log. */
     const char *nothing_remedy;
     /* What to do about a start that was answered with this status: a format that may contain the worker's URL as %s. */
@@ -217,7 +224,9 @@ static inline const char *engine_method(const struct engine_ops *ops)
  */
 
 /* All engines of the core. */
-#define CORE_ENGINES(X)      X(sglang) X(vllm) X(rtp_llm) X(dynamo) X(dynamo_sglang) X(dynamo_vllm)
+#define CORE_ENGINES(X)                                                                                      \
+    X(sglang)                                                                                                \
+    X(vllm) X(rtp_llm) X(dynamo) X(dynamo_sglang) X(dynamo_vllm) X(tensorrt_llm) X(atom) X(tokenspeed)
 #define DECLARE_ENGINE(name) extern const struct engine_ops engine_##name;
 CORE_ENGINES(DECLARE_ENGINE)
 
@@ -230,6 +239,7 @@ const char *vllm_dir_key(const char *kind);
 
 /* As in struct engine_ops. */
 void vllm_read_launch(const char *version, const struct worker_launch *launch, struct profiler_launch *ret);
+json_t *sglang_start_body(const struct recording *rec, const struct worker *w);
 double sglang_steps_since_launch(const char *metrics, size_t size, const struct worker *w);
 /* What an engine and a Dynamo worker that runs it have in common. */
 #define SGLANG_PROFILER                                                                                      \
@@ -253,5 +263,7 @@ bool answered_absent(const struct answers *a, enum question q);
 const char *answered_model_owner(const struct answers *a);
 /* The model's name where the router gave none: of /v1/models, else other (may be NULL). */
 void take_model(struct worker *w, const struct answers *a, const char *other);
+#define TRTLLM_METRICS_PATH "/prometheus/metrics"
+#define GROUP_SIZE_MAX      65536 /* of a parallel group; more is nonsense */
 /* Size of a parallel group; 0 for nonsense. */
 int json_get_size(const json_t *object, const char *key);

@@ -116,7 +116,7 @@ static unsigned sglang_more_questions(const struct worker *w, const struct answe
     return a->has_openapi || sglang_is_rust_server(info) ? 0 : QUESTION_BIT(QUESTION_WORKERS);
 }
 
-static json_t *sglang_start_body(const struct recording *rec, const struct worker *w)
+json_t *sglang_start_body(const struct recording *rec, const struct worker *w)
 {
     json_t *body = json_object();
 

@@ -53,8 +53,18 @@ static const struct evidence lines[] = {
      .needs = QUESTION_NONE},
     {ENGINE_SGLANG, QUESTION_OLD_SERVER_INFO, EVIDENCE_MEMBERS,
      "mem_fraction_static chunked_prefill_size schedule_policy", ~0u, .needs = QUESTION_NONE},
+    /* TokenSpeed's control server has SGLang's paths and more. */
     {ENGINE_SGLANG, QUESTION_OPENAPI, EVIDENCE_PATHS, .bits = ENDPOINT_FLUSH_CACHE | ENDPOINT_GENERATE,
-     .needs = QUESTION_NONE},
+     .but_not = ENDPOINT_HEALTH_CHECK, .needs = QUESTION_NONE},
+
+    /* A router may show its workers' owner, but no openapi.json, which each server of FastAPI has. */
+    {ENGINE_TENSORRT_LLM, QUESTION_MODELS, EVIDENCE_OWNER, "tensorrt_llm", .needs = QUESTION_OPENAPI},
+    {ENGINE_ATOM, QUESTION_MODELS, EVIDENCE_OWNER, "atom", .needs = QUESTION_OPENAPI},
+    /* Its models are "self_hosted", as all models behind SMG. */
+    {ENGINE_TOKENSPEED, QUESTION_OLD_SERVER_INFO, EVIDENCE_MEMBERS, "tokenspeed_version server_args",
+     TYPE_STRING | TYPE_OBJECT, .needs = QUESTION_NONE},
+    {ENGINE_TOKENSPEED, QUESTION_OPENAPI, EVIDENCE_PATHS,
+     .bits = ENDPOINT_HEALTH_CHECK | ENDPOINT_GENERATE | ENDPOINT_START_PROFILE, .needs = QUESTION_NONE},
 
     {ENGINE_RTP_LLM, QUESTION_WORKER_STATUS, EVIDENCE_MEMBERS, "frontend_available_concurrency", TYPE_INTEGER,
      .needs = QUESTION_NONE},
@@ -133,7 +143,7 @@ static bool evidence_holds(const struct evidence *e, const struct answers *a)
         return streq(json_get_str(json, "error"), e->what) && message &&
                strstr(message, question_path(e->question)) && (a->metrics & e->bits) == e->bits;
     case EVIDENCE_PATHS:
-        return a->has_openapi && (a->endpoints & e->bits) == e->bits;
+        return a->has_openapi && (a->endpoints & e->bits) == e->bits && !(a->endpoints & e->but_not);
     case EVIDENCE_ANY_PATH:
         return a->has_openapi && (a->endpoints & e->bits) != 0;
     case EVIDENCE_METRICS:

@@ -19,7 +19,7 @@ enum evidence_kind {
     /* {"error": `what`, "message": which names the question's path}, whatever the status, from a server whose /metrics
      * has all of `bits` (enum engine_metrics) */
     EVIDENCE_ERROR,
-    EVIDENCE_PATHS,    /* openapi.json has all of `bits` (enum engine_endpoint) */
+    EVIDENCE_PATHS,    /* openapi.json has all of `bits` (enum engine_endpoint), and none of `but_not` */
     EVIDENCE_ANY_PATH, /* one of `bits` */
     EVIDENCE_METRICS,  /* /metrics has all of `bits` (enum engine_metrics), and none of `but_not` */
 };

@@ -125,6 +125,14 @@ static void take_setup(struct worker *w, struct trace_dir_search *f)
     f->launch.setup.kind = f->launch.setup.activities = NULL;
 }
 
+/* What the worker itself answered counts before its launch. */
+static void take_sizes(struct parallel *to, const struct parallel *from)
+{
+    to->tp = to->tp > 0 ? to->tp : from->tp;
+    to->pp = to->pp > 0 ? to->pp : from->pp;
+    to->dp = to->dp > 0 ? to->dp : from->dp;
+}
+
 static void set_dir(struct trace_location *location, const char *dir, const char *found_by)
 {
     replace_str(&location->dir, dir);
@@ -327,6 +335,7 @@ void process_trace_dir(struct worker *w, const struct fleet_settings *settings,
 
     find_launch(w, &f);
     take_setup(w, &f);
+    take_sizes(&w->sizes, &f.launch.sizes);
     if (!w->model)
         replace_str(&w->model, f.launch.server);
     bool said_by_worker = choose_dir(w, settings, config, &f, remark);

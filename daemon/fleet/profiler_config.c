@@ -20,6 +20,18 @@ const char *launch_variable(const struct worker_launch *launch, const char *name
     return value && *value ? value : NULL;
 }
 
+int launch_size(const struct worker_launch *launch, const char *flag, const char *other)
+{
+    const char *text = flag_value(&launch->args, flag);
+
+    if (!text && other)
+        text = flag_value(&launch->args, other);
+    if (!text || !*text || strspn(text, "0123456789") != strlen(text))
+        return 0;
+    long n = strtol(text, NULL, 10);
+    return n <= GROUP_SIZE_MAX ? (int)n : 0;
+}
+
 void profiler_launch_read(enum engine engine, const char *version, const struct worker_launch *launch,
                           struct profiler_launch *ret)
 {

@@ -21,6 +21,7 @@ struct worker_launch {
 
 struct profiler_launch {
     struct profiler_setup setup; /* all unknown where nothing was found */
+    struct parallel sizes;       /* that its launch names; 0 unknown */
     char *dir;                   /* as written: relative, with ~, or a URI; NULL: none */
     const char *source;          /* where it was set: "--profiler-config"; NULL: nowhere */
     char *server;                /* its name among the servers of its launch; NULL: none */
@@ -30,6 +31,9 @@ void profiler_launch_done(struct profiler_launch *p);
 
 /* A variable of its environment; NULL where it is not set, or empty. */
 const char *launch_variable(const struct worker_launch *launch, const char *name);
+
+/* The size of a parallel group by an option with two names (the second may be NULL); 0: not given, or nonsense. */
+int launch_size(const struct worker_launch *launch, const char *flag, const char *other);
 
 /* A switch or count of the setup, for tables of the engines. */
 static inline int64_t *setup_value(struct profiler_setup *setup, size_t offset)

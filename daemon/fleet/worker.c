@@ -69,6 +69,7 @@ static const struct worker_member setup_members[] = {
     SETUP_FLAG(use_gzip),
     SETUP_FLAG(ignore_frontend),
     SETUP_FLAG(each_request),
+    SETUP_FLAG(own_windows),
     SETUP_COUNT(delay_iterations),
     SETUP_COUNT(max_iterations),
     SETUP_COUNT(wait_iterations),

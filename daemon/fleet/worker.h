@@ -19,10 +19,11 @@ struct parallel {
 
 /* How the worker's profiler was set at its launch, where that can be known; -1 is unknown. */
 struct profiler_setup {
-    char *kind;       /* "torch", "cuda", "proton"; NULL unknown */
+    char *kind;       /* "torch", "cuda", "proton", "none"; NULL unknown */
     char *activities; /* "CPU,CUDA", where its launch names them; NULL: it does not, or unknown */
     int64_t with_stack, record_shapes, use_gzip, ignore_frontend; /* 0 or 1 */
     int64_t each_request; /* 0 or 1: it records every request, unasked (RTP-LLM) */
+    int64_t own_windows;  /* 0 or 1: it records iterations that its launch names (TensorRT-LLM) */
     int64_t delay_iterations, max_iterations, wait_iterations, warmup_iterations, active_iterations;
 };
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads /metrics of several workers at once: the numbers of running requests and of executed steps. For a
+ * Reads the metrics of several workers at once: the numbers of running requests and of executed steps. For a
  * worker that does not answer in time, or has no such metric, the number is unknown.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "daemon/fleet/answer_text.h"
 #include "daemon/fleet/names.h"
+#include "daemon/fleet/url.h"
 #include "daemon/session/internal.h"
 
 #define METRICS_MAX (4 << 20)
@@ -76,7 +77,9 @@ struct probe *probe_start(struct sessions *all, const char *fleet_name, const st
                         .done = done,
                         .arg = arg};
     for (size_t i = 0; i < n; i++) {
-        _cleanup_(freep) char *url = xasprintf("%s/metrics", workers[i]->url);
+        const struct engine_ops *ops = worker_ops(workers[i]);
+        _cleanup_(freep) char *url =
+            url_join(workers[i]->url, ops->metrics_path ? ops->metrics_path : "/metrics");
         struct call_request request = {
             .method = "GET",
             .url = url,
@@ -87,7 +90,7 @@ struct probe *probe_start(struct sessions *all, const char *fleet_name, const st
             .account = account,
         };
         p->answers[i] = (struct probe_answer){-1, -1, -1, -1};
-        p->calls[i] = (struct probe_call){.probe = p, .worker = workers[i], .ops = worker_ops(workers[i])};
+        p->calls[i] = (struct probe_call){.probe = p, .worker = workers[i], .ops = ops};
         p->calls[i].call = call_start(all->caller, &request, on_metrics, &p->calls[i]);
     }
     return p;

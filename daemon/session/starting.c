@@ -266,7 +266,8 @@ static void target_fail_start(struct target *t, const struct call_result *r, con
     target_fail(t, failure, p.remedy);
     /* It may have started something all the same. */
     t->record.stop_pending =
-        ops->stop_path && (r->err == 0 ? r->status >= 500 || refusal : r->sent_at_ns > 0);
+        ops->stop_path &&
+        (r->err == 0 ? r->status >= 500 || (refusal && !ops->refused_start_is_none) : r->sent_at_ns > 0);
     t->start_unanswered = r->err < 0 && r->sent_at_ns > 0;
 }
 

@@ -159,7 +159,9 @@ static void finish_stop(struct target *t, const struct call_result *r)
 static void target_on_stopped(const struct call_result *r, void *arg)
 {
     struct target *t = arg;
-    _cleanup_(freep) char *refusal = target_refusal(t, r);
+    const struct recording recording = target_recording(t);
+    bool has_ended = r->err == 0 && engine_has_ended(target_engine(t), &recording, r->status);
+    _cleanup_(freep) char *refusal = has_ended ? NULL : target_refusal(t, r);
     bool is_over = mono_ns() >= t->stop_deadline_ns - DEADLINE_SLACK_NS;
 
     t->call = NULL;

@@ -47,6 +47,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     read_as(ENGINE_VLLM, "0.19.1", &launch);
     read_as(ENGINE_SGLANG, NULL, &launch);
     read_as(ENGINE_RTP_LLM, NULL, &launch);
+    read_as(ENGINE_TENSORRT_LLM, NULL, &launch);
+    read_as(ENGINE_ATOM, NULL, &launch);
+    read_as(ENGINE_TOKENSPEED, NULL, &launch);
     flag_value(&launch.args, "--config");
     return 0;
 }

@@ -224,6 +224,84 @@ static void test_rtp_llm_records_each_request(void **state)
     }
 }
 
+static void test_tensorrt_llm(void **state)
+{
+    check_env(ENGINE_TENSORRT_LLM, NULL, STRINGS("TLLM_TORCH_PROFILER_DIR=/t"),
+              (struct expected){"/t", "TLLM_TORCH_PROFILER_DIR", "torch", 0});
+    check_env(ENGINE_TENSORRT_LLM, NULL, STRINGS("PATH=/bin"), (struct expected){NULL, NULL, "torch", 0});
+    check_env(ENGINE_TENSORRT_LLM, NULL, (struct string_list){NULL, 0}, (struct expected){.with_stack = -1});
+    /* AutoDeploy has the PyTorch backend's executor, TensorRT's own has none. */
+    check(ENGINE_TENSORRT_LLM, NULL,
+          (struct worker_launch){.args = STRINGS("trtllm-serve\0--backend\0_autodeploy"),
+                                 .env = STRINGS("A=b")},
+          (struct expected){NULL, NULL, "torch", 0});
+    check(ENGINE_TENSORRT_LLM, NULL,
+          (struct worker_launch){.args = STRINGS("trtllm-serve\0--backend=tensorrt"), .env = STRINGS("A=b")},
+          (struct expected){NULL, NULL, "none", 0});
+}
+
+/* The variable does nothing; only the command line of ATOM's own server proves that it has no directory. */
+static void test_atom(void **state)
+{
+    check(ENGINE_ATOM, NULL,
+          (struct worker_launch){.args = STRINGS("python\0-m\0atom.entrypoints.openai_server\0"
+                                                 "--torch-profiler-dir\0/a"),
+                                 .env = STRINGS("ATOM_PROFILER_MORE=1")},
+          (struct expected){"/a", "--torch-profiler-dir", "torch", 1});
+    check(ENGINE_ATOM, NULL,
+          (struct worker_launch){.args = STRINGS("python\0/opt/atom/entrypoints/openai_server.py"),
+                                 .env = STRINGS("ATOM_TORCH_PROFILER_DIR=/t")},
+          (struct expected){NULL, NULL, "none", 0});
+    check(ENGINE_ATOM, NULL,
+          (struct worker_launch){.args = STRINGS("docker-proxy\0-container-port\0"
+                                                 "8000"),
+                                 .env = STRINGS("A=b")},
+          (struct expected){.with_stack = -1});
+}
+
+static void test_tokenspeed(void **state)
+{
+    check_env(ENGINE_TOKENSPEED, NULL, STRINGS("TOKENSPEED_PROFILER_DIR=/t"),
+              (struct expected){"/t", "TOKENSPEED_PROFILER_DIR", "torch", 1});
+    check_env(ENGINE_TOKENSPEED, NULL, STRINGS("TOKENSPEED_PROFILE_WITH_STACK=no"),
+              (struct expected){NULL, NULL, "torch", 0});
+}
+
+static void test_sizes(void **state)
+{
+    static const struct {
+        enum engine engine;
+        struct string_list args;
+        int tp, pp, dp;
+    } cases[] = {
+        {ENGINE_TENSORRT_LLM,
+         STRINGS("trtllm-serve\0m\0--tp_size\0"
+                 "4\0--pp_size=2"),
+         4, 2, 0},
+        {ENGINE_TENSORRT_LLM, STRINGS("trtllm-serve\0--tensor_parallel_size=8"), 8, 0, 0},
+        {ENGINE_TENSORRT_LLM, STRINGS("trtllm-serve\0--tp_size=99999999999999999999\0--pp_size=-2"), 0, 0, 0},
+        {ENGINE_TENSORRT_LLM, STRINGS("trtllm-serve\0--tp_size"), 0, 0, 0},
+        {ENGINE_ATOM,
+         STRINGS("-m\0atom.entrypoints.openai_server\0-tp\0"
+                 "8\0--data-parallel-size\0"
+                 "2"),
+         8, 0, 2},
+        {ENGINE_TOKENSPEED,
+         STRINGS("ts\0serve\0m\0--tensor-parallel-size\0"
+                 "2"),
+         2, 0, 0},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct profiler_launch got;
+        profiler_launch_read(cases[i].engine, NULL, &(struct worker_launch){.args = cases[i].args}, &got);
+        assert_int_equal(got.sizes.tp, cases[i].tp);
+        assert_int_equal(got.sizes.pp, cases[i].pp);
+        assert_int_equal(got.sizes.dp, cases[i].dp);
+        profiler_launch_done(&got);
+    }
+}
+
 static void test_paths(void **state)
 {
     static const struct {
@@ -277,6 +355,10 @@ int main(void)
         cmocka_unit_test(test_sglang),
         cmocka_unit_test(test_rtp_llm),
         cmocka_unit_test(test_rtp_llm_records_each_request),
+        cmocka_unit_test(test_tensorrt_llm),
+        cmocka_unit_test(test_atom),
+        cmocka_unit_test(test_tokenspeed),
+        cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_flags),
     };
