@@ -6,6 +6,7 @@
 #include "daemon/catalog/catalog.h"
 #include "daemon/catalog/records.h"
 #include "daemon/fleet/doctor.h"
+#include "daemon/fleet/doctor_torch.h"
 
 static void workers_on_fleet(struct api *api, struct http_request *r, struct fleet *fleet,
                              const struct problem *p)
@@ -41,8 +42,10 @@ void get_routers(struct api *api, struct http_request *r, const struct route_mat
 struct doctor_reply {
     struct api *api;
     struct http_request *request; /* NULL: the client left */
-    struct fleet *fleet;
+    struct fleet *fleet;          /* NULL: there is none, for the reason in checks */
+    struct checks checks;
     struct directory_spaces spaces;
+    struct torch_survey torch;
 };
 
 /* Empty where one user holds all traces. */
@@ -84,58 +87,54 @@ static void doctor_check_profd(struct api *api, struct checks *c)
                format_size(budget, u.max_use), format_size(space, u.free), shares);
 }
 
-static void doctor_reply_checks(struct http_request *r, struct checks *c)
-{
-    http_reply_json(r, 200, checks_to_json(c));
-    checks_done(c);
-}
-
 static void doctor_on_close(struct http_request *r, void *arg)
 {
     ((struct doctor_reply *)arg)->request = NULL;
 }
 
-static void doctor_measure_disks(void *arg)
-{
-    directory_spaces_look(&((struct doctor_reply *)arg)->spaces);
-}
-
-static void doctor_on_measured(void *arg)
+static void doctor_look(void *arg)
 {
     struct doctor_reply *e = arg;
-    struct checks checks = {0};
+
+    directory_spaces_look(&e->spaces);
+    torch_survey_look(&e->torch);
+}
+
+static void doctor_on_looked(void *arg)
+{
+    struct doctor_reply *e = arg;
 
     if (e->request) {
         http_on_close(e->request, NULL, NULL);
-        fleet_check(e->fleet, &e->spaces, &checks);
-        doctor_check_profd(e->api, &checks);
-        doctor_reply_checks(e->request, &checks);
+        if (e->fleet)
+            fleet_check(e->fleet, &e->spaces, &e->checks);
+        torch_check(&e->torch, e->api->modules.kineto, e->fleet, &e->checks);
+        doctor_check_profd(e->api, &e->checks);
+        http_reply_json(e->request, 200, checks_to_json(&e->checks));
     }
+    checks_done(&e->checks);
     directory_spaces_done(&e->spaces);
-    fleet_free(e->fleet);
+    torch_survey_done(&e->torch);
+    if (e->fleet)
+        fleet_free(e->fleet);
     free(e);
 }
 
 static void doctor_on_fleet(struct api *api, struct http_request *r, struct fleet *fleet,
                             const struct problem *p)
 {
-    struct checks checks = {0};
-
     if (!fleet && p->kind != PROBLEM_UPSTREAM && p->kind != PROBLEM_NO_WORKERS) {
         http_reply_problem(r, p);
         return;
     }
-    if (!fleet) { /* which is a finding of the doctor */
-        checks_add(&checks, CHECK_FAIL, NULL, p->remedy, "%s", p->what);
-        doctor_check_profd(api, &checks);
-        doctor_reply_checks(r, &checks);
-        return;
-    }
     struct doctor_reply *e = xcalloc(1, sizeof(*e));
     *e = (struct doctor_reply){.api = api, .request = r, .fleet = fleet};
-    directory_spaces_of(fleet, &e->spaces);
+    if (fleet)
+        directory_spaces_of(fleet, &e->spaces);
+    else /* which is a finding of the doctor */
+        checks_add(&e->checks, CHECK_FAIL, NULL, p->remedy, "%s", p->what);
     http_on_close(r, doctor_on_close, e);
-    offload_run(api->modules.offload, doctor_measure_disks, doctor_on_measured, e);
+    offload_run(api->modules.offload, doctor_look, doctor_on_looked, e);
 }
 
 void get_doctor(struct api *api, struct http_request *r, const struct route_match *match)

@@ -182,7 +182,9 @@ struct retry_job {
     struct kineto *kineto;
     struct retry_try {
         const char *name; /* borrowed of the listening, which lives until the thread is done */
-        bool is_closed;
+        bool is_closed, is_lost;
+        dev_t device; /* of the socket that is open */
+        ino_t inode;
         struct kineto_socket socket;
         struct problem problem;
     } * tries;
@@ -196,11 +198,24 @@ static void retry_work(void *arg)
     for (size_t i = 0; i < k->n_sockets; i++) {
         struct retry_try *t = &job->tries[i];
         const char *dir = streq(t->name, KINETO_ABSTRACT) ? NULL : t->name;
-        if (t->is_closed)
+        t->is_lost = !t->is_closed && dir && !kineto_socket_is_in(dir, t->device, t->inode);
+        if (t->is_closed || t->is_lost)
             kineto_socket_open(dir, &t->socket, &t->problem);
         else if (dir)
             kineto_socket_sweep(dir);
     }
+}
+
+static void retry_take(struct listening *l, struct retry_try *t)
+{
+    if (t->is_lost) {
+        log_warning("Kineto: the socket in %s was removed or replaced", l->shown.name);
+        listening_end(l);
+    }
+    if (t->socket.fd >= 0)
+        listening_begin(l, &t->socket);
+    else
+        listening_fail(l, &t->problem);
 }
 
 static void retry_on_done(void *arg)
@@ -211,12 +226,8 @@ static void retry_on_done(void *arg)
     k->is_busy = false;
     for (size_t i = 0; i < k->n_sockets; i++) {
         struct retry_try *t = &job->tries[i];
-        if (t->is_closed && !k->is_closed) {
-            if (t->socket.fd >= 0)
-                listening_begin(&k->sockets[i], &t->socket);
-            else
-                listening_fail(&k->sockets[i], &t->problem);
-        }
+        if ((t->is_closed || t->is_lost) && !k->is_closed)
+            retry_take(&k->sockets[i], t);
         kineto_socket_close(&t->socket);
         problem_done(&t->problem);
     }
@@ -236,6 +247,8 @@ static void kineto_on_retry(evutil_socket_t fd, short what, void *arg)
     for (size_t i = 0; i < k->n_sockets; i++)
         job->tries[i] = (struct retry_try){.name = k->sockets[i].shown.name,
                                            .is_closed = k->sockets[i].socket.fd < 0,
+                                           .device = k->sockets[i].socket.device,
+                                           .inode = k->sockets[i].socket.inode,
                                            .socket = KINETO_SOCKET_CLOSED};
     k->is_busy = true;
     offload_run(k->offload, retry_work, retry_on_done, job);

@@ -199,12 +199,17 @@ int kineto_socket_open(const char *dir, struct kineto_socket *ret, struct proble
     return 0;
 }
 
-void kineto_socket_close(struct kineto_socket *s)
+bool kineto_socket_is_in(const char *dir, dev_t device, ino_t inode)
 {
+    _cleanup_(freep) char *path = xasprintf("%s/" KINETO_SOCKET_NAME, dir);
     struct stat st;
 
-    if (s->fd >= 0 && s->inode && fstatat(s->dir_fd, KINETO_SOCKET_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-        st.st_dev == s->device && st.st_ino == s->inode)
+    return lstat(path, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_dev == device && st.st_ino == inode;
+}
+
+void kineto_socket_close(struct kineto_socket *s)
+{
+    if (s->fd >= 0 && s->dir && kineto_socket_is_in(s->dir, s->device, s->inode))
         unlinkat(s->dir_fd, KINETO_SOCKET_NAME, 0);
     closep(&s->fd);
     closep(&s->dir_fd);

@@ -41,6 +41,9 @@ struct kineto_datagram {
 /* dir NULL: the abstract name. -EADDRINUSE with the holder, -EPERM for a directory in which others could replace the
  * socket; the problem has the remedy. A missing directory is created with mode 0700, its parents are not. */
 int kineto_socket_open(const char *dir, struct kineto_socket *ret, struct problem *p);
+/* Whether that file is still the socket in the directory: another daemon that starts later removes it without a
+ * question, and a cleaner of directories may. May block. */
+bool kineto_socket_is_in(const char *dir, dev_t device, ino_t inode);
 /* Removes the file of the socket, if it is still its own. */
 void kineto_socket_close(struct kineto_socket *s);
 

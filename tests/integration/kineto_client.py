@@ -5,6 +5,8 @@ side of the protocol that is just enough to test it.
     with KinetoClient(tmp_path, socket_dir=directory) as client:
         client.wait_line("polled 2")
 """
+import contextlib
+import fcntl
 import os
 import queue
 import re
@@ -12,8 +14,10 @@ import signal
 import socket
 import struct
 import subprocess
+import tempfile
 import threading
 import time
+from pathlib import Path
 
 from daemon import BUILD
 from patience import patience
@@ -98,6 +102,14 @@ class KinetoClient:
 
     def wait_end(self, timeout_s=LINE_S):
         return self.process.wait(timeout=patience(timeout_s))
+
+
+@contextlib.contextmanager
+def abstract_name():
+    """Kineto's abstract name is one for the host: only one test at a time can use it."""
+    with open(Path(tempfile.gettempdir()) / "profd-tests-dynolog.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 METADATA = struct.Struct("=Q32s")

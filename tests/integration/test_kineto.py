@@ -13,6 +13,7 @@ import socket
 import stat
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 import uuid
@@ -20,9 +21,16 @@ from pathlib import Path
 
 import pytest
 from daemon import PROFD, Daemon, quick_config, wait_for
-from kineto_client import METADATA, KinetoClient, KinetoDaemon
+from kineto_client import METADATA, KinetoClient, KinetoDaemon, abstract_name
 
 QUICK = ["--interval", "200"]
+
+
+@pytest.fixture
+def abstract():
+    """Kineto's abstract name, which only one test at a time can use."""
+    with abstract_name():
+        yield
 
 
 @pytest.fixture
@@ -87,7 +95,7 @@ EMPTY = METADATA.pack(0, b"req")
 
 
 @pytest.mark.parametrize("mode", ["abstract", "directory"])
-def test_answers_come_from_the_name_that_was_asked(tmp_path, short, mode):
+def test_answers_come_from_the_name_that_was_asked(tmp_path, abstract, short, mode):
     """Kineto ends its process where the sender of an answer is another one."""
     directory = short / "k" if mode == "directory" else None
     with listening(tmp_path, directory or mode) as profd, RawClient(directory) as raw:
@@ -101,7 +109,7 @@ def test_answers_come_from_the_name_that_was_asked(tmp_path, short, mode):
         assert counts(profd)["polls_total"] >= 6
 
 
-def test_both_at_once(tmp_path, short):
+def test_both_at_once(tmp_path, abstract, short):
     """Each poll is answered by the socket that it came to."""
     with listening(tmp_path, f"abstract {short}/a {short}/b") as profd:
         for directory in (None, short / "a", short / "b"):
@@ -122,7 +130,7 @@ def test_socket_of_a_directory(tmp_path, short):
     assert not (directory / "dynolog").exists()
 
 
-def test_off_by_default(tmp_path):
+def test_off_by_default(tmp_path, abstract):
     with Daemon(tmp_path, quick_config()) as profd:
         assert counts(profd)["processes"] == 0
         assert "@dynolog@" not in Path("/proc/net/unix").read_text()
@@ -194,7 +202,7 @@ def test_a_shifted_client_is_put_right(tmp_path, short):
 
 
 @pytest.mark.parametrize("mode", ["abstract", "directory"])
-def test_a_name_that_is_in_use(tmp_path, short, mode):
+def test_a_name_that_is_in_use(tmp_path, abstract, short, mode):
     """profd serves all the same, and the log says who has the name. It listens when the name is free."""
     directory = short if mode == "directory" else None
     with KinetoDaemon(directory), listening(tmp_path, directory or mode) as profd:
@@ -266,3 +274,66 @@ def test_another_user_and_another_pid_namespace(tmp_path, short):
             assert f"Kineto: process {user.pid} of user 65534 registered ({directory})" in log
             child = int(Path(f"/proc/{inner.pid}/task/{inner.pid}/children").read_text())
             assert f"Kineto: process {child} of user 0 registered ({directory})" in log
+
+
+LIKE_PYTORCH = """
+import mmap, sys
+with open(sys.argv[1] + "/torch/lib/libtorch_cpu.so", "rb") as library:
+    memory = mmap.mmap(library.fileno(), 0, prot=mmap.PROT_READ)
+print("mapped", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def like_pytorch(package, version="2.10.0", **environment):
+    """A Python process that has mapped a library of PyTorch's name."""
+    (package / "torch/lib").mkdir(parents=True, exist_ok=True)
+    (package / "torch/lib/libtorch_cpu.so").write_bytes(b"x" * 4096)
+    (package / "torch/version.py").write_text(f"__version__ = '{version}'\n")
+    process = subprocess.Popen([sys.executable, "-c", LIKE_PYTORCH, package], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               env=os.environ | environment)
+    try:
+        assert process.stdout.readline() == b"mapped\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def doctor(profd):
+    """The lines about PyTorch."""
+    return {check["text"]: check for check in profd.get("/v1/doctor", worker="http://127.0.0.1:9")["checks"]
+            if "PyTorch" in check["text"]}
+
+
+def about(lines, pid):
+    return [f"{check['result']}: {text}" for text, check in lines.items() if f" {pid} " in text]
+
+
+def test_doctor(tmp_path, abstract, short):
+    """Each line where it must appear, and none for what is right."""
+    other = short / "other"
+    with KinetoDaemon(), listening(tmp_path, f"abstract {short}") as profd, \
+            like_pytorch(short / "a") as unset, \
+            like_pytorch(short / "b", KINETO_USE_DAEMON="1", KINETO_IPC_SOCKET_DIR=str(other)) as elsewhere, \
+            like_pytorch(short / "c", KINETO_USE_DAEMON="1", KINETO_IPC_SOCKET_DIR=str(short)) as right:
+        lines = doctor(profd)
+        (line,) = [text for text in lines if text.endswith("was started without KINETO_USE_DAEMON: it cannot register")]
+        assert line.startswith(f"PyTorch process {unset.pid} (python3)") or "other" in line  # of this host
+        assert f"KINETO_IPC_SOCKET_DIR={short}" in lines[line]["remedy"]
+        assert about(lines, elsewhere.pid) == [f"warn: PyTorch process {elsewhere.pid} (python3) has KINETO_IPC_SOCKET_DIR={other}, "
+                                               "where profd does not listen"]
+        assert about(lines, right.pid) == []  # it is new
+        assert lines[f"PyTorch processes can register on {short}: 0 did"]["result"] == "ok"
+        taken = next(check for text, check in lines.items() if "cannot register on abstract" in text)
+        assert taken["result"] == "fail" and f"(pid {os.getpid()}, " in taken["text"] and "dynolog" in taken["remedy"]
+
+
+def test_doctor_where_profd_does_not_listen(tmp_path, short):
+    with Daemon(tmp_path, quick_config()) as profd:
+        with like_pytorch(short / "a") as process:
+            assert not about(doctor(profd), process.pid)
+        with like_pytorch(short / "b", KINETO_USE_DAEMON="1") as process:
+            assert [check["result"] for text, check in doctor(profd).items()
+                    if f"such as {process.pid} (python3), but profd does not listen for them" in text] == ["warn"]

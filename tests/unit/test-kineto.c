@@ -524,6 +524,31 @@ static void test_sweep(void **state)
         unlink(clients[i].address.sun_path);
 }
 
+/* A daemon that starts later, as dynolog does, takes the name: profd notices, says who, and does not take it back. */
+static void test_replaced(void **state)
+{
+    struct daemon_side *d = *state;
+    const struct kineto_listener *l = kineto_listener_at(d->kineto, 0);
+    struct client_side other;
+
+    _cleanup_(freep) char *path = xasprintf("%s/dynolog", d->dir);
+    assert_int_equal(unlink(path), 0);
+    client_open(&other, d->dir, "dynolog");
+    event_active(d->kineto->retry, EV_TIMEOUT, 0);
+    for (int64_t deadline = mono_ns() + patience_ns(WAIT_NS); !l->why && mono_ns() < deadline;
+         poll(NULL, 0, 1))
+        event_base_loop(d->base, EVLOOP_NONBLOCK);
+    assert_non_null(strstr(l->why, "is in use by"));
+    assert_int_equal(access(path, F_OK), 0);
+    client_close(&other);
+    event_active(d->kineto->retry, EV_TIMEOUT, 0);
+    for (int64_t deadline = mono_ns() + patience_ns(WAIT_NS); l->why && mono_ns() < deadline;
+         poll(NULL, 0, 1))
+        event_base_loop(d->base, EVLOOP_NONBLOCK);
+    assert_null(l->why);
+    assert_int_equal(access(path, F_OK), 0);
+}
+
 /* Who listens there already is named, and stays. */
 static void test_in_use(void **state)
 {
@@ -579,7 +604,7 @@ int main(void)
         TEST(test_register), TEST(test_shifted),     TEST(test_doubtful_answer), TEST(test_late),
         TEST(test_schedule), TEST(test_not_fetched), TEST(test_forgotten),       TEST(test_child),
         TEST(test_context),  TEST(test_refused),     TEST(test_crowd),           TEST(test_sweep),
-        TEST(test_in_use),   TEST(test_directories),
+        TEST(test_in_use),   TEST(test_directories), TEST(test_replaced),
     };
     unsetenv("KINETO_ONDEMAND_TRACE_DIR");
     return cmocka_run_group_tests(tests, NULL, NULL);
