@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "daemon/fleet/engine.h"
+#include "daemon/fleet/url.h"
 #include "daemon/load/workload.h"
 #include "daemon/runs/internal.h"
 #include <errno.h>
@@ -43,6 +44,15 @@ static bool takes_requests(const struct worker *w)
 {
     const struct engine_ops *ops = worker_ops(w);
     return !ops || !ops->takes_no_requests;
+}
+
+/* A worker of a source may be a process without a server, and one of a router may speak gRPC. */
+static bool speaks_http(const struct worker *w)
+{
+    const char *reason;
+    struct url u;
+
+    return url_parse(w->url, &u, &reason) == 0 && url_is_http(&u);
 }
 
 /* Of one that works by itself. */
@@ -107,6 +117,11 @@ static int plan_workers(const struct fleet *fleet, const size_t *chosen, size_t 
 {
     for (size_t i = 0; i < n_chosen; i++) {
         const struct worker *w = &fleet->workers[chosen[i]];
+        if (!speaks_http(w)) {
+            problem_set(p, -EINVAL, PROBLEM_UNSUPPORTED, "%s takes no requests over HTTP", w->url);
+            problem_remedy(p, "Name the server that takes requests for it: --worker http://HOST:PORT");
+            return -EINVAL;
+        }
         if (!takes_requests(w) || !works_alone(w)) {
             if (takes_requests(w))
                 problem_set(p, -EINVAL, PROBLEM_UNSUPPORTED,

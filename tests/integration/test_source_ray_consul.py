@@ -138,6 +138,9 @@ def test_replicas_without_a_port_are_listed_and_not_recorded(profd):
         status, out, err = profctl(profd, "start", "--ray", ray.url, "--duration", "200ms")
         assert status != 0 and "has no HTTP route for its profiler" in err, err
         assert not profd.get("/v1/sessions")["sessions"]
+        status, out, err = profctl(profd, "bench", "--ray", ray.url, "-n", "1", "--isl", "8")
+        assert status != 0 and "takes no requests over HTTP" in err and "--worker http://HOST:PORT" in err, out + err
+        assert not profd.get("/v1/runs")["runs"]
         status, out, err = profctl(profd, "list-workers", "--ray", ray.url)
         assert status == 0 and "ray://127.0.0.1/" in out and "--kineto" in out + err, out + err
 
