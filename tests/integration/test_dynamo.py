@@ -2,10 +2,13 @@
 """NVIDIA Dynamo: the two lists of its frontend, workers at their system status servers with three engines, paths of two
 generations, answers that are 200 and a failure of a start or a stop, and an engine that is older than its Dynamo."""
 
+import contextlib
+import http.server
 import json
 import re
 import subprocess
 import sys
+import threading
 import urllib.parse
 
 import pytest
@@ -117,6 +120,52 @@ def test_worker_is_no_router(tmp_path, profd):
     with FaultFleet(tmp_path / "f", "dynamo", 1) as fleet:
         status, _, err = profctl(profd, "list-workers", "--router", fleet.workers[0])
         assert status != 0 and f"--worker {fleet.workers[0]}" in err
+
+
+@contextlib.contextmanager
+def frontend_of(worker, slow_s):
+    """A frontend that asks its workers for that long before it lists their URLs."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            instance = {"component": "backend", "endpoint": "generate", "namespace": "dynamo", "instance_id": 1,
+                        "transport": {"tcp": "127.0.0.1:40001/1/generate"}}
+            answers = {"/health": {"status": "healthy", "endpoints": [], "instances": [instance]},
+                       "/v1/rl/workers": {"protocol_version": 1, "namespace": "dynamo",
+                                          "workers": [{**instance, "routes": [], "system_url": worker}]}}
+            if self.path == "/v1/rl/workers":
+                ended.wait(slow_s)
+            body = json.dumps(answers.get(self.path, {})).encode()
+            self.send_response(200 if self.path in answers else 404)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                self.wfile.write(body)
+
+        def log_message(self, *_):  # pylint: disable=arguments-differ
+            pass
+
+    ended = threading.Event()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            ended.set()
+            server.shutdown()
+
+
+def test_frontend_that_waits_for_its_workers(tmp_path, profd):
+    """It may take 30 s for its list of URLs, longer than profd waits: the other list is quick."""
+    with FaultFleet(tmp_path / "f", "dynamo", 1) as fleet:
+        port = port_of(fleet.workers[0])
+        with frontend_of(fleet.workers[0], 0) as frontend:
+            assert profd.get("/v1/workers", router=frontend)["dialect"] == "dynamo-rl"
+        with frontend_of(fleet.workers[0], 60) as frontend:
+            listed = profd.get("/v1/workers", router=frontend, system_port=port)
+            assert listed["dialect"] == "dynamo" and [worker["url"] for worker in listed["workers"]] == fleet.workers
+            problem = profd.problem("GET", f"/v1/workers?router={frontend}", None, 400)
+            assert "--system-port" in problem["remedy"]
 
 
 # Control
