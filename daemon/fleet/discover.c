@@ -209,11 +209,22 @@ static void take_trace_dir(struct discovery *d)
     }
 }
 
+/* Of workers that did not show what they are. */
+static void note_hints(struct fleet *f)
+{
+    for (size_t i = 0; i < f->n_workers; i++)
+        if (f->workers[i].engine == ENGINE_UNKNOWN && f->workers[i].hint)
+            worker_add_note(&f->workers[i],
+                            "its label %s names an engine, which profd does not take as proof",
+                            f->workers[i].hint);
+}
+
 static void discovery_on_identified(void *arg)
 {
     struct discovery *d = arg;
 
     d->identification = NULL;
+    note_hints(d->fleet);
     take_trace_dir(d);
     discovery_offload(d, inspect_work, inspect_done);
 }

@@ -219,6 +219,16 @@ static void entry_take_role(const struct kubernetes_scope *s, const struct kuber
     }
 }
 
+static void entry_take_hint(const struct kubernetes_project *p, const struct kubernetes_entry *e,
+                            struct worker *w)
+{
+    _cleanup_(freep) char *engine =
+        p && p->engine ? plain_copy(json_get_str(e->labels, p->engine), NAME_BYTES_MAX) : NULL;
+
+    if (engine)
+        w->hint = xasprintf("%s=%s", p->engine, engine);
+}
+
 /* "10.42.1.7:8000", "[fd00::7]:8000"; NULL where it is neither an address nor a name of a host. */
 static char *host_and_port(const char *address, int port)
 {
@@ -269,6 +279,7 @@ int kubernetes_add_entry(struct kubernetes_page *page, const struct kubernetes_e
     w->node = plain_copy(e->node, NAME_BYTES_MAX);
     w->model = p && p->model ? plain_copy(json_get_str(e->labels, p->model), NAME_BYTES_MAX) : NULL;
     entry_take_role(s, p, e, w);
+    entry_take_hint(p, e, w);
     return 0;
 }
 

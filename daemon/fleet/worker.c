@@ -43,6 +43,7 @@ static const struct worker_member worker_members[] = {
     WORKER_TEXT(identity),
     WORKER_TEXT(name),
     WORKER_TEXT(node),
+    WORKER_TEXT(hint),
     WORKER_TEXT(model),
     WORKER_TEXT(connection),
     WORKER_TEXT(version),

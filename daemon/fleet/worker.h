@@ -45,6 +45,7 @@ struct worker {
     /* As the source of the fleet knows it, NULL where that has none: what no other worker ever has, not even a later one
      * at the same address (a pod's uid); a name for people; the node that it runs on. */
     char *identity, *name, *node;
+    char *hint;       /* what a label says of its engine: "model.aibrix.ai/engine=vllm"; never proof; NULL */
     bool terminating; /* while a source is read: it is about to end, and will be left out */
     enum role role;
     enum health health;

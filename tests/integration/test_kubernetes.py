@@ -222,6 +222,11 @@ def test_ports_and_roles_of_known_projects(profd, cluster, fleet):
     assert any("name a component without an engine: 1" in note for note in answer["notes"])
     # What the label says of the engine is no proof: the worker is asked.
     assert {worker["engine"] for worker in answer["workers"]} == {"sglang"}
+    assert [worker["hint"] for worker in answer["workers"] if "hint" in worker] == ["model.aibrix.ai/engine=vllm", "app.kubernetes.io/name=vllm"]
+    assert not [worker for worker in answer["workers"] if "names an engine" in worker.get("note", "")]
+    pod("gone", {"model.aibrix.ai/name": "qwen", "model.aibrix.ai/engine": "vllm", "app": "gone"}, {"http": 1})
+    (worker,) = listed(profd, pods="inference/app=gone")
+    assert worker["engine"] == "unknown" and "its label model.aibrix.ai/engine=vllm names an engine" in worker["note"]
 
 
 # Refusals

@@ -340,6 +340,10 @@ static void test_ports_and_roles_of_projects(void **state)
         assert_string_equal(f->workers[0].identity, "u");
         assert_int_equal(f->workers[0].health, HEALTH_HEALTHY);
         assert_int_equal(f->workers[0].engine, ENGINE_UNKNOWN);
+        if (f->workers[0].model)
+            assert_non_null(strstr(f->workers[0].hint, "=vllm"));
+        else
+            assert_null(f->workers[0].hint);
     }
 }
 
