@@ -228,10 +228,11 @@ static void take_given_dir(const struct inspection *in, struct worker *w)
             w->location.local_dir = xstrdup(w->location.dir);
         return;
     }
-    if (!dir)
+    _cleanup_(freep) char *filled = dir ? worker_fill_path(w, dir) : NULL;
+    if (!filled)
         return;
-    replace_str(&w->location.dir, dir);
-    replace_str(&w->location.local_dir, dir);
+    replace_str(&w->location.dir, filled);
+    replace_str(&w->location.local_dir, filled);
     replace_str(&w->location.found_by, "trace_dir in profd.conf");
 }
 

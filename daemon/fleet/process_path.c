@@ -277,7 +277,7 @@ static char *with_rest(char *directory, const char *rest)
 }
 
 /* The longest `from` that leads to path wins. */
-static char *translate_by_map(const struct fleet_config *config, const char *path)
+static char *translate_by_map(const struct worker *w, const struct fleet_config *config, const char *path)
 {
     const struct path_map *best = NULL;
     size_t best_n = 0;
@@ -292,7 +292,7 @@ static char *translate_by_map(const struct fleet_config *config, const char *pat
         best = map;
         best_n = n;
     }
-    return best ? with_rest(xstrdup(best->to), path + best_n) : NULL;
+    return best ? with_rest(worker_fill_path(w, best->to), path + best_n) : NULL;
 }
 
 /* The path of an open directory without links, as far up as its mount namespace goes; NULL where it has none.
@@ -321,7 +321,7 @@ static char *name_outside(const struct worker *w, const struct fleet_config *con
         name = take_same_directory(xstrdup(canonical), in);
     if (name)
         return with_rest(name, in->rest);
-    if ((name = translate_by_map(config, path)))
+    if ((name = translate_by_map(w, config, path)))
         return name;
     /* What its own root is below of, the process does not see. */
     size_t n_root = streq(root, "/") ? 0 : strlen(root);
@@ -365,14 +365,14 @@ static char *resolve_in_process(const struct worker *w, const struct fleet_confi
     _cleanup_(closep) int root_fd = open(link, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root_fd < 0) {
         int error = -errno;
-        name = translate_by_map(config, path);
+        name = translate_by_map(w, config, path);
         if (!name)
             name = process_translate_by_mounts(w->pid, path);
         return name ? name : not_readable(w, path, error, p);
     }
     int r = find_inside(root_fd, path, &in);
     if (r < 0) {
-        name = translate_by_map(config, path);
+        name = translate_by_map(w, config, path);
         return name ? name : not_readable(w, path, r, p);
     }
     name = name_outside(w, config, path, root_fd, &in);
@@ -424,7 +424,7 @@ char *process_resolve_path(const struct worker *w, const struct fleet_config *co
         process_remedy_denied(w, p);
         return NULL;
     }
-    char *local = w->pid > 0 ? resolve_in_process(w, config, clean, p) : translate_by_map(config, clean);
+    char *local = w->pid > 0 ? resolve_in_process(w, config, clean, p) : translate_by_map(w, config, clean);
     if (!local && w->pid <= 0) {
         problem_set(p, -ENOENT, PROBLEM_NOT_FOUND,
                     "where the worker's %s is on this host is unknown: its process is not known", clean);

@@ -314,6 +314,11 @@ static const char *kubernetes_remedy(const struct source_config *c, int err, int
         return "Set kubernetes_url=, kubernetes_ca_file= and kubernetes_token_file= in a section [fleet "
                "NAME] of "
                "profd.conf; or run kubectl proxy, and set kubernetes_url=http://127.0.0.1:8001.";
+    case -EPROTO:
+        return status == 0 ? "kubernetes_ca_file= is the only authority that is trusted for the API server, "
+                             "in PEM: kubectl "
+                             "config view --raw has it, encoded, as certificate-authority-data."
+                           : NULL;
     case -ENOENT:
         return status != 200             ? NULL
                : resource_of(c) == &pods ? "Compare with kubectl -n NAMESPACE get pods --show-labels; port= "

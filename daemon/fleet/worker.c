@@ -294,6 +294,30 @@ static char *replace_words(char *text, const char *word, const char *by)
     return result;
 }
 
+/* A source names the worker: what it says must not lead out of the directory. */
+static bool name_is_of_path(const char *name)
+{
+    if (!name || !isalnum((unsigned char)name[0]))
+        return false;
+    for (const char *c = name; *c; c++)
+        if (!isalnum((unsigned char)*c) && !strchr("-_.", *c))
+            return false;
+    return true;
+}
+
+char *worker_fill_path(const struct worker *w, const char *path)
+{
+    static const char mark[] = "{name}";
+    char *filled = NULL;
+
+    if (strstr(path, mark) && !name_is_of_path(w->name))
+        return NULL;
+    for (const char *next; (next = strstr(path, mark)); path = next + strlen(mark))
+        append_str(&filled, "%.*s%s", (int)(next - path), path, w->name);
+    append_str(&filled, "%s", path);
+    return filled;
+}
+
 /* A worker's trouble may be that of another process of its launch: any id is replaced. Frees text. */
 static char *replace_process_ids(char *text)
 {

@@ -120,6 +120,12 @@ enum worker_collection worker_collection(const struct worker *w, const char **re
  */
 char *worker_generic_text(const struct worker *w, const char *text, bool with_dir);
 
+/*
+ * The path with the worker's name for each "{name}" in it; NULL where there is one, and the worker has no name that can be
+ * part of a path. The caller frees it.
+ */
+char *worker_fill_path(const struct worker *w, const char *path);
+
 /* As in openapi.yaml, schemas Worker and Fleet. worker_from_json() reads what worker_to_json() wrote, for
  * recovery. */
 json_t *worker_to_json(const struct worker *w);

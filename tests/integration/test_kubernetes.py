@@ -319,6 +319,7 @@ def test_only_the_cluster_authority_is_trusted(cluster, authority, fleet, tmp_pa
             assert (reply.status == 200) == answers, reply
             if not answers:
                 assert "certificate" in reply.json()["detail"] and cluster.requests == []
+                assert "kubernetes_ca_file=" in reply.json()["remedy"]
 
 
 class PodDaemon(Daemon):
@@ -385,6 +386,22 @@ def test_real_workers_in_pods(cluster, authority, tmp_path):
             assert status == 0 and "vllm-0" in out and "prefill" in out
 
 
+def test_each_pod_has_a_directory_of_its_own(cluster, authority, tmp_path):
+    """By its name: two pods whose traces lie in one directory cannot be told apart."""
+    with FaultFleet(tmp_path / "traces", "vllm", 2) as fleet:
+        for i, worker in enumerate(fleet.workers):
+            host, port = address(worker)
+            cluster.add_pod(NAMESPACE, f"w{i}", host, {"http": port}, labels={"app": "vllm"})
+        cluster.add_service(NAMESPACE, "vllm", {"app": "vllm"}, "http")
+        more = fleet_section(cluster, authority, more=f"trace_dir={tmp_path}/traces/{{name}}\n")
+        with Daemon(tmp_path / "profd", quick_config(more=more)) as profd:
+            workers = listed(profd, fleet="k")
+            assert [(worker["traces"]["local_dir"], worker["traces"]["found_by"]) for worker in workers] == [
+                (f"{tmp_path}/traces/w{i}", "trace_dir in profd.conf") for i in range(2)]
+            session = profd.wait_session(profd.start_session(fleet="k", duration_ns=100 * MS)["session"])
+            assert session["state"] == "complete" and [len(target["traces"]) for target in session["targets"]] == [1, 1]
+
+
 def replace_pod(cluster, pod, **more):
     """Another pod gets its address, as the scheduler and the network plug-in may decide at once."""
     cluster.remove_pod(pod)
@@ -410,7 +427,7 @@ def test_stop_of_a_replaced_pod_is_not_repeated(profd, cluster, own_fleet):
     new = replace_pod(cluster, pod)
     second = profd.start_session(fleet="k", duration_ns=3000 * MS, trace_dir=str(own_fleet.directory))["session"]
     session = profd.wait_session(second)
-    assert session["state"] == "complete", session
+    assert session["state"] in ("complete", "partial"), session
     calls = [call["path"] for call in own_fleet.calls(0)]
     last_start = len(calls) - 1 - calls[::-1].index("/start_profile")
     assert calls[last_start:] == ["/start_profile", "/stop_profile"]
@@ -437,6 +454,7 @@ def test_pod_that_is_replaced_while_it_records(profd, cluster, own_fleet):
     assert profd.session(first)["state"] == "recording"
     profd.post(f"/v1/sessions/{first}/stop")
     targets = profd.wait_session(first)["targets"]
-    assert targets[1]["state"] == "complete" and "another worker has its address" in targets[0]["failure"]
+    # With both in one directory, whose trace is whose cannot always be told.
+    assert targets[1]["state"] in ("complete", "partial") and "another worker has its address" in targets[0]["failure"]
     # The fault worker is one process: the new pod's start found the profiler of the old one running.
     assert [call["path"] for call in own_fleet.calls(1)][-2:] == ["/start_profile", "/stop_profile"]

@@ -117,10 +117,11 @@ def test_traces_lie_where_both_see_them():
         return {mount["mountPath"]: paths[mount["name"]] for mount in pod["containers"][0]["volumeMounts"] if mount["name"] in paths}
 
     text = one_of("ConfigMap", "daemonset.yaml")["data"]["profd.conf"]
-    inside, here = re.search(r"^map_path=([^:]+):(.*)$", text, re.MULTILINE).groups()
-    assert mounts(daemon)[here] == mounts(worker)[inside]
+    folder, _, name = re.search(r"^trace_dir=(.*)$", text, re.MULTILINE)[1].rpartition("/")
+    assert name == "{name}" and mounts(daemon)[folder] == mounts(worker)[folder]
     (profiler,) = [word for word in worker["containers"][0]["args"] if word.startswith("--profiler-config=")]
-    assert json.loads(profiler.split("=", 1)[1])["torch_profiler_dir"] == inside
+    assert json.loads(profiler.split("=", 1)[1])["torch_profiler_dir"] == f"{folder}/$(POD_NAME)"
+    assert {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}} in worker["containers"][0]["env"]
 
 
 class ManifestDaemon(Daemon):

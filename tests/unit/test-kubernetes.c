@@ -452,6 +452,33 @@ static void test_hostile_texts(void **state)
     assert_null(f->workers[0].node);
 }
 
+static void test_names_in_paths(void **state)
+{
+    static const struct {
+        const char *name, *path, *filled;
+    } cases[] = {
+        {"vllm-0", "/traces/{name}", "/traces/vllm-0"},
+        {"a.b", "/{name}/x/{name}", "/a.b/x/a.b"},
+        {"a", "/traces", "/traces"},
+        {NULL, "/traces", "/traces"},
+        {NULL, "/traces/{name}", NULL},
+        {"..", "/traces/{name}", NULL},
+        {".hidden", "/traces/{name}", NULL},
+        {"a/../b", "/traces/{name}", NULL},
+        {"", "/traces/{name}", NULL},
+        {"{name}", "/traces/{name}", NULL},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        const struct worker w = {.name = (char *)cases[i].name};
+        _cleanup_(freep) char *filled = worker_fill_path(&w, cases[i].path);
+        if (cases[i].filled)
+            assert_string_equal(filled, cases[i].filled);
+        else
+            assert_null(filled);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -466,6 +493,7 @@ int main(void)
         cmocka_unit_test(test_slices_of_projects),
         cmocka_unit_test(test_states_of_pods),
         cmocka_unit_test(test_hostile_texts),
+        cmocka_unit_test(test_names_in_paths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
