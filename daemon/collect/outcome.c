@@ -37,6 +37,16 @@ static void outcome_note_damage(struct collection *k, const struct trace_record 
                                         row->reason ? ": " : "", row->reason ? row->reason : "");
 }
 
+/* Whether the recording is waited for by such files. Proton's are kept and not read: they count by their names. */
+static bool outcome_is_of_rank(const struct collection *k, const struct discovered_file *f,
+                               const struct trace_record *row)
+{
+    bool is_proton = streq(k->target->worker.setup.kind, "proton");
+
+    return row->kind == TRACE_KIND_TRACE || (is_proton && row->kind == TRACE_KIND_ATTACHMENT &&
+                                             f->parsed.writer == TRACE_WRITER_VLLM && row->rank >= 0);
+}
+
 void outcome_count(struct discovered_file *f, const struct trace_record *row, bool again)
 {
     struct collection *k;
@@ -47,7 +57,7 @@ void outcome_count(struct discovered_file *f, const struct trace_record *row, bo
         if (!is_its_own && !is_ambiguous)
             continue;
         k->last_news_ns = MAX(k->last_news_ns, f->changed_ns);
-        if (row->kind != TRACE_KIND_TRACE)
+        if (!outcome_is_of_rank(k, f, row))
             continue;
         k->n_traces += !again;
         if (is_its_own && row->state == TRACE_COMPLETE) {

@@ -12,6 +12,7 @@ from daemon import BUILD, ROOT, Daemon, quick_config
 
 sys.path.insert(0, str(ROOT / "tests/fleet"))
 import answers  # noqa: E402  # pylint: disable=wrong-import-position
+import fleet as fleet_of_workers  # noqa: E402  # pylint: disable=wrong-import-position
 
 PROFCTL = BUILD / "client/profctl"
 FOLDERS = answers.folders()
@@ -77,3 +78,23 @@ def test_nothing_that_starts_a_profiler_is_asked(listed, folder):
     if "asked" in expect:
         assert asked - FIRST == set(expect["asked"])
     assert all(server.requests.count(request) <= 2 for request in asked), "asked more than once for each list"
+
+
+@pytest.mark.parametrize("data, ending", [("tree", "hatchet"), ("trace", "chrome_trace")])
+def test_proton_is_collected(tmp_path, data, ending):
+    """A vLLM with the profiler "proton": its files are the traces that the session waits for, one for each rank."""
+    proton = {"profiler": "proton", "torch_profiler_dir": "", "proton_profiler_dir": str(tmp_path / "proton"), "proton_data": data}
+    with fleet_of_workers.Fleet(tmp_path / "fleet") as fleet, Daemon(tmp_path / "profd", quick_config()) as profd:
+        fleet.add_vllm("--vllm-version", "0.28.0", "-tp", "2", profiler_config=proton)
+        fleet.wait_ready()
+        url = fleet.workers[0].url
+        (worker,) = profd.get(f"/v1/workers?worker={url}")["workers"]
+        assert worker["setup"]["kind"] == "proton" and worker["traces"]["dir"] == str(tmp_path / "proton")
+        asked = profd.start_session(workers=[url], duration_ns=200_000_000)
+        assert any('its profiler is "proton"' in remark["text"] for remark in asked["remarks"])
+        assert not any("stacks" in remark["text"] for remark in asked["remarks"])
+        session = profd.wait_session(asked["session"])
+        assert session["state"] == "complete", session
+        names = sorted(trace["name"] for trace in profd.get(f"/v1/traces?session={asked['session']}")["traces"])
+        assert [name.partition("_pid")[0] for name in names] == [f"proton_dp0_pp0_tp{n}_dcp0_ep0_rank{n}" for n in (0, 1)]
+        assert all(name.endswith(f"_run0.{ending}") for name in names), names
