@@ -243,12 +243,21 @@ void worker_needs_credentials(struct worker *w, const char *key)
     worker_refuse(w, remedy, "credentials needed: %s", key);
 }
 
+/* What came, in short: a page of HTML is not repeated. */
+static char *answer_in_short(const struct worker_answer *item)
+{
+    if (item->err == 0 && item->status != 0 && item->status != 200)
+        return xasprintf("%d %s", item->status, http_reason(item->status));
+    return xstrdup(item->text ? item->text : "nothing");
+}
+
 /* What answers is no engine that profd knows. */
 static void explain_other(struct worker *w, const struct answers *a)
 {
     const struct worker_answer *version = &a->items[QUESTION_VERSION],
                                *info = &a->items[QUESTION_SERVER_INFO];
-    _cleanup_(freep) char *seen = evidence_seen(a);
+    _cleanup_(freep) char *seen = evidence_seen(a), *version_text = answer_in_short(version),
+                          *info_text = answer_in_short(info);
     _cleanup_(freep) char *remedy = xasprintf(
         "profd profiles servers of vLLM, SGLang, TensorRT-LLM, ATOM, RTP-LLM%s, TokenSpeed at its control "
         "port (the gateway's port + 1), and Dynamo workers at their system port (DYN_SYSTEM_PORT). Is this "
@@ -259,7 +268,7 @@ static void explain_other(struct worker *w, const struct answers *a)
         worker_refuse(w, remedy, "is not an engine that profd knows: it answers with %s", seen);
     else
         worker_refuse(w, remedy, "is not an engine that profd knows: /version answered %s, /server_info %s",
-                      version->text ? version->text : "nothing", info->text ? info->text : "nothing");
+                      version_text, info_text);
 }
 
 /* Explains why no engine is proven. */
@@ -311,6 +320,9 @@ void worker_identify(struct worker *w, const struct answers *a)
 
     w->engine = w->backend = ENGINE_UNKNOWN;
     w->profilable = false;
+    /* More answers may have shown that it is another one. */
+    w->sizes = (struct parallel){0};
+    replace_str(&w->version, NULL);
     replace_str(&w->reason, NULL);
     replace_str(&w->remedy, NULL);
     if (!found.proof) {

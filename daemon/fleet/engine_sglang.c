@@ -180,7 +180,8 @@ static void sglang_review_old(const struct recording *rec, const struct worker *
     for (size_t i = 0; i < ARRAY_SIZE(options); i++)
         if (options[i].asked && version_has(w->version, &options[i].since) == VERSION_NO)
             review_add(review, true, options[i].option, "Leave it out for this worker, or update SGLang.",
-                       "SGLang %s does not read it (%s does)", w->version, options[i].since.since);
+                       "SGLang %s does not read %s (%s does)", w->version, options[i].option,
+                       options[i].since.since);
 }
 
 static void sglang_review_steps(const struct recording *rec, const struct worker *w, struct review *review)

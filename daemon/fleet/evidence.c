@@ -8,14 +8,13 @@
 #define SEEN_NAMES_MAX 6  /* names of members that are shown */
 
 #define KINETO_REMEDY                                                                                        \
-    "Its PyTorch processes can be recorded without it: start it with KINETO_USE_DAEMON=1 and see [kineto] "  \
-    "in "                                                                                                    \
-    "profd.conf(5)."
+    "It has no profile endpoint. Its PyTorch processes can be recorded without one: start it with "          \
+    "KINETO_USE_DAEMON=1, and see [kineto] in profd.conf(5)."
 #define ROUTER_REMEDY "Name it by --router URL, or name its servers by --worker URL."
 
-static const struct evidence_other lmdeploy = {"LMDeploy, which has no profile endpoint", KINETO_REMEDY};
-static const struct evidence_other llama_cpp = {"llama.cpp, which has no profile endpoint",
-                                                "Use a profiler of the system, such as perf or nsys."};
+static const struct evidence_other lmdeploy = {"LMDeploy", KINETO_REMEDY};
+static const struct evidence_other llama_cpp = {
+    "llama.cpp", "It has no profile endpoint. Use a profiler of the system, such as perf or nsys."};
 static const struct evidence_other production_stack = {"the router of vLLM's production stack",
                                                        ROUTER_REMEDY};
 static const struct evidence_other dynamo_frontend = {
