@@ -331,8 +331,12 @@ static int manager_setup(struct manager *m, struct problem *p)
         r = kineto_new(m->modules.base, m->modules.offload, &c->kineto, process_torch_version,
                        &m->modules.kineto);
     if (r >= 0)
+        fleet_finder_set_kineto(m->modules.finder, m->modules.kineto);
+    if (r >= 0)
         r = sessions_new(m->modules.base, m->modules.offload, m->modules.caller, m->modules.finder,
                          m->modules.catalog, &c->fleet, &c->session, &m->modules.sessions);
+    if (r >= 0)
+        sessions_set_kineto(m->modules.sessions, m->modules.kineto, &c->kineto);
     if (r >= 0)
         r = manager_setup_runs(m);
     if (r >= 0)

@@ -210,10 +210,31 @@ static void user_profd_note(struct client *c, pid_t pid, const char *socket)
                 (int)pid, socket, end, USER_PROFD_IDLE_TIME, (int)pid);
 }
 
+/* Bytes: a longer name cannot be an address with the names of Kineto's sockets. */
+#define KINETO_DIR_MAX 54
+
+/* Where it listens for processes; NULL: nowhere. It always does: one that runs already cannot begin to. The caller frees
+ * it. */
+static char *user_profd_kineto_dir(void)
+{
+    _cleanup_(freep) char *state = user_state_dir();
+    _cleanup_(freep) char *dir = state ? user_kineto_dir(state) : NULL;
+
+    return dir && strlen(dir) <= KINETO_DIR_MAX ? TAKE_PTR(dir) : NULL;
+}
+
 static int user_profd_spawn(struct client *c, const char *program, const char *socket, struct problem *p)
 {
-    char *argv[] = {
-        "profd", "--background", "--exit-when-idle", USER_PROFD_IDLE_TIME, "--socket", (char *)socket, NULL};
+    _cleanup_(freep) char *kineto_dir = user_profd_kineto_dir();
+    char *argv[] = {"profd",
+                    "--background",
+                    "--exit-when-idle",
+                    USER_PROFD_IDLE_TIME,
+                    "--socket",
+                    (char *)socket,
+                    kineto_dir ? "--kineto-listen" : NULL,
+                    kineto_dir,
+                    NULL};
     _cleanup_(closep) int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     const struct profd_start start = {.program = program,
                                       .purpose = "your own one",
@@ -313,6 +334,28 @@ int client_need_user_profd(struct client *c)
     if (r == 0)
         r = user_profd_start(c, connection_name(c->connection), &p);
     return r < 0 && r != -ENOPKG ? client_fail(c, &p) : EXIT_DONE;
+}
+
+int client_need_kineto_profd(struct client *c)
+{
+    bool starts = profd_is_missing(c);
+    int status = client_need_user_profd(c);
+    _cleanup_(freep) char *dir = user_profd_kineto_dir();
+
+    if (status != EXIT_DONE || !starts)
+        return status;
+    if (!dir)
+        return client_error(c, PROBLEM_UNSUPPORTED,
+                            "Set XDG_RUNTIME_DIR to a directory with a short name, or start profd with "
+                            "--kineto-listen DIR.",
+                            "the directory for the sockets of processes would have more than %d bytes",
+                            KINETO_DIR_MAX);
+    client_note(c,
+                "processes register with it when they are started with KINETO_USE_DAEMON=1 "
+                "KINETO_IPC_SOCKET_DIR=%s in "
+                "their environment",
+                dir);
+    return EXIT_DONE;
 }
 
 int client_newest_session(struct client *c, bool with_traces, char *ret)

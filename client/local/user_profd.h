@@ -23,6 +23,8 @@ int client_need_profd(struct client *c);
 /* For a verb that needs the per-user instance: starts it under the same conditions, after ending a transient
  * one. Returns an exit status, as above. */
 int client_need_user_profd(struct client *c);
+/* The same for a verb about processes that register with it: prints what they need in their environment. */
+int client_need_kineto_profd(struct client *c);
 /* Ends a transient profd, so that others can start one while this verb continues without. */
 void client_release_profd(struct client *c);
 

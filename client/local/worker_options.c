@@ -50,12 +50,19 @@ static const char *source_option(const struct source *s, size_t offset)
     return *(const char *const *)(const void *)((const char *)s + offset);
 }
 
-bool source_is_named(const struct source *s)
+bool source_names_servers(const struct source *s)
 {
     for (size_t i = 0; i < ARRAY_SIZE(ways); i++)
         if (source_option(s, ways[i].offset))
             return true;
-    return s->workers.n + s->units.n + s->user_units.n > 0;
+    /* With --kineto, a unit is of processes, which need not listen anywhere. */
+    size_t n_units = process_options_wanted(&s->processes) ? 0 : s->units.n;
+    return s->workers.n + n_units + s->user_units.n > 0;
+}
+
+bool source_is_named(const struct source *s)
+{
+    return source_names_servers(s) || process_options_wanted(&s->processes);
 }
 
 static int source_check_ways(const struct source *s, struct problem *p)
@@ -106,7 +113,9 @@ static int source_resolve(struct client *c, const struct source *s, struct resol
     } else {
         ret->trace_dir = xstrdup(s->trace_dir);
     }
-    return units_find_workers(c, &s->units, &s->user_units, &ret->of_units, p);
+    const struct option_list none = {0};
+    const struct option_list *units = process_options_wanted(&s->processes) ? &none : &s->units;
+    return units_find_workers(c, units, &s->user_units, &ret->of_units, p);
 }
 
 /* profd opens no file that a client names: it gets the list in it. */
@@ -151,6 +160,16 @@ static int source_add_ways(const struct source *s, json_t *request, struct probl
     return 0;
 }
 
+static int source_add_processes(const struct source *s, json_t *request, struct problem *p)
+{
+    json_t *kineto;
+    int r = process_options_to_json(&s->processes, &s->units, &kineto, p);
+
+    if (r == 0 && kineto)
+        json_object_set_new(request, "kineto", kineto);
+    return r;
+}
+
 int source_to_json(struct client *c, const struct source *s, json_t *request, struct problem *p)
 {
     _cleanup_(resolved_source_done) struct resolved_source r = {0};
@@ -165,6 +184,8 @@ int source_to_json(struct client *c, const struct source *s, json_t *request, st
         json_put_int(request, "system_port", s->system_port);
     json_put_str(request, "trace_dir", r.trace_dir);
     err = source_add_ways(s, request, p);
+    if (err == 0)
+        err = source_add_processes(s, request, p);
     if (err < 0)
         return err;
     if (s->workers.n + r.of_units.n == 0)
@@ -190,6 +211,10 @@ int source_to_query(struct client *c, const struct source *s, char **path, struc
         json_object_set(members, "worker", workers);
         json_object_del(members, "workers");
     }
+    json_t *kineto = json_incref(json_object_get(members, "kineto"));
+    if (kineto)
+        process_options_to_query(kineto, members);
+    json_decref(kineto);
     json_t *targets = json_object_get(members, "targets");
     if (json_is_array(targets)) {
         _cleanup_(freep) char *content = json_dumps(targets, JSON_COMPACT);
@@ -232,6 +257,8 @@ char *source_name(const struct source *s)
     const char *router = source_router(s);
     if (router || s->router_log)
         return xstrdup(router ? router : s->router_log);
+    if (process_options_wanted(&s->processes) && s->workers.n == 0)
+        return xstrdup("the processes that registered");
     if (s->units.n + s->user_units.n == 1)
         return xasprintf("unit %s", s->units.n ? s->units.items[0] : s->user_units.items[0]);
     if (s->units.n + s->user_units.n > 1)

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "client/cli/client.h"
+#include "client/local/process_options.h"
 #include "proto/sources.h"
 
 #define SOURCE_OPTION_FIELD(key, value, help, arg)                       const char *key;
@@ -19,6 +20,7 @@ struct source {
     SOURCE_MEMBERS(SOURCE_MEMBER_OPTION_FIELD, )
     int64_t system_port;
     struct option_list workers, units, user_units;
+    struct process_options processes;
 };
 
 /* Lines of an option table; type has a member `struct source source`. */
@@ -63,6 +65,8 @@ int source_to_query(struct client *c, const struct source *s, char **path, struc
 int source_get(struct client *c, const struct source *s, const char *resource, const char *doing,
                json_t **ret);
 int source_to_json(struct client *c, const struct source *s, json_t *request, struct problem *p);
+/* Whether any option names workers that are servers. */
+bool source_names_servers(const struct source *s);
 /* Whether any option names workers. */
 bool source_is_named(const struct source *s);
 /* For messages: "http://10.0.0.1:3521", "fleet big", "2 workers". The caller frees it. */

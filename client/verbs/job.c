@@ -125,6 +125,25 @@ static int job_show_result(struct client *c, const char *ref, const json_t *job)
     return session_exit_status(job);
 }
 
+/* Processes that are recorded on demand are not stopped, and keep running while they write. */
+static size_t session_count_servers(const json_t *session)
+{
+    size_t n = 0, i;
+    json_t *t;
+
+    json_array_foreach(json_object_get(session, "targets"), i, t)
+        n += !streq(json_get_str(t, "engine"), "pytorch");
+    return n;
+}
+
+/* Processes on demand have no stop: they go on, and the remarks say until when. */
+static void session_note_stop(struct client *c, const char *ref, const json_t *session)
+{
+    job_note_stopping(c, ref, json_get_str(session, "state"));
+    if (!c->quiet && session_count_servers(session) < json_array_size(json_object_get(session, "targets")))
+        session_print_remarks(session, &c->err);
+}
+
 int job_stop(struct client *c, const char *ref, bool wait)
 {
     _cleanup_(freep) char *path = ref_path(ref), *stop_path = xasprintf("%s/stop", path);
@@ -140,7 +159,7 @@ int job_stop(struct client *c, const char *ref, bool wait)
     if (c->json)
         client_print_json(c, answer);
     else if (job_type(ref) == &job_session)
-        job_note_stopping(c, ref, json_get_str(answer, "state"));
+        session_note_stop(c, ref, answer);
     else
         client_note(c, "%s sends no more requests; profctl show %s shows the result", ref, ref);
     return EXIT_DONE;
@@ -192,7 +211,7 @@ static const struct extra_session *session_without_traces(const json_t *session)
 static void session_note_start(struct client *c, const json_t *session)
 {
     _cleanup_(freep) char *title = session_title(session);
-    size_t n = json_array_size(json_object_get(session, "targets"));
+    size_t n = session_count_servers(session);
 
     if (c->quiet)
         return;

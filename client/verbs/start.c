@@ -29,6 +29,7 @@ struct start_options {
 /* clang-format off */
 static const struct option_def start_options[] = {
     SOURCE_OPTIONS(struct start_options),
+    PROCESS_OPTIONS(struct start_options),
     SELECTION_OPTIONS(struct start_options),
     {"one-per-role", 0, NULL, OPTION_FLAG, AT(one_per_role), "Only the first worker of each role", "one_per_role"},
     {"include-unhealthy", 0, NULL, OPTION_FLAG, AT(include_unhealthy), "Include workers that the router reports as unhealthy", "include_unhealthy"},
@@ -131,7 +132,8 @@ static int start_run(struct client *c, const void *values, int n_words, char **w
 
     if (start_make_request(c, o, request, &p) < 0)
         return client_fail(c, &p);
-    int status = client_need_user_profd(c);
+    int status = process_options_wanted(&o->source.processes) ? client_need_kineto_profd(c)
+                                                              : client_need_user_profd(c);
     if (status != EXIT_DONE)
         return status;
     bool wait = o->wait || o->analyze;

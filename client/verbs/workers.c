@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* list-workers and doctor: the workers of a fleet, and whether they can be profiled. */
 #include "base/alloc.h"
+#include "base/units.h"
 #include "client/cli/text.h"
+#include "client/local/user_profd.h"
 #include "client/local/worker_options.h"
 #include "client/verbs/verbs.h"
 #include "client/views/json_table.h"
 #include "client/views/listing.h"
 #include "client/views/reasons.h"
+#include <pwd.h>
 
 struct workers_options {
     struct source source;
@@ -14,6 +17,7 @@ struct workers_options {
 
 static const struct option_def workers_options[] = {
     SOURCE_OPTIONS(struct workers_options),
+    PROCESS_OPTIONS(struct workers_options),
 };
 
 /* GET of a resource about the workers. progress: "asking %s for its workers". Returns an exit status. */
@@ -77,6 +81,118 @@ static const struct json_column list_workers_columns[] = {
 };
 /* clang-format on */
 
+/* -- Processes that registered for Kineto's on-demand recording -- */
+
+static const json_t *process_of(const json_t *w)
+{
+    return json_object_get(w, "process");
+}
+
+static char *process_user_text(const json_t *w)
+{
+    int64_t uid = json_get_int(w, "uid", -1);
+    const struct passwd *user = uid >= 0 ? getpwuid((uid_t)uid) : NULL;
+
+    return user ? xstrdup(user->pw_name) : uid >= 0 ? xasprintf("%lld", (long long)uid) : NULL;
+}
+
+static char *process_number_text(const json_t *w, const char *member)
+{
+    int64_t value = json_get_int(process_of(w), member, -1);
+    return value >= 0 ? xasprintf("%lld", (long long)value) : NULL;
+}
+
+static char *process_rank_text(const json_t *w)
+{
+    return process_number_text(w, "rank");
+}
+
+static char *process_job_text(const json_t *w)
+{
+    return process_number_text(w, "slurm_job");
+}
+
+static char *process_pid_text(const json_t *w)
+{
+    return xasprintf("%lld", (long long)json_get_int(w, "pid", 0));
+}
+
+static char *process_gpus_text(const json_t *w)
+{
+    return xstrdup(json_get_str(process_of(w), "gpus"));
+}
+
+static char *process_unit_text(const json_t *w)
+{
+    return xstrdup(json_get_str(process_of(w), "unit"));
+}
+
+static char *process_command_text(const json_t *w)
+{
+    return xstrdup(json_get_str(process_of(w), "command"));
+}
+
+static char *process_since_text(const json_t *w)
+{
+    int64_t at = json_get_int(process_of(w), "registered_at", -1);
+    char text[UNIT_TEXT_MAX];
+
+    return at >= 0 ? xstrdup(format_time(text, at)) : NULL;
+}
+
+static char *process_state_text(const json_t *w)
+{
+    if (!json_get_bool(w, "profilable", false))
+        return xstrdup("not yours");
+    return xstrdup(json_get_bool(process_of(w), "recording", false) ? "recording" : "idle");
+}
+
+/* clang-format off */
+static const struct json_column list_processes_columns[] = {
+    {{"PID", COLUMN_RIGHT, IMPORTANCE_KEY, "pid"}, .text = process_pid_text},
+    {{"USER", 0}, .text = process_user_text},
+    {{"RANK", COLUMN_RIGHT, .key = "rank"}, .text = process_rank_text},
+    {{"JOB", COLUMN_RIGHT, .key = "slurm_job"}, .text = process_job_text},
+    {{"GPU", 0, IMPORTANCE_LOW, "gpus"}, .text = process_gpus_text},
+    {{"UNIT", COLUMN_SHORTEN, IMPORTANCE_LOW, "unit"}, .text = process_unit_text},
+    {{"SINCE", 0, IMPORTANCE_LOW, "since"}, .text = process_since_text},
+    {{"STATE", 0, IMPORTANCE_HIGH, "state"}, .text = process_state_text},
+    {{"TRACES", COLUMN_SHORTEN | COLUMN_PATH, IMPORTANCE_LOW, .key = "trace_dir"}, .text = worker_traces_text},
+    {{"COMMAND", COLUMN_SHORTEN, IMPORTANCE_HIGH, "command"}, .text = process_command_text},
+};
+/* clang-format on */
+
+static bool worker_is_process(const json_t *w)
+{
+    return process_of(w) != NULL;
+}
+
+/* Workers of one of the two kinds, as a table. An exit status. */
+static int list_workers_table(struct client *c, const json_t *fleet, bool of_processes, struct table **ret)
+{
+    const struct json_column *columns = of_processes ? list_processes_columns : list_workers_columns;
+    size_t n_columns = of_processes ? ARRAY_SIZE(list_processes_columns) : ARRAY_SIZE(list_workers_columns),
+           i;
+    int status = json_table_new(c, columns, n_columns, ret);
+    json_t *w;
+
+    if (status == EXIT_DONE)
+        json_array_foreach(json_object_get(fleet, "workers"), i, w)
+            if (worker_is_process(w) == of_processes)
+                json_table_add(*ret, columns, w);
+    return status;
+}
+
+static size_t count_processes(const json_t *fleet)
+{
+    size_t n = 0, i;
+    json_t *w;
+
+    json_array_foreach(json_object_get(fleet, "workers"), i, w)
+        n += worker_is_process(w);
+    return n;
+}
+
 /* "http://10.0.0.1:3521: vllm-router, 8 workers, 7 can be profiled" */
 static void list_workers_print_footer(struct client *c, const json_t *fleet)
 {
@@ -121,26 +237,42 @@ static void list_workers_print_reasons(struct client *c, const json_t *fleet)
 
 static int list_workers_run(struct client *c, const void *values, int n_words, char **words)
 {
-    _cleanup_(table_freep) struct table *table = NULL;
+    const struct workers_options *o = values;
+    _cleanup_(table_freep) struct table *servers = NULL, *processes = NULL;
     _cleanup_json_ fleet = NULL;
-    size_t i;
-    json_t *w;
-    int status = json_table_new(c, list_workers_columns, ARRAY_SIZE(list_workers_columns), &table);
+    bool asks_processes = process_options_wanted(&o->source.processes);
+    bool only_processes = asks_processes && !source_names_servers(&o->source);
+    int status = asks_processes ? client_need_kineto_profd(c) : EXIT_DONE;
 
+    (void)n_words, (void)words;
+    /* An unknown column is refused before profd is asked. */
+    if (status == EXIT_DONE)
+        status = list_workers_table(c, NULL, only_processes, only_processes ? &processes : &servers);
     if (status == EXIT_DONE)
         status = workers_get(c, values, "/v1/workers", "asking %s for its workers", &fleet);
     if (status != EXIT_DONE)
         return status;
     if (c->json)
         return client_print_json(c, fleet);
-    json_array_foreach(json_object_get(fleet, "workers"), i, w)
-        json_table_add(table, list_workers_columns, w);
-    listing_print(c, table);
-    if (listing_has_legend(c)) {
+    if (!only_processes) {
+        servers = table_free(servers);
+        status = list_workers_table(c, fleet, false, &servers);
+        if (status == EXIT_DONE)
+            listing_print(c, servers);
+    }
+    if (status == EXIT_DONE && (only_processes || (count_processes(fleet) > 0 && listing_is_text(c)))) {
+        processes = table_free(processes);
+        status = list_workers_table(c, fleet, true, &processes);
+        if (!only_processes && listing_has_legend(c))
+            fprintf(c->out.file, "\n");
+        if (status == EXIT_DONE)
+            listing_print(c, processes);
+    }
+    if (status == EXIT_DONE && listing_has_legend(c)) {
         list_workers_print_footer(c, fleet);
         list_workers_print_reasons(c, fleet);
     }
-    return EXIT_DONE;
+    return status;
 }
 
 const struct verb verb_list_workers = {

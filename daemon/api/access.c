@@ -267,6 +267,7 @@ static int access_check_token(struct access *a, struct http_request *r, const st
         return access_refuse_token(r, true, p);
     }
     http_set_user(r, token->name);
+    http_set_right(r, token->right);
     *reason = DENIAL_ROLE;
     return access_check_role(r, token, access_needed_right(r, route), p);
 }

@@ -199,6 +199,18 @@ int body_object(const struct http_request *r, json_t **ret, struct problem *p)
     return 0;
 }
 
+void request_take_author(const struct http_request *r, struct process_query *q)
+{
+    const struct http_peer *peer = http_peer(r);
+    bool known = peer->local && peer->uid != (uid_t)-1;
+    bool on_socket = known && streq(peer->address, HTTP_PEER_UNIX);
+
+    q->has_uid = known;
+    q->uid = peer->uid;
+    q->may_all = on_socket || (known && (peer->uid == 0 || peer->uid == geteuid())) ||
+                 (!peer->local && http_right(r) == RIGHT_ADMIN);
+}
+
 /* -- The fleet of a request --------------------------------------------------------------------------- */
 
 static int source_take_workers(const struct http_request *r, struct fleet_query *q, struct problem *p)
@@ -247,6 +259,38 @@ static int source_take_system_port(const struct http_request *r, struct fleet_qu
     if (q->system_port < 1 || q->system_port > UINT16_MAX)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "system_port must be a port, 1 to 65535");
     return 0;
+}
+
+/* kineto=true, with pid=, slurm_job=, uid= and unit=, each repeatable: as the members of a request to record. */
+static int source_take_processes(const struct http_request *r, struct process_query *ret, struct problem *p)
+{
+    static const struct {
+        const char *parameter, *member;
+        bool is_text;
+    } lists[] = {{"pid", "pids", false},
+                 {"slurm_job", "slurm_jobs", false},
+                 {"uid", "uids", false},
+                 {"unit", "units", true}};
+    _cleanup_(freep) const char **values = xcalloc(PROCESS_QUERY_MAX, sizeof(*values));
+    _cleanup_json_ j = json_object();
+    bool wanted = false;
+
+    if (query_bool(r, "kineto", &wanted, p) < 0)
+        return -EINVAL;
+    for (size_t i = 0; i < ARRAY_SIZE(lists) && wanted; i++) {
+        size_t n = http_query_all(r, lists[i].parameter, values, PROCESS_QUERY_MAX);
+        json_t *list = json_array();
+        for (size_t k = 0; k < MIN(n, (size_t)PROCESS_QUERY_MAX); k++) {
+            char *end = NULL;
+            int64_t number = lists[i].is_text ? 0 : strtoll(values[k], &end, 10);
+            json_array_append_new(list, end && end != values[k] && !*end ? json_integer(number)
+                                                                         : json_text(values[k]));
+        }
+        if (n > 0)
+            json_object_set(j, lists[i].member, list);
+        json_decref(list);
+    }
+    return wanted ? process_query_parse(j, ret, p) : 0;
 }
 
 static int source_check(const struct fleet_query *q, struct problem *p)
@@ -317,7 +361,7 @@ int source_complete(struct api *api, struct fleet_query *q, struct problem *p)
     const struct fleet_settings *s = api->modules.fleet_settings;
 
     int err = source_check(q, p);
-    if (err < 0 || q->router || q->fleet || q->by.source || q->n_workers > 0)
+    if (err < 0 || q->router || q->fleet || q->by.source || q->n_workers > 0 || q->processes.wanted)
         return err;
     if (s->n_fleets == 1)
         q->fleet = xstrdup(s->fleets[0].name);
@@ -357,6 +401,9 @@ void discover_for(struct api *api, struct http_request *r,
     _cleanup_(fleet_query_done) struct fleet_query q = {0};
 
     int err = source_of_request(r, &q, &p);
+    if (err == 0 && !q.processes.wanted)
+        err = source_take_processes(r, &q.processes, &p);
+    request_take_author(r, &q.processes);
     if (err == 0)
         err = source_complete(api, &q, &p);
     if (err < 0) {

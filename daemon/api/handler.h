@@ -76,6 +76,13 @@ int body_object(const struct http_request *r, json_t **ret, struct problem *p);
 #define LIST_LIMIT_DEFAULT 50
 #define LIST_LIMIT_MAX     1000
 
+/*
+ * Whose processes the author of a request may record on demand (docs/security.md). On the Unix socket, which its mode
+ * opens to members of its group only, and with a token of an administrator: everybody's. On the bus: root and profd's
+ * user everybody's, others their own. Otherwise nobody's.
+ */
+void request_take_author(const struct http_request *r, struct process_query *q);
+
 /* Where nothing is named: the one configured fleet, else the router that a session used last. */
 int source_complete(struct api *api, struct fleet_query *q, struct problem *p);
 

@@ -16,6 +16,7 @@
 
 #include "base/metrics.h"
 #include "base/problem.h"
+#include "proto/names.h"
 #include <jansson.h>
 #include <netinet/in.h>
 #include <stdint.h>
@@ -109,6 +110,7 @@ void http_count_reply(struct http_request *r, struct http_counts *counts, struct
 int http_refusal_status(size_t i); /* 0 after the last */
 uint64_t http_refusals(const struct http_server *s, size_t i);
 
+#define HTTP_PEER_UNIX "unix"
 struct http_peer {
     bool local; /* a Unix socket: uid, gid and pid are the peer's at connect time, else -1 */
     uid_t uid;
@@ -122,6 +124,9 @@ const struct http_peer *http_peer(const struct http_request *r);
 /* The name of the token that was shown; NULL until it is set. */
 void http_set_user(struct http_request *r, const char *name);
 const char *http_user(const struct http_request *r);
+/* Of the token that was shown; RIGHT_NONE until it is set. */
+void http_set_right(struct http_request *r, enum right right);
+enum right http_right(const struct http_request *r);
 
 /* A header of the reply to come. Control bytes of the value become spaces. */
 void http_reply_header(struct http_request *r, const char *name, const char *value);

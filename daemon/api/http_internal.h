@@ -33,6 +33,7 @@ struct http_request {
     struct evbuffer *extra; /* header lines of the reply to come; NULL: none */
     bool chunked;           /* the stream */
     char *user;             /* NULL: not known */
+    enum right right;       /* of the token */
     void (*on_close)(struct http_request *r, void *arg);
     void *on_close_arg;
 };

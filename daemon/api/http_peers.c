@@ -27,7 +27,7 @@ void http_peer_read(int fd, struct http_peer *ret)
     } else if (address.any.sa_family == AF_UNIX) {
         struct ucred cred;
         size = sizeof(cred);
-        snprintf(ret->address, sizeof(ret->address), "unix");
+        snprintf(ret->address, sizeof(ret->address), HTTP_PEER_UNIX);
         ret->local = true;
         if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) == 0) {
             ret->uid = cred.uid;

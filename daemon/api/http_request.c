@@ -126,6 +126,16 @@ void http_set_user(struct http_request *r, const char *name)
     replace_str(&r->user, name);
 }
 
+void http_set_right(struct http_request *r, enum right right)
+{
+    r->right = right;
+}
+
+enum right http_right(const struct http_request *r)
+{
+    return r->right;
+}
+
 const char *http_user(const struct http_request *r)
 {
     return r->user;

@@ -100,6 +100,7 @@ void start_job(struct api *api, struct http_request *r, const struct route_match
     int err = body_object(r, &options, &p);
     if (err == 0)
         err = kind->parse(options, &request, &p);
+    request_take_author(r, &request.source.processes);
     if (err == 0)
         err = source_complete(api, &request.source, &p);
     if (err < 0) {

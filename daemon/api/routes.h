@@ -50,7 +50,8 @@ enum route_class route_class(const struct route *route);
 #define ROUTE_OF_SOURCE(key, value, help, arg)                " " #key
 #define ROUTE_OF_MEMBER(member, option, value, help, of, arg) " " #member
 #define ROUTE_OPERATED                                                                                       \
-    "router worker system_port trace_dir" FLEET_SOURCES(ROUTE_OF_SOURCE, ) SOURCE_MEMBERS(ROUTE_OF_MEMBER, )
+    "router worker system_port trace_dir kineto pid slurm_job uid unit" FLEET_SOURCES(ROUTE_OF_SOURCE, )     \
+        SOURCE_MEMBERS(ROUTE_OF_MEMBER, )
 #define ROUTE_SOURCE ROUTE_OPERATED " fleet dialect"
 
 /* Routes of optional modules (extras/), after those of the core. */

@@ -126,6 +126,9 @@ static bool attribution_writer_fits(const struct discovered_file *f, const struc
 {
     enum engine writer = engine_of_writer[f->parsed.writer], profiler = worker_profiler(&t->worker);
 
+    /* Kineto renames a trace when it is complete; one that keeps its first name never will be. */
+    if (worker_is_on_demand(&t->worker) && f->parsed.unfinished)
+        return false;
     if (worker_ops(&t->worker)->names_traces)
         return starts_with(f->name, t->record.profile_id);
     return writer == ENGINE_UNKNOWN || profiler == ENGINE_UNKNOWN || writer == profiler;
@@ -228,6 +231,9 @@ static int attribute_discovered(struct import_job *job)
         row->session_id = t->record.session_id;
         row->target_id = f->target_id = t->record.target_id;
         replace_str(&row->worker_url, t->worker.url);
+        /* Of a process without process groups, only its environment has the rank. */
+        if (row->rank < 0 && t->worker.process.rank >= 0)
+            row->rank = t->worker.process.rank;
         log_debug("%s/%s belongs to %s, by %s", f->dir->path, f->name, row->worker_url, evidence);
     } else if (which == ATTRIBUTION_AMBIGUOUS) {
         attribute_ambiguous(row, collections, n, left);

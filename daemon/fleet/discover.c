@@ -8,6 +8,7 @@
 #include "daemon/fleet/ask_router.h"
 #include "daemon/fleet/ask_source.h"
 #include "daemon/fleet/identify.h"
+#include "daemon/fleet/kineto_workers.h"
 #include "daemon/fleet/last_list.h"
 #include "daemon/fleet/process.h"
 #include "daemon/fleet/router.h"
@@ -32,6 +33,7 @@ struct fleet_finder {
     struct caller *caller;
     struct offload *offload;
     const struct fleet_settings *settings;
+    const struct kineto *kineto;   /* NULL: none */
     uint64_t held_up[HELD_UP_MAX]; /* queues; the oldest is overwritten */
     size_t n_held_up;
     size_t answers_kept; /* bytes */
@@ -225,6 +227,11 @@ static void discovery_on_identified(void *arg)
 
     d->identification = NULL;
     note_hints(d->fleet);
+    if (d->query.processes.wanted &&
+        fleet_add_registered(d->fleet, d->finder->kineto, &d->query.processes, &d->problem) < 0) {
+        discovery_finish(d);
+        return;
+    }
     take_trace_dir(d);
     discovery_offload(d, inspect_work, inspect_done);
 }
@@ -500,13 +507,21 @@ static void read_log_done(void *arg)
         discovery_finish(d);
 }
 
+/* Processes alone need no router. */
+static bool query_has_only_processes(const struct fleet_query *q)
+{
+    return q->processes.wanted && !q->router && !q->fleet && !q->by.source && q->n_workers == 0;
+}
+
 /* The first step: 0 when another one will go on, or the error whose problem is set. */
 static int discovery_plan(struct discovery *d)
 {
     const struct fleet_query *q = &d->query;
     int r;
 
-    if (q->by.source) {
+    if (query_has_only_processes(q)) {
+        r = discovery_take_static(d, NULL, 0);
+    } else if (q->by.source) {
         r = discovery_take_source(d);
     } else if (q->router) {
         r = discovery_take_router(d, q->router);
@@ -555,6 +570,11 @@ int fleet_finder_new(struct event_base *base, struct caller *caller, struct offl
     LIST_INIT(&f->discoveries);
     *ret = f;
     return 0;
+}
+
+void fleet_finder_set_kineto(struct fleet_finder *f, const struct kineto *kineto)
+{
+    f->kineto = kineto;
 }
 
 uint64_t fleet_refused_calls(const struct fleet_finder *f)

@@ -41,6 +41,12 @@ const struct engine_ops *worker_ops(const struct worker *w)
     return engine_ops(w->engine);
 }
 
+bool worker_is_on_demand(const struct worker *w)
+{
+    const struct engine_ops *ops = worker_ops(w);
+    return ops && ops->on_demand;
+}
+
 static const struct {
     const char *path, *method; /* method NULL: GET */
     bool no_json;              /* the answer is searched for texts, and not kept */

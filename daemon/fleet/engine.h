@@ -157,6 +157,9 @@ struct engine_ops {
     const char *method;       /* of start and stop; NULL: POST */
     bool takes_no_requests; /* its URL is where its profiler is controlled: requests go through its router */
     bool writes_no_traces;  /* what it records is in the answers to start and stop */
+    /* Its processes register by themselves (daemon/kineto) and are called by nobody: no HTTP, no stop. They do not make
+     * the directory of their traces. */
+    bool on_demand;
     /* Reads how its profiler was set at its launch into an empty struct; NULL: its launch says nothing. */
     void (*read_launch)(const char *version, const struct worker_launch *launch, struct profiler_launch *ret);
     /* A path from the working directory, "../../pyproject.toml": where this file exists, a relative trace directory
@@ -205,6 +208,8 @@ extern const char *const extra_endpoint_paths[EXTRA_ENDPOINTS_MAX];
 const struct engine_ops *engine_ops(enum engine e);
 /* Of its engine, with the backend that it has. */
 const struct engine_ops *worker_ops(const struct worker *w);
+/* Whether it registered by itself and is called by nobody. */
+bool worker_is_on_demand(const struct worker *w);
 /* Fills p, which is empty: what a failed start was answered, and what to do. */
 void engine_explain_start(const struct engine_ops *ops, const struct worker *w, int status, const char *body,
                           struct problem *p);
@@ -226,7 +231,8 @@ static inline const char *engine_method(const struct engine_ops *ops)
 /* All engines of the core. */
 #define CORE_ENGINES(X)                                                                                      \
     X(sglang)                                                                                                \
-    X(vllm) X(rtp_llm) X(dynamo) X(dynamo_sglang) X(dynamo_vllm) X(tensorrt_llm) X(atom) X(tokenspeed)
+    X(vllm)                                                                                                  \
+    X(rtp_llm) X(dynamo) X(dynamo_sglang) X(dynamo_vllm) X(tensorrt_llm) X(atom) X(tokenspeed) X(pytorch)
 #define DECLARE_ENGINE(name) extern const struct engine_ops engine_##name;
 CORE_ENGINES(DECLARE_ENGINE)
 

@@ -10,6 +10,7 @@
 #include "base/offload.h"
 #include "base/problem.h"
 #include "daemon/fleet/call.h"
+#include "daemon/fleet/process_query.h"
 #include "daemon/fleet/source.h"
 #include "daemon/fleet/worker.h"
 
@@ -64,8 +65,9 @@ struct fleet_query {
     int64_t system_port; /* as in struct fleet_config */
     char **workers;
     size_t n_workers;
-    struct source_config by; /* a source without a router */
-    char *trace_dir;         /* overrides what is found, for all of them */
+    struct source_config by;        /* a source without a router */
+    char *trace_dir;                /* overrides what is found, for all of them */
+    struct process_query processes; /* in addition to the workers, or alone */
 };
 /* Router, fleet and source exclude each other, and what belongs to a source needs one. -EINVAL with the problem. */
 int fleet_query_check(const struct fleet_query *q, struct problem *p);
@@ -80,6 +82,9 @@ struct discovery;
 int fleet_finder_new(struct event_base *base, struct caller *caller, struct offload *offload,
                      const struct fleet_settings *settings, struct fleet_finder **ret);
 struct fleet_finder *fleet_finder_free(struct fleet_finder *f);
+struct kineto;
+/* Where processes register; borrowed, NULL: nowhere. */
+void fleet_finder_set_kineto(struct fleet_finder *f, const struct kineto *kineto);
 /* How many calls of profd the network policy refused, a discovery's or a session's. */
 uint64_t fleet_refused_calls(const struct fleet_finder *f);
 

@@ -121,6 +121,10 @@ void process_trace_dir(struct worker *w, const struct fleet_settings *settings,
 void process_trace_dir_unseen(struct worker *w, const struct fleet_settings *settings,
                               const struct fleet_config *config, bool own_host, struct problem *reason);
 
+/* Sets same_as of each process that registered by itself, and is, or is an ancestor or a descendant of, the process of
+ * another worker of the fleet. May block. */
+void processes_match(struct fleet *fleet);
+
 /* Whether the capabilities of a process count for profd's users; false where that is not known. */
 bool process_same_user_namespace(pid_t pid);
 /* The process's path under profd's own names, by the mount tables of both; NULL: none. The caller frees it.

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/process_info.h"
 #include "base/process_net.h"
+#include "daemon/fleet/engine.h"
 #include "daemon/fleet/names.h"
 #include "daemon/fleet/process.h"
 #include "daemon/fleet/url.h"
@@ -281,6 +282,13 @@ static void fill_worker(const struct inspection *in, struct worker *w, const str
     process_trace_dir_unseen(w, in->settings, in->config, c->listener || c->own_host, &p);
 }
 
+/* A process that registered by itself is known, and on this host. */
+static void fill_process(const struct inspection *in, struct worker *w)
+{
+    take_given_dir(in, w);
+    process_trace_dir(w, in->settings, in->config, "");
+}
+
 static void find_candidates(struct inspection *in)
 {
     const char *reason;
@@ -289,6 +297,8 @@ static void find_candidates(struct inspection *in)
     for (size_t i = 0; i < in->fleet->n_workers; i++) {
         struct candidate *c = &in->candidates[i];
         c->remark = "";
+        if (worker_is_on_demand(&in->fleet->workers[i]))
+            continue;
         if (url_parse(in->fleet->workers[i].url, &url, &reason) < 0)
             continue;
         c->port = (uint16_t)url.port;
@@ -317,7 +327,10 @@ void processes_inspect(struct fleet *fleet, const struct fleet_settings *setting
         atomic_store(&fleet->looking_at, i + 1);
         if (in.candidates[i].host)
             fill_worker(&in, &fleet->workers[i], &in.candidates[i]);
+        else if (worker_is_on_demand(&fleet->workers[i]))
+            fill_process(&in, &fleet->workers[i]);
     }
+    processes_match(fleet);
     for (size_t i = 0; i < in.n_hosts; i++)
         free(in.hosts[i].name);
     free(in.hosts);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/fleet/engine.h"
 #include "daemon/fleet/process.h"
 
 #include "base/alloc.h"
@@ -163,17 +164,31 @@ struct inside {
     struct stat st;
 };
 
+/* Of a process that registered by itself: no section of profd.conf is about it. */
+#define PROCESS_DIR_REMEDY                                                                                   \
+    "--trace-dir DIR: the directory on profd's host where its traces appear\n"                               \
+    "or start the process with KINETO_ONDEMAND_TRACE_DIR=DIR, a directory that its user may write to and "   \
+    "profd "                                                                                                 \
+    "may read"
 #define DIR_REMEDY                                                                                           \
     "--trace-dir DIR: the directory on profd's host where the traces appear\n"                               \
     "or in profd.conf: [worker %s] trace_dir=/where/its/traces/appear"
 
 void process_remedy_unknown(const struct worker *w, struct problem *p)
 {
-    problem_remedy(p, DIR_REMEDY, w->url);
+    if (worker_is_on_demand(w))
+        problem_remedy(p, PROCESS_DIR_REMEDY);
+    else
+        problem_remedy(p, DIR_REMEDY, w->url);
 }
 
 void process_remedy_denied(const struct worker *w, struct problem *p)
 {
+    if (worker_is_on_demand(w)) {
+        problem_remedy(p, PROCESS_DIR_REMEDY
+                       "\nor give profd CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH by " FOREIGN_DROP_IN);
+        return;
+    }
     problem_remedy(p, DIR_REMEDY "\nor give profd CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH by " FOREIGN_DROP_IN,
                    w->url);
 }

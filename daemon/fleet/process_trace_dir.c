@@ -309,6 +309,32 @@ static void note_unwritable(struct worker *w)
     w->location.blocked_here = true;
 }
 
+/* Kineto does not make the directory of its traces. */
+static void note_unusable(struct worker *w)
+{
+    struct problem p = {0};
+    struct stat st;
+
+    if (!worker_is_on_demand(w) || !w->location.local_dir)
+        return;
+    if (stat(w->location.local_dir, &st) < 0 || !S_ISDIR(st.st_mode)) {
+        problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND, "%s is not a directory, and Kineto does not make it",
+                    w->location.dir);
+        problem_remedy(&p, "mkdir %s, as the user who runs the process", w->location.dir);
+    } else if (process_can_write(w, w->location.local_dir) == 0) {
+        _cleanup_(freep) char *user = process_user_name(w->uid);
+        problem_set(&p, -EACCES, PROBLEM_DENIED, "%s, as whom the process runs, cannot write to %s", user,
+                    w->location.dir);
+        problem_remedy(
+            &p, "start the process with KINETO_ONDEMAND_TRACE_DIR=DIR, a directory that %s can write to",
+            user);
+    } else {
+        return;
+    }
+    take_note(w, &p);
+    w->location.blocked_here = true;
+}
+
 /* True where the worker itself named it. */
 static bool choose_dir(struct worker *w, const struct fleet_settings *settings,
                        const struct fleet_config *config, const struct trace_dir_search *f,
@@ -347,6 +373,7 @@ void process_trace_dir(struct worker *w, const struct fleet_settings *settings,
     }
     w->location.blocked_here = !w->location.local_dir && !(w->location.dir && path_is_uri(w->location.dir));
     note_unwritable(w);
+    note_unusable(w);
     resolve_temp_dir(w, config, &f.texts);
 }
 

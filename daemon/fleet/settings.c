@@ -103,6 +103,7 @@ void fleet_query_copy(const struct fleet_query *q, struct fleet_query *ret)
                                 .workers = strings_copy(q->workers, q->n_workers),
                                 .n_workers = q->n_workers};
     source_config_copy(&q->by, &ret->by);
+    process_query_copy(&q->processes, &ret->processes);
 }
 
 int fleet_query_check(const struct fleet_query *q, struct problem *p)
@@ -132,6 +133,7 @@ void fleet_query_done(struct fleet_query *q)
     strings_done(q->workers, q->n_workers);
     source_config_done(&q->by);
     free(q->trace_dir);
+    process_query_done(&q->processes);
     *q = (struct fleet_query){0};
 }
 

@@ -33,6 +33,8 @@ struct worker_member {
     }
 #define WORKER_TEXT(field)   MEMBER(MEMBER_TEXT, worker, field)
 #define LOCATION_TEXT(field) MEMBER(MEMBER_TEXT, trace_location, field)
+#define PROCESS_TEXT(field)  MEMBER(MEMBER_TEXT, worker_process, field)
+#define PROCESS_COUNT(field) MEMBER(MEMBER_COUNT, worker_process, field)
 #define SIZE(field)          MEMBER(MEMBER_SIZE, parallel, field)
 #define SETUP_FLAG(field)    MEMBER(MEMBER_FLAG, profiler_setup, field)
 #define SETUP_COUNT(field)   MEMBER(MEMBER_COUNT, profiler_setup, field)
@@ -51,6 +53,7 @@ static const struct worker_member worker_members[] = {
     WORKER_TEXT(remedy),
     WORKER_TEXT(note),
     WORKER_TEXT(group),
+    WORKER_TEXT(same_as),
     MEMBER(MEMBER_BOOL, worker, profilable),
     MEMBER(MEMBER_BOOL, worker, local),
     MEMBER(MEMBER_BOOL, worker, speculative),
@@ -60,6 +63,21 @@ static const struct worker_member worker_members[] = {
 static const struct worker_member location_members[] = {
     LOCATION_TEXT(dir),  LOCATION_TEXT(local_dir), LOCATION_TEXT(found_by),
     LOCATION_TEXT(note), LOCATION_TEXT(remedy),    LOCATION_TEXT(temp_dir),
+};
+static const struct worker_member process_members[] = {
+    PROCESS_TEXT(command),
+    PROCESS_TEXT(unit),
+    PROCESS_TEXT(gpus),
+    PROCESS_TEXT(trace_root),
+    PROCESS_TEXT(transport),
+    PROCESS_COUNT(start_ticks),
+    PROCESS_COUNT(inner_pid),
+    PROCESS_COUNT(slurm_job),
+    PROCESS_COUNT(rank),
+    PROCESS_COUNT(local_rank),
+    PROCESS_COUNT(world_size),
+    PROCESS_COUNT(registered_at),
+    MEMBER(MEMBER_FLAG, worker_process, recording),
 };
 static const struct worker_member size_members[] = {SIZE(tp), SIZE(pp), SIZE(dp), SIZE(ep), SIZE(nodes)};
 static const struct worker_member setup_members[] = {
@@ -89,6 +107,7 @@ static const struct {
     {"sizes", offsetof(struct worker, sizes), size_members, ARRAY_SIZE(size_members)},
     {"setup", offsetof(struct worker, setup), setup_members, ARRAY_SIZE(setup_members)},
     {"traces", offsetof(struct worker, location), location_members, ARRAY_SIZE(location_members)},
+    {"process", offsetof(struct worker, process), process_members, ARRAY_SIZE(process_members)},
 };
 
 #define VALUE(type, object, member) (*(type *)(void *)((char *)(object) + (member)->offset))

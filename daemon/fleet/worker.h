@@ -39,8 +39,21 @@ struct trace_location {
     bool blocked_here;
 };
 
+/* A process that registered for Kineto's on-demand recording (engine pytorch); numbers are -1 where unknown. */
+struct worker_process {
+    char *command, *unit;
+    char *gpus;       /* CUDA_VISIBLE_DEVICES */
+    char *trace_root; /* below which Kineto may write, as the process names it; NULL unknown */
+    char *transport;  /* "abstract", or the directory of the socket */
+    int64_t start_ticks, inner_pid;
+    int64_t slurm_job, rank, local_rank, world_size;
+    int64_t registered_at; /* wall ns */
+    int64_t recording;     /* 0 or 1: its profiler is active */
+};
+
 struct worker {
-    char *url;        /* normalised: scheme://host:port, no trailing slash, no @rank */
+    char *
+        url; /* normalised: scheme://host:port, no trailing slash, no @rank; of a process kineto://PID.TICKS */
     char *listed_url; /* as the router lists it, where that differs */
     /* As the source of the fleet knows it, NULL where that has none: what no other worker ever has, not even a later one
      * at the same address (a pod's uid); a name for people; the node that it runs on. */
@@ -65,9 +78,11 @@ struct worker {
     char *note;   /* shown even if profilable: a rewritten loopback URL, ... */
     struct profiler_setup setup;
     struct trace_location location;
-    bool local;         /* its process runs on this host */
-    pid_t pid;          /* of the process that listens on its port; 0 unknown */
-    uid_t uid;          /* that process's user, where pid is known */
+    struct worker_process process;
+    char *same_as; /* of a process: the worker of the fleet that it, its parent or its child is; NULL none */
+    bool local;    /* its process runs on this host */
+    pid_t pid;     /* of the process that listens on its port; 0 unknown */
+    uid_t uid;     /* that process's user, where pid is known */
     int64_t latency_ns; /* of the quickest call; 0 unknown */
     bool clock_known;
     int64_t clock_offset_ns; /* worker's clock minus ours, to the second or so (Date header) */

@@ -192,6 +192,9 @@ struct recording job_request_recording(const struct job_request *r, enum role ro
 
 bool job_request_matches(const struct job_request *r, const struct worker *w)
 {
+    /* The request chose the processes already; roles and URLs are those of servers. */
+    if (worker_is_on_demand(w))
+        return true;
     if (r->role >= 0 && (int)w->role != r->role)
         return false;
     if (r->job.folder && r->job.phases[job_phase_of(w->role)].steps == 0)
@@ -206,6 +209,12 @@ bool job_request_matches(const struct job_request *r, const struct worker *w)
             return true;
     }
     return false;
+}
+
+static int request_take_processes(const json_t *v, const char *member, void *field, struct problem *p)
+{
+    (void)member;
+    return process_query_parse(v, field, p);
 }
 
 #define FIELD(f)                                offsetof(struct job_request, f)
@@ -235,6 +244,7 @@ static const struct {
     {"system_port", request_take_port, FIELD(source.system_port), OF_ALL},
     {"trace_dir", request_take_text, FIELD(source.trace_dir), OF_SESSIONS | OF_FLEETS},
     {"workers", request_take_workers, 0, OF_ALL},
+    {"kineto", request_take_processes, FIELD(source.processes), OF_SESSIONS | OF_FLEETS},
     {"steps", request_take_count, FIELD(recording.steps), OF_SESSIONS},
     {"duration_ns", request_take_count, FIELD(recording.duration_ns), OF_SESSIONS},
     {"start_step", request_take_count, FIELD(recording.start_step), OF_SESSIONS},

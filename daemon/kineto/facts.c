@@ -28,6 +28,15 @@ static char *facts_text(const struct string_list *environ, const char *name)
     return value && *value && strlen(value) <= KINETO_FACT_MAX ? text_clean(value, false) : NULL;
 }
 
+/* Where the ranks of torch.distributed meet. */
+static char *facts_master(const struct string_list *environ)
+{
+    _cleanup_(freep) char *host = facts_text(environ, "MASTER_ADDR");
+    int port = facts_number(environ, "MASTER_PORT");
+
+    return host && port > 0 ? xasprintf("%s:%d", host, port) : NULL;
+}
+
 void kineto_facts_environ(const struct string_list *environ, struct kineto_process *ret)
 {
     const char *root = env_value(environ, "KINETO_ONDEMAND_TRACE_DIR");
@@ -37,6 +46,7 @@ void kineto_facts_environ(const struct string_list *environ, struct kineto_proce
     ret->local_rank = facts_number(environ, "LOCAL_RANK");
     ret->world_size = facts_number(environ, "WORLD_SIZE");
     ret->gpus = facts_text(environ, "CUDA_VISIBLE_DEVICES");
+    ret->master = facts_master(environ);
     ret->socket_dir = facts_text(environ, "KINETO_IPC_SOCKET_DIR");
     if (!root || !*root)
         ret->trace_root = xstrdup(TRACE_ROOT_DEFAULT);
@@ -148,6 +158,7 @@ void kineto_process_done(struct kineto_process *p)
     free(p->command);
     free(p->unit);
     free(p->gpus);
+    free(p->master);
     free(p->socket_dir);
     free(p->trace_root);
     free(p->pytorch_version);

@@ -58,7 +58,8 @@ struct kineto_process {
     bool environ_known;    /* profd may read its environment */
     int rank, local_rank, world_size; /* -1: not set or unknown */
     char *gpus;                       /* CUDA_VISIBLE_DEVICES; NULL: not set or unknown */
-    char *socket_dir;                 /* KINETO_IPC_SOCKET_DIR; NULL: not set or unknown */
+    char *master;     /* MASTER_ADDR:MASTER_PORT, where its ranks meet; NULL: not set or unknown */
+    char *socket_dir; /* KINETO_IPC_SOCKET_DIR; NULL: not set or unknown */
     /* Where Kineto lets the text of an answer write, as the process names it: KINETO_ONDEMAND_TRACE_DIR, else /tmp.
      * NULL: its environment cannot be read. */
     char *trace_root;

@@ -44,8 +44,9 @@ static int session_check_free(struct job_creation *c, struct problem *p)
     for (size_t i = 0; i < c->plan.n_chosen; i++)
         sessions_forget_replaced(sessions_of(c->jobs), &c->fleet->workers[c->plan.chosen[i]]);
     for (size_t i = 0; i < c->plan.n_chosen && !c->request.queue; i++) {
-        const char *url = c->fleet->workers[c->plan.chosen[i]].url;
-        const struct session *holder = sessions_holder(sessions_of(c->jobs), url, NULL);
+        const struct worker *w = &c->fleet->workers[c->plan.chosen[i]];
+        const char *url = w->url;
+        const struct session *holder = sessions_holder(sessions_of(c->jobs), w, NULL);
         if (!holder)
             continue;
         const struct session_record *r = &holder->record;
@@ -59,10 +60,40 @@ static int session_check_free(struct job_creation *c, struct problem *p)
     return 0;
 }
 
+/*
+ * Processes on demand learn the start time beforehand, and all targets share it. Said in the answer to the request; a
+ * session that has to wait for something first gets it when it begins.
+ */
+static void session_plan_start(struct job_creation *c)
+{
+    const int64_t lead_ns = sessions_lead_ns(sessions_of(c->jobs)), asked = c->request.start_at;
+    bool waits = c->request.queue || c->request.workload, any = false;
+    char text[UNIT_TEXT_MAX], lead[UNIT_TEXT_MAX];
+    const char *because = "processes on demand fetch their request with their next poll, and warm up";
+
+    for (size_t i = 0; i < c->plan.n_chosen; i++)
+        any = any || worker_is_on_demand(&c->fleet->workers[c->plan.chosen[i]]);
+    if (!any)
+        return;
+    format_duration(lead, lead_ns);
+    if (waits) {
+        plan_add_remark(&c->plan, NULL, NULL, "starts %s after its workers are free: %s", lead, because);
+        return;
+    }
+    c->request.start_at = MAX(asked, wall_ns() + lead_ns);
+    plan_add_remark(&c->plan, NULL, NULL, "all recordings start at %s%s%s: %s",
+                    format_time(text, c->request.start_at), asked < c->request.start_at ? ", in " : "",
+                    asked < c->request.start_at ? lead : "", because);
+}
+
 static int session_choose(struct job_creation *c, struct problem *p)
 {
     int r = session_plan_make(c->fleet, &c->request, &c->plan, p);
-    return r < 0 ? r : session_check_free(c, p);
+    if (r == 0)
+        r = session_check_free(c, p);
+    if (r == 0)
+        session_plan_start(c);
+    return r;
 }
 
 static int session_check(struct job_creation *c, struct problem *p)

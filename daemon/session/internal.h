@@ -19,6 +19,8 @@ struct sessions {
     void *collector;
     const struct loader_ops *loader_ops;
     void *loader;
+    struct kineto *kineto; /* NULL: none */
+    const struct kineto_settings *kineto_settings;
     struct event *resave;  /* armed while a session is unsaved */
     struct event *proceed; /* a worker became free: the queue moves on */
     struct session_metrics metrics;
@@ -33,6 +35,10 @@ extern const struct job_ops session_job_ops;
  * require_all any is lost, or nothing could be collected. */
 int session_plan_make(const struct fleet *fleet, const struct job_request *request, struct job_plan *ret,
                       struct problem *p);
+
+/* A remark about one of its workers, or about the session: worker NULL. */
+void plan_add_remark(struct job_plan *plan, const char *worker, const char *remedy, const char *format, ...)
+    _printf_(4, 5);
 
 /*
  * transition.c: every change of state, saved.
@@ -68,12 +74,14 @@ struct session *session_alloc(struct sessions *all, size_t n_targets);
 /* waiting.c: from the request to the moment when it begins. */
 void session_proceed(struct session *s);
 /* Who has this worker, or has waited for it longer than the session that asks (NULL: than anybody new). */
-struct session *sessions_holder(struct sessions *all, const char *worker_url, const struct session *asking);
+struct session *sessions_holder(struct sessions *all, const struct worker *w, const struct session *asking);
 
 /* starting.c, recording.c, stopping.c: the phases. */
 void session_begin(struct session *s);
 /* Ends in session_prepared(). */
 void session_prepare_directories(struct session *s);
+/* After a restart of profd: its targets left are processes that have their texts. */
+void session_resume_start(struct session *s);
 /* Ends a session whose starts have not left. */
 void session_give_up(struct session *s);
 void session_check_started(struct session *s);
@@ -96,6 +104,41 @@ void sessions_forget_replaced(struct sessions *all, const struct worker *now);
 /* Sends the queued stops; with --stagger, one at a time. */
 void session_send_queued_stops(struct session *s);
 void session_check_stopped(struct session *s);
+
+/* How a target is reached: over HTTP, or by what polls profd. */
+struct target_transport {
+    /* The start time has come: ends in target_settle_start(). */
+    void (*start)(struct target *t);
+    /* Its stop is due: ends in target_stopped(). */
+    void (*stop)(struct target *t);
+};
+extern const struct target_transport transport_kineto; /* on_demand.c */
+const struct target_transport *target_transport(const struct target *t);
+void target_send_start(struct target *t); /* starting.c, over HTTP */
+void target_send_stop(struct target *t);  /* stopping.c, over HTTP */
+/* Its start was accepted, or failed. */
+void target_settle_start(struct target *t, bool ok);
+/* Nothing is to be waited for any more: on to its files. */
+void target_stopped(struct target *t);
+
+/* on_demand.c: targets that are processes which poll profd. */
+bool target_is_on_demand(const struct target *t);
+bool session_has_on_demand(const struct session *s);
+/* How far ahead a start time must be, so that each process has fetched its text and warmed up. */
+int64_t sessions_lead_ns(const struct sessions *all);
+/* Hands each process its text. May end the session. */
+void session_arm_targets(struct session *s);
+/* At the start time: who has not fetched its text does not record. False: the session ended. */
+bool session_drop_unfetched(struct session *s);
+/* A stop before the start time: false where nobody fetched a text, and all can be cancelled. */
+bool session_stop_unfetched(struct session *s);
+/* Until the end of its recording; 0 for all other targets. */
+int64_t on_demand_left_ns(const struct target *t);
+/* False, with a remark, for one that goes on until its end. */
+bool target_may_stop(struct target *t);
+void on_demand_rebuild(struct target *t);
+void on_demand_resume(struct target *t);
+void on_demand_free(struct target *t);
 
 /* loading.c: the load that a session is recorded under. */
 static inline bool session_has_load(const struct session *s)

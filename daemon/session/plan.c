@@ -19,6 +19,45 @@ static void plan_skip(struct job_plan *plan, const struct worker *w, const char 
     json_array_append_new(plan->skipped, item);
 }
 
+void plan_add_remark(struct job_plan *plan, const char *worker, const char *remedy, const char *format, ...)
+{
+    json_t *item = json_object();
+    va_list ap;
+
+    va_start(ap, format);
+    _cleanup_(freep) char *text = xvasprintf(format, ap);
+    va_end(ap);
+    json_put_bool(item, "refuses", false);
+    json_put_str(item, "worker", worker);
+    json_put_str(item, "text", text);
+    json_put_str(item, "remedy", remedy);
+    json_array_append_new(plan->remarks, item);
+}
+
+static void plan_add_review(struct job_plan *plan, const struct worker *w, const struct remark *remark)
+{
+    json_t *item = json_object();
+    json_put_bool(item, "refuses", remark->refuses);
+    json_put_str(item, "option", remark->option);
+    json_put_str(item, "worker", w->url);
+    json_put_str(item, "text", remark->text);
+    json_put_str(item, "remedy", remark->remedy);
+    json_array_append_new(plan->remarks, item);
+}
+
+/* Whether the worker that this process is part of is chosen: it is recorded over HTTP, with its other ranks. */
+static bool server_is_chosen(struct job_plan *plan, const struct fleet *fleet, const struct worker *w)
+{
+    for (size_t i = 0; i < plan->n_chosen && w->same_as; i++)
+        if (streq(fleet->workers[plan->chosen[i]].url, w->same_as)) {
+            plan_add_remark(plan, w->url, NULL,
+                            "belongs to %s, which is recorded over HTTP: it gets no request of its own",
+                            w->same_as);
+            return true;
+        }
+    return false;
+}
+
 /* Whether a requested worker can be recorded; records the reason if not. */
 static bool is_fit(struct job_plan *plan, const struct job_request *request, const struct worker *w)
 {
@@ -46,9 +85,9 @@ static void plan_choose(struct job_plan *plan, const struct fleet *fleet, const 
     plan->chosen = xcalloc(fleet->n_workers, sizeof(*plan->chosen));
     for (size_t i = 0; i < fleet->n_workers; i++) {
         const struct worker *w = &fleet->workers[i];
-        if (!job_request_matches(request, w) || !is_fit(plan, request, w))
+        if (!job_request_matches(request, w) || server_is_chosen(plan, fleet, w) || !is_fit(plan, request, w))
             continue;
-        if (request->one_per_role && role_is_taken(plan, fleet, w->role))
+        if (request->one_per_role && !worker_is_on_demand(w) && role_is_taken(plan, fleet, w->role))
             continue;
         if (request->count > 0 && plan->n_chosen == (size_t)request->count)
             continue;
@@ -77,17 +116,6 @@ static void plan_skip_unlisted(struct job_plan *plan, const struct fleet *fleet,
     }
 }
 
-static void plan_add_remark(struct job_plan *plan, const struct worker *w, const struct remark *remark)
-{
-    json_t *item = json_object();
-    json_put_bool(item, "refuses", remark->refuses);
-    json_put_str(item, "option", remark->option);
-    json_put_str(item, "worker", w->url);
-    json_put_str(item, "text", remark->text);
-    json_put_str(item, "remedy", remark->remedy);
-    json_array_append_new(plan->remarks, item);
-}
-
 /* Asks each engine what it cannot honour. Returns the first remark that refuses, as an index, or -1. */
 static int plan_review_all(struct job_plan *plan, const struct fleet *fleet,
                            const struct job_request *request)
@@ -101,8 +129,12 @@ static int plan_review_all(struct job_plan *plan, const struct fleet *fleet,
                        "%s cannot record a single request", engine_name(w->engine));
         const struct recording recording = job_request_recording(request, w->role);
         ops->review(&recording, w, &review);
+        if (request->when_running > 0 && ops->on_demand)
+            review_add(&review, true, "--when-running",
+                       "Leave it out where processes are recorded on demand.",
+                       "a process on demand does not report requests");
         for (size_t k = 0; k < review.n; k++)
-            plan_add_remark(plan, w, &review.items[k]);
+            plan_add_review(plan, w, &review.items[k]);
         review_done(&review);
     }
     size_t i;
@@ -113,12 +145,19 @@ static int plan_review_all(struct job_plan *plan, const struct fleet *fleet,
     return -1;
 }
 
-static int nothing_left(const struct job_plan *plan, const struct fleet *fleet, struct problem *p)
+static int nothing_left(const struct job_plan *plan, const struct fleet *fleet,
+                        const struct job_request *request, struct problem *p)
 {
     const json_t *first = json_array_get(plan->skipped, 0);
     const char *source = fleet->router ? fleet->router : "the list";
 
-    if (fleet->n_workers == 0) {
+    if (fleet->n_workers == 0 && request->source.processes.wanted) {
+        problem_set(p, -EINVAL, PROBLEM_NO_WORKERS, "%s",
+                    fleet->n_notes > 0 ? fleet->notes[fleet->n_notes - 1] : "no process has registered");
+        problem_remedy(
+            p, "profctl list-workers --kineto lists the processes that registered; a process registers "
+               "within 5 s of its start.");
+    } else if (fleet->n_workers == 0) {
         problem_set(p, -EINVAL, PROBLEM_NO_WORKERS, "%s lists no workers", source);
         problem_remedy(
             p, "Workers register with the router when they are up; name them by --worker URL meanwhile.");
@@ -149,7 +188,7 @@ static void add_uncollected_remarks(struct job_plan *plan, const struct checks *
             const struct worker w = {.url = c->workers[k]};
             _cleanup_(freep) char *text = xasprintf("traces cannot be collected: %s", c->text[c->wording]);
             const struct remark remark = {.text = text, .remedy = c->remedy[c->wording]};
-            plan_add_remark(plan, &w, &remark);
+            plan_add_review(plan, &w, &remark);
         }
     }
 }
@@ -215,7 +254,7 @@ int session_plan_make(const struct fleet *fleet, const struct job_request *reque
     plan_skip_unlisted(&plan, fleet, request);
     int refusing = plan_review_all(&plan, fleet, request);
     if (plan.n_chosen == 0) {
-        r = nothing_left(&plan, fleet, p);
+        r = nothing_left(&plan, fleet, request, p);
     } else if (refusing >= 0) {
         const json_t *remark = json_array_get(plan.remarks, (size_t)refusing);
         const char *option = json_get_str(remark, "option"), *remedy = json_get_str(remark, "remedy");

@@ -90,6 +90,10 @@ struct probe *probe_start(struct sessions *all, const char *fleet_name, const st
             .account = account,
         };
         p->answers[i] = (struct probe_answer){-1, -1, -1, -1};
+        if (worker_is_on_demand(workers[i])) {
+            p->n_left--;
+            continue;
+        }
         p->calls[i] = (struct probe_call){.probe = p, .worker = workers[i], .ops = ops};
         p->calls[i].call = call_start(all->caller, &request, on_metrics, &p->calls[i]);
     }

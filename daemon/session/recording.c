@@ -141,6 +141,15 @@ void session_arm_hard_limit(struct session *s)
     event_add(s->hard_timer, &tv);
 }
 
+/* Of processes on demand nobody can ask whether they are idle. */
+static bool session_has_servers(const struct session *s)
+{
+    for (size_t i = 0; i < s->n_targets; i++)
+        if (!target_is_on_demand(&s->targets[i]))
+            return true;
+    return false;
+}
+
 void session_record(struct session *s)
 {
     s->record.recording_at = wall_ns();
@@ -154,7 +163,8 @@ void session_record(struct session *s)
     if (s->request.recording.steps == 0 && s->request.recording.duration_ns > 0)
         session_timer(s, mono_ns() + s->request.recording.duration_ns, on_time_over);
     session_load(s);
-    session_probe(s, IDLE_TIMEOUT_NS, on_idle_known);
+    if (session_has_servers(s))
+        session_probe(s, IDLE_TIMEOUT_NS, on_idle_known);
 }
 
 void target_files_complete(struct target *t)

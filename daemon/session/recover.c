@@ -64,6 +64,7 @@ static void rebuild_target(struct target *t, const struct target_record *r)
     t->start_unanswered = r->start_status == RECORD_NONE && r->state >= STATE_STOPPING;
     if (r->stop_sent_at != RECORD_NONE)
         t->stop_sent_ns = mono_before_now(r->stop_sent_at);
+    on_demand_rebuild(t);
 }
 
 /* The name of an engine that this build does not have (extras/), in the record of a target; NULL: none. The caller frees
@@ -180,10 +181,11 @@ static void settle_starting(struct target *t)
 {
     struct sessions *all = t->session->all;
 
-    if (t->record.state != STATE_STARTING)
-        return;
+    if (t->record.state != STATE_STARTING || (target_is_on_demand(t) && t->recorded))
+        return; /* a process that has its text records */
     target_fail(t, "profd was restarted while it was being started", START_AGAIN);
-    t->start_unanswered = t->record.stop_pending || t->session->record.begun_at != RECORD_NONE;
+    t->start_unanswered =
+        !target_is_on_demand(t) && (t->record.stop_pending || t->session->record.begun_at != RECORD_NONE);
     if (t->start_unanswered) {
         target_stop(t);
         all->collector_ops->recording(t, all->collector);
@@ -250,6 +252,11 @@ static void session_resume(struct session *s)
             s->all->collector_ops->collect(t, s->all->collector);
         else if (t->record.state == STATE_RECORDING)
             s->all->collector_ops->recording(t, s->all->collector);
+        on_demand_resume(t);
+    }
+    if (was_starting && session_count_state(s, STATE_STARTING) > 0) {
+        session_resume_start(s);
+        return;
     }
     if (was_starting)
         session_explain(s, START_AGAIN, "profd was restarted while it was being started");

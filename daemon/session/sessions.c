@@ -65,6 +65,7 @@ static void target_release(struct target *t)
 {
     if (t->recorder_state)
         target_recorder(t)->forget(t);
+    on_demand_free(t);
     if (t->call)
         call_cancel(t->call);
     if (t->retry)
@@ -231,6 +232,12 @@ void sessions_set_loader(struct sessions *all, const struct loader_ops *ops, voi
     all->loader = loader;
 }
 
+void sessions_set_kineto(struct sessions *all, struct kineto *kineto, const struct kineto_settings *settings)
+{
+    all->kineto = kineto;
+    all->kineto_settings = settings;
+}
+
 /* -- Operations -- */
 
 void session_stop(struct session *s)
@@ -246,6 +253,8 @@ void session_stop(struct session *s)
         s->stop_wanted = true;
         if (s->starts_left)
             session_stop_all(s);
+        else if (session_stop_unfetched(s))
+            s->stop_wanted = false; /* the others cannot be called back */
         else if (s->timer)
             session_give_up(s); /* it waited for its directories, or for its planned time */
         break;

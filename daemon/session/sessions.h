@@ -37,25 +37,26 @@ struct target {
     struct call *call;   /* under way: clean, start or stop */
     struct event *retry; /* of a stop that did not get through */
     unsigned stop_tries;
-    unsigned stop_refusals;   /* of these, the latest ones whose connection was refused */
-    unsigned stop_errors;     /* of these, those whose answer had status 2xx and said that it failed */
-    int64_t stop_deadline_ns; /* monotonic; 0 until the first stop leaves */
-    bool start_settled;       /* its start was answered, or failed */
-    bool start_unanswered;    /* its start left and was not answered: it may record */
-    int64_t stop_sent_ns;     /* monotonic: its first stop; 0 none */
-    bool recorded;            /* its start was accepted before its stop */
-    bool stop_repeated;       /* an earlier stop may have succeeded: the traces decide */
-    bool replaced;            /* another worker has its address: nothing is sent to it any more */
-    bool stop_queued;         /* waits until others are stopped (--stagger) */
-    bool inherited;           /* a profd before this one began it */
-    double steps_before;      /* steps_metric when the recording began; < 0 unknown */
-    double steps_before_load; /* done since the engine's launch when its load began; < 0 unknown */
-    bool probed;              /* takes part in the probe under way */
-    bool files_complete;      /* the collector saw everything, though nobody stopped it */
-    bool older_paths;         /* its engine is of the generation before */
-    bool older_keys;          /* its engine does not know newer_keys */
-    void *collecting;         /* the collector's own */
-    void *recorder_state;     /* its answer recorder's own; NULL: none */
+    unsigned stop_refusals;      /* of these, the latest ones whose connection was refused */
+    unsigned stop_errors;        /* of these, those whose answer had status 2xx and said that it failed */
+    int64_t stop_deadline_ns;    /* monotonic; 0 until the first stop leaves */
+    bool start_settled;          /* its start was answered, or failed */
+    bool start_unanswered;       /* its start left and was not answered: it may record */
+    int64_t stop_sent_ns;        /* monotonic: its first stop; 0 none */
+    bool recorded;               /* its start was accepted before its stop */
+    bool stop_repeated;          /* an earlier stop may have succeeded: the traces decide */
+    bool replaced;               /* another worker has its address: nothing is sent to it any more */
+    bool stop_queued;            /* waits until others are stopped (--stagger) */
+    bool inherited;              /* a profd before this one began it */
+    double steps_before;         /* steps_metric when the recording began; < 0 unknown */
+    double steps_before_load;    /* done since the engine's launch when its load began; < 0 unknown */
+    bool probed;                 /* takes part in the probe under way */
+    bool files_complete;         /* the collector saw everything, though nobody stopped it */
+    bool older_paths;            /* its engine is of the generation before */
+    bool older_keys;             /* its engine does not know newer_keys */
+    void *collecting;            /* the collector's own */
+    void *recorder_state;        /* its answer recorder's own; NULL: none */
+    struct on_demand *on_demand; /* of a process that polls; NULL: none */
 };
 
 struct session {
@@ -135,6 +136,10 @@ int sessions_new(struct event_base *base, struct offload *offload, struct caller
                  struct sessions **ret);
 struct sessions *sessions_free(struct sessions *all);
 void sessions_set_collector(struct sessions *all, const struct collector_ops *ops, void *collector);
+struct kineto;
+struct kineto_settings;
+/* Where processes register that are recorded on demand; kineto may be NULL. Both are borrowed. */
+void sessions_set_kineto(struct sessions *all, struct kineto *kineto, const struct kineto_settings *settings);
 void sessions_set_loader(struct sessions *all, const struct loader_ops *ops, void *loader);
 /* Resumes what an earlier profd left unfinished: pending stops are sent, recordings go on until their planned end,
  * files are collected. */

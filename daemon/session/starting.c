@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "daemon/fleet/answer_text.h"
 #include "daemon/fleet/process.h"
 #include "daemon/session/internal.h"
@@ -25,6 +26,8 @@
 #define LOCK_RETRY_NS    (100 * NS_PER_MS)
 
 #define PREPARE_MAX_NS   (30 * NS_PER_S)
+/* A start time that moved by less is not worth a remark. */
+#define START_MOVED_NS NS_PER_S
 
 /* Whether workers can write to their directories, asked on a thread. */
 struct writable_check {
@@ -227,7 +230,49 @@ static void commit_to_start(struct session *s)
 void session_give_up(struct session *s)
 {
     session_timer_off(s);
+    for (size_t i = 0; i < s->n_targets; i++)
+        on_demand_free(&s->targets[i]); /* nobody fetches a text any more */
     session_end_unstarted(s, STATE_CANCELLED);
+}
+
+/* -- A start time that all targets share, with processes that need to know it beforehand -- */
+
+static void on_start_agreed(int err, void *arg)
+{
+    struct session *s = arg;
+
+    if (err < 0) {
+        refuse_start(s, err);
+    } else if (s->stop_wanted) {
+        session_end_unstarted(s, STATE_CANCELLED);
+    } else {
+        session_timer(s, mono_ns() + MAX(s->record.start_at - wall_ns(), INT64_C(0)), commit_to_start);
+        session_arm_targets(s);
+    }
+}
+
+/* The start time is committed before a process learns it, so that a later profd knows when it records. */
+static void agree_on_start(struct session *s)
+{
+    int64_t earliest = wall_ns() + sessions_lead_ns(s->all), asked = s->record.start_at;
+    char text[UNIT_TEXT_MAX], lead[UNIT_TEXT_MAX];
+
+    s->record.start_at = MAX(asked == RECORD_NONE ? 0 : asked, earliest);
+    s->record.start_at -= s->record.start_at % NS_PER_MS; /* Kineto's unit */
+    if (asked != RECORD_NONE && earliest > asked + START_MOVED_NS)
+        session_remark(
+            s, NULL, NULL, "starts at %s: processes on demand need %s from the request to the start",
+            format_time(text, s->record.start_at), format_duration(lead, sessions_lead_ns(s->all)));
+    session_save(s);
+    s->durable_until = mono_ns() + LOCK_PATIENCE_NS;
+    catalog_then(s->all->jobs.catalog, true, on_start_agreed, s);
+}
+
+void session_resume_start(struct session *s)
+{
+    s->prepared = true;
+    s->starts_left = false;
+    session_timer(s, mono_ns() + MAX(s->record.start_at - wall_ns(), INT64_C(0)), commit_to_start);
 }
 
 void session_prepared(struct session *s)
@@ -243,6 +288,8 @@ void session_prepared(struct session *s)
     } else if (s->request.require_all && session_first_failed(s)) {
         session_explain(s, NULL, "all workers are required, and not all can be started; none was");
         session_end_unstarted(s, STATE_CANCELLED);
+    } else if (session_has_on_demand(s) && session_count_state(s, STATE_STARTING) > 0) {
+        agree_on_start(s);
     } else if (s->request.start_at > 0 && early > 0) {
         session_timer(s, mono_ns() + early, commit_to_start);
     } else {
@@ -271,7 +318,7 @@ static void target_fail_start(struct target *t, const struct call_result *r, con
     t->start_unanswered = r->err < 0 && r->sent_at_ns > 0;
 }
 
-static void target_settle_start(struct target *t, bool ok)
+void target_settle_start(struct target *t, bool ok)
 {
     struct session *s = t->session;
 
@@ -296,8 +343,6 @@ static void on_recorder_started(struct target *t, bool ok)
     t->record.stop_pending = ok;
     target_settle_start(t, ok);
 }
-
-static void target_send_start(struct target *t);
 
 static void target_on_started(const struct call_result *r, void *arg)
 {
@@ -334,7 +379,7 @@ static void target_on_started(const struct call_result *r, void *arg)
         target_settle_start(t, ok);
 }
 
-static void target_send_start(struct target *t)
+void target_send_start(struct target *t)
 {
     struct recording recording = target_recording(t);
 
@@ -349,16 +394,15 @@ static void target_send_start(struct target *t)
 
 static void send_starts(struct session *s)
 {
+    if (!session_drop_unfetched(s))
+        return;
     s->starts_left = true;
-    s->n_outstanding = 0;
     session_arm_hard_limit(s);
-    for (size_t i = 0; i < s->n_targets; i++) {
-        struct target *t = &s->targets[i];
-        if (t->record.state != STATE_STARTING)
-            continue;
-        target_send_start(t);
-        s->n_outstanding++;
-    }
+    /* All are outstanding before the first one starts: one over Kineto starts at once. */
+    s->n_outstanding = (unsigned)session_count_state(s, STATE_STARTING);
+    for (size_t i = 0; i < s->n_targets; i++)
+        if (s->targets[i].record.state == STATE_STARTING)
+            target_transport(&s->targets[i])->start(&s->targets[i]);
     session_check_started(s);
 }
 

@@ -27,7 +27,6 @@
 /* Of who stands before the profiler and did not let the stop through: it is still running. */
 static const int not_delivered[] = {401, 403, 408, 425, 429, 502, 503, 504};
 
-static void target_send_stop(struct target *t);
 static void next_in_line(struct session *s);
 
 static bool writes_files(const struct target *t)
@@ -52,7 +51,7 @@ static void leave_stopping(struct target *t)
     }
 }
 
-static void after_stop(struct target *t)
+void target_stopped(struct target *t)
 {
     struct session *s = t->session;
 
@@ -142,7 +141,7 @@ static bool was_delivered(const struct call_result *r)
 static void on_recorder_stopped(struct target *t, bool ok)
 {
     (void)ok; /* a failure is recorded for the target */
-    after_stop(t);
+    target_stopped(t);
 }
 
 /* r is NULL where its server is gone. */
@@ -153,7 +152,7 @@ static void finish_stop(struct target *t, const struct call_result *r)
     if (recorder)
         recorder->stop(t, r, on_recorder_stopped);
     else
-        after_stop(t);
+        target_stopped(t);
 }
 
 static void target_on_stopped(const struct call_result *r, void *arg)
@@ -176,11 +175,11 @@ static void target_on_stopped(const struct call_result *r, void *arg)
         target_retry_stop(t, r, refusal);
     } else if (refusal) {
         target_fail_refused_stop(t, refusal);
-        after_stop(t);
+        target_stopped(t);
     } else if (was_delivered(r)) {
         if (!stop_was_accepted(t, r)) {
             target_fail_stop(t, r, "");
-            after_stop(t);
+            target_stopped(t);
         } else {
             finish_stop(t, r);
         }
@@ -190,17 +189,21 @@ static void target_on_stopped(const struct call_result *r, void *arg)
         finish_stop(t, NULL);
     } else if (is_over) {
         target_fail_stop(t, r, "; its stop was given up");
-        after_stop(t);
+        target_stopped(t);
     } else {
         t->stop_repeated = t->stop_repeated || (r->err < 0 && r->sent_at_ns > 0);
         target_retry_stop(t, r, NULL);
     }
 }
 
-static void target_send_stop(struct target *t)
+void target_send_stop(struct target *t)
 {
     int64_t now = mono_ns();
 
+    if (!target_stop_path(t)) {
+        end_without_stop(t);
+        return;
+    }
     if (t->stop_deadline_ns == 0)
         t->stop_deadline_ns = now + t->session->all->settings->stop_timeout_ns;
     if (t->record.stop_sent_at == RECORD_NONE) {
@@ -272,23 +275,19 @@ static void next_in_line(struct session *s)
 
     for (size_t i = 0; i < s->n_targets; i++) {
         struct target *t = &s->targets[i];
-        busy = busy || (t->record.state == STATE_STOPPING && !t->stop_queued);
+        busy = busy || (t->record.state == STATE_STOPPING && !t->stop_queued && !target_is_on_demand(t));
     }
     for (size_t i = 0; i < s->n_targets; i++) {
         struct target *t = &s->targets[i];
-        if (!t->stop_queued || (busy && s->request.stagger))
+        if (!t->stop_queued || (busy && s->request.stagger && !target_is_on_demand(t)))
             continue;
         t->stop_queued = false;
         if (t->replaced) {
             target_end_replaced(t);
             continue;
         }
-        if (!target_stop_path(t)) {
-            end_without_stop(t);
-            continue;
-        }
-        busy = true;
-        target_send_stop(t);
+        busy = busy || (target_stop_path(t) && !target_is_on_demand(t));
+        target_transport(t)->stop(t);
     }
 }
 
@@ -314,6 +313,8 @@ void target_stop(struct target *t)
 {
     if (t->record.state != STATE_RECORDING && t->record.state != STATE_STARTING)
         return;
+    if (!target_may_stop(t))
+        return; /* it comes here again at its end */
     t->recorded = t->record.state == STATE_RECORDING;
     t->stop_queued = true;
     target_change_state(t, STATE_STOPPING);

@@ -27,6 +27,12 @@ void target_keep_credentials(struct target *t)
     t->credentials = kept;
 }
 
+const struct target_transport *target_transport(const struct target *t)
+{
+    static const struct target_transport http = {.start = target_send_start, .stop = target_send_stop};
+    return target_is_on_demand(t) ? &transport_kineto : &http;
+}
+
 const struct answer_recorder *target_recorder(const struct target *t)
 {
     for (const struct answer_recorder *const *r = extra_recorders; *r; r++)

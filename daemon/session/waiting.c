@@ -14,10 +14,17 @@
 #define WHEN_INTERVAL_NS     (500 * NS_PER_MS)
 #define WHEN_CALL_TIMEOUT_NS (5 * NS_PER_S)
 
+/* How long before its start time a session begins. */
+static int64_t session_lead_ns(const struct session *s)
+{
+    return START_LEAD_NS + (session_has_on_demand(s) ? sessions_lead_ns(s->all) : 0);
+}
+
 /* Whether this session will begin in the next iteration of the event loop. */
 static bool begins_at_once(const struct session *s)
 {
-    return !s->job.created && !s->request.queue && s->request.start_at == 0 && s->request.when_running == 0;
+    return !s->job.created && !s->request.queue && s->request.when_running == 0 &&
+           (s->request.start_at == 0 || s->request.start_at - session_lead_ns(s) <= wall_ns());
 }
 
 /* For a session that asks: workers under profile, and those that somebody before it waits for. */
@@ -36,7 +43,16 @@ static bool holds_worker(const struct target *t, const struct session *asking)
     return s->in_line || begins_at_once(s);
 }
 
-struct session *sessions_holder(struct sessions *all, const char *worker_url, const struct session *asking)
+/* A process and the server that it is part of have one profiler. */
+static bool target_is_worker(const struct target *t, const struct worker *w)
+{
+    const char *same_as = t->worker.same_as;
+
+    return streq(t->worker.url, w->url) || (same_as && streq(same_as, w->url)) ||
+           (w->same_as && streq(w->same_as, t->worker.url));
+}
+
+struct session *sessions_holder(struct sessions *all, const struct worker *w, const struct session *asking)
 {
     struct session *s;
 
@@ -44,7 +60,7 @@ struct session *sessions_holder(struct sessions *all, const char *worker_url, co
         if (s == asking)
             continue;
         for (size_t i = 0; i < s->n_targets; i++)
-            if (holds_worker(&s->targets[i], asking) && streq(s->targets[i].worker.url, worker_url))
+            if (holds_worker(&s->targets[i], asking) && target_is_worker(&s->targets[i], w))
                 return s;
     }
     return NULL;
@@ -61,7 +77,7 @@ static bool is_blocked(struct session *s)
 {
     for (size_t i = 0; i < s->n_targets; i++) {
         const char *url = s->targets[i].worker.url;
-        const struct session *holder = sessions_holder(s->all, url, s);
+        const struct session *holder = sessions_holder(s->all, &s->targets[i].worker, s);
         if (!holder)
             continue;
         session_wait_for(s,
@@ -131,7 +147,7 @@ void session_proceed(struct session *s)
     if (s->record.state != STATE_REQUESTED || s->probe || s->warming || s->all->jobs.closing)
         return;
     s->in_line = false;
-    int64_t lead = s->request.start_at - START_LEAD_NS - wall_ns();
+    int64_t lead = s->request.start_at - session_lead_ns(s) - wall_ns();
     if (s->request.start_at > 0 && lead > 0) {
         session_wait_for(s, xasprintf("%s", format_time(text, s->request.start_at)));
         /* A wall clock may be set meanwhile: looked at again at least once a minute. */
