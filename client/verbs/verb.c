@@ -18,7 +18,8 @@ static const struct verb verb_help_page;
 static const struct verb_entry fleet_verbs[] = {
     {&verb_list_workers, {"workers"}, NULL,
      "profctl list-workers --router http://10.0.0.1:3521\n"
-     "profctl workers --unit 'vllm@*.service' --format wide"},
+     "profctl workers --unit 'vllm@*.service' --format wide\n"
+     "profctl workers --kineto --uid anna"},
     {&verb_doctor, {0}, "check diagnose verify",
      "profctl doctor --router http://10.0.0.1:3521\n"
      "profctl doctor --worker http://10.0.0.11:8000 --json"},
@@ -28,7 +29,8 @@ static const struct verb_entry record_verbs[] = {
     {&verb_start, {0}, "record profile capture",
      "profctl start --router http://10.0.0.1:3521 --duration 5s --wait\n"
      "profctl start --steps 20 --record-shapes --analyze\n"
-     "profctl start --role decode --count 2 --workload chat.yaml --wait"},
+     "profctl start --role decode --count 2 --workload chat.yaml --wait\n"
+     "profctl start --kineto --slurm-job 4711 --duration 2s --wait"},
     {&verb_status, {0}, "watch top ps",
      "profctl status\n"
      "profctl status s7 --once", .takes = "s"},
