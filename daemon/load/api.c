@@ -73,7 +73,12 @@ static int api_read_paths(const struct api_paths *p, const char *text, size_t si
     return 0;
 }
 
-/* -- OpenAI's completions and chat, as vLLM, SGLang and routers serve them ----------------------------- */
+/* -- OpenAI's completions and chat, as vLLM, SGLang, TensorRT-LLM, ATOM, TokenSpeed and routers serve them --
+ *
+ * TensorRT-LLM refuses a body with a member that it does not know (tensorrt_llm/serve/openai_protocol.py,
+ * OpenAIBaseModel), and knows all of these. ATOM ignores min_tokens and stream_options, takes ignore_eos, and ends each
+ * stream with the usage (ROCm/ATOM atom/entrypoints/openai/protocol.py, serving_completion.py).
+ */
 
 static json_t *openai_body(const struct api_request *q)
 {
