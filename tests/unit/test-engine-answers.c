@@ -57,7 +57,6 @@ static int folder_answer(const struct folder_test *t, const json_t *answer, char
         json_is_integer(answer) ? (int)json_integer_value(answer) : (int)json_get_int(answer, "status", 200);
 
     if (json_is_integer(answer)) {
-        _cleanup_(freep) char *body = NULL;
         folder_answer(t, json_object_get(t->manifest, "otherwise"), ret_body, ret_size);
         return status;
     }
