@@ -129,6 +129,15 @@ static bool row_format_fits(const struct trace_record *row, const struct trace_n
            format == FORMAT_NSYS_SQLITE || format_is_trace_json((enum trace_format)format);
 }
 
+/* Whether the file's directory names its rank. */
+static bool name_is_in_rank_dir(const char *file_name)
+{
+    struct trace_name name;
+
+    trace_name_parse(file_name, &name);
+    return name.writer == TRACE_WRITER_ATOM && name.kind == TRACE_NAME_RANK;
+}
+
 void row_fill(struct import_job *job, const struct ingest_result *r)
 {
     struct trace_record *row = &job->row;
@@ -138,7 +147,7 @@ void row_fill(struct import_job *job, const struct ingest_result *r)
     if (job->file)
         name = job->file->parsed;
     else
-        trace_name_parse(job->name, &name);
+        trace_name_parse(name_is_in_rank_dir(job->name) ? job->origin : job->name, &name);
     row->state = r->state;
     row->reason = xstrdup(r->reason);
     row->size = job->size;

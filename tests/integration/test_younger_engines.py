@@ -261,6 +261,17 @@ def test_atom_links_are_not_followed(profd, fleet, tmp_path):
     assert list(elsewhere.glob("*.gz"))
 
 
+def test_atom_files_are_imported_with_their_ranks(profd, fleet):
+    """What ATOM wrote without profd: the rank is in the name of the directory."""
+    worker = fleet.add_atom(*STEP, "--data-parallel-size", "2")
+    fleet.wait_ready()
+    with serving(worker):
+        assert post(worker.url + "/start_profile")[0] == 200
+        assert post(worker.url + "/stop_profile")[0] == 200
+    status, _, err = profctl(profd, "ingest", *worker.trace_dir.glob("*/*.gz"))
+    assert status == 0 and [(dp, tp) for _, tp, dp in ranks(profd.traces())] == [(0, 0), (1, 0)], err
+
+
 def test_atom_roles(profd, fleet):
     prefill, decode = (fleet.add_atom(*STEP, "--kv-role", role) for role in ("kv_producer", "kv_consumer"))
     fleet.wait_ready()
