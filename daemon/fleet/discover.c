@@ -398,64 +398,17 @@ static char *fleet_names(const struct fleet_settings *s)
     return names;
 }
 
-/* The section whose router this is. */
-static const struct fleet_config *config_of_router(const struct fleet_settings *s, const char *router)
-{
-    for (size_t i = 0; i < s->n_fleets; i++) {
-        const char *reason;
-        _cleanup_(freep) char *url = NULL;
-        if (s->fleets[i].router && url_normalise(s->fleets[i].router, &url, &reason) == 0 &&
-            streq(url, router))
-            return &s->fleets[i];
-    }
-    return NULL;
-}
-
-/* The section whose source this is. */
-static const struct fleet_config *config_of_source(const struct fleet_settings *s,
-                                                   const struct source_config *by)
-{
-    for (size_t i = 0; i < s->n_fleets; i++)
-        if (source_config_equal(&s->fleets[i].by, by))
-            return &s->fleets[i];
-    return NULL;
-}
-
-/* A request names what it wants of a cluster; which cluster that is, and the credentials for it, profd.conf says. */
-static int discovery_lend_cluster(struct discovery *d, struct source_config *by)
-{
-    const struct source_setting *url = source_url_setting(by->source);
-    const struct fleet_settings *s = &d->settings;
-    const struct source_config *from = NULL;
-
-    for (size_t i = 0; url && i < s->n_fleets; i++) {
-        const char *first = from ? source_config_get(from, url) : NULL;
-        const char *other = source_config_get(&s->fleets[i].by, url);
-        if (first && other && !streq(first, other)) {
-            problem_set(&d->problem, -EINVAL, PROBLEM_BAD_REQUEST, "profd.conf has several %s=: %s, %s",
-                        url->name, first, other);
-            problem_remedy(&d->problem, "Name a section [fleet NAME] by --fleet.");
-            return -EINVAL;
-        }
-        if (other && !first)
-            from = &s->fleets[i].by;
-    }
-    if (from)
-        source_config_lend(by, from);
-    return 0;
-}
-
 /* Of a request. What profd.conf has for that very source, credentials for instance, goes with it. */
 static int discovery_take_source(struct discovery *d)
 {
     struct source_config *by = &d->query.by;
     _cleanup_(freep) char *reason = NULL;
 
-    d->config = config_of_source(&d->settings, by);
+    d->config = settings_fleet_of_source(&d->settings, by);
     d->by = d->config ? &d->config->by : by;
     if (d->config)
         return 0;
-    if (discovery_lend_cluster(d, by) < 0)
+    if (settings_lend_cluster(&d->settings, by, &d->problem) < 0)
         return -EINVAL;
     if (source_config_check(by, &reason) == 0)
         return 0;
@@ -526,7 +479,7 @@ static int discovery_plan(struct discovery *d)
     } else if (q->router) {
         r = discovery_take_router(d, q->router);
         if (r == 0)
-            d->config = config_of_router(&d->settings, d->router);
+            d->config = settings_fleet_of_router(&d->settings, d->router);
     } else if (q->n_workers > 0 && !q->fleet) {
         r = discovery_take_static(d, q->workers, q->n_workers);
     } else {

@@ -102,4 +102,11 @@ void discovery_cancel(struct discovery *d);
 const struct call_credentials *settings_credentials(const struct fleet_settings *s, const char *fleet_name,
                                                     const char *worker_url);
 const struct fleet_config *settings_fleet(const struct fleet_settings *s, const char *name);
+/* The section whose router this is (a normalised URL), or whose source. NULL: none. */
+const struct fleet_config *settings_fleet_of_router(const struct fleet_settings *s, const char *router);
+const struct fleet_config *settings_fleet_of_source(const struct fleet_settings *s,
+                                                    const struct source_config *by);
+/* A request names what it wants of a cluster; which cluster that is, and the credentials for it, profd.conf says: sets
+ * them. -EINVAL with the problem where it has several. */
+int settings_lend_cluster(const struct fleet_settings *s, struct source_config *by, struct problem *p);
 const struct worker_config *settings_worker(const struct fleet_settings *s, const char *url);

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "daemon/fleet/fleet.h"
 #include "daemon/fleet/url.h"
+#include <errno.h>
 
 static void strings_done(char **strings, size_t n)
 {
@@ -169,4 +170,43 @@ const struct call_credentials *settings_credentials(const struct fleet_settings 
     if (w && call_credentials_any(&w->credentials))
         return &w->credentials;
     return f ? &f->credentials : NULL;
+}
+
+const struct fleet_config *settings_fleet_of_router(const struct fleet_settings *s, const char *router)
+{
+    for (size_t i = 0; i < s->n_fleets; i++)
+        if (s->fleets[i].router && same_url(s->fleets[i].router, router))
+            return &s->fleets[i];
+    return NULL;
+}
+
+const struct fleet_config *settings_fleet_of_source(const struct fleet_settings *s,
+                                                    const struct source_config *by)
+{
+    for (size_t i = 0; i < s->n_fleets; i++)
+        if (source_config_equal(&s->fleets[i].by, by))
+            return &s->fleets[i];
+    return NULL;
+}
+
+int settings_lend_cluster(const struct fleet_settings *s, struct source_config *by, struct problem *p)
+{
+    const struct source_setting *url = source_url_setting(by->source);
+    const struct source_config *from = NULL;
+
+    for (size_t i = 0; url && i < s->n_fleets; i++) {
+        const char *first = from ? source_config_get(from, url) : NULL;
+        const char *other = source_config_get(&s->fleets[i].by, url);
+        if (first && other && !streq(first, other)) {
+            problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "profd.conf has several %s=: %s, %s", url->name,
+                        first, other);
+            problem_remedy(p, "Name a section [fleet NAME] by --fleet.");
+            return -EINVAL;
+        }
+        if (other && !first)
+            from = &s->fleets[i].by;
+    }
+    if (from)
+        source_config_lend(by, from);
+    return 0;
 }

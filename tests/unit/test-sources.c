@@ -2,6 +2,7 @@
 /* The table of sources without a router, their values and settings, and lists of targets. */
 #include "base/alloc.h"
 #include "base/target_files.h"
+#include "daemon/fleet/fleet.h"
 #include "daemon/fleet/last_list.h"
 #include "daemon/fleet/router.h"
 #include "daemon/fleet/source.h"
@@ -125,6 +126,40 @@ static void test_equal(void **state)
     source_config_done(&b);
     source_config_done(&copy);
     assert_false(source_config_equal(&a, &b));
+}
+
+/* Which cluster a request is about, and the credentials for it, profd.conf says; where it has several, nobody guesses. */
+static void test_lent_cluster(void **state)
+{
+    struct fleet_config fleets[3] = {{.name = "a"}, {.name = "b"}, {.name = "c"}};
+    const struct fleet_settings s = {.fleets = fleets, .n_fleets = ARRAY_SIZE(fleets)};
+    struct source_config by = config_of("kubernetes", "prod/vllm"), other = config_of("targets", "http://a/");
+    struct problem p = {0};
+
+    fleets[0].by = config_of("targets", "http://a/");
+    fleets[0].by.targets_token_file = "/token-of-targets";
+    fleets[1].by = config_of("kubernetes", "prod/sglang");
+    assert_int_equal(settings_lend_cluster(&s, &by, &p), 0);
+    assert_null(by.kubernetes_url);
+    fleets[1].by.kubernetes_url = "https://10.0.0.1:6443";
+    fleets[1].by.kubernetes_token_file = "/token";
+    fleets[2].by = config_of("pods", "prod/app=vllm");
+    fleets[2].by.kubernetes_url = "https://10.0.0.1:6443";
+    assert_int_equal(settings_lend_cluster(&s, &by, &p), 0);
+    assert_string_equal(by.kubernetes_url, "https://10.0.0.1:6443");
+    assert_string_equal(by.kubernetes_token_file, "/token");
+    assert_null(by.targets_token_file);
+    /* The URL of this one is the requester's. */
+    assert_int_equal(settings_lend_cluster(&s, &other, &p), 0);
+    assert_null(other.targets_token_file);
+    fleets[2].by.kubernetes_url = "https://10.0.0.2:6443";
+    assert_int_equal(settings_lend_cluster(&s, &by, &p), -EINVAL);
+    assert_non_null(strstr(p.what, "several kubernetes_url="));
+    problem_done(&p);
+    for (size_t i = 0; i < ARRAY_SIZE(fleets); i++)
+        free(fleets[i].by.value);
+    source_config_done(&by);
+    source_config_done(&other);
 }
 
 /* -- Targets --------------------------------------------------------------------------------------------- */
@@ -289,11 +324,12 @@ static void test_last_list(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),        cmocka_unit_test(test_one_source),
-        cmocka_unit_test(test_values),       cmocka_unit_test(test_settings),
-        cmocka_unit_test(test_equal),        cmocka_unit_test(test_targets),
-        cmocka_unit_test(test_role_label),   cmocka_unit_test(test_wrong_targets),
-        cmocka_unit_test(test_target_files), cmocka_unit_test(test_last_list),
+        cmocka_unit_test(test_table),         cmocka_unit_test(test_one_source),
+        cmocka_unit_test(test_values),        cmocka_unit_test(test_settings),
+        cmocka_unit_test(test_equal),         cmocka_unit_test(test_lent_cluster),
+        cmocka_unit_test(test_targets),       cmocka_unit_test(test_role_label),
+        cmocka_unit_test(test_wrong_targets), cmocka_unit_test(test_target_files),
+        cmocka_unit_test(test_last_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
