@@ -109,10 +109,10 @@ static void survey_add(struct torch_survey *s, pid_t pid, char *version)
     t.name = xstrdup(process_name(pid, name));
     survey_read_ancestors(&t);
     if (process_read(pid, "environ", PROCESS_ENVIRON_MAX, &data, &size) >= 0) {
-        const struct string_list environ = {data, size};
-        const char *dir = env_value(&environ, "KINETO_IPC_SOCKET_DIR");
+        const struct string_list env = {data, size};
+        const char *dir = env_value(&env, "KINETO_IPC_SOCKET_DIR");
         t.environ_known = true;
-        t.uses_daemon = env_value(&environ, "KINETO_USE_DAEMON") != NULL;
+        t.uses_daemon = env_value(&env, "KINETO_USE_DAEMON") != NULL;
         t.socket_dir = dir && *dir ? xstrdup(dir) : NULL;
         survey_read_dir(&t);
         survey_read_network(&t);

@@ -12,42 +12,42 @@
 #define TRACE_ROOT_DEFAULT "/tmp"
 #define RANK_MAX           10000000
 
-static int facts_number(const struct string_list *environ, const char *name)
+static int facts_number(const struct string_list *env, const char *name)
 {
-    const char *value = env_value(environ, name);
+    const char *value = env_value(env, name);
     size_t digits = value ? strspn(value, "0123456789") : 0;
 
     return digits > 0 && digits < 9 && value[digits] == '\0' && atoi(value) <= RANK_MAX ? atoi(value) : -1;
 }
 
 /* NULL where it is not set, empty or too long. */
-static char *facts_text(const struct string_list *environ, const char *name)
+static char *facts_text(const struct string_list *env, const char *name)
 {
-    const char *value = env_value(environ, name);
+    const char *value = env_value(env, name);
 
     return value && *value && strlen(value) <= KINETO_FACT_MAX ? text_clean(value, false) : NULL;
 }
 
 /* Where the ranks of torch.distributed meet. */
-static char *facts_master(const struct string_list *environ)
+static char *facts_master(const struct string_list *env)
 {
-    _cleanup_(freep) char *host = facts_text(environ, "MASTER_ADDR");
-    int port = facts_number(environ, "MASTER_PORT");
+    _cleanup_(freep) char *host = facts_text(env, "MASTER_ADDR");
+    int port = facts_number(env, "MASTER_PORT");
 
     return host && port > 0 ? xasprintf("%s:%d", host, port) : NULL;
 }
 
-void kineto_facts_environ(const struct string_list *environ, struct kineto_process *ret)
+void kineto_facts_environ(const struct string_list *env, struct kineto_process *ret)
 {
-    const char *root = env_value(environ, "KINETO_ONDEMAND_TRACE_DIR");
+    const char *root = env_value(env, "KINETO_ONDEMAND_TRACE_DIR");
 
     ret->environ_known = true;
-    ret->rank = facts_number(environ, "RANK");
-    ret->local_rank = facts_number(environ, "LOCAL_RANK");
-    ret->world_size = facts_number(environ, "WORLD_SIZE");
-    ret->gpus = facts_text(environ, "CUDA_VISIBLE_DEVICES");
-    ret->master = facts_master(environ);
-    ret->socket_dir = facts_text(environ, "KINETO_IPC_SOCKET_DIR");
+    ret->rank = facts_number(env, "RANK");
+    ret->local_rank = facts_number(env, "LOCAL_RANK");
+    ret->world_size = facts_number(env, "WORLD_SIZE");
+    ret->gpus = facts_text(env, "CUDA_VISIBLE_DEVICES");
+    ret->master = facts_master(env);
+    ret->socket_dir = facts_text(env, "KINETO_IPC_SOCKET_DIR");
     if (!root || !*root)
         ret->trace_root = xstrdup(TRACE_ROOT_DEFAULT);
     else if (strlen(root) <= KINETO_FACT_MAX)
@@ -101,14 +101,14 @@ static void facts_read_command(pid_t pid, struct kineto_process *p)
 static void facts_read_rest(struct kineto_facts *f)
 {
     struct kineto_process *p = &f->process;
-    _cleanup_(freep) char *cgroup = NULL, *environ = NULL;
+    _cleanup_(freep) char *cgroup = NULL, *env = NULL;
     size_t size;
 
     facts_read_command(f->pid, p);
     if (process_read(f->pid, "cgroup", CGROUP_MAX, &cgroup, NULL) >= 0)
         p->unit = kineto_facts_unit(cgroup);
-    if (process_read(f->pid, "environ", PROCESS_ENVIRON_MAX, &environ, &size) >= 0)
-        kineto_facts_environ(&(struct string_list){environ, size}, p);
+    if (process_read(f->pid, "environ", PROCESS_ENVIRON_MAX, &env, &size) >= 0)
+        kineto_facts_environ(&(struct string_list){env, size}, p);
     if (f->torch_version)
         p->pytorch_version = f->torch_version(f->pid);
 }

@@ -27,6 +27,6 @@ void kineto_facts_read(struct kineto_facts *f);
 void kineto_process_done(struct kineto_process *p);
 
 /* The facts that are in an environment. */
-void kineto_facts_environ(const struct string_list *environ, struct kineto_process *ret);
+void kineto_facts_environ(const struct string_list *env, struct kineto_process *ret);
 /* "train.service" of the text of /proc/PID/cgroup: the last part that is a unit; NULL: none. The caller frees it. */
 char *kineto_facts_unit(const char *cgroup);

@@ -128,9 +128,12 @@ def test_user_and_directories(installed, tmp_path):
     assert passwd["profd"].endswith(":/var/lib/profd:/usr/sbin/nologin")
     assert "profd" in (tmp_path / "etc/group").read_text()
     uid = int(passwd["profd"].split(":")[1])
-    for path, mode, owner in (("var/lib/profd", 0o2750, uid), ("run/profd", 0o755, uid), ("etc/profd/credentials", 0o700, 0)):
+    for path, mode, owner in (("var/lib/profd", 0o2750, uid), ("run/profd", 0o755, uid), ("etc/profd/credentials", 0o700, 0),
+                              ("run/profd/kineto", 0o1770, uid)):
         state = (tmp_path / path).stat()
         assert (state.st_mode & 0o7777, state.st_uid) == (mode, owner)
+    groups = dict(line.split(":", 1) for line in (tmp_path / "etc/group").read_text().splitlines())
+    assert (tmp_path / "run/profd/kineto").stat().st_gid == int(groups["profd-kineto"].split(":")[1])
 
 
 # Bus and polkit
