@@ -11,7 +11,7 @@ import struct
 import time
 
 import pytest
-from kineto_client import KinetoClient, KinetoDaemon
+from kineto_client import KinetoClient, KinetoDaemon, abstract_name
 
 QUICK = ("--interval", 300, "--tick", 100)
 
@@ -43,12 +43,7 @@ def test_a_request_byte_for_byte(tmp_path, sockets):
 
 
 def test_the_abstract_name_ends_with_a_nul(tmp_path):
-    try:
-        daemon = KinetoDaemon()
-        daemon.__enter__()
-    except OSError:
-        pytest.skip("the abstract name dynolog is taken on this machine")
-    try:
+    with abstract_name(), KinetoDaemon() as daemon:
         with open("/proc/net/unix", encoding="ascii") as table:
             assert any(line.rstrip().endswith("@dynolog@") for line in table)
         with KinetoClient(tmp_path, options=["--own-pid", 1]) as client:
@@ -56,8 +51,6 @@ def test_the_abstract_name_ends_with_a_nul(tmp_path):
             assert request.sender.startswith(b"\0dynoconfigclient") and request.sender.endswith(b"\0") and len(request.sender) == 54
             assert request.pids == [1] and request.job == 0
             client.wait_line("polled 2")
-    finally:
-        daemon.__exit__()
 
 
 @pytest.mark.parametrize("release,idle,busy", [("2026-07", 2, 0), ("2026-06", 3, 1), ("2022-12", 3, 1)])
