@@ -102,6 +102,21 @@ static int refuse_closed(const struct kineto *k, struct problem *p)
     return -ENOTSUP;
 }
 
+/* By job and rank, as people count them; then by age. */
+static int worker_compare(const void *x, const void *y)
+{
+    const struct worker *a = x, *b = y;
+    const int64_t keys[][2] = {{a->process.slurm_job, b->process.slurm_job},
+                               {a->process.rank, b->process.rank},
+                               {a->process.start_ticks, b->process.start_ticks},
+                               {a->pid, b->pid}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+        if (keys[i][0] != keys[i][1])
+            return keys[i][0] < keys[i][1] ? -1 : 1;
+    return 0;
+}
+
 static void note_none(struct fleet *f, const struct kineto *k, size_t n_registered)
 {
     _cleanup_(freep) char *environment = kineto_environment(k);
@@ -133,5 +148,7 @@ int fleet_add_registered(struct fleet *f, const struct kineto *kineto, const str
     }
     if (f->n_workers == n_before)
         note_none(f, kineto, n_registered);
+    else
+        qsort(f->workers + n_before, f->n_workers - n_before, sizeof(*f->workers), worker_compare);
     return 0;
 }

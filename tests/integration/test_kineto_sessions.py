@@ -180,7 +180,8 @@ def test_one_process(place, profd):
 
 def test_eight_ranks_are_one_instance(place, profd):
     with processes(place, 8):
-        assert len({w["group"] for w in registered(profd, 8)}) == 1
+        listed = registered(profd, 8)
+        assert len({w["group"] for w in listed}) == 1 and [w["process"]["rank"] for w in listed] == list(range(8))
         session = profd.wait_session(start(profd)["session"])
         assert session["state"] == "complete" and len(session["targets"]) == 8
         traces = profd.traces(session=session["session"])
