@@ -142,7 +142,7 @@ int dns_resolver_check(const char *text, const char **reason)
 }
 
 /* glibc takes another server than that of resolv.conf only by its state; of IPv6 in the extension that resolv.h
- * documents by its declaration (resolv/res_send.c of glibc 2.36, get_nsaddr()). res_nclose() frees that. */
+ * declares and resolv/res_send.c of glibc reads. res_nclose() frees that. */
 static int resolver_use(struct __res_state *state, const char *resolver)
 {
     struct in6_addr address;

@@ -2,7 +2,7 @@
 /*
  * targets=: Prometheus' lists of targets, [{"targets": ["host:port"], "labels": {"role": "prefill"}}], in a file
  * (file_sd, JSON or YAML) or at a URL (http_sd), prometheus/prometheus docs/http_sd.md and
- * discovery/file/file.go (v3). An empty list means that there are no workers; after an error the last list stays.
+ * discovery/file/file.go. An empty list means that there are no workers; after an error the last list stays.
  *
  * Labels: role= (or role_label=), __scheme__, model.
  */
