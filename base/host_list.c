@@ -181,7 +181,7 @@ int port_list_expand(const char *text, size_t size, size_t max, int ports[], siz
                      const char **reason)
 {
     const char *end = text + size;
-    size_t n = 0;
+    size_t n = 0, n_items = 0;
 
     for (const char *item = text; item <= end;) {
         struct number_range range;
@@ -192,6 +192,9 @@ int port_list_expand(const char *text, size_t size, size_t max, int ports[], siz
             parse_range(item, (size_t)(item_end - item), &range, &ignored) < 0 || range.low < 1 ||
             range.high > PORT_MAX)
             return refuse(reason, " is not a port, as 8000, or ports, as 8000-8003 or 8000,8010");
+        /* Each costs time, also where all of its ports are known. */
+        if (++n_items > max)
+            return refuse(reason, " is too many ports for one host");
         for (uint64_t port = range.low; port <= range.high; port++) {
             if (!port_is_new(ports, n, (int)port))
                 continue;

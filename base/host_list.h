@@ -27,6 +27,6 @@ int host_list_expand(const char *text, size_t size, size_t max, struct host_list
 void host_list_done(struct host_list *list);
 
 /* Ports of one host: "8000", "8000-8003", "8000,8010-8013". -EINVAL with *reason, which follows the text, also for
- * more than max ports. Each comes once. */
+ * more than max ports or items. Each port comes once. */
 int port_list_expand(const char *text, size_t size, size_t max, int ports[], size_t *ret_n,
                      const char **reason);

@@ -14,6 +14,8 @@
 #define NAME_BYTES_MAX 253
 #define PORTS_TEXT_MAX 120
 #define PORTS_SHOWN    6
+/* Of the token for the next page, which becomes part of a URL. That of etcd has a key in it, about 200 bytes. */
+#define CONTINUE_MAX 4096
 
 /* -- Pages -------------------------------------------------------------------------------------------- */
 
@@ -33,6 +35,8 @@ const json_t *kubernetes_list_items(const char *data, size_t size, const char *k
         snprintf(why, SOURCE_WHY_MAX, "the answer is no %s: is that a Kubernetes API?", kind);
     else if (items && !json_is_null(items) && !json_is_array(items))
         snprintf(why, SOURCE_WHY_MAX, "\"items\" of the %s is no list", kind);
+    else if (next && strlen(next) > CONTINUE_MAX)
+        snprintf(why, SOURCE_WHY_MAX, "\"continue\" of the %s has more than %d bytes", kind, CONTINUE_MAX);
     else {
         if (next && next[0])
             *ret_next = xstrdup(next);

@@ -250,6 +250,13 @@ static void facts_on_done(void *arg)
     free(job);
 }
 
+/* Those of a user wait for each other: a file system that does not answer holds one thread. */
+static uint64_t facts_queue(uid_t uid)
+{
+    _cleanup_(freep) char *text = xasprintf("kineto of user %u", (unsigned)uid);
+    return offload_queue_of_dir(text);
+}
+
 static void entry_ask_facts(struct kineto_entry *e)
 {
     struct facts_job *job = xcalloc(1, sizeof(*job));
@@ -261,7 +268,7 @@ static void entry_ask_facts(struct kineto_entry *e)
     job->entry = e;
     e->job = job;
     e->facts_at_ns = mono_ns();
-    offload_run(e->kineto->offload, facts_work, facts_on_done, job);
+    offload_run_in(e->kineto->offload, facts_queue(e->process.uid), facts_work, facts_on_done, job);
 }
 
 /* -- Polls ---------------------------------------------------------------------------------------------- */

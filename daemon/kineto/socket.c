@@ -82,6 +82,23 @@ char *kineto_dir_refusal(const char *dir, const struct stat *st, uid_t own_uid, 
     return NULL;
 }
 
+/* As kineto_dir_refusal(), also of the directories above: who can rename one of them can replace the socket, too. */
+static char *socket_path_refusal(const char *dir, const struct stat *st, char **ret_remedy)
+{
+    _cleanup_(freep) char *above = xstrdup(dir);
+    char *reason = kineto_dir_refusal(dir, st, geteuid(), ret_remedy);
+    struct stat parent;
+
+    for (char *slash = strrchr(above, '/'); slash && !reason; slash = strrchr(above, '/')) {
+        *slash = '\0';
+        const char *path = *above ? above : "/";
+        if (lstat(path, &parent) < 0)
+            return xasprintf("cannot look at %s: %s", path, strerror(errno));
+        reason = kineto_dir_refusal(path, &parent, geteuid(), ret_remedy);
+    }
+    return reason;
+}
+
 static int socket_open_dir(const char *dir, int *ret_fd, struct problem *p)
 {
     _cleanup_(freep) char *real = NULL, *remedy = NULL, *reason = NULL;
@@ -104,9 +121,10 @@ static int socket_open_dir(const char *dir, int *ret_fd, struct problem *p)
         int r = -errno;
         return problem_set(p, r, PROBLEM_STORAGE, "cannot open %s: %s", dir, strerror(-r));
     }
-    reason = kineto_dir_refusal(dir, &st, geteuid(), &remedy);
+    reason = socket_path_refusal(dir, &st, &remedy);
     if (reason) {
-        problem_remedy(p, "%s", remedy);
+        if (remedy)
+            problem_remedy(p, "%s", remedy);
         return problem_set(p, -EPERM, PROBLEM_DENIED, "%s", reason);
     }
     *ret_fd = TAKE_FD(fd);

@@ -12,11 +12,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 
 #define WAIT_NS   (10 * NS_PER_S)
 #define QUIET_NS  (150 * NS_PER_MS)
 #define TRIES_MAX 50
+#define N_THREADS 4
 
 struct daemon_side {
     struct event_base *base;
@@ -26,8 +28,17 @@ struct daemon_side {
     char dir[32];
 };
 
+/* Threads that look at a process now, and the most at once. */
+static atomic_int n_looking, n_looking_max;
+
 static char *fake_version(pid_t pid)
 {
+    int n = ++n_looking;
+
+    if (n > n_looking_max)
+        n_looking_max = n;
+    poll(NULL, 0, 20);
+    n_looking--;
     return xstrdup("2.10.0");
 }
 
@@ -38,7 +49,7 @@ static int daemon_begin(void **state)
     strcpy(d->dir, "/tmp/profd-kineto-XXXXXX");
     assert_non_null(mkdtemp(d->dir));
     d->base = event_base_new();
-    assert_int_equal(offload_new(d->base, 1, &d->offload), 0);
+    assert_int_equal(offload_new(d->base, N_THREADS, &d->offload), 0);
     d->settings = (struct kineto_settings){.listen = d->dir, .poll_ns = 5 * NS_PER_S};
     assert_int_equal(kineto_new(d->base, d->offload, &d->settings, fake_version, &d->kineto), 0);
     assert_null(kineto_listener_at(d->kineto, 0)->why);
@@ -497,6 +508,32 @@ static void test_crowd(void **state)
     client_close(&c);
 }
 
+/* What a user's processes have mapped may be on a server that never answers: that holds one thread, not all. */
+static void test_one_thread_of_a_user(void **state)
+{
+    const struct daemon_side *d = *state;
+    pid_t children[N_THREADS];
+    struct client_side c;
+
+    client_open(&c, d->dir, "dynoconfigclient-many");
+    n_looking_max = 0;
+    for (size_t i = 0; i < N_THREADS; i++) {
+        children[i] = fork();
+        if (children[i] == 0) {
+            for (;; poll(NULL, 0, 50))
+                client_poll(&c, 3);
+        }
+    }
+    for (size_t i = 0; i < N_THREADS; i++)
+        wait_process(d, children[i]);
+    for (size_t i = 0; i < N_THREADS; i++) {
+        kill(children[i], SIGKILL);
+        waitpid(children[i], NULL, 0);
+    }
+    assert_int_equal(n_looking_max, 1);
+    client_close(&c);
+}
+
 static void test_sweep(void **state)
 {
     const struct daemon_side *d = *state;
@@ -588,6 +625,10 @@ static void test_directories(void **state)
     check_not_opened(far, -ENOENT, "cannot create");
     assert_int_equal(chmod(real, 0777), 0);
     check_not_opened(real, -EPERM, "sticky bit");
+    /* Who may write to the directory above can put another one in its place. */
+    assert_int_equal(mkdir(k, 0700), 0);
+    check_not_opened(k, -EPERM, "real is writable by others");
+    rmdir(k);
     assert_int_equal(chmod(real, 0700), 0);
     close(open(file, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
     check_not_opened(real, -ENOTSOCK, "cannot listen");
@@ -601,10 +642,12 @@ int main(void)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, daemon_begin, daemon_end)
     const struct CMUnitTest tests[] = {
-        TEST(test_register), TEST(test_shifted),     TEST(test_doubtful_answer), TEST(test_late),
-        TEST(test_schedule), TEST(test_not_fetched), TEST(test_forgotten),       TEST(test_child),
-        TEST(test_context),  TEST(test_refused),     TEST(test_crowd),           TEST(test_sweep),
-        TEST(test_in_use),   TEST(test_directories), TEST(test_replaced),
+        TEST(test_register),  TEST(test_shifted),  TEST(test_doubtful_answer),
+        TEST(test_late),      TEST(test_schedule), TEST(test_not_fetched),
+        TEST(test_forgotten), TEST(test_child),    TEST(test_context),
+        TEST(test_refused),   TEST(test_crowd),    TEST(test_one_thread_of_a_user),
+        TEST(test_sweep),     TEST(test_in_use),   TEST(test_directories),
+        TEST(test_replaced),
     };
     unsetenv("KINETO_ONDEMAND_TRACE_DIR");
     return cmocka_run_group_tests(tests, NULL, NULL);

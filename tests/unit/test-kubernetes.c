@@ -185,6 +185,24 @@ static void test_pages(void **state)
     assert_string_equal(f->workers[0].identity, "b");
 }
 
+/* The token becomes part of a URL: a server must not make that as long as an answer. */
+static void test_long_continue(void **state)
+{
+    static const struct {
+        size_t size;
+        int result;
+    } cases[] = {{4096, 0}, {4097, -EPROTO}, {1 << 20, -EPROTO}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        _cleanup_(fleet_freep) struct fleet *f = xcalloc(1, sizeof(*f));
+        _cleanup_(freep) char *token = xcalloc(cases[i].size + 1, 1), *text = NULL, *next = NULL;
+        memset(token, 'A', cases[i].size);
+        append_str(&text, "{\"kind\":\"PodList\",\"metadata\":{\"continue\":\"%s\"},\"items\":[]}", token);
+        assert_int_equal(read_into(f, kubernetes_read_pods, &any, text, &next), cases[i].result);
+        assert_int_equal(next != NULL, cases[i].result == 0);
+    }
+}
+
 static void test_no_list(void **state)
 {
     static const char *const texts[] = {
@@ -487,6 +505,7 @@ int main(void)
         cmocka_unit_test(test_conditions),
         cmocka_unit_test(test_nothing_there),
         cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_long_continue),
         cmocka_unit_test(test_no_list),
         cmocka_unit_test(test_too_many),
         cmocka_unit_test(test_ports_and_roles_of_projects),
