@@ -28,6 +28,7 @@
  *     size, sha256      of the source, and so of the destination: what is hashed is what is written
  *     uncompressed      bytes that could be read of the trace
  *     rank, world_size, backend, pid, devices, device_name, trace_name, engine_version
+ *     request_trace_id  "trace_id" of the trace's metadata: what the file says, compared with ids that were given
  *     base_time_ns      what the trace's stamps are relative to
  *     events            timed events; further keys only where there is one:
  *     span_ns           from the first one's start to the last one's end
@@ -65,5 +66,5 @@ enum {
 #define INGEST_RESULT_MAX     (1 << 20)
 #define INGEST_NAMES_MAX      100
 #define INGEST_CATEGORIES_MAX 100
-/* Rises whenever what is read out of a trace changes: columns of a lower version are made anew. */
+/* Rises whenever what queries need of a trace is read otherwise: columns of a lower version are made anew. */
 #define INGEST_COLUMNS_VERSION 2

@@ -14,6 +14,11 @@
 
 /* -- The decision -- */
 
+static bool evidence_trace_id(const struct attribution_candidate *c, const struct attribution_evidence *e)
+{
+    return e->trace_id && c->trace_id && streq(e->trace_id, c->trace_id);
+}
+
 static bool evidence_id(const struct attribution_candidate *c, const struct attribution_evidence *e)
 {
     /* SGLang may put a prefix before the id, see trace_name.profile_id. */
@@ -42,11 +47,19 @@ static const struct {
     const char *name;
     bool (*matches)(const struct attribution_candidate *c, const struct attribution_evidence *e);
 } evidence_rules[] = {
+    {"the id in its metadata", evidence_trace_id},
     {"the id in its name", evidence_id},
     {"the process that wrote it", evidence_open_file},
     {"the process id in it", evidence_pid},
     {"its owner", evidence_owner},
 };
+
+/* No other evidence outweighs this: whoever may write to the directory can name a file as he likes. */
+static bool attribution_is_refuted(const struct attribution_candidate *c,
+                                   const struct attribution_evidence *e)
+{
+    return c->trace_id && (e->trace_id ? !streq(e->trace_id, c->trace_id) : !c->has_given_name);
+}
 
 static size_t attribution_count(const bool *set, size_t n)
 {
@@ -88,10 +101,11 @@ int attribution_decide(const struct attribution_candidate *candidates, size_t n,
                        const struct attribution_evidence *e, bool *left, const char **ret_evidence)
 {
     const char *evidence = "its directory and time";
-    size_t n_left = n, first = 0;
+    size_t n_left, first = 0;
 
     for (size_t i = 0; i < n; i++)
-        left[i] = true;
+        left[i] = !attribution_is_refuted(&candidates[i], e);
+    n_left = attribution_count(left, n);
     /* A rule that fits no candidate is no evidence. */
     for (size_t r = 0; r < ARRAY_SIZE(evidence_rules) && n_left > 1; r++) {
         _cleanup_(freep) bool *fits = xcalloc(n, sizeof(*fits));
@@ -122,15 +136,28 @@ static const enum engine engine_of_writer[_TRACE_WRITER_MAX] = {
     [TRACE_WRITER_ATOM] = ENGINE_ATOM,       [TRACE_WRITER_TOKENSPEED] = ENGINE_TOKENSPEED,
 };
 
+static bool attribution_has_given_name(const struct discovered_file *f, const struct target *t)
+{
+    return starts_with(f->name, t->record.profile_id);
+}
+
+/* The peer credentials of a process on demand prove whose it is. The server of a network file system decides what
+ * owners are. */
+static bool attribution_owner_fits(const struct watched_dir *d, const struct target *t, uid_t owner)
+{
+    return !worker_is_on_demand(&t->worker) || d->remote || t->worker.uid == owner;
+}
+
 static bool attribution_writer_fits(const struct discovered_file *f, const struct target *t)
 {
     enum engine writer = engine_of_writer[f->parsed.writer], profiler = worker_profiler(&t->worker);
 
-    /* Kineto renames a trace when it is complete; one that keeps its first name never will be. */
-    if (worker_is_on_demand(&t->worker) && f->parsed.unfinished)
-        return false;
+    /* Where the process was not allowed to write to the requested path, Kineto's default; its content decides. */
+    if (worker_is_on_demand(&t->worker))
+        return attribution_has_given_name(f, t) ||
+               (starts_with(f->name, KINETO_DEFAULT_NAME) && attribution_owner_fits(f->dir, t, f->uid));
     if (worker_ops(&t->worker)->names_traces)
-        return starts_with(f->name, t->record.profile_id);
+        return attribution_has_given_name(f, t);
     return writer == ENGINE_UNKNOWN || profiler == ENGINE_UNKNOWN || writer == profiler;
 }
 
@@ -145,7 +172,8 @@ static int64_t attribution_began_at(const struct target *t)
     return wall_earliest(s->begun_at, boot_ns() - s->begun_boot_ns);
 }
 
-bool file_may_be_of(const struct discovered_file *f, const struct collection *k)
+/* By directory and time. */
+static bool attribution_recorded_then(const struct discovered_file *f, const struct collection *k)
 {
     const struct target *t = k->target;
     const struct session_record *s = &t->session->record;
@@ -157,9 +185,30 @@ bool file_may_be_of(const struct discovered_file *f, const struct collection *k)
         return false;
     if (t->record.state < STATE_RECORDING || state_is_final(t->record.state))
         return false;
+    /* Kineto renames a trace when it is complete; one that keeps its first name never will be. */
+    if (worker_is_on_demand(&t->worker) && f->parsed.unfinished)
+        return false;
     /* Another host's clock may be late, then the time at which it was seen here counts. */
     int64_t written_at = f->dir->remote ? MAX(f->mtime_ns, f->arrived_at) : f->mtime_ns;
-    return written_at >= attribution_began_at(t) - FILE_TIME_SLACK_NS && attribution_writer_fits(f, t);
+    return written_at >= attribution_began_at(t) - FILE_TIME_SLACK_NS;
+}
+
+bool file_may_be_of(const struct discovered_file *f, const struct collection *k)
+{
+    return attribution_recorded_then(f, k) && attribution_writer_fits(f, k->target);
+}
+
+/* The same of a file that was read and opened: the id in its metadata counts whatever its name is. */
+static bool attribution_is_candidate(const struct import_job *job, const struct collection *k,
+                                     const char *trace_id)
+{
+    const struct target *t = k->target;
+    const struct discovered_file *f = job->file;
+
+    if (!attribution_recorded_then(f, k) || !attribution_owner_fits(f->dir, t, job->st.st_uid))
+        return false;
+    return attribution_writer_fits(f, t) ||
+           (worker_is_on_demand(&t->worker) && trace_id && streq(trace_id, t->record.profile_id));
 }
 
 static struct attribution_candidate attribution_candidate_of(const struct collection *k,
@@ -167,7 +216,10 @@ static struct attribution_candidate attribution_candidate_of(const struct collec
 {
     const struct target *t = k->target;
     const struct worker *w = &t->worker;
-    struct attribution_candidate candidate = {.profile_id =
+    bool is_on_demand = worker_is_on_demand(w);
+    struct attribution_candidate candidate = {.trace_id = is_on_demand ? t->record.profile_id : NULL,
+                                              .has_given_name = attribution_has_given_name(f, t),
+                                              .profile_id =
                                                   t->record.output_dir ? t->record.profile_id : NULL,
                                               .pids = k->pids,
                                               .inner_pids = k->inner_pids,
@@ -204,11 +256,27 @@ static void attribute_ambiguous(struct trace_record *row, struct collection **co
     row->candidates = json_dumps(urls, JSON_COMPACT);
 }
 
+/* Why a target whose name the file has gets nothing from it. */
+static void attribute_explain_refuted(const struct import_job *job, struct collection **collections, size_t n,
+                                      const char *trace_id)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct collection *k = collections[i];
+        const struct target *t = k->target;
+        if (trace_id && worker_is_on_demand(&t->worker) && !k->trouble &&
+            attribution_has_given_name(job->file, t) && !streq(trace_id, t->record.profile_id))
+            k->trouble = xasprintf("%s has the name of its trace and is another recording's, by its trace_id",
+                                   job->origin);
+    }
+}
+
 static int attribute_discovered(struct import_job *job)
 {
     struct discovered_file *f = job->file;
     struct trace_record *row = &job->row;
-    const struct attribution_evidence e = {.profile_id =
+    const char *trace_id = json_get_str(job->facts, "request_trace_id");
+    const struct attribution_evidence e = {.trace_id = trace_id,
+                                           .profile_id =
                                                f->parsed.profile_id[0] ? f->parsed.profile_id : NULL,
                                            .pid = row->pid == RECORD_NONE ? -1 : row->pid,
                                            .owner = f->uid,
@@ -221,7 +289,7 @@ static int attribute_discovered(struct import_job *job)
     const char *evidence;
 
     TAILQ_FOREACH(k, &f->dir->collections, next_in_dir)
-        if (file_may_be_of(f, k)) {
+        if (attribution_is_candidate(job, k, trace_id)) {
             collections[n] = k;
             candidates[n++] = attribution_candidate_of(k, f);
         }
@@ -238,6 +306,7 @@ static int attribute_discovered(struct import_job *job)
     } else if (which == ATTRIBUTION_AMBIGUOUS) {
         attribute_ambiguous(row, collections, n, left);
     }
+    attribute_explain_refuted(job, collections, n, trace_id);
     return 0;
 }
 

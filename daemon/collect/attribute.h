@@ -2,7 +2,8 @@
 /*
  * To which target a file belongs: decided from evidence, never guessed. Pure.
  *
- * Evidence in order of strength: the id in its name that profd gave (SGLang), the process that has it open, the
+ * Evidence in order of strength: the id in its metadata that profd gave (Kineto), the id in its name that profd gave
+ * (SGLang), the process that has it open, the
  * process id in its name or events against the worker's process tree, its owner; and where only one worker
  * could have written it there at that time, directory and time alone. Sessions of one worker follow one
  * another, so the time decides between them. A file with several candidates left is ambiguous.
@@ -14,6 +15,10 @@
 
 /* A target that could have written the file: it writes to its directory, and recorded at that time. */
 struct attribution_candidate {
+    /* That its recording was requested with, and that its trace has in its metadata; NULL where the engine takes
+     * none. Such a candidate is no file's without a proof: this id, or, in a file without an id, its name. */
+    const char *trace_id;
+    bool has_given_name;    /* the file has a name that profd gave to this recording */
     const char *profile_id; /* NULL where the engine does not take one */
     bool had_it_open;
     const pid_t *pids, *inner_pids; /* its process tree; n_pids 0: not known */
@@ -25,6 +30,7 @@ struct attribution_candidate {
 };
 
 struct attribution_evidence {
+    const char *trace_id;   /* in the metadata; NULL none. Untrusted. */
     const char *profile_id; /* in the name; NULL none */
     int64_t pid;            /* in the name or the events; < 0 unknown */
     uid_t owner;

@@ -217,7 +217,23 @@ static void outcome_name_instances(struct catalog *c, const struct target *t)
 
 /* -- The end of a collection -- */
 
-static void outcome_explain_nothing(const struct collection *k, char **ret_reason, const char **ret_remedy)
+/* Kineto's default is in a directory that is not watched for the target: a file there is not found. */
+static const char *outcome_name_default(struct collection *k)
+{
+    const struct worker *w = &k->target->worker;
+    const char *remedy = worker_ops(w)->nothing_remedy;
+
+    if (!worker_is_on_demand(w) || streq(w->location.dir, KINETO_DEFAULT_DIR))
+        return remedy;
+    free(k->trouble_remedy);
+    k->trouble_remedy = xasprintf(
+        "%s A process that is not allowed to write to %s writes to " KINETO_DEFAULT_DIR
+        "/" KINETO_DEFAULT_NAME "%" PRId64 ".json in its own view: profctl ingest imports that file.",
+        remedy, w->location.dir, w->process.inner_pid > 0 ? w->process.inner_pid : (int64_t)w->pid);
+    return k->trouble_remedy;
+}
+
+static void outcome_explain_nothing(struct collection *k, char **ret_reason, const char **ret_remedy)
 {
     const struct target *t = k->target;
     char patience[UNIT_TEXT_MAX];
@@ -239,7 +255,7 @@ static void outcome_explain_nothing(const struct collection *k, char **ret_reaso
         worker_ops(&t->worker)->stop_path ? "it was stopped, and" : "its time is over, and", k->dir->path,
         format_duration(patience, k->dir->collector->settings->settle_ns), err ? ": " : "", err ? err : "");
     if (worker_ops(&t->worker)->nothing_remedy)
-        *ret_remedy = worker_ops(&t->worker)->nothing_remedy;
+        *ret_remedy = outcome_name_default(k);
     else
         *ret_remedy =
             t->worker.setup.wait_iterations > 0 || t->worker.setup.warmup_iterations > 0

@@ -30,6 +30,11 @@
 
 /* -- Directories and their files -- */
 
+/* pytorch/kineto @114171df, libkineto/src/Config.cpp:196, defaultTraceFileName(): DIR/NAMEPID.json, whatever the
+ * process's environment allows. */
+#define KINETO_DEFAULT_DIR  "/tmp"
+#define KINETO_DEFAULT_NAME "libkineto_activities_"
+
 enum file_state {
     FILE_IGNORED,   /* older than the recording, or no trace: until it changes */
     FILE_GROWING,   /* not known to be finished */

@@ -442,6 +442,7 @@ static void facts_add_ends(json_t *facts, const struct trace_ends *ends)
     facts_add_str(facts, "device_name", ends->device_name);
     facts_add_str(facts, "trace_name", ends->trace_name);
     facts_add_str(facts, "engine_version", ends->engine_version);
+    facts_add_str(facts, "request_trace_id", ends->request_trace_id);
 }
 
 static void check_add_content(struct ingest_check *c, json_t *facts)

@@ -26,6 +26,7 @@ static const struct {
     {META_device_name, "device_name"},
     {META_trace_name, "trace_name"},
     {META_engine_version, "engine_version"},
+    {META_request_trace_id, "request_trace_id"},
     {META_base_time_ns, "base_time_ns"},
     {META_events, "events"},
     {META_text_bytes, "uncompressed"},

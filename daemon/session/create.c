@@ -8,6 +8,7 @@
 #include "daemon/session/internal.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <sys/random.h>
 
 #define STEPS_PROBE_TIMEOUT_NS (1500 * NS_PER_MS)
 
@@ -170,6 +171,25 @@ static void target_set_output_dir(struct target *t, int index)
     t->record.trace_dir = location->local_dir ? xasprintf("%s/%s", location->local_dir, below) : NULL;
 }
 
+/*
+ * The id of a target's recording; files are named by it. Where a process on demand writes to /tmp, every user of the
+ * host could make a link under a name that he can guess, which the process would follow where the kernel does not
+ * protect it (fs.protected_symlinks). NULL without random numbers. The caller frees it.
+ */
+static char *target_profile_id(const struct session_record *s, const struct worker *w, int index)
+{
+    char *id = xasprintf("s%" PRId64 "-w%d-%" PRId64, s->session_id, index, s->requested_at / NS_PER_MS);
+    uint64_t random;
+
+    if (!worker_is_on_demand(w))
+        return id;
+    if (getrandom(&random, sizeof(random), 0) == (ssize_t)sizeof(random))
+        append_str(&id, "-%016" PRIx64, random);
+    else
+        free(TAKE_PTR(id));
+    return id;
+}
+
 static int session_add_target(struct target *t, const struct job_request *request, const struct worker *w,
                               int index)
 {
@@ -183,8 +203,9 @@ static int session_add_target(struct target *t, const struct job_request *reques
     t->record.worker = json_dumps(facts, JSON_COMPACT);
     /* A request is recorded by the rank that takes it. */
     t->record.ranks_expected = request->recording.prompt ? 1 : worker_ranks_expected(w);
-    t->record.profile_id = xasprintf("s%" PRId64 "-w%d-%" PRId64, s->record.session_id, index,
-                                     s->record.requested_at / NS_PER_MS);
+    t->record.profile_id = target_profile_id(&s->record, w, index);
+    if (!t->record.profile_id)
+        return -EIO;
     target_set_output_dir(t, index);
     return catalog_add_target(s->all->jobs.catalog, &t->record);
 }

@@ -52,6 +52,7 @@ static const char usage[] =
     "  --release NAME  of libkineto: 2026-07 (default), 2026-06, 2025-11, 2022-12\n"
     "  --own-pid PID   as the process sees itself in its container\n"
     "  --end WHEN      killed when it has fetched a configuration, or at its warmup, recording, writing\n"
+    "  --allow DIR     allows traces there, as if it had changed its environment after its start\n"
     "  --no-file       records and never renames its file\n"
     "  --life MS       ends by itself after that (600000)\n"
     "\n"
@@ -86,6 +87,7 @@ enum {
     OPT_RELEASE,
     OPT_OWN_PID,
     OPT_END,
+    OPT_ALLOW,
     OPT_NO_FILE,
     OPT_LIFE,
     OPT_HELP,
@@ -99,6 +101,7 @@ static const struct option long_options[] = {
     {"release", required_argument, NULL, OPT_RELEASE},
     {"own-pid", required_argument, NULL, OPT_OWN_PID},
     {"end", required_argument, NULL, OPT_END},
+    {"allow", required_argument, NULL, OPT_ALLOW},
     {"no-file", no_argument, NULL, OPT_NO_FILE},
     {"life", required_argument, NULL, OPT_LIFE},
     {"help", no_argument, NULL, OPT_HELP},
@@ -156,6 +159,8 @@ static int take_option(struct client_options *o, int option)
     case OPT_OWN_PID:
         o->pid = atoi(optarg);
         return o->pid > 0 ? 0 : -EINVAL;
+    case OPT_ALLOW:
+        return setenv("KINETO_ONDEMAND_TRACE_DIR", optarg, 1) < 0 ? -errno : 0;
     case OPT_NO_FILE:
         o->writes_nothing = true;
         return 0;

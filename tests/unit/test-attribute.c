@@ -65,6 +65,34 @@ static void test_profile_id(void **state)
                      0);
 }
 
+/* Processes on demand: the id that is in the file decides, before everything else. */
+static void test_trace_id(void **state)
+{
+    const struct attribution_candidate c[] = {
+        {.trace_id = "s7-w0-17-ab", .has_given_name = true, .had_it_open = true, .uid_known = true, .uid = 1},
+        {.trace_id = "s7-w1-17-cd"},
+        {.pids = tree_a, .inner_pids = tree_a, .n_pids = 3}};
+    struct attribution_evidence e = {.trace_id = "s7-w1-17-cd", .pid = 100, .owner = 1};
+    bool left[3];
+
+    assert_int_equal(decide(c, 3, e, left), 1);
+    assert_int_equal(decide(c, 2, e, left), 1);
+    /* Another recording's id: the name proves nothing. Who takes no id is not asked for one. */
+    e.trace_id = "s6-w0-16-ef";
+    assert_int_equal(decide(c, 2, e, left), ATTRIBUTION_NONE);
+    assert_true(!left[0] && !left[1]);
+    assert_int_equal(decide(c, 3, e, left), 2);
+    /* A beginning of the id is not the id. */
+    e.trace_id = "s7-w0-17-a";
+    assert_int_equal(decide(c, 1, e, left), ATTRIBUTION_NONE);
+    e.trace_id = "";
+    assert_int_equal(decide(c, 1, e, left), ATTRIBUTION_NONE);
+    /* A file without an id: its name counts, and nothing else does. */
+    e.trace_id = NULL;
+    assert_int_equal(decide(c, 2, e, left), 0);
+    assert_int_equal(decide(&c[1], 1, e, left), ATTRIBUTION_NONE);
+}
+
 static void test_more_than_a_word_has_bits(void **state)
 {
     enum { N = 200 };
@@ -124,6 +152,7 @@ int main(void)
         cmocka_unit_test(test_process_id),
         cmocka_unit_test(test_open_file_beats_process_id),
         cmocka_unit_test(test_profile_id),
+        cmocka_unit_test(test_trace_id),
         cmocka_unit_test(test_sessions_of_one_worker),
         cmocka_unit_test(test_rules_narrow_together),
         cmocka_unit_test(test_more_than_a_word_has_bits),

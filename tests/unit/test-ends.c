@@ -70,6 +70,32 @@ static void test_facts_at_either_end(void **state)
     check_facts(&e);
 }
 
+static void test_request_trace_id(void **state)
+{
+    char text[3 * REQUEST_TRACE_ID_SIZE], id[2 * REQUEST_TRACE_ID_SIZE + 1];
+    const struct {
+        const char *value, *id;
+    } cases[] = {{"\"s1-w0-17-0123456789abcdef\"", "s1-w0-17-0123456789abcdef"},
+                 {"\"a\\\"b\"", "a\"b"},
+                 {"\"\"", ""},
+                 {"17", "17"}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        snprintf(text, sizeof(text), "{\"schemaVersion\": 1, \"trace_id\": %s, \"traceEvents\": []}",
+                 cases[i].value);
+        assert_string_equal(read_whole(text).request_trace_id, cases[i].id);
+    }
+    /* Of another object. */
+    assert_string_equal(
+        read_whole("{\"a\": {\"trace_id\": \"x\"}, \"traceEvents\": [{\"ph\": \"X\", \"trace_id\": \"y\"}]}")
+            .request_trace_id,
+        "");
+    memset(id, 'x', sizeof(id) - 1);
+    id[sizeof(id) - 1] = '\0';
+    snprintf(text, sizeof(text), "{\"trace_id\": \"%s\", \"traceEvents\": []}", id);
+    assert_int_equal(strlen(read_whole(text).request_trace_id), REQUEST_TRACE_ID_SIZE - 1);
+}
+
 /* Head and tail that overlap in nothing, or cut a string, an array or an object in two. */
 static void test_any_cut_of_head_and_tail(void **state)
 {
@@ -212,13 +238,10 @@ static void test_formats(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_facts_at_either_end),
-        cmocka_unit_test(test_any_cut_of_head_and_tail),
-        cmocka_unit_test(test_closing),
-        cmocka_unit_test(test_broken_quoting),
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_long_text_is_cut),
-        cmocka_unit_test(test_formats),
+        cmocka_unit_test(test_facts_at_either_end),      cmocka_unit_test(test_request_trace_id),
+        cmocka_unit_test(test_any_cut_of_head_and_tail), cmocka_unit_test(test_closing),
+        cmocka_unit_test(test_broken_quoting),           cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_long_text_is_cut),         cmocka_unit_test(test_formats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

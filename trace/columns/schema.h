@@ -209,7 +209,8 @@ enum defect_kind {
     M(first_ns, 0) M(last_ns, 0) M(rank, 0) M(world_size, 0) M(backend, 1) M(device_name, 1) M(devices, 0)   \
     M(trace_name, 1) M(engine_version, 1) M(pid, 0) M(source_sha256, 1) M(display_unit, 1)                   \
     M(distributed_info, 1) M(device_properties, 1) M(sm_count, 0) M(cuda_runtime_version, 0)                 \
-    M(cuda_driver_version, 0) M(hip_runtime_version, 0) M(hip_driver_version, 0) M(merged, 1)
+    M(cuda_driver_version, 0) M(hip_runtime_version, 0) M(hip_driver_version, 0) M(merged, 1)           \
+    M(request_trace_id, 1)
 
 /* clang-format on */
 

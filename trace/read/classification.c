@@ -203,6 +203,7 @@ static void classification_put_facts(struct trace_reading *r, const struct trace
     classification_put_text(r, META_device_name, ends->device_name);
     classification_put_text(r, META_trace_name, ends->trace_name);
     classification_put_text(r, META_engine_version, ends->engine_version);
+    classification_put_text(r, META_request_trace_id, ends->request_trace_id);
 }
 
 void reading_classify(struct trace_reading *r)

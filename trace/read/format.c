@@ -243,6 +243,7 @@ static const struct ends_member outer_members[] = {
     {"baseTimeNanoseconds", FORMAT_KINETO, ENDS_NUMBER(base_time_ns)},
     {"traceName", FORMAT_KINETO, ENDS_TEXT(trace_name)},
     {"vllm_version", FORMAT_KINETO, ENDS_TEXT(engine_version)},
+    {"trace_id", FORMAT_JSON, ENDS_TEXT(request_trace_id)},
     {"traceEvents", FORMAT_JSON, .take = ends_read_trace_events},
     {"rocprofiler-sdk-tool", FORMAT_ROCPROF},
 };

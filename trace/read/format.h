@@ -40,6 +40,9 @@ int format_from_name(const char *word);
  * unreadable values stay unknown, and nothing is validated.
  */
 
+/* A longer id is cut, and so equals none that profd gives (KINETO_TRACE_ID_MAX). */
+#define REQUEST_TRACE_ID_SIZE 256
+
 struct ends_input {
     const char *head, *tail;
     size_t head_size, tail_size;
@@ -59,6 +62,8 @@ struct trace_ends {
     char device_name[128]; /* of the first device */
     char trace_name[512];
     char engine_version[64];
+    /* Id that a recording on demand was requested with (Kineto's REQUEST_TRACE_ID). */
+    char request_trace_id[REQUEST_TRACE_ID_SIZE];
 };
 
 void ends_read(const struct ends_input *in, struct trace_ends *ret);

@@ -243,6 +243,8 @@ static const struct meta_member outer_members[] = {
     {"computeProperties", META_device_properties, meta_take_devices},
     {"traceName", META_trace_name},
     {"vllm_version", META_engine_version},
+    /* pytorch/kineto @114171df, libkineto/src/GenericActivityProfiler.cpp:503: the text of REQUEST_TRACE_ID. */
+    {"trace_id", META_request_trace_id},
     {"cuda_runtime_version", META_cuda_runtime_version},
     {"cuda_driver_version", META_cuda_driver_version},
     {"hip_runtime_version", META_hip_runtime_version},
