@@ -131,7 +131,7 @@ static int router_ask_take_answer(struct router_ask *a, const struct call_result
     if (err == -E2BIG) {
         problem_set(p, err, PROBLEM_TOO_MANY, "%s lists more than %zu workers", a->url,
                     a->q.bounds.workers_max);
-        problem_remedy(p, "Raise workers_max in profd.conf.");
+        problem_remedy(p, "Raise workers= in section [limits] of profd.conf.");
         return 1;
     }
     if (err == -EDESTADDRREQ || err == -EADDRNOTAVAIL) {

@@ -341,7 +341,7 @@ static int discovery_take_static(struct discovery *d, char *const *urls, size_t 
     if (n > d->settings.workers_max) {
         problem_set(&d->problem, -E2BIG, PROBLEM_TOO_MANY, "%zu workers are named, %zu are allowed", n,
                     d->settings.workers_max);
-        problem_remedy(&d->problem, "Raise workers_max in profd.conf.");
+        problem_remedy(&d->problem, "Raise workers= in section [limits] of profd.conf.");
         return -E2BIG;
     }
     d->fleet = xcalloc(1, sizeof(*d->fleet));
