@@ -36,6 +36,7 @@ void call_credentials_copy(const struct call_credentials *c, struct call_credent
                                      .ca_file = xstrdup(c->ca_file),
                                      .cert_file = xstrdup(c->cert_file),
                                      .key_file = xstrdup(c->key_file),
+                                     .ca_alone = c->ca_alone,
                                      .prefix = c->prefix,
                                      .token_header = c->token_header};
 }
