@@ -7,6 +7,7 @@
 #define MAPPED_BITS       96 /* in front of an IPv4 address */
 #define ALL_BITS          128
 #define PREFIX_DIGITS_MAX 3
+#define PORT_DIGITS_MAX   5
 #define NETWORK_BYTES     8 /* of an IPv6 address: one customer's /64 */
 
 /* -- Addresses ---------------------------------------------------------------------------------------- */
@@ -43,6 +44,16 @@ bool address_of_host(const char *host, struct in6_addr *ret)
     memcpy(bare, host, n);
     bare[n] = '\0';
     return address_parse(bare, ret) == 0;
+}
+
+int port_parse(const char *text)
+{
+    size_t digits = text ? strspn(text, "0123456789") : 0;
+
+    if (digits == 0 || digits > PORT_DIGITS_MAX || text[digits])
+        return 0;
+    long port = strtol(text, NULL, 10);
+    return port <= UINT16_MAX ? (int)port : 0;
 }
 
 bool address_of_socket(const struct sockaddr *address, struct in6_addr *ret)

@@ -19,6 +19,9 @@ struct in6_addr address_v4(in_addr_t address);
 /* As a URL has it: IPv6 in brackets. */
 void address_format(const struct in6_addr *address, char ret[static ADDRESS_TEXT_SIZE]);
 
+/* "8000", 1 to 65535; 0 for anything else, and for NULL. */
+int port_parse(const char *text);
+
 /* What one customer of a provider has: an IPv4 address as it is, of IPv6 the /64. */
 struct in6_addr address_network(const struct in6_addr *address);
 

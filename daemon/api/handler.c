@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/api/handler.h"
 
+#include "base/address.h"
 #include "base/alloc.h"
 #include "daemon/catalog/catalog.h"
 #include "daemon/catalog/records.h"
@@ -251,12 +252,9 @@ static int source_take_source(const struct http_request *r, struct source_config
 static int source_take_system_port(const struct http_request *r, struct fleet_query *q, struct problem *p)
 {
     const char *text = http_query_get(r, "system_port");
-    size_t digits = text ? strspn(text, "0123456789") : 0;
 
-    if (!text)
-        return 0;
-    q->system_port = digits > 0 && digits <= 5 && !text[digits] ? strtol(text, NULL, 10) : 0;
-    if (q->system_port < 1 || q->system_port > UINT16_MAX)
+    q->system_port = port_parse(text);
+    if (text && q->system_port == 0)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "system_port must be a port, 1 to 65535");
     return 0;
 }

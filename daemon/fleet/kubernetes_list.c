@@ -67,22 +67,6 @@ void kubernetes_page_notes(const struct kubernetes_page *page)
 
 /* -- Ports -------------------------------------------------------------------------------------------- */
 
-static bool port_is_valid(int64_t number)
-{
-    return number >= 1 && number <= 65535;
-}
-
-/* 0 where the text is no number of a port. */
-static int port_number(const char *text)
-{
-    size_t digits = text ? strspn(text, "0123456789") : 0;
-
-    if (digits == 0 || digits > 5 || text[digits])
-        return 0;
-    int number = atoi(text);
-    return port_is_valid(number) ? number : 0;
-}
-
 /* The only port with that name; NULL where there is none, or several with different numbers. */
 static const struct kubernetes_port *port_named(const struct kubernetes_port *ports, size_t n,
                                                 const char *name)
@@ -90,7 +74,7 @@ static const struct kubernetes_port *port_named(const struct kubernetes_port *po
     const struct kubernetes_port *found = NULL;
 
     for (size_t i = 0; i < n; i++) {
-        if (!streq(ports[i].name, name) || !port_is_valid(ports[i].number))
+        if (!streq(ports[i].name, name))
             continue;
         if (found && found->number != ports[i].number)
             return NULL;
@@ -105,7 +89,7 @@ static const struct kubernetes_port *port_only(const struct kubernetes_port *por
     const struct kubernetes_port *found = NULL;
 
     for (size_t i = 0; i < n; i++) {
-        if (ports[i].sidecar || !port_is_valid(ports[i].number))
+        if (ports[i].sidecar)
             continue;
         if (found && found->number != ports[i].number)
             return NULL;
@@ -137,14 +121,14 @@ static bool port_choose(const struct kubernetes_scope *s, const struct kubernete
                         struct kubernetes_port *ret)
 {
     static const char *const usual[] = {"http", "https"};
-    int number = port_number(s->port);
+    int number = port_parse(s->port);
 
     if (s->port && number == 0)
         return port_take(ret, port_named(ports, n, s->port));
     if (number == 0 && p && p->port) {
-        number = port_number(json_get_str(e->labels, p->port));
+        number = port_parse(json_get_str(e->labels, p->port));
         if (number == 0)
-            number = port_number(json_get_str(e->annotations, p->port));
+            number = port_parse(json_get_str(e->annotations, p->port));
     }
     if (number > 0) {
         *ret = port_with_number(ports, n, number);

@@ -160,28 +160,33 @@ static int source_check_setting(const struct source_config *c, const struct sour
     return -EINVAL;
 }
 
+static int source_check_port(const struct source_config *c, const char **reason)
+{
+    if (c->source->check_port)
+        return c->source->check_port(c->port, reason);
+    *reason = "the number or the name of a port";
+    return word_is_plain(c->port, "-", PORT_MAX_BYTES) ? 0 : -EINVAL;
+}
+
 int source_config_check(const struct source_config *c, char **ret_reason)
 {
-    const char *reason = "well-formed";
+    const char *reason = "well-formed", *what = NULL;
 
     for (const struct source_setting *s = source_settings; s->name; s++)
         if (source_check_setting(c, s, ret_reason) < 0)
             return -EINVAL;
     if (!c->source)
         return 0;
-    if (c->port && !word_is_plain(c->port, "-,", PORT_MAX_BYTES))
-        reason = "the number or the name of a port";
+    if (c->port && source_check_port(c, &reason) < 0)
+        what = "port";
     else if (c->role_label && !word_is_plain(c->role_label, "-_./", LABEL_MAX_BYTES))
-        reason = "the name of a label";
+        what = "role_label", reason = "the name of a label";
     else if (strlen(c->value) > SOURCE_VALUE_MAX)
         reason = "shorter than 1 MiB";
     else if (c->source->check(c, &reason) == 0)
         return 0;
     _cleanup_(freep) char *text = source_config_text(c);
-    const char *what = c->port && strstr(reason, "a port")          ? "port"
-                       : c->role_label && strstr(reason, "a label") ? "role_label"
-                                                                    : text;
-    *ret_reason = xasprintf("%s%s%s", what, reason[0] == ' ' ? "" : " must be ", reason);
+    *ret_reason = xasprintf("%s%s%s", what ? what : text, reason[0] == ' ' ? "" : " must be ", reason);
     return -EINVAL;
 }
 

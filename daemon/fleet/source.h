@@ -45,6 +45,8 @@ struct fleet_source {
     /* Pure: whether the value is well-formed. -EINVAL with *reason (static), which follows "must be " or, where it
      * begins with a space, the value itself. */
     int (*check)(const struct source_config *c, const char **reason);
+    /* The same of port= for a source that takes other ports than the number or the name of one; NULL: it does not. */
+    int (*check_port)(const char *port, const char **reason);
     /* By HTTP: the request of the next page (next NULL: of the first). -EOPNOTSUPP: this value is for look().
      * -EINVAL with words in why. Pure. NULL: the source has none. */
     int (*request)(const struct source_config *c, const char *next, struct source_request *ret,

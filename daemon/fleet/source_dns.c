@@ -27,14 +27,6 @@ static bool name_is_plain(const char *name, size_t size)
            !memmem(name, size, "..", 2);
 }
 
-static int port_of(const char *text)
-{
-    size_t digits = strspn(text, "0123456789");
-    long port = digits > 0 && digits <= 5 && !text[digits] ? strtol(text, NULL, 10) : 0;
-
-    return port <= 65535 ? (int)port : 0;
-}
-
 static int dns_check(const struct source_config *c, const char **reason)
 {
     const char *colon = strrchr(c->value, ':');
@@ -42,7 +34,7 @@ static int dns_check(const struct source_config *c, const char **reason)
     struct in6_addr address;
 
     *reason = "NAME:PORT, such as vllm.prod.svc.cluster.local:8000";
-    if (!colon || port_of(colon + 1) == 0 || !name_is_plain(c->value, size))
+    if (!colon || port_parse(colon + 1) == 0 || !name_is_plain(c->value, size))
         return -EINVAL;
     _cleanup_(freep) char *name = xstrndup(c->value, size);
     if (address_of_host(name, &address)) {

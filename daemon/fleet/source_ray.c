@@ -14,6 +14,7 @@
  * handle only, no HTTP route (ray-project/ray#55920). So a replica without a port is listed, with the reason why it
  * cannot be recorded over HTTP, as ray://NODE/ACTOR; with port= each is taken to serve HTTP there.
  */
+#include "base/address.h"
 #include "base/alloc.h"
 #include "base/array.h"
 #include "daemon/fleet/answer_text.h"
@@ -25,7 +26,6 @@
 #define APPLICATIONS_PATH "/api/serve/applications/"
 #define RUNNING           "RUNNING"
 #define ID_MAX            128 /* of an actor: 32 hexadecimal digits */
-#define PORT_DIGITS_MAX   5
 /* Of deployments in a note. */
 #define NAMES_TEXT_MAX 200
 
@@ -54,19 +54,15 @@ struct ray_answer {
     char other[NAMES_TEXT_MAX]; /* deployments without an accelerator */
 };
 
-static bool port_is_number(const char *port)
+static int ray_check_port(const char *port, const char **reason)
 {
-    size_t size = strlen(port);
-
-    return size > 0 && size <= PORT_DIGITS_MAX && strspn(port, "0123456789") == size && atoi(port) >= 1 &&
-           atoi(port) <= UINT16_MAX;
+    *reason = "the number of a port";
+    return port_parse(port) > 0 ? 0 : -EINVAL;
 }
 
 static int ray_check(const struct source_config *c, const char **reason)
 {
-    if (c->port && !port_is_number(c->port))
-        *reason = "the number of a port";
-    else if (!source_is_url(c->value) || strchr(c->value, '?') || source_url_check(c->value, reason) < 0)
+    if (!source_is_url(c->value) || strchr(c->value, '?') || source_url_check(c->value, reason) < 0)
         *reason = "the URL of a Ray dashboard, http://HOST:8265";
     else
         return 0;
@@ -325,6 +321,7 @@ static const char *ray_remedy(const struct source_config *c, int err, int status
 const struct fleet_source source_ray = {
     .key = "ray",
     .check = ray_check,
+    .check_port = ray_check_port,
     .request = ray_request,
     .parse = ray_parse,
     .remedy = ray_remedy,

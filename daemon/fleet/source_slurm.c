@@ -38,6 +38,14 @@ static int slurm_split(const struct source_config *c, struct slurm_value *ret, c
     return -EINVAL;
 }
 
+static int slurm_check_port(const char *port, const char **reason)
+{
+    int ports[PORTS_MAX];
+    size_t n;
+
+    return port_list_expand(port, strlen(port), PORTS_MAX, ports, &n, reason);
+}
+
 static int slurm_check(const struct source_config *c, const char **reason)
 {
     struct host_list nodes = {0};
@@ -77,5 +85,6 @@ static int slurm_look(const struct source_config *c, size_t max, struct fleet *f
 const struct fleet_source source_slurm = {
     .key = "slurm",
     .check = slurm_check,
+    .check_port = slurm_check_port,
     .look = slurm_look,
 };

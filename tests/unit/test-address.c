@@ -37,6 +37,17 @@ static void test_hosts(void **state)
     assert_int_equal(address_parse("[::1]", &a), -EINVAL);
 }
 
+static void test_ports(void **state)
+{
+    static const char *const others[] = {NULL, "", "0", "65536", "99999", "000080", "80 ", "+80", "-1", "8a"};
+
+    assert_int_equal(port_parse("1"), 1);
+    assert_int_equal(port_parse("08000"), 8000);
+    assert_int_equal(port_parse("65535"), 65535);
+    for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+        assert_int_equal(port_parse(others[i]), 0);
+}
+
 static void test_sockets(void **state)
 {
     const struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000001)};
@@ -126,8 +137,8 @@ static void test_host_part(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hosts),  cmocka_unit_test(test_sockets),   cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_ranges), cmocka_unit_test(test_host_part),
+        cmocka_unit_test(test_hosts), cmocka_unit_test(test_ports),  cmocka_unit_test(test_sockets),
+        cmocka_unit_test(test_kinds), cmocka_unit_test(test_ranges), cmocka_unit_test(test_host_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -178,8 +178,8 @@ static void test_values(void **state)
                                   .ray_token_file = xstrdup("/token")};
         struct source_request request = {0};
         char why[SOURCE_WHY_MAX];
-        const char *reason = NULL;
-        assert_int_equal(source_ray.check(&c, &reason), cases[i].url ? 0 : -EINVAL);
+        _cleanup_(freep) char *reason = NULL;
+        assert_int_equal(source_config_check(&c, &reason), cases[i].url ? 0 : -EINVAL);
         if (cases[i].url) {
             assert_int_equal(source_ray.request(&c, NULL, &request, why), 0);
             assert_string_equal(request.url, cases[i].url);

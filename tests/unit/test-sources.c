@@ -107,6 +107,33 @@ static void test_settings(void **state)
     source_config_done(&c);
 }
 
+/* What is wrong is said of the port, the label, or the value, whichever it is. */
+static void test_ports(void **state)
+{
+    static const struct {
+        const char *key, *value, *port, *reason; /* NULL: right */
+    } cases[] = {
+        {"slurm", "n1:8000", "8001", "slurm=n1:8000 has a port, and port is set, too"},
+        {"slurm", "n1", "8000-8001,8010", NULL},
+        {"slurm", "n1", "http", "port is not a port, as 8000, or ports"},
+        {"slurm", "n1:http", NULL, "slurm=n1:http is not a port"},
+        {"ray", "http://head:8265", "http", "port must be the number of a port"},
+        {"ray", "head:8265", "8000", "ray=head:8265 must be the URL of a Ray dashboard"},
+        {"kubernetes", "prod/vllm", "http", NULL},
+        {"kubernetes", "prod/vllm", "8000,8001", "port must be the number or the name of a port"},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct source_config c = config_of(cases[i].key, cases[i].value);
+        _cleanup_(freep) char *reason = NULL;
+        c.port = xstrdup(cases[i].port);
+        assert_int_equal(source_config_check(&c, &reason), cases[i].reason ? -EINVAL : 0);
+        if (cases[i].reason && !starts_with(reason, cases[i].reason))
+            fail_msg("%s", reason);
+        source_config_done(&c);
+    }
+}
+
 /* The credentials of a source are no part of what a request can be equal in. */
 static void test_equal(void **state)
 {
@@ -324,12 +351,12 @@ static void test_last_list(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),         cmocka_unit_test(test_one_source),
-        cmocka_unit_test(test_values),        cmocka_unit_test(test_settings),
-        cmocka_unit_test(test_equal),         cmocka_unit_test(test_lent_cluster),
-        cmocka_unit_test(test_targets),       cmocka_unit_test(test_role_label),
-        cmocka_unit_test(test_wrong_targets), cmocka_unit_test(test_target_files),
-        cmocka_unit_test(test_last_list),
+        cmocka_unit_test(test_table),        cmocka_unit_test(test_one_source),
+        cmocka_unit_test(test_values),       cmocka_unit_test(test_settings),
+        cmocka_unit_test(test_ports),        cmocka_unit_test(test_equal),
+        cmocka_unit_test(test_lent_cluster), cmocka_unit_test(test_targets),
+        cmocka_unit_test(test_role_label),   cmocka_unit_test(test_wrong_targets),
+        cmocka_unit_test(test_target_files), cmocka_unit_test(test_last_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
