@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
+#include "daemon/fleet/engine.h"
 #include "daemon/fleet/process.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -390,13 +391,6 @@ static void check_profiler(const struct worker *w, struct checks *c)
                    "sleeps: it makes no steps, and its trace would be empty");
 }
 
-/* Of engines that answer a start all the same. */
-static const char *setup_none_remedy(enum engine engine)
-{
-    return engine == ENGINE_ATOM ? "Add --torch-profiler-dir DIR and restart it."
-                                 : "Start it with --backend pytorch.";
-}
-
 static void check_setup(const struct worker *w, struct checks *c)
 {
     const struct profiler_setup *s = &w->setup;
@@ -413,7 +407,7 @@ static void check_setup(const struct worker *w, struct checks *c)
             "records windows of iterations by itself (TLLM_PROFILE_START_STOP): one that begins during "
             "a session ends its executor");
     if (streq(s->kind, "none"))
-        checks_add(c, CHECK_FAIL, w, setup_none_remedy(worker_profiler(w)),
+        checks_add(c, CHECK_FAIL, w, engine_ops(worker_profiler(w))->no_profiler_remedy,
                    "was started without a profiler: it answers a start and records nothing");
     if (s->each_request == 1)
         checks_add(

@@ -191,6 +191,9 @@ struct engine_ops {
      * nothing did. May be NULL. */
     char *(*refusal)(const char *body);
     bool refused_start_is_none; /* a start that was refused so has started nothing: no stop is owed */
+    /* What to do where it was started without a profiler (kind "none") and answers a start all the same; NULL: it does
+     * not. */
+    const char *no_profiler_remedy;
     /* What to do where a recording gave no trace; NULL: look into its log. */
     const char *nothing_remedy;
     /* What to do about a start that was answered with this status: a format that may contain the worker's URL as %s. */

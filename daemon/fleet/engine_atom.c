@@ -163,6 +163,7 @@ const struct engine_ops engine_atom = {
     .running_metric = "atom:requests_running",
     .waiting_metric = "atom:requests_waiting",
     .review = atom_review,
+    .no_profiler_remedy = DIR_REMEDY,
     .nothing_remedy = "Was it started with --torch-profiler-dir? Without it a start is answered, and nothing "
                       "is recorded.",
     .start_remedy = atom_start_remedy,

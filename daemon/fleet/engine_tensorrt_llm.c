@@ -17,9 +17,7 @@
 #define OLDER_REMEDY                                                                                         \
     "Update TensorRT-LLM, or start it with TLLM_PROFILE_START_STOP=A-B and "                                 \
     "TLLM_TORCH_PROFILE_TRACE=FILE: it records iterations A to B and writes FILE."
-#define BACKEND_REMEDY                                                                                       \
-    "Start it with --backend pytorch; see its log for \"start_profile\". Was it idle? It records "           \
-    "iterations."
+#define BACKEND_REMEDY "Start it with --backend pytorch."
 
 static void tensorrt_llm_take(struct worker *w, const struct answers *a)
 {
@@ -72,7 +70,7 @@ static void tensorrt_llm_review(const struct recording *rec, const struct worker
     };
 
     if (streq(w->setup.kind, "none"))
-        review_add(review, true, NULL, "Start it with --backend pytorch.",
+        review_add(review, true, NULL, BACKEND_REMEDY,
                    "only the PyTorch backend of TensorRT-LLM has a profiler: this one answers a start and "
                    "records nothing");
     for (size_t i = 0; i < ARRAY_SIZE(unknown); i++)
@@ -153,6 +151,9 @@ const struct engine_ops engine_tensorrt_llm = {
     .stops_after_steps = true,
     .start_body = tensorrt_llm_start_body,
     .review = tensorrt_llm_review,
-    .nothing_remedy = BACKEND_REMEDY,
+    .no_profiler_remedy = BACKEND_REMEDY,
+    .nothing_remedy =
+        "Start it with --backend pytorch; see its log for \"start_profile\". Was it idle? It records "
+        "iterations.",
     .start_remedy = tensorrt_llm_start_remedy,
 };
