@@ -8,7 +8,7 @@ const struct engine_ops *const extra_engines[] = {&engine_nemo_gym, NULL};
 const struct evidence extra_evidence[] = {
     {.engine = ENGINE_NEMO_GYM,
      .question = QUESTION_OPENAPI,
-     .kind = EVIDENCE_ANY_PATH,
+     .form = EVIDENCE_ANY_PATH,
      .bits = NEMO_GYM_STATS | NEMO_GYM_SEED_SESSION | NEMO_GYM_AGGREGATE_METRICS,
      .needs = QUESTION_NONE},
     {0},

@@ -93,7 +93,7 @@ static const struct evidence *evidence_at(size_t i)
 {
     if (i < ARRAY_SIZE(lines))
         return &lines[i];
-    return extra_evidence[i - ARRAY_SIZE(lines)].kind ? &extra_evidence[i - ARRAY_SIZE(lines)] : NULL;
+    return extra_evidence[i - ARRAY_SIZE(lines)].form ? &extra_evidence[i - ARRAY_SIZE(lines)] : NULL;
 }
 
 /* The next of the names in `what`, which are separated by spaces: copies it, and returns what follows; NULL after the
@@ -108,19 +108,17 @@ static const char *evidence_next_name(const char *what, char name[static SEEN_TE
     return what + n + strspn(what + n, " ");
 }
 
-/* How many of the names are members of one of the types; -1: not all. */
-static int evidence_members(const json_t *object, const char *what, unsigned types)
+/* Whether all of the names are members of one of the types. */
+static bool evidence_members(const json_t *object, const char *what, unsigned types)
 {
     char name[SEEN_TEXT_MAX];
-    int n = 0;
 
     for (const char *rest = evidence_next_name(what, name); rest; rest = evidence_next_name(rest, name)) {
         const json_t *value = json_object_get(object, name);
         if (!value || !(types & 1u << json_typeof(value)))
-            return -1;
-        n++;
+            return false;
     }
-    return n;
+    return true;
 }
 
 static bool evidence_holds(const struct evidence *e, const struct answers *a)
@@ -130,14 +128,11 @@ static bool evidence_holds(const struct evidence *e, const struct answers *a)
 
     if (e->needs != QUESTION_NONE && answered_absent(a, e->needs))
         return false;
-    switch (e->kind) {
+    switch (e->form) {
     case EVIDENCE_OWNER:
         return streq(answered_model_owner(a), e->what);
     case EVIDENCE_MEMBERS:
-        return json_is_object(json) && evidence_members(json, e->what, e->types) > 0;
-    case EVIDENCE_ONLY:
-        return json_is_object(json) &&
-               evidence_members(json, e->what, e->types) == (int)json_object_size(json);
+        return json_is_object(json) && evidence_members(json, e->what, e->types);
     case EVIDENCE_ERROR:
         return streq(json_get_str(json, "error"), e->what) && message &&
                strstr(message, question_path(e->question)) && (a->metrics & e->bits) == e->bits;
@@ -179,11 +174,10 @@ char *evidence_describe(const struct evidence *e)
     _cleanup_(freep) char *path = evidence_path(e->question);
     const char *name = engine_name(e->engine);
 
-    switch (e->kind) {
+    switch (e->form) {
     case EVIDENCE_OWNER:
         return xasprintf("owned_by \"%s\" in %s is of %s", e->what, path, name);
     case EVIDENCE_MEMBERS:
-    case EVIDENCE_ONLY:
         return xasprintf("\"%s\" in %s is of %s", e->what, path, name);
     case EVIDENCE_ERROR:
         return xasprintf("\"%s\" at %s is of %s", e->what, path, name);

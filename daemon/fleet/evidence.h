@@ -12,10 +12,9 @@
 
 #include "daemon/fleet/engine.h"
 
-enum evidence_kind {
+enum evidence_form {
     EVIDENCE_OWNER = 1, /* /v1/models: owned_by of the first model is `what` */
     EVIDENCE_MEMBERS, /* an object with all members of `what` (separated by spaces), each of one of `types` */
-    EVIDENCE_ONLY,    /* an object with all members of `what` and no others */
     /* {"error": `what`, "message": which names the question's path}, whatever the status, from a server whose /metrics
      * has all of `bits` (enum engine_metrics) */
     EVIDENCE_ERROR,
@@ -40,7 +39,7 @@ struct evidence_other {
 struct evidence {
     enum engine engine; /* ENGINE_UNKNOWN: of `other` */
     enum question question;
-    enum evidence_kind kind;
+    enum evidence_form form;
     const char *what;
     unsigned types, bits, but_not;
     /* Each server of this engine answers this question too: where the answer to it is 404 or 405, the line proves
@@ -60,5 +59,5 @@ char *evidence_describe(const struct evidence *e);
 /* What the answers contain that may help people to find out what this server is; the caller frees it. NULL: nothing. */
 char *evidence_seen(const struct answers *a);
 
-/* Lines of optional modules (extras/); the last has no kind. */
+/* Lines of optional modules (extras/); the last has no form. */
 extern const struct evidence extra_evidence[];
