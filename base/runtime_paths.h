@@ -24,6 +24,9 @@ char *user_jobs_dir(void);
 char *user_state_dir(void);
 /* The path of the socket, in state_dir if there is no better directory. */
 char *user_socket(const char *state_dir);
+/* Bytes of a directory in which profd listens for Kineto, which writes DIR, "/" and a name of 52 bytes into the 108 of an
+ * address, without a check. */
+#define KINETO_DIR_MAX 54
 /* The directory in which a per-user profd listens for Kineto (KINETO_IPC_SOCKET_DIR of the user's processes), next to
  * the socket. */
 char *user_kineto_dir(const char *state_dir);

@@ -210,9 +210,6 @@ static void user_profd_note(struct client *c, pid_t pid, const char *socket)
                 (int)pid, socket, end, USER_PROFD_IDLE_TIME, (int)pid);
 }
 
-/* Bytes: a longer name cannot be an address with the names of Kineto's sockets. */
-#define KINETO_DIR_MAX 54
-
 /* Where it listens for processes; NULL: nowhere. It always does: one that runs already cannot begin to. The caller frees
  * it. */
 static char *user_profd_kineto_dir(void)

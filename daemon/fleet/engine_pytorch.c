@@ -8,22 +8,18 @@
 #include "base/alloc.h"
 #include "daemon/fleet/engine.h"
 #include "daemon/fleet/profiler_config.h"
-
-#define TRACE_DIR_VARIABLE "KINETO_ONDEMAND_TRACE_DIR"
-/* Config.cpp, kDefaultOnDemandTraceDir: not $TMPDIR. */
-#define TRACE_DIR_DEFAULT "/tmp"
+#include "daemon/kineto/config_text.h"
 
 /* Only its own environment counts, not that of the process that started it. */
 static void pytorch_read_launch(const char *version, const struct worker_launch *launch,
                                 struct profiler_launch *ret)
 {
-    const char *dir = launch_variable(launch, TRACE_DIR_VARIABLE);
+    const char *dir = launch_variable(launch, KINETO_TRACE_DIR_VARIABLE);
 
-    (void)version;
     if (!launch->env.data)
         return;
-    ret->dir = xstrdup(dir ? dir : TRACE_DIR_DEFAULT);
-    ret->source = dir ? TRACE_DIR_VARIABLE : "Kineto's default";
+    ret->dir = xstrdup(dir ? dir : KINETO_TRACE_DIR_DEFAULT);
+    ret->source = dir ? KINETO_TRACE_DIR_VARIABLE : "Kineto's default";
 }
 
 /* What the review of an option says; it refuses the session, or is a remark. */

@@ -13,13 +13,16 @@
 #include "base/problem.h"
 #include <sys/types.h>
 
+/* Below which directory Kineto writes on demand: of the variable, else the default, whatever $TMPDIR is (Config.cpp,
+ * kDefaultOnDemandTraceDir). Older versions write anywhere. */
+#define KINETO_TRACE_DIR_VARIABLE "KINETO_ONDEMAND_TRACE_DIR"
+#define KINETO_TRACE_DIR_DEFAULT  "/tmp"
 /* Milliseconds that a recording may take: Kineto reads an int32. */
-#define KINETO_DURATION_MAX_MS  INT64_C(2147483647)
-#define KINETO_WARMUP_DEFAULT_S 5
-#define KINETO_WARMUP_MAX_S     3600
-#define KINETO_PATH_MAX         1024
-#define KINETO_TRACE_ID_MAX     128
-#define KINETO_BUFFER_MAX_MIB   1048576
+#define KINETO_DURATION_MAX_MS INT64_C(2147483647)
+#define KINETO_WARMUP_MAX_S    3600
+#define KINETO_PATH_MAX        1024
+#define KINETO_TRACE_ID_MAX    128
+#define KINETO_BUFFER_MAX_MIB  1048576
 
 struct kineto_recording {
     const char *trace_file; /* absolute, as the process names it; ends in ".pt.trace.json" or ".json" */

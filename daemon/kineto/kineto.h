@@ -107,8 +107,9 @@ bool kineto_is_active(const struct kineto_process *p);
 
 /*
  * Hands text to the process with its next poll. -ESRCH: unknown. -EBUSY: another text waits for it, or its profiler is
- * active. -EMSGSIZE: more than KINETO_TEXT_MAX. Otherwise done() comes once, later: 0 sent, -ETIMEDOUT no poll within KINETO_FETCH_POLLS, -ESRCH the process ended, -EBUSY its profiler became active, -ECANCELED by kineto_cancel(),
- * which calls it, or by kineto_close(). The slot ends with done().
+ * active. -EMSGSIZE: more than KINETO_TEXT_MAX. Otherwise done() comes once, later: 0 sent, -ETIMEDOUT no poll within
+ * KINETO_FETCH_POLLS, -ESRCH the process ended, -EBUSY its profiler became active, -ECANCELED by kineto_cancel(), which
+ * calls it, or by kineto_close(). The slot ends with done().
  */
 int kineto_schedule(struct kineto *k, pid_t pid, uint64_t start_ticks, const char *text,
                     void (*done)(int result, void *arg), void *arg, struct kineto_config_slot **ret);

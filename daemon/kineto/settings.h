@@ -2,11 +2,10 @@
 /* [kineto] of profd.conf: where profd listens for Kineto. Pure. */
 #pragma once
 
+#include "base/runtime_paths.h"
 #include "base/util.h"
 
 #define KINETO_DIRS_MAX 16
-/* Bytes: Kineto writes DIR, "/" and a name of 52 bytes into the 108 of an address, without a check. */
-#define KINETO_DIR_MAX 54
 /* The word in listen= and the name of the transport. */
 #define KINETO_ABSTRACT "abstract"
 

@@ -22,9 +22,8 @@
 /* Longer than that after its end, a process that does not poll is not waited for. */
 #define END_PATIENCE_NS (15 * NS_PER_S)
 /* A poll, and a tick of Kineto's thread before and after the warm-up. */
-#define LEAD_TICKS_NS    (2 * NS_PER_S)
-#define TRACE_FILE_EXT   ".pt.trace.json"
-#define TRACE_ROOT_OTHER "/tmp"
+#define LEAD_TICKS_NS  (2 * NS_PER_S)
+#define TRACE_FILE_EXT ".pt.trace.json"
 
 struct on_demand {
     struct kineto_config_slot *slot; /* not fetched yet; NULL: it was, or there is none */
@@ -123,7 +122,7 @@ static char *trace_file(const struct target *t)
     const struct worker_process *p = &t->worker.process;
     const char *dir = p->trace_root            ? p->trace_root
                       : t->worker.location.dir ? t->worker.location.dir
-                                               : TRACE_ROOT_OTHER;
+                                               : KINETO_TRACE_DIR_DEFAULT;
     size_t n = strlen(dir);
 
     while (n > 0 && dir[n - 1] == '/')

@@ -10,7 +10,7 @@ static const struct kineto_recording recording = {
     .trace_id = "s7.t1",
     .start_ms = 1700000012000,
     .duration_ms = 2000,
-    .warmup_s = KINETO_WARMUP_DEFAULT_S,
+    .warmup_s = 5,
 };
 
 static void test_text(void **state)
