@@ -2,6 +2,7 @@
 #include "base/process_info.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/fs.h"
 #include <ctype.h>
 #include <dirent.h>
@@ -236,6 +237,21 @@ size_t process_list(pid_t **ret)
     if (n > 0)
         qsort(pids, n, sizeof(*pids), process_compare_ids);
     *ret = pids;
+    return n;
+}
+
+int64_t process_started_boot_ns(const struct process_stat *s)
+{
+    return (int64_t)s->started * (NS_PER_S / sysconf(_SC_CLK_TCK));
+}
+
+size_t process_ancestors(pid_t pid, pid_t *ret, size_t max)
+{
+    struct process_stat stat;
+    size_t n = 0;
+
+    while (n < max && process_stat_read(pid, &stat) >= 0 && stat.parent > 1)
+        pid = ret[n++] = stat.parent;
     return n;
 }
 

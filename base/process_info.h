@@ -47,6 +47,9 @@ struct process_stat {
     uint64_t started; /* in ticks since boot: comparable, no more */
 };
 
+/* When it started, on the clock of boot_ns(), to the tick. */
+int64_t process_started_boot_ns(const struct process_stat *s);
+
 int process_status_parse(const char *data, size_t size, struct process_status *ret);
 int process_stat_parse(const char *data, size_t size, struct process_stat *ret);
 
@@ -62,6 +65,8 @@ char *process_name(pid_t pid, char buf[static PROCESS_NAME_MAX]);
 /* All process ids that profd can see, ascending; the caller frees them. */
 size_t process_list(pid_t **ret);
 
+/* The ancestors of a process, its parent first, at most max of them; process 1 is none. Returns how many. */
+size_t process_ancestors(pid_t pid, pid_t *ret, size_t max);
 /* pid and all its descendants, at most max of them. Returns how many. */
 size_t process_tree(pid_t pid, pid_t *ret, size_t max);
 /* The regular files that one of the processes has open for writing, at most max of them. Returns how many. */

@@ -3,6 +3,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "daemon/fleet/engine_version.h"
+#include "daemon/fleet/kineto_workers.h"
 #include "daemon/fleet/process.h"
 #include <errno.h>
 #include <grp.h>
@@ -32,13 +34,13 @@ static const struct torch_fault torch_faults[] = {
 
 const struct torch_fault *torch_fault_of(const char *version)
 {
-    int major, minor;
+    struct engine_version v;
 
-    if (!version || sscanf(version, "%d.%d", &major, &minor) != 2)
+    if (engine_version_parse(version, &v) < 0)
         return NULL;
     for (size_t i = 0; i < ARRAY_SIZE(torch_faults); i++)
-        if (torch_faults[i].major == major && minor >= torch_faults[i].first_minor &&
-            minor <= torch_faults[i].last_minor)
+        if (torch_faults[i].major == v.parts[0] && v.parts[1] >= torch_faults[i].first_minor &&
+            v.parts[1] <= torch_faults[i].last_minor)
             return &torch_faults[i];
     return NULL;
 }
@@ -55,15 +57,12 @@ static bool survey_is_python(pid_t pid)
     return slash && starts_with(slash + 1, "python");
 }
 
-static void survey_read_ancestors(struct torch_process *t)
+static void survey_read_age(struct torch_process *t)
 {
     struct process_stat stat;
-    pid_t pid = t->pid;
 
-    while (t->n_ancestors < TORCH_ANCESTORS_MAX && process_stat_read(pid, &stat) >= 0 && stat.parent > 1)
-        pid = t->ancestors[t->n_ancestors++] = stat.parent;
     if (process_stat_read(t->pid, &stat) >= 0)
-        t->age_ns = boot_ns() - (int64_t)(stat.started * (uint64_t)(NS_PER_S / sysconf(_SC_CLK_TCK)));
+        t->age_ns = boot_ns() - process_started_boot_ns(&stat);
 }
 
 static char *survey_describe_dir(const struct stat *st)
@@ -107,7 +106,8 @@ static void survey_add(struct torch_survey *s, pid_t pid, char *version)
     size_t size;
 
     t.name = xstrdup(process_name(pid, name));
-    survey_read_ancestors(&t);
+    t.n_ancestors = process_ancestors(pid, t.ancestors, TORCH_ANCESTORS_MAX);
+    survey_read_age(&t);
     if (process_read(pid, "environ", PROCESS_ENVIRON_MAX, &data, &size) >= 0) {
         const struct string_list env = {data, size};
         const char *dir = env_value(&env, "KINETO_IPC_SOCKET_DIR");
@@ -151,19 +151,6 @@ void torch_survey_done(struct torch_survey *s)
 }
 
 /* -- Where profd listens -------------------------------------------------------------------------------- */
-
-/* "KINETO_USE_DAEMON=1 KINETO_IPC_SOCKET_DIR=/run/profd/kineto", of the first socket that works. */
-static char *torch_environment(const struct kineto *k)
-{
-    const struct kineto_listener *l, *best = NULL;
-
-    for (size_t i = 0; (l = kineto_listener_at(k, i)); i++)
-        if (!best || (best->why && !l->why))
-            best = l;
-    if (!best || streq(best->name, KINETO_ABSTRACT))
-        return xstrdup("KINETO_USE_DAEMON=1");
-    return xasprintf("KINETO_USE_DAEMON=1 KINETO_IPC_SOCKET_DIR=%s", best->name);
-}
 
 static bool torch_listens(const struct kineto *k, const char *socket_dir)
 {
@@ -222,7 +209,7 @@ static bool torch_is_worker(const struct torch_process *t, const struct fleet *f
 
 static struct torch_finding torch_find_unset(const struct kineto *k)
 {
-    _cleanup_(freep) char *environment = torch_environment(k);
+    _cleanup_(freep) char *environment = kineto_environment(k);
 
     return (struct torch_finding){CHECK_WARN,
                                   xstrdup("was started without KINETO_USE_DAEMON: it cannot register"),
@@ -231,7 +218,7 @@ static struct torch_finding torch_find_unset(const struct kineto *k)
 
 static struct torch_finding torch_find_elsewhere(const struct torch_process *t, const struct kineto *k)
 {
-    _cleanup_(freep) char *environment = torch_environment(k);
+    _cleanup_(freep) char *environment = kineto_environment(k);
     char *remedy =
         xasprintf("Start it with %s in its environment, or name its directory in [kineto] listen=. Both must "
                   "be the same text.",

@@ -44,7 +44,7 @@ void torch_check(const struct torch_survey *s, const struct kineto *kineto, cons
 
 /* What is wrong with on-demand recording in a version of PyTorch such as "2.7.1+cu128"; NULL: nothing is known. */
 struct torch_fault {
-    int major, first_minor, last_minor;
+    unsigned major, first_minor, last_minor;
     const char *text, *remedy;
 };
 const struct torch_fault *torch_fault_of(const char *version);

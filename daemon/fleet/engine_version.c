@@ -54,17 +54,17 @@ static void version_take_stage(const char **p, struct engine_version *v)
     }
 }
 
-/* ".dev20": the number says nothing that can be compared. */
+/* ".dev20", ".dev20250801": the number says nothing that can be compared. */
 static void version_take_dev(const char **p, struct engine_version *v)
 {
     const char *at = *p;
-    unsigned commits;
 
     version_skip_separator(&at);
     if (strncasecmp(at, "dev", 3) != 0)
         return;
     at += 3;
-    if (version_number(&at, &commits) < 0 && isalnum((unsigned char)*at))
+    at += strspn(at, "0123456789");
+    if (isalpha((unsigned char)*at))
         return;
     v->is_dev = true;
     if (v->stage == VERSION_RELEASE)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Versions of engines, as their Python packages write them: "0.30.0", "v0.30.0rc2", "0.5.15.post1",
+ * Versions of engines and of PyTorch, as their Python packages write them: "0.30.0", "v0.30.0rc2", "0.5.15.post1",
  * "0.30.1.dev20+g017e9f444", and whether a version has a change. Pure; the texts are untrusted.
  */
 #pragma once

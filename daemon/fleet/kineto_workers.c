@@ -26,6 +26,8 @@ char *kineto_environment(const struct kineto *kineto)
 {
     const struct kineto_listener *l = listener_to_name(kineto);
 
+    if (!l && kineto)
+        l = kineto_listener_at(kineto, 0);
     if (!l)
         return NULL;
     return streq(l->name, KINETO_ABSTRACT) ? xstrdup(USE_DAEMON)
@@ -91,15 +93,13 @@ static int refuse_closed(const struct kineto *k, struct problem *p)
     const struct kineto_listener *l = k ? kineto_listener_at(k, 0) : NULL;
 
     if (l) {
-        problem_set(p, -EADDRINUSE, PROBLEM_CONFLICT, "profd does not listen for processes on %s: %s",
-                    l->name, l->why);
         problem_remedy(p, "%s", l->remedy ? l->remedy : "journalctl -u profd has the reason.");
-    } else {
-        problem_set(p, -ENOTSUP, PROBLEM_UNSUPPORTED,
-                    "profd does not listen for processes to record on demand");
-        problem_remedy(p, "Write into profd.conf: [kineto] listen=/run/profd/kineto, and reload profd.");
+        return problem_set(p, -EADDRINUSE, PROBLEM_CONFLICT, "profd does not listen for processes on %s: %s",
+                           l->name, l->why);
     }
-    return -ENOTSUP;
+    problem_remedy(p, "Write into profd.conf: [kineto] listen=/run/profd/kineto, and restart profd.");
+    return problem_set(p, -ENOTSUP, PROBLEM_UNSUPPORTED,
+                       "profd does not listen for processes to record on demand");
 }
 
 /* By job and rank, as people count them; then by age. */

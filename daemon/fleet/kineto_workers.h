@@ -16,5 +16,6 @@ struct kineto;
 int fleet_add_registered(struct fleet *f, const struct kineto *kineto, const struct process_query *q,
                          struct problem *p);
 /* What a process must have in its environment to register with this profd: "KINETO_USE_DAEMON=1
- * KINETO_IPC_SOCKET_DIR=/run/profd/kineto". NULL: profd does not listen. The caller frees it. */
+ * KINETO_IPC_SOCKET_DIR=/run/profd/kineto", for a socket that is open, if there is one. NULL: [kineto] listen= names none.
+ * The caller frees it. */
 char *kineto_environment(const struct kineto *kineto);

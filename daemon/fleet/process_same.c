@@ -11,33 +11,25 @@
 /* How far up from a process is looked. */
 #define ANCESTORS_MAX 32
 
-/* The pids from the process up to the first one of the host; returns how many. */
-static size_t read_line_of(pid_t pid, pid_t ret[static ANCESTORS_MAX])
-{
-    struct process_status status;
-    size_t n = 0;
+/* A process, then its ancestors. */
+struct process_line {
+    pid_t pids[1 + ANCESTORS_MAX];
+    size_t n;
+};
 
-    while (n < ANCESTORS_MAX && pid > 1) {
-        ret[n++] = pid;
-        if (process_status_read(pid, &status) < 0)
-            break;
-        pid = status.parent;
-    }
-    return n;
+static void process_line_read(struct process_line *line, pid_t pid)
+{
+    line->pids[0] = pid;
+    line->n = 1 + process_ancestors(pid, line->pids + 1, ANCESTORS_MAX);
 }
 
-static bool line_has(const pid_t *line, size_t n, pid_t pid)
+static bool process_line_has(const struct process_line *line, pid_t pid)
 {
-    for (size_t i = 0; i < n; i++)
-        if (line[i] == pid)
+    for (size_t i = 0; i < line->n; i++)
+        if (line->pids[i] == pid)
             return true;
     return false;
 }
-
-struct process_line {
-    pid_t pids[ANCESTORS_MAX];
-    size_t n;
-};
 
 void processes_match(struct fleet *fleet)
 {
@@ -51,7 +43,7 @@ void processes_match(struct fleet *fleet)
     lines = xcalloc(fleet->n_workers, sizeof(*lines));
     for (size_t i = 0; i < fleet->n_workers; i++)
         if (fleet->workers[i].local && fleet->workers[i].pid > 0)
-            lines[i].n = read_line_of(fleet->workers[i].pid, lines[i].pids);
+            process_line_read(&lines[i], fleet->workers[i].pid);
     for (size_t i = 0; i < fleet->n_workers; i++) {
         struct worker *w = &fleet->workers[i];
         if (!worker_is_on_demand(w))
@@ -60,8 +52,7 @@ void processes_match(struct fleet *fleet)
             const struct worker *server = &fleet->workers[k];
             if (worker_is_on_demand(server) || lines[k].n == 0)
                 continue;
-            if (line_has(lines[i].pids, lines[i].n, server->pid) ||
-                line_has(lines[k].pids, lines[k].n, w->pid))
+            if (process_line_has(&lines[i], server->pid) || process_line_has(&lines[k], w->pid))
                 w->same_as = xstrdup(server->url);
         }
     }

@@ -4,13 +4,11 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "daemon/kineto/config_text.h"
 #include <errno.h>
 
 #define CGROUP_MAX (64 << 10)
-/* Where Kineto lets an answer write unless KINETO_ONDEMAND_TRACE_DIR is set: Config.cpp, kDefaultOnDemandTraceDir. Older
- * versions write anywhere. */
-#define TRACE_ROOT_DEFAULT "/tmp"
-#define RANK_MAX           10000000
+#define RANK_MAX   10000000
 
 static int facts_number(const struct string_list *env, const char *name)
 {
@@ -39,7 +37,7 @@ static char *facts_master(const struct string_list *env)
 
 void kineto_facts_environ(const struct string_list *env, struct kineto_process *ret)
 {
-    const char *root = env_value(env, "KINETO_ONDEMAND_TRACE_DIR");
+    const char *root = env_value(env, KINETO_TRACE_DIR_VARIABLE);
 
     ret->environ_known = true;
     ret->rank = facts_number(env, "RANK");
@@ -49,7 +47,7 @@ void kineto_facts_environ(const struct string_list *env, struct kineto_process *
     ret->master = facts_master(env);
     ret->socket_dir = facts_text(env, "KINETO_IPC_SOCKET_DIR");
     if (!root || !*root)
-        ret->trace_root = xstrdup(TRACE_ROOT_DEFAULT);
+        ret->trace_root = xstrdup(KINETO_TRACE_DIR_DEFAULT);
     else if (strlen(root) <= KINETO_FACT_MAX)
         ret->trace_root = xstrdup(root);
 }
@@ -114,11 +112,9 @@ static void facts_read_rest(struct kineto_facts *f)
 }
 
 /* Whether the process had started when its poll was received; the kernel rounds to ticks. */
-static bool facts_is_sender(const struct kineto_facts *f, uint64_t started)
+static bool facts_is_sender(const struct kineto_facts *f, const struct process_stat *stat)
 {
-    const int64_t tick_ns = NS_PER_S / sysconf(_SC_CLK_TCK);
-
-    return (int64_t)started * tick_ns <= f->received_boot_ns + tick_ns;
+    return process_started_boot_ns(stat) <= f->received_boot_ns + NS_PER_S / sysconf(_SC_CLK_TCK);
 }
 
 void kineto_facts_read(struct kineto_facts *f)
@@ -136,7 +132,7 @@ void kineto_facts_read(struct kineto_facts *f)
         f->err = f->err == -ENOENT ? -ESRCH : f->err;
         return;
     }
-    if (!facts_is_sender(f, before.started)) {
+    if (!facts_is_sender(f, &before)) {
         f->err = -ESRCH;
         return;
     }

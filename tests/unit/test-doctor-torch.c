@@ -148,11 +148,22 @@ static void test_versions(void **state)
     static const struct {
         const char *version, *part;
     } cases[] = {
-        {"1.13.1", NULL},        {"2.0.1", NULL},          {"2.1.0", "crash at its import"},
-        {"2.2.2", "its import"}, {"2.3.0", "dynolog#286"}, {"2.4.1", "dynolog#286"},
-        {"2.5.0", "with CUDA"},  {"2.6.0+cu124", "CUDA"},  {"2.7.1", "a race"},
-        {"2.9.1+cu128", "race"}, {"2.10.0+cu128", NULL},   {"2.11.0.dev20260301", NULL},
-        {"3.1.0", NULL},         {"unknown", NULL},        {NULL, NULL},
+        {"1.13.1", NULL},
+        {"2.0.1", NULL},
+        {"2.1.0", "crash at its import"},
+        {"2.2.2", "its import"},
+        {"2.3.0", "dynolog#286"},
+        {"2.4.1", "dynolog#286"},
+        {"2.5.0", "with CUDA"},
+        {"2.6.0+cu124", "CUDA"},
+        {"2.7.1", "a race"},
+        {"2.9.1+cu128", "race"},
+        {"2.10.0+cu128", NULL},
+        {"2.11.0.dev20260301", NULL},
+        {"3.1.0", NULL},
+        {"unknown", NULL},
+        {NULL, NULL},
+        {"2.7.0.dev20250301+cu126", "a race"},
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -168,6 +179,22 @@ static void test_versions(void **state)
         else
             assert_reported(p, true, false, CHECK_UNKNOWN, "did not register", "Start it again");
     }
+}
+
+/* Where no socket could be opened, the remedy names the first that will be. */
+static void test_nothing_open(void **state)
+{
+    struct torch_process p = a_process(8);
+    struct checks c = {0};
+    struct torch_bed b;
+
+    bed_init(&b, true, true);
+    b.sockets[0].shown.why = b.sockets[1].shown.why = "in use";
+    p.uses_daemon = false;
+    run_checks(&b, &p, 1, &c);
+    assert_non_null(strstr(check_of(&c, "without KINETO_USE_DAEMON")->remedy[WORDING_OWN],
+                           "KINETO_USE_DAEMON=1 KINETO_IPC_SOCKET_DIR=" DIR " in"));
+    checks_done(&c);
 }
 
 /* A name that another daemon holds, and one that is profd's. */
@@ -236,9 +263,9 @@ static void test_together(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_variable), cmocka_unit_test(test_directory), cmocka_unit_test(test_network),
-        cmocka_unit_test(test_versions), cmocka_unit_test(test_listeners), cmocka_unit_test(test_off),
-        cmocka_unit_test(test_together),
+        cmocka_unit_test(test_variable), cmocka_unit_test(test_directory),    cmocka_unit_test(test_network),
+        cmocka_unit_test(test_versions), cmocka_unit_test(test_listeners),    cmocka_unit_test(test_off),
+        cmocka_unit_test(test_together), cmocka_unit_test(test_nothing_open),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,6 +37,8 @@ static void test_spellings(void **state)
         {"0.30.1.dev20+g017e9f444", "0.30.1.dev0", true},
         {"0.30.0rc3.dev5+g017e9f444.d20260817", "0.30.0rc3", true},
         {"0.30.0.post1.dev4", "0.30.0.post1", true},
+        {"2.9.0.dev20250801+cu126", "2.9.0.dev0", true},
+        {"2.1.0a0+32f93b1", "2.1.0a0", false},
         {"0.30.0+g017e9f444", "0.30.0", true},
     };
 
