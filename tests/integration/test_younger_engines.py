@@ -25,7 +25,8 @@ STEP = ("--step-ms", "5")
 
 @pytest.fixture(name="profd")
 def start_profd(tmp_path):
-    times = quick_config(start="20s", stop="1min", session="3min", settle="3s").replace("identify=1s", "identify=20s")
+    times = quick_config(start="20s", stop=f"{patience(60):.0f}s", session="30min", settle="3s")
+    times = times.replace("identify=1s", "identify=20s")
     with Daemon(tmp_path / "profd", times) as daemon:
         yield daemon
 
@@ -291,8 +292,9 @@ def test_tokenspeed_by_stage(profd, fleet):
 
 
 def test_one_session_over_a_mixed_fleet(profd, fleet):
-    workers = [fleet.add_vllm(*STEP), fleet.add_sglang(*STEP), fleet.add_trtllm(*STEP), fleet.add_atom(*STEP),
-               fleet.add_tokenspeed(*STEP)]
+    quiet = {"ignore_frontend": True, "torch_profiler_with_stack": False}
+    workers = [fleet.add_vllm(*STEP, profiler_config=quiet), fleet.add_sglang(*STEP), fleet.add_trtllm(*STEP),
+               fleet.add_atom(*STEP), fleet.add_tokenspeed(*STEP)]
     fleet.wait_ready()
     named = [word for worker in workers for word in ("--worker", worker.url)]
     with serving(*workers):
