@@ -41,6 +41,9 @@ static int take_list(const struct option_list *list, const char *option, const c
     for (size_t i = 0; i < list->n; i++) {
         if (parse(list->items[i], &value) < 0) {
             json_decref(numbers);
+            if (streq(option, "slurm-job"))
+                problem_remedy(p, "Each element of an array has a number of its own: squeue --me --array "
+                                  "--format '%%i %%A'");
             return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
                                parse == uid_of ? "--%s: there is no user %s"
                                                : "--%s must be a number, not %s",

@@ -18,7 +18,9 @@
 #define OUTPUT_MAX          ((size_t)16 << 20) /* of stdout: 65,536 nodes have about 3 MiB */
 #define ERRORS_MAX          ((size_t)4 << 10)
 #define NODES_MAX           ((size_t)65536) /* as Slurm's MAX_SLURM_NODES */
-#define READ_SIZE           ((size_t)64 << 10)
+/* Of slurm_strerror() for ESLURM_INVALID_JOB_ID: squeue does not know the job. Other errors are those of squeue itself. */
+#define UNKNOWN_JOB "Invalid job id"
+#define READ_SIZE   ((size_t)64 << 10)
 
 extern char **environ;
 
@@ -177,8 +179,15 @@ static int job_find_nodes(const char *job, char **ret, struct problem *p)
         return explain_command(argv[0], err, p);
     if (!command_succeeded(&r)) {
         _cleanup_(freep) char *text = command_error(&r);
-        problem_remedy(p, "squeue --me lists your jobs.");
-        return problem_set(p, -ENOENT, PROBLEM_NOT_FOUND, "cannot find Slurm's job %s: %s", job, text);
+        if (strstr(text, UNKNOWN_JOB)) {
+            problem_remedy(p, "squeue --me lists your jobs.");
+            return problem_set(p, -ENOENT, PROBLEM_NOT_FOUND, "cannot find Slurm's job %s: %s", job, text);
+        }
+        problem_remedy(
+            p, "squeue must work where profctl runs: run profctl on a node of the cluster, or name the job's "
+               "nodes, as squeue prints them:\n"
+               "  --slurm 'node[1-4]:8000'");
+        return problem_set(p, -EIO, PROBLEM_UPSTREAM, "cannot ask Slurm for job %s: %s", job, text);
     }
     err = slurm_parse_job(r.out.text ? r.out.text : "", r.out.size, ret, &state);
     if (err == -EPROTO)

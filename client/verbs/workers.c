@@ -223,7 +223,7 @@ static void list_workers_print_reasons(struct client *c, const json_t *fleet)
         const char *url = json_get_str(item, "url");
         if (!json_get_bool(item, "profilable", false))
             reasons_add(reasons, url, json_get_str(item, "reason"), json_get_str(item, "remedy"));
-        else if (!json_get_str(traces, "local_dir"))
+        else if (!json_get_str(traces, "local_dir") || json_get_str(traces, "remedy"))
             reasons_add(reasons, url, json_get_str(traces, "note"), json_get_str(traces, "remedy"));
         reasons_add(notes, url, json_get_str(item, "note"), NULL);
     }
@@ -279,9 +279,9 @@ const struct verb verb_list_workers = {
     .name = "list-workers",
     .words = "",
     .summary = "List workers and whether each can be profiled",
-    .details =
-        "Finds the workers of a router, identifies the engine of each, and prints why a worker cannot be "
-        "profiled and how to change that. TRACES is the directory to which a worker writes traces.",
+    .details = "Finds the workers of a router or of another source, identifies the engine of each, and "
+               "prints why a worker cannot be "
+               "profiled and how to change that. TRACES is the directory to which a worker writes traces.",
     VERB_OPTIONS(workers_options, struct workers_options),
     .has_listing = true,
     .needs_only_catalog = true,

@@ -168,6 +168,9 @@ static int64_t session_time_in_state(const json_t *target, int64_t now)
     case STATE_REQUESTED:
         return -1;
     default:
+        /* A recording on demand ends by itself: the process serves all the time. */
+        if (engine_from_name(json_get_str(target, "engine")) == ENGINE_PYTORCH)
+            return -1;
         return stop && stopped ? stopped - stop : start && started ? started - start : -1;
     }
 }

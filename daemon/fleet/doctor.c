@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "daemon/fleet/engine.h"
+#include "daemon/fleet/kineto_workers.h"
 #include "daemon/fleet/process.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -274,6 +275,9 @@ static void check_router(const struct fleet *f, struct checks *c)
 {
     char latency[UNIT_TEXT_MAX];
     const char *plural = f->n_workers == 1 ? "" : "s";
+    /* The last note of such a fleet without workers has the reason. */
+    bool registers = streq(f->dialect, KINETO_DIALECT) && f->n_notes > 0;
+    size_t n_notes = f->n_notes;
 
     if (f->router)
         checks_add(c, CHECK_OK, NULL, NULL, "%s answers as %s (%s), %zu worker%s", f->router, f->dialect,
@@ -282,9 +286,12 @@ static void check_router(const struct fleet *f, struct checks *c)
         checks_add(c, CHECK_OK, NULL, NULL, "a list of %zu worker%s", f->n_workers, plural);
     if (f->n_workers == 0)
         checks_add(c, CHECK_FAIL, NULL,
-                   "Workers register with the router when they are up; name them by --worker URL meanwhile.",
-                   "no workers are listed");
-    for (size_t i = 0; i < f->n_notes; i++)
+                   registers ? "profctl list-workers --kineto lists the processes that registered; a process "
+                               "registers within 5 s of its start."
+                             : "Workers register with the router when they are up; name them by --worker URL "
+                               "meanwhile.",
+                   "%s", registers ? f->notes[--n_notes] : "no workers are listed");
+    for (size_t i = 0; i < n_notes; i++)
         checks_add(c, CHECK_OK, NULL, NULL, "%s", f->notes[i]);
 }
 
@@ -302,7 +309,7 @@ static void check_health(const struct fleet *f, struct checks *c)
                        "is unhealthy");
     }
     if (unknown > 0)
-        checks_add(c, CHECK_OK, NULL, NULL, "%zu of %zu healthy, of %zu it is not known", healthy,
+        checks_add(c, CHECK_OK, NULL, NULL, "%zu of %zu healthy, health of %zu unknown", healthy,
                    f->n_workers, unknown);
     else if (healthy > 0)
         checks_add(c, CHECK_OK, NULL, NULL, "%zu of %zu healthy", healthy, f->n_workers);

@@ -175,7 +175,8 @@ static void torch_check_listeners(const struct kineto *k, struct checks *c)
             checks_add(c, CHECK_FAIL, NULL, l->remedy, "PyTorch processes cannot register on %s: %s", l->name,
                        l->why);
         else
-            checks_add(c, CHECK_OK, NULL, NULL, "PyTorch processes can register on %s: %zu did", l->name, n);
+            checks_add(c, CHECK_OK, NULL, NULL, "PyTorch processes can register on %s: %zu registered",
+                       l->name, n);
     }
 }
 
@@ -291,7 +292,7 @@ static void torch_add_findings(const struct torch_survey *s, struct torch_findin
             n_others++;
         }
         _cleanup_(freep) char *others =
-            n_others > 0 ? xasprintf(", as %zu other%s,", n_others, n_others == 1 ? "" : "s") : xstrdup("");
+            n_others > 0 ? xasprintf(", like %zu other%s,", n_others, n_others == 1 ? "" : "s") : xstrdup("");
         checks_add(c, findings[i].result, NULL, findings[i].remedy, "PyTorch process %d (%s)%s %s",
                    (int)s->items[i].pid, s->items[i].name, others, findings[i].text);
     }

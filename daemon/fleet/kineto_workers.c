@@ -8,8 +8,7 @@
 #include <inttypes.h>
 #include <limits.h>
 
-#define KINETO_DIALECT "kineto"
-#define USE_DAEMON     "KINETO_USE_DAEMON=1"
+#define USE_DAEMON "KINETO_USE_DAEMON=1"
 
 /* The first socket that is open: a directory's before the abstract name, which a container does not see. */
 static const struct kineto_listener *listener_to_name(const struct kineto *k)
@@ -122,8 +121,8 @@ static void note_none(struct fleet *f, const struct kineto *k, size_t n_register
     _cleanup_(freep) char *environment = kineto_environment(k);
 
     if (n_registered > 0)
-        fleet_add_note(f, "none of the %zu processes that registered is one that was asked for",
-                       n_registered);
+        fleet_add_note(f, "%zu process%s registered, but the selection includes none of them", n_registered,
+                       n_registered == 1 ? "" : "es");
     else
         fleet_add_note(f, "no process has registered; start it with %s", environment);
 }

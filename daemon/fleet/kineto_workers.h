@@ -8,6 +8,9 @@
 
 struct kineto;
 
+/* The dialect of a fleet that has registered processes and nothing else. */
+#define KINETO_DIALECT "kineto"
+
 /*
  * Adds those that the query selects and its author may record; of others only those that it names by pid, with the
  * reason why not. `kineto` may be NULL. A note says where none was added, and what a process needs to register.

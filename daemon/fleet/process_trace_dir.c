@@ -267,7 +267,8 @@ static void resolve_temp_dir(struct worker *w, const struct fleet_config *config
     const char *dir = env_value(&env, "TMPDIR");
     struct problem p = {0};
 
-    if (!t->env || w->location.temp_dir)
+    /* Kineto's on-demand recording writes its temporary file next to the trace. */
+    if (!t->env || w->location.temp_dir || worker_is_on_demand(w))
         return;
     w->location.temp_dir = process_resolve_path(w, config, dir && *dir == '/' ? dir : "/tmp", &p);
     problem_done(&p);

@@ -52,9 +52,8 @@ static int consul_request(const struct source_config *c, const char *next, struc
                           char why[static SOURCE_WHY_MAX])
 {
     *ret = (struct source_request){
-        .url = !source_is_url(c->value) ? xasprintf(AGENT SERVICE_PATH "%s?" PASSING, c->value)
-               : strchr(c->value, '?')  ? xstrdup(c->value)
-                                        : xasprintf("%s?" PASSING, c->value),
+        .url = source_is_url(c->value) ? xstrdup(c->value)
+                                       : xasprintf(AGENT SERVICE_PATH "%s?" PASSING, c->value),
         .token_file = c->consul_token_file,
         .ca_file = c->consul_ca_file,
         .keys = "consul_",

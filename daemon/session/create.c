@@ -70,7 +70,7 @@ static void session_plan_start(struct job_creation *c)
     const int64_t lead_ns = sessions_lead_ns(sessions_of(c->jobs)), asked = c->request.start_at;
     bool waits = c->request.queue || c->request.workload, any = false;
     char text[UNIT_TEXT_MAX], lead[UNIT_TEXT_MAX];
-    const char *because = "processes on demand fetch their request with their next poll, and warm up";
+    const char *because = "PyTorch processes fetch their request with their next poll, then warm up";
 
     for (size_t i = 0; i < c->plan.n_chosen; i++)
         any = any || worker_is_on_demand(&c->fleet->workers[c->plan.chosen[i]]);
@@ -82,9 +82,10 @@ static void session_plan_start(struct job_creation *c)
         return;
     }
     c->request.start_at = MAX(asked, wall_ns() + lead_ns);
-    plan_add_remark(&c->plan, NULL, NULL, "all recordings start at %s%s%s: %s",
-                    format_time(text, c->request.start_at), asked < c->request.start_at ? ", in " : "",
-                    asked < c->request.start_at ? lead : "", because);
+    plan_add_remark(&c->plan, NULL, NULL, "all recordings start at %s%s%s%s: %s",
+                    format_time(text, c->request.start_at), asked < c->request.start_at ? ", " : "",
+                    asked < c->request.start_at ? lead : "",
+                    asked < c->request.start_at ? " after the request" : "", because);
 }
 
 static int session_choose(struct job_creation *c, struct problem *p)

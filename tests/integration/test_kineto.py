@@ -325,7 +325,7 @@ def test_doctor(tmp_path, abstract, short):
         assert about(lines, elsewhere.pid) == [f"warn: PyTorch process {elsewhere.pid} (python3) has KINETO_IPC_SOCKET_DIR={other}, "
                                                "where profd does not listen"]
         assert about(lines, right.pid) == []  # it is new
-        assert lines[f"PyTorch processes can register on {short}: 0 did"]["result"] == "ok"
+        assert lines[f"PyTorch processes can register on {short}: 0 registered"]["result"] == "ok"
         taken = next(check for text, check in lines.items() if "cannot register on abstract" in text)
         assert taken["result"] == "fail" and f"(pid {os.getpid()}, " in taken["text"] and "dynolog" in taken["remedy"]
 

@@ -107,6 +107,7 @@ def test_processes_are_listed_with_what_is_known(place, profd):
         assert (facts["gpus"], facts["slurm_job"], facts["recording"]) == ("1", 4711, False)
         assert "kineto-client" in facts["command"] and facts["transport"] == f"{place}/sock"
         assert facts["trace_root"] == worker["traces"]["local_dir"] == f"{place}/traces"
+        assert "temp_dir" not in worker["traces"]  # Kineto has no use for $TMPDIR
         assert worker["traces"]["found_by"].startswith("KINETO_ONDEMAND_TRACE_DIR of process")
         assert abs(facts["registered_at"] / SECOND - time.time()) < 60
         assert worker["group"] == "10.0.0.1:29500"
@@ -134,7 +135,7 @@ def test_selection(place, profd):
         assert chosen("--uid", os.geteuid() + 1) == set()
         assert chosen("--kineto", "--unit", "no-such-unit") == set()
         done = profctl(profd, "list-workers", "--slurm-job", 3)
-        assert "none of the 2 processes that registered" in done.stderr
+        assert "2 processes registered, but the selection includes none of them" in done.stderr
 
 
 @pytest.mark.parametrize("kineto,text", [
@@ -148,12 +149,16 @@ def test_what_a_request_may_not_say(profd, kineto, text):
 def test_nothing_registered(place, profd):
     done = profctl(profd, "start", "--kineto", status=1)
     assert f"no process has registered; start it with KINETO_USE_DAEMON=1 KINETO_IPC_SOCKET_DIR={place}/sock" in done.stderr
+    done = profctl(profd, "doctor", "--kineto", status=1)
+    assert "FAIL  no process has registered; start it with KINETO_USE_DAEMON=1" in done.stdout, done.stdout
+    assert "profctl list-workers --kineto" in done.stdout and "router" not in done.stdout, done.stdout
 
 
 def test_without_listen(tmp_path):
     with Daemon(tmp_path / "profd", quick_config()) as profd:
         done = profctl(profd, "list-workers", "--kineto", status=1)
         assert "profd does not listen for processes" in done.stderr and "[kineto] listen=" in done.stderr
+        assert "restart profd" in done.stderr
 
 
 # -- Recordings ----------------------------------------------------------------------------------------------------------
@@ -164,10 +169,12 @@ def test_one_process(place, profd):
         registered(profd)
         before = time.time()
         started = start(profd)
-        assert "all recordings start at" in remarks(started) and "in 2.5s" in remarks(started)
+        assert "all recordings start at" in remarks(started) and ", 2.5s after the request" in remarks(started)
         session = profd.wait_session(started["session"])
         target = only_target(session)
         assert session["state"] == target["state"] == "complete"
+        shown = profctl(profd, "show", started["session"]).stdout
+        assert re.search(r"pytorch +unknown +complete +- +t", shown), shown  # no stop, and so no time of one
         assert session["start_at"] / SECOND >= before + 2.5
         assert target["start_sent_at"] == session["start_at"] and session["skew_ns"] == 0
         trace = profd.traces(session=session["session"])[0]
@@ -244,7 +251,7 @@ def test_a_start_time_that_is_too_soon_is_moved(place, profd):
         registered(profd)
         now = int(time.time() * SECOND)
         session = start(profd, start_at=now + SECOND)
-        assert "all recordings start at" in remarks(session) and ", in 2.5s" in remarks(session)
+        assert "all recordings start at" in remarks(session) and ", 2.5s after the request" in remarks(session)
         session = profd.wait_session(session["session"])
         assert session["state"] == "complete" and session["start_at"] >= now + 2.5 * SECOND
 
@@ -353,6 +360,8 @@ def test_a_directory_that_is_missing_is_refused_before_the_start(place, profd):
     with process(place, traces=place / "missing"):
         worker = registered(profd)[0]
         assert "Kineto does not make it" in worker["traces"]["note"]
+        text = profctl(profd, "list-workers", "--kineto").stdout
+        assert "is not a directory, and Kineto does not" in text and f"mkdir {place}/missing" in text, text
         problem = profd.problem("POST", "/v1/sessions", {"kineto": {}})
         assert "is not a directory" in problem["detail"] and f"mkdir {place}/missing" in problem["remedy"], problem
 

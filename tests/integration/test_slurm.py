@@ -187,7 +187,8 @@ def test_without_slurm(cluster, profd, tmp_path):
     # A controller that is away: squeue's own words.
     (tmp_path / "slurm.conf").write_text(cluster.config.read_text().replace("SlurmctldPort=", "MessageTimeout=2\nSlurmctldPort=1\n#"))
     status, _, err = profctl(cluster, profd, "list-workers", "--slurm", f"4711:{PORT}", SLURM_CONF=tmp_path / "slurm.conf")
-    assert status != 0 and "cannot find Slurm's job 4711: slurm_load_jobs error" in err, err
+    assert status != 0 and "cannot ask Slurm for job 4711: slurm_load_jobs error" in err, err
+    assert "squeue --me" not in err and "--slurm 'node[1-4]:8000'" in err, err
 
 
 def test_a_configured_fleet_of_nodes(tmp_path, cluster, job):

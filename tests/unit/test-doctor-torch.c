@@ -209,7 +209,7 @@ static void test_listeners(void **state)
     run_checks(&b, NULL, 0, &c);
     assert_int_equal(c.n, 2);
     assert_int_equal(c.items[0].result, CHECK_OK);
-    assert_string_equal(c.items[0].text[0], "PyTorch processes can register on " DIR ": 1 did");
+    assert_string_equal(c.items[0].text[0], "PyTorch processes can register on " DIR ": 1 registered");
     assert_int_equal(c.items[1].result, CHECK_FAIL);
     assert_non_null(
         strstr(c.items[1].text[0], "cannot register on abstract: the abstract name dynolog is in use by"));
@@ -248,7 +248,7 @@ static void test_together(void **state)
     }
     run_checks(&b, items, ARRAY_SIZE(items), &c);
     assert_int_equal(c.n, 2);
-    assert_non_null(check_of(&c, "PyTorch process 20 (python3), as 7 others, was started"));
+    assert_non_null(check_of(&c, "PyTorch process 20 (python3), like 7 others, was started"));
     checks_done(&c);
 
     struct fleet *f = xcalloc(1, sizeof(*f));

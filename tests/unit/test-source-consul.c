@@ -28,7 +28,7 @@ static void test_values(void **state)
     } cases[] = {
         {"vllm", "http://127.0.0.1:8500/v1/health/service/vllm?passing"},
         {"vllm-prefill_2.a", "http://127.0.0.1:8500/v1/health/service/vllm-prefill_2.a?passing"},
-        {"https://consul:8501/v1/health/service/vllm", "https://consul:8501/v1/health/service/vllm?passing"},
+        {"https://consul:8501/v1/health/service/vllm", "https://consul:8501/v1/health/service/vllm"},
         {"http://consul:8500/v1/health/service/vllm?dc=a&tag=b",
          "http://consul:8500/v1/health/service/vllm?dc=a&tag=b"},
         {"http://consul:8500", NULL},
