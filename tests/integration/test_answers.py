@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from api_requests import Document
 from daemon import BUILD, ROOT, Daemon, quick_config
 
 sys.path.insert(0, str(ROOT / "tests/fleet"))
@@ -18,6 +19,7 @@ PROFCTL = BUILD / "client/profctl"
 FOLDERS = answers.folders()
 FIRST = {"GET /server_info", "GET /version", "GET /openapi.json", "GET /v1/models"}
 FOLDERS_MIN = 20
+MEMBERS = Document().root["components"]["schemas"]["Worker"]["properties"]
 
 
 @pytest.fixture(scope="module", name="listed")
@@ -53,6 +55,8 @@ def test_folder(listed, folder):
     server, worker, shown = listed[folder]
     expect = answers.manifest(folder)["expect"]
     assert has(worker, expect["worker"]), worker
+    for key, value in worker.items():
+        assert value in MEMBERS[key].get("enum", [value]), f"{key} {value} is not in openapi.yaml"
     for key in ("reason", "remedy", "note"):
         if key not in expect:
             continue

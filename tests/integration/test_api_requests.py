@@ -18,6 +18,16 @@ def test_answers_are_those_of_the_document(tmp_path):
     assert counts[200] > REQUESTS / 20 and counts[201] and counts[400] > REQUESTS / 20, counts
 
 
+def test_no_description_is_cut():
+    """An unquoted comma in braces ends a text of YAML, and makes the rest a key without a value."""
+    def keys(node):
+        below = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+        cut = [key for key, value in node.items() if value is None] if isinstance(node, dict) else []
+        return cut + [key for one in below for key in keys(one)]
+
+    assert keys(api_requests.Document().root) == []
+
+
 @pytest.mark.parametrize("status, kind, body, complaint", [
     (204, "application/json", b"", "status 204 is not documented"),
     (200, "text/html", b"", "content type 'text/html' is not documented"),
