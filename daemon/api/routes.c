@@ -13,9 +13,9 @@ static const struct route routes[] = {
     {HTTP_GET,    "/metrics",                    RIGHT_NONE,    NULL,                      get_metrics},
     {HTTP_GET,    "/v1/version",                 RIGHT_READ,    NULL,                      get_version},
     {HTTP_GET,    "/v1/workers",                 RIGHT_READ,    ROUTE_SOURCE,                    get_workers, ROUTE_OPERATED},
-    {HTTP_POST,   "/v1/workers",                 RIGHT_OPERATE, NULL,                      get_workers},
+    {HTTP_POST,   "/v1/workers",                 RIGHT_OPERATE, NULL,                      get_workers, .asks_fleet = true},
     {HTTP_GET,    "/v1/doctor",                  RIGHT_READ,    ROUTE_SOURCE,                    get_doctor, ROUTE_OPERATED},
-    {HTTP_POST,   "/v1/doctor",                  RIGHT_OPERATE, NULL,                      get_doctor},
+    {HTTP_POST,   "/v1/doctor",                  RIGHT_OPERATE, NULL,                      get_doctor, .asks_fleet = true},
     {HTTP_GET,    "/v1/routers",                 RIGHT_READ,    NULL,                      get_routers},
     {HTTP_GET,    "/v1/sessions",                RIGHT_READ,    "limit before state",      list_jobs, .job = &session_routes},
     {HTTP_POST,   "/v1/sessions",                RIGHT_OPERATE, NULL,                      start_job, .job = &session_routes, .body_max = ROUTE_WORKLOAD_MAX},
@@ -69,7 +69,7 @@ enum route_class route_class(const struct route *route)
 {
     if (!route)
         return ROUTE_CLASS_NONE;
-    if (route->operate)
+    if (route->operate || route->asks_fleet)
         return ROUTE_CLASS_FLEET;
     return route->right == RIGHT_NONE   ? ROUTE_CLASS_PROBE
            : route->right == RIGHT_READ ? ROUTE_CLASS_READ
