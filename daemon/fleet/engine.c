@@ -423,6 +423,20 @@ void engine_explain_start(const struct engine_ops *ops, const struct worker *w, 
     problem_remedy(p, ops->start_remedy(w, status), w->url);
 }
 
+bool engine_is_recorded_elsewhere(const struct recording *rec, const struct worker *w, int status,
+                                  const char *body, const char *message)
+{
+    const struct engine_ops *ops = worker_ops(w);
+    char error[200];
+
+    if (!ops || !ops->is_recorded_elsewhere)
+        return false;
+    _cleanup_json_ json = json_parse(body, strlen(body), error);
+    if (!message)
+        message = error_message(json);
+    return ops->is_recorded_elsewhere(rec, w, status, message ? message : body);
+}
+
 bool engine_refuses_newer_keys(const struct engine_ops *ops, int status, const char *body)
 {
     char error[200];

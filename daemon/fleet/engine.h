@@ -194,6 +194,10 @@ struct engine_ops {
     /* What to do where it was started without a profiler (kind "none") and answers a start all the same; NULL: it does
      * not. */
     const char *no_profiler_remedy;
+    /* True where a start's failed answer proves that somebody else's recording was running, and that nothing of this
+     * start runs: a stop would end what profd did not start. message is the text of the error. NULL: none proves it. */
+    bool (*is_recorded_elsewhere)(const struct recording *rec, const struct worker *w, int status,
+                                  const char *message);
     /* What to do where a recording gave no trace; NULL: look into its log. */
     const char *nothing_remedy;
     /* What to do about a start that was answered with this status: a format that may contain the worker's URL as %s. */
@@ -216,6 +220,9 @@ bool worker_is_on_demand(const struct worker *w);
 /* Fills p, which is empty: what a failed start was answered, and what to do. */
 void engine_explain_start(const struct engine_ops *ops, const struct worker *w, int status, const char *body,
                           struct problem *p);
+/* Whether a start failed because somebody else records, as in struct engine_ops; message NULL: it is in the body. */
+bool engine_is_recorded_elsewhere(const struct recording *rec, const struct worker *w, int status,
+                                  const char *body, const char *message);
 /* True for a stop that failed with this status although nothing is wrong. */
 bool engine_has_ended(const struct engine_ops *ops, const struct recording *rec, int status);
 /* True where the answer to a start proves that one of newer_keys is not known, and that therefore nothing started. */
@@ -249,6 +256,9 @@ const char *vllm_dir_key(const char *kind);
 /* As in struct engine_ops. */
 void vllm_read_launch(const char *version, const struct worker_launch *launch, struct profiler_launch *ret);
 json_t *sglang_start_body(const struct recording *rec, const struct worker *w);
+/* Of engines whose profiler has SGLang's words for it, and answers with them. */
+bool sglang_says_recorded(const struct recording *rec, const struct worker *w, int status,
+                          const char *message);
 double sglang_steps_since_launch(const char *metrics, size_t size, const struct worker *w);
 /* What an engine and a Dynamo worker that runs it have in common. */
 #define SGLANG_PROFILER                                                                                      \

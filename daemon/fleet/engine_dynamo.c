@@ -87,7 +87,8 @@ static const char *dynamo_start_remedy(const struct worker *w, int status)
     .start_path = "/engine/control/start_profile", .stop_path = "/engine/control/stop_profile",              \
     .older_start_path = "/engine/start_profile", .older_stop_path = "/engine/stop_profile",                  \
     .takes_no_requests = true, .start_body = dynamo_start_body, .review = dynamo_review,                     \
-    .refusal = dynamo_refusal, .start_remedy = dynamo_start_remedy
+    .refusal = dynamo_refusal, .start_remedy = dynamo_start_remedy,                                          \
+    .is_recorded_elsewhere = sglang_says_recorded
 
 /* The handler of SGLang calls ProfileReq(**body), and before 402e4af78 (July 2026) start_profile(**body), which has no
  * argument profile_id (components/src/dynamo/sglang/request_handlers/handler_base.py). */

@@ -251,6 +251,32 @@ double sglang_steps_since_launch(const char *metrics, size_t size, const struct 
     return with_prompts ? most : -1;
 }
 
+bool sglang_says_recorded(const struct recording *rec, const struct worker *w, int status,
+                          const char *message)
+{
+    return strstr(message, "Profiling is already in progress") != NULL;
+}
+
+/*
+ * SGLang's server answers everything that its scheduler refuses with the same 500 (tokenizer_manager.py and
+ * tokenizer_control_mixin.py, _execute_profile()). Of a start that waits for a step or separates stages, and of every
+ * start before 0.4.7, the scheduler refuses but one thing: that it records already, which goes on
+ * (scheduler_profiler_mixin.py and profiler_manager.py, _init_profile(), v0.4.7 to v0.5.18; scheduler.py,
+ * start_profile(), v0.4.3.post4 to v0.4.6.post5). A start at once loses the other recording, and its 500 may have
+ * other causes. The answer is that of one data-parallel rank; another one may have taken the start.
+ */
+static bool sglang_is_recorded_elsewhere(const struct recording *rec, const struct worker *w, int status,
+                                         const char *message)
+{
+    static const struct version_change starts_at_once = {"0.4.7", "0.4.7"};
+    bool waits = rec->by_stage || rec->start_step > 0;
+
+    if (sglang_says_recorded(rec, w, status, message))
+        return true;
+    return status == 500 && streq(message, "Internal Server Error") && w->sizes.dp == 1 &&
+           (waits || version_has(w->version, &starts_at_once) == VERSION_NO);
+}
+
 static const char *sglang_start_remedy(const struct worker *w, int status)
 {
     switch (status) {
@@ -311,4 +337,5 @@ const struct engine_ops engine_sglang = {
     .start_body = sglang_start_body,
     .review = sglang_review,
     .start_remedy = sglang_start_remedy,
+    .is_recorded_elsewhere = sglang_is_recorded_elsewhere,
 };

@@ -156,4 +156,5 @@ const struct engine_ops engine_tensorrt_llm = {
         "Start it with --backend pytorch; see its log for \"start_profile\". Was it idle? It records "
         "iterations.",
     .start_remedy = tensorrt_llm_start_remedy,
+    .is_recorded_elsewhere = sglang_says_recorded,
 };

@@ -162,4 +162,5 @@ const struct engine_ops engine_tokenspeed = {
     .refusal = tokenspeed_refusal,
     .refused_start_is_none = true,
     .start_remedy = tokenspeed_start_remedy,
+    .is_recorded_elsewhere = sglang_says_recorded,
 };

@@ -300,20 +300,29 @@ void session_prepared(struct session *s)
 static void target_fail_start(struct target *t, const struct call_result *r, const char *refusal)
 {
     const struct engine_ops *ops = target_engine(t);
+    const struct recording recording = target_recording(t);
+    /* Who else records is no session of this profd: sessions_holder() lets one at a time have a worker. */
+    bool elsewhere =
+        r->err == 0 && engine_is_recorded_elsewhere(&recording, &t->worker, r->status, r->body, refusal);
     _cleanup_(problem_done) struct problem p = {0};
     char text[FAILURE_TEXT_MAX];
 
     call_result_text(r, text, sizeof(text));
     _cleanup_(freep) char *failure =
         xasprintf("%s %s: %s", engine_method(ops), target_start_path(t), refusal ? refusal : text);
-    if (r->err == 0)
+    if (elsewhere)
+        p.remedy = xasprintf(
+            "Another user or tool records it, or an earlier session whose stop failed: wait for the end, "
+            "or end that recording with %s %s%s. profd does not stop what it did not start.",
+            engine_method(ops), t->worker.url, target_stop_path(t));
+    else if (r->err == 0)
         engine_explain_start(ops, &t->worker, r->status, r->body, &p);
     else
         p.remedy = unanswered_remedy(r, "start");
     target_fail(t, failure, p.remedy);
     /* It may have started something all the same. */
     t->record.stop_pending =
-        ops->stop_path &&
+        ops->stop_path && !elsewhere &&
         (r->err == 0 ? r->status >= 500 || (refusal && !ops->refused_start_is_none) : r->sent_at_ns > 0);
     t->start_unanswered = r->err < 0 && r->sent_at_ns > 0;
 }

@@ -49,6 +49,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ops = worker_ops(&w);
     if (ops && ops->refusal)
         free(ops->refusal(text));
+    if (engine_is_recorded_elsewhere(&(struct recording){.by_stage = true}, &w, 500, text, NULL) &&
+        !ops->is_recorded_elsewhere)
+        abort();
     if (ops && engine_refuses_newer_keys(ops, 500, text) && !ops->newer_keys)
         abort();
     if (worker_ranks_expected(&w) < 1)

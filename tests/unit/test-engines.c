@@ -782,6 +782,63 @@ static void test_dynamo_of_something(void **state)
     assert_null(worker_ops(&t->worker)->refusal("{\"status\":\"ok\",\"message\":\"Profiling started\"}"));
 }
 
+/* Only what proves that somebody else's recording was running keeps a stop from being sent. */
+static void test_recorded_elsewhere(void **state)
+{
+    static const char busy[] = "Profiling is already in progress. Call /stop_profile first.",
+                      plain[] = "Internal Server Error";
+    static const struct recording at_once = {.duration_ns = 1}, waits = {.start_step = 1},
+                                  stages = {.by_stage = true, .steps = 3}, steps = {.steps = 3};
+    const struct {
+        enum engine engine, backend;
+        const char *version;
+        int dp;
+        const struct recording *recording;
+        int status;
+        const char *body, *message;
+        bool elsewhere;
+    } cases[] = {
+        {ENGINE_SGLANG, ENGINE_UNKNOWN, "0.5.18", 1, &waits, 500, plain, NULL, true},
+        {ENGINE_SGLANG, ENGINE_UNKNOWN, NULL, 1, &stages, 500, plain, NULL, true},
+        {ENGINE_SGLANG, ENGINE_UNKNOWN, "0.5.18", 1, &at_once, 500, plain, NULL, false},
+        {ENGINE_SGLANG, ENGINE_UNKNOWN, "0.5.18", 1, &steps, 500, plain, NULL, false},
+        {ENGINE_SGLANG, ENGINE_UNKNOWN, NULL, 1, &at_once, 500, plain, NULL, false},
+        {ENGINE_SGLANG, ENGINE_UNKNOWN, "0.4.7", 1, &at_once, 500, plain, NULL, false},
+        {ENGINE_SGLANG, ENGINE_UNKNOWN, "0.4.6.post5", 1, &at_once, 500, plain, NULL, true},
+        /* Of several ranks, or an unknown number, another one may have taken the start. */
+        {ENGINE_SGLANG, ENGINE_UNKNOWN, "0.5.18", 2, &waits, 500, plain, NULL, false},
+        {ENGINE_SGLANG, ENGINE_UNKNOWN, "0.5.18", 0, &waits, 500, plain, NULL, false},
+        /* Of who stands before it. */
+        {ENGINE_SGLANG, ENGINE_UNKNOWN, "0.5.18", 1, &waits, 503, plain, NULL, false},
+        {ENGINE_SGLANG, ENGINE_UNKNOWN, "0.5.18", 1, &waits, 500, "<html>500</html>", NULL, false},
+        {ENGINE_DYNAMO, ENGINE_SGLANG, NULL, 0, &at_once, 500,
+         "{\"message\":\"Python callback failed: RuntimeError: Profiling is already in progress. Call\"}",
+         NULL, true},
+        {ENGINE_DYNAMO, ENGINE_SGLANG, NULL, 0, &waits, 500, plain, NULL, false},
+        {ENGINE_DYNAMO, ENGINE_VLLM, NULL, 0, &waits, 500, plain, NULL, false},
+        {ENGINE_TENSORRT_LLM, ENGINE_UNKNOWN, NULL, 1, &at_once, 409,
+         "{\"message\":\"Profiling is already in progress (or a pending start has been scheduled)\"}", NULL,
+         true},
+        {ENGINE_TOKENSPEED, ENGINE_UNKNOWN, NULL, 1, &at_once, 206, "{}", busy, true},
+        {ENGINE_TOKENSPEED, ENGINE_UNKNOWN, NULL, 1, &at_once, 206, "{}", "no such directory", false},
+        {ENGINE_VLLM, ENGINE_UNKNOWN, NULL, 1, &at_once, 500, busy, NULL, false},
+        {ENGINE_UNKNOWN, ENGINE_UNKNOWN, NULL, 1, &waits, 500, busy, NULL, false},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct worker w;
+        worker_init(&w);
+        w.engine = cases[i].engine;
+        w.backend = cases[i].backend;
+        w.version = xstrdup(cases[i].version);
+        w.sizes.dp = cases[i].dp;
+        if (engine_is_recorded_elsewhere(cases[i].recording, &w, cases[i].status, cases[i].body,
+                                         cases[i].message) != cases[i].elsewhere)
+            fail_msg("case %zu", i);
+        worker_done(&w);
+    }
+}
+
 static void test_dynamo_refuses_newer_keys(void **state)
 {
     static const struct {
@@ -921,6 +978,7 @@ int main(void)
         TEST(test_rtp_llm_failures),
         TEST(test_dynamo_needs_its_marks),
         TEST(test_dynamo_of_sglang),
+        TEST(test_recorded_elsewhere),
         TEST(test_dynamo_refuses_newer_keys),
         TEST(test_dynamo_of_tensorrt_llm),
         TEST(test_dynamo_of_vllm),
