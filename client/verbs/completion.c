@@ -314,7 +314,8 @@ static int complete_run(struct client *c, const void *options, int n_words, char
     if (equals) {
         _cleanup_(freep) char *option = xstrndup(k.current, (size_t)(equals - k.current));
         awaited = completing_option(&k, option);
-        k.prefix = before = xasprintf("%s=", option);
+        before = xasprintf("%s=", option);
+        k.prefix = before;
         k.current = equals + 1;
     }
     if (awaited)

@@ -254,7 +254,7 @@ static int session_show_end(struct client *c, json_t *session)
 
 int session_start(struct client *c, const char *source, const json_t *request, bool wait, char *ret_recorded)
 {
-    char ref[REF_TEXT_MAX];
+    char ref[REF_TEXT_MAX] = "";
     _cleanup_json_ answer = NULL;
     struct job_end end = {0};
 
