@@ -82,10 +82,12 @@ static struct tally session_tally(const json_t *session)
         t.n_targets++;
         if (state >= 0)
             t.by_state[state]++;
-        t.n_started += json_get_int(target, "start_sent_at", 0) > 0;
-        /* Some recordings end without a stop. */
-        t.n_stopped += json_get_int(target, "stop_answered_at", 0) > 0 || state == STATE_COLLECTING ||
-                       state == STATE_COMPLETE;
+        /* Some recordings end without a stop, and a start that was refused needs none. */
+        bool has_stop = json_get_int(target, "stop_sent_at", 0) > 0;
+        bool has_ended = has_stop ? json_get_int(target, "stop_answered_at", 0) > 0
+                                  : state == STATE_COLLECTING || state == STATE_PARTIAL;
+        t.n_started += json_get_int(target, "start_sent_at", 0) > 0 && (has_stop || state != STATE_FAILED);
+        t.n_stopped += has_ended || state == STATE_COMPLETE;
         t.n_traces += json_array_size(json_object_get(target, "traces"));
         t.bytes += session_bytes_of(target);
     }
@@ -149,7 +151,7 @@ static char *format_elapsed(char *buf, int64_t ns)
     return buf;
 }
 
-/* The time in its state; after its end, the duration of its last call; -1: unknown. */
+/* The time in its state; after its end, the duration of its last call; -1: unknown, or its stop failed. */
 static int64_t session_time_in_state(const json_t *target, int64_t now)
 {
     int64_t start = json_get_int(target, "start_sent_at", 0),
@@ -171,7 +173,9 @@ static int64_t session_time_in_state(const json_t *target, int64_t now)
         /* A recording on demand ends by itself: the process serves all the time. */
         if (engine_from_name(json_get_str(target, "engine")) == ENGINE_PYTORCH)
             return -1;
-        return stop && stopped ? stopped - stop : start && started ? started - start : -1;
+        if (stop)
+            return stopped ? stopped - stop : -1;
+        return start && started ? started - start : -1;
     }
 }
 

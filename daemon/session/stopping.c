@@ -165,7 +165,6 @@ static void target_on_stopped(const struct call_result *r, void *arg)
 
     t->call = NULL;
     sessions_count_call(t, SESSION_CALL_STOP, r, refusal != NULL);
-    t->record.stop_answered_at = r->answered_at_ns;
     if (r->err == 0)
         t->record.stop_status = r->status;
     t->stop_refusals = r->err == -ECONNREFUSED ? t->stop_refusals + 1 : 0;
@@ -181,6 +180,7 @@ static void target_on_stopped(const struct call_result *r, void *arg)
             target_fail_stop(t, r, "");
             target_stopped(t);
         } else {
+            t->record.stop_answered_at = r->answered_at_ns;
             finish_stop(t, r);
         }
     } else if (t->stop_refusals >= REFUSED_TRIES) {

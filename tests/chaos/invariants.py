@@ -125,7 +125,7 @@ def what_was_written_is_cataloged(testbed, round_):
         targets = db.execute(
             "select t.*, s.state as session_state from targets t join sessions s using (session_id) where t.session_id > ? and "
             "t.start_status = 200 and t.stop_status = 200 and t.state in ('complete', 'partial', 'failed') and "
-            "t.trace_dir is not null and not exists (select 1 from events e where e.session_id = t.session_id and "
+            "t.trace_dir is not null and t.stop_answered_at is not null and not exists (select 1 from events e where e.session_id = t.session_id and "
             "e.kind in ('trace-removed', 'session-removed', 'trace-refused'))", (round_.sessions_before,)).fetchall()
         for target in targets:
             if target["session_id"] in testbed.being_removed:

@@ -224,7 +224,9 @@ def test_stop_that_fails_in_its_body_is_repeated(tmp_path, profd):
         asked = profd.start_session(workers=fleet.workers, trace_dir=str(fleet.directory), duration_ns=100 * MS)["session"]
         wait_for(lambda: paths(fleet)[-1] == NEWER + "stop_profile" and len(paths(fleet)) == 3)
         assert profd.session(asked)["targets"][0]["stop_pending"]
+        assert "0 of 1 stopped" in profctl(profd, "status", asked)[1]
         session = profd.wait_session(asked)
+        assert "1 of 1 stopped" in profctl(profd, "status", asked)[1] and session["targets"][0]["stop_answered_at"]
         assert session["state"] == "complete" and not session["targets"][0].get("failure"), session
         assert paths(fleet) == [NEWER + verb for verb in ("stop_profile", "start_profile", "stop_profile", "stop_profile")]
         assert fleet.journal()["profiling"] == 0
@@ -243,7 +245,8 @@ def test_stop_that_fails_in_its_body(tmp_path, profd):
         metrics = profd.request("GET", "/metrics").body.decode()
         assert 'profd_worker_calls_total{call="stop",engine="dynamo",result="refused"} 3' in metrics
         status, out, err = profctl(profd, "status", "s1")
-        assert status == 0 and "may still be recording" in out + err
+        assert status == 0 and "may still be recording" in out + err and "0 of 1 stopped" in out
+        assert target["stop_status"] == 200 and "stop_answered_at" not in target
 
 
 def test_crash_between_stops_that_fail(tmp_path, profd):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon import FAULT_WORKER, Daemon, FaultFleet, UnixConnection, quick_config, wait_for
+from daemon import BUILD, FAULT_WORKER, Daemon, FaultFleet, UnixConnection, quick_config, wait_for
 from patience import patience
 
 MS = 1_000_000
@@ -236,6 +236,18 @@ def test_a_stop_that_failed_is_classified_by_the_files(tmp_path):
         (remark,) = profd.rows("select text from events where kind = 'remark'")
         assert fleet.workers[1] in remark["text"] and "500" in remark["text"]
         assert [(r["worker"], "500" in r["text"]) for r in end["remarks"]] == [(fleet.workers[1], True)]
+
+
+def test_summary_counts_what_was_stopped(tmp_path):
+    """Not a worker whose stop failed, nor one that was never started, which needs no stop."""
+    with running_fleet(tmp_path, "vllm", 3, "--fault", "stop-500-no-trace@1", "--fault", "start-404@2") as (_fleet, profd):
+        end = profd.wait_session(profd.start_session(duration_ns=SHORT)["session"])
+        stopped, failed, refused = end["targets"]
+        assert stopped["stop_answered_at"] and failed["stop_status"] == 500 and "stop_answered_at" not in failed
+        assert "stop_sent_at" not in refused
+        out = subprocess.run([BUILD / "client/profctl", "--socket", profd.socket, "status", end["session"]], check=True,
+                             capture_output=True, text=True).stdout
+        assert "1 of 2 stopped" in out and "2 failed" in out, out
 
 
 def test_a_stop_that_was_cut_off_is_repeated(tmp_path):
