@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A page of a list of the Kubernetes API, read by the rules of each project and by named ports, and then settled. */
+/* A page of pods or of EndpointSlices of the Kubernetes API, read by the rules of each project and by named ports, and then settled. */
 #include "base/alloc.h"
 #include "daemon/fleet/kubernetes.h"
 #include "daemon/fleet/url.h"
@@ -22,12 +22,15 @@ static void check_worker(const struct fleet *f, size_t i)
             abort();
 }
 
-static void read_as(const struct kubernetes_scope *s, const uint8_t *data, size_t size)
+typedef int page_reader(const struct kubernetes_scope *s, const char *data, size_t size, size_t max,
+                        struct fleet *f, char **ret_next, char why[static SOURCE_WHY_MAX]);
+
+static void read_as(page_reader *reader, const struct kubernetes_scope *s, const uint8_t *data, size_t size)
 {
     _cleanup_(fleet_freep) struct fleet *f = xcalloc(1, sizeof(*f));
     char why[SOURCE_WHY_MAX];
     char *next = NULL;
-    int r = kubernetes_read_slices(s, (const char *)data, size, WORKERS_MAX, f, &next, why);
+    int r = reader(s, (const char *)data, size, WORKERS_MAX, f, &next, why);
 
     free(next);
     if (f->n_workers > WORKERS_MAX)
@@ -48,7 +51,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         {.port = "8000", .node = "gpu-1"},
     };
 
-    for (size_t i = 0; i < ARRAY_SIZE(scopes); i++)
-        read_as(&scopes[i], data, size);
+    for (size_t i = 0; i < ARRAY_SIZE(scopes); i++) {
+        read_as(kubernetes_read_pods, &scopes[i], data, size);
+        read_as(kubernetes_read_slices, &scopes[i], data, size);
+    }
     return 0;
 }
