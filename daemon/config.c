@@ -160,6 +160,19 @@ struct config_reader {
 #define ERROR_HERE(parse, format, ...)                                                                       \
     config_add_error((parse)->errors, "%s:%d: " format, (parse)->file_name, (parse)->line, __VA_ARGS__)
 
+static void reader_refuse_section(struct config_reader *p, const char *heading)
+{
+    _cleanup_(freep) char *list = xstrdup("");
+
+    for (size_t i = 0; i < _SECTION_MAX; i++)
+        append_str(&list, "%s%s",
+                   i == 0                 ? ""
+                   : i + 1 < _SECTION_MAX ? ", "
+                                          : " and ",
+                   config_sections[i].shown);
+    ERROR_HERE(p, "[%s]: no such section; there are %s", heading, list);
+}
+
 static void reader_enter_section(struct config_reader *p, const char *heading)
 {
     const char *name = NULL;
@@ -172,11 +185,7 @@ static void reader_enter_section(struct config_reader *p, const char *heading)
         if (nearest)
             ERROR_HERE(p, "[%s]: no such section; did you mean %s?", heading, nearest);
         else
-            ERROR_HERE(
-                p,
-                "[%s]: no such section; there are [profd], [timeouts], [limits], [collect], [store], [load], "
-                "[http], [network], [fleet NAME] and [worker URL]",
-                heading);
+            reader_refuse_section(p, heading);
         return;
     }
     replace_str(&p->name, name);
@@ -319,11 +328,8 @@ static char *reader_list_sources(void)
 {
     char *list = xstrdup("router=, router_log=, worker=");
 
-    for (size_t i = 0; source_at(i); i++) {
-        char *longer = xasprintf("%s%s%s=", list, source_at(i + 1) ? ", " : " or ", source_at(i)->key);
-        free(list);
-        list = longer;
-    }
+    for (size_t i = 0; source_at(i); i++)
+        append_str(&list, "%s%s=", source_at(i + 1) ? ", " : " or ", source_at(i)->key);
     return list;
 }
 
