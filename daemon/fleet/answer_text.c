@@ -45,6 +45,11 @@ bool looks_like_html(const char *data, size_t size)
     return size > 0 && *data == '<';
 }
 
+const char *answer_kind(const char *text, size_t size)
+{
+    return looks_like_html(text, size) ? "HTML instead of JSON" : size == 0 ? "empty" : "not JSON";
+}
+
 /* -- Prometheus text -- */
 
 bool metrics_sum(const char *text, size_t size, const char *metric, double *ret)

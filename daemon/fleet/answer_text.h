@@ -10,6 +10,8 @@
 /* The text as one short line, in which control bytes and runs of space become one space, and which is cut between
  * characters. Writes at most max bytes with the NUL; returns buf. */
 char *excerpt(const char *text, size_t size, char *buf, size_t max);
+/* What a body is that is not JSON, static: "HTML instead of JSON", "empty", "not JSON". */
+const char *answer_kind(const char *text, size_t size);
 /* Whether a body is a page for a browser. */
 bool looks_like_html(const char *text, size_t size);
 

@@ -109,9 +109,7 @@ static char *keys_text(const char *keys)
     for (const char *k = keys; *k;) {
         size_t size = strcspn(k, " ");
         const char *rest = k + size + strspn(k + size, " ");
-        char *longer = xasprintf("%s%s%.*s", text, k == keys ? "" : *rest ? ", " : " and ", (int)size, k);
-        free(text);
-        text = longer;
+        append_str(&text, "%s%.*s", k == keys ? "" : *rest ? ", " : " and ", (int)size, k);
         k = rest;
     }
     return text;

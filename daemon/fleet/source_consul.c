@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "daemon/fleet/answer_text.h"
 #include "daemon/fleet/source.h"
+#include "daemon/fleet/url.h"
 #include <errno.h>
 #include <inttypes.h>
 
@@ -101,7 +102,7 @@ static char *consul_address(const json_t *node, const json_t *service)
         host = json_get_str(node, "Address");
     if (!host || !*host || port < 1 || port > UINT16_MAX)
         return NULL;
-    return xasprintf(strchr(host, ':') && host[0] != '[' ? "[%s]:%d" : "%s:%d", host, (int)port);
+    return url_host_port(host, (int)port);
 }
 
 static int consul_add_entry(const struct source_config *c, const json_t *entry, size_t max, struct fleet *f,
@@ -141,10 +142,7 @@ static int consul_parse(const struct source_config *c, const char *data, size_t 
 
     if (!json_is_array(list)) {
         snprintf(why, SOURCE_WHY_MAX, "the answer is %s",
-                 list                          ? "JSON that is not a list of instances"
-                 : looks_like_html(data, size) ? "HTML instead of JSON"
-                 : size == 0                   ? "empty"
-                                               : "not JSON");
+                 list ? "JSON that is not a list of instances" : answer_kind(data, size));
         return -EPROTO;
     }
     json_array_foreach(list, i, entry) {

@@ -174,7 +174,7 @@ static char *ray_direct_address(const struct ray_answer *a, const char *actor_na
             ? bsearch(&key, a->targets, a->n_targets, sizeof(*a->targets), compare_targets)
             : NULL;
 
-    return t ? xasprintf(strchr(t->ip, ':') ? "[%s]:%d" : "%s:%d", t->ip, t->port) : NULL;
+    return t ? url_host_port(t->ip, t->port) : NULL;
 }
 
 static bool id_is_plain(const char *id)
@@ -188,7 +188,7 @@ static bool id_is_plain(const char *id)
 static int ray_add_process(struct ray_answer *a, const char *ip, const char *actor, struct worker **ret)
 {
     /* Whether it is an address that a URL may have. */
-    _cleanup_(freep) char *host = xasprintf(strchr(ip, ':') ? "[%s]:1" : "%s:1", ip);
+    _cleanup_(freep) char *host = url_host_port(ip, 1);
     const char *reason;
     struct url u;
 
@@ -217,7 +217,7 @@ static int ray_add_replica(struct ray_answer *a, const json_t *replica, const ch
     }
     char *address = ray_direct_address(a, json_get_str(replica, "actor_name"));
     if (!address && a->config->port)
-        address = xasprintf(strchr(ip, ':') ? "[%s]:%s" : "%s:%s", ip, a->config->port);
+        address = url_host_port(ip, port_parse(a->config->port));
     int r =
         address ? source_add_worker(a->fleet, a->max, NULL, address, &w) : ray_add_process(a, ip, actor, &w);
     free(address);
@@ -275,11 +275,8 @@ static int ray_parse(const struct source_config *c, const char *data, size_t siz
     struct ray_answer a = {.config = c, .fleet = f, .max = max};
 
     if (!json_is_object(applications)) {
-        snprintf(why, SOURCE_WHY_MAX, "GET " APPLICATIONS_PATH " answered %s",
-                 root                          ? "JSON that is not Ray Serve's"
-                 : looks_like_html(data, size) ? "HTML instead of JSON"
-                 : size == 0                   ? "nothing"
-                                               : "something that is not JSON");
+        snprintf(why, SOURCE_WHY_MAX, "the answer to GET " APPLICATIONS_PATH " is %s",
+                 root ? "JSON that is not Ray Serve's" : answer_kind(data, size));
         return -EPROTO;
     }
     ray_read_targets(&a, json_object_get(root, "target_groups"));

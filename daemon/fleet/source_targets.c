@@ -112,10 +112,7 @@ static int targets_parse(const struct source_config *c, const char *data, size_t
 
     if (list)
         return targets_add(c, list, max, f, why);
-    snprintf(why, SOURCE_WHY_MAX, "the answer is %s",
-             looks_like_html(data, size) ? "HTML instead of JSON"
-             : size == 0                 ? "empty"
-                                         : "not JSON");
+    snprintf(why, SOURCE_WHY_MAX, "the answer is %s", answer_kind(data, size));
     return -EPROTO;
 }
 

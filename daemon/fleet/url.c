@@ -171,6 +171,11 @@ char *url_format(const struct url *u)
     return xasprintf("%s://%s:%d%s", u->scheme, u->host, u->port, u->path);
 }
 
+char *url_host_port(const char *host, int port)
+{
+    return xasprintf(strchr(host, ':') && host[0] != '[' ? "[%s]:%d" : "%s:%d", host, port);
+}
+
 int url_normalise(const char *text, char **ret, const char **reason)
 {
     struct url u;

@@ -29,6 +29,8 @@ int url_parse(const char *text, struct url *ret, const char **reason);
 /* The same as text. A grpc URL must have a port. */
 int url_normalise(const char *text, char **ret, const char **reason);
 char *url_format(const struct url *u);
+/* "10.0.0.7:8000", "[fd00::7]:8000" of a host with brackets or without; the caller frees it. Nothing is checked. */
+char *url_host_port(const char *host, int port);
 bool url_is_http(const struct url *u);
 
 /* Both take normalised URLs. */
