@@ -29,6 +29,7 @@ struct command_stream {
     int fd;
     char *text;
     size_t size, cap, max;
+    bool is_message;
 };
 
 struct command_result {
@@ -60,7 +61,8 @@ static char **command_environment(void)
     return variables;
 }
 
-/* Takes what there is to read. Closes the stream at its end; -E2BIG beyond its limit. */
+/* Takes what there is to read. Closes the stream at its end; -E2BIG beyond its limit, except of messages, whose first
+ * line is enough. */
 static int stream_read(struct command_stream *s)
 {
     if (!ARRAY_RESERVE(s->text, s->cap, s->size + READ_SIZE + 1))
@@ -74,6 +76,8 @@ static int stream_read(struct command_stream *s)
     }
     s->size += (size_t)n;
     s->text[s->size] = '\0';
+    if (s->size > s->max && s->is_message)
+        s->size = s->max;
     return s->size > s->max ? -E2BIG : 0;
 }
 
@@ -109,8 +113,8 @@ static int command_run(char *const argv[], struct command_result *ret)
     int pipes[2][2];
     pid_t pid;
 
-    *ret =
-        (struct command_result){.out = {.fd = -1, .max = OUTPUT_MAX}, .err = {.fd = -1, .max = ERRORS_MAX}};
+    *ret = (struct command_result){.out = {.fd = -1, .max = OUTPUT_MAX},
+                                   .err = {.fd = -1, .max = ERRORS_MAX, .is_message = true}};
     if (!path)
         return -ENOENT;
     if (pipe2(pipes[0], O_CLOEXEC) < 0)
@@ -161,6 +165,9 @@ static int explain_command(const char *command, int err, struct problem *p)
     } else if (err == -ETIMEDOUT) {
         problem_set(p, err, PROBLEM_UPSTREAM, "%s has not answered within 30 s", command);
         problem_remedy(p, "Check Slurm's controller: scontrol ping");
+    } else if (err == -E2BIG) {
+        problem_set(p, err, PROBLEM_UPSTREAM, "%s prints more than 16 MiB, which are not the nodes of a job",
+                    command);
     } else {
         problem_set(p, err, PROBLEM_UPSTREAM, "cannot read the output of %s: %s", command, strerror(-err));
     }

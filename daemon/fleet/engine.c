@@ -9,6 +9,8 @@
 #include <errno.h>
 
 #define EXPLAIN_MAX 300
+/* Of the text that an engine calls its version; that of a build from source has about 40. */
+#define VERSION_BYTES_MAX 128
 /* SGLang's /server_info repeats its few hundred settings for each data-parallel rank. */
 #define ANSWER_VALUES_MAX 30000
 
@@ -342,6 +344,9 @@ void worker_identify(struct worker *w, const struct answers *a)
         w->engine = found.proof->engine;
         engine_ops(w->engine)->take(w, a);
     }
+    /* Not a version, and as wide as a table can be. */
+    if (w->version && strlen(w->version) > VERSION_BYTES_MAX)
+        replace_str(&w->version, NULL);
 }
 
 unsigned worker_more_questions(const struct worker *w, const struct answers *a)

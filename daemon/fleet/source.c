@@ -184,7 +184,13 @@ int source_config_check(const struct source_config *c, char **ret_reason)
     else if (c->source->check(c, &reason) == 0)
         return 0;
     _cleanup_(freep) char *text = source_config_text(c);
-    *ret_reason = xasprintf("%s%s%s", what ? what : text, reason[0] == ' ' ? "" : " must be ", reason);
+    /* Those of a URL are sentences: "its port is malformed". */
+    bool is_sentence = starts_with(reason, "it ") || starts_with(reason, "its ");
+    *ret_reason = xasprintf("%s%s%s", what ? what : text,
+                            reason[0] == ' ' ? ""
+                            : is_sentence    ? ": "
+                                             : " must be ",
+                            reason);
     return -EINVAL;
 }
 

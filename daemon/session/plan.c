@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "daemon/fleet/doctor.h"
 #include <errno.h>
+#include <inttypes.h>
 
 static void plan_skip(struct job_plan *plan, const struct worker *w, const char *reason, const char *remedy)
 {
@@ -244,6 +245,38 @@ static int plan_check_collection(struct job_plan *plan, const struct fleet *flee
     return r;
 }
 
+/* -- What processes claim -- */
+
+/* The first process that was chosen of the same job. */
+static const struct worker *first_of_job(const struct job_plan *plan, const struct fleet *fleet, int64_t job)
+{
+    for (size_t i = 0; i < plan->n_chosen; i++) {
+        const struct worker *w = &fleet->workers[plan->chosen[i]];
+        if (worker_is_on_demand(w) && w->process.slurm_job == job)
+            return w;
+    }
+    return NULL;
+}
+
+/* A process says of which Slurm job it is: another user's can so get into a session that is chosen by job. */
+static void plan_remark_claims(struct job_plan *plan, const struct fleet *fleet,
+                               const struct process_query *q)
+{
+    for (size_t i = 0; i < plan->n_chosen && q->n_jobs > 0 && q->n_uids == 0; i++) {
+        const struct worker *w = &fleet->workers[plan->chosen[i]];
+        const struct worker *first =
+            worker_is_on_demand(w) ? first_of_job(plan, fleet, w->process.slurm_job) : NULL;
+        if (!first || first->uid == w->uid)
+            continue;
+        plan_add_remark(plan, w->url, "Choose the processes of one user: --uid UID.",
+                        "says that it is of Slurm job %" PRId64
+                        ", and belongs to uid %u, while others of the "
+                        "job belong to uid %u; a process sets its job itself",
+                        w->process.slurm_job, (unsigned)w->uid, (unsigned)first->uid);
+        return;
+    }
+}
+
 int session_plan_make(const struct fleet *fleet, const struct job_request *request, struct job_plan *ret,
                       struct problem *p)
 {
@@ -270,6 +303,7 @@ int session_plan_make(const struct fleet *fleet, const struct job_request *reque
                        json_get_str(first, "remedy") ? json_get_str(first, "remedy")
                                                      : "Leave --require-all out.");
     } else {
+        plan_remark_claims(&plan, fleet, &request->source.processes);
         r = plan_check_collection(&plan, fleet, request, p);
     }
     *ret = plan;

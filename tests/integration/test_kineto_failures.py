@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from daemon import Daemon, wait_for
-from kineto_profd import AS_NOBODY, SLOW, kineto_config, needs_root, only_target, process, profctl, registered, start
+from kineto_profd import AS_NOBODY, SLOW, kineto_config, needs_root, only_target, process, profctl, registered, remarks, start
 from kineto_profd import make_place, start_profd  # noqa: F401 (fixtures)
 
 
@@ -107,6 +107,20 @@ def test_the_process_of_another_user(place, profd):
         session = profd.wait_session(start(profd, kineto={"uids": [65534]})["session"])
         assert session["state"] == "complete", session
         assert "recording" in client.text()
+
+
+@needs_root
+def test_a_job_that_processes_of_two_users_claim(place, profd):
+    """SLURM_JOB_ID is a word of the process."""
+    environment = {"SLURM_JOB_ID": 4711}
+    with process(place, environment=environment), process(place, environment=environment, prefix=AS_NOBODY):
+        registered(profd, 2)
+        claimed = start(profd, kineto={"slurm_jobs": [4711]})
+        assert "says that it is of Slurm job 4711, and belongs to uid " in remarks(claimed), claimed
+        profd.wait_session(claimed["session"])
+        chosen = start(profd, kineto={"slurm_jobs": [4711], "uids": [65534]})
+        assert "says that it is" not in remarks(chosen) and len(profd.session(chosen["session"])["targets"]) == 1
+        profd.wait_session(chosen["session"])
 
 
 @needs_root

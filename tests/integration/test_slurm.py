@@ -191,6 +191,23 @@ def test_without_slurm(cluster, profd, tmp_path):
     assert "squeue --me" not in err and "--slurm 'node[1-4]:8000'" in err, err
 
 
+def test_tools_that_print_too_much(profd, tmp_path):
+    """Warnings may be long; a list of nodes has an end."""
+
+    def ask(squeue):
+        for name, script in (("squeue", squeue), ("sinfo", "exit 1")):
+            (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+            (tmp_path / name).chmod(0o755)
+        done = subprocess.run([PROFCTL, "--socket", profd.socket, "list-workers", "--slurm", f"4711:{PORT}", "--json"],
+                              capture_output=True, text=True, check=False, env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+        return done.returncode, done.stdout, done.stderr
+
+    status, out, err = ask("yes warning | head -n 20000 >&2; echo 'RUNNING|4711|127.0.0.1'")
+    assert status == 0 and json.loads(out)["workers"][0]["url"] == f"http://127.0.0.1:{PORT}", err
+    status, _, err = ask("yes 'RUNNING|4711|n1'")
+    assert status != 0 and "squeue prints more than 16 MiB" in err, err
+
+
 def test_a_configured_fleet_of_nodes(tmp_path, cluster, job):
     """profd expands the list; the names are those of the resolver."""
     addresses = f"{cluster.network}.[1-2]"

@@ -79,6 +79,21 @@ static void test_vllm(void **state)
     assert_int_equal(worker_more_questions(&t->worker, &t->answers), 0);
 }
 
+/* What a hostile server calls its version stands in tables and remarks. */
+static void test_long_version(void **state)
+{
+    struct test *t = *state;
+    char version[1001] = "0.19.1+g";
+
+    memset(version + strlen(version), 'f', sizeof(version) - 1 - strlen(version));
+    vllm(t, version, OPENAPI_ON);
+    assert_null(t->worker.version);
+    assert_true(t->worker.profilable);
+    version[128] = '\0';
+    vllm(t, version, OPENAPI_ON);
+    assert_string_equal(t->worker.version, version);
+}
+
 static void test_vllm_without_profiler(void **state)
 {
     struct test *t = *state;
@@ -951,6 +966,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_groups_of_workers),
         TEST(test_vllm),
+        TEST(test_long_version),
         TEST(test_vllm_without_profiler),
         TEST(test_old_vllm_without_profiler),
         TEST(test_vllm_without_docs),

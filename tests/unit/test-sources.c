@@ -67,6 +67,7 @@ static void test_values(void **state)
         {"http://10.0.0.1/targets?a=b", false, NULL},
         {"https://user:secret@10.0.0.1/", false, "user name"},
         {"http://10.0.0.1/a b", false, "character"},
+        {"http://[fe80::1%25lo]/", true, "targets=http://[fe80::1%25lo]/: its IPv6 address is malformed"},
         {"targets.json", false, "an absolute path or a URL"},
         {"[]", false, "an absolute path or a URL"},
         {"[]", true, NULL},
