@@ -341,8 +341,10 @@ struct source_ask *source_ask_start(struct event_base *base, struct caller *call
     if (r == -EOPNOTSUPP) {
         a->offloaded = true;
         event_add(a->timeout, &patience);
-        /* Those of one source wait for each other: a dead mount holds one thread. */
-        offload_run_in(offload, names_origin(a->config.value), source_look_work, source_look_done, a);
+        /* Those of one source wait for each other: a dead mount holds one thread. Who asks can invent as many names as
+         * there are threads: all of one kind wait for each other. */
+        offload_run_in(offload, names_origin(a->config.asked ? s->key : a->config.value), source_look_work,
+                       source_look_done, a);
     } else if (r < 0) {
         a->err = r;
         event_active(a->failure, EV_TIMEOUT, 0);
