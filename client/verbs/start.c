@@ -74,7 +74,7 @@ static void start_add_activities(json_t *request, const char *list)
 
 static int start_add_workload(const struct start_options *o, json_t *request, struct problem *p)
 {
-    json_t *workload;
+    json_t *workload = NULL;
 
     if (!o->workload)
         return o->through ? problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--through needs --workload") : 0;
