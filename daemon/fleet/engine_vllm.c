@@ -160,32 +160,46 @@ static unsigned vllm_more_questions(const struct worker *w, const struct answers
     return wanted;
 }
 
+/* The remedy for a version with --profiler-config, or the one by its environment for a version before that. */
+static const char *vllm_setting_remedy(const struct worker *w, const char *by_option, const char *by_variable)
+{
+    return version_has(w->version, &vllm_has_option) == VERSION_NO ? by_variable : by_option;
+}
+
 static void vllm_review_stack(const struct recording *rec, const struct worker *w, struct review *review)
 {
     int setup = w->setup.with_stack;
+    const char *off =
+        vllm_setting_remedy(w, "Add \"torch_profiler_with_stack\":false to its --profiler-config.",
+                            "Set VLLM_TORCH_PROFILER_WITH_STACK=0 in its environment and restart it; older "
+                            "versions, which do not "
+                            "have this variable, always record stacks.");
 
     if (rec->with_stack && setup == 0)
         review_add(review, true, "--with-stack",
-                   "Add \"torch_profiler_with_stack\":true to its --profiler-config and restart it.",
+                   vllm_setting_remedy(
+                       w, "Add \"torch_profiler_with_stack\":true to its --profiler-config and restart it.",
+                       "Set VLLM_TORCH_PROFILER_WITH_STACK=1 in its environment and restart it."),
                    "it was started without Python stacks, and vLLM cannot turn them on later");
     else if (rec->with_stack && setup < 0)
         review_add(review, false, "--with-stack", NULL,
                    "vLLM decides on stacks at its launch, and how this one was launched is not known");
     else if (!rec->with_stack && setup > 0)
-        review_add(review, false, NULL, "Add \"torch_profiler_with_stack\":false to its --profiler-config.",
+        review_add(review, false, NULL, off,
                    "profiles with Python stacks (torch_profiler_with_stack is vLLM's default): traces grow "
                    "tenfold and stop takes minutes");
     else if (!rec->with_stack && setup < 0)
         review_add(
-            review, false, NULL, "Add \"torch_profiler_with_stack\":false to its --profiler-config.",
+            review, false, NULL, off,
             "may profile with Python stacks (vLLM's default; how it was launched is not known): traces "
             "grow tenfold and stop takes minutes");
 }
 
 static void vllm_review_shapes(const struct recording *rec, const struct worker *w, struct review *review)
 {
-    static const char remedy[] =
-        "Add \"torch_profiler_record_shapes\":true to its --profiler-config and restart it.";
+    const char *remedy = vllm_setting_remedy(
+        w, "Add \"torch_profiler_record_shapes\":true to its --profiler-config and restart it.",
+        "Set VLLM_TORCH_PROFILER_RECORD_SHAPES=1 in its environment and restart it.");
 
     if (rec->record_shapes && w->setup.record_shapes == 0)
         review_add(review, true, "--record-shapes", remedy,
@@ -248,12 +262,18 @@ static void vllm_review_activities(const struct recording *rec, const struct wor
 
     if (cuda_profiler && !streq(w->setup.kind, "cuda"))
         review_add(review, true, "--activities",
-                   "Start vLLM with --profiler-config '{\"profiler\":\"cuda\"}'.",
+                   vllm_setting_remedy(w, "Start vLLM with --profiler-config '{\"profiler\":\"cuda\"}'.",
+                                       "Update vLLM to 0.13 or later, and start it with --profiler-config "
+                                       "'{\"profiler\":\"cuda\"}'."),
                    "vLLM controls the CUDA profiler only where it was launched for it");
     else if (rec->activities & ACTIVITY_MEM)
-        review_add(review, true, "--activities",
-                   "Add \"torch_profiler_with_memory\":true to its --profiler-config and leave mem out.",
-                   "vLLM takes no memory snapshots");
+        review_add(
+            review, true, "--activities",
+            vllm_setting_remedy(
+                w, "Add \"torch_profiler_with_memory\":true to its --profiler-config and leave mem out.",
+                "Set VLLM_TORCH_PROFILER_WITH_PROFILE_MEMORY=1 in its environment, restart it, and leave "
+                "mem out."),
+            "vLLM takes no memory snapshots");
     else if (!cuda_profiler && torch)
         vllm_review_activities_set(rec, w, review);
 }

@@ -189,8 +189,9 @@ static unsigned folder_activities(const json_t *names)
 static bool review_has(const struct review *r, const char *text, bool option)
 {
     for (size_t i = 0; i < r->n; i++)
-        if (option ? r->items[i].refuses && streq(r->items[i].option, text)
-                   : strstr(r->items[i].text, text) != NULL)
+        if (option
+                ? r->items[i].refuses && streq(r->items[i].option, text)
+                : strstr(r->items[i].text, text) || (r->items[i].remedy && strstr(r->items[i].remedy, text)))
             return true;
     return false;
 }
