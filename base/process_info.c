@@ -132,6 +132,7 @@ int process_status_parse(const char *data, size_t size, struct process_status *r
 }
 
 /* Fields of /proc/PID/stat after the name, which may contain any byte and ends at the last parenthesis. */
+#define STAT_STATE   0
 #define STAT_PARENT  1
 #define STAT_STARTED 19
 
@@ -145,6 +146,8 @@ int process_stat_parse(const char *data, size_t size, struct process_stat *ret)
     char *saved = NULL, *field = text ? strtok_r(text, " ", &saved) : NULL;
 
     for (int i = 0; field; i++, field = strtok_r(NULL, " ", &saved)) {
+        if (i == STAT_STATE)
+            stat.is_zombie = *field == 'Z' || *field == 'X';
         if (i == STAT_PARENT)
             stat.parent = (pid_t)strtoul(field, NULL, 10);
         if (i == STAT_STARTED) {
@@ -177,6 +180,14 @@ int process_stat_read(pid_t pid, struct process_stat *ret)
     size_t size;
     int r = process_read(pid, "stat", PROCESS_STATUS_MAX, &data, &size);
     return r < 0 ? r : process_stat_parse(data, size, ret);
+}
+
+bool process_has_ended(pid_t pid, uint64_t started)
+{
+    struct process_stat stat;
+    int r = process_stat_read(pid, &stat);
+
+    return r < 0 ? r == -ENOENT || r == -ESRCH : stat.started != started || stat.is_zombie;
 }
 
 int process_link(pid_t pid, const char *name, char **ret)

@@ -45,6 +45,7 @@ struct process_status {
 struct process_stat {
     pid_t parent;
     uint64_t started; /* in ticks since boot: comparable, no more */
+    bool is_zombie;   /* it ended, and its parent has not asked for its status */
 };
 
 /* When it started, on the clock of boot_ns(), to the tick. */
@@ -55,6 +56,8 @@ int process_stat_parse(const char *data, size_t size, struct process_stat *ret);
 
 int process_status_read(pid_t pid, struct process_status *ret);
 int process_stat_read(pid_t pid, struct process_stat *ret);
+/* Whether the process with this start time has ended. False where that cannot be read. */
+bool process_has_ended(pid_t pid, uint64_t started);
 /* A file of /proc/PID as a NUL-terminated text that the caller frees. */
 int process_read(pid_t pid, const char *name, size_t max, char **ret, size_t *ret_size);
 /* Where a link of /proc/PID points ("cwd"); the caller frees it. */

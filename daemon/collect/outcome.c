@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/process_info.h"
 #include "base/units.h"
 #include "daemon/collect/pipeline.h"
 #include "trace/read/instance.h"
@@ -247,6 +248,13 @@ static void outcome_explain_nothing(struct collection *k, char **ret_reason, con
         *ret_reason = xasprintf("%u trace%s in %s may belong to this or another worker", k->n_traces,
                                 k->n_traces == 1 ? "" : "s", k->dir->path);
         *ret_remedy = "Give each worker a directory of its own.";
+        return;
+    }
+    if (worker_is_on_demand(&t->worker) &&
+        process_has_ended(t->worker.pid, (uint64_t)t->worker.process.start_ticks)) {
+        *ret_reason =
+            xasprintf("recorded nothing: the process ended before a trace appeared in %s", k->dir->path);
+        *ret_remedy = "See its log for why it ended; a process must run until its trace is written.";
         return;
     }
     const char *err = k->dir->err < 0 ? strerror(-k->dir->err) : NULL;

@@ -55,7 +55,11 @@ static int session_check_free(struct job_creation *c, struct problem *p)
         problem_set(p, -EBUSY, PROBLEM_BUSY, "%s is held by s%" PRId64 " of %s, which is %s%s%s", url,
                     r->session_id, r->requested_by, state_name(r->state), end != RECORD_NONE ? " until " : "",
                     end != RECORD_NONE ? format_time(until, end) : "");
-        problem_remedy(p, "profctl stop s%" PRId64 " ends it; --queue waits for it.", r->session_id);
+        problem_remedy(p,
+                       worker_is_on_demand(w) ? "profctl status s%" PRId64
+                                                " shows when it starts; --queue waits for it."
+                                              : "profctl stop s%" PRId64 " ends it; --queue waits for it.",
+                       r->session_id);
         return -EBUSY;
     }
     return 0;

@@ -10,6 +10,7 @@
  */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/process_info.h"
 #include "base/units.h"
 #include "daemon/kineto/config_text.h"
 #include "daemon/kineto/kineto.h"
@@ -365,7 +366,9 @@ static bool is_over(const struct target *t, int64_t now_ns)
 
     if (t->on_demand->is_gone)
         return true;
-    return p && !kineto_is_active(p) && p->last_poll_mono_ns >= ended_ns + END_SLACK_NS;
+    if (!p) /* it ended, or has not polled since a restart of profd */
+        return process_has_ended(t->worker.pid, (uint64_t)t->worker.process.start_ticks);
+    return !kineto_is_active(p) && p->last_poll_mono_ns >= ended_ns + END_SLACK_NS;
 }
 
 /* One that still writes is waited for as long as an engine that writes before it answers its stop. */
