@@ -39,6 +39,13 @@ static int key_take_duration(const struct config_key *key, const char *value, vo
     return parse_duration(value, &ns) < 0 ? -EINVAL : key_put_number(key, object, ns);
 }
 
+/* What Kineto takes in seconds. */
+static int key_take_seconds(const struct config_key *key, const char *value, void *object, char **ret_reason)
+{
+    int64_t ns;
+    return parse_duration(value, &ns) < 0 || ns % NS_PER_S != 0 ? -EINVAL : key_put_number(key, object, ns);
+}
+
 static int key_take_count(const struct config_key *key, const char *value, void *object, char **ret_reason)
 {
     char *end;
@@ -371,7 +378,7 @@ const struct config_key config_keys[] = {
 
     {SECTION_KINETO, "listen", key_take_kineto, CONFIG(kineto.listen), .fixed = true, .allowed = "\"abstract\", absolute directories, or both"},
     {SECTION_KINETO, "poll", key_take_duration, CONFIG(kineto.poll_ns), FROM_TO(100 * NS_PER_MS, 60 * NS_PER_S), .initial = "5s", .allowed = "a duration such as 5s, from 100ms to 60s"},
-    {SECTION_KINETO, "warmup", key_take_duration, CONFIG(kineto.warmup_ns), FROM_TO(0, 3600 * NS_PER_S), .initial = "5s", .allowed = "a duration such as 5s, from 0s to 1h"},
+    {SECTION_KINETO, "warmup", key_take_seconds, CONFIG(kineto.warmup_ns), FROM_TO(0, 3600 * NS_PER_S), .initial = "5s", .allowed = "a duration in whole seconds such as 5s, from 0s to 1h"},
 
     {SECTION_FLEET, "router", key_take_url, FLEET(router), .allowed = "a URL"},
     {SECTION_FLEET, "router_log", key_take_path, FLEET(router_log), .allowed = ABSOLUTE},

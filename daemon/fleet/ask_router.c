@@ -71,8 +71,8 @@ static void router_ask_explain_failure(struct router_ask *a, const struct call_r
     else if (r->err == -EACCES)
         problem_remedy(p, "Correct the file, or its permissions, or the key in profd.conf.");
     else if (r->err == -ECONNREFUSED)
-        problem_remedy(p,
-                       "The router's port changes with every job of vime; --router-log train.log finds it.");
+        problem_remedy(p, "Check the port, and that the router is running. The port of vime's router changes "
+                          "with every job: --router-log train.log finds it.");
     else
         problem_remedy(
             p, "Is the URL right, and the router up? --router-log train.log finds the router of a job.");

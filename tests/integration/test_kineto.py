@@ -220,6 +220,7 @@ def test_a_name_that_is_in_use(tmp_path, abstract, short, mode):
     ("/run//k", 'must not contain "//"'),
     ("/run/k/", 'must not end in "/"'),
     ("relative", 'must be "abstract" or an absolute directory'),
+    ("abstract\nwarmup=1500ms", "must be a duration in whole seconds"),
 ])
 def test_refused_by_the_configuration(tmp_path, where, text):
     path = tmp_path / "profd.conf"
