@@ -10,7 +10,7 @@ bool process_options_wanted(const struct process_options *o)
     return o->kineto || o->pids.n + o->jobs.n + o->uids.n > 0;
 }
 
-static int number_of(const char *text, int64_t *ret)
+static int process_parse_number(const char *text, int64_t *ret)
 {
     char *end;
 
@@ -19,9 +19,9 @@ static int number_of(const char *text, int64_t *ret)
     return *text >= '0' && *text <= '9' && !*end && errno == 0 ? 0 : -EINVAL;
 }
 
-static int uid_of(const char *text, int64_t *ret)
+static int process_parse_uid(const char *text, int64_t *ret)
 {
-    if (number_of(text, ret) == 0)
+    if (process_parse_number(text, ret) == 0)
         return 0;
     const struct passwd *user = getpwnam(text);
     if (!user)
@@ -30,8 +30,9 @@ static int uid_of(const char *text, int64_t *ret)
     return 0;
 }
 
-static int take_list(const struct option_list *list, const char *option, const char *member,
-                     int (*parse)(const char *text, int64_t *ret), json_t *request, struct problem *p)
+static int process_options_add_list(const struct option_list *list, const char *option, const char *member,
+                                    int (*parse)(const char *text, int64_t *ret), json_t *request,
+                                    struct problem *p)
 {
     int64_t value;
 
@@ -45,8 +46,8 @@ static int take_list(const struct option_list *list, const char *option, const c
                 problem_remedy(p, "Each element of an array has a number of its own: squeue --me --array "
                                   "--format '%%i %%A'");
             return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
-                               parse == uid_of ? "--%s: there is no user %s"
-                                               : "--%s must be a number, not %s",
+                               parse == process_parse_uid ? "--%s: there is no user %s"
+                                                          : "--%s must be a number, not %s",
                                option, list->items[i]);
         }
         json_array_append_new(numbers, json_integer(value));
@@ -63,11 +64,11 @@ int process_options_to_json(const struct process_options *o, const struct option
     *ret = NULL;
     if (!process_options_wanted(o))
         return 0;
-    int r = take_list(&o->pids, "pid", "pids", number_of, request, p);
+    int r = process_options_add_list(&o->pids, "pid", "pids", process_parse_number, request, p);
     if (r == 0)
-        r = take_list(&o->jobs, "slurm-job", "slurm_jobs", number_of, request, p);
+        r = process_options_add_list(&o->jobs, "slurm-job", "slurm_jobs", process_parse_number, request, p);
     if (r == 0)
-        r = take_list(&o->uids, "uid", "uids", uid_of, request, p);
+        r = process_options_add_list(&o->uids, "uid", "uids", process_parse_uid, request, p);
     if (r < 0)
         return r;
     if (units->n > 0) {

@@ -20,7 +20,8 @@ bool slurm_is_job_id(const char *word, size_t size);
 int slurm_parse_job(const char *text, size_t size, char **ret_nodes, char **ret_state);
 
 /*
- * The addresses of nodes out of sinfo's lines: *ret_addresses is a list of hosts in the order of the lines, each once, with
- * ranges where their numbers follow, to be freed; NULL where every node's address is its name, or nothing is there. *ret_n is the number of nodes.
+ * The addresses of nodes out of sinfo's lines: *ret_addresses is a list of hosts in the order of the lines, each once,
+ * with ranges where their numbers follow, to be freed; NULL where every node's address is its name, or nothing is there.
+ * *ret_n is the number of nodes. -EPROTO for other text.
  */
 int slurm_parse_addresses(const char *text, size_t size, char **ret_addresses, size_t *ret_n);

@@ -61,10 +61,10 @@ int through_check(const char *through, struct problem *p);
 
 /* Adds the workers to a path as a query, or to a StartRequest. 0 or a problem. */
 int source_to_query(struct client *c, const struct source *s, char **path, struct problem *p);
+int source_to_json(struct client *c, const struct source *s, json_t *request, struct problem *p);
 /* GET of a resource about the workers; the same as a POST where they are too many for a query. As client_get(). */
 int source_get(struct client *c, const struct source *s, const char *resource, const char *doing,
                json_t **ret);
-int source_to_json(struct client *c, const struct source *s, json_t *request, struct problem *p);
 /* Whether any option names workers that are servers. */
 bool source_names_servers(const struct source *s);
 /* Whether any option names workers. */

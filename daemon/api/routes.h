@@ -28,8 +28,8 @@ struct route {
     /* Parameters that name addresses or directories which profd will access: they need RIGHT_OPERATE, because the
      * reply reveals whether these exist. NULL: none. */
     const char *operate;
-    bool
-        asks_fleet; /* Its body says which routers and workers its reply waits for, and it changes nothing. */
+    /* Its body says which routers and workers its reply waits for, and it changes nothing. */
+    bool asks_fleet;
     /* For RIGHT_NONE: no address needs a token; else only those of [http] open_to= need none. */
     bool everybody;
     int64_t body_max;             /* 0: ROUTE_BODY_MAX */

@@ -43,8 +43,8 @@ struct call_credentials {
     char *ca_file, *cert_file, *key_file;
     bool ca_alone;      /* trusts ca_file only, and no authority of the system */
     const char *prefix; /* static: of the keys of token_file and ca_file, for errors; NULL: none */
-    const char
-        *token_header; /* static: the header that has the token; NULL: Authorization, as bearer token */
+    /* static: the header that has the token; NULL: Authorization, as bearer token */
+    const char *token_header;
     struct credentials_kept *kept;
 };
 

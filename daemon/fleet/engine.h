@@ -68,8 +68,8 @@ struct worker_answer {
     int err;    /* as in struct call_result */
     char *text; /* what came, for people */
     int status;
-    json_t *
-        json; /* of a 200 that is JSON (of QUESTION_SYSTEM: a 404); never kept for openapi.json and /metrics */
+    /* of a 200 that is JSON (of QUESTION_SYSTEM: a 404); never kept for openapi.json and /metrics */
+    json_t *json;
 };
 /* All answers of one worker. They hold secrets (SGLang's server_info has its keys): never stored or logged.
  */

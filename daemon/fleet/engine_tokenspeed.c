@@ -129,7 +129,6 @@ static void tokenspeed_read_launch(const char *version, const struct worker_laun
     static const char dir_variable[] = "TOKENSPEED_PROFILER_DIR";
     const char *dir = launch_variable(launch, dir_variable),
                *stack = launch_variable(launch, "TOKENSPEED_PROFILE_WITH_STACK");
-
     int on;
 
     ret->sizes.tp = launch_size(launch, "--tensor-parallel-size", "--attn-tp-size");

@@ -81,13 +81,13 @@ struct kubernetes_project {
     const char *name;
     const char *label, *value; /* marks its pods; value NULL: any */
     const char *roles[2];      /* labels that have the role, the first that is there counts */
-    const char
-        *regular; /* the value of its role label that is the role `regular`, where that is no common word */
+    /* the value of its role label that is the role `regular`, where that is no common word */
+    const char *regular;
     const char *port;          /* label or annotation with the number of the port */
     const char *port_names[3]; /* names of the server's port, in pods and in Services */
     const char *model;         /* label with the name under which the model is served */
-    const char
-        *engine; /* label with the engine: never proof, it only explains a worker that does not answer */
+    /* label with the engine: never proof, it only explains a worker that does not answer */
+    const char *engine;
     const char *not_workers[4]; /* values of `label` or `roles` whose pods run no engine */
 };
 

@@ -49,6 +49,12 @@ static int query_take_units(const json_t *list, struct process_query *q, struct 
 int process_query_parse(const json_t *j, struct process_query *ret, struct problem *p)
 {
     struct process_query q = {.wanted = true};
+    const struct {
+        const char *name;
+        int64_t **items;
+        size_t *n;
+    } numbers[] = {
+        {"pids", &q.pids, &q.n_pids}, {"slurm_jobs", &q.jobs, &q.n_jobs}, {"uids", &q.uids, &q.n_uids}};
     const char *name;
     json_t *value;
     int r = 0;
@@ -56,12 +62,11 @@ int process_query_parse(const json_t *j, struct process_query *ret, struct probl
     if (!json_is_object(j))
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "kineto must be an object");
     json_object_foreach((json_t *)j, name, value) {
-        if (streq(name, "pids"))
-            r = query_take_numbers(value, name, &q.pids, &q.n_pids, p);
-        else if (streq(name, "slurm_jobs"))
-            r = query_take_numbers(value, name, &q.jobs, &q.n_jobs, p);
-        else if (streq(name, "uids"))
-            r = query_take_numbers(value, name, &q.uids, &q.n_uids, p);
+        size_t i = 0;
+        while (i < ARRAY_SIZE(numbers) && !streq(name, numbers[i].name))
+            i++;
+        if (i < ARRAY_SIZE(numbers))
+            r = query_take_numbers(value, name, numbers[i].items, numbers[i].n, p);
         else if (streq(name, "units"))
             r = query_take_units(value, &q, p);
         else

@@ -29,8 +29,8 @@ struct router_dialect {
      * router_parse(), which has its root. NULL: the entries are workers. */
     int (*read)(const json_t *root, const struct router_bounds *b, struct fleet *f,
                 char why[static ROUTER_WHY_MAX]);
-    bool
-        asks_workers; /* it answers after it has asked its workers: where that takes too long, another path may do */
+    /* it answers after it has asked its workers: where that takes too long, another path may do */
+    bool asks_workers;
 };
 
 /* Dialects of optional modules (extras/), NULL at the end. */

@@ -34,8 +34,8 @@ struct source_request {
     /* Borrowed from the configuration or static; NULL: none. Both are read anew for each call. */
     const char *token_file, *ca_file;
     const char *keys; /* prefix of these keys in profd.conf, for errors: "kubernetes_" */
-    const char
-        *token_header; /* NULL: the token is a bearer token; else the header that has it, "X-Consul-Token" */
+    /* NULL: the token is a bearer token; else the header that has it, "X-Consul-Token" */
+    const char *token_header;
     bool ca_alone; /* trusts ca_file and no authority of the system; without a ca_file, those of the system */
 };
 void source_request_done(struct source_request *r);

@@ -52,8 +52,8 @@ struct worker_process {
 };
 
 struct worker {
-    char *
-        url; /* normalised: scheme://host:port, no trailing slash, no @rank; of a process kineto://PID.TICKS */
+    /* normalised: scheme://host:port, no trailing slash, no @rank; of a process kineto://PID.TICKS */
+    char *url;
     char *listed_url; /* as the router lists it, where that differs */
     /* As the source of the fleet knows it, NULL where that has none: what no other worker ever has, not even a later one
      * at the same address (a pod's uid); a name for people; the node that it runs on. */

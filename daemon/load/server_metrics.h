@@ -25,8 +25,8 @@ struct server_histogram {
 
 /* Plain data: a copy is a copy. */
 struct server_metrics {
-    const struct server_source
-        *source; /* whose page it was; NULL: of nobody that is known, nothing else is */
+    /* whose page it was; NULL: of nobody that is known, nothing else is */
+    const struct server_source *source;
     struct server_histogram histograms[SERVER_HISTOGRAMS];
     double counters[SERVER_COUNTERS]; /* NAN unknown */
     double kv_cache_use;              /* 0 to 1, of the fullest engine; NAN unknown */
