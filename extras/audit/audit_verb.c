@@ -94,8 +94,10 @@ static int audit_choose_sweep(struct audit *a, struct problem *p)
 
     if (a->o->sweep && a->o->batch_sizes)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--batch-sizes and --sweep exclude each other");
-    if (a->o->batch_sizes)
-        text = batches = xasprintf("concurrency=%s", a->o->batch_sizes);
+    if (a->o->batch_sizes) {
+        batches = xasprintf("concurrency=%s", a->o->batch_sizes);
+        text = batches;
+    }
     if (streq(text, NO_SWEEP))
         return 0;
     int r = sweep_parse(text, &a->sweep, p);
