@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 
 /* -- The gate ----------------------------------------------------------------------------------------- */
 
@@ -69,7 +70,7 @@ int api_new(const struct api_modules *modules, struct api **ret)
     struct api *api = xcalloc(1, sizeof(*api));
     const struct http_handlers handlers = {.admit = api_admit, .handle = api_handle, .arg = api};
 
-    *api = (struct api){.modules = *modules, .started_at = wall_ns()};
+    *api = (struct api){.modules = *modules, .started_at = wall_ns(), .socket_gid = (gid_t)-1};
     limits.connections_max = (unsigned)modules->settings->connections_max;
     limits.body_max = ROUTE_WORKLOAD_MAX;
     int r = http_server_new(modules->base, &limits, &handlers, &api->server);
@@ -92,6 +93,18 @@ static int api_serve(struct api *api, int take_fd, const char *name, struct prob
     return r < 0 ? problem_set(p, r, PROBLEM_INTERNAL, "cannot listen on %s: %s", name, strerror(-r)) : 0;
 }
 
+/* The group that the mode of a socket in the file system admits. */
+static void api_learn_group(struct api *api, int fd)
+{
+    struct sockaddr_un address = {0};
+    socklen_t size = sizeof(address) - 1;
+    struct stat st;
+
+    if (getsockname(fd, (struct sockaddr *)&address, &size) == 0 && address.sun_family == AF_UNIX &&
+        address.sun_path[0] && stat(address.sun_path, &st) == 0 && st.st_mode & S_IWGRP)
+        api->socket_gid = st.st_gid;
+}
+
 static int api_open_unix(struct api *api, struct problem *p)
 {
     const struct api_settings *c = api->modules.settings;
@@ -106,6 +119,7 @@ static int api_open_unix(struct api *api, struct problem *p)
         api->socket_device = st.st_dev;
         api->socket_inode = st.st_ino;
     }
+    api_learn_group(api, fd);
     return api_serve(api, fd, c->socket, p);
 }
 
@@ -142,8 +156,11 @@ int api_open(struct api *api, struct problem *p)
         return r;
     http_server_set_tls(api->server, access_tls(api->access));
     /* Sockets of systemd stay open after the end of profd: clients that connect then wait for the next one. */
-    for (size_t i = 0; i < given.n && r >= 0; i++)
+    for (size_t i = 0; i < given.n && r >= 0; i++) {
+        if (given.sockets[i].local)
+            api_learn_group(api, given.sockets[i].fd);
         r = api_serve(api, TAKE_FD(given.sockets[i].fd), "the socket of systemd", p);
+    }
     if (r >= 0 && given.n_local == 0)
         r = api_open_unix(api, p);
     for (size_t i = 0; given.n == given.n_local && r >= 0 && i < n; i++) {

@@ -5,7 +5,8 @@
  *
  * Authorization. Reading: every caller that the bus lets through, whose policy names group profd. Changes:
  * root and profd's own user, and on the system's bus whomever polkit allows. The bus and polkit are asked by
- * messages; until they answered the call waits. Group membership is theirs to know, and not looked up here.
+ * messages; until they answered the call waits. Group membership is theirs to know, and not looked up here: polkit
+ * decides by it, and the bus reports the groups of the caller's process, for what the socket's group may do.
  */
 #include "daemon/api/bus_internal.h"
 
@@ -307,7 +308,7 @@ static void call_run(struct bus_call *c)
 {
     static const struct http_external_replies replies = {call_on_json, call_on_file};
     const struct http_peer peer = {
-        .local = true, .uid = c->uid, .gid = (gid_t)-1, .pid = -1, .address = "bus"};
+        .local = true, .uid = c->uid, .gid = (gid_t)-1, .pid = -1, .in_group = c->in_group, .address = "bus"};
     _cleanup_(problem_done) struct problem p = {0};
     struct bus *b = c->bus;
 
@@ -415,7 +416,26 @@ static int call_ask_polkit(struct bus_call *c)
                              interactive ? PASSWORD_TIMEOUT_US : POLKIT_TIMEOUT_US);
 }
 
-static int call_read_uid(sd_bus_message *m, uid_t *ret)
+/* Whether the list of groups has that of profd's socket. */
+static int call_read_groups(struct bus_call *c, sd_bus_message *m)
+{
+    gid_t gid, admitted = c->bus->api->socket_gid;
+
+    int r = sd_bus_message_enter_container(m, 'v', "au");
+    if (r >= 0)
+        r = sd_bus_message_enter_container(m, 'a', "u");
+    while (r >= 0 && (r = sd_bus_message_read(m, "u", &gid)) > 0)
+        c->in_group = c->in_group || (admitted != (gid_t)-1 && gid == admitted);
+    if (r >= 0)
+        r = sd_bus_message_exit_container(m);
+    return r < 0 ? r : sd_bus_message_exit_container(m);
+}
+
+/*
+ * The user, and the groups where the bus reports them: those of the process that connected to it, as the kernel has
+ * them (SO_PEERGROUPS). Nothing is looked up by name.
+ */
+static int call_read_credentials(struct bus_call *c, sd_bus_message *m)
 {
     const char *key;
 
@@ -423,13 +443,15 @@ static int call_read_uid(sd_bus_message *m, uid_t *ret)
     while (r >= 0 && (r = sd_bus_message_enter_container(m, 'e', "sv")) > 0) {
         r = sd_bus_message_read(m, "s", &key);
         if (r >= 0 && streq(key, "UnixUserID"))
-            return sd_bus_message_read(m, "v", "u", ret);
-        if (r >= 0)
+            r = sd_bus_message_read(m, "v", "u", &c->uid);
+        else if (r >= 0 && streq(key, "UnixGroupIDs"))
+            r = call_read_groups(c, m);
+        else if (r >= 0)
             r = sd_bus_message_skip(m, "v");
         if (r >= 0)
             r = sd_bus_message_exit_container(m);
     }
-    return r < 0 ? r : -ENODATA;
+    return r < 0 ? r : c->uid == (uid_t)-1 ? -ENODATA : 0;
 }
 
 static int call_on_credentials(sd_bus_message *m, void *arg, sd_bus_error *error)
@@ -440,7 +462,7 @@ static int call_on_credentials(sd_bus_message *m, void *arg, sd_bus_error *error
     c->question = sd_bus_slot_unref(c->question);
     if (refusal)
         call_deny_by_error(c, "the bus does not know the caller", refusal);
-    else if (call_read_uid(m, &c->uid) < 0)
+    else if (call_read_credentials(c, m) < 0)
         call_deny(c, "the bus does not report the user of the caller");
     else if (c->uid == 0 || c->uid == geteuid())
         call_run(c);

@@ -73,6 +73,7 @@ struct bus_call {
     struct route_match route;
     char *path, *query, *body;    /* as HTTP has them */
     uid_t uid;                    /* (uid_t)-1: not looked up */
+    bool in_group;                /* with uid: its groups admit it to profd's socket */
     sd_bus_slot *question;        /* to the bus or polkit, in flight */
     struct http_request *request; /* to which the handler has not replied yet */
 };

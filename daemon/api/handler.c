@@ -208,7 +208,7 @@ void request_take_author(const struct http_request *r, struct process_query *q)
 
     q->has_uid = known;
     q->uid = peer->uid;
-    q->may_all = on_socket || (known && (peer->uid == 0 || peer->uid == geteuid())) ||
+    q->may_all = on_socket || (known && (peer->uid == 0 || peer->uid == geteuid() || peer->in_group)) ||
                  (!peer->local && http_right(r) == RIGHT_ADMIN);
 }
 

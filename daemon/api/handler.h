@@ -28,6 +28,7 @@ struct api {
     char *socket;       /* NULL while there is none; with its device and inode */
     dev_t socket_device;
     ino_t socket_inode;
+    gid_t socket_gid; /* whom the socket's mode admits, (gid_t)-1 unknown */
 };
 
 /* The client, for the audit log: "uid 1000 (anna)", "127.0.0.1". The caller frees it. */

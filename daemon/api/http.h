@@ -116,6 +116,7 @@ struct http_peer {
     uid_t uid;
     gid_t gid;
     pid_t pid;
+    bool in_group;      /* of D-Bus: its groups admit it to profd's socket as well */
     struct in6_addr ip; /* of TCP; IPv4 as ::ffff:a.b.c.d */
     char address[64];   /* "127.0.0.1:4711", "[::1]:4711", "unix" */
 };

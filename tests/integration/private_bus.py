@@ -56,9 +56,9 @@ class PrivateBus(BusDaemon):
     def connect(self):
         return Peer(self.address)
 
-    def run(self, *command, user=None, timeout=60):
+    def run(self, *command, user=None, timeout=60, **more):
         """A program that finds this bus."""
-        return subprocess.run(command, capture_output=True, text=True, timeout=timeout, user=user, cwd="/",
+        return subprocess.run(command, capture_output=True, text=True, timeout=timeout, user=user, cwd="/", **more,
                               stdin=subprocess.DEVNULL, env={**os.environ, **self.environment})
 
 

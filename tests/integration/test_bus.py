@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """The D-Bus API: real profd, real dbus-daemon, the programs that people use on a bus."""
 
+import grp
 import hashlib
 import json
 import os
+import re
+import shutil
 import socket
 import subprocess
+import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pytest
 from daemon import BUILD, ROOT, Daemon, FaultFleet, quick_config, wait_for
+from kineto_client import KinetoClient
 
 pytest.importorskip("gi", reason="python3-gi is not installed")
 from gi.repository import GLib  # noqa: E402
@@ -421,6 +427,34 @@ def test_reading_is_the_bus_s_and_the_rest_polkit_s(tmp_path):
         done = bus.run(*CALL, "ImportTrace", "a{sv}", "1", "path", "s", "/etc/shadow", user=NOBODY)
         assert "only root and the user that profd runs as may import files" in done.stderr
         assert profd.get("/v1/version")
+
+
+@needs_root
+def test_the_group_of_the_socket_records_the_processes_of_others(tmp_path):
+    """Whom polkit lets start sessions records his own processes; whom the socket admits by his groups, everybody's."""
+    directory = Path(tempfile.mkdtemp(prefix="kineto-", dir="/tmp"))
+    (directory / "traces").mkdir()
+    for path in (directory, directory / "traces"):
+        path.chmod(0o1777)
+    config = quick_config(more=f"[kineto]\nlisten={directory}\npoll=500ms\nwarmup=0s\n").replace(
+        "[timeouts]", "[profd]\ngroup=daemon\n[timeouts]", 1)
+    member, other = {"group": NOBODY, "extra_groups": [grp.getgrnam("daemon").gr_gid]}, {"group": NOBODY, "extra_groups": []}
+    quick = ("--interval", 200, "--tick", 100)
+    begin = (*CALL, "StartSession", "a{sv}", "2", "kineto", "a{sv}", "0", "duration_ns", "x", "100000000")
+    with (PrivateBus("system") as bus, FakePolkit(bus), on_bus(tmp_path, bus, config) as profd, bus.connect() as peer,
+          KinetoClient(tmp_path, directory, tmp_path, quick), KinetoClient(tmp_path, directory, directory / "traces", quick, prefix=[
+              "setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]) as own):
+        wait_named(peer)
+        wait_for(lambda: sum("process" in w for w in profd.get("/v1/workers", kineto="true")["workers"]) == 2, 30)
+
+        def targets(session):
+            return {int(re.match(r"kineto://(\d+)\.", t["worker"])[1]) for t in profd.wait_session(session)["targets"]}
+
+        run_ok(bus.run(*begin, user=NOBODY, **other))
+        assert targets("s1") == {own.pid}
+        run_ok(bus.run(*begin, user=NOBODY, **member))
+        assert len(targets("s2")) == 2
+    shutil.rmtree(directory)
 
 
 @needs_root

@@ -18,6 +18,7 @@ import pytest
 
 from daemon import BUILD, END_S, SANITIZED, FaultFleet, wait_for
 from home import SYSTEM_SOCKET, Home, clean_environment
+from kineto_client import KinetoClient
 
 FAKE_STATFS = BUILD / "tests/integration/libfake-statfs.so"
 STARTED = re.compile(r"started your own profd: process (\d+), socket (\S+); it ends (?:with (job \d+|step \d+\.\d+), )?after 30min without work, "
@@ -167,6 +168,33 @@ def test_the_runtime_directory_is_its_place(home, fleet):
     runtime = home.directory("run")
     _, path, _ = started(record(home, fleet, env={"XDG_RUNTIME_DIR": str(runtime)}))
     assert path == runtime / "profd/profd.sock"
+
+
+# PyTorch processes, which register with it
+
+
+def test_a_user_outside_the_group_records_his_own_processes_on_demand(home):
+    """Neither the service nor its group: profctl starts a profd that has a directory for the processes' sockets."""
+    env = {"XDG_RUNTIME_DIR": str(home.directory("run"))}
+    traces = home.directory("traces")
+    (home.home / ".config/profd").mkdir(parents=True)
+    (home.home / ".config/profd/profd.conf").write_text("[kineto]\npoll=500ms\nwarmup=0s\n[collect]\nsettle=1s\n")
+    first = home.run("start", "--kineto", "--duration", "200ms", "--wait", env=env)
+    pid, _, _ = started(first)
+    assert first.returncode == 1 and "no process has registered" in first.stderr, first.stderr
+    variables = dict(re.findall(r"(KINETO_\w+)=(\S+)", first.stderr.split("when they are started with")[1].split("in their")[0]))
+    directory = Path(variables["KINETO_IPC_SOCKET_DIR"])
+    assert variables["KINETO_USE_DAEMON"] == "1" and directory == home.path / "run/profd/kineto"
+    assert directory.stat().st_mode & 0o077 == 0 and directory.stat().st_uid == (home.user or os.geteuid())
+    as_user = ["setpriv", f"--reuid={home.user}"] if home.user else []
+    with KinetoClient(home.path, directory, traces, ["--interval", 500, "--tick", 100], {"RANK": 2}, prefix=as_user) as client:
+        listed = wait_for(lambda: json.loads(home.run("list-workers", "--kineto", "--json", env=env).stdout)["workers"], END_S)
+        assert [(w["pid"], w["profilable"]) for w in listed] == [(client.pid, True)]
+        done = home.run("start", "--kineto", "--duration", "200ms", "--wait", env=env)
+        assert done.returncode == 0 and "is complete: 1 of 1 worker, 1 trace," in done.stdout, (done, client.text())
+        assert not STARTED.search(done.stderr) and home.daemons() == [pid]
+    trace, = json.loads(home.run("list-traces", "--json", env=env).stdout)["traces"]
+    assert trace["ranks"]["rank"] == 2 and trace["name"].startswith("s")
 
 
 # Or does not
