@@ -31,15 +31,16 @@ struct pytorch_limit {
 static void pytorch_review(const struct recording *rec, const struct worker *w, struct review *review)
 {
     const struct pytorch_limit limits[] = {
-        {rec->steps > 0, true, "--steps", "a process on demand counts no steps that profd could ask for",
-         "Use --duration."},
-        {rec->start_step > 0, true, "--start-step", "a process on demand counts no steps", "Use --start-at."},
-        {rec->by_stage, true, "--by-stage", "a process on demand knows no prefill and decode",
-         "Leave it out where processes are recorded on demand."},
+        {rec->steps > 0, true, "--steps",
+         "profd records a PyTorch process for a duration, not for a number of steps", "Use --duration."},
+        {rec->start_step > 0, true, "--start-step", "profd cannot count the steps of a PyTorch process",
+         "Use --start-at."},
+        {rec->by_stage, true, "--by-stage", "a PyTorch process has no stages that profd knows",
+         "Leave it out, or record the processes in a session of their own."},
         {rec->activities & ACTIVITY_CUDA_PROFILER, true, "--activities cuda-profiler",
          "Kineto starts no other profiler", "Use cpu, cuda and mem."},
-        {rec->duration_ns == 0, true, "--workload",
-         "a recording on demand cannot be stopped when its load ends", "Add --duration."},
+        {rec->duration_ns == 0 && rec->steps == 0, true, "--workload",
+         "the recording of a PyTorch process cannot be stopped when the load ends", "Add --duration."},
         {rec->with_stack, false, "--with-stack",
          "PyTorch built before 2026-03-30 (pytorch#178830) may crash when stacks are recorded on demand",
          NULL},

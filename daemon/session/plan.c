@@ -132,8 +132,8 @@ static int plan_review_all(struct job_plan *plan, const struct fleet *fleet,
         ops->review(&recording, w, &review);
         if (request->when_running > 0 && ops->on_demand)
             review_add(&review, true, "--when-running",
-                       "Leave it out where processes are recorded on demand.",
-                       "a process on demand does not report requests");
+                       "Leave it out, or record the processes in a session of their own.",
+                       "a PyTorch process does not report requests");
         for (size_t k = 0; k < review.n; k++)
             plan_add_review(plan, w, &review.items[k]);
         review_done(&review);

@@ -196,6 +196,7 @@ def test_what_cannot_be_honoured_is_said_before_the_start(place, profd, request_
         registered(profd)
         problem = profd.problem("POST", "/v1/sessions", {"kineto": {}, **request_}, 422)
         assert option in problem["title"] + problem.get("detail", ""), problem
+        assert "load" not in json.dumps(problem), problem  # nobody asked for one
 
 
 def test_options_reach_the_process(place, profd):
