@@ -189,7 +189,8 @@ def test_a_start_time_that_is_far_enough_ahead_is_kept(place, profd):
 
 
 @pytest.mark.parametrize("request_,option", [
-    ({"steps": 5}, "--steps"), ({"start_step": 5}, "--start-step"), ({"steps": 5, "by_stage": True}, "--steps"),
+    ({"steps": 5}, "--steps"), ({"start_step": 5}, "--start-step"), ({"by_stage": True}, "--by-stage"),
+    ({"steps": 5, "by_stage": True}, "--steps"),
     ({"activities": ["cuda-profiler"]}, "--activities"), ({"when_running": 1}, "--when-running"), ({"prompt": "Hello"}, "--prompt")])
 def test_what_cannot_be_honoured_is_said_before_the_start(place, profd, request_, option):
     with process(place):
