@@ -8,6 +8,9 @@
 #include "daemon/kineto/socket.h"
 #include <event2/event.h>
 
+/* In which the processes of one user are looked at. */
+#define KINETO_QUEUES_PER_UID 4
+
 /* A process that has polled. Owned by the table. */
 struct kineto_entry {
     struct kineto_process process; /* its key is complete once is_known */

@@ -250,10 +250,12 @@ static void facts_on_done(void *arg)
     free(job);
 }
 
-/* Those of a user wait for each other: a file system that does not answer holds one thread. */
-static uint64_t facts_queue(uid_t uid)
+/* A process of which a file system does not answer holds a thread, and those after it in its queue wait: a user has so
+ * few queues that others have threads, and several, since most containers have the same user. */
+static uint64_t facts_queue(const struct kineto_process *p)
 {
-    _cleanup_(freep) char *text = xasprintf("kineto of user %u", (unsigned)uid);
+    _cleanup_(freep) char *text =
+        xasprintf("kineto of user %u, %d", (unsigned)p->uid, (int)(p->pid % KINETO_QUEUES_PER_UID));
     return offload_queue_of_dir(text);
 }
 
@@ -268,7 +270,7 @@ static void entry_ask_facts(struct kineto_entry *e)
     job->entry = e;
     e->job = job;
     e->facts_at_ns = mono_ns();
-    offload_run_in(e->kineto->offload, facts_queue(e->process.uid), facts_work, facts_on_done, job);
+    offload_run_in(e->kineto->offload, facts_queue(&e->process), facts_work, facts_on_done, job);
 }
 
 /* -- Polls ---------------------------------------------------------------------------------------------- */

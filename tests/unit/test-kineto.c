@@ -18,7 +18,7 @@
 #define WAIT_NS   (10 * NS_PER_S)
 #define QUIET_NS  (150 * NS_PER_MS)
 #define TRIES_MAX 50
-#define N_THREADS 4
+#define N_THREADS 8
 
 struct daemon_side {
     struct event_base *base;
@@ -508,29 +508,29 @@ static void test_crowd(void **state)
     client_close(&c);
 }
 
-/* What a user's processes have mapped may be on a server that never answers: that holds one thread, not all. */
-static void test_one_thread_of_a_user(void **state)
+/* What a user's processes have mapped may be on a server that never answers: that holds a few threads, not all. */
+static void test_few_threads_of_a_user(void **state)
 {
     const struct daemon_side *d = *state;
-    pid_t children[N_THREADS];
+    pid_t children[2 * N_THREADS];
     struct client_side c;
 
     client_open(&c, d->dir, "dynoconfigclient-many");
     n_looking_max = 0;
-    for (size_t i = 0; i < N_THREADS; i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(children); i++) {
         children[i] = fork();
         if (children[i] == 0) {
             for (;; poll(NULL, 0, 50))
                 client_poll(&c, 3);
         }
     }
-    for (size_t i = 0; i < N_THREADS; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(children); i++)
         wait_process(d, children[i]);
-    for (size_t i = 0; i < N_THREADS; i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(children); i++) {
         kill(children[i], SIGKILL);
         waitpid(children[i], NULL, 0);
     }
-    assert_int_equal(n_looking_max, 1);
+    assert_in_range(n_looking_max, 1, KINETO_QUEUES_PER_UID);
     client_close(&c);
 }
 
@@ -645,7 +645,7 @@ int main(void)
         TEST(test_register),  TEST(test_shifted),  TEST(test_doubtful_answer),
         TEST(test_late),      TEST(test_schedule), TEST(test_not_fetched),
         TEST(test_forgotten), TEST(test_child),    TEST(test_context),
-        TEST(test_refused),   TEST(test_crowd),    TEST(test_one_thread_of_a_user),
+        TEST(test_refused),   TEST(test_crowd),    TEST(test_few_threads_of_a_user),
         TEST(test_sweep),     TEST(test_in_use),   TEST(test_directories),
         TEST(test_replaced),
     };
