@@ -80,10 +80,13 @@ static void worker_fill(struct worker *w, const struct kineto_process *p, const 
         process->gpus = xstrdup(p->gpus);
         process->trace_root = xstrdup(p->trace_root);
         worker_fill_group(w, p);
-    } else {
+    } else if (q->has_uid) {
         worker_refuse(
             w, "Members of group profd may record the processes of others: sudo usermod -aG profd \"$USER\"",
             "belongs to uid %u: you may record your own processes", p->uid);
+    } else {
+        worker_refuse(w, "Use profctl on the host of profd, without --host, or a token of role admin.",
+                      "belongs to uid %u, and the request does not show whose it is", p->uid);
     }
 }
 
