@@ -28,7 +28,6 @@ static const struct verb_entry fleet_verbs[] = {
 static const struct verb_entry record_verbs[] = {
     {&verb_start, {0}, "record profile capture",
      "profctl start --router http://10.0.0.1:3521 --duration 5s --wait\n"
-     "profctl start --steps 20 --record-shapes --analyze\n"
      "profctl start --role decode --count 2 --workload chat.yaml --wait\n"
      "profctl start --kineto --slurm-job 4711 --duration 2s --wait"},
     {&verb_status, {0}, "watch top ps",
