@@ -61,8 +61,8 @@ static char **command_environment(void)
     return variables;
 }
 
-/* Takes what there is to read. Closes the stream at its end; -E2BIG beyond its limit, except of messages, whose first
- * line is enough. */
+/* Reads the available bytes. Closes the stream at its end; -E2BIG beyond its limit, except for messages, of which the
+ * first line is enough. */
 static int stream_read(struct command_stream *s)
 {
     if (!ARRAY_RESERVE(s->text, s->cap, s->size + READ_SIZE + 1))

@@ -19,9 +19,9 @@ struct condition_options {
 /* An array of list.n conditions, the caller's to free. Returns an exit status. */
 int conditions_parse(struct client *c, const struct condition_options *o, const char *remedy,
                      struct condition **ret);
-/* Prints the decision about condition i if it is met or undecided; needed says what would decide it, and
- * without values why there are none, with the remedy. ns is the unit
- * of measured times. Returns the exit status of all conditions, which so far is status. */
+/* Prints the decision about condition i if it is met or undecided; needed names what would decide it, or,
+ * without values, why there are none, with the remedy. ns is the unit of measured times. Returns the exit status of
+ * all conditions, given that of the earlier ones in status. */
 int condition_report(struct client *c, const struct condition_options *o, size_t i,
                      const struct condition *condition, const struct condition_decision *d, double ns,
                      const char *needed, int status);

@@ -141,8 +141,8 @@ static bool attribution_has_given_name(const struct discovered_file *f, const st
     return starts_with(f->name, t->record.profile_id);
 }
 
-/* The peer credentials of a process on demand prove whose it is. The server of a network file system decides what
- * owners are. */
+/* The peer credentials of a process on demand prove its user. On a network file system, the server decides which owner
+ * a file shows. */
 static bool attribution_owner_fits(const struct watched_dir *d, const struct target *t, uid_t owner)
 {
     return !worker_is_on_demand(&t->worker) || d->remote || t->worker.uid == owner;

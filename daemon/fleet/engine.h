@@ -276,7 +276,7 @@ void worker_refuse(struct worker *w, const char *remedy, const char *format, ...
 void worker_needs_credentials(struct worker *w, const char *key);
 /* The JSON of an answer, NULL for anything else. */
 const json_t *answered(const struct answers *a, enum question q);
-/* True where it was answered, with a status that says that there is no such path. */
+/* True if the server answered, and its status means that the path does not exist. */
 bool answered_absent(const struct answers *a, enum question q);
 /* "owned_by" of the first model. */
 const char *answered_model_owner(const struct answers *a);

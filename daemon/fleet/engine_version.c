@@ -16,7 +16,7 @@ static const struct {
     {"rc", VERSION_CANDIDATE}, {"c", VERSION_CANDIDATE}, {"post", VERSION_POST},
 };
 
-/* The digits at *p, which it leaves behind; -EINVAL where there are none, or too many. */
+/* Reads the digits at *p and moves *p after them; -EINVAL if there are none or too many. */
 static int version_number(const char **p, unsigned *ret)
 {
     size_t n = strspn(*p, "0123456789");

@@ -86,7 +86,7 @@ static void worker_fill(struct worker *w, const struct kineto_process *p, const 
             "belongs to uid %u: you may record your own processes", p->uid);
     } else {
         worker_refuse(w, "Use profctl on the host of profd, without --host, or a token of role admin.",
-                      "belongs to uid %u, and the request does not show whose it is", p->uid);
+                      "belongs to uid %u, and the user who sent the request is not known", p->uid);
     }
 }
 

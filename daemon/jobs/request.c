@@ -305,7 +305,7 @@ static int check_combination(struct job_request *r, struct problem *p)
     if (rec->steps > REQUEST_STEPS_MAX)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "steps is %" PRId64 ", more than %d", rec->steps,
                            REQUEST_STEPS_MAX);
-    /* PyTorch processes take neither steps nor stages, and say so themselves. */
+    /* The engine of PyTorch processes refuses stages with a reason of its own. */
     if (rec->by_stage && rec->steps == 0 && !r->source.processes.wanted) {
         problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
                     "by_stage needs steps: without them SGLang's scheduler crashes");

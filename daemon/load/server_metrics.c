@@ -11,7 +11,7 @@
 #define MS_PER_S       1000
 #define BOUND_TEXT_MAX 64
 
-/* The text of a page, and whose it is; NULL: of a server that is not known. */
+/* The text of a metrics page, and its kind of server; source NULL: unknown server. */
 struct server_page {
     struct prometheus_text text;
     const struct server_source *source;

@@ -269,8 +269,7 @@ static void plan_remark_claims(struct job_plan *plan, const struct fleet *fleet,
         if (!first || first->uid == w->uid)
             continue;
         plan_add_remark(plan, w->url, "Choose the processes of one user: --uid UID.",
-                        "says that it is of Slurm job %" PRId64
-                        ", and belongs to uid %u, while others of the "
+                        "claims Slurm job %" PRId64 ", and belongs to uid %u, while others of the "
                         "job belong to uid %u; a process sets its job itself",
                         w->process.slurm_job, (unsigned)w->uid, (unsigned)first->uid);
         return;

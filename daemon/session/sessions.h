@@ -50,7 +50,7 @@ struct target {
     bool inherited;              /* a profd before this one began it */
     double steps_before;         /* steps_metric when the recording began; < 0 unknown */
     double steps_before_load;    /* done since the engine's launch when its load began; < 0 unknown */
-    bool probed;                 /* takes part in the probe under way */
+    bool probed;                 /* included in the running probe */
     bool files_complete;         /* the collector saw everything, though nobody stopped it */
     bool older_paths;            /* its engine is of the generation before */
     bool older_keys;             /* its engine does not know newer_keys */

@@ -118,7 +118,7 @@ def test_a_job_that_processes_of_two_users_claim(place, profd):
     with process(place, environment=environment), process(place, environment=environment, prefix=AS_NOBODY):
         registered(profd, 2)
         claimed = start(profd, kineto={"slurm_jobs": [4711]})
-        assert "says that it is of Slurm job 4711, and belongs to uid " in remarks(claimed), claimed
+        assert "claims Slurm job 4711, and belongs to uid " in remarks(claimed), claimed
         profd.wait_session(claimed["session"])
         chosen = start(profd, kineto={"slurm_jobs": [4711], "uids": [65534]})
         assert "says that it is" not in remarks(chosen) and len(profd.session(chosen["session"])["targets"]) == 1
