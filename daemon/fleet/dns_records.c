@@ -119,8 +119,8 @@ int dns_records_parse(const unsigned char *answer, size_t size, enum dns_type ty
 
 static int resolver_parse(const char *text, struct in6_addr *ret_address, int *ret_port, const char **reason)
 {
-    const char *colon = strrchr(text, ':');
-    bool has_port = colon && colon == (text[0] == '[' ? strstr(text, "]:") + 1 : strchr(text, ':'));
+    const char *after_host = text[0] == '[' ? strchr(text, ']') : text;
+    bool has_port = after_host && strchr(after_host, ':');
     struct url u;
 
     *reason = "an address and a port, such as 127.0.0.1:8600";

@@ -80,10 +80,21 @@ static void test_resolvers(void **state)
         const char *text;
         bool right;
     } cases[] = {
-        {"127.0.0.1", true},    {"127.0.0.1:8600", true},    {"[::1]", true},
-        {"[::1]:8600", true},   {"consul:8600", false},      {"127.0.0.1:0", false},
-        {"127.0.0.1:x", false}, {"http://127.0.0.1", false}, {"", false},
-        {"u@127.0.0.1", false}, {"127.0.0.1/x", false},      {"127.0.0.1:99999", false},
+        {"127.0.0.1", true},
+        {"127.0.0.1:8600", true},
+        {"[::1]", true},
+        {"[::1]:8600", true},
+        {"consul:8600", false},
+        {"127.0.0.1:0", false},
+        {"127.0.0.1:x", false},
+        {"http://127.0.0.1", false},
+        {"", false},
+        {"u@127.0.0.1", false},
+        {"127.0.0.1/x", false},
+        {"127.0.0.1:99999", false},
+        {"::1", false},
+        {"[::1", false},
+        {"[::1]:", false},
     };
     const char *reason;
 
