@@ -26,6 +26,7 @@ static void walk_column(const struct columns *c, enum column column)
 {
     uint64_t rows = columns_rows(c, column_specs[column].table), step = rows / WALK_ROWS + 1;
     int64_t values[BLOCK_ROWS], min, max;
+    uint32_t codes[3];
 
     for (uint64_t row = 0; row < rows; row += step) {
         uint64_t first = row / BLOCK_ROWS * BLOCK_ROWS;
@@ -39,6 +40,11 @@ static void walk_column(const struct columns *c, enum column column)
             for (size_t i = 0; i < n; i++)
                 check_value(c, column, values[i]);
         }
+        if (columns_codes(c, column, row, ARRAY_SIZE(codes), codes) != MIN(rows - row, ARRAY_SIZE(codes)) ||
+            codes[0] != (uint32_t)MIN((uint64_t)value, (uint64_t)COLUMN_NO_CODE))
+            abort();
+        if (value != COLUMN_NULL && columns_next_in_range(c, column, row, row + 1, value, value) != row)
+            abort();
         if (columns_block_range(c, column, row, &min, &max) && value != COLUMN_NULL &&
             (value < min || value > max))
             abort();

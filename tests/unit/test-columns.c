@@ -367,6 +367,62 @@ static void test_lower_bound(void **state)
     }
 }
 
+/* Rows of any range, as numbers of 64 and of 32 bits, are what is read one by one. */
+static void test_ranges_of_rows(void **state)
+{
+    static const uint64_t firsts[] = {0, 1, 255, 256, 300, 511, 599, 600, UINT64_MAX};
+    static const size_t counts[] = {0, 1, 2, 255, 256, 257, 600, 1000};
+    static const enum column columns[] = {COL_slice_ts, COL_slice_name, COL_slice_category, COL_slice_parent,
+                                          COL_slice_flags};
+    uint64_t window;
+    _cleanup_(closep) int fd = write_small(&window);
+    _cleanup_(columns_closep) struct columns *c = open_good(fd);
+    int64_t values[1000];
+    uint32_t codes[1000];
+
+    for (size_t k = 0; k < ARRAY_SIZE(columns) * ARRAY_SIZE(firsts) * ARRAY_SIZE(counts); k++) {
+        enum column column = columns[k % ARRAY_SIZE(columns)];
+        uint64_t first = firsts[k / ARRAY_SIZE(columns) % ARRAY_SIZE(firsts)];
+        size_t n = counts[k / ARRAY_SIZE(columns) / ARRAY_SIZE(firsts)];
+        size_t there = first < 600 ? MIN(n, 600 - first) : 0;
+
+        assert_int_equal(columns_values(c, column, first, n, values), there);
+        assert_int_equal(columns_codes(c, column, first, n, codes), there);
+        for (size_t i = 0; i < there; i++) {
+            int64_t value = columns_get(c, column, first + i);
+
+            assert_true(values[i] == value);
+            assert_true(codes[i] == (value >= 0 && value < UINT32_MAX ? value : COLUMN_NO_CODE));
+        }
+    }
+}
+
+static void test_zone_map(void **state)
+{
+    _cleanup_(closep) int fd = new_file();
+    _cleanup_(columns_closep) struct columns *c = NULL;
+    uint64_t middle = MANY_ROWS / 2, blocks = 0;
+    int64_t ts;
+
+    write_many(fd);
+    c = open_good(fd);
+    ts = columns_get(c, COL_slice_ts, middle);
+    for (uint64_t row = 0; (row = columns_next_in_range(c, COL_slice_ts, row, MANY_ROWS, ts, ts)) < MANY_ROWS;
+         blocks++)
+        row += BLOCK_ROWS - row % BLOCK_ROWS;
+    assert_true(blocks > 0 && blocks < MANY_ROWS / BLOCK_ROWS / 4);
+    /* What is skipped has no such value. */
+    for (uint64_t row = 0, next; row < MANY_ROWS; row = next + 1) {
+        next = columns_next_in_range(c, COL_slice_dur, row, MANY_ROWS, INT64_MIN + 1, 1000);
+        for (; row < next; row++)
+            assert_true(columns_get(c, COL_slice_dur, row) == COLUMN_NULL ||
+                        columns_get(c, COL_slice_dur, row) > 1000);
+    }
+    assert_int_equal(columns_next_in_range(c, COL_slice_ts, 5, MANY_ROWS, INT64_MIN, INT64_MAX), 5);
+    assert_int_equal(columns_next_in_range(c, COL_slice_ts, 5, 3, INT64_MIN, INT64_MAX), 3);
+    assert_int_equal(columns_next_in_range(c, COL_slice_ts, 5, MANY_ROWS, INT64_MIN + 1, -99999), MANY_ROWS);
+}
+
 /* Everything a reader can be asked, as one number. Each answer is checked for what holds of any file. */
 static uint64_t digest(const struct columns *c)
 {
@@ -604,6 +660,7 @@ int main(void)
         cmocka_unit_test(test_empty_file),     cmocka_unit_test(test_write_error),
         cmocka_unit_test(test_more_than_fits), cmocka_unit_test(test_strings_share_no_bytes),
         cmocka_unit_test(test_many_rows),      cmocka_unit_test(test_lower_bound),
+        cmocka_unit_test(test_ranges_of_rows), cmocka_unit_test(test_zone_map),
         cmocka_unit_test(test_flipped_bytes),  cmocka_unit_test(test_damaged_page),
         cmocka_unit_test(test_truncated),      cmocka_unit_test(test_other_version),
         cmocka_unit_test(test_frame),          cmocka_unit_test(test_threads),

@@ -104,6 +104,42 @@ size_t columns_block(const struct columns *c, enum column column, uint64_t first
     return n;
 }
 
+size_t columns_values(const struct columns *c, enum column column, uint64_t first, size_t n, int64_t *ret)
+{
+    int64_t block[BLOCK_ROWS];
+    size_t done = 0;
+
+    while (done < n) {
+        uint64_t row = first + done;
+        size_t skip = row % BLOCK_ROWS, wanted = MIN(n - done, BLOCK_ROWS - skip);
+        size_t got = columns_block(c, column, row - skip, skip + wanted, skip > 0 ? block : ret + done);
+
+        if (got <= skip)
+            break;
+        if (skip > 0)
+            memcpy(ret + done, block + skip, (got - skip) * sizeof(*ret));
+        done += got - skip;
+    }
+    return done;
+}
+
+size_t columns_codes(const struct columns *c, enum column column, uint64_t first, size_t n, uint32_t *ret)
+{
+    int64_t values[BLOCK_ROWS];
+    size_t done = 0, got;
+
+    while (done < n) {
+        got = columns_values(c, column, first + done, MIN(n - done, BLOCK_ROWS - (first + done) % BLOCK_ROWS),
+                             values);
+        if (got == 0)
+            break;
+        for (size_t i = 0; i < got; i++)
+            ret[done + i] = (uint32_t)MIN((uint64_t)values[i], (uint64_t)COLUMN_NO_CODE);
+        done += got;
+    }
+    return done;
+}
+
 bool columns_block_range(const struct columns *c, enum column column, uint64_t row, int64_t *ret_min,
                          int64_t *ret_max)
 {
@@ -121,6 +157,19 @@ bool columns_block_range(const struct columns *c, enum column column, uint64_t r
         return true;
     *ret_min = b.base;
     return !__builtin_add_overflow(b.base, codes - b.nulls, ret_max);
+}
+
+uint64_t columns_next_in_range(const struct columns *c, enum column column, uint64_t row, uint64_t end,
+                               int64_t min, int64_t max)
+{
+    int64_t block_min, block_max;
+
+    for (; row < end; row += BLOCK_ROWS - row % BLOCK_ROWS) {
+        if (!columns_block_range(c, column, row, &block_min, &block_max) ||
+            (block_min <= max && block_max >= min))
+            return row;
+    }
+    return end;
 }
 
 uint64_t columns_lower_bound(const struct columns *c, enum column column, int64_t value)

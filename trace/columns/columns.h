@@ -43,10 +43,22 @@ int64_t columns_get(const struct columns *c, enum column column, uint64_t row);
 /* Values [first, first + n) into ret, n at most BLOCK_ROWS, first a multiple of it; fewer than n are there at
  * the end of a table. Much faster than one by one. Returns how many. Range checks as above. */
 size_t columns_block(const struct columns *c, enum column column, uint64_t first, size_t n, int64_t *ret);
-/* Smallest and largest value that the block with this row can hold, without touching it; false where it can
- * hold anything. A block may hold fewer. */
+/* Values [first, first + n) into ret, for any first and n; fewer are there at the end of a table. Returns how
+ * many. */
+size_t columns_values(const struct columns *c, enum column column, uint64_t first, size_t n, int64_t *ret);
+/* The same as 32-bit numbers, in half the memory: meant for strings and rows of other tables. A value outside
+ * of 0 to COLUMN_NO_CODE - 1 reads as COLUMN_NO_CODE, COLUMN_NULL among them. */
+#define COLUMN_NO_CODE UINT32_MAX
+size_t columns_codes(const struct columns *c, enum column column, uint64_t first, size_t n, uint32_t *ret);
+
+/* The zone map: smallest and largest value that the block with this row can hold, without touching its
+ * payload; false where it can hold anything. A block may hold fewer. */
 bool columns_block_range(const struct columns *c, enum column column, uint64_t row, int64_t *ret_min,
                          int64_t *ret_max);
+/* By the zone map, the first row of [row, end) whose block can hold a value of min to max: row itself or the
+ * first row of a later block; end if there is none. COLUMN_NULL does not count as a value. */
+uint64_t columns_next_in_range(const struct columns *c, enum column column, uint64_t row, uint64_t end,
+                               int64_t min, int64_t max);
 
 uint32_t columns_texts(const struct columns *c);
 /* {"", 0} for COLUMN_NULL and whatever is no string's number. */
