@@ -30,6 +30,10 @@ char *process_resolve_path(const struct worker *w, const struct fleet_config *co
                            struct problem *p);
 /* Whether the worker's user could write there: 1 yes, 0 no, -1 cannot be known. */
 int process_can_write(const struct worker *w, const char *local_path);
+/* The user of a process and what it may do: no capabilities where those are of another user namespace. */
+int process_user_read(pid_t pid, struct process_status *ret);
+/* As process_can_write(). */
+int process_user_can_write(const struct process_status *user, const char *local_path);
 
 /*
  * One directory under two names: what a process calls a path, and what profd calls it, told from the mount
@@ -68,7 +72,7 @@ int process_check_dir(const struct worker *w, const char *local, struct problem 
 
 /* Whether the worker's user surely may not write to a directory of profd's own view: then what lies there is
  * others', and profd lends nobody its rights to it. */
-bool process_is_kept_out(const struct worker *w, const char *local_dir);
+bool process_is_kept_out(const struct worker *w, const struct process_status *user, const char *local_dir);
 
 /* What a person can do where a worker's directory is not known, and where profd may not look. */
 void process_remedy_unknown(const struct worker *w, struct problem *p);
@@ -109,13 +113,20 @@ int process_walk(int root_fd, const char *path, const struct process_status *use
  * Where one worker's traces appear, derived from its process and its settings. May block.
  */
 
+struct launch_cache;
+
 /*
  * Fills setup and place of a worker whose pid and uid are set, and makes local_dir of the directory that is
  * known. A directory that is known already is kept. config may be NULL; remark ("" for none) is appended to
  * found_by: it describes how the process was found.
  */
 void process_trace_dir(struct worker *w, const struct fleet_settings *settings,
-                       const struct fleet_config *config, const char *remark);
+                       const struct fleet_config *config, struct launch_cache *cache, const char *remark);
+/* What was read of the processes that were looked at last, for one inspection. */
+struct launch_cache *launch_cache_new(void);
+struct launch_cache *launch_cache_free(struct launch_cache *c);
+/* The user of a process, or why it is not known. */
+int launch_cache_user(struct launch_cache *c, pid_t pid, uid_t *ret);
 /* The same for a worker whose process is not known, for the given reason, which is emptied. own_host: its URL
  * is one of this host. */
 void process_trace_dir_unseen(struct worker *w, const struct fleet_settings *settings,

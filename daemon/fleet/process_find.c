@@ -3,6 +3,7 @@
 #include "base/address.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/hash_table.h"
 #include "base/process_info.h"
 #include "base/process_net.h"
 #include "daemon/fleet/engine.h"
@@ -36,7 +37,9 @@ struct inspection {
     struct net_survey survey;
     struct candidate *candidates; /* one for each worker */
     struct host *hosts;
+    struct hash_table host_table; /* by name */
     size_t n_hosts, n_names;
+    struct launch_cache *launches;
     int64_t names_until_ns;
 };
 
@@ -55,15 +58,26 @@ static void resolve_host(struct inspection *in, struct host *h)
     }
 }
 
+static bool host_is_equal(const void *inspection, size_t number, const void *name)
+{
+    const struct inspection *in = inspection;
+    return streq(in->hosts[number].name, name);
+}
+
 /* The addresses of a name, resolved once. There are at most as many hosts as workers. */
 static const struct host *find_host(struct inspection *in, const char *name)
 {
-    for (size_t i = 0; i < in->n_hosts; i++)
-        if (streq(in->hosts[i].name, name))
-            return &in->hosts[i];
-    struct host *h = &in->hosts[in->n_hosts++];
-    h->name = xstrdup(name);
-    resolve_host(in, h);
+    int64_t number =
+        hash_table_number(&in->host_table, hash_bytes(name, strlen(name)), host_is_equal, in, name);
+
+    if (number < 0)
+        abort(); /* as base/alloc.h */
+    struct host *h = &in->hosts[number];
+    if ((size_t)number == in->n_hosts) {
+        in->n_hosts++;
+        h->name = xstrdup(name);
+        resolve_host(in, h);
+    }
     return h;
 }
 
@@ -267,15 +281,14 @@ static void explain_unseen(const struct worker *w, const struct candidate *c, st
 
 static void fill_worker(const struct inspection *in, struct worker *w, const struct candidate *c)
 {
-    struct process_status status;
     struct problem p = {0};
 
     take_given_dir(in, w);
     w->local = c->listener != NULL;
-    if (c->listener && c->listener->pid > 0 && process_status_read(c->listener->pid, &status) == 0) {
+    if (c->listener && c->listener->pid > 0 &&
+        launch_cache_user(in->launches, c->listener->pid, &w->uid) == 0) {
         w->pid = c->listener->pid;
-        w->uid = status.uid;
-        process_trace_dir(w, in->settings, in->config, c->remark);
+        process_trace_dir(w, in->settings, in->config, in->launches, c->remark);
         return;
     }
     explain_unseen(w, c, &p);
@@ -286,7 +299,7 @@ static void fill_worker(const struct inspection *in, struct worker *w, const str
 static void fill_process(const struct inspection *in, struct worker *w)
 {
     take_given_dir(in, w);
-    process_trace_dir(w, in->settings, in->config, "");
+    process_trace_dir(w, in->settings, in->config, in->launches, "");
 }
 
 static void find_candidates(struct inspection *in)
@@ -310,6 +323,40 @@ static void find_candidates(struct inspection *in)
     find_by_argument(in);
 }
 
+static pid_t inspection_pid(const struct inspection *in, size_t i)
+{
+    return in->candidates[i].listener ? in->candidates[i].listener->pid : in->fleet->workers[i].pid;
+}
+
+static int compare_pids(const void *a, const void *b, void *inspection)
+{
+    const size_t *x = a, *y = b;
+    pid_t of_x = inspection_pid(inspection, *x), of_y = inspection_pid(inspection, *y);
+
+    if (of_x != of_y)
+        return of_x < of_y ? -1 : 1;
+    return *x < *y ? -1 : *x > *y;
+}
+
+/* By process, so that what is read of one is needed for a short time (launch_cache). */
+static void fill_workers(struct inspection *in)
+{
+    size_t n = in->fleet->n_workers;
+    _cleanup_(freep) size_t *order = xcalloc(n, sizeof(*order));
+
+    for (size_t i = 0; i < n; i++)
+        order[i] = i;
+    qsort_r(order, n, sizeof(*order), compare_pids, in);
+    for (size_t k = 0; k < n; k++) {
+        size_t i = order[k];
+        atomic_store(&in->fleet->looking_at, i + 1);
+        if (in->candidates[i].host)
+            fill_worker(in, &in->fleet->workers[i], &in->candidates[i]);
+        else if (worker_is_on_demand(&in->fleet->workers[i]))
+            fill_process(in, &in->fleet->workers[i]);
+    }
+}
+
 void processes_inspect(struct fleet *fleet, const struct fleet_settings *settings)
 {
     struct inspection in = {.fleet = fleet,
@@ -323,17 +370,14 @@ void processes_inspect(struct fleet *fleet, const struct fleet_settings *setting
     in.hosts = xcalloc(fleet->n_workers, sizeof(*in.hosts));
     net_survey_read(&in.survey);
     find_candidates(&in);
-    for (size_t i = 0; i < fleet->n_workers; i++) {
-        atomic_store(&fleet->looking_at, i + 1);
-        if (in.candidates[i].host)
-            fill_worker(&in, &fleet->workers[i], &in.candidates[i]);
-        else if (worker_is_on_demand(&fleet->workers[i]))
-            fill_process(&in, &fleet->workers[i]);
-    }
+    in.launches = launch_cache_new();
+    fill_workers(&in);
     processes_match(fleet);
     for (size_t i = 0; i < in.n_hosts; i++)
         free(in.hosts[i].name);
     free(in.hosts);
+    hash_table_done(&in.host_table);
+    launch_cache_free(in.launches);
     free(in.candidates);
     net_survey_done(&in.survey);
 }

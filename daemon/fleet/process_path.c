@@ -455,11 +455,10 @@ char *process_resolve_path(const struct worker *w, const struct fleet_config *co
     return local;
 }
 
-/* The worker's user and what it may do. */
-static int read_user(const struct worker *w, struct process_status *ret)
+int process_user_read(pid_t pid, struct process_status *ret)
 {
-    int r = w->pid > 0 ? process_status_read(w->pid, ret) : -ESRCH;
-    if (r == 0 && !process_same_user_namespace(w->pid))
+    int r = pid > 0 ? process_status_read(pid, ret) : -ESRCH;
+    if (r == 0 && !process_same_user_namespace(pid))
         ret->capabilities = 0;
     return r;
 }
@@ -488,28 +487,26 @@ static bool has_own_root(pid_t pid)
     return stat(link, &root) == 0 && is_own_root(&root);
 }
 
-bool process_is_kept_out(const struct worker *w, const char *local_dir)
+bool process_is_kept_out(const struct worker *w, const struct process_status *user, const char *local_dir)
 {
-    struct process_status user;
     struct stat st;
     _cleanup_(freep) char *path = xstrdup(local_dir);
 
     /* On a network file system, only its server decides about permissions. */
-    if (read_user(w, &user) < 0 || stat(local_dir, &st) < 0 || is_remote_fs(local_dir))
+    if (stat(local_dir, &st) < 0 || is_remote_fs(local_dir))
         return false;
-    return process_user_may(&user, local_dir, &st, 2 | 1) == 0 ||
-           (has_own_root(w->pid) && may_walk_to(&user, path) == 0);
+    return process_user_may(user, local_dir, &st, 2 | 1) == 0 ||
+           (has_own_root(w->pid) && may_walk_to(user, path) == 0);
 }
 
-int process_can_write(const struct worker *w, const char *local_path)
+int process_user_can_write(const struct process_status *user, const char *local_path)
 {
-    struct process_status user;
     struct stat st;
     struct statvfs fs;
     size_t n = strlen(local_path);
     _cleanup_(freep) char *path = xstrdup(local_path);
 
-    if (local_path[0] != '/' || read_user(w, &user) < 0)
+    if (local_path[0] != '/')
         return -1;
     while (stat(path, &st) < 0) {
         if (errno != ENOENT || n <= 1)
@@ -522,6 +519,13 @@ int process_can_write(const struct worker *w, const char *local_path)
     /* profd's own sandbox may see a read-only mount where the worker does not. */
     if (statvfs(path, &fs) < 0 || (fs.f_flag & ST_RDONLY))
         return -1;
-    int may = process_user_may(&user, path, &st, 2 | 1);
-    return may == 1 ? may_walk_to(&user, path) : may;
+    int may = process_user_may(user, path, &st, 2 | 1);
+    return may == 1 ? may_walk_to(user, path) : may;
+}
+
+int process_can_write(const struct worker *w, const char *local_path)
+{
+    struct process_status user;
+
+    return process_user_read(w->pid, &user) < 0 ? -1 : process_user_can_write(&user, local_path);
 }

@@ -12,14 +12,27 @@
  * that was launched. */
 #define LAUNCH_PARENTS_MAX 3
 
+/* The processes that were looked at last: workers that share a process, or the parent that launched them, are inspected
+ * one after another. More than one worker takes, which goes up from its listener. */
+#define LAUNCHES_KEPT 8
+
 /* The texts of one process. */
 struct launch_texts {
-    pid_t pid;
+    pid_t pid;     /* 0: none */
+    uint64_t used; /* greater: later */
+    struct process_status user;
+    int user_error;
+    bool is_read; /* the texts below */
     char *args, *env, *cwd;
     size_t args_size, env_size;
     struct process_file config;
     char *config_error; /* NULL: none */
     int env_error, cwd_error;
+};
+
+struct launch_cache {
+    struct launch_texts items[LAUNCHES_KEPT];
+    uint64_t n_uses;
 };
 
 static void launch_texts_done(struct launch_texts *t)
@@ -51,9 +64,51 @@ static void launch_texts_read_config_file(struct launch_texts *t)
         t->config_error = xasprintf("the --config file %s is not read: %s", path, t->config.refusal);
 }
 
-static void launch_texts_read(struct launch_texts *t, pid_t pid)
+struct launch_cache *launch_cache_new(void)
 {
-    *t = (struct launch_texts){.pid = pid};
+    return xcalloc(1, sizeof(struct launch_cache));
+}
+
+struct launch_cache *launch_cache_free(struct launch_cache *c)
+{
+    for (size_t i = 0; i < LAUNCHES_KEPT; i++)
+        launch_texts_done(&c->items[i]);
+    free(c);
+    return NULL;
+}
+
+/* With its user; the texts are read when they are needed. Valid until LAUNCHES_KEPT others were asked for. */
+static struct launch_texts *launch_cache_get(struct launch_cache *c, pid_t pid)
+{
+    struct launch_texts *t = &c->items[0];
+
+    for (size_t i = 0; i < LAUNCHES_KEPT && t->pid != pid; i++)
+        if (c->items[i].pid == pid || c->items[i].used < t->used)
+            t = &c->items[i];
+    if (t->pid != pid) {
+        launch_texts_done(t);
+        t->pid = pid;
+        t->user_error = process_user_read(pid, &t->user);
+    }
+    t->used = ++c->n_uses;
+    return t;
+}
+
+int launch_cache_user(struct launch_cache *c, pid_t pid, uid_t *ret)
+{
+    const struct launch_texts *t = launch_cache_get(c, pid);
+
+    *ret = t->user.uid;
+    return t->user_error;
+}
+
+static void launch_texts_read(struct launch_texts *t)
+{
+    pid_t pid = t->pid;
+
+    if (t->is_read)
+        return;
+    t->is_read = true;
     process_read(pid, "cmdline", PROCESS_CMDLINE_MAX, &t->args, &t->args_size);
     t->env_error = process_read(pid, "environ", PROCESS_ENVIRON_MAX, &t->env, &t->env_size);
     /* A process that writes its title over its arguments may have overwritten the environment after them. */
@@ -68,44 +123,43 @@ static void launch_texts_read(struct launch_texts *t, pid_t pid)
 /* The profiler settings of a launch, and the process that they were read from. */
 struct trace_dir_search {
     struct profiler_launch launch;
-    struct launch_texts texts;
-    bool saw_env; /* some process's environment could be read */
+    const struct launch_texts *texts; /* borrowed */
+    bool saw_env;                     /* some process's environment could be read */
 };
 
 static void trace_dir_search_done(struct trace_dir_search *f)
 {
     profiler_launch_done(&f->launch);
-    launch_texts_done(&f->texts);
 }
 
-static void trace_dir_search_read_one(const struct worker *w, pid_t pid, struct trace_dir_search *f)
+static void trace_dir_search_read_one(const struct worker *w, struct launch_texts *t,
+                                      struct trace_dir_search *f)
 {
-    trace_dir_search_done(f);
-    launch_texts_read(&f->texts, pid);
-    f->saw_env |= f->texts.env != NULL;
-    const struct worker_launch launch = {.args = texts_args(&f->texts),
-                                         .env = texts_env(&f->texts),
-                                         .config = f->texts.config.data,
-                                         .config_size = f->texts.config.size,
-                                         .config_error = f->texts.config_error};
+    launch_texts_read(t);
+    f->texts = t;
+    f->saw_env |= t->env != NULL;
+    const struct worker_launch launch = {.args = texts_args(t),
+                                         .env = texts_env(t),
+                                         .config = t->config.data,
+                                         .config_size = t->config.size,
+                                         .config_error = t->config_error};
     profiler_launch_read(worker_profiler(w), w->version, &launch, &f->launch);
 }
 
 /* The listener's own launch, or that of the nearest parent which has one. */
-static void find_launch(const struct worker *w, struct trace_dir_search *f)
+static void find_launch(const struct worker *w, struct launch_cache *cache, struct trace_dir_search *f)
 {
-    struct process_status status;
-    pid_t pid = w->pid;
+    struct launch_texts *t = launch_cache_get(cache, w->pid);
 
-    trace_dir_search_read_one(w, pid, f);
+    trace_dir_search_read_one(w, t, f);
     for (int i = 0; i < LAUNCH_PARENTS_MAX && !f->launch.source && !f->launch.error; i++) {
-        if (process_status_read(pid, &status) < 0 || status.parent <= 1)
+        if (t->user_error < 0 || t->user.parent <= 1)
             break;
-        pid = status.parent;
-        if (process_status_read(pid, &status) < 0 || status.uid != w->uid)
+        t = launch_cache_get(cache, t->user.parent);
+        if (t->user_error < 0 || t->user.uid != w->uid)
             break;
         struct trace_dir_search above = {.saw_env = f->saw_env};
-        trace_dir_search_read_one(w, pid, &above);
+        trace_dir_search_read_one(w, t, &above);
         f->saw_env = above.saw_env;
         if (above.launch.source || above.launch.error) {
             trace_dir_search_done(f);
@@ -161,13 +215,13 @@ static char *launch_root(const struct worker *w, const struct fleet_config *conf
 static void take_dir(struct worker *w, const struct fleet_config *config, const struct trace_dir_search *f,
                      const char *remark)
 {
-    struct string_list env = texts_env(&f->texts);
+    struct string_list env = texts_env(f->texts);
     const char *said = f->launch.dir;
-    _cleanup_(freep) char *root = launch_root(w, config, f->texts.cwd);
+    _cleanup_(freep) char *root = launch_root(w, config, f->texts->cwd);
     _cleanup_(freep) char *dir =
         path_is_uri(said) ? xstrdup(said) : path_absolute(said, root, env_value(&env, "HOME"));
     _cleanup_(freep) char *found_by =
-        xasprintf("%s of process %d%s", f->launch.source, (int)f->texts.pid, remark);
+        xasprintf("%s of process %d%s", f->launch.source, (int)f->texts->pid, remark);
     set_dir(&w->location, dir ? dir : said, found_by);
 }
 
@@ -178,13 +232,13 @@ static void explain_unknown_dir(const struct worker *w, const struct trace_dir_s
     process_name(w->pid, name);
     if (f->launch.error) {
         problem_set(p, -EINVAL, PROBLEM_NOT_FOUND, "trace directory unknown: process %d: %s",
-                    (int)f->texts.pid, f->launch.error);
+                    (int)f->texts->pid, f->launch.error);
     } else if (streq(w->setup.kind, "cuda")) {
         problem_set(
             p, -ENOENT, PROBLEM_UNSUPPORTED,
             "the engine's profiler is \"cuda\", which only marks a range for nsys and writes no trace");
         problem_remedy(p, "start vLLM with \"profiler\":\"torch\" for traces that profd collects");
-    } else if (f->texts.env_error == -EACCES || f->texts.env_error == -EPERM) {
+    } else if (f->texts->env_error == -EACCES || f->texts->env_error == -EPERM) {
         _cleanup_(freep) char *user = process_user_name(w->uid);
         problem_set(p, -EACCES, PROBLEM_DENIED,
                     "trace directory unknown: process %d (%s) belongs to %s (its environment cannot be read)",
@@ -242,8 +296,10 @@ static void refuse_foreign_dir(struct worker *w, struct problem *p)
 }
 
 /* A directory from a user (--trace-dir, trace_dir=) is already a path in profd's own view. A directory that a
- * worker reports about itself is trusted only as far as the permissions of the worker's user go. */
-static void resolve_dir(struct worker *w, const struct fleet_config *config, bool said_by_worker)
+ * worker reports about itself is trusted only as far as the permissions of the worker's user go; said_by is NULL for
+ * others. */
+static void resolve_dir(struct worker *w, const struct fleet_config *config,
+                        const struct launch_texts *said_by)
 {
     struct problem p = {0};
 
@@ -251,7 +307,8 @@ static void resolve_dir(struct worker *w, const struct fleet_config *config, boo
         w->location.local_dir = process_resolve_path(w, config, w->location.dir, &p);
     else if (process_check_dir(w, w->location.local_dir, &p) < 0)
         replace_str(&w->location.local_dir, NULL);
-    if (w->location.local_dir && said_by_worker && process_is_kept_out(w, w->location.local_dir))
+    if (w->location.local_dir && said_by && said_by->user_error == 0 &&
+        process_is_kept_out(w, &said_by->user, w->location.local_dir))
         refuse_foreign_dir(w, &p);
     if (w->location.local_dir)
         note_missing(w);
@@ -285,18 +342,24 @@ static void take_default_dir(struct worker *w, const struct trace_dir_search *f)
 {
     const struct engine_ops *ops = engine_ops(worker_profiler(w));
     _cleanup_(freep) char *dir =
-        ops && ops->default_dir ? path_absolute(ops->default_dir, f->texts.cwd, NULL) : NULL;
+        ops && ops->default_dir ? path_absolute(ops->default_dir, f->texts->cwd, NULL) : NULL;
 
     if (dir)
         set_dir(&w->location, dir, ops->default_dir_source);
 }
 
+static bool launch_may_not_write(const struct launch_texts *t, const char *dir)
+{
+    return t->user_error == 0 && process_user_can_write(&t->user, dir) == 0;
+}
+
 /* An engine that cannot write to its configured directory may die when it is stopped. */
-static void note_unwritable(struct worker *w)
+static void note_unwritable(struct worker *w, const struct launch_texts *listener)
 {
     struct problem p = {0};
 
-    if (!takes_output_dir(w) || !w->location.local_dir || process_can_write(w, w->location.local_dir) != 0)
+    if (!takes_output_dir(w) || !w->location.local_dir ||
+        !launch_may_not_write(listener, w->location.local_dir))
         return;
     _cleanup_(freep) char *user = process_user_name(w->uid);
     problem_set(&p, -EACCES, PROBLEM_DENIED,
@@ -311,7 +374,7 @@ static void note_unwritable(struct worker *w)
 }
 
 /* Kineto does not make the directory of its traces. */
-static void note_unusable(struct worker *w)
+static void note_unusable(struct worker *w, const struct launch_texts *process)
 {
     struct problem p = {0};
     struct stat st;
@@ -322,7 +385,7 @@ static void note_unusable(struct worker *w)
         problem_set(&p, -ENOENT, PROBLEM_NOT_FOUND, "%s is not a directory, and Kineto does not make it",
                     w->location.dir);
         problem_remedy(&p, "mkdir %s, as the user who runs the process", w->location.dir);
-    } else if (process_can_write(w, w->location.local_dir) == 0) {
+    } else if (launch_may_not_write(process, w->location.local_dir)) {
         _cleanup_(freep) char *user = process_user_name(w->uid);
         problem_set(&p, -EACCES, PROBLEM_DENIED, "%s, as whom the process runs, cannot write to %s", user,
                     w->location.dir);
@@ -355,27 +418,28 @@ static bool choose_dir(struct worker *w, const struct fleet_settings *settings,
 }
 
 void process_trace_dir(struct worker *w, const struct fleet_settings *settings,
-                       const struct fleet_config *config, const char *remark)
+                       const struct fleet_config *config, struct launch_cache *cache, const char *remark)
 {
     _cleanup_(trace_dir_search_done) struct trace_dir_search f = {0};
     struct problem p = {0};
 
-    find_launch(w, &f);
+    find_launch(w, cache, &f);
+    const struct launch_texts *listener = launch_cache_get(cache, w->pid);
     take_setup(w, &f);
     take_sizes(&w->sizes, &f.launch.sizes);
     if (!w->model)
         replace_str(&w->model, f.launch.server);
     bool said_by_worker = choose_dir(w, settings, config, &f, remark);
     if (w->location.dir) {
-        resolve_dir(w, config, said_by_worker);
+        resolve_dir(w, config, said_by_worker ? listener : NULL);
     } else {
         explain_unknown_dir(w, &f, &p);
         take_note(w, &p);
     }
     w->location.blocked_here = !w->location.local_dir && !(w->location.dir && path_is_uri(w->location.dir));
-    note_unwritable(w);
-    note_unusable(w);
-    resolve_temp_dir(w, config, &f.texts);
+    note_unwritable(w, listener);
+    note_unusable(w, listener);
+    resolve_temp_dir(w, config, f.texts);
 }
 
 void process_trace_dir_unseen(struct worker *w, const struct fleet_settings *settings,
@@ -387,7 +451,7 @@ void process_trace_dir_unseen(struct worker *w, const struct fleet_settings *set
     if (!w->location.dir && takes_output_dir(w) && output_dir)
         set_dir(&w->location, output_dir, "output_dir in profd.conf");
     if (w->location.dir)
-        resolve_dir(w, config, false);
+        resolve_dir(w, config, NULL);
     /* A directory that a person named and that profd cannot use keeps its own reason. */
     if (!w->location.local_dir && !given) {
         process_remedy_unknown(w, reason);
