@@ -530,7 +530,7 @@ static void test_other_version(void **state)
 {
     uint64_t window;
     _cleanup_(closep) int fd = write_small(&window);
-    static const uint8_t other[2] = {3, 0};
+    static const uint8_t other[2] = {2, 0};
     struct columns *c = NULL;
 
     /* Refused as another version whatever else is in the file. */
@@ -561,7 +561,7 @@ static void test_frame(void **state)
     ssize_t size = pread(fd, file, sizeof(file), 0);
 
     assert_true(size > 80 && size < (ssize_t)sizeof(file));
-    assert_memory_equal(file, "PROFD COLUMNS\n\2\0", 16);
+    assert_memory_equal(file, "PROFD COLUMNS\n\3\0", 16);
     assert_memory_equal(file + size - 8, "PROFDEND", 8);
     memcpy(&sums_place, file + size - 64 + 16, 8);
     assert_int_equal(sums_place, size - 64 - 4);

@@ -309,44 +309,67 @@ static void test_groups_of_names(void **state)
     assert_text(t, COL_name_name, 3, "only unfinished");
 }
 
-/* The level of detail says of every group of slices which one is the longest and when all have ended. */
-static void check_mips(const struct trace *t, uint64_t track)
+static int64_t shown_dur(const struct trace *t, uint64_t at)
 {
-    uint64_t first = (uint64_t)get(t, COL_track_first, track),
-             count = (uint64_t)get(t, COL_track_count, track);
-    uint64_t level = 0, n_below = count, span = MIP_FANOUT;
+    int64_t dur = get(t, COL_by_lane_dur, at);
 
-    for (uint64_t i = 0; i < columns_rows(t->columns, TABLE_miplevel); i++) {
-        if ((uint64_t)get(t, COL_miplevel_track, i) != track)
-            continue;
-        assert_int_equal(get(t, COL_miplevel_level, i), ++level);
-        assert_true(n_below > MIP_FANOUT);
-        n_below = (n_below + MIP_FANOUT - 1) / MIP_FANOUT;
-        assert_int_equal(get(t, COL_miplevel_count, i), n_below);
-        for (uint64_t k = 0; k < n_below; k++) {
-            uint64_t mip = (uint64_t)get(t, COL_miplevel_first, i) + k;
-            int64_t until = INT64_MIN, longest = -1, row = -1;
-
-            for (uint64_t at = k * span; at < MIN((k + 1) * span, count); at++) {
-                uint64_t slice = (uint64_t)get(t, COL_by_track_slice, first + at);
-                int64_t ts = get(t, COL_slice_ts, slice), dur = get(t, COL_slice_dur, slice);
-
-                dur = dur < 0 ? t->summary.last_ns - ts : dur;
-                until = MAX(until, ts + dur);
-                if (dur > longest) {
-                    longest = dur;
-                    row = (int64_t)slice;
-                }
-            }
-            assert_int_equal(get(t, COL_mip_until, mip), until);
-            assert_int_equal(get(t, COL_mip_longest, mip), row);
-        }
-        span *= MIP_FANOUT;
-    }
-    assert_true(n_below <= MIP_FANOUT);
+    return dur < 0 ? t->summary.last_ns - get(t, COL_by_lane_ts, at) : dur;
 }
 
-static void test_order_by_track_and_level_of_detail(void **state)
+/* Each level names the longest slice of each group, and the sum of their durations. */
+static uint64_t check_mips(const struct trace *t, uint64_t lane, uint64_t mip)
+{
+    uint64_t first = (uint64_t)get(t, COL_lane_first, lane), count = (uint64_t)get(t, COL_lane_count, lane);
+
+    assert_true(get(t, COL_lane_mip, lane) == (count > LANE_FANOUT ? (int64_t)mip : COLUMN_NULL));
+    for (uint64_t n = lane_groups(count), span = LANE_FANOUT; n > 0;
+         n = lane_groups(n), span *= LANE_FANOUT) {
+        for (uint64_t k = 0; k < n; k++, mip++) {
+            int64_t busy = 0, longest = -1, row = -1;
+
+            for (uint64_t at = first + k * span; at < first + MIN((k + 1) * span, count); at++) {
+                busy += shown_dur(t, at);
+                row = shown_dur(t, at) > longest ? (int64_t)at : row;
+                longest = MAX(longest, shown_dur(t, at));
+            }
+            assert_int_equal(get(t, COL_lanemip_busy, mip), busy);
+            assert_int_equal(get(t, COL_lanemip_longest, mip), row);
+        }
+    }
+    return mip;
+}
+
+static void check_lanes(const struct trace *t)
+{
+    uint64_t at = 0, mip = 0;
+    int64_t track = -1, depth = -1;
+
+    for (uint64_t lane = 0; lane < columns_rows(t->columns, TABLE_lane); lane++) {
+        int64_t before = -1;
+
+        assert_int_equal(get(t, COL_lane_first, lane), at);
+        assert_true(get(t, COL_lane_track, lane) > track ||
+                    (get(t, COL_lane_track, lane) == track && get(t, COL_lane_depth, lane) > depth));
+        track = get(t, COL_lane_track, lane);
+        depth = get(t, COL_lane_depth, lane);
+        for (int64_t i = 0; i < get(t, COL_lane_count, lane); i++, at++) {
+            int64_t slice = get(t, COL_by_lane_slice, at);
+
+            assert_true(slice > before);
+            assert_int_equal(get(t, COL_slice_track, (uint64_t)slice), track);
+            assert_int_equal(get(t, COL_slice_depth, (uint64_t)slice), depth);
+            assert_int_equal(get(t, COL_slice_ts, (uint64_t)slice), get(t, COL_by_lane_ts, at));
+            assert_int_equal(get(t, COL_slice_dur, (uint64_t)slice), get(t, COL_by_lane_dur, at));
+            before = slice;
+        }
+        mip = check_mips(t, lane, mip);
+    }
+    assert_int_equal(at, t->summary.slices);
+    assert_int_equal(at, columns_rows(t->columns, TABLE_by_lane));
+    assert_int_equal(mip, columns_rows(t->columns, TABLE_lanemip));
+}
+
+static void test_order_by_track_and_lanes(void **state)
 {
     struct trace *t = *state;
     uint64_t random = 3, at = 0;
@@ -360,7 +383,7 @@ static void test_order_by_track_and_level_of_detail(void **state)
         add(t, EVENT_COMPLETE, (int64_t)tid, (int64_t)(next_random(&random) % 100000),
             (int64_t)(next_random(&random) % 300), "c", i % 3 ? "x" : "y");
     }
-    for (int i = 0; i < MIP_FANOUT; i++)
+    for (int i = 0; i < LANE_FANOUT; i++)
         add(t, EVENT_COMPLETE, 9, i * 10, 5, "c", "x");
     add(t, EVENT_BEGIN, 1, 100000, 0, "c", "unfinished");
     merge(t);
@@ -377,9 +400,9 @@ static void test_order_by_track_and_level_of_detail(void **state)
             assert_int_equal(get(t, COL_slice_track, (uint64_t)slice), k);
             last = slice;
         }
-        check_mips(t, k);
     }
     assert_int_equal(at, t->summary.slices);
+    check_lanes(t);
 }
 
 static void test_intakes_become_one(void **state)
@@ -503,7 +526,7 @@ int main(void)
         TEST(test_arguments_of_dropped_events_are_dropped),
         TEST(test_arguments_stay_with_their_events),
         TEST(test_groups_of_names),
-        TEST(test_order_by_track_and_level_of_detail),
+        TEST(test_order_by_track_and_lanes),
         TEST(test_intakes_become_one),
         TEST(test_depth_is_bounded),
         TEST(test_tracks_of_overlapping_slices_are_bounded),

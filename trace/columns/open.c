@@ -15,7 +15,8 @@ static const enum column_table refers_to[_COLUMN_MAX] = {
     [COL_slice_track] = TABLE_track,      [COL_track_thread] = TABLE_thread,
     [COL_track_process] = TABLE_process,  [COL_track_first] = TABLE_by_track,
     [COL_thread_process] = TABLE_process, [COL_counter_track] = TABLE_track,
-    [COL_miplevel_track] = TABLE_track,   [COL_miplevel_first] = TABLE_mip,
+    [COL_lane_track] = TABLE_track,       [COL_lane_first] = TABLE_by_lane,
+    [COL_lane_mip] = TABLE_lanemip,       [COL_lanemip_longest] = TABLE_by_lane,
     [COL_name_first] = TABLE_by_name,
 };
 

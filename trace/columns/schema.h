@@ -14,7 +14,7 @@
 
 /* What a columnar file begins with, whatever its version, and the version of what follows. */
 #define COLUMNS_MAGIC   "PROFD COLUMNS\n"
-#define COLUMNS_VERSION 2
+#define COLUMNS_VERSION 3
 
 #define COLUMN_NULL     INT64_MIN
 
@@ -40,9 +40,12 @@ enum column_kind {
  * flow      arrows between slices, as trace_processor makes them
  * counter   samples, sorted by ts
  * by_track  slices ordered by (track, row)
- * mip       level of detail of by_track, one row for every MIP_FANOUT of the level below in the same track:
- *           longest: the slice to draw for it; until: largest end. level 1 stands for by_track rows
- * miplevel  where a track's level begins in mip
+ * lane      the slices of a track at one depth, ordered by (track, depth); first, count: its part of by_lane
+ *           mip: first row of its level 1 in lanemip, its higher levels follow; COLUMN_NULL without levels
+ * by_lane   slices ordered by (lane, row), with their ts and dur
+ * lanemip   level of detail of by_lane: a row for every LANE_FANOUT rows of the level below in the same lane, while
+ *           these are more than LANE_FANOUT. longest: row of by_lane, the first of equal ones; busy: sum of
+ *           durations. For both, unfinished slices last until the end of the trace
  * by_name   slices ordered by (category, name, row)
  * name      the groups of by_name, with their sums; unfinished slices are counted, not summed
  * defect    defects of the trace: kind is enum defect_kind, count, offset of the first
@@ -52,8 +55,8 @@ enum column_kind {
  */
 /* clang-format off */
 #define COLUMN_TABLES(T)                                                                                     \
-    T(slice) T(track) T(thread) T(process) T(flow) T(counter) T(by_track) T(mip) T(miplevel) T(by_name)      \
-    T(name) T(defect) T(launch) T(checkpoint) T(meta) T(gpu) T(runtime) T(op) T(python) T(memory) T(collective)
+    T(slice) T(track) T(thread) T(process) T(flow) T(counter) T(by_track) T(lane) T(by_lane) T(lanemip)       \
+    T(by_name) T(name) T(defect) T(launch) T(checkpoint) T(meta) T(gpu) T(runtime) T(op) T(python) T(memory) T(collective)
 
 /* C(table, column, kind) */
 #define COLUMN_CORE(C)                                                                                       \
@@ -68,8 +71,9 @@ enum column_kind {
     C(flow, out, ROW) C(flow, in, ROW) C(flow, id, INT) C(flow, name, TEXT) C(flow, category, TEXT)          \
     C(counter, ts, NS) C(counter, track, ROW) C(counter, value, FLOAT) C(counter, offset, INT)                \
     C(by_track, slice, ROW)                                                                                  \
-    C(mip, longest, ROW) C(mip, until, NS)                                                                   \
-    C(miplevel, track, ROW) C(miplevel, level, INT) C(miplevel, first, ROW) C(miplevel, count, INT)          \
+    C(lane, track, ROW) C(lane, depth, INT) C(lane, first, ROW) C(lane, count, INT) C(lane, mip, ROW)        \
+    C(by_lane, slice, ROW) C(by_lane, ts, NS) C(by_lane, dur, NS)                                            \
+    C(lanemip, longest, ROW) C(lanemip, busy, NS)                                                            \
     C(by_name, slice, ROW)                                                                                   \
     C(name, category, TEXT) C(name, name, TEXT) C(name, first, ROW) C(name, count, INT) C(name, sum, NS)     \
     C(name, min, NS) C(name, max, NS)                                                                        \
@@ -221,7 +225,13 @@ enum meta_key {
         _META_MAX,
 };
 
-#define MIP_FANOUT 16
+#define LANE_FANOUT 16
+
+/* Rows of lanemip for n rows of the level below, 0 if these are the highest level. */
+static inline uint64_t lane_groups(uint64_t n)
+{
+    return n > LANE_FANOUT ? (n + LANE_FANOUT - 1) / LANE_FANOUT : 0;
+}
 
 struct column_spec {
     const char *name; /* without its table */

@@ -165,10 +165,46 @@ struct nest_track {
     bool irregular;
 };
 
-/* Zeroed, but for budget and rows, it is empty; the same with the structs below. */
+/* -- Lanes (lanes.c) */
+
+/*
+ * Lanes: the slices of a track at one depth, which end in the order in which they began. Each lane keeps its
+ * slices as they end, all but the last ones in the spill.
+ */
+
+struct lane {
+    uint64_t n;
+    struct lane_slice *last; /* those that are not in the spill */
+    uint64_t *offsets;       /* in the spill, of BLOCK_ROWS slices each */
+    size_t last_cap, offsets_cap;
+};
+
+/* The lanes of a track by their depth. */
+struct track_lanes {
+    struct lane *lanes;
+    size_t cap;
+};
+
+/* Zeroed, but for budget and spill, it is empty. */
+struct lanes {
+    struct budget *budget;
+    struct spill *spill;
+    struct track_lanes *tracks;
+    size_t cap;
+};
+
+void lanes_done(struct lanes *l);
+/* Adds a slice that ended; depth is at most NEST_DEPTH_MAX. */
+int lanes_add(struct lanes *l, size_t track, size_t depth, const struct open_slice *s);
+/* Writes the tables lane, by_lane and lanemip after all slices were added. last_ns: the end of unfinished
+ * slices. */
+int lanes_write(struct lanes *l, int64_t last_ns, struct columns_writer *w);
+
+/* Zeroed, but for budget, rows and lanes, it is empty; the same with the structs below. */
 struct nest {
     struct budget *budget;
     struct rows *rows;
+    struct lanes *lanes;
     struct nest_track *tracks;
     size_t cap;
     uint64_t
@@ -388,6 +424,7 @@ struct slices {
     struct name_groups names;
     struct links links;
     struct tracks tracks;
+    struct lanes lanes;
     struct table_builder out;
     struct args args;
     bool *gpu_categories;

@@ -107,115 +107,45 @@ static int name_groups_write(struct name_groups *n, struct rows *rows, struct co
     return r;
 }
 
-/* -- Slices by track, and levels of detail -------------------------------------------------------------- */
-
-/* A group of MIP_FANOUT items of the level below. */
-struct mip {
-    int64_t until, dur;
-    uint32_t longest;
-};
+/* -- Slices by track ------------------------------------------------------------------------------------ */
 
 struct track_order {
     struct tracks *tracks;
-    struct budget *budget;
     uint32_t *by_track;
     size_t n_rows;
-    struct mip *mips;    /* level 1 of all tracks that have one */
-    uint32_t *mip_first; /* of each track */
-    uint32_t *next;      /* for each track: number of its slices so far */
-    size_t n_mips;
+    uint32_t *next; /* for each track: where its next slice goes */
 };
-
-static size_t track_order_groups_of(size_t n)
-{
-    return n > MIP_FANOUT ? (n + MIP_FANOUT - 1) / MIP_FANOUT : 0;
-}
 
 static int track_order_init(struct track_order *o, struct tracks *tracks, size_t n_rows)
 {
     uint32_t first = 0;
 
-    *o = (struct track_order){.tracks = tracks, .budget = tracks->budget, .n_rows = n_rows};
-    o->next = budget_new(o->budget, tracks->n, sizeof(*o->next));
-    o->mip_first = budget_new(o->budget, tracks->n, sizeof(*o->mip_first));
-    if (!o->next || !o->mip_first)
+    *o = (struct track_order){.tracks = tracks, .n_rows = n_rows};
+    o->next = budget_new(tracks->budget, tracks->n, sizeof(*o->next));
+    if (!o->next)
         return -ENOMEM;
     for (size_t i = 0; i < tracks->n; i++) {
-        tracks->list[i].first = first;
+        tracks->list[i].first = o->next[i] = first;
         first += tracks->list[i].slices;
-        o->mip_first[i] = (uint32_t)o->n_mips;
-        o->n_mips += track_order_groups_of(tracks->list[i].slices);
     }
-    o->by_track = budget_new(o->budget, n_rows, sizeof(*o->by_track));
-    o->mips = budget_new(o->budget, o->n_mips, sizeof(*o->mips));
-    return o->by_track && o->mips ? 0 : -ENOMEM;
+    o->by_track = budget_new(tracks->budget, n_rows, sizeof(*o->by_track));
+    return o->by_track ? 0 : -ENOMEM;
 }
 
 static void track_order_done(struct track_order *o)
 {
-    BUDGET_FREE(o->budget, o->next, o->tracks->n);
-    BUDGET_FREE(o->budget, o->mip_first, o->tracks->n);
-    BUDGET_FREE(o->budget, o->by_track, o->n_rows);
-    BUDGET_FREE(o->budget, o->mips, o->n_mips);
+    BUDGET_FREE(o->tracks->budget, o->next, o->tracks->n);
+    BUDGET_FREE(o->tracks->budget, o->by_track, o->n_rows);
 }
 
-/* first: the item is the first of its group, which then takes its values. */
-static void track_order_mip_add(struct mip *m, bool first, struct mip add)
-{
-    if (first) {
-        *m = add;
-        return;
-    }
-    m->until = MAX(m->until, add.until);
-    if (add.dur > m->dur) {
-        m->dur = add.dur;
-        m->longest = add.longest;
-    }
-}
-
-static void track_order_add_row(struct track_order *o, uint32_t row, uint32_t track, int64_t ts, int64_t dur)
-{
-    const struct track *t = &o->tracks->list[track];
-    uint32_t at = o->next[track]++;
-
-    o->by_track[t->first + at] = row;
-    if (t->slices > MIP_FANOUT)
-        track_order_mip_add(&o->mips[o->mip_first[track] + at / MIP_FANOUT], at % MIP_FANOUT == 0,
-                            (struct mip){sum_of(ts, dur), dur, row});
-}
-
-/* Makes all levels of a track; each level above the first overwrites the level it was made from. */
-static void track_order_put_mips(struct columns_writer *w, uint32_t track, struct mip *mips, size_t n,
-                                 uint64_t *n_put)
-{
-    for (int level = 1; n > 0; level++) {
-        size_t above = track_order_groups_of(n);
-
-        columns_put(w, COL_miplevel_track, track);
-        columns_put(w, COL_miplevel_level, level);
-        columns_put(w, COL_miplevel_first, (int64_t)*n_put);
-        columns_put(w, COL_miplevel_count, (int64_t)n);
-        *n_put += n;
-        for (size_t i = 0; i < n; i++) {
-            struct mip m = mips[i];
-
-            columns_put(w, COL_mip_longest, m.longest);
-            columns_put(w, COL_mip_until, m.until);
-            track_order_mip_add(&mips[i / MIP_FANOUT], i % MIP_FANOUT == 0, m);
-        }
-        n = above;
-    }
-}
-
-/* Called when all slices are finished. Writes slice.dur and slice.child, the sums of names, by_track, mip
- * and miplevel, and the beginning of each track's part of by_track. last_ns: the end of unfinished slices. */
+/* Called when all slices are finished. Writes slice.dur and slice.child, the sums of names, by_track, and the
+ * beginning of each track's part of it. */
 static int track_order_write(struct rows *rows, struct tracks *tracks, struct name_groups *names,
-                             int64_t last_ns, struct columns_writer *w)
+                             struct columns_writer *w)
 {
     int64_t columns[_ROW_MAX * BLOCK_ROWS];
-    const int64_t *dur = columns + ROW_DUR * BLOCK_ROWS, *ts = columns + ROW_TS * BLOCK_ROWS;
-    const int64_t *track = columns + ROW_TRACK * BLOCK_ROWS, *group = columns + ROW_GROUP * BLOCK_ROWS;
-    uint64_t n_mips = 0;
+    const int64_t *dur = columns + ROW_DUR * BLOCK_ROWS, *track = columns + ROW_TRACK * BLOCK_ROWS,
+                  *group = columns + ROW_GROUP * BLOCK_ROWS;
     size_t n = BLOCK_ROWS;
     struct track_order o;
     int r = track_order_init(&o, tracks, (size_t)rows_count(rows));
@@ -227,17 +157,12 @@ static int track_order_write(struct rows *rows, struct tracks *tracks, struct na
         columns_put_many(w, COL_slice_dur, dur, n);
         columns_put_many(w, COL_slice_child, columns + ROW_CHILD * BLOCK_ROWS, n);
         for (size_t i = 0; i < n; i++) {
-            int64_t shown = dur[i] == UNFINISHED ? difference_of(last_ns, ts[i]) : dur[i];
-
             name_groups_add(names, (uint32_t)group[i], dur[i]);
-            track_order_add_row(&o, (uint32_t)(first + i), (uint32_t)track[i], ts[i], shown);
+            o.by_track[o.next[track[i]]++] = (uint32_t)(first + i);
         }
     }
     if (r == 0)
         table_builder_put_rows(w, COL_by_track_slice, o.by_track, o.n_rows);
-    for (size_t i = 0; r == 0 && i < tracks->n; i++)
-        track_order_put_mips(w, (uint32_t)i, o.mips + o.mip_first[i],
-                             track_order_groups_of(tracks->list[i].slices), &n_mips);
     track_order_done(&o);
     return r;
 }
@@ -270,7 +195,8 @@ int slices_init(struct slices *s, const struct intake *intake, struct spill *spi
 
     *s = (struct slices){
         .intake = intake,
-        .nest = {.budget = budget, .rows = &s->rows},
+        .nest = {.budget = budget, .rows = &s->rows, .lanes = &s->lanes},
+        .lanes = {.budget = budget, .spill = spill},
         .names.numbers.budget = budget,
         .tracks = {.budget = budget, .singles.budget = budget},
         .first_ns = INT64_MAX,
@@ -297,6 +223,7 @@ void slices_done(struct slices *s)
     BUDGET_FREE(s->names.numbers.budget, s->names.groups, s->names.cap);
     number_map_done(&s->names.numbers);
     tracks_done(&s->tracks);
+    lanes_done(&s->lanes);
     links_done(&s->links);
     rows_done(&s->rows);
 }
@@ -347,7 +274,9 @@ int slices_finish(struct slices *s, struct columns_writer *w)
     if (r == 0)
         r = links_write(&s->links, w);
     if (r == 0)
-        r = track_order_write(&s->rows, &s->tracks, &s->names, s->last_ns, w);
+        r = track_order_write(&s->rows, &s->tracks, &s->names, w);
+    if (r == 0)
+        r = lanes_write(&s->lanes, s->last_ns, w);
     if (r == 0)
         r = name_groups_write(&s->names, &s->rows, w);
     tracks_write(&s->tracks, w);
