@@ -67,4 +67,4 @@ enum {
 #define INGEST_NAMES_MAX      100
 #define INGEST_CATEGORIES_MAX 100
 /* Rises whenever what queries need of a trace is read otherwise: columns of a lower version are made anew. */
-#define INGEST_COLUMNS_VERSION 2
+#define INGEST_COLUMNS_VERSION 3

@@ -8,12 +8,13 @@ import re
 import shlex
 import shutil
 import sqlite3
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from daemon import ROOT, Daemon, FaultFleet, wait_for
+from daemon import BUILD, ROOT, Daemon, FaultFleet, wait_for
 from real_traces import ORACLE, TRACES
 from test_collect import INGEST, MIB, NAME, config, dense_trace, made_trace, record, unclaimed
 from test_store import check_agreement, column_files, room_of, vacuum
@@ -26,6 +27,12 @@ MAGIC = b"PROFD COLUMNS\n"
 def columns_of(profd, name="t1"):
     """The trace, once it has columns."""
     return wait_for(lambda: "columns" in (trace := profd.get(f"/v1/traces/{name}")) and trace, why=profd.log)
+
+
+def query_on(trace, **environment):
+    return subprocess.run([BUILD / "client/profctl", "query", trace, "select count(*), sum(dur), max(name) from slice", "--json"],
+                          env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", **environment}, capture_output=True, text=True,
+                          timeout=patience(20))
 
 
 def set_row(profd, sql):
@@ -242,18 +249,26 @@ def test_what_is_lost_is_made_again(tmp_path, fleet):
         profd.stop()
 
 
-def test_an_older_version_is_read_again(tmp_path, fleet):
+@pytest.mark.parametrize("older, version", [(b"of another time", 0), ((ROOT / "tests/data/columns-v2").read_bytes(), 2)])
+def test_an_older_version_is_read_again(tmp_path, fleet, older, version):
+    """What an older profd left is refused by queries, imported again by profd at its start, and then answers them."""
     profd = Daemon(tmp_path / "profd", config()).start()
     try:
         record(profd, fleet)
         before = profd.get("/v1/traces/t1")
+        answer = query_on(before["columns"])
+        assert answer.returncode == 0 and json.loads(answer.stdout)
         profd.stop()
-        Path(before["columns"]).write_bytes(b"of another time")
-        set_row(profd, "update trace_row set columns_version = 0, columns_size = 15, slices = null where trace_id = 1")
+        Path(before["columns"]).write_bytes(older)
+        refused = query_on(before["columns"])
+        assert refused.returncode != 0 and ("another version" in refused.stderr) == (version > 0)
+        set_row(profd, f"update trace_row set columns_version = {version}, columns_size = {len(older)}, slices = null"
+                       " where trace_id = 1")
         set_row(profd, "delete from trace_name_row where trace_id = 1")
         profd.start()
         wait_for(lambda: profd.get("/v1/traces/t1") == before, why=lambda: str(profd.get("/v1/traces/t1")))
-        assert Path(before["columns"]).read_bytes().startswith(MAGIC)
+        assert Path(before["columns"]).read_bytes().startswith(MAGIC + b"\3\0")
+        assert query_on(before["columns"]).stdout == query_on("t1", PROFD_SOCKET=str(profd.socket)).stdout == answer.stdout
         check_agreement(profd)
     finally:
         profd.stop()
