@@ -173,3 +173,17 @@ const char *nearest_name(const char *word, const char *const *names, size_t n)
     }
     return best;
 }
+
+/* -- URLs --------------------------------------------------------------------------------------------- */
+
+void append_url_escaped(char **url, const char *text)
+{
+    static const char unreserved[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+
+    _cleanup_(freep) char *escaped = xcalloc(3 * strlen(text) + 1, 1);
+    char *out = escaped;
+
+    for (const char *s = text; *s; s++)
+        out += sprintf(out, strchr(unreserved, *s) ? "%c" : "%%%02X", (unsigned char)*s);
+    append_str(url, "%s", escaped);
+}

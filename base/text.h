@@ -31,3 +31,8 @@ size_t words_next(const char **rest, const char **ret);
 /* The one of n names that word is most likely a misspelling of: fewest insertions, deletions, replacements
  * and swaps of neighbours, ignoring case; at most two, and at most a third of the word. NULL: none. */
 const char *nearest_name(const char *word, const char *const *names, size_t n);
+
+/* -- URLs -- */
+
+/* Appends text to an owned string, with everything but unreserved characters (RFC 3986) as %XX. */
+void append_url_escaped(char **url, const char *text);

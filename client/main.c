@@ -238,11 +238,9 @@ int main(int argc, char **argv)
 
     signal(SIGPIPE, SIG_IGN);
     set_locale();
-    curl_global_init(CURL_GLOBAL_DEFAULT);
     int status = flush_output(&c, run_profctl(&c, argc, argv));
     if (pager_wait(&c.pager) != 0)
         status = client_error(&c, PROBLEM_INTERNAL, "Correct $PROFCTL_PAGER or $PAGER, or pass --no-pager.",
                               "cannot run the pager");
-    curl_global_cleanup();
     return status;
 }

@@ -6,6 +6,7 @@
 #include "client/cli/text.h"
 #include "client/transport/bus.h"
 #include "client/transport/endpoint.h"
+#include "client/transport/unix_http.h"
 #include "proto/bus_methods.h"
 #include "version.h"
 #include <errno.h>
@@ -14,7 +15,7 @@
 #define CONNECT_TIMEOUT_MS 5000L
 /* Discovery of a large fleet with dead workers takes minutes. */
 #define CALL_TIMEOUT_MS 600000L
-/* A download that is slower than a byte per second for this time has failed. */
+/* A download without a byte for this time has failed; over a network, one that is slower than a byte per second. */
 #define STALL_S       60L
 #define SHOW_AFTER_NS NS_PER_S
 #define EXCERPT_BYTES 200
@@ -24,10 +25,12 @@ struct connection {
     struct endpoint endpoint; /* empty on a bus */
     struct credentials credentials;
     struct bus_connection *bus; /* NULL: by HTTP */
-    CURL *curl;
+    CURL *curl;                 /* NULL before the first request over a network */
     struct screen *talk;
     char *title; /* with its context; NULL: it has none */
+    /* of the last response */
     long status;
+    char *link; /* value of its Link field; NULL: none */
     char error[CURL_ERROR_SIZE];
 };
 
@@ -47,9 +50,6 @@ int connection_new(const char *socket, const char *host, const struct credential
     endpoint = (struct endpoint){0};
     d->credentials = shown;
     d->talk = talk;
-    d->curl = curl_easy_init();
-    if (!d->curl)
-        abort();
     *ret = d;
     return 0;
 }
@@ -71,7 +71,9 @@ struct connection *connection_free(struct connection *d)
     if (!d)
         return NULL;
     bus_connection_free(d->bus);
-    curl_easy_cleanup(d->curl);
+    if (d->curl)
+        curl_easy_cleanup(d->curl);
+    free(d->link);
     endpoint_done(&d->endpoint);
     credentials_done(&d->credentials);
     free(d->title);
@@ -114,6 +116,7 @@ void connection_prepare(const struct connection *d, CURL *curl, const char *path
     _cleanup_(freep) char *url = xasprintf("%s%s", d->endpoint.url, path);
 
     curl_easy_setopt(curl, CURLOPT_URL, url);
+    /* Of a stream of events: calls do without libcurl. */
     if (d->endpoint.socket)
         curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, d->endpoint.socket);
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -154,11 +157,8 @@ static const struct transfer_failure {
      "Try http://: profd serves https:// only if profd.conf sets [http] cert_file=."},
 };
 
-/* Over a socket: the error of connecting decides. */
-static int socket_problem(const struct connection *d, const char *why, struct problem *p)
+static int socket_problem(const struct connection *d, int os_error, struct problem *p)
 {
-    int os_error = endpoint_socket_error(d->endpoint.socket);
-
     if (os_error == EACCES || os_error == EPERM)
         problem_remedy(
             p, "Members of group profd may use it: sudo usermod -aG profd \"$USER\", then log in again.");
@@ -168,8 +168,13 @@ static int socket_problem(const struct connection *d, const char *why, struct pr
     else
         problem_remedy(p, "Start it: systemctl enable --now profd, or run profd in another terminal;\n"
                           "name another with --socket PATH or --host URL.");
-    return problem_set(p, -EIO, PROBLEM_UPSTREAM, NO_CONNECTION, connection_name(d),
-                       os_error ? strerror(os_error) : why);
+    return problem_set(p, -EIO, PROBLEM_UPSTREAM, NO_CONNECTION, connection_name(d), strerror(os_error));
+}
+
+static int response_problem(const struct connection *d, const char *why, struct problem *p)
+{
+    problem_remedy(p, "Retry; journalctl -u profd shows whether profd ended.");
+    return problem_set(p, -EIO, PROBLEM_UPSTREAM, NO_RESPONSE, connection_name(d), why);
 }
 
 static int transfer_problem(const struct connection *d, CURLcode code, struct problem *p)
@@ -179,8 +184,6 @@ static int transfer_problem(const struct connection *d, CURLcode code, struct pr
     bool is_cut = code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR;
     const char *why = *d->error ? d->error : curl_easy_strerror(code);
 
-    if (code == CURLE_COULDNT_CONNECT && d->endpoint.socket)
-        return socket_problem(d, why, p);
     curl_easy_getinfo(d->curl, CURLINFO_OS_ERRNO, &os_error);
     curl_easy_getinfo(d->curl, CURLINFO_CONNECT_TIME_T, &connected_us);
     if (code == CURLE_OPERATION_TIMEDOUT && connected_us == 0)
@@ -197,12 +200,16 @@ static int transfer_problem(const struct connection *d, CURLcode code, struct pr
     /* A port that requires TLS, or a client certificate, closes the connection. */
     if (is_cut && starts_with(d->endpoint.url, "https:"))
         problem_remedy(p, "profd may require a client certificate: --cert FILE and --key FILE.");
-    else if (is_cut && !d->endpoint.socket)
+    else if (is_cut)
         problem_remedy(p, "Try --host https://: the port may require TLS.");
     else
-        problem_remedy(p, "Retry; journalctl -u profd shows whether profd ended.");
+        return response_problem(d, why, p);
     return problem_set(p, -EIO, PROBLEM_UPSTREAM, NO_RESPONSE, connection_name(d), why);
 }
+
+struct call {
+    const char *method, *path, *json; /* NULL: no body */
+};
 
 /* The response of one call. */
 struct answer {
@@ -231,14 +238,12 @@ static int answer_keep(struct answer *a, const char *data, size_t n)
     return 0;
 }
 
-static size_t answer_on_body(char *data, size_t one, size_t n, void *arg)
+static int answer_take(long status, const char *data, size_t n, void *arg)
 {
     struct answer *a = arg;
-    long status = 0;
 
-    curl_easy_getinfo(a->connection->curl, CURLINFO_RESPONSE_CODE, &status);
     a->error = a->write && status < 300 ? a->write(data, n, a->arg) : answer_keep(a, data, n);
-    return a->error < 0 ? 0 : n;
+    return a->error;
 }
 
 /* Called while waiting for a response; a negative value ends the call. */
@@ -259,28 +264,93 @@ static int answer_on_tick(void *arg)
     return 0;
 }
 
+/* -- Over a socket ------------------------------------------------------------------------------------- */
+
+static int connection_exchange_local(struct connection *d, const struct call *call, struct answer *a,
+                                     struct problem *p)
+{
+    const struct unix_request q = {.socket = d->endpoint.socket,
+                                   .method = call->method,
+                                   .path = call->path,
+                                   .json = call->json,
+                                   .timeout_ns = a->write ? 0 : CALL_TIMEOUT_MS * NS_PER_MS,
+                                   .silence_ns = a->write ? STALL_S * NS_PER_S : 0,
+                                   .tick = answer_on_tick,
+                                   .take = answer_take,
+                                   .arg = a};
+    struct unix_response response;
+    int r = unix_exchange(&q, &response);
+
+    d->status = response.status;
+    d->link = response.link;
+    if (r == 0 || a->error < 0)
+        return 0;
+    return response.is_connected ? response_problem(d, strerror(-r), p) : socket_problem(d, -r, p);
+}
+
+/* -- Over a network ------------------------------------------------------------------------------------ */
+
+static size_t answer_on_body(char *data, size_t one, size_t n, void *arg)
+{
+    struct answer *a = arg;
+    long status = 0;
+
+    curl_easy_getinfo(a->connection->curl, CURLINFO_RESPONSE_CODE, &status);
+    return answer_take(status, data, n, arg) < 0 ? 0 : n;
+}
+
 static int answer_on_progress(void *arg, curl_off_t total, curl_off_t done, curl_off_t up_total,
                               curl_off_t up)
 {
     return answer_on_tick(arg) < 0;
 }
 
-static CURLcode connection_perform(struct connection *d, const char *path, struct answer *a)
+static struct curl_slist *connection_prepare_call(struct connection *d, const struct call *call,
+                                                  struct answer *a)
 {
-    *d->error = '\0';
-    connection_prepare(d, d->curl, path);
+    struct curl_slist *headers = curl_slist_append(NULL, "Expect:");
+
+    if (!d->curl && !(d->curl = curl_easy_init()))
+        abort();
+    curl_easy_reset(d->curl);
+    connection_prepare(d, d->curl, call->path);
+    if (call->json)
+        headers = curl_slist_append(headers, "Content-Type: application/json");
+    if (!streq(call->method, "GET"))
+        curl_easy_setopt(d->curl, CURLOPT_POSTFIELDS, call->json ? call->json : "");
+    curl_easy_setopt(d->curl, CURLOPT_CUSTOMREQUEST, call->method);
+    curl_easy_setopt(d->curl, CURLOPT_HTTPHEADER, headers);
+    if (a->write) {
+        curl_easy_setopt(d->curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+        curl_easy_setopt(d->curl, CURLOPT_LOW_SPEED_TIME, STALL_S);
+    } else {
+        curl_easy_setopt(d->curl, CURLOPT_TIMEOUT_MS, CALL_TIMEOUT_MS);
+    }
     curl_easy_setopt(d->curl, CURLOPT_ERRORBUFFER, d->error);
     curl_easy_setopt(d->curl, CURLOPT_WRITEFUNCTION, answer_on_body);
     curl_easy_setopt(d->curl, CURLOPT_WRITEDATA, a);
     curl_easy_setopt(d->curl, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(d->curl, CURLOPT_XFERINFOFUNCTION, answer_on_progress);
     curl_easy_setopt(d->curl, CURLOPT_XFERINFODATA, a);
-    CURLcode code = curl_easy_perform(d->curl);
-    curl_easy_getinfo(d->curl, CURLINFO_RESPONSE_CODE, &d->status);
-    if (a->doing && d->talk)
-        screen_clear(d->talk);
-    return code;
+    return headers;
 }
+
+static int connection_exchange_remote(struct connection *d, const struct call *call, struct answer *a,
+                                      struct problem *p)
+{
+    struct curl_slist *headers = connection_prepare_call(d, call, a);
+    struct curl_header *link;
+
+    *d->error = '\0';
+    CURLcode code = curl_easy_perform(d->curl);
+    curl_slist_free_all(headers);
+    curl_easy_getinfo(d->curl, CURLINFO_RESPONSE_CODE, &d->status);
+    if (curl_easy_header(d->curl, "Link", 0, CURLH_HEADER, -1, &link) == CURLHE_OK)
+        replace_str(&d->link, link->value);
+    return code == CURLE_OK || a->error < 0 ? 0 : transfer_problem(d, code, p);
+}
+
+/* -- Responses ----------------------------------------------------------------------------------------- */
 
 /* Adds profd's remarks to the remedy, without those that the error contains already. */
 static void problem_add_remarks(const json_t *remarks, const char *detail, struct problem *p)
@@ -318,7 +388,7 @@ int problem_from_answer(long http_status, const char *data, size_t size, struct 
     return -EREMOTEIO;
 }
 
-static int answer_check(struct connection *d, const struct answer *a, CURLcode code, struct problem *p)
+static int answer_check(struct connection *d, const struct answer *a, struct problem *p)
 {
     if (a->error == -EFBIG)
         return problem_set(p, -EFBIG, PROBLEM_UPSTREAM, "the response of profd at %s is larger than %u MiB",
@@ -328,11 +398,20 @@ static int answer_check(struct connection *d, const struct answer *a, CURLcode c
     if (a->error < 0)
         return problem_set(p, a->error, PROBLEM_STORAGE, "cannot write the downloaded data: %s",
                            strerror(-a->error));
-    if (code != CURLE_OK)
-        return transfer_problem(d, code, p);
     if (d->status >= 300)
         return problem_from_answer(d->status, a->data, a->size, p);
     return 0;
+}
+
+static int connection_exchange(struct connection *d, const struct call *call, struct answer *a,
+                               struct problem *p)
+{
+    replace_str(&d->link, NULL);
+    int r = d->endpoint.socket ? connection_exchange_local(d, call, a, p)
+                               : connection_exchange_remote(d, call, a, p);
+    if (a->doing && d->talk)
+        screen_clear(d->talk);
+    return r < 0 ? r : answer_check(d, a, p);
 }
 
 /* -- On a bus ----------------------------------------------------------------------------------------- */
@@ -367,7 +446,7 @@ static int connection_download_on_bus(struct connection *d, const char *path, st
     if (r < 0 && p->kind == PROBLEM_NONE)
         return problem_set(p, r, PROBLEM_STORAGE, "cannot read the file that profd opened: %s", strerror(-r));
     d->status = 200;
-    return r < 0 ? r : answer_check(d, a, CURLE_OK, p);
+    return r < 0 ? r : answer_check(d, a, p);
 }
 
 /* -- Calls -------------------------------------------------------------------------------------------- */
@@ -386,21 +465,7 @@ int connection_call(struct connection *d, const char *method, const char *path, 
         return called;
     }
     _cleanup_(freep) char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-    struct curl_slist *headers = curl_slist_append(NULL, "Expect:");
-
-    curl_easy_reset(d->curl);
-    if (text) {
-        headers = curl_slist_append(headers, "Content-Type: application/json");
-        curl_easy_setopt(d->curl, CURLOPT_POSTFIELDS, text);
-    } else if (!streq(method, "GET")) {
-        curl_easy_setopt(d->curl, CURLOPT_POSTFIELDS, "");
-    }
-    curl_easy_setopt(d->curl, CURLOPT_CUSTOMREQUEST, method);
-    curl_easy_setopt(d->curl, CURLOPT_HTTPHEADER, headers);
-    curl_easy_setopt(d->curl, CURLOPT_TIMEOUT_MS, CALL_TIMEOUT_MS);
-    CURLcode code = connection_perform(d, path, &a);
-    curl_slist_free_all(headers);
-    int r = answer_check(d, &a, code, p);
+    int r = connection_exchange(d, &(struct call){method, path, text}, &a, p);
     if (r == 0 && ret) {
         *ret = json_parse(a.data ? a.data : "", a.size, error);
         if (!*ret)
@@ -423,32 +488,24 @@ int connection_download(struct connection *d, const char *path,
 
     if (d->bus)
         return connection_download_on_bus(d, path, &a, p);
-    curl_easy_reset(d->curl);
-    curl_easy_setopt(d->curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    curl_easy_setopt(d->curl, CURLOPT_LOW_SPEED_TIME, STALL_S);
-    int r = answer_check(d, &a, connection_perform(d, path, &a), p);
+    int r = connection_exchange(d, &(struct call){"GET", path, NULL}, &a, p);
     free(a.data);
     return r;
 }
 
 char *connection_next_page(const struct connection *d)
 {
-    struct curl_header *link;
+    const char *end = d->link ? strstr(d->link, ">; rel=\"next\"") : NULL;
 
-    if (d->bus || curl_easy_header(d->curl, "Link", 0, CURLH_HEADER, -1, &link) != CURLHE_OK)
-        return NULL;
-    const char *end = strstr(link->value, ">; rel=\"next\"");
-    return starts_with(link->value, "</") && end ? xstrndup(link->value + 1, (size_t)(end - link->value - 1))
-                                                 : NULL;
+    return end && starts_with(d->link, "</") ? xstrndup(d->link + 1, (size_t)(end - d->link - 1)) : NULL;
 }
 
 void url_add(char **path, const char *key, const char *value)
 {
     if (!value)
         return;
-    char *escaped = curl_easy_escape(NULL, value, 0);
-    append_str(path, "%c%s=%s", strchr(*path, '?') ? '&' : '?', key, escaped);
-    curl_free(escaped);
+    append_str(path, "%c%s=", strchr(*path, '?') ? '&' : '?', key);
+    append_url_escaped(path, value);
 }
 
 void url_add_int(char **path, const char *key, int64_t value)

@@ -15,8 +15,8 @@
 struct event_stream {
     const struct connection *connection;
     char *path;
-    CURLM *multi;
-    CURL *curl; /* NULL between two tries */
+    CURLM *multi; /* NULL before the first try */
+    CURL *curl;   /* NULL between two tries */
     struct curl_slist *headers;
     struct sse sse;
     void (*fn)(const struct sse_event *event, void *arg);
@@ -36,9 +36,6 @@ struct event_stream *event_stream_new(const struct connection *d, const char *pa
     s->fn = fn;
     s->arg = arg;
     s->retry_ns = RETRY_FIRST_NS;
-    s->multi = curl_multi_init();
-    if (!s->multi)
-        abort();
     return s;
 }
 
@@ -58,7 +55,8 @@ struct event_stream *event_stream_free(struct event_stream *s)
     if (!s)
         return NULL;
     stream_disconnect(s);
-    curl_multi_cleanup(s->multi);
+    if (s->multi)
+        curl_multi_cleanup(s->multi);
     sse_done(&s->sse);
     free(s->path);
     free(s);
@@ -98,7 +96,9 @@ static size_t stream_on_header(char *data, size_t one, size_t n, void *arg)
 static void stream_connect(struct event_stream *s)
 {
     s->curl = curl_easy_init();
-    if (!s->curl)
+    if (!s->multi)
+        s->multi = curl_multi_init();
+    if (!s->curl || !s->multi)
         abort();
     sse_restart(&s->sse);
     s->refusal_size = 0;

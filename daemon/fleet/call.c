@@ -70,7 +70,7 @@ LIST_HEAD(call_list, call);
 
 struct caller {
     struct event_base *base;
-    struct curl_loop *loop;
+    struct curl_loop *loop; /* NULL before the first call and while there are none */
     struct event *rest;
     struct name_resolver *names;
     struct answer_budget *answers;
@@ -395,6 +395,26 @@ struct answer_body call_result_take(const struct call_result *r)
 
 /* -- Sending ----------------------------------------------------------------------------------------- */
 
+static long idle_connections_max(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+        return OPEN_FILES_DEFAULT;
+    return MAX(1L, (long)limit.rlim_cur / IDLE_CONNECTIONS_SHARE);
+}
+
+static void caller_on_broken(void *arg, CURLMcode code);
+
+/* Out of memory aborts, as base/alloc.h. */
+static void caller_open_loop(struct caller *c)
+{
+    static const struct curl_loop_ops ops = {call_on_ended, caller_on_broken};
+
+    if (curl_loop_new(c->base, idle_connections_max(), &ops, c, &c->loop) < 0)
+        abort();
+}
+
 static long timeout_ms(int64_t duration_ns)
 {
     return (long)MAX(INT64_C(1), duration_ns / NS_PER_MS);
@@ -405,6 +425,8 @@ static int call_send(struct call *call)
 {
     struct caller *c = call->caller;
 
+    if (!c->loop)
+        caller_open_loop(c);
     if (call->deadline_ns != DEADLINE_NEVER)
         curl_easy_setopt(call->easy, CURLOPT_TIMEOUT_MS, timeout_ms(call->deadline_ns - mono_ns()));
     int r = curl_loop_add(c->loop, call->easy);
@@ -512,27 +534,7 @@ static int call_send_to_name(struct call *call, const struct destination *to, co
 
 /* -- The caller --------------------------------------------------------------------------------------- */
 
-static long idle_connections_max(void)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
-        return OPEN_FILES_DEFAULT;
-    return MAX(1L, (long)limit.rlim_cur / IDLE_CONNECTIONS_SHARE);
-}
-
-static void caller_on_broken(void *arg, CURLMcode code);
-
-/* Out of memory aborts, as base/alloc.h. */
-static void caller_open_loop(struct caller *c)
-{
-    static const struct curl_loop_ops ops = {call_on_ended, caller_on_broken};
-
-    if (curl_loop_new(c->base, idle_connections_max(), &ops, c, &c->loop) < 0)
-        abort();
-}
-
-/* Ends all calls in flight, and sets up curl again. */
+/* Ends all calls in flight; the next one sets up curl again. */
 static void caller_on_broken(void *arg, CURLMcode code)
 {
     struct caller *c = arg;
@@ -549,8 +551,7 @@ static void caller_on_broken(void *arg, CURLMcode code)
         replace_str(&call->own_error, curl_multi_strerror(code));
         call_fail(call, -EIO);
     }
-    curl_loop_free(c->loop);
-    caller_open_loop(c);
+    c->loop = curl_loop_free(c->loop);
 }
 
 static void caller_on_rest(evutil_socket_t fd, short what, void *arg)
@@ -559,16 +560,13 @@ static void caller_on_rest(evutil_socket_t fd, short what, void *arg)
 
     if (!LIST_EMPTY(&c->calls))
         return;
-    curl_loop_free(c->loop);
-    caller_open_loop(c);
+    c->loop = curl_loop_free(c->loop);
     /* Of the answers of thousands, holes are left between what is kept: the system gets them back. */
     malloc_trim(0);
 }
 
 int caller_new(struct event_base *base, struct caller **ret)
 {
-    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-        return -EIO;
     static const struct answer_budget_ops answer_ops = {call_on_granted, call_on_expired};
     const struct answer_limits limits = answer_limits_of(CALL_ANSWERS_DEFAULT);
     struct caller *c = xcalloc(1, sizeof(*c));
@@ -576,7 +574,6 @@ int caller_new(struct event_base *base, struct caller **ret)
     c->base = base;
     network_add(&c->policy, NETWORK_DEFAULT, &reason);
     c->rest = evtimer_new(base, caller_on_rest, c);
-    caller_open_loop(c);
     if (!c->rest || names_new(base, &c->names) < 0 ||
         answer_budget_new(base, &limits, &answer_ops, &c->answers) < 0) {
         caller_free(c);
@@ -599,7 +596,6 @@ struct caller *caller_free(struct caller *c)
     if (c->rest)
         event_free(c->rest);
     free(c);
-    curl_global_cleanup();
     return NULL;
 }
 

@@ -125,16 +125,6 @@ static int check_pods(const struct source_config *c, const char **reason)
 
 /* -- Requests ----------------------------------------------------------------------------------------- */
 
-static void add_encoded(char **url, const char *text)
-{
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-        if (isalnum(*c) || strchr("-_.~", *c))
-            append_str(url, "%c", *c);
-        else
-            append_str(url, "%%%02X", *c);
-    }
-}
-
 /* https://HOST:PORT of the API; NULL outside of a pod. The caller frees it. */
 static char *api_of_pod(void)
 {
@@ -169,16 +159,16 @@ static int kubernetes_request(const struct source_config *c, const char *next, s
     append_str(&url, "%s/namespaces/%.*s/%s?limit=%d&labelSelector=", resource->path, (int)(slash - c->value),
                c->value, resource->name, resource->per_page);
     if (resource == &slices)
-        add_encoded(&url, "kubernetes.io/service-name=");
-    add_encoded(&url, slash + 1);
+        append_url_escaped(&url, "kubernetes.io/service-name=");
+    append_url_escaped(&url, slash + 1);
     if (resource == &pods && node) {
         append_str(&url, "&fieldSelector=");
-        add_encoded(&url, "spec.nodeName=");
-        add_encoded(&url, node);
+        append_url_escaped(&url, "spec.nodeName=");
+        append_url_escaped(&url, node);
     }
     if (next) {
         append_str(&url, "&continue=");
-        add_encoded(&url, next);
+        append_url_escaped(&url, next);
     }
     *ret = (struct source_request){
         .url = url,

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Libraries that are loaded at their first call (base/on_demand.h): which programs start without them, when they are loaded, and
+what happens where one cannot be."""
+import os
+import re
+import subprocess
+
+import pytest
+
+from daemon import BUILD, PROFD, ROOT, Daemon, FaultFleet
+from fake_profd import USAGE, FakeProfd
+from terminal import PROFCTL, environment
+
+PROFD_LOAD = BUILD / "daemon/load/profd-load"
+CURL, CRYPTO = "libcurl.so.4", "libcrypto.so.3"
+
+
+def needed(program):
+    dynamic = subprocess.run(["readelf", "-d", program], capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic))
+
+
+def loaded(trace):
+    """Names of the libraries that the dynamic linker initialized, by its own record."""
+    lines = "".join(file.read_text() for file in trace.parent.glob(f"{trace.name}.*"))
+    return {os.path.basename(path) for path in re.findall(r"calling init: (\S+)", lines)}
+
+
+def traced(trace):
+    return {"LD_DEBUG": "files", "LD_DEBUG_OUTPUT": str(trace)}
+
+
+@pytest.mark.parametrize("program, libraries", [(PROFCTL, {CURL, CRYPTO}), (PROFD, {CURL})])
+def test_programs_start_without(program, libraries):
+    assert not libraries & needed(program)
+
+
+def test_another_program_of_the_package_needs_them():
+    """From which dpkg-shlibdeps computes the package's dependencies: it does not see what is loaded on demand."""
+    sonames = {name for file in (ROOT / "base").glob("on_demand_*.c") for name in re.findall(r'"(lib[^"]*\.so\.[^"]*)"', file.read_text())}
+    assert sonames == {CURL, CRYPTO}
+    assert sonames <= needed(PROFD) | needed(PROFD_LOAD)
+
+
+def profctl(*words, **variables):
+    return subprocess.run([PROFCTL, *words], capture_output=True, text=True, env={**environment(), **variables}, check=False)
+
+
+def test_lists_over_a_socket_load_neither(tmp_path):
+    with FakeProfd(tmp_path / "fake.sock") as fake:
+        fake.answers["GET /v1/traces"] = (200, {"traces": [], "usage": USAGE})
+        done = profctl("list-traces", "--socket", fake.path, **traced(tmp_path / "ld"))
+    assert done.returncode == 0, done.stderr
+    assert "libjansson.so.4" in loaded(tmp_path / "ld")
+    assert not {CURL, CRYPTO} & loaded(tmp_path / "ld")
+
+
+def test_a_url_loads_libcurl(tmp_path):
+    done = profctl("list-traces", "--host", "http://127.0.0.1:1", **traced(tmp_path / "ld"))
+    assert done.returncode == 1 and "Connection refused" in done.stderr
+    assert CURL in loaded(tmp_path / "ld")
+
+
+def test_profd_loads_libcurl_for_its_first_session(tmp_path):
+    trace = tmp_path / "ld"
+    with FaultFleet(tmp_path / "fleet", "vllm", 1) as fleet, Daemon(tmp_path / "profd", environment=traced(trace)) as profd:
+        assert "libevhtp.so.0" in loaded(trace) and CURL not in loaded(trace)
+        session = profd.start_session(router=fleet.router, duration_ns=100_000_000)
+        assert profd.wait_session(session["session"])["state"] == "complete"
+        assert CURL in loaded(trace)
+
+
+def test_a_library_that_cannot_be_loaded(tmp_path):
+    (tmp_path / CURL).write_text("not a library")
+    done = profctl("list-traces", "--host", "http://127.0.0.1:1", LD_LIBRARY_PATH=str(tmp_path))
+    assert done.returncode == 1
+    assert re.fullmatch(rf"profctl: cannot load a shared library: {tmp_path}/{CURL}: .*\n", done.stderr)
