@@ -3,6 +3,7 @@
  * them is reached. */
 #include "tests/fuzz/columns-mend.h"
 #include "trace/columns/columns.h"
+#include "trace/columns/lane_view.h"
 
 #include <sys/mman.h>
 
@@ -53,6 +54,24 @@ static void walk_column(const struct columns *c, enum column column)
         abort();
 }
 
+static void walk_lanes(const struct columns *c)
+{
+    const struct lane_view views[] = {lane_view_of(INT64_MIN, INT64_MAX, 16), lane_view_of(0, 100000, 7)};
+    struct lane_run runs[16];
+
+    for (uint64_t lane = 0; lane < MIN(columns_rows(c, TABLE_lane), UINT64_C(16)); lane++) {
+        for (size_t i = 0; i < ARRAY_SIZE(views); i++) {
+            uint32_t x = 0;
+
+            for (size_t k = 0, n = lane_view_read(c, lane, &views[i], runs); k < n; k++) {
+                if (runs[k].x < x || runs[k].width == 0 || runs[k].width > views[i].pixels - runs[k].x)
+                    abort();
+                x = runs[k].x + runs[k].width;
+            }
+        }
+    }
+}
+
 static void walk_texts(const struct columns *c)
 {
     uint32_t texts = columns_texts(c), step = texts / WALK_ROWS + 1;
@@ -81,6 +100,7 @@ static void walk(const uint8_t *data, size_t size)
     for (enum column column = 0; column < _COLUMN_MAX; column++)
         walk_column(c, column);
     walk_texts(c);
+    walk_lanes(c);
     for (enum meta_key key = 0; key < _META_MAX; key++)
         columns_meta_text(c, key);
     for (uint64_t row = 0; row < MIN(columns_rows(c, TABLE_checkpoint), (uint64_t)WALK_ROWS); row++)

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/columns/lane_view.h"
+
+#define LANE_LEVELS_MAX 16 /* LANE_FANOUT to this power are more rows than there can be */
+
+/* The last block that was read of a column. */
+struct lane_window {
+    enum column column;
+    uint64_t first;
+    size_t n;
+    int64_t values[BLOCK_ROWS];
+};
+
+/* A part of a lane: its longest slice, and the sum of durations. */
+struct lane_part {
+    uint64_t at;
+    int64_t dur, busy;
+};
+
+struct lane_reader {
+    const struct columns *c;
+    const struct lane_view *view;
+    uint64_t first, end; /* of by_lane */
+    int64_t last_ns;
+    unsigned n_levels;
+    uint64_t levels[LANE_LEVELS_MAX]; /* rows of lanemip */
+    struct lane_window ts, dur;
+    struct lane_run *runs;
+    size_t n_runs;
+    bool joins; /* the last run has only slices shorter than a pixel */
+};
+
+static int64_t lane_window_get(const struct columns *c, struct lane_window *w, uint64_t row)
+{
+    if (row - w->first >= w->n) {
+        w->first = row - row % BLOCK_ROWS;
+        w->n = columns_block(c, w->column, w->first, BLOCK_ROWS, w->values);
+    }
+    return row - w->first < w->n ? w->values[row - w->first] : COLUMN_NULL;
+}
+
+/* Sums of untrusted times saturate. */
+static int64_t lane_add(int64_t a, int64_t b)
+{
+    int64_t sum;
+
+    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
+static int64_t lane_shown_dur(const struct lane_reader *r, int64_t ts, int64_t dur)
+{
+    int64_t shown = dur;
+
+    if (dur < 0 && __builtin_sub_overflow(r->last_ns, ts, &shown))
+        shown = INT64_MAX;
+    return MAX(shown, 0);
+}
+
+static int64_t lane_ts(struct lane_reader *r, uint64_t at)
+{
+    return lane_window_get(r->c, &r->ts, at);
+}
+
+static int64_t lane_dur(struct lane_reader *r, uint64_t at)
+{
+    int64_t dur = lane_window_get(r->c, &r->dur, at);
+
+    return lane_shown_dur(r, dur < 0 ? lane_ts(r, at) : 0, dur);
+}
+
+/* The pixel of a time at or after the view's beginning; that behind the last one for all times after the end. */
+static int64_t lane_pixel(const struct lane_reader *r, int64_t ns)
+{
+    uint64_t pixel = ((uint64_t)ns - (uint64_t)r->view->from) / (uint64_t)r->view->step;
+
+    return (int64_t)MIN(pixel, (uint64_t)r->view->pixels);
+}
+
+/* What n pixels last. */
+static int64_t lane_width(const struct lane_reader *r, int64_t n)
+{
+    int64_t ns;
+
+    return __builtin_mul_overflow(n, r->view->step, &ns) ? INT64_MAX : ns;
+}
+
+/* The last pixel that a slice touches; it begins at pixel x. */
+static int64_t lane_last_pixel(const struct lane_reader *r, int64_t ts, int64_t dur, int64_t x)
+{
+    return dur < r->view->step ? x : lane_pixel(r, lane_add(ts, dur - 1));
+}
+
+/* -- Parts of a lane ------------------------------------------------------------------------------------ */
+
+static void lane_part_add(struct lane_part *p, struct lane_part add)
+{
+    int64_t busy = lane_add(p->busy, add.busy);
+
+    if (add.dur > p->dur || (add.dur == p->dur && add.at < p->at))
+        *p = add;
+    p->busy = busy;
+}
+
+static struct lane_part lane_item(struct lane_reader *r, unsigned level, uint64_t i)
+{
+    struct lane_part p = {.at = r->first + i};
+
+    if (level > 0) {
+        int64_t at = columns_get(r->c, COL_lanemip_longest, r->levels[level - 1] + i);
+        int64_t busy = columns_get(r->c, COL_lanemip_busy, r->levels[level - 1] + i), dur;
+
+        p.at = (uint64_t)at - r->first < r->end - r->first ? (uint64_t)at : r->first;
+        p.busy = MAX(busy, 0);
+        dur = columns_get(r->c, COL_by_lane_dur, p.at);
+        p.dur = lane_shown_dur(r, dur < 0 ? columns_get(r->c, COL_by_lane_ts, p.at) : 0, dur);
+    } else {
+        p.dur = p.busy = lane_dur(r, p.at);
+    }
+    return p;
+}
+
+/* Rows [at, end) of by_lane, of which there is one: what does not fill a group from its level, the rest from
+ * the level above. */
+static struct lane_part lane_sum(struct lane_reader *r, uint64_t at, uint64_t end)
+{
+    struct lane_part p = {.at = at, .dur = -1};
+
+    at -= r->first;
+    end -= r->first;
+    for (unsigned level = 0; at < end; level++, at /= LANE_FANOUT, end /= LANE_FANOUT) {
+        bool is_last = level == r->n_levels;
+
+        for (; at < end && (is_last || at % LANE_FANOUT != 0); at++)
+            lane_part_add(&p, lane_item(r, level, at));
+        for (; at < end && end % LANE_FANOUT != 0; end--)
+            lane_part_add(&p, lane_item(r, level, end - 1));
+    }
+    return p;
+}
+
+/* The first row of [at, end) whose slice begins at `ns` or later; it is near `at` most of the time. */
+static uint64_t lane_find(struct lane_reader *r, uint64_t at, int64_t ns)
+{
+    uint64_t step = 1, low = at, high = r->end;
+
+    for (; at < r->end && lane_ts(r, at) < ns; step *= 2) {
+        low = at + 1;
+        at = step < r->end - at ? at + step : r->end;
+    }
+    high = at;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+
+        if (lane_ts(r, middle) < ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* -- Runs ----------------------------------------------------------------------------------------------- */
+
+static int64_t lane_name(struct lane_reader *r, uint64_t at)
+{
+    return columns_get(r->c, COL_slice_name, (uint64_t)columns_get(r->c, COL_by_lane_slice, at));
+}
+
+/* Pixels [x, end) show p. */
+static void lane_emit(struct lane_reader *r, int64_t x, int64_t end, struct lane_part p)
+{
+    bool is_short = p.dur < r->view->step;
+    struct lane_run *last = r->n_runs > 0 ? &r->runs[r->n_runs - 1] : NULL;
+    uint32_t width = (uint32_t)(end - x);
+    int64_t busy = is_short ? MIN(p.busy, r->view->step) : lane_width(r, width);
+
+    if (last && last->x + last->width == x &&
+        (last->at == p.at || (is_short && r->joins && lane_name(r, last->at) == lane_name(r, p.at)))) {
+        last->width += width;
+        last->busy = lane_add(last->busy, busy);
+        return;
+    }
+    r->runs[r->n_runs++] = (struct lane_run){(uint32_t)x, width, p.at, busy};
+    r->joins = is_short;
+}
+
+/* A slice of a pixel or more that began earlier, and its last pixel; -1: none. */
+struct lane_carry {
+    struct lane_part part;
+    int64_t last;
+};
+
+/* What lies in the first pixel of the view from before it. */
+static struct lane_carry lane_carry_in(struct lane_reader *r, uint64_t at)
+{
+    int64_t ts = at > r->first ? lane_ts(r, at - 1) : 0, dur = at > r->first ? lane_dur(r, at - 1) : 0;
+
+    if (dur < r->view->step || lane_add(ts, dur - 1) < r->view->from)
+        return (struct lane_carry){.last = -1};
+    return (struct lane_carry){{.at = at - 1, .dur = dur}, lane_last_pixel(r, ts, dur, 0)};
+}
+
+/* Pixel x, in which the slices from `at` on begin. Returns the first that does not. */
+static uint64_t lane_draw_pixel(struct lane_reader *r, int64_t x, uint64_t at, struct lane_carry *carry)
+{
+    uint64_t end = MAX(lane_find(r, at, lane_add(r->view->from, lane_width(r, x + 1))), at + 1);
+    struct lane_carry group = {.part = lane_sum(r, at, end)};
+
+    group.last = lane_last_pixel(r, lane_ts(r, group.part.at), group.part.dur, x);
+    lane_emit(r, x, x + 1, carry->last >= x && carry->part.dur >= group.part.dur ? carry->part : group.part);
+    if (carry->last <= x || group.part.dur > carry->part.dur)
+        *carry = group;
+    return end;
+}
+
+static void lane_walk(struct lane_reader *r)
+{
+    uint64_t at = lane_find(r, r->first, r->view->from);
+    struct lane_carry carry = lane_carry_in(r, at);
+    int64_t pixels = r->view->pixels;
+
+    for (int64_t x = 0; x < pixels;) {
+        int64_t next = at < r->end ? MAX(lane_pixel(r, lane_ts(r, at)), x) : pixels, until;
+
+        if (next == x) {
+            at = lane_draw_pixel(r, x++, at, &carry);
+            continue;
+        }
+        until = MIN(carry.last + 1, next);
+        if (until > x)
+            lane_emit(r, x, until, carry.part);
+        x = next;
+    }
+}
+
+struct lane_view lane_view_of(int64_t from, int64_t to, uint32_t pixels)
+{
+    struct lane_view v = {.from = from, .step = 1, .pixels = MAX(MIN(pixels, LANE_VIEW_PIXELS_MAX), 1U)};
+    uint64_t span = to > from ? (uint64_t)to - (uint64_t)from : 1;
+
+    v.step = (int64_t)(span / v.pixels + (span % v.pixels > 0));
+    return v;
+}
+
+size_t lane_view_read(const struct columns *c, uint64_t lane, const struct lane_view *view,
+                      struct lane_run *ret)
+{
+    struct lane_reader r = {.c = c,
+                            .view = view,
+                            .last_ns = columns_meta(c, META_last_ns),
+                            .ts.column = COL_by_lane_ts,
+                            .dur.column = COL_by_lane_dur,
+                            .runs = ret};
+    int64_t first = columns_get(c, COL_lane_first, lane), count = columns_get(c, COL_lane_count, lane);
+    int64_t mip = columns_get(c, COL_lane_mip, lane);
+
+    if (first < 0 || count <= 0)
+        return 0;
+    r.first = (uint64_t)first;
+    r.end = r.first + MIN((uint64_t)count, columns_rows(c, TABLE_by_lane) - r.first);
+    for (uint64_t n = lane_groups(r.end - r.first), at = (uint64_t)mip; mip >= 0 && n > 0;
+         n = lane_groups(n)) {
+        r.levels[r.n_levels++] = at;
+        at += n;
+    }
+    lane_walk(&r);
+    return r.n_runs;
+}
