@@ -7,6 +7,7 @@
 #include "daemon/fleet/credentials.h"
 #include "daemon/fleet/curl_handle.h"
 #include "daemon/fleet/curl_loop.h"
+#include "daemon/load/http1_client.h"
 #include "version.h"
 #include <errno.h>
 #include <sys/queue.h>
@@ -46,6 +47,7 @@ struct http_pool {
     struct event_base *base;
     const struct network_policy *policy;
     const struct http_pool_ops *ops;
+    struct http1_client *http1;
     struct multi **multis;
     size_t n, cap, last;
     size_t n_exchanges;
@@ -265,8 +267,8 @@ static struct multi *http_pool_multi(struct http_pool *p)
     return p->multis[p->n++] = multi_new(p);
 }
 
-int http_pool_send(struct http_pool *p, const struct load_target *target, char *body, size_t size,
-                   int64_t timeout_ns, void *arg)
+static int http_pool_send_by_curl(struct http_pool *p, const struct load_target *target, char *body,
+                                  size_t size, int64_t timeout_ns, void *arg)
 {
     struct multi *m = http_pool_multi(p);
     struct exchange *x = exchange_get(m);
@@ -286,8 +288,19 @@ int http_pool_send(struct http_pool *p, const struct load_target *target, char *
     return r;
 }
 
+int http_pool_send(struct http_pool *p, struct load_target *target, char *body, size_t size,
+                   int64_t timeout_ns, void *arg)
+{
+    if (!http1_client_can(target))
+        return http_pool_send_by_curl(p, target, body, size, timeout_ns, arg);
+    http1_client_send(p->http1, target, body, size, timeout_ns, arg);
+    free(body);
+    return 0;
+}
+
 void http_pool_cancel(struct http_pool *p, const char *error)
 {
+    http1_client_cancel(p->http1, error);
     for (size_t i = 0; i < p->n; i++) {
         struct exchange *x;
         while ((x = LIST_FIRST(&p->multis[i]->active)))
@@ -301,7 +314,8 @@ int http_pool_new(struct event_base *base, const struct network_policy *policy,
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         return -EIO;
     *ret = xcalloc(1, sizeof(**ret));
-    **ret = (struct http_pool){.base = base, .policy = policy, .ops = ops};
+    **ret = (struct http_pool){
+        .base = base, .policy = policy, .ops = ops, .http1 = http1_client_new(base, policy, ops)};
     return 0;
 }
 
@@ -312,6 +326,7 @@ struct http_pool *http_pool_free(struct http_pool *p)
     for (size_t i = 0; i < p->n; i++)
         multi_free(p->multis[i]);
     free(p->multis);
+    http1_client_free(p->http1);
     free(p);
     curl_global_cleanup();
     return NULL;

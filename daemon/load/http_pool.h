@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Many HTTP requests at a time over libcurl: persistent connections, reused handles, small buffers. Knows bytes and
- * moments, nothing of tokens.
+ * Many HTTP requests at a time. Knows bytes and moments, nothing of tokens.
  *
- * libcurl searches all connections to a host for an idle one, so that a request costs more the more connections
+ * Over HTTP/1.1 without TLS they are sent by http1_client.h, all others by libcurl: persistent connections, reused
+ * handles, small buffers. libcurl searches all connections to a host for an idle one, so that a request costs more the more connections
  * there are: requests are distributed over several of its "multi" handles with HTTP_POOL_EXCHANGES each. Each
  * request ends in done(), once, never before http_pool_send() returns, unless http_pool_free() comes first. Addresses
  * outside of the network policy are refused.
@@ -34,7 +34,7 @@ int http_pool_new(struct event_base *base, const struct network_policy *policy,
                   const struct http_pool_ops *ops, struct http_pool **ret);
 struct http_pool *http_pool_free(struct http_pool *p);
 /* Takes the body, allocated by malloc(); ends with -ETIMEDOUT after timeout_ns. -EIO: libcurl refused it. */
-int http_pool_send(struct http_pool *p, const struct load_target *target, char *body, size_t size,
+int http_pool_send(struct http_pool *p, struct load_target *target, char *body, size_t size,
                    int64_t timeout_ns, void *arg);
 /* Ends all requests in flight now, with -ECANCELED and this text. */
 void http_pool_cancel(struct http_pool *p, const char *error);

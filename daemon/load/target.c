@@ -7,10 +7,13 @@
 #include "daemon/fleet/credentials.h"
 #include "daemon/fleet/curl_handle.h"
 #include "daemon/fleet/url.h"
+#include "version.h"
+#include <arpa/inet.h>
 #include <errno.h>
 
 #define RESOLVE_NS (60 * NS_PER_S)
 #define PORTS      (1 << 16)
+#define HTTP_PORT  80
 
 /* -- Host names and ports ----------------------------------------------------------------------------- */
 
@@ -108,21 +111,80 @@ bool hosts_have_tls(const struct resolved_hosts *h)
 
 /* -- Targets ------------------------------------------------------------------------------------------ */
 
+static const struct resolved_host *hosts_find(const struct resolved_hosts *hosts, const char *name)
+{
+    struct resolved_host key = {0};
+
+    snprintf(key.name, sizeof(key.name), "%s", name);
+    return hosts->n > 0 ? bsearch(&key, hosts->hosts, hosts->n, sizeof(key), compare_host_names) : NULL;
+}
+
 /* libcurl reports a name without addresses with the first request. */
 static void load_target_resolve(struct load_target *t, const struct resolved_hosts *hosts)
 {
-    struct resolved_host key = {0};
     const char *reason;
     struct url url;
 
     if (url_parse(t->request_url, &url, &reason) < 0)
         return;
-    snprintf(key.name, sizeof(key.name), "%s", url.host);
-    const struct resolved_host *host =
-        hosts->n > 0 ? bsearch(&key, hosts->hosts, hosts->n, sizeof(key), compare_host_names) : NULL;
+    const struct resolved_host *host = hosts_find(hosts, url.host);
     t->is_unresolved = host && host->answer.n == 0;
     if (host && !t->is_unresolved)
         t->addresses = curl_addresses(url.host, url.port, &host->answer);
+}
+
+static void load_target_add_socket(struct load_target *t, const struct in6_addr *address, int port)
+{
+    struct sockaddr_in6 *to = &t->sockets[t->n_sockets++];
+
+    *to = (struct sockaddr_in6){
+        .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port), .sin6_addr = *address};
+    if (!address_is_v4(address))
+        return;
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = to->sin6_port};
+    memcpy(&v4.sin_addr, address->s6_addr + 12, sizeof(v4.sin_addr));
+    memcpy(to, &v4, sizeof(v4));
+}
+
+/* What needs more than visible characters, or a fragment cut off, is left to libcurl. */
+static bool is_plain_path(const char *path)
+{
+    for (const char *p = path; *p; p++)
+        if (*p <= ' ' || *p >= 0x7f || *p == '#')
+            return false;
+    return *path == '/';
+}
+
+static void load_target_prepare_head(struct load_target *t, const char *worker_url,
+                                     const struct resolved_hosts *hosts)
+{
+    const struct resolved_host *host;
+    struct in6_addr address;
+    const char *reason;
+    struct url url;
+    size_t size;
+
+    if (url_parse(worker_url, &url, &reason) < 0 || !streq(url.scheme, "http"))
+        return;
+    const char *path = strchr(t->request_url + strlen("http://"), '/');
+    if (!path || !is_plain_path(path))
+        return;
+    host = hosts_find(hosts, url.host);
+    t->sockets = xcalloc(NAME_ADDRESSES_MAX, sizeof(*t->sockets));
+    if (address_of_host(url.host, &address))
+        load_target_add_socket(t, &address, url.port);
+    for (size_t i = 0; host && i < host->answer.n; i++)
+        load_target_add_socket(t, &host->answer.addresses[i], url.port);
+    t->host_port = url_host_port(url.host, url.port);
+    FILE *out = xmemstream(&t->request_head, &size);
+    fprintf(out,
+            "POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: profd-load/" PROFD_VERSION "\r\nAccept: */*\r\n",
+            path, url.port == HTTP_PORT ? url.host : t->host_port);
+    for (const struct curl_slist *h = t->headers; h; h = h->next)
+        if (!ends_with(h->data, ":")) /* by which libcurl leaves a field out */
+            fprintf(out, "%s\r\n", h->data);
+    fprintf(out, "Content-Length: ");
+    fclose(out);
 }
 
 static int load_target_init(struct load_target *t, const struct load_spec *spec,
@@ -138,6 +200,7 @@ static int load_target_init(struct load_target *t, const struct load_spec *spec,
                               .request_url = url_join(worker->url, w->path ? w->path : api->path),
                               .pid = worker->pid,
                               .api = api,
+                              .origin = -1,
                               .credentials = &spec->credentials};
     curl_list_add(&t->headers, "Expect:");
     curl_list_add(&t->headers, "Content-Type: application/json");
@@ -147,6 +210,7 @@ static int load_target_init(struct load_target *t, const struct load_spec *spec,
         curl_list_add_token(&t->headers, NULL, token);
     secret_free(token);
     curl_easy_cleanup(probe);
+    load_target_prepare_head(t, worker->url, hosts);
     return r;
 }
 
@@ -172,6 +236,9 @@ void load_targets_free(struct load_target *targets, size_t n)
         free(targets[i].request_url);
         curl_slist_free_all(targets[i].headers);
         curl_slist_free_all(targets[i].addresses);
+        free(targets[i].host_port);
+        secret_free(targets[i].request_head);
+        free(targets[i].sockets);
     }
     free(targets);
 }

@@ -36,6 +36,13 @@ struct load_target {
     bool is_unresolved;           /* a name without addresses */
     const struct call_credentials *credentials; /* the run's, the same for all targets */
 
+    /* The same without libcurl, where the request can go over HTTP/1.1 without TLS; request_head is NULL where not. */
+    char *host_port;              /* "10.0.0.7:8000" */
+    char *request_head;           /* up to the value of Content-Length */
+    struct sockaddr_in6 *sockets; /* n of them, of either family */
+    size_t n_sockets;
+    int64_t origin; /* of the connections, in http1_client.c; -1: not known yet */
+
     /* State: */
     bool is_known;         /* has been sent a request of the run */
     bool counts_tokens;    /* one of its responses had a usage: texts need not be kept */

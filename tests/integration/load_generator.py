@@ -113,13 +113,16 @@ class ByteServer:
     """Answers each request with what answer(connection, number, request) sends; bytes that it returns are sent. None, or an
     answer without an end, closes the connection. A model is what /v1/models names."""
 
-    def __init__(self, answer, tls=None, model=None):
+    def __init__(self, answer, tls=None, model=None, host="127.0.0.1"):
         self.answer = answer
         self.model = model
         self.tls = tls
         self.received = []
-        self.listening = socket.create_server(("127.0.0.1", 0), backlog=4096)
-        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.listening.getsockname()[1]}"
+        self.connections = set()  # that requests came by
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.listening = socket.create_server((host, 0), family=family, backlog=4096)
+        in_url = f"[{host}]" if ":" in host else host
+        self.url = f"{'https' if tls else 'http'}://{in_url}:{self.listening.getsockname()[1]}"
         self.lock = threading.Lock()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -165,6 +168,7 @@ class ByteServer:
                     continue
                 with self.lock:
                     number = len(self.received)
+                    self.connections.add(connection)
                     self.received.append((time.monotonic_ns(), headers, json.loads(body)))
                 answer = self.answer(connection, number)
                 if answer is None:

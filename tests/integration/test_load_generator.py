@@ -237,6 +237,55 @@ def test_bad_answer(what):
     assert (metrics["e2e_ms"] is None or metrics["e2e_ms"]["count"] in (0, None)) or expected == (1, 0, 0)
 
 
+# Framing: (what the server sends, connections of three requests one after another)
+
+EVENTS = event("a") + event("b") + event("c", "length") + USAGE + DONE
+TYPE = b"Content-Type: text/event-stream\r\n"
+FRAMES = {
+    "chunks": (GOOD, 1),
+    "an interim response": (b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + GOOD, 1),
+    "a length": (b"HTTP/1.1 200 OK\r\n" + TYPE + b"Content-Length: %d\r\n\r\n" % len(EVENTS) + EVENTS, 1),
+    "until it is closed": (b"HTTP/1.0 200 OK\r\n" + TYPE + b"\r\n" + EVENTS, 3),
+    "chunks, closed": (GOOD.replace(b"\r\n", b"\r\nConnection: close\r\n", 1), 3),
+    "more than its length": (b"HTTP/1.1 200 OK\r\n" + TYPE + b"Content-Length: %d\r\n\r\n" % len(EVENTS) + EVENTS + b"HTTP/1.1 200", 3),
+}
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+@pytest.mark.parametrize("what", FRAMES)
+def test_framing(what, host):
+    answer, connections = FRAMES[what]
+    with ByteServer(lambda _connection, _number: answer, host=host) as server:
+        generator = run(order_of(server.url, requests=3))
+    assert outcomes(generator) == (3, 0, 0), generator.requests
+    assert [line["output_tokens"] for line in generator.requests] == [3] * 3
+    assert len(server.connections) == connections
+
+
+def test_lengths_that_contradict_each_other_are_refused():
+    answer = HEAD.replace(b"\r\n\r\n", b"\r\nContent-Length: 5\r\n\r\n") + chunk(event("a", "stop")) + END
+    with ByteServer(lambda _connection, _number: answer) as server:
+        generator = run(order_of(server.url, requests=1))
+    assert outcomes(generator) == (0, 0, 1) and "Content-Length and Transfer-Encoding" in generator.requests[0]["error"]
+
+
+def test_a_connection_that_was_closed_while_idle_is_replaced():
+    def close_after(connection, _number):
+        connection.sendall(GOOD)
+    with ByteServer(close_after) as server:
+        generator = run(order_of(server.url, requests=5, rate=20))
+    assert outcomes(generator) == (5, 0, 0) and len(server.connections) == 5
+
+
+def test_a_request_that_is_sent_in_pieces():
+    """It is longer than the buffers of the sockets."""
+    prompts = [{"prompt": letter * (3 << 20)} for letter in "ab"]
+    with ByteServer(lambda _connection, _number: GOOD) as server:
+        generator = run(order_of(server.url, prompts=prompts))
+    assert outcomes(generator) == (2, 0, 0) and len(server.connections) == 1
+    assert [received[2]["prompt"] == each["prompt"] for received, each in zip(server.received, prompts)] == [True, True]
+
+
 def test_endless_stream_is_bounded_by_time():
     def endless(connection, _number):
         connection.sendall(HEAD)
