@@ -216,9 +216,9 @@ static int open_migrate(struct catalog *c, struct problem *p)
     return r;
 }
 
-static int open_prepare(struct catalog *c, struct problem *p)
+static int open_check_schema(struct catalog *c, struct problem *p)
 {
-    int rc = statements_prepare(c->db, c->statements);
+    int rc = statements_check(c->db);
     if (rc == SQLITE_OK)
         return 0;
     if ((rc & 0xff) != SQLITE_ERROR)
@@ -231,8 +231,8 @@ static int open_prepare(struct catalog *c, struct problem *p)
 }
 
 static int (*const opening_steps[])(struct catalog *c, struct problem *p) = {
-    open_make_directory, open_take_lock,    open_make_file, open_database, open_check_identity,
-    open_set_up,         open_check_length, open_migrate,   open_prepare,  files_open,
+    open_make_directory, open_take_lock,    open_make_file, open_database,     open_check_identity,
+    open_set_up,         open_check_length, open_migrate,   open_check_schema, files_open,
 };
 
 int catalog_open(const char *path, struct event_base *base, struct offload *offload, struct catalog **ret,

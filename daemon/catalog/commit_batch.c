@@ -136,11 +136,6 @@ static void deferred_done(struct catalog *c)
 
 /* -- Writing ------------------------------------------------------------------------------------------ */
 
-sqlite3_stmt *statement(struct catalog *c, enum statement s)
-{
-    return c->statements[s];
-}
-
 /* Remembers the first failure of the batch. */
 static int batch_refuse(struct catalog *c, int err, const char *text)
 {

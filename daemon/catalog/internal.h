@@ -195,7 +195,7 @@ struct catalog {
     struct offload *offload;
     int lock_fd; /* of PATH.lock */
     sqlite3 *db;
-    sqlite3_stmt *statements[_STATEMENT_MAX];
+    sqlite3_stmt *statements[_STATEMENT_MAX]; /* NULL: not needed yet */
 
     struct event *batch_end; /* active while the batch has something to commit */
     int batch_error;         /* the first write that failed in this batch */
@@ -272,8 +272,6 @@ void batch_init(struct catalog *c);
 void batch_done(struct catalog *c);
 /* 0: the last commit succeeded. */
 void batch_set_broken(struct catalog *c, int err);
-/* The statement, reset and without values; give it back by _cleanup_reset_. */
-sqlite3_stmt *statement(struct catalog *c, enum statement s);
 /* Runs a statement that writes, inside the batch's transaction. */
 int run_write(struct catalog *c, sqlite3_stmt *s);
 /* Runs a statement that adds a row. While the catalog is locked the row waits, and 0 is returned; -EBUSY
@@ -294,9 +292,11 @@ static inline void statement_resetp(sqlite3_stmt **s)
 /* -- statements.c ------------------------------------------------------------------------------------- */
 
 const char *statement_text(enum statement s);
-/* Prepares all into statements (of _STATEMENT_MAX); an SQLite result code. Whatever was prepared is there to
- * be finalized. */
-int statements_prepare(sqlite3 *db, sqlite3_stmt **statements);
+/* Whether the schema has what each statement needs; an SQLite result code. Prepared together, they would take 1 MiB. */
+int statements_check(sqlite3 *db);
+/* The statement, reset and without values; give it back by _cleanup_reset_. It is prepared when it is first needed, and kept.
+ * NULL where memory is short: SQLite refuses to run it (SQLITE_MISUSE). */
+sqlite3_stmt *statement(struct catalog *c, enum statement which);
 void statements_finalize(sqlite3_stmt **statements);
 
 /* Inserts a record; its new id. */

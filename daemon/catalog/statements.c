@@ -73,16 +73,31 @@ const char *statement_text(enum statement s)
     return s < STATEMENT_EXTRA ? texts[s] : extra_statements[s - STATEMENT_EXTRA];
 }
 
-int statements_prepare(sqlite3 *db, sqlite3_stmt **statements)
+/* NULL, with its result code: it cannot be prepared. */
+static sqlite3_stmt *statement_prepare(sqlite3 *db, enum statement which, int *ret_code)
 {
-    const char *text;
+    sqlite3_stmt *s = NULL;
 
-    for (int i = 0; i < _STATEMENT_MAX && (text = statement_text((enum statement)i)); i++) {
-        int rc = sqlite3_prepare_v3(db, text, -1, SQLITE_PREPARE_PERSISTENT, &statements[i], NULL);
-        if (rc != SQLITE_OK)
-            return rc;
-    }
-    return SQLITE_OK;
+    *ret_code = sqlite3_prepare_v3(db, statement_text(which), -1, SQLITE_PREPARE_PERSISTENT, &s, NULL);
+    return s;
+}
+
+int statements_check(sqlite3 *db)
+{
+    int code = SQLITE_OK;
+
+    for (int i = 0; i < _STATEMENT_MAX && statement_text((enum statement)i) && code == SQLITE_OK; i++)
+        sqlite3_finalize(statement_prepare(db, (enum statement)i, &code));
+    return code;
+}
+
+sqlite3_stmt *statement(struct catalog *c, enum statement which)
+{
+    int code;
+
+    if (!c->statements[which])
+        c->statements[which] = statement_prepare(c->db, which, &code);
+    return c->statements[which];
 }
 
 void statements_finalize(sqlite3_stmt **statements)
