@@ -15,6 +15,8 @@ void analysis_done(struct analysis *a)
         host_calls_done(&rank->frames);
         steps_done(&rank->steps);
         intervals_done(&rank->times);
+        slice_table_done(&rank->slices);
+        self_times_done(&rank->self_times);
         rank->known = 0;
     }
 }
@@ -78,6 +80,40 @@ static int read_steps(struct analysis *a, size_t rank, const struct steps **ret)
             one->known |= RANK_STEPS;
     }
     *ret = &one->steps;
+    return r;
+}
+
+static int read_slices(struct analysis *a, size_t rank, const struct slice_table **ret)
+{
+    struct rank *one = &a->ranks[rank];
+    int r = 0;
+
+    if (!(one->known & RANK_SLICES)) {
+        r = slice_table_read(one->columns, &one->slices);
+        if (r >= 0)
+            one->known |= RANK_SLICES;
+    }
+    *ret = &one->slices;
+    return r;
+}
+
+static int read_self_times(struct analysis *a, size_t rank, const struct self_times **ret)
+{
+    struct rank *one = &a->ranks[rank];
+    const struct gpu_work *work;
+    const struct slice_table *slices;
+    int r = 0;
+
+    if (!(one->known & RANK_SELF_TIMES)) {
+        r = read_all_gpu(a, rank, &work);
+        if (r >= 0)
+            r = read_slices(a, rank, &slices);
+        if (r >= 0)
+            r = self_times_read(slices, work, &one->self_times);
+        if (r >= 0)
+            one->known |= RANK_SELF_TIMES;
+    }
+    *ret = &one->self_times;
     return r;
 }
 
@@ -187,12 +223,15 @@ static int read_host(struct analysis *a, size_t rank, unsigned kinds, enum rank_
                      struct host_calls *host, const struct host_calls **ret)
 {
     const struct gpu_work *work;
+    const struct slice_table *slices;
     int r = 0;
 
     if (!(a->ranks[rank].known & which)) {
         r = read_gpu(a, rank, &work);
         if (r >= 0)
-            r = host_calls_read(a->ranks[rank].columns, kinds, work, host);
+            r = read_slices(a, rank, &slices);
+        if (r >= 0)
+            r = host_calls_read(a->ranks[rank].columns, slices, kinds, work, host);
         if (r >= 0)
             a->ranks[rank].known |= which;
     }
@@ -224,6 +263,8 @@ static int read_frames(struct analysis *a, size_t rank, const struct host_calls 
 ASK(all_gpu, gpu_work)
 ASK(gpu, gpu_work)
 ASK(steps, steps)
+ASK(slices, slice_table)
+ASK(self_times, self_times)
 ASK(times, intervals)
 ASK(ops, host_calls)
 ASK(frames, host_calls)

@@ -9,6 +9,7 @@
 
 #include "trace/reports/gpu.h"
 #include "trace/reports/host.h"
+#include "trace/reports/self_time.h"
 #include "trace/reports/step.h"
 #include <pthread.h>
 
@@ -20,6 +21,8 @@ enum rank_data {
     RANK_FRAMES = 8,
     RANK_STEPS = 16,
     RANK_TIMES = 32, /* the times of the view */
+    RANK_SLICES = 64,
+    RANK_SELF_TIMES = 128,
 };
 
 struct rank {
@@ -34,6 +37,8 @@ struct rank {
     struct host_calls ops, frames;
     struct steps steps;
     struct intervals times;
+    struct slice_table slices;
+    struct self_times self_times;
 };
 
 /* The selected part of the traces: everything by default. */
@@ -88,6 +93,10 @@ int analysis_gpu(struct analysis *a, size_t rank, const struct gpu_work **ret);
 /* All of it. */
 int analysis_all_gpu(struct analysis *a, size_t rank, const struct gpu_work **ret);
 int analysis_steps(struct analysis *a, size_t rank, const struct steps **ret);
+/* All slices, unpacked. */
+int analysis_slices(struct analysis *a, size_t rank, const struct slice_table **ret);
+/* Of the threads that launched GPU events. */
+int analysis_self_times(struct analysis *a, size_t rank, const struct self_times **ret);
 /* The view's times by the rank's own clock; an unlimited view is a single interval. Normalised. */
 int analysis_times(struct analysis *a, size_t rank, const struct intervals **ret);
 /* Operators and annotations, and Python frames, of the entire trace, with the GPU events within the view. */

@@ -116,12 +116,15 @@ static void stacks_done(struct flame_stacks *s)
 static int stacks_read(struct flame_stacks *s, struct analysis *a, size_t rank, enum flame_by by,
                        const struct gpu_work *work)
 {
-    int r;
+    const struct slice_table *slices;
+    int r = analysis_slices(a, rank, &slices);
 
+    if (r < 0)
+        return r;
     if (by == FLAME_BY_STACK) {
         s->host = &s->own;
-        r = host_calls_read(a->ranks[rank].columns, 1 << HOST_OP | 1 << HOST_ANNOTATION | 1 << HOST_PYTHON,
-                            work, &s->own);
+        r = host_calls_read(a->ranks[rank].columns, slices,
+                            1 << HOST_OP | 1 << HOST_ANNOTATION | 1 << HOST_PYTHON, work, &s->own);
     } else {
         r = analysis_ops(a, rank, &s->host);
     }

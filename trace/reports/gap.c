@@ -14,17 +14,21 @@
 
 /* -- Tracks of threads --------------------------------------------------------------------------------- */
 
-int thread_tracks_read(const struct columns *c, struct thread_tracks *ret)
-{
-    uint64_t n_tracks = columns_rows(c, TABLE_track), n_threads = columns_rows(c, TABLE_thread);
+/* The tracks of each thread, as lists: a thread has a second track where its calls lie across each other. */
+struct thread_tracks {
+    uint32_t *next;  /* by track: the next one of the thread, + 1; 0: none */
+    uint32_t *first; /* by thread, + 1 */
+};
 
-    *ret = (struct thread_tracks){calloc(n_tracks + 1, sizeof(*ret->next)),
-                                  calloc(n_threads + 1, sizeof(*ret->first)), n_threads};
+static int thread_tracks_read(const struct slice_table *t, struct thread_tracks *ret)
+{
+    *ret = (struct thread_tracks){calloc(t->n_tracks + 1, sizeof(*ret->next)),
+                                  calloc(t->n_threads + 1, sizeof(*ret->first))};
     if (!ret->next || !ret->first)
         return -ENOMEM;
-    for (uint64_t track = n_tracks; track > 0; track--) {
-        int64_t thread = columns_get(c, COL_track_thread, track - 1);
-        if (thread < 0 || (uint64_t)thread >= n_threads)
+    for (uint64_t track = t->n_tracks; track > 0; track--) {
+        uint32_t thread = t->thread_of[track - 1];
+        if (thread == SLICE_TABLE_NULL)
             continue;
         ret->next[track - 1] = ret->first[thread];
         ret->first[thread] = (uint32_t)track;
@@ -32,18 +36,10 @@ int thread_tracks_read(const struct columns *c, struct thread_tracks *ret)
     return 0;
 }
 
-void thread_tracks_done(struct thread_tracks *tracks)
+static void thread_tracks_done(struct thread_tracks *tracks)
 {
     free(tracks->next);
     free(tracks->first);
-}
-
-uint32_t thread_tracks_of(const struct thread_tracks *tracks, const struct columns *c, const struct gap *gap)
-{
-    int64_t track = gap->launch == SLICE_NONE ? COLUMN_NULL : columns_get(c, COL_slice_track, gap->launch),
-            thread = track == COLUMN_NULL ? COLUMN_NULL : columns_get(c, COL_track_thread, (uint64_t)track);
-
-    return thread < 0 || (uint64_t)thread >= tracks->n_threads ? 0 : tracks->first[thread];
 }
 
 /* -- Gap blamed ----------------------------------------------------------------------------------------- */
@@ -56,10 +52,19 @@ uint32_t thread_tracks_of(const struct thread_tracks *tracks, const struct colum
 
 struct gap_blame_search {
     const struct columns *c;
+    const struct slice_table *slices;
     struct thread_tracks tracks;
     uint64_t *last;          /* by track: the slice that began last, SLICE_NONE */
     struct sort_item *order; /* gaps by their middle */
 };
+
+/* The first track, + 1, of the thread that launched the event after a gap; 0 where it is unknown. */
+static uint32_t gap_blame_track(const struct gap_blame_search *l, const struct gap *gap)
+{
+    int64_t thread = slice_thread(l->slices, gap->launch);
+
+    return thread == COLUMN_NULL ? 0 : l->tracks.first[thread];
+}
 
 static void gap_blame_search_done(struct gap_blame_search *l)
 {
@@ -70,7 +75,7 @@ static void gap_blame_search_done(struct gap_blame_search *l)
 
 static int gap_blame_search_begin(struct gap_blame_search *l, const struct gaps *gaps)
 {
-    uint64_t n_tracks = columns_rows(l->c, TABLE_track);
+    uint64_t n_tracks = l->slices->n_tracks;
 
     l->last = malloc((n_tracks + 1) * sizeof(*l->last));
     l->order = malloc((gaps->n + 1) * sizeof(*l->order));
@@ -82,12 +87,12 @@ static int gap_blame_search_begin(struct gap_blame_search *l, const struct gaps 
         l->order[i] = (struct sort_item){gap->from + (gap->to - gap->from) / 2, i};
     }
     sort_items(l->order, gaps->n);
-    return thread_tracks_read(l->c, &l->tracks);
+    return thread_tracks_read(l->slices, &l->tracks);
 }
 
-static int64_t gap_blame_covered(const struct columns *c, const struct gap *gap, uint64_t slice)
+static int64_t gap_blame_covered(const struct slice_table *t, const struct gap *gap, uint64_t slice)
 {
-    int64_t ts = columns_get(c, COL_slice_ts, slice), dur = columns_get(c, COL_slice_dur, slice), end;
+    int64_t ts = slice_ts(t, slice), dur = slice_dur(t, slice), end;
 
     if (ts == COLUMN_NULL || dur < 0 || __builtin_add_overflow(ts, dur, &end))
         return 0;
@@ -97,15 +102,14 @@ static int64_t gap_blame_covered(const struct columns *c, const struct gap *gap,
 /* -- What covers more than half ----------------------------------------------------------------------- */
 
 /* The innermost, from where the climb begins. */
-static void gap_blame_climb(const struct columns *c, uint64_t slice, int *left, struct gap *gap)
+static void gap_blame_climb(const struct slice_table *t, uint64_t slice, int *left, struct gap *gap)
 {
-    for (; *left > 0 && slice != SLICE_NONE; --*left, slice = ancestor_parent(c, slice)) {
-        int64_t ns = gap_blame_covered(c, gap, slice);
+    for (; *left > 0 && slice != SLICE_NONE; --*left, slice = slice_parent(t, slice)) {
+        int64_t ns = gap_blame_covered(t, gap, slice);
         if (ns <= (gap->to - gap->from) / 2)
             continue;
         /* Of two tracks of the thread, the shorter slice is the inner one. */
-        if (gap->blamed == SLICE_NONE ||
-            columns_get(c, COL_slice_dur, slice) < columns_get(c, COL_slice_dur, gap->blamed)) {
+        if (gap->blamed == SLICE_NONE || slice_dur(t, slice) < slice_dur(t, gap->blamed)) {
             gap->blamed = slice;
             gap->covered = ns;
         }
@@ -117,26 +121,21 @@ static void look_at_middle(const struct gap_blame_search *l, struct gap *gap)
 {
     int left = CLIMB_MAX, tracks = THREAD_TRACKS_MAX;
 
-    for (uint32_t track = thread_tracks_of(&l->tracks, l->c, gap); track > 0 && tracks > 0;
+    for (uint32_t track = gap_blame_track(l, gap); track > 0 && tracks > 0;
          track = l->tracks.next[track - 1], tracks--)
-        gap_blame_climb(l->c, l->last[track - 1], &left, gap);
+        gap_blame_climb(l->slices, l->last[track - 1], &left, gap);
 }
 
 static void gap_blame_walk(struct gap_blame_search *l, struct gaps *gaps)
 {
-    int64_t ts[BLOCK_ROWS], track[BLOCK_ROWS];
-    uint64_t rows = columns_rows(l->c, TABLE_slice);
+    const struct slice_table *t = l->slices;
     size_t at = 0;
 
-    for (uint64_t first = 0; first < rows && at < gaps->n; first += BLOCK_ROWS) {
-        size_t n = columns_block(l->c, COL_slice_ts, first, BLOCK_ROWS, ts);
-        columns_block(l->c, COL_slice_track, first, BLOCK_ROWS, track);
-        for (size_t i = 0; i < n && at < gaps->n; i++) {
-            while (at < gaps->n && l->order[at].number < ts[i])
-                look_at_middle(l, &gaps->items[l->order[at++].item]);
-            if (track[i] != COLUMN_NULL)
-                l->last[track[i]] = first + i;
-        }
+    for (uint64_t i = 0; i < t->n && at < gaps->n; i++) {
+        while (at < gaps->n && l->order[at].number < t->ts[i])
+            look_at_middle(l, &gaps->items[l->order[at++].item]);
+        if (t->track[i] != SLICE_TABLE_NULL)
+            l->last[t->track[i]] = i;
     }
     for (; at < gaps->n; at++)
         look_at_middle(l, &gaps->items[l->order[at].item]);
@@ -151,11 +150,11 @@ static uint64_t place_in_track(const struct columns *c, uint64_t first, uint64_t
     return FIRST_THAT(i, first, end, (uint64_t)columns_get(c, COL_by_track_slice, i) >= slice);
 }
 
-static uint64_t gap_blame_outermost(const struct columns *c, uint64_t slice)
+static uint64_t gap_blame_outermost(const struct slice_table *t, uint64_t slice)
 {
     uint64_t parent;
 
-    for (int i = 0; i < CLIMB_MAX && (parent = ancestor_parent(c, slice)) != SLICE_NONE; i++)
+    for (int i = 0; i < CLIMB_MAX && (parent = slice_parent(t, slice)) != SLICE_NONE; i++)
         slice = parent;
     return slice;
 }
@@ -167,9 +166,9 @@ static uint64_t gap_blame_slice_at(const struct columns *c, uint64_t position)
     return slice == COLUMN_NULL ? SLICE_NONE : (uint64_t)slice;
 }
 
-static void look_at_one(const struct columns *c, uint64_t slice, struct gap *gap, int64_t *any)
+static void look_at_one(const struct slice_table *t, uint64_t slice, struct gap *gap, int64_t *any)
 {
-    int64_t ns = gap_blame_covered(c, gap, slice);
+    int64_t ns = gap_blame_covered(t, gap, slice);
 
     *any += ns;
     if (ns > gap->covered) {
@@ -183,21 +182,22 @@ static void look_through_track(const struct gap_blame_search *l, uint64_t track,
                                int64_t *any)
 {
     const struct columns *c = l->c;
+    const struct slice_table *t = l->slices;
     int64_t first = columns_get(c, COL_track_first, track), count = columns_get(c, COL_track_count, track);
     uint64_t n = columns_rows(c, TABLE_by_track);
 
     if (first < 0 || count < 0 || (uint64_t)first > n)
         return;
     uint64_t end = (uint64_t)first + MIN((uint64_t)count, n - (uint64_t)first),
-             at = place_in_track(c, (uint64_t)first, end, columns_lower_bound(c, COL_slice_ts, gap->from));
+             at = place_in_track(c, (uint64_t)first, end, FIRST_THAT(i, 0, t->n, t->ts[i] >= gap->from));
     if (at > (uint64_t)first) /* it may reach into the gap */
-        look_at_one(c, gap_blame_outermost(c, gap_blame_slice_at(c, at - 1)), gap, any);
+        look_at_one(t, gap_blame_outermost(t, gap_blame_slice_at(c, at - 1)), gap, any);
     for (int i = 0; i < SCAN_MAX && at < end; i++, at++) {
         uint64_t slice = gap_blame_slice_at(c, at);
-        if (columns_get(c, COL_slice_ts, slice) >= gap->to)
+        if (slice_ts(t, slice) >= gap->to)
             return;
-        if (columns_get(c, COL_slice_depth, slice) == 0)
-            look_at_one(c, slice, gap, any);
+        if (slice_parent(t, slice) == SLICE_NONE)
+            look_at_one(t, slice, gap, any);
     }
 }
 
@@ -206,7 +206,7 @@ static void look_for_most(const struct gap_blame_search *l, struct gap *gap)
     int64_t any = 0;
     int tracks = THREAD_TRACKS_MAX;
 
-    for (uint32_t track = thread_tracks_of(&l->tracks, l->c, gap); track > 0 && tracks > 0;
+    for (uint32_t track = gap_blame_track(l, gap); track > 0 && tracks > 0;
          track = l->tracks.next[track - 1], tracks--)
         look_through_track(l, track - 1, gap, &any);
     if (gap->to - gap->from - any <= gap->covered)
@@ -215,9 +215,9 @@ static void look_for_most(const struct gap_blame_search *l, struct gap *gap)
     gap->covered = 0;
 }
 
-int gap_blame_calls(const struct columns *c, struct gaps *gaps)
+int gap_blame_calls(const struct columns *c, const struct slice_table *slices, struct gaps *gaps)
 {
-    _cleanup_(gap_blame_search_done) struct gap_blame_search l = {.c = c};
+    _cleanup_(gap_blame_search_done) struct gap_blame_search l = {.c = c, .slices = slices};
     int r = gap_blame_search_begin(&l, gaps);
 
     if (r < 0)
@@ -228,7 +228,7 @@ int gap_blame_calls(const struct columns *c, struct gaps *gaps)
         if (gap->blamed == SLICE_NONE)
             look_for_most(&l, gap);
         if (gap->blamed != SLICE_NONE)
-            gap->blamed_kind = host_kind_of(columns_text(c, columns_get(c, COL_slice_category, gap->blamed)));
+            gap->blamed_kind = slice_kind(slices, gap->blamed);
     }
     return 0;
 }
@@ -261,17 +261,17 @@ static int gap_add(struct gaps *gaps, struct gap gap)
     return 0;
 }
 
-static enum hta_gap_class hta_gap_class_of(const struct columns *c, const struct gap *gap)
+static enum hta_gap_class hta_gap_class_of(const struct slice_table *t, const struct gap *gap)
 {
-    int64_t launched = gap->launch == SLICE_NONE ? COLUMN_NULL : columns_get(c, COL_slice_ts, gap->launch);
+    int64_t launched = slice_ts(t, gap->launch);
 
     return launched > gap->from                       ? GAP_HOST_WAIT
            : gap->to - gap->from < GAP_KERNEL_WAIT_NS ? GAP_KERNEL_WAIT
                                                       : GAP_OTHER;
 }
 
-static int gap_find(const struct columns *c, const struct gpu_work *work, const struct intervals *times,
-                    struct stream_set *streams, struct gaps *ret)
+static int gap_find(const struct slice_table *slices, const struct gpu_work *work,
+                    const struct intervals *times, struct stream_set *streams, struct gaps *ret)
 {
     _cleanup_(intervals_done) struct intervals at_work = {0};
     _cleanup_(cover_done) struct cover busy = {0};
@@ -299,7 +299,7 @@ static int gap_find(const struct columns *c, const struct gpu_work *work, const 
                               .stream = (uint32_t)stream,
                               .blamed = SLICE_NONE};
             gap.idle = gap.to - gap.from - cover_length(&busy, gap.from, gap.to);
-            gap.cause = hta_gap_class_of(c, &gap);
+            gap.cause = hta_gap_class_of(slices, &gap);
             r = gap_add(ret, gap);
         }
         if (!end->any || e->end > end->end)
@@ -314,15 +314,18 @@ int gaps_find(struct analysis *a, size_t rank, struct gaps *ret)
     const struct columns *c = a->ranks[rank].columns;
     const struct gpu_work *work;
     const struct intervals *times;
+    const struct slice_table *slices;
     int r = analysis_all_gpu(a, rank, &work);
 
     *ret = (struct gaps){0};
     if (r >= 0)
+        r = analysis_slices(a, rank, &slices);
+    if (r >= 0)
         r = analysis_times(a, rank, &times);
     if (r >= 0)
-        r = gap_find(c, work, times, &streams, ret);
+        r = gap_find(slices, work, times, &streams, ret);
     if (r >= 0)
-        r = gap_blame_calls(c, ret);
+        r = gap_blame_calls(c, slices, ret);
     ret->streams = TAKE_PTR(streams.items);
     if (r < 0)
         gaps_done(ret);

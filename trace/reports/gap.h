@@ -51,28 +51,13 @@ const char *hta_gap_class_name(enum hta_gap_class cause);
 int gaps_find(struct analysis *a, size_t rank, struct gaps *ret);
 void gaps_done(struct gaps *gaps);
 
-/* The tracks of each thread, as lists: a thread has a second track where its calls lie across each other. For the two
- * files of gaps alone. */
-struct thread_tracks {
-    uint32_t *next;  /* by track: the next one of the thread, + 1; 0: none */
-    uint32_t *first; /* by thread, + 1 */
-    uint64_t n_threads;
-};
-/* Of more tracks of a thread, the first are looked at. */
-#define THREAD_TRACKS_MAX 64
-
-int thread_tracks_read(const struct columns *c, struct thread_tracks *ret); /* -ENOMEM */
-void thread_tracks_done(struct thread_tracks *tracks);
-/* The first track, + 1, of the thread that launched the event after a gap; 0 where it is unknown. */
-uint32_t thread_tracks_of(const struct thread_tracks *tracks, const struct columns *c, const struct gap *gap);
-
 /* Host activity during gaps. */
 /* Sets blamed, blamed_kind and covered of all. -ENOMEM. */
-int gap_blame_calls(const struct columns *c, struct gaps *gaps);
+int gap_blame_calls(const struct columns *c, const struct slice_table *slices, struct gaps *gaps);
 
 /*
- * Self time of a thread during gaps: each nanosecond of a gap belongs to the innermost open slice of the
- * thread, or to none. The self times of a gap add up to its length.
+ * Self time of a thread during gaps (self_time.h): each nanosecond of a gap belongs to the innermost open slice of
+ * the thread, or to none. The self times of a gap add up to its length.
  */
 /* A part of a gap: the time in one slice itself. */
 struct gap_call {
@@ -88,11 +73,9 @@ struct gap_call_list {
 
 /* Of the threads that launched what ends each gap; gaps without a launch have no calls, and neither have the
  * last ones of a trace that would take more than 64 looks at each of its slices (thousands of streams). ends:
- * of each gap, until when it is looked at. -ENOMEM. */
-int gap_calls_read(const struct columns *c, const struct gaps *gaps, const int64_t *ends,
+ * of each gap, until when it is looked at; NULL: to its end. -ENOMEM. */
+int gap_calls_read(struct analysis *a, size_t rank, const struct gaps *gaps, const int64_t *ends,
                    struct gap_call_list *ret);
-/* The same of complete gaps. */
-int gap_calls_of_all(const struct columns *c, const struct gaps *gaps, struct gap_call_list *ret);
 void gap_calls_done(struct gap_call_list *list);
 
 /* The call with the most self time among some parts, by name. */
@@ -103,11 +86,16 @@ struct top_call {
 
 /* Sums by name, for many lists of parts one after the other. */
 struct call_sums {
-    const struct columns *c;
+    const struct slice_table *slices;
     uint32_t n_texts;
     int64_t *ns; /* by number of the text; all 0 between two lists */
 };
 
-int call_sums_begin(struct call_sums *sums, const struct columns *c); /* -ENOMEM */
+/* -ENOMEM. */
+int call_sums_begin(struct call_sums *sums, const struct columns *c, const struct slice_table *slices);
+void call_sums_add(struct call_sums *sums, const struct gap_call *parts, size_t n);
+/* Takes what was added out again; top: the largest sum so far. */
+void call_sums_take(struct call_sums *sums, const struct gap_call *parts, size_t n, struct top_call *top);
+/* Both, of one list. */
 struct top_call call_sums_top(struct call_sums *sums, const struct gap_call *parts, size_t n);
 void call_sums_done(struct call_sums *sums);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every gap of every stream, the longest first. */
 #include "trace/reports/gap.h"
+
+#include "base/array.h"
+#include "trace/reports/grouping.h"
 #include "trace/reports/hta.h"
 #include "trace/reports/report.h"
 #include <errno.h>
@@ -62,12 +65,15 @@ static int gap_list_make_rank(struct analysis *a, size_t rank, struct report_row
     _cleanup_(gaps_done) struct gaps gaps = {0};
     _cleanup_(gap_calls_done) struct gap_call_list calls = {0};
     _cleanup_(call_sums_done) struct call_sums sums = {0};
+    const struct slice_table *slices;
     int r = gaps_find(a, rank, &gaps);
 
     if (r >= 0)
-        r = gap_calls_of_all(a->ranks[rank].columns, &gaps, &calls);
+        r = gap_calls_read(a, rank, &gaps, NULL, &calls);
     if (r >= 0)
-        r = call_sums_begin(&sums, a->ranks[rank].columns);
+        r = analysis_slices(a, rank, &slices);
+    if (r >= 0)
+        r = call_sums_begin(&sums, a->ranks[rank].columns, slices);
     for (size_t i = 0, first = 0, next; i < gaps.n && r >= 0; i++, first = next) {
         for (next = first; next < calls.n && calls.items[next].gap == i;)
             next++;
@@ -119,7 +125,7 @@ struct share {
     int64_t name; /* COLUMN_NULL: nothing is known */
     uint64_t count;
     int64_t sum, idle, max;
-    size_t gap; /* its position in the list, of a single one */
+    size_t number; /* in order of appearance */
 };
 
 static int gaps_compare(const void *x, const void *y)
@@ -151,79 +157,136 @@ static void gaps_emit_row(const struct rank *rank, const struct gpu_stream *stre
              .inside_ns = worst ? worst->sum : COLUMN_NULL, .device = stream->device);
 }
 
-/* Of the gaps of some shares, whose parts are gathered in parts. */
-static struct top_call find_top_call(struct call_sums *sums, const struct gap_call_list *calls,
-                                     const size_t *first, const struct share *shares, size_t n,
-                                     struct gap_call *parts)
-{
-    size_t n_parts = 0;
+/* The gaps of a rank by their share. */
+struct gaps_shares {
+    struct share *items; /* in order: those of a row follow each other, and in them those of a name */
+    size_t n, cap;
+    uint32_t *of;     /* of each gap: the number of its share */
+    size_t *gaps;     /* all gaps, by share and in their order */
+    size_t *first_of; /* of each share by its number: where its gaps begin */
+};
 
-    for (size_t i = 0; i < n; i++)
-        for (size_t k = first[shares[i].gap]; k < first[shares[i].gap + 1]; k++)
-            parts[n_parts++] = calls->items[k];
-    return call_sums_top(sums, parts, n_parts);
+static void gaps_shares_done(struct gaps_shares *s)
+{
+    free(s->items);
+    free(s->of);
+    free(s->gaps);
+    free(s->first_of);
 }
 
-/* Shares are in order: those of a row follow each other, and in them those of a name. */
-static int gaps_emit_rows(const struct rank *rank, const struct gaps *gaps, const struct share *shares,
-                          struct report_rows *ret)
+static int gaps_sum_shares(const struct slice_table *slices, const struct gaps *gaps, struct gaps_shares *ret)
+{
+    _cleanup_(groups_done) struct groups keys = {0};
+
+    for (size_t i = 0; i < gaps->n; i++) {
+        const struct gap *gap = &gaps->items[i];
+        int64_t ns = gap->to - gap->from, name = slice_name(slices, gap->blamed),
+                number = groups_number(&keys,
+                                       (struct group_key){{gap->stream, gap->cause, name, gap->blamed_kind}});
+        if (number < 0 || !ARRAY_RESERVE(ret->items, ret->cap, keys.n))
+            return -ENOMEM;
+        struct share *share = &ret->items[number];
+        if (keys.n > ret->n)
+            *share = (struct share){.stream = gap->stream,
+                                    .cause = gap->cause,
+                                    .kind = gap->blamed_kind,
+                                    .name = name,
+                                    .number = ret->n++};
+        share->count++;
+        share->sum += ns;
+        share->idle += gap->idle;
+        share->max = MAX(share->max, ns);
+        ret->of[i] = (uint32_t)number;
+    }
+    return 0;
+}
+
+static int gaps_shares_read(const struct slice_table *slices, const struct gaps *gaps,
+                            struct gaps_shares *ret)
+{
+    *ret = (struct gaps_shares){.of = malloc((gaps->n + 1) * sizeof(*ret->of)),
+                                .gaps = malloc((gaps->n + 1) * sizeof(*ret->gaps))};
+    int r = ret->of && ret->gaps ? gaps_sum_shares(slices, gaps, ret) : -ENOMEM;
+    if (r < 0)
+        return r;
+    ret->first_of = malloc((ret->n + 1) * sizeof(*ret->first_of));
+    if (!ret->first_of)
+        return -ENOMEM;
+    if (ret->n > 0)
+        qsort(ret->items, ret->n, sizeof(*ret->items), gaps_compare);
+    for (size_t i = 0, first = 0; i < ret->n; first += ret->items[i++].count)
+        ret->first_of[ret->items[i].number] = first;
+    for (size_t i = 0; i < gaps->n; i++)
+        ret->gaps[ret->first_of[ret->of[i]]++] = i;
+    return 0;
+}
+
+/* Of some gaps. */
+static struct top_call find_top_call(struct call_sums *sums, const struct gap_call_list *calls,
+                                     const size_t *first, const size_t *gaps, size_t n)
+{
+    struct top_call top = {COLUMN_NULL, 0};
+
+    for (size_t i = 0; i < n; i++)
+        call_sums_add(sums, &calls->items[first[gaps[i]]], first[gaps[i] + 1] - first[gaps[i]]);
+    for (size_t i = 0; i < n; i++)
+        call_sums_take(sums, &calls->items[first[gaps[i]]], first[gaps[i] + 1] - first[gaps[i]], &top);
+    return top;
+}
+
+static int gaps_emit_rows(struct analysis *a, size_t number, const struct gaps *gaps,
+                          const struct gaps_shares *shares, struct report_rows *ret)
 {
     _cleanup_(gap_calls_done) struct gap_call_list calls = {0};
     _cleanup_(freep) size_t *first_call = calloc(gaps->n + 2, sizeof(*first_call));
     _cleanup_(call_sums_done) struct call_sums sums = {0};
-    int r = first_call ? gap_calls_of_all(rank->columns, gaps, &calls) : -ENOMEM;
-    _cleanup_(freep) struct gap_call *parts = calloc(calls.n + 1, sizeof(*parts));
+    const struct rank *rank = &a->ranks[number];
+    const struct slice_table *slices;
+    int r = first_call ? gap_calls_read(a, number, gaps, NULL, &calls) : -ENOMEM;
 
-    if (r < 0 || !parts || call_sums_begin(&sums, rank->columns) < 0)
-        return -ENOMEM;
+    if (r >= 0)
+        r = analysis_slices(a, number, &slices);
+    if (r >= 0)
+        r = call_sums_begin(&sums, rank->columns, slices);
+    if (r < 0)
+        return r;
     for (size_t i = 0, k = 0; i <= gaps->n; i++) {
         while (k < calls.n && calls.items[k].gap < i)
             k++;
         first_call[i] = k;
     }
-    for (size_t i = 0, next; i < gaps->n; i = next) {
-        struct share all = shares[i], worst = {0};
+    size_t gap = 0;
+    for (size_t i = 0, next; i < shares->n; i = next) {
+        struct share all = shares->items[i], worst = {0};
         all.count = 0, all.sum = all.idle = all.max = 0;
-        for (next = i; next < gaps->n && is_of_one_row(&shares[i], &shares[next]);) {
-            struct share one = shares[next];
-            for (size_t first = next++; next < gaps->n && gaps_compare(&shares[first], &shares[next]) == 0;
-                 next++)
-                one.sum += shares[next].sum, one.idle += shares[next].idle, one.count++,
-                    one.max = MAX(one.max, shares[next].max);
-            all.count += one.count;
-            all.sum += one.sum;
-            all.idle += one.idle;
-            all.max = MAX(all.max, one.max);
-            if (one.name != COLUMN_NULL && one.sum > worst.sum)
-                worst = one;
+        for (next = i; next < shares->n && is_of_one_row(&shares->items[i], &shares->items[next]); next++) {
+            const struct share *one = &shares->items[next];
+            all.count += one->count;
+            all.sum += one->sum;
+            all.idle += one->idle;
+            all.max = MAX(all.max, one->max);
+            if (one->name != COLUMN_NULL && one->sum > worst.sum)
+                worst = *one;
         }
-        struct top_call call = find_top_call(&sums, &calls, first_call, &shares[i], next - i, parts);
+        struct top_call call = find_top_call(&sums, &calls, first_call, &shares->gaps[gap], all.count);
         gaps_emit_row(rank, &gaps->streams[all.stream], &all, worst.count > 0 ? &worst : NULL, &call, ret);
+        gap += all.count;
     }
     return 0;
 }
 
-static int gaps_make_rank(struct analysis *a, size_t number, struct report_rows *ret)
+static int gaps_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
 {
     _cleanup_(gaps_done) struct gaps gaps = {0};
-    const struct rank *rank = &a->ranks[number];
-    int r = gaps_find(a, number, &gaps);
+    _cleanup_(gaps_shares_done) struct gaps_shares shares = {0};
+    const struct slice_table *slices;
+    int r = gaps_find(a, rank, &gaps);
 
-    if (r < 0)
-        return r;
-    _cleanup_(freep) struct share *shares = calloc(gaps.n + 1, sizeof(*shares));
-    if (!shares)
-        return -ENOMEM;
-    for (size_t i = 0; i < gaps.n; i++) {
-        const struct gap *gap = &gaps.items[i];
-        int64_t ns = gap->to - gap->from;
-        shares[i] =
-            (struct share){gap->stream, gap->cause, gap->blamed_kind, COLUMN_NULL, 1, ns, gap->idle, ns, i};
-        if (gap->blamed != SLICE_NONE)
-            shares[i].name = columns_get(rank->columns, COL_slice_name, gap->blamed);
-    }
-    qsort(shares, gaps.n, sizeof(*shares), gaps_compare);
-    return gaps_emit_rows(rank, &gaps, shares, ret);
+    if (r >= 0)
+        r = analysis_slices(a, rank, &slices);
+    if (r >= 0)
+        r = gaps_shares_read(slices, &gaps, &shares);
+    return r < 0 ? r : gaps_emit_rows(a, rank, &gaps, &shares, ret);
 }
 
 /* HTA has nothing else of a gap. */

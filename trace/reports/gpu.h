@@ -7,6 +7,7 @@
 #include "trace/reports/collective.h"
 #include "trace/reports/interval.h"
 #include "trace/reports/kernel_class.h"
+#include "trace/reports/slice_table.h"
 
 struct gpu_stream {
     int64_t device, id; /* COLUMN_NULL where unknown */
@@ -27,7 +28,6 @@ void stream_set_done(struct stream_set *set);
  * The GPU events of a trace as one array, which most reports walk through: kernels, copies and memsets with
  * the call that launched each. In order of their start.
  */
-#define SLICE_NONE UINT64_MAX
 /* Events that begin before or end after this limit (146 years from 0) are left out. */
 #define GPU_TIME_MAX (INT64_MAX / 2)
 

@@ -13,36 +13,6 @@
  * found at the first. */
 #define AROUND_TRIES 256
 
-static const char *const words[_HOST_KIND_MAX] = {
-#define H(identifier, word) [HOST_##identifier] = word,
-    HOST_KINDS(H)
-#undef H
-};
-
-static const struct {
-    const char *names[2];
-    enum host_kind kind;
-} categories[] = {
-    {{CATEGORY_OP}, HOST_OP},           {{"user_annotation"}, HOST_ANNOTATION},
-    {{"python_function"}, HOST_PYTHON}, {{CATEGORY_RUNTIME}, HOST_RUNTIME},
-    {{"cuda_driver"}, HOST_RUNTIME},    {{"xpu_runtime", "xpu_driver"}, HOST_RUNTIME},
-    {{"mtia_runtime"}, HOST_RUNTIME},   {{"privateuse1_runtime", "privateuse1_driver"}, HOST_RUNTIME},
-};
-
-const char *host_kind_name(enum host_kind kind)
-{
-    return words[kind];
-}
-
-enum host_kind host_kind_of(struct text category)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(categories); i++)
-        for (size_t k = 0; k < ARRAY_SIZE(categories[i].names) && categories[i].names[k]; k++)
-            if (text_is(category, categories[i].names[k]))
-                return categories[i].kind;
-    return HOST_OTHER;
-}
-
 /* -- Reading ------------------------------------------------------------------------------------------ */
 
 /* The calls under way on one thread, the outermost first. */
@@ -53,51 +23,17 @@ struct under_way {
 };
 
 struct host_reading {
-    const struct columns *c;
+    const struct slice_table *slices;
     unsigned kinds;
     struct host_calls *host;
-    uint8_t *kind_of; /* by number of text, as a category; + 1, 0: not asked yet */
-    uint32_t n_texts;
     struct under_way *threads;
-    uint64_t n_threads;
-    int64_t *thread_of; /* by track */
-    uint64_t n_tracks;
 };
 
 static void host_reading_done(struct host_reading *r)
 {
-    for (uint64_t i = 0; r->threads && i < r->n_threads; i++)
+    for (uint64_t i = 0; r->threads && i < r->slices->n_threads; i++)
         free(r->threads[i].items);
     free(r->threads);
-    free(r->thread_of);
-    free(r->kind_of);
-}
-
-static int reading_begin(struct host_reading *r)
-{
-    r->n_texts = columns_texts(r->c);
-    r->n_threads = columns_rows(r->c, TABLE_thread);
-    r->n_tracks = columns_rows(r->c, TABLE_track);
-    r->kind_of = calloc((size_t)r->n_texts + 1, sizeof(*r->kind_of));
-    r->threads = calloc(r->n_threads + 1, sizeof(*r->threads));
-    r->thread_of = calloc(r->n_tracks + 1, sizeof(*r->thread_of));
-    if (!r->kind_of || !r->threads || !r->thread_of)
-        return -ENOMEM;
-    for (uint64_t i = 0; i < r->n_threads; i++)
-        r->threads[i].runtime_until = INT64_MIN;
-    for (uint64_t i = 0; i < r->n_tracks; i++)
-        r->thread_of[i] = columns_get(r->c, COL_track_thread, i);
-    return 0;
-}
-
-static enum host_kind host_text_kind(struct host_reading *r, int64_t category)
-{
-    if (category < 0 || category >= r->n_texts)
-        return HOST_OTHER;
-    uint8_t *known = &r->kind_of[category];
-    if (*known == 0)
-        *known = (uint8_t)(1 + host_kind_of(columns_text(r->c, category)));
-    return (enum host_kind)(*known - 1);
 }
 
 /* The innermost call that is under way at ts and, with an end, holds [ts, end). */
@@ -124,15 +60,11 @@ static int open_call(struct host_calls *h, struct under_way *t, struct host_call
     return 0;
 }
 
-static int host_take(struct host_reading *r, enum host_kind kind, int64_t track, struct host_call call)
+static int host_take(struct host_reading *r, uint64_t thread, struct host_call call)
 {
     struct host_calls *h = r->host;
-    int64_t thread = track < 0 || (uint64_t)track >= r->n_tracks ? COLUMN_NULL : r->thread_of[track];
-
-    if (thread < 0 || (uint64_t)thread >= r->n_threads)
-        return 0;
     struct under_way *t = &r->threads[thread];
-    bool is_call = r->kinds >> kind & 1;
+    bool is_call = r->kinds >> call.kind & 1;
     uint32_t around = find_around(h, t, call.ts, is_call ? call.end : call.ts);
     struct host_call *outer = around == HOST_CALL_NONE ? NULL : &h->calls[around];
 
@@ -144,7 +76,7 @@ static int host_take(struct host_reading *r, enum host_kind kind, int64_t track,
         h->around[call.slice] = (uint32_t)h->n;
         return open_call(h, t, call);
     }
-    if (kind == HOST_RUNTIME && call.ts >= t->runtime_until) {
+    if (call.kind == HOST_RUNTIME && call.ts >= t->runtime_until) {
         t->runtime_until = call.end;
         if (outer)
             outer->runtime += MIN(call.end, outer->end) - call.ts;
@@ -152,36 +84,29 @@ static int host_take(struct host_reading *r, enum host_kind kind, int64_t track,
     return 0;
 }
 
-static int read_block(struct host_reading *r, uint64_t first)
+static int host_read_calls(struct host_reading *r)
 {
-    const struct columns *c = r->c;
-    int64_t categories_[BLOCK_ROWS], ts[BLOCK_ROWS], dur[BLOCK_ROWS], track[BLOCK_ROWS], name[BLOCK_ROWS];
-    enum host_kind kinds[BLOCK_ROWS];
-    size_t n = columns_block(c, COL_slice_category, first, BLOCK_ROWS, categories_), n_host = 0;
+    const struct slice_table *t = r->slices;
+    int e = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        kinds[i] = host_text_kind(r, categories_[i]);
-        n_host += kinds[i] != HOST_OTHER;
-    }
-    if (n_host == 0)
-        return 0;
-    columns_block(c, COL_slice_ts, first, BLOCK_ROWS, ts);
-    columns_block(c, COL_slice_dur, first, BLOCK_ROWS, dur);
-    columns_block(c, COL_slice_track, first, BLOCK_ROWS, track);
-    columns_block(c, COL_slice_name, first, BLOCK_ROWS, name);
-    for (size_t i = 0; i < n; i++) {
-        int64_t end;
-        if (kinds[i] == HOST_OTHER || ts[i] == COLUMN_NULL || dur[i] < 0 ||
-            __builtin_add_overflow(ts[i], dur[i], &end))
+    r->threads = calloc(t->n_threads + 1, sizeof(*r->threads));
+    if (!r->threads)
+        return -ENOMEM;
+    for (uint64_t i = 0; i < t->n_threads; i++)
+        r->threads[i].runtime_until = INT64_MIN;
+    for (uint64_t i = 0; i < t->n && e >= 0; i++) {
+        int64_t end, thread;
+        if (t->kind[i] == HOST_OTHER || t->ts[i] == COLUMN_NULL || t->dur[i] < 0 ||
+            (thread = slice_thread(t, i)) == COLUMN_NULL || __builtin_add_overflow(t->ts[i], t->dur[i], &end))
             continue;
-        int e = host_take(
-            r, kinds[i], track[i],
-            (struct host_call){
-                .ts = ts[i], .end = end, .name = name[i], .slice = (uint32_t)(first + i), .kind = kinds[i]});
-        if (e < 0)
-            return e;
+        e = host_take(r, (uint64_t)thread,
+                      (struct host_call){.ts = t->ts[i],
+                                         .end = end,
+                                         .name = slice_name(t, i),
+                                         .slice = (uint32_t)i,
+                                         .kind = (enum host_kind)t->kind[i]});
     }
-    return 0;
+    return e;
 }
 
 /* -- What they launched ------------------------------------------------------------------------------- */
@@ -288,18 +213,30 @@ static void sum_work(const struct gpu_work *work, struct host_calls *h)
     }
 }
 
-int host_calls_read(const struct columns *c, unsigned kinds, const struct gpu_work *work,
-                    struct host_calls *ret)
+/* Calls of those kinds, so that their array does not have to be moved. */
+static size_t host_count(const struct slice_table *t, unsigned kinds)
 {
-    _cleanup_(host_reading_done) struct host_reading reading = {.c = c, .kinds = kinds, .host = ret};
+    size_t n = 0;
 
-    *ret = (struct host_calls){.n_slices = columns_rows(c, TABLE_slice)};
-    ret->around = malloc((ret->n_slices + 1) * sizeof(*ret->around));
-    int r = ret->around ? reading_begin(&reading) : -ENOMEM;
+    for (uint64_t i = 0; i < t->n; i++)
+        n += kinds >> t->kind[i] & 1;
+    return n;
+}
+
+int host_calls_read(const struct columns *c, const struct slice_table *slices, unsigned kinds,
+                    const struct gpu_work *work, struct host_calls *ret)
+{
+    _cleanup_(host_reading_done) struct host_reading reading = {
+        .slices = slices, .kinds = kinds, .host = ret};
+
+    *ret = (struct host_calls){.n_slices = slices->n, .cap = host_count(slices, kinds)};
+    ret->around = array_alloc_pages((ret->n_slices + 1) * sizeof(*ret->around));
+    ret->calls = array_alloc_pages((ret->cap + 1) * sizeof(*ret->calls));
+    int r = ret->around && ret->calls ? 0 : -ENOMEM;
     if (r >= 0)
         memset(ret->around, 0xff, (ret->n_slices + 1) * sizeof(*ret->around)); /* HOST_CALL_NONE */
-    for (uint64_t first = 0; first < ret->n_slices && r >= 0; first += BLOCK_ROWS)
-        r = read_block(&reading, first);
+    if (r >= 0)
+        r = host_read_calls(&reading);
     if (r >= 0)
         r = find_launchers(c, work, ret);
     if (r >= 0)
@@ -319,18 +256,12 @@ void host_calls_done(struct host_calls *h)
 
 /* -- Ancestor -------------------------------------------------------------------------------------------- */
 
-uint64_t ancestor_parent(const struct columns *c, uint64_t slice)
-{
-    int64_t parent = slice == SLICE_NONE ? COLUMN_NULL : columns_get(c, COL_slice_parent, slice);
-    return parent == COLUMN_NULL ? SLICE_NONE : (uint64_t)parent;
-}
-
 uint64_t ancestor_find(struct ancestor_finder *finder, uint64_t slice)
 {
     uint64_t walked[ANCESTORS_MAX], found = SLICE_NONE;
     size_t n = 0;
 
-    for (uint64_t at = slice; at != SLICE_NONE && n < ANCESTORS_MAX; at = ancestor_parent(finder->c, at)) {
+    for (uint64_t at = slice; at != SLICE_NONE && n < ANCESTORS_MAX; at = slice_parent(finder->slices, at)) {
         size_t position = at % ANCESTORS_REMEMBERED;
         if (finder->remembered[position].used && finder->remembered[position].slice == at) {
             found = finder->remembered[position].found;

@@ -11,21 +11,7 @@
 #include "base/statistics.h"
 #include "trace/columns/columns.h"
 #include "trace/reports/gpu.h"
-
-/* H(identifier, word for people) */
-#define HOST_KINDS(H)                                                                                        \
-    H(OTHER, "other")                                                                                        \
-    H(OP, "operator")                                                                                        \
-    H(ANNOTATION, "annotation")                                                                              \
-    H(PYTHON, "python")                                                                                      \
-    H(RUNTIME, "runtime")
-
-enum host_kind {
-#define H(identifier, word) HOST_##identifier,
-    HOST_KINDS(H)
-#undef H
-        _HOST_KIND_MAX,
-};
+#include "trace/reports/slice_table.h"
 
 #define HOST_CALL_NONE UINT32_MAX
 
@@ -49,13 +35,9 @@ struct host_calls {
     size_t n_work;
 };
 
-const char *host_kind_name(enum host_kind kind);
-/* Of a category, by either of its names. */
-enum host_kind host_kind_of(struct text category);
-
 /* kinds: a mask of 1 << enum host_kind that become calls. work: what is attributed to them. -ENOMEM. */
-int host_calls_read(const struct columns *c, unsigned kinds, const struct gpu_work *work,
-                    struct host_calls *ret);
+int host_calls_read(const struct columns *c, const struct slice_table *slices, unsigned kinds,
+                    const struct gpu_work *work, struct host_calls *ret);
 void host_calls_done(struct host_calls *h);
 
 static inline int64_t host_call_self(const struct host_call *call)
@@ -72,7 +54,7 @@ static inline int64_t host_call_self(const struct host_call *call)
 #define ANCESTORS_REMEMBERED 1024
 
 struct ancestor_finder {
-    const struct columns *c;
+    const struct slice_table *slices;
     bool (*matches)(void *arg, uint64_t slice);
     void *arg;
     struct {
@@ -83,8 +65,6 @@ struct ancestor_finder {
 
 /* From slice, itself included, upwards; SLICE_NONE where there is none, and of SLICE_NONE. */
 uint64_t ancestor_find(struct ancestor_finder *finder, uint64_t slice);
-/* The slice around it. */
-uint64_t ancestor_parent(const struct columns *c, uint64_t slice);
 
 /* Calls of the GPU's runtime by their correlation, which is also that of the work they launched. */
 struct correlations {

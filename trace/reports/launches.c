@@ -24,12 +24,12 @@ static size_t order_work(const struct gpu_work *work, struct sort_item *ret)
 }
 
 /* False for what is no finished call. */
-static bool launch_look_up(const struct columns *c, struct launch *l)
+static bool launch_look_up(const struct slice_table *t, struct launch *l)
 {
-    int64_t dur = columns_get(c, COL_slice_dur, l->call);
+    int64_t dur = slice_dur(t, l->call);
 
-    l->name = columns_get(c, COL_slice_name, l->call);
-    l->ts = columns_get(c, COL_slice_ts, l->call);
+    l->name = slice_name(t, l->call);
+    l->ts = slice_ts(t, l->call);
     l->end = add_time(l->ts, dur);
     return l->ts >= -GPU_TIME_MAX && dur >= 0 && l->end <= GPU_TIME_MAX;
 }
@@ -38,9 +38,12 @@ int launches_read(struct analysis *a, size_t rank, struct launches *ret)
 {
     const struct columns *c = a->ranks[rank].columns;
     const struct gpu_work *work;
+    const struct slice_table *slices;
     int r = analysis_gpu(a, rank, &work);
 
     *ret = (struct launches){0};
+    if (r >= 0)
+        r = analysis_slices(a, rank, &slices);
     if (r < 0)
         return r;
     _cleanup_(freep) struct sort_item *order = malloc((work->n + 1) * sizeof(*order));
@@ -55,7 +58,7 @@ int launches_read(struct analysis *a, size_t rank, struct launches *ret)
             l.work = add_time(l.work, e->end - e->ts);
             l.count++;
         }
-        if (launch_look_up(c, &l) && (!a->hta || hta_is_launch(columns_text(c, l.name))))
+        if (launch_look_up(slices, &l) && (!a->hta || hta_is_launch(columns_text(c, l.name))))
             ret->items[ret->n++] = l;
     }
     return 0;

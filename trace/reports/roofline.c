@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/roofline.h"
 
+#include "base/array.h"
 #include "trace/read/json_text.h"
+#include "trace/reports/grouping.h"
 #include "trace/reports/host.h"
 #include "trace/reports/report.h"
 #include <errno.h>
@@ -85,12 +87,12 @@ const struct gpu_peak *gpu_peak_find(struct text device)
     C(roof_share, SHARE, "achieved share of that peak", IMPORTANCE_HIGH)
 REPORT_ROW(roofline, ROOFLINE_COLUMNS);
 
-/* A piece of work with the operator that launched it. */
-struct roofline_piece {
-    int64_t name, dims, types, concrete;
-    uint64_t op; /* row of TABLE_op */
-    int64_t dur;
-    bool is_tf32;
+/* Calls of one operator with the same arguments, and the GPU events that they launched. */
+struct roofline_kind {
+    int64_t name, dims, types, concrete; /* texts */
+    struct op_cost cost;
+    bool has_cost, is_tf32;
+    int64_t calls, sum;
 };
 
 /* What is to be known of a text that is a name. */
@@ -98,17 +100,25 @@ enum known { KNOWN_NOT_YET, KNOWN_NO, KNOWN_YES };
 
 struct roofline_search {
     const struct columns *c;
+    const struct slice_table *slices;
     uint8_t *ops, *tf32; /* of each text */
     uint32_t n_texts;
-    struct roofline_piece *pieces;
-    size_t n;
+    uint32_t *kind_of; /* of each row of TABLE_op, + 1; 0: not asked yet */
+    bool *has_work;    /* of each row: whether its call was counted */
+    struct groups keys;
+    struct roofline_kind *kinds; /* by number of the key */
+    size_t cap;
+    bool is_out_of_memory;
 };
 
 static void roofline_search_done(struct roofline_search *s)
 {
     free(s->ops);
     free(s->tf32);
-    free(s->pieces);
+    free(s->kind_of);
+    free(s->has_work);
+    groups_done(&s->keys);
+    free(s->kinds);
 }
 
 static bool is_op(struct roofline_search *s, int64_t name)
@@ -133,54 +143,82 @@ static bool is_tf32(struct roofline_search *s, int64_t name)
     return s->tf32[name] == KNOWN_YES;
 }
 
-static bool roofline_describe(struct roofline_search *s, uint64_t slice, struct roofline_piece *ret,
-                              struct op_cost *ret_cost)
+/* The kind of a call with those arguments, made where it is new; NULL without memory. */
+static struct roofline_kind *roofline_find_kind(struct roofline_search *s, int64_t name, uint64_t row)
 {
     const struct columns *c = s->c;
-    uint64_t row = columns_lower_bound(c, COL_op_slice, (int64_t)slice);
+    size_t n = s->keys.n;
+    struct roofline_kind kind = {.name = name,
+                                 .dims = columns_get(c, COL_op_dims, row),
+                                 .types = columns_get(c, COL_op_types, row),
+                                 .concrete = columns_get(c, COL_op_concrete, row)};
+    int64_t number =
+        groups_number(&s->keys, (struct group_key){{name, kind.dims, kind.types, kind.concrete}});
 
-    if (columns_get(c, COL_op_slice, row) != (int64_t)slice)
-        return false;
-    *ret = (struct roofline_piece){.name = columns_get(c, COL_slice_name, slice),
-                                   .dims = columns_get(c, COL_op_dims, row),
-                                   .types = columns_get(c, COL_op_types, row),
-                                   .concrete = columns_get(c, COL_op_concrete, row),
-                                   .op = row};
-    return op_cost_of(columns_text(c, ret->name), columns_text(c, ret->dims), columns_text(c, ret->types),
-                      columns_text(c, ret->concrete), ret_cost);
+    if (number < 0 || !ARRAY_RESERVE(s->kinds, s->cap, s->keys.n))
+        return NULL;
+    if (s->keys.n > n) {
+        kind.has_cost = op_cost_of(columns_text(c, name), columns_text(c, kind.dims),
+                                   columns_text(c, kind.types), columns_text(c, kind.concrete), &kind.cost);
+        s->kinds[number] = kind;
+    }
+    return &s->kinds[number];
+}
+
+/* Of an operator with arguments; *ret_row: of TABLE_op. NULL where nothing is known of its cost. */
+static struct roofline_kind *roofline_describe(struct roofline_search *s, uint64_t slice, uint64_t *ret_row)
+{
+    int64_t name = slice_name(s->slices, slice);
+
+    if (!is_op(s, name))
+        return NULL;
+    uint64_t row = columns_lower_bound(s->c, COL_op_slice, (int64_t)slice);
+    if (columns_get(s->c, COL_op_slice, row) != (int64_t)slice)
+        return NULL;
+    if (s->kind_of[row] == 0) {
+        struct roofline_kind *kind = roofline_find_kind(s, name, row);
+        s->is_out_of_memory = s->is_out_of_memory || !kind;
+        if (!kind)
+            return NULL;
+        s->kind_of[row] = (uint32_t)(kind - s->kinds) + 1;
+    }
+    *ret_row = row;
+    return s->kinds[s->kind_of[row] - 1].has_cost ? &s->kinds[s->kind_of[row] - 1] : NULL;
 }
 
 static bool has_cost(void *arg, uint64_t slice)
 {
-    struct roofline_search *s = arg;
-    struct roofline_piece piece;
-    struct op_cost cost;
+    uint64_t row;
 
-    return is_op(s, columns_get(s->c, COL_slice_name, slice)) && roofline_describe(s, slice, &piece, &cost);
+    return roofline_describe(arg, slice, &row) != NULL;
 }
 
-static int read_pieces(struct roofline_search *s, const struct gpu_work *work)
+static int roofline_read_kinds(struct roofline_search *s, const struct gpu_work *work)
 {
+    uint64_t rows = columns_rows(s->c, TABLE_op), row = 0;
+
     s->n_texts = columns_texts(s->c);
     s->ops = calloc((size_t)s->n_texts + 1, 1);
     s->tf32 = calloc((size_t)s->n_texts + 1, 1);
-    s->pieces = calloc(work->n + 1, sizeof(*s->pieces));
+    s->kind_of = calloc(rows + 1, sizeof(*s->kind_of));
+    s->has_work = calloc(rows + 1, sizeof(*s->has_work));
     /* The innermost operator around a launch. */
     _cleanup_(freep) struct ancestor_finder *finder = calloc(1, sizeof(*finder));
-    if (!s->ops || !s->tf32 || !s->pieces || !finder)
+    if (!s->ops || !s->tf32 || !s->kind_of || !s->has_work || !finder)
         return -ENOMEM;
-    *finder = (struct ancestor_finder){.c = s->c, .matches = has_cost, .arg = s};
-    for (size_t i = 0; i < work->n; i++) {
-        struct roofline_piece *p = &s->pieces[s->n];
-        uint64_t op = ancestor_find(finder, ancestor_parent(s->c, work->events[i].launch));
-        struct op_cost cost;
-        if (op == SLICE_NONE || !roofline_describe(s, op, p, &cost))
+    *finder = (struct ancestor_finder){.slices = s->slices, .matches = has_cost, .arg = s};
+    for (size_t i = 0; i < work->n && !s->is_out_of_memory; i++) {
+        const struct gpu_event *e = &work->events[i];
+        uint64_t op = ancestor_find(finder, slice_parent(s->slices, e->launch));
+        struct roofline_kind *kind = op == SLICE_NONE ? NULL : roofline_describe(s, op, &row);
+        if (!kind)
             continue;
-        p->dur = work->events[i].end - work->events[i].ts;
-        p->is_tf32 = is_tf32(s, work->events[i].name);
-        s->n++;
+        kind->calls += !s->has_work[row];
+        s->has_work[row] = true;
+        kind->sum += e->end - e->ts;
+        kind->is_tf32 |= is_tf32(s, e->name);
     }
-    return 0;
+    return s->is_out_of_memory ? -ENOMEM : 0;
 }
 
 static int roofline_compare_numbers(int64_t a, int64_t b)
@@ -188,21 +226,14 @@ static int roofline_compare_numbers(int64_t a, int64_t b)
     return (a > b) - (a < b);
 }
 
-static int roofline_compare_kinds(const struct roofline_piece *a, const struct roofline_piece *b)
+static int roofline_compare(const void *x, const void *y)
 {
+    const struct roofline_kind *a = x, *b = y;
     int order = roofline_compare_numbers(a->name, b->name);
 
     order = order ? order : roofline_compare_numbers(a->dims, b->dims);
     order = order ? order : roofline_compare_numbers(a->types, b->types);
     return order ? order : roofline_compare_numbers(a->concrete, b->concrete);
-}
-
-static int roofline_compare(const void *x, const void *y)
-{
-    const struct roofline_piece *a = x, *b = y;
-    int order = roofline_compare_kinds(a, b);
-
-    return order ? order : (a->op > b->op) - (a->op < b->op);
 }
 
 #define DIMS_TEXT_MAX 512
@@ -222,31 +253,23 @@ static struct text compact_dims(char line[DIMS_TEXT_MAX], struct text dims)
     return (struct text){line, n};
 }
 
-static void roofline_emit_kind(const struct analysis *a, size_t rank, const struct roofline_piece *pieces,
-                               size_t n, const struct gpu_peak *peak, struct report_rows *ret)
+static void roofline_emit_kind(const struct analysis *a, size_t rank, const struct roofline_kind *kind,
+                               const struct gpu_peak *peak, struct report_rows *ret)
 {
     const struct columns *c = a->ranks[rank].columns;
-    struct op_cost cost;
-    int64_t calls = 0, sum = 0;
-    bool is_tf32 = false;
+    struct op_cost cost = kind->cost;
+    int64_t calls = kind->calls, sum = kind->sum;
     char dims[DIMS_TEXT_MAX];
 
-    for (size_t i = 0; i < n; i++) {
-        calls += i == 0 || pieces[i].op != pieces[i - 1].op;
-        sum += pieces[i].dur;
-        is_tf32 |= pieces[i].is_tf32;
-    }
-    op_cost_of(columns_text(c, pieces->name), columns_text(c, pieces->dims), columns_text(c, pieces->types),
-               columns_text(c, pieces->concrete), &cost);
-    if (cost.precision == PRECISION_FP32 && is_tf32)
+    if (cost.precision == PRECISION_FP32 && kind->is_tf32)
         cost.precision = PRECISION_TF32;
     double seconds = (double)sum / 1e9, flops = (double)cost.flops * (double)calls,
            bytes = cost.bytes == COLUMN_NULL ? NAN : (double)cost.bytes * (double)calls;
     double peak_flops =
         peak && cost.precision < _PRECISION_MAX && cost.bytes > 0 ? peak->flops[cost.precision] : 0;
     double by_memory = peak_flops > 0 ? (double)cost.flops / (double)cost.bytes * peak->bytes_per_s : NAN;
-    EMIT_ROW(roofline, ret, .rank = a->ranks[rank].number, .operator= row_text(c, pieces->name),
-             .dims = compact_dims(dims, columns_text(c, pieces->dims)),
+    EMIT_ROW(roofline, ret, .rank = a->ranks[rank].number, .operator= row_text(c, kind->name),
+             .dims = compact_dims(dims, columns_text(c, kind->dims)),
              .precision = row_str(precision_name(cost.precision)), .calls = calls, .device_ns = sum,
              .flops = cost.flops, .bytes = cost.bytes, .tflops = flops / seconds / 1e12,
              .bandwidth = bytes / seconds, .intensity = flops / bytes,
@@ -264,15 +287,15 @@ static int roofline_make_rank(struct analysis *a, size_t rank, struct report_row
     int r = analysis_gpu(a, rank, &work);
 
     if (r >= 0)
-        r = read_pieces(&s, work);
-    if (r < 0 || s.n == 0)
+        r = analysis_slices(a, rank, &s.slices);
+    if (r >= 0)
+        r = roofline_read_kinds(&s, work);
+    if (r < 0 || s.keys.n == 0)
         return r;
-    qsort(s.pieces, s.n, sizeof(*s.pieces), roofline_compare);
-    for (size_t i = 0, to; i < s.n; i = to) {
-        for (to = i + 1; to < s.n && roofline_compare_kinds(&s.pieces[i], &s.pieces[to]) == 0;)
-            to++;
-        roofline_emit_kind(a, rank, &s.pieces[i], to - i, peak, ret);
-    }
+    qsort(s.kinds, s.keys.n, sizeof(*s.kinds), roofline_compare);
+    for (size_t i = 0; i < s.keys.n; i++)
+        if (s.kinds[i].calls > 0)
+            roofline_emit_kind(a, rank, &s.kinds[i], peak, ret);
     return 0;
 }
 

@@ -37,6 +37,8 @@ static int scope_read_rank(void *arg, size_t rank)
 
     ret->columns = a->ranks[ret->rank].columns;
     if (r >= 0)
+        r = analysis_slices(a, ret->rank, &ret->slices);
+    if (r >= 0)
         r = analysis_steps(a, ret->rank, &ret->steps);
     for (size_t i = 0; r >= 0 && i < ret->steps->n; i++)
         ret->n_steps += is_looked_at(a, ret, &ret->steps->items[i]);

@@ -55,6 +55,7 @@ struct idle_part {
 struct rule_rank {
     size_t rank; /* of the analysis */
     const struct columns *columns;
+    const struct slice_table *slices;
     const struct gpu_work *work; /* all of the trace's: rules look at what begins in scope */
     const struct steps *steps;
     struct intervals scope, busy;

@@ -112,17 +112,19 @@ static enum host_class host_class_of_name(struct text name)
     return HOST_CLASS_NOTHING;
 }
 
-int host_classes_new(const struct columns *c, struct host_classes *ret)
+int host_classes_new(const struct columns *c, const struct slice_table *slices, struct host_classes *ret)
 {
-    *ret = (struct host_classes){.c = c, .n = columns_texts(c)};
+    *ret = (struct host_classes){.c = c, .slices = slices, .n = columns_texts(c)};
     ret->known = calloc((size_t)ret->n + 1, 1);
-    ret->inherited = calloc(columns_rows(c, TABLE_slice) + 1, 1);
-    return ret->known && ret->inherited ? 0 : -ENOMEM;
+    ret->runtime = calloc((size_t)ret->n + 1, 1);
+    ret->inherited = calloc(slices->n + 1, 1);
+    return ret->known && ret->runtime && ret->inherited ? 0 : -ENOMEM;
 }
 
 void host_classes_done(struct host_classes *h)
 {
     free(h->known);
+    free(h->runtime);
     free(h->inherited);
 }
 
@@ -136,18 +138,25 @@ static enum host_class class_of_text(struct host_classes *h, int64_t name)
 }
 
 /* Of a call of the GPU's runtime, by its own name. */
+static enum host_class class_of_runtime_name(enum host_class named, struct text name)
+{
+    if (named != HOST_CLASS_NOTHING || name.size == 0)
+        return named == HOST_CLASS_NOTHING ? HOST_CLASS_RUNTIME : named;
+    if (memmem(name.p, name.size, "Launch", 6))
+        return HOST_CLASS_LAUNCH;
+    if (memmem(name.p, name.size, "Memcpy", 6))
+        return HOST_CLASS_COPY;
+    return sync_call_of(name) == SYNC_WAIT ? HOST_CLASS_SYNC : HOST_CLASS_RUNTIME;
+}
+
 static enum host_class class_of_runtime_call(struct host_classes *h, int64_t name)
 {
-    enum host_class class = class_of_text(h, name);
-    struct text text = columns_text(h->c, name);
-
-    if (class != HOST_CLASS_NOTHING || text.size == 0)
-        return class == HOST_CLASS_NOTHING ? HOST_CLASS_RUNTIME : class;
-    if (memmem(text.p, text.size, "Launch", 6))
-        return HOST_CLASS_LAUNCH;
-    if (memmem(text.p, text.size, "Memcpy", 6))
-        return HOST_CLASS_COPY;
-    return sync_call_of(text) == SYNC_WAIT ? HOST_CLASS_SYNC : HOST_CLASS_RUNTIME;
+    if (name < 0 || name >= h->n)
+        return HOST_CLASS_RUNTIME;
+    if (h->runtime[name] == 0)
+        h->runtime[name] =
+            (uint8_t)(class_of_runtime_name(class_of_text(h, name), columns_text(h->c, name)) + 1);
+    return (enum host_class)(h->runtime[name] - 1);
 }
 
 /* The class of the innermost named one of a slice and what it lies in. Slices of one parent share their
@@ -163,11 +172,11 @@ static enum host_class class_inherited(struct host_classes *h, uint64_t slice)
             class = (enum host_class)(h->inherited[at] - 1);
             break;
         }
-        class = class_of_text(h, columns_get(h->c, COL_slice_name, at));
-        at = class == HOST_CLASS_NOTHING ? ancestor_parent(h->c, at) : at;
+        class = class_of_text(h, slice_name(h->slices, at));
+        at = class == HOST_CLASS_NOTHING ? slice_parent(h->slices, at) : at;
     }
     for (uint64_t filled = slice; n > 0 && filled != SLICE_NONE;
-         n--, filled = ancestor_parent(h->c, filled)) {
+         n--, filled = slice_parent(h->slices, filled)) {
         h->inherited[filled] = (uint8_t)(class + 1);
         if (filled == at)
             break;
@@ -177,8 +186,8 @@ static enum host_class class_inherited(struct host_classes *h, uint64_t slice)
 
 enum host_class host_classes_of(struct host_classes *h, uint64_t slice)
 {
-    int64_t name = columns_get(h->c, COL_slice_name, slice);
-    enum host_kind kind = host_kind_of(columns_text(h->c, columns_get(h->c, COL_slice_category, slice)));
+    int64_t name = slice_name(h->slices, slice);
+    enum host_kind kind = slice_kind(h->slices, slice);
     enum host_class own = kind == HOST_RUNTIME ? class_of_runtime_call(h, name) : HOST_CLASS_NOTHING;
 
     if (own != HOST_CLASS_NOTHING && own != HOST_CLASS_LAUNCH && own != HOST_CLASS_RUNTIME)

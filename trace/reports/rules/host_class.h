@@ -40,13 +40,15 @@ const char *host_class_name(enum host_class class);
 /* Answers for the slices of one trace; the class of a name is computed once for each name. */
 struct host_classes {
     const struct columns *c;
+    const struct slice_table *slices;
     uint8_t *known;     /* of each text, + 1 */
+    uint8_t *runtime;   /* the same of calls of the GPU's runtime */
     uint8_t *inherited; /* of each slice: the class that it or what it lies in has, + 1; 0: not known yet */
     uint32_t n;
 };
 
 /* -ENOMEM. */
-int host_classes_new(const struct columns *c, struct host_classes *ret);
+int host_classes_new(const struct columns *c, const struct slice_table *slices, struct host_classes *ret);
 void host_classes_done(struct host_classes *h);
 /* The class of the self time of the slice on the host: by its own name if it is a call of the GPU's runtime
  * that allocates, waits or copies, else by the innermost frame around it whose name has a class, else by the

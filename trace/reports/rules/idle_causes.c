@@ -46,16 +46,15 @@ static void waits_done(struct waits *w)
     free(w->items);
 }
 
-static int idle_add_wait(const struct columns *c, uint64_t slice, struct waits *ret)
+static int idle_add_wait(const struct slice_table *t, uint64_t slice, struct waits *ret)
 {
-    int64_t ts = columns_get(c, COL_slice_ts, slice), dur = columns_get(c, COL_slice_dur, slice);
+    int64_t ts = slice_ts(t, slice), dur = slice_dur(t, slice);
 
     if (ts == COLUMN_NULL || dur <= 0)
         return 0;
     if (!ARRAY_RESERVE(ret->items, ret->cap, ret->n + 1))
         return -ENOMEM;
-    ret->items[ret->n++] =
-        (struct wait){columns_get(c, COL_slice_track, slice), ts, add_time(ts, dur), slice};
+    ret->items[ret->n++] = (struct wait){slice_track(t, slice), ts, add_time(ts, dur), slice};
     return 0;
 }
 
@@ -75,7 +74,8 @@ static int compare_copy_calls(const void *x, const void *y)
     return (a->call > b->call) - (a->call < b->call);
 }
 
-static int add_waits_of_name(const struct columns *c, uint64_t row, struct waits *ret)
+static int add_waits_of_name(const struct columns *c, const struct slice_table *t, uint64_t row,
+                             struct waits *ret)
 {
     struct name_rows rows = name_rows_of(c, row);
     int r = 0;
@@ -83,7 +83,7 @@ static int add_waits_of_name(const struct columns *c, uint64_t row, struct waits
     for (uint64_t i = rows.first; i < rows.end && r >= 0; i++) {
         int64_t slice = columns_get(c, COL_by_name_slice, i);
         if (slice != COLUMN_NULL)
-            r = idle_add_wait(c, (uint64_t)slice, ret);
+            r = idle_add_wait(t, (uint64_t)slice, ret);
     }
     return r;
 }
@@ -92,22 +92,23 @@ static int add_waits_of_name(const struct columns *c, uint64_t row, struct waits
 static int find_waits(const struct rule_rank *rank, struct waits *ret, struct copy_calls *ret_copies)
 {
     const struct columns *c = rank->columns;
+    const struct slice_table *t = rank->slices;
     int r = 0;
 
     for (uint64_t row = 0; row < columns_rows(c, TABLE_name) && r >= 0; row++)
         if (host_kind_of(columns_text(c, columns_get(c, COL_name_category, row))) == HOST_RUNTIME &&
             sync_call_of(columns_text(c, columns_get(c, COL_name_name, row))) == SYNC_WAIT)
-            r = add_waits_of_name(c, row, ret);
+            r = add_waits_of_name(c, t, row, ret);
     for (size_t i = 0; i < rank->work->n && r >= 0; i++) {
         const struct gpu_event *e = &rank->work->events[i];
         if (e->class != CLASS_MEMORY || e->launch == SLICE_NONE)
             continue;
-        int64_t ts = columns_get(c, COL_slice_ts, e->launch), dur = columns_get(c, COL_slice_dur, e->launch);
+        int64_t ts = slice_ts(t, e->launch), dur = slice_dur(t, e->launch);
         struct copy_call call = {.call = e->launch,
                                  .is_pageable = copy_is_pageable(c, e),
                                  .is_blocking = ts != COLUMN_NULL && dur > 0 && add_time(ts, dur) >= e->end};
         if (call.is_blocking)
-            r = idle_add_wait(c, e->launch, ret);
+            r = idle_add_wait(t, e->launch, ret);
         if (!ARRAY_RESERVE(ret_copies->items, ret_copies->cap, ret_copies->n + 1))
             return -ENOMEM;
         ret_copies->items[ret_copies->n++] = call;
@@ -181,10 +182,10 @@ static int find_gaps(struct rule_rank *rank)
 
 /* Whether all of the GPU's earlier work was done, for a call that waits for a stream or the device returned.
  */
-static bool was_drained(const struct columns *c, const struct waits *waits, int64_t before)
+static bool was_drained(const struct rule_rank *rank, const struct waits *waits, int64_t before)
 {
     for (size_t i = 0; i < waits->n; i++) {
-        struct text name = columns_text(c, columns_get(c, COL_slice_name, waits->items[i].slice));
+        struct text name = columns_text(rank->columns, slice_name(rank->slices, waits->items[i].slice));
         if (waits->items[i].end <= before && name.size > 0 && !memmem(name.p, name.size, "Event", 5))
             return true;
     }
@@ -198,7 +199,6 @@ static bool was_drained(const struct columns *c, const struct waits *waits, int6
  */
 static void find_edge(struct rule_rank *rank, const struct launches *launches, const struct waits *waits)
 {
-    const struct columns *c = rank->columns;
     int64_t work = 0;
     size_t at = 0;
 
@@ -210,10 +210,10 @@ static void find_edge(struct rule_rank *rank, const struct launches *launches, c
             work = add_time(work, rank->work->events[at].end - rank->work->events[at].ts);
         const struct launch *l = launches_find(launches, gap->launch);
         if (!l || work > gap->idle / EDGE_WORK_PART ||
-            was_drained(c, waits, add_time(gap->from, EDGE_MIN_NS)))
+            was_drained(rank, waits, add_time(gap->from, EDGE_MIN_NS)))
             return;
         const struct wait *wait =
-            wait_at(waits, columns_get(c, COL_slice_track, gap->launch), add_time(gap->from, EDGE_MIN_NS));
+            wait_at(waits, slice_track(rank->slices, gap->launch), add_time(gap->from, EDGE_MIN_NS));
         int64_t queued = gap->to - MAX(l->end, gap->from),
                 waited = wait ? MIN(wait->end, gap->to) - MAX(wait->ts, gap->from) : 0;
         if (queued < EDGE_MIN_NS && waited < EDGE_MIN_NS)
@@ -284,20 +284,21 @@ static enum idle_cause cause_of_copy_call(const struct copy_calls *copies, uint6
  * launches. */
 #define LAUNCH_LOADS_NS 1000000
 
-static bool loads_code(const struct columns *c, const struct gap_call *call)
+static bool loads_code(const struct rule_rank *rank, const struct gap_call *call)
 {
-    struct text name = columns_text(c, columns_get(c, COL_slice_name, call->slice));
-
-    return call->ns >= LAUNCH_LOADS_NS && name.size > 0 && !memmem(name.p, name.size, "Graph", 5);
+    if (call->ns < LAUNCH_LOADS_NS)
+        return false;
+    struct text name = columns_text(rank->columns, slice_name(rank->slices, call->slice));
+    return name.size > 0 && !memmem(name.p, name.size, "Graph", 5);
 }
 
-static enum idle_cause cause_of_call(const struct columns *c, enum host_class class,
+static enum idle_cause cause_of_call(const struct rule_rank *rank, enum host_class class,
                                      const struct gap_call *call, const struct copy_calls *copies,
                                      const struct gap_context *x)
 {
     switch (class) {
     case HOST_CLASS_LAUNCH:
-        return loads_code(c, call) ? IDLE_COMPILE : cause_of_delay(x);
+        return loads_code(rank, call) ? IDLE_COMPILE : cause_of_delay(x);
     case HOST_CLASS_ALLOCATION:
         return IDLE_ALLOCATION;
     case HOST_CLASS_COMPILE:
@@ -341,7 +342,7 @@ static int divide_gap(struct rule_rank *rank, size_t i, const struct gap_context
         if (part.slice != SLICE_NONE)
             part.class = host_classes_of(classes, part.slice);
         if (!x->is_rest)
-            part.cause = cause_of_call(rank->columns, part.class, &calls[k], copies, x);
+            part.cause = cause_of_call(rank, part.class, &calls[k], copies, x);
         left -= part.ns;
         r = add_part(rank, part);
     }
@@ -362,19 +363,19 @@ static bool is_nothing_recorded(const struct gap_call *calls, size_t n)
     return n > 0;
 }
 
-static int divide_gaps(struct rule_rank *rank, const struct launches *launches, const struct waits *waits,
-                       const struct copy_calls *copies, const struct intervals *rests)
+static int divide_gaps(struct analysis *a, struct rule_rank *rank, const struct launches *launches,
+                       const struct waits *waits, const struct copy_calls *copies,
+                       const struct intervals *rests)
 {
     _cleanup_(gap_calls_done) struct gap_call_list calls = {0};
     _cleanup_(host_classes_done) struct host_classes classes = {0};
     _cleanup_(freep) int64_t *ends = calloc(rank->gaps.n + 1, sizeof(*ends));
-    const struct columns *c = rank->columns;
-    int r = ends ? host_classes_new(c, &classes) : -ENOMEM;
+    int r = ends ? host_classes_new(rank->columns, rank->slices, &classes) : -ENOMEM;
 
     for (size_t i = 0; i < rank->gaps.n && r >= 0; i++)
         ends[i] = launched_at(&rank->gaps.items[i], launches_find(launches, rank->gaps.items[i].launch));
     if (r >= 0)
-        r = gap_calls_read(c, &rank->gaps, ends, &calls);
+        r = gap_calls_read(a, rank->rank, &rank->gaps, ends, &calls);
     for (size_t i = 0, at = 0, next; i < rank->gaps.n && r >= 0; i++, at = next) {
         const struct gap *gap = &rank->gaps.items[i];
         struct gap_context x = {.launch = launches_find(launches, gap->launch)};
@@ -384,7 +385,7 @@ static int divide_gaps(struct rule_rank *rank, const struct launches *launches, 
         x.in_step = rank->n_steps < RULE_STEPS_MIN || (step && gap->to <= step->end);
         x.is_short = gap->idle <= IDLE_LAUNCH_MAX_NS;
         x.is_after_wait =
-            x.launch && wait_at(waits, columns_get(c, COL_slice_track, gap->launch), gap->from) != NULL;
+            x.launch && wait_at(waits, slice_track(rank->slices, gap->launch), gap->from) != NULL;
         const struct interval *rest = intervals_find(rests, gap->from + gap->idle / 2);
         x.is_rest = (rest && MIN(rest->to, gap->to) - MAX(rest->from, gap->from) > gap->idle / 2) ||
                     (gap->idle >= IDLE_NOTHING_MIN_NS && is_nothing_recorded(&calls.items[at], next - at));
@@ -412,6 +413,6 @@ int idle_read(struct analysis *a, struct rule_rank *rank)
     if (r >= 0)
         r = rests_find(a, rank->rank, &rests);
     if (r >= 0)
-        r = gap_blame_calls(rank->columns, &rank->gaps);
-    return r < 0 ? r : divide_gaps(rank, &launches, &waits, &copies, &rests);
+        r = gap_blame_calls(rank->columns, rank->slices, &rank->gaps);
+    return r < 0 ? r : divide_gaps(a, rank, &launches, &waits, &copies, &rests);
 }

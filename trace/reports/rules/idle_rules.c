@@ -53,14 +53,15 @@ static void idle_sum_done(struct idle_sum *s)
     free(s->by_around);
 }
 
-static int idle_rule_add_call(struct idle_sum *s, const struct columns *c, const struct idle_part *part)
+static int idle_rule_add_call(struct idle_sum *s, const struct rule_rank *rank, struct text_numbers *names,
+                              const struct idle_part *part)
 {
-    int64_t name = part->slice == SLICE_NONE ? COLUMN_NULL : columns_get(c, COL_slice_name, part->slice);
+    int64_t name = slice_name(rank->slices, part->slice);
 
     s->classes[part->class] = add_time(s->classes[part->class], part->ns);
     if (name == COLUMN_NULL)
         return 0;
-    int64_t number = name_table_number(&s->names, columns_text(c, name));
+    int64_t number = text_numbers_get(names, name);
     if (number < 0)
         return (int)number;
     if (!ARRAY_RESERVE_ZEROED(s->by_name, s->cap, s->names.n))
@@ -72,10 +73,11 @@ static int idle_rule_add_call(struct idle_sum *s, const struct columns *c, const
 }
 
 /* Where calls are many and short, the slices around them are more informative. */
-static int add_around(struct idle_sum *s, const struct columns *c, const struct gap *gap)
+static int add_around(struct idle_sum *s, const struct rule_rank *rank, struct text_numbers *names,
+                      const struct gap *gap)
 {
-    int64_t name = gap->blamed == SLICE_NONE ? COLUMN_NULL : columns_get(c, COL_slice_name, gap->blamed);
-    int64_t number = name == COLUMN_NULL ? 0 : name_table_number(&s->around, columns_text(c, name));
+    int64_t name = slice_name(rank->slices, gap->blamed);
+    int64_t number = name == COLUMN_NULL ? 0 : text_numbers_get(names, name);
 
     if (name == COLUMN_NULL || number < 0)
         return (int)number;
@@ -88,6 +90,8 @@ static int add_around(struct idle_sum *s, const struct columns *c, const struct 
 /* The parts of one gap follow each other. */
 static int sum_up_rank(const struct rule_rank *rank, enum idle_cause cause, struct idle_sum *ret)
 {
+    _cleanup_(text_numbers_done) struct text_numbers names = {.c = rank->columns, .names = &ret->names},
+                                                     around = {.c = rank->columns, .names = &ret->around};
     int r = 0;
 
     for (size_t i = 0, next; i < rank->n_parts && r >= 0; i = next) {
@@ -96,10 +100,10 @@ static int sum_up_rank(const struct rule_rank *rank, enum idle_cause cause, stru
         for (next = i; next < rank->n_parts && rank->parts[next].gap == rank->parts[i].gap && r >= 0; next++)
             if (rank->parts[next].cause == cause) {
                 ns = add_time(ns, rank->parts[next].ns);
-                r = idle_rule_add_call(ret, rank->columns, &rank->parts[next]);
+                r = idle_rule_add_call(ret, rank, &names, &rank->parts[next]);
             }
         if (ns == gap->idle && r >= 0)
-            r = add_around(ret, rank->columns, gap);
+            r = add_around(ret, rank, &around, gap);
         ret->sum = add_time(ret->sum, ns);
         ret->n += ns > 0;
         if (ns > ret->longest) {
@@ -187,6 +191,8 @@ static int idle_rule_evaluate(const struct rule_context *context, const struct r
     char figures[FIGURES_MAX], location[LOCATION_MAX], longest[UNIT_TEXT_MAX], name[NAME_MAX_SHOWN + 1];
     int r = 0;
 
+    if (context->idle[rule->idle] == 0)
+        return 0;
     for (size_t i = 0; i < context->n && r >= 0; i++)
         r = sum_up_rank(&context->ranks[i], rule->idle, &s);
     f.cost = f.of[TIME_IDLE] = s.sum;
@@ -415,53 +421,51 @@ struct rest {
     size_t rank;
 };
 
-/* Recorded host activity, without Python frames, which a waiting thread has too. */
-static int find_doings(const struct columns *c, struct intervals *ret)
+/* What lies between the latest end so far and the begin of the next activity. */
+static int rests_add(struct intervals *ret, int64_t *at, int64_t from, int64_t to)
 {
-    int64_t ts[BLOCK_ROWS], dur[BLOCK_ROWS], category[BLOCK_ROWS], last = COLUMN_NULL;
-    bool is_doing = false;
+    int64_t length;
     int r = 0;
 
-    for (uint64_t first = 0; first < columns_rows(c, TABLE_slice) && r >= 0; first += BLOCK_ROWS) {
-        size_t n = columns_block(c, COL_slice_ts, first, BLOCK_ROWS, ts);
-        columns_block(c, COL_slice_dur, first, BLOCK_ROWS, dur);
-        columns_block(c, COL_slice_category, first, BLOCK_ROWS, category);
-        for (size_t i = 0; i < n && r >= 0; i++) {
-            if (category[i] != last || first + i == 0) {
-                enum host_kind kind = host_kind_of(columns_text(c, category[i]));
-                is_doing = kind == HOST_OP || kind == HOST_RUNTIME || kind == HOST_ANNOTATION;
-                last = category[i];
-            }
-            if (is_doing && dur[i] > 0)
-                r = intervals_add(ret, ts[i], add_time(ts[i], dur[i]));
-        }
-    }
-    intervals_unite(ret);
+    if (!__builtin_sub_overflow(from, *at, &length) && length >= REST_MIN_NS)
+        r = intervals_add(ret, *at, from);
+    *at = MAX(*at, to);
     return r;
+}
+
+/* Recorded host activity, without Python frames, which a waiting thread has too. */
+static bool rests_is_doing(const struct slice_table *t, uint64_t slice)
+{
+    enum host_kind kind = (enum host_kind)t->kind[slice];
+
+    return (kind == HOST_OP || kind == HOST_RUNTIME || kind == HOST_ANNOTATION) && t->dur[slice] > 0;
 }
 
 int rests_find(struct analysis *a, size_t rank, struct intervals *ret)
 {
-    _cleanup_(intervals_done) struct intervals doings = {0};
     const struct columns *c = a->ranks[rank].columns;
     const struct gpu_work *work;
-    int64_t from = columns_meta(c, META_first_ns), to = columns_meta(c, META_last_ns);
+    const struct slice_table *t;
+    int64_t at = columns_meta(c, META_first_ns), to = columns_meta(c, META_last_ns);
     int r = analysis_all_gpu(a, rank, &work);
+    size_t next = 0;
 
     if (r >= 0)
-        r = find_doings(c, &doings);
-    for (size_t i = 0; r >= 0 && i < work->n; i++)
-        r = intervals_add(&doings, work->events[i].ts, work->events[i].end);
-    intervals_unite(&doings);
-    if (r < 0 || from == COLUMN_NULL || to == COLUMN_NULL)
+        r = analysis_slices(a, rank, &t);
+    if (r < 0 || at == COLUMN_NULL || to == COLUMN_NULL)
         return r;
-    int64_t at = from;
-    for (size_t i = 0; i <= doings.n && r >= 0; i++) {
-        int64_t until = i < doings.n ? MIN(doings.items[i].from, to) : to, length;
-        if (!__builtin_sub_overflow(until, at, &length) && length >= REST_MIN_NS)
-            r = intervals_add(ret, at, until);
-        at = i < doings.n ? MAX(at, doings.items[i].to) : at;
+    /* Both are in order of their begin. */
+    for (uint64_t i = 0; i <= t->n && r >= 0; i++) {
+        if (i < t->n && !rests_is_doing(t, i))
+            continue;
+        for (; next < work->n && r >= 0 && (i == t->n || work->events[next].ts < t->ts[i]); next++)
+            if (work->events[next].end > work->events[next].ts)
+                r = rests_add(ret, &at, MIN(work->events[next].ts, to), work->events[next].end);
+        if (i < t->n && r >= 0)
+            r = rests_add(ret, &at, MIN(t->ts[i], to), add_time(t->ts[i], t->dur[i]));
     }
+    if (r >= 0)
+        r = rests_add(ret, &at, to, to);
     intervals_unite(ret);
     return r;
 }

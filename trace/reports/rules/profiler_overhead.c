@@ -44,22 +44,14 @@ static bool is_delayable(const struct idle_part *part)
 /* Python frames that begin in each gap. */
 static void count_frames(const struct rule_rank *rank, int64_t *ret)
 {
-    const struct columns *c = rank->columns;
-    int64_t python = columns_find_text(c, "python_function", sizeof("python_function") - 1);
-    int64_t ts[BLOCK_ROWS], category[BLOCK_ROWS];
+    const struct slice_table *t = rank->slices;
     size_t at = 0;
 
-    if (python < 0)
-        return;
-    for (uint64_t first = 0; first < columns_rows(c, TABLE_slice) && at < rank->gaps.n; first += BLOCK_ROWS) {
-        size_t n = columns_block(c, COL_slice_ts, first, BLOCK_ROWS, ts);
-        columns_block(c, COL_slice_category, first, BLOCK_ROWS, category);
-        for (size_t i = 0; i < n && at < rank->gaps.n; i++) {
-            while (at < rank->gaps.n && ts[i] >= rank->gaps.items[at].to)
-                at++;
-            if (at < rank->gaps.n && category[i] == python && ts[i] >= rank->gaps.items[at].from)
-                ret[at]++;
-        }
+    for (uint64_t i = 0; i < t->n && at < rank->gaps.n; i++) {
+        while (at < rank->gaps.n && t->ts[i] >= rank->gaps.items[at].to)
+            at++;
+        if (at < rank->gaps.n && t->kind[i] == HOST_PYTHON && t->ts[i] >= rank->gaps.items[at].from)
+            ret[at]++;
     }
 }
 

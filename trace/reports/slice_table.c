@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/reports/slice_table.h"
+
+#include "base/array.h"
+#include "trace/columns/schema.h"
+#include "trace/reports/parallel.h"
+#include <errno.h>
+
+/* -- Kinds -------------------------------------------------------------------------------------------- */
+
+static const char *const words[_HOST_KIND_MAX] = {
+#define H(identifier, word) [HOST_##identifier] = word,
+    HOST_KINDS(H)
+#undef H
+};
+
+static const struct {
+    const char *names[2];
+    enum host_kind kind;
+} categories[] = {
+    {{CATEGORY_OP}, HOST_OP},           {{"user_annotation"}, HOST_ANNOTATION},
+    {{"python_function"}, HOST_PYTHON}, {{CATEGORY_RUNTIME}, HOST_RUNTIME},
+    {{"cuda_driver"}, HOST_RUNTIME},    {{"xpu_runtime", "xpu_driver"}, HOST_RUNTIME},
+    {{"mtia_runtime"}, HOST_RUNTIME},   {{"privateuse1_runtime", "privateuse1_driver"}, HOST_RUNTIME},
+};
+
+const char *host_kind_name(enum host_kind kind)
+{
+    return words[kind];
+}
+
+enum host_kind host_kind_of(struct text category)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(categories); i++)
+        for (size_t k = 0; k < ARRAY_SIZE(categories[i].names) && categories[i].names[k]; k++)
+            if (text_is(category, categories[i].names[k]))
+                return categories[i].kind;
+    return HOST_OTHER;
+}
+
+/* -- Reading ------------------------------------------------------------------------------------------ */
+
+/* Rows that a thread unpacks in one go: of all columns what fits into the cache of a processor. */
+#define PART_ROWS (64 * BLOCK_ROWS)
+
+struct slice_table_reading {
+    const struct columns *c;
+    struct slice_table *table;
+};
+
+static uint32_t slice_table_narrow(int64_t value)
+{
+    return value < 0 || value >= SLICE_TABLE_NULL ? SLICE_TABLE_NULL : (uint32_t)value;
+}
+
+static void slice_table_read_numbers(const struct columns *c, enum column column, uint64_t first,
+                                     uint32_t *ret)
+{
+    int64_t values[BLOCK_ROWS];
+    size_t n = columns_block(c, column, first, BLOCK_ROWS, values);
+
+    for (size_t i = 0; i < n; i++)
+        ret[first + i] = slice_table_narrow(values[i]);
+}
+
+/* Neighbours are mostly of one category. */
+static void slice_table_find_kinds(const struct slice_table_reading *r, uint64_t first, uint64_t end)
+{
+    struct slice_table *t = r->table;
+    uint32_t last = SLICE_TABLE_NULL;
+    enum host_kind kind = HOST_OTHER;
+
+    for (uint64_t i = first; i < end; i++) {
+        if (t->category[i] != last) {
+            last = t->category[i];
+            kind = last == SLICE_TABLE_NULL ? HOST_OTHER : host_kind_of(columns_text(r->c, last));
+        }
+        t->kind[i] = (uint8_t)kind;
+    }
+}
+
+static int slice_table_read_part(void *arg, size_t part)
+{
+    const struct slice_table_reading *r = arg;
+    struct slice_table *t = r->table;
+    uint64_t end = MIN((uint64_t)(part + 1) * PART_ROWS, t->n);
+
+    for (uint64_t first = (uint64_t)part * PART_ROWS; first < end; first += BLOCK_ROWS) {
+        columns_block(r->c, COL_slice_ts, first, BLOCK_ROWS, &t->ts[first]);
+        columns_block(r->c, COL_slice_dur, first, BLOCK_ROWS, &t->dur[first]);
+        slice_table_read_numbers(r->c, COL_slice_name, first, t->name);
+        slice_table_read_numbers(r->c, COL_slice_track, first, t->track);
+        slice_table_read_numbers(r->c, COL_slice_parent, first, t->parent);
+        slice_table_read_numbers(r->c, COL_slice_category, first, t->category);
+    }
+    slice_table_find_kinds(r, (uint64_t)part * PART_ROWS, end);
+    return 0;
+}
+
+int slice_table_read(const struct columns *c, struct slice_table *ret)
+{
+    uint64_t n = columns_rows(c, TABLE_slice), n_tracks = columns_rows(c, TABLE_track);
+
+    *ret = (struct slice_table){
+        .n = n,
+        .ts = array_alloc_pages((n + 1) * sizeof(*ret->ts)),
+        .dur = array_alloc_pages((n + 1) * sizeof(*ret->dur)),
+        .name = array_alloc_pages((n + 1) * sizeof(*ret->name)),
+        .track = array_alloc_pages((n + 1) * sizeof(*ret->track)),
+        .parent = array_alloc_pages((n + 1) * sizeof(*ret->parent)),
+        .category = array_alloc_pages((n + 1) * sizeof(*ret->category)),
+        .kind = array_alloc_pages(n + 1),
+        .n_tracks = n_tracks,
+        .n_threads = columns_rows(c, TABLE_thread),
+        .thread_of = malloc((n_tracks + 1) * sizeof(*ret->thread_of)),
+    };
+    if (!ret->ts || !ret->dur || !ret->name || !ret->track || !ret->parent || !ret->category || !ret->kind ||
+        !ret->thread_of) {
+        slice_table_done(ret);
+        return -ENOMEM;
+    }
+    for (uint64_t first = 0; first < n_tracks; first += BLOCK_ROWS)
+        slice_table_read_numbers(c, COL_track_thread, first, ret->thread_of);
+    return parallel_each((n + PART_ROWS - 1) / PART_ROWS, slice_table_read_part,
+                         &(struct slice_table_reading){c, ret});
+}
+
+void slice_table_done(struct slice_table *t)
+{
+    free(t->ts);
+    free(t->dur);
+    free(t->name);
+    free(t->track);
+    free(t->parent);
+    free(t->category);
+    free(t->kind);
+    free(t->thread_of);
+    *t = (struct slice_table){0};
+}
