@@ -8,9 +8,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* Blocks for which the worker is woken: waking it costs more than packing a block. */
+/* Blocks for which the worker is woken: waking it costs more than packing a block. A call counts as several. */
 #define WAKE_BLOCKS 128
-/* Blocks in flight at most. */
+#define CALL_BLOCKS 8
+/* Blocks by which the caller waits longer than it has to, so that it is not woken for each. */
+#define WAIT_SLACK 32
+/* Blocks and calls in flight at most. */
 #define ASYNC_BLOCKS 1024
 
 /* Bytes of one column that are written together: large enough that a reader of one column seldom reads others. */
@@ -30,8 +33,10 @@ struct column_buffer {
     size_t n_located; /* the offsets of the further blocks are still relative to the chunk */
 };
 
-/* Values on their way to the worker. */
+/* Values, or a call, on their way to the worker. */
 struct async_block {
+    void (*call)(void *arg); /* NULL: values */
+    void *arg;
     unsigned column;
     size_t n;
     int64_t values[BLOCK_ROWS];
@@ -47,14 +52,16 @@ struct columns_writer {
     struct column_buffer columns[_LAYOUT_COLUMN_MAX];
     uint8_t out[OUT_BYTES];
 
-    /* A thread that packs and writes blocks in order. The caller goes on meanwhile, and waits only where
-     * ASYNC_BLOCKS are in flight. While any is, the worker owns all members above but values and n of the
-     * columns. If no thread can be created, blocks are packed at once. */
+    /* A thread that packs and writes blocks and makes calls, in order. The caller goes on meanwhile, and waits
+     * only where ASYNC_BLOCKS are in flight. While any is, the worker owns all members above but values and n
+     * of the columns that the caller puts. If no thread can be created, all is done at once. */
     bool has_worker, ends;
     pthread_t worker;
     pthread_mutex_t lock;
     pthread_cond_t to_do, done;
     atomic_size_t put, worked; /* blocks so far; put is the caller's, worked the worker's */
+    atomic_size_t awaited;     /* the caller waits until so many are worked off */
+    size_t unannounced;        /* the caller's: blocks since the worker was woken */
     struct async_block blocks[ASYNC_BLOCKS];
 };
 
@@ -164,47 +171,99 @@ static void *writer_worker_main(void *arg)
 {
     struct columns_writer *w = arg;
 
-    for (size_t first = 0, end; (end = writer_wait_for_blocks(w, first)) > first; first = end) {
-        end = MIN(end, first + WAKE_BLOCKS);
-        for (size_t i = first; i < end; i++) {
-            const struct async_block *b = &w->blocks[i % ASYNC_BLOCKS];
-            writer_pack(w, b->column, b->values, b->n);
+    for (size_t at = 0, end; (end = writer_wait_for_blocks(w, at)) > at;) {
+        for (; at < end; at++) {
+            const struct async_block *b = &w->blocks[at % ASYNC_BLOCKS];
+
+            if (b->call)
+                b->call(b->arg);
+            else
+                writer_pack(w, b->column, b->values, b->n);
+            w->worked = at + 1;
+            if (w->awaited == at + 1) {
+                pthread_mutex_lock(&w->lock);
+                pthread_cond_signal(&w->done);
+                pthread_mutex_unlock(&w->lock);
+            }
         }
-        pthread_mutex_lock(&w->lock);
-        w->worked = end;
-        pthread_cond_signal(&w->done);
-        pthread_mutex_unlock(&w->lock);
     }
     return NULL;
 }
 
-/* Wakes the worker, and waits until at most n blocks are in flight. With 0, the caller may touch all members
- * until the next block. */
-static void writer_wait(struct columns_writer *w, size_t n)
+static void writer_wake(struct columns_writer *w)
 {
+    w->unannounced = 0;
     pthread_mutex_lock(&w->lock);
     pthread_cond_signal(&w->to_do);
-    while (w->put - w->worked > n)
+    pthread_mutex_unlock(&w->lock);
+}
+
+void columns_wait_for(struct columns_writer *w, size_t call)
+{
+    if (w->worked >= call)
+        return;
+    writer_wake(w);
+    call = MIN(call + WAIT_SLACK, w->put);
+    pthread_mutex_lock(&w->lock);
+    w->awaited = call;
+    while (w->worked < call)
         pthread_cond_wait(&w->done, &w->lock);
     pthread_mutex_unlock(&w->lock);
+}
+
+/* Afterwards the caller may touch all members until the next block. */
+static void writer_wait(struct columns_writer *w)
+{
+    columns_wait_for(w, w->put);
+}
+
+/* The worker itself, in a call, and a writer without a worker do everything at once. */
+static bool writer_is_direct(const struct columns_writer *w)
+{
+    return !w->has_worker || pthread_equal(pthread_self(), w->worker);
+}
+
+/* Returns room for the next block, which the worker does not look at before writer_hand_over(). */
+static struct async_block *writer_room(struct columns_writer *w)
+{
+    if (w->put - w->worked == ASYNC_BLOCKS)
+        columns_wait_for(w, w->put - ASYNC_BLOCKS + 1);
+    return &w->blocks[w->put % ASYNC_BLOCKS];
+}
+
+static void writer_hand_over(struct columns_writer *w, size_t n_blocks)
+{
+    w->put++;
+    w->unannounced += n_blocks;
+    if (w->unannounced >= WAKE_BLOCKS)
+        writer_wake(w);
 }
 
 /* Hands at most BLOCK_ROWS values over, which are copied. */
 static void writer_put_block(struct columns_writer *w, unsigned column, const int64_t *values, size_t n)
 {
-    if (!w->has_worker)
+    if (writer_is_direct(w))
         return writer_pack(w, column, values, n);
 
-    if (w->put - w->worked == ASYNC_BLOCKS)
-        writer_wait(w, ASYNC_BLOCKS - 1);
-
-    /* The worker does not look at the block before it is counted. */
-    struct async_block *b = &w->blocks[w->put % ASYNC_BLOCKS];
+    struct async_block *b = writer_room(w);
+    b->call = NULL;
     b->column = column;
     b->n = n;
     memcpy(b->values, values, n * sizeof(*values));
-    if (++w->put % WAKE_BLOCKS == 0)
-        writer_wait(w, ASYNC_BLOCKS);
+    writer_hand_over(w, 1);
+}
+
+size_t columns_call(struct columns_writer *w, void (*call)(void *arg), void *arg)
+{
+    if (writer_is_direct(w)) {
+        call(arg);
+        return 0;
+    }
+    struct async_block *b = writer_room(w);
+    b->call = call;
+    b->arg = arg;
+    writer_hand_over(w, CALL_BLOCKS);
+    return w->put;
 }
 
 static void writer_flush_block(struct columns_writer *w, unsigned column)
@@ -245,7 +304,7 @@ uint64_t columns_put_bytes(struct columns_writer *w, const void *data, size_t si
 {
     uint64_t offset;
 
-    writer_wait(w, 0);
+    writer_wait(w);
     offset = writer_offset(w);
     writer_append(w, data, size);
     return offset;
@@ -274,7 +333,7 @@ static void writer_finish_columns(struct columns_writer *w)
             c->n = left;
         }
     }
-    writer_wait(w, 0);
+    writer_wait(w);
     for (unsigned i = 0; i < _LAYOUT_COLUMN_MAX; i++)
         writer_flush_chunk(w, &w->columns[i]);
 }

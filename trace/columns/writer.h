@@ -22,6 +22,13 @@ struct columns_writer *columns_writer_free(struct columns_writer *w);
 void columns_put(struct columns_writer *w, enum column column, int64_t value);
 void columns_put_many(struct columns_writer *w, enum column column, const int64_t *values, size_t n);
 
+/* Calls back in the writer's own thread, or at once if there is none: after the values that were put before,
+ * and before those put later, so that the file does not depend on who is faster. The call may put values, into
+ * columns that only calls put. Returns a number to wait for. */
+size_t columns_call(struct columns_writer *w, void (*call)(void *arg), void *arg);
+/* Waits until this call has returned. */
+void columns_wait_for(struct columns_writer *w, size_t call);
+
 /* The dictionary, string 0 first. Once it has n strings, their numbers 0 to n - 1 are valid values. */
 void columns_put_text(struct columns_writer *w, const char *text, size_t size);
 /* Bytes that a column refers to (checkpoint windows); returns their offset in the file. */

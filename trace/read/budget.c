@@ -10,10 +10,11 @@
 /* Returns -ENOMEM if `size` more bytes exceed the limit. */
 static int budget_take(struct budget *b, uint64_t size)
 {
-    if (size > b->max - b->used)
-        return -ENOMEM;
-    b->used += size;
-    return 0;
+    if (size <= b->max && atomic_fetch_add(&b->used, size) <= b->max - size)
+        return 0;
+    if (size <= b->max)
+        b->used -= size;
+    return -ENOMEM;
 }
 
 void *budget_new(struct budget *b, size_t n, size_t size)
@@ -60,18 +61,14 @@ int budget_extend(struct budget *b, void *array, size_t *cap, size_t n, size_t s
 /* -- Number map ----------------------------------------------------------------------------------------- */
 
 #define CAP_FIRST 64
-/* Keys that differ only in these bits are stored next to each other, unless the entry is taken. */
-#define NEAR_BITS 5
 
-/* Returns the entry of the key, or the free entry where it belongs. */
+/* Returns the entry of the key, or the free entry where it belongs. key: without its last bits. */
 static struct number_map_entry *number_map_find(const struct number_map *m, uint64_t key, uint32_t sub)
 {
-    uint64_t hash = hash_words(key >> NEAR_BITS, sub), near = key & ((1 << NEAR_BITS) - 1);
-    size_t at = (size_t)(hash << NEAR_BITS | near) & (m->cap - 1);
+    size_t at = (size_t)hash_words(key, sub) & (m->cap - 1);
 
-    /* The step width differs from key to key: entire neighbourhoods collide and would displace each other. */
     while (m->entries[at].sub != 0 && (m->entries[at].key != key || m->entries[at].sub != sub + 1))
-        at = (at + (size_t)((hash ^ near) >> 7 | 1)) & (m->cap - 1);
+        at = (at + 1) & (m->cap - 1);
     return &m->entries[at];
 }
 
@@ -97,23 +94,43 @@ void number_map_done(struct number_map *m)
     m->cap = m->n = 0;
 }
 
-uint32_t *number_map_get(const struct number_map *m, uint64_t key, uint32_t sub)
+/* Returns the entry of the key, or the free entry where it belongs; m has entries. */
+static struct number_map_entry *number_map_use(struct number_map *m, uint64_t key, uint32_t sub)
 {
-    struct number_map_entry *e = m->cap > 0 ? number_map_find(m, key, sub) : NULL;
+    struct number_map_entry *e = &m->entries[m->latest];
 
-    return e && e->sub != 0 ? &e->value : NULL;
+    if (e->key != key || e->sub != sub + 1) {
+        e = number_map_find(m, key, sub);
+        m->latest = (size_t)(e - m->entries);
+    }
+    return e;
+}
+
+uint32_t *number_map_get(struct number_map *m, uint64_t key, uint32_t sub)
+{
+    unsigned near = key & (NUMBER_MAP_NEAR - 1);
+    struct number_map_entry *e = m->cap > 0 ? number_map_use(m, key >> NUMBER_MAP_NEAR_BITS, sub) : NULL;
+
+    /* A free entry has no values. */
+    return e && (e->present >> near & 1) ? &e->values[near] : NULL;
 }
 
 uint32_t *number_map_put(struct number_map *m, uint64_t key, uint32_t sub, uint32_t value)
 {
+    unsigned near = key & (NUMBER_MAP_NEAR - 1);
     struct number_map_entry *e;
 
     if (m->n + 1 > m->cap - m->cap / 4 && number_map_grow(m) < 0)
         return number_map_get(m, key, sub);
-    e = number_map_find(m, key, sub);
+    e = number_map_use(m, key >> NUMBER_MAP_NEAR_BITS, sub);
     if (e->sub == 0) {
-        *e = (struct number_map_entry){key, sub + 1, value};
+        e->key = key >> NUMBER_MAP_NEAR_BITS;
+        e->sub = sub + 1;
         m->n++;
     }
-    return &e->value;
+    if (!(e->present >> near & 1)) {
+        e->present |= 1u << near;
+        e->values[near] = value;
+    }
+    return &e->values[near];
 }

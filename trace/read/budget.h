@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arrays that grow within a shared limit: memory whose size is decided by the input file.
+ * Arrays that grow within a shared limit: memory whose size is decided by the input file. Several threads may
+ * use one budget, each for arrays of its own.
  */
 #pragma once
 
 #include "base/util.h"
 #include <errno.h>
+#include <stdatomic.h>
 
 struct budget {
-    uint64_t used, max;
+    _Atomic uint64_t used;
+    uint64_t max;
 };
 
 /* Returns n zeroed items; NULL over the limit or if memory is exhausted. Free them with BUDGET_FREE(). */
@@ -22,14 +25,18 @@ void budget_free_bytes(struct budget *b, void *p, size_t bytes);
 int budget_extend(struct budget *b, void *array, size_t *cap, size_t n, size_t size);
 
 /*
- * A hash map from a pair of numbers to a number. Consecutive keys are stored next to each other, so that
- * ids that a profiler counts upwards are found without leaving the cache.
+ * A hash map from a pair of numbers to a number. Consecutive keys share an entry, so that ids that a profiler counts
+ * upwards are found without leaving the cache.
  */
 
+#define NUMBER_MAP_NEAR_BITS 3
+#define NUMBER_MAP_NEAR      (1 << NUMBER_MAP_NEAR_BITS)
+
 struct number_map_entry {
-    uint64_t key;
-    uint32_t sub; /* sub + 1; 0 in a free entry */
-    uint32_t value;
+    uint64_t key;     /* without its last NUMBER_MAP_NEAR_BITS bits */
+    uint32_t sub;     /* sub + 1; 0 in a free entry */
+    uint32_t present; /* a bit for each of the values */
+    uint32_t values[NUMBER_MAP_NEAR];
 };
 #define NUMBER_MAP_SUB_MAX (UINT32_MAX - 1)
 
@@ -37,11 +44,12 @@ struct number_map {
     struct budget *budget;
     struct number_map_entry *entries;
     size_t cap, n;
+    size_t latest; /* the entry that was used last */
 };
 
 void number_map_done(struct number_map *m);
 /* Returns the value of a key; NULL if the key is absent. Valid until the next number_map_put(). */
-uint32_t *number_map_get(const struct number_map *m, uint64_t key, uint32_t sub);
+uint32_t *number_map_get(struct number_map *m, uint64_t key, uint32_t sub);
 /* Like number_map_get(), but adds an absent key with this value; NULL if memory is exhausted. sub is at
  * most NUMBER_MAP_SUB_MAX. */
 uint32_t *number_map_put(struct number_map *m, uint64_t key, uint32_t sub, uint32_t value);

@@ -110,41 +110,35 @@ struct columns_merge {
     struct flows flows;
     struct async async;
     struct table_builder counters;
+    struct event_queue *queue;
     uint64_t n_events;
 };
 
-/* An event with the numbers of the merge's intake, and the cursor that has its rows of arguments. */
-struct merge_event {
-    struct event event;
-    struct run_cursor *cursor;
-    const struct renumbering *from;
-};
-
-static void merge_count_defect(struct columns_merge *m, enum defect_kind kind, const struct merge_event *s)
+static void merge_count_defect(struct columns_merge *m, enum defect_kind kind, const struct event *e)
 {
-    count_defect(&m->intake->defects, kind, 1, s->event.offset);
+    count_defect(&m->intake->defects, kind, 1, e->offset);
 }
 
 /* Calls nest_close() and counts the open slices that it cut as defects. */
-static int merge_make_way(struct columns_merge *m, const struct merge_event *s, uint32_t track, int64_t dur)
+static int merge_make_way(struct columns_merge *m, const struct event *e, uint32_t track, int64_t dur)
 {
-    int r = nest_close(&m->slices.nest, track, s->event.ts, dur);
+    int r = nest_close(&m->slices.nest, track, e->ts, dur);
 
-    count_defect(&m->intake->defects, DEFECT_misplaced_end, m->slices.nest.n_cut, s->event.offset);
+    count_defect(&m->intake->defects, DEFECT_misplaced_end, m->slices.nest.n_cut, e->offset);
     m->slices.nest.n_cut = 0;
     return r;
 }
 
 /* on_thread: the track is the thread's own, where flows may wait for the slice. */
-static int merge_put_slice(struct columns_merge *m, const struct merge_event *s, uint32_t track, int64_t dur,
+static int merge_put_slice(struct columns_merge *m, const struct event *e, uint32_t track, int64_t dur,
                            unsigned flags, bool on_thread)
 {
-    int r = slices_put(&m->slices, &s->event, track, dur, flags, s->cursor, s->from);
+    int r = slices_put(&m->slices, e, track, dur, flags);
 
     if (r == 0)
-        merge_count_defect(m, DEFECT_too_deep, s);
-    if (r > 0 && on_thread && flows_awaited(&m->flows, s->event.thread))
-        flows_arrive(&m->flows, s->event.thread, nest_top(&m->slices.nest, track));
+        merge_count_defect(m, DEFECT_too_deep, e);
+    if (r > 0 && on_thread && flows_awaited(&m->flows, e->thread))
+        flows_arrive(&m->flows, e->thread, nest_top(&m->slices.nest, track));
     return r;
 }
 
@@ -172,54 +166,53 @@ static int64_t merge_async_track(struct columns_merge *m, const struct event *e)
 
 /* -- Events -- */
 
-static int merge_on_complete(struct columns_merge *m, const struct merge_event *s)
+static int merge_on_complete(struct columns_merge *m, const struct event *e)
 {
-    uint32_t thread = s->event.thread, process = m->intake->threads[thread].process;
-    int64_t dur = MAX(s->event.dur, 0), track = merge_thread_track(m, &s->event);
-    int r = track < 0 ? (int)track : merge_make_way(m, s, (uint32_t)track, dur);
+    uint32_t thread = e->thread, process = m->intake->threads[thread].process;
+    int64_t dur = MAX(e->dur, 0), track = merge_thread_track(m, e);
+    int r = track < 0 ? (int)track : merge_make_way(m, e, (uint32_t)track, dur);
 
     if (r != 0)
-        return r < 0 ? r : merge_put_slice(m, s, (uint32_t)track, dur, 0, true);
-    merge_count_defect(m, DEFECT_overlap, s);
-    track = tracks_overflow(&m->slices.tracks, &m->slices.nest, thread, process, s->event.ts, dur);
+        return r < 0 ? r : merge_put_slice(m, e, (uint32_t)track, dur, 0, true);
+    merge_count_defect(m, DEFECT_overlap, e);
+    track = tracks_overflow(&m->slices.tracks, &m->slices.nest, thread, process, e->ts, dur);
     if (track == -E2BIG) {
-        merge_count_defect(m, DEFECT_too_deep, s);
+        merge_count_defect(m, DEFECT_too_deep, e);
         return 0;
     }
-    return track < 0 ? (int)track : merge_put_slice(m, s, (uint32_t)track, dur, 0, false);
+    return track < 0 ? (int)track : merge_put_slice(m, e, (uint32_t)track, dur, 0, false);
 }
 
-static int merge_end_on(struct columns_merge *m, const struct merge_event *s, uint32_t track,
+static int merge_end_on(struct columns_merge *m, const struct event *e, uint32_t track,
                         enum defect_kind without_begin)
 {
-    int r = track == TRACK_NONE ? 0 : merge_make_way(m, s, track, UNFINISHED);
+    int r = track == TRACK_NONE ? 0 : merge_make_way(m, e, track, UNFINISHED);
 
     if (r > 0)
-        r = nest_end(&m->slices.nest, track, s->event.ts, s->event.category, s->event.name);
+        r = nest_end(&m->slices.nest, track, e->ts, e->category, e->name);
     if (r > 0)
-        m->slices.last_ns = MAX(m->slices.last_ns, s->event.ts);
+        m->slices.last_ns = MAX(m->slices.last_ns, e->ts);
     if (r == 0)
-        merge_count_defect(m, without_begin, s);
+        merge_count_defect(m, without_begin, e);
     return r;
 }
 
-static int merge_on_end(struct columns_merge *m, const struct merge_event *s)
+static int merge_on_end(struct columns_merge *m, const struct event *e)
 {
-    return merge_end_on(m, s, tracks_known(&m->slices.tracks, s->event.thread), DEFECT_misplaced_end);
+    return merge_end_on(m, e, tracks_known(&m->slices.tracks, e->thread), DEFECT_misplaced_end);
 }
 
-static int merge_on_async_end(struct columns_merge *m, const struct merge_event *s)
+static int merge_on_async_end(struct columns_merge *m, const struct event *e)
 {
-    int64_t track = merge_async_track(m, &s->event);
+    int64_t track = merge_async_track(m, e);
 
     if (track < 0 && track != -ENOENT)
         return (int)track;
-    return merge_end_on(m, s, track < 0 ? TRACK_NONE : (uint32_t)track, DEFECT_no_slice_for_async_end);
+    return merge_end_on(m, e, track < 0 ? TRACK_NONE : (uint32_t)track, DEFECT_no_slice_for_async_end);
 }
 
-static int merge_on_counter(struct columns_merge *m, const struct merge_event *s)
+static int merge_on_counter(struct columns_merge *m, const struct event *e)
 {
-    const struct event *e = &s->event;
     int64_t track =
         tracks_single(&m->slices.tracks, TRACK_COUNTER, e->name, m->intake->threads[e->thread].process);
 
@@ -229,17 +222,17 @@ static int merge_on_counter(struct columns_merge *m, const struct merge_event *s
     return 0;
 }
 
-static int merge_on_flow(struct columns_merge *m, const struct merge_event *s)
+static int merge_on_flow(struct columns_merge *m, const struct event *e)
 {
-    uint32_t track = tracks_known(&m->slices.tracks, s->event.thread);
+    uint32_t track = tracks_known(&m->slices.tracks, e->thread);
     const struct open_slice *top = track == TRACK_NONE ? NULL : nest_top(&m->slices.nest, track);
 
-    return flows_event(&m->flows, &s->event, category_string(m->intake, s->event.category), top);
+    return flows_event(&m->flows, e, category_string(m->intake, e->category), top);
 }
 
 /* What becomes of an event of each phase: `put` handles it, or it is a slice of this duration and these flags. */
 static const struct merge_rule {
-    int (*put)(struct columns_merge *m, const struct merge_event *s);
+    int (*put)(struct columns_merge *m, const struct event *e);
     int64_t (*track)(struct columns_merge *m, const struct event *e);
     int64_t dur;
     unsigned flags;
@@ -264,16 +257,16 @@ static const struct merge_rule {
     [EVENT_FLOW_END_ENCLOSING] = {.put = merge_on_flow},
 };
 
-static int merge_put_event(struct columns_merge *m, const struct merge_event *s)
+static int merge_put_event(struct columns_merge *m, const struct event *e)
 {
-    const struct merge_rule *rule = &merge_rules[s->event.phase];
+    const struct merge_rule *rule = &merge_rules[e->phase];
 
     if (rule->put)
-        return rule->put(m, s);
-    int64_t track = rule->track(m, &s->event);
-    int r = track < 0 ? (int)track : merge_make_way(m, s, (uint32_t)track, rule->dur);
+        return rule->put(m, e);
+    int64_t track = rule->track(m, e);
+    int r = track < 0 ? (int)track : merge_make_way(m, e, (uint32_t)track, rule->dur);
     return r < 0 ? r
-                 : merge_put_slice(m, s, (uint32_t)track, rule->dur, rule->flags,
+                 : merge_put_slice(m, e, (uint32_t)track, rule->dur, rule->flags,
                                    rule->track == merge_thread_track);
 }
 
@@ -287,17 +280,23 @@ static void merge_renumber(struct event *e, const struct renumbering *from)
         e->category = from->categories[e->category];
 }
 
-static int merge_put_events(struct columns_merge *m, struct event_queue *q, const struct renumbering *numbers)
+static int merge_put_events(struct columns_merge *m, const struct renumbering *numbers)
 {
-    struct merge_event s = {0};
+    struct run_cursor *cursor;
     int r = 0;
 
-    for (; r >= 0 && (s.cursor = queue_head(q)) != NULL; r = r < 0 ? r : queue_next(q)) {
-        s.event = *run_cursor_event(s.cursor);
-        s.from = &numbers[queue_input(q)];
-        merge_renumber(&s.event, s.from);
+    for (; r >= 0 && (cursor = queue_head(m->queue)) != NULL; r = r < 0 ? r : queue_next(m->queue)) {
+        struct event e = *run_cursor_event(cursor);
+        const struct renumbering *from = &numbers[queue_input(m->queue)];
+        uint64_t row = rows_count(&m->slices.rows);
+        unsigned groups = e.flags / EVENT_IN_GROUP(0);
+
+        merge_renumber(&e, from);
         m->n_events++;
-        r = merge_put_event(m, &s);
+        r = merge_put_event(m, &e);
+        if (groups != 0)
+            args_put(&m->slices.args, cursor, from->strings, groups,
+                     rows_count(&m->slices.rows) > row ? (uint32_t)row : ROW_NONE);
     }
     return MIN(r, 0);
 }
@@ -379,7 +378,6 @@ static void merge_sum_up(const struct columns_merge *m, struct merge_summary *re
 static int merge_runs(struct columns_merge *m, const struct merge_input *inputs, size_t n_inputs,
                       const struct renumbering *numbers, struct spill *spill, struct columns_writer *w)
 {
-    _cleanup_(queue_freep) struct event_queue *q = NULL;
     int r = slices_init(&m->slices, m->intake, spill, &m->budget, w);
 
     m->async = (struct async){.tracks = &m->slices.tracks, .numbers.budget = &m->budget};
@@ -388,9 +386,9 @@ static int merge_runs(struct columns_merge *m, const struct merge_input *inputs,
     if (r == 0)
         r = table_builder_init(&m->counters, w, counter_columns, ARRAY_SIZE(counter_columns));
     if (r == 0)
-        r = queue_new(inputs, n_inputs, spill, &q);
+        r = queue_new(inputs, n_inputs, spill, &m->queue);
     if (r == 0)
-        r = merge_put_events(m, q, numbers);
+        r = merge_put_events(m, numbers);
     if (r == 0) {
         flows_finish(&m->flows);
         table_builder_flush(&m->counters);
@@ -425,11 +423,13 @@ int merge_columns(const struct merge_input *inputs, size_t n_inputs, struct spil
     if (r == 0)
         merge_sum_up(&m, ret);
 
-    for (size_t i = 0; i < n_inputs; i++)
-        renumbering_done(&renumberings[i], &m.budget);
     table_builder_done(&m.counters);
     flows_done(&m.flows);
     async_done(&m.async);
+    /* The writer's thread no longer uses cursors and renumberings. */
     slices_done(&m.slices);
+    queue_free(m.queue);
+    for (size_t i = 0; i < n_inputs; i++)
+        renumbering_done(&renumberings[i], &m.budget);
     return r;
 }

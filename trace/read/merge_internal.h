@@ -11,7 +11,7 @@
 #include "trace/read/sorted_run.h"
 #include "trace/read/spill.h"
 
-/* -- Tables, launches and arguments (table_builder.c) */
+/* -- Tables (table_builder.c) */
 
 /* Collects rows of a table and hands them to the writer in blocks. */
 
@@ -52,6 +52,36 @@ __attribute__((always_inline)) static inline void table_builder_add(struct table
 /* Writes a complete column of row numbers. */
 void table_builder_put_rows(struct columns_writer *w, enum column column, const uint32_t *rows, size_t n);
 
+/* -- Work for the thread of the writer (handover.c) */
+
+/*
+ * Buffers that one thread fills and the thread of the columns' writer works off, in order: the merging thread does
+ * what needs the events before, everything else is done there. Buffers are reused; the filling thread waits where
+ * all are full.
+ */
+
+#define HANDOVER_BUFFERS 64
+
+struct handover {
+    struct columns_writer *writer;
+    void (*take)(void *buffer); /* in the writer's thread */
+    size_t size;                /* of a buffer */
+    size_t at;                  /* the buffer that is being filled */
+    size_t calls[HANDOVER_BUFFERS], last;
+    uint8_t *buffers;
+};
+
+int handover_init(struct handover *h, struct columns_writer *w, size_t size, void (*take)(void *buffer));
+/* Waits until all buffers are worked off. */
+void handover_done(struct handover *h);
+/* Returns the buffer to fill; its content is that of any buffer before. */
+void *handover_buffer(const struct handover *h);
+void handover_give(struct handover *h);
+
+/* -- Launches and arguments (args.c) */
+
+#define ROW_NONE UINT32_MAX
+
 /* Links GPU work to the runtime call that launched it: the last call with the same correlation. */
 
 struct links {
@@ -59,38 +89,56 @@ struct links {
     struct spill_log gpu;    /* row and correlation, in order of rows */
 };
 
-int links_init(struct links *l, struct spill *spill, struct budget *budget);
-void links_done(struct links *l);
-int links_call(struct links *l, uint32_t row, int64_t correlation);
-int links_gpu(struct links *l, uint32_t row, int64_t correlation);
-/* Called after the last row. */
-int links_write(struct links *l, struct columns_writer *w);
-
 /*
- * Moves rows of arguments into the columns. Consecutive rows of a run are copied column by column, as late
- * as possible: cursors must live until args_finish().
+ * Moves rows of arguments into the columns, in the writer's thread. Consecutive rows of a run are copied column by
+ * column, as late as possible: cursors must live until args_wait().
  */
+
+/* An event with arguments; row: ROW_NONE if it did not become a slice. */
+struct arg_entry {
+    struct run_cursor *cursor;
+    const uint32_t *strings; /* maps the numbers of strings to those of the columns; NULL: the same */
+    uint32_t row, groups;
+};
+
+#define ARG_BLOCK_ENTRIES 512
+
+struct arg_block {
+    struct args *owner;
+    size_t n;
+    struct arg_entry entries[ARG_BLOCK_ENTRIES];
+};
 
 /* Rows of a piece that are still to be copied. */
 struct arg_stretch {
     const struct run_cursor *cursor;
     const struct packed_rows *rows;
-    const uint32_t *strings; /* maps the piece's strings to those of the columns; NULL: the same */
+    const uint32_t *strings;
     size_t first, n;
 };
 
 struct args {
-    struct links *links;
+    struct columns_writer *writer;
+    struct handover blocks;
+    struct arg_block *block; /* being filled */
+    size_t end;              /* the call of args_finish() */
+    /* The writer's thread's. */
+    struct links links;
     struct table_builder tables[ARG_GROUPS];
     struct arg_stretch stretches[ARG_GROUPS];
     uint32_t with_text[ARG_GROUPS]; /* a bit for each column that holds strings */
+    int error;
 };
 
-int args_init(struct args *a, struct links *links, struct columns_writer *w);
+int args_init(struct args *a, struct spill *spill, struct budget *budget, struct columns_writer *w);
 void args_done(struct args *a);
-/* Adds the arguments of the cursor's event, which became the slice `row`. */
-int args_put(struct args *a, struct run_cursor *cursor, const uint32_t *strings, uint32_t row);
-int args_finish(struct args *a);
+/* Takes the next rows of the cursor in these groups (a bit for each), for the slice `row` or nobody. Called for
+ * every event that has any, in order. */
+void args_put(struct args *a, struct run_cursor *cursor, const uint32_t *strings, unsigned groups,
+              uint32_t row);
+/* Called after the last event; args_wait() returns when all is in the columns, with 0 or the first error. */
+void args_finish(struct args *a);
+int args_wait(struct args *a);
 
 /* -- Rows, open slices and tracks (tracks.c) */
 
@@ -110,14 +158,16 @@ enum {
 };
 
 #define ROWS_MAX ((uint64_t)UINT32_MAX - 1)
-#define ROW_NONE UINT32_MAX
 
 struct open_page;
 
 struct rows {
     struct spill *spill;
     struct budget *budget;
-    struct spill_log fixed;
+    uint64_t n;
+    /* ts, track and group: the offset of each block in the spill. The writer's thread's. */
+    uint64_t *fixed;
+    size_t n_fixed, fixed_cap;
     /* dur and child: for each block of rows its page, while one of its slices is open, and then its offset in
      * the spill. */
     struct open_page **pages;
@@ -126,21 +176,24 @@ struct rows {
     struct open_page *unused;
 };
 
-int rows_init(struct rows *r, struct spill *spill, struct budget *budget);
 void rows_done(struct rows *r);
 
 /* Adds a row; its number is the count of earlier rows. -E2BIG if there are more than ROWS_MAX. */
-int rows_add(struct rows *r, int64_t ts, uint32_t track, uint32_t group);
+int rows_add(struct rows *r);
+/* Adds the fixed columns of the next block of rows: _ROW_FIXED arrays of BLOCK_ROWS values, of which the first n count;
+ * fewer than BLOCK_ROWS only in the last. May be called in another thread than the others. */
+int rows_put_fixed(struct rows *r, const int64_t *columns, size_t n);
 /* Called once for each row, when its values are final. */
 int rows_finish(struct rows *r, uint32_t row, int64_t dur, int64_t child);
 
-/* Called when every row is finished; then rows_read() returns _ROW_MAX columns, like spill_log_read(). */
+/* Called when every row is finished and all fixed columns are there; then rows_read() returns _ROW_MAX columns, like
+ * spill_log_read(). */
 int rows_flush(struct rows *r);
 int rows_read(struct rows *r, uint64_t first, int64_t *ret_columns, size_t *ret_n);
 
 static inline uint64_t rows_count(const struct rows *r)
 {
-    return r->fixed.n;
+    return r->n;
 }
 
 /*
@@ -399,10 +452,18 @@ struct name_group {
     int64_t sum, min, max;
 };
 
+/* The category and the group of the latest slice of a name. */
+struct latest_group {
+    uint32_t group; /* + 1, 0 for none */
+    uint16_t category;
+};
+
 struct name_groups {
     struct number_map numbers;
     struct name_group *groups;
     size_t n, cap;
+    struct latest_group *latest; /* by name */
+    size_t latest_cap;
 };
 
 /*
@@ -417,15 +478,39 @@ struct renumbering {
     size_t n_strings, n_threads, n_processes, n_categories;
 };
 
+/* Columns of a block of slices: those of the file, then what rows_put_fixed() takes too. */
+enum {
+    SLICE_NAME,
+    SLICE_CATEGORY,
+    SLICE_DEPTH,
+    SLICE_PARENT,
+    SLICE_OFFSET,
+    SLICE_FLAGS,
+    SLICE_TS,
+    SLICE_TRACK,
+    SLICE_GROUP,
+    _SLICE_MAX,
+    SLICE_FIXED = SLICE_TS,
+};
+_Static_assert(_SLICE_MAX - SLICE_FIXED == _ROW_FIXED, "the fixed columns are the last");
+
+struct slice_block {
+    struct slices *owner;
+    size_t n;
+    int64_t columns[_SLICE_MAX][BLOCK_ROWS];
+};
+
 struct slices {
     const struct intake *intake;
+    struct columns_writer *writer;
     struct rows rows;
     struct nest nest;
     struct name_groups names;
-    struct links links;
     struct tracks tracks;
     struct lanes lanes;
-    struct table_builder out;
+    struct handover blocks;
+    struct slice_block *block; /* being filled */
+    int block_error;           /* the writer's thread's */
     struct args args;
     bool *gpu_categories;
     uint64_t n_gpu;
@@ -437,12 +522,9 @@ int slices_init(struct slices *s, const struct intake *intake, struct spill *spi
                 struct columns_writer *w);
 void slices_done(struct slices *s);
 
-/*
- * Adds a slice to a track on which nest_close() made way; e is numbered like the intake, and the cursor's
- * strings are numbered as described by `from`. Returns 1; 0 if the slice lies too deep.
- */
-int slices_put(struct slices *s, const struct event *e, uint32_t track, int64_t dur, unsigned flags,
-               struct run_cursor *cursor, const struct renumbering *from);
+/* Adds a slice to a track on which nest_close() made way; e is numbered like the intake. Returns 1; 0 if the slice lies
+ * too deep. */
+int slices_put(struct slices *s, const struct event *e, uint32_t track, int64_t dur, unsigned flags);
 /* Called after the last slice, while the cursors still exist: writes all data of slices that is not in the
  * columns yet. */
 int slices_finish(struct slices *s, struct columns_writer *w);

@@ -5,9 +5,8 @@
 
 /* -- Groups by category and name ------------------------------------------------------------------------ */
 
-/* Returns the number of the group, or -ENOMEM. category: a number for category_string. */
-static int64_t name_groups_find(struct name_groups *n, uint16_t category, uint32_t name,
-                                int64_t category_string)
+static int64_t name_groups_look_up(struct name_groups *n, uint16_t category, uint32_t name,
+                                   int64_t category_string)
 {
     uint32_t *group = number_map_put(&n->numbers, (uint64_t)category << 32 | name, 0, (uint32_t)n->n);
 
@@ -22,6 +21,24 @@ static int64_t name_groups_find(struct name_groups *n, uint16_t category, uint32
             (struct name_group){.category = category_string, .name = name, .min = INT64_MAX, .max = -1};
     }
     return *group;
+}
+
+/* Returns the number of the group, or -ENOMEM. category: a number for category_string. */
+static int64_t name_groups_find(struct name_groups *n, uint16_t category, uint32_t name,
+                                int64_t category_string)
+{
+    struct latest_group *latest;
+    int64_t group;
+
+    if (BUDGET_RESERVE(n->numbers.budget, n->latest, n->latest_cap, (size_t)name + 1) < 0)
+        return -ENOMEM;
+    latest = &n->latest[name];
+    if (latest->group != 0 && latest->category == category)
+        return latest->group - 1;
+    group = name_groups_look_up(n, category, name, category_string);
+    if (group >= 0)
+        *latest = (struct latest_group){(uint32_t)group + 1, category};
+    return group;
 }
 
 static void name_groups_add(struct name_groups *n, uint32_t group, int64_t dur)
@@ -170,9 +187,29 @@ static int track_order_write(struct rows *rows, struct tracks *tracks, struct na
 /* -- Slices --------------------------------------------------------------------------------------------- */
 
 static const enum column slice_columns[] = {
-    COL_slice_ts,    COL_slice_name,   COL_slice_category, COL_slice_track,
-    COL_slice_depth, COL_slice_parent, COL_slice_offset,   COL_slice_flags,
+    [SLICE_NAME] = COL_slice_name,     [SLICE_CATEGORY] = COL_slice_category, [SLICE_DEPTH] = COL_slice_depth,
+    [SLICE_PARENT] = COL_slice_parent, [SLICE_OFFSET] = COL_slice_offset,     [SLICE_FLAGS] = COL_slice_flags,
+    [SLICE_TS] = COL_slice_ts,         [SLICE_TRACK] = COL_slice_track,
 };
+
+/* In the writer's thread. */
+static void slices_take_block(void *arg)
+{
+    struct slice_block *b = arg;
+    struct slices *s = b->owner;
+
+    for (size_t i = 0; i < ARRAY_SIZE(slice_columns); i++)
+        columns_put_many(s->writer, slice_columns[i], b->columns[i], b->n);
+    if (s->block_error == 0 && b->n > 0)
+        s->block_error = rows_put_fixed(&s->rows, b->columns[SLICE_FIXED], b->n);
+}
+
+static void slices_begin_block(struct slices *s)
+{
+    s->block = handover_buffer(&s->blocks);
+    s->block->owner = s;
+    s->block->n = 0;
+}
 
 static int slices_find_gpu_categories(struct slices *s)
 {
@@ -195,6 +232,8 @@ int slices_init(struct slices *s, const struct intake *intake, struct spill *spi
 
     *s = (struct slices){
         .intake = intake,
+        .writer = w,
+        .rows = {.spill = spill, .budget = budget},
         .nest = {.budget = budget, .rows = &s->rows, .lanes = &s->lanes},
         .lanes = {.budget = budget, .spill = spill},
         .names.numbers.budget = budget,
@@ -202,34 +241,41 @@ int slices_init(struct slices *s, const struct intake *intake, struct spill *spi
         .first_ns = INT64_MAX,
         .last_ns = INT64_MIN,
     };
-    r = rows_init(&s->rows, spill, budget);
+    r = slices_find_gpu_categories(s);
     if (r == 0)
-        r = links_init(&s->links, spill, budget);
+        r = handover_init(&s->blocks, w, sizeof(*s->block), slices_take_block);
     if (r == 0)
-        r = slices_find_gpu_categories(s);
-    if (r == 0)
-        r = table_builder_init(&s->out, w, slice_columns, ARRAY_SIZE(slice_columns));
-    if (r == 0)
-        r = args_init(&s->args, &s->links, w);
-    return r;
+        slices_begin_block(s);
+    return r == 0 ? args_init(&s->args, spill, budget, w) : r;
 }
 
 void slices_done(struct slices *s)
 {
     args_done(&s->args);
-    table_builder_done(&s->out);
+    handover_done(&s->blocks);
     free(s->gpu_categories);
     nest_done(&s->nest);
     BUDGET_FREE(s->names.numbers.budget, s->names.groups, s->names.cap);
+    BUDGET_FREE(s->names.numbers.budget, s->names.latest, s->names.latest_cap);
     number_map_done(&s->names.numbers);
     tracks_done(&s->tracks);
     lanes_done(&s->lanes);
-    links_done(&s->links);
     rows_done(&s->rows);
 }
 
-int slices_put(struct slices *s, const struct event *e, uint32_t track, int64_t dur, unsigned flags,
-               struct run_cursor *cursor, const struct renumbering *from)
+static void slices_fill(struct slices *s, const int64_t *row)
+{
+    struct slice_block *b = s->block;
+
+    for (size_t i = 0; i < _SLICE_MAX; i++)
+        b->columns[i][b->n] = row[i];
+    if (++b->n == BLOCK_ROWS) {
+        handover_give(&s->blocks);
+        slices_begin_block(s);
+    }
+}
+
+int slices_put(struct slices *s, const struct event *e, uint32_t track, int64_t dur, unsigned flags)
 {
     const struct open_slice *parent = nest_top(&s->nest, track);
     size_t depth = nest_depth(&s->nest, track);
@@ -243,13 +289,21 @@ int slices_put(struct slices *s, const struct event *e, uint32_t track, int64_t 
     group = name_groups_find(&s->names, e->category, e->name, category);
     if (group < 0)
         return (int)group;
-    r = rows_add(&s->rows, e->ts, track, (uint32_t)group);
+    r = rows_add(&s->rows);
     if (r < 0)
         return r;
 
-    TABLE_BUILDER_ADD(&s->out, e->ts, e->name, category, track, (int64_t)depth,
-                      parent ? parent->row : COLUMN_NULL, (int64_t)e->offset,
-                      flags | (e->flags & SLICE_HAS_ARGS));
+    slices_fill(s, (const int64_t[_SLICE_MAX]){
+                       [SLICE_NAME] = e->name,
+                       [SLICE_CATEGORY] = category,
+                       [SLICE_DEPTH] = (int64_t)depth,
+                       [SLICE_PARENT] = parent ? parent->row : COLUMN_NULL,
+                       [SLICE_OFFSET] = (int64_t)e->offset,
+                       [SLICE_FLAGS] = flags | (e->flags & SLICE_HAS_ARGS),
+                       [SLICE_TS] = e->ts,
+                       [SLICE_TRACK] = track,
+                       [SLICE_GROUP] = group,
+                   });
 
     s->tracks.list[track].slices++;
     s->n_gpu += e->category != CATEGORY_NONE && s->gpu_categories[e->category];
@@ -257,22 +311,21 @@ int slices_put(struct slices *s, const struct event *e, uint32_t track, int64_t 
     s->last_ns = MAX(s->last_ns, sum_of(e->ts, dur == UNFINISHED ? 0 : dur));
 
     r = nest_push(&s->nest, track, &open);
-    if (r == 0)
-        r = args_put(&s->args, cursor, from->strings, row);
     return r < 0 ? r : 1;
 }
 
+/* Meanwhile the writer's thread finishes the arguments. */
 int slices_finish(struct slices *s, struct columns_writer *w)
 {
     int r = nest_finish(&s->nest);
 
-    table_builder_flush(&s->out);
+    handover_give(&s->blocks);
+    args_finish(&s->args);
+    columns_wait_for(w, s->blocks.last);
     if (r == 0)
-        r = args_finish(&s->args);
+        r = s->block_error;
     if (r == 0)
         r = rows_flush(&s->rows);
-    if (r == 0)
-        r = links_write(&s->links, w);
     if (r == 0)
         r = track_order_write(&s->rows, &s->tracks, &s->names, w);
     if (r == 0)
@@ -280,5 +333,5 @@ int slices_finish(struct slices *s, struct columns_writer *w)
     if (r == 0)
         r = name_groups_write(&s->names, &s->rows, w);
     tracks_write(&s->tracks, w);
-    return r;
+    return r < 0 ? r : args_wait(&s->args);
 }

@@ -19,6 +19,9 @@ enum {
 #define DIGIT_BITS 11
 #define DIGITS     (1 << DIGIT_BITS)
 
+/* Rows of arguments that are turned into columns together: a cache line of each. */
+#define ROWS_TURNED 8
+
 /* Ties of at most this many events are sorted by insertion. */
 #define FEW_TIES 16
 
@@ -152,31 +155,44 @@ static int run_pack_events(const struct batch *b, const struct sort_key *keys, s
     return r;
 }
 
-/* Returns the rows of a group in the order of the sorted events. */
+/* Writes rows as columns: a few rows at a time, because the columns are so far apart that a cache holds few of them. */
+static int run_pack_rows(const int64_t *const *rows, size_t n, size_t width, struct spill *spill,
+                         int64_t *columns, uint64_t *ret_offset)
+{
+    for (size_t first = 0; first < n; first += ROWS_TURNED) {
+        size_t some = MIN(n - first, (size_t)ROWS_TURNED);
+
+        for (size_t k = 0; k < width; k++)
+            for (size_t i = 0; i < some; i++)
+                columns[k * BLOCK_ROWS + first + i] = rows[first + i][k];
+    }
+    return packed_write(spill, columns, (unsigned)width, n, ret_offset);
+}
+
+/* Packs the rows of a group in the order of the sorted events. */
 static int run_pack_group(const struct batch *b, unsigned group, const struct sort_key *keys,
                           struct spill *spill, struct pack_scratch *scratch, uint64_t *ret_offsets)
 {
+    const int64_t *rows[BLOCK_ROWS];
     size_t width = arg_group_width[group], n = 0;
     uint32_t next = 0;
     int r = 0;
 
+    if (b->group_n[group] == 0)
+        return 0;
     for (size_t i = 0; i < b->n; i++)
         if (b->events[i].flags & EVENT_IN_GROUP(group))
             scratch->arg_rows[i] = next++;
     for (size_t i = 0; r == 0 && i < b->n; i++) {
-        const int64_t *row;
-
         if (!(b->events[keys[i].event].flags & EVENT_IN_GROUP(group)))
             continue;
-        row = b->group_rows[group] + scratch->arg_rows[keys[i].event] * width;
-        for (size_t k = 0; k < width; k++)
-            scratch->columns[k * BLOCK_ROWS + n] = row[k];
-        if (++n == BLOCK_ROWS) {
-            r = packed_write(spill, scratch->columns, (unsigned)width, n, ret_offsets++);
+        rows[n++] = b->group_rows[group] + scratch->arg_rows[keys[i].event] * width;
+        if (n == BLOCK_ROWS) {
+            r = run_pack_rows(rows, n, width, spill, scratch->columns, ret_offsets++);
             n = 0;
         }
     }
-    return r == 0 && n > 0 ? packed_write(spill, scratch->columns, (unsigned)width, n, ret_offsets) : r;
+    return r == 0 && n > 0 ? run_pack_rows(rows, n, width, spill, scratch->columns, ret_offsets) : r;
 }
 
 int run_pack(const struct batch *b, struct spill *spill, struct event_run **ret)
@@ -238,8 +254,8 @@ struct run_cursor {
     struct spill *spill;
     size_t at;
     int error;
-    struct group_cursor groups[ARG_GROUPS];
     struct event events[BLOCK_ROWS];
+    struct group_cursor groups[ARG_GROUPS];
 };
 
 static void run_load_events(struct run_cursor *c)
@@ -291,7 +307,7 @@ const struct event *run_cursor_event(struct run_cursor *c)
     return c->error == 0 && c->at < c->run->n ? &c->events[c->at % BLOCK_ROWS] : NULL;
 }
 
-const struct packed_rows *run_cursor_args(struct run_cursor *c, unsigned group, size_t *ret_at)
+int run_cursor_args(struct run_cursor *c, unsigned group, const struct packed_rows **ret, size_t *ret_at)
 {
     struct group_cursor *g = &c->groups[group];
     size_t piece = g->at / BLOCK_ROWS;
@@ -301,14 +317,13 @@ const struct packed_rows *run_cursor_args(struct run_cursor *c, unsigned group, 
                                  (unsigned)arg_group_width[group],
                                  MIN(c->run->group_n[group] - piece * BLOCK_ROWS, (size_t)BLOCK_ROWS));
 
-        if (r < 0) {
-            c->error = r;
-            return NULL;
-        }
+        if (r < 0)
+            return r;
         g->loaded = true;
     }
+    *ret = &g->rows;
     *ret_at = g->at % BLOCK_ROWS;
-    return &g->rows;
+    return 0;
 }
 
 bool run_cursor_args_loaded(const struct run_cursor *c, unsigned group)
@@ -316,16 +331,14 @@ bool run_cursor_args_loaded(const struct run_cursor *c, unsigned group)
     return c->groups[group].loaded;
 }
 
+void run_cursor_args_next(struct run_cursor *c, unsigned group)
+{
+    if (++c->groups[group].at % BLOCK_ROWS == 0)
+        c->groups[group].loaded = false;
+}
+
 void run_cursor_next(struct run_cursor *c)
 {
-    unsigned in_groups = c->events[c->at % BLOCK_ROWS].flags / EVENT_IN_GROUP(0);
-
-    for (; in_groups != 0; in_groups &= in_groups - 1) {
-        struct group_cursor *g = &c->groups[__builtin_ctz(in_groups)];
-
-        if (++g->at % BLOCK_ROWS == 0)
-            g->loaded = false;
-    }
     if (++c->at % BLOCK_ROWS == 0 && c->at < c->run->n)
         run_load_events(c);
 }
@@ -364,7 +377,14 @@ static void queue_set_key(const struct event_queue *q, struct queue_item *item, 
     item->rank = q->ranked ? event_rank(e) : 0;
 }
 
-/* In most cases the first item stays first: this takes two comparisons. */
+static bool queue_is_sorted(const struct event_queue *q)
+{
+    const struct queue_item *items = q->items;
+
+    return (q->n < 2 || !queue_before(&items[1], &items[0])) &&
+           (q->n < 3 || !queue_before(&items[2], &items[0]));
+}
+
 static void queue_sift_down(struct event_queue *q, size_t at)
 {
     struct queue_item moved = q->items[at];
@@ -461,7 +481,8 @@ int queue_next(struct event_queue *q)
         *head = q->items[--q->n];
         q->items[q->n] = finished;
     }
-    if (q->n > 0)
+    /* In most cases the first item stays first. */
+    if (!queue_is_sorted(q))
         queue_sift_down(q, 0);
     return 0;
 }

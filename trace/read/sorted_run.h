@@ -3,7 +3,7 @@
  * A batch of events, sorted by time and packed: the form in which a reading keeps them until the end.
  *
  * run_pack() writes columns of blocks into a spill. A cursor reads a run back from its beginning, event by
- * event with its rows of arguments.
+ * event, and the rows of arguments of each group, row by row.
  *
  * Events at one time have trace_processor's order: if a trace has complete events, ends come first, then
  * longer complete events before shorter ones, so that a slice comes before the slices in it, then the rest.
@@ -26,13 +26,15 @@ int run_cursor_new(const struct event_run *r, struct spill *spill, struct run_cu
 struct run_cursor *run_cursor_free(struct run_cursor *c);
 /* Returns the current event of the cursor, NULL at the end or after an error (run_cursor_error). */
 const struct event *run_cursor_event(struct run_cursor *c);
-/* Returns the piece of rows with the arguments of the current event in a group that it belongs to, and
- * their row in it; NULL after an error. Valid until the first call for a later piece, which comes when
- * none is loaded. */
-const struct packed_rows *run_cursor_args(struct run_cursor *c, unsigned group, size_t *ret_at);
-bool run_cursor_args_loaded(const struct run_cursor *c, unsigned group);
 void run_cursor_next(struct run_cursor *c);
 int run_cursor_error(const struct run_cursor *c);
+
+/* The rows of arguments are read apart from the events, maybe by another thread. Sets the piece with the next row
+ * of a group, and its place there; 0 or an error. The piece is valid until the first call for a later piece, which
+ * comes when none is loaded. */
+int run_cursor_args(struct run_cursor *c, unsigned group, const struct packed_rows **ret, size_t *ret_at);
+void run_cursor_args_next(struct run_cursor *c, unsigned group);
+bool run_cursor_args_loaded(const struct run_cursor *c, unsigned group);
 
 /* Order of events at one time, for traces with complete events. */
 static inline int64_t event_rank(const struct event *e)

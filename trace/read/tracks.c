@@ -13,12 +13,6 @@ struct open_page {
     int64_t columns[LATE_COLUMNS * BLOCK_ROWS];
 };
 
-int rows_init(struct rows *r, struct spill *spill, struct budget *budget)
-{
-    *r = (struct rows){.spill = spill, .budget = budget};
-    return spill_log_init(&r->fixed, spill, budget, _ROW_FIXED);
-}
-
 void rows_done(struct rows *r)
 {
     for (size_t i = 0; i < r->pages_cap; i++)
@@ -29,7 +23,7 @@ void rows_done(struct rows *r)
     }
     BUDGET_FREE(r->budget, r->pages, r->pages_cap);
     BUDGET_FREE(r->budget, r->offsets, r->offsets_cap);
-    spill_log_done(&r->fixed);
+    BUDGET_FREE(r->budget, r->fixed, r->fixed_cap);
 }
 
 static int rows_begin_page(struct rows *r, size_t block)
@@ -60,18 +54,21 @@ static int rows_end_page(struct rows *r, size_t block, size_t n)
     return packed_write(r->spill, p->columns, LATE_COLUMNS, n, &r->offsets[block]);
 }
 
-int rows_add(struct rows *r, int64_t ts, uint32_t track, uint32_t group)
+int rows_add(struct rows *r)
 {
-    uint64_t row = r->fixed.n;
-
-    if (row >= ROWS_MAX)
+    if (r->n >= ROWS_MAX)
         return -E2BIG;
-    if (row % BLOCK_ROWS == 0 && rows_begin_page(r, row / BLOCK_ROWS) < 0)
+    if (r->n % BLOCK_ROWS == 0 && rows_begin_page(r, r->n / BLOCK_ROWS) < 0)
         return -ENOMEM;
-    *spill_log_slot(&r->fixed, ROW_TS) = ts;
-    *spill_log_slot(&r->fixed, ROW_TRACK) = track;
-    *spill_log_slot(&r->fixed, ROW_GROUP) = group;
-    return spill_log_next(&r->fixed);
+    r->n++;
+    return 0;
+}
+
+int rows_put_fixed(struct rows *r, const int64_t *columns, size_t n)
+{
+    int e = BUDGET_RESERVE(r->budget, r->fixed, r->fixed_cap, r->n_fixed + 1);
+
+    return e < 0 ? e : packed_write(r->spill, columns, _ROW_FIXED, n, &r->fixed[r->n_fixed++]);
 }
 
 int rows_finish(struct rows *r, uint32_t row, int64_t dur, int64_t child)
@@ -86,20 +83,22 @@ int rows_finish(struct rows *r, uint32_t row, int64_t dur, int64_t child)
 
 int rows_flush(struct rows *r)
 {
-    size_t n = r->fixed.n % BLOCK_ROWS;
-    int e = spill_log_flush(&r->fixed);
+    size_t n = r->n % BLOCK_ROWS;
 
-    return e == 0 && n > 0 ? rows_end_page(r, r->fixed.n / BLOCK_ROWS, n) : e;
+    return n > 0 ? rows_end_page(r, r->n / BLOCK_ROWS, n) : 0;
 }
 
 int rows_read(struct rows *r, uint64_t first, int64_t *ret_columns, size_t *ret_n)
 {
-    int e = spill_log_read(&r->fixed, first, ret_columns, ret_n);
+    size_t n = first < r->n ? (size_t)MIN(r->n - first, (uint64_t)BLOCK_ROWS) : 0, block = first / BLOCK_ROWS;
+    int e = 0;
 
-    if (e < 0 || *ret_n == 0)
-        return e;
-    return packed_read(r->spill, r->offsets[first / BLOCK_ROWS], LATE_COLUMNS, *ret_n,
-                       ret_columns + _ROW_FIXED * BLOCK_ROWS);
+    *ret_n = n;
+    if (n > 0)
+        e = packed_read(r->spill, r->fixed[block], _ROW_FIXED, n, ret_columns);
+    if (n > 0 && e == 0)
+        e = packed_read(r->spill, r->offsets[block], LATE_COLUMNS, n, ret_columns + _ROW_FIXED * BLOCK_ROWS);
+    return e;
 }
 
 /* -- Open slices ---------------------------------------------------------------------------------------- */
