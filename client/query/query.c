@@ -9,6 +9,7 @@
 #include "client/query/named_queries.h"
 #include "client/traces/columns_cache.h"
 #include "trace/sql/query.h"
+#include "trace/sql/summarize.h"
 #include <ctype.h>
 #include <errno.h>
 
@@ -193,6 +194,19 @@ static void statement_note_rows(struct query *q, struct result_end end, int64_t 
         client_note(q->c, "%s, %s", rows, format_duration(took, mono_ns() - begin_ns));
 }
 
+static struct result_end statement_print(struct query *q, sqlite3_stmt *statement)
+{
+    sqlite3_stmt *faster = sql_prepare_faster(q->db, statement);
+    struct result_end end = {.code = SQLITE_ERROR};
+
+    if (faster)
+        end = result_print(&q->c->out, &q->result, faster);
+    sqlite3_finalize(faster);
+    if (end.rows > 0 || end.code == SQLITE_DONE || end.code == SQLITE_ROW || end.code == SQLITE_INTERRUPT)
+        return end;
+    return result_print(&q->c->out, &q->result, statement);
+}
+
 /* One statement; *ret_tail: the text after it. */
 static int statement_run(struct query *q, struct sql_position at, const char *origin, const char **ret_tail)
 {
@@ -205,7 +219,7 @@ static int statement_run(struct query *q, struct sql_position at, const char *or
         return statement_fail(q, code, at, origin);
     if (!statement)
         return EXIT_DONE;
-    struct result_end end = result_print(&q->c->out, &q->result, statement);
+    struct result_end end = statement_print(q, statement);
     int status = EXIT_DONE;
     if (end.code != SQLITE_DONE && end.code != SQLITE_ROW)
         status = statement_fail(q, end.code, at, origin);

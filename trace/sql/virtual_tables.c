@@ -3,6 +3,7 @@
 
 #include "trace/reports/report.h"
 #include "trace/sql/args.h"
+#include "trace/sql/sums.h"
 #include "trace/sql/values.h"
 #include "trace/sql/walk.h"
 #include <errno.h>
@@ -345,6 +346,8 @@ int sql_register(sqlite3 *db, struct sql_source source)
         return SQLITE_NOMEM;
     for (size_t i = 0; i < sql_tables_count && r == SQLITE_OK; i++)
         r = vtab_register(db, sql_tables[i].name, &table_methods, &sql_tables[i], NULL, traces);
+    if (r == SQLITE_OK)
+        r = sums_register(db, traces);
     if (r == SQLITE_OK)
         r = args_register_table(db, traces);
     if (r == SQLITE_OK)
