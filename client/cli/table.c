@@ -511,12 +511,14 @@ static void tsv_write(FILE *out, const char *text)
 {
     static const char special[] = "\t\n\r\\", letters[] = "tnr\\";
 
-    for (; *text; text++) {
-        const char *s = strchr(special, *text);
-        if (s)
-            fprintf(out, "\\%c", letters[s - special]);
-        else
-            fputc(*text, out);
+    for (;;) {
+        size_t n = strcspn(text, special);
+
+        fwrite(text, 1, n, out);
+        if (!text[n])
+            return;
+        fprintf(out, "\\%c", letters[strchr(special, text[n]) - special]);
+        text += n + 1;
     }
 }
 
