@@ -13,8 +13,8 @@
 #define GROUPS_MAX ((size_t)1 << 20)
 /* A single key with values below this is looked up in an array. */
 #define DIRECT_MAX ((uint64_t)1 << 20)
-/* A power of two; less than a millisecond. */
-#define SLICES_PER_LOOK (UINT64_C(1) << 17)
+/* Less than a millisecond. */
+#define BLOCKS_PER_LOOK 512
 /* The total of all durations, without their signs, is an exact double below this. */
 #define SUM_EXACT 0x1p53
 
@@ -213,19 +213,33 @@ static inline void sum_add(struct sum *sum, int64_t value)
     sum->max = MAX(sum->max, value);
 }
 
+static void sum_add_all(struct sum *ret, const int64_t *values, size_t n)
+{
+    struct sum sum = *ret;
+
+    for (size_t i = 0; i < n; i++)
+        sum_add(&sum, values[i]);
+    *ret = sum;
+}
+
 static int groups_take(struct sums_cursor *c, const struct slices *s)
 {
     struct groups *g = &c->groups;
-    uint32_t numbers[BLOCK_ROWS] = {0};
-    int r = 0;
+    uint32_t numbers[BLOCK_ROWS];
+    int r;
 
     if (s->n == 0)
         return 0;
     if (c->n_keys == 0) {
         r = g->n == 0 ? groups_add(c, NULL) : 0;
-    } else {
-        r = groups_find(c, s, numbers);
+        for (size_t m = 0; m < _MEASURE_MAX && r == 0; m++)
+            if (c->needs[m])
+                sum_add_all(&g->sums[m][0], s->measures[m], s->n);
+        if (r == 0)
+            g->slices[0] += (int64_t)s->n;
+        return r;
     }
+    r = groups_find(c, s, numbers);
     if (r < 0)
         return r;
     for (size_t i = 0; i < s->n; i++)
@@ -238,21 +252,6 @@ static int groups_take(struct sums_cursor *c, const struct slices *s)
 }
 
 /* -- The scan ------------------------------------------------------------------------------------------- */
-
-/* Whether a block may have slices of these categories and durations. */
-static bool block_may_fit(const struct sums_cursor *c, uint64_t row)
-{
-    const struct columns *columns = c->row.trace->columns;
-    const struct numbers *categories = &c->categories;
-    int64_t min, max;
-
-    if (!categories->any &&
-        (categories->n == 0 || (columns_block_range(columns, COL_slice_category, row, &min, &max) &&
-                                (max < categories->items[0] || min > categories->items[categories->n - 1]))))
-        return false;
-    return !c->given[MEASURE_DUR] || !columns_block_range(columns, COL_slice_dur, row, &min, &max) ||
-           (max >= c->ranges[MEASURE_DUR].min && min <= c->ranges[MEASURE_DUR].max);
-}
 
 static void slices_keep(int64_t *values, const bool *keeps, size_t n)
 {
@@ -287,32 +286,39 @@ static void slices_filter(const struct sums_cursor *c, struct slices *s)
     s->n = n;
 }
 
-/* Values [from, to) of the block that begins with a row. */
-static void slices_read(const struct columns *columns, enum column column, uint64_t row, size_t from,
-                        size_t to, int64_t *ret)
-{
-    columns_block(columns, column, row, to, ret);
-    if (from > 0)
-        memmove(ret, ret + from, (to - from) * sizeof(*ret));
-}
-
-static int sums_take_block(struct sums_cursor *c, uint64_t row, size_t from, size_t to)
+/* At most BLOCK_ROWS slices. */
+static int sums_take_rows(struct sums_cursor *c, uint64_t first, size_t n)
 {
     const struct columns *columns = c->row.trace->columns;
     struct slices s;
 
-    if (!block_may_fit(c, row))
-        return 0;
-    s.n = to - from;
+    s.n = n;
     for (size_t k = 0; k < c->n_keys; k++)
-        slices_read(columns, c->keys[k], row, from, to, s.keys[k]);
+        columns_values(columns, c->keys[k], first, n, s.keys[k]);
     for (size_t m = 0; m < _MEASURE_MAX; m++)
         if (c->needs[m])
-            slices_read(columns, measure_columns[m], row, from, to, s.measures[m]);
+            columns_values(columns, measure_columns[m], first, n, s.measures[m]);
     if (!c->categories.any)
-        slices_read(columns, COL_slice_category, row, from, to, s.categories);
+        columns_values(columns, COL_slice_category, first, n, s.categories);
     slices_filter(c, &s);
     return groups_take(c, &s);
+}
+
+/* The first of [row, end) that may have one of these categories and durations. */
+static uint64_t sums_skip(const struct sums_cursor *c, uint64_t row, uint64_t end)
+{
+    const struct columns *columns = c->row.trace->columns;
+    const struct numbers *categories = &c->categories;
+    struct range dur = c->ranges[MEASURE_DUR];
+
+    if (!categories->any && categories->n == 0)
+        return end;
+    if (!categories->any)
+        row = columns_next_in_range(columns, COL_slice_category, row, end, categories->items[0],
+                                    categories->items[categories->n - 1]);
+    if (c->given[MEASURE_DUR])
+        row = columns_next_in_range(columns, COL_slice_dur, row, end, dur.min, dur.max);
+    return row;
 }
 
 /* Whether SQLite gets the same sums in any order of the slices, as integers and as doubles. */
@@ -366,7 +372,7 @@ static int sums_scan(struct sums_cursor *c)
 {
     const struct columns *columns = c->row.trace->columns;
     struct range ts = c->ranges[MEASURE_TS];
-    uint64_t first = 0, end = columns_rows(columns, TABLE_slice);
+    uint64_t first = 0, end = columns_rows(columns, TABLE_slice), blocks = 0;
     int r;
 
     if (c->given[MEASURE_TS] && ts.min > INT64_MIN)
@@ -379,13 +385,15 @@ static int sums_scan(struct sums_cursor *c)
         if (!c->groups.direct)
             return SQLITE_NOMEM;
     }
-    for (uint64_t row = first - first % BLOCK_ROWS; row < end; row += BLOCK_ROWS) {
-        if (row % SLICES_PER_LOOK == 0 && trace_look(c->row.trace))
+    for (uint64_t row = first; (row = sums_skip(c, row, end)) < end;) {
+        size_t n = (size_t)MIN(end - row, BLOCK_ROWS - row % BLOCK_ROWS);
+
+        if (blocks++ % BLOCKS_PER_LOOK == 0 && trace_look(c->row.trace))
             return SQLITE_INTERRUPT;
-        r = sums_take_block(c, row, first > row ? (size_t)(first - row) : 0,
-                            (size_t)MIN(end - row, (uint64_t)BLOCK_ROWS));
+        r = sums_take_rows(c, row, n);
         if (r < 0)
             return sums_fail(c, r);
+        row += n;
     }
     if (!sums_are_exact(c))
         return sums_fail(c, -E2BIG);
