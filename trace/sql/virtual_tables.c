@@ -346,7 +346,8 @@ int sql_register(sqlite3 *db, struct sql_source source)
         return SQLITE_NOMEM;
     for (size_t i = 0; i < sql_tables_count && r == SQLITE_OK; i++)
         r = vtab_register(db, sql_tables[i].name, &table_methods, &sql_tables[i], NULL, traces);
-    if (r == SQLITE_OK)
+    /* Statements over a catalog come from other programs, which do not rewrite them. */
+    if (r == SQLITE_OK && (traces_are_one(traces) || !traces_many(traces)))
         r = sums_register(db, traces);
     if (r == SQLITE_OK)
         r = args_register_table(db, traces);
