@@ -44,19 +44,56 @@ uint64_t columns_rows(const struct columns *c, enum column_table table)
     return c->table_rows[table];
 }
 
+/* What is wrong with a file from here on is known. */
+static void columns_report_damage(const struct columns *c, uint64_t offset)
+{
+    int64_t none = -1;
+
+    atomic_compare_exchange_strong(c->damage, &none, (int64_t)offset);
+}
+
+/* How a block is packed, and where; false if its entry in the directory is damaged. */
+static bool view_packing(const struct columns *c, const struct column_view *v, uint64_t number,
+                         struct packing *ret, uint64_t *ret_offset, uint64_t *ret_size)
+{
+    const struct layout_block *b = &v->blocks[number];
+    uint64_t entry = (uint64_t)((const uint8_t *)b - c->map);
+
+    if (!columns_check_page(c, entry / LAYOUT_PAGE))
+        return false;
+    *ret = layout_packing(b, ret_offset);
+    if (packing_is_sound(*ret)) {
+        *ret_size = packing_size(*ret, (size_t)MIN(v->rows - number * BLOCK_ROWS, (uint64_t)BLOCK_ROWS));
+        if (*ret_offset <= c->payload_end && *ret_size <= c->payload_end - *ret_offset)
+            return true;
+    }
+    columns_report_damage(c, entry);
+    return false;
+}
+
+/* What a block is packed in; NULL where that is damaged. */
+static const uint8_t *view_block(const struct columns *c, const struct column_view *v, uint64_t number,
+                                 struct packing *ret)
+{
+    uint64_t offset, size;
+
+    if (!view_packing(c, v, number, ret, &offset, &size) || !columns_check(c, offset, size))
+        return NULL;
+    return c->map + offset;
+}
+
 int64_t view_get(const struct columns *c, const struct column_view *v, uint64_t row)
 {
-    uint64_t offset;
-    struct block b;
-    size_t in_block = row % BLOCK_ROWS;
+    const uint8_t *in;
+    struct packing p;
     int64_t value;
 
     if (row >= v->rows)
         return COLUMN_NULL;
-    b = block_head(&v->blocks[row / BLOCK_ROWS], &offset);
-    if (!columns_check(c, offset + in_block * b.width, b.width))
+    in = view_block(c, v, row / BLOCK_ROWS, &p);
+    if (!in)
         return COLUMN_NULL;
-    value = block_value(b, c->map + offset, in_block);
+    value = packing_value(p, in, row % BLOCK_ROWS);
     return v->limit && (uint64_t)value >= v->limit ? COLUMN_NULL : value;
 }
 
@@ -71,33 +108,37 @@ static void columns_fill_null(int64_t *values, size_t n)
         values[i] = COLUMN_NULL;
 }
 
-/* Whether every code of a block stands for a value below the limit. */
-static bool columns_within_limit(struct block b, uint64_t limit)
+/* Whether every value of a block is below the limit, or COLUMN_NULL. */
+static bool columns_within_limit(struct packing p, uint64_t limit)
 {
-    return !b.nulls && b.width <= 4 && b.base >= 0 &&
-           (uint64_t)b.base + (b.width ? UINT32_MAX >> (32 - 8 * b.width) : 0) < limit;
+    int64_t max;
+
+    return p.base >= 0 && packing_max(p, &max) && (uint64_t)max < limit;
+}
+
+/* Rows of a block from `first` on, at most n. */
+static size_t columns_rows_of_block(const struct columns *c, enum column column, uint64_t first, size_t n)
+{
+    uint64_t rows = c->table_rows[column_specs[column].table];
+
+    return first >= rows ? 0 : (size_t)MIN(n, MIN(rows - first, BLOCK_ROWS - first % BLOCK_ROWS));
 }
 
 size_t columns_block(const struct columns *c, enum column column, uint64_t first, size_t n, int64_t *ret)
 {
     const struct column_view *v = &c->views[column];
-    uint64_t rows = c->table_rows[column_specs[column].table], offset;
-    struct block b;
+    const uint8_t *in = NULL;
+    struct packing p;
 
-    if (first >= rows)
-        return 0;
-    n = (size_t)MIN(n, MIN(rows - first, (uint64_t)BLOCK_ROWS));
-    if (v->rows == 0) {
+    n = columns_rows_of_block(c, column, first, n);
+    if (n > 0 && v->rows > 0)
+        in = view_block(c, v, first / BLOCK_ROWS, &p);
+    if (!in) {
         columns_fill_null(ret, n);
         return n;
     }
-    b = block_head(&v->blocks[first / BLOCK_ROWS], &offset);
-    if (!columns_check(c, offset, n * b.width)) {
-        columns_fill_null(ret, n);
-        return n;
-    }
-    block_unpack(b, c->map + offset, n, ret);
-    if (v->limit && !columns_within_limit(b, v->limit)) {
+    packing_unpack(p, in, n, ret);
+    if (v->limit && !columns_within_limit(p, v->limit)) {
         for (size_t i = 0; i < n; i++)
             ret[i] = (uint64_t)ret[i] >= v->limit ? COLUMN_NULL : ret[i];
     }
@@ -107,35 +148,41 @@ size_t columns_block(const struct columns *c, enum column column, uint64_t first
 size_t columns_values(const struct columns *c, enum column column, uint64_t first, size_t n, int64_t *ret)
 {
     int64_t block[BLOCK_ROWS];
-    size_t done = 0;
+    size_t done = 0, some;
 
-    while (done < n) {
-        uint64_t row = first + done;
-        size_t skip = row % BLOCK_ROWS, wanted = MIN(n - done, BLOCK_ROWS - skip);
-        size_t got = columns_block(c, column, row - skip, skip + wanted, skip > 0 ? block : ret + done);
+    for (; (some = columns_rows_of_block(c, column, first + done, n - done)) > 0; done += some) {
+        size_t skip = (first + done) % BLOCK_ROWS;
 
-        if (got <= skip)
-            break;
-        if (skip > 0)
-            memcpy(ret + done, block + skip, (got - skip) * sizeof(*ret));
-        done += got - skip;
+        if (skip == 0) {
+            columns_block(c, column, first + done, some, ret + done);
+        } else {
+            columns_block(c, column, first + done - skip, skip + some, block);
+            memcpy(ret + done, block + skip, some * sizeof(*ret));
+        }
     }
     return done;
 }
 
 size_t columns_codes(const struct columns *c, enum column column, uint64_t first, size_t n, uint32_t *ret)
 {
-    int64_t values[BLOCK_ROWS];
-    size_t done = 0, got;
+    const struct column_view *v = &c->views[column];
+    uint32_t limit = v->limit ? (uint32_t)MIN(v->limit, (uint64_t)COLUMN_NO_CODE) : COLUMN_NO_CODE;
+    size_t done = 0, some;
 
-    while (done < n) {
-        got = columns_values(c, column, first + done, MIN(n - done, BLOCK_ROWS - (first + done) % BLOCK_ROWS),
-                             values);
-        if (got == 0)
-            break;
-        for (size_t i = 0; i < got; i++)
-            ret[done + i] = (uint32_t)MIN((uint64_t)values[i], (uint64_t)COLUMN_NO_CODE);
-        done += got;
+    for (; (some = columns_rows_of_block(c, column, first + done, n - done)) > 0; done += some) {
+        size_t skip = (first + done) % BLOCK_ROWS;
+        uint32_t block[BLOCK_ROWS], *to = some == BLOCK_ROWS ? ret + done : block;
+        const uint8_t *in = NULL;
+        struct packing p;
+
+        if (v->rows > 0)
+            in = view_block(c, v, (first + done) / BLOCK_ROWS, &p);
+        if (in)
+            packing_unpack_codes(p, in, skip + some, limit, to);
+        else
+            memset(to, 0xff, (skip + some) * sizeof(*to));
+        if (to == block)
+            memcpy(ret + done, block + skip, some * sizeof(*ret));
     }
     return done;
 }
@@ -144,19 +191,16 @@ bool columns_block_range(const struct columns *c, enum column column, uint64_t r
                          int64_t *ret_max)
 {
     const struct column_view *v = &c->views[column];
-    uint64_t offset, codes;
-    struct block b;
+    uint64_t offset, size;
+    struct packing p;
 
     *ret_min = INT64_MAX;
     *ret_max = INT64_MIN;
-    if (row >= v->rows)
+    if (row >= v->rows || !view_packing(c, v, row / BLOCK_ROWS, &p, &offset, &size) ||
+        (p.nulls && p.range == 0))
         return true;
-    b = block_head(&v->blocks[row / BLOCK_ROWS], &offset);
-    codes = b.width ? UINT64_MAX >> (64 - 8 * b.width) : 0;
-    if (b.nulls && codes == 0)
-        return true;
-    *ret_min = b.base;
-    return !__builtin_add_overflow(b.base, codes - b.nulls, ret_max);
+    *ret_min = p.base;
+    return packing_max(p, ret_max);
 }
 
 uint64_t columns_next_in_range(const struct columns *c, enum column column, uint64_t row, uint64_t end,
@@ -175,13 +219,14 @@ uint64_t columns_next_in_range(const struct columns *c, enum column column, uint
 uint64_t columns_lower_bound(const struct columns *c, enum column column, int64_t value)
 {
     const struct column_view *v = &c->views[column];
-    uint64_t low = 0, high = (v->rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    uint64_t low = 0, high = (v->rows + BLOCK_ROWS - 1) / BLOCK_ROWS, offset, size;
+    struct packing p;
 
     /* The first block that begins at or above the value; the base of a sorted block is its first value. */
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
 
-        if (v->blocks[middle].base < value)
+        if (!view_packing(c, v, middle, &p, &offset, &size) || p.base < value)
             low = middle + 1;
         else
             high = middle;

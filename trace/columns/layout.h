@@ -10,13 +10,13 @@
 #pragma once
 
 #include "base/util.h"
-#include "trace/columns/block.h"
+#include "trace/columns/packing.h"
 
 #include <isa-l/crc.h>
 
 #define LAYOUT_END_MAGIC "PROFDEND"
 #define LAYOUT_PAGE      (64 << 10)
-#define LAYOUT_ALIGN     8
+#define LAYOUT_ALIGN     16
 #define LAYOUT_NAME      40
 
 struct layout_head {
@@ -27,12 +27,18 @@ struct layout_head {
 /* One for each block of a column: how it is packed, and where. */
 struct layout_block {
     int64_t base;
-    uint64_t packing; /* offset in the low 48 bits, then 4 bits of width, 1 bit of nulls; the others are 0 */
+    uint64_t packing; /* see layout_packing() */
 };
-#define LAYOUT_OFFSET_BITS 48
-#define LAYOUT_OFFSET_MAX  ((UINT64_C(1) << LAYOUT_OFFSET_BITS) - 1)
-#define LAYOUT_NULLS_SHIFT (LAYOUT_OFFSET_BITS + 4)
-#define LAYOUT_PACKING_MAX ((UINT64_C(1) << (LAYOUT_NULLS_SHIFT + 1)) - 1)
+
+/* Members of layout_block.packing: bits from the lowest on. The offset is counted in PACKING_ALIGN. */
+enum {
+    LAYOUT_WIDTH_SHIFT = 40,
+    LAYOUT_RANGE_SHIFT = LAYOUT_WIDTH_SHIFT + 7,
+    LAYOUT_NULLS_SHIFT = LAYOUT_RANGE_SHIFT + 7,
+    LAYOUT_THOUSANDS_SHIFT,
+    LAYOUT_FORM_SHIFT,
+};
+#define LAYOUT_OFFSET_MAX ((UINT64_C(1) << LAYOUT_WIDTH_SHIFT) * PACKING_ALIGN - 1)
 
 struct layout_column {
     char name[LAYOUT_NAME]; /* "table.column", padded with zeros */
@@ -57,6 +63,26 @@ struct layout_trailer {
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are mapped as they lie in the file");
 _Static_assert(sizeof(struct layout_head) == 16 && sizeof(struct layout_block) == 16, "no padding");
 _Static_assert(sizeof(struct layout_column) == 64 && sizeof(struct layout_trailer) == 64, "no padding");
+
+static inline uint64_t layout_packing_of(struct packing p, uint64_t offset)
+{
+    return offset / PACKING_ALIGN | (uint64_t)p.width << LAYOUT_WIDTH_SHIFT |
+           (uint64_t)p.range << LAYOUT_RANGE_SHIFT | (uint64_t)p.nulls << LAYOUT_NULLS_SHIFT |
+           (uint64_t)p.thousands << LAYOUT_THOUSANDS_SHIFT | (uint64_t)p.form << LAYOUT_FORM_SHIFT;
+}
+
+static inline struct packing layout_packing(const struct layout_block *b, uint64_t *ret_offset)
+{
+    *ret_offset = (b->packing & ((UINT64_C(1) << LAYOUT_WIDTH_SHIFT) - 1)) * PACKING_ALIGN;
+    return (struct packing){
+        .base = b->base,
+        .width = b->packing >> LAYOUT_WIDTH_SHIFT & 0x7f,
+        .range = b->packing >> LAYOUT_RANGE_SHIFT & 0x7f,
+        .nulls = b->packing >> LAYOUT_NULLS_SHIFT & 1,
+        .thousands = b->packing >> LAYOUT_THOUSANDS_SHIFT & 1,
+        .form = (uint8_t)(b->packing >> LAYOUT_FORM_SHIFT),
+    };
+}
 
 /* The dictionary is packed like any table: where each string lies, and its size. */
 enum {

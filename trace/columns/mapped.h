@@ -43,13 +43,3 @@ bool columns_check(const struct columns *c, uint64_t offset, uint64_t size);
 
 /* One value; COLUMN_NULL also if its page is damaged. */
 int64_t view_get(const struct columns *c, const struct column_view *v, uint64_t row);
-
-static inline struct block block_head(const struct layout_block *b, uint64_t *ret_offset)
-{
-    *ret_offset = b->packing & LAYOUT_OFFSET_MAX;
-    return (struct block){
-        .base = b->base,
-        .width = b->packing >> LAYOUT_OFFSET_BITS & 0xf,
-        .nulls = b->packing >> LAYOUT_NULLS_SHIFT & 1,
-    };
-}

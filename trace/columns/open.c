@@ -67,15 +67,6 @@ static int columns_check_frame(struct columns *c, struct layout_trailer *ret_tra
     return 0;
 }
 
-static bool columns_block_is_sound(const struct columns *c, const struct column_view *v, uint64_t number)
-{
-    uint64_t offset, rows = MIN(v->rows - number * BLOCK_ROWS, (uint64_t)BLOCK_ROWS);
-    struct block b = block_head(&v->blocks[number], &offset);
-
-    return v->blocks[number].packing <= LAYOUT_PACKING_MAX && b.width <= 8 && offset <= c->payload_end &&
-           rows * b.width <= c->payload_end - offset;
-}
-
 /* The column that a record is of, _LAYOUT_COLUMN_MAX for one that this schema does not know. */
 static unsigned columns_find_column(const struct layout_column *record)
 {
@@ -110,10 +101,6 @@ static int columns_add_column(struct columns *c, const struct layout_column *rec
         return columns_refuse(ret_reason, "column %s reaches out of the directory", record->name);
     v->blocks = (const struct layout_block *)(c->map + record->blocks);
     v->rows = record->rows;
-    for (uint64_t i = 0; i < n_blocks; i++) {
-        if (!columns_block_is_sound(c, v, i))
-            return columns_refuse(ret_reason, "column %s reaches out of the file", record->name);
-    }
     return 0;
 }
 
@@ -121,7 +108,7 @@ static int columns_add_columns(struct columns *c, const struct layout_trailer *t
 {
     const struct layout_column *records = (const struct layout_column *)(c->map + t->columns);
 
-    if (!columns_check(c, t->payload_end, t->sums - t->payload_end))
+    if (!columns_check(c, t->columns, t->sums - t->columns))
         return columns_refuse(ret_reason, "its directory is damaged");
     for (uint32_t i = 0; i < t->n_columns; i++) {
         int r;
@@ -148,18 +135,6 @@ static int columns_relate_columns(struct columns *c, char **ret_reason)
             return columns_refuse(ret_reason, "table %s has columns of different lengths",
                                   column_table_names[column_specs[i].table]);
         *rows = MAX(*rows, c->views[i].rows);
-    }
-    return 0;
-}
-
-/* Rows of a table are unlike each other, and so take a byte each at least; only arrows may be equal. A file
- * whose columns share their blocks would have as many rows as it likes. */
-static int columns_check_rows(const struct columns *c, char **ret_reason)
-{
-    for (unsigned table = 0; table < _TABLE_MAX; table++) {
-        if (table != TABLE_flow && c->table_rows[table] > c->payload_end)
-            return columns_refuse(ret_reason, "table %s has more rows than fit into the file",
-                                  column_table_names[table]);
     }
     return 0;
 }
@@ -228,8 +203,6 @@ static int columns_open_mapped(struct columns *c, char **ret_reason)
     r = columns_add_columns(c, &trailer, ret_reason);
     if (r == 0)
         r = columns_relate_columns(c, ret_reason);
-    if (r == 0)
-        r = columns_check_rows(c, ret_reason);
     if (r == 0)
         r = columns_check_texts(c, ret_reason);
     if (r < 0)

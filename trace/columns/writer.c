@@ -17,16 +17,20 @@
 #define ASYNC_BLOCKS 1024
 
 /* Bytes of one column that are written together: large enough that a reader of one column seldom reads others. */
-#define CHUNK     (256 << 10)
-#define OUT_PAGES 16
-#define OUT_BYTES (OUT_PAGES * LAYOUT_PAGE)
+#define CHUNK (256 << 10)
+/* Blocks without the attempt of a dictionary after one that had no use for it. */
+#define PLAIN_BLOCKS 7
+#define OUT_PAGES    16
+#define OUT_BYTES    (OUT_PAGES * LAYOUT_PAGE)
 
 struct column_buffer {
     int64_t values[BLOCK_ROWS];
     size_t n;
 
-    uint8_t *chunk; /* packed blocks that are not written; CHUNK + BLOCK_BYTES_MAX */
+    uint8_t *chunk; /* packed blocks that are not written; CHUNK + PACKING_BYTES_MAX */
     size_t chunk_size;
+    unsigned plain_blocks; /* that are still to be packed before a dictionary is tried again */
+    bool is_known;         /* has any value but COLUMN_NULL */
 
     struct layout_block *blocks;
     size_t n_blocks, blocks_cap;
@@ -123,34 +127,55 @@ static void writer_append(struct columns_writer *w, const void *data, size_t siz
         writer_fail(w, -EFBIG);
 }
 
+static void writer_align(struct columns_writer *w, size_t size)
+{
+    static const uint8_t zeros[LAYOUT_ALIGN];
+
+    writer_append(w, zeros, -writer_offset(w) % size);
+}
+
 static void writer_flush_chunk(struct columns_writer *w, struct column_buffer *c)
 {
-    uint64_t offset = writer_offset(w);
-
+    writer_align(w, PACKING_ALIGN);
     for (; c->n_located < c->n_blocks; c->n_located++)
-        c->blocks[c->n_located].packing += offset;
+        c->blocks[c->n_located].packing += writer_offset(w) / PACKING_ALIGN;
     writer_append(w, c->chunk, c->chunk_size);
     c->chunk_size = 0;
+}
+
+/* Strings and files' parts are found one by one, which steps from one to the other would slow down. */
+static struct packing_hints writer_hints(const struct column_buffer *c, unsigned column)
+{
+    enum column_kind kind = column < _COLUMN_MAX ? column_specs[column].kind : KIND_INT;
+
+    return (struct packing_hints){
+        .steps = column < _COLUMN_MAX,
+        .dictionary = (kind == KIND_TEXT || kind == KIND_REAL || kind == KIND_INT) && c->plain_blocks == 0,
+        .thousands = kind == KIND_NS,
+    };
 }
 
 static void writer_pack(struct columns_writer *w, unsigned column, const int64_t *values, size_t n)
 {
     struct column_buffer *c = &w->columns[column];
-    struct block b;
+    struct packing_hints hints = writer_hints(c, column);
     uint64_t offset = c->chunk_size;
+    struct packing p;
 
     if (w->error || !writer_grow(w, (void **)&c->blocks, c->n_blocks, &c->blocks_cap, sizeof(c->blocks[0])))
         return;
     if (!c->chunk) {
-        c->chunk = malloc(CHUNK + BLOCK_BYTES_MAX);
+        c->chunk = malloc(CHUNK + PACKING_BYTES_MAX);
         if (!c->chunk)
             return writer_fail(w, -ENOMEM);
     }
-    c->chunk_size += block_pack(values, n, &b, c->chunk + c->chunk_size);
-    c->blocks[c->n_blocks++] = (struct layout_block){
-        .base = b.base,
-        .packing = offset | (uint64_t)b.width << LAYOUT_OFFSET_BITS | (uint64_t)b.nulls << LAYOUT_NULLS_SHIFT,
-    };
+    c->chunk_size += packing_pack(values, n, hints, &p, c->chunk + c->chunk_size);
+    c->blocks[c->n_blocks++] = (struct layout_block){.base = p.base, .packing = layout_packing_of(p, offset)};
+    c->is_known |= p.range > 0 || !p.nulls;
+    if (hints.dictionary && p.range > 0 && p.form < PACKING_DICTIONARY_MIN)
+        c->plain_blocks = PLAIN_BLOCKS;
+    else if (c->plain_blocks > 0)
+        c->plain_blocks--;
     if (c->chunk_size >= CHUNK)
         writer_flush_chunk(w, c);
 }
@@ -352,6 +377,18 @@ static int writer_check_lengths(const struct columns_writer *w)
     return 0;
 }
 
+/* Columns without any value are left out, where others tell how many rows the table has. */
+static bool writer_leaves_out(const struct columns_writer *w, unsigned column)
+{
+    bool others = false;
+
+    if (column >= _COLUMN_MAX || w->columns[column].is_known)
+        return false;
+    for (unsigned i = 0; i < _COLUMN_MAX; i++)
+        others |= column_specs[i].table == column_specs[column].table && w->columns[i].is_known;
+    return others;
+}
+
 static void writer_append_directory(struct columns_writer *w, struct layout_trailer *t)
 {
     struct layout_column records[_LAYOUT_COLUMN_MAX] = {0};
@@ -360,7 +397,7 @@ static void writer_append_directory(struct columns_writer *w, struct layout_trai
         struct column_buffer *c = &w->columns[i];
         struct layout_column *record = &records[t->n_columns];
 
-        if (buffer_rows(c) == 0)
+        if (buffer_rows(c) == 0 || writer_leaves_out(w, i))
             continue;
         layout_column_name(i, record->name);
         record->kind = i < _COLUMN_MAX ? column_specs[i].kind : KIND_INT;
@@ -439,13 +476,12 @@ struct columns_writer *columns_writer_free(struct columns_writer *w)
 
 int columns_writer_finish(struct columns_writer *w, bool sync, uint64_t *ret_size)
 {
-    static const uint8_t zeros[LAYOUT_ALIGN];
     struct layout_trailer trailer = {0};
 
     writer_finish_columns(w);
     if (w->error == 0)
         w->error = writer_check_lengths(w);
-    writer_append(w, zeros, -writer_offset(w) % LAYOUT_ALIGN);
+    writer_align(w, LAYOUT_ALIGN);
     trailer.payload_end = writer_offset(w);
     writer_append_directory(w, &trailer);
     writer_append_end(w, &trailer);
