@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One HTTP call out, to a router or a worker: libcurl's multi interface on the event loop.
+ * One HTTP call out, to a router or a worker, on the event loop: over connections of profd's own (http1_pool.h), over TLS
+ * by libcurl.
  *
  * Only http and https, no redirects, no proxies of the environment, answers bounded, and a POST is sent at
  * most once. A call that was started always ends in done(), once, never before call_start() returns; its

@@ -167,6 +167,8 @@ static void call_credentials_use_kept(const struct credentials_kept *k, bool adm
 
     if (token)
         *ret_token = xstrdup(token);
+    if (!easy)
+        return;
     call_credentials_use_pem(easy, CURLOPT_SSLCERT_BLOB, &k->certificate);
     call_credentials_use_pem(easy, CURLOPT_SSLKEY_BLOB, &k->key);
     if (!k->trusted)
@@ -184,7 +186,8 @@ static int call_credentials_use_file(CURL *easy, CURLoption option, const char *
         return 0;
     if (access(path, R_OK) < 0)
         return call_credentials_fail(ret_error, key, path, strerror(errno));
-    curl_easy_setopt(easy, option, path);
+    if (easy)
+        curl_easy_setopt(easy, option, path);
     return 0;
 }
 
@@ -215,7 +218,7 @@ int call_credentials_use(const struct call_credentials *c, bool admin, CURL *eas
     for (size_t i = 0; i < ARRAY_SIZE(files) && r == 0; i++)
         r = call_credentials_use_file(easy, files[i].option, files[i].key, files[i].path, ret_error);
     /* CURLOPT_CAINFO takes the place of the system's file, and the system's directory would still be trusted. */
-    if (c->ca_alone && c->ca_file)
+    if (easy && c->ca_alone && c->ca_file)
         curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
     return r;
 }

@@ -264,8 +264,8 @@ static void discovery_identify(struct discovery *d)
 
     replace_str(&d->fleet->name, d->config ? d->config->name : NULL);
     listing_settle(d->fleet, here);
-    d->identification = identify_start(d->finder->caller, &d->settings, d->fleet, &d->finder->answers_kept,
-                                       discovery_on_identified, d);
+    d->identification = identify_start(d->finder->base, d->finder->caller, &d->settings, d->fleet,
+                                       &d->finder->answers_kept, discovery_on_identified, d);
     if (!d->identification)
         discovery_on_identified(d);
 }

@@ -11,6 +11,9 @@
 #include <sys/resource.h>
 
 #define WORKERS_AT_ONCE_MAX 256
+/* A worker gets its questions one after another, on one connection. One that has not answered for this long gets all
+ * that are left at once, so that slow answers do not add up. */
+#define ANSWER_PATIENCE_NS (100 * NS_PER_MS)
 /* A worker takes up to four descriptors; leave most of them to others. */
 #define DESCRIPTORS_PER_WORKER 16
 #define ANSWER_MAX             (2 << 20) /* an openapi.json has about half of one */
@@ -32,6 +35,8 @@ struct worker_id {
     struct answers answers;
     struct pending pending[_QUESTION_MAX];
     unsigned n_pending;
+    unsigned wanted; /* questions that are not asked yet */
+    int64_t asked_ns, deadline_ns;
     size_t kept; /* bytes of its answers */
     /* Worker's clock minus ours lies between these, by every Date header so far. */
     int64_t clock_low_ns, clock_high_ns;
@@ -39,6 +44,7 @@ struct worker_id {
 
 struct identification {
     struct caller *caller;
+    struct event *patience;
     const struct fleet_settings *settings;
     struct fleet *fleet;
     size_t *kept;    /* of all identifications */
@@ -70,6 +76,7 @@ static void settle_clock(struct worker_id *id)
 }
 
 static void worker_id_ask(struct worker_id *id, unsigned questions);
+static void worker_id_ask_next(struct worker_id *id);
 static void identification_fill_slots(struct identification *parent);
 
 static void worker_id_forget_answers(struct worker_id *id)
@@ -134,8 +141,40 @@ static void worker_id_on_answer(const struct call_result *r, void *arg)
     else
         answers_set(&id->answers, pending->question, -ENOBUFS, 0,
                     "more than profd has memory for at this moment; ask fewer workers at a time", NULL, 0);
-    if (--id->n_pending == 0)
+    if (--id->n_pending > 0)
+        return;
+    if (id->wanted)
+        worker_id_ask_next(id);
+    else
         worker_id_on_all_answers(id);
+}
+
+static void worker_id_ask_one(struct worker_id *id, enum question q)
+{
+    const struct fleet_settings *s = id->parent->settings;
+    _cleanup_(freep) char *url = url_join(id->worker->url, question_path(q));
+    const struct call_request request = {
+        .method = question_method(q),
+        .url = url,
+        .credentials = settings_credentials(s, id->parent->fleet->name, id->worker->url),
+        .connect_timeout_ns = s->connect_timeout_ns,
+        .deadline_ns = id->deadline_ns,
+        .answer_max = ANSWER_MAX,
+        .origin = id->parent->origin,
+        .account = id->parent->origin,
+    };
+    struct pending *pending = &id->pending[q];
+
+    *pending = (struct pending){.owner = id, .question = q};
+    id->wanted &= ~QUESTION_BIT(q);
+    id->n_pending++;
+    id->asked_ns = mono_ns();
+    pending->call = call_start(id->parent->caller, &request, worker_id_on_answer, pending);
+}
+
+static void worker_id_ask_next(struct worker_id *id)
+{
+    worker_id_ask_one(id, (enum question)__builtin_ctz(id->wanted));
 }
 
 static void worker_id_ask(struct worker_id *id, unsigned questions)
@@ -146,24 +185,21 @@ static void worker_id_ask(struct worker_id *id, unsigned questions)
 
     id->answers.has_token = credentials && credentials->token_file;
     id->answers.has_admin_token = credentials && credentials->admin_token_file;
-    for (int q = 0; q < _QUESTION_MAX; q++) {
-        if (!(questions & 1u << q))
-            continue;
-        _cleanup_(freep) char *url = url_join(id->worker->url, question_path((enum question)q));
-        const struct call_request request = {
-            .method = question_method((enum question)q),
-            .url = url,
-            .credentials = credentials,
-            .connect_timeout_ns = s->connect_timeout_ns,
-            .deadline_ns = mono_ns() + s->identify_timeout_ns,
-            .answer_max = ANSWER_MAX,
-            .origin = id->parent->origin,
-            .account = id->parent->origin,
-        };
-        struct pending *pending = &id->pending[q];
-        *pending = (struct pending){.owner = id, .question = (enum question)q};
-        id->n_pending++;
-        pending->call = call_start(id->parent->caller, &request, worker_id_on_answer, pending);
+    id->wanted = questions;
+    id->deadline_ns = mono_ns() + s->identify_timeout_ns;
+    worker_id_ask_next(id);
+}
+
+static void identification_on_patience(evutil_socket_t fd, short what, void *arg)
+{
+    struct identification *parent = arg;
+    int64_t since = mono_ns() - ANSWER_PATIENCE_NS;
+
+    for (size_t i = 0; i < parent->n_slots; i++) {
+        struct worker_id *id = &parent->slots[i];
+        bool is_late = id->worker && id->asked_ns <= since;
+        while (is_late && id->wanted)
+            worker_id_ask_next(id);
     }
 }
 
@@ -175,6 +211,13 @@ static struct worker *next_worker(struct identification *parent)
             return w;
     }
     return NULL;
+}
+
+static void identification_free(struct identification *parent)
+{
+    event_free(parent->patience);
+    free(parent->slots);
+    free(parent);
 }
 
 static void identification_fill_slots(struct identification *parent)
@@ -194,8 +237,7 @@ static void identification_fill_slots(struct identification *parent)
     if (parent->n_asked > 0)
         return;
     parent->done(parent->arg);
-    free(parent->slots);
-    free(parent);
+    identification_free(parent);
 }
 
 static size_t workers_at_once(void)
@@ -207,8 +249,9 @@ static size_t workers_at_once(void)
     return MAX(MIN((size_t)limit.rlim_cur / DESCRIPTORS_PER_WORKER, (size_t)WORKERS_AT_ONCE_MAX), (size_t)1);
 }
 
-struct identification *identify_start(struct caller *caller, const struct fleet_settings *settings,
-                                      struct fleet *fleet, size_t *kept, void (*done)(void *arg), void *arg)
+struct identification *identify_start(struct event_base *base, struct caller *caller,
+                                      const struct fleet_settings *settings, struct fleet *fleet,
+                                      size_t *kept, void (*done)(void *arg), void *arg)
 {
     size_t n_to_ask = 0;
 
@@ -230,6 +273,11 @@ struct identification *identify_start(struct caller *caller, const struct fleet_
                                   : fleet->router ? fleet->router
                                                   : fleet->workers[0].url);
     parent->slots = xcalloc(n, sizeof(*parent->slots));
+    parent->patience = event_new(base, -1, EV_PERSIST, identification_on_patience, parent);
+    if (!parent->patience)
+        abort(); /* as base/alloc.h */
+    const struct timeval tv = timeval_of(ANSWER_PATIENCE_NS);
+    event_add(parent->patience, &tv);
     identification_fill_slots(parent);
     return parent;
 }
@@ -246,6 +294,5 @@ void identify_cancel(struct identification *parent)
             call_cancel(id->pending[q].call);
         worker_id_forget_answers(id);
     }
-    free(parent->slots);
-    free(parent);
+    identification_free(parent);
 }

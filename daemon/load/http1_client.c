@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/hash_table.h"
-#include "daemon/load/http1_response.h"
+#include "base/http1_response.h"
 #include <curl/curl.h>
 #include <errno.h>
 #include <event2/event_struct.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
-#include "daemon/load/http1_response.h"
+#include "base/http1_response.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

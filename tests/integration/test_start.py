@@ -61,12 +61,13 @@ def test_a_url_loads_libcurl(tmp_path):
     assert CURL in loaded(tmp_path / "ld")
 
 
-def test_profd_loads_libcurl_for_its_first_session(tmp_path):
+def test_profd_loads_libcurl_for_its_first_call_over_tls(tmp_path):
     trace = tmp_path / "ld"
     with FaultFleet(tmp_path / "fleet", "vllm", 1) as fleet, Daemon(tmp_path / "profd", environment=traced(trace)) as profd:
-        assert "libevhtp.so.0" in loaded(trace) and CURL not in loaded(trace)
         session = profd.start_session(router=fleet.router, duration_ns=100_000_000)
         assert profd.wait_session(session["session"])["state"] == "complete"
+        assert "libevhtp.so.0" in loaded(trace) and CURL not in loaded(trace)
+        profd.get(f"/v1/workers?worker={fleet.workers[0].replace('http:', 'https:')}")
         assert CURL in loaded(trace)
 
 

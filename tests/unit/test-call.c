@@ -357,7 +357,7 @@ static void test_endless_head(void **state)
     t->raw_answer = "HTTP/1.1 200 OK\r\n";
     t->raw_more = "X-More: and more\r\n";
     assert_int_equal(get_raw(t, "GET")->err, -EPROTO);
-    assert_string_equal(t->outcome.error, "the answer's head is too long");
+    assert_string_equal(t->outcome.error, "head and trailers of the response are longer than 64 KiB");
 }
 
 static void test_endless_preludes(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Responses of HTTP/1.1, cut at every place, and what is none. */
 #include "base/alloc.h"
-#include "daemon/load/http1_response.h"
+#include "base/http1_response.h"
 #include "tests/unit/cmocka-all.h"
 
 #define TEXT_MAX 4096
@@ -78,6 +78,19 @@ static const struct {
      "a", 200, true, 0},
 };
 
+static void test_head(void **state)
+{
+    const char *bytes = OK "Date: Thu, 20 Nov 2025 14:02:11 GMT\r\nContent-Length: 5\r\n\r\n", *body;
+    struct http1_response r = {.head_only = true};
+    size_t size = strlen(bytes), n;
+
+    assert_int_equal(http1_response_next(&r, &bytes, &size, &body, &n), HTTP1_HEAD);
+    assert_string_equal(r.date, "Thu, 20 Nov 2025 14:02:11 GMT");
+    assert_int_equal(http1_response_next(&r, &bytes, &size, &body, &n), HTTP1_END);
+    assert_true(r.keep_alive);
+    http1_response_done(&r);
+}
+
 static void test_good(void **state)
 {
     for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
@@ -98,6 +111,7 @@ static const struct {
 } bad[] = {
     {"", "Empty reply"},
     {"hello\r\n", "HTTP/0.9"},
+    {"\x15\x03\x01 and no line", "HTTP/0.9"},
     {"HTTP/2 200\r\n\r\n", "HTTP/0.9"},
     {"HTTP/1.2 200 OK\r\n\r\n", "status line"},
     {"HTTP/1.1 2000 OK\r\n\r\n", "status line"},
@@ -203,9 +217,8 @@ static void test_bounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),
-        cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_texts_of_fields),
+        cmocka_unit_test(test_good),   cmocka_unit_test(test_head),
+        cmocka_unit_test(test_bad),    cmocka_unit_test(test_texts_of_fields),
         cmocka_unit_test(test_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,10 +25,12 @@ enum http1_step {
 
 /* A zeroed one is ready for the first byte. */
 struct http1_response {
-    int status; /* 0 until the status line was read */
+    bool head_only; /* set by its owner: it answers HEAD, and has no body whatever its fields are */
+    int status;     /* 0 until the status line was read */
     bool keep_alive;
     char content_type[HTTP1_CONTENT_TYPE_MAX]; /* "": none */
     char retry_after[HTTP1_CONTENT_TYPE_MAX];  /* as the server wrote it */
+    char date[HTTP1_CONTENT_TYPE_MAX];
     const char *error;
 
     unsigned char state; /* enum http1_state */

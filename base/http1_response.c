@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/load/http1_response.h"
+#include "base/http1_response.h"
 
-#include "base/alloc.h"
+#include "base/array.h"
 #include <ctype.h>
 #include <strings.h>
 
@@ -21,6 +21,7 @@ enum http1_state {
     STATE_ENDED,
 };
 
+static const char not_http_text[] = "Received HTTP/0.9 when not allowed";
 static const char too_long_text[] = "head and trailers of the response are longer than 64 KiB";
 
 static enum http1_step http1_fail(struct http1_response *r, const char *error)
@@ -153,6 +154,12 @@ static bool http1_read_retry_after(struct http1_response *r, const char *value, 
     return true;
 }
 
+static bool http1_read_date(struct http1_response *r, const char *value, size_t size)
+{
+    http1_keep_text(r->date, value, size);
+    return true;
+}
+
 /* Those that matter here. */
 static const struct {
     const char *name;
@@ -160,7 +167,7 @@ static const struct {
 } http1_fields[] = {
     {"content-length", http1_read_length},   {"transfer-encoding", http1_read_encoding},
     {"connection", http1_read_connection},   {"content-type", http1_read_content_type},
-    {"retry-after", http1_read_retry_after},
+    {"retry-after", http1_read_retry_after}, {"date", http1_read_date},
 };
 
 static bool http1_is_name(const char *name, size_t size)
@@ -202,7 +209,7 @@ static enum http1_step http1_end_head(struct http1_response *r)
         r->has_length = r->is_chunked = r->closes = false;
         return HTTP1_MORE;
     }
-    if (r->status == 204 || r->status == 304 || (r->has_length && r->left == 0))
+    if (r->head_only || r->status == 204 || r->status == 304 || (r->has_length && r->left == 0))
         r->state = STATE_EMPTY;
     else if (r->is_chunked)
         r->state = STATE_CHUNK_LINE;
@@ -221,6 +228,9 @@ static enum http1_step http1_take_head(struct http1_response *r, const char **by
     const char *line = http1_take_line(r, bytes, size, HTTP1_HEAD_MAX - MIN(r->head_size, HTTP1_HEAD_MAX),
                                        too_long_text, &n);
 
+    if (!line && !r->error && r->state == STATE_STATUS_LINE &&
+        memcmp(r->line, "HTTP/1.", MIN(r->line_size, sizeof("HTTP/1.") - 1)) != 0)
+        return http1_fail(r, not_http_text); /* its line may never end */
     if (!line)
         return r->error ? HTTP1_BAD : HTTP1_MORE;
     r->head_size += n + 2;
@@ -228,7 +238,7 @@ static enum http1_step http1_take_head(struct http1_response *r, const char **by
         if (!http1_read_status(r, line, n))
             return http1_fail(r, n >= 7 && memcmp(line, "HTTP/1.", 7) == 0
                                      ? "the status line of the response is malformed"
-                                     : "Received HTTP/0.9 when not allowed");
+                                     : not_http_text);
         r->state = STATE_FIELDS;
         return HTTP1_MORE;
     }
