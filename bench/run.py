@@ -43,7 +43,7 @@ def main():
     parse.add_argument("benchmark", nargs="*", choices=[*BENCHMARKS, []], default=[])
     parse.add_argument("--table", action="store_true", help="tables in Markdown instead of JSON")
     parse.add_argument("--directory", help="where the files are made (default: $TMPDIR)")
-    parse.add_argument("--long", action="store_true", help="trace: also 4 and 16 GB and ten million slices")
+    parse.add_argument("--long", action="store_true", help="trace: also 4 and 16 GB and ten million slices; catalog: ten million traces")
     parse.add_argument("--part", action="append", choices=TRACE_PARTS, help="trace: only this part (repeatable)")
     parse.add_argument("--trace-processor", metavar="PATH", help="trace: Perfetto's trace_processor_shell as a peer")
     parse.add_argument("--hta", metavar="PYTHON", help="trace, analyze: an interpreter that has HolisticTraceAnalysis, as a peer")
