@@ -160,14 +160,28 @@ static bool http1_read_date(struct http1_response *r, const char *value, size_t 
     return true;
 }
 
+/* A part of a link would be another one. */
+static bool http1_read_link(struct http1_response *r, const char *value, size_t size)
+{
+    size_t n = size < sizeof(r->link) ? size : 0;
+
+    memcpy(r->link, value, n);
+    r->link[n] = '\0';
+    return true;
+}
+
 /* Those that matter here. */
 static const struct {
     const char *name;
     bool (*read)(struct http1_response *r, const char *value, size_t size);
 } http1_fields[] = {
-    {"content-length", http1_read_length},   {"transfer-encoding", http1_read_encoding},
-    {"connection", http1_read_connection},   {"content-type", http1_read_content_type},
-    {"retry-after", http1_read_retry_after}, {"date", http1_read_date},
+    {"content-length", http1_read_length},
+    {"transfer-encoding", http1_read_encoding},
+    {"connection", http1_read_connection},
+    {"content-type", http1_read_content_type},
+    {"retry-after", http1_read_retry_after},
+    {"date", http1_read_date},
+    {"link", http1_read_link},
 };
 
 static bool http1_is_name(const char *name, size_t size)
@@ -207,6 +221,7 @@ static enum http1_step http1_end_head(struct http1_response *r)
     if (r->status < 200) {
         r->state = STATE_STATUS_LINE;
         r->has_length = r->is_chunked = r->closes = false;
+        *r->link = '\0';
         return HTTP1_MORE;
     }
     if (r->head_only || r->status == 204 || r->status == 304 || (r->has_length && r->left == 0))

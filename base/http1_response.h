@@ -14,6 +14,7 @@
 #define HTTP1_HEAD_MAX         (64u << 10)
 #define HTTP1_CHUNK_LINE_MAX   256 /* bytes of a chunk's length and its extensions */
 #define HTTP1_CONTENT_TYPE_MAX 128
+#define HTTP1_LINK_MAX         512
 
 enum http1_step {
     HTTP1_MORE, /* the piece is used up */
@@ -31,6 +32,7 @@ struct http1_response {
     char content_type[HTTP1_CONTENT_TYPE_MAX]; /* "": none */
     char retry_after[HTTP1_CONTENT_TYPE_MAX];  /* as the server wrote it */
     char date[HTTP1_CONTENT_TYPE_MAX];
+    char link[HTTP1_LINK_MAX]; /* "": none, or longer */
     const char *error;
 
     unsigned char state; /* enum http1_state */

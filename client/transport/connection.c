@@ -285,7 +285,7 @@ static int connection_exchange_local(struct connection *d, const struct call *ca
     d->link = response.link;
     if (r == 0 || a->error < 0)
         return 0;
-    return response.is_connected ? response_problem(d, strerror(-r), p) : socket_problem(d, -r, p);
+    return response.is_connected ? response_problem(d, response.why, p) : socket_problem(d, -r, p);
 }
 
 /* -- Over a network ------------------------------------------------------------------------------------ */

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "client/transport/http_answer.h"
+#include "base/http1_response.h"
 #include "version.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -14,14 +14,13 @@
 #define CONNECT_TIMEOUT_S 5
 #define TICK_MS           200
 #define BLOCK_BYTES       (64u << 10)
-_Static_assert(BLOCK_BYTES >= HTTP_ANSWER_HEAD_MAX, "a head fits into a block");
 
 struct exchange {
     const struct unix_request *q;
     struct unix_response *response;
+    struct http1_response head;
     int fd;
     int64_t begin_ns, last_ns; /* of the request, and of the last byte that was sent or received */
-    char *block;
 };
 
 /* A profd that is busy takes connections from its queue when it can. */
@@ -68,8 +67,8 @@ static int exchange_send(struct exchange *e)
     const struct unix_request *q = e->q;
     const char *json = q->json ? q->json : "";
     _cleanup_(freep) char *text = xasprintf(
-        "%s %s HTTP/1.0\r\nHost: localhost\r\nUser-Agent: profctl/" PROFD_VERSION "\r\n"
-        "%sContent-Length: %zu\r\n\r\n%s",
+        "%s %s HTTP/1.1\r\nHost: localhost\r\nUser-Agent: profctl/" PROFD_VERSION
+        "\r\nConnection: close\r\n%sContent-Length: %zu\r\n\r\n%s",
         q->method, q->path, q->json ? "Content-Type: application/json\r\n" : "", strlen(json), json);
 
     for (size_t size = strlen(text), sent = 0; sent < size;) {
@@ -100,53 +99,43 @@ static ssize_t exchange_read(struct exchange *e, char *to, size_t size)
     }
 }
 
-/* Leaves in the block what follows the head: *ret_size bytes at *ret_at. */
-static int exchange_read_head(struct exchange *e, struct http_answer *ret, size_t *ret_at, size_t *ret_size)
+/* Passes on what the bytes have of the body. */
+static int exchange_take(struct exchange *e, const char *bytes, size_t size, enum http1_step *ret)
 {
-    size_t size = 0;
-    ssize_t head;
+    const char *body;
+    size_t n;
+    int r = 0;
 
-    while ((head = http_answer_parse(e->block, size, ret)) == 0) {
-        ssize_t n = exchange_read(e, e->block + size, BLOCK_BYTES - size);
-        if (n <= 0)
-            return n < 0 ? (int)n : -ECONNRESET;
-        size += (size_t)n;
-    }
-    if (head < 0)
-        return (int)head;
-    e->response->status = ret->status;
-    e->response->link = ret->link ? xstrndup(ret->link, ret->link_size) : NULL;
-    *ret_at = (size_t)head;
-    *ret_size = size - (size_t)head;
-    return 0;
+    do {
+        *ret = http1_response_next(&e->head, &bytes, &size, &body, &n);
+        if (*ret == HTTP1_BODY)
+            r = e->q->take(e->head.status, body, n, e->q->arg);
+    } while (r >= 0 && (*ret == HTTP1_HEAD || *ret == HTTP1_BODY));
+    return r;
 }
 
 static int exchange_receive(struct exchange *e)
 {
-    struct http_answer head;
-    size_t at = 0, size = 0;
-    int64_t left;
-    int r = exchange_read_head(e, &head, &at, &size);
+    _cleanup_(freep) char *block = xcalloc(BLOCK_BYTES, 1);
+    enum http1_step step = HTTP1_MORE;
 
-    if (r < 0)
-        return r;
-    for (left = head.content_length < 0 ? INT64_MAX : head.content_length;; at = 0) {
-        size = (size_t)MIN((int64_t)size, left);
-        left -= (int64_t)size;
-        r = size > 0 ? e->q->take(head.status, e->block + at, size, e->q->arg) : 0;
-        if (r < 0 || left == 0)
+    while (step == HTTP1_MORE) {
+        ssize_t n = exchange_read(e, block, BLOCK_BYTES);
+        if (n < 0)
+            return (int)n;
+        int r = n > 0 ? exchange_take(e, block, (size_t)n, &step) : 0;
+        if (r < 0)
             return r;
-        ssize_t n = exchange_read(e, e->block, BLOCK_BYTES);
-        if (n <= 0)
-            return n < 0 ? (int)n : head.content_length < 0 ? 0 : -ECONNRESET;
-        size = (size_t)n;
+        if (n == 0)
+            step = http1_response_close(&e->head);
     }
+    e->response->why = e->head.error;
+    return step == HTTP1_END ? 0 : -EPROTO;
 }
 
 int unix_exchange(const struct unix_request *q, struct unix_response *ret)
 {
-    _cleanup_(freep) char *block = xcalloc(BLOCK_BYTES, 1);
-    struct exchange e = {.q = q, .response = ret, .fd = -1, .begin_ns = mono_ns(), .block = block};
+    struct exchange e = {.q = q, .response = ret, .fd = -1, .begin_ns = mono_ns()};
 
     *ret = (struct unix_response){0};
     e.last_ns = e.begin_ns;
@@ -155,6 +144,11 @@ int unix_exchange(const struct unix_request *q, struct unix_response *ret)
         r = exchange_send(&e);
     if (r == 0)
         r = exchange_receive(&e);
+    ret->status = e.head.status;
+    ret->link = *e.head.link ? xstrdup(e.head.link) : NULL;
+    if (!ret->why)
+        ret->why = strerror(-r);
+    http1_response_done(&e.head);
     closep(&e.fd);
     return r;
 }

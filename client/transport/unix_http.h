@@ -26,8 +26,9 @@ struct unix_response {
     bool is_connected; /* the error is not one of connecting */
     long status;       /* 0: none */
     char *link;        /* value of the Link field; NULL: none; the caller frees it */
+    const char *why;   /* text of the error, valid until the next one */
 };
 
-/* Returns a negative errno value: that of connecting or of a callback, -ECONNRESET for a response that is not complete,
- * -ETIMEDOUT, or -EPROTO for one that is not HTTP. *ret is set in any case. */
+/* Returns a negative errno value: that of connecting or of a callback, -ETIMEDOUT, or -EPROTO for a response that is
+ * not complete or not HTTP. *ret is set in any case. */
 int unix_exchange(const struct unix_request *q, struct unix_response *ret);

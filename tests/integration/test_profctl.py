@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -170,6 +171,32 @@ def test_own_socket_of_a_user():
             r = subprocess.run([program, "du"], capture_output=True, text=True, timeout=30, env={**environment(), **env}, user=65534,
                                cwd="/")
             assert r.returncode == 1 and f"cannot reach profd at {path}" in r.stderr
+
+
+@pytest.mark.parametrize("reply, why", [
+    (b"", "Empty reply from server"),
+    (b"SSH-2.0-OpenSSH\r\n", "Received HTTP/0.9 when not allowed"),
+    (b"HTTP/1.1 200 OK\r\nContent-Le", "the connection was closed within the head of the response"),
+    (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}", "transfer closed with bytes remaining to read"),
+])
+def test_incomplete_response_over_the_socket(tmp_path, reply, why):
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "s"))
+        server.listen()
+
+        def answer():
+            client, _ = server.accept()
+            with client:
+                client.recv(4096)
+                client.sendall(reply)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        r = run("du", "--socket", str(tmp_path / "s"))
+        thread.join()
+    assert r.returncode == 1
+    assert r.stderr == (f"profctl: incomplete response from profd at {tmp_path}/s: {why}\n"
+                        "  Retry; journalctl -u profd shows whether profd ended.\n")
 
 
 def test_host(fake):

@@ -165,17 +165,24 @@ static void test_bad(void **state)
 
 static void test_texts_of_fields(void **state)
 {
-    static const char text[] =
-        OK "Content-Type: text/event-stream; charset=utf-8\r\nRetry-After: 120\r\n\r\n";
+    static const char text[] = "HTTP/1.1 103 Early Hints\r\nLink: </hint>\r\n\r\n" OK
+                               "Content-Type: text/event-stream; charset=utf-8\r\nRetry-After: 120\r\n\r\n";
     struct outcome_of_text o = read_text(text, strlen(text), 7, false);
 
     assert_string_equal(o.r.content_type, "text/event-stream; charset=utf-8");
     assert_string_equal(o.r.retry_after, "120");
+    assert_string_equal(o.r.link, "");
     http1_response_done(&o.r);
 
-    static const char longer[] = OK "Content-Type: " LONG4 "\r\n\r\n";
+    static const char linked[] = OK "Link: </v1/runs?before=r3>; rel=\"next\"\r\n\r\n";
+    o = read_text(linked, strlen(linked), 7, false);
+    assert_string_equal(o.r.link, "</v1/runs?before=r3>; rel=\"next\"");
+    http1_response_done(&o.r);
+
+    static const char longer[] = OK "Content-Type: " LONG4 "\r\nLink: " LONG4 LONG4 "\r\n\r\n";
     o = read_text(longer, strlen(longer), strlen(longer), false);
     assert_int_equal(strlen(o.r.content_type), HTTP1_CONTENT_TYPE_MAX - 1);
+    assert_string_equal(o.r.link, "");
     http1_response_done(&o.r);
 }
 
