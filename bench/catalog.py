@@ -37,6 +37,7 @@ commit;
 def fill(catalog, traces):
     sql = FILL.format(traces=traces, sessions=1 + traces // TRACES_OF_SESSION, of_session=TRACES_OF_SESSION, epoch=EPOCH_S)
     subprocess.run(["sqlite3", catalog], input=sql, text=True, check=True)
+    os.sync()
 
 
 def queries(traces):
