@@ -91,17 +91,17 @@ enum {
     _LAYOUT_COLUMN_MAX,
 };
 
-/* The name of a column in the file, padded with zeros. */
-static inline void layout_column_name(unsigned column, char ret[static LAYOUT_NAME])
+/* A column's table and name, which its name in the file has with a dot between them. */
+static inline const char *layout_table_of(unsigned column)
 {
-    static const char *const texts[] = {"text.offset", "text.size"};
+    return column >= _COLUMN_MAX ? "text" : column_table_names[column_specs[column].table];
+}
 
-    memset(ret, 0, LAYOUT_NAME);
-    if (column >= _COLUMN_MAX)
-        snprintf(ret, LAYOUT_NAME, "%s", texts[column - _COLUMN_MAX]);
-    else
-        snprintf(ret, LAYOUT_NAME, "%s.%s", column_table_names[column_specs[column].table],
-                 column_specs[column].name);
+static inline const char *layout_name_of(unsigned column)
+{
+    static const char *const texts[] = {"offset", "size"};
+
+    return column >= _COLUMN_MAX ? texts[column - _COLUMN_MAX] : column_specs[column].name;
 }
 
 /* CRC-32C, also of a text in pieces: begin with 0. */

@@ -67,18 +67,22 @@ static int columns_check_frame(struct columns *c, struct layout_trailer *ret_tra
     return 0;
 }
 
-/* The column that a record is of, _LAYOUT_COLUMN_MAX for one that this schema does not know. */
+static bool columns_is_named(unsigned column, const char *name)
+{
+    const char *table = layout_table_of(column);
+    size_t n = strlen(table);
+
+    return strncmp(name, table, n) == 0 && name[n] == '.' &&
+           strcmp(name + n + 1, layout_name_of(column)) == 0;
+}
+
+/* The column of a record, _LAYOUT_COLUMN_MAX for one that this schema does not know. */
 static unsigned columns_find_column(const struct layout_column *record)
 {
-    unsigned i;
+    unsigned i = 0;
 
-    for (i = 0; i < _LAYOUT_COLUMN_MAX; i++) {
-        char name[sizeof(record->name)];
-
-        layout_column_name(i, name);
-        if (memcmp(name, record->name, sizeof(name)) == 0)
-            break;
-    }
+    while (i < _LAYOUT_COLUMN_MAX && !columns_is_named(i, record->name))
+        i++;
     return i;
 }
 

@@ -14,85 +14,38 @@
 #define FOR_EACH_PROCESSOR
 #endif
 
-#define THOUSAND 1000
-/* A step's code is one of 32 bits, and so are the largest code of a dictionary and of thousands. */
-#define SHORT_BITS 32
-/* What precedes the codes of steps: the smallest step, and the codes of the first value of each
- * PACKING_ANCHOR_ROWS but the first ones. */
-#define STEPS_HEAD         4
-#define DICTIONARY_WIDTH   8
 #define DICTIONARY_SLOTS   1024
 #define DICTIONARY_ENTRIES 128
 
 /* The lanes of codes up to 32 bits, and of wider ones. */
-#define LANE_BYTES 32
-typedef uint32_t lanes32 __attribute__((vector_size(LANE_BYTES), aligned(4), may_alias));
-typedef uint64_t lanes64 __attribute__((vector_size(LANE_BYTES), aligned(4), may_alias));
-typedef uint32_t u32_of_file __attribute__((aligned(4), may_alias));
-typedef uint64_t u64_of_file __attribute__((aligned(4), may_alias));
-typedef uint16_t u16_of_file __attribute__((aligned(4), may_alias));
+typedef uint32_t lanes32 __attribute__((vector_size(PACKING_LANES_BYTES), aligned(4), may_alias));
+typedef uint64_t lanes64 __attribute__((vector_size(PACKING_LANES_BYTES), aligned(4), may_alias));
 
 static unsigned bits_of(uint64_t number)
 {
     return number == 0 ? 0 : 64 - (unsigned)__builtin_clzll(number);
 }
 
-static uint64_t packing_code_max(struct packing p)
-{
-    return p.range == 0 ? 0 : UINT64_MAX >> (64 - p.range);
-}
-
-/* Bytes of n codes. */
-INLINE size_t packing_codes_size(unsigned width, size_t n)
-{
-    if (width <= SHORT_BITS)
-        return ((n + 7) / 8 * width + 31) / 32 * LANE_BYTES;
-    return ((n + 3) / 4 * width + 63) / 64 * LANE_BYTES;
-}
-
-/* Entries of a dictionary have 2 bytes where that is enough; there is an even number of them. */
-INLINE size_t packing_head_size(struct packing p)
-{
-    if (p.form == PACKING_STEPS)
-        return STEPS_HEAD * sizeof(uint32_t);
-    if (p.form == PACKING_PLAIN)
-        return 0;
-    return p.range <= 16 ? (p.form + 1U) / 2 * 4 : p.form * sizeof(uint32_t);
-}
-
-bool packing_is_sound(struct packing p)
-{
-    if (p.width > 64 || p.range > 64)
-        return false;
-    if (p.form == PACKING_PLAIN)
-        return p.width == p.range && (p.range <= SHORT_BITS || !p.thousands);
-    return p.range <= SHORT_BITS && p.width <= (p.form == PACKING_STEPS ? SHORT_BITS : DICTIONARY_WIDTH);
-}
-
-size_t packing_size(struct packing p, size_t n)
-{
-    return packing_head_size(p) + packing_codes_size(p.width, n);
-}
-
 bool packing_max(struct packing p, int64_t *ret_max)
 {
     int64_t above;
 
-    return !__builtin_mul_overflow(packing_code_max(p) - p.nulls, p.thousands ? THOUSAND : 1, &above) &&
+    return !__builtin_mul_overflow(packing_code_max(p) - p.nulls, p.thousands ? PACKING_THOUSAND : 1,
+                                   &above) &&
            !__builtin_add_overflow(p.base, above, ret_max);
 }
 
 /* -- Unpacking ------------------------------------------------------------------------------------------ */
 
-/* n codes of at most SHORT_BITS bits from a row on that begins the lanes, and what fills the last ones. */
+/* n codes of at most PACKING_SHORT_BITS bits from a row on that begins the lanes, and what fills the last ones. */
 INLINE void packing_unpack_short(const uint8_t *in, unsigned width, size_t first, size_t n,
                                  uint32_t *restrict ret)
 {
-    uint32_t mask = width == 0 ? 0 : UINT32_MAX >> (SHORT_BITS - width);
+    uint32_t mask = width == 0 ? 0 : UINT32_MAX >> (PACKING_SHORT_BITS - width);
     size_t bit = first / PACKING_LANES * width;
 
     for (size_t i = 0; i < n; i += PACKING_LANES, bit += width) {
-        const lanes32 *words = (const lanes32 *)(in + bit / 32 * LANE_BYTES);
+        const lanes32 *words = (const lanes32 *)(in + bit / 32 * PACKING_LANES_BYTES);
         unsigned shift = bit % 32;
 
         *(lanes32 *)(ret + i) = (words[0] >> shift | words[1] << 1 << (31 - shift)) & mask;
@@ -104,32 +57,16 @@ INLINE void packing_unpack_long(const uint8_t *in, unsigned width, size_t n, uin
     uint64_t mask = UINT64_MAX >> (64 - width);
 
     for (size_t i = 0, bit = 0; i < n; i += PACKING_LANES / 2, bit += width) {
-        const lanes64 *words = (const lanes64 *)(in + bit / 64 * LANE_BYTES);
+        const lanes64 *words = (const lanes64 *)(in + bit / 64 * PACKING_LANES_BYTES);
 
         *(lanes64 *)(ret + i) = (words[0] >> bit % 64 | words[1] << 1 << (63 - bit % 64)) & mask;
     }
 }
 
-/* The code of a row, however it is packed. */
-INLINE uint64_t packing_unpack_one(const uint8_t *in, unsigned width, size_t i)
+/* The code of the first row of PACKING_ANCHOR_ROWS. */
+INLINE uint32_t packing_anchor(const uint8_t *in, size_t first)
 {
-    if (width <= SHORT_BITS) {
-        size_t bit = i / 8 * width;
-        const u32_of_file *word = (const u32_of_file *)(in + bit / 32 * LANE_BYTES) + i % 8;
-        uint64_t both = word[0] | (uint64_t)word[8] << 32;
-
-        return both >> bit % 32 & ((UINT64_C(1) << width) - 1);
-    }
-    size_t bit = i / 4 * width;
-    const u64_of_file *word = (const u64_of_file *)(in + bit / 64 * LANE_BYTES) + i % 4;
-
-    return (word[0] >> bit % 64 | word[4] << 1 << (63 - bit % 64)) & UINT64_MAX >> (64 - width);
-}
-
-/* The code that the steps of a row's part begin with. */
-static uint32_t packing_anchor(const uint8_t *in, size_t i)
-{
-    return i < PACKING_ANCHOR_ROWS ? 0 : ((const u32_of_file *)in)[i / PACKING_ANCHOR_ROWS];
+    return first == 0 ? 0 : ((const u32_of_file *)in)[first / PACKING_ANCHOR_ROWS];
 }
 
 /* The sums of lanes 0 to 0, 0 to 1, ... */
@@ -175,15 +112,6 @@ INLINE void packing_look_up(struct packing p, const uint8_t *in, size_t n, uint3
         codes[i] = entries[codes[i]];
 }
 
-/* One code by its number in the dictionary. */
-static uint64_t packing_entry(struct packing p, const uint8_t *in, uint64_t number)
-{
-    size_t i = MIN(number, p.form - UINT64_C(1));
-
-    return (p.range <= 16 ? ((const u16_of_file *)in)[i] : ((const u32_of_file *)in)[i]) &
-           packing_code_max(p);
-}
-
 /* Differences from the base, counted in the unit. */
 INLINE void packing_unpack_differences(struct packing p, const uint8_t *in, size_t n, uint32_t *codes)
 {
@@ -208,7 +136,7 @@ INLINE void packing_unpack_any(struct packing p, const uint8_t *in, size_t n, in
     uint32_t codes[BLOCK_ROWS];
     uint64_t wide[BLOCK_ROWS];
 
-    if (p.range > SHORT_BITS) {
+    if (p.range > PACKING_SHORT_BITS) {
         packing_unpack_long(in, p.width, n, wide);
         for (size_t i = 0; i < n; i++)
             ret[i] = p.nulls && wide[i] == 0 ? COLUMN_NULL : (int64_t)((uint64_t)p.base + wide[i] - p.nulls);
@@ -216,9 +144,9 @@ INLINE void packing_unpack_any(struct packing p, const uint8_t *in, size_t n, in
     }
     packing_unpack_differences(p, in, n, codes);
     if (p.nulls)
-        packing_to_values(p, true, p.thousands ? THOUSAND : 1, codes, n, ret);
+        packing_to_values(p, true, p.thousands ? PACKING_THOUSAND : 1, codes, n, ret);
     else if (p.thousands)
-        packing_to_values(p, false, THOUSAND, codes, n, ret);
+        packing_to_values(p, false, PACKING_THOUSAND, codes, n, ret);
     else
         packing_to_values(p, false, 1, codes, n, ret);
 }
@@ -239,7 +167,7 @@ INLINE void packing_unpack_codes_any(struct packing p, const uint8_t *in, size_t
     int64_t max, values[BLOCK_ROWS];
     uint32_t shift = (uint32_t)((uint64_t)p.base - p.nulls);
 
-    if (p.range <= SHORT_BITS && !p.thousands && p.base >= 0 && packing_max(p, &max) && max < limit) {
+    if (p.range <= PACKING_SHORT_BITS && !p.thousands && p.base >= 0 && packing_max(p, &max) && max < limit) {
         packing_unpack_differences(p, in, n, ret);
         for (size_t i = 0; i < n; i++)
             ret[i] = p.nulls && ret[i] == 0 ? UINT32_MAX : ret[i] + shift;
@@ -259,38 +187,23 @@ void packing_unpack_codes(struct packing p, const uint8_t *in, size_t n, uint32_
         packing_unpack_codes_any(p, in, n, limit, ret);
 }
 
-/* The code of a row by the steps from the last anchor. */
 FOR_EACH_PROCESSOR
-static uint32_t packing_sum_steps(const uint8_t *in, unsigned width, size_t i)
+uint32_t packing_sum_steps(struct packing p, const uint8_t *in, size_t i)
 {
-    size_t first = i / PACKING_ANCHOR_ROWS * PACKING_ANCHOR_ROWS, n = i - first + 1, k = 0;
-    uint32_t steps[PACKING_ANCHOR_ROWS], sum;
-    lanes32 sums = {0};
+    size_t first = i / PACKING_ANCHOR_ROWS * PACKING_ANCHOR_ROWS;
+    uint32_t n = (uint32_t)(i - first), sum = packing_anchor(in, first) + n * *(const u32_of_file *)in,
+             codes[PACKING_LANES];
+    lanes32 sums = {0}, at = {0, 1, 2, 3, 4, 5, 6, 7};
 
-    packing_unpack_short(in + STEPS_HEAD * sizeof(uint32_t), width, first, n, steps);
-    for (; k + PACKING_LANES <= n; k += PACKING_LANES)
-        sums += *(const lanes32 *)(steps + k);
-    sum = packing_anchor(in, i) + (uint32_t)(n - 1) * *(const u32_of_file *)in - steps[0];
+    /* The steps of rows 1 to n. */
+    at -= 1;
+    for (size_t row = first; row <= i; row += PACKING_LANES, at += PACKING_LANES) {
+        packing_unpack_short(in + packing_head_size(p), p.width, row, PACKING_LANES, codes);
+        sums += *(const lanes32 *)codes & (lanes32)(at < n);
+    }
     for (unsigned lane = 0; lane < PACKING_LANES; lane++)
         sum += sums[lane];
-    for (; k < n; k++)
-        sum += steps[k];
     return sum;
-}
-
-int64_t packing_value(struct packing p, const uint8_t *in, size_t i)
-{
-    uint64_t code;
-
-    if (p.form == PACKING_PLAIN)
-        code = packing_unpack_one(in, p.width, i);
-    else if (p.form == PACKING_STEPS)
-        code = packing_sum_steps(in, p.width, i) & packing_code_max(p);
-    else
-        code = packing_entry(p, in, packing_unpack_one(in + packing_head_size(p), p.width, i));
-    if (p.nulls && code == 0)
-        return COLUMN_NULL;
-    return (int64_t)((uint64_t)p.base + (code - p.nulls) * (p.thousands ? THOUSAND : 1));
 }
 
 /* -- Packing -------------------------------------------------------------------------------------------- */
@@ -346,16 +259,16 @@ INLINE void packing_take_codes(struct packing_draft *d, const int64_t *restrict 
 INLINE bool packing_take_thousands(struct packing_draft *d, const int64_t *values, size_t n, int64_t max)
 {
     struct packing *p = &d->p;
-    uint64_t most = ((uint64_t)max - (uint64_t)p->base) / THOUSAND;
+    uint64_t most = ((uint64_t)max - (uint64_t)p->base) / PACKING_THOUSAND;
 
     if (most >= UINT32_MAX || max <= p->base)
         return false;
     for (size_t i = 0; i < n; i++) {
-        uint64_t above = (uint64_t)values[i] - (uint64_t)p->base, code = above / THOUSAND;
+        uint64_t above = (uint64_t)values[i] - (uint64_t)p->base, code = above / PACKING_THOUSAND;
 
         if (p->nulls && values[i] == COLUMN_NULL)
             d->codes[i] = 0;
-        else if (code * THOUSAND == above)
+        else if (code * PACKING_THOUSAND == above)
             d->codes[i] = (uint32_t)code + p->nulls;
         else
             return false;
@@ -385,7 +298,7 @@ INLINE bool packing_take_steps(struct packing_draft *d, size_t n, uint32_t *head
     if (packing_size(p, n) >= packing_size(d->p, n))
         return false;
     head[0] = min;
-    for (size_t i = 1; i < STEPS_HEAD; i++)
+    for (size_t i = 1; i < PACKING_STEPS_HEAD; i++)
         head[i] = i * PACKING_ANCHOR_ROWS < n ? d->codes[i * PACKING_ANCHOR_ROWS] : 0;
     for (size_t i = 1; i < n; i++)
         d->codes[i] = i % PACKING_ANCHOR_ROWS == 0 ? 0 : steps[i] - min;
@@ -475,8 +388,8 @@ INLINE void packing_put_short(uint32_t *codes, unsigned width, size_t n, uint8_t
 
 INLINE void packing_put_long(struct packing p, const int64_t *values, size_t n, uint8_t *out)
 {
-    uint64_t *to = memset(out, 0, packing_codes_size(p.width, n) + LANE_BYTES);
-    const size_t lanes = LANE_BYTES / 8;
+    uint64_t *to = memset(out, 0, packing_codes_size(p.width, n) + PACKING_LANES_BYTES);
+    const size_t lanes = PACKING_LANES_BYTES / 8;
 
     for (size_t i = 0; i < n; i++) {
         uint64_t code =
@@ -493,7 +406,7 @@ INLINE size_t packing_pack_any(const int64_t *values, size_t n, struct packing_h
 {
     int64_t min = packing_min(values, n), max = packing_max_of(values, n);
     struct packing_draft d = {.p = {.base = min, .nulls = min == COLUMN_NULL}};
-    uint32_t head[STEPS_HEAD];
+    uint32_t head[PACKING_STEPS_HEAD];
     uint8_t *to = out;
     uint64_t most;
 
@@ -503,7 +416,7 @@ INLINE size_t packing_pack_any(const int64_t *values, size_t n, struct packing_h
     most = max == COLUMN_NULL ? 0 : (uint64_t)max - (uint64_t)d.p.base + d.p.nulls;
     d.p.range = d.p.width = (uint8_t)bits_of(most);
     if (!hints.thousands || !packing_take_thousands(&d, values, n, max)) {
-        if (d.p.range > SHORT_BITS) {
+        if (d.p.range > PACKING_SHORT_BITS) {
             packing_put_long(d.p, values, n, out);
             *ret = d.p;
             return packing_size(d.p, n);

@@ -399,7 +399,7 @@ static void writer_append_directory(struct columns_writer *w, struct layout_trai
 
         if (buffer_rows(c) == 0 || writer_leaves_out(w, i))
             continue;
-        layout_column_name(i, record->name);
+        snprintf(record->name, sizeof(record->name), "%s.%s", layout_table_of(i), layout_name_of(i));
         record->kind = i < _COLUMN_MAX ? column_specs[i].kind : KIND_INT;
         record->rows = buffer_rows(c);
         record->blocks = writer_offset(w);
