@@ -222,7 +222,7 @@ static void test_the_rule(void **state)
         columns_put(w, COL_by_lane_dur, slices[i].dur);
     }
     for (int i = 0; i < 3; i++)
-        columns_put_text(w, "abc" + i, 1);
+        columns_put_text(w, &"abc"[i], 1);
     columns_put(w, COL_lane_first, 0);
     columns_put(w, COL_lane_count, ARRAY_SIZE(slices));
     columns_put(w, COL_meta_key, META_last_ns);

@@ -388,7 +388,7 @@ INLINE void packing_put_short(uint32_t *codes, unsigned width, size_t n, uint8_t
 
 INLINE void packing_put_long(struct packing p, const int64_t *values, size_t n, uint8_t *out)
 {
-    uint64_t *to = memset(out, 0, packing_codes_size(p.width, n) + PACKING_LANES_BYTES);
+    u64_of_file *to = memset(out, 0, packing_codes_size(p.width, n) + PACKING_LANES_BYTES);
     const size_t lanes = PACKING_LANES_BYTES / 8;
 
     for (size_t i = 0; i < n; i++) {
