@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scans the same text whole with plain C, and in pieces with the best that the processor has. */
+/*
+ * Scans the same text whole with plain C and key by key, and in pieces, along shapes, with the best that the processor
+ * has. A second text repeats the events, so that shapes are followed, and left in the middle.
+ */
 #include "tests/unit/scan-digest.h"
 #include "trace/read/scan.h"
 
@@ -7,7 +10,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static uint64_t scan(const uint8_t *data, size_t size, enum scan_simd simd, size_t more)
+enum { KEY_BY_KEY = 1, IN_EVENTS = 2 };
+
+static uint64_t scan(const uint8_t *data, size_t size, enum scan_simd simd, size_t more, int how)
 {
     _cleanup_(intake_freep) struct intake *in = NULL;
     _cleanup_(scan_freep) struct scanner *s = NULL;
@@ -16,6 +21,10 @@ static uint64_t scan(const uint8_t *data, size_t size, enum scan_simd simd, size
 
     if (intake_new(STRINGS_MAX, &in) < 0 || scan_new(in, simd, &s) < 0)
         abort();
+    if (how & KEY_BY_KEY)
+        scan_without_shapes(s);
+    if (how & IN_EVENTS)
+        scan_begin(s, SCAN_IN_EVENTS);
     in->flush = digest_batch;
     in->flush_arg = &digest;
     do {
@@ -38,14 +47,33 @@ static uint64_t scan(const uint8_t *data, size_t size, enum scan_simd simd, size
     return digest;
 }
 
+/* The text twice as it is, then without a part of its middle, then as it is. */
+static void check_repeated(const uint8_t *data, size_t size)
+{
+    size_t cut = size > 0 ? data[0] * size / 256 : 0, kept = size - MIN(cut + 8, size),
+           all = 3 * size + cut + kept;
+    _cleanup_(freep) uint8_t *text = malloc(all + 1);
+
+    if (!text)
+        abort();
+    uint8_t *at = mempcpy(mempcpy(text, data, size), data, size);
+    at = mempcpy(mempcpy(at, data, cut), data + size - kept, kept);
+    memcpy(at, data, size);
+    uint64_t expected = scan(text, all, SCAN_SIMD_PLAIN, all + 1, KEY_BY_KEY | IN_EVENTS);
+    if (scan(text, all, SCAN_SIMD_BEST, all + 1, IN_EVENTS) != expected ||
+        scan(text, all, SCAN_SIMD_PLAIN, 64 + size % 997, IN_EVENTS) != expected)
+        abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    uint64_t whole = scan(data, size, SCAN_SIMD_PLAIN, size + 1);
+    uint64_t whole = scan(data, size, SCAN_SIMD_PLAIN, size + 1, KEY_BY_KEY);
 
-    if (scan(data, size, SCAN_SIMD_BEST, 1 + size % 97) != whole ||
-        scan(data, size, SCAN_SIMD_BEST, size + 1) != whole)
+    if (scan(data, size, SCAN_SIMD_BEST, 1 + size % 97, 0) != whole ||
+        scan(data, size, SCAN_SIMD_BEST, size + 1, 0) != whole)
         abort();
     if (scan_guess_event((const char *)data, size) > size)
         abort();
+    check_repeated(data, size);
     return 0;
 }

@@ -21,8 +21,8 @@ static inline void scanned_free(struct scanned *s)
 #define _cleanup_scanned_ _cleanup_(scanned_free)
 
 /* Feeds `more` bytes at a time, each piece a copy of exactly its size and the bytes that may be looked at. */
-static inline struct scanned scan_in_pieces(const char *text, size_t size, enum scan_simd simd, size_t more,
-                                            bool keep)
+static inline struct scanned scan_along_shapes(const char *text, size_t size, enum scan_simd simd,
+                                               size_t more, bool keep, bool shapes)
 {
     _cleanup_(scan_freep) struct scanner *s = NULL;
     struct scanned r = {.in = fixture_new()};
@@ -31,6 +31,8 @@ static inline struct scanned scan_in_pieces(const char *text, size_t size, enum 
     r.in->flush = digest_batch;
     r.in->flush_arg = &r.digest;
     assert_int_equal(scan_new(r.in, simd, &s), 0);
+    if (!shapes)
+        scan_without_shapes(s);
     do {
         end = MIN(end + more, size);
         _cleanup_(freep) char *piece = malloc(end - used + SCAN_PAD);
@@ -47,6 +49,12 @@ static inline struct scanned scan_in_pieces(const char *text, size_t size, enum 
         digest_batch(r.in, r.in->batch, &r.digest);
     digest_intake(r.in, &r.digest);
     return r;
+}
+
+static inline struct scanned scan_in_pieces(const char *text, size_t size, enum scan_simd simd, size_t more,
+                                            bool keep)
+{
+    return scan_along_shapes(text, size, simd, more, keep, true);
 }
 
 static inline struct scanned scan_text(const char *text)

@@ -511,6 +511,72 @@ static void test_duplicate_keys(void **state)
     assert_int_equal(event_at(&s, 1)->flags, 0);
 }
 
+/* Members of events, each with its values; NULL: none further. Any of them may be missing, and most have something
+ * unusual now and then. */
+static const char *const some_members[][8] = {
+    {"\"ph\": \"X\"", "\"ph\": \"X\"", "\"ph\": \"X\"", "\"ph\": \"f\", \"bp\": \"e\"", "\"ph\": \"i\"",
+     "\"ph\":\"X\"", "\"ph\": 5"},
+    {"\"cat\": \"kernel\"", "\"cat\": \"cpu_op\"", "\"cat\": \"cuda_runtime\"", "\"cat\": \"\"",
+     "\"cat\": \"\\ud800\"", "\"cat\": null",
+     "\"cat\": \"a category that is longer than a block, and then than two of these\""},
+    {"\"name\": \"gemm\"", "\"name\": \"a\\nb\"", "\"name\": \"\"", "\"name\":  \"n\"", "\"name\": 7"},
+    {"\"pid\": 3, \"tid\": 7", "\"pid\": 3, \"tid\": 8", "\"pid\": 3, \"tid\": 7",
+     "\"pid\": -3, \"tid\": \"x\"", "\"pid\": 3", "\"tid\": 7, \"pid\": 3", "\"pid\":  3, \"tid\": 7"},
+    {"\"ts\": 1234567890123.456", "\"ts\": 7", "\"ts\": \"8\"", "\"ts\": null", "\"ts\": 1e3", "\"ts\": -1"},
+    {"\"dur\": 12.5", "\"dur\": 0", "\"dur\": -1", "\"dur\": nan", "\"dur\": 9223372036854775.807"},
+    {"\"args\": {}", "\"args\": {\"External id\": 12, \"stream\": 7, \"grid\": [1, 2, 3]}",
+     "\"args\": {\"External id\": 13, \"stream\": -7, \"unknown\": {\"a\": \"}\"}}",
+     "\"args\": {\"External id\": 1.5, \"blocks per SM\": 0.5}",
+     "\"args\": {\"cbid\": 1, \"Collective name\": \"c\"}",
+     "\"args\": {\"Input Dims\": [[1, 2], []], \"Input Dims\": []}", "\"args\": 3"},
+    {"\"id\": 5", "\"id\": \"0x5\"", "\"bind_id\": 4, \"flow_in\": true", "\"id2\": {\"local\": 1}",
+     "\"id\": [1]"},
+};
+
+/* One random number decides how unusual an event is, so that some shapes are frequent. */
+static char *put_random_event(char *at, unsigned *random)
+{
+    size_t n = ARRAY_SIZE(some_members), first = 0, unusual = (size_t)rand_r(random) % 4;
+    const char *comma = "{";
+
+    if (unusual == 3)
+        first = (size_t)rand_r(random) % n;
+    for (size_t i = 0; i < n; i++) {
+        const char *const *values = some_members[(first + i) % n];
+        size_t value = unusual > 0 ? (size_t)rand_r(random) % ARRAY_SIZE(some_members[0]) : 0;
+        if (!values[value] || (unusual == 0 && i == n - 1))
+            continue;
+        at = stpcpy(stpcpy(at, comma), values[value]);
+        comma = unusual == 2 ? " ,\n" : ", ";
+    }
+    return stpcpy(at, *comma == '{' ? "{},\n" : "},\n");
+}
+
+/* Whether events are read along shapes or key by key, in whatever pieces: enough of them that shapes are forgotten. */
+static void test_shapes(void **state)
+{
+    enum { EVENTS_N = 30000, EVENT_MAX = 600 };
+    _cleanup_(freep) char *text = malloc((size_t)EVENTS_N * EVENT_MAX);
+    static const size_t pieces[] = {SIZE_MAX / 2, 100000, 1001};
+    unsigned random = 1;
+
+    assert_non_null(text);
+    char *at = stpcpy(text, "[");
+    for (size_t i = 0; i < EVENTS_N; i++)
+        at = put_random_event(at, &random);
+    size_t size = (size_t)(stpcpy(at, "]") - text);
+    _cleanup_scanned_ struct scanned expected =
+        scan_along_shapes(text, size, SCAN_SIMD_PLAIN, SIZE_MAX / 2, false, false);
+    assert_int_equal(expected.state, SCAN_AFTER);
+    for (size_t i = 0; i < ARRAY_SIZE(all_simds); i++) {
+        for (size_t k = 0; k < ARRAY_SIZE(pieces) && has_simd(all_simds[i]); k++) {
+            _cleanup_scanned_ struct scanned s = scan_in_pieces(text, size, all_simds[i], pieces[k], false);
+            assert_int_equal(s.events, expected.events);
+            assert_true(s.digest == expected.digest);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -530,6 +596,7 @@ int main(void)
         cmocka_unit_test(test_flows_of_slices),
         cmocka_unit_test(test_groups_of_arguments),
         cmocka_unit_test(test_duplicate_keys),
+        cmocka_unit_test(test_shapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

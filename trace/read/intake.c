@@ -378,7 +378,7 @@ void intake_defect(struct intake *in, enum defect_kind kind, uint64_t offset)
         in->defects.first[kind] = offset;
 }
 
-static void intake_flush(struct intake *in)
+void intake_flush(struct intake *in)
 {
     struct batch *empty = NULL;
 
@@ -394,31 +394,17 @@ static void intake_flush(struct intake *in)
     batch_reset(in->batch);
 }
 
-struct event *intake_event(struct intake *in)
-{
-    if (in->batch->n == BATCH_EVENTS)
-        intake_flush(in);
-    return &in->batch->events[in->batch->n++];
-}
-
-int64_t *intake_args(struct intake *in, unsigned group)
+bool intake_grow_rows(struct intake *in, unsigned group)
 {
     struct batch *b = in->batch;
-    size_t width = arg_group_width[group];
+    size_t cap = b->group_cap[group] ? 2 * b->group_cap[group] : ROWS_FIRST;
+    int64_t *rows = realloc(b->group_rows[group], cap * arg_group_width[group] * sizeof(*rows));
 
-    if (b->group_n[group] == b->group_cap[group]) {
-        size_t cap = b->group_cap[group] ? 2 * b->group_cap[group] : ROWS_FIRST;
-        int64_t *rows = realloc(b->group_rows[group], cap * width * sizeof(*rows));
-        if (!rows) {
-            intake_fail(in, -ENOMEM);
-            return NULL;
-        }
-        b->group_rows[group] = rows;
-        b->group_cap[group] = cap;
+    if (!rows) {
+        intake_fail(in, -ENOMEM);
+        return false;
     }
-    int64_t *row = b->group_rows[group] + b->group_n[group]++ * width;
-    for (size_t i = 0; i < width; i++)
-        row[i] = COLUMN_NULL;
-    b->events[b->n - 1].flags |= EVENT_IN_GROUP(group);
-    return row;
+    b->group_rows[group] = rows;
+    b->group_cap[group] = cap;
+    return true;
 }

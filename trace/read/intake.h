@@ -150,12 +150,34 @@ uint32_t intake_process(struct intake *in, int64_t pid, uint32_t pid_text);
 uint16_t intake_category(struct intake *in, uint32_t string);
 void intake_defect(struct intake *in, enum defect_kind kind, uint64_t offset);
 
+/* Private: replace a full batch; make room for more rows, false if memory is exhausted. */
+void intake_flush(struct intake *in);
+bool intake_grow_rows(struct intake *in, unsigned group);
+
 /* Returns room for the next event; never NULL. A full batch is flushed first. Fill the event before the
  * next call. */
-struct event *intake_event(struct intake *in);
+static inline struct event *intake_event(struct intake *in)
+{
+    if (__builtin_expect(in->batch->n == BATCH_EVENTS, 0))
+        intake_flush(in);
+    return &in->batch->events[in->batch->n++];
+}
+
 /* Returns a row of arguments for the latest event of intake_event(), all COLUMN_NULL, and sets its flag.
  * NULL if memory is exhausted (in->error is set). */
-int64_t *intake_args(struct intake *in, unsigned group);
+static inline int64_t *intake_args(struct intake *in, unsigned group)
+{
+    struct batch *b = in->batch;
+    size_t width = arg_group_width[group];
+
+    if (__builtin_expect(b->group_n[group] == b->group_cap[group], 0) && !intake_grow_rows(in, group))
+        return NULL;
+    int64_t *row = b->group_rows[group] + b->group_n[group]++ * width;
+    for (size_t i = 0; i < width; i++)
+        row[i] = COLUMN_NULL;
+    b->events[b->n - 1].flags |= EVENT_IN_GROUP(group);
+    return row;
+}
 
 DEFINE_CLEANUP(struct intake *, intake_free)
 DEFINE_CLEANUP(struct batch *, batch_free)

@@ -10,6 +10,9 @@
 
 #include "base/hash_table.h"
 #include <stdbool.h>
+#if defined(__SSSE3__)
+#include <tmmintrin.h>
+#endif
 
 #define NUMBER_AHEAD    48
 #define NUMBER_REAL_MAX 63
@@ -56,6 +59,31 @@ static inline uint64_t number_value(uint64_t bytes, unsigned n)
     return (v & UINT64_C(0x0000FFFF0000FFFF)) * (UINT64_C(10000) << 32 | 1) >> 32;
 }
 
+#if defined(__SSSE3__)
+
+/* Parses up to 16 digits, which further digits may follow; NULL if there are none. */
+static inline const char *number_run(const char *p, uint64_t *ret)
+{
+    /* From the offset n, indices that move the first n of 16 bytes to the end, after zeros. */
+    static const int8_t move[32] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
+                                    0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15};
+    __m128i digits = _mm_sub_epi8(_mm_loadu_si128((const __m128i *)p), _mm_set1_epi8('0'));
+    __m128i other = _mm_cmpeq_epi8(_mm_max_epu8(digits, _mm_set1_epi8(10)), digits);
+    unsigned n = (unsigned)__builtin_ctz((unsigned)_mm_movemask_epi8(other) | 1u << 16);
+    /* Neighbours are combined: digits to pairs, pairs to fours, fours to two numbers of eight digits. */
+    __m128i v = _mm_shuffle_epi8(digits, _mm_loadu_si128((const __m128i *)(move + n)));
+    v = _mm_maddubs_epi16(v, _mm_set1_epi16(1 << 8 | 10));
+    v = _mm_madd_epi16(v, _mm_set1_epi32(1 << 16 | 100));
+    v = _mm_packs_epi32(v, v);
+    v = _mm_madd_epi16(v, _mm_set1_epi32(1 << 16 | 10000));
+    uint64_t both = (uint64_t)_mm_cvtsi128_si64(v);
+
+    *ret = (uint32_t)both * number_powers[8] + (both >> 32);
+    return n > 0 ? p + n : NULL;
+}
+
+#else
+
 /* Parses up to 16 digits, which further digits may follow; NULL if there are none. */
 static inline const char *number_run(const char *p, uint64_t *ret)
 {
@@ -71,6 +99,8 @@ static inline const char *number_run(const char *p, uint64_t *ret)
     return p + 8 + n;
 }
 
+#endif
+
 static inline bool number_ends(char c)
 {
     return c == ',' || c == '}' || c == ']' || c == ' ' || c == '\n' || c == '\r' || c == '\t';
@@ -78,10 +108,12 @@ static inline bool number_ends(char c)
 
 static inline const char *number_int(const char *p, int64_t *ret)
 {
-    bool negative = *p == '-';
     uint64_t value;
-    const char *end = number_run(p + negative, &value);
+    const char *end = number_run(p, &value);
+    bool negative = !end && *p == '-';
 
+    if (negative)
+        end = number_run(p + 1, &value);
     if (!end || !number_ends(*end))
         return NULL;
     *ret = negative ? -(int64_t)value : (int64_t)value;

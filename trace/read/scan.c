@@ -311,19 +311,6 @@ static const struct scan_ops *scan_find_ops(enum scan_simd simd)
     return NULL;
 }
 
-/* Until an event was seen, an object is expected to end: that is always correct. */
-static void scan_expect_end(struct expectations e[static WALK_STATES])
-{
-    static const struct expected end = {.text = "}", .mask = 1, .size = 1, .key = KEY_END};
-
-    for (size_t i = 0; i < WALK_STATES; i++)
-        e[i] = (struct expectations){end, end};
-}
-
-/* The same for categories: an empty category counts as absent. */
-static const struct cached_category no_category = {
-    .text = {.text = "\"\"", .mask = 3, .size = 2}, .category = CATEGORY_NONE, .class = CLASS_UNLISTED};
-
 int scan_new(struct intake *intake, enum scan_simd simd, struct scanner **ret)
 {
     const struct scan_ops *ops = scan_find_ops(simd);
@@ -335,16 +322,10 @@ int scan_new(struct intake *intake, enum scan_simd simd, struct scanner **ret)
         return -ENOMEM;
     s->intake = intake;
     s->ops = ops;
-    for (size_t i = 0; i < CACHE_CATEGORIES; i++)
-        s->categories[i] = no_category;
-    s->between = (struct expected){.text = "{", .mask = 1, .size = 1};
-    for (size_t i = 0; i < ARRAY_SIZE(s->members_expected); i++)
-        scan_expect_end(s->members_expected[i]);
+    shapes_forget(&s->shapes);
     keys_of_events(&s->members);
-    for (unsigned i = 0; i < CLASS_COUNT; i++) {
-        scan_expect_end(s->args_expected[i]);
+    for (unsigned i = 0; i < CLASS_COUNT; i++)
         arg_class_init(&s->classes[i], i);
-    }
     *ret = TAKE_PTR(s);
     return 0;
 }
@@ -365,6 +346,11 @@ void scan_begin(struct scanner *s, enum scan_begin begin)
     s->state = SCAN_EVENTS;
     s->seen_events = true;
     s->bare = begin == SCAN_IN_BARE_EVENTS;
+}
+
+void scan_without_shapes(struct scanner *s)
+{
+    s->shapeless = true;
 }
 
 enum scan_state scan_state(const struct scanner *s)

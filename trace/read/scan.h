@@ -47,6 +47,8 @@ int scan_new(struct intake *intake, enum scan_simd simd, struct scanner **ret);
 struct scanner *scan_free(struct scanner *s);
 /* Sets where the text of a new scanner begins. */
 void scan_begin(struct scanner *s, enum scan_begin begin);
+/* Reads every event key by key, for comparison: the result is the same, but slower. */
+void scan_without_shapes(struct scanner *s);
 /* Takes complete items from [p, p + size), whose first byte has the offset `offset` in the stream. last:
  * nothing follows; an unused rest is then truncated. Returns the bytes used; at least one if size is
  * SCAN_ITEM_MAX. */

@@ -73,9 +73,8 @@ static uint32_t scan_event_find_thread(struct scanner *s)
     }
     /* Ids with a flaw are not remembered, because the flaw is counted at each occurrence. */
     if (f->thread_text.p && !f->flaws && f->thread_text.end - f->thread_text.p <= EXPECTED_MAX) {
-        struct last_thread *last = &s->last_threads[f->category % CACHE_LAST_THREADS];
-        expected_set(&last->text, f->thread_text.p, f->thread_text.end, 0, 0);
-        last->thread = c->thread;
+        expected_set(&f->last_thread->text, f->thread_text.p, f->thread_text.end);
+        f->last_thread->thread = c->thread;
     }
     return c->thread - 1;
 }
@@ -149,14 +148,6 @@ static struct event *scan_add_event(struct scanner *s, enum event_phase phase, u
     e->phase = (uint8_t)phase;
     e->flags = 0;
     return e;
-}
-
-static void scan_event_add_row(struct scanner *s, unsigned group, uint64_t touched, const int64_t *cells)
-{
-    int64_t *row = touched ? intake_args(s->intake, group) : NULL;
-
-    for (uint64_t rest = row ? touched : 0; rest; rest &= rest - 1)
-        row[__builtin_ctzll(rest)] = cells[__builtin_ctzll(rest)];
 }
 
 /* A flow may also be given by its slices: the second version of the format. */
@@ -260,9 +251,7 @@ static void scan_event_commit_slice(struct scanner *s, enum event_phase phase, u
         e->thread = s->intake->error ? 0 : s->intake->threads[thread].process;
     if (SEEN(f, ARGS) && f->has_args) {
         e->flags = SLICE_HAS_ARGS;
-        scan_event_add_row(s, f->class, f->touched & low_bits(CELLS_OF_COLLECTIVE), f->cells);
-        scan_event_add_row(s, TABLE_collective - TABLE_ARGS_FIRST, f->touched >> CELLS_OF_COLLECTIVE,
-                           f->cells + CELLS_OF_COLLECTIVE);
+        scan_add_rows(s, f->class);
     }
     if (SEEN(f, BIND_ID) && (phase == EVENT_COMPLETE || phase == EVENT_BEGIN))
         scan_event_add_bound_flow(s, offset, thread);

@@ -2,7 +2,7 @@
 /*
  * State that the parts of the scanner share. Private to scan*.c.
  *
- * scan_core.h walks events and is compiled once for each kind of processor; the values of one event go
+ * scan_core.c walks events and is compiled once for each kind of processor; the values of one event go
  * through scan_commit() into the intake, completely or not at all. scan.c walks the text around the events.
  */
 #pragma once
@@ -86,50 +86,124 @@ struct arg_target {
 
 enum arg_take { TAKE_INT, TAKE_INTS, TAKE_TEXT, TAKE_REAL, TAKE_CLASS };
 
+struct arg_use {
+    uint8_t take; /* enum arg_take */
+    uint8_t n;
+    struct arg_target to[TARGETS_MAX];
+};
+
 struct arg_class {
     struct key_table keys;
-    struct {
-        uint8_t take; /* enum arg_take */
-        uint8_t n;
-        struct arg_target to[TARGETS_MAX];
-    } arg[KEYS_MAX];
+    struct arg_use arg[KEYS_MAX];
 };
 
 void arg_class_init(struct arg_class *c, unsigned class);
 unsigned arg_class_of_category(const char *category, size_t size);
 
-/* -- State */
+/* -- Shapes (scan_shape.c, scan_shape.h) */
+
+/*
+ * Writers repeat themselves: all text of an event but a few values is that of an earlier event. A shape is such an
+ * event: the texts between those values, and what is done with each value. Shapes are the paths of a tree whose
+ * nodes are texts, so that a path determines every key, and with it how each value is read.
+ *
+ * A shape only ever predicts: an event that none fits is read key by key, which yields the same result, and
+ * becomes a shape.
+ */
 
 #define EXPECTED_MAX 64 /* two blocks of find.h */
 _Static_assert(EXPECTED_MAX <= SCAN_PAD, "an expected text may be looked for at the end of a piece");
-#define CACHE_TEXTS        4096
-#define CACHE_THREADS      256
-#define CACHE_CATEGORIES   64
-#define CACHE_LAST_THREADS 16
+#define SHAPE_NODES      2048
+#define SHAPE_VALUES_MAX 64   /* of an event */
+#define SHAPE_OTHERS_MAX 64   /* texts in the same place */
+#define SHAPE_THREADS    64   /* last threads that are remembered */
+#define SHAPE_MISSES_MAX 4096 /* events that no shape fitted, after which all are forgotten */
 
-/*
- * The previous text between two values: `", "name": `. Writers repeat themselves, so that comparing
- * complete blocks with the text that last followed the same key yields the next key and the start of its
- * value.
- */
 struct expected {
     char text[EXPECTED_MAX];
     uint32_t mask, mask_after; /* of its bytes, in the first and the second block */
     uint8_t size;
-    uint8_t key;  /* number or enum key_answer */
-    uint8_t walk; /* state of the walk after it */
 };
 
-/* The last two different texts. */
-struct expectations {
-    struct expected first, second;
+/* What follows the text of a node: the value of the enum event_member of this number, or one of these. */
+enum shape_follows {
+    SHAPE_SKIP = _MEMBER_MAX, /* a value that is not used */
+    SHAPE_ARG,                /* a value of the arguments */
+    SHAPE_GAP,                /* more text */
+    SHAPE_END,                /* nothing: the event is complete */
 };
 
-/* Position of a walk in an object: after the key of this number, after one of the unknown keys (they share
- * a few numbers), or at the beginning. */
-#define WALK_OTHERS 16
-#define WALK_BEGIN  (KEYS_MAX + WALK_OTHERS)
-#define WALK_STATES (KEYS_MAX + WALK_OTHERS + 1)
+/* The values that all events of a shape have in common. */
+struct shape_constants {
+    uint32_t seen; /* bits of enum event_member */
+    char phase, scope, bind_point;
+    bool has_args;
+    bool complete; /* a complete event on a thread, without flows */
+    uint8_t class;
+    uint16_t category;
+};
+
+struct shape_node {
+    struct expected text;
+    uint8_t follows;
+    uint8_t brace;         /* offset of the event's brace in the text; of the first node of an event */
+    uint8_t thread;        /* number of the last thread, before a "pid" */
+    bool after_ids;        /* before a "ts" that follows "pid" and "tid" */
+    uint16_t other, next;  /* nodes: another text in the same place, the first text after the value */
+    uint16_t after_thread; /* node: before a "pid" that "tid" and "ts" follow, that of the "ts" */
+    union {
+        const struct arg_use *arg;
+        struct shape_constants constants; /* of SHAPE_END; its `next` begins the event that followed last */
+    };
+};
+
+/* Events of a shape mostly come from the same thread: the text that names it, from the value of "pid" to that of
+ * "ts", and the thread. */
+struct last_thread {
+    struct expected text;
+    uint32_t thread; /* + 1 */
+};
+
+struct shapes {
+    uint16_t n, root, last; /* nodes, of which the first is none; the end of the last event */
+    uint8_t n_threads;
+    uint32_t misses;
+    struct shape_node nodes[SHAPE_NODES];
+    struct last_thread threads[SHAPE_THREADS];
+};
+
+/* The values of an event that is read key by key. */
+struct shape_draft {
+    bool usable;
+    uint8_t n;
+    uint32_t members; /* bits of enum event_member */
+    struct shape_value {
+        const char *begin, *end;
+        const struct arg_use *arg;
+        uint8_t follows;
+    } values[SHAPE_VALUES_MAX];
+};
+
+struct scanner;
+
+void shapes_forget(struct shapes *h);
+/* Makes a shape of the draft of the event that was just read: of the text from `begin`, where the previous event
+ * ended, past the event's brace to its end. */
+void shapes_learn(struct scanner *s, const char *begin, const char *brace, const char *end);
+
+static inline void shape_draft_add(struct shape_draft *d, unsigned follows, const struct arg_use *arg,
+                                   const char *begin, const char *end)
+{
+    if (unlikely(d->n == SHAPE_VALUES_MAX))
+        d->usable = false;
+    else
+        d->values[d->n++] = (struct shape_value){begin, end, arg, (uint8_t)follows};
+}
+
+/* -- State */
+
+#define CACHE_TEXTS   4096
+#define CACHE_THREADS 256
 
 struct cached_text {
     const char *text;
@@ -140,19 +214,6 @@ struct cached_thread {
     int64_t pid, tid;
     uint32_t pid_text, tid_text;
     uint32_t thread; /* + 1 */
-};
-
-/* Events of a category mostly come from the same thread: the text that names it, and the thread. */
-struct last_thread {
-    struct expected text;
-    uint32_t thread; /* + 1 */
-};
-
-/* By the first bytes of how they are written, with their quotes. */
-struct cached_category {
-    struct expected text;
-    uint16_t category;
-    uint8_t class;
 };
 
 /* The values of the current event; values that are not in `seen` are not set. */
@@ -170,9 +231,11 @@ struct scanned_event {
     struct slice args, id2, bind_id;
     struct slice id; /* without a text where it is the number */
     int64_t id_number;
-    uint32_t thread;          /* + 1; 0 if it must be looked up by its ids */
-    struct slice thread_text; /* from the value of "pid" to that of "ts", where they follow one another */
-    uint64_t touched;         /* bits of the cells that are set */
+    uint32_t thread; /* + 1; 0 if it must be looked up by its ids */
+    /* From the value of "pid" to that of "ts", where they follow one another, and where to keep it. */
+    struct slice thread_text;
+    struct last_thread *last_thread;
+    uint64_t touched; /* bits of the cells that are set */
     int64_t cells[CELLS_MAX];
 };
 _Static_assert(_DEFECT_MAX <= 32 && CELLS_MAX <= 64, "bits");
@@ -224,14 +287,12 @@ struct scanner {
 
     struct scanned_event event;
     struct key_table members;
-    struct expected between;
-    struct expectations members_expected[2][WALK_STATES]; /* second: of complete events */
     struct arg_class classes[CLASS_COUNT];
-    struct expectations args_expected[CLASS_COUNT][WALK_STATES];
     struct cached_text texts[CACHE_TEXTS];
     struct cached_thread threads[CACHE_THREADS];
-    struct cached_category categories[CACHE_CATEGORIES];
-    struct last_thread last_threads[CACHE_LAST_THREADS];
+    bool shapeless; /* shapes are not used */
+    struct shapes shapes;
+    struct shape_draft draft;
     char *buffer; /* for cleaned texts */
     size_t buffer_size;
 };
@@ -248,8 +309,7 @@ static inline uint32_t low_bits(size_t n)
 }
 
 /* From p to end there are at most EXPECTED_MAX bytes. */
-static inline void expected_set(struct expected *e, const char *p, const char *end, unsigned key,
-                                unsigned walk)
+static inline void expected_set(struct expected *e, const char *p, const char *end)
 {
     size_t size = (size_t)(end - p);
 
@@ -257,8 +317,6 @@ static inline void expected_set(struct expected *e, const char *p, const char *e
     e->size = (uint8_t)size;
     e->mask = low_bits(size);
     e->mask_after = size > 32 ? low_bits(size - 32) : 0;
-    e->key = (uint8_t)key;
-    e->walk = (uint8_t)walk;
 }
 
 #define SEEN(values, member) ((values)->seen >> MEMBER_##member & 1)
@@ -271,6 +329,27 @@ static inline void scan_flaw(struct scanner *s, enum defect_kind kind)
 static inline bool scan_is_quoted(struct slice value)
 {
     return value.p < value.end && *value.p == '"';
+}
+
+/* Adds the cells of the event's arguments, which the class has in the first of both rows. */
+static inline void scan_add_rows(struct scanner *s, unsigned class)
+{
+    const struct scanned_event *f = &s->event;
+    const struct {
+        unsigned group;
+        uint64_t touched;
+        const int64_t *cells;
+    } rows[] = {
+        {class, f->touched & low_bits(CELLS_OF_COLLECTIVE), f->cells},
+        {TABLE_collective - TABLE_ARGS_FIRST, f->touched >> CELLS_OF_COLLECTIVE,
+         f->cells + CELLS_OF_COLLECTIVE},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        int64_t *row = rows[i].touched ? intake_args(s->intake, rows[i].group) : NULL;
+        for (uint64_t rest = row ? rows[i].touched : 0; rest; rest &= rest - 1)
+            row[__builtin_ctzll(rest)] = rows[i].cells[__builtin_ctzll(rest)];
+    }
 }
 
 /* -- Events (scan_event.c) */
