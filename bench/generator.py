@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The workload generator next to a Python client written like `vllm bench serve`, against a server that computes nothing.
 
-speed: what one core sustains, from a server that never waits. error: what is measured, against when the server sent, with
+speed: what one core sustains, from a server that never waits; next to it what the server and the kernel allow
+(`stream-reader`, which receives and looks at nothing). With eight tokens a write less of that is the kernel's cost of a write. error: what is measured, against when the server sent, with
 tokens at steady gaps. memory: of ten thousand streams that are open at the same time."""
 import contextlib
 import json
@@ -16,23 +17,24 @@ from common import BUILD, figure, percentile, summary
 
 LOAD = BUILD / "daemon/load/profd-load"
 SERVER = BUILD / "bench/stream-server"
+READER = BUILD / "bench/stream-reader"
 PEER = pathlib.Path(__file__).with_name("generator-peer.py")
 ROUNDS = 3
 OPEN_STREAMS = 10000
 CORES = sorted(os.sched_getaffinity(0))
 SERVER_CORE, CLIENT_CORE = str(CORES[0]), str(CORES[-1])
 
-# (concurrency, requests, tokens an answer)
-SPEED = [(64, 4000, 1), (64, 1000, 128), (1024, 2048, 128)]
+# (concurrency, requests, tokens an answer, tokens a write)
+SPEED = [(64, 4000, 1, 1), (64, 1000, 128, 1), (1024, 2048, 128, 1), (64, 2000, 128, 8), (1024, 4096, 128, 8), (OPEN_STREAMS, OPEN_STREAMS, 32, 1)]
 # (concurrency, requests, tokens an answer, gap in us)
 ERROR = [(1, 10, 50, 10_000), (64, 128, 50, 10_000), (1024, 1024, 50, 25_000)]
 
 
 @contextlib.contextmanager
-def server(directory, gap_us):
+def server(directory, gap_us, events=1):
     """Its URL, and where it writes when it sent."""
     log = directory / "sent.jsonl"
-    with subprocess.Popen(["taskset", "-c", SERVER_CORE, SERVER, str(gap_us), log], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(["taskset", "-c", SERVER_CORE, SERVER, str(gap_us), log, str(events)], stdout=subprocess.PIPE, text=True) as process:
         yield f"http://127.0.0.1:{process.stdout.readline().strip()}", log
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 0
@@ -79,11 +81,19 @@ def peer(url, requests, concurrency, osl):
     return json.loads(done.stdout)
 
 
+def reader(url, requests, concurrency, osl):
+    """The limit: what arrives is not looked at."""
+    done = subprocess.run(["taskset", "-c", CLIENT_CORE, READER, url.rpartition(":")[2], str(requests), str(concurrency), str(osl)],
+                          capture_output=True, check=True)
+    return {**json.loads(done.stdout), "requests": [{"tokens": osl}] * requests}
+
+
 CLIENTS = {"profd-load": profd_load, "aiohttp": peer}
+CLIENTS_AND_LIMIT = {**CLIENTS, "stream-reader": reader}
 
 
-def speed(directory, client, concurrency, requests, osl):
-    with server(directory, 0) as (url, _):
+def speed(directory, client, concurrency, requests, osl, events):
+    with server(directory, 0, events) as (url, _):
         found = client(url, requests, concurrency, osl)
     tokens = sum(request["tokens"] for request in found["requests"])
     assert tokens == requests * osl
@@ -125,20 +135,26 @@ def memory(directory):
     return {"part": "memory", "streams": OPEN_STREAMS, "resident_mib": figure(peak[0][0])}
 
 
-def rounds(measure, *setting):
-    """Each client's figures, alternately, a first round discarded."""
-    found = {name: [] for name in CLIENTS}
+def rounds(clients, measure, *setting):
+    """Each client's figures, alternately, a first round discarded; and how often profd-load's they are."""
+    found = {name: [] for name in clients}
     for number in range(ROUNDS + 1):
-        for name, client in CLIENTS.items():
+        for name, client in clients.items():
             figures = measure(client, *setting)
             if number > 0:
                 found[name].append(figures)
+    for name, ratio, key in (("aiohttp", "tokens_ratio", "tokens_per_s"), ("stream-reader", "tokens_ratio", "tokens_per_s"),
+                             ("aiohttp", "ttft_p50_ratio", "ttft_p50_us")):
+        for mine, other in zip(found["profd-load"], found.get(name, [])):
+            if key in other:
+                other[ratio] = mine[key] / other[key] if ratio == "tokens_ratio" else other[key] / mine[key]
     return {name: {key: summary([each[key] for each in rounds]) for key in rounds[0]} for name, rounds in found.items()}
 
 
 def run(directory, _options):
-    for part, measure, settings in (("speed", speed, SPEED), ("error", error, ERROR)):
+    for part, clients, measure, settings in (("speed", CLIENTS_AND_LIMIT, speed, SPEED), ("error", CLIENTS, error, ERROR)):
         for setting in settings:
-            for name, figures in rounds(lambda client, *s: measure(directory, client, *s), *setting).items():
-                yield {"part": part, "who": name, "concurrency": setting[0], "tokens": setting[2], **figures}
+            for name, figures in rounds(clients, lambda client, *s: measure(directory, client, *s), *setting).items():
+                a_write = {"tokens_a_write": setting[3]} if part == "speed" else {}
+                yield {"part": part, "who": name, "concurrency": setting[0], "tokens": setting[2], **a_write, **figures}
     yield memory(directory)

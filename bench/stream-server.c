@@ -3,13 +3,17 @@
  * A completions server that computes nothing: each step it sends one token to every stream that is open, as
  * an engine does, and notes when. The prompt's last number is the request's, max_tokens its length.
  *
- *   stream-server GAP_US LOG
+ *   stream-server GAP_US LOG [EVENTS]
  *
- * Steps begin GAP_US apart, with 0 one after another. Prints its port when it listens. At SIGTERM it writes
- * LOG, a line of JSON for each request: {"id", "received_ns", "sent_ns": [...]}, of CLOCK_MONOTONIC.
+ * Steps begin GAP_US apart, with 0 one after another. With EVENTS each write has as many tokens, each of them an event in a
+ * chunk of its own, and answers are multiples of it: what a client can take then depends less on the cost of a write.
+ * Prints its port when it listens. At SIGTERM it writes LOG, a line of JSON for each request: {"id", "received_ns",
+ * "sent_ns": [...]}, of CLOCK_MONOTONIC; received_ns is when the request's last bytes arrived at this machine, whenever the
+ * server read them.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "daemon/load/arrival.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <event2/event.h>
@@ -24,6 +28,8 @@
 #define REQUEST_MAX    (64 << 10)
 #define TOKENS_DEFAULT 16
 #define BACKLOG        16384
+#define EVENTS_MAX     64
+#define EVENT_SIZE_MAX 512
 
 struct request {
     STAILQ_ENTRY(request) link;
@@ -41,6 +47,7 @@ struct conn {
     struct request *request; /* NULL: none is being answered */
     char *in;
     size_t size, capacity;
+    int64_t arrived_ns;
 };
 LIST_HEAD(conn_list, conn);
 
@@ -50,8 +57,10 @@ struct server {
     int64_t gap_ns, next_ns;
     struct conn_list streaming;
     struct request_queue requests;
-    char token[512], last[512];
+    size_t n_events; /* of a write */
+    char token[EVENTS_MAX * EVENT_SIZE_MAX], last[EVENTS_MAX * EVENT_SIZE_MAX];
     size_t token_size, last_size;
+    struct arrival_clock clock;
     bool stepping;
 };
 
@@ -115,12 +124,14 @@ static void on_step(evutil_socket_t fd, short what, void *arg)
 
     for (c = LIST_FIRST(&s->streaming); c; c = next) {
         struct request *q = c->request;
-        bool last = q->n + 1 == q->wanted;
+        bool last = q->n + s->n_events == q->wanted;
+        int64_t now_ns = mono_ns();
         next = LIST_NEXT(c, link);
-        q->sent_ns[q->n] = mono_ns();
+        for (size_t i = 0; i < s->n_events; i++)
+            q->sent_ns[q->n + i] = now_ns;
         if (!send_fully(c->fd, last ? s->last : s->token, last ? s->last_size : s->token_size))
             close_conn(c);
-        else if (++q->n == q->wanted)
+        else if ((q->n += s->n_events) == q->wanted)
             end_stream(c);
     }
     s->next_ns = MAX(s->next_ns + s->gap_ns, mono_ns());
@@ -133,10 +144,11 @@ static void begin_stream(struct conn *c, char *body)
     const char *prompt = strstr(body, "\"request "), *max = strstr(body, "\"max_tokens\":");
     size_t wanted = max ? strtoul(max + strlen("\"max_tokens\":"), NULL, 10) : TOKENS_DEFAULT;
 
+    wanted = (wanted + s->n_events - 1) / s->n_events * s->n_events;
     c->request = xcalloc(1, sizeof(*c->request) + wanted * sizeof(*c->request->sent_ns));
     c->request->id = prompt ? strtoll(prompt + strlen("\"request "), NULL, 10) : -1;
     c->request->wanted = wanted;
-    c->request->received_ns = mono_ns();
+    c->request->received_ns = c->arrived_ns;
     STAILQ_INSERT_TAIL(&s->requests, c->request, link);
     LIST_INSERT_HEAD(&s->streaming, c, link);
     send_fully(c->fd, head, sizeof(head) - 1);
@@ -176,7 +188,8 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
         c->capacity = MAX(2 * c->capacity, (size_t)8192);
         c->in = xrealloc(c->in, c->capacity + 1, 1);
     }
-    ssize_t n = recv(fd, c->in + c->size, c->capacity - c->size, 0);
+    ssize_t n =
+        arrival_receive(&c->server->clock, fd, c->in + c->size, c->capacity - c->size, 0, &c->arrived_ns);
     if (n < 0 && errno == EAGAIN)
         return;
     c->size += n > 0 ? (size_t)n : 0;
@@ -192,6 +205,7 @@ static void on_connection(evutil_socket_t listening, short what, void *arg)
     while ((fd = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
         struct conn *c = xcalloc(1, sizeof(*c));
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+        arrival_enable(fd);
         *c = (struct conn){
             .server = s, .fd = fd, .readable = event_new(s->base, fd, EV_READ | EV_PERSIST, on_readable, c)};
         event_add(c->readable, NULL);
@@ -241,12 +255,15 @@ static void make_tokens(struct server *s)
         "data: {\"id\":\"cmpl-6f0c1d7be2a94c5db1e1\",\"object\":\"text_completion\",\"created\":1790000000,"
         "\"model\":\"nothing\",\"choices\":[{\"index\":0,\"text\":\" token\",\"logprobs\":null,"
         "\"finish_reason\":%s,\"stop_reason\":null}]}\n\n";
-    char text[512];
+    char text[EVENT_SIZE_MAX - 16];
 
-    snprintf(text, sizeof(text), format, "null");
-    s->token_size = chunk(s->token, sizeof(s->token), text);
-    snprintf(text, sizeof(text), format, "\"length\"");
-    s->last_size = chunk(s->last, sizeof(s->last), text);
+    for (size_t i = 0; i < s->n_events; i++) {
+        bool is_last = i + 1 == s->n_events;
+        snprintf(text, sizeof(text), format, "null");
+        s->token_size += chunk(s->token + s->token_size, EVENT_SIZE_MAX, text);
+        snprintf(text, sizeof(text), format, is_last ? "\"length\"" : "null");
+        s->last_size += chunk(s->last + s->last_size, EVENT_SIZE_MAX, text);
+    }
 }
 
 static struct event_base *precise_base(void)
@@ -267,8 +284,9 @@ int main(int argc, char **argv)
                        .requests = STAILQ_HEAD_INITIALIZER(s.requests)};
     int port = 0, fd = listen_anywhere(&port);
 
-    if (argc != 3 || fd < 0) {
-        fprintf(stderr, "usage: stream-server GAP_US LOG\n");
+    s.n_events = argc == 4 ? strtoul(argv[3], NULL, 10) : 1;
+    if (argc < 3 || argc > 4 || s.n_events < 1 || s.n_events > EVENTS_MAX || fd < 0) {
+        fprintf(stderr, "usage: stream-server GAP_US LOG [EVENTS]\n");
         return 2;
     }
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {

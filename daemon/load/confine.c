@@ -64,8 +64,9 @@ static const struct filter_rule confine_rules[] = {
     {SCMP_SYS(socketpair), 2, {FILTER_EQUAL(0, AF_UNIX), SOCKET_TYPE(1, SOCK_STREAM)}},
     {SCMP_SYS(pipe2)},
     {SCMP_SYS(eventfd2)},
-    /* TCP. sendmsg() and recvmsg() would pass descriptors on; with an address, and by MSG_FASTOPEN, sendto()
-     * bypasses Landlock; filters are programs that run in the kernel. */
+    /* TCP. sendmsg() would pass descriptors on, and so nobody sends any that recvmsg() could receive, which has the
+     * moments when bytes arrived; with an address, and by MSG_FASTOPEN, sendto() bypasses Landlock; filters are
+     * programs that run in the kernel. */
     TCP_SOCKET(AF_INET, 0),
     TCP_SOCKET(AF_INET, IPPROTO_TCP),
     TCP_SOCKET(AF_INET6, 0),
@@ -76,12 +77,14 @@ static const struct filter_rule confine_rules[] = {
     {SCMP_SYS(getsockopt)},
     SOCKET_OPTION(SOL_SOCKET, SO_KEEPALIVE),
     SOCKET_OPTION(SOL_SOCKET, SO_RCVBUF),
+    SOCKET_OPTION(SOL_SOCKET, SO_TIMESTAMPNS),
     SOCKET_OPTION(IPPROTO_TCP, TCP_NODELAY),
     SOCKET_OPTION(IPPROTO_TCP, TCP_KEEPIDLE),
     SOCKET_OPTION(IPPROTO_TCP, TCP_KEEPINTVL),
     SOCKET_OPTION(IPPROTO_TCP, TCP_KEEPCNT),
     {SCMP_SYS(sendto), 2, {FILTER_WITHOUT(3, MSG_FASTOPEN), FILTER_EQUAL(4, 0)}},
     {SCMP_SYS(recvfrom)},
+    {SCMP_SYS(recvmsg)},
     {SCMP_SYS(shutdown)},
     /* Keys of TLS, whose generator depends on the process id. */
     {SCMP_SYS(getrandom)},

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/hash_table.h"
 #include "base/http1_response.h"
+#include "daemon/load/arrival.h"
 #include <curl/curl.h>
 #include <errno.h>
 #include <event2/event_struct.h>
@@ -47,7 +48,8 @@ struct http1_conn {
     int64_t deadline_ns, timeout_ns, received;
     char *out; /* what is not sent yet */
     size_t out_size, out_sent;
-    bool is_sent; /* its first byte */
+    bool is_sent;      /* its first byte */
+    int64_t latest_ns; /* when it was sent, then when the latest bytes arrived */
     struct http1_response response;
 };
 
@@ -63,6 +65,10 @@ struct http1_client {
     size_t origins_cap, n_opening;
     struct event *timer;
     int64_t timer_ns; /* when it fires; DEADLINE_NEVER */
+    struct arrival_clock clock;
+    void (*opened)(void *arg); /* once no connection is being opened */
+    void *opened_arg;
+    struct event *on_opened;
     char buffer[RECEIVE_BUFFER];
 };
 
@@ -85,13 +91,20 @@ static void http1_conn_leave_queues(struct http1_conn *n)
     }
 }
 
+static void http1_client_activate_opened(struct http1_client *c)
+{
+    if (c->opened)
+        event_active(c->on_opened, EV_TIMEOUT, 0);
+}
+
 static void http1_conn_end_opening(struct http1_conn *n)
 {
     if (!n->is_opening)
         return;
     n->is_opening = false;
     TAILQ_REMOVE(&n->client->opening, n, of_opening);
-    n->client->n_opening--;
+    if (--n->client->n_opening == 0)
+        http1_client_activate_opened(n->client);
 }
 
 static void http1_conn_be_idle(struct http1_conn *n)
@@ -212,9 +225,11 @@ static void http1_client_on_timer(evutil_socket_t fd, short what, void *arg)
 
 static void http1_conn_send(struct http1_conn *n)
 {
-    if (!n->is_sent)
-        n->client->ops->sent(n->arg, mono_ns());
-    n->is_sent = true;
+    if (!n->is_sent) {
+        n->is_sent = true;
+        n->latest_ns = mono_ns();
+        n->client->ops->sent(n->arg, n->latest_ns);
+    }
     while (n->out_sent < n->out_size) {
         ssize_t sent = send(n->fd, n->out + n->out_sent, n->out_size - n->out_sent, MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR)
@@ -280,7 +295,7 @@ static void http1_conn_on_writable(evutil_socket_t fd, short what, void *arg)
 
 /* -- Receiving ---------------------------------------------------------------------------------------- */
 
-static void http1_conn_take(struct http1_conn *n, const char *bytes, size_t size, int64_t now_ns)
+static void http1_conn_take(struct http1_conn *n, const char *bytes, size_t size)
 {
     const struct http_pool_ops *ops = n->client->ops;
     struct http1_response *r = &n->response;
@@ -296,7 +311,7 @@ static void http1_conn_take(struct http1_conn *n, const char *bytes, size_t size
             ops->head(n->arg, r->status, r->content_type[0] ? r->content_type : NULL);
             break;
         case HTTP1_BODY:
-            if (ops->body(n->arg, body, body_size, now_ns))
+            if (ops->body(n->arg, body, body_size, n->latest_ns))
                 break;
             http1_conn_end(n, false, -ECANCELED, "the response is not read to its end");
             return;
@@ -333,14 +348,13 @@ static void http1_conn_on_readable(evutil_socket_t fd, short what, void *arg)
 {
     struct http1_conn *n = arg;
     struct http1_client *c = n->client;
-    ssize_t size = recv(fd, c->buffer, sizeof(c->buffer), 0);
-    int64_t now_ns = mono_ns();
+    ssize_t size = arrival_receive(&c->clock, fd, c->buffer, sizeof(c->buffer), n->latest_ns, &n->latest_ns);
 
     if (size < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     /* Nobody asked: what an idle connection receives belongs to no request. */
     if (size > 0 && n->is_active)
-        http1_conn_take(n, c->buffer, (size_t)size, now_ns);
+        http1_conn_take(n, c->buffer, (size_t)size);
     else
         http1_conn_closed(n, size < 0 ? errno : 0);
 }
@@ -376,6 +390,7 @@ static void http1_set_options(int fd)
 
     for (size_t i = 0; i < ARRAY_SIZE(options); i++)
         setsockopt(fd, options[i].level, options[i].option, &options[i].value, sizeof(options[i].value));
+    arrival_enable(fd);
 }
 
 /* A socket that is being connected to the address; -1 with open_errno or refused. */
@@ -525,13 +540,31 @@ void http1_client_send(struct http1_client *c, struct load_target *target, const
 
 void http1_client_open(struct http1_client *c, struct load_target *target, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
+    struct http1_conn *idle;
+
+    http1_client_find_origin(c, target);
+    TAILQ_FOREACH(idle, c->origins[target->origin].idle, of_origin)
+        n -= n > 0;
+    for (; n > 0; n--)
         http1_conn_new(c, target);
 }
 
-size_t http1_client_opening(const struct http1_client *c)
+static void http1_client_on_opened(evutil_socket_t fd, short what, void *arg)
 {
-    return c->n_opening;
+    struct http1_client *c = arg;
+    void (*opened)(void *arg) = c->opened;
+
+    c->opened = NULL;
+    if (opened)
+        opened(c->opened_arg);
+}
+
+void http1_client_when_open(struct http1_client *c, void (*opened)(void *arg), void *arg)
+{
+    c->opened = opened;
+    c->opened_arg = arg;
+    if (c->n_opening == 0)
+        http1_client_activate_opened(c);
 }
 
 void http1_client_cancel(struct http1_client *c, const char *error)
@@ -555,7 +588,8 @@ struct http1_client *http1_client_new(struct event_base *base, const struct netw
     TAILQ_INIT(&c->idle);
     TAILQ_INIT(&c->opening);
     c->timer = evtimer_new(base, http1_client_on_timer, c);
-    if (!c->timer)
+    c->on_opened = evtimer_new(base, http1_client_on_opened, c);
+    if (!c->timer || !c->on_opened)
         out_of_memory();
     return c;
 }
@@ -575,6 +609,7 @@ struct http1_client *http1_client_free(struct http1_client *c)
     free(c->origins);
     hash_table_done(&c->origins_by_name);
     event_free(c->timer);
+    event_free(c->on_opened);
     free(c);
     return NULL;
 }

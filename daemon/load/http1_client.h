@@ -22,8 +22,7 @@ bool http1_client_can(const struct load_target *target);
 /* As http_pool_send(). */
 void http1_client_send(struct http1_client *c, struct load_target *target, const char *body, size_t size,
                        int64_t timeout_ns, void *arg);
-/* Opens n connections to the target beforehand; one that fails is forgotten. */
+/* As http_pool_open() and http_pool_when_open(). */
 void http1_client_open(struct http1_client *c, struct load_target *target, size_t n);
-/* Connections that are being opened. */
-size_t http1_client_opening(const struct http1_client *c);
+void http1_client_when_open(struct http1_client *c, void (*opened)(void *arg), void *arg);
 void http1_client_cancel(struct http1_client *c, const char *error);

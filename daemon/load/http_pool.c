@@ -298,6 +298,17 @@ int http_pool_send(struct http_pool *p, struct load_target *target, char *body, 
     return 0;
 }
 
+void http_pool_open(struct http_pool *p, struct load_target *target, size_t n)
+{
+    if (http1_client_can(target))
+        http1_client_open(p->http1, target, n);
+}
+
+void http_pool_when_open(struct http_pool *p, void (*opened)(void *arg), void *arg)
+{
+    http1_client_when_open(p->http1, opened, arg);
+}
+
 void http_pool_cancel(struct http_pool *p, const char *error)
 {
     http1_client_cancel(p->http1, error);

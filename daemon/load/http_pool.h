@@ -36,5 +36,9 @@ struct http_pool *http_pool_free(struct http_pool *p);
 /* Takes the body, allocated by malloc(); ends with -ETIMEDOUT after timeout_ns. -EIO: libcurl refused it. */
 int http_pool_send(struct http_pool *p, struct load_target *target, char *body, size_t size,
                    int64_t timeout_ns, void *arg);
+/* Has n idle connections to the target opened before they are needed; one that fails is forgotten. libcurl has none. */
+void http_pool_open(struct http_pool *p, struct load_target *target, size_t n);
+/* Calls opened() once, in a later iteration of the loop, when no connection is being opened: after 10 s at the latest. */
+void http_pool_when_open(struct http_pool *p, void (*opened)(void *arg), void *arg);
 /* Ends all requests in flight now, with -ECANCELED and this text. */
 void http_pool_cancel(struct http_pool *p, const char *error);

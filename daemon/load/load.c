@@ -8,6 +8,10 @@
 
 /* A server that refuses at once gets a hundred requests a second and slot, not ten thousand. */
 #define ERROR_REST_NS (10 * NS_PER_MS)
+/* Requests that are ready before they are due, and how many of them are made at a time once the load runs. */
+#define READY_MAX       1024
+#define READY_BYTES_MAX (INT64_C(16) << 20)
+#define READY_STEP      2
 
 /* -- Warm-up ------------------------------------------------------------------------------------------ */
 
@@ -70,19 +74,17 @@ static void warmup_send_next(struct warmup_worker *k)
         warmup_worker_end(k);
         return;
     }
-    struct request_setup o = {.target = k->target,
-                              .prompts = s->prompts,
-                              .model = s->model,
-                              .index = -1 - (of_worker * w->warmup + k->sent),
-                              .intended_ns = mono_ns(),
-                              .done = warmup_on_done,
-                              .arg = k};
+    struct request *r = request_new(&(struct request_setup){.api = k->target->api,
+                                                            .prompts = s->prompts,
+                                                            .model = s->model,
+                                                            .index = -1 - (of_worker * w->warmup + k->sent),
+                                                            .done = warmup_on_done,
+                                                            .arg = k});
     k->sent++;
-    struct request *failed = request_send(s->pool, &o);
-    if (failed) {
+    if (!request_send(r, s->pool, k->target, 0, mono_ns())) {
         k->failed++;
-        replace_str(&k->warmup->error, failed->record.error);
-        request_free(failed);
+        replace_str(&k->warmup->error, r->record.error);
+        request_free(r);
         warmup_worker_end(k);
     }
 }
@@ -123,12 +125,17 @@ struct load {
     int64_t planned, in_flight_max; /* planned: 0 unknown */
     int64_t sent, in_flight;
     size_t next_target;
+    struct request *ready[READY_MAX]; /* a ring of those that are sent next */
+    size_t first_ready, n_ready;
+    int64_t ready_bytes;
+    const struct server_api *ready_api; /* of all targets; NULL: they differ, and nothing is made ready */
     struct event *due, *over, *drain, *ended;
     struct load_records *records;
     struct progress progress;
 };
 
 static void load_pump(struct load *l);
+static void load_on_done(struct request *r, void *arg);
 
 static bool load_is_closed(const struct load *l)
 {
@@ -246,7 +253,7 @@ static void load_request_ended(struct load *l, struct request *r)
 
     l->in_flight--;
     if (r->retry_after_ns > 0)
-        r->setup.target->rest_until_ns = end_ns + r->retry_after_ns;
+        r->target->rest_until_ns = end_ns + r->retry_after_ns;
     progress_add(&l->progress, &r->record, response_tokens_seen(&r->response));
     load_records_add(l->records, r);
     request_free(r);
@@ -254,33 +261,55 @@ static void load_request_ended(struct load *l, struct request *r)
     load_free_slot(l, failed ? end_ns + ERROR_REST_NS : end_ns);
 }
 
-static void load_on_done(struct request *r, void *arg)
+static struct request *load_new_request(struct load *l, const struct server_api *api, int64_t index)
 {
-    struct load *l = arg;
+    return request_new(&(struct request_setup){.api = api,
+                                               .prompts = l->setup.prompts,
+                                               .model = l->setup.model,
+                                               .index = index,
+                                               .tokens_seen = &l->progress.tokens_seen,
+                                               .done = load_on_done,
+                                               .arg = l});
+}
 
-    load_request_ended(l, r);
-    load_pump(l);
-    load_end_when_empty(l);
+/* Makes at most n of the next requests, while nothing is due. */
+static void load_prepare(struct load *l, size_t n)
+{
+    size_t max = MIN((size_t)l->in_flight_max, ARRAY_SIZE(l->ready));
+
+    for (; n > 0 && l->ready_api && l->n_ready < max && l->ready_bytes < READY_BYTES_MAX; n--) {
+        int64_t index = l->sent + (int64_t)l->n_ready;
+        if ((l->planned > 0 || !load_is_closed(l)) && index >= l->planned)
+            return;
+        struct request *r = load_new_request(l, l->ready_api, index);
+        l->ready[(l->first_ready + l->n_ready++) % ARRAY_SIZE(l->ready)] = r;
+        l->ready_bytes += (int64_t)r->body_size;
+    }
+}
+
+static struct request *load_take_ready(struct load *l)
+{
+    if (l->n_ready == 0)
+        return NULL;
+    struct request *r = l->ready[l->first_ready];
+    l->first_ready = (l->first_ready + 1) % ARRAY_SIZE(l->ready);
+    l->n_ready--;
+    l->ready_bytes -= (int64_t)r->body_size;
+    return r;
 }
 
 static void load_send_next(struct load *l, struct load_target *t, int64_t intended_ns)
 {
-    struct request_setup o = {.target = t,
-                              .target_index = (int32_t)(t - l->setup.targets),
-                              .prompts = l->setup.prompts,
-                              .model = l->setup.model,
-                              .index = l->sent,
-                              .intended_ns = intended_ns,
-                              .tokens_seen = &l->progress.tokens_seen,
-                              .done = load_on_done,
-                              .arg = l};
+    struct request *r = load_take_ready(l);
 
+    if (!r)
+        r = load_new_request(l, t->api, l->sent);
     load_take_due(l);
     l->in_flight++;
-    struct request *failed = request_send(l->setup.pool, &o);
+    bool sent = request_send(r, l->setup.pool, t, (int32_t)(t - l->setup.targets), intended_ns);
     t->is_known = true;
-    if (failed)
-        load_request_ended(l, failed);
+    if (!sent)
+        load_request_ended(l, r);
 }
 
 static void load_pump(struct load *l)
@@ -314,9 +343,31 @@ static void load_pump(struct load *l)
     }
 }
 
+static void load_on_done(struct request *r, void *arg)
+{
+    struct load *l = arg;
+
+    load_request_ended(l, r);
+    load_pump(l);
+    load_prepare(l, READY_STEP);
+    load_end_when_empty(l);
+}
+
 static void load_on_due(evutil_socket_t fd, short what, void *arg)
 {
     load_pump(arg);
+    load_prepare(arg, READY_STEP);
+}
+
+void load_open(struct load *l, void (*opened)(void *arg), void *arg)
+{
+    size_t n = l->setup.n_targets;
+    int64_t first = l->planned > 0 ? MIN(l->planned, l->in_flight_max) : l->in_flight_max;
+
+    load_prepare(l, ARRAY_SIZE(l->ready));
+    for (size_t i = 0; i < n && load_is_closed(l); i++)
+        http_pool_open(l->setup.pool, &l->setup.targets[i], (size_t)first / n + (i < (size_t)first % n));
+    http_pool_when_open(l->setup.pool, opened, arg);
 }
 
 void load_start(struct load *l)
@@ -364,6 +415,10 @@ int load_new(const struct load_setup *setup, struct load **ret)
     l->over = evtimer_new(setup->base, load_on_over, l);
     l->drain = evtimer_new(setup->base, load_on_drain, l);
     l->ended = evtimer_new(setup->base, load_on_ended, l);
+    l->ready_api = setup->targets[0].api;
+    for (size_t i = 0; i < setup->n_targets; i++)
+        if (setup->targets[i].api != l->ready_api)
+            l->ready_api = NULL;
     int r = l->due && l->over && l->drain && l->ended ? load_plan(l) : -ENOMEM;
     if (r < 0) {
         load_free(l);
@@ -381,6 +436,8 @@ struct load *load_free(struct load *l)
     for (size_t i = 0; i < ARRAY_SIZE(timers); i++)
         if (timers[i])
             event_free(timers[i]);
+    for (struct request *r; (r = load_take_ready(l));)
+        request_free(r);
     schedule_done(&l->schedule);
     free(l->slots);
     free(l);

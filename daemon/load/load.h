@@ -55,6 +55,9 @@ struct load;
 /* Borrows the members of setup. The schedule is computed here: -ENOMEM. */
 int load_new(const struct load_setup *setup, struct load **ret);
 struct load *load_free(struct load *l);
+/* Makes the first requests, and opens connections for those of a closed loop; opened() is called in a later iteration of
+ * the loop. */
+void load_open(struct load *l, void (*opened)(void *arg), void *arg);
 void load_start(struct load *l);
 /* Sends nothing more. */
 void load_stop(struct load *l);

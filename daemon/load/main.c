@@ -230,6 +230,12 @@ static void benchmark_on_server_before(void *arg)
     messages_send(b->messages, line);
 }
 
+static void benchmark_on_opened(void *arg)
+{
+    struct benchmark *b = arg;
+    server_metrics_before(b->server, benchmark_on_server_before, b);
+}
+
 /* The limit of open files; each of libcurl's handles has a pair of sockets in addition to its connections. */
 static int64_t benchmark_in_flight_max(void)
 {
@@ -272,7 +278,7 @@ static void benchmark_prepare_load(struct benchmark *b)
         benchmark_fail(b, "reduce the number of requests of the run",
                        "not enough memory for the run's schedule");
     else
-        server_metrics_before(b->server, benchmark_on_server_before, b);
+        load_open(b->load, benchmark_on_opened, b);
 }
 
 /* -- Before it ---------------------------------------------------------------------------------------- */

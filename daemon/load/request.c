@@ -247,7 +247,7 @@ static void request_take_tokens(struct request *r)
     struct response *a = &r->response;
 
     record->output_tokens = response_output_tokens(a, &record->output_source);
-    r->setup.target->counts_tokens |= record->output_source == TOKENS_USAGE;
+    r->target->counts_tokens |= record->output_source == TOKENS_USAGE;
     if (a->input_tokens > 0) {
         record->input_tokens = a->input_tokens;
         record->input_source = TOKENS_USAGE;
@@ -281,20 +281,16 @@ static void request_on_done(void *arg, const struct http_end *end)
 const struct http_pool_ops request_ops = {
     .sent = request_on_sent, .head = request_on_head, .body = request_on_body, .done = request_on_done};
 
-struct request *request_send(struct http_pool *pool, const struct request_setup *o)
+struct request *request_new(const struct request_setup *o)
 {
     struct request *r = xcalloc(1, sizeof(*r));
     const struct workload *w = o->prompts->workload;
 
     r->setup = *o;
-    r->response.api = o->target->api;
+    r->response.api = o->api;
     r->response.workload = w;
-    r->response.keep_text = o->target->api->tokenize_path && !o->target->counts_tokens;
     r->record = (struct request_record){.index = o->index,
                                         .prompt = prompts_of_request(o->prompts, o->index),
-                                        .target = o->target_index,
-                                        .cold = !o->target->is_known,
-                                        .intended_ns = o->intended_ns,
                                         .sent_ns = -1,
                                         .first_ns = -1,
                                         .last_ns = -1,
@@ -306,24 +302,39 @@ struct request *request_send(struct http_pool *pool, const struct request_setup 
         r->record.input_source = TOKENS_ESTIMATED;
     }
     _cleanup_json_ body =
-        o->target->api->body(&(struct api_request){.workload = w,
-                                                   .model = o->model,
-                                                   .prompt = prompt,
-                                                   .messages = prompts_messages(o->prompts, r->record.prompt),
-                                                   .osl = prompts_osl(o->prompts, r->record.prompt)});
-    char *text = json_dumps(body, JSON_COMPACT);
-    int err = text ? http_pool_send(pool, o->target, text, strlen(text), w->timeout_ns, r) : -EINVAL;
+        o->api->body(&(struct api_request){.workload = w,
+                                           .model = o->model,
+                                           .prompt = prompt,
+                                           .messages = prompts_messages(o->prompts, r->record.prompt),
+                                           .osl = prompts_osl(o->prompts, r->record.prompt)});
+    r->body = json_dumps(body, JSON_COMPACT);
+    r->body_size = r->body ? strlen(r->body) : 0;
+    return r;
+}
+
+bool request_send(struct request *r, struct http_pool *pool, struct load_target *target, int32_t target_index,
+                  int64_t intended_ns)
+{
+    r->target = target;
+    r->response.keep_text = target->api->tokenize_path && !target->counts_tokens;
+    r->record.target = target_index;
+    r->record.cold = !target->is_known;
+    r->record.intended_ns = intended_ns;
+    int err = r->body ? http_pool_send(pool, target, TAKE_PTR(r->body), r->body_size,
+                                       r->setup.prompts->workload->timeout_ns, r)
+                      : -EINVAL;
     if (err == 0)
-        return NULL;
+        return true;
     r->record.end_ns = mono_ns();
     r->record.outcome = OUTCOME_ERROR;
     r->record.error = strerror(-err);
-    return r;
+    return false;
 }
 
 void request_free(struct request *r)
 {
     response_done(&r->response);
+    free(r->body);
     free(r->record.gaps_us);
     free(r);
 }

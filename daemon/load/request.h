@@ -65,11 +65,10 @@ int64_t response_output_tokens(const struct response *a, enum token_source *ret)
 
 struct request;
 struct request_setup {
-    struct load_target *target;
-    int32_t target_index; /* for the record */
+    const struct server_api *api;
     const struct prompts *prompts;
     const char *model;
-    int64_t index, intended_ns;
+    int64_t index;
     int64_t *tokens_seen;                       /* grows as tokens arrive; may be NULL */
     void (*done)(struct request *r, void *arg); /* then owns it */
     void *arg;
@@ -77,6 +76,9 @@ struct request_setup {
 
 struct request {
     struct request_setup setup;
+    char *body; /* until it is sent; NULL: it has none that can be sent */
+    size_t body_size;
+    struct load_target *target;
     struct request_record record; /* its moments are of CLOCK_MONOTONIC */
     struct response response;
     int64_t retry_after_ns; /* asked for by the server; 0 */
@@ -85,6 +87,10 @@ struct request {
 /* For the pool that requests are sent by. */
 extern const struct http_pool_ops request_ops;
 
-/* NULL: it ends in done(), never before this returns. A request that could not be sent is returned, as one that failed. */
-struct request *request_send(struct http_pool *pool, const struct request_setup *setup);
+/* Ready to be sent: making its body may take longer than sending it. */
+struct request *request_new(const struct request_setup *setup);
+/* It ends in done(), never before this returns. False: it could not be sent, and its record is that of one that failed. The
+ * target has the API of the setup; target_index is for the record. */
+bool request_send(struct request *r, struct http_pool *pool, struct load_target *target, int32_t target_index,
+                  int64_t intended_ns);
 void request_free(struct request *r);

@@ -119,6 +119,7 @@ class ByteServer:
         self.tls = tls
         self.received = []
         self.connections = set()  # that requests came by
+        self.accepted = 0
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.listening = socket.create_server((host, 0), family=family, backlog=4096)
         in_url = f"[{host}]" if ":" in host else host
@@ -141,6 +142,7 @@ class ByteServer:
         with contextlib.suppress(OSError):
             while True:
                 connection, _ = self.listening.accept()
+                self.accepted += 1
                 threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection):

@@ -277,6 +277,25 @@ def test_a_connection_that_was_closed_while_idle_is_replaced():
     assert outcomes(generator) == (5, 0, 0) and len(server.connections) == 5
 
 
+def test_connections_are_open_before_the_load():
+    """Of two workers, one of which takes none."""
+    with ByteServer(lambda _connection, _number: GOOD) as server, ByteServer(lambda _connection, _number: GOOD) as closed:
+        closed.close()
+        order = order_of(server.url, requests=8, concurrency=8)
+        order["targets"].append({"url": closed.url, "engine": "vllm"})
+        generator = Generator(order)
+        generator.read_until("ready")
+        deadline = time.monotonic() + patience(20)
+        while server.accepted < 4:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        generator.say("go")
+        assert generator.end() == 0
+    assert outcomes(generator) == (4, 0, 4)
+    assert len(server.connections) <= 4
+    assert {"connect" in line["error"] for line in generator.requests if line["error"]} == {True}
+
+
 def test_a_request_that_is_sent_in_pieces():
     """It is longer than the buffers of the sockets."""
     prompts = [{"prompt": letter * (3 << 20)} for letter in "ab"]

@@ -365,7 +365,7 @@ static void test_sockets(void **state)
         {"accept4", SYS_accept4, {fixture.listening_fd, 0, 0, SOCK_NONBLOCK}},
         {"sendmsg of descriptors", SYS_sendmsg, {fixture.unix_fd, PTR(&message), 0}},
         {"sendmmsg", SYS_sendmmsg, {fixture.unix_fd, PTR(&message), 1, 0}},
-        {"recvmsg", SYS_recvmsg, {fixture.unix_fd, PTR(&message), MSG_DONTWAIT}},
+        {"recvmmsg", SYS_recvmmsg, {fixture.unix_fd, PTR(&message), 1, MSG_DONTWAIT, 0}},
         {"sendto an address", SYS_sendto, {tcp, PTR(bytes), 1, 0, PTR(&target), sizeof(target)}},
         {"sendto that connects",
          SYS_sendto,
