@@ -101,3 +101,25 @@ int sse_feed(struct sse *s, const char *bytes, size_t size,
     }
     return 0;
 }
+
+const char *sse_take(struct sse *s, const char **bytes, size_t *size, size_t *ret_size)
+{
+    static const char field[] = "data:";
+    const char *line = *bytes, *end;
+    size_t n, name = strlen(field);
+
+    if (*size <= name || memcmp(line, field, name) != 0 || s->line_size > 0 || s->data_size > 0 || s->kind ||
+        s->after_cr)
+        return NULL;
+    end = memchr(line, '\n', *size);
+    n = end ? (size_t)(end - line) : *size;
+    if (n + 1 >= *size || end[1] != '\n' || n > (s->max ? s->max : SSE_LINE_MAX) || memchr(line, '\r', n) ||
+        memchr(line, '\0', n))
+        return NULL;
+    s->began = true;
+    *bytes += n + 2;
+    *size -= n + 2;
+    name += line[name] == ' ';
+    *ret_size = n - name;
+    return line + name;
+}

@@ -30,5 +30,8 @@ void sse_done(struct sse *s);
 /* Calls fn for each event that these bytes complete; its texts live until it returns. */
 int sse_feed(struct sse *s, const char *bytes, size_t size,
              void (*fn)(const struct sse_event *event, void *arg), void *arg);
+/* The data of the next event, without a copy, where these bytes begin with the complete event and it is a single line of
+ * data; they advance to its end. NULL: they are for sse_feed(). */
+const char *sse_take(struct sse *s, const char **bytes, size_t *size, size_t *ret_size);
 /* A new connection: what was half received is dropped, the last id is kept. */
 void sse_restart(struct sse *s);

@@ -379,9 +379,10 @@ int api_read_event(const struct server_api *api, const struct workload *w, const
     return api->paths ? api_read_paths(api->paths, text, size, ret) : template_event(w, text, size, ret);
 }
 
-bool api_is_last(const char *data)
+bool api_is_last(const char *data, size_t size)
 {
-    return strcasecmp(data, "[done]") == 0;
+    static const char last[] = "[done]";
+    return size == strlen(last) && strncasecmp(data, last, size) == 0;
 }
 
 /* vLLM and SGLang count; RTP-LLM lists. */

@@ -53,7 +53,7 @@ int api_read_event(const struct server_api *api, const struct workload *w, const
 /* LOAD_API_AUTO by the engine of the target, which may be NULL. */
 const struct server_api *api_of(enum load_api api, const char *engine);
 /* Whether data is what ends a stream, where an API has that: "[DONE]". */
-bool api_is_last(const char *data);
+bool api_is_last(const char *data, size_t size);
 /* The number of tokens in a response of `tokenize_path`; -1. */
 int64_t api_token_count(const char *text, size_t size);
 json_t *api_tokenize_prompt(const struct api_request *q); /* {"model", "prompt"} */

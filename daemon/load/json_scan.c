@@ -21,13 +21,35 @@ static void json_scan_skip_space(struct json_scan *s)
         s->p++;
 }
 
+/* Whether one of the eight bytes of a word is this one. */
+static bool json_scan_word_has(uint64_t word, unsigned char byte)
+{
+    const uint64_t ones = UINT64_MAX / 0xff;
+    uint64_t zero = word ^ (ones * byte);
+
+    return ((zero - ones) & ~zero & (ones << 7)) != 0;
+}
+
+/* The first word of a string that has a quote or an escape, or its last bytes. */
+static const char *json_scan_plain_words(const char *p, const char *end)
+{
+    uint64_t word;
+
+    for (; end - p >= (ptrdiff_t)sizeof(word); p += sizeof(word)) {
+        memcpy(&word, p, sizeof(word));
+        if (json_scan_word_has(word, '"') || json_scan_word_has(word, '\\'))
+            break;
+    }
+    return p;
+}
+
 /* Begins after the opening quote, ends after the closing one. */
 static int json_scan_string(struct json_scan *s, struct json_found *ret)
 {
-    const char *begin = s->p, *end = s->end, *p = begin;
+    const char *begin = s->p, *end = s->end, *p = json_scan_plain_words(begin, end);
 
     while (p < end && *p != '"')
-        p += *p == '\\' ? 2 : 1;
+        p = *p == '\\' ? json_scan_plain_words(p + 2, end) : p + 1;
     if (p >= end)
         return -EINVAL;
     *ret = (struct json_found){JSON_SCAN_STRING, begin, (size_t)(p - begin)};
@@ -93,18 +115,22 @@ static int json_scan_plain(struct json_scan *s, struct json_found *ret)
     return ret->kind == JSON_SCAN_NUMBER || json_scan_is_word(begin, ret->size) ? 0 : -EINVAL;
 }
 
-/* The subset whose next step has this name. */
+/* The subset whose next step has this name. Neighbours with the same text share it: it is compared once. */
 static unsigned json_scan_following(const struct json_scan *s, unsigned set, unsigned depth, const char *name,
                                     size_t size)
 {
-    unsigned left = 0;
+    const char *compared = NULL;
+    unsigned left = 0, is_equal = 0;
 
     if (size == 0)
         return 0;
     for (unsigned i = 0; set >> i; i++) {
         const char *step = set >> i & 1 ? s->wanted[i].steps[depth] : NULL;
-        if (step && *step == *name && strlen(step) == size && memcmp(step, name, size) == 0)
-            left |= 1U << i;
+        if (step && step != compared) {
+            is_equal = *step == *name && strlen(step) == size && memcmp(step, name, size) == 0;
+            compared = step;
+        }
+        left |= (step ? is_equal : 0) << i;
     }
     return left;
 }
@@ -124,7 +150,8 @@ static int json_scan_members(struct json_scan *s, unsigned set, unsigned depth)
             return 0;
         }
         if (array) {
-            name.size = (size_t)snprintf(index, sizeof(index), "%u", i);
+            index[0] = (char)('0' + i);
+            name.size = i < 10 ? 1 : (size_t)snprintf(index, sizeof(index), "%u", i);
         } else {
             if (s->p == s->end || *s->p++ != '"' || json_scan_string(s, &name) < 0)
                 return -EINVAL;

@@ -11,8 +11,10 @@
 #include <poll.h>
 #include <signal.h>
 
-#define PENDING_MAX (1u << 20) /* bytes, beyond which no request is accepted */
-#define COMMAND_MAX 16
+#define PENDING_MAX     (1u << 20) /* bytes, beyond which no request is accepted */
+#define COMMAND_MAX     16
+#define GAPS_TEXT_SIZE  1024
+#define NUMBER_TEXT_MAX 16 /* of a gap, with its comma */
 
 struct messages {
     int lines_fd;
@@ -122,6 +124,29 @@ static void messages_add_text(struct evbuffer *out, const char *name, const char
     evbuffer_add_printf(out, ",\"%s\":%s", name, dumped ? dumped : "null");
 }
 
+/* With commas between them, without printf(): there are as many as tokens. */
+static void messages_add_gaps(struct evbuffer *out, const uint32_t *gaps_us, uint32_t n)
+{
+    char text[GAPS_TEXT_SIZE], *end = text;
+
+    for (uint32_t i = 0; i < n; i++) {
+        char digits[NUMBER_TEXT_MAX];
+        size_t n_digits = 0;
+        uint32_t value = gaps_us[i];
+        do
+            digits[n_digits++] = (char)('0' + value % 10);
+        while ((value /= 10) > 0);
+        if (i > 0)
+            *end++ = ',';
+        while (n_digits > 0)
+            *end++ = digits[--n_digits];
+        if (end > text + sizeof(text) - NUMBER_TEXT_MAX || i + 1 == n) {
+            evbuffer_add(out, text, (size_t)(end - text));
+            end = text;
+        }
+    }
+}
+
 /* Written by hand: as values of jansson the gaps of a long response would take a hundred times their size. */
 void messages_send_request(struct messages *m, const struct request_record *r, const char *target_url)
 {
@@ -162,8 +187,7 @@ void messages_send_request(struct messages *m, const struct request_record *r, c
     messages_add_text(m->out, "outcome", outcome_words[r->outcome]);
     messages_add_text(m->out, "error", r->error);
     evbuffer_add_printf(m->out, ",\"gaps_us\":[");
-    for (uint32_t i = 0; i < r->n_gaps; i++)
-        evbuffer_add_printf(m->out, i ? ",%" PRIu32 : "%" PRIu32, r->gaps_us[i]);
+    messages_add_gaps(m->out, r->gaps_us, r->n_gaps);
     evbuffer_add_printf(m->out, "]}");
     messages_end_line(m);
 }

@@ -113,14 +113,28 @@ static void response_note_event(struct response *a, const char *text, size_t siz
     a->finished |= e.finished;
 }
 
-static void response_on_event(const struct sse_event *event, void *arg)
+static void response_take_data(struct response *a, const char *data, size_t size)
 {
-    struct response *a = arg;
-
-    if (api_is_last(event->data))
+    if (api_is_last(data, size))
         a->last_event = true;
     else
-        response_note_event(a, event->data, strlen(event->data));
+        response_note_event(a, data, size);
+}
+
+static void response_on_event(const struct sse_event *event, void *arg)
+{
+    response_take_data(arg, event->data, strlen(event->data));
+}
+
+/* Events of one line are read where they lie; only what is cut or has further fields is copied. */
+static int response_feed_events(struct response *a, const char *bytes, size_t size)
+{
+    const char *data;
+    size_t n;
+
+    while ((data = sse_take(&a->sse, &bytes, &size, &n)))
+        response_take_data(a, data, n);
+    return sse_feed(&a->sse, bytes, size, response_on_event, a);
 }
 
 static void response_feed_lines(struct response *a, const char *bytes, size_t size)
@@ -152,7 +166,7 @@ bool response_feed(struct response *a, const char *bytes, size_t size, int64_t n
     }
     switch (a->form) {
     case RESPONSE_EVENTS:
-        if (sse_feed(&a->sse, bytes, size, response_on_event, a) < 0)
+        if (response_feed_events(a, bytes, size) < 0)
             response_fail(a, "an event is longer than 1 MiB", "", 0);
         break;
     case RESPONSE_LINES:
