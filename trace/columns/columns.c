@@ -128,7 +128,7 @@ size_t columns_block(const struct columns *c, enum column column, uint64_t first
 {
     const struct column_view *v = &c->views[column];
     const uint8_t *in = NULL;
-    struct packing p;
+    struct packing p = {0};
 
     n = columns_rows_of_block(c, column, first, n);
     if (n > 0 && v->rows > 0)
@@ -173,7 +173,7 @@ size_t columns_codes(const struct columns *c, enum column column, uint64_t first
         size_t skip = (first + done) % BLOCK_ROWS;
         uint32_t block[BLOCK_ROWS], *to = some == BLOCK_ROWS ? ret + done : block;
         const uint8_t *in = NULL;
-        struct packing p;
+        struct packing p = {0};
 
         if (v->rows > 0)
             in = view_block(c, v, (first + done) / BLOCK_ROWS, &p);

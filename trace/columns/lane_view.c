@@ -141,7 +141,7 @@ static struct lane_part lane_sum(struct lane_reader *r, uint64_t at, uint64_t en
 /* The first row of [at, end) whose slice begins at `ns` or later; it is near `at` most of the time. */
 static uint64_t lane_find(struct lane_reader *r, uint64_t at, int64_t ns)
 {
-    uint64_t step = 1, low = at, high = r->end;
+    uint64_t step = 1, low = at, high;
 
     for (; at < r->end && lane_ts(r, at) < ns; step *= 2) {
         low = at + 1;
@@ -166,21 +166,27 @@ static int64_t lane_name(struct lane_reader *r, uint64_t at)
     return columns_get(r->c, COL_slice_name, (uint64_t)columns_get(r->c, COL_by_lane_slice, at));
 }
 
+/* Whether p is shown by the last run, which ends at its pixel. */
+static bool lane_joins(struct lane_reader *r, const struct lane_run *last, struct lane_part p)
+{
+    return last->at == p.at ||
+           (r->joins && p.dur < r->view->step && lane_name(r, last->at) == lane_name(r, p.at));
+}
+
 /* Pixels [x, end) show p. */
 static void lane_emit(struct lane_reader *r, int64_t x, int64_t end, struct lane_part p)
 {
     bool is_short = p.dur < r->view->step;
-    struct lane_run *last = r->n_runs > 0 ? &r->runs[r->n_runs - 1] : NULL;
-    uint32_t width = (uint32_t)(end - x);
-    int64_t busy = is_short ? MIN(p.busy, r->view->step) : lane_width(r, width);
+    struct lane_run run = {(uint32_t)x, (uint32_t)(end - x), p.at, 0};
+    size_t n = r->n_runs;
 
-    if (last && last->x + last->width == x &&
-        (last->at == p.at || (is_short && r->joins && lane_name(r, last->at) == lane_name(r, p.at)))) {
-        last->width += width;
-        last->busy = lane_add(last->busy, busy);
+    run.busy = is_short ? MIN(p.busy, r->view->step) : lane_width(r, run.width);
+    if (n > 0 && r->runs[n - 1].x + r->runs[n - 1].width == x && lane_joins(r, &r->runs[n - 1], p)) {
+        r->runs[n - 1].width += run.width;
+        r->runs[n - 1].busy = lane_add(r->runs[n - 1].busy, run.busy);
         return;
     }
-    r->runs[r->n_runs++] = (struct lane_run){(uint32_t)x, width, p.at, busy};
+    r->runs[r->n_runs++] = run;
     r->joins = is_short;
 }
 
