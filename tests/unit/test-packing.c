@@ -171,13 +171,19 @@ static void test_thousands(void **state)
         values[i] = 1234567 + (int64_t)(next_random(&random) % 5000) * 1000;
     p = round_trip(values, BLOCK_ROWS);
     assert_true(p.thousands && p.width == 13);
-    values[9] = COLUMN_NULL;
-    assert_true(round_trip(values, BLOCK_ROWS).thousands);
-    values[9] = INT64_MAX - (INT64_MAX - 1234567) % 1000;
-    p = round_trip(values, BLOCK_ROWS);
-    assert_true(!p.thousands && p.form == PACKING_PLAIN && p.width == 63);
-    values[9] = 1234568;
-    assert_false(round_trip(values, BLOCK_ROWS).thousands);
+    assert_true(round_trip(values, 5).thousands);
+    for (size_t i = 0; i < BLOCK_ROWS; i += 17) {
+        int64_t kept = values[i];
+
+        values[i] = kept + 1;
+        assert_false(round_trip(values, BLOCK_ROWS).thousands);
+        values[i] = COLUMN_NULL;
+        assert_false(round_trip(values, BLOCK_ROWS).thousands);
+        values[i] = INT64_MAX - (INT64_MAX - kept) % 1000;
+        p = round_trip(values, BLOCK_ROWS);
+        assert_true(!p.thousands && p.form == PACKING_PLAIN && p.width == 63);
+        values[i] = kept;
+    }
 }
 
 /* Whatever the bytes are, one value is what the block has, and within the range. */

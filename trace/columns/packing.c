@@ -255,35 +255,40 @@ INLINE void packing_take_codes(struct packing_draft *d, const int64_t *restrict 
         d->codes[i] = d->p.nulls && values[i] == COLUMN_NULL ? 0 : (uint32_t)((uint64_t)values[i] - shift);
 }
 
-/* Counts in thousands if all differences are multiples. */
-INLINE bool packing_take_thousands(struct packing_draft *d, const int64_t *values, size_t n, int64_t max)
+/* Counts in thousands if all codes are multiples of them. */
+INLINE void packing_take_thousands(struct packing_draft *d, size_t n)
 {
-    struct packing *p = &d->p;
-    uint64_t most = ((uint64_t)max - (uint64_t)p->base) / PACKING_THOUSAND;
+    uint32_t counted[BLOCK_ROWS], rest = 0, all = 0;
 
-    if (most >= UINT32_MAX || max <= p->base)
-        return false;
+    /* Most blocks of nanoseconds are found out by the first values. */
+    for (size_t i = 0; i < MIN(n, (size_t)PACKING_LANES); i++)
+        rest |= d->codes[i] % PACKING_THOUSAND;
+    if (rest != 0)
+        return;
     for (size_t i = 0; i < n; i++) {
-        uint64_t above = (uint64_t)values[i] - (uint64_t)p->base, code = above / PACKING_THOUSAND;
-
-        if (p->nulls && values[i] == COLUMN_NULL)
-            d->codes[i] = 0;
-        else if (code * PACKING_THOUSAND == above)
-            d->codes[i] = (uint32_t)code + p->nulls;
-        else
-            return false;
+        counted[i] = d->codes[i] / PACKING_THOUSAND;
+        rest |= d->codes[i] - counted[i] * PACKING_THOUSAND;
+        all |= counted[i];
     }
-    p->range = p->width = (uint8_t)bits_of(most + p->nulls);
-    return p->thousands = true;
+    if (rest != 0)
+        return;
+    memcpy(d->codes, counted, n * sizeof(counted[0]));
+    d->p.range = d->p.width = (uint8_t)bits_of(all);
+    d->p.thousands = true;
 }
 
 /* Takes the steps in place of the codes where they are narrower. Returns false otherwise. */
 INLINE bool packing_take_steps(struct packing_draft *d, size_t n, uint32_t *head)
 {
     uint32_t min = UINT32_MAX, max = 0, steps[BLOCK_ROWS];
-    bool falls = false;
+    uint32_t falls = d->codes[0];
     struct packing p = d->p;
 
+    /* Most columns without an order are found out by the first values. */
+    for (size_t i = 1; i < MIN(n, (size_t)PACKING_LANES); i++)
+        falls |= d->codes[i] < d->codes[i - 1];
+    if (falls)
+        return false;
     steps[0] = 0;
     for (size_t i = 1; i < n; i++) {
         steps[i] = d->codes[i] - d->codes[i - 1];
@@ -291,7 +296,7 @@ INLINE bool packing_take_steps(struct packing_draft *d, size_t n, uint32_t *head
         min = steps[i] < min ? steps[i] : min;
         max = steps[i] > max ? steps[i] : max;
     }
-    if (falls || d->codes[0] != 0)
+    if (falls)
         return false;
     p.form = PACKING_STEPS;
     p.width = (uint8_t)bits_of(max - min);
@@ -415,14 +420,14 @@ INLINE size_t packing_pack_any(const int64_t *values, size_t n, struct packing_h
     /* Fits with nulls as well: a value that is not COLUMN_NULL is at least INT64_MIN + 1. */
     most = max == COLUMN_NULL ? 0 : (uint64_t)max - (uint64_t)d.p.base + d.p.nulls;
     d.p.range = d.p.width = (uint8_t)bits_of(most);
-    if (!hints.thousands || !packing_take_thousands(&d, values, n, max)) {
-        if (d.p.range > PACKING_SHORT_BITS) {
-            packing_put_long(d.p, values, n, out);
-            *ret = d.p;
-            return packing_size(d.p, n);
-        }
-        packing_take_codes(&d, values, n);
+    if (d.p.range > PACKING_SHORT_BITS) {
+        packing_put_long(d.p, values, n, out);
+        *ret = d.p;
+        return packing_size(d.p, n);
     }
+    packing_take_codes(&d, values, n);
+    if (hints.thousands && d.p.range > 0 && !d.p.nulls)
+        packing_take_thousands(&d, n);
     if (hints.steps && d.p.width > 0 && !d.p.nulls && packing_take_steps(&d, n, head)) {
         memcpy(out, head, sizeof(head));
         to += sizeof(head);
