@@ -46,6 +46,8 @@ def main():
     parse.add_argument("--long", action="store_true", help="trace: also 4 and 16 GB and ten million slices; catalog: ten million traces")
     parse.add_argument("--part", action="append", choices=TRACE_PARTS, help="trace: only this part (repeatable)")
     parse.add_argument("--trace-processor", metavar="PATH", help="trace: Perfetto's trace_processor_shell as a peer")
+    parse.add_argument("--duckdb", metavar="PATH", help="trace: DuckDB's libduckdb.so as a peer (npm install "
+                       "@duckdb/node-bindings-linux-x64 has one, so does a release of DuckDB)")
     parse.add_argument("--hta", metavar="PYTHON", help="trace, analyze: an interpreter that has HolisticTraceAnalysis, as a peer")
     parse.add_argument("--slime", metavar="SCRIPT", help="trace, analyze: slime's tools/analyze_profile.py, as a peer")
     options = parse.parse_args()
