@@ -528,7 +528,7 @@ def test_an_id_out_of_reach_is_fetched_once(workspace, fake):
 def test_columns_that_arrive_incomplete(workspace, fake):
     data = columns_of(workspace)
     (workspace.path / "t12.columns").unlink()
-    fake.answers |= {"GET /v1/traces/t12": known_trace(workspace, data, path="/nonexistent"), "GET /v1/traces/t12/columns": data[:-10]}
+    fake.answers |= {"GET /v1/traces/t12": known_trace(workspace, data, path=str(workspace.path / "gone")), "GET /v1/traces/t12/columns": data[:-10]}
     r = workspace.run("query", "--socket", fake.path, "t12", "select 1")
     assert r.returncode == 1 and "its size differs" in r.stderr and workspace.cached() == []
 
@@ -555,7 +555,7 @@ def test_an_original_that_is_gone_is_reported(workspace, fake):
 
 
 def test_an_id_without_columns(workspace, fake):
-    fake.answers["GET /v1/traces/t12"] = known_trace(workspace, b"", columns=None, columns_reason="this is no trace", path="/nonexistent")
+    fake.answers["GET /v1/traces/t12"] = known_trace(workspace, b"", columns=None, columns_reason="this is no trace", path=str(workspace.path / "gone"))
     r = workspace.run("query", "--socket", fake.path, "t12", "select 1")
     assert r.returncode == 1 and "profd has no columns of t12: this is no trace" in r.stderr and "profctl get t12" in r.stderr
     # Where its file can be read, that is done.
