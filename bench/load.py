@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Load: 5,000 list requests a second over 1,000 kept connections to the Unix socket, while 1,000 workers are being recorded.
 
-Latency is counted from when a request was due. Next to it, alternately and in the same run: /healthz of the same API, which is
-the door without the catalog, and a plain evhttp of libevent that answers with as many bytes as the list has. Slow readers and
-half-open connections are there all the while in the last row."""
+Latency is counted from when a request was due. Next to it, alternately and in the same run: /healthz of the same API, which
+needs no catalog, and a plain evhttp of libevent that answers with as many bytes as the list has. In the last row, 50 clients that
+do not read and 50 incomplete requests are connected all the time."""
 import contextlib
 import json
 import socket
