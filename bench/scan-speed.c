@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How fast one core scans a trace that is in memory, arguments kept, next to memchr() for a byte that does not
- * occur in it: scan-speed FILE... Medians of ROUNDS after a discarded first one, of processor time: the
- * program has one thread, and others may want the processor too.
+ * How fast one core scans a trace that is in memory, arguments kept, along shapes and key by key, next to memchr() for a
+ * byte that does not occur in it: scan-speed FILE... Prints the speeds of ROUNDS in turns after a discarded first one, of
+ * processor time: the program has one thread, and others may want the processor too.
  */
 #include "trace/read/decompress.h"
 #include "trace/read/scan.h"
@@ -56,7 +56,7 @@ static struct batch *reset(struct intake *in, struct batch *full, void *arg)
     return full;
 }
 
-static uint64_t scan(const struct text *t, size_t times)
+static uint64_t scan(const struct text *t, size_t times, bool shapes)
 {
     uint64_t events = 0;
 
@@ -67,6 +67,8 @@ static uint64_t scan(const struct text *t, size_t times)
         if (intake_new(UINT64_MAX, &in) < 0 || scan_new(in, SCAN_SIMD_BEST, &s) < 0)
             errx(EXIT_FAILURE, "no memory");
         in->flush = reset;
+        if (!shapes)
+            scan_without_shapes(s);
         while (end < t->size) {
             end = MIN(end + PIECE_SIZE, t->size);
             used += scan_some(s, t->p + used, end - used, used, end == t->size);
@@ -74,6 +76,16 @@ static uint64_t scan(const struct text *t, size_t times)
         events += scan_events(s);
     }
     return events;
+}
+
+static uint64_t scan_along_shapes(const struct text *t, size_t times)
+{
+    return scan(t, times, true);
+}
+
+static uint64_t scan_key_by_key(const struct text *t, size_t times)
+{
+    return scan(t, times, false);
 }
 
 static uint64_t search(const struct text *t, size_t times)
@@ -88,13 +100,6 @@ static uint64_t search(const struct text *t, size_t times)
     return found;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static int64_t processor_ns(void)
 {
     struct timespec t;
@@ -103,33 +108,32 @@ static int64_t processor_ns(void)
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-/* In GB a second. */
-static double median_speed(uint64_t (*work)(const struct text *t, size_t times), const struct text *t,
-                           size_t times, uint64_t *ret)
-{
-    double speeds[ROUNDS];
-
-    work(t, times);
-    for (int i = 0; i < ROUNDS; i++) {
-        int64_t begin = processor_ns();
-        *ret = work(t, times);
-        speeds[i] = (double)(t->size * times) / (double)(processor_ns() - begin);
-    }
-    qsort(speeds, ROUNDS, sizeof(*speeds), by_value);
-    return speeds[ROUNDS / 2];
-}
+static const struct {
+    const char *name;
+    uint64_t (*work)(const struct text *t, size_t times);
+} contestants[] = {{"scan", scan_along_shapes}, {"key by key", scan_key_by_key}, {"memchr", search}};
 
 int main(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         struct text t = {0};
-        uint64_t events, found;
+        double speeds[ARRAY_SIZE(contestants)][ROUNDS + 1]; /* in GB a second */
         load(argv[i], &t);
         size_t times = TEXT_MIN / (t.size + 1) + 1;
-        double scanned = median_speed(scan, &t, times, &events);
-        double searched = median_speed(search, &t, times, &found);
-        printf("%s: %zu bytes, %llu events, scan %.2f GB/s, memchr %.2f GB/s, ratio %.2f\n", argv[i], t.size,
-               (unsigned long long)(events / times), scanned, searched, searched / scanned);
+        for (size_t round = 0; round <= ROUNDS; round++) {
+            for (size_t c = 0; c < ARRAY_SIZE(contestants); c++) {
+                int64_t begin = processor_ns();
+                contestants[c].work(&t, times);
+                speeds[c][round] = (double)(t.size * times) / (double)(processor_ns() - begin);
+            }
+        }
+        printf("%s: %zu bytes\n", argv[i], t.size);
+        for (size_t c = 0; c < ARRAY_SIZE(contestants); c++) {
+            printf("%s GB/s:", contestants[c].name);
+            for (size_t round = 1; round <= ROUNDS; round++)
+                printf(" %.2f", speeds[c][round]);
+            putchar('\n');
+        }
         free(t.p);
     }
     return EXIT_SUCCESS;
