@@ -60,74 +60,91 @@ int budget_extend(struct budget *b, void *array, size_t *cap, size_t n, size_t s
 
 /* -- Number map ----------------------------------------------------------------------------------------- */
 
-#define CAP_FIRST 64
+#define SLOTS_FIRST 64
+/* Entries whose keys differ only in these bits have slots in one cache line, unless these are taken. */
+#define LINE_BITS 4
 
-/* Returns the entry of the key, or the free entry where it belongs. key: without its last bits. */
-static struct number_map_entry *number_map_find(const struct number_map *m, uint64_t key, uint32_t sub)
+/* Returns the slot of the key, or the free slot where it belongs. key: without its last bits. */
+static uint32_t *number_map_slot(const struct number_map *m, uint64_t key, uint32_t sub)
 {
-    size_t at = (size_t)hash_words(key, sub) & (m->cap - 1);
+    uint64_t line = hash_words(key >> LINE_BITS, sub);
+    size_t at = (size_t)(line << LINE_BITS | (key & ((1 << LINE_BITS) - 1))) & (m->n_slots - 1);
 
-    while (m->entries[at].sub != 0 && (m->entries[at].key != key || m->entries[at].sub != sub + 1))
-        at = (at + 1) & (m->cap - 1);
-    return &m->entries[at];
+    for (; m->slots[at] != 0; at = (at + 1) & (m->n_slots - 1)) {
+        const struct number_map_entry *e = &m->entries[m->slots[at] - 1];
+
+        if (e->key == key && e->sub == sub)
+            break;
+    }
+    return &m->slots[at];
 }
 
 static int number_map_grow(struct number_map *m)
 {
-    struct number_map bigger = {.budget = m->budget, .cap = m->cap ? 2 * m->cap : CAP_FIRST, .n = m->n};
+    size_t before = m->n_slots, n_slots = before ? 2 * before : SLOTS_FIRST;
+    uint32_t *slots = n_slots / 2 < UINT32_MAX ? budget_new(m->budget, n_slots, sizeof(*slots)) : NULL;
 
-    bigger.entries = budget_new(m->budget, bigger.cap, sizeof(*bigger.entries));
-    if (!bigger.entries)
+    if (!slots)
         return -ENOMEM;
-    for (size_t i = 0; i < m->cap; i++)
-        if (m->entries[i].sub != 0)
-            *number_map_find(&bigger, m->entries[i].key, m->entries[i].sub - 1) = m->entries[i];
-    number_map_done(m);
-    *m = bigger;
+    BUDGET_FREE(m->budget, m->slots, before);
+    m->slots = slots;
+    m->n_slots = n_slots;
+    for (size_t i = 0; i < m->n; i++)
+        *number_map_slot(m, m->entries[i].key, m->entries[i].sub) = (uint32_t)i + 1;
     return 0;
 }
 
 void number_map_done(struct number_map *m)
 {
+    BUDGET_FREE(m->budget, m->slots, m->n_slots);
     BUDGET_FREE(m->budget, m->entries, m->cap);
-    m->entries = NULL;
-    m->cap = m->n = 0;
+    *m = (struct number_map){.budget = m->budget};
 }
 
-/* Returns the entry of the key, or the free entry where it belongs; m has entries. */
-static struct number_map_entry *number_map_use(struct number_map *m, uint64_t key, uint32_t sub)
+/* Returns the entry of the key; NULL if it is absent. */
+static struct number_map_entry *number_map_find(struct number_map *m, uint64_t key, uint32_t sub)
 {
-    struct number_map_entry *e = &m->entries[m->latest];
+    if (m->n == 0)
+        return NULL;
+    if (m->entries[m->latest].key != key || m->entries[m->latest].sub != sub) {
+        uint32_t number = *number_map_slot(m, key, sub);
 
-    if (e->key != key || e->sub != sub + 1) {
-        e = number_map_find(m, key, sub);
-        m->latest = (size_t)(e - m->entries);
+        if (number == 0)
+            return NULL;
+        m->latest = number - 1;
     }
-    return e;
+    return &m->entries[m->latest];
+}
+
+static struct number_map_entry *number_map_add(struct number_map *m, uint64_t key, uint32_t sub)
+{
+    if (2 * (m->n + 1) > m->n_slots && number_map_grow(m) < 0)
+        return NULL;
+    if (BUDGET_RESERVE(m->budget, m->entries, m->cap, m->n + 1) < 0)
+        return NULL;
+    m->latest = m->n++;
+    m->entries[m->latest] = (struct number_map_entry){.key = key, .sub = sub};
+    *number_map_slot(m, key, sub) = (uint32_t)m->n;
+    return &m->entries[m->latest];
 }
 
 uint32_t *number_map_get(struct number_map *m, uint64_t key, uint32_t sub)
 {
     unsigned near = key & (NUMBER_MAP_NEAR - 1);
-    struct number_map_entry *e = m->cap > 0 ? number_map_use(m, key >> NUMBER_MAP_NEAR_BITS, sub) : NULL;
+    struct number_map_entry *e = number_map_find(m, key >> NUMBER_MAP_NEAR_BITS, sub);
 
-    /* A free entry has no values. */
     return e && (e->present >> near & 1) ? &e->values[near] : NULL;
 }
 
 uint32_t *number_map_put(struct number_map *m, uint64_t key, uint32_t sub, uint32_t value)
 {
     unsigned near = key & (NUMBER_MAP_NEAR - 1);
-    struct number_map_entry *e;
+    struct number_map_entry *e = number_map_find(m, key >> NUMBER_MAP_NEAR_BITS, sub);
 
-    if (m->n + 1 > m->cap - m->cap / 4 && number_map_grow(m) < 0)
-        return number_map_get(m, key, sub);
-    e = number_map_use(m, key >> NUMBER_MAP_NEAR_BITS, sub);
-    if (e->sub == 0) {
-        e->key = key >> NUMBER_MAP_NEAR_BITS;
-        e->sub = sub + 1;
-        m->n++;
-    }
+    if (!e)
+        e = number_map_add(m, key >> NUMBER_MAP_NEAR_BITS, sub);
+    if (!e)
+        return NULL;
     if (!(e->present >> near & 1)) {
         e->present |= 1u << near;
         e->values[near] = value;

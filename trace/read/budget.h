@@ -25,31 +25,33 @@ void budget_free_bytes(struct budget *b, void *p, size_t bytes);
 int budget_extend(struct budget *b, void *array, size_t *cap, size_t n, size_t size);
 
 /*
- * A hash map from a pair of numbers to a number. Consecutive keys share an entry, so that ids that a profiler counts
- * upwards are found without leaving the cache.
+ * A hash map from a pair of numbers to a number. Consecutive keys share an entry, and entries are in order of
+ * appearance, so that ids that a profiler counts upwards are added and found without leaving the cache.
  */
 
 #define NUMBER_MAP_NEAR_BITS 3
 #define NUMBER_MAP_NEAR      (1 << NUMBER_MAP_NEAR_BITS)
 
 struct number_map_entry {
-    uint64_t key;     /* without its last NUMBER_MAP_NEAR_BITS bits */
-    uint32_t sub;     /* sub + 1; 0 in a free entry */
+    uint64_t key; /* without its last NUMBER_MAP_NEAR_BITS bits */
+    uint32_t sub;
     uint32_t present; /* a bit for each of the values */
     uint32_t values[NUMBER_MAP_NEAR];
 };
-#define NUMBER_MAP_SUB_MAX (UINT32_MAX - 1)
+#define NUMBER_MAP_SUB_MAX UINT32_MAX
 
 struct number_map {
     struct budget *budget;
+    uint32_t *
+        slots; /* number of an entry + 1, 0: free; a power of two of them, at least twice as many as entries */
+    size_t n_slots;
     struct number_map_entry *entries;
-    size_t cap, n;
+    size_t n, cap;
     size_t latest; /* the entry that was used last */
 };
 
 void number_map_done(struct number_map *m);
 /* Returns the value of a key; NULL if the key is absent. Valid until the next number_map_put(). */
 uint32_t *number_map_get(struct number_map *m, uint64_t key, uint32_t sub);
-/* Like number_map_get(), but adds an absent key with this value; NULL if memory is exhausted. sub is at
- * most NUMBER_MAP_SUB_MAX. */
+/* Like number_map_get(), but adds an absent key with this value; NULL if memory is exhausted. */
 uint32_t *number_map_put(struct number_map *m, uint64_t key, uint32_t sub, uint32_t value);
