@@ -6,14 +6,14 @@ import subprocess
 
 import first_query
 from analyze import slime
-from common import BUILD, summary
+from common import BUILD, figure, summary
 from contest import Contestant, in_turns, ratio, row
 from grown import PACKED, PROGRAMS, SOURCES, fits, grow, read
 
 PROCESSORS = 2
 SIZE = 500_000_000
 SIZE_LONG = 4_000_000_000
-GROWTH = (100_000_000, 500_000_000)
+GROWTH = (100_000_000, 500_000_000, 1_000_000_000)
 GROWTH_LONG = (100_000_000, 1_000_000_000, 4_000_000_000, 16_000_000_000)
 DISTINCT = 1_000_000
 PYTHON = "/usr/bin/python3"
@@ -49,14 +49,14 @@ def peers(path, options):
 
 
 def compare(what, path, contestants, directory):
-    """A row for each contestant next to igzip, where it takes part, and read-trace."""
+    """A row for each contestant next to igzip, where it takes part, and profd-ingest."""
     facts = read(path, directory / "facts.columns")
     costs = in_turns(contestants, directory)
     for name, runs in costs.items():
         answer = {"what": what, "reader": name, **row(runs),
                   "JSON GB/s": summary([facts["text_bytes"] / 1e9 / run.wall_s for run in runs]),
                   "times igzip": ratio(runs, costs["igzip"]) if "igzip" in costs else None,
-                  "times read-trace": ratio(runs, costs["read-trace"])}
+                  "times profd-ingest": ratio(runs, costs["profd-ingest"])}
         if name == "read-trace":
             answer |= facts | {"columns bytes a slice": round(facts["columns_bytes"] / facts["slices"], 1)}
         yield answer
@@ -107,7 +107,8 @@ def distinct(directory, _options):
 
 
 def growth(directory, options):
-    """Cost and memory by size, compressed."""
+    """Cost and memory by size, compressed. Slope: how many times as long a GB takes as in the row before; 1 is linear."""
+    before = None
     for size in GROWTH_LONG if options.long else GROWTH:
         if not fits(directory, 2 * size // PACKED):
             yield {"size GB": size / 1e9, "skipped": "the disk is too full"}
@@ -116,9 +117,12 @@ def growth(directory, options):
         facts = read(path, directory / "facts.columns")
         costs = in_turns([igzip(path), reader(path, directory / "columns")], directory)
         runs = costs["read-trace"]
-        yield {"size GB": size / 1e9, **row(runs), "seconds a GB": summary([run.wall_s / facts["text_bytes"] * 1e9 for run in runs]),
+        pace = summary([run.wall_s / facts["text_bytes"] * 1e9 for run in runs])
+        yield {"size GB": size / 1e9, **row(runs), "seconds a GB": pace,
+               "slope": figure(pace["median"] / before) if before else None,
                "times igzip": ratio(runs, costs["igzip"]), "slices": facts["slices"],
                "columns bytes a slice": round(facts["columns_bytes"] / facts["slices"], 1)}
+        before = pace["median"]
         path.unlink()
 
 
