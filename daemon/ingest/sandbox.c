@@ -27,6 +27,7 @@ static const struct filter_rule file_rules[] = {
     {SCMP_SYS(write)},
     {SCMP_SYS(pwrite64)},
     {SCMP_SYS(fsync)},
+    {SCMP_SYS(sync_file_range)},
     {SCMP_SYS(fdatasync)},
     {SCMP_SYS(ftruncate)},
     {SCMP_SYS(fadvise64)},

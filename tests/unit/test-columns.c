@@ -91,6 +91,62 @@ static int write_small(uint64_t *ret_window)
     return fd;
 }
 
+/* What calls in the writer's thread put, in their order. */
+struct caller {
+    struct columns_writer *writer;
+    int64_t n;
+};
+
+static void put_in_call(void *arg)
+{
+    struct caller *c = arg;
+
+    for (int i = 0; i < 100; i++, c->n++)
+        columns_put(c->writer, COL_counter_ts, c->n * c->n);
+}
+
+static int write_with_calls(void)
+{
+    int fd = new_file();
+    _cleanup_(columns_writer_freep) struct columns_writer *w = new_writer(fd);
+    struct caller caller = {.writer = w};
+    size_t call = 0;
+
+    for (int64_t i = 0; i < 400000; i++) {
+        columns_put(w, COL_slice_ts, i * 3);
+        if (i % 100 == 0)
+            call = columns_call(w, put_in_call, &caller);
+        if (i % 100000 == 0) {
+            columns_wait_for(w, call);
+            assert_int_equal(caller.n, i + 100);
+        }
+    }
+    columns_wait_for(w, call);
+    columns_write_early(w);
+    assert_int_equal(columns_writer_finish(w, true, NULL), 0);
+    return fd;
+}
+
+static void test_calls_in_the_writers_thread(void **state)
+{
+    _cleanup_(closep) int fd = write_with_calls(), again = write_with_calls();
+    _cleanup_(columns_closep) struct columns *c = open_good(fd);
+    size_t size = (size_t)columns_size(c);
+    void *p = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    void *q = mmap(NULL, size, PROT_READ, MAP_PRIVATE, again, 0);
+
+    assert_int_equal(columns_rows(c, TABLE_slice), 400000);
+    assert_int_equal(columns_rows(c, TABLE_counter), 400000);
+    for (int64_t i = 0; i < 400000; i += 37) {
+        assert_int_equal(columns_get(c, COL_slice_ts, (uint64_t)i), i * 3);
+        assert_int_equal(columns_get(c, COL_counter_ts, (uint64_t)i), i * i);
+    }
+    /* The file does not depend on who was faster. */
+    assert_memory_equal(p, q, size);
+    munmap(p, size);
+    munmap(q, size);
+}
+
 static void test_small_file(void **state)
 {
     uint64_t window;
@@ -670,15 +726,25 @@ static void test_strings_share_no_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small_file),     cmocka_unit_test(test_references_are_checked),
-        cmocka_unit_test(test_put_many),       cmocka_unit_test(test_unequal_columns),
-        cmocka_unit_test(test_empty_file),     cmocka_unit_test(test_write_error),
-        cmocka_unit_test(test_equal_rows),     cmocka_unit_test(test_strings_share_no_bytes),
-        cmocka_unit_test(test_many_rows),      cmocka_unit_test(test_lower_bound),
-        cmocka_unit_test(test_ranges_of_rows), cmocka_unit_test(test_zone_map),
-        cmocka_unit_test(test_flipped_bytes),  cmocka_unit_test(test_damaged_page),
-        cmocka_unit_test(test_truncated),      cmocka_unit_test(test_other_version),
-        cmocka_unit_test(test_frame),          cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_small_file),
+        cmocka_unit_test(test_calls_in_the_writers_thread),
+        cmocka_unit_test(test_references_are_checked),
+        cmocka_unit_test(test_put_many),
+        cmocka_unit_test(test_unequal_columns),
+        cmocka_unit_test(test_empty_file),
+        cmocka_unit_test(test_write_error),
+        cmocka_unit_test(test_equal_rows),
+        cmocka_unit_test(test_strings_share_no_bytes),
+        cmocka_unit_test(test_many_rows),
+        cmocka_unit_test(test_lower_bound),
+        cmocka_unit_test(test_ranges_of_rows),
+        cmocka_unit_test(test_zone_map),
+        cmocka_unit_test(test_flipped_bytes),
+        cmocka_unit_test(test_damaged_page),
+        cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_other_version),
+        cmocka_unit_test(test_frame),
+        cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include "base/fs.h"
 #include "trace/columns/layout.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -48,6 +49,7 @@ struct async_block {
 
 struct columns_writer {
     int fd;
+    bool is_early; /* see columns_write_early() */
     int error;
     uint64_t written; /* bytes in the file; out follows */
     size_t out_size;
@@ -99,6 +101,8 @@ static void writer_flush(struct columns_writer *w)
         r = pwrite_full(w->fd, w->out, w->out_size, w->written);
         if (r < 0)
             writer_fail(w, r);
+        else if (w->is_early)
+            sync_file_range(w->fd, (off_t)w->written, (off_t)w->out_size, SYNC_FILE_RANGE_WRITE);
     }
     w->written += w->out_size;
     w->out_size = 0;
@@ -448,6 +452,11 @@ int columns_writer_new(int fd, struct columns_writer **ret)
     writer_append(w, &head, sizeof(head));
     *ret = TAKE_PTR(w);
     return 0;
+}
+
+void columns_write_early(struct columns_writer *w)
+{
+    w->is_early = true;
 }
 
 struct columns_writer *columns_writer_free(struct columns_writer *w)

@@ -18,6 +18,9 @@ struct columns_writer;
 int columns_writer_new(int fd, struct columns_writer **ret);
 struct columns_writer *columns_writer_free(struct columns_writer *w);
 
+/* For a caller that syncs at the end: the disk writes what there is meanwhile. Called before the first value. */
+void columns_write_early(struct columns_writer *w);
+
 /* Adds the next value of a column. At the end, all columns of a table must have the same number of values. */
 void columns_put(struct columns_writer *w, enum column column, int64_t value);
 void columns_put_many(struct columns_writer *w, enum column column, const int64_t *values, size_t n);

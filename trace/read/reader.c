@@ -327,6 +327,8 @@ static int reader_write_columns(struct trace_reading *r)
         inputs[i].runs = packer_runs(r->parts[i].packer, &inputs[i].n_runs);
     }
     err = columns_writer_new(r->options->columns_fd, &w);
+    if (err == 0 && r->options->sync)
+        columns_write_early(w);
     if (err == 0)
         err = merge_columns(inputs, r->n_parts, r->spill, w, reader_merge_memory(r), &r->sum->columns);
     if (err < 0)
