@@ -291,7 +291,7 @@ static int choose_ranks(struct client *c, const struct analyzing *o, struct anal
                                       .label = named->label,
                                       .number = named->number,
                                       .shift_ns = named->shift_ns,
-                                      .known = analysis->ranks[k].known & RANK_GPU,
+                                      .known = {[RANK_GPU] = analysis->ranks[k].known[RANK_GPU]},
                                       .gpu = analysis->ranks[k].gpu};
                 analysis->n++;
             } else {

@@ -43,7 +43,8 @@ static void add_report(struct document *d, const struct made_report *made, size_
 /* The activity of a GPU in each bin: computing or copying, communication with nothing else running. */
 static int add_use(struct document *d, struct analysis *a, size_t rank, int64_t from, int64_t to)
 {
-    _cleanup_(intervals_done) struct intervals all = {0}, computing = {0}, exposed = {0};
+    _cleanup_(intervals_done) struct intervals exposed = {0};
+    const struct intervals *all, *computing;
     const struct gpu_work *work;
     int64_t shift = a->ranks[rank].shift_ns;
     double span = (double)MAX(difference_of(to, from), INT64_C(1));
@@ -51,20 +52,20 @@ static int add_use(struct document *d, struct analysis *a, size_t rank, int64_t 
 
     if (r >= 0)
         r = gpu_work_busy(work, GPU_ALL, &all);
-    if (r < 0 || all.n == 0)
+    if (r < 0 || all->n == 0)
         return r;
     r = gpu_work_busy(work, GPU_ALL & ~(1u << GPU_COMMUNICATION), &computing);
     if (r >= 0)
-        r = intervals_subtract(&all, &computing, &exposed);
+        r = intervals_subtract(all, computing, &exposed);
     if (r < 0)
         return r;
     struct gpu_use_block *use = document_gpu_use(d, a->ranks[rank].label, USE_BINS);
     from = difference_of(from, shift);
     to = difference_of(to, shift);
-    intervals_shares(&computing, from, to, use->busy, USE_BINS);
+    intervals_shares(computing, from, to, use->busy, USE_BINS);
     intervals_shares(&exposed, from, to, use->communication, USE_BINS);
     use->span_ns = (int64_t)span;
-    use->busy_share = (double)intervals_length(&computing) / span;
+    use->busy_share = (double)intervals_length(computing) / span;
     use->communication_share = (double)intervals_length(&exposed) / span;
     return 0;
 }

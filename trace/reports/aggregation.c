@@ -48,13 +48,14 @@ static int group_value_add(struct aggregated *all, size_t group, unsigned i, int
 {
     struct group_value *v = &all->values[group * all->aggregation->n_values + i];
 
-    if (v->n == 0)
-        v->first = number;
-    if (v->n == 0 || number < v->min)
+    if (v->n++ == 0) {
+        v->first = v->min = v->max = number;
+        v->min_at = v->max_at = position;
+    } else if (number < v->min) {
         v->min = number, v->min_at = position;
-    if (v->n == 0 || number > v->max)
+    } else if (number > v->max) {
         v->max = number, v->max_at = position;
-    v->n++;
+    }
     v->sum = add_time(v->sum, number);
     if (i == 0)
         all->totals[position.rank] = add_time(all->totals[position.rank], number);

@@ -17,7 +17,7 @@ void analysis_done(struct analysis *a)
         intervals_done(&rank->times);
         slice_table_done(&rank->slices);
         self_times_done(&rank->self_times);
-        rank->known = 0;
+        memset(rank->known, 0, sizeof(rank->known));
     }
 }
 
@@ -46,75 +46,42 @@ size_t analysis_world(const struct analysis *a)
     return world;
 }
 
-/* -- Reading, under the rank's lock ------------------------------------------------------------------- */
+/* -- Reading, under the lock of what is read --------------------------------------------------------- */
 
-static int read_all_gpu(struct analysis *a, size_t rank, const struct gpu_work **ret)
+static int read_slices(struct analysis *a, size_t rank)
+{
+    return slice_table_read(a->ranks[rank].columns, &a->ranks[rank].slices);
+}
+
+static int read_all_gpu(struct analysis *a, size_t rank)
 {
     struct rank *one = &a->ranks[rank];
-    int r = 0;
+    int r = gpu_work_read(one->columns, a->patterns, a->hta, &one->gpu);
 
-    if (!(one->known & RANK_GPU)) {
-        r = gpu_work_read(one->columns, a->patterns, a->hta, &one->gpu);
-        if (r >= 0 && a->hta)
-            r = hta_filter_steps(a, rank, &one->gpu);
-        if (r >= 0)
-            one->known |= RANK_GPU;
-        else
-            gpu_work_done(&one->gpu);
-    }
-    *ret = &one->gpu;
+    if (r >= 0 && a->hta)
+        r = hta_filter_steps(a, rank, &one->gpu);
+    if (r < 0)
+        gpu_work_done(&one->gpu);
     return r;
 }
 
-static int read_steps(struct analysis *a, size_t rank, const struct steps **ret)
+static int read_steps(struct analysis *a, size_t rank)
 {
-    struct rank *one = &a->ranks[rank];
     const struct gpu_work *work;
-    int r = 0;
+    int r = analysis_all_gpu(a, rank, &work);
 
-    if (!(one->known & RANK_STEPS)) {
-        r = read_all_gpu(a, rank, &work);
-        if (r >= 0)
-            r = steps_read(one->columns, work, &one->steps);
-        if (r >= 0)
-            one->known |= RANK_STEPS;
-    }
-    *ret = &one->steps;
-    return r;
+    return r < 0 ? r : steps_read(a->ranks[rank].columns, work, &a->ranks[rank].steps);
 }
 
-static int read_slices(struct analysis *a, size_t rank, const struct slice_table **ret)
+static int read_self_times(struct analysis *a, size_t rank)
 {
-    struct rank *one = &a->ranks[rank];
-    int r = 0;
-
-    if (!(one->known & RANK_SLICES)) {
-        r = slice_table_read(one->columns, &one->slices);
-        if (r >= 0)
-            one->known |= RANK_SLICES;
-    }
-    *ret = &one->slices;
-    return r;
-}
-
-static int read_self_times(struct analysis *a, size_t rank, const struct self_times **ret)
-{
-    struct rank *one = &a->ranks[rank];
-    const struct gpu_work *work;
     const struct slice_table *slices;
-    int r = 0;
+    const struct gpu_work *work;
+    int r = analysis_slices(a, rank, &slices);
 
-    if (!(one->known & RANK_SELF_TIMES)) {
-        r = read_all_gpu(a, rank, &work);
-        if (r >= 0)
-            r = read_slices(a, rank, &slices);
-        if (r >= 0)
-            r = self_times_read(slices, work, &one->self_times);
-        if (r >= 0)
-            one->known |= RANK_SELF_TIMES;
-    }
-    *ret = &one->self_times;
-    return r;
+    if (r >= 0)
+        r = analysis_all_gpu(a, rank, &work);
+    return r < 0 ? r : self_times_read(slices, work, &a->ranks[rank].self_times);
 }
 
 /* -- The view ----------------------------------------------------------------------------------------- */
@@ -169,7 +136,7 @@ static int choose_times(struct analysis *a, size_t rank, struct intervals *ret)
 
     if (a->view.step == COLUMN_NULL && !a->view.phase)
         return intervals_add(ret, bounds.from, bounds.to);
-    int r = read_steps(a, rank, &steps);
+    int r = analysis_steps(a, rank, &steps);
     for (size_t i = 0; r >= 0 && i < steps->n; i++)
         if (analysis_has_step(a, rank, &steps->items[i]))
             r = intervals_add(ret, steps->items[i].ts, MIN(steps->items[i].end, bounds.to));
@@ -177,108 +144,109 @@ static int choose_times(struct analysis *a, size_t rank, struct intervals *ret)
     return r;
 }
 
-static int read_times(struct analysis *a, size_t rank, const struct intervals **ret)
+static int read_times(struct analysis *a, size_t rank)
 {
-    struct rank *one = &a->ranks[rank];
-    int r = 0;
+    struct intervals *times = &a->ranks[rank].times;
+    int r = choose_times(a, rank, times);
 
-    if (!(one->known & RANK_TIMES)) {
-        r = choose_times(a, rank, &one->times);
-        if (r >= 0)
-            one->known |= RANK_TIMES;
-        else
-            intervals_done(&one->times);
-    }
-    *ret = &one->times;
+    if (r < 0)
+        intervals_done(times);
     return r;
 }
 
-static int read_gpu(struct analysis *a, size_t rank, const struct gpu_work **ret)
+static int read_selected(struct analysis *a, size_t rank)
 {
-    struct rank *one = &a->ranks[rank];
+    struct gpu_work *selected = &a->ranks[rank].selected;
     const struct gpu_work *all;
     const struct intervals *times;
-    int r = read_all_gpu(a, rank, &all);
+    int r = analysis_all_gpu(a, rank, &all);
 
-    *ret = analysis_is_complete(a) ? all : &one->selected;
-    if (r < 0 || *ret == all || one->known & RANK_SELECTED)
-        return r;
-    r = read_times(a, rank, &times);
-    for (size_t i = 0; i < all->n && r >= 0; i++)
+    if (r >= 0)
+        r = analysis_times(a, rank, &times);
+    if (r >= 0)
+        r = gpu_work_init(selected);
+    for (size_t i = 0; r >= 0 && i < all->n; i++)
         if (intervals_find(times, all->events[i].ts)) {
-            struct gpu_event *e = gpu_work_add(&one->selected);
+            struct gpu_event *e = gpu_work_add(selected);
             if (e)
                 *e = all->events[i];
             else
                 r = -ENOMEM;
         }
-    if (r >= 0)
-        one->known |= RANK_SELECTED;
-    else
-        gpu_work_done(&one->selected);
+    if (r < 0)
+        gpu_work_done(selected);
     return r;
 }
 
-static int read_host(struct analysis *a, size_t rank, unsigned kinds, enum rank_data which,
-                     struct host_calls *host, const struct host_calls **ret)
+static int read_host(struct analysis *a, size_t rank, unsigned kinds, struct host_calls *ret)
 {
-    const struct gpu_work *work;
     const struct slice_table *slices;
-    int r = 0;
+    const struct gpu_work *work;
+    int r = analysis_slices(a, rank, &slices);
 
-    if (!(a->ranks[rank].known & which)) {
-        r = read_gpu(a, rank, &work);
-        if (r >= 0)
-            r = read_slices(a, rank, &slices);
-        if (r >= 0)
-            r = host_calls_read(a->ranks[rank].columns, slices, kinds, work, host);
-        if (r >= 0)
-            a->ranks[rank].known |= which;
-    }
-    *ret = host;
-    return r;
+    if (r >= 0)
+        r = analysis_gpu(a, rank, &work);
+    return r < 0 ? r : host_calls_read(a->ranks[rank].columns, slices, kinds, work, ret);
 }
 
-static int read_ops(struct analysis *a, size_t rank, const struct host_calls **ret)
+static int read_ops(struct analysis *a, size_t rank)
 {
-    return read_host(a, rank, 1 << HOST_OP | 1 << HOST_ANNOTATION, RANK_OPS, &a->ranks[rank].ops, ret);
+    return read_host(a, rank, 1 << HOST_OP | 1 << HOST_ANNOTATION, &a->ranks[rank].ops);
 }
 
-static int read_frames(struct analysis *a, size_t rank, const struct host_calls **ret)
+static int read_frames(struct analysis *a, size_t rank)
 {
-    return read_host(a, rank, 1 << HOST_PYTHON, RANK_FRAMES, &a->ranks[rank].frames, ret);
+    return read_host(a, rank, 1 << HOST_PYTHON, &a->ranks[rank].frames);
 }
 
 /* -- Asking ------------------------------------------------------------------------------------------- */
 
-#define ASK(name, type)                                                                                      \
-    int analysis_##name(struct analysis *a, size_t rank, const struct type **ret)                            \
-    {                                                                                                        \
-        pthread_mutex_lock(&a->ranks[rank].lock);                                                            \
-        int r = read_##name(a, rank, ret);                                                                   \
-        pthread_mutex_unlock(&a->ranks[rank].lock);                                                          \
-        return r;                                                                                            \
-    }
-
-ASK(all_gpu, gpu_work)
-ASK(gpu, gpu_work)
-ASK(steps, steps)
-ASK(slices, slice_table)
-ASK(self_times, self_times)
-ASK(times, intervals)
-ASK(ops, host_calls)
-ASK(frames, host_calls)
-
-static int analysis_read_rank(void *arg, size_t rank)
+static int analysis_ask(struct analysis *a, size_t rank, enum rank_data which,
+                        int (*read)(struct analysis *a, size_t rank))
 {
-    const struct gpu_work *work;
+    struct rank *one = &a->ranks[rank];
+    int r = 0;
 
-    return analysis_gpu(arg, rank, &work);
+    pthread_mutex_lock(&one->locks[which]);
+    if (!one->known[which])
+        r = read(a, rank);
+    one->known[which] = r >= 0;
+    pthread_mutex_unlock(&one->locks[which]);
+    return r;
 }
 
-int analysis_read_gpu(struct analysis *a)
+#define ASK(name, type, which, member)                                                                       \
+    int analysis_##name(struct analysis *a, size_t rank, const struct type **ret)                            \
+    {                                                                                                        \
+        *ret = &a->ranks[rank].member;                                                                       \
+        return analysis_ask(a, rank, which, read_##name);                                                    \
+    }
+
+ASK(slices, slice_table, RANK_SLICES, slices)
+ASK(all_gpu, gpu_work, RANK_GPU, gpu)
+ASK(steps, steps, RANK_STEPS, steps)
+ASK(times, intervals, RANK_TIMES, times)
+static ASK(selected, gpu_work, RANK_SELECTED, selected)
+    ASK(self_times, self_times, RANK_SELF_TIMES, self_times) ASK(ops, host_calls, RANK_OPS, ops)
+        ASK(frames, host_calls, RANK_FRAMES, frames)
+
+            int analysis_gpu(struct analysis *a, size_t rank, const struct gpu_work **ret)
 {
-    return parallel_each(a->n, analysis_read_rank, a);
+    return analysis_is_complete(a) ? analysis_all_gpu(a, rank, ret) : analysis_selected(a, rank, ret);
+}
+
+/* Those of a rank follow each other. */
+static int analysis_read_one(void *arg, size_t i)
+{
+    const struct slice_table *slices;
+    const struct gpu_work *work;
+
+    return i % 2 == 0 ? analysis_gpu(arg, i / 2, &work) : analysis_slices(arg, i / 2, &slices);
+}
+
+int analysis_read_all(struct analysis *a)
+{
+    return parallel_each(2 * a->n, analysis_read_one, a);
 }
 
 bool analysis_has_call(const struct intervals *times, const struct host_call *call)

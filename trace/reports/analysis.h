@@ -13,16 +13,17 @@
 #include "trace/reports/step.h"
 #include <pthread.h>
 
-/* What an analysis keeps of a rank. */
+/* What an analysis keeps of a rank. Each may need those before it. */
 enum rank_data {
-    RANK_GPU = 1,      /* all GPU events */
-    RANK_SELECTED = 2, /* those within the view */
-    RANK_OPS = 4,
-    RANK_FRAMES = 8,
-    RANK_STEPS = 16,
-    RANK_TIMES = 32, /* the times of the view */
-    RANK_SLICES = 64,
-    RANK_SELF_TIMES = 128,
+    RANK_SLICES,
+    RANK_GPU, /* all GPU events */
+    RANK_STEPS,
+    RANK_TIMES,    /* the times of the view */
+    RANK_SELECTED, /* the GPU events within the view */
+    RANK_SELF_TIMES,
+    RANK_OPS,
+    RANK_FRAMES,
+    _RANK_DATA_MAX,
 };
 
 struct rank {
@@ -31,8 +32,8 @@ struct rank {
     int64_t number;                /* from the trace, otherwise its index in its instance */
     int64_t shift_ns;              /* shift of its timestamps, so that all are of one clock */
     /* Private. */
-    pthread_mutex_t lock; /* of what follows; one of zeros is open (PTHREAD_MUTEX_INITIALIZER) */
-    unsigned known;       /* which of these were read, a mask of enum rank_data */
+    pthread_mutex_t locks[_RANK_DATA_MAX]; /* one of zeros is open (PTHREAD_MUTEX_INITIALIZER) */
+    bool known[_RANK_DATA_MAX];            /* which of these were read */
     struct gpu_work gpu, selected;
     struct host_calls ops, frames;
     struct steps steps;
@@ -86,8 +87,8 @@ size_t analysis_world(const struct analysis *a);
 void analysis_done(struct analysis *a);
 
 /* All of these are read once; the analysis owns them. -ENOMEM. */
-/* Reads the GPU events of all ranks in parallel, before reports use one after the other. */
-int analysis_read_gpu(struct analysis *a);
+/* Reads the slices and the GPU events of all ranks in parallel, before reports use one after the other. */
+int analysis_read_all(struct analysis *a);
 /* The GPU events within the view: those that begin in it. */
 int analysis_gpu(struct analysis *a, size_t rank, const struct gpu_work **ret);
 /* All of it. */

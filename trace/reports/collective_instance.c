@@ -111,7 +111,7 @@ static int collective_instance_gather(struct finder *f, size_t rank)
     if (r < 0)
         return r;
     _cleanup_(freep) struct sort_item *order = malloc((work->n + 1) * sizeof(*order));
-    side->items = calloc(work->n + 1, sizeof(*side->items));
+    side->items = malloc((work->n + 1) * sizeof(*side->items));
     if (!order || !side->items)
         return -ENOMEM;
     for (size_t i = 0; i < work->n; i++) {

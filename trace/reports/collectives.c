@@ -2,8 +2,10 @@
 /* Collective operations by name, size and group: time, how much of it is exposed, bandwidth. */
 #include "trace/reports/aggregation.h"
 #include "trace/reports/collective.h"
+#include "trace/reports/column_cursor.h"
 #include "trace/reports/host.h"
 #include "trace/reports/interval.h"
+#include <errno.h>
 #include <math.h>
 
 enum { NAME, DTYPE, BYTES, GROUP, RANKS }; /* keys */
@@ -86,17 +88,36 @@ struct collective {
 
 /* -- Metadata of one ----------------------------------------------------------------------- */
 
-/* Its row of arguments: of the kernel, else of a call around its launch (record_param_comms). */
-static uint64_t row_of(const struct columns *c, const struct host_calls *host, const struct gpu_event *e,
-                       size_t item)
+/* Which slices have a row of arguments: most have none. A bit each; NULL without memory. */
+static uint8_t *find_described(const struct columns *c)
 {
-    uint64_t row = collective_row(c, e->slice);
+    struct column_cursor slices = {.c = c, .column = COL_collective_slice};
+    uint8_t *ret = calloc(columns_rows(c, TABLE_slice) / 8 + 1, 1);
+
+    for (uint64_t row = 0; ret && row < columns_rows(c, TABLE_collective); row++) {
+        int64_t slice = column_cursor_get(&slices, row);
+        if (slice != COLUMN_NULL)
+            ret[slice / 8] |= (uint8_t)(1 << slice % 8);
+    }
+    return ret;
+}
+
+static uint64_t row_of_slice(const struct columns *c, const uint8_t *described, uint64_t slice)
+{
+    return described[slice / 8] >> slice % 8 & 1 ? collective_row(c, slice) : SLICE_NONE;
+}
+
+/* Its row of arguments: of the kernel, else of a call around its launch (record_param_comms). */
+static uint64_t row_of(const struct columns *c, const uint8_t *described, const struct host_calls *host,
+                       const struct gpu_event *e, size_t item)
+{
+    uint64_t row = row_of_slice(c, described, e->slice);
 
     if (e->kind != GPU_COMMUNICATION || columns_rows(c, TABLE_collective) == 0)
         return row;
     for (uint32_t at = host->launcher[item]; at != HOST_CALL_NONE && row == SLICE_NONE;
          at = host->calls[at].parent)
-        row = collective_row(c, host->calls[at].slice);
+        row = row_of_slice(c, described, host->calls[at].slice);
     return row;
 }
 
@@ -133,11 +154,12 @@ static struct collective collectives_describe(const struct columns *c, const str
 
 static int collectives_gather(struct gathering *g)
 {
-    _cleanup_(intervals_done) struct intervals times = {0};
+    const struct intervals *times;
     _cleanup_(cover_done) struct cover computing = {0};
     const struct gpu_work *work, *all;
     const struct host_calls *host = NULL;
-    int r = analysis_gpu(g->analysis, g->rank, &work);
+    _cleanup_(freep) uint8_t *described = find_described(g->c);
+    int r = described ? analysis_gpu(g->analysis, g->rank, &work) : -ENOMEM;
 
     if (r >= 0)
         r = analysis_all_gpu(g->analysis, g->rank, &all);
@@ -146,10 +168,10 @@ static int collectives_gather(struct gathering *g)
     if (r >= 0)
         r = gpu_work_busy(all, 1 << GPU_COMPUTE, &times);
     if (r >= 0)
-        r = cover_new(&times, &computing);
+        r = cover_new(times, &computing);
     for (size_t i = 0; r >= 0 && i < work->n; i++) {
         const struct gpu_event *e = &work->events[i];
-        uint64_t row = row_of(g->c, host, e, i);
+        uint64_t row = row_of(g->c, described, host, e, i);
         if (row == SLICE_NONE && e->kind != GPU_COMMUNICATION)
             continue;
         struct collective one = collectives_describe(g->c, e, row);

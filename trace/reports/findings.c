@@ -30,7 +30,8 @@ REPORT_ROW(evaluated, EVALUATED_COLUMNS);
 static int emit_rank(const struct rule_context *context, const struct rule_rank *rank,
                      struct report_rows *ret)
 {
-    _cleanup_(intervals_done) struct intervals compute = {0}, exposed = {0};
+    _cleanup_(intervals_done) struct intervals exposed = {0};
+    const struct intervals *compute;
     const struct analysis *a = context->analysis;
     int r = gpu_work_busy(rank->work, 1 << GPU_COMPUTE, &compute);
 
@@ -38,7 +39,7 @@ static int emit_rank(const struct rule_context *context, const struct rule_rank 
         r = rule_context_exposed(rank, &exposed);
     if (r < 0)
         return r;
-    int64_t computing = rule_context_within(rank, &compute), communicating = intervals_length(&exposed),
+    int64_t computing = rule_context_within(rank, compute), communicating = intervals_length(&exposed),
             busy = intervals_length(&rank->busy);
     bool is_any = rank->scope.n > 0;
     EMIT_ROW(evaluated, ret, .rank = a->ranks[rank->rank].number, .recorded_ns = rank->recorded,

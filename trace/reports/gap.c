@@ -273,14 +273,14 @@ static enum hta_gap_class hta_gap_class_of(const struct slice_table *t, const st
 static int gap_find(const struct slice_table *slices, const struct gpu_work *work,
                     const struct intervals *times, struct stream_set *streams, struct gaps *ret)
 {
-    _cleanup_(intervals_done) struct intervals at_work = {0};
+    const struct intervals *at_work;
     _cleanup_(cover_done) struct cover busy = {0};
     _cleanup_(freep) struct stream_end *ends = NULL;
     size_t n_ends = 0;
     int r = gpu_work_busy(work, GPU_ALL, &at_work);
 
     if (r >= 0)
-        r = cover_new(&at_work, &busy);
+        r = cover_new(at_work, &busy);
 
     for (size_t i = 0; i < work->n && r >= 0; i++) {
         const struct gpu_event *e = &work->events[i];

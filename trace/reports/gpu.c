@@ -3,8 +3,10 @@
 
 #include "base/array.h"
 #include "trace/columns/schema.h"
+#include "trace/reports/column_cursor.h"
 #include "trace/reports/hta.h"
 #include <errno.h>
+#include <pthread.h>
 
 /* -- Stream set ------------------------------------------------------------------------------------------ */
 
@@ -43,12 +45,43 @@ void stream_set_done(struct stream_set *set)
 
 /* -- Gpu ------------------------------------------------------------------------------------------------- */
 
+struct gpu_busy {
+    pthread_mutex_t lock;
+    unsigned known; /* which of the sets, a mask of 1 << kinds */
+    struct intervals sets[GPU_ALL + 1];
+    bool has_times;
+    struct gpu_times times;
+};
+
+static struct gpu_busy *gpu_busy_new(void)
+{
+    struct gpu_busy *busy = calloc(1, sizeof(*busy));
+
+    if (busy)
+        pthread_mutex_init(&busy->lock, NULL);
+    return busy;
+}
+
+static void gpu_busy_free(struct gpu_busy *busy)
+{
+    for (size_t i = 0; busy && i < ARRAY_SIZE(busy->sets); i++)
+        intervals_done(&busy->sets[i]);
+    free(busy);
+}
+
+int gpu_work_init(struct gpu_work *work)
+{
+    *work = (struct gpu_work){.busy = gpu_busy_new()};
+    return work->busy ? 0 : -ENOMEM;
+}
+
 /* What a name means, found once for each text of the trace. */
 struct meaning {
     bool known;
     enum gpu_kind kind;
     enum kernel_class class;
     enum collective_kind collective;
+    bool is_copy, is_pageable, is_elementwise;
 };
 
 struct loader {
@@ -66,6 +99,11 @@ static enum gpu_kind gpu_kind_of(enum kernel_class class)
                                           : GPU_COMPUTE;
 }
 
+static bool gpu_name_has(struct text name, const char *part)
+{
+    return name.size > 0 && memmem(name.p, name.size, part, strlen(part));
+}
+
 static struct meaning gpu_meaning_of(const struct loader *l, int64_t name, bool is_transfer)
 {
     struct text text = columns_text(l->c, name);
@@ -76,6 +114,9 @@ static struct meaning gpu_meaning_of(const struct loader *l, int64_t name, bool 
 
     m.kind = l->by_hta ? hta_kind(text) : gpu_kind_of(m.class);
     m.collective = m.kind == GPU_COMMUNICATION ? collective_kind_of(text) : COLLECTIVE_OTHER;
+    m.is_copy = m.kind == GPU_MEMORY && gpu_name_has(text, "emcpy");
+    m.is_pageable = m.class == CLASS_MEMORY && gpu_name_has(text, "Pageable");
+    m.is_elementwise = m.kind == GPU_COMPUTE && gpu_name_has(text, "elementwise_kernel");
     return m;
 }
 
@@ -124,6 +165,10 @@ static int gpu_read_events(const struct loader *l, struct gpu_work *ret)
     const struct columns *c = l->c;
     struct category_known known = {.category = COLUMN_NULL};
     int64_t slices[BLOCK_ROWS], streams[BLOCK_ROWS], devices[BLOCK_ROWS], correlations[BLOCK_ROWS];
+    /* Rows of arguments are in the order of their slices. */
+    struct column_cursor categories = {.c = c, .column = COL_slice_category},
+                         starts = {.c = c, .column = COL_slice_ts}, durs = {.c = c, .column = COL_slice_dur},
+                         names = {.c = c, .column = COL_slice_name};
 
     for (uint64_t first = 0, rows = columns_rows(c, TABLE_gpu); first < rows; first += BLOCK_ROWS) {
         size_t n = columns_block(c, COL_gpu_slice, first, BLOCK_ROWS, slices);
@@ -134,15 +179,15 @@ static int gpu_read_events(const struct loader *l, struct gpu_work *ret)
             if (slices[i] == COLUMN_NULL)
                 continue;
             uint64_t slice = (uint64_t)slices[i];
-            classify_category(c, columns_get(c, COL_slice_category, slice), &known);
-            int64_t ts = columns_get(c, COL_slice_ts, slice), dur = columns_get(c, COL_slice_dur, slice);
+            classify_category(c, column_cursor_get(&categories, slice), &known);
+            int64_t ts = column_cursor_get(&starts, slice), dur = column_cursor_get(&durs, slice);
             if (!(l->by_hta ? hta_is_gpu(known.category, streams[i]) : known.is_work) ||
                 !is_possible(ts, dur))
                 continue;
             struct gpu_event *e = gpu_work_add(ret);
             if (!e)
                 return -ENOMEM;
-            int64_t name = columns_get(c, COL_slice_name, slice);
+            int64_t name = column_cursor_get(&names, slice);
             struct meaning m = find_meaning(l, name, known.is_transfer);
             *e = (struct gpu_event){.ts = ts,
                                     .end = ts + dur,
@@ -155,7 +200,10 @@ static int gpu_read_events(const struct loader *l, struct gpu_work *ret)
                                     .correlation = correlations[i],
                                     .kind = m.kind,
                                     .class = m.class,
-                                    .collective = m.collective};
+                                    .collective = m.collective,
+                                    .is_copy = m.is_copy,
+                                    .is_pageable = m.is_pageable,
+                                    .is_elementwise = m.is_elementwise};
         }
     }
     return 0;
@@ -200,9 +248,13 @@ int gpu_work_read(const struct columns *c, const struct kernel_patterns *pattern
 {
     struct loader l = {.c = c, .patterns = patterns, .by_hta = by_hta, .n_texts = columns_texts(c)};
 
-    *ret = (struct gpu_work){0};
+    int r = gpu_work_init(ret);
+    /* Most rows are of work. */
+    ret->cap = columns_rows(c, TABLE_gpu);
+    ret->events = array_alloc_pages((ret->cap + 1) * sizeof(*ret->events));
     l.meanings = calloc((size_t)l.n_texts + 1, sizeof(*l.meanings));
-    int r = l.meanings ? gpu_read_events(&l, ret) : -ENOMEM;
+    if (r >= 0)
+        r = l.meanings && ret->events ? gpu_read_events(&l, ret) : -ENOMEM;
     free(l.meanings);
     if (r >= 0 && !gpu_is_ordered(ret))
         qsort(ret->events, ret->n, sizeof(ret->events[0]), gpu_compare);
@@ -215,6 +267,7 @@ int gpu_work_read(const struct columns *c, const struct kernel_patterns *pattern
 
 void gpu_work_done(struct gpu_work *work)
 {
+    gpu_busy_free(work->busy);
     free(work->events);
     *work = (struct gpu_work){0};
 }
@@ -230,39 +283,87 @@ struct interval gpu_work_span(const struct gpu_work *work)
     return span;
 }
 
-int gpu_work_busy(const struct gpu_work *work, unsigned kinds, struct intervals *ret)
+/* -- Busy times --------------------------------------------------------------------------------------- */
+
+/* Events are in order of their start: what begins before the latest end so far goes on. */
+static int gpu_busy_read(const struct gpu_work *work, unsigned kinds, struct intervals *ret)
 {
+    struct interval last = {INT64_MIN, INT64_MIN};
     int r = 0;
 
-    for (size_t i = 0; i < work->n && r >= 0; i++)
-        if (work->events[i].kind < _GPU_KIND_MAX ? kinds >> work->events[i].kind & 1 : kinds == GPU_ALL)
-            r = intervals_add(ret, work->events[i].ts, work->events[i].end);
-    intervals_unite(ret);
+    for (size_t i = 0; i < work->n && r >= 0; i++) {
+        const struct gpu_event *e = &work->events[i];
+        if (!(e->kind < _GPU_KIND_MAX ? kinds >> e->kind & 1 : kinds == GPU_ALL) || e->end <= e->ts)
+            continue;
+        if (e->ts > last.to) {
+            r = intervals_add(ret, last.from, last.to);
+            last = (struct interval){e->ts, e->end};
+        }
+        last.to = MAX(last.to, e->end);
+    }
+    return r < 0 ? r : intervals_add(ret, last.from, last.to);
+}
+
+static int gpu_busy_get(const struct gpu_work *work, unsigned kinds, const struct intervals **ret)
+{
+    struct gpu_busy *busy = work->busy;
+    int r = 0;
+
+    if (!(busy->known >> kinds & 1)) {
+        r = gpu_busy_read(work, kinds, &busy->sets[kinds]);
+        if (r >= 0)
+            busy->known |= 1u << kinds;
+        else
+            intervals_done(&busy->sets[kinds]);
+    }
+    *ret = &busy->sets[kinds];
     return r;
+}
+
+int gpu_work_busy(const struct gpu_work *work, unsigned kinds, const struct intervals **ret)
+{
+    pthread_mutex_lock(&work->busy->lock);
+    int r = gpu_busy_get(work, kinds, ret);
+    pthread_mutex_unlock(&work->busy->lock);
+    return r;
+}
+
+static int gpu_busy_measure(const struct gpu_work *work, struct gpu_times *ret)
+{
+    const struct intervals *busy, *compute, *communication, *memory;
+    int r = gpu_busy_get(work, GPU_ALL, &busy);
+
+    if (r >= 0)
+        r = gpu_busy_get(work, 1 << GPU_COMPUTE, &compute);
+    if (r >= 0)
+        r = gpu_busy_get(work, 1 << GPU_COMMUNICATION, &communication);
+    if (r >= 0)
+        r = gpu_busy_get(work, 1 << GPU_MEMORY, &memory);
+    if (r < 0)
+        return r;
+    *ret = (struct gpu_times){
+        .span = busy->n ? busy->items[busy->n - 1].to - busy->items[0].from : 0,
+        .busy = intervals_length(busy),
+        .compute = intervals_length(compute),
+        .communication = intervals_length(communication),
+        .memory = intervals_length(memory),
+    };
+    ret->exposed = ret->communication - intervals_common(communication, compute);
+    return 0;
 }
 
 int gpu_work_times(const struct gpu_work *work, struct gpu_times *ret)
 {
-    _cleanup_(intervals_done) struct intervals busy = {0}, compute = {0}, communication = {0}, memory = {0};
-    int r = gpu_work_busy(work, GPU_ALL, &busy);
+    struct gpu_busy *busy = work->busy;
+    int r = 0;
 
-    if (r >= 0)
-        r = gpu_work_busy(work, 1 << GPU_COMPUTE, &compute);
-    if (r >= 0)
-        r = gpu_work_busy(work, 1 << GPU_COMMUNICATION, &communication);
-    if (r >= 0)
-        r = gpu_work_busy(work, 1 << GPU_MEMORY, &memory);
-    if (r < 0)
-        return r;
-    *ret = (struct gpu_times){
-        .span = busy.n ? busy.items[busy.n - 1].to - busy.items[0].from : 0,
-        .busy = intervals_length(&busy),
-        .compute = intervals_length(&compute),
-        .communication = intervals_length(&communication),
-        .memory = intervals_length(&memory),
-    };
-    ret->exposed = ret->communication - intervals_common(&communication, &compute);
-    return 0;
+    pthread_mutex_lock(&busy->lock);
+    if (!busy->has_times)
+        r = gpu_busy_measure(work, &busy->times);
+    busy->has_times = r >= 0;
+    *ret = busy->times;
+    pthread_mutex_unlock(&busy->lock);
+    return r;
 }
 
 /* -- Gpu parts ------------------------------------------------------------------------------------------- */
@@ -320,12 +421,16 @@ static int gpu_parts_order(const struct gpu_work *work, struct gpu_parts *s)
     for (size_t i = 0; i < s->n; i++) {
         items[i] = s->items[by_number[i]];
         position[by_number[i]] = (uint32_t)i;
+        items[i].work.busy = gpu_busy_new();
         items[i].work.events = s->events + first;
         first += items[i].work.n;
         items[i].work.n = 0;
     }
     free(s->items);
     s->items = items;
+    for (size_t i = 0; i < s->n; i++)
+        if (!items[i].work.busy)
+            return -ENOMEM;
     for (size_t i = 0; i < work->n; i++) {
         s->of[i] = position[s->of[i]];
         struct gpu_work *part = &items[s->of[i]].work;
@@ -348,6 +453,8 @@ int gpu_parts_read(const struct gpu_work *work, enum gpu_parting by, struct gpu_
 
 void gpu_parts_done(struct gpu_parts *parts)
 {
+    for (size_t i = 0; i < parts->n; i++)
+        gpu_busy_free(parts->items[i].work.busy);
     free(parts->items);
     free(parts->events);
     free(parts->of);

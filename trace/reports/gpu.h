@@ -45,12 +45,19 @@ struct gpu_event {
     enum gpu_kind kind;
     enum kernel_class class;
     enum collective_kind collective; /* by the name, of what communicates */
+    bool is_copy;                    /* not a memset */
+    bool is_pageable;                /* from or to memory that a GPU cannot reach by itself */
+    bool is_elementwise; /* a kernel of PyTorch's own, of one operator: none that a compiler wrote */
 };
 
 struct gpu_work {
     struct gpu_event *events;
     size_t n, cap;
+    struct gpu_busy *busy; /* private: of gpu_work_busy(); of the complete work alone */
 };
+
+/* An empty one. -ENOMEM. */
+int gpu_work_init(struct gpu_work *work);
 
 /* patterns may be NULL. by_hta: kinds after Holistic Trace Analysis' rules (hta.h). -ENOMEM. */
 int gpu_work_read(const struct columns *c, const struct kernel_patterns *patterns, bool by_hta,
@@ -61,9 +68,10 @@ struct gpu_event *gpu_work_add(struct gpu_work *work);
 
 /* From the first start to the last end; empty without events. */
 struct interval gpu_work_span(const struct gpu_work *work);
-/* Times in which any of the kinds (a mask of 1 << enum gpu_kind) was active on any stream. Normalised;
+/* Times in which any of the kinds (a mask of 1 << enum gpu_kind) was active on any stream. Normalised; they are
+ * computed once and belong to the work, which has all of its events by then. Safe to call from several threads.
  * -ENOMEM. */
-int gpu_work_busy(const struct gpu_work *work, unsigned kinds, struct intervals *ret);
+int gpu_work_busy(const struct gpu_work *work, unsigned kinds, const struct intervals **ret);
 #define GPU_ALL ((1u << _GPU_KIND_MAX) - 1)
 
 /* Durations, as unions over all streams. */

@@ -20,7 +20,7 @@ REPORT_ROW(temporal, TEMPORAL_COLUMNS);
 
 static int temporal_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
 {
-    _cleanup_(intervals_done) struct intervals busy = {0}, compute = {0};
+    const struct intervals *busy, *compute;
     const struct gpu_work *work;
     int r = analysis_gpu(a, rank, &work);
 
@@ -31,8 +31,8 @@ static int temporal_make_rank(struct analysis *a, size_t rank, struct report_row
     if (r < 0 || work->n == 0)
         return r;
     struct interval span = gpu_work_span(work);
-    int64_t all = span.to - span.from, at_work = intervals_length(&busy),
-            computing = intervals_length(&compute);
+    int64_t all = span.to - span.from, at_work = intervals_length(busy),
+            computing = intervals_length(compute);
     EMIT_ROW(temporal, ret, .rank = a->ranks[rank].number, .span_ns = all, .busy_ns = at_work,
              .idle_ns = all - at_work, .compute_ns = computing, .non_compute_ns = at_work - computing,
              .busy_share = row_share(at_work, all), .compute_share = row_share(computing, all),
@@ -68,7 +68,7 @@ REPORT_ROW(overlap, OVERLAP_COLUMNS);
 
 static int overlap_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
 {
-    _cleanup_(intervals_done) struct intervals comm = {0}, compute = {0}, memory = {0}, kernels = {0};
+    const struct intervals *comm, *compute, *memory, *kernels;
     const struct gpu_work *work;
     int r = analysis_gpu(a, rank, &work);
 
@@ -83,13 +83,13 @@ static int overlap_make_rank(struct analysis *a, size_t rank, struct report_rows
     if (r < 0 || work->n == 0)
         return r;
     struct interval span = gpu_work_span(work);
-    int64_t communicating = intervals_length(&comm), both = intervals_common(&comm, &compute);
+    int64_t communicating = intervals_length(comm), both = intervals_common(comm, compute);
     EMIT_ROW(overlap, ret, .rank = a->ranks[rank].number, .comm_ns = communicating,
-             .compute_ns = intervals_length(&compute), .overlapped_ns = both,
+             .compute_ns = intervals_length(compute), .overlapped_ns = both,
              .exposed_ns = communicating - both, .overlapped_share = row_share(both, communicating),
              .exposed_share = row_share(communicating - both, span.to - span.from),
-             .memory_ns = intervals_length(&memory),
-             .exposed_memory_ns = intervals_length(&memory) - intervals_common(&memory, &kernels));
+             .memory_ns = intervals_length(memory),
+             .exposed_memory_ns = intervals_length(memory) - intervals_common(memory, kernels));
     return 0;
 }
 
@@ -150,7 +150,7 @@ static int sum_names(struct analysis *a, struct categories *ret, int64_t *ret_to
 static int categories_sum_busy(struct analysis *a, size_t rank, struct categories *ret)
 {
     struct intervals sets[_KERNEL_CLASS_MAX] = {0};
-    _cleanup_(intervals_done) struct intervals all = {0};
+    const struct intervals *all;
     const struct gpu_work *work;
     int r = analysis_gpu(a, rank, &work);
 
@@ -160,7 +160,8 @@ static int categories_sum_busy(struct analysis *a, size_t rank, struct categorie
     }
     if (r >= 0)
         r = gpu_work_busy(work, GPU_ALL, &all);
-    ret->busy = add_time(ret->busy, intervals_length(&all));
+    if (r >= 0)
+        ret->busy = add_time(ret->busy, intervals_length(all));
     for (size_t i = 0; i < _KERNEL_CLASS_MAX; i++) {
         intervals_unite(&sets[i]);
         ret->items[i].busy = add_time(ret->items[i].busy, intervals_length(&sets[i]));

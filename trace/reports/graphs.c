@@ -28,9 +28,10 @@ struct graph_name {
     bool is_graph;
 };
 
-static bool is_graph_launch(const struct columns *c, uint64_t call, struct graph_name *known)
+static bool is_graph_launch(const struct columns *c, const struct slice_table *t, uint64_t call,
+                            struct graph_name *known)
 {
-    int64_t name = columns_get(c, COL_slice_name, call);
+    int64_t name = slice_name(t, call);
 
     if (name != known->name) {
         struct text text = columns_text(c, name);
@@ -81,11 +82,15 @@ static int graph_runs_read(struct analysis *a, size_t rank, struct graph_runs *r
     const struct gpu_work *work;
     struct graph_name known = {.name = COLUMN_NULL};
     size_t cap = 0;
+    const struct slice_table *slices;
     int r = analysis_gpu(a, rank, &work);
 
+    if (r >= 0)
+        r = analysis_slices(a, rank, &slices);
     *ret = (struct graph_runs){0};
     for (size_t i = 0; r >= 0 && i < work->n; i++)
-        if (work->events[i].launch != SLICE_NONE && is_graph_launch(c, work->events[i].launch, &known))
+        if (work->events[i].launch != SLICE_NONE &&
+            is_graph_launch(c, slices, work->events[i].launch, &known))
             r = graph_run_add(ret, &cap, &calls, c, &work->events[i]);
     if (r < 0) {
         graph_runs_done(ret);

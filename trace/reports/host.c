@@ -3,6 +3,7 @@
 
 #include "base/array.h"
 #include "trace/columns/schema.h"
+#include "trace/reports/column_cursor.h"
 #include "trace/reports/search.h"
 #include <errno.h>
 #include <fnmatch.h>
@@ -171,6 +172,8 @@ static int find_launchers(const struct columns *c, const struct gpu_work *work, 
 {
     _cleanup_(externals_done) struct externals externals = {0};
 
+    struct column_cursor ids = {.c = c, .column = COL_gpu_external_id};
+
     h->launcher = malloc((work->n + 1) * sizeof(*h->launcher));
     if (!h->launcher)
         return -ENOMEM;
@@ -180,7 +183,7 @@ static int find_launchers(const struct columns *c, const struct gpu_work *work, 
         h->launcher[i] = e->launch == SLICE_NONE ? HOST_CALL_NONE : around_slice(h, (int64_t)e->launch);
         if (h->launcher[i] != HOST_CALL_NONE || e->row == SLICE_NONE)
             continue;
-        int64_t id = columns_get(c, COL_gpu_external_id, e->row);
+        int64_t id = column_cursor_get(&ids, e->row);
         if (id <= 0)
             continue;
         if (!externals.items) {

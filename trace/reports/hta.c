@@ -184,8 +184,9 @@ int hta_filter_steps(struct analysis *a, size_t rank, struct gpu_work *work)
     if (before == INT64_MAX)
         return 0;
     _cleanup_(gpu_work_done) struct gpu_work all = *work;
-    *work = (struct gpu_work){0};
-    int r = correlations_read(a->ranks[rank].columns, before, &launched);
+    int r = gpu_work_init(work);
+    if (r >= 0)
+        r = correlations_read(a->ranks[rank].columns, before, &launched);
     for (size_t i = 0; i < all.n && r >= 0; i++) {
         size_t n = all.events[i].correlation < 0 ? 0 : hta_count_of(&launched, all.events[i].correlation);
         for (; n > 0 && r >= 0; n--) {

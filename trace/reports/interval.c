@@ -1,21 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/interval.h"
 
-#include "base/array.h"
 #include "trace/reports/search.h"
-#include <errno.h>
 
 /* -- Interval -------------------------------------------------------------------------------------------- */
-
-int intervals_add(struct intervals *set, int64_t from, int64_t to)
-{
-    if (from >= to)
-        return 0;
-    if (!ARRAY_RESERVE(set->items, set->cap, set->n + 1))
-        return -ENOMEM;
-    set->items[set->n++] = (struct interval){from, to};
-    return 0;
-}
 
 static int interval_compare(const void *x, const void *y)
 {
@@ -118,7 +106,7 @@ int intervals_subtract(const struct intervals *a, const struct intervals *b, str
 
 const struct interval *intervals_find(const struct intervals *set, int64_t at)
 {
-    size_t position = FIRST_THAT(i, 0, set->n, set->items[i].to > at);
+    size_t position = set->n == 1 ? set->items[0].to <= at : FIRST_THAT(i, 0, set->n, set->items[i].to > at);
 
     return position < set->n && set->items[position].from <= at ? &set->items[position] : NULL;
 }
@@ -140,34 +128,44 @@ void intervals_shares(const struct intervals *set, int64_t from, int64_t to, dou
 
 /* -- Cover ----------------------------------------------------------------------------------------------- */
 
-int cover_new(struct intervals *times, struct cover *ret)
+int cover_new(const struct intervals *times, struct cover *ret)
 {
-    *ret = (struct cover){*times, calloc(times->n + 1, sizeof(*ret->before))};
-    *times = (struct intervals){0};
-    if (!ret->before) {
-        cover_done(ret);
+    *ret = (struct cover){.times = times, .before = calloc(times->n + 1, sizeof(*ret->before))};
+    if (!ret->before)
         return -ENOMEM;
-    }
-    for (size_t i = 0; i < ret->times.n; i++)
-        ret->before[i + 1] = ret->before[i] + (ret->times.items[i].to - ret->times.items[i].from);
+    for (size_t i = 0; i < times->n; i++)
+        ret->before[i + 1] = ret->before[i] + (times->items[i].to - times->items[i].from);
     return 0;
 }
 
 void cover_done(struct cover *cover)
 {
-    intervals_done(&cover->times);
     free(cover->before);
     cover->before = NULL;
 }
 
-static int64_t length_until(const struct cover *c, int64_t at)
-{
-    size_t position = FIRST_THAT(i, 0, c->times.n, c->times.items[i].to > at);
+/* Steps forward before all are halved. */
+#define COVER_STEPS 16
 
-    return c->before[position] + (position < c->times.n ? MAX(at - c->times.items[position].from, 0) : 0);
+static int64_t length_until(struct cover *c, int64_t at)
+{
+    const struct interval *items = c->times->items;
+    size_t n = c->times->n, near = c->near, last;
+
+    if (near > 0 && items[near - 1].to > at)
+        near = 0;
+    for (last = MIN(near + COVER_STEPS, n); near < last && items[near].to <= at;)
+        near++;
+    if (near == last)
+        near = FIRST_THAT(i, near, n, items[i].to > at);
+    c->near = near;
+    return c->before[near] + (near < n ? MAX(at - items[near].from, 0) : 0);
 }
 
-int64_t cover_length(const struct cover *cover, int64_t from, int64_t to)
+int64_t cover_length(struct cover *cover, int64_t from, int64_t to)
 {
-    return from < to ? length_until(cover, to) - length_until(cover, from) : 0;
+    if (from >= to)
+        return 0;
+    int64_t before = length_until(cover, from);
+    return length_until(cover, to) - before;
 }

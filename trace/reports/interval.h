@@ -7,7 +7,8 @@
  */
 #pragma once
 
-#include "base/util.h"
+#include "base/array.h"
+#include <errno.h>
 
 struct interval {
     int64_t from, to;
@@ -27,7 +28,16 @@ static inline int64_t add_time(int64_t a, int64_t b)
 }
 
 /* One that is empty or reversed is left out. -ENOMEM. */
-int intervals_add(struct intervals *set, int64_t from, int64_t to);
+static inline int intervals_add(struct intervals *set, int64_t from, int64_t to)
+{
+    if (from >= to)
+        return 0;
+    if (!ARRAY_RESERVE(set->items, set->cap, set->n + 1))
+        return -ENOMEM;
+    set->items[set->n++] = (struct interval){from, to};
+    return 0;
+}
+
 void intervals_unite(struct intervals *set);
 void intervals_done(struct intervals *set);
 
@@ -45,12 +55,13 @@ void intervals_shares(const struct intervals *set, int64_t from, int64_t to, dou
 
 /* How much of a time a set of times covers, asked for again and again. */
 struct cover {
-    struct intervals times;
-    int64_t *before; /* private: length of all before each of them */
+    const struct intervals *times; /* the caller's */
+    int64_t *before;               /* private: length of all before each of them */
+    size_t near;                   /* private: where it was asked last */
 };
 
-/* times: normalised; they become the cover's. -ENOMEM. */
-int cover_new(struct intervals *times, struct cover *ret);
+/* times: normalised. -ENOMEM. */
+int cover_new(const struct intervals *times, struct cover *ret);
 void cover_done(struct cover *cover);
-/* Of [from, to). */
-int64_t cover_length(const struct cover *cover, int64_t from, int64_t to);
+/* Of [from, to). Fastest where the next question is about a time soon after. */
+int64_t cover_length(struct cover *cover, int64_t from, int64_t to);

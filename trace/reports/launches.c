@@ -47,7 +47,7 @@ int launches_read(struct analysis *a, size_t rank, struct launches *ret)
     if (r < 0)
         return r;
     _cleanup_(freep) struct sort_item *order = malloc((work->n + 1) * sizeof(*order));
-    ret->items = calloc(work->n + 1, sizeof(*ret->items));
+    ret->items = malloc((work->n + 1) * sizeof(*ret->items));
     if (!order || !ret->items)
         return -ENOMEM;
     size_t n = order_work(work, order);
@@ -263,17 +263,16 @@ static void emit_point(struct queue *q, size_t first, struct queue_point next, b
 }
 
 /* When what was launched on it was launched, and when it began; both in order. Returns how many. */
-static size_t find_changes(const struct analysis *a, const struct columns *c, const struct gpu_part *s,
-                           int64_t *launched, int64_t *begun)
+static size_t find_changes(const struct analysis *a, const struct columns *c, const struct slice_table *t,
+                           const struct gpu_part *s, int64_t *launched, int64_t *begun)
 {
     bool is_ordered = true;
     size_t n = 0;
 
     for (size_t i = 0; i < s->work.n; i++) {
         const struct gpu_event *e = &s->work.events[i];
-        int64_t ts = e->launch == SLICE_NONE ? COLUMN_NULL : columns_get(c, COL_slice_ts, e->launch);
-        if (ts == COLUMN_NULL ||
-            (a->hta && !hta_is_queued(columns_text(c, columns_get(c, COL_slice_name, e->launch)))))
+        int64_t ts = slice_ts(t, e->launch);
+        if (ts == COLUMN_NULL || (a->hta && !hta_is_queued(columns_text(c, slice_name(t, e->launch)))))
             continue;
         is_ordered = is_ordered && (n == 0 || launched[n - 1] <= ts);
         launched[n] = ts;
@@ -285,10 +284,10 @@ static size_t find_changes(const struct analysis *a, const struct columns *c, co
 }
 
 /* What is launched at the moment at which something begins is in the queue first. */
-static void queue_add_stream(const struct analysis *a, const struct columns *c, const struct gpu_part *s,
-                             int64_t *launched, int64_t *begun, struct queue *ret)
+static void queue_add_stream(const struct analysis *a, const struct columns *c, const struct slice_table *t,
+                             const struct gpu_part *s, int64_t *launched, int64_t *begun, struct queue *ret)
 {
-    size_t n = find_changes(a, c, s, launched, begun), first = ret->n, i = 0, k = 0;
+    size_t n = find_changes(a, c, t, s, launched, begun), first = ret->n, i = 0, k = 0;
 
     while (i < n || k < n) {
         bool is_launch = i < n && (k == n || launched[i] <= begun[k]);
@@ -307,13 +306,15 @@ int queue_read(struct analysis *a, size_t rank, const struct gpu_parts *streams,
 
     for (size_t i = 0; i < streams->n; i++)
         n += streams->items[i].work.n;
-    _cleanup_(freep) int64_t *launched = calloc(n + 1, sizeof(*launched)),
-                             *begun = calloc(n + 1, sizeof(*begun));
-    *ret = (struct queue){.points = calloc(2 * n + 1, sizeof(*ret->points))};
-    if (!ret->points || !launched || !begun)
+    _cleanup_(freep) int64_t *launched = malloc((n + 1) * sizeof(*launched)),
+                             *begun = malloc((n + 1) * sizeof(*begun));
+    const struct slice_table *slices;
+    int r = analysis_slices(a, rank, &slices);
+    *ret = (struct queue){.points = malloc((2 * n + 1) * sizeof(*ret->points))};
+    if (r < 0 || !ret->points || !launched || !begun)
         return -ENOMEM;
     for (size_t i = 0; i < streams->n; i++)
-        queue_add_stream(a, a->ranks[rank].columns, &streams->items[i], launched, begun, ret);
+        queue_add_stream(a, a->ranks[rank].columns, slices, &streams->items[i], launched, begun, ret);
     return 0;
 }
 

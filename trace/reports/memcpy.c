@@ -3,6 +3,7 @@
 #include "trace/reports/aggregation.h"
 #include "trace/reports/host.h"
 #include "trace/reports/interval.h"
+#include <errno.h>
 #include <math.h>
 
 /* A wait that belongs to a copy is within this number of slices after its call, of any thread. */
@@ -12,37 +13,47 @@ enum { NS, EXPOSED, BYTES, SYNCS, SYNC_NS, _VALUE_MAX };
 
 /* -- Waits -------------------------------------------------------------------------------------------- */
 
-static int64_t thread_of(const struct columns *c, uint64_t slice)
-{
-    int64_t track = columns_get(c, COL_slice_track, slice);
+/* What calls of the runtime do, found once for each name. */
+struct sync_names {
+    const struct columns *c;
+    const struct slice_table *slices;
+    uint8_t *known; /* of each text: enum sync_call, + 1 */
+};
 
-    return track == COLUMN_NULL ? COLUMN_NULL : columns_get(c, COL_track_thread, (uint64_t)track);
+static void sync_names_done(struct sync_names *s)
+{
+    free(s->known);
 }
 
-static void add_sync(const struct columns *c, uint64_t slice, int64_t *values)
+static void add_sync(const struct sync_names *s, uint64_t slice, int64_t *values)
 {
     values[SYNCS] = 1;
-    values[SYNC_NS] = MAX(columns_get(c, COL_slice_dur, slice), 0);
+    values[SYNC_NS] = MAX(slice_dur(s->slices, slice), 0);
 }
 
-static enum sync_call sync_of(const struct columns *c, uint64_t slice)
+static enum sync_call sync_of(struct sync_names *s, uint64_t slice)
 {
-    return sync_call_of(columns_text(c, columns_get(c, COL_slice_name, slice)));
+    int64_t name = slice_name(s->slices, slice);
+
+    if (name == COLUMN_NULL)
+        return sync_call_of(columns_text(s->c, name));
+    if (s->known[name] == 0)
+        s->known[name] = (uint8_t)(sync_call_of(columns_text(s->c, name)) + 1);
+    return (enum sync_call)(s->known[name] - 1);
 }
 
 /* The next call of the runtime on the thread that does anything, if that waits. */
-static void find_wait_after(const struct columns *c, uint64_t launch, int64_t *values)
+static void find_wait_after(struct sync_names *s, uint64_t launch, int64_t *values)
 {
-    uint64_t end = MIN(columns_rows(c, TABLE_slice), launch + 1 + NEXT_SLICES_MAX);
-    int64_t thread = thread_of(c, launch);
+    uint64_t end = MIN(s->slices->n, launch + 1 + NEXT_SLICES_MAX);
+    int64_t thread = slice_thread(s->slices, launch);
 
     for (uint64_t next = launch + 1; next < end; next++) {
-        if (thread_of(c, next) != thread ||
-            host_kind_of(columns_text(c, columns_get(c, COL_slice_category, next))) != HOST_RUNTIME)
+        if (slice_kind(s->slices, next) != HOST_RUNTIME || slice_thread(s->slices, next) != thread)
             continue;
-        enum sync_call kind = sync_of(c, next);
+        enum sync_call kind = sync_of(s, next);
         if (kind == SYNC_WAIT)
-            add_sync(c, next, values);
+            add_sync(s, next, values);
         if (kind != SYNC_ASKS)
             return;
     }
@@ -150,17 +161,22 @@ static const struct report_column memcpy_columns[] = {
 
 static int memcpy_gather(struct gathering *g)
 {
-    _cleanup_(intervals_done) struct intervals times = {0};
+    const struct intervals *times;
     _cleanup_(cover_done) struct cover kernels = {0};
+    _cleanup_(sync_names_done) struct sync_names names = {
+        .c = g->c, .known = calloc((size_t)columns_texts(g->c) + 1, 1)};
     const struct gpu_work *work, *all;
-    int r = analysis_gpu(g->analysis, g->rank, &work);
+    int r = names.known ? analysis_gpu(g->analysis, g->rank, &work) : -ENOMEM;
+
+    if (r >= 0)
+        r = analysis_slices(g->analysis, g->rank, &names.slices);
 
     if (r >= 0)
         r = analysis_all_gpu(g->analysis, g->rank, &all);
     if (r >= 0)
         r = gpu_work_busy(all, 1 << GPU_COMPUTE | 1 << GPU_COMMUNICATION, &times);
     if (r >= 0)
-        r = cover_new(&times, &kernels);
+        r = cover_new(times, &kernels);
     for (size_t i = 0; r >= 0 && i < work->n; i++) {
         const struct gpu_event *e = &work->events[i];
         if (e->class != CLASS_MEMORY)
@@ -171,10 +187,10 @@ static int memcpy_gather(struct gathering *g)
                                       [EXPOSED] = e->end - e->ts - cover_length(&kernels, e->ts, e->end),
                                       [BYTES] = MAX(bytes, 0)};
         if (e->launch != SLICE_NONE && !memmem(name.p, name.size, "Memset", 6)) {
-            if (sync_of(g->c, e->launch) == SYNC_COPY)
-                add_sync(g->c, e->launch, values);
+            if (sync_of(&names, e->launch) == SYNC_COPY)
+                add_sync(&names, e->launch, values);
             else
-                find_wait_after(g->c, e->launch, values);
+                find_wait_after(&names, e->launch, values);
         }
         r = gathering_add(g, (struct group_key){{gathering_text(g, e->name)}}, values, e->slice);
     }

@@ -4,6 +4,7 @@
  * differ in what is summed and under which label.
  */
 #include "base/array.h"
+#include "base/statistics.h"
 #include "trace/columns/schema.h"
 #include "trace/reports/aggregation.h"
 #include "trace/reports/host.h"
@@ -211,13 +212,25 @@ static int nvtx_add_event(struct nvtx_pieces *p, const struct host_calls *host, 
     return 0;
 }
 
-static int nvtx_compare_pieces(const void *x, const void *y)
+/* By range; those of a range are in order of their start already. */
+static int nvtx_order(struct nvtx_pieces *p)
 {
-    const struct nvtx_piece *a = x, *b = y;
+    _cleanup_(freep) struct sort_item *order = malloc((p->n + 1) * sizeof(*order));
+    struct nvtx_piece *items = malloc((p->n + 1) * sizeof(*items));
 
-    if (a->range != b->range)
-        return a->range < b->range ? -1 : 1;
-    return (a->ts > b->ts) - (a->ts < b->ts);
+    if (!order || !items) {
+        free(items);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < p->n; i++)
+        order[i] = (struct sort_item){(int64_t)p->items[i].range, i};
+    sort_items(order, p->n);
+    for (size_t i = 0; i < p->n; i++)
+        items[i] = p->items[order[i].item];
+    free(p->items);
+    p->items = items;
+    p->cap = p->n + 1;
+    return 0;
 }
 
 /* One item for what was launched in each range. */
@@ -232,8 +245,8 @@ static int nvtx_gather_launched(struct gathering *g)
         r = analysis_ops(g->analysis, g->rank, &host);
     for (size_t i = 0; r >= 0 && i < work->n; i++)
         r = nvtx_add_event(&p, host, host->launcher[i], &work->events[i]);
-    if (p.n > 0)
-        qsort(p.items, p.n, sizeof(*p.items), nvtx_compare_pieces);
+    if (r >= 0)
+        r = nvtx_order(&p);
     for (size_t i = 0, to; i < p.n && r >= 0; i = to) {
         int64_t end = p.items[i].end, values[_VALUE_MAX] = {[DUR] = COLUMN_NULL};
         for (to = i; to < p.n && p.items[to].range == p.items[i].range; to++) {

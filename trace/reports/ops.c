@@ -2,6 +2,8 @@
 /* What operators cost, on the host and on the GPU: by name, by shapes of input, by kernel. */
 #include "trace/reports/ops.h"
 
+#include "trace/reports/column_cursor.h"
+
 #include <ctype.h>
 #include <errno.h>
 
@@ -42,7 +44,7 @@ int64_t gathering_op(struct gathering *g, const struct host_calls *host, uint32_
 /* -- Shapes: rows of operators, in the order of the calls ---------------------------------------------- */
 
 struct shapes {
-    const struct columns *c;
+    struct column_cursor slices, dims, types;
     uint64_t row, rows;
 };
 
@@ -50,11 +52,11 @@ static void shapes_of(struct shapes *s, uint32_t slice, int64_t *ret_dims, int64
 {
     int64_t at = COLUMN_NULL;
 
-    while (s->row < s->rows && (at = columns_get(s->c, COL_op_slice, s->row)) < (int64_t)slice)
+    while (s->row < s->rows && (at = column_cursor_get(&s->slices, s->row)) < (int64_t)slice)
         s->row++;
     bool found = s->row < s->rows && at == (int64_t)slice;
-    *ret_dims = found ? columns_get(s->c, COL_op_dims, s->row) : COLUMN_NULL;
-    *ret_types = found ? columns_get(s->c, COL_op_types, s->row) : COLUMN_NULL;
+    *ret_dims = found ? column_cursor_get(&s->dims, s->row) : COLUMN_NULL;
+    *ret_types = found ? column_cursor_get(&s->types, s->row) : COLUMN_NULL;
 }
 
 /* -- Operators and annotations ------------------------------------------------------------------------- */
@@ -66,7 +68,10 @@ enum { SELF_DEVICE, SELF_HOST, CALLS, HOST, RUNTIME, DEVICE, WORK, SHAPES, _VALU
  * alone. */
 static int ops_gather(struct gathering *g)
 {
-    struct shapes shapes = {g->c, 0, columns_rows(g->c, TABLE_op)};
+    struct shapes shapes = {.slices = {.c = g->c, .column = COL_op_slice},
+                            .dims = {.c = g->c, .column = COL_op_dims},
+                            .types = {.c = g->c, .column = COL_op_types},
+                            .rows = columns_rows(g->c, TABLE_op)};
     const struct host_calls *host;
     const struct intervals *times;
     int r = analysis_ops(g->analysis, g->rank, &host);

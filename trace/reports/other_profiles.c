@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of a callgrind profile: what each cost itself, and with what it called. */
 #include "trace/reports/aggregation.h"
+#include "trace/reports/column_cursor.h"
 #include <errno.h>
 
 /* -- Functions ------------------------------------------------------------------------------------------- */
@@ -153,9 +154,12 @@ static int ort_gather(struct gathering *g)
     const struct intervals *times;
     int r = analysis_times(g->analysis, g->rank, &times);
 
+    struct column_cursor ops = {.c = c, .column = COL_op_op_name};
+
     for (uint64_t row = 0; row < columns_rows(c, TABLE_op) && r >= 0; row++) {
-        int64_t op = columns_get(c, COL_op_op_name, row), slice = columns_get(c, COL_op_slice, row);
-        if (op == COLUMN_NULL || slice == COLUMN_NULL || !is_run(c, (uint64_t)slice) ||
+        int64_t op = column_cursor_get(&ops, row),
+                slice = op == COLUMN_NULL ? COLUMN_NULL : columns_get(c, COL_op_slice, row);
+        if (slice == COLUMN_NULL || !is_run(c, (uint64_t)slice) ||
             !intervals_find(times, columns_get(c, COL_slice_ts, (uint64_t)slice)))
             continue;
         struct group_key key = {{gathering_text(g, op),

@@ -188,7 +188,7 @@ void reports_make(struct made_report *made, size_t n, struct analysis *a)
         any_gpu = any_gpu || (made[i].report->needs & NEEDS_GPU && !report_lacks(made[i].report, a));
     /* What fails here fails again where it is needed, and is reported there. */
     if (any_gpu)
-        analysis_read_gpu(a);
+        analysis_read_all(a);
     parallel_each(n, make_one, &making);
 }
 

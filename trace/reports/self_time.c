@@ -117,19 +117,23 @@ static void self_time_order(const struct slice_table *t, uint32_t *slices, size_
         }
 }
 
-/* Positions of open slices, the one that began last on top. */
+struct open_slice {
+    int64_t end;
+    uint32_t at; /* its position */
+};
+
+/* Open slices, the one that began last on top. */
 struct open_stack {
-    uint32_t *items;
+    struct open_slice *items;
     size_t n;
 };
 
-/* What is open at a time, the one that began last. */
-static uint32_t open_at(const struct slice_table *t, const struct thread_time *one, struct open_stack *stack,
-                        int64_t at)
+/* What is open at a time, the one that began last; NULL. */
+static const struct open_slice *open_at(struct open_stack *stack, int64_t at)
 {
-    while (stack->n > 0 && self_time_end(t, one->slices[stack->items[stack->n - 1]]) <= at)
+    while (stack->n > 0 && stack->items[stack->n - 1].end <= at)
         stack->n--;
-    return stack->n > 0 ? stack->items[stack->n - 1] : SELF_TIME_NONE;
+    return stack->n > 0 ? &stack->items[stack->n - 1] : NULL;
 }
 
 static void thread_time_add(struct thread_time *one, int64_t from, uint32_t at)
@@ -149,24 +153,24 @@ static int self_time_read_thread(void *arg, size_t thread)
 
     if (n == 0)
         return 0;
-    _cleanup_(freep) uint32_t *items = malloc(2 * n * sizeof(*items));
+    _cleanup_(freep) struct open_slice *items = malloc(2 * n * sizeof(*items));
     struct open_stack runtime = {items, 0}, others = {items + n, 0};
     if (!items)
         return -ENOMEM;
     self_time_order(t, one->slices, n);
-    for (int64_t at = t->ts[one->slices[0]];;) {
-        for (; next < n && t->ts[one->slices[next]] <= at; next++) {
-            struct open_stack *stack = t->kind[one->slices[next]] == HOST_RUNTIME ? &runtime : &others;
-            stack->items[stack->n++] = (uint32_t)next;
+    for (int64_t begin = t->ts[one->slices[0]], at = begin;;) {
+        for (; next < n && begin <= at; next++, begin = next < n ? t->ts[one->slices[next]] : INT64_MAX) {
+            uint32_t slice = one->slices[next];
+            struct open_stack *stack = t->kind[slice] == HOST_RUNTIME ? &runtime : &others;
+            stack->items[stack->n++] = (struct open_slice){self_time_end(t, slice), (uint32_t)next};
         }
-        uint32_t open = open_at(t, one, &runtime, at);
-        if (open == SELF_TIME_NONE)
-            open = open_at(t, one, &others, at);
-        thread_time_add(one, at, open);
-        if (open == SELF_TIME_NONE && next == n)
+        const struct open_slice *open = open_at(&runtime, at);
+        if (!open)
+            open = open_at(&others, at);
+        thread_time_add(one, at, open ? open->at : SELF_TIME_NONE);
+        if (!open && next == n)
             return 0;
-        int64_t begin = next < n ? t->ts[one->slices[next]] : INT64_MAX;
-        at = open == SELF_TIME_NONE ? begin : MIN(begin, self_time_end(t, one->slices[open]));
+        at = open ? MIN(begin, open->end) : begin;
     }
 }
 

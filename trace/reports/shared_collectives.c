@@ -57,20 +57,40 @@ static int compare_moments(const void *x, const void *y)
     return (a->end > b->end) - (a->end < b->end);
 }
 
-static bool shared_collectives_describe(const struct columns *c, const struct gpu_event *e, int64_t shift,
+/* Hashes of texts, each computed once. */
+struct text_hashes {
+    const struct columns *c;
+    uint64_t *known; /* of each; 0: not yet */
+};
+
+/* Also of what is no text, which is the last of all. */
+static uint64_t text_hashes_get(struct text_hashes *hashes, int64_t text)
+{
+    uint32_t n = columns_texts(hashes->c);
+    uint64_t *known = &hashes->known[text >= 0 && text < n ? text : n];
+
+    if (*known == 0) {
+        struct text found = columns_text(hashes->c, text);
+        *known = hash_bytes(found.p, found.size);
+    }
+    return *known;
+}
+
+static bool shared_collectives_describe(const struct columns *c, struct text_hashes *hashes,
+                                        const struct gpu_event *e, int64_t shift,
                                         struct collective_moment *ret)
 {
-    uint64_t row = collective_row(c, e->slice);
-    struct text operation = columns_text(c, columns_get(c, COL_collective_name, row)),
-                group = columns_text(c, columns_get(c, COL_collective_group_name, row)),
-                name = operation.size > 0 ? operation : columns_text(c, e->name);
+    uint64_t row = collective_row(c, e->slice), none = text_hashes_get(hashes, COLUMN_NULL);
+    int64_t operation = columns_get(c, COL_collective_name, row);
+    uint64_t group = text_hashes_get(hashes, columns_get(c, COL_collective_group_name, row)),
+             name = text_hashes_get(hashes, operation);
 
     if (e->collective == COLLECTIVE_SEND || e->collective == COLLECTIVE_RECV ||
         e->collective == COLLECTIVE_SEND_RECV)
         return false; /* each side has its own */
-    *ret = (struct collective_moment){.number = group.size > 0 ? columns_get(c, COL_collective_seq, row)
-                                                               : COLUMN_NULL};
-    ret->key = hash_words(hash_bytes(group.p, group.size), hash_bytes(name.p, name.size));
+    *ret = (struct collective_moment){.number = group != none ? columns_get(c, COL_collective_seq, row)
+                                                              : COLUMN_NULL};
+    ret->key = hash_words(group, name != none ? name : text_hashes_get(hashes, e->name));
     return !__builtin_add_overflow(e->ts, shift, &ret->ts) &&
            !__builtin_add_overflow(e->end, shift, &ret->end);
 }
@@ -78,18 +98,21 @@ static bool shared_collectives_describe(const struct columns *c, const struct gp
 static int shared_collectives_read_rank(struct shared_collectives *m, size_t rank)
 {
     struct collective_moments *events = &m->known[rank];
+    const struct columns *c = m->analysis->ranks[rank].columns;
     const struct gpu_work *work;
     int r = analysis_all_gpu(m->analysis, rank, &work);
 
     if (r < 0 || events->is_read)
         return r;
     events->items = malloc((work->n + 1) * sizeof(*events->items));
-    if (!events->items)
+    _cleanup_(freep) uint64_t *known = calloc((size_t)columns_texts(c) + 1, sizeof(*known));
+    struct text_hashes hashes = {c, known};
+    if (!events->items || !known)
         return -ENOMEM;
     for (size_t i = 0; i < work->n; i++)
         if (work->events[i].kind == GPU_COMMUNICATION)
-            events->n += shared_collectives_describe(m->analysis->ranks[rank].columns, &work->events[i],
-                                                     m->wall_shifts[rank], &events->items[events->n]);
+            events->n += shared_collectives_describe(c, &hashes, &work->events[i], m->wall_shifts[rank],
+                                                     &events->items[events->n]);
     if (events->n > 1)
         qsort(events->items, events->n, sizeof(*events->items), compare_moments);
     events->is_read = true;

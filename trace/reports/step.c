@@ -2,6 +2,7 @@
 #include "trace/reports/step.h"
 
 #include "base/array.h"
+#include "trace/reports/column_cursor.h"
 #include "trace/reports/host.h"
 #include "trace/reports/search.h"
 #include <errno.h>
@@ -38,9 +39,11 @@ static uint32_t step_find_host(const struct steps *steps, int64_t at)
 /* Work belongs to the step in which the host launched it. */
 static void own_by_launch(const struct columns *c, const struct gpu_work *work, struct steps *steps)
 {
+    struct column_cursor starts = {.c = c, .column = COL_slice_ts};
+
     for (size_t i = 0; i < work->n; i++) {
         const struct gpu_event *e = &work->events[i];
-        int64_t at = e->launch == SLICE_NONE ? COLUMN_NULL : columns_get(c, COL_slice_ts, e->launch);
+        int64_t at = e->launch == SLICE_NONE ? COLUMN_NULL : column_cursor_get(&starts, e->launch);
         if (at != COLUMN_NULL)
             steps->owners[i] = step_find_host(steps, at);
     }

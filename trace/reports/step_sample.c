@@ -42,8 +42,9 @@ int step_blocks_of_rank(struct analysis *a, size_t rank, uint32_t **ret)
 
 /* -- Times of a rank ---------------------------------------------------------------------------------- */
 
-/* GPU activity, by the times that are measured per step. */
-static int read_sets(const struct gpu_work *work, struct intervals sets[_STEP_TIME_MAX])
+/* GPU activity, by the times that are measured per step; NULL for others. exposed: what becomes one of them. */
+static int read_sets(const struct gpu_work *work, struct intervals *exposed,
+                     const struct intervals *sets[_STEP_TIME_MAX])
 {
     static const struct {
         enum step_time time;
@@ -56,15 +57,8 @@ static int read_sets(const struct gpu_work *work, struct intervals sets[_STEP_TI
 
     for (size_t i = 0; i < ARRAY_SIZE(kinds) && r >= 0; i++)
         r = gpu_work_busy(work, kinds[i].kinds, &sets[kinds[i].time]);
-    return r < 0 ? r
-                 : intervals_subtract(&sets[STEP_TIME_COMMUNICATION], &sets[STEP_TIME_COMPUTE],
-                                      &sets[STEP_TIME_EXPOSED]);
-}
-
-static void sets_done(struct intervals (*sets)[_STEP_TIME_MAX])
-{
-    for (size_t i = 0; i < _STEP_TIME_MAX; i++)
-        intervals_done(&(*sets)[i]);
+    sets[STEP_TIME_EXPOSED] = exposed;
+    return r < 0 ? r : intervals_subtract(sets[STEP_TIME_COMMUNICATION], sets[STEP_TIME_COMPUTE], exposed);
 }
 
 static int64_t end_of_window(const struct steps *steps, size_t i)
@@ -93,7 +87,8 @@ static void add_covered(const struct intervals *set, const struct steps *steps, 
 /* Adds to the steps of its instance, by position: ranks of an instance take part in the same steps. */
 static int step_sample_make_rank(struct analysis *a, size_t rank, size_t first, struct step_sample *ret)
 {
-    _cleanup_(sets_done) struct intervals sets[_STEP_TIME_MAX] = {{0}};
+    _cleanup_(intervals_done) struct intervals exposed = {0};
+    const struct intervals *sets[_STEP_TIME_MAX] = {0};
     _cleanup_(freep) uint32_t *blocks = NULL;
     const struct gpu_work *work;
     const struct steps *steps;
@@ -105,7 +100,7 @@ static int step_sample_make_rank(struct analysis *a, size_t rank, size_t first, 
     if (r >= 0)
         r = analysis_all_gpu(a, rank, &work);
     if (r >= 0)
-        r = read_sets(work, sets);
+        r = read_sets(work, &exposed, sets);
     if (r < 0 || n == 0)
         return r;
     if (!ARRAY_RESERVE(ret->steps, ret->cap, first + n))
@@ -122,7 +117,8 @@ static int step_sample_make_rank(struct analysis *a, size_t rank, size_t first, 
         ret->rank_steps[blocks[i]]++;
     }
     for (enum step_time time = STEP_TIME_BUSY; time < _STEP_TIME_MAX; time++)
-        add_covered(&sets[time], steps, blocks, time, &ret->steps[first]);
+        if (sets[time])
+            add_covered(sets[time], steps, blocks, time, &ret->steps[first]);
     return 0;
 }
 

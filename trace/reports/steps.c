@@ -103,7 +103,7 @@ static int find_all_outliers(const struct steps *steps, struct step_costs *costs
 
 int step_costs_read(const struct gpu_work *work, const struct steps *steps, struct step_costs *ret)
 {
-    _cleanup_(intervals_done) struct intervals busy = {0};
+    const struct intervals *busy;
     int r = gpu_work_busy(work, GPU_ALL, &busy);
 
     *ret = (struct step_costs){.items = calloc(steps->n + 1, sizeof(*ret->items)), .n = steps->n};
@@ -115,7 +115,7 @@ int step_costs_read(const struct gpu_work *work, const struct steps *steps, stru
         if (steps->owners[i] != STEP_NONE)
             ret->items[steps->owners[i]].parts[work->events[i].class] +=
                 work->events[i].end - work->events[i].ts;
-    step_cost_sum_busy(&busy, steps, ret);
+    step_cost_sum_busy(busy, steps, ret);
     return find_all_outliers(steps, ret);
 }
 

@@ -293,14 +293,14 @@ static int rule_rank_read_idle(void *arg, size_t i)
 {
     struct rule_context *context = arg;
     struct rule_rank *rank = &context->ranks[i];
-    _cleanup_(intervals_done) struct intervals all = {0};
+    const struct intervals *all;
     int r = read_outliers(context->analysis, rank);
 
     if (r >= 0)
         r = idle_read(context->analysis, rank);
     if (r >= 0)
         r = gpu_work_busy(rank->work, GPU_ALL, &all);
-    return r < 0 ? r : intervals_intersect(&all, &rank->scope, &rank->busy);
+    return r < 0 ? r : intervals_intersect(all, &rank->scope, &rank->busy);
 }
 
 static void rule_context_rank_done(struct rule_rank *rank)
@@ -339,14 +339,15 @@ int64_t rule_context_within(const struct rule_rank *rank, const struct intervals
 
 int rule_context_exposed(const struct rule_rank *rank, struct intervals *ret)
 {
-    _cleanup_(intervals_done) struct intervals compute = {0}, all = {0}, communication = {0};
+    _cleanup_(intervals_done) struct intervals communication = {0};
+    const struct intervals *compute, *all;
     int r = gpu_work_busy(rank->work, 1 << GPU_COMPUTE, &compute);
 
     if (r >= 0)
         r = gpu_work_busy(rank->work, 1 << GPU_COMMUNICATION, &all);
     if (r >= 0)
-        r = intervals_intersect(&all, &rank->scope, &communication);
-    return r < 0 ? r : intervals_subtract(&communication, &compute, ret);
+        r = intervals_intersect(all, &rank->scope, &communication);
+    return r < 0 ? r : intervals_subtract(&communication, compute, ret);
 }
 
 const struct step *rule_context_step(const struct rule_rank *rank, int64_t ts)
@@ -409,7 +410,7 @@ const char *rule_context_unit(const struct rule_context *context)
 /* The ranks that have work in what is looked at. */
 static int gather_ranks(struct analysis *a, struct rule_context *ret)
 {
-    int r = analysis_read_gpu(a);
+    int r = analysis_read_all(a);
 
     for (size_t i = 0; i < a->n && r >= 0; i++) {
         const struct gpu_work *seen;

@@ -216,26 +216,19 @@ struct exposed_copy_copies {
     const struct rule_rank *rank;
 };
 
-/* Copies of pageable memory have a rule of their own, and a memset brings nothing. */
-static bool is_copy(const struct columns *c, const struct gpu_event *e)
-{
-    struct text name = columns_text(c, e->name);
-
-    return e->kind == GPU_MEMORY && name.size > 0 && memmem(name.p, name.size, "emcpy", 5) &&
-           !memmem(name.p, name.size, "Pageable", 8);
-}
-
 static int exposed_copy_make_rank(const struct rule_rank *rank, struct exposed_copy_copies *ret)
 {
-    _cleanup_(intervals_done) struct intervals kernels = {0}, all = {0}, copies = {0}, exposed = {0},
-                                               pageable = {0}, alone = {0};
+    _cleanup_(intervals_done) struct intervals all = {0}, copies = {0}, exposed = {0}, pageable = {0},
+                                               alone = {0};
+    const struct intervals *kernels;
     int r = gpu_work_busy(rank->work, 1 << GPU_COMPUTE | 1 << GPU_COMMUNICATION, &kernels);
 
     for (size_t i = 0; i < rank->work->n && r >= 0; i++) {
         const struct gpu_event *e = &rank->work->events[i];
-        if (copy_is_pageable(rank->columns, e))
+        if (e->is_pageable)
             r = intervals_add(&pageable, e->ts, e->end);
-        if (!is_copy(rank->columns, e) || !rule_context_has(rank, e->ts))
+        /* Copies of pageable memory have a rule of their own, and a memset brings nothing. */
+        if (!e->is_copy || e->is_pageable || !rule_context_has(rank, e->ts))
             continue;
         ret->n++;
         if (!ret->longest || e->end - e->ts > ret->longest->end - ret->longest->ts) {
@@ -249,7 +242,7 @@ static int exposed_copy_make_rank(const struct rule_rank *rank, struct exposed_c
     if (r >= 0)
         r = intervals_intersect(&all, &rank->scope, &copies);
     if (r >= 0)
-        r = intervals_subtract(&copies, &kernels, &alone);
+        r = intervals_subtract(&copies, kernels, &alone);
     if (r >= 0)
         r = intervals_subtract(&alone, &pageable, &exposed);
     ret->exposed = add_time(ret->exposed, intervals_length(&exposed));
@@ -322,13 +315,6 @@ static void pageable_copies_done(struct pageable_copies *copies)
     free(copies->kinds);
 }
 
-bool copy_is_pageable(const struct columns *c, const struct gpu_event *e)
-{
-    struct text name = columns_text(c, e->name);
-
-    return e->class == CLASS_MEMORY && name.size > 0 && memmem(name.p, name.size, "Pageable", 8);
-}
-
 static int pageable_add(struct pageable_copies *copies, const struct rule_rank *rank,
                         const struct gpu_event *e)
 {
@@ -351,12 +337,13 @@ static int pageable_add(struct pageable_copies *copies, const struct rule_rank *
 static int pageable_make_rank(const struct rule_rank *rank, struct pageable_copies *copies,
                               struct finding *ret)
 {
-    _cleanup_(intervals_done) struct intervals kernels = {0}, times = {0}, alone = {0};
+    _cleanup_(intervals_done) struct intervals times = {0}, alone = {0};
+    const struct intervals *kernels;
     int r = gpu_work_busy(rank->work, 1 << GPU_COMPUTE | 1 << GPU_COMMUNICATION, &kernels);
 
     for (size_t i = 0; i < rank->work->n && r >= 0; i++) {
         const struct gpu_event *e = &rank->work->events[i];
-        if (!copy_is_pageable(rank->columns, e) || !rule_context_has(rank, e->ts))
+        if (!e->is_pageable || !rule_context_has(rank, e->ts))
             continue;
         r = pageable_add(copies, rank, e);
         if (r >= 0)
@@ -364,7 +351,7 @@ static int pageable_make_rank(const struct rule_rank *rank, struct pageable_copi
     }
     intervals_unite(&times);
     if (r >= 0)
-        r = intervals_subtract(&times, &kernels, &alone);
+        r = intervals_subtract(&times, kernels, &alone);
     ret->of[TIME_COPY] = add_time(ret->of[TIME_COPY], rule_context_within(rank, &alone));
     for (size_t i = 0; i < rank->n_parts; i++)
         if (rank->parts[i].cause == IDLE_PAGEABLE)

@@ -22,9 +22,10 @@ static int gpu_bound_computing(const struct rule_context *context, int64_t *ret)
     int r = 0;
 
     for (size_t i = 0; i < context->n && r >= 0; i++) {
-        _cleanup_(intervals_done) struct intervals compute = {0};
+        const struct intervals *compute;
         r = gpu_work_busy(context->ranks[i].work, 1 << GPU_COMPUTE, &compute);
-        *ret = add_time(*ret, rule_context_within(&context->ranks[i], &compute));
+        if (r >= 0)
+            *ret = add_time(*ret, rule_context_within(&context->ranks[i], compute));
     }
     return r;
 }

@@ -105,7 +105,7 @@ static int find_waits(const struct rule_rank *rank, struct waits *ret, struct co
             continue;
         int64_t ts = slice_ts(t, e->launch), dur = slice_dur(t, e->launch);
         struct copy_call call = {.call = e->launch,
-                                 .is_pageable = copy_is_pageable(c, e),
+                                 .is_pageable = e->is_pageable,
                                  .is_blocking = ts != COLUMN_NULL && dur > 0 && add_time(ts, dur) >= e->end};
         if (call.is_blocking)
             r = idle_add_wait(t, e->launch, ret);
@@ -370,15 +370,18 @@ static int divide_gaps(struct analysis *a, struct rule_rank *rank, const struct 
     _cleanup_(gap_calls_done) struct gap_call_list calls = {0};
     _cleanup_(host_classes_done) struct host_classes classes = {0};
     _cleanup_(freep) int64_t *ends = calloc(rank->gaps.n + 1, sizeof(*ends));
-    int r = ends ? host_classes_new(rank->columns, rank->slices, &classes) : -ENOMEM;
+    _cleanup_(freep) const struct launch **launch_of = calloc(rank->gaps.n + 1, sizeof(*launch_of));
+    int r = ends && launch_of ? host_classes_new(rank->columns, rank->slices, &classes) : -ENOMEM;
 
-    for (size_t i = 0; i < rank->gaps.n && r >= 0; i++)
-        ends[i] = launched_at(&rank->gaps.items[i], launches_find(launches, rank->gaps.items[i].launch));
+    for (size_t i = 0; i < rank->gaps.n && r >= 0; i++) {
+        launch_of[i] = launches_find(launches, rank->gaps.items[i].launch);
+        ends[i] = launched_at(&rank->gaps.items[i], launch_of[i]);
+    }
     if (r >= 0)
         r = gap_calls_read(a, rank->rank, &rank->gaps, ends, &calls);
     for (size_t i = 0, at = 0, next; i < rank->gaps.n && r >= 0; i++, at = next) {
         const struct gap *gap = &rank->gaps.items[i];
-        struct gap_context x = {.launch = launches_find(launches, gap->launch)};
+        struct gap_context x = {.launch = launch_of[i]};
         const struct step *step = rule_context_step(rank, gap->from);
         for (next = at; next < calls.n && calls.items[next].gap == i;)
             next++;

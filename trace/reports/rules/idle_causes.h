@@ -11,6 +11,3 @@ int idle_read(struct analysis *a, struct rule_rank *rank);
 /* Rests of the worker: times of 100 ms and more with neither GPU work nor operators, annotations or calls of
  * the runtime on the host. Normalised; -ENOMEM. */
 int rests_find(struct analysis *a, size_t rank, struct intervals *ret);
-
-/* Whether a copy is from or to pageable memory. */
-bool copy_is_pageable(const struct columns *c, const struct gpu_event *e);

@@ -422,7 +422,7 @@ struct rest {
 };
 
 /* What lies between the latest end so far and the begin of the next activity. */
-static int rests_add(struct intervals *ret, int64_t *at, int64_t from, int64_t to)
+static inline int rests_add(struct intervals *ret, int64_t *at, int64_t from, int64_t to)
 {
     int64_t length;
     int r = 0;

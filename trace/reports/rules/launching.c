@@ -20,11 +20,11 @@ struct launching_waiting {
     const struct rule_rank *rank;
 };
 
-static bool is_graph(const struct columns *c, uint64_t launch)
+static bool is_graph(const struct columns *c, int64_t name)
 {
-    struct text name = columns_text(c, columns_get(c, COL_slice_name, launch));
+    struct text text = columns_text(c, name);
 
-    return name.size > 0 && memmem(name.p, name.size, "GraphLaunch", 11) != NULL;
+    return text.size > 0 && memmem(text.p, text.size, "GraphLaunch", 11) != NULL;
 }
 
 /* Of each step: whether less than half of its work came from graphs. The caller frees; NULL without memory.
@@ -34,15 +34,16 @@ static bool *find_eager(const struct rule_rank *rank)
     const struct steps *steps = rank->steps;
     int64_t *balance = calloc(steps->n + 1, sizeof(*balance));
     bool *eager = calloc(steps->n + 1, sizeof(*eager)), graph = false;
-    uint64_t launch = SLICE_NONE;
+    int64_t last = COLUMN_NULL;
 
     for (size_t i = 0; balance && steps->owners && i < rank->work->n; i++) {
         const struct gpu_event *e = &rank->work->events[i];
         if (steps->owners[i] == STEP_NONE || e->launch == SLICE_NONE || e->class == CLASS_MEMORY)
             continue;
-        if (e->launch != launch)
-            graph = is_graph(rank->columns, e->launch);
-        launch = e->launch;
+        int64_t name = slice_name(rank->slices, e->launch);
+        if (name != last)
+            graph = is_graph(rank->columns, name);
+        last = name;
         balance[steps->owners[i]] += graph ? -1 : 1;
     }
     for (size_t i = 0; balance && eager && i < steps->n; i++)

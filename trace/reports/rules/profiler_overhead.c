@@ -56,9 +56,8 @@ static void count_frames(const struct rule_rank *rank, int64_t *ret)
 }
 
 /* What Kineto calls overhead. A full buffer of commands is none: the GPU has enough to do. */
-static int find_kineto(const struct rule_rank *rank, struct cover *ret)
+static int find_kineto(const struct rule_rank *rank, struct intervals *ret)
 {
-    _cleanup_(intervals_done) struct intervals overhead = {0};
     const struct columns *c = rank->columns;
     int r = 0;
 
@@ -72,12 +71,12 @@ static int find_kineto(const struct rule_rank *rank, struct cover *ret)
             int64_t slice = columns_get(c, COL_by_name_slice, i),
                     ts = slice == COLUMN_NULL ? COLUMN_NULL : columns_get(c, COL_slice_ts, (uint64_t)slice);
             if (ts != COLUMN_NULL)
-                r = intervals_add(&overhead, ts,
+                r = intervals_add(ret, ts,
                                   add_time(ts, MAX(columns_get(c, COL_slice_dur, (uint64_t)slice), 0)));
         }
     }
-    intervals_unite(&overhead);
-    return r < 0 ? r : cover_new(&overhead, ret);
+    intervals_unite(ret);
+    return r;
 }
 
 /* What the profiler costs in each gap, by the number of the gap. */
@@ -96,8 +95,12 @@ static void overhead_done(struct overhead *o)
 
 static int overhead_read(const struct rule_rank *rank, struct overhead *ret)
 {
+    _cleanup_(intervals_done) struct intervals times = {0};
     _cleanup_(cover_done) struct cover kineto = {0};
-    int r = find_kineto(rank, &kineto);
+    int r = find_kineto(rank, &times);
+
+    if (r >= 0)
+        r = cover_new(&times, &kineto);
 
     ret->frames = calloc(rank->gaps.n + 1, sizeof(*ret->frames));
     ret->kineto = calloc(rank->gaps.n + 1, sizeof(*ret->kineto));

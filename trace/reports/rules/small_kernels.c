@@ -152,15 +152,6 @@ static int end_chain(const struct rule_rank *rank, struct chain *c, struct chain
     return r;
 }
 
-/* PyTorch's own, each of one operator: what a compiler wrote is fused already. */
-static bool is_elementwise(const struct columns *c, const struct gpu_event *e)
-{
-    struct text name = columns_text(c, e->name);
-
-    return e->kind == GPU_COMPUTE && name.size > 0 &&
-           memmem(name.p, name.size, "elementwise_kernel", sizeof("elementwise_kernel") - 1);
-}
-
 /* ret->saved becomes the rank's own. */
 static int add_chains(const struct rule_rank *rank, struct chains *ret)
 {
@@ -180,7 +171,7 @@ static int add_chains(const struct rule_rank *rank, struct chains *ret)
         if (!ARRAY_RESERVE_ZEROED(open, n_open, streams.n))
             return -ENOMEM;
         struct chain *c = &open[stream];
-        if (!is_elementwise(rank->columns, e) || !rule_context_has(rank, e->ts)) {
+        if (!e->is_elementwise || !rule_context_has(rank, e->ts)) {
             r = end_chain(rank, c, ret);
             continue;
         }
