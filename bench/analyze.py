@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """All reports of a trace: from the compressed file, and from columns that are there already; next to the engine's own reading, and
-next to the same analyses of others."""
+next to the same analyses of others. And by the number of ranks."""
+import gzip
+import math
+import re
 import shutil
+import statistics
 
 from common import BUILD, ROOT
 from contest import Contestant, in_turns, ratio, row, run as run_once
@@ -9,6 +13,9 @@ from grown import PROGRAMS, fits, grow
 
 SIZE = 500_000_000
 RANK_SIZE = 100_000_000
+# By the number of ranks, which all lie in memory at once.
+SCALE = (1, 8, 64)
+SCALE_SIZE = 20_000_000
 PYTHON = "/usr/bin/python3"
 REAL = {name: ROOT.parent / "shared/traces" / path for name, path in {
     "xdit, 64 MB": "tracelens/xdit_flux_aiter_sage_rank0.json.gz",
@@ -119,15 +126,43 @@ def grown_ranks(directory):
     return folder
 
 
+def numbered(path, number, world, target):
+    """The trace as that rank of a job of so many."""
+    text = gzip.decompress(path.read_bytes())
+    text = re.sub(rb'("distributedInfo": \{[^}]*?"rank": )\d+(, "world_size": )\d+', rb"\g<1>%d\g<2>%d" % (number, world), text)
+    target.write_bytes(gzip.compress(text, 1))
+
+
+def scale(directory):
+    """The cost by the number of ranks. slope: 1 where it grows as their number does, from the row before."""
+    sources, before = sorted(RANKS.iterdir()), None
+    grown = [grow(path, SCALE_SIZE, directory / f"source{i}.json.gz") for i, path in enumerate(sources)]
+    for n in SCALE:
+        traces, warm = directory / "ranks", directory / "warm"
+        traces.mkdir()
+        for i in range(n):
+            numbered(grown[i % len(grown)], i, n, traces / f"rank{i}.pt.trace.json.gz")
+        runs = in_turns([analyze(warm, traces, name="from columns")], directory)["from columns"]
+        now = statistics.median(cost.wall_s for cost in runs)
+        slope = {"slope": round(math.log(now / before[1]) / math.log(n / before[0]), 2)} if before else {}
+        yield {"what": f"{n} rank{'s' if n > 1 else ''}, 20 MB each", "who": "from columns", **row(runs), "s a rank": round(now / n, 4), **slope}
+        before = n, now
+        shutil.rmtree(traces)
+        shutil.rmtree(warm)
+
+
 def run(directory, options):
     if not REAL["xdit, 64 MB"].exists():
         yield {"skipped": "no real traces at ../shared/traces"}
         return
     for what, path in REAL.items():
         yield from compare(what, path, directory, peers(path, options, directory))
-    if fits(directory, 2 * SIZE):
-        path = grow("A", SIZE, directory / "trace.json.gz")
-        yield from compare("A, 500 MB", path, directory, peers(path, options, directory) if options.long else ())
+    for name in ("A", "B"):
+        if fits(directory, 2 * SIZE):
+            path = grow(name, SIZE, directory / "trace.json.gz")
+            yield from compare(f"{name}, 500 MB", path, directory, peers(path, options, directory) if options.long else ())
     yield from ranks("8 ranks, 29 MB", RANKS, directory)
     if fits(directory, RANK_SIZE):
         yield from ranks("8 ranks, 100 MB each", grown_ranks(directory), directory)
+    if fits(directory, 2 * SCALE[-1] * SCALE_SIZE):
+        yield from scale(directory)

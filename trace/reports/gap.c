@@ -28,7 +28,7 @@ static int thread_tracks_read(const struct slice_table *t, struct thread_tracks 
         return -ENOMEM;
     for (uint64_t track = t->n_tracks; track > 0; track--) {
         uint32_t thread = t->thread_of[track - 1];
-        if (thread == SLICE_TABLE_NULL)
+        if (thread == COLUMN_NO_CODE)
             continue;
         ret->next[track - 1] = ret->first[thread];
         ret->first[thread] = (uint32_t)track;
@@ -134,7 +134,7 @@ static void gap_blame_walk(struct gap_blame_search *l, struct gaps *gaps)
     for (uint64_t i = 0; i < t->n && at < gaps->n; i++) {
         while (at < gaps->n && l->order[at].number < t->ts[i])
             look_at_middle(l, &gaps->items[l->order[at++].item]);
-        if (t->track[i] != SLICE_TABLE_NULL)
+        if (t->track[i] != COLUMN_NO_CODE)
             l->last[t->track[i]] = i;
     }
     for (; at < gaps->n; at++)

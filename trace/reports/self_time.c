@@ -11,7 +11,7 @@
 struct self_time_reading {
     const struct slice_table *slices;
     struct self_times *times;
-    uint32_t *thread_of; /* by track: the thread, SLICE_TABLE_NULL where it is of no interest */
+    uint32_t *thread_of; /* by track: the thread, COLUMN_NO_CODE where it is of no interest */
 };
 
 static int64_t self_time_end(const struct slice_table *t, uint64_t slice)
@@ -34,8 +34,8 @@ static int self_time_find_tracks(struct self_time_reading *r, const struct gpu_w
             tracks[thread] = THREAD_TRACKS_MAX;
     }
     for (uint64_t i = 0; i < t->n_tracks; i++) {
-        r->thread_of[i] = SLICE_TABLE_NULL;
-        if (t->thread_of[i] != SLICE_TABLE_NULL && tracks[t->thread_of[i]] > 0) {
+        r->thread_of[i] = COLUMN_NO_CODE;
+        if (t->thread_of[i] != COLUMN_NO_CODE && tracks[t->thread_of[i]] > 0) {
             r->thread_of[i] = t->thread_of[i];
             tracks[t->thread_of[i]]--;
         }
@@ -48,8 +48,8 @@ static uint32_t self_time_thread(const struct self_time_reading *r, uint64_t sli
 {
     const struct slice_table *t = r->slices;
 
-    return t->track[slice] == SLICE_TABLE_NULL || t->dur[slice] <= 0 || t->ts[slice] == COLUMN_NULL
-               ? SLICE_TABLE_NULL
+    return t->track[slice] == COLUMN_NO_CODE || t->dur[slice] <= 0 || t->ts[slice] == COLUMN_NULL
+               ? COLUMN_NO_CODE
                : r->thread_of[t->track[slice]];
 }
 
@@ -62,7 +62,7 @@ static int self_time_divide(struct self_time_reading *r)
 
     for (uint64_t i = 0; i < t->n; i++) {
         uint32_t thread = self_time_thread(r, i);
-        if (thread != SLICE_TABLE_NULL)
+        if (thread != COLUMN_NO_CODE)
             ret->threads[thread].n_slices++;
     }
     for (size_t i = 0; i < ret->n_threads; i++)
@@ -85,7 +85,7 @@ static int self_time_divide(struct self_time_reading *r)
     }
     for (uint64_t i = 0; i < t->n; i++) {
         uint32_t thread = self_time_thread(r, i);
-        if (thread != SLICE_TABLE_NULL) {
+        if (thread != COLUMN_NO_CODE) {
             struct thread_time *one = &ret->threads[thread];
             one->slices[one->n_slices++] = (uint32_t)i;
         }

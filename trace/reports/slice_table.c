@@ -48,34 +48,21 @@ struct slice_table_reading {
     struct slice_table *table;
 };
 
-static uint32_t slice_table_narrow(int64_t value)
-{
-    return value < 0 || value >= SLICE_TABLE_NULL ? SLICE_TABLE_NULL : (uint32_t)value;
-}
-
-static void slice_table_read_numbers(const struct columns *c, enum column column, uint64_t first,
-                                     uint32_t *ret)
-{
-    int64_t values[BLOCK_ROWS];
-    size_t n = columns_block(c, column, first, BLOCK_ROWS, values);
-
-    for (size_t i = 0; i < n; i++)
-        ret[first + i] = slice_table_narrow(values[i]);
-}
-
 /* Neighbours are mostly of one category. */
 static void slice_table_find_kinds(const struct slice_table_reading *r, uint64_t first, uint64_t end)
 {
-    struct slice_table *t = r->table;
-    uint32_t last = SLICE_TABLE_NULL;
+    uint32_t codes[BLOCK_ROWS], last = COLUMN_NO_CODE;
     enum host_kind kind = HOST_OTHER;
 
-    for (uint64_t i = first; i < end; i++) {
-        if (t->category[i] != last) {
-            last = t->category[i];
-            kind = last == SLICE_TABLE_NULL ? HOST_OTHER : host_kind_of(columns_text(r->c, last));
+    for (; first < end; first += BLOCK_ROWS) {
+        size_t n = columns_codes(r->c, COL_slice_category, first, BLOCK_ROWS, codes);
+        for (size_t i = 0; i < n; i++) {
+            if (codes[i] != last) {
+                last = codes[i];
+                kind = last == COLUMN_NO_CODE ? HOST_OTHER : host_kind_of(columns_text(r->c, last));
+            }
+            r->table->kind[first + i] = (uint8_t)kind;
         }
-        t->kind[i] = (uint8_t)kind;
     }
 }
 
@@ -83,17 +70,14 @@ static int slice_table_read_part(void *arg, size_t part)
 {
     const struct slice_table_reading *r = arg;
     struct slice_table *t = r->table;
-    uint64_t end = MIN((uint64_t)(part + 1) * PART_ROWS, t->n);
+    uint64_t first = (uint64_t)part * PART_ROWS, end = MIN(first + PART_ROWS, t->n);
 
-    for (uint64_t first = (uint64_t)part * PART_ROWS; first < end; first += BLOCK_ROWS) {
-        columns_block(r->c, COL_slice_ts, first, BLOCK_ROWS, &t->ts[first]);
-        columns_block(r->c, COL_slice_dur, first, BLOCK_ROWS, &t->dur[first]);
-        slice_table_read_numbers(r->c, COL_slice_name, first, t->name);
-        slice_table_read_numbers(r->c, COL_slice_track, first, t->track);
-        slice_table_read_numbers(r->c, COL_slice_parent, first, t->parent);
-        slice_table_read_numbers(r->c, COL_slice_category, first, t->category);
-    }
-    slice_table_find_kinds(r, (uint64_t)part * PART_ROWS, end);
+    columns_values(r->c, COL_slice_ts, first, PART_ROWS, &t->ts[first]);
+    columns_values(r->c, COL_slice_dur, first, PART_ROWS, &t->dur[first]);
+    columns_codes(r->c, COL_slice_name, first, PART_ROWS, &t->name[first]);
+    columns_codes(r->c, COL_slice_track, first, PART_ROWS, &t->track[first]);
+    columns_codes(r->c, COL_slice_parent, first, PART_ROWS, &t->parent[first]);
+    slice_table_find_kinds(r, first, end);
     return 0;
 }
 
@@ -108,19 +92,16 @@ int slice_table_read(const struct columns *c, struct slice_table *ret)
         .name = array_alloc_pages((n + 1) * sizeof(*ret->name)),
         .track = array_alloc_pages((n + 1) * sizeof(*ret->track)),
         .parent = array_alloc_pages((n + 1) * sizeof(*ret->parent)),
-        .category = array_alloc_pages((n + 1) * sizeof(*ret->category)),
         .kind = array_alloc_pages(n + 1),
         .n_tracks = n_tracks,
         .n_threads = columns_rows(c, TABLE_thread),
         .thread_of = malloc((n_tracks + 1) * sizeof(*ret->thread_of)),
     };
-    if (!ret->ts || !ret->dur || !ret->name || !ret->track || !ret->parent || !ret->category || !ret->kind ||
-        !ret->thread_of) {
+    if (!ret->ts || !ret->dur || !ret->name || !ret->track || !ret->parent || !ret->kind || !ret->thread_of) {
         slice_table_done(ret);
         return -ENOMEM;
     }
-    for (uint64_t first = 0; first < n_tracks; first += BLOCK_ROWS)
-        slice_table_read_numbers(c, COL_track_thread, first, ret->thread_of);
+    columns_codes(c, COL_track_thread, 0, n_tracks, ret->thread_of);
     return parallel_each((n + PART_ROWS - 1) / PART_ROWS, slice_table_read_part,
                          &(struct slice_table_reading){c, ret});
 }
@@ -132,7 +113,6 @@ void slice_table_done(struct slice_table *t)
     free(t->name);
     free(t->track);
     free(t->parent);
-    free(t->category);
     free(t->kind);
     free(t->thread_of);
     *t = (struct slice_table){0};
