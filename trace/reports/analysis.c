@@ -165,6 +165,8 @@ static int read_selected(struct analysis *a, size_t rank)
         r = analysis_times(a, rank, &times);
     if (r >= 0)
         r = gpu_work_init(selected);
+    if (r < 0)
+        return r;
     for (size_t i = 0; r >= 0 && i < all->n; i++)
         if (intervals_find(times, all->events[i].ts)) {
             struct gpu_event *e = gpu_work_add(selected);

@@ -154,9 +154,9 @@ static int self_time_read_thread(void *arg, size_t thread)
     if (n == 0)
         return 0;
     _cleanup_(freep) struct open_slice *items = malloc(2 * n * sizeof(*items));
-    struct open_stack runtime = {items, 0}, others = {items + n, 0};
     if (!items)
         return -ENOMEM;
+    struct open_stack runtime = {items, 0}, others = {items + n, 0};
     self_time_order(t, one->slices, n);
     for (int64_t begin = t->ts[one->slices[0]], at = begin;;) {
         for (; next < n && begin <= at; next++, begin = next < n ? t->ts[one->slices[next]] : INT64_MAX) {
