@@ -90,9 +90,11 @@ static void print_speed(const struct columns *c, enum column column)
 {
     static int64_t from[BLOCK_ROWS], values[BLOCK_ROWS];
     static volatile int64_t sum;
-    uint64_t rows = MAX(columns_rows(c, column_specs[column].table), UINT64_C(1)), random = 1;
+    uint64_t rows = columns_rows(c, column_specs[column].table), random = 1;
     int64_t scan = 0, copy = 0, get = 0;
 
+    if (rows == 0)
+        return;
     for (int round = 0; round < ROUNDS; round++) {
         int64_t began = mono_ns();
 
