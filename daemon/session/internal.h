@@ -84,7 +84,8 @@ void session_prepare_directories(struct session *s);
 void session_resume_start(struct session *s);
 /* Ends a session whose starts have not left. */
 void session_give_up(struct session *s);
-void session_check_started(struct session *s);
+/* answered: the target whose start was just answered; NULL: none yet. */
+void session_check_started(struct session *s, const struct target *answered);
 /* Plans its latest end: limit_ns from now, which is `at` by the wall clock. */
 void session_limit_length(struct session *s, int64_t at, int64_t limit_ns);
 void session_arm_hard_limit(struct session *s);

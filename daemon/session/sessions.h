@@ -92,6 +92,9 @@ struct session {
     struct probe *probe;
     void (*counted)(struct session *s); /* what follows session_count_steps() */
     unsigned n_outstanding;             /* calls of the phase it is in */
+    /* Of thousands of targets, each answer looks at few: */
+    unsigned n_stops_queued;      /* targets whose stop_queued is set */
+    size_t n_stopped, n_finished; /* the first targets, of which all are stopped, or in a final state */
 };
 
 /* What the collector does for sessions. */

@@ -344,7 +344,7 @@ void target_settle_start(struct target *t, bool ok)
     if (s->record.state == STATE_STOPPING)
         session_stop_late(t);
     else
-        session_check_started(s);
+        session_check_started(s, t);
 }
 
 static void on_recorder_started(struct target *t, bool ok)
@@ -412,7 +412,7 @@ static void send_starts(struct session *s)
     for (size_t i = 0; i < s->n_targets; i++)
         if (s->targets[i].record.state == STATE_STARTING)
             target_transport(&s->targets[i])->start(&s->targets[i]);
-    session_check_started(s);
+    session_check_started(s, NULL);
 }
 
 static void record_skew(struct session *s)
@@ -443,31 +443,36 @@ static void roll_back(struct session *s, const struct target *cause)
 
 static void on_grace_over(struct session *s)
 {
-    if (s->record.state == STATE_STARTING)
-        session_record(s);
+    if (s->record.state != STATE_STARTING)
+        return;
+    record_skew(s);
+    session_record(s);
 }
 
-void session_check_started(struct session *s)
+void session_check_started(struct session *s, const struct target *answered)
 {
-    size_t n_recording = session_count_state(s, STATE_RECORDING);
-    const struct target *cause = s->request.require_all ? session_first_failed(s) : NULL;
+    bool may_fail = s->request.require_all && (!answered || answered->record.failure);
+    const struct target *cause = may_fail ? session_first_failed(s) : NULL;
+    bool is_starting = s->record.state == STATE_STARTING;
 
-    record_skew(s);
+    /* Of thousands of answers, not each looks at all targets. */
+    if (cause || s->n_outstanding == 0 || !is_starting)
+        record_skew(s);
     if (cause) {
         roll_back(s, cause);
         return;
     }
-    if (s->record.state != STATE_STARTING)
+    if (!is_starting)
         return;
     if (s->n_outstanding > 0) {
-        if (n_recording == 1 && !s->timer)
+        if (answered && answered->record.state == STATE_RECORDING && !s->timer)
             session_timer(s, mono_ns() + START_GRACE_NS, on_grace_over);
         return;
     }
     session_timer_off(s);
     if (s->stop_wanted) {
         session_stop_all(s);
-    } else if (n_recording > 0) {
+    } else if (session_count_state(s, STATE_RECORDING) > 0) {
         session_record(s);
     } else {
         session_check_finished(s);

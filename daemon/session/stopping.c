@@ -273,6 +273,8 @@ static void next_in_line(struct session *s)
 {
     bool busy = false;
 
+    if (s->n_stops_queued == 0)
+        return;
     for (size_t i = 0; i < s->n_targets; i++) {
         struct target *t = &s->targets[i];
         busy = busy || (t->record.state == STATE_STOPPING && !t->stop_queued && !target_is_on_demand(t));
@@ -282,6 +284,7 @@ static void next_in_line(struct session *s)
         if (!t->stop_queued || (busy && s->request.stagger && !target_is_on_demand(t)))
             continue;
         t->stop_queued = false;
+        s->n_stops_queued--;
         if (t->replaced) {
             target_end_replaced(t);
             continue;
@@ -317,6 +320,7 @@ void target_stop(struct target *t)
         return; /* it comes here again at its end */
     t->recorded = t->record.state == STATE_RECORDING;
     t->stop_queued = true;
+    t->session->n_stops_queued++;
     target_change_state(t, STATE_STOPPING);
     session_send_queued_stops(t->session);
 }
@@ -347,9 +351,10 @@ void session_stop_all(struct session *s)
 
 void session_check_stopped(struct session *s)
 {
-    for (size_t i = 0; i < s->n_targets; i++)
-        if (s->targets[i].record.state < STATE_COLLECTING)
-            return;
+    while (s->n_stopped < s->n_targets && s->targets[s->n_stopped].record.state >= STATE_COLLECTING)
+        s->n_stopped++;
+    if (s->n_stopped < s->n_targets)
+        return;
     if (s->record.state == STATE_RECORDING)
         session_change_state(s, STATE_STOPPING);
     if (s->record.state == STATE_STOPPING && s->record.stopped_at == RECORD_NONE) {

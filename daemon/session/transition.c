@@ -246,15 +246,15 @@ static void explain_outcome(struct session *s)
 
 void session_check_finished(struct session *s)
 {
-    _cleanup_(freep) enum state *states = xcalloc(s->n_targets, sizeof(*states));
-
     if (state_is_final(s->record.state))
         return;
-    for (size_t i = 0; i < s->n_targets; i++) {
+    while (s->n_finished < s->n_targets && state_is_final(s->targets[s->n_finished].record.state))
+        s->n_finished++;
+    if (s->n_finished < s->n_targets)
+        return;
+    _cleanup_(freep) enum state *states = xcalloc(s->n_targets, sizeof(*states));
+    for (size_t i = 0; i < s->n_targets; i++)
         states[i] = s->targets[i].record.state;
-        if (!state_is_final(states[i]))
-            return;
-    }
     enum state outcome = session_outcome(states, s->n_targets);
     session_follow_targets(s, outcome);
     session_timer_off(s);
