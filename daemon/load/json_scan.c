@@ -115,23 +115,38 @@ static int json_scan_plain(struct json_scan *s, struct json_found *ret)
     return ret->kind == JSON_SCAN_NUMBER || json_scan_is_word(begin, ret->size) ? 0 : -EINVAL;
 }
 
-/* The subset whose next step has this name. Neighbours with the same text share it: it is compared once. */
-static unsigned json_scan_following(const struct json_scan *s, unsigned set, unsigned depth, const char *name,
-                                    size_t size)
-{
-    const char *compared = NULL;
-    unsigned left = 0, is_equal = 0;
+/* A name that some paths have next. */
+struct json_step {
+    const char *name;
+    size_t size;
+    unsigned paths;
+};
 
-    if (size == 0)
-        return 0;
+/* The next steps of a set of paths, of which neighbours often share one: compared once for all members. */
+static size_t json_scan_steps(const struct json_scan *s, unsigned set, unsigned depth,
+                              struct json_step ret[static JSON_SCAN_WANTED_MAX])
+{
+    size_t n = 0;
+
     for (unsigned i = 0; set >> i; i++) {
-        const char *step = set >> i & 1 ? s->wanted[i].steps[depth] : NULL;
-        if (step && step != compared) {
-            is_equal = *step == *name && strlen(step) == size && memcmp(step, name, size) == 0;
-            compared = step;
-        }
-        left |= (step ? is_equal : 0) << i;
+        const char *name = set >> i & 1 ? s->wanted[i].steps[depth] : NULL;
+        if (!name)
+            continue;
+        if (n == 0 || ret[n - 1].name != name)
+            ret[n++] = (struct json_step){name, strlen(name), 0};
+        ret[n - 1].paths |= 1U << i;
     }
+    return n;
+}
+
+/* The subset whose next step has this name. */
+static unsigned json_scan_following(const struct json_step *steps, size_t n, const char *name, size_t size)
+{
+    unsigned left = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (steps[i].size == size && size > 0 && memcmp(steps[i].name, name, size) == 0)
+            left |= steps[i].paths;
     return left;
 }
 
@@ -141,6 +156,8 @@ static int json_scan_members(struct json_scan *s, unsigned set, unsigned depth)
 {
     bool array = *s->p++ == '[';
     char close = array ? ']' : '}', index[INDEX_TEXT_MAX];
+    struct json_step steps[JSON_SCAN_WANTED_MAX];
+    size_t n_steps = json_scan_steps(s, set, depth, steps);
 
     for (unsigned i = 0;; i++) {
         struct json_found name = {JSON_SCAN_STRING, index, 0};
@@ -159,7 +176,7 @@ static int json_scan_members(struct json_scan *s, unsigned set, unsigned depth)
             if (s->p == s->end || *s->p++ != ':')
                 return -EINVAL;
         }
-        int r = json_scan_value(s, json_scan_following(s, set, depth, name.at, name.size), depth + 1);
+        int r = json_scan_value(s, json_scan_following(steps, n_steps, name.at, name.size), depth + 1);
         json_scan_skip_space(s);
         if (r < 0 || s->p == s->end)
             return -EINVAL;
