@@ -461,7 +461,7 @@ char *summarize(const char *sql, const char *const *names, size_t n)
 
 sqlite3_stmt *sql_prepare_faster(sqlite3 *db, sqlite3_stmt *statement)
 {
-    const char *names[SQL_COLUMNS_MAX];
+    const char *names[SQL_COLUMNS_MAX] = {NULL};
     size_t n = (size_t)sqlite3_column_count(statement);
     sqlite3_stmt *faster = NULL;
     char *sql;
