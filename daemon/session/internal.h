@@ -95,6 +95,8 @@ void session_resume_recording(struct session *s);
 int64_t session_left_ns(const struct session *s);
 void session_stop_all(struct session *s);
 void target_stop(struct target *t);
+/* Its stop is sent by session_send_queued_stops(). */
+void target_queue_stop(struct target *t);
 /* For a target whose stop is pending after the others were stopped. */
 void session_stop_late(struct target *t);
 /*

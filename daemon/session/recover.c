@@ -246,7 +246,8 @@ static void session_resume(struct session *s)
     for (size_t i = 0; i < s->n_targets; i++) {
         struct target *t = &s->targets[i];
         fail_missing_engine(t);
-        t->stop_queued = t->record.state == STATE_STOPPING;
+        if (t->record.state == STATE_STOPPING)
+            target_queue_stop(t);
         settle_starting(t);
         if (t->record.state == STATE_COLLECTING)
             s->all->collector_ops->collect(t, s->all->collector);

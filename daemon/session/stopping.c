@@ -312,6 +312,14 @@ void session_send_queued_stops(struct session *s)
     catalog_then(s->all->jobs.catalog, false, on_stops_saved, s);
 }
 
+void target_queue_stop(struct target *t)
+{
+    if (t->stop_queued)
+        return;
+    t->stop_queued = true;
+    t->session->n_stops_queued++;
+}
+
 void target_stop(struct target *t)
 {
     if (t->record.state != STATE_RECORDING && t->record.state != STATE_STARTING)
@@ -319,8 +327,7 @@ void target_stop(struct target *t)
     if (!target_may_stop(t))
         return; /* it comes here again at its end */
     t->recorded = t->record.state == STATE_RECORDING;
-    t->stop_queued = true;
-    t->session->n_stops_queued++;
+    target_queue_stop(t);
     target_change_state(t, STATE_STOPPING);
     session_send_queued_stops(t->session);
 }

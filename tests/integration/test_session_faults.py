@@ -50,7 +50,7 @@ FAULTS = {
     "hang-up": COMPLETE,
     "status=502": skipped("502"),
     "garbage": skipped("HTTP"),
-    "cut-answer": skipped("bytes remaining to read"),
+    "cut-answer": skipped("closed before the answer was complete"),
     "auth=secret": skipped("credentials needed: token_file"),
     "redirect": skipped("redirect"),
     "html": UNKNOWN,
