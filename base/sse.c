@@ -111,9 +111,12 @@ const char *sse_take(struct sse *s, const char **bytes, size_t *size, size_t *re
     if (*size <= name || memcmp(line, field, name) != 0 || s->line_size > 0 || s->data_size > 0 || s->kind ||
         s->after_cr)
         return NULL;
-    end = memchr(line, '\n', *size);
-    n = end ? (size_t)(end - line) : *size;
-    if (n + 1 >= *size || end[1] != '\n' || n > (s->max ? s->max : SSE_LINE_MAX) || memchr(line, '\r', n) ||
+    /* The line before the last byte, which is that of the blank line at the least. */
+    end = memchr(line, '\n', *size - 1);
+    if (!end)
+        return NULL;
+    n = (size_t)(end - line);
+    if (end[1] != '\n' || n > (s->max ? s->max : SSE_LINE_MAX) || memchr(line, '\r', n) ||
         memchr(line, '\0', n))
         return NULL;
     s->began = true;
