@@ -138,7 +138,7 @@ def scale(directory):
     sources, before = sorted(RANKS.iterdir()), None
     grown = [grow(path, SCALE_SIZE, directory / f"source{i}.json.gz") for i, path in enumerate(sources)]
     for n in SCALE:
-        traces, warm = directory / "ranks", directory / "warm"
+        traces, warm = directory / "numbered", directory / "warm"
         traces.mkdir()
         for i in range(n):
             numbered(grown[i % len(grown)], i, n, traces / f"rank{i}.pt.trace.json.gz")
