@@ -197,8 +197,9 @@ static void identification_on_patience(evutil_socket_t fd, short what, void *arg
 
     for (size_t i = 0; i < parent->n_slots; i++) {
         struct worker_id *id = &parent->slots[i];
-        bool is_late = id->worker && id->asked_ns <= since;
-        while (is_late && id->wanted)
+        if (!id->worker || id->asked_ns > since)
+            continue;
+        while (id->wanted)
             worker_id_ask_next(id);
     }
 }
@@ -229,8 +230,8 @@ static void identification_fill_slots(struct identification *parent)
         struct worker *w = next_worker(parent);
         if (!w)
             break;
-        *id = (struct worker_id){
-            .parent = parent, .worker = w, .clock_low_ns = INT64_MIN, .clock_high_ns = INT64_MAX};
+        *id = (struct worker_id){.parent = parent, .clock_low_ns = INT64_MIN, .clock_high_ns = INT64_MAX};
+        id->worker = w;
         parent->n_asked++;
         worker_id_ask(id, QUESTIONS_FIRST);
     }
