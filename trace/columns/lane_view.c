@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/columns/lane_view.h"
 
-#define LANE_LEVELS_MAX 16 /* LANE_FANOUT to this power are more rows than there can be */
+#include "trace/columns/column_cursor.h"
 
-/* The last block that was read of a column. */
-struct lane_window {
-    enum column column;
-    uint64_t first;
-    size_t n;
-    int64_t values[BLOCK_ROWS];
-};
+#define LANE_LEVELS_MAX 16 /* LANE_FANOUT to this power are more rows than there can be */
 
 /* A part of a lane: its longest slice, and the sum of durations. */
 struct lane_part {
@@ -24,20 +18,11 @@ struct lane_reader {
     int64_t last_ns;
     unsigned n_levels;
     uint64_t levels[LANE_LEVELS_MAX]; /* rows of lanemip */
-    struct lane_window ts, dur;
+    struct column_cursor ts, dur;
     struct lane_run *runs;
     size_t n_runs;
     bool joins; /* the last run has only slices shorter than a pixel */
 };
-
-static int64_t lane_window_get(const struct columns *c, struct lane_window *w, uint64_t row)
-{
-    if (row - w->first >= w->n) {
-        w->first = row - row % BLOCK_ROWS;
-        w->n = columns_block(c, w->column, w->first, BLOCK_ROWS, w->values);
-    }
-    return row - w->first < w->n ? w->values[row - w->first] : COLUMN_NULL;
-}
 
 /* Sums of untrusted times saturate. */
 static int64_t lane_add(int64_t a, int64_t b)
@@ -58,17 +43,17 @@ static int64_t lane_shown_dur(const struct lane_reader *r, int64_t ts, int64_t d
 
 static int64_t lane_ts(struct lane_reader *r, uint64_t at)
 {
-    return lane_window_get(r->c, &r->ts, at);
+    return column_cursor_get(&r->ts, at);
 }
 
 static int64_t lane_dur(struct lane_reader *r, uint64_t at)
 {
-    int64_t dur = lane_window_get(r->c, &r->dur, at);
+    int64_t dur = column_cursor_get(&r->dur, at);
 
     return lane_shown_dur(r, dur < 0 ? lane_ts(r, at) : 0, dur);
 }
 
-/* The pixel of a time at or after the view's beginning; that behind the last one for all times after the end. */
+/* The pixel of a time at or after the view's beginning; `pixels` for all times after its end. */
 static int64_t lane_pixel(const struct lane_reader *r, int64_t ns)
 {
     uint64_t pixel = ((uint64_t)ns - (uint64_t)r->view->from) / (uint64_t)r->view->step;
@@ -254,8 +239,8 @@ size_t lane_view_read(const struct columns *c, uint64_t lane, const struct lane_
     struct lane_reader r = {.c = c,
                             .view = view,
                             .last_ns = columns_meta(c, META_last_ns),
-                            .ts.column = COL_by_lane_ts,
-                            .dur.column = COL_by_lane_dur,
+                            .ts = {.c = c, .column = COL_by_lane_ts},
+                            .dur = {.c = c, .column = COL_by_lane_dur},
                             .runs = ret};
     int64_t first = columns_get(c, COL_lane_first, lane), count = columns_get(c, COL_lane_count, lane);
     int64_t mip = columns_get(c, COL_lane_mip, lane);

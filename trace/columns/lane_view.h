@@ -29,7 +29,7 @@ struct lane_run {
                         * a pixel; otherwise all of it */
 };
 
-/* The view of [from, to) on so many pixels: its step is rounded up to nanoseconds. */
+/* The view of [from, to) on a number of pixels: its step is rounded up to nanoseconds. */
 struct lane_view lane_view_of(int64_t from, int64_t to, uint32_t pixels);
 /* Runs from left to right into ret, which has room for the view's pixels. Returns their number. */
 size_t lane_view_read(const struct columns *c, uint64_t lane, const struct lane_view *view,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collective operations by name, size and group: time, how much of it is exposed, bandwidth. */
+#include "trace/columns/column_cursor.h"
 #include "trace/reports/aggregation.h"
 #include "trace/reports/collective.h"
-#include "trace/reports/column_cursor.h"
 #include "trace/reports/host.h"
 #include "trace/reports/interval.h"
 #include <errno.h>

@@ -2,8 +2,8 @@
 #include "trace/reports/gpu.h"
 
 #include "base/array.h"
+#include "trace/columns/column_cursor.h"
 #include "trace/columns/schema.h"
-#include "trace/reports/column_cursor.h"
 #include "trace/reports/hta.h"
 #include <errno.h>
 #include <pthread.h>

@@ -2,8 +2,8 @@
 #include "trace/reports/host.h"
 
 #include "base/array.h"
+#include "trace/columns/column_cursor.h"
 #include "trace/columns/schema.h"
-#include "trace/reports/column_cursor.h"
 #include "trace/reports/search.h"
 #include <errno.h>
 #include <fnmatch.h>

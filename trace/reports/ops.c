@@ -2,7 +2,7 @@
 /* What operators cost, on the host and on the GPU: by name, by shapes of input, by kernel. */
 #include "trace/reports/ops.h"
 
-#include "trace/reports/column_cursor.h"
+#include "trace/columns/column_cursor.h"
 
 #include <ctype.h>
 #include <errno.h>

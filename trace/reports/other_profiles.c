@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of a callgrind profile: what each cost itself, and with what it called. */
+#include "trace/columns/column_cursor.h"
 #include "trace/reports/aggregation.h"
-#include "trace/reports/column_cursor.h"
 #include <errno.h>
 
 /* -- Functions ------------------------------------------------------------------------------------------- */

@@ -2,7 +2,7 @@
 #include "trace/reports/step.h"
 
 #include "base/array.h"
-#include "trace/reports/column_cursor.h"
+#include "trace/columns/column_cursor.h"
 #include "trace/reports/host.h"
 #include "trace/reports/search.h"
 #include <errno.h>
