@@ -228,13 +228,16 @@ ASK(slices, slice_table, RANK_SLICES, slices)
 ASK(all_gpu, gpu_work, RANK_GPU, gpu)
 ASK(steps, steps, RANK_STEPS, steps)
 ASK(times, intervals, RANK_TIMES, times)
-static ASK(selected, gpu_work, RANK_SELECTED, selected)
-    ASK(self_times, self_times, RANK_SELF_TIMES, self_times) ASK(ops, host_calls, RANK_OPS, ops)
-        ASK(frames, host_calls, RANK_FRAMES, frames)
+ASK(self_times, self_times, RANK_SELF_TIMES, self_times)
+ASK(ops, host_calls, RANK_OPS, ops)
+ASK(frames, host_calls, RANK_FRAMES, frames)
 
-            int analysis_gpu(struct analysis *a, size_t rank, const struct gpu_work **ret)
+int analysis_gpu(struct analysis *a, size_t rank, const struct gpu_work **ret)
 {
-    return analysis_is_complete(a) ? analysis_all_gpu(a, rank, ret) : analysis_selected(a, rank, ret);
+    if (analysis_is_complete(a))
+        return analysis_all_gpu(a, rank, ret);
+    *ret = &a->ranks[rank].selected;
+    return analysis_ask(a, rank, RANK_SELECTED, read_selected);
 }
 
 /* Those of a rank follow each other. */
