@@ -1,18 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/columns/block.h"
 
-#include <string.h>
-
-#define INLINE static inline __attribute__((always_inline))
-
-/* Packing is a quarter of what it costs to write columns: worth a second copy for processors with AVX2. The
- * sanitizers' runtime cannot be asked before it is set up, which choosing a copy would do. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&     \
-    !defined(__SANITIZE_THREAD__)
-#define FOR_EACH_PROCESSOR __attribute__((target_clones("avx2", "default"), optimize("O3")))
-#else
-#define FOR_EACH_PROCESSOR
-#endif
+#include "trace/columns/block_bounds.h"
 
 typedef uint16_t u16_unaligned __attribute__((aligned(1), may_alias));
 typedef uint32_t u32_unaligned __attribute__((aligned(1), may_alias));
@@ -55,38 +44,6 @@ INLINE void block_pack_as(const int64_t *restrict values, size_t n, struct block
         for (size_t i = 0; i < n; i++)
             *(u64_unaligned *)(out + i * b.width) = block_code(values[i], b);
     }
-}
-
-INLINE int64_t block_min(const int64_t *values, size_t n)
-{
-    int64_t min = INT64_MAX;
-
-    for (size_t i = 0; i < n; i++)
-        min = values[i] < min ? values[i] : min;
-    return min;
-}
-
-INLINE int64_t block_max(const int64_t *values, size_t n)
-{
-    int64_t max = INT64_MIN;
-
-    for (size_t i = 0; i < n; i++)
-        max = values[i] > max ? values[i] : max;
-    return max;
-}
-
-/* The smallest that is not COLUMN_NULL; where there is none, COLUMN_NULL. */
-static int64_t block_min_known(const int64_t *values, size_t n)
-{
-    uint64_t min = UINT64_MAX;
-
-    /* Seen from COLUMN_NULL, the smallest number, all others are positive; less one it is the largest. */
-    for (size_t i = 0; i < n; i++) {
-        uint64_t above = (uint64_t)values[i] - (uint64_t)COLUMN_NULL - 1;
-
-        min = above < min ? above : min;
-    }
-    return (int64_t)(min + 1 + (uint64_t)COLUMN_NULL);
 }
 
 INLINE size_t block_pack_any(const int64_t *values, size_t n, struct block *ret, uint8_t *out)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The unit in which a column is packed: up to BLOCK_ROWS values as differences from a base, in the number
- * of bytes (0 to 8) that the largest needs. If values are missing, the code 0 represents COLUMN_NULL.
+ * A block is the unit in which values are packed: those of a column by packing.h, and by this file those that a
+ * reading keeps until its end (trace/read/spill.h), which are written and read once and so are packed fast rather
+ * than small: up to BLOCK_ROWS values as differences from a base, in the number of bytes (0 to 8) that the largest
+ * needs. If values are missing, the code 0 represents COLUMN_NULL.
  *
  * Pure functions. Packed bytes are little endian and may be read up to BLOCK_SLACK bytes past their end.
  */

@@ -9,21 +9,27 @@ enum page_state {
     PAGE_DAMAGED,
 };
 
+/* Of several, the first that is found. */
+static void columns_report_damage(const struct columns *c, uint64_t offset)
+{
+    int64_t none = -1;
+
+    atomic_compare_exchange_strong(c->damage, &none, (int64_t)offset);
+}
+
 static bool columns_check_page(const struct columns *c, uint64_t page)
 {
     uint64_t offset = page * LAYOUT_PAGE;
     uint8_t state = atomic_load_explicit(&c->pages[page], memory_order_relaxed);
 
     if (__builtin_expect(state == PAGE_UNREAD, 0)) {
-        int64_t none = -1;
-
         state = layout_sum(0, c->map + offset, MIN(c->sums_offset - offset, LAYOUT_PAGE)) == c->sums[page]
                     ? PAGE_GOOD
                     : PAGE_DAMAGED;
         /* Two threads that check the same page come to the same end. */
         atomic_store_explicit(&c->pages[page], state, memory_order_relaxed);
         if (state == PAGE_DAMAGED)
-            atomic_compare_exchange_strong(c->damage, &none, (int64_t)offset);
+            columns_report_damage(c, offset);
     }
     return state == PAGE_GOOD;
 }
@@ -42,14 +48,6 @@ bool columns_check(const struct columns *c, uint64_t offset, uint64_t size)
 uint64_t columns_rows(const struct columns *c, enum column_table table)
 {
     return c->table_rows[table];
-}
-
-/* What is wrong with a file from here on is known. */
-static void columns_report_damage(const struct columns *c, uint64_t offset)
-{
-    int64_t none = -1;
-
-    atomic_compare_exchange_strong(c->damage, &none, (int64_t)offset);
 }
 
 /* How a block is packed, and where; false if its entry in the directory is damaged. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads a columnar file, mapped read-only. The file is not trusted: its directory is checked when it is
- * opened, each page against its checksum when it is first touched, and every row and string number on its way
- * out. Only files that profd or profctl finished may be opened: one that is cut while it is mapped ends the
- * process (SIGBUS).
+ * Reads a columnar file, mapped read-only. The file is not trusted: the records of its columns are checked when it
+ * is opened, each page against its checksum when it is first touched, the entry of a block whenever it is used, and
+ * every row and string number on its way out. Only files that profd or profctl finished may be opened: one that is
+ * cut while it is mapped ends the process (SIGBUS).
  *
  * Once opened, everything is safe to call from several threads. Rows outside a table read as COLUMN_NULL.
  * A page that does not match its checksum reads as COLUMN_NULL, and columns_damage() reports it from then on:

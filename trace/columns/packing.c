@@ -2,17 +2,7 @@
 #include "trace/columns/packing.h"
 
 #include "base/util.h"
-
-#define INLINE static inline __attribute__((always_inline))
-
-/* Packing and unpacking cost the most of writing and scanning columns: worth a second copy for processors with
- * AVX2. The sanitizers' runtime cannot be asked before it is set up, which choosing a copy would do. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&     \
-    !defined(__SANITIZE_THREAD__)
-#define FOR_EACH_PROCESSOR __attribute__((target_clones("avx2", "default"), optimize("O3")))
-#else
-#define FOR_EACH_PROCESSOR
-#endif
+#include "trace/columns/block_bounds.h"
 
 #define DICTIONARY_SLOTS   1024
 #define DICTIONARY_ENTRIES 128
@@ -215,38 +205,6 @@ struct packing_draft {
     uint32_t entries[DICTIONARY_ENTRIES];
 };
 
-INLINE int64_t packing_min(const int64_t *values, size_t n)
-{
-    int64_t min = INT64_MAX;
-
-    for (size_t i = 0; i < n; i++)
-        min = values[i] < min ? values[i] : min;
-    return min;
-}
-
-INLINE int64_t packing_max_of(const int64_t *values, size_t n)
-{
-    int64_t max = INT64_MIN;
-
-    for (size_t i = 0; i < n; i++)
-        max = values[i] > max ? values[i] : max;
-    return max;
-}
-
-/* The smallest that is not COLUMN_NULL; where there is none, COLUMN_NULL. */
-INLINE int64_t packing_min_known(const int64_t *values, size_t n)
-{
-    uint64_t min = UINT64_MAX;
-
-    /* Seen from COLUMN_NULL, the smallest number, all others are positive; less one it is the largest. */
-    for (size_t i = 0; i < n; i++) {
-        uint64_t above = (uint64_t)values[i] - (uint64_t)COLUMN_NULL - 1;
-
-        min = above < min ? above : min;
-    }
-    return (int64_t)(min + 1 + (uint64_t)COLUMN_NULL);
-}
-
 INLINE void packing_take_codes(struct packing_draft *d, const int64_t *restrict values, size_t n)
 {
     uint64_t shift = (uint64_t)d->p.base - d->p.nulls;
@@ -409,14 +367,14 @@ INLINE void packing_put_long(struct packing p, const int64_t *values, size_t n, 
 INLINE size_t packing_pack_any(const int64_t *values, size_t n, struct packing_hints hints,
                                struct packing *ret, uint8_t *out)
 {
-    int64_t min = packing_min(values, n), max = packing_max_of(values, n);
+    int64_t min = block_min(values, n), max = block_max(values, n);
     struct packing_draft d = {.p = {.base = min, .nulls = min == COLUMN_NULL}};
     uint32_t head[PACKING_STEPS_HEAD];
     uint8_t *to = out;
     uint64_t most;
 
     if (d.p.nulls)
-        d.p.base = packing_min_known(values, n);
+        d.p.base = block_min_known(values, n);
     /* Fits with nulls as well: a value that is not COLUMN_NULL is at least INT64_MIN + 1. */
     most = max == COLUMN_NULL ? 0 : (uint64_t)max - (uint64_t)d.p.base + d.p.nulls;
     d.p.range = d.p.width = (uint8_t)bits_of(most);

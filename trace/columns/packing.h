@@ -21,11 +21,11 @@
 #define PACKING_SLACK       64
 #define PACKING_BYTES_MAX   (BLOCK_BYTES_MAX + 64)
 #define PACKING_THOUSAND    1000
-/* Codes of at most so many bits are in lanes of 32 bits, others in half as many of 64 bits. Steps, and the
+/* Codes of at most this number of bits are in lanes of 32 bits, others in half as many of 64 bits. Steps, and the
  * codes of dictionaries and thousands, are of the former. */
 #define PACKING_SHORT_BITS       32
 #define PACKING_DICTIONARY_WIDTH 8
-/* Steps: a code that can be read without those before it, for each so many rows. The smallest step and these
+/* Steps: the rows from one code that can be read without those before it to the next. The smallest step and these
  * codes, but for the first one, precede what is packed. */
 #define PACKING_ANCHOR_ROWS 64
 #define PACKING_STEPS_HEAD  (BLOCK_ROWS / PACKING_ANCHOR_ROWS)

@@ -66,7 +66,7 @@ struct columns_writer {
     pthread_mutex_t lock;
     pthread_cond_t to_do, done;
     atomic_size_t put, worked; /* blocks so far; put is the caller's, worked the worker's */
-    atomic_size_t awaited;     /* the caller waits until so many are worked off */
+    atomic_size_t awaited;     /* the caller waits until this number is worked off */
     size_t unannounced;        /* the caller's: blocks since the worker was woken */
     struct async_block blocks[ASYNC_BLOCKS];
 };

@@ -88,7 +88,7 @@ static int gap_walk_compare(const void *x, const void *y)
 
 /* Fewer are sorted faster by moving each to its place. */
 #define INSERTION_SORT_MAX 32
-/* Where so many in a row were not touched, looking at each takes longer than sorting. */
+/* Where fewer than one in this number were touched, looking at each takes longer than sorting. */
 #define UNTOUCHED_PART 16
 
 /* All that were touched, found by looking at all between the first and the last. */
