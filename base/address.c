@@ -67,6 +67,18 @@ bool address_of_socket(const struct sockaddr *address, struct in6_addr *ret)
     return true;
 }
 
+socklen_t address_to_socket(const struct in6_addr *address, int port, struct sockaddr_in6 *ret)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+
+    *ret = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = v4.sin_port, .sin6_addr = *address};
+    if (!address_is_v4(address))
+        return sizeof(*ret);
+    memcpy(&v4.sin_addr, address->s6_addr + 12, sizeof(v4.sin_addr));
+    memcpy(ret, &v4, sizeof(v4));
+    return sizeof(v4);
+}
+
 void address_format(const struct in6_addr *address, char ret[static ADDRESS_TEXT_SIZE])
 {
     char text[INET6_ADDRSTRLEN];

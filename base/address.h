@@ -15,6 +15,8 @@ int address_parse(const char *text, struct in6_addr *ret);
 bool address_of_host(const char *host, struct in6_addr *ret);
 /* False for families without IP. */
 bool address_of_socket(const struct sockaddr *address, struct in6_addr *ret);
+/* The address of a socket, in the family of the IP address: ret has room for either. Returns its size. */
+socklen_t address_to_socket(const struct in6_addr *address, int port, struct sockaddr_in6 *ret);
 struct in6_addr address_v4(in_addr_t address);
 /* As a URL has it: IPv6 in brackets. */
 void address_format(const struct in6_addr *address, char ret[static ADDRESS_TEXT_SIZE]);

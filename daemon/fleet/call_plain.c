@@ -31,31 +31,22 @@ static bool host_is_simple(const char *host, size_t n)
     return true;
 }
 
-/* NULL where there is none, or an unusual character in it. */
-static const char *target_of(const char *text)
-{
-    for (const char *p = text; *p; p++)
-        if (*p <= ' ' || *p == '#' || *p == 0x7f || (unsigned char)*p >= 0x80)
-            return NULL;
-    return *text == '/' ? text : NULL;
-}
-
 bool call_plain_takes(const char *url, struct call_destination *ret)
 {
     if (!starts_with(url, SCHEME))
         return false;
-    const char *host = url + strlen(SCHEME), *end = host + strcspn(host, "/"), *target = target_of(end);
+    const char *host = url + strlen(SCHEME), *end = host + strcspn(host, "/");
     const char *bracket = memchr(host, ']', (size_t)(end - host)), *after = bracket ? bracket : host;
     const char *colon = memchr(after, ':', (size_t)(end - after));
     size_t n_host = (size_t)((colon ? colon : end) - host);
     _cleanup_(freep) char *port = colon ? xstrndup(colon + 1, (size_t)(end - colon - 1)) : NULL;
     int number = colon ? port_parse(port) : PORT_DEFAULT;
 
-    if (!target || number <= 0 || !host_is_simple(host, n_host))
+    if (!url_path_is_plain(end) || number <= 0 || !host_is_simple(host, n_host))
         return false;
     *ret = (struct call_destination){.host = xstrndup(host, n_host),
                                      .port = number,
-                                     .target = target,
+                                     .target = end,
                                      .authority = host,
                                      .n_authority = (size_t)(end - host)};
     return true;

@@ -128,21 +128,6 @@ static struct http1_connection *pool_take_idle(struct http1_pool *p, const struc
     return NULL;
 }
 
-static socklen_t socket_address(const struct in6_addr *address, int port, struct sockaddr_storage *ret)
-{
-    struct sockaddr_in *v4 = (struct sockaddr_in *)ret;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)ret;
-
-    if (address_is_v4(address)) {
-        *v4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-        memcpy(&v4->sin_addr, address->s6_addr + 12, sizeof(v4->sin_addr));
-        return sizeof(*v4);
-    }
-    *v6 = (struct sockaddr_in6){
-        .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port), .sin6_addr = *address};
-    return sizeof(*v6);
-}
-
 static int pool_open_socket(struct http1_pool *p, int family)
 {
     const int type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
@@ -167,9 +152,9 @@ static int connection_open(struct http1_exchange *x, const struct in6_addr *addr
         {IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_S},
         {IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_S},
     };
-    struct sockaddr_storage to;
-    socklen_t size = socket_address(address, x->port, &to);
-    int fd = pool_open_socket(x->pool, to.ss_family);
+    struct sockaddr_in6 to;
+    socklen_t size = address_to_socket(address, x->port, &to);
+    int fd = pool_open_socket(x->pool, to.sin6_family);
 
     if (fd < 0)
         return fd;

@@ -226,6 +226,14 @@ char *url_with_host_of(const char *url, const char *other)
     return url_format(&u);
 }
 
+bool url_path_is_plain(const char *path)
+{
+    for (const char *p = path; *p; p++)
+        if ((unsigned char)*p <= ' ' || (unsigned char)*p >= 0x7f || *p == '#')
+            return false;
+    return *path == '/';
+}
+
 char *url_join(const char *base, const char *path)
 {
     size_t n = strlen(base);

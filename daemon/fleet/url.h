@@ -40,5 +40,7 @@ char *url_with_host_of(const char *url, const char *other);
 bool host_is_loopback(const char *host);
 bool host_is_wildcard(const char *host);
 
+/* Whether a path, with its query, can be sent as it is written: visible ASCII that begins with a slash, no fragment. */
+bool url_path_is_plain(const char *path);
 /* base and path, which starts with a slash. */
 char *url_join(const char *base, const char *path);

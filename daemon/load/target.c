@@ -8,7 +8,6 @@
 #include "daemon/fleet/curl_handle.h"
 #include "daemon/fleet/url.h"
 #include "version.h"
-#include <arpa/inet.h>
 #include <errno.h>
 
 #define RESOLVE_NS (60 * NS_PER_S)
@@ -133,28 +132,6 @@ static void load_target_resolve(struct load_target *t, const struct resolved_hos
         t->addresses = curl_addresses(url.host, url.port, &host->answer);
 }
 
-static void load_target_add_socket(struct load_target *t, const struct in6_addr *address, int port)
-{
-    struct sockaddr_in6 *to = &t->sockets[t->n_sockets++];
-
-    *to = (struct sockaddr_in6){
-        .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port), .sin6_addr = *address};
-    if (!address_is_v4(address))
-        return;
-    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = to->sin6_port};
-    memcpy(&v4.sin_addr, address->s6_addr + 12, sizeof(v4.sin_addr));
-    memcpy(to, &v4, sizeof(v4));
-}
-
-/* What needs more than visible characters, or a fragment cut off, is left to libcurl. */
-static bool is_plain_path(const char *path)
-{
-    for (const char *p = path; *p; p++)
-        if (*p <= ' ' || *p >= 0x7f || *p == '#')
-            return false;
-    return *path == '/';
-}
-
 static void load_target_prepare_head(struct load_target *t, const char *worker_url,
                                      const struct resolved_hosts *hosts)
 {
@@ -167,14 +144,14 @@ static void load_target_prepare_head(struct load_target *t, const char *worker_u
     if (url_parse(worker_url, &url, &reason) < 0 || !streq(url.scheme, "http"))
         return;
     const char *path = strchr(t->request_url + strlen("http://"), '/');
-    if (!path || !is_plain_path(path))
+    if (!path || !url_path_is_plain(path))
         return;
     host = hosts_find(hosts, url.host);
     t->sockets = xcalloc(NAME_ADDRESSES_MAX, sizeof(*t->sockets));
     if (address_of_host(url.host, &address))
-        load_target_add_socket(t, &address, url.port);
+        address_to_socket(&address, url.port, &t->sockets[t->n_sockets++]);
     for (size_t i = 0; host && i < host->answer.n; i++)
-        load_target_add_socket(t, &host->answer.addresses[i], url.port);
+        address_to_socket(&host->answer.addresses[i], url.port, &t->sockets[t->n_sockets++]);
     t->host_port = url_host_port(url.host, url.port);
     FILE *out = xmemstream(&t->request_head, &size);
     fprintf(out,

@@ -48,6 +48,28 @@ static void test_ports(void **state)
         assert_int_equal(port_parse(others[i]), 0);
 }
 
+static void test_there_and_back(void **state)
+{
+    static const struct {
+        const char *text;
+        sa_family_t family;
+        socklen_t size;
+    } addresses[] = {{"10.0.0.1", AF_INET, sizeof(struct sockaddr_in)},
+                     {"2001:db8::1", AF_INET6, sizeof(struct sockaddr_in6)}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(addresses); i++) {
+        const struct in6_addr address = ip(addresses[i].text);
+        struct sockaddr_in6 to;
+        struct in6_addr back;
+
+        assert_int_equal(address_to_socket(&address, 8000, &to), addresses[i].size);
+        assert_int_equal(((const struct sockaddr *)&to)->sa_family, addresses[i].family);
+        assert_int_equal(to.sin6_port, htons(8000)); /* in the same place in both families */
+        assert_true(address_of_socket((const struct sockaddr *)&to, &back));
+        assert_memory_equal(&back, &address, sizeof(back));
+    }
+}
+
 static void test_sockets(void **state)
 {
     const struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000001)};
@@ -137,8 +159,9 @@ static void test_host_part(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hosts), cmocka_unit_test(test_ports),  cmocka_unit_test(test_sockets),
-        cmocka_unit_test(test_kinds), cmocka_unit_test(test_ranges), cmocka_unit_test(test_host_part),
+        cmocka_unit_test(test_hosts),          cmocka_unit_test(test_ports), cmocka_unit_test(test_sockets),
+        cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_kinds), cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_host_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -115,11 +115,25 @@ static void test_joins(void **state)
     assert_string_equal(moved, "http://[2001:db8::1]:15000/x");
 }
 
+static void test_plain_paths(void **state)
+{
+    static const char *const plain[] = {"/", "/v1/models", "/x?a=b%20c&d=~"};
+    static const char *const others[] = {"",        "x",    "?a=b",  "/a b",      "/a\tb",
+                                         "/a\r\nb", "/a#b", "/\x7f", "/h\xc3\xb6"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(plain); i++)
+        assert_true(url_path_is_plain(plain[i]));
+    for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+        if (url_path_is_plain(others[i]))
+            fail_msg("%s was taken for a plain path", others[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_normal_forms), cmocka_unit_test(test_refused), cmocka_unit_test(test_too_long),
-        cmocka_unit_test(test_loopback),     cmocka_unit_test(test_joins),
+        cmocka_unit_test(test_normal_forms), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_too_long),     cmocka_unit_test(test_loopback),
+        cmocka_unit_test(test_joins),        cmocka_unit_test(test_plain_paths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
