@@ -32,7 +32,7 @@ static void arrival_check_offset(struct arrival_clock *c)
 ssize_t arrival_receive(struct arrival_clock *c, int fd, void *bytes, size_t size, int64_t earliest_ns,
                         int64_t *ret_ns)
 {
-    char control[CMSG_SPACE(sizeof(struct timespec))];
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct timespec))];
     struct iovec data = {bytes, size};
     struct msghdr message = {
         .msg_iov = &data, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};

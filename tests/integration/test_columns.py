@@ -29,9 +29,9 @@ def columns_of(profd, name="t1"):
     return wait_for(lambda: "columns" in (trace := profd.get(f"/v1/traces/{name}")) and trace, why=profd.log)
 
 
-def query_on(trace, **environment):
+def query_on(home, trace, **environment):
     return subprocess.run([BUILD / "client/profctl", "query", trace, "select count(*), sum(dur), max(name) from slice", "--json"],
-                          env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", **environment}, capture_output=True, text=True,
+                          env={"PATH": os.environ["PATH"], "HOME": str(home), **environment}, capture_output=True, text=True,
                           timeout=patience(20))
 
 
@@ -256,11 +256,11 @@ def test_an_older_version_is_read_again(tmp_path, fleet, older, version):
     try:
         record(profd, fleet)
         before = profd.get("/v1/traces/t1")
-        answer = query_on(before["columns"])
+        answer = query_on(tmp_path, before["columns"])
         assert answer.returncode == 0 and json.loads(answer.stdout)
         profd.stop()
         Path(before["columns"]).write_bytes(older)
-        refused = query_on(before["columns"])
+        refused = query_on(tmp_path, before["columns"])
         assert refused.returncode != 0 and ("another version" in refused.stderr) == (version > 0)
         set_row(profd, f"update trace_row set columns_version = {version}, columns_size = {len(older)}, slices = null"
                        " where trace_id = 1")
@@ -268,7 +268,7 @@ def test_an_older_version_is_read_again(tmp_path, fleet, older, version):
         profd.start()
         wait_for(lambda: profd.get("/v1/traces/t1") == before, why=lambda: str(profd.get("/v1/traces/t1")))
         assert Path(before["columns"]).read_bytes().startswith(MAGIC + b"\3\0")
-        assert query_on(before["columns"]).stdout == query_on("t1", PROFD_SOCKET=str(profd.socket)).stdout == answer.stdout
+        assert query_on(tmp_path, before["columns"]).stdout == query_on(tmp_path, "t1", PROFD_SOCKET=str(profd.socket)).stdout == answer.stdout
         check_agreement(profd)
     finally:
         profd.stop()

@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 
+from patience import patience
 from real_traces import TRACES
 from terminal import PROFCTL, SOURCE
 
@@ -32,7 +33,7 @@ def profctl(home, *args):
     """Paths are relative to the traces, so that the output does not depend on where they are. What is said of a refused trace
     is a result, too."""
     keep = {k: v for k, v in os.environ.items() if k in ("PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS")}
-    done = subprocess.run([PROFCTL, *args], cwd=TRACES, stdin=subprocess.DEVNULL, capture_output=True, timeout=300,
+    done = subprocess.run([PROFCTL, *args], cwd=TRACES, stdin=subprocess.DEVNULL, capture_output=True, timeout=patience(300),
                           env={**keep, "HOME": str(home), "TZ": "UTC", "TERM": "dumb", "PROFD_SOCKET": str(home / "none.sock")})
     assert done.returncode >= 0, done.stderr.decode()
     return done.stdout, done.stderr if done.returncode else b""
