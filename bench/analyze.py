@@ -127,7 +127,7 @@ def grown_ranks(directory):
 
 
 def numbered(path, number, world, target):
-    """The trace as that rank of a job of so many."""
+    """The trace as rank `number` of a job of `world` ranks."""
     text = gzip.decompress(path.read_bytes())
     text = re.sub(rb'("distributedInfo": \{[^}]*?"rank": )\d+(, "world_size": )\d+', rb"\g<1>%d\g<2>%d" % (number, world), text)
     target.write_bytes(gzip.compress(text, 1))

@@ -194,6 +194,7 @@ static void statement_note_rows(struct query *q, struct result_end end, int64_t 
         client_note(q->c, "%s, %s", rows, format_duration(took, mono_ns() - begin_ns));
 }
 
+/* From sums where these give the same rows. If that fails before its first row, the statement itself is run. */
 static struct result_end statement_print(struct query *q, sqlite3_stmt *statement)
 {
     sqlite3_stmt *faster = sql_prepare_faster(q->db, statement);

@@ -69,7 +69,6 @@ enum answer_taken call_take_body(struct call *call, const char *data, size_t siz
 
 /* -- The network policy ------------------------------------------------------------------------------- */
 
-/* NULL: an address of neither IP. */
 bool call_refuse_address(struct call *call, const struct in6_addr *address)
 {
     const struct network_refusal *refusal = network_refuses(&call->caller->policy, address);

@@ -11,7 +11,6 @@
 #include <strings.h>
 
 #define HEADER_VALUE_MAX 64
-#define ANSWER_HEAD_MAX  (64 << 10)
 /* What the kernel keeps of an answer that is not read: it may grow to megabytes of each connection otherwise.
  */
 #define SOCKET_BUFFER_SIZE  (64 << 10)
@@ -82,7 +81,7 @@ static size_t call_on_header(char *line, size_t size, size_t n, void *arg)
 
     size *= n;
     call->head_size += size;
-    if (call->head_size > ANSWER_HEAD_MAX) {
+    if (call->head_size > HTTP1_HEAD_MAX) {
         replace_str(&call->own_error, "the answer's head is too long");
         return 0;
     }

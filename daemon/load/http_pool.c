@@ -4,6 +4,7 @@
 #include "base/address.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/http1_response.h"
 #include "daemon/fleet/credentials.h"
 #include "daemon/fleet/curl_handle.h"
 #include "daemon/fleet/curl_loop.h"
@@ -18,7 +19,6 @@
 #define RECEIVE_BUFFER_SMALL 2048L
 #define FEW_EXCHANGES        1024
 #define SEND_BUFFER          16384L /* the least that libcurl takes */
-#define HEAD_MAX             (64u << 10)
 
 struct exchange {
     LIST_ENTRY(exchange) link;
@@ -103,7 +103,7 @@ static size_t exchange_on_header(char *line, size_t size, size_t n, void *arg)
     struct exchange *x = arg;
 
     x->head_size += size * n;
-    return x->head_size > HEAD_MAX ? 0 : size * n;
+    return x->head_size > HTTP1_HEAD_MAX ? 0 : size * n;
 }
 
 static size_t exchange_on_body(char *data, size_t size, size_t n, void *arg)
@@ -215,7 +215,7 @@ static void exchange_on_ended(void *private, CURLcode code)
         exchange_end(x, -EPERM, x->refused);
     else if (x->open_errno && !x->sent)
         exchange_end(x, -x->open_errno, strerror(x->open_errno));
-    else if (x->head_size > HEAD_MAX)
+    else if (x->head_size > HTTP1_HEAD_MAX)
         exchange_end(x, -EMSGSIZE, "head and trailers of the response are longer than 64 KiB");
     else if (code == CURLE_ABORTED_BY_CALLBACK)
         exchange_end(x, -ECONNRESET, "the connection was closed before a response arrived");

@@ -18,7 +18,7 @@ struct http_pool;
 
 struct http_end {
     int err;           /* 0 where a response ended as HTTP requires, else -ETIMEDOUT, -ECONNREFUSED, ... */
-    const char *error; /* curl's text, NULL where err is 0 */
+    const char *error; /* NULL where err is 0 */
     int64_t retry_after_s; /* of the response; 0 */
 };
 
