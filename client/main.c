@@ -191,30 +191,29 @@ static int run_verb(struct client *c, const struct verb_entry *entry, struct glo
     return status;
 }
 
-static int run_profctl(struct client *c, int argc, char **argv)
+static int run_profctl(struct client *c, struct globals *g, int argc, char **argv)
 {
-    struct globals g = {0};
-    const struct option_set set = {global_options, n_global_options, &g};
+    const struct option_set set = {global_options, n_global_options, g};
     _cleanup_(problem_done) struct problem p = {0};
     int first = options_parse(&set, 1, argc, argv, true, &p);
 
-    take_globals(c, &g);
+    take_globals(c, g);
     if (first < 0) {
         problem_remedy(&p, "profctl --help");
         return client_fail(c, &p);
     }
-    if (g.version) {
+    if (g->version) {
         print_version();
         return EXIT_DONE;
     }
-    if (g.help && first == argc) {
+    if (g->help && first == argc) {
         verbs_help(stdout);
         return EXIT_DONE;
     }
     if (first == argc)
         return client_refuse(c, "profctl help lists the verbs.", "no verb was given");
     const struct verb_entry *entry = verb_find(argv[first]);
-    return entry ? run_verb(c, entry, &g, argc - first, argv + first) : verb_unknown(c, argv[first]);
+    return entry ? run_verb(c, entry, g, argc - first, argv + first) : verb_unknown(c, argv[first]);
 }
 
 /* Output that a full disk did not take is a failure, even if everything else succeeded; not what a pipe did not
@@ -235,10 +234,11 @@ static int flush_output(struct client *c, int status)
 int main(int argc, char **argv)
 {
     struct client c = {0};
+    struct globals g = {0};
 
     signal(SIGPIPE, SIG_IGN);
     set_locale();
-    int status = flush_output(&c, run_profctl(&c, argc, argv));
+    int status = flush_output(&c, run_profctl(&c, &g, argc, argv));
     if (pager_wait(&c.pager) != 0)
         status = client_error(&c, PROBLEM_INTERNAL, "Correct $PROFCTL_PAGER or $PAGER, or pass --no-pager.",
                               "cannot run the pager");
