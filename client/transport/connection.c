@@ -207,7 +207,7 @@ static int transfer_problem(const struct connection *d, CURLcode code, struct pr
     return problem_set(p, -EIO, PROBLEM_UPSTREAM, NO_RESPONSE, connection_name(d), why);
 }
 
-struct call {
+struct connection_request {
     const char *method, *path, *json; /* NULL: no body */
 };
 
@@ -266,8 +266,8 @@ static int answer_on_tick(void *arg)
 
 /* -- Over a socket ------------------------------------------------------------------------------------- */
 
-static int connection_exchange_local(struct connection *d, const struct call *call, struct answer *a,
-                                     struct problem *p)
+static int connection_exchange_local(struct connection *d, const struct connection_request *call,
+                                     struct answer *a, struct problem *p)
 {
     const struct unix_request q = {.socket = d->endpoint.socket,
                                    .method = call->method,
@@ -305,7 +305,7 @@ static int answer_on_progress(void *arg, curl_off_t total, curl_off_t done, curl
     return answer_on_tick(arg) < 0;
 }
 
-static struct curl_slist *connection_prepare_call(struct connection *d, const struct call *call,
+static struct curl_slist *connection_prepare_call(struct connection *d, const struct connection_request *call,
                                                   struct answer *a)
 {
     struct curl_slist *headers = curl_slist_append(NULL, "Expect:");
@@ -335,8 +335,8 @@ static struct curl_slist *connection_prepare_call(struct connection *d, const st
     return headers;
 }
 
-static int connection_exchange_remote(struct connection *d, const struct call *call, struct answer *a,
-                                      struct problem *p)
+static int connection_exchange_remote(struct connection *d, const struct connection_request *call,
+                                      struct answer *a, struct problem *p)
 {
     struct curl_slist *headers = connection_prepare_call(d, call, a);
     struct curl_header *link;
@@ -403,7 +403,7 @@ static int answer_check(struct connection *d, const struct answer *a, struct pro
     return 0;
 }
 
-static int connection_exchange(struct connection *d, const struct call *call, struct answer *a,
+static int connection_exchange(struct connection *d, const struct connection_request *call, struct answer *a,
                                struct problem *p)
 {
     replace_str(&d->link, NULL);
@@ -465,7 +465,7 @@ int connection_call(struct connection *d, const char *method, const char *path, 
         return called;
     }
     _cleanup_(freep) char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-    int r = connection_exchange(d, &(struct call){method, path, text}, &a, p);
+    int r = connection_exchange(d, &(struct connection_request){method, path, text}, &a, p);
     if (r == 0 && ret) {
         *ret = json_parse(a.data ? a.data : "", a.size, error);
         if (!*ret)
@@ -488,7 +488,7 @@ int connection_download(struct connection *d, const char *path,
 
     if (d->bus)
         return connection_download_on_bus(d, path, &a, p);
-    int r = connection_exchange(d, &(struct call){"GET", path, NULL}, &a, p);
+    int r = connection_exchange(d, &(struct connection_request){"GET", path, NULL}, &a, p);
     free(a.data);
     return r;
 }

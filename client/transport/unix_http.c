@@ -15,7 +15,7 @@
 #define TICK_MS           200
 #define BLOCK_BYTES       (64u << 10)
 
-struct exchange {
+struct unix_exchange {
     const struct unix_request *q;
     struct unix_response *response;
     struct http1_response head;
@@ -24,7 +24,7 @@ struct exchange {
 };
 
 /* A profd that is busy takes connections from its queue when it can. */
-static int exchange_connect(struct exchange *e)
+static int unix_exchange_connect(struct unix_exchange *e)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const struct timeval timeout = {.tv_sec = CONNECT_TIMEOUT_S};
@@ -43,7 +43,7 @@ static int exchange_connect(struct exchange *e)
 }
 
 /* Until the socket has data, or room for it. */
-static int exchange_wait(struct exchange *e, short events)
+static int unix_exchange_wait(struct unix_exchange *e, short events)
 {
     const struct unix_request *q = e->q;
     struct pollfd fd = {.fd = e->fd, .events = events};
@@ -62,7 +62,7 @@ static int exchange_wait(struct exchange *e, short events)
 }
 
 /* A server may refuse a request before it has read all of it: then its response is what counts. */
-static int exchange_send(struct exchange *e)
+static int unix_exchange_send(struct unix_exchange *e)
 {
     const struct unix_request *q = e->q;
     const char *json = q->json ? q->json : "";
@@ -79,7 +79,7 @@ static int exchange_send(struct exchange *e)
             break;
         else if (errno != EAGAIN && errno != EINTR)
             return -errno;
-        int r = n < 0 ? exchange_wait(e, POLLOUT) : 0;
+        int r = n < 0 ? unix_exchange_wait(e, POLLOUT) : 0;
         if (r < 0)
             return r;
     }
@@ -87,10 +87,10 @@ static int exchange_send(struct exchange *e)
 }
 
 /* Bytes that were read; 0: the end. */
-static ssize_t exchange_read(struct exchange *e, char *to, size_t size)
+static ssize_t unix_exchange_read(struct unix_exchange *e, char *to, size_t size)
 {
     for (;;) {
-        int r = exchange_wait(e, POLLIN);
+        int r = unix_exchange_wait(e, POLLIN);
         if (r < 0)
             return r;
         ssize_t n = recv(e->fd, to, size, 0);
@@ -100,7 +100,7 @@ static ssize_t exchange_read(struct exchange *e, char *to, size_t size)
 }
 
 /* Passes on what the bytes have of the body. */
-static int exchange_take(struct exchange *e, const char *bytes, size_t size, enum http1_step *ret)
+static int unix_exchange_take(struct unix_exchange *e, const char *bytes, size_t size, enum http1_step *ret)
 {
     const char *body;
     size_t n;
@@ -114,16 +114,16 @@ static int exchange_take(struct exchange *e, const char *bytes, size_t size, enu
     return r;
 }
 
-static int exchange_receive(struct exchange *e)
+static int unix_exchange_receive(struct unix_exchange *e)
 {
     _cleanup_(freep) char *block = xcalloc(BLOCK_BYTES, 1);
     enum http1_step step = HTTP1_MORE;
 
     while (step == HTTP1_MORE) {
-        ssize_t n = exchange_read(e, block, BLOCK_BYTES);
+        ssize_t n = unix_exchange_read(e, block, BLOCK_BYTES);
         if (n < 0)
             return (int)n;
-        int r = n > 0 ? exchange_take(e, block, (size_t)n, &step) : 0;
+        int r = n > 0 ? unix_exchange_take(e, block, (size_t)n, &step) : 0;
         if (r < 0)
             return r;
         if (n == 0)
@@ -135,15 +135,15 @@ static int exchange_receive(struct exchange *e)
 
 int unix_exchange(const struct unix_request *q, struct unix_response *ret)
 {
-    struct exchange e = {.q = q, .response = ret, .fd = -1, .begin_ns = mono_ns()};
+    struct unix_exchange e = {.q = q, .response = ret, .fd = -1, .begin_ns = mono_ns()};
 
     *ret = (struct unix_response){0};
     e.last_ns = e.begin_ns;
-    int r = exchange_connect(&e);
+    int r = unix_exchange_connect(&e);
     if (r == 0)
-        r = exchange_send(&e);
+        r = unix_exchange_send(&e);
     if (r == 0)
-        r = exchange_receive(&e);
+        r = unix_exchange_receive(&e);
     ret->status = e.head.status;
     ret->link = *e.head.link ? xstrdup(e.head.link) : NULL;
     if (!ret->why)

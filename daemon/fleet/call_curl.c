@@ -16,7 +16,7 @@
 #define SOCKET_BUFFER_SIZE  (64 << 10)
 #define RECEIVE_BUFFER_SIZE 8192L
 
-static curl_socket_t call_open_socket(const struct curl_sockaddr *address)
+static curl_socket_t call_curl_open_socket(const struct curl_sockaddr *address)
 {
     int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 
@@ -27,7 +27,7 @@ static curl_socket_t call_open_socket(const struct curl_sockaddr *address)
 }
 
 /* Checks the address that curl connects to: what the name resolved to before does not matter. */
-static curl_socket_t call_on_open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
+static curl_socket_t call_curl_on_open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 {
     struct call *call = arg;
     struct in6_addr ip;
@@ -35,11 +35,11 @@ static curl_socket_t call_on_open_socket(void *arg, curlsocktype purpose, struct
     if (call_refuse_address(call, address_of_socket(&address->addr, &ip) ? &ip : NULL))
         return CURL_SOCKET_BAD;
     call->n_opened++;
-    return call_open_socket(address);
+    return call_curl_open_socket(address);
 }
 
 /* A kept connection was opened under the policy of its time. */
-static bool call_refuse_peer(struct call *call, const char *ip)
+static bool call_curl_refuse_peer(struct call *call, const char *ip)
 {
     _cleanup_(freep) char *plain = xstrndup(ip, strcspn(ip, "%")); /* without the link of a link-local one */
     struct in6_addr address;
@@ -50,11 +50,12 @@ static bool call_refuse_peer(struct call *call, const char *ip)
 /* -- What curl calls ---------------------------------------------------------------------------------- */
 
 /* Before each sending. libcurl sends again by itself where a kept connection turned out to be closed. */
-static int call_on_before_send(void *arg, char *remote_ip, char *local_ip, int remote_port, int local_port)
+static int call_curl_on_before_send(void *arg, char *remote_ip, char *local_ip, int remote_port,
+                                    int local_port)
 {
     struct call *call = arg;
 
-    if (call_refuse_peer(call, remote_ip)) {
+    if (call_curl_refuse_peer(call, remote_ip)) {
         call->n_opened = 0;
         return CURL_PREREQFUNC_ABORT;
     }
@@ -65,7 +66,8 @@ static int call_on_before_send(void *arg, char *remote_ip, char *local_ip, int r
 }
 
 /* The value of a header line that has this name ("date:"), up to its bound; "" where it is another header. */
-static void header_value(const char *line, size_t size, const char *name, char value[static HEADER_VALUE_MAX])
+static void call_curl_header(const char *line, size_t size, const char *name,
+                             char value[static HEADER_VALUE_MAX])
 {
     size_t n = strlen(name);
 
@@ -74,7 +76,7 @@ static void header_value(const char *line, size_t size, const char *name, char v
         snprintf(value, HEADER_VALUE_MAX, "%.*s", (int)(size - n), line + n);
 }
 
-static size_t call_on_header(char *line, size_t size, size_t n, void *arg)
+static size_t call_curl_on_header(char *line, size_t size, size_t n, void *arg)
 {
     struct call *call = arg;
     char value[HEADER_VALUE_MAX];
@@ -86,10 +88,10 @@ static size_t call_on_header(char *line, size_t size, size_t n, void *arg)
         return 0;
     }
     call_mark_answered(call);
-    header_value(line, size, "date:", value);
+    call_curl_header(line, size, "date:", value);
     if (value[0])
         call_take_date(call, value);
-    header_value(line, size, "retry-after:", value);
+    call_curl_header(line, size, "retry-after:", value);
     if (value[0])
         call_take_retry_after(call, value);
     return size;
@@ -97,7 +99,7 @@ static size_t call_on_header(char *line, size_t size, size_t n, void *arg)
 
 /* libcurl keeps a piece that is refused, and delivers it again: eight kilobytes at most, for nothing that it
  * is requested here is compressed. */
-static size_t call_on_body(char *data, size_t size, size_t n, void *arg)
+static size_t call_curl_on_body(char *data, size_t size, size_t n, void *arg)
 {
     struct call *call = arg;
     size_t before = call->body.size;
@@ -111,7 +113,7 @@ static size_t call_on_body(char *data, size_t size, size_t n, void *arg)
     return call->body.size - before;
 }
 
-static void call_on_ended(void *private, CURLcode code)
+static void call_curl_on_ended(void *private, CURLcode code)
 {
     struct call *call = private;
     struct call_result *r = &call->result;
@@ -143,7 +145,7 @@ static void call_on_ended(void *private, CURLcode code)
 
 /* -- Sending ----------------------------------------------------------------------------------------- */
 
-static long timeout_ms(int64_t duration_ns)
+static long call_curl_timeout_ms(int64_t duration_ns)
 {
     return (long)MAX(INT64_C(1), duration_ns / NS_PER_MS);
 }
@@ -152,7 +154,7 @@ static void caller_on_broken(void *arg, CURLMcode code);
 
 void caller_open_curl(struct caller *c)
 {
-    static const struct curl_loop_ops ops = {call_on_ended, caller_on_broken};
+    static const struct curl_loop_ops ops = {call_curl_on_ended, caller_on_broken};
 
     if (curl_loop_new(c->base, caller_idle_connections(), &ops, c, &c->loop) < 0)
         abort();
@@ -191,7 +193,7 @@ void call_curl_destination(const char *text, struct call_destination *ret)
     curl_url_cleanup(url);
 }
 
-static void call_set_method(struct call *call, const struct call_request *q)
+static void call_curl_set_method(struct call *call, const struct call_request *q)
 {
     size_t size = q->body ? strlen(q->body) : 0;
 
@@ -210,10 +212,10 @@ static void call_set_method(struct call *call, const struct call_request *q)
     }
 }
 
-static int curl_prepare(struct call *call, const struct call_request *q)
+static int call_curl_prepare(struct call *call, const struct call_request *q)
 {
-    static const struct curl_callbacks callbacks = {call_on_open_socket, call_on_before_send, call_on_header,
-                                                    call_on_body};
+    static const struct curl_callbacks callbacks = {call_curl_on_open_socket, call_curl_on_before_send,
+                                                    call_curl_on_header, call_curl_on_body};
 
     call->easy = curl_easy_init();
     if (!call->easy)
@@ -221,12 +223,12 @@ static int curl_prepare(struct call *call, const struct call_request *q)
     curl_handle_prepare(call->easy, &callbacks, call, call->curl_error, "profd/" PROFD_VERSION);
     curl_easy_setopt(call->easy, CURLOPT_URL, call->url);
     curl_easy_setopt(call->easy, CURLOPT_BUFFERSIZE, RECEIVE_BUFFER_SIZE);
-    curl_easy_setopt(call->easy, CURLOPT_CONNECTTIMEOUT_MS, timeout_ms(call->connect_timeout_ns));
+    curl_easy_setopt(call->easy, CURLOPT_CONNECTTIMEOUT_MS, call_curl_timeout_ms(call->connect_timeout_ns));
     curl_easy_setopt(call->easy, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(call->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     if (call_is_to_name(call))
         curl_easy_setopt(call->easy, CURLOPT_RESOLVER_START_FUNCTION, curl_refuse_to_resolve);
-    call_set_method(call, q);
+    call_curl_set_method(call, q);
     int r = call_credentials_use(q->credentials, q->admin, call->easy, &call->token, &call->own_error);
     if (r == 0 && call->token)
         curl_list_add_token(&call->headers, q->credentials->token_header, call->token);
@@ -235,7 +237,7 @@ static int curl_prepare(struct call *call, const struct call_request *q)
 }
 
 /* -EIO where curl does not take the call. */
-static int curl_send(struct call *call, const struct name_answer *answer)
+static int call_curl_send(struct call *call, const struct name_answer *answer)
 {
     struct caller *c = call->caller;
 
@@ -244,7 +246,7 @@ static int curl_send(struct call *call, const struct name_answer *answer)
         curl_easy_setopt(call->easy, CURLOPT_RESOLVE, call->addresses);
     }
     if (call->deadline_ns != DEADLINE_NEVER)
-        curl_easy_setopt(call->easy, CURLOPT_TIMEOUT_MS, timeout_ms(call->deadline_ns - mono_ns()));
+        curl_easy_setopt(call->easy, CURLOPT_TIMEOUT_MS, call_curl_timeout_ms(call->deadline_ns - mono_ns()));
     if (!c->loop)
         caller_open_curl(c);
     int r = curl_loop_add(c->loop, call->easy);
@@ -256,16 +258,16 @@ static int curl_send(struct call *call, const struct name_answer *answer)
     return 0;
 }
 
-static void curl_resume(struct call *call)
+static void call_curl_resume(struct call *call)
 {
     CURLcode code = curl_easy_pause(call->easy, CURLPAUSE_CONT);
 
     /* What libcurl had kept was delivered by this, and was too much or too late. */
     if (code != CURLE_OK)
-        call_on_ended(call, code);
+        call_curl_on_ended(call, code);
 }
 
-static void curl_release(struct call *call)
+static void call_curl_release(struct call *call)
 {
     if (call->in_multi)
         curl_loop_remove(call->caller->loop, call->easy);
@@ -274,4 +276,5 @@ static void curl_release(struct call *call)
     curl_slist_free_all(call->addresses);
 }
 
-const struct call_transport call_curl = {curl_prepare, curl_send, curl_resume, curl_release};
+const struct call_transport call_curl = {call_curl_prepare, call_curl_send, call_curl_resume,
+                                         call_curl_release};

@@ -15,7 +15,7 @@
 
 /* -- URLs --------------------------------------------------------------------------------------------- */
 
-static bool host_is_simple(const char *host, size_t n)
+static bool call_plain_is_host(const char *host, size_t n)
 {
     struct in6_addr address;
 
@@ -42,7 +42,7 @@ bool call_plain_takes(const char *url, struct call_destination *ret)
     _cleanup_(freep) char *port = colon ? xstrndup(colon + 1, (size_t)(end - colon - 1)) : NULL;
     int number = colon ? port_parse(port) : PORT_DEFAULT;
 
-    if (!url_path_is_plain(end) || number <= 0 || !host_is_simple(host, n_host))
+    if (!url_path_is_plain(end) || number <= 0 || !call_plain_is_host(host, n_host))
         return false;
     *ret = (struct call_destination){.host = xstrndup(host, n_host),
                                      .port = number,
@@ -54,7 +54,7 @@ bool call_plain_takes(const char *url, struct call_destination *ret)
 
 /* -- Exchanges ---------------------------------------------------------------------------------------- */
 
-static bool plain_allows(void *arg, const struct in6_addr *address)
+static bool call_plain_allows(void *arg, const struct in6_addr *address)
 {
     struct call *call = arg;
 
@@ -64,12 +64,12 @@ static bool plain_allows(void *arg, const struct in6_addr *address)
     return true;
 }
 
-static void plain_on_sent(void *arg)
+static void call_plain_on_sent(void *arg)
 {
     call_mark_sent(arg);
 }
 
-static void plain_on_head(void *arg, const struct http1_response *head)
+static void call_plain_on_head(void *arg, const struct http1_response *head)
 {
     struct call *call = arg;
 
@@ -81,7 +81,7 @@ static void plain_on_head(void *arg, const struct http1_response *head)
         call_take_retry_after(call, head->retry_after);
 }
 
-static enum http1_taken plain_on_body(void *arg, const char *bytes, size_t size)
+static enum http1_taken call_plain_on_body(void *arg, const char *bytes, size_t size)
 {
     struct call *call = arg;
 
@@ -90,7 +90,7 @@ static enum http1_taken plain_on_body(void *arg, const char *bytes, size_t size)
     return call->body.cut ? HTTP1_ENOUGH : HTTP1_TAKEN;
 }
 
-static void plain_on_ended(void *arg, int err, const char *error)
+static void call_plain_on_ended(void *arg, int err, const char *error)
 {
     struct call *call = arg;
 
@@ -104,7 +104,7 @@ static void plain_on_ended(void *arg, int err, const char *error)
     call_end(call);
 }
 
-static int plain_prepare(struct call *call, const struct call_request *q)
+static int call_plain_prepare(struct call *call, const struct call_request *q)
 {
     const struct call_destination *to = &call->to;
     const char *body = q->body ? q->body : "", *header = q->credentials ? q->credentials->token_header : NULL;
@@ -133,10 +133,10 @@ static int plain_prepare(struct call *call, const struct call_request *q)
     return err;
 }
 
-static int plain_send(struct call *call, const struct name_answer *answer)
+static int call_plain_send(struct call *call, const struct name_answer *answer)
 {
-    static const struct http1_ops ops = {plain_allows, plain_on_sent, plain_on_head, plain_on_body,
-                                         plain_on_ended};
+    static const struct http1_ops ops = {call_plain_allows, call_plain_on_sent, call_plain_on_head,
+                                         call_plain_on_body, call_plain_on_ended};
     struct in6_addr own[] = {address_v4(htonl(INADDR_LOOPBACK)), in6addr_loopback};
     struct http1_request *r = &call->plain;
 
@@ -147,15 +147,16 @@ static int plain_send(struct call *call, const struct name_answer *answer)
     return 0;
 }
 
-static void plain_resume(struct call *call)
+static void call_plain_resume(struct call *call)
 {
     http1_exchange_resume(call->exchange);
 }
 
-static void plain_release(struct call *call)
+static void call_plain_release(struct call *call)
 {
     http1_exchange_free(call->exchange);
     secret_free(call->plain.text);
 }
 
-const struct call_transport call_plain = {plain_prepare, plain_send, plain_resume, plain_release};
+const struct call_transport call_plain = {call_plain_prepare, call_plain_send, call_plain_resume,
+                                          call_plain_release};

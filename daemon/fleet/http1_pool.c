@@ -62,10 +62,10 @@ struct http1_pool {
 
 /* -- Connections -------------------------------------------------------------------------------------- */
 
-static void connection_on_readable(evutil_socket_t fd, short what, void *arg);
-static void connection_on_writable(evutil_socket_t fd, short what, void *arg);
+static void http1_connection_on_readable(evutil_socket_t fd, short what, void *arg);
+static void http1_connection_on_writable(evutil_socket_t fd, short what, void *arg);
 
-static struct http1_bucket *pool_bucket(struct http1_pool *p, const struct in6_addr *address, int port)
+static struct http1_bucket *http1_pool_bucket(struct http1_pool *p, const struct in6_addr *address, int port)
 {
     uint64_t words[2];
 
@@ -73,7 +73,7 @@ static struct http1_bucket *pool_bucket(struct http1_pool *p, const struct in6_a
     return &p->buckets[hash_words(words[0] ^ words[1], (uint64_t)port) % BUCKETS];
 }
 
-static void connection_close(struct http1_connection *c)
+static void http1_connection_close(struct http1_connection *c)
 {
     if (!c->exchange) {
         LIST_REMOVE(c, bucket);
@@ -89,35 +89,36 @@ static void connection_close(struct http1_connection *c)
     free(c);
 }
 
-static void connection_keep(struct http1_connection *c)
+static void http1_connection_keep(struct http1_connection *c)
 {
     struct http1_pool *p = c->pool;
 
     c->exchange->connection = NULL;
     c->exchange = NULL;
-    LIST_INSERT_HEAD(pool_bucket(p, &c->address, c->port), c, bucket);
+    LIST_INSERT_HEAD(http1_pool_bucket(p, &c->address, c->port), c, bucket);
     TAILQ_INSERT_TAIL(&p->idle, c, age);
     if (++p->n_idle > p->idle_max)
-        connection_close(TAILQ_FIRST(&p->idle));
+        http1_connection_close(TAILQ_FIRST(&p->idle));
 }
 
 /* Neither closed by the server, nor with bytes that nobody asked for. */
-static bool connection_is_quiet(const struct http1_connection *c)
+static bool http1_connection_is_quiet(const struct http1_connection *c)
 {
     char byte;
     return recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
-static struct http1_connection *pool_take_idle(struct http1_pool *p, const struct in6_addr *address, int port)
+static struct http1_connection *http1_pool_take_idle(struct http1_pool *p, const struct in6_addr *address,
+                                                     int port)
 {
     struct http1_connection *c, *next;
 
-    for (c = LIST_FIRST(pool_bucket(p, address, port)); c; c = next) {
+    for (c = LIST_FIRST(http1_pool_bucket(p, address, port)); c; c = next) {
         next = LIST_NEXT(c, bucket);
         if (c->port != port || !IN6_ARE_ADDR_EQUAL(&c->address, address))
             continue;
-        if (!connection_is_quiet(c)) {
-            connection_close(c);
+        if (!http1_connection_is_quiet(c)) {
+            http1_connection_close(c);
             continue;
         }
         LIST_REMOVE(c, bucket);
@@ -128,20 +129,20 @@ static struct http1_connection *pool_take_idle(struct http1_pool *p, const struc
     return NULL;
 }
 
-static int pool_open_socket(struct http1_pool *p, int family)
+static int http1_pool_open_socket(struct http1_pool *p, int family)
 {
     const int type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
     int fd = socket(family, type, IPPROTO_TCP);
 
     if (fd < 0 && (errno == EMFILE || errno == ENFILE) && !TAILQ_EMPTY(&p->idle)) {
-        connection_close(TAILQ_FIRST(&p->idle));
+        http1_connection_close(TAILQ_FIRST(&p->idle));
         fd = socket(family, type, IPPROTO_TCP);
     }
     return fd < 0 ? -errno : fd;
 }
 
 /* Begins to connect. */
-static int connection_open(struct http1_exchange *x, const struct in6_addr *address)
+static int http1_connection_open(struct http1_exchange *x, const struct in6_addr *address)
 {
     static const struct {
         int level, name, value;
@@ -154,7 +155,7 @@ static int connection_open(struct http1_exchange *x, const struct in6_addr *addr
     };
     struct sockaddr_in6 to;
     socklen_t size = address_to_socket(address, x->port, &to);
-    int fd = pool_open_socket(x->pool, to.sin6_family);
+    int fd = http1_pool_open_socket(x->pool, to.sin6_family);
 
     if (fd < 0)
         return fd;
@@ -168,8 +169,8 @@ static int connection_open(struct http1_exchange *x, const struct in6_addr *addr
     struct http1_connection *c = xcalloc(1, sizeof(*c));
     *c = (struct http1_connection){
         .pool = x->pool, .exchange = x, .address = *address, .port = x->port, .fd = fd, .connecting = true};
-    event_assign(&c->readable, x->pool->base, fd, EV_READ | EV_PERSIST, connection_on_readable, c);
-    event_assign(&c->writable, x->pool->base, fd, EV_WRITE, connection_on_writable, c);
+    event_assign(&c->readable, x->pool->base, fd, EV_READ | EV_PERSIST, http1_connection_on_readable, c);
+    event_assign(&c->writable, x->pool->base, fd, EV_WRITE, http1_connection_on_writable, c);
     event_add(&c->writable, NULL);
     x->connection = c;
     return 0;
@@ -177,23 +178,23 @@ static int connection_open(struct http1_exchange *x, const struct in6_addr *addr
 
 /* -- Exchanges ---------------------------------------------------------------------------------------- */
 
-static void exchange_end(struct http1_exchange *x, int err, const char *error)
+static void http1_exchange_end(struct http1_exchange *x, int err, const char *error)
 {
     if (x->connection)
-        connection_close(x->connection);
+        http1_connection_close(x->connection);
     event_del(&x->timer);
     x->ops->ended(x->arg, err, error);
 }
 
 /* To the next address. */
-static void exchange_connect(struct http1_exchange *x)
+static void http1_exchange_connect(struct http1_exchange *x)
 {
     while (x->next_address < x->n_addresses) {
         size_t n_left = x->n_addresses - x->next_address;
         const struct in6_addr *address = &x->addresses[x->next_address++];
         if (!x->ops->allows(x->arg, address))
             continue;
-        int r = connection_open(x, address);
+        int r = http1_connection_open(x, address);
         if (r < 0) {
             x->connect_error = r;
             continue;
@@ -204,13 +205,13 @@ static void exchange_connect(struct http1_exchange *x)
         return;
     }
     if (x->connect_error == 0)
-        exchange_end(x, -EPERM, "none of its addresses is allowed");
+        http1_exchange_end(x, -EPERM, "none of its addresses is allowed");
     else
-        exchange_end(x, x->connect_error,
-                     x->connect_error == -ETIMEDOUT ? "no connection" : strerror(-x->connect_error));
+        http1_exchange_end(x, x->connect_error,
+                           x->connect_error == -ETIMEDOUT ? "no connection" : strerror(-x->connect_error));
 }
 
-static void exchange_arm_deadline(struct http1_exchange *x)
+static void http1_exchange_arm_deadline(struct http1_exchange *x)
 {
     struct timeval tv;
 
@@ -223,31 +224,31 @@ static void exchange_arm_deadline(struct http1_exchange *x)
 }
 
 /* The connection ended, and the answer with it or before it began. */
-static void exchange_break(struct http1_exchange *x, int err)
+static void http1_exchange_break(struct http1_exchange *x, int err)
 {
     bool began = x->response.began;
 
-    connection_close(x->connection);
+    http1_connection_close(x->connection);
     if (x->on_kept && !began && !x->once) {
         x->on_kept = false;
         x->n_sent = 0;
         http1_response_done(&x->response);
         x->response.head_only = x->head_only;
         x->connect_until_ns = mono_ns() + x->connect_timeout_ns;
-        exchange_connect(x);
+        http1_exchange_connect(x);
         return;
     }
-    exchange_end(x, err,
-                 began ? "the connection was closed before the answer was complete"
-                       : "the connection was closed before an answer came");
+    http1_exchange_end(x, err,
+                       began ? "the connection was closed before the answer was complete"
+                             : "the connection was closed before an answer came");
 }
 
-static void exchange_send(struct http1_exchange *x)
+static void http1_exchange_send(struct http1_exchange *x)
 {
     struct http1_connection *c = x->connection;
 
     if (x->n_sent == 0) {
-        exchange_arm_deadline(x);
+        http1_exchange_arm_deadline(x);
         x->ops->sent(x->arg);
     }
     while (x->n_sent < x->size) {
@@ -259,47 +260,47 @@ static void exchange_send(struct http1_exchange *x)
             return;
         }
         if (n < 0) {
-            exchange_break(x, errno == EPIPE ? -ECONNRESET : -errno);
+            http1_exchange_break(x, errno == EPIPE ? -ECONNRESET : -errno);
             return;
         }
         x->n_sent += (size_t)n;
     }
 }
 
-static void exchange_begin(struct http1_exchange *x)
+static void http1_exchange_begin(struct http1_exchange *x)
 {
     x->response.head_only = x->head_only;
     for (size_t i = 0; i < x->n_addresses && !x->connection; i++)
         if (x->ops->allows(x->arg, &x->addresses[i]))
-            x->connection = pool_take_idle(x->pool, &x->addresses[i], x->port);
+            x->connection = http1_pool_take_idle(x->pool, &x->addresses[i], x->port);
     if (x->connection) {
         x->connection->exchange = x;
         x->on_kept = true;
-        exchange_send(x);
+        http1_exchange_send(x);
         return;
     }
     x->connect_until_ns = mono_ns() + x->connect_timeout_ns;
-    exchange_connect(x);
+    http1_exchange_connect(x);
 }
 
-static void exchange_on_timer(evutil_socket_t fd, short what, void *arg)
+static void http1_exchange_on_timer(evutil_socket_t fd, short what, void *arg)
 {
     struct http1_exchange *x = arg;
 
     if (x->connection && x->connection->connecting && mono_ns() < x->deadline_ns) {
-        connection_close(x->connection);
+        http1_connection_close(x->connection);
         x->connect_error = -ETIMEDOUT;
-        exchange_connect(x);
+        http1_exchange_connect(x);
         return;
     }
-    exchange_end(x, -ETIMEDOUT,
-                 !x->connection || x->connection->connecting ? "no connection"
-                 : x->response.began                         ? "the answer was not complete in time"
-                                                             : "no answer");
+    http1_exchange_end(x, -ETIMEDOUT,
+                       !x->connection || x->connection->connecting ? "no connection"
+                       : x->response.began                         ? "the answer was not complete in time"
+                                                                   : "no answer");
 }
 
 /* The rest of the answer waits with its body, until the exchange is resumed. */
-static void connection_hold(struct http1_connection *c, const char *body, size_t n_body, size_t size)
+static void http1_connection_hold(struct http1_connection *c, const char *body, size_t n_body, size_t size)
 {
     c->held = xcalloc(size, 1);
     memcpy(c->held, body, size);
@@ -309,18 +310,18 @@ static void connection_hold(struct http1_connection *c, const char *body, size_t
 }
 
 /* n_after bytes follow those of the body. False where the exchange has ended, or waits. */
-static bool exchange_take_body(struct http1_exchange *x, const char *body, size_t n, size_t n_after)
+static bool http1_exchange_take_body(struct http1_exchange *x, const char *body, size_t n, size_t n_after)
 {
     enum http1_taken taken = x->ops->body(x->arg, body, n);
 
     if (taken == HTTP1_WAITS)
-        connection_hold(x->connection, body, n, n + n_after);
+        http1_connection_hold(x->connection, body, n, n + n_after);
     else if (taken == HTTP1_ENOUGH)
-        exchange_end(x, 0, NULL);
+        http1_exchange_end(x, 0, NULL);
     return taken == HTTP1_TAKEN;
 }
 
-static void exchange_take(struct http1_exchange *x, const char *bytes, size_t size)
+static void http1_exchange_take(struct http1_exchange *x, const char *bytes, size_t size)
 {
     const char *body;
     size_t n_body;
@@ -331,16 +332,16 @@ static void exchange_take(struct http1_exchange *x, const char *bytes, size_t si
             x->ops->head(x->arg, &x->response);
             break;
         case HTTP1_BODY:
-            if (!exchange_take_body(x, body, n_body, size))
+            if (!http1_exchange_take_body(x, body, n_body, size))
                 return;
             break;
         case HTTP1_END:
             if (x->response.keep_alive && size == 0 && x->n_sent == x->size)
-                connection_keep(x->connection);
-            exchange_end(x, 0, NULL);
+                http1_connection_keep(x->connection);
+            http1_exchange_end(x, 0, NULL);
             return;
         case HTTP1_BAD:
-            exchange_end(x, -EPROTO, x->response.error);
+            http1_exchange_end(x, -EPROTO, x->response.error);
             return;
         case HTTP1_MORE:
             return;
@@ -348,28 +349,28 @@ static void exchange_take(struct http1_exchange *x, const char *bytes, size_t si
     }
 }
 
-static void connection_on_readable(evutil_socket_t fd, short what, void *arg)
+static void http1_connection_on_readable(evutil_socket_t fd, short what, void *arg)
 {
     char bytes[RECEIVE_BYTES];
     struct http1_connection *c = arg;
     struct http1_exchange *x = c->exchange;
 
     if (!x) {
-        connection_close(c);
+        http1_connection_close(c);
         return;
     }
     ssize_t n = recv(c->fd, bytes, sizeof(bytes), 0);
     if (n > 0)
-        exchange_take(x, bytes, (size_t)n);
+        http1_exchange_take(x, bytes, (size_t)n);
     else if (n == 0 && http1_response_close(&x->response) == HTTP1_END)
-        exchange_end(x, 0, NULL);
+        http1_exchange_end(x, 0, NULL);
     else if (n == 0)
-        exchange_break(x, -ECONNRESET);
+        http1_exchange_break(x, -ECONNRESET);
     else if (errno != EAGAIN && errno != EINTR)
-        exchange_break(x, -errno);
+        http1_exchange_break(x, -errno);
 }
 
-static void connection_on_writable(evutil_socket_t fd, short what, void *arg)
+static void http1_connection_on_writable(evutil_socket_t fd, short what, void *arg)
 {
     struct http1_connection *c = arg;
     struct http1_exchange *x = c->exchange;
@@ -380,15 +381,15 @@ static void connection_on_writable(evutil_socket_t fd, short what, void *arg)
         if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
             error = errno;
         if (error != 0) {
-            connection_close(c);
+            http1_connection_close(c);
             x->connect_error = -error;
-            exchange_connect(x);
+            http1_exchange_connect(x);
             return;
         }
         c->connecting = false;
         event_add(&c->readable, NULL);
     }
-    exchange_send(x);
+    http1_exchange_send(x);
 }
 
 struct http1_exchange *http1_exchange_start(struct http1_pool *p, const struct http1_request *q,
@@ -410,7 +411,7 @@ struct http1_exchange *http1_exchange_start(struct http1_pool *p, const struct h
                                  .deadline_ns = q->deadline_ns,
                                  .queue = &p->waiting};
     memcpy(x->addresses, q->addresses, q->n_addresses * sizeof(*x->addresses));
-    evtimer_assign(&x->timer, p->base, exchange_on_timer, x);
+    evtimer_assign(&x->timer, p->base, http1_exchange_on_timer, x);
     TAILQ_INSERT_TAIL(&p->waiting, x, link);
     event_active(&p->due, EV_TIMEOUT, 0);
     return x;
@@ -423,8 +424,8 @@ void http1_exchange_resume(struct http1_exchange *x)
     size_t n_body = c->n_held_body, n_after = c->n_held - n_body;
 
     event_add(&c->readable, NULL);
-    if (exchange_take_body(x, held, n_body, n_after))
-        exchange_take(x, held + n_body, n_after);
+    if (http1_exchange_take_body(x, held, n_body, n_after))
+        http1_exchange_take(x, held + n_body, n_after);
 }
 
 struct http1_exchange *http1_exchange_free(struct http1_exchange *x)
@@ -434,7 +435,7 @@ struct http1_exchange *http1_exchange_free(struct http1_exchange *x)
     if (x->queue)
         TAILQ_REMOVE(x->queue, x, link);
     if (x->connection)
-        connection_close(x->connection);
+        http1_connection_close(x->connection);
     event_del(&x->timer);
     http1_response_done(&x->response);
     explicit_bzero(x->text, x->size); /* it has a token */
@@ -447,7 +448,7 @@ struct http1_exchange *http1_exchange_free(struct http1_exchange *x)
 /* -- The pool ----------------------------------------------------------------------------------------- */
 
 /* Those that are started meanwhile begin in the next iteration. */
-static void pool_on_due(evutil_socket_t fd, short what, void *arg)
+static void http1_pool_on_due(evutil_socket_t fd, short what, void *arg)
 {
     struct http1_pool *p = arg;
     struct http1_exchange *x;
@@ -458,7 +459,7 @@ static void pool_on_due(evutil_socket_t fd, short what, void *arg)
     while ((x = TAILQ_FIRST(&p->beginning))) {
         TAILQ_REMOVE(&p->beginning, x, link);
         x->queue = NULL;
-        exchange_begin(x);
+        http1_exchange_begin(x);
     }
 }
 
@@ -471,14 +472,14 @@ struct http1_pool *http1_pool_new(struct event_base *base, size_t idle_max)
     TAILQ_INIT(&p->waiting);
     TAILQ_INIT(&p->beginning);
     TAILQ_INIT(&p->idle);
-    evtimer_assign(&p->due, base, pool_on_due, p);
+    evtimer_assign(&p->due, base, http1_pool_on_due, p);
     return p;
 }
 
 void http1_pool_close_idle(struct http1_pool *p)
 {
     while (!TAILQ_EMPTY(&p->idle))
-        connection_close(TAILQ_FIRST(&p->idle));
+        http1_connection_close(TAILQ_FIRST(&p->idle));
 }
 
 struct http1_pool *http1_pool_free(struct http1_pool *p)

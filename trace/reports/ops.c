@@ -43,12 +43,12 @@ int64_t gathering_op(struct gathering *g, const struct host_calls *host, uint32_
 
 /* -- Shapes: rows of operators, in the order of the calls ---------------------------------------------- */
 
-struct shapes {
+struct op_shapes {
     struct column_cursor slices, dims, types;
     uint64_t row, rows;
 };
 
-static void shapes_of(struct shapes *s, uint32_t slice, int64_t *ret_dims, int64_t *ret_types)
+static void op_shapes_of(struct op_shapes *s, uint32_t slice, int64_t *ret_dims, int64_t *ret_types)
 {
     int64_t at = COLUMN_NULL;
 
@@ -68,10 +68,10 @@ enum { SELF_DEVICE, SELF_HOST, CALLS, HOST, RUNTIME, DEVICE, WORK, SHAPES, _VALU
  * alone. */
 static int ops_gather(struct gathering *g)
 {
-    struct shapes shapes = {.slices = {.c = g->c, .column = COL_op_slice},
-                            .dims = {.c = g->c, .column = COL_op_dims},
-                            .types = {.c = g->c, .column = COL_op_types},
-                            .rows = columns_rows(g->c, TABLE_op)};
+    struct op_shapes shapes = {.slices = {.c = g->c, .column = COL_op_slice},
+                               .dims = {.c = g->c, .column = COL_op_dims},
+                               .types = {.c = g->c, .column = COL_op_types},
+                               .rows = columns_rows(g->c, TABLE_op)};
     const struct host_calls *host;
     const struct intervals *times;
     int r = analysis_ops(g->analysis, g->rank, &host);
@@ -84,7 +84,7 @@ static int ops_gather(struct gathering *g)
         int64_t dims, types;
         if ((!is_in_view && call->work_all == 0) || (g->arg && call->kind != HOST_OP))
             continue;
-        shapes_of(&shapes, call->slice, &dims, &types);
+        op_shapes_of(&shapes, call->slice, &dims, &types);
         struct group_key key = {{gathering_op(g, host, (uint32_t)i), call->kind}}, with_shape = key;
         with_shape.part[DIMS] = gathering_text(g, dims);
         with_shape.part[TYPES] = gathering_text(g, types);

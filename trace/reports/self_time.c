@@ -117,19 +117,19 @@ static void self_time_order(const struct slice_table *t, uint32_t *slices, size_
         }
 }
 
-struct open_slice {
+struct self_time_open {
     int64_t end;
     uint32_t at; /* its position */
 };
 
 /* Open slices, the one that began last on top. */
-struct open_stack {
-    struct open_slice *items;
+struct self_time_stack {
+    struct self_time_open *items;
     size_t n;
 };
 
 /* What is open at a time, the one that began last; NULL. */
-static const struct open_slice *open_at(struct open_stack *stack, int64_t at)
+static const struct self_time_open *self_time_open_at(struct self_time_stack *stack, int64_t at)
 {
     while (stack->n > 0 && stack->items[stack->n - 1].end <= at)
         stack->n--;
@@ -153,20 +153,20 @@ static int self_time_read_thread(void *arg, size_t thread)
 
     if (n == 0)
         return 0;
-    _cleanup_(freep) struct open_slice *items = malloc(2 * n * sizeof(*items));
+    _cleanup_(freep) struct self_time_open *items = malloc(2 * n * sizeof(*items));
     if (!items)
         return -ENOMEM;
-    struct open_stack runtime = {items, 0}, others = {items + n, 0};
+    struct self_time_stack runtime = {items, 0}, others = {items + n, 0};
     self_time_order(t, one->slices, n);
     for (int64_t begin = t->ts[one->slices[0]], at = begin;;) {
         for (; next < n && begin <= at; next++, begin = next < n ? t->ts[one->slices[next]] : INT64_MAX) {
             uint32_t slice = one->slices[next];
-            struct open_stack *stack = t->kind[slice] == HOST_RUNTIME ? &runtime : &others;
-            stack->items[stack->n++] = (struct open_slice){self_time_end(t, slice), (uint32_t)next};
+            struct self_time_stack *stack = t->kind[slice] == HOST_RUNTIME ? &runtime : &others;
+            stack->items[stack->n++] = (struct self_time_open){self_time_end(t, slice), (uint32_t)next};
         }
-        const struct open_slice *open = open_at(&runtime, at);
+        const struct self_time_open *open = self_time_open_at(&runtime, at);
         if (!open)
-            open = open_at(&others, at);
+            open = self_time_open_at(&others, at);
         thread_time_add(one, at, open ? open->at : SELF_TIME_NONE);
         if (!open && next == n)
             return 0;

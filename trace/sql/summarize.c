@@ -80,18 +80,18 @@ enum token_type {
     TOKEN_OTHER,
 };
 
-struct token {
+struct sql_token {
     enum token_type type;
     const char *p;
     size_t size;
 };
 
-static bool is_word_char(char c)
+static bool summarize_is_word_char(char c)
 {
     return isalnum((unsigned char)c) || c == '_' || c == '$' || (unsigned char)c >= 0x80;
 }
 
-static size_t number_size(const char *p)
+static size_t sql_token_number_size(const char *p)
 {
     static const char digits[] = "0123456789";
     size_t n = strspn(p, digits);
@@ -107,7 +107,7 @@ static size_t number_size(const char *p)
 }
 
 /* The size of a text with its quotes, 0 if it does not end. */
-static size_t text_size(const char *p)
+static size_t sql_token_text_size(const char *p)
 {
     for (size_t n = 1; p[n]; n++) {
         if (p[n] != '\'')
@@ -119,23 +119,23 @@ static size_t text_size(const char *p)
     return 0;
 }
 
-static struct token token_read(const char *p)
+static struct sql_token sql_token_read(const char *p)
 {
-    struct token t = {TOKEN_OTHER, p + strspn(p, " \t\r\n\f"), 0};
+    struct sql_token t = {TOKEN_OTHER, p + strspn(p, " \t\r\n\f"), 0};
     char c = t.p[0];
 
     if (c == '\0' || c == ';') {
         t.type = TOKEN_END;
     } else if (isdigit((unsigned char)c)) {
-        t.size = number_size(t.p);
-        t.type = is_word_char(t.p[t.size]) ? TOKEN_OTHER : TOKEN_NUMBER;
-    } else if (is_word_char(c)) {
-        while (is_word_char(t.p[t.size]))
+        t.size = sql_token_number_size(t.p);
+        t.type = summarize_is_word_char(t.p[t.size]) ? TOKEN_OTHER : TOKEN_NUMBER;
+    } else if (summarize_is_word_char(c)) {
+        while (summarize_is_word_char(t.p[t.size]))
             t.size++;
         /* A quote makes it the beginning of a blob. */
         t.type = t.p[t.size] == '\'' ? TOKEN_OTHER : TOKEN_WORD;
     } else if (c == '\'') {
-        t.size = text_size(t.p);
+        t.size = sql_token_text_size(t.p);
         t.type = t.size > 0 ? TOKEN_TEXT : TOKEN_OTHER;
     } else if (strchr("<>=!|", c)) {
         t.size = strspn(t.p, "<>=!|");
@@ -148,15 +148,15 @@ static struct token token_read(const char *p)
     return t;
 }
 
-static bool token_is(struct token t, const char *text)
+static bool sql_token_is(struct sql_token t, const char *text)
 {
     return t.size == strlen(text) && strncasecmp(t.p, text, t.size) == 0;
 }
 
-static bool token_is_in(struct token t, const char *const *words, size_t n)
+static bool sql_token_is_in(struct sql_token t, const char *const *words, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (token_is(t, words[i]))
+        if (sql_token_is(t, words[i]))
             return true;
     return false;
 }
@@ -165,9 +165,9 @@ static bool token_is_in(struct token t, const char *const *words, size_t n)
 
 #define ALIASES_MAX 64
 
-struct summary {
+struct summarizing {
     const char *at;
-    struct token token;
+    struct sql_token token;
     sqlite3_str *out;
     const char *const *names;
     size_t n_names, item;
@@ -176,29 +176,29 @@ struct summary {
     bool after_operand; /* of the last token, where no other operand may follow */
     bool item_has_name, has_aggregate;
     unsigned bare, groups; /* keys outside of aggregates, and of GROUP BY, a bit for each */
-    struct token aliases[ALIASES_MAX];
+    struct sql_token aliases[ALIASES_MAX];
     size_t n_aliases;
 };
 
-static void summary_advance(struct summary *s)
+static void summarize_advance(struct summarizing *s)
 {
-    s->token = token_read(s->at);
+    s->token = sql_token_read(s->at);
     s->at = s->token.p + s->token.size;
 }
 
-static void summary_copy(struct summary *s)
+static void summarize_copy(struct summarizing *s)
 {
     sqlite3_str_appendchar(s->out, 1, ' ');
     sqlite3_str_append(s->out, s->token.p, (int)s->token.size);
 }
 
-static struct token summary_peek(const struct summary *s)
+static struct sql_token summarize_peek(const struct summarizing *s)
 {
-    return token_read(s->at);
+    return sql_token_read(s->at);
 }
 
 /* Ends an item of SELECT with the name that it has in the original. */
-static bool summary_end_item(struct summary *s)
+static bool summarize_end_item(struct summarizing *s)
 {
     if (s->item == s->n_names)
         return false;
@@ -210,60 +210,63 @@ static bool summary_end_item(struct summary *s)
 }
 
 /* The name of a column anywhere in the tables of slices. */
-static bool is_column(struct token t)
+static bool summarize_is_column(struct sql_token t)
 {
     static const char *const others[] = {"rowid", "oid", "_rowid_"};
 
     for (size_t i = 0; i < sql_tables_count; i++) {
         for (size_t k = 0; sums_has_table(&sql_tables[i]) && k < sql_tables[i].n_columns; k++)
-            if (token_is(t, sql_tables[i].columns[k].name))
+            if (sql_token_is(t, sql_tables[i].columns[k].name))
                 return true;
     }
-    return token_is_in(t, key_words, ARRAY_SIZE(key_words)) || token_is_in(t, others, ARRAY_SIZE(others));
+    return sql_token_is_in(t, key_words, ARRAY_SIZE(key_words)) ||
+           sql_token_is_in(t, others, ARRAY_SIZE(others));
 }
 
-static bool is_expression_word(struct token t)
+static bool summarize_is_expression_word(struct sql_token t)
 {
     for (size_t i = 0; i < ARRAY_SIZE(expression_words); i++)
-        if (token_is(t, expression_words[i].word))
+        if (sql_token_is(t, expression_words[i].word))
             return true;
     return false;
 }
 
 /* AS and the name of an item. */
-static bool summary_take_alias(struct summary *s)
+static bool summarize_take_alias(struct summarizing *s)
 {
     if (s->clause != CLAUSE_SELECT || s->nesting > 0 || s->item_has_name || s->n_aliases == ALIASES_MAX)
         return false;
-    summary_copy(s);
-    summary_advance(s);
-    if (s->token.type != TOKEN_WORD || is_column(s->token) || is_expression_word(s->token))
+    summarize_copy(s);
+    summarize_advance(s);
+    if (s->token.type != TOKEN_WORD || summarize_is_column(s->token) ||
+        summarize_is_expression_word(s->token))
         return false;
-    summary_copy(s);
+    summarize_copy(s);
     s->aliases[s->n_aliases++] = s->token;
     s->item_has_name = s->after_operand = true;
     return true;
 }
 
 /* A function's name, at which the summary is. */
-static bool summary_take_call(struct summary *s)
+static bool summarize_take_call(struct summarizing *s)
 {
-    struct token function = s->token, argument;
+    struct sql_token function = s->token, argument;
 
-    if (token_is_in(function, functions, ARRAY_SIZE(functions))) {
-        summary_copy(s);
+    if (sql_token_is_in(function, functions, ARRAY_SIZE(functions))) {
+        summarize_copy(s);
         return true;
     }
-    summary_advance(s);
-    summary_advance(s);
+    summarize_advance(s);
+    summarize_advance(s);
     argument = s->token;
-    summary_advance(s);
-    for (size_t i = 0; i < ARRAY_SIZE(aggregates) && token_is(s->token, ")"); i++) {
-        struct token next = summary_peek(s);
+    summarize_advance(s);
+    for (size_t i = 0; i < ARRAY_SIZE(aggregates) && sql_token_is(s->token, ")"); i++) {
+        struct sql_token next = summarize_peek(s);
 
-        if (!token_is(function, aggregates[i].function) || !token_is(argument, aggregates[i].argument))
+        if (!sql_token_is(function, aggregates[i].function) ||
+            !sql_token_is(argument, aggregates[i].argument))
             continue;
-        if (token_is(next, "filter") || token_is(next, "over") || s->clause == CLAUSE_WHERE)
+        if (sql_token_is(next, "filter") || sql_token_is(next, "over") || s->clause == CLAUSE_WHERE)
             return false;
         sqlite3_str_appendf(s->out, " %s", aggregates[i].sql);
         s->has_aggregate = s->has_aggregate || s->clause == CLAUSE_SELECT;
@@ -273,21 +276,21 @@ static bool summary_take_call(struct summary *s)
     return false;
 }
 
-static bool summary_take_name(struct summary *s)
+static bool summarize_take_name(struct summarizing *s)
 {
     bool is_late = s->clause == CLAUSE_HAVING || s->clause == CLAUSE_ORDER;
 
-    summary_copy(s);
+    summarize_copy(s);
     s->after_operand = true;
     for (size_t i = 0; i < ARRAY_SIZE(key_words); i++) {
-        if (!token_is(s->token, key_words[i]))
+        if (!sql_token_is(s->token, key_words[i]))
             continue;
         if (s->clause != CLAUSE_WHERE)
             s->bare |= 1u << i;
         return true;
     }
     if (s->clause == CLAUSE_WHERE)
-        return token_is_in(s->token, condition_words, ARRAY_SIZE(condition_words));
+        return sql_token_is_in(s->token, condition_words, ARRAY_SIZE(condition_words));
     for (size_t i = 0; i < s->n_aliases && is_late; i++)
         if (s->token.size == s->aliases[i].size &&
             strncasecmp(s->token.p, s->aliases[i].p, s->token.size) == 0)
@@ -295,25 +298,25 @@ static bool summary_take_name(struct summary *s)
     return false;
 }
 
-static bool summary_take_word(struct summary *s)
+static bool summarize_take_word(struct summarizing *s)
 {
     for (size_t i = 0; i < ARRAY_SIZE(expression_words); i++) {
-        if (!token_is(s->token, expression_words[i].word))
+        if (!sql_token_is(s->token, expression_words[i].word))
             continue;
-        summary_copy(s);
+        summarize_copy(s);
         s->after_operand = expression_words[i].is_operand;
         /* Otherwise a table may follow. */
-        return !token_is(s->token, "in") || token_is(summary_peek(s), "(");
+        return !sql_token_is(s->token, "in") || sql_token_is(summarize_peek(s), "(");
     }
-    if (token_is(s->token, "as"))
-        return summary_take_alias(s);
+    if (sql_token_is(s->token, "as"))
+        return summarize_take_alias(s);
     /* A name without AS. */
     if (s->after_operand)
         return false;
-    return token_is(summary_peek(s), "(") ? summary_take_call(s) : summary_take_name(s);
+    return sql_token_is(summarize_peek(s), "(") ? summarize_take_call(s) : summarize_take_name(s);
 }
 
-static bool summary_take_sign(struct summary *s)
+static bool summarize_take_sign(struct summarizing *s)
 {
     char sign = s->token.p[0];
 
@@ -323,134 +326,134 @@ static bool summary_take_sign(struct summary *s)
     s->nesting += sign == '(' ? 1 : sign == ')' ? -1 : 0;
     if (s->nesting < 0)
         return false;
-    if (sign == ',' && s->nesting == 0 && s->clause == CLAUSE_SELECT && !summary_end_item(s))
+    if (sign == ',' && s->nesting == 0 && s->clause == CLAUSE_SELECT && !summarize_end_item(s))
         return false;
-    summary_copy(s);
+    summarize_copy(s);
     s->after_operand = sign == ')';
     return true;
 }
 
-static bool summary_take_from(struct summary *s)
+static bool summarize_take_from(struct summarizing *s)
 {
     for (size_t i = 0; i < sql_tables_count; i++) {
-        if (!sums_has_table(&sql_tables[i]) || !token_is(s->token, sql_tables[i].name))
+        if (!sums_has_table(&sql_tables[i]) || !sql_token_is(s->token, sql_tables[i].name))
             continue;
         sqlite3_str_appendf(s->out, " \"" SUMS_PREFIX "%w\"", sql_tables[i].name);
-        summary_advance(s);
+        summarize_advance(s);
         return true;
     }
     return false;
 }
 
 /* BY and keys; leaves the summary at the token after them. */
-static bool summary_take_groups(struct summary *s)
+static bool summarize_take_groups(struct summarizing *s)
 {
-    if (!token_is(s->token, "by"))
+    if (!sql_token_is(s->token, "by"))
         return false;
     do {
         size_t key = 0;
 
-        summary_copy(s);
-        summary_advance(s);
-        while (key < ARRAY_SIZE(key_words) && !token_is(s->token, key_words[key]))
+        summarize_copy(s);
+        summarize_advance(s);
+        while (key < ARRAY_SIZE(key_words) && !sql_token_is(s->token, key_words[key]))
             key++;
         if (key == ARRAY_SIZE(key_words))
             return false;
-        summary_copy(s);
+        summarize_copy(s);
         s->groups |= 1u << key;
-        summary_advance(s);
-    } while (token_is(s->token, ","));
+        summarize_advance(s);
+    } while (sql_token_is(s->token, ","));
     return true;
 }
 
 /* The words that begin a clause. */
-static bool summary_begin_clause(struct summary *s, enum clause clause)
+static bool summarize_begin_clause(struct summarizing *s, enum clause clause)
 {
     /* WITH, UNION and subqueries have words that are nowhere in the tables, or a second SELECT. */
     if (clause <= s->clause || s->nesting > 0 || (clause == CLAUSE_HAVING && s->clause != CLAUSE_GROUP))
         return false;
-    if (s->clause == CLAUSE_SELECT && (clause != CLAUSE_FROM || !summary_end_item(s)))
+    if (s->clause == CLAUSE_SELECT && (clause != CLAUSE_FROM || !summarize_end_item(s)))
         return false;
     s->clause = clause;
     s->after_operand = false;
-    summary_copy(s);
-    summary_advance(s);
+    summarize_copy(s);
+    summarize_advance(s);
     if (clause == CLAUSE_FROM)
-        return summary_take_from(s);
+        return summarize_take_from(s);
     if (clause == CLAUSE_GROUP)
-        return summary_take_groups(s);
+        return summarize_take_groups(s);
     if (clause == CLAUSE_ORDER) {
-        bool is_by = token_is(s->token, "by");
+        bool is_by = sql_token_is(s->token, "by");
 
-        summary_copy(s);
-        summary_advance(s);
+        summarize_copy(s);
+        summarize_advance(s);
         return is_by;
     }
     return true;
 }
 
-static bool summary_take_limit(struct summary *s)
+static bool summarize_take_limit(struct summarizing *s)
 {
-    if (s->token.type != TOKEN_NUMBER && !token_is(s->token, "offset") && !token_is(s->token, ","))
+    if (s->token.type != TOKEN_NUMBER && !sql_token_is(s->token, "offset") && !sql_token_is(s->token, ","))
         return false;
-    summary_copy(s);
+    summarize_copy(s);
     return true;
 }
 
-static bool summary_take_token(struct summary *s)
+static bool summarize_take_token(struct summarizing *s)
 {
     /* Of tables and groups, everything was taken when the clause began. */
     if (s->clause == CLAUSE_FROM || s->clause == CLAUSE_GROUP)
         return false;
     if (s->clause == CLAUSE_LIMIT)
-        return summary_take_limit(s);
+        return summarize_take_limit(s);
     switch (s->token.type) {
     case TOKEN_WORD:
-        return summary_take_word(s);
+        return summarize_take_word(s);
     case TOKEN_NUMBER:
     case TOKEN_TEXT:
         if (s->after_operand)
             return false;
-        summary_copy(s);
+        summarize_copy(s);
         s->after_operand = true;
         return true;
     case TOKEN_SIGN:
-        return summary_take_sign(s);
+        return summarize_take_sign(s);
     default:
         return false;
     }
 }
 
-static bool summary_take_clauses(struct summary *s)
+static bool summarize_take_clauses(struct summarizing *s)
 {
     while (s->token.type != TOKEN_END) {
         enum clause clause = CLAUSE_FROM;
 
-        while (clause <= CLAUSE_LIMIT && !token_is(s->token, clause_words[clause]))
+        while (clause <= CLAUSE_LIMIT && !sql_token_is(s->token, clause_words[clause]))
             clause++;
         if (clause <= CLAUSE_LIMIT) {
-            if (!summary_begin_clause(s, clause))
+            if (!summarize_begin_clause(s, clause))
                 return false;
             continue;
         }
-        if (!summary_take_token(s))
+        if (!summarize_take_token(s))
             return false;
-        summary_advance(s);
+        summarize_advance(s);
     }
     return true;
 }
 
 char *summarize(const char *sql, const char *const *names, size_t n)
 {
-    struct summary s = {.at = sql, .names = names, .n_names = n, .out = sqlite3_str_new(NULL)};
+    struct summarizing s = {.at = sql, .names = names, .n_names = n, .out = sqlite3_str_new(NULL)};
     bool taken;
 
-    summary_advance(&s);
-    taken = token_is(s.token, clause_words[CLAUSE_SELECT]);
+    summarize_advance(&s);
+    taken = sql_token_is(s.token, clause_words[CLAUSE_SELECT]);
     if (taken) {
-        summary_copy(&s);
-        summary_advance(&s);
-        taken = summary_take_clauses(&s) && s.clause > CLAUSE_SELECT && s.item == n && s.nesting == 0 &&
+        summarize_copy(&s);
+        summarize_advance(&s);
+        taken = summarize_take_clauses(&s) && s.clause > CLAUSE_SELECT && s.item == n && s.nesting == 0 &&
                 s.has_aggregate && (s.bare & ~s.groups) == 0;
     }
     char *text = sqlite3_str_finish(s.out);

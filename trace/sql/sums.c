@@ -70,7 +70,7 @@ struct sum {
 };
 
 /* The groups of one trace. */
-struct groups {
+struct sums_groups {
     size_t n, cap_values, cap_slices, cap_sums[_MEASURE_MAX];
     int64_t *values; /* n_keys of each group */
     int64_t *slices;
@@ -93,16 +93,16 @@ struct sums_cursor {
     /* Of the current trace. */
     struct row row; /* number: of the group */
     struct numbers categories;
-    struct groups groups;
+    struct sums_groups groups;
 };
 
 /* The values of up to BLOCK_ROWS slices. */
-struct slices {
+struct sums_slices {
     size_t n;
     int64_t keys[KEYS_MAX][BLOCK_ROWS], measures[_MEASURE_MAX][BLOCK_ROWS], categories[BLOCK_ROWS];
 };
 
-static void groups_clear(struct groups *g)
+static void sums_groups_clear(struct sums_groups *g)
 {
     g->n = 0;
     hash_table_done(&g->numbers);
@@ -110,18 +110,18 @@ static void groups_clear(struct groups *g)
     free(TAKE_PTR(g->direct));
 }
 
-static void groups_done(struct groups *g)
+static void sums_groups_done(struct sums_groups *g)
 {
-    groups_clear(g);
+    sums_groups_clear(g);
     free(g->values);
     free(g->slices);
     for (size_t m = 0; m < _MEASURE_MAX; m++)
         free(g->sums[m]);
 }
 
-static int groups_add(struct sums_cursor *c, const int64_t *values)
+static int sums_groups_add(struct sums_cursor *c, const int64_t *values)
 {
-    struct groups *g = &c->groups;
+    struct sums_groups *g = &c->groups;
 
     if (g->n == GROUPS_MAX)
         return -E2BIG;
@@ -139,7 +139,7 @@ static int groups_add(struct sums_cursor *c, const int64_t *values)
     return 0;
 }
 
-static bool group_is(const void *cursor, size_t number, const void *key)
+static bool sums_group_is(const void *cursor, size_t number, const void *key)
 {
     const struct sums_cursor *c = cursor;
     const int64_t *a = c->groups.values + number * c->n_keys, *b = key;
@@ -151,31 +151,31 @@ static bool group_is(const void *cursor, size_t number, const void *key)
     return true;
 }
 
-static int64_t groups_find_hashed(struct sums_cursor *c, const int64_t *values)
+static int64_t sums_groups_find_hashed(struct sums_cursor *c, const int64_t *values)
 {
-    struct groups *g = &c->groups;
+    struct sums_groups *g = &c->groups;
     uint64_t hash = 0;
     int64_t number;
 
     for (size_t k = 0; k < c->n_keys; k++)
         hash = hash_words((uint64_t)values[k] ^ hash, k);
-    number = hash_table_number(&g->numbers, hash, group_is, c, values);
+    number = hash_table_number(&g->numbers, hash, sums_group_is, c, values);
     if (number >= 0 && (size_t)number == g->n) {
-        int r = groups_add(c, values);
+        int r = sums_groups_add(c, values);
         return r < 0 ? r : number;
     }
     return number;
 }
 
-static int groups_find_direct(struct sums_cursor *c, const struct slices *s, uint32_t *ret)
+static int sums_groups_find_direct(struct sums_cursor *c, const struct sums_slices *s, uint32_t *ret)
 {
-    struct groups *g = &c->groups;
+    struct sums_groups *g = &c->groups;
 
     for (size_t i = 0; i < s->n; i++) {
         uint64_t value = s->keys[0][i] == COLUMN_NULL ? DIRECT_MAX : (uint64_t)s->keys[0][i];
 
         if (g->direct[value] == 0) {
-            int r = groups_add(c, &s->keys[0][i]);
+            int r = sums_groups_add(c, &s->keys[0][i]);
             if (r < 0)
                 return r;
             g->direct[value] = (uint32_t)g->n;
@@ -186,16 +186,16 @@ static int groups_find_direct(struct sums_cursor *c, const struct slices *s, uin
 }
 
 /* The number of the group of each slice. */
-static int groups_find(struct sums_cursor *c, const struct slices *s, uint32_t *ret)
+static int sums_groups_find(struct sums_cursor *c, const struct sums_slices *s, uint32_t *ret)
 {
     if (c->groups.direct)
-        return groups_find_direct(c, s, ret);
+        return sums_groups_find_direct(c, s, ret);
     for (size_t i = 0; i < s->n; i++) {
         int64_t values[KEYS_MAX], number;
 
         for (size_t k = 0; k < c->n_keys; k++)
             values[k] = s->keys[k][i];
-        number = groups_find_hashed(c, values);
+        number = sums_groups_find_hashed(c, values);
         if (number < 0)
             return (int)number;
         ret[i] = (uint32_t)number;
@@ -222,16 +222,16 @@ static void sum_add_all(struct sum *ret, const int64_t *values, size_t n)
     *ret = sum;
 }
 
-static int groups_take(struct sums_cursor *c, const struct slices *s)
+static int sums_groups_take(struct sums_cursor *c, const struct sums_slices *s)
 {
-    struct groups *g = &c->groups;
+    struct sums_groups *g = &c->groups;
     uint32_t numbers[BLOCK_ROWS];
     int r;
 
     if (s->n == 0)
         return 0;
     if (c->n_keys == 0) {
-        r = g->n == 0 ? groups_add(c, NULL) : 0;
+        r = g->n == 0 ? sums_groups_add(c, NULL) : 0;
         for (size_t m = 0; m < _MEASURE_MAX && r == 0; m++)
             if (c->needs[m])
                 sum_add_all(&g->sums[m][0], s->measures[m], s->n);
@@ -239,7 +239,7 @@ static int groups_take(struct sums_cursor *c, const struct slices *s)
             g->slices[0] += (int64_t)s->n;
         return r;
     }
-    r = groups_find(c, s, numbers);
+    r = sums_groups_find(c, s, numbers);
     if (r < 0)
         return r;
     for (size_t i = 0; i < s->n; i++)
@@ -253,7 +253,7 @@ static int groups_take(struct sums_cursor *c, const struct slices *s)
 
 /* -- The scan ------------------------------------------------------------------------------------------- */
 
-static void slices_keep(int64_t *values, const bool *keeps, size_t n)
+static void sums_keep_slices(int64_t *values, const bool *keeps, size_t n)
 {
     for (size_t i = 0, kept = 0; i < n; i++) {
         values[kept] = values[i];
@@ -262,7 +262,7 @@ static void slices_keep(int64_t *values, const bool *keeps, size_t n)
 }
 
 /* Leaves out slices of other categories and durations. */
-static void slices_filter(const struct sums_cursor *c, struct slices *s)
+static void sums_filter_slices(const struct sums_cursor *c, struct sums_slices *s)
 {
     struct range dur = c->ranges[MEASURE_DUR];
     bool keeps[BLOCK_ROWS];
@@ -279,10 +279,10 @@ static void slices_filter(const struct sums_cursor *c, struct slices *s)
         n += keeps[i];
     }
     for (size_t k = 0; k < c->n_keys; k++)
-        slices_keep(s->keys[k], keeps, s->n);
+        sums_keep_slices(s->keys[k], keeps, s->n);
     for (size_t m = 0; m < _MEASURE_MAX; m++)
         if (c->needs[m])
-            slices_keep(s->measures[m], keeps, s->n);
+            sums_keep_slices(s->measures[m], keeps, s->n);
     s->n = n;
 }
 
@@ -290,7 +290,7 @@ static void slices_filter(const struct sums_cursor *c, struct slices *s)
 static int sums_take_rows(struct sums_cursor *c, uint64_t first, size_t n)
 {
     const struct columns *columns = c->row.trace->columns;
-    struct slices s;
+    struct sums_slices s;
 
     s.n = n;
     for (size_t k = 0; k < c->n_keys; k++)
@@ -300,8 +300,8 @@ static int sums_take_rows(struct sums_cursor *c, uint64_t first, size_t n)
             columns_values(columns, measure_columns[m], first, n, s.measures[m]);
     if (!c->categories.any)
         columns_values(columns, COL_slice_category, first, n, s.categories);
-    slices_filter(c, &s);
-    return groups_take(c, &s);
+    sums_filter_slices(c, &s);
+    return sums_groups_take(c, &s);
 }
 
 /* The first of [row, end) that may have one of these categories and durations. */
@@ -338,7 +338,7 @@ static bool sums_are_exact(struct sums_cursor *c)
     return c->total < SUM_EXACT;
 }
 
-static bool keys_are_direct(const struct sums_cursor *c)
+static bool sums_keys_are_direct(const struct sums_cursor *c)
 {
     const struct columns *columns = c->row.trace->columns;
 
@@ -379,8 +379,8 @@ static int sums_scan(struct sums_cursor *c)
         first = columns_lower_bound(columns, COL_slice_ts, ts.min);
     if (c->given[MEASURE_TS] && ts.max < INT64_MAX)
         end = ts.min > ts.max ? 0 : columns_lower_bound(columns, COL_slice_ts, ts.max + 1);
-    groups_clear(&c->groups);
-    if (keys_are_direct(c)) {
+    sums_groups_clear(&c->groups);
+    if (sums_keys_are_direct(c)) {
         c->groups.direct = calloc(DIRECT_MAX + 1, sizeof(c->groups.direct[0]));
         if (!c->groups.direct)
             return SQLITE_NOMEM;
@@ -407,7 +407,7 @@ static int sums_scan(struct sums_cursor *c)
 /* SQLite checks again what is beyond, which is impossible here. */
 #define PLAN_VALUES_MAX 16
 
-static bool is_comparison(unsigned char op)
+static bool sums_is_comparison(unsigned char op)
 {
     return op == SQLITE_INDEX_CONSTRAINT_EQ || op == SQLITE_INDEX_CONSTRAINT_GT ||
            op == SQLITE_INDEX_CONSTRAINT_LE || op == SQLITE_INDEX_CONSTRAINT_LT ||
@@ -426,7 +426,7 @@ static int sums_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
             (column >= 0 && column < SUMS_COLUMNS && sums_columns[column].role == ROLE_CONDITION) ||
             (many && column == SUMS_COLUMNS);
 
-        if (!is_comparison(info->aConstraint[i].op))
+        if (!sums_is_comparison(info->aConstraint[i].op))
             continue;
         /* The slices with one name are found without a scan. */
         if (column == 0 && info->aConstraint[i].op == SQLITE_INDEX_CONSTRAINT_EQ)
@@ -469,7 +469,7 @@ static int sums_close(sqlite3_vtab_cursor *cursor)
     struct sums_cursor *c = (struct sums_cursor *)cursor;
 
     traces_put(sums_traces(c), c->row.trace);
-    groups_done(&c->groups);
+    sums_groups_done(&c->groups);
     free(c->categories.items);
     free(c->ids);
     free(c);
@@ -486,7 +486,7 @@ static int sums_next_trace(struct sums_cursor *c)
 
         traces_put(sums_traces(c), TAKE_PTR(c->row.trace));
         c->row.number = 0;
-        groups_clear(&c->groups);
+        sums_groups_clear(&c->groups);
         r = traces_get(sums_traces(c), c->ids[c->next_id++], &c->row.trace, &error);
         if (r < 0)
             return vtab_fail(c->base.pVtab, r, error);
@@ -536,7 +536,7 @@ static int sums_filter(sqlite3_vtab_cursor *cursor, int used, const char *plan, 
         c->given[sums_columns[column].of] = true;
         range_narrow(&c->ranges[sums_columns[column].of], op, values[i]);
     }
-    groups_clear(&c->groups);
+    sums_groups_clear(&c->groups);
     c->row.number = 0;
     c->next_id = c->n_ids = 0;
     c->total = 0;
