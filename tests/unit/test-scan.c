@@ -577,6 +577,30 @@ static void test_shapes(void **state)
     }
 }
 
+/* Constants may be anywhere in an event: here between its thread and its time, where the text of the thread has them. */
+static void test_constants_between_ids(void **state)
+{
+#define MIXED(category)                                                                                      \
+    "{\"name\": \"n\", \"pid\": 3, \"ph\": \"X\", \"tid\": 7, \"cat\": \"" category                          \
+    "\", \"ts\": 1, \"dur\": 2, "                                                                            \
+    "\"args\": {\"stream\": 5, \"External id\": 6}}, "
+    static const char text[] =
+        "[" MIXED("kernel") MIXED("kernel") MIXED("cpu_op") MIXED("kernel") MIXED("kernel") MIXED("cpu_op")
+            MIXED("cpu_op") MIXED("kernel") "{}"
+                                            "                                                            "
+                                            "                                                            ]";
+    static const char *const categories[] = {"kernel", "kernel", "cpu_op", "kernel",
+                                             "kernel", "cpu_op", "cpu_op", "kernel"};
+    _cleanup_scanned_ struct scanned s = scan_text(text);
+
+    assert_int_equal(s.in->batch->n, ARRAY_SIZE(categories));
+    for (size_t i = 0; i < ARRAY_SIZE(categories); i++) {
+        assert_string_equal(fixture_category(s.in, event_at(&s, i)), categories[i]);
+        assert_int_equal(fixture_arg(s.in, event_at(&s, i), COL_gpu_stream),
+                         strcmp(categories[i], "kernel") == 0 ? 5 : NONE);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -597,6 +621,7 @@ int main(void)
         cmocka_unit_test(test_groups_of_arguments),
         cmocka_unit_test(test_duplicate_keys),
         cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_constants_between_ids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,16 +40,13 @@ static unsigned shapes_node(struct shapes *h, uint16_t *link, const char *p, con
 static void shapes_fill(struct scanner *s, struct shape_node *n, const unsigned before[static 2])
 {
     struct shapes *h = &s->shapes;
-    struct shape_node *pid = &h->nodes[before[0]], *tid = &h->nodes[before[1]];
+    const struct shape_node *pid = &h->nodes[before[0]], *tid = &h->nodes[before[1]];
 
     if (n->follows == MEMBER_PID) {
         n->thread = h->n_threads++ % SHAPE_THREADS;
         h->threads[n->thread].thread = 0;
     }
-    if (n->follows == MEMBER_TS && pid->follows == MEMBER_PID && tid->follows == MEMBER_TID) {
-        n->after_ids = true;
-        pid->after_thread = (uint16_t)(n - h->nodes);
-    }
+    n->after_ids = n->follows == MEMBER_TS && pid->follows == MEMBER_PID && tid->follows == MEMBER_TID;
     if (n->follows == SHAPE_END) {
         const uint32_t usual = 1u << MEMBER_CAT | 1u << MEMBER_NAME | 1u << MEMBER_PID | 1u << MEMBER_TID |
                                1u << MEMBER_TS | 1u << MEMBER_DUR;

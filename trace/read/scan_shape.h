@@ -29,11 +29,10 @@ _hot_ unsigned shape_find_first(struct shapes *h, const char *p)
     return node;
 }
 
-/* From the value of "pid" to that of "ts", where the thread is the last one in this place. */
-_hot_ bool shape_has_same_thread(const struct shape_node *n, const struct last_thread *last, const char *p,
-                                 const char *end)
+/* From the value of "pid" to that of "ts", where the thread is the last one in this place. pid: the node before. */
+_hot_ bool shape_has_same_thread(unsigned pid, const struct last_thread *last, const char *p, const char *end)
 {
-    return n->after_thread && last->thread && end - p > EXPECTED_MAX && expected_matches(&last->text, p);
+    return last->thread && last->pid == pid && end - p > EXPECTED_MAX && expected_matches(&last->text, p);
 }
 
 _hot_ void shape_set_constants(struct scanned_event *f, const struct shape_constants *c)
@@ -79,7 +78,7 @@ static const char *shape_take_event(struct scanner *s, const char *p, const char
     struct shapes *h = &s->shapes;
     const char *start = p, *begin, *pid = NULL;
     size_t room = (size_t)(end - p) - EXPECTED_MAX;
-    unsigned node;
+    unsigned node, before_pid = 0;
 
     if (unlikely(end - p <= EXPECTED_MAX))
         return NULL;
@@ -98,19 +97,24 @@ static const char *shape_take_event(struct scanner *s, const char *p, const char
         switch (n->follows) {
         case MEMBER_PID:
             f->last_thread = &h->threads[n->thread];
-            if (!shape_has_same_thread(n, f->last_thread, p, end)) {
+            if (!shape_has_same_thread(node, f->last_thread, p, end)) {
                 pid = p;
+                before_pid = node;
                 p = event_take_id(s, p, end, &f->pid, &f->pid_text);
                 break;
             }
             p += f->last_thread->text.size;
             f->thread = f->last_thread->thread;
-            n = &h->nodes[n->after_thread];
+            n = &h->nodes[f->last_thread->ts];
             p = event_take_time(s, p, end, MEMBER_TS, &f->ts);
             break;
         case MEMBER_TS:
-            if (n->after_ids)
+            if (n->after_ids) {
                 f->thread_text = (struct slice){pid, p};
+                f->last_thread->thread = 0;
+                f->last_thread->pid = (uint16_t)before_pid;
+                f->last_thread->ts = (uint16_t)node;
+            }
             p = event_take_time(s, p, end, MEMBER_TS, &f->ts);
             break;
         case SHAPE_ARG:

@@ -146,11 +146,10 @@ struct shape_constants {
 struct shape_node {
     struct expected text;
     uint8_t follows;
-    uint8_t brace;         /* offset of the event's brace in the text; of the first node of an event */
-    uint8_t thread;        /* number of the last thread, before a "pid" */
-    bool after_ids;        /* before a "ts" that follows "pid" and "tid" */
-    uint16_t other, next;  /* nodes: another text in the same place, the first text after the value */
-    uint16_t after_thread; /* node: before a "pid" that "tid" and "ts" follow, that of the "ts" */
+    uint8_t brace;        /* offset of the event's brace in the text; of the first node of an event */
+    uint8_t thread;       /* number of the last thread, before a "pid" */
+    bool after_ids;       /* before a "ts" that follows "pid" and "tid" */
+    uint16_t other, next; /* nodes: another text in the same place, the first text after the value */
     union {
         const struct arg_use *arg;
         struct shape_constants constants; /* of SHAPE_END; its `next` begins the event that followed last */
@@ -161,7 +160,8 @@ struct shape_node {
  * "ts", and the thread. */
 struct last_thread {
     struct expected text;
-    uint32_t thread; /* + 1 */
+    uint32_t thread;  /* + 1; 0: none */
+    uint16_t pid, ts; /* the nodes before these values: other events may have other constants between them */
 };
 
 struct shapes {
