@@ -221,7 +221,7 @@ static enum http1_step http1_end_head(struct http1_response *r)
     if (r->status < 200) {
         r->state = STATE_STATUS_LINE;
         r->has_length = r->is_chunked = r->closes = false;
-        *r->link = '\0';
+        *r->content_type = *r->retry_after = *r->date = *r->link = '\0';
         return HTTP1_MORE;
     }
     if (r->head_only || r->status == 204 || r->status == 304 || (r->has_length && r->left == 0))
@@ -287,7 +287,7 @@ static enum http1_step http1_take_chunk_line(struct http1_response *r, const cha
         return r->error ? HTTP1_BAD : HTTP1_MORE;
     for (r->left = 0; digits < n && digits <= LENGTH_DIGITS_MAX && http1_hex(line[digits]) >= 0; digits++)
         r->left = r->left << 4 | (uint64_t)http1_hex(line[digits]);
-    if (digits == 0 || digits > LENGTH_DIGITS_MAX - 3 || (digits < n && !strchr("; \t", line[digits])))
+    if (digits == 0 || digits > LENGTH_DIGITS_MAX - 3 || (digits < n && !memchr("; \t", line[digits], 3)))
         return http1_fail(r, malformed);
     r->state = r->left > 0 ? STATE_CHUNK : STATE_TRAILERS;
     return HTTP1_MORE;

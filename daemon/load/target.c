@@ -158,7 +158,7 @@ static void load_target_prepare_head(struct load_target *t, const char *worker_u
             "POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: profd-load/" PROFD_VERSION "\r\nAccept: */*\r\n",
             path, url.port == HTTP_PORT ? url.host : t->host_port);
     for (const struct curl_slist *h = t->headers; h; h = h->next)
-        if (!ends_with(h->data, ":")) /* by which libcurl leaves a field out */
+        if (h->data[strcspn(h->data, ":") + 1]) /* without a value libcurl leaves the field out */
             fprintf(out, "%s\r\n", h->data);
     fprintf(out, "Content-Length: ");
     fclose(out);

@@ -578,12 +578,13 @@ def test_http_2_where_it_is_offered(tmp_path):
         assert all(line["output_tokens"] == 3 and len(line["gaps_us"]) == 2 for line in generator.requests)
 
 
-def test_token_file(tmp_path):
-    (tmp_path / "token").write_text("sesame\n")
+@pytest.mark.parametrize("token", ["sesame", "sesame:"])
+def test_token_file(tmp_path, token):
+    (tmp_path / "token").write_text(token + "\n")
     with ByteServer(lambda _connection, _number: GOOD) as server:
         order = order_of(server.url, requests=1)
         order["credentials"] = {"token_file": str(tmp_path / "token")}
         assert outcomes(run(order)) == (1, 0, 0)
-        assert server.received[0][1][b"authorization"] == b"Bearer sesame"
+        assert server.received[0][1][b"authorization"] == b"Bearer " + token.encode()
         order["credentials"] = {"token_file": str(tmp_path / "absent")}
         assert "token_file" in run(order).lines[-1]["text"]

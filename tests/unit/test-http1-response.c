@@ -163,15 +163,32 @@ static void test_bad(void **state)
     }
 }
 
+static void test_nul(void **state)
+{
+    static const char text[] = OK "Transfer-Encoding: chunked\r\n\r\n1\0\r\na\r\n0\r\n\r\n";
+    struct outcome_of_text o = read_text(text, sizeof(text) - 1, sizeof(text), true);
+
+    assert_int_equal(o.end, HTTP1_BAD);
+    http1_response_done(&o.r);
+}
+
 static void test_texts_of_fields(void **state)
 {
-    static const char text[] = "HTTP/1.1 103 Early Hints\r\nLink: </hint>\r\n\r\n" OK
+    static const char text[] = "HTTP/1.1 103 Early Hints\r\nLink: </hint>\r\nDate: now\r\n\r\n" OK
                                "Content-Type: text/event-stream; charset=utf-8\r\nRetry-After: 120\r\n\r\n";
     struct outcome_of_text o = read_text(text, strlen(text), 7, false);
 
     assert_string_equal(o.r.content_type, "text/event-stream; charset=utf-8");
     assert_string_equal(o.r.retry_after, "120");
     assert_string_equal(o.r.link, "");
+    assert_string_equal(o.r.date, "");
+    http1_response_done(&o.r);
+
+    static const char interim[] = "HTTP/1.1 103 Early Hints\r\nContent-Type: text/event-stream\r\n"
+                                  "Retry-After: 120\r\n\r\n" OK "\r\n";
+    o = read_text(interim, strlen(interim), 7, false);
+    assert_string_equal(o.r.content_type, "");
+    assert_string_equal(o.r.retry_after, "");
     http1_response_done(&o.r);
 
     static const char linked[] = OK "Link: </v1/runs?before=r3>; rel=\"next\"\r\n\r\n";
@@ -224,8 +241,11 @@ static void test_bounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),   cmocka_unit_test(test_head),
-        cmocka_unit_test(test_bad),    cmocka_unit_test(test_texts_of_fields),
+        cmocka_unit_test(test_good),
+        cmocka_unit_test(test_head),
+        cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_nul),
+        cmocka_unit_test(test_texts_of_fields),
         cmocka_unit_test(test_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
