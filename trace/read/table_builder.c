@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace/read/merge_internal.h"
+#include "trace/read/merge_output.h"
 
 /* -- Tables --------------------------------------------------------------------------------------------- */
 

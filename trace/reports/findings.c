@@ -5,7 +5,6 @@
 #include "trace/reports/report.h"
 #include "trace/reports/rules/context.h"
 #include "trace/reports/rules/rule.h"
-#include <errno.h>
 #include <math.h>
 
 /* -- Evaluated ------------------------------------------------------------------------------------------- */

@@ -4,7 +4,6 @@
 
 #include "base/array.h"
 #include "base/statistics.h"
-#include "trace/reports/host.h"
 #include <errno.h>
 
 /*

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/reports/launches.h"
 
-#include "base/array.h"
 #include "base/statistics.h"
 #include "trace/reports/aggregation.h"
 #include "trace/reports/gpu.h"

@@ -5,7 +5,6 @@
 #include "trace/columns/column_cursor.h"
 
 #include <ctype.h>
-#include <errno.h>
 
 /* -- Range name ------------------------------------------------------------------------------------------ */
 

@@ -8,7 +8,7 @@
 
 /* -- Kinds -------------------------------------------------------------------------------------------- */
 
-static const char *const words[_HOST_KIND_MAX] = {
+static const char *const host_kind_words[_HOST_KIND_MAX] = {
 #define H(identifier, word) [HOST_##identifier] = word,
     HOST_KINDS(H)
 #undef H
@@ -17,7 +17,7 @@ static const char *const words[_HOST_KIND_MAX] = {
 static const struct {
     const char *names[2];
     enum host_kind kind;
-} categories[] = {
+} host_kind_categories[] = {
     {{CATEGORY_OP}, HOST_OP},           {{"user_annotation"}, HOST_ANNOTATION},
     {{"python_function"}, HOST_PYTHON}, {{CATEGORY_RUNTIME}, HOST_RUNTIME},
     {{"cuda_driver"}, HOST_RUNTIME},    {{"xpu_runtime", "xpu_driver"}, HOST_RUNTIME},
@@ -26,15 +26,16 @@ static const struct {
 
 const char *host_kind_name(enum host_kind kind)
 {
-    return words[kind];
+    return host_kind_words[kind];
 }
 
 enum host_kind host_kind_of(struct text category)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(categories); i++)
-        for (size_t k = 0; k < ARRAY_SIZE(categories[i].names) && categories[i].names[k]; k++)
-            if (text_is(category, categories[i].names[k]))
-                return categories[i].kind;
+    for (size_t i = 0; i < ARRAY_SIZE(host_kind_categories); i++)
+        for (size_t k = 0; k < ARRAY_SIZE(host_kind_categories[i].names) && host_kind_categories[i].names[k];
+             k++)
+            if (text_is(category, host_kind_categories[i].names[k]))
+                return host_kind_categories[i].kind;
     return HOST_OTHER;
 }
 

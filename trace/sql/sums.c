@@ -17,6 +17,8 @@
 #define BLOCKS_PER_LOOK 512
 /* The total of all durations, without their signs, is an exact double below this. */
 #define SUM_EXACT 0x1p53
+/* A sum whose number of durations times the largest is below this has not wrapped. */
+#define SUM_FITS 0x1p62
 
 /* -- Columns -------------------------------------------------------------------------------------------- */
 
@@ -328,8 +330,7 @@ static bool sums_are_exact(struct sums_cursor *c)
         const struct sum *s = &c->groups.sums[MEASURE_DUR][i];
         double largest = s->count > 0 ? fmax(fabs((double)s->min), fabs((double)s->max)) : 0;
 
-        /* A sum that may have wrapped. */
-        if (largest * (double)s->count >= 0x1p62)
+        if (largest * (double)s->count >= SUM_FITS)
             return false;
         c->total += (double)(int64_t)s->sum;
         if (s->count > 0 && s->min < 0)
