@@ -2,8 +2,9 @@
 """The workload generator next to a Python client written like `vllm bench serve`, against a server that computes nothing.
 
 speed: what one core sustains, from a server that never waits; next to it what the server and the kernel allow
-(`stream-reader`, which receives and looks at nothing). With eight tokens a write less of that is the kernel's cost of a write. error: what is measured, against when the server sent, with
-tokens at steady gaps. memory: of ten thousand streams that are open at the same time."""
+(`stream-reader`, which receives and looks at nothing). With eight tokens a write less of that is the kernel's cost of a
+write. error: what is measured, against when the server sent, with tokens at steady gaps. memory: of ten thousand
+streams that are open at the same time."""
 import contextlib
 import json
 import os

@@ -40,7 +40,8 @@ def rows(names, options):
 
 def main():
     parse = argparse.ArgumentParser(description=__doc__)
-    parse.add_argument("benchmark", nargs="*", choices=[*BENCHMARKS, []], default=[])
+    parse.add_argument("benchmark", nargs="*", metavar="BENCHMARK", choices=[*BENCHMARKS, []], default=[],
+                       help=f"to run: {', '.join(BENCHMARKS)} (default: all)")
     parse.add_argument("--table", action="store_true", help="tables in Markdown instead of JSON")
     parse.add_argument("--directory", help="where the files are made (default: $TMPDIR)")
     parse.add_argument("--long", action="store_true", help="trace: also 4 and 16 GB and ten million slices; catalog: ten million traces")

@@ -5,8 +5,8 @@
 #include "daemon/fleet/call.h"
 #include <curl/curl.h>
 
-/* NULL credentials are none; a NULL handle takes only the token, and the files of TLS are checked. *ret_token, for the header, is the caller's to end by secret_free(). An error
- * has its words in *ret_error, which takes the place of what was there. */
+/* NULL credentials are none; a NULL handle takes only the token, and the files of TLS are checked. *ret_token, for the
+ * header, is the caller's to end by secret_free(). An error has its text in *ret_error, which replaces the one before. */
 int call_credentials_use(const struct call_credentials *c, bool admin, CURL *easy, char **ret_token,
                          char **ret_error);
 /*

@@ -3,10 +3,10 @@
  * Many HTTP requests at a time. Knows bytes and moments, nothing of tokens.
  *
  * Over HTTP/1.1 without TLS they are sent by http1_client.h, all others by libcurl: persistent connections, reused
- * handles, small buffers. libcurl searches all connections to a host for an idle one, so that a request costs more the more connections
- * there are: requests are distributed over several of its "multi" handles with HTTP_POOL_EXCHANGES each. Each
- * request ends in done(), once, never before http_pool_send() returns, unless http_pool_free() comes first. Addresses
- * outside of the network policy are refused.
+ * handles, small buffers. libcurl searches all connections to a host for an idle one, so that a request costs more
+ * the more connections there are: requests are distributed over several of its "multi" handles with
+ * HTTP_POOL_EXCHANGES each. Each request ends in done(), once, never before http_pool_send() returns, unless
+ * http_pool_free() comes first. Addresses outside of the network policy are refused.
  */
 #pragma once
 

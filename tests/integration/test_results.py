@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What profctl says of every real trace, all reports in JSON and all rows of all tables, held against tests/data/results.json:
-faster reading, packing or analysing must not change any of it. The other tests say what is right; this one says what
-changed. After a change that is wanted, ./dev results writes the file anew; name the reports that changed in the commit."""
+"""What profctl prints for every real trace, all reports in JSON and all rows of all tables, compared with
+tests/data/results.json: faster reading, packing or analysing must not change any of it. The other tests check what is
+right; this one shows what changed. After a change that is wanted, ./dev results writes the file anew; name the reports
+that changed in the commit."""
 import hashlib
 import json
 import os
@@ -30,8 +31,8 @@ def digest(data):
 
 
 def profctl(home, *args):
-    """Paths are relative to the traces, so that the output does not depend on where they are. What is said of a refused trace
-    is a result, too."""
+    """Paths are relative to the traces, so that the output does not depend on where they are. The error of a refused
+    trace is a result, too."""
     keep = {k: v for k, v in os.environ.items() if k in ("PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS")}
     done = subprocess.run([PROFCTL, *args], cwd=TRACES, stdin=subprocess.DEVNULL, capture_output=True, timeout=patience(300),
                           env={**keep, "HOME": str(home), "TZ": "UTC", "TERM": "dumb", "PROFD_SOCKET": str(home / "none.sock")})
