@@ -21,7 +21,6 @@ enum http1_state {
     STATE_ENDED,
 };
 
-static const char not_http_text[] = "Received HTTP/0.9 when not allowed";
 static const char too_long_text[] = "head and trailers of the response are longer than 64 KiB";
 
 static enum http1_step http1_fail(struct http1_response *r, const char *error)
@@ -78,8 +77,8 @@ static bool http1_read_status(struct http1_response *r, const char *line, size_t
 {
     const char *digits = line + STATUS_LINE_MIN - 3;
 
-    if (size < STATUS_LINE_MIN || memcmp(line, "HTTP/1.", 7) != 0 || (line[7] != '0' && line[7] != '1') ||
-        line[8] != ' ' || (size > STATUS_LINE_MIN && line[STATUS_LINE_MIN] != ' '))
+    if (size < STATUS_LINE_MIN || (line[7] != '0' && line[7] != '1') || line[8] != ' ' ||
+        (size > STATUS_LINE_MIN && line[STATUS_LINE_MIN] != ' '))
         return false;
     r->status = 0;
     for (size_t i = 0; i < 3; i++) {
@@ -239,21 +238,20 @@ static enum http1_step http1_end_head(struct http1_response *r)
 /* A line of the head or of the trailers. HTTP1_MORE: there are more. */
 static enum http1_step http1_take_head(struct http1_response *r, const char **bytes, size_t *size)
 {
-    size_t n;
+    static const char begin[] = "HTTP/1.";
+    size_t n, at = MIN(r->line_size, strlen(begin));
+
+    /* Other protocols may have other ends of lines, or none. */
+    if (r->state == STATE_STATUS_LINE && memcmp(*bytes, begin + at, MIN(*size, strlen(begin) - at)) != 0)
+        return http1_fail(r, "Received HTTP/0.9 when not allowed");
     const char *line = http1_take_line(r, bytes, size, HTTP1_HEAD_MAX - MIN(r->head_size, HTTP1_HEAD_MAX),
                                        too_long_text, &n);
-
-    if (!line && !r->error && r->state == STATE_STATUS_LINE &&
-        memcmp(r->line, "HTTP/1.", MIN(r->line_size, sizeof("HTTP/1.") - 1)) != 0)
-        return http1_fail(r, not_http_text); /* its line may never end */
     if (!line)
         return r->error ? HTTP1_BAD : HTTP1_MORE;
     r->head_size += n + 2;
     if (r->state == STATE_STATUS_LINE) {
         if (!http1_read_status(r, line, n))
-            return http1_fail(r, n >= 7 && memcmp(line, "HTTP/1.", 7) == 0
-                                     ? "the status line of the response is malformed"
-                                     : not_http_text);
+            return http1_fail(r, "the status line of the response is malformed");
         r->state = STATE_FIELDS;
         return HTTP1_MORE;
     }

@@ -111,6 +111,7 @@ static const struct {
 } bad[] = {
     {"", "Empty reply"},
     {"hello\r\n", "HTTP/0.9"},
+    {"{\"error\": \"no HTTP\"}\n", "HTTP/0.9"},
     {"\x15\x03\x01 and no line", "HTTP/0.9"},
     {"HTTP/2 200\r\n\r\n", "HTTP/0.9"},
     {"HTTP/1.2 200 OK\r\n\r\n", "status line"},
