@@ -244,10 +244,41 @@ static void test_nothing_is_sorted_that_lies_sorted(void **state)
     read_result_free(&r);
 }
 
+/* Beyond 2^53 a double plus one is no other number, or the second after it. */
+static void test_real_bounds_of_big_times(void **state)
+{
+    static const char *const bounds[] = {
+        "9007199254740991.0",    "9007199254740992.0",    "9007199254740994.0",    "9007199254740996.0",
+        "4000000000000000000.5", "9223372036854775808.0", "-9223372036854775808.0"};
+    static const char *const comparisons[] = {"=", "<", "<=", ">", ">="};
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+
+    fputc('[', f);
+    for (int i = 0; i < 9; i++)
+        fprintf(f, "{\"ph\":\"X\",\"name\":\"a\",\"pid\":1,\"tid\":1,\"ts\":9007199254740.99%d,\"dur\":0},",
+                i);
+    fputs("{\"ph\":\"X\",\"name\":\"b\",\"pid\":1,\"tid\":2,\"ts\":4000000000000000,\"dur\":1}]", f);
+    fclose(f);
+    struct read_result r = read_text(text);
+    sqlite3 *db = beside_plain_rows(&r);
+    for (size_t i = 0; i < ARRAY_SIZE(bounds); i++)
+        for (size_t k = 0; k < ARRAY_SIZE(comparisons); k++) {
+            _cleanup_(freep) char *query =
+                xasprintf("select id, ts from %%s where ts %s %s order by id", comparisons[k], bounds[i]);
+            assert_same(db, query);
+        }
+    sqlite3_close(db);
+    read_result_free(&r);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pushdown_changes_nothing),
+        cmocka_unit_test(test_real_bounds_of_big_times),
         cmocka_unit_test(test_relatives_are_those_of_the_parents),
         cmocka_unit_test(test_gap_is_the_statement),
         cmocka_unit_test(test_nothing_is_sorted_that_lies_sorted),

@@ -11,27 +11,6 @@
 
 static const struct range range_empty = {1, 0};
 
-static void range_narrow_real(struct range *r, int op, double value)
-{
-    bool lower = op == SQLITE_INDEX_CONSTRAINT_GT || op == SQLITE_INDEX_CONSTRAINT_GE;
-    bool upper = op == SQLITE_INDEX_CONSTRAINT_LT || op == SQLITE_INDEX_CONSTRAINT_LE;
-    double rounded = op == SQLITE_INDEX_CONSTRAINT_GT   ? floor(value) + 1
-                     : op == SQLITE_INDEX_CONSTRAINT_LT ? ceil(value) - 1
-                     : lower                            ? ceil(value)
-                                                        : floor(value);
-
-    if (op == SQLITE_INDEX_CONSTRAINT_EQ && (rounded != value || fabs(value) >= INT64_LIMIT))
-        *r = range_empty;
-    else if ((lower && rounded >= INT64_LIMIT) || (upper && rounded < -INT64_LIMIT))
-        *r = range_empty;
-    else if (!(lower && rounded < -INT64_LIMIT) && !(upper && rounded >= INT64_LIMIT)) {
-        if (!upper)
-            r->min = MAX(r->min, (int64_t)rounded);
-        if (!lower)
-            r->max = MIN(r->max, (int64_t)rounded);
-    }
-}
-
 static void range_narrow_integer(struct range *r, int op, int64_t value)
 {
     switch (op) {
@@ -57,6 +36,22 @@ static void range_narrow_integer(struct range *r, int op, int64_t value)
         r->min = MAX(r->min, value);
         r->max = MIN(r->max, value);
     }
+}
+
+static void range_narrow_real(struct range *r, int op, double value)
+{
+    bool lower = op == SQLITE_INDEX_CONSTRAINT_GT || op == SQLITE_INDEX_CONSTRAINT_GE;
+    bool upper = op == SQLITE_INDEX_CONSTRAINT_LT || op == SQLITE_INDEX_CONSTRAINT_LE;
+
+    if ((upper && value >= INT64_LIMIT) || (lower && value < -INT64_LIMIT))
+        return; /* true of every integer */
+    if (value >= INT64_LIMIT || value < -INT64_LIMIT || (floor(value) != value && !lower && !upper))
+        *r = range_empty;
+    else if (floor(value) == value)
+        range_narrow_integer(r, op, (int64_t)value);
+    else
+        range_narrow_integer(r, lower ? SQLITE_INDEX_CONSTRAINT_GT : SQLITE_INDEX_CONSTRAINT_LT,
+                             (int64_t)(lower ? floor(value) : ceil(value)));
 }
 
 void range_narrow(struct range *range, int op, sqlite3_value *value)
