@@ -47,7 +47,8 @@ static void test_between(void **state)
     close(pair[1]);
 }
 
-/* It is the kernel's moment, and not that of reading: what the clock is wrong by is in it. */
+/* It is the kernel's moment, and not that of reading: what the clock is wrong by is in it. The kernel begins to note
+ * moments a little after the first socket asked for them. */
 static void test_of_the_kernel(void **state)
 {
     struct arrival_clock clock = {.offset_ns = wall_ns() - mono_ns() + HOUR_NS,
@@ -58,10 +59,13 @@ static void test_of_the_kernel(void **state)
 
     connect_pair(pair);
     arrival_enable(pair[1]);
-    int64_t sent_ns = mono_ns();
-    assert_int_equal(send(pair[0], "x", 1, 0), 1);
-    assert_int_equal(arrival_receive(&clock, pair[1], &byte, 1, INT64_MIN, &at_ns), 1);
-    assert_true(at_ns >= sent_ns - HOUR_NS - SLACK_NS && at_ns <= mono_ns() - HOUR_NS + SLACK_NS);
+    int64_t begin_ns = mono_ns();
+    do {
+        assert_true(mono_ns() < begin_ns + SLACK_NS);
+        assert_int_equal(send(pair[0], "x", 1, 0), 1);
+        assert_int_equal(arrival_receive(&clock, pair[1], &byte, 1, INT64_MIN, &at_ns), 1);
+    } while (at_ns > mono_ns() - HOUR_NS + SLACK_NS);
+    assert_true(at_ns >= begin_ns - HOUR_NS - SLACK_NS);
     close(pair[0]);
     close(pair[1]);
 }
