@@ -81,12 +81,16 @@ static inline void run_turn(struct catalog_fixture *fixture)
     event_base_loop(fixture->base, EVLOOP_NONBLOCK);
 }
 
+/* The upkeep's thread holds the catalog for moments. */
+#define OTHERS_HOLD_MS 5000
+
 /* What a reader of its own finds: the first column of the first row. */
 static inline int64_t ask(const char *path, const char *sql)
 {
     sqlite3 *db;
     sqlite3_stmt *s;
     assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    sqlite3_busy_timeout(db, OTHERS_HOLD_MS);
     if (sqlite3_prepare_v2(db, sql, -1, &s, NULL) != SQLITE_OK)
         fail_msg("%s: %s", sql, sqlite3_errmsg(db));
     int64_t value = sqlite3_step(s) == SQLITE_ROW ? sqlite3_column_int64(s, 0) : INT64_MIN;
@@ -101,7 +105,7 @@ static inline void execute(const char *path, const char *sql)
     int keep = 1;
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
     sqlite3_file_control(db, "main", SQLITE_FCNTL_PERSIST_WAL, &keep);
-    sqlite3_busy_timeout(db, 1000);
+    sqlite3_busy_timeout(db, OTHERS_HOLD_MS);
     if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
         fail_msg("%s: %s", sql, sqlite3_errmsg(db));
     sqlite3_close(db);
