@@ -285,7 +285,8 @@ static enum http1_step http1_take_chunk_line(struct http1_response *r, const cha
         return r->error ? HTTP1_BAD : HTTP1_MORE;
     for (r->left = 0; digits < n && digits <= LENGTH_DIGITS_MAX && http1_hex(line[digits]) >= 0; digits++)
         r->left = r->left << 4 | (uint64_t)http1_hex(line[digits]);
-    if (digits == 0 || digits > LENGTH_DIGITS_MAX - 3 || (digits < n && !memchr("; \t", line[digits], 3)))
+    char after = digits < n ? line[digits] : ';';
+    if (digits == 0 || digits > LENGTH_DIGITS_MAX - 3 || (after != ';' && after != ' ' && after != '\t'))
         return http1_fail(r, malformed);
     r->state = r->left > 0 ? STATE_CHUNK : STATE_TRAILERS;
     return HTTP1_MORE;
