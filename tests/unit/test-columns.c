@@ -362,7 +362,7 @@ static void test_equal_rows(void **state)
     }
     assert_int_equal(columns_writer_finish(w, false, &size), 0);
     /* An entry in the directory for each block, and 16 bytes for those of steps; track and flow.out have no
-     * value, and so are not there, but how many names there are is told. */
+     * values, so the file does not contain them. */
     assert_true(size < 100000 / BLOCK_ROWS * (3 * 16 + 16) + 1024);
     c = open_good(fd);
     assert_int_equal(columns_rows(c, TABLE_name), 100000);

@@ -18,7 +18,8 @@ struct columns_writer;
 int columns_writer_new(int fd, struct columns_writer **ret);
 struct columns_writer *columns_writer_free(struct columns_writer *w);
 
-/* For a caller that syncs at the end: the disk writes what there is meanwhile. Called before the first value. */
+/* Call it before the first value, if the file is synced at the end: the disk then begins to write pages as soon as they
+ * are complete. */
 void columns_write_early(struct columns_writer *w);
 
 /* Adds the next value of a column. At the end, all columns of a table must have the same number of values. */
