@@ -47,7 +47,7 @@ def test_a_stop_after_the_fetch_says_when_it_ends(place, profd, when):
 @pytest.mark.parametrize("crash", [True, False], ids=["crash", "restart"])
 @pytest.mark.parametrize("when", ["scheduled", "recording", "Tracing complete"])
 def test_a_restart_of_profd(place, profd, when, crash):
-    with process(place, "--flush", 1000) as client:
+    with process(place, "--flush", 1000, "--tick", 500) as client:
         registered(profd)
         started = start(profd, 2)
         client.wait_line(f"^{when}")

@@ -59,11 +59,10 @@ static inline uint64_t number_value(uint64_t bytes, unsigned n)
     return (v & UINT64_C(0x0000FFFF0000FFFF)) * (UINT64_C(10000) << 32 | 1) >> 32;
 }
 
-#if defined(__SSSE3__)
-
 /* Parses up to 16 digits, which further digits may follow; NULL if there are none. */
 static inline const char *number_run(const char *p, uint64_t *ret)
 {
+#if defined(__SSSE3__)
     /* From the offset n, indices that move the first n of 16 bytes to the end, after zeros. */
     static const int8_t move[32] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
                                     0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15};
@@ -80,13 +79,7 @@ static inline const char *number_run(const char *p, uint64_t *ret)
 
     *ret = (uint32_t)both * number_powers[8] + (both >> 32);
     return n > 0 ? p + n : NULL;
-}
-
 #else
-
-/* Parses up to 16 digits, which further digits may follow; NULL if there are none. */
-static inline const char *number_run(const char *p, uint64_t *ret)
-{
     uint64_t bytes = load_word(p);
     unsigned n = number_digits(bytes);
 
@@ -97,9 +90,8 @@ static inline const char *number_run(const char *p, uint64_t *ret)
     n = number_digits(bytes);
     *ret = *ret * number_powers[n] + number_value(bytes, n);
     return p + 8 + n;
-}
-
 #endif
+}
 
 static inline bool number_ends(char c)
 {
