@@ -232,13 +232,14 @@ int host_calls_read(const struct columns *c, const struct slice_table *slices, u
     _cleanup_(host_reading_done) struct host_reading reading = {
         .slices = slices, .kinds = kinds, .host = ret};
 
-    *ret = (struct host_calls){.n_slices = slices->n, .cap = host_count(slices, kinds)};
+    *ret = (struct host_calls){.cap = host_count(slices, kinds)};
+    ret->n_slices = ret->cap > 0 ? slices->n : 0;
     ret->around = array_alloc_pages((ret->n_slices + 1) * sizeof(*ret->around));
     ret->calls = array_alloc_pages((ret->cap + 1) * sizeof(*ret->calls));
     int r = ret->around && ret->calls ? 0 : -ENOMEM;
     if (r >= 0)
         memset(ret->around, 0xff, (ret->n_slices + 1) * sizeof(*ret->around)); /* HOST_CALL_NONE */
-    if (r >= 0)
+    if (r >= 0 && ret->cap > 0)
         r = host_read_calls(&reading);
     if (r >= 0)
         r = find_launchers(c, work, ret);

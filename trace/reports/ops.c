@@ -63,41 +63,75 @@ static void op_shapes_of(struct op_shapes *s, uint32_t slice, int64_t *ret_dims,
 enum { NAME, KIND, DIMS, TYPES }; /* keys */
 enum { SELF_DEVICE, SELF_HOST, CALLS, HOST, RUNTIME, DEVICE, WORK, SHAPES, _VALUE_MAX };
 
-/* What a call launched in the view counts even if it began before. arg: not NULL to distinguish shapes, of operators
- * alone. */
+/* The sums of the calls of one rank that have the same name, kind, shapes and types, by numbers of its texts. */
+struct op_sums {
+    struct groups kinds;
+    int64_t (*values)[_VALUE_MAX]; /* by number of the kind */
+    size_t cap;
+};
+
+static void op_sums_done(struct op_sums *sums)
+{
+    groups_done(&sums->kinds);
+    free(sums->values);
+}
+
+/* What a call launched in the view counts even if it began before. */
+static int op_sums_read(const struct columns *c, const struct host_calls *host, const struct intervals *times,
+                        struct op_sums *ret)
+{
+    struct op_shapes shapes = {.slices = {.c = c, .column = COL_op_slice},
+                               .dims = {.c = c, .column = COL_op_dims},
+                               .types = {.c = c, .column = COL_op_types},
+                               .rows = columns_rows(c, TABLE_op)};
+
+    for (size_t i = 0; i < host->n; i++) {
+        const struct host_call *call = &host->calls[i];
+        bool is_in_view = analysis_has_call(times, call);
+        struct group_key key = {{call->name, call->kind}};
+        if (!is_in_view && call->work_all == 0)
+            continue;
+        op_shapes_of(&shapes, call->slice, &key.part[DIMS], &key.part[TYPES]);
+        int64_t number = groups_number(&ret->kinds, key);
+        if (number < 0 || !ARRAY_RESERVE_ZEROED(ret->values, ret->cap, ret->kinds.n))
+            return -ENOMEM;
+        int64_t *values = ret->values[number];
+        values[SELF_DEVICE] += call->device;
+        values[DEVICE] += call->device_all;
+        values[WORK] += call->work_all;
+        if (!is_in_view)
+            continue;
+        values[SELF_HOST] = add_time(values[SELF_HOST], host_call_self(call));
+        values[CALLS]++;
+        values[HOST] = add_time(values[HOST], call->end - call->ts);
+        values[RUNTIME] += call->runtime;
+    }
+    return 0;
+}
+
+/* arg: not NULL to distinguish shapes, of operators alone. */
 static int ops_gather(struct gathering *g)
 {
-    struct op_shapes shapes = {.slices = {.c = g->c, .column = COL_op_slice},
-                               .dims = {.c = g->c, .column = COL_op_dims},
-                               .types = {.c = g->c, .column = COL_op_types},
-                               .rows = columns_rows(g->c, TABLE_op)};
+    _cleanup_(op_sums_done) struct op_sums sums = {0};
     const struct host_calls *host;
     const struct intervals *times;
     int r = analysis_ops(g->analysis, g->rank, &host);
 
     if (r >= 0)
         r = analysis_times(g->analysis, g->rank, &times);
-    for (size_t i = 0; r >= 0 && i < host->n; i++) {
-        const struct host_call *call = &host->calls[i];
-        bool is_in_view = analysis_has_call(times, call);
-        int64_t dims, types;
-        if ((!is_in_view && call->work_all == 0) || (g->arg && call->kind != HOST_OP))
+    if (r >= 0)
+        r = op_sums_read(g->c, host, times, &sums);
+    for (size_t i = 0; i < sums.kinds.n && r >= 0; i++) {
+        const int64_t *of = sums.kinds.items[i].part;
+        if (g->arg && of[KIND] != HOST_OP)
             continue;
-        op_shapes_of(&shapes, call->slice, &dims, &types);
-        struct group_key key = {{gathering_op(g, host, (uint32_t)i), call->kind}}, with_shape = key;
-        with_shape.part[DIMS] = gathering_text(g, dims);
-        with_shape.part[TYPES] = gathering_text(g, types);
-        int64_t values[_VALUE_MAX] = {
-            [SELF_DEVICE] = call->device,
-            [SELF_HOST] = is_in_view ? host_call_self(call) : 0,
-            [CALLS] = is_in_view,
-            [HOST] = is_in_view ? call->end - call->ts : 0,
-            [RUNTIME] = is_in_view ? call->runtime : 0,
-            [DEVICE] = call->device_all,
-            [WORK] = call->work_all,
-            [SHAPES] = g->arg ? 0 : gathering_is_new(g, with_shape),
-        };
-        r = gathering_add(g, g->arg ? with_shape : key, values, call->slice);
+        const struct host_call call = {.name = of[NAME], .kind = (enum host_kind)of[KIND]};
+        struct group_key key = {{gathering_number(g, op_name_number(&g->numbers, &call)), call.kind}},
+                         with_shape = key;
+        with_shape.part[DIMS] = gathering_text(g, of[DIMS]);
+        with_shape.part[TYPES] = gathering_text(g, of[TYPES]);
+        sums.values[i][SHAPES] = g->arg ? 0 : gathering_is_new(g, with_shape);
+        r = gathering_add(g, g->arg ? with_shape : key, sums.values[i], SLICE_NONE);
     }
     return r;
 }

@@ -2,10 +2,12 @@
 #include "trace/reports/roofline.h"
 
 #include "base/array.h"
+#include "trace/columns/column_cursor.h"
 #include "trace/read/json_text.h"
 #include "trace/reports/grouping.h"
 #include "trace/reports/host.h"
 #include "trace/reports/report.h"
+#include "trace/reports/search.h"
 #include <errno.h>
 #include <fnmatch.h>
 #include <math.h>
@@ -103,7 +105,10 @@ struct roofline_search {
     const struct slice_table *slices;
     uint8_t *ops, *tf32; /* of each text */
     uint32_t n_texts;
-    uint32_t *kind_of; /* of each row of TABLE_op, + 1; 0: not asked yet */
+    uint32_t *op_slices; /* of each row of TABLE_op, in order */
+    uint64_t n_ops;
+    struct column_cursor dims, types, concrete;
+    uint32_t *kind_of; /* of each row, + 1; 0: not asked yet */
     bool *has_work;    /* of each row: whether its call was counted */
     struct groups keys;
     struct roofline_kind *kinds; /* by number of the key */
@@ -115,6 +120,7 @@ static void roofline_search_done(struct roofline_search *s)
 {
     free(s->ops);
     free(s->tf32);
+    free(s->op_slices);
     free(s->kind_of);
     free(s->has_work);
     groups_done(&s->keys);
@@ -149,9 +155,9 @@ static struct roofline_kind *roofline_find_kind(struct roofline_search *s, int64
     const struct columns *c = s->c;
     size_t n = s->keys.n;
     struct roofline_kind kind = {.name = name,
-                                 .dims = columns_get(c, COL_op_dims, row),
-                                 .types = columns_get(c, COL_op_types, row),
-                                 .concrete = columns_get(c, COL_op_concrete, row)};
+                                 .dims = column_cursor_get(&s->dims, row),
+                                 .types = column_cursor_get(&s->types, row),
+                                 .concrete = column_cursor_get(&s->concrete, row)};
     int64_t number =
         groups_number(&s->keys, (struct group_key){{name, kind.dims, kind.types, kind.concrete}});
 
@@ -172,8 +178,8 @@ static struct roofline_kind *roofline_describe(struct roofline_search *s, uint64
 
     if (!is_op(s, name))
         return NULL;
-    uint64_t row = columns_lower_bound(s->c, COL_op_slice, (int64_t)slice);
-    if (columns_get(s->c, COL_op_slice, row) != (int64_t)slice)
+    size_t row = FIRST_THAT(i, 0, s->n_ops, s->op_slices[i] >= slice);
+    if (row == s->n_ops || s->op_slices[row] != slice)
         return NULL;
     if (s->kind_of[row] == 0) {
         struct roofline_kind *kind = roofline_find_kind(s, name, row);
@@ -200,12 +206,17 @@ static int roofline_read_kinds(struct roofline_search *s, const struct gpu_work 
     s->n_texts = columns_texts(s->c);
     s->ops = calloc((size_t)s->n_texts + 1, 1);
     s->tf32 = calloc((size_t)s->n_texts + 1, 1);
+    s->op_slices = malloc((rows + 1) * sizeof(*s->op_slices));
     s->kind_of = calloc(rows + 1, sizeof(*s->kind_of));
     s->has_work = calloc(rows + 1, sizeof(*s->has_work));
     /* The innermost operator around a launch. */
     _cleanup_(freep) struct ancestor_finder *finder = calloc(1, sizeof(*finder));
-    if (!s->ops || !s->tf32 || !s->kind_of || !s->has_work || !finder)
+    if (!s->ops || !s->tf32 || !s->op_slices || !s->kind_of || !s->has_work || !finder)
         return -ENOMEM;
+    s->n_ops = columns_codes(s->c, COL_op_slice, 0, rows, s->op_slices);
+    s->dims = (struct column_cursor){.c = s->c, .column = COL_op_dims};
+    s->types = (struct column_cursor){.c = s->c, .column = COL_op_types};
+    s->concrete = (struct column_cursor){.c = s->c, .column = COL_op_concrete};
     *finder = (struct ancestor_finder){.slices = s->slices, .matches = has_cost, .arg = s};
     for (size_t i = 0; i < work->n && !s->is_out_of_memory; i++) {
         const struct gpu_event *e = &work->events[i];

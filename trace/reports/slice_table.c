@@ -5,6 +5,7 @@
 #include "trace/columns/schema.h"
 #include "trace/reports/parallel.h"
 #include <errno.h>
+#include <stdatomic.h>
 
 /* -- Kinds -------------------------------------------------------------------------------------------- */
 
@@ -47,22 +48,34 @@ enum host_kind host_kind_of(struct text category)
 struct slice_table_reading {
     const struct columns *c;
     struct slice_table *table;
+    _Atomic uint8_t *kinds; /* of each text as a category, + 1; 0: not asked yet. Threads find the same. */
 };
 
-/* Neighbours are mostly of one category. */
+static uint8_t slice_table_kind(const struct slice_table_reading *r, uint32_t category)
+{
+    if (category >= columns_texts(r->c))
+        return HOST_OTHER;
+    uint8_t known = atomic_load_explicit(&r->kinds[category], memory_order_relaxed);
+    if (known == 0) {
+        known = (uint8_t)(host_kind_of(columns_text(r->c, category)) + 1);
+        atomic_store_explicit(&r->kinds[category], known, memory_order_relaxed);
+    }
+    return known - 1;
+}
+
 static void slice_table_find_kinds(const struct slice_table_reading *r, uint64_t first, uint64_t end)
 {
     uint32_t codes[BLOCK_ROWS], last = COLUMN_NO_CODE;
-    enum host_kind kind = HOST_OTHER;
+    uint8_t kind = HOST_OTHER;
 
     for (; first < end; first += BLOCK_ROWS) {
         size_t n = columns_codes(r->c, COL_slice_category, first, BLOCK_ROWS, codes);
         for (size_t i = 0; i < n; i++) {
             if (codes[i] != last) {
                 last = codes[i];
-                kind = last == COLUMN_NO_CODE ? HOST_OTHER : host_kind_of(columns_text(r->c, last));
+                kind = slice_table_kind(r, last);
             }
-            r->table->kind[first + i] = (uint8_t)kind;
+            r->table->kind[first + i] = kind;
         }
     }
 }
@@ -98,13 +111,15 @@ int slice_table_read(const struct columns *c, struct slice_table *ret)
         .n_threads = columns_rows(c, TABLE_thread),
         .thread_of = malloc((n_tracks + 1) * sizeof(*ret->thread_of)),
     };
-    if (!ret->ts || !ret->dur || !ret->name || !ret->track || !ret->parent || !ret->kind || !ret->thread_of) {
+    _cleanup_(freep) uint8_t *kinds = calloc((size_t)columns_texts(c) + 1, 1);
+    if (!ret->ts || !ret->dur || !ret->name || !ret->track || !ret->parent || !ret->kind || !ret->thread_of ||
+        !kinds) {
         slice_table_done(ret);
         return -ENOMEM;
     }
     columns_codes(c, COL_track_thread, 0, n_tracks, ret->thread_of);
     return parallel_each((n + PART_ROWS - 1) / PART_ROWS, slice_table_read_part,
-                         &(struct slice_table_reading){c, ret});
+                         &(struct slice_table_reading){c, ret, (_Atomic uint8_t *)kinds});
 }
 
 void slice_table_done(struct slice_table *t)
