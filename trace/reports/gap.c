@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whatever covers more than half of a gap covers its middle. So it is enough to know, for each gap, which
- * slice of the thread began last before that: it, or one that it lies in. All gaps are asked in one walk
- * through the slices.
+ * slice of the thread began last before that: it, or one that it lies in.
  */
 #include "trace/reports/gap.h"
 
 #include "base/array.h"
-#include "base/statistics.h"
 #include "trace/reports/interval.h"
 #include "trace/reports/search.h"
 #include <errno.h>
@@ -50,12 +48,18 @@ static void thread_tracks_done(struct thread_tracks *tracks)
  * on all tracks of its thread. */
 #define CLIMB_MAX 4096
 
+/* The slices of one track: positions in by_track. */
+struct track_part {
+    uint64_t first, end;
+};
+
 struct gap_blame_search {
     const struct columns *c;
     const struct slice_table *slices;
     struct thread_tracks tracks;
-    uint64_t *last;          /* by track: the slice that began last, SLICE_NONE */
-    struct sort_item *order; /* gaps by their middle */
+    uint32_t *by_track; /* the slices of each track, in order */
+    uint64_t n;
+    struct track_part *parts; /* by track */
 };
 
 /* The first track, + 1, of the thread that launched the event after a gap; 0 where it is unknown. */
@@ -69,25 +73,45 @@ static uint32_t gap_blame_track(const struct gap_blame_search *l, const struct g
 static void gap_blame_search_done(struct gap_blame_search *l)
 {
     thread_tracks_done(&l->tracks);
-    free(l->last);
-    free(l->order);
+    free(l->by_track);
+    free(l->parts);
 }
 
-static int gap_blame_search_begin(struct gap_blame_search *l, const struct gaps *gaps)
+static struct track_part gap_blame_part(const struct gap_blame_search *l, uint64_t track)
 {
-    uint64_t n_tracks = l->slices->n_tracks;
+    int64_t first = columns_get(l->c, COL_track_first, track),
+            count = columns_get(l->c, COL_track_count, track);
 
-    l->last = malloc((n_tracks + 1) * sizeof(*l->last));
-    l->order = malloc((gaps->n + 1) * sizeof(*l->order));
-    if (!l->last || !l->order)
+    if (first < 0 || count < 0 || (uint64_t)first > l->n)
+        return (struct track_part){0, 0};
+    return (struct track_part){(uint64_t)first,
+                               (uint64_t)first + MIN((uint64_t)count, l->n - (uint64_t)first)};
+}
+
+static int gap_blame_search_begin(struct gap_blame_search *l)
+{
+    uint64_t rows = columns_rows(l->c, TABLE_by_track);
+
+    l->by_track = array_alloc_pages((rows + 1) * sizeof(*l->by_track));
+    l->parts = malloc((l->slices->n_tracks + 1) * sizeof(*l->parts));
+    if (!l->by_track || !l->parts)
         return -ENOMEM;
-    memset(l->last, 0xff, (n_tracks + 1) * sizeof(*l->last)); /* SLICE_NONE */
-    for (size_t i = 0; i < gaps->n; i++) {
-        const struct gap *gap = &gaps->items[i];
-        l->order[i] = (struct sort_item){gap->from + (gap->to - gap->from) / 2, i};
-    }
-    sort_items(l->order, gaps->n);
+    l->n = columns_codes(l->c, COL_by_track_slice, 0, rows, l->by_track);
+    for (uint64_t track = 0; track < l->slices->n_tracks; track++)
+        l->parts[track] = gap_blame_part(l, track);
     return thread_tracks_read(l->slices, &l->tracks);
+}
+
+static uint64_t gap_blame_slice_at(const struct gap_blame_search *l, uint64_t position)
+{
+    return l->by_track[position] == COLUMN_NO_CODE ? SLICE_NONE : l->by_track[position];
+}
+
+/* The first position of a part whose slice begins at a time or later. */
+static uint64_t gap_blame_since(const struct gap_blame_search *l, struct track_part part, int64_t at)
+{
+    return FIRST_THAT(i, part.first, part.end,
+                      l->by_track[i] >= l->slices->n || l->slices->ts[l->by_track[i]] >= at);
 }
 
 static int64_t gap_blame_covered(const struct slice_table *t, const struct gap *gap, uint64_t slice)
@@ -119,36 +143,19 @@ static void gap_blame_climb(const struct slice_table *t, uint64_t slice, int *le
 
 static void look_at_middle(const struct gap_blame_search *l, struct gap *gap)
 {
+    int64_t middle = gap->from + (gap->to - gap->from) / 2;
     int left = CLIMB_MAX, tracks = THREAD_TRACKS_MAX;
 
     for (uint32_t track = gap_blame_track(l, gap); track > 0 && tracks > 0;
-         track = l->tracks.next[track - 1], tracks--)
-        gap_blame_climb(l->slices, l->last[track - 1], &left, gap);
-}
-
-static void gap_blame_walk(struct gap_blame_search *l, struct gaps *gaps)
-{
-    const struct slice_table *t = l->slices;
-    size_t at = 0;
-
-    for (uint64_t i = 0; i < t->n && at < gaps->n; i++) {
-        while (at < gaps->n && l->order[at].number < t->ts[i])
-            look_at_middle(l, &gaps->items[l->order[at++].item]);
-        if (t->track[i] != COLUMN_NO_CODE)
-            l->last[t->track[i]] = i;
+         track = l->tracks.next[track - 1], tracks--) {
+        struct track_part part = l->parts[track - 1];
+        uint64_t after = gap_blame_since(l, part, middle + 1);
+        if (after > part.first)
+            gap_blame_climb(l->slices, gap_blame_slice_at(l, after - 1), &left, gap);
     }
-    for (; at < gaps->n; at++)
-        look_at_middle(l, &gaps->items[l->order[at].item]);
 }
 
 /* -- What covers most --------------------------------------------------------------------------------- */
-
-/* The first position in the track's part of by_track whose slice is at or after `slice`. */
-static uint64_t place_in_track(const struct columns *c, uint64_t first, uint64_t end, uint64_t slice)
-{
-    /* As an unsigned number COLUMN_NULL is after all slices. */
-    return FIRST_THAT(i, first, end, (uint64_t)columns_get(c, COL_by_track_slice, i) >= slice);
-}
 
 static uint64_t gap_blame_outermost(const struct slice_table *t, uint64_t slice)
 {
@@ -157,13 +164,6 @@ static uint64_t gap_blame_outermost(const struct slice_table *t, uint64_t slice)
     for (int i = 0; i < CLIMB_MAX && (parent = slice_parent(t, slice)) != SLICE_NONE; i++)
         slice = parent;
     return slice;
-}
-
-static uint64_t gap_blame_slice_at(const struct columns *c, uint64_t position)
-{
-    int64_t slice = columns_get(c, COL_by_track_slice, position);
-
-    return slice == COLUMN_NULL ? SLICE_NONE : (uint64_t)slice;
 }
 
 static void look_at_one(const struct slice_table *t, uint64_t slice, struct gap *gap, int64_t *any)
@@ -181,19 +181,14 @@ static void look_at_one(const struct slice_table *t, uint64_t slice, struct gap 
 static void look_through_track(const struct gap_blame_search *l, uint64_t track, struct gap *gap,
                                int64_t *any)
 {
-    const struct columns *c = l->c;
     const struct slice_table *t = l->slices;
-    int64_t first = columns_get(c, COL_track_first, track), count = columns_get(c, COL_track_count, track);
-    uint64_t n = columns_rows(c, TABLE_by_track);
+    struct track_part part = l->parts[track];
+    uint64_t at = gap_blame_since(l, part, gap->from);
 
-    if (first < 0 || count < 0 || (uint64_t)first > n)
-        return;
-    uint64_t end = (uint64_t)first + MIN((uint64_t)count, n - (uint64_t)first),
-             at = place_in_track(c, (uint64_t)first, end, FIRST_THAT(i, 0, t->n, t->ts[i] >= gap->from));
-    if (at > (uint64_t)first) /* it may reach into the gap */
-        look_at_one(t, gap_blame_outermost(t, gap_blame_slice_at(c, at - 1)), gap, any);
-    for (int i = 0; i < SCAN_MAX && at < end; i++, at++) {
-        uint64_t slice = gap_blame_slice_at(c, at);
+    if (at > part.first) /* it may reach into the gap */
+        look_at_one(t, gap_blame_outermost(t, gap_blame_slice_at(l, at - 1)), gap, any);
+    for (int i = 0; i < SCAN_MAX && at < part.end; i++, at++) {
+        uint64_t slice = gap_blame_slice_at(l, at);
         if (slice_ts(t, slice) >= gap->to)
             return;
         if (slice_parent(t, slice) == SLICE_NONE)
@@ -218,19 +213,17 @@ static void look_for_most(const struct gap_blame_search *l, struct gap *gap)
 int gap_blame_calls(const struct columns *c, const struct slice_table *slices, struct gaps *gaps)
 {
     _cleanup_(gap_blame_search_done) struct gap_blame_search l = {.c = c, .slices = slices};
-    int r = gap_blame_search_begin(&l, gaps);
+    int r = gap_blame_search_begin(&l);
 
-    if (r < 0)
-        return r;
-    gap_blame_walk(&l, gaps);
-    for (size_t i = 0; i < gaps->n; i++) {
+    for (size_t i = 0; i < gaps->n && r >= 0; i++) {
         struct gap *gap = &gaps->items[i];
+        look_at_middle(&l, gap);
         if (gap->blamed == SLICE_NONE)
             look_for_most(&l, gap);
         if (gap->blamed != SLICE_NONE)
             gap->blamed_kind = slice_kind(slices, gap->blamed);
     }
-    return 0;
+    return r;
 }
 
 /* -- Gap ------------------------------------------------------------------------------------------------- */

@@ -61,22 +61,31 @@ int gap_blame_calls(const struct columns *c, const struct slice_table *slices, s
  */
 /* A part of a gap: the time in one slice itself. */
 struct gap_call {
-    size_t gap;     /* its position in the list of gaps */
     uint64_t slice; /* SLICE_NONE: no slice was open on the thread */
     int64_t ns;
 };
 
-struct gap_call_list {
-    struct gap_call *items; /* by gap */
-    size_t n, cap;
+/* Asked for one gap after the other: fastest in order of time. */
+struct gap_walk {
+    struct gap_call *calls; /* of the gap that was asked last: by begin, SLICE_NONE at the end */
+    size_t n;
+    /* Private. */
+    const struct slice_table *slices;
+    const struct self_times *times;
+    size_t *near;      /* by thread: the piece that was looked at last */
+    int64_t *self;     /* by position: self time in one gap, all 0 between two */
+    uint32_t *touched; /* positions in it, and their number */
+    size_t n_touched, touched_cap, calls_cap;
+    uint64_t visits_left;
 };
 
-/* Of the threads that launched what ends each gap; gaps without a launch have no calls, and neither have the
- * last ones of a trace that would take more than 64 looks at each of its slices (thousands of streams). ends:
- * of each gap, until when it is looked at; NULL: to its end. -ENOMEM. */
-int gap_calls_read(struct analysis *a, size_t rank, const struct gaps *gaps, const int64_t *ends,
-                   struct gap_call_list *ret);
-void gap_calls_done(struct gap_call_list *list);
+/* ret is to be done with after any result. -ENOMEM. */
+int gap_walk_begin(struct analysis *a, size_t rank, struct gap_walk *ret);
+/* The calls of the thread that launched the event after the gap, until `end` (gap.to: in all of it). There are none
+ * without a launch, and none once the gaps that were asked have taken more than 128 looks at each slice of the
+ * trace (thousands of streams). -ENOMEM. */
+int gap_walk_next(struct gap_walk *walk, const struct gap *gap, int64_t end);
+void gap_walk_done(struct gap_walk *walk);
 
 /* The call with the most self time among some parts, by name. */
 struct top_call {
@@ -84,18 +93,19 @@ struct top_call {
     int64_t ns;
 };
 
-/* Sums by name, for many lists of parts one after the other. */
+/* Sums by name, for the gaps of many rows one after the other. */
 struct call_sums {
     const struct slice_table *slices;
     uint32_t n_texts;
-    int64_t *ns; /* by number of the text; all 0 between two lists */
+    int64_t *ns;     /* by number of the text; all 0 between two rows */
+    uint32_t *names; /* those that are not, in order of appearance */
+    size_t n, cap;
 };
 
 /* -ENOMEM. */
 int call_sums_begin(struct call_sums *sums, const struct columns *c, const struct slice_table *slices);
-void call_sums_add(struct call_sums *sums, const struct gap_call *parts, size_t n);
-/* Takes what was added out again; top: the largest sum so far. */
-void call_sums_take(struct call_sums *sums, const struct gap_call *parts, size_t n, struct top_call *top);
-/* Both, of one list. */
-struct top_call call_sums_top(struct call_sums *sums, const struct gap_call *parts, size_t n);
+/* -ENOMEM. */
+int call_sums_add(struct call_sums *sums, const struct gap_call *calls, size_t n);
+/* The largest sum, the first of equal ones; none of them is left. */
+struct top_call call_sums_take(struct call_sums *sums);
 void call_sums_done(struct call_sums *sums);

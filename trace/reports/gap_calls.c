@@ -3,7 +3,6 @@
 #include "trace/reports/gap.h"
 
 #include "base/array.h"
-#include "base/statistics.h"
 #include <errno.h>
 
 /*
@@ -14,41 +13,38 @@
 #define VISITS_PER_SLICE_MAX 128
 #define VISITS_MIN           131072
 
-struct gap_walk {
-    const struct slice_table *slices;
-    const struct self_times *times;
-    size_t *near;      /* by thread: the piece that was looked at last */
-    int64_t *self;     /* by position: self time in one gap, all 0 between two */
-    uint32_t *touched; /* positions in it, and their number */
-    size_t n, cap;
-    uint64_t visits_left;
-};
-
-static void gap_walk_done(struct gap_walk *w)
+int gap_walk_begin(struct analysis *a, size_t rank, struct gap_walk *ret)
 {
+    size_t n = 0;
+    *ret = (struct gap_walk){0};
+    int r = analysis_slices(a, rank, &ret->slices);
+
+    if (r >= 0)
+        r = analysis_self_times(a, rank, &ret->times);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < ret->times->n_threads; i++)
+        n = MAX(n, ret->times->threads[i].n_slices);
+    ret->near = calloc(ret->times->n_threads + 1, sizeof(*ret->near));
+    ret->self = calloc(n + 1, sizeof(*ret->self));
+    ret->visits_left = MAX(VISITS_PER_SLICE_MAX * ret->slices->n, (uint64_t)VISITS_MIN);
+    return ret->near && ret->self ? 0 : -ENOMEM;
+}
+
+void gap_walk_done(struct gap_walk *w)
+{
+    free(w->calls);
     free(w->near);
     free(w->self);
     free(w->touched);
 }
 
-static int gap_walk_begin(struct gap_walk *w)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < w->times->n_threads; i++)
-        n = MAX(n, w->times->threads[i].n_slices);
-    w->near = calloc(w->times->n_threads + 1, sizeof(*w->near));
-    w->self = calloc(n + 1, sizeof(*w->self));
-    w->visits_left = MAX(VISITS_PER_SLICE_MAX * w->slices->n, (uint64_t)VISITS_MIN);
-    return w->near && w->self ? 0 : -ENOMEM;
-}
-
 static int gap_walk_touch(struct gap_walk *w, uint32_t at, int64_t ns)
 {
     if (w->self[at] == 0) {
-        if (!ARRAY_RESERVE(w->touched, w->cap, w->n + 1))
+        if (!ARRAY_RESERVE(w->touched, w->touched_cap, w->n_touched + 1))
             return -ENOMEM;
-        w->touched[w->n++] = at;
+        w->touched[w->n_touched++] = at;
     }
     w->self[at] += ns;
     return 0;
@@ -105,18 +101,18 @@ static void gap_walk_order(struct gap_walk *w)
 {
     uint32_t first = UINT32_MAX, last = 0;
 
-    if (w->n > INSERTION_SORT_MAX) {
-        for (size_t i = 0; i < w->n; i++) {
+    if (w->n_touched > INSERTION_SORT_MAX) {
+        for (size_t i = 0; i < w->n_touched; i++) {
             first = MIN(first, w->touched[i]);
             last = MAX(last, w->touched[i]);
         }
-        if (last - first < w->n * UNTOUCHED_PART)
+        if (last - first < w->n_touched * UNTOUCHED_PART)
             gap_walk_collect(w, first, last);
         else
-            qsort(w->touched, w->n, sizeof(*w->touched), gap_walk_compare);
+            qsort(w->touched, w->n_touched, sizeof(*w->touched), gap_walk_compare);
         return;
     }
-    for (size_t i = 1; i < w->n; i++) {
+    for (size_t i = 1; i < w->n_touched; i++) {
         uint32_t one = w->touched[i];
         size_t k = i;
         for (; k > 0 && w->touched[k - 1] > one; k--)
@@ -125,59 +121,36 @@ static void gap_walk_order(struct gap_walk *w)
     }
 }
 
-static int gap_call_add(struct gap_call_list *list, size_t gap, uint64_t slice, int64_t ns)
+static void gap_walk_add(struct gap_walk *w, uint64_t slice, int64_t ns)
 {
-    if (ns <= 0)
-        return 0;
-    if (!ARRAY_RESERVE(list->items, list->cap, list->n + 1))
-        return -ENOMEM;
-    list->items[list->n++] = (struct gap_call){gap, slice, ns};
-    return 0;
+    if (ns > 0)
+        w->calls[w->n++] = (struct gap_call){slice, ns};
 }
 
-static int gap_walk_one(struct gap_walk *w, size_t i, const struct gap *gap, int64_t end,
-                        struct gap_call_list *ret)
+int gap_walk_next(struct gap_walk *w, const struct gap *gap, int64_t end)
 {
     int64_t thread = slice_thread(w->slices, gap->launch), none = 0;
 
-    if (end <= gap->from || thread == COLUMN_NULL)
+    w->n = 0;
+    if (end <= gap->from || thread == COLUMN_NULL || w->visits_left == 0)
         return 0;
     const struct thread_time *t = &w->times->threads[thread];
     int r = gap_walk_share(w, t, &w->near[thread], gap->from, end, &none);
     gap_walk_order(w);
-    for (size_t k = 0; k < w->n; k++) {
-        int64_t *self = &w->self[w->touched[k]];
-        /* Half of what a thread did would be wrong. */
-        if (r >= 0 && w->visits_left > 0)
-            r = gap_call_add(ret, i, t->slices[w->touched[k]], *self);
+    if (!ARRAY_RESERVE(w->calls, w->calls_cap, w->n_touched + 1))
+        r = -ENOMEM;
+    /* Half of what a thread did would be wrong. */
+    bool is_complete = r >= 0 && w->visits_left > 0;
+    for (size_t i = 0; i < w->n_touched; i++) {
+        int64_t *self = &w->self[w->touched[i]];
+        if (is_complete)
+            gap_walk_add(w, t->slices[w->touched[i]], *self);
         *self = 0;
     }
-    w->n = 0;
-    return r < 0 || w->visits_left == 0 ? r : gap_call_add(ret, i, SLICE_NONE, none);
-}
-
-int gap_calls_read(struct analysis *a, size_t rank, const struct gaps *gaps, const int64_t *ends,
-                   struct gap_call_list *ret)
-{
-    _cleanup_(gap_walk_done) struct gap_walk w = {0};
-    int r = analysis_slices(a, rank, &w.slices);
-
-    *ret = (struct gap_call_list){0};
-    if (r >= 0)
-        r = analysis_self_times(a, rank, &w.times);
-    if (r >= 0)
-        r = gap_walk_begin(&w);
-    for (size_t i = 0; i < gaps->n && r >= 0 && w.visits_left > 0; i++)
-        r = gap_walk_one(&w, i, &gaps->items[i], ends ? ends[i] : gaps->items[i].to, ret);
-    if (r < 0)
-        gap_calls_done(ret);
+    w->n_touched = 0;
+    if (is_complete)
+        gap_walk_add(w, SLICE_NONE, none);
     return r;
-}
-
-void gap_calls_done(struct gap_call_list *list)
-{
-    free(list->items);
-    *list = (struct gap_call_list){0};
 }
 
 int call_sums_begin(struct call_sums *sums, const struct columns *c, const struct slice_table *slices)
@@ -187,40 +160,38 @@ int call_sums_begin(struct call_sums *sums, const struct columns *c, const struc
     return sums->ns ? 0 : -ENOMEM;
 }
 
-/* The last position is that of what has no name. */
-static int64_t *call_sum_of(struct call_sums *sums, const struct gap_call *part)
-{
-    int64_t name = slice_name(sums->slices, part->slice);
-
-    return &sums->ns[name >= 0 && name < sums->n_texts ? name : sums->n_texts];
-}
-
-void call_sums_add(struct call_sums *sums, const struct gap_call *parts, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        *call_sum_of(sums, &parts[i]) += parts[i].ns;
-}
-
-void call_sums_take(struct call_sums *sums, const struct gap_call *parts, size_t n, struct top_call *top)
+int call_sums_add(struct call_sums *sums, const struct gap_call *calls, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        int64_t *sum = call_sum_of(sums, &parts[i]);
-        if (*sum > top->ns)
-            *top = (struct top_call){sum == &sums->ns[sums->n_texts] ? COLUMN_NULL : sum - sums->ns, *sum};
-        *sum = 0;
+        int64_t name = slice_name(sums->slices, calls[i].slice);
+        /* The last position is that of what has no name. */
+        uint32_t at = name >= 0 && name < sums->n_texts ? (uint32_t)name : sums->n_texts;
+        if (sums->ns[at] == 0) {
+            if (!ARRAY_RESERVE(sums->names, sums->cap, sums->n + 1))
+                return -ENOMEM;
+            sums->names[sums->n++] = at;
+        }
+        sums->ns[at] += calls[i].ns;
     }
+    return 0;
 }
 
-struct top_call call_sums_top(struct call_sums *sums, const struct gap_call *parts, size_t n)
+struct top_call call_sums_take(struct call_sums *sums)
 {
     struct top_call top = {COLUMN_NULL, 0};
 
-    call_sums_add(sums, parts, n);
-    call_sums_take(sums, parts, n, &top);
+    for (size_t i = 0; i < sums->n; i++) {
+        uint32_t at = sums->names[i];
+        if (sums->ns[at] > top.ns)
+            top = (struct top_call){at == sums->n_texts ? COLUMN_NULL : at, sums->ns[at]};
+        sums->ns[at] = 0;
+    }
+    sums->n = 0;
     return top;
 }
 
 void call_sums_done(struct call_sums *sums)
 {
     free(sums->ns);
+    free(sums->names);
 }

@@ -63,22 +63,21 @@ static void emit_gap(const struct analysis *a, size_t rank, const struct gpu_str
 static int gap_list_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)
 {
     _cleanup_(gaps_done) struct gaps gaps = {0};
-    _cleanup_(gap_calls_done) struct gap_call_list calls = {0};
+    _cleanup_(gap_walk_done) struct gap_walk walk = {0};
     _cleanup_(call_sums_done) struct call_sums sums = {0};
-    const struct slice_table *slices;
     int r = gaps_find(a, rank, &gaps);
 
     if (r >= 0)
-        r = gap_calls_read(a, rank, &gaps, NULL, &calls);
+        r = gap_walk_begin(a, rank, &walk);
     if (r >= 0)
-        r = analysis_slices(a, rank, &slices);
-    if (r >= 0)
-        r = call_sums_begin(&sums, a->ranks[rank].columns, slices);
-    for (size_t i = 0, first = 0, next; i < gaps.n && r >= 0; i++, first = next) {
-        for (next = first; next < calls.n && calls.items[next].gap == i;)
-            next++;
-        struct top_call call = call_sums_top(&sums, &calls.items[first], next - first);
-        emit_gap(a, rank, &gaps.streams[gaps.items[i].stream], &gaps.items[i], &call, ret);
+        r = call_sums_begin(&sums, a->ranks[rank].columns, walk.slices);
+    for (size_t i = 0; i < gaps.n && r >= 0; i++) {
+        const struct gap *gap = &gaps.items[i];
+        r = gap_walk_next(&walk, gap, gap->to);
+        if (r >= 0)
+            r = call_sums_add(&sums, walk.calls, walk.n);
+        struct top_call call = call_sums_take(&sums);
+        emit_gap(a, rank, &gaps.streams[gap->stream], gap, &call, ret);
     }
     return r;
 }
@@ -222,42 +221,35 @@ static int gaps_shares_read(const struct slice_table *slices, const struct gaps 
 }
 
 /* Of some gaps. */
-static struct top_call find_top_call(struct call_sums *sums, const struct gap_call_list *calls,
-                                     const size_t *first, const size_t *gaps, size_t n)
+static int find_top_call(struct gap_walk *walk, struct call_sums *sums, const struct gaps *gaps,
+                         const size_t *of, size_t n, struct top_call *ret)
 {
-    struct top_call top = {COLUMN_NULL, 0};
+    int r = 0;
 
-    for (size_t i = 0; i < n; i++)
-        call_sums_add(sums, &calls->items[first[gaps[i]]], first[gaps[i] + 1] - first[gaps[i]]);
-    for (size_t i = 0; i < n; i++)
-        call_sums_take(sums, &calls->items[first[gaps[i]]], first[gaps[i] + 1] - first[gaps[i]], &top);
-    return top;
+    for (size_t i = 0; i < n && r >= 0; i++) {
+        const struct gap *gap = &gaps->items[of[i]];
+        r = gap_walk_next(walk, gap, gap->to);
+        if (r >= 0)
+            r = call_sums_add(sums, walk->calls, walk->n);
+    }
+    *ret = call_sums_take(sums);
+    return r;
 }
 
 static int gaps_emit_rows(struct analysis *a, size_t number, const struct gaps *gaps,
                           const struct gaps_shares *shares, struct report_rows *ret)
 {
-    _cleanup_(gap_calls_done) struct gap_call_list calls = {0};
-    _cleanup_(freep) size_t *first_call = calloc(gaps->n + 2, sizeof(*first_call));
+    _cleanup_(gap_walk_done) struct gap_walk walk = {0};
     _cleanup_(call_sums_done) struct call_sums sums = {0};
     const struct rank *rank = &a->ranks[number];
-    const struct slice_table *slices;
-    int r = first_call ? gap_calls_read(a, number, gaps, NULL, &calls) : -ENOMEM;
+    int r = gap_walk_begin(a, number, &walk);
 
     if (r >= 0)
-        r = analysis_slices(a, number, &slices);
-    if (r >= 0)
-        r = call_sums_begin(&sums, rank->columns, slices);
-    if (r < 0)
-        return r;
-    for (size_t i = 0, k = 0; i <= gaps->n; i++) {
-        while (k < calls.n && calls.items[k].gap < i)
-            k++;
-        first_call[i] = k;
-    }
+        r = call_sums_begin(&sums, rank->columns, walk.slices);
     size_t gap = 0;
-    for (size_t i = 0, next; i < shares->n; i = next) {
+    for (size_t i = 0, next; i < shares->n && r >= 0; i = next) {
         struct share all = shares->items[i], worst = {0};
+        struct top_call call;
         all.count = 0, all.sum = all.idle = all.max = 0;
         for (next = i; next < shares->n && is_of_one_row(&shares->items[i], &shares->items[next]); next++) {
             const struct share *one = &shares->items[next];
@@ -268,11 +260,11 @@ static int gaps_emit_rows(struct analysis *a, size_t number, const struct gaps *
             if (one->name != COLUMN_NULL && one->sum > worst.sum)
                 worst = *one;
         }
-        struct top_call call = find_top_call(&sums, &calls, first_call, &shares->gaps[gap], all.count);
+        r = find_top_call(&walk, &sums, gaps, &shares->gaps[gap], all.count, &call);
         gaps_emit_row(rank, &gaps->streams[all.stream], &all, worst.count > 0 ? &worst : NULL, &call, ret);
         gap += all.count;
     }
-    return 0;
+    return r;
 }
 
 static int gaps_make_rank(struct analysis *a, size_t rank, struct report_rows *ret)

@@ -367,32 +367,27 @@ static int divide_gaps(struct analysis *a, struct rule_rank *rank, const struct 
                        const struct waits *waits, const struct copy_calls *copies,
                        const struct intervals *rests)
 {
-    _cleanup_(gap_calls_done) struct gap_call_list calls = {0};
+    _cleanup_(gap_walk_done) struct gap_walk walk = {0};
     _cleanup_(host_classes_done) struct host_classes classes = {0};
-    _cleanup_(freep) int64_t *ends = calloc(rank->gaps.n + 1, sizeof(*ends));
-    _cleanup_(freep) const struct launch **launch_of = calloc(rank->gaps.n + 1, sizeof(*launch_of));
-    int r = ends && launch_of ? host_classes_new(rank->columns, rank->slices, &classes) : -ENOMEM;
+    int r = host_classes_new(rank->columns, rank->slices, &classes);
 
-    for (size_t i = 0; i < rank->gaps.n && r >= 0; i++) {
-        launch_of[i] = launches_find(launches, rank->gaps.items[i].launch);
-        ends[i] = launched_at(&rank->gaps.items[i], launch_of[i]);
-    }
     if (r >= 0)
-        r = gap_calls_read(a, rank->rank, &rank->gaps, ends, &calls);
-    for (size_t i = 0, at = 0, next; i < rank->gaps.n && r >= 0; i++, at = next) {
+        r = gap_walk_begin(a, rank->rank, &walk);
+    for (size_t i = 0; i < rank->gaps.n && r >= 0; i++) {
         const struct gap *gap = &rank->gaps.items[i];
-        struct gap_context x = {.launch = launch_of[i]};
+        struct gap_context x = {.launch = launches_find(launches, gap->launch)};
         const struct step *step = rule_context_step(rank, gap->from);
-        for (next = at; next < calls.n && calls.items[next].gap == i;)
-            next++;
+        r = gap_walk_next(&walk, gap, launched_at(gap, x.launch));
+        if (r < 0)
+            return r;
         x.in_step = rank->n_steps < RULE_STEPS_MIN || (step && gap->to <= step->end);
         x.is_short = gap->idle <= IDLE_LAUNCH_MAX_NS;
         x.is_after_wait =
             x.launch && wait_at(waits, slice_track(rank->slices, gap->launch), gap->from) != NULL;
         const struct interval *rest = intervals_find(rests, gap->from + gap->idle / 2);
         x.is_rest = (rest && MIN(rest->to, gap->to) - MAX(rest->from, gap->from) > gap->idle / 2) ||
-                    (gap->idle >= IDLE_NOTHING_MIN_NS && is_nothing_recorded(&calls.items[at], next - at));
-        r = divide_gap(rank, i, &x, &calls.items[at], next - at, &classes, copies);
+                    (gap->idle >= IDLE_NOTHING_MIN_NS && is_nothing_recorded(walk.calls, walk.n));
+        r = divide_gap(rank, i, &x, walk.calls, walk.n, &classes, copies);
     }
     return r;
 }
