@@ -12,19 +12,26 @@ static void on_demand_fail(void)
     exit(EXIT_FAILURE);
 }
 
-void *on_demand_find(struct on_demand_library *library, const char *name)
+/* Threads that come at the same time get the same handle. */
+static void *on_demand_load(struct on_demand_library *library)
 {
     void *handle = __atomic_load_n(&library->handle, __ATOMIC_ACQUIRE);
 
     if (!handle) {
-        /* Threads that come at the same time get the same handle. */
-        handle = dlopen(library->soname, RTLD_NOW | RTLD_LOCAL);
+        handle = dlopen(library->soname, RTLD_LAZY | RTLD_LOCAL);
         if (!handle)
             on_demand_fail();
         __atomic_store_n(&library->handle, handle, __ATOMIC_RELEASE);
     }
-    void *found = dlsym(handle, name);
+    return handle;
+}
+
+void *on_demand_find(struct on_demand_function *function)
+{
+    void *found = dlsym(on_demand_load(function->library), function->name);
+
     if (!found)
         on_demand_fail();
+    __atomic_store_n(&function->address, found, __ATOMIC_RELAXED);
     return found;
 }
