@@ -245,7 +245,7 @@ static void test_text_that_goes_on_after_its_end(void **state)
 
 struct witness {
     const uint8_t *data;
-    uint64_t seen, calls, last_done, last_events, cancel_at;
+    uint64_t seen, calls, last_done, last_events, cancel_at, size_max;
 };
 
 static int see(const void *data, size_t size, void *arg)
@@ -254,7 +254,7 @@ static int see(const void *data, size_t size, void *arg)
 
     assert_memory_equal(data, w->data + w->seen, size);
     w->seen += size;
-    return 0;
+    return w->size_max > 0 && w->seen > w->size_max ? -EFBIG : 0;
 }
 
 static int progress(uint64_t done, uint64_t all, uint64_t events, void *arg)
@@ -281,6 +281,13 @@ static void check_witness(const void *data, size_t size)
     w = (struct witness){.data = data, .cancel_at = 1};
     r = read_in(data, size, o);
     assert_int_equal(r.result, -ECANCELED);
+    assert_string_not_equal(r.sum.reason, "");
+    read_result_free(&r);
+
+    /* Whoever hashes the source ends the reading, even at its last byte. */
+    w = (struct witness){.data = data, .size_max = size - 1};
+    r = read_in(data, size, o);
+    assert_int_equal(r.result, -EFBIG);
     assert_string_not_equal(r.sum.reason, "");
     read_result_free(&r);
 }

@@ -357,9 +357,11 @@ static int reader_read_all(struct trace_reading *r)
     r->sum->source_bytes = r->sum->stream.in;
     reading_classify(r);
     if (!classification_has_columns(r->sum->state))
-        return 0;
+        return tap_wait(r->tap);
     err = reader_pack_rest(r);
-    return err < 0 ? err : reader_write_columns(r);
+    if (err == 0)
+        err = reader_write_columns(r);
+    return err < 0 ? err : tap_wait(r->tap);
 }
 
 static void reader_explain(struct trace_reading *r, int err)
@@ -390,6 +392,7 @@ int trace_read(const struct read_options *options, struct read_summary *ret)
     err = reader_read_all(&r);
     if (err < 0)
         reader_explain(&r, err);
+    tap_free(r.tap);
     reading_drop_parts(&r, 0);
     free(r.parts);
     spill_free(r.spill);

@@ -66,6 +66,8 @@ struct reading_part {
     struct feed *feed;
 };
 
+struct source_tap;
+
 struct trace_reading {
     const struct read_options *options;
     struct read_summary *sum;
@@ -73,6 +75,7 @@ struct trace_reading {
     struct spill *spill;
     struct reading_part *parts; /* in order of the text */
     size_t n_parts;
+    struct source_tap *tap; /* of a reading in several parts */
     struct checkpoint_list checkpoints;
     char *head, *tail; /* ENDS_SIZE each */
     size_t head_size, tail_size;
@@ -125,6 +128,20 @@ int streamed_read(struct trace_reading *r);
 size_t split_parts(uint64_t size, unsigned threads, uint64_t memory);
 /* Like streamed_read(), in at most n parts. */
 int split_read(struct trace_reading *r, size_t n);
+
+/*
+ * Passes the source to the tap in a thread of its own, since hashing takes longer than scanning: it goes on while the
+ * columns are merged. Reads the source once more, because a tap takes all bytes in order.
+ */
+
+/* The reading must outlive the tap. */
+int tap_start(struct trace_reading *r, struct source_tap **ret);
+/* Returns the error so far, 0 for NULL; any thread may call it. */
+int tap_error(const struct source_tap *t);
+/* Waits until the tap has received everything. Returns 0 or the first error. */
+int tap_wait(struct source_tap *t);
+/* Stops it where it is. */
+struct source_tap *tap_free(struct source_tap *t);
 
 /*
  * The result of a reading: its state and the reason, in words for people, and the facts about the complete

@@ -153,26 +153,6 @@ static int split_report(struct split *s)
     return reading_progress(s->r, done, reading_events(s->r));
 }
 
-/* Meanwhile the tap receives all bytes in order. */
-static int split_tap(struct split *s)
-{
-    const struct read_options *o = s->r->options;
-    uint64_t size = s->r->sum->source_bytes;
-    _cleanup_(freep) uint8_t *step = o->tap ? malloc(SOURCE_STEP) : NULL;
-    int err = o->tap && !step ? -ENOMEM : 0;
-
-    for (uint64_t at = 0; step && err == 0 && at < size;) {
-        ssize_t n = reading_pread(s->r, step, (size_t)MIN((uint64_t)SOURCE_STEP, size - at), at);
-        if (n <= 0)
-            return (int)n;
-        at += (uint64_t)n;
-        err = o->tap(step, (size_t)n, o->arg);
-        if (err == 0)
-            err = split_report(s);
-    }
-    return err;
-}
-
 /* Waits for a worker and reports progress meanwhile. */
 static int split_join(struct split *s, struct split_worker *w)
 {
@@ -188,6 +168,8 @@ static int split_join(struct split *s, struct split_worker *w)
             return err;
         if (!atomic_load(&s->stop))
             err = split_report(s);
+        if (err == 0)
+            err = tap_error(s->r->tap);
         if (err < 0)
             atomic_store(&s->stop, true);
     }
@@ -197,15 +179,13 @@ static int split_read_parts(struct split *s)
 {
     int err = split_start(s);
 
-    if (err == 0)
-        err = split_tap(s);
     if (err < 0)
         atomic_store(&s->stop, true);
     for (size_t i = 0; i < s->n && s->workers[i].started; i++) {
         int r = split_join(s, &s->workers[i]);
         err = err < 0 ? err : r;
     }
-    return err;
+    return err < 0 ? err : split_report(s);
 }
 
 /* The last of repeated values counts, as it does when one thread reads all of the text. */
@@ -273,6 +253,8 @@ int split_read(struct trace_reading *r, size_t n)
         return -ENOMEM;
     s->r = r;
     err = split_prepare(s, n);
+    if (err == 0 && r->options->tap)
+        err = tap_start(r, &r->tap);
     if (err == 0)
         err = split_read_parts(s);
     if (err == 0)
