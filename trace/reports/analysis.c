@@ -254,11 +254,6 @@ int analysis_read_all(struct analysis *a)
     return parallel_each(2 * a->n, analysis_read_one, a);
 }
 
-bool analysis_has_call(const struct intervals *times, const struct host_call *call)
-{
-    return intervals_find(times, call->ts) != NULL;
-}
-
 bool analysis_has_gpu(const struct analysis *a)
 {
     for (size_t i = 0; i < a->n; i++)

@@ -104,7 +104,10 @@ int analysis_times(struct analysis *a, size_t rank, const struct intervals **ret
 int analysis_ops(struct analysis *a, size_t rank, const struct host_calls **ret);
 int analysis_frames(struct analysis *a, size_t rank, const struct host_calls **ret);
 /* Returns whether a call begins within the view. */
-bool analysis_has_call(const struct intervals *times, const struct host_call *call);
+static inline bool analysis_has_call(const struct intervals *times, const struct host_call *call)
+{
+    return intervals_find(times, call->ts) != NULL;
+}
 /* Returns whether a step of the rank is within the view. */
 bool analysis_has_step(struct analysis *a, size_t rank, const struct step *step);
 /* Returns whether the view covers the complete traces, not a selected part. */

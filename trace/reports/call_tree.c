@@ -8,8 +8,13 @@
 
 #define CALL_NODE_NONE UINT32_MAX
 
+/* Instead of the number of a text. */
+#define CALL_NODE_NO_TEXT INT64_MAX
+
 struct call_node {
     struct text name;
+    int64_t text;  /* the number of its name in the rank that is being added, CALL_NODE_NO_TEXT */
+    uint32_t next; /* the node of the call after its last one */
     enum host_kind kind;
     uint32_t parent, depth;
     uint64_t calls, work; /* work: with that of what is within */
@@ -28,6 +33,7 @@ struct building {
     struct groups groups; /* parent, name, kind: a node */
     struct call_node *nodes;
     size_t cap;
+    uint32_t last; /* the node of the call before */
 };
 
 static void building_done(struct building *b)
@@ -37,8 +43,20 @@ static void building_done(struct building *b)
     free(b->nodes);
 }
 
-static int64_t node_of(struct building *b, struct text_numbers *numbers, const struct host_call *call,
-                       uint32_t parent)
+/* Programs repeat themselves: what followed the node of the call before follows it most likely again. */
+static uint32_t call_node_guess(const struct building *b, const struct host_call *call, uint32_t parent)
+{
+    uint32_t guess = b->last == CALL_NODE_NONE ? CALL_NODE_NONE : b->nodes[b->last].next;
+
+    if (guess == CALL_NODE_NONE)
+        return CALL_NODE_NONE;
+    const struct call_node *node = &b->nodes[guess];
+    return node->parent == parent && node->text == call->name && node->kind == call->kind ? guess
+                                                                                          : CALL_NODE_NONE;
+}
+
+static int64_t call_node_find(struct building *b, struct text_numbers *numbers, const struct host_call *call,
+                              uint32_t parent)
 {
     int64_t name = op_name_number(numbers, call);
     int64_t number =
@@ -51,9 +69,13 @@ static int64_t node_of(struct building *b, struct text_numbers *numbers, const s
     struct call_node *node = &b->nodes[number];
     if (!node->name.p)
         *node = (struct call_node){.name = b->texts.items[name],
+                                   .next = CALL_NODE_NONE,
                                    .kind = call->kind,
                                    .parent = parent,
                                    .depth = parent == CALL_NODE_NONE ? 0 : b->nodes[parent].depth + 1};
+    node->text = call->name;
+    if (b->last != CALL_NODE_NONE)
+        b->nodes[b->last].next = (uint32_t)number;
     return number;
 }
 
@@ -61,30 +83,36 @@ static int call_tree_make_rank(struct building *b, const struct columns *c, cons
                                const struct intervals *times)
 {
     _cleanup_(text_numbers_done) struct text_numbers numbers = {.c = c, .names = &b->texts};
-    _cleanup_(freep) uint32_t *nodes = calloc(host->n + 1, sizeof(*nodes));
+    _cleanup_(freep) uint32_t *nodes = malloc((host->n + 1) * sizeof(*nodes));
 
     if (!nodes)
         return -ENOMEM;
+    for (size_t i = 0; i < b->groups.n; i++)
+        b->nodes[i].text = CALL_NODE_NO_TEXT;
+    b->last = CALL_NODE_NONE;
     for (size_t i = 0; i < host->n; i++) {
-        const struct host_call *call = &host->calls[i];
-        uint32_t parent = call->parent == HOST_CALL_NONE ? CALL_NODE_NONE : nodes[call->parent];
-        bool is_in_view = analysis_has_call(times, call);
+        struct host_call call = host_call_get(host, i);
+        struct host_launched launched = host_call_launched(host, i);
+        uint32_t parent = call.parent == HOST_CALL_NONE ? CALL_NODE_NONE : nodes[call.parent];
+        bool is_in_view = analysis_has_call(times, &call);
         nodes[i] = parent;
-        if (!is_in_view && call->work_all == 0)
+        if (!is_in_view && launched.work_all == 0)
             continue;
-        int64_t number = node_of(b, &numbers, call, parent);
+        int64_t number = call_node_guess(b, &call, parent);
+        if (number == CALL_NODE_NONE)
+            number = call_node_find(b, &numbers, &call, parent);
         if (number < 0)
             return (int)number;
-        nodes[i] = (uint32_t)number;
+        nodes[i] = b->last = (uint32_t)number;
         struct call_node *node = &b->nodes[number];
-        node->device += call->device_all;
-        node->self_device += call->device;
-        node->work += call->work_all;
+        node->device += launched.device_all;
+        node->self_device += launched.device;
+        node->work += launched.work_all;
         if (!is_in_view)
             continue;
         node->calls++;
-        node->host += call->end - call->ts;
-        node->self += host_call_self(call);
+        node->host += call.end - call.ts;
+        node->self += call.self;
     }
     return 0;
 }

@@ -115,9 +115,8 @@ static uint64_t row_of(const struct columns *c, const uint8_t *described, const 
 
     if (e->kind != GPU_COMMUNICATION || columns_rows(c, TABLE_collective) == 0)
         return row;
-    for (uint32_t at = host->launcher[item]; at != HOST_CALL_NONE && row == SLICE_NONE;
-         at = host->calls[at].parent)
-        row = row_of_slice(c, described, host->calls[at].slice);
+    for (uint32_t at = host->launcher[item]; at != HOST_CALL_NONE && row == SLICE_NONE; at = host->parent[at])
+        row = row_of_slice(c, described, host->slice[at]);
     return row;
 }
 

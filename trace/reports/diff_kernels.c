@@ -499,13 +499,13 @@ struct call_blocks {
 
 static uint32_t block_of_call(const struct call_blocks *b, const struct host_call *call)
 {
-    const struct host_call *first = &b->calls->calls[0], *last = &b->calls->calls[b->calls->n - 1];
+    struct host_call first = host_call_get(b->calls, 0), last = host_call_get(b->calls, b->calls->n - 1);
 
     if (b->by_step) {
         uint32_t step = step_of_call(b->steps, call->ts);
         return step == STEP_NONE ? STEP_NONE : b->of_steps[step];
     }
-    return analysis_has_call(b->times, call) ? block_at(call->ts, first->ts, last->ts) : STEP_NONE;
+    return analysis_has_call(b->times, call) ? block_at(call->ts, first.ts, last.ts) : STEP_NONE;
 }
 
 static int gather_ops_of_rank(const struct diff *d, struct analysis *a, size_t rank, struct diff_items *ret)
@@ -526,10 +526,10 @@ static int gather_ops_of_rank(const struct diff *d, struct analysis *a, size_t r
     blocks.of_steps = of_steps;
     blocks.by_step = d->by_step && blocks.steps->n > 0 && blocks.steps->items[0].host_ts != COLUMN_NULL;
     for (size_t i = 0; r >= 0 && i < blocks.calls->n; i++) {
-        const struct host_call *call = &blocks.calls->calls[i];
-        uint32_t block = call->kind == HOST_OP ? block_of_call(&blocks, call) : STEP_NONE;
+        struct host_call call = host_call_get(blocks.calls, i);
+        uint32_t block = call.kind == HOST_OP ? block_of_call(&blocks, &call) : STEP_NONE;
         if (block != STEP_NONE)
-            r = diff_item_add_call(ret, &numbers, call->name, block, call->end - call->ts);
+            r = diff_item_add_call(ret, &numbers, call.name, block, call.end - call.ts);
     }
     return r;
 }

@@ -140,18 +140,19 @@ static int stacks_read(struct flame_stacks *s, struct analysis *a, size_t rank, 
 /* Whoever is wanted wants all around it; a parent comes before what lies in it. */
 static int make_frames(struct flame_stacks *s, struct flame *f, const struct columns *c, bool *wanted)
 {
-    const struct host_call *calls = s->host->calls;
+    const uint32_t *parents = s->host->parent;
 
     for (size_t i = s->host->n; i-- > 0;)
-        if (wanted[i] && calls[i].parent != HOST_CALL_NONE)
-            wanted[calls[i].parent] = true;
+        if (wanted[i] && parents[i] != HOST_CALL_NONE)
+            wanted[parents[i]] = true;
     for (size_t i = 0; i < s->host->n; i++) {
         if (!wanted[i])
             continue;
-        struct text name = columns_text(c, calls[i].name);
-        if (calls[i].kind == HOST_ANNOTATION)
+        struct host_call call = host_call_get(s->host, i);
+        struct text name = columns_text(c, call.name);
+        if (call.kind == HOST_ANNOTATION)
             name = range_name(name);
-        uint32_t parent = calls[i].parent == HOST_CALL_NONE ? FLAME_ROOT : s->frames[calls[i].parent];
+        uint32_t parent = call.parent == HOST_CALL_NONE ? FLAME_ROOT : s->frames[call.parent];
         s->frames[i] = frame_in(f, parent, name_table_number(&f->names, without_number(name)));
         if (s->frames[i] == FRAME_NONE)
             return -ENOMEM;
@@ -196,7 +197,7 @@ static int add_launched(struct flame *f, struct analysis *a, size_t rank, const 
         return r;
     _cleanup_(freep) bool *wanted = calloc(s.host->n + 1, sizeof(*wanted));
     for (size_t i = 0; wanted && i < s.host->n; i++)
-        wanted[i] = s.host->calls[i].work > 0;
+        wanted[i] = host_call_launched(s.host, i).work > 0;
     r = wanted ? make_frames(&s, f, c, wanted) : -ENOMEM;
     for (size_t i = 0; i < work->n && r >= 0; i++) {
         const struct gpu_event *e = &work->events[i];
@@ -222,12 +223,16 @@ static int flame_add_host(struct flame *f, struct analysis *a, size_t rank, cons
     if (r < 0)
         return r;
     _cleanup_(freep) bool *wanted = calloc(s.host->n + 1, sizeof(*wanted));
-    for (size_t i = 0; wanted && i < s.host->n; i++)
-        wanted[i] = host_call_self(&s.host->calls[i]) > 0 && analysis_has_call(times, &s.host->calls[i]);
+    for (size_t i = 0; wanted && i < s.host->n; i++) {
+        struct host_call call = host_call_get(s.host, i);
+        wanted[i] = call.self > 0 && analysis_has_call(times, &call);
+    }
     r = wanted ? make_frames(&s, f, a->ranks[rank].columns, wanted) : -ENOMEM;
-    for (size_t i = 0; i < s.host->n && r >= 0; i++)
-        if (analysis_has_call(times, &s.host->calls[i]) && s.frames[i] != FRAME_NONE)
-            flame_count(f, s.frames[i], host_call_self(&s.host->calls[i]), is_before);
+    for (size_t i = 0; i < s.host->n && r >= 0; i++) {
+        struct host_call call = host_call_get(s.host, i);
+        if (analysis_has_call(times, &call) && s.frames[i] != FRAME_NONE)
+            flame_count(f, s.frames[i], call.self, is_before);
+    }
     return r;
 }
 

@@ -16,9 +16,14 @@
 
 /* -- Reading ------------------------------------------------------------------------------------------ */
 
+struct host_open {
+    int64_t end;
+    uint32_t call;
+};
+
 /* The calls under way on one thread, the outermost first. */
 struct under_way {
-    uint32_t *items;
+    struct host_open *items;
     size_t n, cap;
     int64_t runtime_until; /* a runtime call that lies in another is counted with that */
 };
@@ -37,57 +42,70 @@ static void host_reading_done(struct host_reading *r)
     free(r->threads);
 }
 
-/* The innermost call that is under way at ts and, with an end, holds [ts, end). */
-static uint32_t find_around(const struct host_calls *h, struct under_way *t, int64_t ts, int64_t end)
+/* The innermost call that is under way at ts and, with an end, holds [ts, end); NULL. */
+static const struct host_open *find_around(struct under_way *t, int64_t ts, int64_t end)
 {
-    while (t->n > 0 && h->calls[t->items[t->n - 1]].end <= ts)
+    while (t->n > 0 && t->items[t->n - 1].end <= ts)
         t->n--;
-    for (size_t k = t->n, tries = 0; k > 0 && tries < AROUND_TRIES; k--, tries++) {
-        const struct host_call *call = &h->calls[t->items[k - 1]];
-        if (ts < call->end && end <= call->end)
-            return t->items[k - 1];
-    }
-    return HOST_CALL_NONE;
+    for (size_t k = t->n, tries = 0; k > 0 && tries < AROUND_TRIES; k--, tries++)
+        if (ts < t->items[k - 1].end && end <= t->items[k - 1].end)
+            return &t->items[k - 1];
+    return NULL;
 }
 
-static int open_call(struct host_calls *h, struct under_way *t, struct host_call call)
-{
-    if (!ARRAY_RESERVE(h->calls, h->cap, h->n + 1))
-        return -ENOMEM;
-    if (!ARRAY_RESERVE(t->items, t->cap, t->n + 1))
-        return -ENOMEM;
-    t->items[t->n++] = (uint32_t)h->n;
-    h->calls[h->n++] = call;
-    return 0;
-}
-
-static int host_take(struct host_reading *r, uint64_t thread, struct host_call call)
+static int host_take(struct host_reading *r, struct under_way *t, uint32_t slice, int64_t ts, int64_t end)
 {
     struct host_calls *h = r->host;
-    struct under_way *t = &r->threads[thread];
-    bool is_call = r->kinds >> call.kind & 1;
-    uint32_t around = find_around(h, t, call.ts, is_call ? call.end : call.ts);
-    struct host_call *outer = around == HOST_CALL_NONE ? NULL : &h->calls[around];
+    enum host_kind kind = (enum host_kind)r->slices->kind[slice];
+    bool is_call = r->kinds >> kind & 1;
+    const struct host_open *outer = find_around(t, ts, is_call ? end : ts);
 
-    h->around[call.slice] = around;
+    h->around[slice] = outer ? outer->call : HOST_CALL_NONE;
     if (is_call) {
         if (outer)
-            outer->within += call.end - call.ts;
-        call.parent = around;
-        h->around[call.slice] = (uint32_t)h->n;
-        return open_call(h, t, call);
-    }
-    if (call.kind == HOST_RUNTIME && call.ts >= t->runtime_until) {
-        t->runtime_until = call.end;
+            h->within[outer->call] += end - ts;
+        h->slice[h->n] = slice;
+        h->parent[h->n] = h->around[slice];
+        h->around[slice] = (uint32_t)h->n;
+        if (!ARRAY_RESERVE(t->items, t->cap, t->n + 1))
+            return -ENOMEM;
+        t->items[t->n++] = (struct host_open){end, (uint32_t)h->n++};
+    } else if (kind == HOST_RUNTIME && ts >= t->runtime_until) {
+        t->runtime_until = end;
         if (outer)
-            outer->runtime += MIN(call.end, outer->end) - call.ts;
+            h->runtime[outer->call] += MIN(end, outer->end) - ts;
     }
     return 0;
+}
+
+/* Python frames that are no calls are many, and what they lie in is asked of few. */
+#define HOST_CALL_ASKED (HOST_CALL_NONE - 1)
+
+static void host_ask(struct host_calls *h, uint64_t slice)
+{
+    if (slice_kind(h->slices, slice) == HOST_PYTHON)
+        h->around[slice] = HOST_CALL_ASKED;
+}
+
+static void host_ask_launches(struct host_calls *h, const struct columns *c, const struct gpu_work *work)
+{
+    uint32_t slices[BLOCK_ROWS];
+    uint64_t rows = columns_rows(c, TABLE_op);
+
+    for (size_t i = 0; i < work->n; i++)
+        host_ask(h, work->events[i].launch);
+    for (uint64_t first = 0; first < rows; first += BLOCK_ROWS) {
+        size_t n = columns_codes(c, COL_op_slice, first, BLOCK_ROWS, slices);
+        for (size_t i = 0; i < n; i++)
+            host_ask(h, slices[i]);
+    }
 }
 
 static int host_read_calls(struct host_reading *r)
 {
     const struct slice_table *t = r->slices;
+    const uint32_t *around = r->host->around;
+    unsigned always = r->kinds | ~(1u << HOST_OTHER | 1u << HOST_PYTHON);
     int e = 0;
 
     r->threads = calloc(t->n_threads + 1, sizeof(*r->threads));
@@ -97,15 +115,11 @@ static int host_read_calls(struct host_reading *r)
         r->threads[i].runtime_until = INT64_MIN;
     for (uint64_t i = 0; i < t->n && e >= 0; i++) {
         int64_t end, thread;
-        if (t->kind[i] == HOST_OTHER || t->ts[i] == COLUMN_NULL || t->dur[i] < 0 ||
-            (thread = slice_thread(t, i)) == COLUMN_NULL || __builtin_add_overflow(t->ts[i], t->dur[i], &end))
+        if ((!(always >> t->kind[i] & 1) && around[i] != HOST_CALL_ASKED) || t->ts[i] == COLUMN_NULL ||
+            t->dur[i] < 0 || (thread = slice_thread(t, i)) == COLUMN_NULL ||
+            __builtin_add_overflow(t->ts[i], t->dur[i], &end))
             continue;
-        e = host_take(r, (uint64_t)thread,
-                      (struct host_call){.ts = t->ts[i],
-                                         .end = end,
-                                         .name = slice_name(t, i),
-                                         .slice = (uint32_t)i,
-                                         .kind = (enum host_kind)t->kind[i]});
+        e = host_take(r, &r->threads[thread], (uint32_t)i, t->ts[i], end);
     }
     return e;
 }
@@ -134,11 +148,6 @@ static int compare_externals(const void *x, const void *y)
     return a->id != b->id ? (a->id > b->id) - (a->id < b->id) : (a->call > b->call) - (a->call < b->call);
 }
 
-static uint32_t around_slice(const struct host_calls *h, int64_t slice)
-{
-    return slice < 0 || (uint64_t)slice >= h->n_slices ? HOST_CALL_NONE : h->around[slice];
-}
-
 /* Operators by their External id. */
 static int read_externals(const struct columns *c, const struct host_calls *h, struct externals *ret)
 {
@@ -152,7 +161,7 @@ static int read_externals(const struct columns *c, const struct host_calls *h, s
         size_t n = columns_block(c, COL_op_slice, first, BLOCK_ROWS, slices);
         columns_block(c, COL_op_external_id, first, BLOCK_ROWS, ids);
         for (size_t i = 0; i < n; i++) {
-            uint32_t call = around_slice(h, slices[i]);
+            uint32_t call = host_call_around(h, slices[i]);
             if (ids[i] > 0 && call != HOST_CALL_NONE)
                 ret->items[ret->n++] = (struct external){ids[i], call};
         }
@@ -180,7 +189,7 @@ static int find_launchers(const struct columns *c, const struct gpu_work *work, 
     h->n_work = work->n;
     for (size_t i = 0; i < work->n; i++) {
         const struct gpu_event *e = &work->events[i];
-        h->launcher[i] = e->launch == SLICE_NONE ? HOST_CALL_NONE : around_slice(h, (int64_t)e->launch);
+        h->launcher[i] = e->launch == SLICE_NONE ? HOST_CALL_NONE : host_call_around(h, (int64_t)e->launch);
         if (h->launcher[i] != HOST_CALL_NONE || e->row == SLICE_NONE)
             continue;
         int64_t id = column_cursor_get(&ids, e->row);
@@ -196,27 +205,48 @@ static int find_launchers(const struct columns *c, const struct gpu_work *work, 
     return 0;
 }
 
-static void sum_work(const struct gpu_work *work, struct host_calls *h)
+/* NULL without memory. */
+static struct host_launched *host_launched_of(struct host_calls *h, uint32_t call)
+{
+    if (h->has_launched[call] == 0) {
+        if (!ARRAY_RESERVE(h->launched, h->launched_cap, h->n_launched + 1))
+            return NULL;
+        h->launched[h->n_launched++] = (struct host_launched){0};
+        h->has_launched[call] = (uint32_t)h->n_launched;
+    }
+    return &h->launched[h->has_launched[call] - 1];
+}
+
+static int host_sum_work(const struct gpu_work *work, struct host_calls *h)
 {
     for (size_t i = 0; i < work->n; i++) {
         if (h->launcher[i] == HOST_CALL_NONE)
             continue;
-        struct host_call *call = &h->calls[h->launcher[i]];
-        call->device += work->events[i].end - work->events[i].ts;
-        call->work++;
+        struct host_launched *own = host_launched_of(h, h->launcher[i]);
+        if (!own)
+            return -ENOMEM;
+        own->device += work->events[i].end - work->events[i].ts;
+        own->work++;
     }
     for (size_t i = h->n; i > 0; i--) {
-        struct host_call *call = &h->calls[i - 1];
-        call->device_all += call->device;
-        call->work_all += call->work;
-        if (call->parent == HOST_CALL_NONE)
+        if (h->has_launched[i - 1] == 0)
             continue;
-        h->calls[call->parent].device_all += call->device_all;
-        h->calls[call->parent].work_all += call->work_all;
+        struct host_launched *own = host_launched_of(h, (uint32_t)i - 1), *outer;
+        own->device_all += own->device;
+        own->work_all += own->work;
+        if (h->parent[i - 1] == HOST_CALL_NONE)
+            continue;
+        struct host_launched all = *own;
+        outer = host_launched_of(h, h->parent[i - 1]);
+        if (!outer)
+            return -ENOMEM;
+        outer->device_all += all.device_all;
+        outer->work_all += all.work_all;
     }
+    return 0;
 }
 
-/* Calls of those kinds, so that their array does not have to be moved. */
+/* Slices of those kinds: calls are at most as many. */
 static size_t host_count(const struct slice_table *t, unsigned kinds)
 {
     size_t n = 0;
@@ -231,28 +261,40 @@ int host_calls_read(const struct columns *c, const struct slice_table *slices, u
 {
     _cleanup_(host_reading_done) struct host_reading reading = {
         .slices = slices, .kinds = kinds, .host = ret};
+    size_t n = host_count(slices, kinds);
+    int r = 0;
 
-    *ret = (struct host_calls){.cap = host_count(slices, kinds)};
-    ret->n_slices = ret->cap > 0 ? slices->n : 0;
-    ret->around = array_alloc_pages((ret->n_slices + 1) * sizeof(*ret->around));
-    ret->calls = array_alloc_pages((ret->cap + 1) * sizeof(*ret->calls));
-    int r = ret->around && ret->calls ? 0 : -ENOMEM;
-    if (r >= 0)
-        memset(ret->around, 0xff, (ret->n_slices + 1) * sizeof(*ret->around)); /* HOST_CALL_NONE */
-    if (r >= 0 && ret->cap > 0)
+    *ret = (struct host_calls){.slices = slices,
+                               .slice = array_alloc_pages((n + 1) * sizeof(*ret->slice)),
+                               .parent = array_alloc_pages((n + 1) * sizeof(*ret->parent)),
+                               .within = calloc(n + 1, sizeof(*ret->within)),
+                               .runtime = calloc(n + 1, sizeof(*ret->runtime)),
+                               .has_launched = calloc(n + 1, sizeof(*ret->has_launched)),
+                               .around = array_alloc_pages((slices->n + 1) * sizeof(*ret->around))};
+    if (!ret->slice || !ret->parent || !ret->within || !ret->runtime || !ret->has_launched || !ret->around)
+        r = -ENOMEM;
+    if (r >= 0 && n > 0) {
+        memset(ret->around, 0xff, (slices->n + 1) * sizeof(*ret->around)); /* HOST_CALL_NONE */
+        host_ask_launches(ret, c, work);
         r = host_read_calls(&reading);
+    }
     if (r >= 0)
         r = find_launchers(c, work, ret);
     if (r >= 0)
-        sum_work(work, ret);
-    else
+        r = host_sum_work(work, ret);
+    if (r < 0)
         host_calls_done(ret);
     return r;
 }
 
 void host_calls_done(struct host_calls *h)
 {
-    free(h->calls);
+    free(h->slice);
+    free(h->parent);
+    free(h->within);
+    free(h->runtime);
+    free(h->has_launched);
+    free(h->launched);
     free(h->around);
     free(h->launcher);
     *h = (struct host_calls){0};

@@ -15,22 +15,24 @@
 
 #define HOST_CALL_NONE UINT32_MAX
 
-struct host_call {
-    int64_t ts, end, name;
-    int64_t within;     /* time of the calls directly within it */
-    int64_t runtime;    /* time of the GPU's runtime in it, but not in a call within it */
-    int64_t device;     /* time of the GPU events that it launched itself */
-    int64_t device_all; /* and its calls within */
-    uint32_t slice, parent;
+/* GPU events that a call launched: most calls have none. */
+struct host_launched {
+    int64_t device;          /* time of the GPU events that it launched itself */
+    int64_t device_all;      /* and its calls within */
     uint32_t work, work_all; /* number of those GPU events */
-    enum host_kind kind;
 };
 
 struct host_calls {
-    struct host_call *calls; /* in order of their start; a parent before its calls */
-    size_t n, cap;
-    uint32_t *around; /* of each slice on the host: the innermost call that it is, or begins in */
-    uint64_t n_slices;
+    const struct slice_table *slices; /* what the calls are */
+    size_t n;
+    /* Of each call, in order of their start; a parent before its calls. 20 bytes each: there may be millions. */
+    uint32_t *slice, *parent;
+    int64_t *within;        /* time of the calls directly within it */
+    uint32_t *has_launched; /* number of its item of launched, + 1; 0: it launched nothing */
+    int64_t *runtime;       /* time of the GPU's runtime in it, but not in a call within it */
+    struct host_launched *launched;
+    size_t n_launched, launched_cap;
+    uint32_t *around;   /* private: of slices on the host, the innermost call that each is, or begins in */
     uint32_t *launcher; /* for each GPU event: the innermost call that launched it */
     size_t n_work;
 };
@@ -40,9 +42,40 @@ int host_calls_read(const struct columns *c, const struct slice_table *slices, u
                     const struct gpu_work *work, struct host_calls *ret);
 void host_calls_done(struct host_calls *h);
 
-static inline int64_t host_call_self(const struct host_call *call)
+/* One of the calls; parent: HOST_CALL_NONE where there is none. */
+struct host_call {
+    int64_t ts, end, name, self, runtime;
+    uint32_t slice, parent;
+    enum host_kind kind;
+};
+
+static inline struct host_call host_call_get(const struct host_calls *h, size_t i)
 {
-    return MAX(call->end - call->ts - call->within, 0);
+    const struct slice_table *t = h->slices;
+    uint32_t slice = h->slice[i];
+
+    return (struct host_call){.ts = t->ts[slice],
+                              .end = t->ts[slice] + t->dur[slice],
+                              .name = slice_name(t, slice),
+                              .self = MAX(t->dur[slice] - h->within[i], INT64_C(0)),
+                              .runtime = h->runtime[i],
+                              .slice = slice,
+                              .parent = h->parent[i],
+                              .kind = (enum host_kind)t->kind[slice]};
+}
+
+static inline struct host_launched host_call_launched(const struct host_calls *h, size_t i)
+{
+    return h->has_launched[i] ? h->launched[h->has_launched[i] - 1] : (struct host_launched){0};
+}
+
+/* The innermost call that a slice is or begins in: a call of the runtime, a row of operators, or what launched GPU
+ * events; HOST_CALL_NONE. */
+static inline uint32_t host_call_around(const struct host_calls *h, int64_t slice)
+{
+    return h->n > 0 && slice >= 0 && (uint64_t)slice < h->slices->n && h->around[slice] < h->n
+               ? h->around[slice]
+               : HOST_CALL_NONE;
 }
 
 /*

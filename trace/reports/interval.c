@@ -104,9 +104,9 @@ int intervals_subtract(const struct intervals *a, const struct intervals *b, str
     return r;
 }
 
-const struct interval *intervals_find(const struct intervals *set, int64_t at)
+const struct interval *intervals_find_one(const struct intervals *set, int64_t at)
 {
-    size_t position = set->n == 1 ? set->items[0].to <= at : FIRST_THAT(i, 0, set->n, set->items[i].to > at);
+    size_t position = FIRST_THAT(i, 0, set->n, set->items[i].to > at);
 
     return position < set->n && set->items[position].from <= at ? &set->items[position] : NULL;
 }

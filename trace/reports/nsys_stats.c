@@ -201,12 +201,12 @@ static int nvtx_add_event(struct nvtx_pieces *p, const struct host_calls *host, 
 {
     int n = 0;
 
-    for (uint32_t at = launcher; at != HOST_CALL_NONE && n < RANGES_MAX; at = host->calls[at].parent) {
-        if (host->calls[at].kind != HOST_ANNOTATION)
+    for (uint32_t at = launcher; at != HOST_CALL_NONE && n < RANGES_MAX; at = host->parent[at]) {
+        if (slice_kind(host->slices, host->slice[at]) != HOST_ANNOTATION)
             continue;
         if (!ARRAY_RESERVE(p->items, p->cap, p->n + 1))
             return -ENOMEM;
-        p->items[p->n++] = (struct nvtx_piece){host->calls[at].slice, e->ts, e->end};
+        p->items[p->n++] = (struct nvtx_piece){host->slice[at], e->ts, e->end};
         n++;
     }
     return 0;

@@ -36,8 +36,10 @@ int64_t op_name_number(struct text_numbers *numbers, const struct host_call *cal
 
 int64_t gathering_op(struct gathering *g, const struct host_calls *host, uint32_t call)
 {
-    return call == HOST_CALL_NONE ? COLUMN_NULL
-                                  : gathering_number(g, op_name_number(&g->numbers, &host->calls[call]));
+    if (call == HOST_CALL_NONE)
+        return COLUMN_NULL;
+    struct host_call one = host_call_get(host, call);
+    return gathering_number(g, op_name_number(&g->numbers, &one));
 }
 
 /* -- Shapes: rows of operators, in the order of the calls ---------------------------------------------- */
@@ -86,25 +88,26 @@ static int op_sums_read(const struct columns *c, const struct host_calls *host, 
                                .rows = columns_rows(c, TABLE_op)};
 
     for (size_t i = 0; i < host->n; i++) {
-        const struct host_call *call = &host->calls[i];
-        bool is_in_view = analysis_has_call(times, call);
-        struct group_key key = {{call->name, call->kind}};
-        if (!is_in_view && call->work_all == 0)
+        struct host_call call = host_call_get(host, i);
+        struct host_launched launched = host_call_launched(host, i);
+        bool is_in_view = analysis_has_call(times, &call);
+        struct group_key key = {{call.name, call.kind}};
+        if (!is_in_view && launched.work_all == 0)
             continue;
-        op_shapes_of(&shapes, call->slice, &key.part[DIMS], &key.part[TYPES]);
+        op_shapes_of(&shapes, call.slice, &key.part[DIMS], &key.part[TYPES]);
         int64_t number = groups_number(&ret->kinds, key);
         if (number < 0 || !ARRAY_RESERVE_ZEROED(ret->values, ret->cap, ret->kinds.n))
             return -ENOMEM;
         int64_t *values = ret->values[number];
-        values[SELF_DEVICE] += call->device;
-        values[DEVICE] += call->device_all;
-        values[WORK] += call->work_all;
+        values[SELF_DEVICE] += launched.device;
+        values[DEVICE] += launched.device_all;
+        values[WORK] += launched.work_all;
         if (!is_in_view)
             continue;
-        values[SELF_HOST] = add_time(values[SELF_HOST], host_call_self(call));
+        values[SELF_HOST] = add_time(values[SELF_HOST], call.self);
         values[CALLS]++;
-        values[HOST] = add_time(values[HOST], call->end - call->ts);
-        values[RUNTIME] += call->runtime;
+        values[HOST] = add_time(values[HOST], call.end - call.ts);
+        values[RUNTIME] += call.runtime;
     }
     return 0;
 }

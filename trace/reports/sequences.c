@@ -56,12 +56,13 @@ static void sequences_finding_done(struct sequences_finding *f)
 }
 
 /* An operator whose kernels are those of the one around it adds no information. */
-static bool is_candidate(const struct host_calls *host, const struct host_call *call)
+static bool is_candidate(const struct host_calls *host, uint32_t call)
 {
-    const struct host_call *outer = call->parent == HOST_CALL_NONE ? NULL : &host->calls[call->parent];
+    uint32_t work = host_call_launched(host, call).work_all, outer = host->parent[call];
 
-    return call->kind == HOST_OP && call->work_all >= 2 && call->work_all <= LENGTH_MAX &&
-           !(outer && outer->kind == HOST_OP && outer->work_all == call->work_all);
+    return work >= 2 && work <= LENGTH_MAX && host_call_get(host, call).kind == HOST_OP &&
+           !(outer != HOST_CALL_NONE && host_call_launched(host, outer).work_all == work &&
+             host_call_get(host, outer).kind == HOST_OP);
 }
 
 /* The candidates that launched the item of work; returns how many. */
@@ -70,9 +71,10 @@ static size_t candidates_of(const struct host_calls *host, size_t item, uint32_t
     uint32_t at = host->launcher[item];
     size_t n = 0;
 
-    for (int i = 0; i < CLIMB_MAX && at != HOST_CALL_NONE && host->calls[at].work_all <= LENGTH_MAX;
-         i++, at = host->calls[at].parent)
-        if (is_candidate(host, &host->calls[at]))
+    for (int i = 0;
+         i < CLIMB_MAX && at != HOST_CALL_NONE && host_call_launched(host, at).work_all <= LENGTH_MAX;
+         i++, at = host->parent[at])
+        if (is_candidate(host, at))
             ret[n++] = at;
     return n;
 }
@@ -91,10 +93,11 @@ static int sequence_sum_name(struct sequence_sum *sum, struct text name)
 }
 
 static int64_t sequences_group_of(struct sequences_finding *f, struct text_numbers *numbers,
-                                  const struct host_call *call, const struct sequence *sequence)
+                                  const struct host_call *call, uint32_t length,
+                                  const struct sequence *sequence)
 {
     int64_t name = op_name_number(numbers, call);
-    struct group_key key = {{name, (int64_t)sequence->hash[0], (int64_t)sequence->hash[1], call->work_all}};
+    struct group_key key = {{name, (int64_t)sequence->hash[0], (int64_t)sequence->hash[1], length}};
     int64_t number = name < 0 ? name : groups_number(&f->groups, key);
 
     return number >= 0 && !ARRAY_RESERVE_ZEROED(f->sums, f->cap, f->groups.n) ? -ENOMEM : number;
@@ -104,21 +107,22 @@ static int add_calls(struct sequences_finding *f, struct text_numbers *numbers, 
                      const struct sequence *sequences, uint32_t *groups)
 {
     for (size_t i = 0; i < host->n; i++) {
-        const struct host_call *call = &host->calls[i];
-        if (!is_candidate(host, call))
+        if (!is_candidate(host, (uint32_t)i))
             continue;
-        int64_t number = sequences_group_of(f, numbers, call, &sequences[i]);
+        struct host_call call = host_call_get(host, i);
+        struct host_launched launched = host_call_launched(host, i);
+        int64_t number = sequences_group_of(f, numbers, &call, launched.work_all, &sequences[i]);
         if (number < 0)
             return (int)number;
         struct sequence_sum *sum = &f->sums[number];
         if (sum->count++ == 0) {
             sum->name = f->texts.items[f->groups.items[number].part[0]];
-            sum->length = call->work_all;
+            sum->length = launched.work_all;
         }
         if (sum->count == COUNT_MIN)
             groups[i] = (uint32_t)number + 1;
-        sum->sum += call->device_all;
-        sum->op += call->end - call->ts;
+        sum->sum += launched.device_all;
+        sum->op += call.end - call.ts;
     }
     return 0;
 }

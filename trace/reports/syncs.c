@@ -17,9 +17,7 @@ static const struct report_column syncs_columns[] = {
 
 static int64_t syncs_name_around(struct gathering *g, const struct host_calls *host, int64_t slice)
 {
-    uint32_t call = (uint64_t)slice < host->n_slices ? host->around[slice] : HOST_CALL_NONE;
-
-    return gathering_op(g, host, call);
+    return gathering_op(g, host, host_call_around(host, slice));
 }
 
 /* All calls of one name. */
