@@ -88,8 +88,10 @@ static void offload_run_job(struct offload_thread *t, struct offload_job *job)
     pthread_mutex_lock(&o->lock);
     t->job = NULL;
     o->n_running--;
+    /* The loop takes all that have finished when it wakes. */
+    if (STAILQ_EMPTY(&o->finished))
+        eventfd_write(o->finished_fd, 1);
     STAILQ_INSERT_TAIL(&o->finished, job, next);
-    eventfd_write(o->finished_fd, 1);
     pthread_cond_signal(&o->ended);
     /* The queue is free now: another thread may have skipped a job of it. */
     pthread_cond_signal(&o->wake);

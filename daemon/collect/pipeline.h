@@ -182,6 +182,7 @@ struct collection {
 /* A session that waits for a scan of its directories. */
 struct preparing_session {
     int64_t session_id, asked_ns;
+    size_t n_scanned; /* its first targets, whose directories were scanned since */
 };
 
 /* Number of traces without a request within a minute. */
@@ -206,6 +207,7 @@ struct collector {
 
     /* watch.c */
     struct watched_dir_list dirs;
+    void *dirs_by_path;         /* tsearch(3) tree of watched_dir */
     struct dir_scan_list scans; /* that are being merged */
     int inotify_fd;
     bool warned_unwatched; /* that inotify's watches are used up */

@@ -11,6 +11,7 @@
 #include "daemon/fleet/engine.h"
 #include <assert.h>
 #include <errno.h>
+#include <search.h>
 #include <sys/inotify.h>
 
 #define TICK_ACTIVE_NS  (200 * NS_PER_MS) /* while files are expected */
@@ -25,6 +26,11 @@
 
 /* -- Directories -- */
 
+static int watch_compare_paths(const void *a, const void *b)
+{
+    return strcmp(((const struct watched_dir *)a)->path, ((const struct watched_dir *)b)->path);
+}
+
 void watch_dir_free(struct watched_dir *d)
 {
     if (d->watch >= 0)
@@ -32,6 +38,7 @@ void watch_dir_free(struct watched_dir *d)
     while (TAILQ_FIRST(&d->files))
         file_free(TAILQ_FIRST(&d->files));
     assert(TAILQ_EMPTY(&d->collections));
+    tdelete(d, &d->collector->dirs_by_path, watch_compare_paths);
     TAILQ_REMOVE(&d->collector->dirs, d, next);
     free(d->path);
     location_done(&d->location);
@@ -58,13 +65,12 @@ static void watch_limit_idle(struct collector *c)
 
 struct watched_dir *watch_dir(struct collector *c, const char *path)
 {
-    struct watched_dir *d;
+    const struct watched_dir key = {.path = (char *)path};
+    struct watched_dir **found = tfind(&key, &c->dirs_by_path, watch_compare_paths);
 
-    TAILQ_FOREACH(d, &c->dirs, next)
-        if (streq(d->path, path))
-            return d;
-    watch_limit_idle(c);
-    d = xcalloc(1, sizeof(*d));
+    if (found)
+        return *found;
+    struct watched_dir *d = xcalloc(1, sizeof(*d));
     *d = (struct watched_dir){.collector = c,
                               .path = xstrdup(path),
                               .watch = -1,
@@ -73,6 +79,7 @@ struct watched_dir *watch_dir(struct collector *c, const char *path)
                               .dirty = true};
     TAILQ_INIT(&d->files);
     TAILQ_INIT(&d->collections);
+    tsearch(d, &c->dirs_by_path, watch_compare_paths);
     TAILQ_INSERT_TAIL(&c->dirs, d, next);
     return d;
 }
@@ -136,11 +143,12 @@ static void watch_on_arm(evutil_socket_t fd, short what, void *arg)
 
 /* -- Sessions that wait for a scan -- */
 
-static bool watch_session_is_scanned(const struct session *s, int64_t asked_ns)
+/* Asked after each of thousands of scans: goes on where it stopped. */
+static bool watch_session_is_scanned(const struct session *s, struct preparing_session *waiting)
 {
-    for (size_t i = 0; i < s->n_targets; i++) {
-        const struct collection *k = s->targets[i].collecting;
-        if (k && k->dir && k->dir->scanned_ns < asked_ns)
+    for (; waiting->n_scanned < s->n_targets; waiting->n_scanned++) {
+        const struct collection *k = s->targets[waiting->n_scanned].collecting;
+        if (k && k->dir && k->dir->scanned_ns < waiting->asked_ns)
             return false;
     }
     return true;
@@ -152,9 +160,9 @@ static void watch_check_preparing(struct collector *c)
 
     c->n_preparing = 0;
     for (size_t i = 0; i < n; i++) {
-        const struct preparing_session waiting = c->preparing[i];
+        struct preparing_session waiting = c->preparing[i];
         struct session *s = sessions_find(c->sessions, waiting.session_id);
-        if (s && watch_session_is_scanned(s, waiting.asked_ns))
+        if (s && watch_session_is_scanned(s, &waiting))
             session_prepared(s);
         else if (s)
             c->preparing[c->n_preparing++] = waiting;
@@ -166,6 +174,7 @@ void watch_prepare(struct collector *c, const struct session *s)
     VEC_GROW(c->preparing, c->n_preparing, c->cap_preparing);
     c->preparing[c->n_preparing++] =
         (struct preparing_session){.session_id = s->record.session_id, .asked_ns = mono_ns()};
+    watch_limit_idle(c);
     watch_scan(c);
     /* A session whose directories are not visible here has nothing to wait for. */
     watch_tick_within(c, 0);
@@ -255,17 +264,22 @@ static void watch_merge_soon(struct collector *c)
         event_add(c->merge, &(const struct timeval){0, 0});
 }
 
-/* One portion of one directory, so that other directories and all other work of the loop come in between. */
+/* One portion, of one large or of many small directories, so that all other work of the loop comes in between. */
 static void watch_on_merge(evutil_socket_t fd, short what, void *arg)
 {
     struct collector *c = arg;
-    struct dir_scan *scan = TAILQ_FIRST(&c->scans);
+    int64_t until_ns = mono_ns() + MERGE_PORTION_NS;
+    struct dir_scan *scan;
 
-    TAILQ_REMOVE(&c->scans, scan, next);
-    if (discover_merge(scan, mono_ns() + MERGE_PORTION_NS))
-        watch_end_scan(scan);
-    else
-        TAILQ_INSERT_TAIL(&c->scans, scan, next);
+    while ((scan = TAILQ_FIRST(&c->scans))) {
+        TAILQ_REMOVE(&c->scans, scan, next);
+        if (discover_merge(scan, until_ns))
+            watch_end_scan(scan);
+        else
+            TAILQ_INSERT_TAIL(&c->scans, scan, next);
+        if (mono_ns() >= until_ns)
+            break;
+    }
     watch_merge_soon(c);
 }
 
