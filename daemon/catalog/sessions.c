@@ -28,6 +28,17 @@ int catalog_save_target(struct catalog *c, const struct target_record *r)
     return save_record(c, STATEMENT_SAVE_TARGET, target_fields(), r);
 }
 
+int catalog_move_targets(struct catalog *c, int64_t session_id, enum state from, enum state to,
+                         bool stop_pending)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_MOVE_TARGETS);
+    bind_number(s, 1, session_id);
+    bind_text(s, 2, state_name((int)from));
+    bind_text(s, 3, state_name((int)to));
+    bind_number(s, 4, stop_pending);
+    return run_write(c, s);
+}
+
 int catalog_get_session(struct catalog *c, int64_t id, struct session_record *ret)
 {
     return get_record_by_id(c, STATEMENT_GET_SESSION, id, session_fields(), ret);

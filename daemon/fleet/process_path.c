@@ -326,14 +326,15 @@ static char *name_outside(const struct worker *w, const struct fleet_config *con
                           int root_fd, const struct inside *in)
 {
     size_t n_prefix = strlen(path) - strlen(in->rest);
+    char *name = take_same_directory(n_prefix ? xstrndup(path, n_prefix) : xstrdup("/"), in);
+    if (name)
+        return with_rest(name, in->rest);
+
     _cleanup_(freep) char *canonical = canonical_path(in->fd);
     _cleanup_(freep) char *root = canonical_path(root_fd);
     if (!canonical || !root)
         return NULL;
-
-    char *name = take_same_directory(n_prefix ? xstrndup(path, n_prefix) : xstrdup("/"), in);
-    if (!name)
-        name = take_same_directory(xstrdup(canonical), in);
+    name = take_same_directory(xstrdup(canonical), in);
     if (name)
         return with_rest(name, in->rest);
     if ((name = translate_by_map(w, config, path)))

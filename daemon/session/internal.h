@@ -49,11 +49,15 @@ bool transition_exists(enum state from, enum state to);
 /* What a session whose targets all ended is: complete, partial, failed or cancelled. Pure. */
 enum state session_outcome(const enum state *targets, size_t n);
 void session_change_state(struct session *s, enum state to);
+/* All targets of the session at once, from one state to another: none is final, and no stop is pending. */
+void session_change_targets(struct session *s, enum state from, enum state to);
 void target_change_state(struct target *t, enum state to);
 void session_save(struct session *s);
 /* Adds the event of its current state. */
 void session_report_state(struct session *s);
 void target_save(struct target *t);
+/* Saves the state of all targets that were saved as `from` in one statement, and nothing else of them. */
+void session_save_targets(struct session *s, enum state from, enum state to, bool stop_pending);
 void target_fail(struct target *t, const char *failure, const char *remedy);
 void session_explain(struct session *s, const char *remedy, const char *format, ...) _printf_(3, 4);
 /* Adds a remark that is not a failure, about a target or (NULL) the entire session. The next save stores it.

@@ -206,12 +206,14 @@ static void commit_again(struct session *s)
     session_limit_length(s, s->record.begun_at,
                          s->all->settings->start_timeout_ns + s->all->settings->session_limit_ns);
     session_save(s);
+    session_save_targets(s, STATE_STARTING, STATE_STARTING, true);
     for (size_t i = 0; i < s->n_targets; i++) {
         struct target *t = &s->targets[i];
         if (t->record.state != STATE_STARTING)
             continue;
         t->record.stop_pending = target_engine(t)->stop_path != NULL;
-        target_save(t);
+        if (!t->record.stop_pending)
+            target_save(t);
     }
     catalog_then(s->all->jobs.catalog, true, on_durable, s);
 }
@@ -484,7 +486,6 @@ void session_begin(struct session *s)
 {
     session_timer_off(s);
     session_change_state(s, STATE_STARTING);
-    for (size_t i = 0; i < s->n_targets; i++)
-        target_change_state(&s->targets[i], STATE_STARTING);
+    session_change_targets(s, STATE_REQUESTED, STATE_STARTING);
     catalog_then(s->all->jobs.catalog, false, send_cleaning_stops, s);
 }

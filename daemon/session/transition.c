@@ -98,6 +98,12 @@ void target_save(struct target *t)
     session_watch_commit(t->session, catalog_save_target(t->session->all->jobs.catalog, &t->record));
 }
 
+void session_save_targets(struct session *s, enum state from, enum state to, bool stop_pending)
+{
+    session_watch_commit(
+        s, catalog_move_targets(s->all->jobs.catalog, s->record.session_id, from, to, stop_pending));
+}
+
 /* What an operator looks up of a session's life. */
 static const char *const message_of_state[_STATE_MAX] = {
     [STATE_STARTING] = MESSAGE_SESSION_STARTED,
@@ -125,14 +131,31 @@ void session_change_state(struct session *s, enum state to)
                s->record.reason ? ": " : "", s->record.reason ? s->record.reason : "");
 }
 
+static void target_report_state(struct target *t)
+{
+    catalog_add_event(t->session->all->jobs.catalog, "target-state", "profd", t->session->record.session_id,
+                      t->record.target_id, RECORD_NONE, "%s %s%s%s", t->worker.url,
+                      state_name(t->record.state), t->record.failure ? ": " : "",
+                      t->record.failure ? t->record.failure : "");
+}
+
+void session_change_targets(struct session *s, enum state from, enum state to)
+{
+    for (size_t i = 0; i < s->n_targets; i++) {
+        assert(s->targets[i].record.state == from && transition_exists(from, to));
+        s->targets[i].record.state = to;
+    }
+    session_save_targets(s, from, to, false);
+    for (size_t i = 0; i < s->n_targets; i++)
+        target_report_state(&s->targets[i]);
+}
+
 void target_change_state(struct target *t, enum state to)
 {
     assert(transition_exists(t->record.state, to));
     t->record.state = to;
     target_save(t);
-    catalog_add_event(t->session->all->jobs.catalog, "target-state", "profd", t->session->record.session_id,
-                      t->record.target_id, RECORD_NONE, "%s %s%s%s", t->worker.url, state_name(to),
-                      t->record.failure ? ": " : "", t->record.failure ? t->record.failure : "");
+    target_report_state(t);
     if (to == STATE_FAILED)
         log_struct(LOG_WARNING,
                    LOG_FIELDS(.session_id = t->session->record.session_id, .worker = t->worker.url),
