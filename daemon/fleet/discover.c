@@ -41,7 +41,7 @@ struct fleet_finder {
     LIST_HEAD(discovery_list, discovery) discoveries;
 };
 
-/* One discovery: plan, (read the router's log), list, identify, inspect processes. */
+/* One discovery: plan, (read the router's log), list, identify and meanwhile search for processes, inspect these. */
 struct discovery {
     LIST_ENTRY(discovery) link;
     struct fleet_finder *finder;    /* NULL: cancelled while a thread has it */
@@ -54,6 +54,7 @@ struct discovery {
     struct router_ask *ask;
     struct source_ask *source;
     struct identification *identification;
+    struct inspection *inspection; /* NULL: taken by the inspection, or none */
     struct fleet *fleet;
     char *router;
     struct problem problem;
@@ -70,6 +71,7 @@ static void discovery_free(struct discovery *d)
     event_free(d->timeout);
     fleet_query_done(&d->query);
     fleet_settings_done(&d->settings);
+    inspection_free(d->inspection);
     fleet_free(d->fleet);
     free(d->router);
     problem_done(&d->problem);
@@ -191,7 +193,7 @@ static bool back_from_offload(struct discovery *d)
 static void inspect_work(void *arg)
 {
     struct discovery *d = arg;
-    processes_inspect(d->fleet, &d->settings);
+    processes_inspect(d->fleet, &d->settings, TAKE_PTR(d->inspection));
 }
 
 static void inspect_done(void *arg)
@@ -221,11 +223,9 @@ static void note_hints(struct fleet *f)
                             f->workers[i].hint);
 }
 
-static void discovery_on_identified(void *arg)
+/* After both the identification and the search. */
+static void discovery_inspect(struct discovery *d)
 {
-    struct discovery *d = arg;
-
-    d->identification = NULL;
     note_hints(d->fleet);
     if (d->query.processes.wanted &&
         fleet_add_registered(d->fleet, d->finder->kineto, &d->query.processes, &d->problem) < 0) {
@@ -234,6 +234,29 @@ static void discovery_on_identified(void *arg)
     }
     take_trace_dir(d);
     discovery_offload(d, inspect_work, inspect_done);
+}
+
+static void discovery_on_identified(void *arg)
+{
+    struct discovery *d = arg;
+
+    d->identification = NULL;
+    if (!d->offloaded)
+        discovery_inspect(d);
+}
+
+static void search_work(void *arg)
+{
+    struct discovery *d = arg;
+    inspection_search(d->inspection);
+}
+
+static void search_done(void *arg)
+{
+    struct discovery *d = arg;
+
+    if (back_from_offload(d) && !d->identification)
+        discovery_inspect(d);
 }
 
 /* Whether a host is this machine, by its addresses and its name. */
@@ -266,8 +289,12 @@ static void discovery_identify(struct discovery *d)
     listing_settle(d->fleet, here);
     d->identification = identify_start(d->finder->base, d->finder->caller, &d->settings, d->fleet,
                                        &d->finder->answers_kept, discovery_on_identified, d);
-    if (!d->identification)
-        discovery_on_identified(d);
+    if (!d->identification) {
+        discovery_inspect(d);
+        return;
+    }
+    d->inspection = inspection_new(d->fleet);
+    discovery_offload(d, search_work, search_done);
 }
 
 static void discovery_on_listed(struct fleet *f, const struct problem *p, void *arg)

@@ -17,9 +17,19 @@
 /* What lets a profd that is a service read what is others'. */
 #define FOREIGN_DROP_IN "the drop-in collect-foreign.conf (profd(8), \"Installed\")"
 
-/* Fills local, pid, uid, setup and place of each worker of the fleet that listens on this host (and keeps
- * what is known). */
-void processes_inspect(struct fleet *fleet, const struct fleet_settings *settings);
+/*
+ * An inspection of a fleet's processes, in two steps, each of which may block. The search for those that listen at the
+ * workers' URLs needs nothing else of a worker, and runs while the workers are asked what they are.
+ */
+struct inspection;
+struct inspection *inspection_new(const struct fleet *fleet);
+void inspection_search(struct inspection *in);
+struct inspection *inspection_free(struct inspection *in);
+
+/* Fills local, pid, uid, setup and place of each worker of the fleet that listens on this host (and keeps what is
+ * known). Takes a search, made when the fleet had the first of its workers; searches itself if it is NULL or outdated. */
+void processes_inspect(struct fleet *fleet, const struct fleet_settings *settings,
+                       struct inspection *take_searched);
 
 /*
  * A path as the worker names it, turned into one that profd can open: itself where the worker shares profd's

@@ -11,6 +11,7 @@
 #include "daemon/fleet/process.h"
 #include "daemon/fleet/url.h"
 #include <errno.h>
+#include <signal.h>
 
 /* Names are looked up one after another, and each may take the resolver's entire timeout. */
 #define HOST_NAMES_MAX     256
@@ -23,6 +24,7 @@ struct host {
 
 /* How a worker's process was found. */
 struct candidate {
+    char *url; /* NULL: of a process that registered by itself */
     uint16_t port;
     const struct host *host;       /* NULL: no URL that can be read */
     struct net_listener *listener; /* NULL: nobody listens there on this host */
@@ -31,11 +33,13 @@ struct candidate {
 };
 
 struct inspection {
+    /* After the search. */
     struct fleet *fleet;
     const struct fleet_settings *settings;
     const struct fleet_config *config;
     struct net_survey survey;
-    struct candidate *candidates; /* one for each worker */
+    struct candidate *candidates; /* of the fleet's first workers: others may have registered since */
+    size_t n_candidates;
     struct host *hosts;
     struct hash_table host_table; /* by name */
     size_t n_hosts, n_names;
@@ -122,10 +126,9 @@ static void find_listener(const struct inspection *in, struct candidate *c)
 static void find_owners(struct inspection *in)
 {
     size_t n = 0;
-    _cleanup_(freep) struct net_listener **wanted =
-        xcalloc(in->fleet->n_workers, sizeof(struct net_listener *));
+    _cleanup_(freep) struct net_listener **wanted = xcalloc(in->n_candidates, sizeof(struct net_listener *));
 
-    for (size_t i = 0; i < in->fleet->n_workers; i++)
+    for (size_t i = 0; i < in->n_candidates; i++)
         if (in->candidates[i].listener && in->candidates[i].listener->pid == 0)
             wanted[n++] = in->candidates[i].listener;
     net_survey_find_owners(&in->survey, wanted, n);
@@ -167,7 +170,7 @@ static void follow_forwarders(struct inspection *in)
     pid_t last = 0;
     bool forwards = false, any = false;
 
-    for (size_t i = 0; i < in->fleet->n_workers; i++) {
+    for (size_t i = 0; i < in->n_candidates; i++) {
         struct candidate *c = &in->candidates[i];
         if (!c->listener || c->listener->pid == 0)
             continue;
@@ -210,7 +213,7 @@ static void find_by_argument(struct inspection *in)
     _cleanup_(freep) struct candidate **by_port = xcalloc(UINT16_MAX + 1, sizeof(struct candidate *));
     size_t missing = 0;
 
-    for (size_t i = 0; i < in->fleet->n_workers; i++) {
+    for (size_t i = 0; i < in->n_candidates; i++) {
         struct candidate *c = &in->candidates[i];
         if (!c->listener || c->listener->pid != 0)
             continue;
@@ -302,17 +305,17 @@ static void fill_process(const struct inspection *in, struct worker *w)
     process_trace_dir(w, in->settings, in->config, in->launches, "");
 }
 
-static void find_candidates(struct inspection *in)
+void inspection_search(struct inspection *in)
 {
     const char *reason;
     struct url url;
 
-    for (size_t i = 0; i < in->fleet->n_workers; i++) {
+    in->names_until_ns = mono_ns() + HOST_NAMES_TIME_NS;
+    net_survey_read(&in->survey);
+    for (size_t i = 0; i < in->n_candidates; i++) {
         struct candidate *c = &in->candidates[i];
         c->remark = "";
-        if (worker_is_on_demand(&in->fleet->workers[i]))
-            continue;
-        if (url_parse(in->fleet->workers[i].url, &url, &reason) < 0)
+        if (!c->url || url_parse(c->url, &url, &reason) < 0)
             continue;
         c->port = (uint16_t)url.port;
         c->host = find_host(in, url.host);
@@ -323,9 +326,16 @@ static void find_candidates(struct inspection *in)
     find_by_argument(in);
 }
 
+static const struct candidate *inspection_candidate(const struct inspection *in, size_t i)
+{
+    static const struct candidate none;
+    return i < in->n_candidates ? &in->candidates[i] : &none;
+}
+
 static pid_t inspection_pid(const struct inspection *in, size_t i)
 {
-    return in->candidates[i].listener ? in->candidates[i].listener->pid : in->fleet->workers[i].pid;
+    const struct net_listener *listener = inspection_candidate(in, i)->listener;
+    return listener ? listener->pid : in->fleet->workers[i].pid;
 }
 
 static int compare_pids(const void *a, const void *b, void *inspection)
@@ -350,34 +360,75 @@ static void fill_workers(struct inspection *in)
     for (size_t k = 0; k < n; k++) {
         size_t i = order[k];
         atomic_store(&in->fleet->looking_at, i + 1);
-        if (in->candidates[i].host)
-            fill_worker(in, &in->fleet->workers[i], &in->candidates[i]);
+        if (inspection_candidate(in, i)->host)
+            fill_worker(in, &in->fleet->workers[i], inspection_candidate(in, i));
         else if (worker_is_on_demand(&in->fleet->workers[i]))
             fill_process(in, &in->fleet->workers[i]);
     }
 }
 
-void processes_inspect(struct fleet *fleet, const struct fleet_settings *settings)
+struct inspection *inspection_new(const struct fleet *fleet)
 {
-    struct inspection in = {.fleet = fleet,
-                            .settings = settings,
-                            .config = settings_fleet(settings, fleet->name),
-                            .names_until_ns = mono_ns() + HOST_NAMES_TIME_NS};
+    struct inspection *in = xcalloc(1, sizeof(*in));
+    size_t n = fleet->n_workers;
 
-    if (fleet->n_workers == 0)
+    in->n_candidates = n;
+    in->candidates = xcalloc(n, sizeof(*in->candidates));
+    in->hosts = xcalloc(n, sizeof(*in->hosts));
+    for (size_t i = 0; i < n; i++)
+        if (!worker_is_on_demand(&fleet->workers[i]))
+            in->candidates[i].url = xstrdup(fleet->workers[i].url);
+    return in;
+}
+
+struct inspection *inspection_free(struct inspection *in)
+{
+    if (!in)
+        return NULL;
+    for (size_t i = 0; i < in->n_hosts; i++)
+        free(in->hosts[i].name);
+    free(in->hosts);
+    hash_table_done(&in->host_table);
+    for (size_t i = 0; i < in->n_candidates; i++)
+        free(in->candidates[i].url);
+    free(in->candidates);
+    net_survey_done(&in->survey);
+    free(in);
+    return NULL;
+}
+
+/* Whether a server ended, or began to listen, after the search and before it answered. */
+static bool inspection_is_outdated(const struct inspection *in, const struct fleet *fleet)
+{
+    for (size_t i = 0; i < in->n_candidates; i++) {
+        const struct candidate *c = &in->candidates[i];
+        const struct net_listener *l = c->listener;
+        if (fleet->workers[i].engine != ENGINE_UNKNOWN && c->own_host &&
+            (!l || (l->pid > 0 && kill(l->pid, 0) < 0 && errno == ESRCH)))
+            return true;
+    }
+    return false;
+}
+
+void processes_inspect(struct fleet *fleet, const struct fleet_settings *settings,
+                       struct inspection *take_searched)
+{
+    struct inspection *in = take_searched;
+
+    if (in && inspection_is_outdated(in, fleet))
+        in = inspection_free(in);
+    if (!in && fleet->n_workers > 0) {
+        in = inspection_new(fleet);
+        inspection_search(in);
+    }
+    if (!in)
         return;
-    in.candidates = xcalloc(fleet->n_workers, sizeof(*in.candidates));
-    in.hosts = xcalloc(fleet->n_workers, sizeof(*in.hosts));
-    net_survey_read(&in.survey);
-    find_candidates(&in);
-    in.launches = launch_cache_new();
-    fill_workers(&in);
+    in->fleet = fleet;
+    in->settings = settings;
+    in->config = settings_fleet(settings, fleet->name);
+    in->launches = launch_cache_new();
+    fill_workers(in);
     processes_match(fleet);
-    for (size_t i = 0; i < in.n_hosts; i++)
-        free(in.hosts[i].name);
-    free(in.hosts);
-    hash_table_done(&in.host_table);
-    launch_cache_free(in.launches);
-    free(in.candidates);
-    net_survey_done(&in.survey);
+    launch_cache_free(in->launches);
+    inspection_free(in);
 }

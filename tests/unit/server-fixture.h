@@ -235,7 +235,7 @@ static inline struct fleet *inspect(const struct server *s, enum engine engine, 
 {
     const struct fleet_settings settings = {0};
     struct fleet *f = fleet_of("127.0.0.1", s->report.ports[0], engine, version);
-    processes_inspect(f, &settings);
+    processes_inspect(f, &settings, NULL);
     return f;
 }
 

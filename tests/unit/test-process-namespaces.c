@@ -19,7 +19,7 @@ static void test_own_network(void **state)
     /* By an address that only its namespace has. */
     const struct fleet_settings settings = {0};
     _cleanup_fleet_ g = fleet_of(CONTAINER_IP, s.report.ports[0], ENGINE_SGLANG, NULL);
-    processes_inspect(g, &settings);
+    processes_inspect(g, &settings, NULL);
     assert_int_equal(g->workers[0].pid, s.report.pid);
     assert_found_by(&g->workers[0], "SGLANG_TORCH_PROFILER_DIR", s.report.pid);
 }
@@ -116,7 +116,7 @@ static int check_environment_denied(const struct server *s)
     _cleanup_fleet_ f = fleet_of("127.0.0.1", s->report.ports[0], ENGINE_SGLANG, NULL);
     const struct fleet_settings settings = {0};
 
-    processes_inspect(f, &settings);
+    processes_inspect(f, &settings, NULL);
     if (!f->workers[0].local || f->workers[0].pid != 0)
         return 1;
     if (!strstr(f->workers[0].location.note, "belongs to root (profd may not see which it is)"))
@@ -138,7 +138,7 @@ static int check_by_argument(const struct server *s)
     _cleanup_fleet_ f = fleet_of("127.0.0.1", s->report.ports[0], ENGINE_VLLM, NULL);
     const struct fleet_settings settings = {0};
 
-    processes_inspect(f, &settings);
+    processes_inspect(f, &settings, NULL);
     if (f->workers[0].pid != s->report.pid)
         return 1;
     if (!f->workers[0].location.local_dir || !streq(f->workers[0].location.local_dir, s->dir))
@@ -151,7 +151,7 @@ static int check_environment_of_known(const struct server *s)
     _cleanup_fleet_ f = fleet_of("127.0.0.1", s->report.ports[0], ENGINE_SGLANG, NULL);
     const struct fleet_settings settings = {0};
 
-    processes_inspect(f, &settings);
+    processes_inspect(f, &settings, NULL);
     if (!strstr(f->workers[0].location.note, "belongs to root (its environment cannot be read)"))
         return 1;
     return strstr(f->workers[0].location.remedy, "CAP_SYS_PTRACE") ? 0 : 2;

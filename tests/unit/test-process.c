@@ -204,7 +204,7 @@ static void test_sglang_defaults(void **state)
     _cleanup_fleet_ g = fleet_of("127.0.0.1", s.report.ports[0], ENGINE_SGLANG, NULL);
     struct worker_config own = {.url = g->workers[0].url, .output_dir = s.dir};
     const struct fleet_settings settings = {.workers = &own, .n_workers = 1};
-    processes_inspect(g, &settings);
+    processes_inspect(g, &settings, NULL);
     assert_string_equal(g->workers[0].location.dir, s.dir);
     assert_string_equal(g->workers[0].location.found_by, "output_dir in profd.conf");
 }
@@ -221,7 +221,7 @@ static void test_given_dir(void **state)
     struct worker_config own = {.url = f->workers[0].url, .trace_dir = s.dir};
     const struct fleet_settings settings = {.workers = &own, .n_workers = 1};
 
-    processes_inspect(f, &settings);
+    processes_inspect(f, &settings, NULL);
     assert_string_equal(f->workers[0].location.local_dir, s.dir);
     assert_string_equal(f->workers[0].location.found_by, "trace_dir in profd.conf");
     assert_int_equal(f->workers[0].pid, s.report.pid);
@@ -317,7 +317,7 @@ static void test_elsewhere(void **state)
     f->workers[0].location.dir = xstrdup("/var/tmp");
     f->workers[0].location.found_by = xstrdup("/server_info");
     f->name = xstrdup("far");
-    processes_inspect(f, &settings);
+    processes_inspect(f, &settings, NULL);
     assert_false(f->workers[0].local);
     assert_int_equal(f->workers[0].pid, 0);
     /* A directory of that name exists here, but is it the same? */
@@ -327,7 +327,7 @@ static void test_elsewhere(void **state)
 
     replace_str(&f->workers[0].location.dir, "/container/fd");
     replace_str(&f->workers[0].location.note, NULL);
-    processes_inspect(f, &settings);
+    processes_inspect(f, &settings, NULL);
     assert_string_equal(f->workers[0].location.local_dir, "/proc/self/fd");
     assert_null(f->workers[0].location.note);
 }
@@ -338,7 +338,7 @@ static void test_nobody_listens(void **state)
     const struct fleet_settings settings = {0};
     close(listen_port(&port));
     _cleanup_fleet_ f = fleet_of("localhost", port, ENGINE_VLLM, NULL);
-    processes_inspect(f, &settings);
+    processes_inspect(f, &settings, NULL);
     assert_false(f->workers[0].local);
     assert_non_null(strstr(f->workers[0].location.note, "no process of this host is seen to listen"));
 }
@@ -359,7 +359,7 @@ static void test_thousand_ports(void **state)
         w->engine = ENGINE_VLLM;
     }
     int64_t began = mono_ns();
-    processes_inspect(f, &settings);
+    processes_inspect(f, &settings, NULL);
     int64_t took = mono_ns() - began;
     for (size_t i = 0; i < PORTS_MAX; i++) {
         assert_int_equal(f->workers[i].pid, s.report.pid);
