@@ -8,13 +8,13 @@
 #include "client/cli/text.h"
 #include <ctype.h>
 #include <inttypes.h>
-#include <libsmartcols/libsmartcols.h>
 #include <math.h>
 
 #define SEPARATOR "  "
 #define SCHEME    "http://"
 /* Columns shown before the difference, of the word in which two texts differ. */
 #define WORD_LEAST 6u
+#define HEADING    SIZE_MAX /* as the number of a row */
 
 struct table_cell {
     char *text, *value; /* NULL: none */
@@ -34,11 +34,6 @@ struct table {
     bool is_selected, with_heading, names_hidden;
     struct table_cell **rows;
     size_t n, cap;
-};
-
-static const char *const colour_names[_COLOUR_MAX] = {
-    [COLOUR_GOOD] = "green",     [COLOUR_WARN] = "brown", [COLOUR_BAD] = "red",
-    [COLOUR_DIM] = "halfbright", [COLOUR_BOLD] = "bold",
 };
 
 /* -- Rows --------------------------------------------------------------------------------------------- */
@@ -363,59 +358,58 @@ static bool view_fit(struct table_view *v, unsigned line)
 
 /* -- For people --------------------------------------------------------------------------------------- */
 
-/* Removes the padding of the last cell of each line. */
-static void table_trim_lines(char *text)
+/* Texts that were shortened may be narrower than the layout allows. */
+static void view_tighten(struct table_view *v)
 {
-    char *out = text;
-    for (char *p = text; *p;) {
-        size_t n = strcspn(p, "\n"), keep = n;
-        while (keep > 0 && p[keep - 1] == ' ')
-            keep--;
-        memmove(out, p, keep);
-        out += keep;
-        p += n;
-        if (*p == '\n')
-            *out++ = *p++;
+    for (size_t k = 0; k < v->t->n_shown; k++) {
+        unsigned width = text_columns(view_column(v, k)->name);
+        for (size_t row = 0; row < v->t->n; row++)
+            width = MAX(width, text_columns(*view_text(v, row, k)));
+        if (v->layout[k].width > 0)
+            v->layout[k].width = width;
     }
-    *out = '\0';
 }
 
-/* Aligned by libsmartcols, without a width, as everything fits. */
-static char *view_align(struct table_view *v, const struct screen *s)
+/* row: HEADING for the names of the columns. Spaces are printed only where a text follows. */
+static void view_print_line(const struct table_view *v, const struct screen *s, unsigned indent, size_t row,
+                            FILE *out)
 {
-    struct libscols_table *scols = scols_new_table();
-    char *data = NULL;
+    unsigned spaces = indent;
 
-    if (!scols)
-        abort();
-    scols_table_enable_noheadings(scols, !v->t->with_heading);
-    scols_table_set_column_separator(scols, SEPARATOR);
-    scols_table_set_termforce(scols, SCOLS_TERMFORCE_NEVER);
-    scols_table_enable_colors(scols, s->has_colour);
-    for (size_t k = 0; k < v->t->n_shown; k++)
-        if (v->layout[k].width > 0)
-            scols_table_new_column(scols, view_column(v, k)->name, 0,
-                                   view_column(v, k)->flags & COLUMN_RIGHT ? SCOLS_FL_RIGHT : 0);
-    for (size_t row = 0; row < v->t->n; row++) {
-        struct libscols_line *line = scols_table_new_line(scols, NULL);
-        size_t n = 0;
-        for (size_t k = 0; k < v->t->n_shown; k++) {
-            enum colour colour = v->t->rows[row][v->t->shown[k]].colour;
-            if (v->layout[k].width == 0)
-                continue;
-            scols_line_set_data(line, n, *view_text(v, row, k));
-            if (colour_names[colour])
-                scols_cell_set_color(scols_line_get_cell(line, n), colour_names[colour]);
-            n++;
+    for (size_t k = 0; k < v->t->n_shown; k++) {
+        const struct table_column *column = view_column(v, k);
+        _cleanup_(freep) char *name = row == HEADING ? text_clean(column->name, false) : NULL;
+        const char *text = name ? name : *view_text(v, row, k);
+        enum colour colour = name ? COLOUR_NONE : v->t->rows[row][v->t->shown[k]].colour;
+        if (v->layout[k].width == 0)
+            continue;
+        unsigned width = v->layout[k].width, padding = width - MIN(width, text_columns(text));
+        if (column->flags & COLUMN_RIGHT)
+            spaces += padding;
+        if (*text) {
+            fprintf(out, "%*s%s%s%s", (int)spaces, "", screen_colour(s, colour), text,
+                    colour ? screen_plain(s) : "");
+            spaces = 0;
         }
+        spaces += (column->flags & COLUMN_RIGHT ? 0 : padding) + (unsigned)strlen(SEPARATOR);
     }
-    if (scols_print_table_to_string(scols, &data) < 0 || !data) {
-        free(data);
-        data = xstrdup("");
-    }
-    scols_unref_table(scols);
-    table_trim_lines(data);
-    return data;
+    fputc('\n', out);
+}
+
+/* A table without rows has no heading either. */
+static char *view_align(struct table_view *v, const struct screen *s, unsigned indent)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = xmemstream(&text, &size);
+
+    view_tighten(v);
+    if (v->t->with_heading && v->t->n > 0)
+        view_print_line(v, s, indent, HEADING, out);
+    for (size_t row = 0; row < v->t->n; row++)
+        view_print_line(v, s, indent, row, out);
+    fclose(out);
+    return text;
 }
 
 /* "hidden: p99_ns, mean_ns (--format wide shows all, --columns selects)"; NULL: nothing is hidden. */
@@ -431,23 +425,6 @@ static char *view_hidden_text(const struct table_view *v)
     return text;
 }
 
-static char *table_indented(const char *data, unsigned indent)
-{
-    char *text = NULL;
-    size_t size;
-    FILE *out = xmemstream(&text, &size);
-
-    if (!out)
-        return xstrdup(data);
-    for (const char *p = data; *p;) {
-        size_t n = strcspn(p, "\n");
-        fprintf(out, "%*s%.*s\n", (int)indent, "", (int)n, p);
-        p += n + (p[n] == '\n');
-    }
-    fclose(out);
-    return text;
-}
-
 char *table_text(struct table *t, const struct screen *s, unsigned indent)
 {
     unsigned width = screen_width(s);
@@ -456,9 +433,9 @@ char *table_text(struct table *t, const struct screen *s, unsigned indent)
     view_init(&v, t);
     if (width > indent)
         view_fit(&v, width - indent);
-    _cleanup_(freep) char *data = view_align(&v, s);
+    char *text = view_align(&v, s, indent);
     view_done(&v);
-    return table_indented(data, indent);
+    return text;
 }
 
 /* A line for each value, if not even the columns that identify a row fit into a line. */
@@ -492,8 +469,7 @@ static bool table_print_fitted(struct table *t, const struct screen *s, unsigned
     if (width > t->indent && !view_fit(&v, width - t->indent)) {
         view_print_records(&v, s);
     } else {
-        _cleanup_(freep) char *data = view_align(&v, s), *text = table_indented(data, t->indent),
-                              *hidden = view_hidden_text(&v),
+        _cleanup_(freep) char *text = view_align(&v, s, t->indent), *hidden = view_hidden_text(&v),
                               *wrapped = hidden ? text_wrap(hidden, t->indent + 2, width) : NULL;
         fputs(text, s->file);
         is_cut = hidden && t->n > 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables: columns with an importance, rows of cells, printed for people (by libsmartcols) or as comma or tab
+ * Tables: columns with an importance, rows of cells, printed for people or as comma or tab
  * separated values for programs.
  *
  * Cells are copied, and cleaned for terminals. An absent cell (NULL) or an empty one is shown as "-"; in a verbatim

@@ -44,7 +44,7 @@ static size_t text_walk(const char *s, unsigned columns, unsigned *ret_columns)
             continue;
         }
         n = text_decode(p, &c);
-        int width = n == 0 ? 1 : wcwidth((wchar_t)c);
+        int width = n == 0 || (c >= ' ' && c <= '~') ? 1 : wcwidth((wchar_t)c);
         unsigned cost = width < 0 ? 1 : (unsigned)width;
         if (used + cost > columns)
             break;

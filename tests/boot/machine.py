@@ -29,7 +29,7 @@ SUITE = "bookworm"
 # What profd.deb depends on is among them, so that it installs without a network.
 PACKAGES = """systemd systemd-sysv dbus polkitd sqlite3 curl adduser util-linux
   libcurl4 libedit2 libevent-2.1-7 libevent-openssl-2.1-7 libevent-pthreads-2.1-7 libevhtp0 libinih1 libisal2
-  libjansson4 libonig5 libseccomp2 libsmartcols1 libsqlite3-0 libssl3 libsystemd0 libyaml-0-2 libzstd1 zlib1g""".split()
+  libjansson4 libonig5 libseccomp2 libsqlite3-0 libssl3 libsystemd0 libyaml-0-2 libzstd1 zlib1g""".split()
 # alice will be a member of group profd, mallory of no group; the workers run as worker.
 USERS = ("alice", "mallory", "worker")
 
