@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Catalogs of a million traces, and with --long of ten million: how long `profctl list-traces` takes, as a complete process, next
-to sqlite3 reading the same rows. The slope is the time at ten million by that at one million."""
+to sqlite3 reading the same rows, and to its limits: a process that does nothing, one that also links what profctl links, and the
+response of profd alone. The slope is the time at ten million by that at one million."""
 import os
+import socket
 import subprocess
 import time
 
+import contest
 from common import BUILD, Daemon, figure, summary
 
 SIZES = (1_000_000, 10_000_000)
@@ -41,26 +44,38 @@ def fill(catalog, traces):
 
 
 def queries(traces):
-    """(what, options of profctl, condition in SQL)"""
+    """(what, options of profctl, parameters of the request, condition in SQL)"""
     since = EPOCH_S + traces - 19
-    return (("newest 50", [], "1"),
-            ("--session s5000", ["--session", "s5000"], "session_id = 5000"),
-            ("--since, the newest 20", ["--since", f"@{since}"], f"recorded_at >= {since}000000000"))
+    return (("newest 50", [], "", "1"),
+            ("--session s5000", ["--session", "s5000"], "&session=s5000", "session_id = 5000"),
+            ("--since, the newest 20", ["--since", f"@{since}"], f"&since={since}000000000", f"recorded_at >= {since}000000000"))
 
 
-def timed_ms(command, environment=None):
+def response_ms(profd, path):
+    """From connecting to the last byte of the response: what profd takes, and no process."""
     began = time.monotonic()
-    subprocess.run(command, stdout=subprocess.DEVNULL, check=True, env=environment)
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(str(profd.socket))
+        s.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        while s.recv(1 << 16):
+            pass
     return (time.monotonic() - began) * 1e3
 
 
-def in_turns(profd, options, where):
-    """Milliseconds of each round, of profctl and of sqlite3."""
-    environment = {**os.environ, "PROFD_SOCKET": str(profd.socket)}
-    ours = [BUILD / "client/profctl", "list-traces", *options]
-    peer = ["sqlite3", "-readonly", profd.catalog, f"select * from traces where {where} order by recorded_at desc limit 50"]
-    rounds = [(timed_ms(ours, environment), timed_ms(peer)) for _ in range(ROUNDS + 1)]
-    return zip(*rounds[1:])
+def in_turns(profd, options, parameters, where, directory):
+    """{who: milliseconds of each round}"""
+    statement = f"select * from traces where {where} order by recorded_at desc limit 50"
+    contestants = [contest.Contestant(name, [command]) for name, command in (
+        ("profctl", [BUILD / "client/profctl", "--socket", profd.socket, "list-traces", *options]),
+        ("sqlite3", ["sqlite3", "-readonly", profd.catalog, statement]),
+        ("empty", [BUILD / "bench/empty"]),
+        ("empty, linked", [BUILD / "bench/empty-linked"]))]
+    rounds = []
+    for _ in range(ROUNDS + 1):
+        costs = {c.name: contest.run(c, directory) for c in contestants}
+        rounds.append({**{name: cost.wall_s * 1e3 for name, cost in costs.items()}, "user+sys": costs["profctl"].cpu_s * 1e3,
+                       "response": response_ms(profd, f"/v1/traces?limit=50{parameters}")})
+    return {who: [found[who] for found in rounds[1:]] for who in rounds[0]}
 
 
 def run(directory, options):
@@ -70,12 +85,14 @@ def run(directory, options):
         profd.start().stop()  # makes the catalog
         fill(profd.catalog, traces)
         with profd:
-            for what, words, where in queries(traces):
-                ours, peer = in_turns(profd, words, where)
-                figures = {"profctl": summary(ours), "sqlite3": summary(peer)}
-                medians = {who: s["median"] for who, s in figures.items()}
-                slope = {who: figure(ms / first.setdefault((what, who), ms)) for who, ms in medians.items()}
-                yield {"traces": traces, "what": what, "profctl ms": figures["profctl"], "sqlite3 ms": figures["sqlite3"],
-                       "profctl / sqlite3": summary([a / b for a, b in zip(ours, peer)]), "slope": slope["profctl"],
-                       "sqlite3's slope": slope["sqlite3"]}
+            for what, words, parameters, where in queries(traces):
+                found = in_turns(profd, words, parameters, where, directory)
+                figures = {who: summary(ms) for who, ms in found.items()}
+                slope = {who: figure(figures[who]["median"] / first.setdefault((what, who), figures[who]["median"]))
+                         for who in ("profctl", "sqlite3")}
+                ratio = summary([a / b for a, b in zip(found["profctl"], found["sqlite3"])])
+                yield {"traces": traces, "what": what, "profctl ms": figures["profctl"], "user+sys ms": figures["user+sys"],
+                       "response alone ms": figures["response"], "empty process ms": figures["empty"],
+                       "the same, linked ms": figures["empty, linked"], "sqlite3 ms": figures["sqlite3"],
+                       "profctl / sqlite3": ratio, "slope": slope["profctl"], "sqlite3's slope": slope["sqlite3"]}
         profd.catalog.unlink()
