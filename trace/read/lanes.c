@@ -8,6 +8,18 @@ struct lane_slice {
     uint32_t row;
 };
 
+/* Slices that ended, on their way to the writer's thread. */
+#define LANE_BLOCK_SLICES 512
+
+struct lane_block {
+    struct lanes *owner;
+    size_t n;
+    struct lane_end {
+        struct lane_slice slice;
+        uint32_t track, depth;
+    } ends[LANE_BLOCK_SLICES];
+};
+
 enum {
     LANE_ROW,
     LANE_TS,
@@ -32,8 +44,16 @@ struct lane_writing {
     size_t cap;
 };
 
+static void lanes_begin_block(struct lanes *l)
+{
+    l->block = handover_buffer(&l->blocks);
+    l->block->owner = l;
+    l->block->n = 0;
+}
+
 void lanes_done(struct lanes *l)
 {
+    handover_done(&l->blocks);
     for (size_t i = 0; i < l->cap; i++) {
         struct track_lanes *t = &l->tracks[i];
 
@@ -68,23 +88,53 @@ static int lane_pack(struct lanes *l, struct lane *lane)
     return packed_write(l->spill, columns, _LANE_MAX, BLOCK_ROWS, &lane->offsets[block]);
 }
 
-int lanes_add(struct lanes *l, size_t track, size_t depth, const struct open_slice *s)
+static int lanes_take_slice(struct lanes *l, const struct lane_end *e)
 {
     struct track_lanes *t;
     struct lane *lane;
     size_t at;
 
-    if (BUDGET_RESERVE(l->budget, l->tracks, l->cap, track + 1) < 0)
+    if (BUDGET_RESERVE(l->budget, l->tracks, l->cap, (size_t)e->track + 1) < 0)
         return -ENOMEM;
-    t = &l->tracks[track];
-    if (BUDGET_RESERVE(l->budget, t->lanes, t->cap, depth + 1) < 0)
+    t = &l->tracks[e->track];
+    if (BUDGET_RESERVE(l->budget, t->lanes, t->cap, (size_t)e->depth + 1) < 0)
         return -ENOMEM;
-    lane = &t->lanes[depth];
+    lane = &t->lanes[e->depth];
     at = lane->n % BLOCK_ROWS;
     if (BUDGET_RESERVE(l->budget, lane->last, lane->last_cap, at + 1) < 0)
         return -ENOMEM;
-    lane->last[at] = (struct lane_slice){s->ts, s->dur, s->row};
+    lane->last[at] = e->slice;
     return ++lane->n % BLOCK_ROWS == 0 ? lane_pack(l, lane) : 0;
+}
+
+/* In the writer's thread. */
+static void lanes_take_block(void *arg)
+{
+    const struct lane_block *b = arg;
+    struct lanes *l = b->owner;
+
+    for (size_t i = 0; l->error == 0 && i < b->n; i++)
+        l->error = lanes_take_slice(l, &b->ends[i]);
+}
+
+int lanes_init(struct lanes *l, struct spill *spill, struct budget *budget, struct columns_writer *w)
+{
+    *l = (struct lanes){.budget = budget, .spill = spill};
+    int r = handover_init(&l->blocks, w, sizeof(*l->block), lanes_take_block);
+
+    if (r == 0)
+        lanes_begin_block(l);
+    return r;
+}
+
+void lanes_add(struct lanes *l, size_t track, size_t depth, const struct open_slice *s)
+{
+    l->block->ends[l->block->n++] =
+        (struct lane_end){{s->ts, s->dur, s->row}, (uint32_t)track, (uint32_t)depth};
+    if (l->block->n == LANE_BLOCK_SLICES) {
+        handover_give(&l->blocks);
+        lanes_begin_block(l);
+    }
 }
 
 /* first: the item is the first of its group, which then takes its values. */
@@ -148,7 +198,11 @@ static int lane_write(struct lanes *l, const struct lane *lane, struct lane_writ
 int lanes_write(struct lanes *l, int64_t last_ns, struct columns_writer *writer)
 {
     struct lane_writing w = {.writer = writer, .budget = l->budget, .last_ns = last_ns};
-    int r = 0;
+    int r;
+
+    handover_give(&l->blocks);
+    columns_wait_for(writer, l->blocks.last);
+    r = l->error;
 
     for (size_t track = 0; r == 0 && track < l->cap; track++) {
         for (size_t depth = 0; r == 0 && depth < l->tracks[track].cap; depth++) {

@@ -105,22 +105,26 @@ struct track_lanes {
     size_t cap;
 };
 
-/* Zeroed, but for budget and spill, it is empty. */
 struct lanes {
+    struct handover blocks;
+    struct lane_block *block; /* being filled */
+    /* The writer's thread's, until lanes_write(). */
     struct budget *budget;
     struct spill *spill;
     struct track_lanes *tracks;
     size_t cap;
+    int error;
 };
 
+int lanes_init(struct lanes *l, struct spill *spill, struct budget *budget, struct columns_writer *w);
 void lanes_done(struct lanes *l);
-/* Adds a slice that ended; depth is at most NEST_DEPTH_MAX. */
-int lanes_add(struct lanes *l, size_t track, size_t depth, const struct open_slice *s);
+/* Adds a slice that ended; depth is at most NEST_DEPTH_MAX. lanes_write() returns the error, if there is one. */
+void lanes_add(struct lanes *l, size_t track, size_t depth, const struct open_slice *s);
 /* Writes the tables lane, by_lane and lanemip after all slices were added. last_ns: the end of unfinished
  * slices. */
 int lanes_write(struct lanes *l, int64_t last_ns, struct columns_writer *w);
 
-/* Zeroed, but for budget, rows and lanes, it is empty; the same with the structs below. */
+/* Zeroed, but for budget, rows and lanes, it is empty; the same with most structs below. */
 struct nest {
     struct budget *budget;
     struct rows *rows;

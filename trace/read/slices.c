@@ -235,7 +235,6 @@ int slices_init(struct slices *s, const struct intake *intake, struct spill *spi
         .writer = w,
         .rows = {.spill = spill, .budget = budget},
         .nest = {.budget = budget, .rows = &s->rows, .lanes = &s->lanes},
-        .lanes = {.budget = budget, .spill = spill},
         .names.numbers.budget = budget,
         .tracks = {.budget = budget, .singles.budget = budget},
         .first_ns = INT64_MAX,
@@ -246,6 +245,8 @@ int slices_init(struct slices *s, const struct intake *intake, struct spill *spi
         r = handover_init(&s->blocks, w, sizeof(*s->block), slices_take_block);
     if (r == 0)
         slices_begin_block(s);
+    if (r == 0)
+        r = lanes_init(&s->lanes, spill, budget, w);
     return r == 0 ? args_init(&s->args, spill, budget, w) : r;
 }
 

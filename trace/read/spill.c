@@ -68,7 +68,7 @@ static uint8_t *spill_chunk_memory(const struct spill *s, uint64_t chunk)
 static int spill_begin_chunk(struct spill *s, uint64_t chunk)
 {
     if (chunk < s->chunks_max) {
-        s->chunks[chunk] = malloc(CHUNK);
+        s->chunks[chunk] = malloc(CHUNK + BLOCK_SLACK);
         if (!s->chunks[chunk])
             return -ENOMEM;
         s->n_chunks++;
@@ -149,6 +149,20 @@ int spill_read(struct spill *s, uint64_t offset, void *data, size_t size)
     return 0;
 }
 
+/* Returns bytes where they lie, valid as long as the spill, with BLOCK_SLACK readable bytes after them; NULL unless
+ * they are in one chunk in memory that is complete, so that no thread writes next to them. */
+static const uint8_t *spill_view(struct spill *s, uint64_t offset, size_t size)
+{
+    uint64_t chunk = offset / CHUNK, at = offset % CHUNK;
+    const uint8_t *memory = NULL;
+
+    pthread_mutex_lock(&s->lock);
+    if (at + size <= CHUNK && chunk < MIN(s->chunks_max, s->size / CHUNK))
+        memory = s->chunks[chunk] + at;
+    pthread_mutex_unlock(&s->lock);
+    return memory;
+}
+
 uint64_t spill_memory(struct spill *s)
 {
     uint64_t n;
@@ -180,18 +194,23 @@ int packed_write(struct spill *s, const int64_t *columns, unsigned width, size_t
 int packed_read(struct spill *s, uint64_t offset, unsigned width, size_t n, int64_t *ret_columns)
 {
     struct block blocks[PACKED_COLUMNS_MAX] = {0};
-    uint8_t codes[PACKED_COLUMNS_MAX * BLOCK_BYTES_MAX + BLOCK_SLACK];
-    size_t size = 0, at = 0;
+    uint8_t copy[PACKED_COLUMNS_MAX * BLOCK_BYTES_MAX + BLOCK_SLACK];
+    const uint8_t *codes;
+    size_t size = 0;
     int r = spill_read(s, offset, blocks, width * sizeof(*blocks));
 
     if (r < 0)
         return r;
     for (unsigned i = 0; i < width; i++)
         size += n * blocks[i].width;
-    r = spill_read(s, offset + width * sizeof(*blocks), codes, size);
+    codes = spill_view(s, offset + width * sizeof(*blocks), size);
+    if (!codes) {
+        r = spill_read(s, offset + width * sizeof(*blocks), copy, size);
+        codes = copy;
+    }
     for (unsigned i = 0; r == 0 && i < width; i++) {
-        block_unpack(blocks[i], codes + at, n, ret_columns + (size_t)i * BLOCK_ROWS);
-        at += n * blocks[i].width;
+        block_unpack(blocks[i], codes, n, ret_columns + (size_t)i * BLOCK_ROWS);
+        codes += n * blocks[i].width;
     }
     return r;
 }
@@ -208,15 +227,19 @@ int packed_rows_load(struct packed_rows *p, struct spill *s, uint64_t offset, un
         p->offsets[i] = (uint32_t)size;
         size += n * p->blocks[i].width;
     }
+    p->bytes = spill_view(s, offset + width * sizeof(*p->blocks), size);
+    if (p->bytes)
+        return 0;
     if (size + BLOCK_SLACK > p->cap) {
-        uint8_t *bytes = realloc(p->bytes, size + BLOCK_SLACK);
+        uint8_t *copy = realloc(p->copy, size + BLOCK_SLACK);
 
-        if (!bytes)
+        if (!copy)
             return -ENOMEM;
-        p->bytes = bytes;
+        p->copy = copy;
         p->cap = size + BLOCK_SLACK;
     }
-    return spill_read(s, offset + width * sizeof(*p->blocks), p->bytes, size);
+    p->bytes = p->copy;
+    return spill_read(s, offset + width * sizeof(*p->blocks), p->copy, size);
 }
 
 void packed_rows_get(const struct packed_rows *p, unsigned column, size_t first, size_t n, int64_t *ret)
@@ -228,7 +251,7 @@ void packed_rows_get(const struct packed_rows *p, unsigned column, size_t first,
 
 void packed_rows_done(struct packed_rows *p)
 {
-    free(p->bytes);
+    free(p->copy);
     *p = (struct packed_rows){0};
 }
 

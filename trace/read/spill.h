@@ -40,9 +40,11 @@ struct packed_rows {
     unsigned width;
     uint32_t offsets[PACKED_COLUMNS_MAX];
     struct block blocks[PACKED_COLUMNS_MAX];
-    uint8_t *bytes;
+    const uint8_t *bytes; /* in the spill, or the copy */
+    uint8_t *copy;
     size_t cap;
 };
+/* The spill must outlive the rows. */
 int packed_rows_load(struct packed_rows *p, struct spill *s, uint64_t offset, unsigned width, size_t n);
 /* Values [first, first + n) of a column. */
 void packed_rows_get(const struct packed_rows *p, unsigned column, size_t first, size_t n, int64_t *ret);

@@ -117,8 +117,8 @@ static int nest_pop(struct nest *n, struct nest_track *t)
     t->unfinished -= s->dur == UNFINISHED;
     if (t->n == 0)
         t->irregular = false;
-    int r = rows_finish(n->rows, s->row, s->dur, s->child);
-    return r < 0 ? r : lanes_add(n->lanes, (size_t)(t - n->tracks), t->n, s);
+    lanes_add(n->lanes, (size_t)(t - n->tracks), t->n, s);
+    return rows_finish(n->rows, s->row, s->dur, s->child);
 }
 
 /* Sets the duration of slice i, and adds it to the child time of its parent. */
