@@ -1,24 +1,117 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/read/merge_internal.h"
 
-/* Key of the map: the number of the kind follows the id. */
-enum {
-    FLOW_KEY_KIND,
-    FLOW_KEY_IDS,
+/*
+ * The merging thread decides which slice an event of a flow is bound to. The rest, which only needs the bound events in
+ * their order, is done in the writer's thread.
+ */
+
+#define FLOW_BLOCK_EVENTS 256
+
+struct flow_block {
+    struct flows *owner;
+    size_t n;
+    struct flow_bound {
+        int64_t id, category; /* category: string */
+        int64_t ts;           /* of the slice */
+        uint64_t offset;      /* of the event */
+        uint32_t kind, name, row;
+        enum event_phase phase;
+    } events[FLOW_BLOCK_EVENTS];
 };
 
 static const enum column flow_columns[] = {COL_flow_out, COL_flow_in, COL_flow_id, COL_flow_name,
                                            COL_flow_category};
 
+/* -- In the writer's thread -- */
+
+/* A flow that starts again keeps its first start. */
+static int flows_start(struct flows *f, const struct flow_bound *e)
+{
+    uint32_t *number;
+
+    if (BUDGET_RESERVE(f->budget, f->starts, f->starts_cap, f->n_starts + 1) < 0)
+        return -ENOMEM;
+    number = number_map_put(&f->start_numbers, (uint64_t)e->id, e->kind, (uint32_t)f->n_starts);
+    if (!number)
+        return -ENOMEM;
+    if (*number == f->n_starts)
+        f->starts[f->n_starts++] = (struct flow_start){e->ts, e->row};
+    return 0;
+}
+
+static int flows_take_event(struct flows *f, const struct flow_bound *e)
+{
+    uint32_t *start, out, in;
+    struct flow_start *s;
+
+    if (e->phase == EVENT_FLOW_START)
+        return flows_start(f, e);
+    start = number_map_get(&f->start_numbers, (uint64_t)e->id, e->kind);
+    if (!start) {
+        count_defect(&f->late_defects, DEFECT_flow_without_start, 1, e->offset);
+        return 0;
+    }
+    s = &f->starts[*start];
+    out = s->row;
+    in = e->row;
+    if (e->phase != EVENT_FLOW_END && s->ts > e->ts) {
+        out = e->row;
+        in = s->row;
+    }
+    TABLE_BUILDER_ADD(&f->out, out, in, e->id, e->name, e->category);
+    if (e->phase == EVENT_FLOW_STEP)
+        *s = (struct flow_start){e->ts, e->row};
+    return 0;
+}
+
+static void flows_take_block(void *arg)
+{
+    const struct flow_block *b = arg;
+    struct flows *f = b->owner;
+
+    for (size_t i = 0; f->error == 0 && i < b->n; i++)
+        f->error = flows_take_event(f, &b->events[i]);
+}
+
+static void flows_end(void *arg)
+{
+    struct flows *f = arg;
+
+    table_builder_flush(&f->out);
+}
+
+/* -- In the merging thread -- */
+
+static void flows_begin_block(struct flows *f)
+{
+    f->block = handover_buffer(&f->blocks);
+    f->block->owner = f;
+    f->block->n = 0;
+}
+
 int flows_init(struct flows *f, struct budget *budget, struct columns_writer *w, struct defects *defects)
 {
-    *f = (struct flows){.budget = budget, .defects = defects, .numbers.budget = budget};
-    return table_builder_init(&f->out, w, flow_columns, ARRAY_SIZE(flow_columns));
+    int r;
+
+    *f = (struct flows){.writer = w,
+                        .budget = budget,
+                        .defects = defects,
+                        .kind_numbers.budget = budget,
+                        .start_numbers.budget = budget};
+    r = handover_init(&f->blocks, w, sizeof(*f->block), flows_take_block);
+    if (r == 0)
+        flows_begin_block(f);
+    return r == 0 ? table_builder_init(&f->out, w, flow_columns, ARRAY_SIZE(flow_columns)) : r;
 }
 
 void flows_done(struct flows *f)
 {
-    number_map_done(&f->numbers);
+    if (f->writer)
+        columns_wait_for(f->writer, f->end);
+    handover_done(&f->blocks);
+    number_map_done(&f->kind_numbers);
+    number_map_done(&f->start_numbers);
     BUDGET_FREE(f->budget, f->kinds, f->kinds_cap);
     BUDGET_FREE(f->budget, f->starts, f->starts_cap);
     BUDGET_FREE(f->budget, f->ends, f->ends_cap);
@@ -30,9 +123,9 @@ void flows_done(struct flows *f)
 static int64_t flows_kind_of(struct flows *f, uint16_t category, uint32_t name, int64_t category_string)
 {
     uint32_t *kind =
-        number_map_put(&f->numbers, (uint64_t)category << 32 | name, FLOW_KEY_KIND, (uint32_t)f->n_kinds);
+        number_map_put(&f->kind_numbers, (uint64_t)category << 32 | name, 0, (uint32_t)f->n_kinds);
 
-    if (!kind || *kind == NUMBER_MAP_SUB_MAX - FLOW_KEY_IDS)
+    if (!kind)
         return -ENOMEM;
     if (*kind == f->n_kinds) {
         if (BUDGET_RESERVE(f->budget, f->kinds, f->kinds_cap, f->n_kinds + 1) < 0)
@@ -42,31 +135,21 @@ static int64_t flows_kind_of(struct flows *f, uint16_t category, uint32_t name, 
     return *kind;
 }
 
-static struct flow_start *flows_find_start(struct flows *f, int64_t id, uint32_t kind)
+static void flows_bind(struct flows *f, int64_t id, uint32_t kind, enum event_phase phase, uint64_t offset,
+                       const struct open_slice *to)
 {
-    uint32_t *start = number_map_get(&f->numbers, (uint64_t)id, FLOW_KEY_IDS + kind);
-
-    return start ? &f->starts[*start] : NULL;
-}
-
-static void flows_put(struct flows *f, uint32_t out, uint32_t in, int64_t id, uint32_t kind)
-{
-    TABLE_BUILDER_ADD(&f->out, out, in, id, f->kinds[kind].name, f->kinds[kind].category);
-}
-
-/* A flow that starts again keeps its first start. */
-static int flows_start(struct flows *f, int64_t id, uint32_t kind, const struct open_slice *top)
-{
-    uint32_t *number;
-
-    if (BUDGET_RESERVE(f->budget, f->starts, f->starts_cap, f->n_starts + 1) < 0)
-        return -ENOMEM;
-    number = number_map_put(&f->numbers, (uint64_t)id, FLOW_KEY_IDS + kind, (uint32_t)f->n_starts);
-    if (!number)
-        return -ENOMEM;
-    if (*number == f->n_starts)
-        f->starts[f->n_starts++] = (struct flow_start){top->ts, top->row};
-    return 0;
+    f->block->events[f->block->n++] = (struct flow_bound){.id = id,
+                                                          .category = f->kinds[kind].category,
+                                                          .ts = to->ts,
+                                                          .offset = offset,
+                                                          .kind = kind,
+                                                          .name = f->kinds[kind].name,
+                                                          .row = to->row,
+                                                          .phase = phase};
+    if (f->block->n == FLOW_BLOCK_EVENTS) {
+        handover_give(&f->blocks);
+        flows_begin_block(f);
+    }
 }
 
 /* Rings of flow ends: each ring is identified by its last end, whose successor is the first. */
@@ -113,30 +196,15 @@ static int flows_wait_for_slice(struct flows *f, const struct event *e, uint32_t
 int flows_event(struct flows *f, const struct event *e, int64_t category, const struct open_slice *top)
 {
     int64_t kind = flows_kind_of(f, e->category, e->name, category);
-    struct flow_start *s;
 
     if (kind < 0)
         return (int)kind;
     if (e->phase == EVENT_FLOW_END)
         return flows_wait_for_slice(f, e, (uint32_t)kind);
-    if (!top) {
-        count_defect(f->defects, DEFECT_flow_without_slice, 1, e->offset);
-        return 0;
-    }
-    if (e->phase == EVENT_FLOW_START)
-        return flows_start(f, e->dur, (uint32_t)kind, top);
-
-    s = flows_find_start(f, e->dur, (uint32_t)kind);
-    if (!s) {
-        count_defect(f->defects, DEFECT_flow_without_start, 1, e->offset);
-        return 0;
-    }
-    if (s->ts > top->ts)
-        flows_put(f, top->row, s->row, e->dur, (uint32_t)kind);
+    if (top)
+        flows_bind(f, e->dur, (uint32_t)kind, e->phase, e->offset, top);
     else
-        flows_put(f, s->row, top->row, e->dur, (uint32_t)kind);
-    if (e->phase == EVENT_FLOW_STEP)
-        *s = (struct flow_start){top->ts, top->row};
+        count_defect(f->defects, DEFECT_flow_without_slice, 1, e->offset);
     return 0;
 }
 
@@ -145,12 +213,8 @@ void flows_arrive(struct flows *f, uint32_t thread, const struct open_slice *sli
     while (f->waiting[thread] != 0) {
         uint32_t end = flows_ring_take(f, &f->waiting[thread]);
         const struct flow_end *e = &f->ends[end];
-        const struct flow_start *s = flows_find_start(f, e->id, e->kind);
 
-        if (s)
-            flows_put(f, s->row, slice->row, e->id, e->kind);
-        else
-            count_defect(f->defects, DEFECT_flow_without_start, 1, e->offset);
+        flows_bind(f, e->id, e->kind, EVENT_FLOW_END, e->offset, slice);
         flows_ring_append(f, &f->free_end, end);
     }
 }
@@ -161,5 +225,15 @@ void flows_finish(struct flows *f)
         while (f->waiting[i] != 0)
             count_defect(f->defects, DEFECT_flow_without_slice, 1,
                          f->ends[flows_ring_take(f, &f->waiting[i])].offset);
-    table_builder_flush(&f->out);
+    handover_give(&f->blocks);
+    f->end = columns_call(f->writer, flows_end, f);
+}
+
+int flows_wait(struct flows *f)
+{
+    enum defect_kind late = DEFECT_flow_without_start;
+
+    columns_wait_for(f->writer, f->end);
+    count_defect(f->defects, late, f->late_defects.count[late], f->late_defects.first[late]);
+    return f->error;
 }

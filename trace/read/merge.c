@@ -394,6 +394,8 @@ static int merge_runs(struct columns_merge *m, const struct merge_input *inputs,
         table_builder_flush(&m->counters);
         r = slices_finish(&m->slices, w);
     }
+    if (r == 0)
+        r = flows_wait(&m->flows);
     if (r == 0) {
         merge_put_threads(m->intake, w);
         merge_put_facts(m, w);

@@ -284,17 +284,26 @@ struct flow_end {
 };
 
 struct flows {
+    struct columns_writer *writer;
     struct budget *budget;
     struct defects *defects;
-    struct number_map numbers; /* of kinds and of starts */
+    struct number_map kind_numbers;
     struct flow_kind *kinds;
-    struct flow_start *starts;
     struct flow_end *ends;
     uint32_t *waiting; /* for each thread: its last end + 1 */
-    size_t n_kinds, n_starts, n_ends;
-    size_t kinds_cap, starts_cap, ends_cap, waiting_cap;
+    size_t n_kinds, n_ends;
+    size_t kinds_cap, ends_cap, waiting_cap;
     uint32_t free_end; /* the last one + 1, in a ring as well */
+    struct handover blocks;
+    struct flow_block *block; /* being filled */
+    size_t end;               /* the call of flows_finish() */
+    /* The writer's thread's, until flows_wait(). */
+    struct number_map start_numbers; /* of id and kind */
+    struct flow_start *starts;
+    size_t n_starts, starts_cap;
     struct table_builder out;
+    struct defects late_defects;
+    int error;
 };
 
 int flows_init(struct flows *f, struct budget *budget, struct columns_writer *w, struct defects *defects);
@@ -303,8 +312,10 @@ void flows_done(struct flows *f);
 int flows_event(struct flows *f, const struct event *e, int64_t category, const struct open_slice *top);
 /* Called when a slice begins on the thread's own track. */
 void flows_arrive(struct flows *f, uint32_t thread, const struct open_slice *s);
-/* Called when there are no more events. */
+/* Called when there are no more events; flows_wait() returns when all is in the columns and defects are counted, with 0
+ * or the first error. */
 void flows_finish(struct flows *f);
+int flows_wait(struct flows *f);
 
 static inline bool flows_awaited(const struct flows *f, uint32_t thread)
 {
