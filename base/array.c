@@ -43,3 +43,15 @@ void *array_alloc_pages(size_t size)
         madvise(p, size, MADV_HUGEPAGE);
     return p;
 }
+
+void *array_calloc_pages(size_t size)
+{
+    char *p = calloc(1, size);
+
+    /* What the kernel has cleared and nobody has touched is still to be given pages. */
+    if (p && size >= 2 * HUGE_PAGE) {
+        size_t skip = HUGE_PAGE - (uintptr_t)p % HUGE_PAGE;
+        madvise(p + skip, (size - skip) / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+    }
+    return p;
+}

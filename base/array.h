@@ -35,3 +35,5 @@ _Noreturn void out_of_memory(void);
 /* Uninitialized memory for random access, to be freed with free(); on large pages where the size is large: a
  * lookup in a large table is a page walk as well, which takes as long. */
 void *array_alloc_pages(size_t size);
+/* The same, all zero. */
+void *array_calloc_pages(size_t size);

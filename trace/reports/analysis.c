@@ -3,6 +3,7 @@
 
 #include "trace/reports/hta.h"
 #include "trace/reports/parallel.h"
+#include "trace/reports/rests.h"
 #include <errno.h>
 
 void analysis_done(struct analysis *a)
@@ -15,6 +16,7 @@ void analysis_done(struct analysis *a)
         host_calls_done(&rank->frames);
         steps_done(&rank->steps);
         intervals_done(&rank->times);
+        intervals_done(&rank->rests);
         slice_table_done(&rank->slices);
         self_times_done(&rank->self_times);
         memset(rank->known, 0, sizeof(rank->known));
@@ -82,6 +84,21 @@ static int read_self_times(struct analysis *a, size_t rank)
     if (r >= 0)
         r = analysis_all_gpu(a, rank, &work);
     return r < 0 ? r : self_times_read(slices, work, &a->ranks[rank].self_times);
+}
+
+static int read_rests(struct analysis *a, size_t rank)
+{
+    const struct slice_table *slices;
+    const struct gpu_work *work;
+    int r = analysis_slices(a, rank, &slices);
+
+    if (r >= 0)
+        r = analysis_all_gpu(a, rank, &work);
+    if (r >= 0)
+        r = rests_read(a->ranks[rank].columns, slices, work, &a->ranks[rank].rests);
+    if (r < 0)
+        intervals_done(&a->ranks[rank].rests);
+    return r;
 }
 
 /* -- The view ----------------------------------------------------------------------------------------- */
@@ -229,6 +246,7 @@ ASK(all_gpu, gpu_work, RANK_GPU, gpu)
 ASK(steps, steps, RANK_STEPS, steps)
 ASK(times, intervals, RANK_TIMES, times)
 ASK(self_times, self_times, RANK_SELF_TIMES, self_times)
+ASK(rests, intervals, RANK_RESTS, rests)
 ASK(ops, host_calls, RANK_OPS, ops)
 ASK(frames, host_calls, RANK_FRAMES, frames)
 

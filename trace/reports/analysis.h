@@ -21,6 +21,7 @@ enum rank_data {
     RANK_TIMES,    /* the times of the view */
     RANK_SELECTED, /* the GPU events within the view */
     RANK_SELF_TIMES,
+    RANK_RESTS,
     RANK_OPS,
     RANK_FRAMES,
     _RANK_DATA_MAX,
@@ -37,7 +38,7 @@ struct rank {
     struct gpu_work gpu, selected;
     struct host_calls ops, frames;
     struct steps steps;
-    struct intervals times;
+    struct intervals times, rests;
     struct slice_table slices;
     struct self_times self_times;
 };
@@ -98,6 +99,8 @@ int analysis_steps(struct analysis *a, size_t rank, const struct steps **ret);
 int analysis_slices(struct analysis *a, size_t rank, const struct slice_table **ret);
 /* Of the threads that launched GPU events. */
 int analysis_self_times(struct analysis *a, size_t rank, const struct self_times **ret);
+/* Of the entire trace (rests.h). */
+int analysis_rests(struct analysis *a, size_t rank, const struct intervals **ret);
 /* The view's times by the rank's own clock; an unlimited view is a single interval. Normalised. */
 int analysis_times(struct analysis *a, size_t rank, const struct intervals **ret);
 /* Operators and annotations, and Python frames, of the entire trace, with the GPU events within the view. */

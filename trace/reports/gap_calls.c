@@ -26,7 +26,7 @@ int gap_walk_begin(struct analysis *a, size_t rank, struct gap_walk *ret)
     for (size_t i = 0; i < ret->times->n_threads; i++)
         n = MAX(n, ret->times->threads[i].n_slices);
     ret->near = calloc(ret->times->n_threads + 1, sizeof(*ret->near));
-    ret->self = calloc(n + 1, sizeof(*ret->self));
+    ret->self = array_calloc_pages((n + 1) * sizeof(*ret->self));
     ret->visits_left = MAX(VISITS_PER_SLICE_MAX * ret->slices->n, (uint64_t)VISITS_MIN);
     return ret->near && ret->self ? 0 : -ENOMEM;
 }

@@ -267,9 +267,9 @@ int host_calls_read(const struct columns *c, const struct slice_table *slices, u
     *ret = (struct host_calls){.slices = slices,
                                .slice = array_alloc_pages((n + 1) * sizeof(*ret->slice)),
                                .parent = array_alloc_pages((n + 1) * sizeof(*ret->parent)),
-                               .within = calloc(n + 1, sizeof(*ret->within)),
-                               .runtime = calloc(n + 1, sizeof(*ret->runtime)),
-                               .has_launched = calloc(n + 1, sizeof(*ret->has_launched)),
+                               .within = array_calloc_pages((n + 1) * sizeof(*ret->within)),
+                               .runtime = array_calloc_pages((n + 1) * sizeof(*ret->runtime)),
+                               .has_launched = array_calloc_pages((n + 1) * sizeof(*ret->has_launched)),
                                .around = array_alloc_pages((slices->n + 1) * sizeof(*ret->around))};
     if (!ret->slice || !ret->parent || !ret->within || !ret->runtime || !ret->has_launched || !ret->around)
         r = -ENOMEM;

@@ -397,7 +397,7 @@ int idle_read(struct analysis *a, struct rule_rank *rank)
     _cleanup_(launches_done) struct launches launches = {0};
     _cleanup_(waits_done) struct waits waits = {0};
     _cleanup_(copy_calls_done) struct copy_calls copies = {0};
-    _cleanup_(intervals_done) struct intervals rests = {0};
+    const struct intervals *rests;
     int r = launches_read(a, rank->rank, &launches);
 
     if (r >= 0)
@@ -409,8 +409,8 @@ int idle_read(struct analysis *a, struct rule_rank *rank)
     if (r >= 0 && rank->edge.to > rank->edge.from)
         r = leave_edge_out(rank);
     if (r >= 0)
-        r = rests_find(a, rank->rank, &rests);
+        r = analysis_rests(a, rank->rank, &rests);
     if (r >= 0)
         r = gap_blame_calls(rank->columns, rank->slices, &rank->gaps);
-    return r < 0 ? r : divide_gaps(a, rank, &launches, &waits, &copies, &rests);
+    return r < 0 ? r : divide_gaps(a, rank, &launches, &waits, &copies, rests);
 }

@@ -7,7 +7,3 @@
 /* Fills the rank's gaps, parts and edge, and takes the edge out of its scope; all else of the rank is there.
  * -ENOMEM. */
 int idle_read(struct analysis *a, struct rule_rank *rank);
-
-/* Rests of the worker: times of 100 ms and more with neither GPU work nor operators, annotations or calls of
- * the runtime on the host. Normalised; -ENOMEM. */
-int rests_find(struct analysis *a, size_t rank, struct intervals *ret);

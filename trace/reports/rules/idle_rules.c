@@ -412,8 +412,6 @@ const struct rule rule_unexplained_idle = {
 
 /* A recording of a mostly idle worker does not show the load. */
 #define IDLE_SHARE_MIN 0.5
-/* A shorter rest may be between two requests. */
-#define REST_MIN_NS 100000000
 
 struct rest {
     int64_t recorded, rested, longest;
@@ -421,72 +419,22 @@ struct rest {
     size_t rank;
 };
 
-/* What lies between the latest end so far and the begin of the next activity. */
-static inline int rests_add(struct intervals *ret, int64_t *at, int64_t from, int64_t to)
-{
-    int64_t length;
-    int r = 0;
-
-    if (!__builtin_sub_overflow(from, *at, &length) && length >= REST_MIN_NS)
-        r = intervals_add(ret, *at, from);
-    *at = MAX(*at, to);
-    return r;
-}
-
-/* Recorded host activity, without Python frames, which a waiting thread has too. */
-static bool rests_is_doing(const struct slice_table *t, uint64_t slice)
-{
-    enum host_kind kind = (enum host_kind)t->kind[slice];
-
-    return (kind == HOST_OP || kind == HOST_RUNTIME || kind == HOST_ANNOTATION) && t->dur[slice] > 0;
-}
-
-int rests_find(struct analysis *a, size_t rank, struct intervals *ret)
-{
-    const struct columns *c = a->ranks[rank].columns;
-    const struct gpu_work *work;
-    const struct slice_table *t;
-    int64_t at = columns_meta(c, META_first_ns), to = columns_meta(c, META_last_ns);
-    int r = analysis_all_gpu(a, rank, &work);
-    size_t next = 0;
-
-    if (r >= 0)
-        r = analysis_slices(a, rank, &t);
-    if (r < 0 || at == COLUMN_NULL || to == COLUMN_NULL)
-        return r;
-    /* Both are in order of their begin. */
-    for (uint64_t i = 0; i <= t->n && r >= 0; i++) {
-        if (i < t->n && !rests_is_doing(t, i))
-            continue;
-        for (; next < work->n && r >= 0 && (i == t->n || work->events[next].ts < t->ts[i]); next++)
-            if (work->events[next].end > work->events[next].ts)
-                r = rests_add(ret, &at, MIN(work->events[next].ts, to), work->events[next].end);
-        if (i < t->n && r >= 0)
-            r = rests_add(ret, &at, MIN(t->ts[i], to), add_time(t->ts[i], t->dur[i]));
-    }
-    if (r >= 0)
-        r = rests_add(ret, &at, to, to);
-    intervals_unite(ret);
-    return r;
-}
-
-/* Rests lie between what the host and the GPU did, also before the first and after the last. */
 static int idle_worker_make_rank(struct analysis *a, size_t rank, struct rest *ret)
 {
-    _cleanup_(intervals_done) struct intervals rests = {0};
+    const struct intervals *rests;
     const struct columns *c = a->ranks[rank].columns;
     int64_t from = columns_meta(c, META_first_ns), to = columns_meta(c, META_last_ns), recorded;
-    int r = rests_find(a, rank, &rests);
+    int r = analysis_rests(a, rank, &rests);
 
     if (r < 0 || from == COLUMN_NULL || to == COLUMN_NULL || __builtin_sub_overflow(to, from, &recorded) ||
         recorded <= 0)
         return r;
     ret->recorded = recorded;
-    ret->rested = intervals_length(&rests);
-    for (size_t i = 0; i < rests.n; i++)
-        if (rests.items[i].to - rests.items[i].from > ret->longest) {
-            ret->longest = rests.items[i].to - rests.items[i].from;
-            ret->at = rests.items[i];
+    ret->rested = intervals_length(rests);
+    for (size_t i = 0; i < rests->n; i++)
+        if (rests->items[i].to - rests->items[i].from > ret->longest) {
+            ret->longest = rests->items[i].to - rests->items[i].from;
+            ret->at = rests->items[i];
             ret->rank = rank;
         }
     return 0;

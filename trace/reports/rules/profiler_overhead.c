@@ -7,6 +7,7 @@
 #include "trace/reports/interval.h"
 #include "trace/reports/rules/context.h"
 #include "trace/reports/rules/rule.h"
+#include "trace/reports/search.h"
 
 #include <errno.h>
 
@@ -41,17 +42,16 @@ static bool is_delayable(const struct idle_part *part)
     }
 }
 
-/* Python frames that begin in each gap. */
+/* Python frames that begin in each gap. Gaps are in order, and none lies in another. */
 static void count_frames(const struct rule_rank *rank, int64_t *ret)
 {
     const struct slice_table *t = rank->slices;
-    size_t at = 0;
+    uint64_t at = 0;
 
-    for (uint64_t i = 0; i < t->n && at < rank->gaps.n; i++) {
-        while (at < rank->gaps.n && t->ts[i] >= rank->gaps.items[at].to)
-            at++;
-        if (at < rank->gaps.n && t->kind[i] == HOST_PYTHON && t->ts[i] >= rank->gaps.items[at].from)
-            ret[at]++;
+    for (size_t i = 0; i < rank->gaps.n; i++) {
+        const struct gap *gap = &rank->gaps.items[i];
+        for (at = FIRST_THAT(k, at, t->n, t->ts[k] >= gap->from); at < t->n && t->ts[at] < gap->to; at++)
+            ret[i] += t->kind[at] == HOST_PYTHON;
     }
 }
 
