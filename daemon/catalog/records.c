@@ -149,14 +149,69 @@ static json_t *field_parse(const struct record_field *f, const void *record)
     return text ? json_parse(text, strlen(text), error) : NULL;
 }
 
-/* Of the JSON of a worker, what names it and its software. */
+/* -- Of the JSON of a worker, what names it and its software -- */
+
+static const char *const software_keys[] = {"identity", "name", "node", "engine", "version", "role", "model"};
+
+/* The closing quote of the text that begins at a quote; the end of everything where it has none. */
+static const char *json_text_end(const char *p)
+{
+    for (p++; *p && *p != '"'; p++)
+        p += *p == '\\' && p[1];
+    return p;
+}
+
+/* The comma or the bracket after a value. */
+static const char *json_value_end(const char *p)
+{
+    for (int depth = 0; *p && (depth > 0 || (*p != ',' && *p != '}')); p++) {
+        if (*p == '"')
+            p = json_text_end(p);
+        if (!*p)
+            break;
+        depth += (*p == '{' || *p == '[') - (*p == '}' || *p == ']');
+    }
+    return p;
+}
+
+/* Parses only these members of JSON without spaces, as profd writes it: a session has thousands of workers. False where
+ * it is written in another way. */
+static bool software_find(const char *worker, json_t *values[static ARRAY_SIZE(software_keys)])
+{
+    const char *key = worker;
+
+    while ((*key == '{' || *key == ',') && key[1] == '"') {
+        const char *key_end = json_text_end(++key), *value = *key_end ? key_end + 2 : key_end;
+        if (!*key_end || key_end[1] != ':')
+            return false;
+        const char *end = json_value_end(value);
+        for (size_t i = 0; i < ARRAY_SIZE(software_keys); i++)
+            if (*value == '"' && strncmp(software_keys[i], key + 1, (size_t)(key_end - key - 1)) == 0 &&
+                software_keys[i][key_end - key - 1] == '\0' && !values[i])
+                values[i] = json_loadb(value, (size_t)(end - value), JSON_DECODE_ANY, NULL);
+        key = end;
+    }
+    return streq(key, "}");
+}
+
 static void field_put_software(const struct record_field *f, const void *record, json_t *object)
 {
-    static const char *const keys[] = {"identity", "name", "node", "engine", "version", "role", "model"};
-    _cleanup_json_ worker = field_parse(f, record);
+    const char *text = AT(char *const, record, f);
+    json_t *values[ARRAY_SIZE(software_keys)] = {NULL};
 
-    for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
-        json_put_str(object, keys[i], json_get_str(worker, keys[i]));
+    if (!text)
+        return;
+    if (software_find(text, values)) {
+        for (size_t i = 0; i < ARRAY_SIZE(software_keys); i++)
+            if (values[i])
+                json_object_set_new(object, software_keys[i], values[i]);
+        return;
+    }
+    _cleanup_json_ worker = field_parse(f, record);
+    for (size_t i = 0; i < ARRAY_SIZE(software_keys); i++) {
+        json_decref(values[i]);
+        json_put_str(object, software_keys[i], json_get_str(worker, software_keys[i]));
+    }
 }
 
 static void field_put_json(const struct record_field *f, const void *record, json_t *object, json_t *ranks)

@@ -109,6 +109,33 @@ static void job_creation_answer(struct job_creation *c, int64_t id, const struct
     job_creation_free(c);
 }
 
+static void jobs_on_begin(evutil_socket_t fd, short what, void *arg)
+{
+    struct jobs *jobs = arg;
+    struct live_job *job, *next;
+
+    for (job = TAILQ_FIRST(&jobs->list); job; job = next) {
+        next = TAILQ_NEXT(job, next);
+        bool begins = job->begins && !job->is_over;
+        job->begins = false;
+        if (begins)
+            jobs->ops->begin(job);
+    }
+}
+
+/* After a look at all connections: both the answer and the begin take long for thousands of workers. */
+static void job_begin_soon(struct jobs *jobs, struct live_job *job)
+{
+    const struct timeval next_iteration = {0};
+
+    job->begins = true;
+    if (!jobs->begin)
+        jobs->begin = evtimer_new(jobs->base, jobs_on_begin, jobs);
+    if (!jobs->begin)
+        abort(); /* as base/alloc.h */
+    event_add(jobs->begin, &next_iteration);
+}
+
 static void job_on_committed(int err, void *arg)
 {
     struct job_creation *c = arg;
@@ -129,8 +156,7 @@ static void job_on_committed(int err, void *arg)
         return;
     }
     job_creation_answer(c, job->id, NULL);
-    if (!job->is_over)
-        jobs->ops->begin(job);
+    job_begin_soon(jobs, job);
 }
 
 static void job_creation_add(struct job_creation *c)
@@ -273,4 +299,6 @@ void jobs_done(struct jobs *jobs)
     jobs->shutdown_done = NULL;
     if (jobs->shutdown_timer)
         event_free(jobs->shutdown_timer);
+    if (jobs->begin)
+        event_free(jobs->begin);
 }

@@ -24,6 +24,7 @@ struct live_job {
     TAILQ_ENTRY(live_job) next;
     int64_t id;   /* 0: its row is not written yet */
     bool created; /* its row is committed, and its requester was answered */
+    bool begins;  /* in the next iteration of the event loop */
     bool is_over; /* it is in its last state */
 };
 TAILQ_HEAD(job_list, live_job);
@@ -98,6 +99,7 @@ struct jobs {
     struct fleet_finder *finder;
     struct job_list list;
     bool closing; /* profd is stopping: nothing is created any more */
+    struct event *begin;
     void (*shutdown_done)(void *arg);
     void *shutdown_arg;
     struct event *shutdown_timer;

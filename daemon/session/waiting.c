@@ -23,7 +23,7 @@ static int64_t session_lead_ns(const struct session *s)
 /* Whether this session will begin in the next iteration of the event loop. */
 static bool begins_at_once(const struct session *s)
 {
-    return !s->job.created && !s->request.queue && s->request.when_running == 0 &&
+    return (!s->job.created || s->job.begins) && !s->request.queue && s->request.when_running == 0 &&
            (s->request.start_at == 0 || s->request.start_at - session_lead_ns(s) <= wall_ns());
 }
 

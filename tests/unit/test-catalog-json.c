@@ -52,6 +52,40 @@ static void test_session_json(void **state)
     assert_int_equal(json_array_size(json_object_get(json_array_get(targets, 1), "traces")), 0);
 }
 
+/* The JSON of a worker, as profd writes it or otherwise, and what is shown of it. */
+static const struct {
+    const char *worker, *shown;
+} workers[] = {
+    {"{\"url\":\"u\",\"model\":\"a\\\"}b\\\\\",\"traces\":{\"name\":\"no\",\"of\":[1,{\"role\":\"no\"}]},"
+     "\"engine\":\"vllm\"}",
+     "{\"engine\":\"vllm\",\"model\":\"a\\\"}b\\\\\"}"},
+    {"{ \"role\" : \"decode\", \"engine\" : \"sglang\" }", "{\"engine\":\"sglang\",\"role\":\"decode\"}"},
+    {"{\"name\":7,\"names\":\"no\",\"nam\":\"no\",\"node\":null,\"engine\":\"\"}", "{\"engine\":\"\"}"},
+    {"{\"engine\":\"vllm\",\"mod", "{}"},
+    {"{\"engine\":\"vl", "{}"},
+    {"{\"engine\"", "{}"},
+    {"{}", "{}"},
+    {"", "{}"},
+};
+
+static void test_worker_software(void **state _unused_)
+{
+    static const char *const keys[] = {"identity", "name", "node", "engine", "version", "role", "model"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(workers); i++) {
+        struct target_record t;
+        target_record_init(&t);
+        t.worker = (char *)workers[i].worker;
+        _cleanup_json_ target = json_object();
+        _cleanup_json_ shown = json_object();
+        target_json_renew(target, &t);
+        for (size_t k = 0; k < ARRAY_SIZE(keys); k++)
+            if (json_object_get(target, keys[k]))
+                json_object_set(shown, keys[k], json_object_get(target, keys[k]));
+        assert_json(shown, workers[i].shown);
+    }
+}
+
 static void test_trace_json(void **state)
 {
     struct trace_record r = full_trace(7, 3);
@@ -147,9 +181,8 @@ static void test_event_lists(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_session_json),
-        FIXTURE_TEST(test_trace_json),
-        FIXTURE_TEST(test_session_lists),
+        FIXTURE_TEST(test_session_json), cmocka_unit_test(test_worker_software),
+        FIXTURE_TEST(test_trace_json),   FIXTURE_TEST(test_session_lists),
         FIXTURE_TEST(test_event_lists),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
