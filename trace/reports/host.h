@@ -25,7 +25,7 @@ struct host_launched {
 struct host_calls {
     const struct slice_table *slices; /* what the calls are */
     size_t n;
-    /* Of each call, in order of their start; a parent before its calls. 20 bytes each: there may be millions. */
+    /* Of each call, in order of their start; a parent before its calls. 28 bytes each: there may be millions. */
     uint32_t *slice, *parent;
     int64_t *within;        /* time of the calls directly within it */
     uint32_t *has_launched; /* number of its item of launched, + 1; 0: it launched nothing */

@@ -104,7 +104,7 @@ int intervals_subtract(const struct intervals *a, const struct intervals *b, str
     return r;
 }
 
-const struct interval *intervals_find_one(const struct intervals *set, int64_t at)
+const struct interval *intervals_search(const struct intervals *set, int64_t at)
 {
     size_t position = FIRST_THAT(i, 0, set->n, set->items[i].to > at);
 

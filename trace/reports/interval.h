@@ -48,13 +48,13 @@ int64_t intervals_common(const struct intervals *a, const struct intervals *b);
 /* Both -ENOMEM; ret must be empty. */
 int intervals_intersect(const struct intervals *a, const struct intervals *b, struct intervals *ret);
 int intervals_subtract(const struct intervals *a, const struct intervals *b, struct intervals *ret);
-const struct interval *intervals_find_one(const struct intervals *set, int64_t at);
-/* The interval that holds `at`, or NULL. Mostly there is one: the entire trace. */
+const struct interval *intervals_search(const struct intervals *set, int64_t at);
+/* The interval that holds `at`, or NULL. Most sets have a single one, the entire trace: that is not searched. */
 static inline const struct interval *intervals_find(const struct intervals *set, int64_t at)
 {
     const struct interval *first = set->items;
 
-    return set->n != 1 ? intervals_find_one(set, at) : at >= first->from && at < first->to ? first : NULL;
+    return set->n != 1 ? intervals_search(set, at) : at >= first->from && at < first->to ? first : NULL;
 }
 
 /* Which share of each of n equal parts of [from, to) the set covers. */

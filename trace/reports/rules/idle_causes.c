@@ -397,7 +397,7 @@ int idle_read(struct analysis *a, struct rule_rank *rank)
     _cleanup_(launches_done) struct launches launches = {0};
     _cleanup_(waits_done) struct waits waits = {0};
     _cleanup_(copy_calls_done) struct copy_calls copies = {0};
-    const struct intervals *rests;
+    const struct intervals *rests = NULL;
     int r = launches_read(a, rank->rank, &launches);
 
     if (r >= 0)
