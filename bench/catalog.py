@@ -3,6 +3,7 @@
 to sqlite3 reading the same rows, and to its limits: a process that does nothing, one that also links what profctl links, and the
 response of profd alone. The slope is the time at ten million by that at one million."""
 import os
+import pathlib
 import socket
 import subprocess
 import time
@@ -51,6 +52,14 @@ def queries(traces):
             ("--since, the newest 20", ["--since", f"@{since}"], f"&since={since}000000000", f"recorded_at >= {since}000000000"))
 
 
+def wait_at_rest(profd):
+    """profd compares the catalog with its store when it starts: until that takes no processor time any more."""
+    used = None
+    while (now := pathlib.Path(f"/proc/{profd.pid}/stat").read_text().split()[13:15]) != used:
+        used = now
+        time.sleep(1)
+
+
 def response_ms(profd, path):
     """From connecting to the last byte of the response: what profd takes, and no process."""
     began = time.monotonic()
@@ -85,6 +94,7 @@ def run(directory, options):
         profd.start().stop()  # makes the catalog
         fill(profd.catalog, traces)
         with profd:
+            wait_at_rest(profd)
             for what, words, parameters, where in queries(traces):
                 found = in_turns(profd, words, parameters, where, directory)
                 figures = {who: summary(ms) for who, ms in found.items()}
