@@ -73,8 +73,9 @@ json_t *json_parse_bounded(const char *data, size_t size, size_t values_max, cha
         return NULL;
     }
     json_t *root = json_read(data, size);
-    if (!root)
-        root = json_loadb(data, size, JSON_DECODE_ANY, &e);
+    if (root)
+        return root;
+    root = json_loadb(data, size, JSON_DECODE_ANY, &e);
     if (!root)
         snprintf(error, 200, "%s (line %d, column %d)", e.text, e.line, e.column);
     return root;

@@ -67,6 +67,11 @@ static json_t *json_read_text(struct json_reader *r)
     return p < r->end ? json_read_by_jansson(r, p + 1) : NULL;
 }
 
+static bool json_is_in_number(char c)
+{
+    return (c >= '0' && c <= '9') || c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-';
+}
+
 static json_t *json_read_number(struct json_reader *r)
 {
     const char *begin = r->at + (*r->at == '-'), *p = begin;
@@ -74,14 +79,13 @@ static json_t *json_read_number(struct json_reader *r)
 
     for (; p < r->end && p - begin < DIGITS_MAX && *p >= '0' && *p <= '9'; p++)
         n = n * 10 + (*p - '0');
-    bool has_zero_first = p - begin > 1 && *begin == '0',
-         is_over = p >= r->end || !memchr("0123456789.eE+-", *p, 15);
+    bool has_zero_first = p - begin > 1 && *begin == '0', is_over = p >= r->end || !json_is_in_number(*p);
     if (p > begin && !has_zero_first && is_over) {
         n = begin > r->at ? -n : n;
         r->at = p;
         return json_integer(n);
     }
-    while (p < r->end && memchr("0123456789.eE+-", *p, 15))
+    while (p < r->end && json_is_in_number(*p))
         p++;
     return json_read_by_jansson(r, p);
 }
