@@ -11,6 +11,7 @@
 #include "client/views/report_view.h"
 #include "trace/reports/report.h"
 #include <errno.h>
+#include <malloc.h>
 
 /* -- analyze ------------------------------------------------------------------------------------------ */
 
@@ -247,6 +248,19 @@ static int analyze_check_output(struct client *c, const struct analyze_options *
     return report_check_columns(c, chosen->made[0].report);
 }
 
+/* Reports allocate and free tables of some megabytes all the time: pages that the allocator keeps need neither to be
+ * cleared nor to be taken from the other threads' translations again. */
+#define HEAP_MMAP_THRESHOLD (32 << 20) /* the largest that malloc() accepts */
+#define HEAP_TRIM_THRESHOLD (1 << 30)
+#define HEAP_TOP_PAD        (1 << 20)
+
+static void analyze_keep_heap(void)
+{
+    mallopt(M_MMAP_THRESHOLD, HEAP_MMAP_THRESHOLD);
+    mallopt(M_TRIM_THRESHOLD, HEAP_TRIM_THRESHOLD);
+    mallopt(M_TOP_PAD, HEAP_TOP_PAD);
+}
+
 static int analyze_run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct analyze_options *o = values;
@@ -254,6 +268,7 @@ static int analyze_run(struct client *c, const void *values, int n_words, char *
     _cleanup_(analyzed_done) struct analyzed analyzed = {0};
     _cleanup_(chosen_reports_done) struct chosen_reports chosen = {0};
 
+    analyze_keep_heap();
     int status = o->named ? EXIT_DONE : analyze_choose(c, o, &chosen);
     if (status == EXIT_DONE && !o->named)
         status = analyze_check_output(c, o, &chosen);

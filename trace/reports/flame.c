@@ -203,8 +203,9 @@ static int add_launched(struct flame *f, struct analysis *a, size_t rank, const 
         const struct gpu_event *e = &work->events[i];
         uint32_t launcher = s.host->launcher[i],
                  around = launcher != HOST_CALL_NONE ? s.frames[launcher]
-                          : e->launch != SLICE_NONE  ? FLAME_ROOT
-                                                     : frame_of_word(f, FLAME_ROOT, "(launch not recorded)");
+                          : gpu_event_launch(e) != SLICE_NONE
+                              ? FLAME_ROOT
+                              : frame_of_word(f, FLAME_ROOT, "(launch not recorded)");
         r = add_kernel(f, c, e, around, is_before);
     }
     return r;

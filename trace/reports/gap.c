@@ -288,7 +288,7 @@ static int gap_find(const struct slice_table *slices, const struct gpu_work *wor
                               .to = e->ts,
                               .before = end->slice,
                               .after = e->slice,
-                              .launch = e->launch,
+                              .launch = gpu_event_launch(e),
                               .stream = (uint32_t)stream,
                               .blamed = SLICE_NONE};
             gap.idle = gap.to - gap.from - cover_length(&busy, gap.from, gap.to);

@@ -164,19 +164,19 @@ static int gpu_read_events(const struct loader *l, struct gpu_work *ret)
 {
     const struct columns *c = l->c;
     struct category_known known = {.category = COLUMN_NULL};
-    int64_t slices[BLOCK_ROWS], streams[BLOCK_ROWS], devices[BLOCK_ROWS], correlations[BLOCK_ROWS];
+    int64_t slices[BLOCK_ROWS], streams[BLOCK_ROWS], devices[BLOCK_ROWS];
     /* Rows of arguments are in the order of their slices. */
     struct column_cursor categories = {.c = c, .column = COL_slice_category},
                          starts = {.c = c, .column = COL_slice_ts}, durs = {.c = c, .column = COL_slice_dur},
                          names = {.c = c, .column = COL_slice_name};
 
-    for (uint64_t first = 0, rows = columns_rows(c, TABLE_gpu); first < rows; first += BLOCK_ROWS) {
+    for (uint64_t first = 0, rows = MIN(columns_rows(c, TABLE_gpu), (uint64_t)COLUMN_NO_CODE); first < rows;
+         first += BLOCK_ROWS) {
         size_t n = columns_block(c, COL_gpu_slice, first, BLOCK_ROWS, slices);
         columns_block(c, COL_gpu_stream, first, BLOCK_ROWS, streams);
         columns_block(c, COL_gpu_device, first, BLOCK_ROWS, devices);
-        columns_block(c, COL_gpu_correlation, first, BLOCK_ROWS, correlations);
         for (size_t i = 0; i < n; i++) {
-            if (slices[i] == COLUMN_NULL)
+            if (slices[i] == COLUMN_NULL || slices[i] >= COLUMN_NO_CODE)
                 continue;
             uint64_t slice = (uint64_t)slices[i];
             classify_category(c, column_cursor_get(&categories, slice), &known);
@@ -191,13 +191,13 @@ static int gpu_read_events(const struct loader *l, struct gpu_work *ret)
             struct meaning m = find_meaning(l, name, known.is_transfer);
             *e = (struct gpu_event){.ts = ts,
                                     .end = ts + dur,
-                                    .slice = slice,
-                                    .row = first + i,
-                                    .launch = SLICE_NONE,
-                                    .name = name,
+                                    .slice = (uint32_t)slice,
+                                    .row = (uint32_t)(first + i),
+                                    .launched_by = COLUMN_NO_CODE,
+                                    .name =
+                                        name < 0 || name >= COLUMN_NO_CODE ? COLUMN_NO_CODE : (uint32_t)name,
                                     .stream = streams[i],
                                     .device = devices[i],
-                                    .correlation = correlations[i],
                                     .kind = m.kind,
                                     .class = m.class,
                                     .collective = m.collective,
@@ -237,8 +237,8 @@ static void link_launches(const struct columns *c, struct gpu_work *work)
             while (at < work->n && gpu[i] != COLUMN_NULL && work->events[at].slice < (uint64_t)gpu[i])
                 at++;
             if (at < work->n && gpu[i] != COLUMN_NULL && work->events[at].slice == (uint64_t)gpu[i] &&
-                runtime[i] != COLUMN_NULL)
-                work->events[at].launch = (uint64_t)runtime[i];
+                runtime[i] != COLUMN_NULL && runtime[i] < COLUMN_NO_CODE)
+                work->events[at].launched_by = (uint32_t)runtime[i];
         }
     }
 }
@@ -411,7 +411,8 @@ static int gpu_parts_order(const struct gpu_work *work, struct gpu_parts *s)
     struct gpu_part *items = calloc(s->n + 1, sizeof(*items));
     size_t first = 0;
 
-    if (!by_number || !position || !items) {
+    s->events = malloc((work->n + 1) * sizeof(*s->events));
+    if (!by_number || !position || !items || !s->events) {
         free(items);
         return -ENOMEM;
     }
@@ -441,10 +442,11 @@ static int gpu_parts_order(const struct gpu_work *work, struct gpu_parts *s)
 
 int gpu_parts_read(const struct gpu_work *work, enum gpu_parting by, struct gpu_parts *ret)
 {
-    *ret = (struct gpu_parts){.events = malloc((work->n + 1) * sizeof(*ret->events)),
-                              .of = malloc((work->n + 1) * sizeof(*ret->of))};
-    int r = ret->events && ret->of ? find_parts(work, by, ret) : -ENOMEM;
-    if (r >= 0)
+    *ret = (struct gpu_parts){.of = malloc((work->n + 1) * sizeof(*ret->of))};
+    int r = ret->of ? find_parts(work, by, ret) : -ENOMEM;
+    if (r >= 0 && ret->n == 1)
+        ret->items[0].work = *work;
+    else if (r >= 0)
         r = gpu_parts_order(work, ret);
     if (r < 0)
         gpu_parts_done(ret);
@@ -453,7 +455,7 @@ int gpu_parts_read(const struct gpu_work *work, enum gpu_parting by, struct gpu_
 
 void gpu_parts_done(struct gpu_parts *parts)
 {
-    for (size_t i = 0; i < parts->n; i++)
+    for (size_t i = 0; i < parts->n && parts->events; i++)
         gpu_busy_free(parts->items[i].work.busy);
     free(parts->items);
     free(parts->events);

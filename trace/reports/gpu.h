@@ -36,19 +36,24 @@ enum gpu_kind { GPU_COMPUTE, GPU_COMMUNICATION, GPU_MEMORY, _GPU_KIND_MAX };
 
 struct gpu_event {
     int64_t ts, end;        /* by the trace's own clock */
-    uint64_t slice;         /* its row */
-    uint64_t row;           /* of TABLE_gpu: all its arguments; SLICE_NONE without arguments */
-    uint64_t launch;        /* the slice of the call that launched it, SLICE_NONE where none is known */
-    int64_t name;           /* text */
     int64_t stream, device; /* COLUMN_NULL where unknown */
-    int64_t correlation;
-    enum gpu_kind kind;
-    enum kernel_class class;
-    enum collective_kind collective; /* by the name, of what communicates */
-    bool is_copy;                    /* not a memset */
-    bool is_pageable;                /* from or to memory that a GPU cannot reach by itself */
-    bool is_elementwise; /* a kernel of PyTorch's own, of one operator: none that a compiler wrote */
+    uint32_t slice;         /* its row */
+    uint32_t row;           /* of TABLE_gpu: all its arguments */
+    uint32_t launched_by;   /* private: gpu_event_launch(), COLUMN_NO_CODE for SLICE_NONE */
+    uint32_t name;          /* text; COLUMN_NO_CODE is none */
+    enum gpu_kind kind : 8;
+    enum kernel_class class : 8;
+    enum collective_kind collective : 8; /* by the name, of what communicates */
+    bool is_copy : 1;                    /* not a memset */
+    bool is_pageable : 1;                /* from or to memory that a GPU cannot reach by itself */
+    bool is_elementwise : 1; /* a kernel of PyTorch's own, of one operator: none that a compiler wrote */
 };
+
+/* The slice of the call that launched it, SLICE_NONE where none is known. */
+static inline uint64_t gpu_event_launch(const struct gpu_event *e)
+{
+    return e->launched_by == COLUMN_NO_CODE ? SLICE_NONE : e->launched_by;
+}
 
 struct gpu_work {
     struct gpu_event *events;
@@ -92,7 +97,7 @@ struct gpu_part {
 struct gpu_parts {
     struct gpu_part *items; /* by device and stream */
     size_t n;
-    struct gpu_event *events; /* private */
+    struct gpu_event *events; /* private: a copy, by part; NULL where one part has all of the work */
     uint32_t *of;             /* for each event of the work that was parted: its position in items */
 };
 

@@ -44,7 +44,7 @@ static bool is_graph_launch(const struct columns *c, const struct slice_table *t
 static int graph_run_add(struct graph_runs *launches, size_t *cap, struct groups *calls,
                          const struct columns *c, const struct gpu_event *e)
 {
-    int64_t number = groups_number(calls, (struct group_key){{(int64_t)e->launch}});
+    int64_t number = groups_number(calls, (struct group_key){{(int64_t)gpu_event_launch(e)}});
 
     if (number < 0)
         return (int)number;
@@ -57,10 +57,10 @@ static int graph_run_add(struct graph_runs *launches, size_t *cap, struct groups
                                 .to = e->ts,
                                 .gap = COLUMN_NULL,
                                 .graph_id = COLUMN_NULL,
-                                .call = e->launch,
+                                .call = gpu_event_launch(e),
                                 .first_name = e->name};
     }
-    if (l->graph_id == COLUMN_NULL && e->row != SLICE_NONE)
+    if (l->graph_id == COLUMN_NULL)
         l->graph_id = columns_get(c, COL_gpu_graph_id, e->row);
     l->busy += MAX(e->end - MAX(e->ts, l->to), 0);
     l->to = MAX(l->to, e->end);
@@ -89,8 +89,8 @@ static int graph_runs_read(struct analysis *a, size_t rank, struct graph_runs *r
         r = analysis_slices(a, rank, &slices);
     *ret = (struct graph_runs){0};
     for (size_t i = 0; r >= 0 && i < work->n; i++)
-        if (work->events[i].launch != SLICE_NONE &&
-            is_graph_launch(c, slices, work->events[i].launch, &known))
+        if (gpu_event_launch(&work->events[i]) != SLICE_NONE &&
+            is_graph_launch(c, slices, gpu_event_launch(&work->events[i]), &known))
             r = graph_run_add(ret, &cap, &calls, c, &work->events[i]);
     if (r < 0) {
         graph_runs_done(ret);

@@ -93,7 +93,7 @@ static void host_ask_launches(struct host_calls *h, const struct columns *c, con
     uint64_t rows = columns_rows(c, TABLE_op);
 
     for (size_t i = 0; i < work->n; i++)
-        host_ask(h, work->events[i].launch);
+        host_ask(h, gpu_event_launch(&work->events[i]));
     for (uint64_t first = 0; first < rows; first += BLOCK_ROWS) {
         size_t n = columns_codes(c, COL_op_slice, first, BLOCK_ROWS, slices);
         for (size_t i = 0; i < n; i++)
@@ -189,8 +189,9 @@ static int find_launchers(const struct columns *c, const struct gpu_work *work, 
     h->n_work = work->n;
     for (size_t i = 0; i < work->n; i++) {
         const struct gpu_event *e = &work->events[i];
-        h->launcher[i] = e->launch == SLICE_NONE ? HOST_CALL_NONE : host_call_around(h, (int64_t)e->launch);
-        if (h->launcher[i] != HOST_CALL_NONE || e->row == SLICE_NONE)
+        uint64_t launch = gpu_event_launch(e);
+        h->launcher[i] = launch == SLICE_NONE ? HOST_CALL_NONE : host_call_around(h, (int64_t)launch);
+        if (h->launcher[i] != HOST_CALL_NONE)
             continue;
         int64_t id = column_cursor_get(&ids, e->row);
         if (id <= 0)

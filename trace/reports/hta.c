@@ -188,7 +188,8 @@ int hta_filter_steps(struct analysis *a, size_t rank, struct gpu_work *work)
     if (r >= 0)
         r = correlations_read(a->ranks[rank].columns, before, &launched);
     for (size_t i = 0; i < all.n && r >= 0; i++) {
-        size_t n = all.events[i].correlation < 0 ? 0 : hta_count_of(&launched, all.events[i].correlation);
+        int64_t correlation = columns_get(a->ranks[rank].columns, COL_gpu_correlation, all.events[i].row);
+        size_t n = correlation < 0 ? 0 : hta_count_of(&launched, correlation);
         for (; n > 0 && r >= 0; n--) {
             struct gpu_event *copy = gpu_work_add(work);
             if (copy)
@@ -229,7 +230,8 @@ static int hta_gaps_compare(const void *x, const void *y)
 static enum hta_gap_class hta_gaps_cause_of(const struct columns *c, const struct gpu_event *before,
                                             const struct gpu_event *e)
 {
-    int64_t launched = e->launch == SLICE_NONE ? COLUMN_NULL : columns_get(c, COL_slice_ts, e->launch);
+    int64_t launched =
+        gpu_event_launch(e) == SLICE_NONE ? COLUMN_NULL : columns_get(c, COL_slice_ts, gpu_event_launch(e));
 
     return launched != COLUMN_NULL && launched > before->end ? GAP_HOST_WAIT
            : e->ts - before->end < GAP_KERNEL_WAIT_NS        ? GAP_KERNEL_WAIT

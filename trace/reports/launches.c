@@ -16,8 +16,8 @@ static size_t order_work(const struct gpu_work *work, struct sort_item *ret)
     size_t n = 0;
 
     for (size_t i = 0; i < work->n; i++)
-        if (work->events[i].launch != SLICE_NONE)
-            ret[n++] = (struct sort_item){(int64_t)work->events[i].launch, i};
+        if (gpu_event_launch(&work->events[i]) != SLICE_NONE)
+            ret[n++] = (struct sort_item){(int64_t)gpu_event_launch(&work->events[i]), i};
     sort_items(ret, n);
     return n;
 }
@@ -182,7 +182,7 @@ static void end_stretch(struct analysis *a, size_t rank, int64_t device, const s
  * after its first work was there already. */
 static bool is_late(const struct launches *launches, const struct gpu_event *e, int64_t idle_since)
 {
-    const struct launch *l = launches_find(launches, e->launch);
+    const struct launch *l = launches_find(launches, gpu_event_launch(e));
 
     return l && e->ts == l->begin && e->ts - idle_since <= WAIT_MAX_NS && l->end > idle_since;
 }
@@ -270,8 +270,9 @@ static size_t find_changes(const struct analysis *a, const struct columns *c, co
 
     for (size_t i = 0; i < s->work.n; i++) {
         const struct gpu_event *e = &s->work.events[i];
-        int64_t ts = slice_ts(t, e->launch);
-        if (ts == COLUMN_NULL || (a->hta && !hta_is_queued(columns_text(c, slice_name(t, e->launch)))))
+        int64_t ts = slice_ts(t, gpu_event_launch(e));
+        if (ts == COLUMN_NULL ||
+            (a->hta && !hta_is_queued(columns_text(c, slice_name(t, gpu_event_launch(e))))))
             continue;
         is_ordered = is_ordered && (n == 0 || launched[n - 1] <= ts);
         launched[n] = ts;

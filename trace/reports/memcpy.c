@@ -182,15 +182,15 @@ static int memcpy_gather(struct gathering *g)
         if (e->class != CLASS_MEMORY)
             continue;
         struct text name = columns_text(g->c, e->name);
-        int64_t bytes = e->row == SLICE_NONE ? COLUMN_NULL : columns_get(g->c, COL_gpu_bytes, e->row),
+        int64_t bytes = columns_get(g->c, COL_gpu_bytes, e->row),
                 values[_VALUE_MAX] = {[NS] = e->end - e->ts,
                                       [EXPOSED] = e->end - e->ts - cover_length(&kernels, e->ts, e->end),
                                       [BYTES] = MAX(bytes, 0)};
-        if (e->launch != SLICE_NONE && !memmem(name.p, name.size, "Memset", 6)) {
-            if (sync_of(&names, e->launch) == SYNC_COPY)
-                add_sync(&names, e->launch, values);
+        if (gpu_event_launch(e) != SLICE_NONE && !memmem(name.p, name.size, "Memset", 6)) {
+            if (sync_of(&names, gpu_event_launch(e)) == SYNC_COPY)
+                add_sync(&names, gpu_event_launch(e), values);
             else
-                find_wait_after(&names, e->launch, values);
+                find_wait_after(&names, gpu_event_launch(e), values);
         }
         r = gathering_add(g, (struct group_key){{gathering_text(g, e->name)}}, values, e->slice);
     }

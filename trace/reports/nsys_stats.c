@@ -110,9 +110,7 @@ static int transfers_gather(struct gathering *g)
         const struct gpu_event *e = &work->events[i];
         if (!is_one_of(g->c, columns_get(g->c, COL_slice_category, e->slice), transfers))
             continue;
-        int64_t value = !g->arg                ? e->end - e->ts
-                        : e->row == SLICE_NONE ? COLUMN_NULL
-                                               : columns_get(g->c, COL_gpu_bytes, e->row);
+        int64_t value = g->arg ? columns_get(g->c, COL_gpu_bytes, e->row) : e->end - e->ts;
         struct text label = nsys_stats_label_of(columns_text(g->c, e->name));
         r = gathering_add(g, (struct group_key){{gathering_name(g, label)}}, &value, e->slice);
     }

@@ -47,7 +47,7 @@ static int path_gpu_gather_work(struct path_graph *g, struct stream_entries *ret
 {
     for (size_t i = 0; i < g->work->n; i++) {
         const struct gpu_event *w = &g->work->events[i];
-        if (w->launch == SLICE_NONE || !g->of_slice[w->launch])
+        if (gpu_event_launch(w) == SLICE_NONE || !g->of_slice[gpu_event_launch(w)])
             continue;
         struct path_event *e = path_add_event(g);
         if (!e)
@@ -199,7 +199,7 @@ static int build_work(struct gpu_side *side, const struct stream_entry *entry)
     uint32_t event = entry->event, awaited = side->waits_for[event],
              *last = last_on(&side->streams, entry->work->stream);
     const struct path_launch *l = path_launch_of(g, entry->work);
-    int64_t called = columns_get(g->c, COL_slice_ts, entry->work->launch);
+    int64_t called = columns_get(g->c, COL_slice_ts, gpu_event_launch(entry->work));
     enum path_bound bound =
         entry->work->kind == GPU_COMMUNICATION ? BOUND_GPU_COMMUNICATION : BOUND_GPU_COMPUTE;
     int r = last ? path_spend(g, path_start(event), path_end(event), event, bound) : -E2BIG;
@@ -213,8 +213,8 @@ static int build_work(struct gpu_side *side, const struct stream_entry *entry)
     bool stream_was_free = *last == PATH_NONE || g->events[*last].end < called;
     if (l && l->queued == 1 && l->queued_start == 0 && stream_was_free &&
         (awaited == PATH_NONE || g->events[awaited].end < called))
-        r = path_spend(g, path_start(g->of_slice[entry->work->launch] - 1), path_start(event), event,
-                       BOUND_LAUNCH);
+        r = path_spend(g, path_start(g->of_slice[gpu_event_launch(entry->work)] - 1), path_start(event),
+                       event, BOUND_LAUNCH);
     else if (*last != PATH_NONE && g->events[event].ts >= g->events[*last].end &&
              g->events[event].ts - g->events[*last].end < KERNEL_KERNEL_MAX_NS &&
              (awaited == PATH_NONE || g->events[awaited].end < g->events[*last].end))

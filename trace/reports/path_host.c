@@ -325,15 +325,15 @@ int path_gather_launches(struct path_graph *g)
         return -ENOMEM;
     for (size_t i = 0; i < g->work->n; i++) {
         const struct gpu_event *e = &g->work->events[i];
-        if (e->launch == SLICE_NONE ||
-            !(path_call_flags(g, columns_get(g->c, COL_slice_name, e->launch)) & CALL_LAUNCHES))
+        if (gpu_event_launch(e) == SLICE_NONE ||
+            !(path_call_flags(g, columns_get(g->c, COL_slice_name, gpu_event_launch(e))) & CALL_LAUNCHES))
             continue;
-        uint32_t call = g->of_slice[e->launch];
+        uint32_t call = g->of_slice[gpu_event_launch(e)];
         g->launches[g->n_launches++] =
-            (struct path_launch){.ts = columns_get(g->c, COL_slice_ts, e->launch),
+            (struct path_launch){.ts = columns_get(g->c, COL_slice_ts, gpu_event_launch(e)),
                                  .stream = e->stream,
                                  .device = e->device,
-                                 .track = columns_get(g->c, COL_slice_track, e->launch),
+                                 .track = columns_get(g->c, COL_slice_track, gpu_event_launch(e)),
                                  .call = call ? call - 1 : PATH_NONE,
                                  .gpu = e};
     }

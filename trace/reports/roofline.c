@@ -220,7 +220,7 @@ static int roofline_read_kinds(struct roofline_search *s, const struct gpu_work 
     *finder = (struct ancestor_finder){.slices = s->slices, .matches = has_cost, .arg = s};
     for (size_t i = 0; i < work->n && !s->is_out_of_memory; i++) {
         const struct gpu_event *e = &work->events[i];
-        uint64_t op = ancestor_find(finder, slice_parent(s->slices, e->launch));
+        uint64_t op = ancestor_find(finder, slice_parent(s->slices, gpu_event_launch(e)));
         struct roofline_kind *kind = op == SLICE_NONE ? NULL : roofline_describe(s, op, &row);
         if (!kind)
             continue;

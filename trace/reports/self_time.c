@@ -29,7 +29,7 @@ static int self_time_find_tracks(struct self_time_reading *r, const struct gpu_w
     if (!tracks || !r->thread_of)
         return -ENOMEM;
     for (size_t i = 0; i < work->n; i++) {
-        int64_t thread = slice_thread(t, work->events[i].launch);
+        int64_t thread = slice_thread(t, gpu_event_launch(&work->events[i]));
         if (thread != COLUMN_NULL)
             tracks[thread] = THREAD_TRACKS_MAX;
     }

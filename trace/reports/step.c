@@ -43,7 +43,8 @@ static void own_by_launch(const struct columns *c, const struct gpu_work *work, 
 
     for (size_t i = 0; i < work->n; i++) {
         const struct gpu_event *e = &work->events[i];
-        int64_t at = e->launch == SLICE_NONE ? COLUMN_NULL : column_cursor_get(&starts, e->launch);
+        int64_t at =
+            gpu_event_launch(e) == SLICE_NONE ? COLUMN_NULL : column_cursor_get(&starts, gpu_event_launch(e));
         if (at != COLUMN_NULL)
             steps->owners[i] = step_find_host(steps, at);
     }
@@ -220,7 +221,7 @@ static int infer_phases(const struct columns *c, const struct gpu_work *work, st
     for (size_t i = 0; i < work->n; i++) {
         const struct gpu_event *e = &work->events[i];
         bool is_attention = e->class == CLASS_ATTENTION || e->class == CLASS_KV_CACHE;
-        if (steps->owners[i] == STEP_NONE || !is_attention || e->name < 0 || e->name >= n_texts)
+        if (steps->owners[i] == STEP_NONE || !is_attention || e->name >= n_texts)
             continue;
         if (!known[e->name])
             known[e->name] = (uint8_t)(phase_of_kernel(c, e->name) + 1);

@@ -37,8 +37,8 @@ static int graph_launches_read(const struct gpu_work *work, struct graph_launche
     if (!links || !ret->items || !ret->of)
         return -ENOMEM;
     for (size_t i = 0; i < work->n; i++)
-        if (work->events[i].launch != SLICE_NONE)
-            links[n++] = (struct sort_item){(int64_t)work->events[i].launch, i};
+        if (gpu_event_launch(&work->events[i]) != SLICE_NONE)
+            links[n++] = (struct sort_item){(int64_t)gpu_event_launch(&work->events[i]), i};
     sort_items(links, n);
     for (size_t i = 0, to; i < n; i = to) {
         int64_t end = work->events[links[i].item].end;
@@ -155,7 +155,7 @@ static int find_period(struct recurrence *r)
         return -ENOMEM;
     for (size_t i = 0; i < work->n; i++) {
         const struct gpu_event *e = &work->events[i];
-        names[i] = e->name >= 0 && e->name < n_texts ? (uint32_t)e->name : n_texts;
+        names[i] = MIN(e->name, n_texts);
         pauses[i] = end < e->ts ? e->ts - end : 0;
         end = i == 0 ? e->end : MAX(end, e->end);
     }

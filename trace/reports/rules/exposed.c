@@ -318,7 +318,7 @@ static void pageable_copies_done(struct pageable_copies *copies)
 static int pageable_add(struct pageable_copies *copies, const struct rule_rank *rank,
                         const struct gpu_event *e)
 {
-    int64_t bytes = e->row == SLICE_NONE ? 0 : columns_get(rank->columns, COL_gpu_bytes, e->row),
+    int64_t bytes = columns_get(rank->columns, COL_gpu_bytes, e->row),
             number = name_table_number(&copies->names, columns_text(rank->columns, e->name));
 
     if (number < 0 || !ARRAY_RESERVE_ZEROED(copies->kinds, copies->cap, copies->names.n))

@@ -101,14 +101,14 @@ static int find_waits(const struct rule_rank *rank, struct waits *ret, struct co
             r = add_waits_of_name(c, t, row, ret);
     for (size_t i = 0; i < rank->work->n && r >= 0; i++) {
         const struct gpu_event *e = &rank->work->events[i];
-        if (e->class != CLASS_MEMORY || e->launch == SLICE_NONE)
+        if (e->class != CLASS_MEMORY || gpu_event_launch(e) == SLICE_NONE)
             continue;
-        int64_t ts = slice_ts(t, e->launch), dur = slice_dur(t, e->launch);
-        struct copy_call call = {.call = e->launch,
+        int64_t ts = slice_ts(t, gpu_event_launch(e)), dur = slice_dur(t, gpu_event_launch(e));
+        struct copy_call call = {.call = gpu_event_launch(e),
                                  .is_pageable = e->is_pageable,
                                  .is_blocking = ts != COLUMN_NULL && dur > 0 && add_time(ts, dur) >= e->end};
         if (call.is_blocking)
-            r = idle_add_wait(t, e->launch, ret);
+            r = idle_add_wait(t, gpu_event_launch(e), ret);
         if (!ARRAY_RESERVE(ret_copies->items, ret_copies->cap, ret_copies->n + 1))
             return -ENOMEM;
         ret_copies->items[ret_copies->n++] = call;
@@ -159,7 +159,7 @@ static int find_gaps(struct rule_rank *rank)
                               .to = e->ts,
                               .before = before,
                               .after = e->slice,
-                              .launch = e->launch,
+                              .launch = gpu_event_launch(e),
                               .blamed = SLICE_NONE};
             gap.idle = gap.to - gap.from;
             if (gap.idle > 0)

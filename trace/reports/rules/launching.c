@@ -38,9 +38,9 @@ static bool *find_eager(const struct rule_rank *rank)
 
     for (size_t i = 0; balance && steps->owners && i < rank->work->n; i++) {
         const struct gpu_event *e = &rank->work->events[i];
-        if (steps->owners[i] == STEP_NONE || e->launch == SLICE_NONE || e->class == CLASS_MEMORY)
+        if (steps->owners[i] == STEP_NONE || gpu_event_launch(e) == SLICE_NONE || e->class == CLASS_MEMORY)
             continue;
-        int64_t name = slice_name(rank->slices, e->launch);
+        int64_t name = slice_name(rank->slices, gpu_event_launch(e));
         if (name != last)
             graph = is_graph(rank->columns, name);
         last = name;
