@@ -92,8 +92,8 @@ static int gap_blame_search_begin(struct gap_blame_search *l)
 {
     uint64_t rows = columns_rows(l->c, TABLE_by_track);
 
-    l->by_track = array_alloc_pages((rows + 1) * sizeof(*l->by_track));
-    l->parts = malloc((l->slices->n_tracks + 1) * sizeof(*l->parts));
+    l->by_track = array_calloc_pages((rows + 1) * sizeof(*l->by_track));
+    l->parts = calloc(l->slices->n_tracks + 1, sizeof(*l->parts));
     if (!l->by_track || !l->parts)
         return -ENOMEM;
     l->n = columns_codes(l->c, COL_by_track_slice, 0, rows, l->by_track);
