@@ -2,12 +2,11 @@
 """All reports of a trace: from the compressed file, and from columns that are there already; next to the engine's own reading, and
 next to the same analyses of others. And by the number of ranks."""
 import gzip
-import math
 import re
 import shutil
 import statistics
 
-from common import BUILD, ROOT
+from common import BUILD, ROOT, slope
 from contest import Contestant, in_turns, ratio, row, run as run_once
 from grown import PROGRAMS, fits, grow
 
@@ -93,7 +92,9 @@ def compare(what, path, directory, others):
         others.remove(other)
     contestants = [afresh(cold, path, "from the file"), analyze(warm, path, name="from columns"),
                    screen(warm, path, name="from columns, the screen"),
-                   Contestant("read-trace", [[PROGRAMS / "read-trace", path, directory / "columns"]]), *others]
+                   Contestant("read-trace", [[PROGRAMS / "read-trace", path, directory / "columns"]]),
+                   Contestant("limit: columns unpacked once", [[PROGRAMS / "columns-speed", "--unpack", directory / "columns"]]),
+                   *others]
     costs = in_turns(contestants, directory)
     for name, runs in costs.items():
         yield {"what": what, "who": name, **row(runs), "times from the file": ratio(runs, costs["from the file"]),
@@ -134,7 +135,7 @@ def numbered(path, number, world, target):
 
 
 def scale(directory):
-    """The cost by the number of ranks. slope: 1 where it grows as their number does, from the row before."""
+    """The cost by the number of ranks. Slope: from the row before."""
     sources, before = sorted(RANKS.iterdir()), None
     grown = [grow(path, SCALE_SIZE, directory / f"source{i}.json.gz") for i, path in enumerate(sources)]
     for n in SCALE:
@@ -144,8 +145,8 @@ def scale(directory):
             numbered(grown[i % len(grown)], i, n, traces / f"rank{i}.pt.trace.json.gz")
         runs = in_turns([analyze(warm, traces, name="from columns")], directory)["from columns"]
         now = statistics.median(cost.wall_s for cost in runs)
-        slope = {"slope": round(math.log(now / before[1]) / math.log(n / before[0]), 2)} if before else {}
-        yield {"what": f"{n} rank{'s' if n > 1 else ''}, 20 MB each", "who": "from columns", **row(runs), "s a rank": round(now / n, 4), **slope}
+        yield {"what": f"{n} rank{'s' if n > 1 else ''}, 20 MB each", "who": "from columns", **row(runs), "s a rank": round(now / n, 4),
+               "slope": slope(n, now, *before) if before else None}
         before = n, now
         shutil.rmtree(traces)
         shutil.rmtree(warm)

@@ -3,9 +3,13 @@
  * Prints what a columnar file is made of, and how fast it is read from memory, as one line of JSON:
  *
  *     columns-speed COLUMNS
+ *     columns-speed --unpack COLUMNS
  *
  * Bytes by part; for scans of columns, and as their limit copies of an array of as many numbers, GB/s of
  * values of 8 bytes; nanoseconds of a single access at random rows, and of opening.
+ *
+ * With --unpack: nothing but the values of all columns that are neither arguments nor lanes, each unpacked once: what a
+ * thread that looks at all slices needs at least.
  */
 #include "base/clock.h"
 #include "trace/columns/mapped.h"
@@ -119,6 +123,16 @@ static void print_speed(const struct columns *c, enum column column)
            (double)get / ACCESSES);
 }
 
+static void unpack(const struct columns *c)
+{
+    static int64_t values[BLOCK_ROWS];
+
+    for (unsigned i = 0; i < _COLUMN_MAX; i++)
+        for (uint64_t row = 0; part_of(i) <= PART_ORDERS && row < columns_rows(c, column_specs[i].table);
+             row += BLOCK_ROWS)
+            columns_block(c, (enum column)i, row, BLOCK_ROWS, values);
+}
+
 int main(int argc, char **argv)
 {
     static const enum column columns[] = {COL_slice_ts,       COL_slice_dur,    COL_slice_name,
@@ -126,18 +140,25 @@ int main(int argc, char **argv)
     struct columns *c = NULL;
     char *reason = NULL;
     int64_t opening = 0;
+    bool only_unpack = argc == 3 && streq(argv[1], "--unpack");
+    const char *path = argv[argc - 1];
 
-    if (argc != 2)
-        errx(EXIT_FAILURE, "usage: columns-speed COLUMNS");
-    for (int round = 0; round < ROUNDS; round++) {
-        int fd = open(argv[1], O_RDONLY | O_CLOEXEC);
+    if (argc != 2 && !only_unpack)
+        errx(EXIT_FAILURE, "usage: columns-speed [--unpack] COLUMNS");
+    for (int round = 0; round < (only_unpack ? 1 : ROUNDS); round++) {
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
         int64_t began = mono_ns();
 
         columns_close(c);
         if (fd < 0 || columns_open(fd, &c, &reason) < 0 || columns_rows(c, TABLE_slice) == 0)
-            errx(EXIT_FAILURE, "%s: %s", argv[1], reason ? reason : "cannot be opened, or has no slices");
+            errx(EXIT_FAILURE, "%s: %s", path, reason ? reason : "cannot be opened, or has no slices");
         opening = least(opening, began);
         close(fd);
+    }
+    if (only_unpack) {
+        unpack(c);
+        columns_close(c);
+        return 0;
     }
     printf("{");
     print_parts(c);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the benchmarks share: a profd and a fault fleet of their own, and how figures are printed (median, least, most)."""
+import math
 import os
 import pathlib
 import statistics
@@ -25,3 +26,8 @@ def figure(value):
 def summary(values):
     return {"median": figure(statistics.median(values)), "least": figure(min(values)), "most": figure(max(values)),
             "runs": len(values)}
+
+
+def slope(size, cost, size_before, cost_before):
+    """Of a line through both in a plot of logarithms: cost grows as this power of size; 1 is linear, 0 is none."""
+    return round(math.log(cost / cost_before) / math.log(size / size_before), 2)

@@ -16,7 +16,7 @@ import time
 
 import requests
 
-from common import BUILD, Daemon, FaultFleet, figure, percentile, summary
+from common import BUILD, Daemon, FaultFleet, figure, percentile, slope, summary
 
 COUNTS = (1, 100, 1000)
 # Sessions of that many.
@@ -127,10 +127,13 @@ def all_started(directory, engine, count):
             (max(target["start_answered_at"] for target in targets) - began) / 1e6, peak, lag.longest, least]
 
 
-def scale(directory, engine, count):
+def scale(directory, engine, count, before):
+    """Slope: from the row before."""
     rounds = [all_started(directory / str(i), engine, count) for i in range(SCALE_ROUNDS)]
     identifying, total, peak, longest, least = zip(*rounds)
-    return {"part": "scale", "engine": engine, "workers": count, "all started ms": summary(total),
+    started = summary(total)
+    return {"part": "scale", "engine": engine, "workers": count, "all started ms": started,
+            "slope": slope(count, started["median"], before["workers"], before["all started ms"]["median"]) if before else None,
             "us a worker": summary([ms * 1e3 / count for ms in total]), "identifying ms": summary(identifying),
             "http-calls ms": summary(least), "/healthz at most ms": summary(longest), "profd at most MiB": summary(peak)}
 
@@ -140,5 +143,7 @@ def run(directory, _options):
         for answer_s in ANSWERS_S:
             for count in COUNTS:
                 yield measure(directory / f"{engine}-{count}-{answer_s}", engine, count, answer_s)
+    row = None
     for count in SCALE:
-        yield scale(directory / f"scale-{count}", "vllm", count)
+        row = scale(directory / f"scale-{count}", "vllm", count, row)
+        yield row

@@ -2,11 +2,12 @@
 """The trace engine next to its limit and its peers: reading, scanning, first queries, growth. Two processors for everyone."""
 import os
 import re
+import statistics
 import subprocess
 
 import first_query
 from analyze import slime
-from common import BUILD, figure, summary
+from common import BUILD, slope, summary
 from contest import Contestant, in_turns, ratio, row
 from grown import PACKED, PROGRAMS, SOURCES, fits, grow, read
 
@@ -107,7 +108,7 @@ def distinct(directory, _options):
 
 
 def growth(directory, options):
-    """Cost and memory by size, compressed. Slope: how many times as long a GB takes as in the row before; 1 is linear."""
+    """Cost and memory by size, compressed. Slope: from the row before."""
     before = None
     for size in GROWTH_LONG if options.long else GROWTH:
         if not fits(directory, 2 * size // PACKED):
@@ -117,12 +118,12 @@ def growth(directory, options):
         facts = read(path, directory / "facts.columns")
         costs = in_turns([igzip(path), reader(path, directory / "columns")], directory)
         runs = costs["read-trace"]
-        pace = summary([run.wall_s / facts["text_bytes"] * 1e9 for run in runs])
-        yield {"size GB": size / 1e9, **row(runs), "seconds a GB": pace,
-               "slope": figure(pace["median"] / before) if before else None,
+        now = facts["text_bytes"] / 1e9, statistics.median(run.wall_s for run in runs)
+        yield {"size GB": size / 1e9, **row(runs), "seconds a GB": summary([run.wall_s / now[0] for run in runs]),
+               "slope": slope(*now, *before) if before else None,
                "times igzip": ratio(runs, costs["igzip"]), "slices": facts["slices"],
                "columns bytes a slice": round(facts["columns_bytes"] / facts["slices"], 1)}
-        before = pace["median"]
+        before = now
         path.unlink()
 
 
