@@ -32,6 +32,6 @@ void *on_demand_find(struct on_demand_function *function)
 
     if (!found)
         on_demand_fail();
-    __atomic_store_n(&function->address, found, __ATOMIC_RELAXED);
+    __atomic_store_n(&function->address, found, __ATOMIC_RELEASE);
     return found;
 }

@@ -5,8 +5,8 @@
  * which a function may have any number.
  *
  * Each function jumps to the address in its `struct on_demand_function`. At its first call, all registers that may
- * hold arguments are saved while on_demand_find() looks the address up. No function returns or takes vectors of more
- * than 128 bits.
+ * hold arguments are saved while on_demand_find() looks the address up. No function takes vectors of more than 128
+ * bits. The directives .cfi_* let debuggers and profilers see who called while a library is loaded.
  */
 #pragma once
 
@@ -32,7 +32,10 @@
 
 .macro on_demand_first_call
         pushq   %rbp
+        .cfi_def_cfa_offset 16
+        .cfi_offset %rbp, -16
         movq    %rsp, %rbp
+        .cfi_def_cfa_register %rbp
         .irp    register, rdi, rsi, rdx, rcx, r8, r9, rax, r10
         pushq   %\register
         .endr
@@ -47,20 +50,23 @@
         movups  16 * \i(%rsp), %xmm\i
         .endr
         addq    $128, %rsp
-        .irp    register, r10, rax, r9, r8, rcx, rdx, rsi, rdi, rbp
+        .irp    register, r10, rax, r9, r8, rcx, rdx, rsi, rdi
         popq    %\register
         .endr
+        popq    %rbp
+        .cfi_def_cfa %rsp, 8
         jmp     *%r11
 .endm
 
 #elif defined(__aarch64__) && defined(__LP64__)
 
-/* Jumps by x16 and x17, which no argument uses. hint 34 is "bti c". */
+/* Jumps by x16 and x17, which no argument uses. hint 34 is "bti c". The address is loaded with acquire semantics: who
+ * sees the address that another thread stored also sees the library that this one loaded. x86 has no other loads. */
 .macro on_demand_jump function
         hint    34
         adrp    x16, \function
         add     x16, x16, :lo12:\function
-        ldr     x17, [x16]
+        ldar    x17, [x16]
         cbz     x17, 1f
         br      x17
 1:      b       on_demand_first_call
@@ -68,7 +74,11 @@
 
 .macro on_demand_first_call
         stp     x29, x30, [sp, -224]!
+        .cfi_def_cfa_offset 224
+        .cfi_offset x29, -224
+        .cfi_offset x30, -216
         mov     x29, sp
+        .cfi_def_cfa_register x29
         stp     x0, x1, [sp, 16]
         stp     x2, x3, [sp, 32]
         stp     x4, x5, [sp, 48]
@@ -91,6 +101,9 @@
         ldp     q4, q5, [sp, 160]
         ldp     q6, q7, [sp, 192]
         ldp     x29, x30, [sp], 224
+        .cfi_def_cfa sp, 0
+        .cfi_restore x29
+        .cfi_restore x30
         br      x17
 .endm
 
@@ -102,7 +115,9 @@
         .type   \name, %function
         .balign 16
 \name:
+        .cfi_startproc
         on_demand_jump .Lfunction_\name
+        .cfi_endproc
         .size   \name, . - \name
 
         .section .rodata.str1.1, "aMS", %progbits, 1
@@ -126,7 +141,9 @@
         .text
         .type   on_demand_first_call, %function
 on_demand_first_call:
+        .cfi_startproc
         on_demand_first_call
+        .cfi_endproc
         .size   on_demand_first_call, . - on_demand_first_call
 
         .irp    name, \names
