@@ -73,6 +73,24 @@ static void test_self_and_total(void **state)
     fixture_done(&r);
 }
 
+/* Three calls, each of which launched a kernel that takes 127 years. */
+static void test_sums_beyond_a_number(void **state)
+{
+    struct report_fixture r;
+
+    fixture_begin(&r, "");
+    for (int i = 0; i < 3; i++) {
+        fixture_event(&r, "cpu_op", "aten::addmm", 1, 10 + 20 * i, 10, NULL);
+        fixture_launch(&r, "kernel", "gemm", 7 + i, 1 + i, 11 + 20 * i, 100, 4e15);
+    }
+    fixture_read(&r);
+    assert_int_equal(fixture_make(&r, "ops"), 0);
+    assert_cell_int(&r, 0, "kernels", 3);
+    assert_cell_int(&r, 0, "device_ns", INT64_MAX);
+    assert_cell_int(&r, 0, "self_device_ns", INT64_MAX);
+    fixture_done(&r);
+}
+
 static void test_shapes(void **state)
 {
     struct report_fixture r;
@@ -322,12 +340,19 @@ static void test_numbered_ranges_are_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_self_and_total),          cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_kernels_of_operators),    cmocka_unit_test(test_external_id),
-        cmocka_unit_test(test_what_lies_across),        cmocka_unit_test(test_tree),
-        cmocka_unit_test(test_numbered_ranges_are_one), cmocka_unit_test(test_stacks),
-        cmocka_unit_test(test_self_times_sum_to_total), cmocka_unit_test(test_sequences),
-        cmocka_unit_test(test_part_of_a_trace),         cmocka_unit_test(test_times_out_of_all_bounds),
+        cmocka_unit_test(test_self_and_total),
+        cmocka_unit_test(test_sums_beyond_a_number),
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_kernels_of_operators),
+        cmocka_unit_test(test_external_id),
+        cmocka_unit_test(test_what_lies_across),
+        cmocka_unit_test(test_tree),
+        cmocka_unit_test(test_numbered_ranges_are_one),
+        cmocka_unit_test(test_stacks),
+        cmocka_unit_test(test_self_times_sum_to_total),
+        cmocka_unit_test(test_sequences),
+        cmocka_unit_test(test_part_of_a_trace),
+        cmocka_unit_test(test_times_out_of_all_bounds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

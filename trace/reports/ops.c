@@ -99,15 +99,15 @@ static int op_sums_read(const struct columns *c, const struct host_calls *host, 
         if (number < 0 || !ARRAY_RESERVE_ZEROED(ret->values, ret->cap, ret->kinds.n))
             return -ENOMEM;
         int64_t *values = ret->values[number];
-        values[SELF_DEVICE] += launched.device;
-        values[DEVICE] += launched.device_all;
+        values[SELF_DEVICE] = add_time(values[SELF_DEVICE], launched.device);
+        values[DEVICE] = add_time(values[DEVICE], launched.device_all);
         values[WORK] += launched.work_all;
         if (!is_in_view)
             continue;
         values[SELF_HOST] = add_time(values[SELF_HOST], call.self);
         values[CALLS]++;
         values[HOST] = add_time(values[HOST], call.end - call.ts);
-        values[RUNTIME] += call.runtime;
+        values[RUNTIME] = add_time(values[RUNTIME], call.runtime);
     }
     return 0;
 }
