@@ -343,6 +343,54 @@ static void test_nobody_listens(void **state)
     assert_non_null(strstr(f->workers[0].location.note, "no process of this host is seen to listen"));
 }
 
+/* The fleet is searched, then something changes, then the worker has answered. */
+static void test_search_that_is_still_true(void **state)
+{
+    const struct fleet_settings settings = {0};
+    uint16_t port = 0;
+    _cleanup_(closep) int fd = listen_port(&port);
+    _cleanup_fleet_ f = fleet_of("127.0.0.1", port, ENGINE_VLLM, NULL);
+    struct inspection *in = inspection_new(f);
+
+    inspection_search(in);
+    fleet_add_worker(f)->url =
+        xstrdup("http://127.0.0.1:1"); /* registered meanwhile, and was not searched for */
+    processes_inspect(f, &settings, in);
+    assert_int_equal(f->workers[0].pid, getpid());
+    assert_false(f->workers[1].local);
+}
+
+static void test_server_that_began_after_the_search(void **state)
+{
+    const struct fleet_settings settings = {0};
+    uint16_t port = 0;
+    _cleanup_(closep) int fd = bind_port(&port);
+    _cleanup_fleet_ f = fleet_of("127.0.0.1", port, ENGINE_VLLM, NULL);
+    struct inspection *in = inspection_new(f);
+
+    inspection_search(in);
+    assert_int_equal(listen(fd, 1), 0);
+    processes_inspect(f, &settings, in);
+    assert_int_equal(f->workers[0].pid, getpid());
+}
+
+static void test_server_that_ended_after_the_search(void **state)
+{
+    const struct fleet_settings settings = {0};
+    struct server s;
+    server_init(&s);
+    start(&s, "-", (const char *const[]){"vllm", NULL}, NULL);
+    uint16_t port = s.report.ports[0];
+    _cleanup_fleet_ f = fleet_of("127.0.0.1", port, ENGINE_VLLM, NULL);
+    struct inspection *in = inspection_new(f);
+
+    inspection_search(in);
+    server_done(&s);
+    _cleanup_(closep) int fd = listen_port(&port);
+    processes_inspect(f, &settings, in);
+    assert_int_equal(f->workers[0].pid, getpid());
+}
+
 static void test_thousand_ports(void **state)
 {
     _cleanup_server_ s;
@@ -386,6 +434,9 @@ int main(void)
         cmocka_unit_test(test_tree_and_open_files),
         cmocka_unit_test(test_elsewhere),
         cmocka_unit_test(test_nobody_listens),
+        cmocka_unit_test(test_search_that_is_still_true),
+        cmocka_unit_test(test_server_that_began_after_the_search),
+        cmocka_unit_test(test_server_that_ended_after_the_search),
         cmocka_unit_test(test_thousand_ports),
     };
     const char *role = getenv(ROLE_VARIABLE);
