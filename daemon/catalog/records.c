@@ -174,8 +174,8 @@ static const char *json_value_end(const char *p)
     return p;
 }
 
-/* Parses only these members of JSON without spaces, as profd writes it: a session has thousands of workers. False where
- * it is written in another way. */
+/* Parses only these members: a session has thousands of workers. Trusts that profd wrote the text (compact, complete,
+ * each key once and as it is). False where it has spaces or is cut off, so that the caller parses all of it. */
 static bool software_find(const char *worker, json_t *values[static ARRAY_SIZE(software_keys)])
 {
     const char *key = worker;
