@@ -88,7 +88,7 @@ static void offload_run_job(struct offload_thread *t, struct offload_job *job)
     pthread_mutex_lock(&o->lock);
     t->job = NULL;
     o->n_running--;
-    /* The loop takes all that have finished when it wakes. */
+    /* With jobs before this one, the loop is awake already: it takes all, or wakes itself for the rest. */
     if (STAILQ_EMPTY(&o->finished))
         eventfd_write(o->finished_fd, 1);
     STAILQ_INSERT_TAIL(&o->finished, job, next);

@@ -248,8 +248,8 @@ static int analyze_check_output(struct client *c, const struct analyze_options *
     return report_check_columns(c, chosen->made[0].report);
 }
 
-/* Reports allocate and free tables of some megabytes all the time: pages that the allocator keeps need neither to be
- * cleared nor to be taken from the other threads' translations again. */
+/* Reports allocate and free tables of some megabytes all the time. Memory that the allocator keeps is not cleared again by
+ * the kernel, and other threads are not interrupted because it was unmapped. */
 #define HEAP_MMAP_THRESHOLD (32 << 20) /* the largest that malloc() accepts */
 #define HEAP_TRIM_THRESHOLD (1 << 30)
 #define HEAP_TOP_PAD        (1 << 20)

@@ -24,8 +24,8 @@ struct read_options {
     unsigned threads;    /* 0: as many as the number of processors */
     struct merged_part part;
     bool sync; /* fsync the columns */
-    /* Receives every byte of the source in order, from one thread, and before it is decoded unless the source is
-     * read in parts: to hash or copy. May be NULL. */
+    /* Receives every byte of the source in order, before it is decoded: to hash or copy. Of a source that is read in
+     * parts, it receives them from a thread of its own, independently of decoding and of progress(). May be NULL. */
     int (*tap)(const void *data, size_t size, void *arg);
     /* Called from the reading thread from time to time; a non-zero result ends the reading with
      * -ECANCELED. May be NULL. */

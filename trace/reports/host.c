@@ -78,7 +78,7 @@ static int host_take(struct host_reading *r, struct under_way *t, uint32_t slice
     return 0;
 }
 
-/* Python frames that are no calls are many, and what they lie in is asked of few. */
+/* There are many Python frames that are no calls, and the calls around them are looked up for few: for those marked so. */
 #define HOST_CALL_ASKED (HOST_CALL_NONE - 1)
 
 static void host_ask(struct host_calls *h, uint64_t slice)
