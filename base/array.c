@@ -48,7 +48,7 @@ void *array_calloc_pages(size_t size)
 {
     char *p = calloc(1, size);
 
-    /* What the kernel has cleared and nobody has touched is still to be given pages. */
+    /* Zeros that calloc() has from the kernel get their pages, large ones then, when they are touched. */
     if (p && size >= 2 * HUGE_PAGE) {
         size_t skip = HUGE_PAGE - (uintptr_t)p % HUGE_PAGE;
         madvise(p + skip, (size - skip) / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);

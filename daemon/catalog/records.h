@@ -135,7 +135,7 @@ int catalog_add_session(struct catalog *c, struct session_record *r);
 int catalog_save_session(struct catalog *c, const struct session_record *r);
 int catalog_add_target(struct catalog *c, struct target_record *r);
 int catalog_save_target(struct catalog *c, const struct target_record *r);
-/* Changes the state of all targets of a session that are in one, and whether a stop of theirs is pending. */
+/* Sets the state of all targets of a session whose state is `from`, and whether their stop is pending. */
 int catalog_move_targets(struct catalog *c, int64_t session_id, enum state from, enum state to,
                          bool stop_pending);
 int catalog_get_session(struct catalog *c, int64_t id, struct session_record *ret); /* -ENOENT */

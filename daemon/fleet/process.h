@@ -26,7 +26,7 @@ struct inspection *inspection_new(const struct fleet *fleet);
 void inspection_search(struct inspection *in);
 struct inspection *inspection_free(struct inspection *in);
 
-/* Fills local, pid, uid, setup and place of each worker of the fleet that listens on this host (and keeps what is
+/* Fills local, pid, uid, setup and location of each worker of the fleet that listens on this host (and keeps what is
  * known). Takes a search, made when the fleet had the first of its workers; searches itself if it is NULL or outdated. */
 void processes_inspect(struct fleet *fleet, const struct fleet_settings *settings,
                        struct inspection *take_searched);

@@ -108,7 +108,7 @@ struct track_lanes {
 struct lanes {
     struct handover blocks;
     struct lane_block *block; /* being filled */
-    /* The writer's thread's, until lanes_write(). */
+    /* Only for the writer's thread until lanes_write(). */
     struct budget *budget;
     struct spill *spill;
     struct track_lanes *tracks;
@@ -297,7 +297,7 @@ struct flows {
     struct handover blocks;
     struct flow_block *block; /* being filled */
     size_t end;               /* the call of flows_finish() */
-    /* The writer's thread's, until flows_wait(). */
+    /* Only for the writer's thread until flows_wait(). */
     struct number_map start_numbers; /* of id and kind */
     struct flow_start *starts;
     size_t n_starts, starts_cap;

@@ -79,7 +79,7 @@ struct gap_walk {
     uint64_t visits_left;
 };
 
-/* ret is to be done with after any result. -ENOMEM. */
+/* Call gap_walk_done() after any result. -ENOMEM. */
 int gap_walk_begin(struct analysis *a, size_t rank, struct gap_walk *ret);
 /* The calls of the thread that launched the event after the gap, until `end` (gap.to: in all of it). There are none
  * without a launch, and none once the gaps that were asked have taken more than 128 looks at each slice of the
