@@ -2,7 +2,6 @@
 #include "base/json.h"
 
 #include "base/alloc.h"
-#include "base/json_read.h"
 #include "base/text.h"
 #include <math.h>
 
@@ -72,10 +71,7 @@ json_t *json_parse_bounded(const char *data, size_t size, size_t values_max, cha
         snprintf(error, 200, "more than %zu values", values_max);
         return NULL;
     }
-    json_t *root = json_read(data, size);
-    if (root)
-        return root;
-    root = json_loadb(data, size, JSON_DECODE_ANY, &e);
+    json_t *root = json_loadb(data, size, JSON_DECODE_ANY, &e);
     if (!root)
         snprintf(error, 200, "%s (line %d, column %d)", e.text, e.line, e.column);
     return root;
