@@ -357,14 +357,15 @@ static int net_compare_inode(const void *a, const void *b)
     return x->inode < y->inode ? -1 : x->inode > y->inode;
 }
 
-/* Attributes to pid the wanted sockets that its descriptors hold. Returns their number. */
-static size_t net_attribute_sockets(pid_t pid, struct net_listener **by_inodes, size_t n)
+/* Attributes to a process the wanted sockets that its descriptors hold. Returns their number. */
+static size_t net_attribute_sockets(const struct net_process *process, struct net_listener **by_inodes,
+                                    size_t n)
 {
     char path[PROC_PATH_MAX], target[64];
     struct dirent *entry;
     size_t n_attributed = 0;
 
-    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)process->pid);
     DIR *dir = opendir(path);
     while (dir && (entry = readdir(dir))) {
         ssize_t length = readlinkat(dirfd(dir), entry->d_name, target, sizeof(target) - 1);
@@ -377,7 +378,8 @@ static size_t net_attribute_sockets(pid_t pid, struct net_listener **by_inodes, 
         struct net_listener key = {.inode = (ino_t)inode}, *key_p = &key;
         struct net_listener **found = bsearch(&key_p, by_inodes, n, sizeof(*by_inodes), net_compare_inode);
         if (found && (*found)->pid == 0) {
-            (*found)->pid = pid;
+            (*found)->pid = process->pid;
+            (*found)->started = process->started;
             n_attributed++;
         }
     }
@@ -399,6 +401,6 @@ size_t net_survey_find_owners(const struct net_survey *s, struct net_listener **
         if (sorted[i]->pid == 0 && (i == 0 || sorted[i] != sorted[i - 1]))
             missing++;
     for (size_t i = 0; i < s->n_processes && missing > 0; i++)
-        missing -= net_attribute_sockets(s->processes[i].pid, sorted, n);
+        missing -= net_attribute_sockets(&s->processes[i], sorted, n);
     return missing;
 }

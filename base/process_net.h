@@ -22,8 +22,9 @@ struct net_listener {
     uint16_t port;
     uid_t uid;
     ino_t inode;
-    unsigned space; /* index of its namespace */
-    pid_t pid;      /* set by net_survey_find_owners(); 0 unknown */
+    unsigned space;   /* index of its namespace */
+    pid_t pid;        /* set by net_survey_find_owners(); 0 unknown */
+    uint64_t started; /* when that process did, in ticks since boot */
 };
 
 struct net_space {
@@ -70,7 +71,7 @@ struct net_listener *net_survey_find(const struct net_survey *s, unsigned space,
  */
 struct net_listener *net_survey_elsewhere(const struct net_survey *s, uint16_t port);
 /*
- * Sets pid of the given listeners: the oldest process that holds the socket, since children inherit it.
+ * Sets pid and started of the given listeners: the oldest process that holds the socket, since children inherit it.
  * Returns the number of listeners whose process stays unknown.
  */
 size_t net_survey_find_owners(const struct net_survey *s, struct net_listener **wanted, size_t n);

@@ -11,7 +11,6 @@
 #include "daemon/fleet/process.h"
 #include "daemon/fleet/url.h"
 #include <errno.h>
-#include <signal.h>
 
 /* Names are looked up one after another, and each may take the resolver's entire timeout. */
 #define HOST_NAMES_MAX     256
@@ -228,6 +227,7 @@ static void find_by_argument(struct inspection *in)
             c->listener->space != p->space)
             continue;
         c->listener->pid = p->pid;
+        c->listener->started = p->started;
         c->remark = " (known by its --port)";
         missing--;
     }
@@ -397,15 +397,22 @@ struct inspection *inspection_free(struct inspection *in)
     return NULL;
 }
 
-/* Whether a server ended, or began to listen, after the search and before it answered. */
+/* Whether a server ended, or began to listen, after the search and before it answered. Another process may have the id
+ * of one that ended; neighbours are often of one process. */
 static bool inspection_is_outdated(const struct inspection *in, const struct fleet *fleet)
 {
+    pid_t last = 0;
+
     for (size_t i = 0; i < in->n_candidates; i++) {
         const struct candidate *c = &in->candidates[i];
         const struct net_listener *l = c->listener;
-        if (fleet->workers[i].engine != ENGINE_UNKNOWN && c->own_host &&
-            (!l || (l->pid > 0 && kill(l->pid, 0) < 0 && errno == ESRCH)))
+        if (!l && c->own_host && fleet->workers[i].engine != ENGINE_UNKNOWN)
             return true;
+        if (!l || l->pid == 0 || l->pid == last)
+            continue;
+        if (process_has_ended(l->pid, l->started))
+            return true;
+        last = l->pid;
     }
     return false;
 }

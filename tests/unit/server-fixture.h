@@ -207,12 +207,19 @@ static inline void remove_tree(const char *path)
     rmdir(path);
 }
 
-static inline void server_done(struct server *s)
+static inline void server_stop(struct server *s)
 {
     if (s->life >= 0)
         close(s->life);
+    s->life = -1;
     if (s->child > 0)
         waitpid(s->child, NULL, 0);
+    s->child = 0;
+}
+
+static inline void server_done(struct server *s)
+{
+    server_stop(s);
     remove_tree(s->dir);
 }
 

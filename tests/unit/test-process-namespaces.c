@@ -1,6 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The inspection of processes with a network, a root or a user of their own. */
 #include "tests/unit/server-fixture.h"
+#include <linux/sched.h>
+#include <sys/syscall.h>
+
+/* A process with the number of one that ended; -1 where none can be made. It ends with SIGKILL. */
+static pid_t start_with_number(pid_t pid)
+{
+    struct clone_args args = {.exit_signal = SIGCHLD, .set_tid = (uintptr_t)&pid, .set_tid_size = 1};
+    pid_t got = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+
+    if (got == 0) {
+        pause();
+        _exit(0);
+    }
+    return got;
+}
+
+/* A server answers slowly, and ends meanwhile: who has its number then did not listen. */
+static void test_number_of_a_server_that_ended(void **state)
+{
+    need_root();
+    const struct fleet_settings settings = {0};
+    _cleanup_server_ s;
+    server_init(&s);
+    start(&s, "-", (const char *const[]){"vllm", NULL}, NULL);
+    _cleanup_fleet_ f = fleet_of("127.0.0.1", s.report.ports[0], ENGINE_VLLM, NULL);
+    struct inspection *searched = inspection_new(f);
+    inspection_search(searched);
+    server_stop(&s);
+    pid_t other = start_with_number(s.report.pid);
+    if (other < 0) {
+        inspection_free(searched);
+        skip();
+    }
+
+    processes_inspect(f, &settings, searched);
+    kill(other, SIGKILL);
+    waitpid(other, NULL, 0);
+    assert_int_equal(other, s.report.pid);
+    assert_int_equal(f->workers[0].pid, 0);
+    assert_false(f->workers[0].local);
+}
 
 static void test_own_network(void **state)
 {
@@ -258,6 +299,7 @@ static void test_foreign_directory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_number_of_a_server_that_ended),
         cmocka_unit_test(test_own_network),
         cmocka_unit_test(test_forwarded_port),
         cmocka_unit_test(test_own_root),
