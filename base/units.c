@@ -202,7 +202,7 @@ static void units_format_small(char *buf, double n, const char *unit)
 
 char *format_duration(char *buf, int64_t ns)
 {
-    int64_t s = (ns + NS_PER_S / 2) / NS_PER_S;
+    int64_t s = ns / NS_PER_S + (ns % NS_PER_S >= NS_PER_S / 2);
     if (ns == INT64_MAX)
         snprintf(buf, UNIT_TEXT_MAX, "infinity");
     else if (ns == 0)

@@ -83,6 +83,7 @@ static void test_duration_text(void **state)
     assert_string_equal(format_duration(buf, NS_PER_MS - 1), "1.0 ms");
     assert_string_equal(format_duration(buf, NS_PER_S - 1), "1.0s");
     assert_string_equal(format_duration(buf, 0), "0s");
+    assert_string_equal(format_duration(buf, INT64_MAX - 1), "106751d 23h");
     assert_string_equal(format_duration(buf, 724 * NS_PER_S), "12min 4s");
     assert_string_equal(format_duration(buf, 5400 * NS_PER_S), "1h 30min");
 }
