@@ -254,13 +254,20 @@ static void take_given_dir(const struct inspection *in, struct worker *w)
     replace_str(&w->location.found_by, "trace_dir in profd.conf");
 }
 
-static void explain_unseen(const struct worker *w, const struct candidate *c, struct problem *p)
+static void explain_unseen(const struct worker *w, const struct candidate *c, bool is_of_other_user,
+                           struct problem *p)
 {
     _cleanup_(freep) char *what = w->location.dir
                                       ? xasprintf("trace directory %s cannot be reached", w->location.dir)
                                       : xstrdup("trace directory unknown");
 
-    if (c->listener) {
+    if (is_of_other_user) {
+        _cleanup_(freep) char *user = process_user_name(c->listener->uid);
+        problem_set(
+            p, -EPERM, PROBLEM_DENIED,
+            "%s: process %d holds the socket on port %d, which %s made, but has another user's rights", what,
+            (int)c->listener->pid, c->port, user);
+    } else if (c->listener) {
         _cleanup_(freep) char *user = process_user_name(c->listener->uid);
         problem_set(p, -EACCES, PROBLEM_DENIED,
                     "%s: the process on port %d belongs to %s (profd may not see which it is)", what, c->port,
@@ -282,19 +289,30 @@ static void explain_unseen(const struct worker *w, const struct candidate *c, st
     }
 }
 
+/* Root's servers give up its rights, and keep the socket. Nobody else changes its user but by a program that grants
+ * rights, which who starts it can have hold any socket: that does not make a server root's. */
+static bool listener_is_of_user(const struct net_listener *l, uid_t uid)
+{
+    return l->uid == 0 || l->uid == uid;
+}
+
 static void fill_worker(const struct inspection *in, struct worker *w, const struct candidate *c)
 {
     struct problem p = {0};
+    uid_t uid;
 
     take_given_dir(in, w);
     w->local = c->listener != NULL;
-    if (c->listener && c->listener->pid > 0 &&
-        launch_cache_user(in->launches, c->listener->pid, &w->uid) == 0) {
+    bool is_seen =
+        c->listener && c->listener->pid > 0 && launch_cache_user(in->launches, c->listener->pid, &uid) == 0;
+    bool is_of_other_user = is_seen && !listener_is_of_user(c->listener, uid);
+    if (is_seen && !is_of_other_user) {
         w->pid = c->listener->pid;
+        w->uid = uid;
         process_trace_dir(w, in->settings, in->config, in->launches, c->remark);
         return;
     }
-    explain_unseen(w, c, &p);
+    explain_unseen(w, c, is_of_other_user, &p);
     process_trace_dir_unseen(w, in->settings, in->config, c->listener || c->own_host, &p);
 }
 

@@ -122,12 +122,16 @@ static inline void serve(const char *role)
         _exit(26);
     if (strchr(role, 'u') && (setgid(NOBODY) < 0 || setuid(NOBODY) < 0))
         _exit(27);
+    if (strchr(role, 'g') && seteuid(NOBODY) < 0)
+        _exit(31);
     if (strchr(role, 'p'))
         prctl(PR_SET_NAME, "docker-proxy");
     size_t n = strchr(role, 'k') ? PORTS_MAX : strchr(role, 'h') ? 0 : 1;
     for (size_t i = 0; i < n; i++)
         listen_port(&report.ports[i]);
     report.pid = getpid();
+    if (strchr(role, 'g') && seteuid(0) < 0)
+        _exit(31);
     /* A child that inherits the socket, as a forking server's have it; younger by more than a clock tick. */
     if (strchr(role, 'i') && usleep(CLOCK_TICK_US) == 0 && fork() == 0) {
         (void)!read(LIFE_FD, &byte, 1);

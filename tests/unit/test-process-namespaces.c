@@ -43,6 +43,20 @@ static void test_number_of_a_server_that_ended(void **state)
     assert_false(f->workers[0].local);
 }
 
+/* Whoever starts a program with another user's rights can leave it an open socket. */
+static void test_socket_of_a_program_with_more_rights(void **state)
+{
+    need_root();
+    _cleanup_server_ s;
+    server_init(&s);
+    start(&s, "g", (const char *const[]){"vllm", NULL}, NULL);
+
+    _cleanup_fleet_ f = inspect(&s, ENGINE_VLLM, "0.19.1");
+    assert_true(f->workers[0].local);
+    assert_int_equal(f->workers[0].pid, 0);
+    assert_non_null(strstr(f->workers[0].location.note, "but has another user's rights"));
+}
+
 static void test_own_network(void **state)
 {
     need_root();
@@ -300,6 +314,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_number_of_a_server_that_ended),
+        cmocka_unit_test(test_socket_of_a_program_with_more_rights),
         cmocka_unit_test(test_own_network),
         cmocka_unit_test(test_forwarded_port),
         cmocka_unit_test(test_own_root),
