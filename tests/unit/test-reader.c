@@ -302,6 +302,40 @@ static void test_tap_and_progress(void **state)
     check_witness(text, text_size);
 }
 
+struct cutter {
+    int fd;
+    off_t seen;
+};
+
+static int cut(const void *data, size_t size, void *arg)
+{
+    struct cutter *c = arg;
+
+    c->seen += (off_t)size;
+    return ftruncate(c->fd, c->seen);
+}
+
+/* What is hashed, and what is in the columns, would be different files. */
+static void test_file_that_becomes_shorter(void **state)
+{
+    size_t size, text_size;
+    _cleanup_(freep) char *data = load("kineto/resnet50_2021_workers0.json.gz", &size);
+    _cleanup_(freep) char *text = unpack(data, size, &text_size);
+    _cleanup_(closep) int source = memory_file(text, text_size), columns = memory_file("", 0);
+    struct cutter cutter = {.fd = source};
+    struct read_options o = {.source_fd = source,
+                             .columns_fd = columns,
+                             .spill_fd = -1,
+                             .memory_max = UINT64_C(256) << 20,
+                             .threads = 3,
+                             .tap = cut,
+                             .arg = &cutter};
+    struct read_summary sum;
+
+    assert_int_equal(trace_read(&o, &sum), -ESTALE);
+    assert_string_equal(sum.reason, "the file became shorter while it was read");
+}
+
 static void test_too_little_memory(void **state)
 {
     static const struct {
@@ -454,6 +488,7 @@ int main(void)
         cmocka_unit_test(test_members_and_what_follows),
         cmocka_unit_test(test_text_that_goes_on_after_its_end),
         cmocka_unit_test(test_tap_and_progress),
+        cmocka_unit_test(test_file_that_becomes_shorter),
         cmocka_unit_test(test_too_little_memory),
         cmocka_unit_test(test_spilled),
         cmocka_unit_test(test_source_that_cannot_be_read),

@@ -377,6 +377,9 @@ static void reader_explain(struct trace_reading *r, int err)
     case -E2BIG:
         reading_fail(r, err, "the trace has more threads or categories than can be read");
         break;
+    case -ESTALE:
+        reading_fail(r, err, "the file became shorter while it was read");
+        break;
     default:
         reading_fail(r, err, "%s", strerror(-err));
     }

@@ -9,6 +9,7 @@
 #include "trace/read/reader.h"
 #include "trace/read/scan.h"
 #include "trace/read/sorted_run.h"
+#include <errno.h>
 
 /* Writable bytes before every piece; SCAN_PAD readable bytes follow it. */
 #define FEED_MARGIN (64 << 10)
@@ -97,6 +98,12 @@ uint64_t reading_events(const struct trace_reading *r);
 int reading_fail(struct trace_reading *r, int err, const char *format, ...) _printf_(3, 4);
 /* Reads at most size bytes; fewer only at the end of the file. */
 ssize_t reading_pread(struct trace_reading *r, void *data, size_t size, uint64_t at);
+/* The error where a file that is read by several threads has fewer bytes than it had; n: what reading_pread() returned, at
+ * most 0. They would have read different contents of it. */
+static inline int reading_end_error(ssize_t n)
+{
+    return n < 0 ? (int)n : -ESTALE;
+}
 /* -ECANCELED if the caller has cancelled the reading. */
 int reading_progress(struct trace_reading *r, uint64_t bytes_done, uint64_t events);
 

@@ -46,10 +46,8 @@ static int split_read_range(struct split_worker *w, uint64_t begin, uint64_t end
 
     for (uint64_t at = begin; at < end && !atomic_load(&s->stop);) {
         ssize_t n = reading_pread(s->r, piece, (size_t)MIN((uint64_t)PIECE, end - at), at);
-        if (n < 0)
-            return (int)n;
-        if (n == 0)
-            break;
+        if (n <= 0)
+            return reading_end_error(n);
         int err = feed_piece(w->part->feed, piece, (size_t)n, false);
         if (err == 0)
             err = w->part->intake->error;

@@ -24,7 +24,7 @@ static void *tap_main(void *arg)
 
     for (uint64_t at = 0; err == 0 && n > 0 && at < t->size && !atomic_load(&t->stop); at += (uint64_t)n) {
         n = reading_pread(t->r, t->step, (size_t)MIN((uint64_t)SOURCE_STEP, t->size - at), at);
-        err = n > 0 ? o->tap(t->step, (size_t)n, o->arg) : (int)n;
+        err = n > 0 ? o->tap(t->step, (size_t)n, o->arg) : reading_end_error(n);
     }
     atomic_store(&t->error, err);
     return NULL;
