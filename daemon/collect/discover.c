@@ -41,7 +41,8 @@ struct discovered_file *file_new(struct watched_dir *d, const char *name)
 
     *f = (struct discovered_file){.dir = d, .name = xstrdup(name), .checked_size = -1};
     trace_name_parse(name, &f->parsed);
-    tsearch(f, &d->by_name, file_compare_names);
+    if (!tsearch(f, &d->by_name, file_compare_names))
+        abort(); /* as base/alloc.h */
     TAILQ_INSERT_TAIL(&d->files, f, next);
     return f;
 }

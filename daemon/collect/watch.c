@@ -79,7 +79,8 @@ struct watched_dir *watch_dir(struct collector *c, const char *path)
                               .dirty = true};
     TAILQ_INIT(&d->files);
     TAILQ_INIT(&d->collections);
-    tsearch(d, &c->dirs_by_path, watch_compare_paths);
+    if (!tsearch(d, &c->dirs_by_path, watch_compare_paths))
+        abort(); /* as base/alloc.h */
     TAILQ_INSERT_TAIL(&c->dirs, d, next);
     return d;
 }
