@@ -352,6 +352,7 @@ static void test_search_that_is_still_true(void **state)
     _cleanup_fleet_ f = fleet_of("127.0.0.1", port, ENGINE_VLLM, NULL);
     struct inspection *in = inspection_new(f);
 
+    assert_true(fd >= 0);
     inspection_search(in);
     fleet_add_worker(f)->url =
         xstrdup("http://127.0.0.1:1"); /* registered meanwhile, and was not searched for */
@@ -387,6 +388,7 @@ static void test_server_that_ended_after_the_search(void **state)
     inspection_search(in);
     server_done(&s);
     _cleanup_(closep) int fd = listen_port(&port);
+    assert_true(fd >= 0);
     processes_inspect(f, &settings, in);
     assert_int_equal(f->workers[0].pid, getpid());
 }
