@@ -222,7 +222,7 @@ def test_vllm_without_a_profiler(tmp_path, profd):
 def test_stop_that_fails_in_its_body_is_repeated(tmp_path, profd):
     with FaultFleet(tmp_path / "f", "dynamo-vllm", 1, "--shared-dir", "--fault", "stop-error-in-body=1") as fleet:
         asked = profd.start_session(workers=fleet.workers, trace_dir=str(fleet.directory), duration_ns=100 * MS)["session"]
-        wait_for(lambda: paths(fleet)[-1] == NEWER + "stop_profile" and len(paths(fleet)) == 3)
+        wait_for(lambda: len(paths(fleet)) == 3 and paths(fleet)[-1] == NEWER + "stop_profile")
         assert profd.session(asked)["targets"][0]["stop_pending"]
         assert "0 of 1 stopped" in profctl(profd, "status", asked)[1]
         session = profd.wait_session(asked)
