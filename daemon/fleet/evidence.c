@@ -59,7 +59,7 @@ static const struct evidence lines[] = {
     /* A router may show its workers' owner, but no openapi.json, which each server of FastAPI has. */
     {ENGINE_TENSORRT_LLM, QUESTION_MODELS, EVIDENCE_OWNER, "tensorrt_llm", .needs = QUESTION_OPENAPI},
     {ENGINE_ATOM, QUESTION_MODELS, EVIDENCE_OWNER, "atom", .needs = QUESTION_OPENAPI},
-    /* Its models are owned_by "self_hosted", as are all models behind SMG. */
+    /* Its models have "owned_by": "self_hosted", which SMG reports for every model that it serves. */
     {ENGINE_TOKENSPEED, QUESTION_OLD_SERVER_INFO, EVIDENCE_MEMBERS, "tokenspeed_version server_args",
      TYPE_STRING | TYPE_OBJECT, .needs = QUESTION_NONE},
     {ENGINE_TOKENSPEED, QUESTION_OPENAPI, EVIDENCE_PATHS,

@@ -42,7 +42,7 @@ static void host_reading_done(struct host_reading *r)
     free(r->threads);
 }
 
-/* The innermost call that is under way at ts and, with an end, holds [ts, end); NULL. */
+/* The innermost call that lasts beyond ts and at least until end (ts where nothing has to fit in); NULL: none. */
 static const struct host_open *find_around(struct under_way *t, int64_t ts, int64_t end)
 {
     while (t->n > 0 && t->items[t->n - 1].end <= ts)

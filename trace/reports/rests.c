@@ -7,7 +7,7 @@
 #define REST_MIN_NS 100000000
 
 /* What lies between the latest end so far and the begin of the next activity. */
-static inline int rests_add(struct intervals *ret, int64_t *at, int64_t from, int64_t to)
+static int rests_add(struct intervals *ret, int64_t *at, int64_t from, int64_t to)
 {
     int64_t length;
     int r = 0;
@@ -27,10 +27,9 @@ static bool rests_is_doing(const struct slice_table *t, uint64_t slice, int64_t 
     return kinds >> t->kind[slice] & 1 && t->dur[slice] > 0 && add_time(t->ts[slice], t->dur[slice]) > at;
 }
 
-int rests_read(const struct columns *c, const struct slice_table *slices, const struct gpu_work *work,
+int rests_read(const struct columns *c, const struct slice_table *t, const struct gpu_work *work,
                struct intervals *ret)
 {
-    const struct slice_table *t = slices;
     int64_t at = columns_meta(c, META_first_ns), to = columns_meta(c, META_last_ns);
     size_t next = 0;
     int r = 0;
