@@ -2,10 +2,11 @@
 /* Calls by libcurl: those over TLS, and those with unusual URLs, about which it reports what is wrong. */
 #include "base/address.h"
 #include "base/alloc.h"
+#include "base/curl_handle.h"
 #include "base/log.h"
 #include "daemon/fleet/call_internal.h"
 #include "daemon/fleet/credentials.h"
-#include "daemon/fleet/curl_handle.h"
+#include "daemon/fleet/curl_names.h"
 #include "version.h"
 #include <errno.h>
 #include <strings.h>

@@ -2,6 +2,7 @@
 #include "daemon/fleet/credentials.h"
 
 #include "base/alloc.h"
+#include "base/curl_handle.h"
 #include "base/fs.h"
 #include <ctype.h>
 #include <errno.h>
@@ -46,6 +47,13 @@ void secret_free(char *secret)
     if (secret)
         explicit_bzero(secret, strlen(secret));
     free(secret);
+}
+
+void curl_list_add_token(struct curl_slist **list, const char *header, const char *token)
+{
+    char *line = xasprintf("%s: %s%s", header ? header : "Authorization", header ? "" : "Bearer ", token);
+    curl_list_add(list, line);
+    secret_free(line);
 }
 
 static void kept_free(struct credentials_kept *k)

@@ -15,3 +15,5 @@ int call_credentials_use(const struct call_credentials *c, bool admin, CURL *eas
  */
 int call_credentials_keep(struct call_credentials *c, bool tls, char **ret_error);
 void secret_free(char *secret);
+/* Adds the token as a header of that name (NULL: Authorization, as bearer token); only the list keeps a copy. */
+void curl_list_add_token(struct curl_slist **list, const char *header, const char *token);

@@ -4,10 +4,11 @@
 #include "base/address.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/curl_handle.h"
 #include "base/http1_response.h"
 #include "daemon/fleet/credentials.h"
-#include "daemon/fleet/curl_handle.h"
 #include "daemon/fleet/curl_loop.h"
+#include "daemon/fleet/curl_names.h"
 #include "daemon/load/http1_client.h"
 #include "version.h"
 #include <errno.h>

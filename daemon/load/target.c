@@ -4,8 +4,9 @@
 #include "base/address.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/curl_handle.h"
 #include "daemon/fleet/credentials.h"
-#include "daemon/fleet/curl_handle.h"
+#include "daemon/fleet/curl_names.h"
 #include "daemon/fleet/url.h"
 #include "version.h"
 #include <errno.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/fleet/curl_handle.h"
+#include "base/curl_handle.h"
 
-#include "base/address.h"
-#include "base/alloc.h"
-#include "daemon/fleet/credentials.h"
+#include "base/util.h"
 #include <errno.h>
 
 #define KEEPALIVE_S        30L /* a stop is silent for minutes */
@@ -37,39 +35,11 @@ void curl_handle_prepare(CURL *easy, const struct curl_callbacks *callbacks, voi
     curl_easy_setopt(easy, CURLOPT_USERAGENT, user_agent);
 }
 
-struct curl_slist *curl_addresses(const char *host, int port, const struct name_answer *answer)
-{
-    _cleanup_(freep) char *text = NULL;
-    char address[ADDRESS_TEXT_SIZE];
-    size_t size;
-
-    FILE *out = xmemstream(&text, &size);
-    fprintf(out, "%s:%d:", host, port);
-    for (size_t i = 0; i < answer->n; i++) {
-        address_format(&answer->addresses[i], address);
-        fprintf(out, "%s%s", i > 0 ? "," : "", address);
-    }
-    fclose(out);
-    return curl_slist_append(NULL, text);
-}
-
-int curl_refuse_to_resolve(void *resolver, void *reserved, void *arg)
-{
-    return 1;
-}
-
 void curl_list_add(struct curl_slist **list, const char *line)
 {
     struct curl_slist *longer = curl_slist_append(*list, line);
     if (longer)
         *list = longer;
-}
-
-void curl_list_add_token(struct curl_slist **list, const char *header, const char *token)
-{
-    char *line = xasprintf("%s: %s%s", header ? header : "Authorization", header ? "" : "Bearer ", token);
-    curl_list_add(list, line);
-    secret_free(line);
 }
 
 static const struct {
