@@ -22,6 +22,7 @@ CLIENT = "client/cli client/transport client/local client/traces client/views cl
 ALLOWED = {
     "base": "",
     "proto": "",
+    "archive": "",
     "trace/columns": "",
     "trace/read": "trace/columns",
     "trace/reports": "trace/columns trace/read",
@@ -30,6 +31,7 @@ ALLOWED = {
     "daemon/sandbox": "",
     "daemon/kineto": "",
     "daemon/fleet": "daemon/kineto",
+    "daemon/archive": "archive daemon/fleet",
     "daemon/catalog": "daemon/fleet",
     "daemon/jobs": "daemon/fleet daemon/catalog",
     "daemon/session": "daemon/fleet daemon/kineto daemon/catalog daemon/jobs",
@@ -75,7 +77,7 @@ INCLUDE = re.compile(r'^#include "([^"]+/[^"]+)"', flags=re.M)
 def main():
     source = pathlib.Path(sys.argv[1])
     errors, seen = [], set()
-    for path in sorted(p for folder in ("base", "proto", "trace", "daemon", "client") for p in (source / folder).rglob("*.[ch]")):
+    for path in sorted(p for folder in ("base", "proto", "archive", "trace", "daemon", "client") for p in (source / folder).rglob("*.[ch]")):
         name = path.relative_to(source).as_posix()
         module = module_of(name)
         if module not in ALLOWED:
