@@ -351,7 +351,8 @@ static int directory_upload_part(struct directory_work *w)
     _cleanup_(closep) int notes = directory_open_upload(w, "parts", O_WRONLY | O_CREAT | O_APPEND);
     if (notes < 0)
         return notes;
-    int n = snprintf(note, sizeof(note), "%u %" PRIu64 " %" PRIu64 " %s\n", w->q->part, w->q->offset,
+    /* It begins with a newline, too: a crash may have cut the line before. */
+    int n = snprintf(note, sizeof(note), "\n%u %" PRIu64 " %" PRIu64 " %s\n", w->q->part, w->q->offset,
                      w->q->size, sha256);
     r = write_all(notes, note, (size_t)n);
     if (r == 0 && fdatasync(notes) < 0)
