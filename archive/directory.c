@@ -2,6 +2,7 @@
 #include "archive/directory.h"
 
 #include "archive/archive_url.h"
+#include "archive/directory_copy.h"
 #include "archive/directory_list.h"
 #include "archive/s3_request.h"
 #include "base/alloc.h"
@@ -12,15 +13,12 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <openssl/evp.h>
 #include <sys/random.h>
 #include <sys/xattr.h>
-#include <time.h>
 
 #define TEMPORARY       ARCHIVE_HIDDEN "tmp"
 #define TEMPORARY_AGE_S (7 * 86400)
 #define ATTRIBUTE       "user.profd.sha256"
-#define BLOCK_SIZE      (1u << 20)
 #define FILE_MODE       0640
 #define DIRECTORY_MODE  0750
 #define ID_SIZE         17         /* hex, with the NUL */
@@ -126,66 +124,6 @@ static int directory_publish(const struct directory_work *w, const char *from, b
     return r;
 }
 
-/* -- Copies ------------------------------------------------------------------------------------------- */
-
-struct directory_copy {
-    int from, to;
-    uint64_t from_offset, to_offset, size;
-};
-
-/* Waits where the copy is faster than the rate. */
-static int directory_pace(const struct directory_work *w, int64_t began_ns, uint64_t done)
-{
-    int64_t now = mono_ns();
-
-    if (w->watch) {
-        int r = w->watch->tick(done, w->q->size, w->watch->arg);
-        if (r < 0)
-            return r;
-    }
-    if (w->q->deadline_ns != DEADLINE_NEVER && now > w->q->deadline_ns)
-        return -ETIMEDOUT;
-    if (w->directory->rate <= 0)
-        return 0;
-    int64_t due_ns = began_ns + (int64_t)((double)done / (double)w->directory->rate * (double)NS_PER_S);
-    if (due_ns > now) {
-        struct timespec wait = {(due_ns - now) / NS_PER_S, (due_ns - now) % NS_PER_S};
-        while (nanosleep(&wait, &wait) < 0 && errno == EINTR)
-            ;
-    }
-    return 0;
-}
-
-/* -ESTALE: the source is shorter. sha256 gets the hash of the bytes. */
-static int directory_copy_bytes(const struct directory_work *w, const struct directory_copy *c, char *sha256)
-{
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    _cleanup_(freep) char *block = malloc(BLOCK_SIZE);
-    EVP_MD_CTX *hash = EVP_MD_CTX_new();
-    int64_t began_ns = mono_ns();
-    int r = 0;
-
-    if (!block || !hash || EVP_DigestInit_ex(hash, EVP_sha256(), NULL) != 1)
-        out_of_memory();
-    for (uint64_t done = 0; done < c->size && r == 0;) {
-        size_t wanted = (size_t)MIN((uint64_t)BLOCK_SIZE, c->size - done);
-        ssize_t n = pread_full(c->from, block, wanted, c->from_offset + done);
-        if (n < 0 || (size_t)n < wanted) {
-            r = n < 0 ? (int)n : -ESTALE;
-            break;
-        }
-        EVP_DigestUpdate(hash, block, wanted);
-        r = pwrite_full(c->to, block, wanted, c->to_offset + done);
-        done += wanted;
-        if (r == 0)
-            r = directory_pace(w, began_ns, done);
-    }
-    EVP_DigestFinal_ex(hash, digest, NULL);
-    EVP_MD_CTX_free(hash);
-    s3_sha256_format(digest, sha256);
-    return r;
-}
-
 /* -- Objects ------------------------------------------------------------------------------------------ */
 
 static void directory_describe(int fd, const struct stat *st, struct archive_object *ret)
@@ -232,10 +170,11 @@ static int directory_put(struct directory_work *w)
     _cleanup_(closep) int fd = openat(w->temporary, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
     if (fd < 0)
         return -errno;
-    const struct directory_copy copy = {w->q->fd, fd, w->q->offset, 0, w->q->size};
+    const struct directory_copy copy = {w->q,         w->watch, w->directory->rate, w->q->fd, fd,
+                                        w->q->offset, 0,        w->q->size};
     char sha256[ARCHIVE_SHA256_SIZE];
     struct stat st;
-    int r = directory_copy_bytes(w, &copy, sha256);
+    int r = directory_copy_bytes(&copy, sha256);
     if (r == 0 && w->q->sha256 && !streq(w->q->sha256, sha256))
         r = -ESTALE;
     if (r == 0)
@@ -267,9 +206,9 @@ static int directory_get(struct directory_work *w)
     uint64_t size = q->size > 0 ? MIN(q->size, total - q->offset) : total - q->offset;
     if (q->size_max > 0 && size > q->size_max)
         return -EFBIG;
-    const struct directory_copy copy = {fd, q->fd, q->offset, 0, size};
+    const struct directory_copy copy = {q, w->watch, w->directory->rate, fd, q->fd, q->offset, 0, size};
     char sha256[ARCHIVE_SHA256_SIZE];
-    int r = directory_copy_bytes(w, &copy, sha256);
+    int r = directory_copy_bytes(&copy, sha256);
     if (r < 0)
         return r;
     directory_describe(fd, &st, &w->ret->object);
@@ -338,9 +277,10 @@ static int directory_upload_create(struct directory_work *w)
 static int directory_upload_part(struct directory_work *w)
 {
     _cleanup_(closep) int fd = directory_open_upload(w, "upload", O_RDWR);
-    const struct directory_copy copy = {w->q->fd, fd, w->q->offset, w->q->offset, w->q->size};
+    const struct directory_copy copy = {w->q, w->watch,     w->directory->rate, w->q->fd,
+                                        fd,   w->q->offset, w->q->offset,       w->q->size};
     char *sha256 = w->ret->object.sha256, note[ARCHIVE_SHA256_SIZE + 64];
-    int r = fd < 0 ? fd : directory_copy_bytes(w, &copy, sha256);
+    int r = fd < 0 ? fd : directory_copy_bytes(&copy, sha256);
 
     if (r == 0 && w->q->sha256 && !streq(w->q->sha256, sha256))
         r = -ESTALE;

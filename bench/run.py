@@ -8,7 +8,7 @@ import json
 import pathlib
 import tempfile
 
-BENCHMARKS = ("fanout", "idle", "catalog", "load", "generator", "trace", "columns", "analyze")
+BENCHMARKS = ("fanout", "idle", "catalog", "load", "generator", "trace", "columns", "analyze", "archive")
 ROUNDS = 5
 TRACE_PARTS = ("reading", "scanning", "distinct", "query", "growth")
 

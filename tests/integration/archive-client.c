@@ -122,10 +122,11 @@ static void client_hash(int fd, uint64_t size, char ret[static ARCHIVE_SHA256_SI
 static int client_keep(const struct archive_upload_state *state, void *arg)
 {
     struct client *c = arg;
-    json_t *etags = json_array(), *j;
+    json_t *etags, *j;
 
     if (!c->state_path)
         return 0;
+    etags = json_array();
     for (size_t i = 0; i < state->n_parts; i++)
         json_array_append_new(etags, json_string(state->parts[i].etag));
     j = json_pack("{ss*,so}", "upload_id", state->upload_id, "etags", etags);
