@@ -151,7 +151,7 @@ static int directory_open_object(const struct directory_work *w, struct stat *re
 
 static int directory_head(struct directory_work *w)
 {
-    struct stat st;
+    struct stat st = {0};
     _cleanup_(closep) int fd = directory_open_object(w, &st);
 
     if (fd < 0)
@@ -195,7 +195,7 @@ static int directory_put(struct directory_work *w)
 static int directory_get(struct directory_work *w)
 {
     const struct archive_request *q = w->q;
-    struct stat st;
+    struct stat st = {0};
     _cleanup_(closep) int fd = directory_open_object(w, &st);
 
     if (fd < 0)

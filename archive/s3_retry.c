@@ -57,8 +57,8 @@ static int64_t s3_retry_wait(const struct s3_attempt *a, uint32_t random)
 
     for (unsigned i = 1; i < a->number && wait < S3_WAIT_MOST_NS; i++)
         wait *= 2;
-    wait = MIN(wait, S3_WAIT_MOST_NS);
-    wait = wait / 2 + (int64_t)((double)(wait / 2) * random / UINT32_MAX);
+    const int64_t half = MIN(wait, S3_WAIT_MOST_NS) / 2;
+    wait = half + (int64_t)((double)half * random / UINT32_MAX);
     int64_t asked_s = a->retry_date_s > 0 ? a->retry_date_s - a->wall_s : a->retry_after_s;
     return asked_s > 0 && asked_s < INT64_MAX / NS_PER_S ? MAX(wait, asked_s * NS_PER_S) : wait;
 }
