@@ -257,8 +257,8 @@ static void gate_garbage(struct worker *w, struct http_conn *c)
 
 static void gate_redirect(struct worker *w, struct http_conn *c)
 {
-    _cleanup_(freep) char *where =
-        xasprintf("location: http://127.0.0.1:%u/redirected\r\n", http_port_number(w->fleet->router));
+    _cleanup_(freep) char *router = http_port_url(w->fleet->router);
+    _cleanup_(freep) char *where = xasprintf("location: %s/redirected\r\n", router);
     http_answer(c, &(struct http_answer){.status = 302, .headers = where, .body = ""});
 }
 
@@ -392,7 +392,7 @@ static int worker_init(struct worker *w, struct fleet *f, unsigned index, const 
                                                    : ROLE_REGULAR;
     w->dir = f->shared_dir ? xstrdup(f->dir) : xasprintf("%s/w%u", f->dir, index);
     w->auto_stop = evtimer_new(f->base, on_auto_stop, w);
-    return http_port_new(f->base, handle, w, &w->port);
+    return http_port_new(f->base, o->address, handle, w, &w->port);
 }
 
 static void worker_done(struct worker *w)
@@ -426,9 +426,9 @@ int fleet_new(struct event_base *base, const struct fleet_options *o, struct fle
     if (r == 0 && o->trace)
         r = read_file(AT_FDCWD, o->trace, TEMPLATE_MAX, &f->template, &f->template_size);
     if (r >= 0)
-        r = http_port_new(base, router_handle, f, &f->router);
+        r = http_port_new(base, o->address, router_handle, f, &f->router);
     if (r >= 0)
-        r = http_port_new(base, control_handle, f, &f->control);
+        r = http_port_new(base, o->address, control_handle, f, &f->control);
     if (r < 0)
         return r;
 
@@ -461,7 +461,7 @@ struct fleet *fleet_free(struct fleet *f)
 
 char *worker_url(const struct worker *w)
 {
-    return xasprintf("http://127.0.0.1:%u", http_port_number(w->port));
+    return http_port_url(w->port);
 }
 
 int64_t fleet_stamp_ns(struct fleet *f)

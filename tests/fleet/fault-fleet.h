@@ -127,6 +127,7 @@ struct fleet_options {
     const struct engine_ops *engine;
     const char *dir;
     const char *trace;
+    struct in_addr address; /* of all ports */
     enum router_dialect router_dialect;
     bool shared_dir;
     unsigned n_workers, n_ranks, n_prefill, n_decode;

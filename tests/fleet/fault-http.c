@@ -5,11 +5,11 @@
 #include "base/clock.h"
 #include "base/http_reason.h"
 #include "base/log.h"
+#include <arpa/inet.h>
 #include <errno.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/listener.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
@@ -26,6 +26,7 @@ struct http_port {
     struct event_base *base;
     http_handler handler;
     void *user;
+    struct in_addr address;
     unsigned number;
     int held_fd;                     /* bound but not listening, while refusing */
     struct evconnlistener *listener; /* NULL while refusing */
@@ -289,15 +290,14 @@ static void on_accept_error(struct evconnlistener *l, void *arg)
     event_add(p->accept_again, &rest);
 }
 
-/* Bound to loopback and the number, 0 for any; sets *number. */
-static int bound_socket(unsigned *number)
+/* Bound to the address and the number, 0 for any; sets *number. */
+static int bound_socket(struct in_addr address, unsigned *number)
 {
     _cleanup_(closep) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
     int one = 1;
-    struct sockaddr_in a = {
-        .sin_family = AF_INET, .sin_port = htons((uint16_t)*number), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)*number), .sin_addr = address};
     socklen_t size = sizeof(a);
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
         bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || getsockname(fd, (struct sockaddr *)&a, &size) < 0)
@@ -344,17 +344,19 @@ int http_port_refuse(struct http_port *p, struct http_conn *spare)
     evconnlistener_free(p->listener);
     p->listener = NULL;
     /* Held bound, so that no other program is given the number meanwhile. */
-    p->held_fd = bound_socket(&p->number);
+    p->held_fd = bound_socket(p->address, &p->number);
     return p->held_fd < 0 ? p->held_fd : 0;
 }
 
-int http_port_new(struct event_base *base, http_handler handler, void *user, struct http_port **ret)
+int http_port_new(struct event_base *base, struct in_addr address, http_handler handler, void *user,
+                  struct http_port **ret)
 {
     struct http_port *p = xcalloc(1, sizeof(*p));
-    *p = (struct http_port){.base = base, .handler = handler, .user = user, .held_fd = -1};
+    *p =
+        (struct http_port){.base = base, .address = address, .handler = handler, .user = user, .held_fd = -1};
     LIST_INIT(&p->conns);
     p->accept_again = evtimer_new(base, on_accept_again, p);
-    p->held_fd = bound_socket(&p->number);
+    p->held_fd = bound_socket(p->address, &p->number);
     int r = p->held_fd < 0 ? p->held_fd : http_port_listen(p);
     if (r < 0) {
         http_port_free(p);
@@ -378,9 +380,10 @@ struct http_port *http_port_free(struct http_port *p)
     return NULL;
 }
 
-unsigned http_port_number(const struct http_port *p)
+char *http_port_url(const struct http_port *p)
 {
-    return p->number;
+    char address[INET_ADDRSTRLEN];
+    return xasprintf("http://%s:%u", inet_ntop(AF_INET, &p->address, address, sizeof(address)), p->number);
 }
 
 bool http_query_has(const char *query, const char *pair)

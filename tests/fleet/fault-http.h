@@ -13,6 +13,7 @@
 
 #include "base/util.h"
 #include <event2/event.h>
+#include <netinet/in.h>
 
 struct http_port;
 struct http_conn;
@@ -40,10 +41,12 @@ struct http_answer {
 
 typedef void (*http_handler)(struct http_conn *c, const struct http_request *q, void *user);
 
-/* Listens on a loopback port that the kernel picks. */
-int http_port_new(struct event_base *base, http_handler handler, void *user, struct http_port **ret);
+/* Listens on a port of the address that the kernel picks. */
+int http_port_new(struct event_base *base, struct in_addr address, http_handler handler, void *user,
+                  struct http_port **ret);
 struct http_port *http_port_free(struct http_port *p);
-unsigned http_port_number(const struct http_port *p);
+/* http://ADDRESS:PORT, malloc()ed. */
+char *http_port_url(const struct http_port *p);
 /*
  * Keeps the port number but refuses connections, and resets the open ones, all but `spare` (may be NULL),
  * which is closed after its answer.

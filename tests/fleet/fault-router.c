@@ -63,8 +63,8 @@ static void answer_hostile(struct fleet *f, struct http_conn *c)
 
 static void answer_redirect(struct fleet *f, struct http_conn *c)
 {
-    _cleanup_(freep) char *where =
-        xasprintf("location: http://127.0.0.1:%u/redirected\r\n", http_port_number(f->router));
+    _cleanup_(freep) char *router = http_port_url(f->router);
+    _cleanup_(freep) char *where = xasprintf("location: %s/redirected\r\n", router);
     http_answer(c, &(struct http_answer){.status = 302, .headers = where, .body = ""});
 }
 

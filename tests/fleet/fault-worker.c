@@ -8,6 +8,7 @@
 #include "base/fs.h"
 #include "base/json.h"
 #include "tests/fleet/fault-fleet.h"
+#include <arpa/inet.h>
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
@@ -33,6 +34,7 @@ static const char usage[] =
     "fault-worker --engine NAME --count N --dir DIR [OPTION...]\n"
     "\n"
     "  --engine NAME            vllm, sglang, rtp-llm, dynamo (with SGLang), dynamo-vllm or dynamo-trtllm\n"
+    "  --address ADDRESS        IPv4 address of all ports (127.0.0.1)\n"
     "  --port-file FILE         write {\"router\", \"control\", \"workers\", \"pid\"} there when ready, as "
     "to stdout\n"
     "  --router-dialect NAME    vllm-router, sglang, or dynamo, dynamo-rl, dynamo-nats (frontends)\n"
@@ -55,6 +57,7 @@ enum {
     OPT_ENGINE = 0x100,
     OPT_COUNT,
     OPT_DIR,
+    OPT_ADDRESS,
     OPT_PORT_FILE,
     OPT_ROUTER_DIALECT,
     OPT_SHARED_DIR,
@@ -72,6 +75,7 @@ static const struct option long_options[] = {
     {"engine", required_argument, NULL, OPT_ENGINE},
     {"count", required_argument, NULL, OPT_COUNT},
     {"dir", required_argument, NULL, OPT_DIR},
+    {"address", required_argument, NULL, OPT_ADDRESS},
     {"port-file", required_argument, NULL, OPT_PORT_FILE},
     {"router-dialect", required_argument, NULL, OPT_ROUTER_DIALECT},
     {"shared-dir", no_argument, NULL, OPT_SHARED_DIR},
@@ -155,6 +159,8 @@ static int parse_option(int opt, const char *value, struct options *o)
     case OPT_DIR:
         o->fleet.dir = value;
         return 0;
+    case OPT_ADDRESS:
+        return inet_pton(AF_INET, value, &o->fleet.address) == 1 ? 0 : -EINVAL;
     case OPT_PORT_FILE:
         o->port_file = value;
         return 0;
@@ -251,8 +257,8 @@ static int announce(struct fleet *f, const char *port_file)
         _cleanup_(freep) char *url = worker_url(&f->workers[i]);
         json_array_append_new(urls, json_string(url));
     }
-    _cleanup_(freep) char *router = xasprintf("http://127.0.0.1:%u", http_port_number(f->router));
-    _cleanup_(freep) char *control = xasprintf("http://127.0.0.1:%u", http_port_number(f->control));
+    _cleanup_(freep) char *router = http_port_url(f->router);
+    _cleanup_(freep) char *control = http_port_url(f->control);
     _cleanup_json_ all = json_pack("{s:s, s:s, s:o, s:i}", "router", router, "control", control, "workers",
                                    urls, "pid", (int)getpid());
     _cleanup_(freep) char *text = json_dumps(all, JSON_COMPACT);
@@ -303,7 +309,8 @@ static struct event_base *precise_base(void)
 
 int main(int argc, char **argv)
 {
-    struct options o = {.fleet = {.n_ranks = 1}, .life_s = LIFE_DEFAULT_S};
+    struct options o = {.fleet = {.n_ranks = 1, .address = {htonl(INADDR_LOOPBACK)}},
+                        .life_s = LIFE_DEFAULT_S};
     int r = parse_argv(argc, argv, &o);
     if (r == 0) {
         signal(SIGPIPE, SIG_IGN);
