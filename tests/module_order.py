@@ -17,7 +17,7 @@ FILES = {"daemon/api/settings.c": "daemon/api/settings", "daemon/api/settings.h"
          "client/completion_bash.h": "client/completion", "client/completion_fish.h": "client/completion",
          "client/completion_zsh.h": "client/completion"}
 
-TRACE = "trace/columns trace/read trace/reports trace/sql trace/export"
+TRACE = "trace/columns trace/read trace/reports trace/sql trace/parquet trace/export"
 CLIENT = "client/cli client/transport client/local client/traces client/views client/query client/runs"
 ALLOWED = {
     "base": "",
@@ -27,7 +27,8 @@ ALLOWED = {
     "trace/read": "trace/columns",
     "trace/reports": "trace/columns trace/read",
     "trace/sql": "trace/columns trace/read trace/reports",
-    "trace/export": "trace/columns trace/read",
+    "trace/parquet": "",
+    "trace/export": "trace/columns trace/read trace/parquet",
     "daemon/sandbox": "",
     "daemon/kineto": "",
     "daemon/fleet": "daemon/kineto",

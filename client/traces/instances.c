@@ -202,6 +202,18 @@ int ranks_find_instances(struct client *c, struct named_ranks *ranks, const stru
     return client_error(c, PROBLEM_INTERNAL, "Name fewer traces.", "cannot group the traces: out of memory");
 }
 
+int ranks_set_instances(struct client *c, struct named_ranks *ranks)
+{
+    const struct kernel_patterns patterns = {0};
+    struct analysis a = {.view = VIEW_ALL, .patterns = &patterns};
+    int status = ranks_find_instances(c, ranks, &patterns, false, &a.ranks);
+
+    a.n = ranks->n;
+    analysis_done(&a);
+    free(a.ranks);
+    return status;
+}
+
 /* -- Clocks ------------------------------------------------------------------------------------------- */
 
 /* Timestamps of every trace become wall-clock time; -ENODATA: one has no wall clock. */

@@ -15,5 +15,7 @@
  */
 int ranks_find_instances(struct client *c, struct named_ranks *ranks, const struct kernel_patterns *patterns,
                          bool as_one, struct rank **ret);
+/* The same without an analysis: instances and numbers of ranks alone. */
+int ranks_set_instances(struct client *c, struct named_ranks *ranks);
 /* method: auto, wall, collectives or start. Collectives are compared within an instance. */
 int ranks_align(struct client *c, const char *method, struct named_ranks *ranks);

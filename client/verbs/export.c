@@ -25,7 +25,7 @@ struct export_verb_options {
 /* clang-format off */
 static const struct option_def export_verb_options[] = {
     OPTION_GROUP("Output"),
-    {"format", 0, "FORMAT", OPTION_TEXT, AT(format), "Format: chrome, perfetto, speedscope, collapsed, pprof, csv; list prints them (default: chrome)"},
+    {"format", 0, "FORMAT", OPTION_TEXT, AT(format), "Format: chrome, perfetto, speedscope, collapsed, pprof, csv, parquet; list prints them (default: chrome)"},
     {"output", 'o', "FILE", OPTION_TEXT, AT(output), "File to write, - for standard output; .gz compresses (default on a terminal: named after the trace)"},
     {"critical-path", 0, NULL, OPTION_FLAG, AT(critical_path), "Mark the critical path as a separate process (chrome)"},
     OPTION_GROUP("Selection"),
@@ -135,6 +135,131 @@ static int export_trace_file(struct client *c, const struct export_verb_options 
     return EXIT_DONE;
 }
 
+/* -- Several traces in one file --------------------------------------------------------------------------- */
+
+/* A trace (t12, a file), those of a directory, or with a word for it, those of a session. */
+static int export_add_word(struct client *c, char *word, struct named_ranks *ranks)
+{
+    char ref[REF_TEXT_MAX];
+    int64_t id;
+    bool is_path = access(word, F_OK) == 0;
+    char kind = is_path ? 0 : parse_ref(word, 't', &id);
+    size_t n = ranks->n;
+
+    if (kind == 's')
+        return ranks_add_session(c, word, ranks);
+    int status = ranks_add_word(c, word, ranks);
+    if (status != EXIT_DONE || kind != 't' || ranks->n == n)
+        return status;
+    if (client_parse_ref(c, word, 't', "t", ref) < 0)
+        return EXIT_USAGE;
+    _cleanup_(freep) char *path = ref_path(ref);
+    return client_get(c, path, "reading the trace", &ranks->items[n].trace);
+}
+
+/* From what profd knows about the trace; a fact without a value there is not known. */
+static struct export_identity export_identify(const struct named_rank *rank)
+{
+    return (struct export_identity){
+        .catalog = json_get_str(rank->trace, "catalog"),
+        .session = json_get_str(rank->trace, "session"),
+        .trace = json_get_str(rank->trace, "trace") ?: rank->file.name,
+        .host = json_get_str(rank->trace, "host"),
+        .worker = rank->sql_origin.worker,
+        .instance = rank->sql_origin.instance,
+        .rank = rank->sql_origin.rank,
+        .trace_id = rank->sql_id,
+    };
+}
+
+/* Refuses to write a file without any of their slices. */
+static int export_check_ranks(struct client *c, const struct named_ranks *ranks,
+                              const struct export_trace *traces, const struct export_options *selected,
+                              int64_t *ret_slices)
+{
+    *ret_slices = 0;
+    for (size_t i = 0; i < ranks->n; i++) {
+        int64_t n = export_count(&traces[i], selected);
+        if (n < 0)
+            return exporting_failed(c, ranks->items[i].file.name, (int)n);
+        *ret_slices += n;
+    }
+    int64_t none;
+    return *ret_slices > 0 ? EXIT_DONE
+                           : exporting_check(c, ranks->items[0].file.name, &traces[0], selected, &none);
+}
+
+static int export_write_ranks(struct client *c, const struct export_verb_options *o,
+                              const struct export_format *format, struct named_ranks *ranks, const char *name)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(output_done) struct output out = {0};
+    _cleanup_(freep) struct export_trace *traces = xcalloc(ranks->n, sizeof(*traces));
+    _cleanup_(freep) struct export_identity *identities = xcalloc(ranks->n, sizeof(*identities));
+    _cleanup_(freep) char *named = export_default_output(name, format), *path = output_path(o->output, named);
+    struct export_options selected;
+    int64_t slices;
+
+    if (exporting_selection(&o->exporting, &selected, &p) < 0)
+        return client_fail(c, &p);
+    ranks_source(ranks);
+    for (size_t i = 0; i < ranks->n; i++) {
+        identities[i] = export_identify(&ranks->items[i]);
+        traces[i] = (struct export_trace){
+            .columns = ranks->items[i].columns, .source_fd = -1, .identity = &identities[i]};
+    }
+    int status = export_check_ranks(c, ranks, traces, &selected, &slices);
+    if (status != EXIT_DONE)
+        return status;
+    if (!o->output && access(path, F_OK) == 0)
+        return client_error(c, PROBLEM_CONFLICT, "Name it with --output to replace it.", "%s exists", path);
+    if (output_open(path, &out, &p) < 0)
+        return client_fail(c, &p);
+    int r = export_traces(format, traces, ranks->n, &selected, out.file);
+    if (r < 0)
+        return exporting_failed(c, out.path ? out.path : name, r);
+    if (output_keep(&out, &p) < 0)
+        return client_fail(c, &p);
+    _cleanup_(freep) char *count = text_count((int64_t)ranks->n, "trace");
+    _cleanup_(freep) char *more = xasprintf("; %s", count);
+    if (out.path)
+        exporting_note(c, out.path, slices, ranks->n > 1 ? more : "");
+    return EXIT_DONE;
+}
+
+/* The name of the file that is written for one word: without the path, "s7" or "rank0.json". */
+static const char *export_name_of(const char *word)
+{
+    const char *slash = strrchr(word, '/');
+
+    return !slash ? word : slash[1] ? slash + 1 : "traces";
+}
+
+static int export_ranks(struct client *c, const struct export_verb_options *o,
+                        const struct export_format *format, int n_words, char **words)
+{
+    _cleanup_(ranks_done) struct named_ranks ranks = {0};
+    int status = EXIT_DONE;
+
+    if (n_words > RANKS_MAX)
+        return ranks_too_many(c);
+    for (int i = 0; i < n_words && status == EXIT_DONE; i++)
+        status = export_add_word(c, words[i], &ranks);
+    if (status == EXIT_DONE && ranks.n + ranks.n_left_out == 0)
+        return client_error(c, PROBLEM_NOT_FOUND, "profctl list-traces shows the traces.",
+                            "%s has no traces that can be exported", words[0]);
+    if (status == EXIT_DONE)
+        status = ranks_settle(c, o->exporting.memory_limit, &ranks);
+    client_release_profd(c);
+    if (status == EXIT_DONE && ranks.n > 1)
+        status = ranks_set_instances(c, &ranks);
+    if (status == EXIT_DONE)
+        status = export_write_ranks(c, o, format, &ranks, n_words == 1 ? export_name_of(words[0]) : "traces");
+    return ranks_status(&ranks, status);
+}
+
+/* -- The verb --------------------------------------------------------------------------------------------- */
+
 static int export_run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct export_verb_options *o = values;
@@ -150,7 +275,12 @@ static int export_run(struct client *c, const void *values, int n_words, char **
         return client_refuse(c, NULL, "--critical-path is marked in Chrome's format alone, not in %s", name);
     if (n_words == 0)
         return client_refuse(c, "Name its id or its file: profctl export t12", "export needs a trace");
+    if (n_words > 1 && !format->write_all)
+        return client_refuse(c, "profctl merge writes several traces as one; --format parquet holds several.",
+                             "the format %s holds one trace", name);
     client_hold_signals();
+    if (format->write_all)
+        return export_ranks(c, o, format, n_words, words);
     int status = trace_file_open(c, words[0], o->exporting.memory_limit, &file);
     if (status == EXIT_DONE)
         status = export_trace_file(c, o, format, &file);
@@ -161,10 +291,12 @@ static int export_run(struct client *c, const void *values, int n_words, char **
 const struct verb verb_export = {
     .name = "export",
     .summary = "Write a trace, or a part of it, for another program",
-    .details = "Chrome's format keeps the original text of events if the original file can be read.",
-    .words = "TRACE",
+    .details =
+        "Chrome's format keeps the original text of events if the original file can be read. Parquet also "
+        "takes several traces, all ranks of a session (s7) or those of a directory.",
+    .words = "TRACE...",
     .default_kind = 't',
-    .max_words = 1,
+    .max_words = WORDS_UNLIMITED,
     VERB_OPTIONS(export_verb_options, struct export_verb_options),
     .run = export_run,
 };

@@ -174,18 +174,6 @@ static int query_trace(struct client *c, const struct query_options *o, const ch
     return status;
 }
 
-static int query_find_instances(struct client *c, struct named_ranks *ranks)
-{
-    const struct kernel_patterns patterns = {0};
-    struct analysis a = {.view = VIEW_ALL, .patterns = &patterns};
-    int status = ranks_find_instances(c, ranks, &patterns, false, &a.ranks);
-
-    a.n = ranks->n;
-    analysis_done(&a);
-    free(a.ranks);
-    return status;
-}
-
 static int query_ranks(struct client *c, const struct query_options *o, char *word, bool is_session,
                        const struct sql_text *sql)
 {
@@ -200,7 +188,7 @@ static int query_ranks(struct client *c, const struct query_options *o, char *wo
         status = ranks_settle(c, o->memory_limit, &ranks);
     client_release_profd(c);
     if (status == EXIT_DONE)
-        status = query_find_instances(c, &ranks);
+        status = ranks_set_instances(c, &ranks);
     if (status == EXIT_DONE)
         status = query_answer(c, o, word, NULL, ranks_source(&ranks), sql);
     return ranks_status(&ranks, status);

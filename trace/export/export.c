@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/export/export.h"
+#include "trace/columns/column_cursor.h"
 #include "trace/export/selection.h"
 
 #include <errno.h>
@@ -11,6 +12,8 @@ const struct export_format export_formats[] = {
     {"collapsed", ".collapsed", "stacks and nanoseconds, for flame graphs", export_collapsed},
     {"pprof", ".pb.gz", "a profile for pprof", export_pprof},
     {"csv", ".csv", "a table of slices", export_csv},
+    {"parquet", ".parquet", "a table of slices, for DuckDB, ClickHouse and the like",
+     .write_all = export_parquet},
 };
 const size_t export_formats_count = ARRAY_SIZE(export_formats);
 
@@ -35,23 +38,34 @@ static int select_slices(const struct export_trace *t, const struct export_optio
 int64_t export_count(const struct export_trace *t, const struct export_options *options)
 {
     _cleanup_(selection_done) struct selection s = {0};
+    struct column_cursor ts = {.c = t->columns, .column = COL_slice_ts};
     int64_t n = 0;
     int r = select_slices(t, options, &s);
 
     for (uint64_t row = 0; r == 0 && row < s.end; row++)
-        n += selection_has(&s, row);
+        n += selection_has_all(&s) ? column_cursor_get(&ts, row) != COLUMN_NULL : selection_has(&s, row);
     return r < 0 ? r : n;
 }
 
 int export_trace(const struct export_format *format, const struct export_trace *t,
                  const struct export_options *options, FILE *out)
 {
-    _cleanup_(selection_done) struct selection s = {0};
-    int r = select_slices(t, options, &s);
+    return export_traces(format, t, 1, options, out);
+}
 
+int export_traces(const struct export_format *format, const struct export_trace *traces, size_t n,
+                  const struct export_options *options, FILE *out)
+{
+    _cleanup_(freep) struct selection *s = calloc(n + 1, sizeof(*s));
+    int r = s ? 0 : -ENOMEM;
+
+    for (size_t i = 0; i < n && r == 0; i++)
+        r = select_slices(&traces[i], options, &s[i]);
     if (r == 0)
-        r = format->write(t, &s, out);
-    return export_outcome(r, t, 1, out);
+        r = format->write_all ? format->write_all(traces, s, n, out) : format->write(traces, s, out);
+    for (size_t i = 0; s && i < n; i++)
+        selection_done(&s[i]);
+    return export_outcome(r, traces, n, out);
 }
 
 int export_outcome(int error, const struct export_trace *traces, size_t n, FILE *out)

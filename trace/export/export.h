@@ -17,12 +17,19 @@ struct export_mark {
     const char *track; /* marks of one track do not overlap */
 };
 
+/* Where a trace is from, for formats that keep many traces together. Texts that are not known are NULL. */
+struct export_identity {
+    const char *catalog, *session, *trace, *host, *worker, *instance;
+    int64_t rank, trace_id; /* COLUMN_NULL: not known */
+};
+
 struct export_trace {
     const struct columns *columns;
     int source_fd;      /* the original, -1 if it is gone */
     const char *label;  /* merged: the prefix of its processes' names ("rank 3") */
     const char *origin; /* merged: a JSON object with its attribution, for readers of the file; or NULL */
     int64_t shift_ns;   /* merged: the shift of its timestamps, so that all are of one clock */
+    const struct export_identity *identity; /* parquet; or NULL */
     /* Chrome's format alone: shown as a process of their own, called marks_name. */
     const struct export_mark *marks;
     size_t n_marks;
@@ -45,6 +52,8 @@ struct export_format {
     const char *suffix; /* of a file's name, with its dot */
     const char *what;   /* for people */
     int (*write)(const struct export_trace *t, const struct selection *s, FILE *out);
+    /* Of a format for several traces in one file, instead: a selection for each. */
+    int (*write_all)(const struct export_trace *traces, const struct selection *s, size_t n, FILE *out);
 };
 
 extern const struct export_format export_formats[];
@@ -58,6 +67,9 @@ int64_t export_count(const struct export_trace *t, const struct export_options *
  * incomplete. */
 int export_trace(const struct export_format *format, const struct export_trace *t,
                  const struct export_options *options, FILE *out);
+/* The same for n traces, more than one only in a format with write_all. */
+int export_traces(const struct export_format *format, const struct export_trace *traces, size_t n,
+                  const struct export_options *options, FILE *out);
 /* Writes one file in Chrome's format: every trace's processes under numbers of their own, in the order of
  * the traces, on one clock. -ERANGE if no clock can hold them all. */
 int export_merge(const struct export_trace *traces, size_t n, const struct export_options *options,
@@ -71,6 +83,7 @@ int export_speedscope(const struct export_trace *t, const struct selection *s, F
 int export_collapsed(const struct export_trace *t, const struct selection *s, FILE *out);
 int export_pprof(const struct export_trace *t, const struct selection *s, FILE *out);
 int export_csv(const struct export_trace *t, const struct selection *s, FILE *out);
+int export_parquet(const struct export_trace *traces, const struct selection *s, size_t n, FILE *out);
 
 /* The error of a writer, or of its FILE, or that of damaged columns. */
 int export_outcome(int error, const struct export_trace *traces, size_t n, FILE *out);

@@ -21,6 +21,11 @@ struct selection {
 int selection_init(struct selection *s, const struct columns *c, int64_t from, int64_t to, const char *only);
 void selection_done(struct selection *s);
 
+/* Whether every slice is selected; faster to ask than for each. */
+static inline bool selection_has_all(const struct selection *s)
+{
+    return s->everything && s->from == INT64_MIN;
+}
 bool selection_has(const struct selection *s, uint64_t row);
 bool selection_has_time(const struct selection *s, int64_t ts);
 /* The end of a slice; an unfinished one ends with the trace. */
