@@ -4,7 +4,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define COLUMNS_MAX 6
-#define ROWS_MAX    3000
+#define ROWS_MAX    700
 #define TEXTS       8
 
 struct fuzz_bytes {

@@ -6,7 +6,7 @@ import os
 import pathlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LIBRARY = pathlib.Path(os.environ.get("PROFD_DUCKDB") or ROOT / ".cache/duckdb/package/libduckdb.so")
+LIBRARY = pathlib.Path(os.environ.get("PROFD_DUCKDB") or ROOT / ".cache/npm/duckdb/libduckdb.so")
 
 
 class Result(ctypes.Structure):

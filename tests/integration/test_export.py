@@ -81,7 +81,7 @@ def test_stacks_add_up_to_the_same_time(profctl):
     assert sum(int(line.rsplit(" ", 1)[1]) for line in collapsed) == own
 
 
-@pytest.mark.parametrize("name", ["chrome", "perfetto", "speedscope", "collapsed", "pprof", "csv"])
+@pytest.mark.parametrize("name", ["chrome", "perfetto", "speedscope", "collapsed", "pprof", "csv", "parquet"])
 def test_every_format_appears_complete_under_its_name(profctl, tmp_path, name):
     profctl("export", NCCL, "--format", name, "-o", f"made.{name}.gz")
     data = gzip.decompress((tmp_path / f"made.{name}.gz").read_bytes())

@@ -168,3 +168,68 @@ static inline void test_table_check(const struct test_table *t, const struct tab
     }
     pq_node_free(&footer);
 }
+
+/* -- A table of everything --------------------------------------------------------------------------------- */
+
+/* In UTF-8, longer than bounds are. */
+static char table_long_text[300], table_high_text[300];
+
+static const struct table_text table_texts[] = {
+    {"", 0},
+    {"gemm", 4},
+    {"\xc3\xa9t\xc3\xa9", 5},
+    {"a\tb\n\"c\"", 7},
+    {"\xf0\x9f\x94\xa5 kernel<float, 128>", 23},
+    {"zz", 2},
+    {table_long_text, sizeof(table_long_text)},
+    {table_high_text, sizeof(table_high_text)},
+};
+
+static uint64_t table_random_state;
+
+/* The same numbers in every run. */
+static inline uint64_t table_random(void)
+{
+    table_random_state = table_random_state * UINT64_C(6364136223846793005) + 1442695040888963407;
+    return table_random_state >> 20 ^ table_random_state << 33;
+}
+
+static inline void test_table_set(struct test_table *t, size_t column, unsigned kind)
+{
+    static const double reals[] = {0.0, -0.0, 1.5, -1e300, 5e-324, INFINITY, -INFINITY, NAN};
+    static const int64_t numbers[] = {0, INT64_MIN, INT64_MAX, -1, 1};
+    struct table_values *v = &t->values[column];
+
+    for (size_t i = 0; i < t->rows; i++) {
+        uint64_t random = table_random();
+        v->numbers[i] = kind % 3 == 0   ? numbers[random % ARRAY_SIZE(numbers)]
+                        : kind % 3 == 1 ? (int64_t)random
+                                        : (int64_t)(i * 1000 + random % 100);
+        v->reals[i] = kind % 3 == 0 ? reals[random % (kind ? 8 : 7)] : (double)(random % 1000) / 8;
+        v->texts[i] = (uint32_t)(kind % 3 == 0   ? random % t->n_texts
+                                 : kind % 3 == 1 ? 4
+                                                 : i / 100 % t->n_texts);
+        v->is_present[i] = t->columns[column].is_required || kind < 3 ||
+                           (kind < 6 ? random % 3 > 0 : kind < 9 && i % 500 < 3);
+    }
+}
+
+/* Of each type and encoding: all values present, some, few, none. */
+static inline struct test_table test_table_of_everything(size_t rows)
+{
+    struct test_table t = {.rows = rows, .texts = table_texts, .n_texts = ARRAY_SIZE(table_texts)};
+
+    memset(table_long_text, 'y', sizeof(table_long_text));
+    for (size_t i = 0; i < sizeof(table_high_text); i++)
+        table_high_text[i] = "\xf0\x9f\x94\xa5"[i % 4];
+    table_random_state = rows;
+    for (unsigned kind = 0; kind < 10; kind++) {
+        test_table_add(&t, kind % 2 ? PARQUET_INT64 : PARQUET_MICROS, PARQUET_PLAIN, kind == 2);
+        test_table_add(&t, PARQUET_INT64, PARQUET_DIFFERENCE, kind == 1);
+        test_table_add(&t, PARQUET_DOUBLE, PARQUET_PLAIN, kind == 1);
+        test_table_add(&t, PARQUET_TEXT, PARQUET_PLAIN, kind == 2);
+        for (size_t i = 4; i > 0; i--)
+            test_table_set(&t, t.n_columns - i, kind);
+    }
+    return t;
+}

@@ -8,27 +8,6 @@
 /* Rows of a page, a group of eight, a block of differences and a row group, and one more or less. */
 static const size_t row_counts[] = {0, 1, 7, 8, 9, 127, 128, 129, 130, 20000, 20001, 50000};
 
-static char long_text[300], high_text[300];
-
-static const struct table_text texts[] = {
-    {"", 0},
-    {"gemm", 4},
-    {"\xc3\xa9t\xc3\xa9", 5},
-    {"a\0b", 3},
-    {"\xf0\x9f\x94\xa5 kernel<float, 128>", 23},
-    {"zz", 2},
-    {long_text, sizeof(long_text)},
-    {high_text, sizeof(high_text)},
-};
-
-static uint64_t state;
-
-static uint64_t next_random(void)
-{
-    state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
-    return state >> 20 ^ state << 33;
-}
-
 /* -- Encodings ---------------------------------------------------------------------------------------------- */
 
 static void check_delta(const int64_t *values, size_t n)
@@ -55,7 +34,7 @@ static void differences_of_any_size(void **unused)
     for (unsigned bits = 0; bits < 64; bits++)
         for (size_t k = 0; k < ARRAY_SIZE(row_counts) && row_counts[k] <= ARRAY_SIZE(values); k++) {
             for (size_t i = 0; i < row_counts[k]; i++)
-                values[i] = (int64_t)(next_random() >> bits);
+                values[i] = (int64_t)(table_random() >> bits);
             check_delta(values, row_counts[k]);
         }
 }
@@ -66,7 +45,7 @@ static void sorted_times_take_a_byte(void **unused)
     int64_t values[10000], ts = 7788529810215327;
 
     for (size_t i = 0; i < ARRAY_SIZE(values); i++)
-        values[i] = ts += (int64_t)(next_random() % 200);
+        values[i] = ts += (int64_t)(table_random() % 200);
     encoding_put_delta(&b, values, ARRAY_SIZE(values));
     assert_in_range(b.n, 1, 11000);
     bytes_done(&b);
@@ -79,10 +58,10 @@ static void hybrids_of_any_width(void **unused)
     for (unsigned width = 0; width <= 32; width++)
         for (unsigned repeats = 1; repeats < 40; repeats++) {
             struct bytes b = {0};
-            size_t n = next_random() % ARRAY_SIZE(values);
+            size_t n = table_random() % ARRAY_SIZE(values);
             for (size_t i = 0; i < n; i++)
                 values[i] =
-                    i % repeats ? values[i - 1] : (uint32_t)(next_random() & ((UINT64_C(1) << width) - 1));
+                    i % repeats ? values[i - 1] : (uint32_t)(table_random() & ((UINT64_C(1) << width) - 1));
             encoding_put_hybrid(&b, width, values, n);
             struct pq_input in = {b.p, b.n, 0};
             pq_read_hybrid(&in, width, got, n);
@@ -107,48 +86,10 @@ static void bits_begin_with_the_lowest(void **unused)
 
 /* -- Files -------------------------------------------------------------------------------------------------- */
 
-static void set_values(struct test_table *t, size_t column, unsigned kind)
-{
-    static const double reals[] = {0.0, -0.0, 1.5, -1e300, 5e-324, INFINITY, -INFINITY, NAN};
-    static const int64_t numbers[] = {0, INT64_MIN, INT64_MAX, -1, 1};
-    struct table_values *v = &t->values[column];
-
-    for (size_t i = 0; i < t->rows; i++) {
-        uint64_t random = next_random();
-        v->numbers[i] = kind % 3 == 0   ? numbers[random % ARRAY_SIZE(numbers)]
-                        : kind % 3 == 1 ? (int64_t)random
-                                        : (int64_t)(i * 1000 + random % 100);
-        v->reals[i] = kind % 3 == 0 ? reals[random % (kind ? 8 : 7)] : (double)(random % 1000) / 8;
-        v->texts[i] = (uint32_t)(kind % 3 == 0   ? random % t->n_texts
-                                 : kind % 3 == 1 ? 4
-                                                 : i / 100 % t->n_texts);
-        v->is_present[i] = t->columns[column].is_required || kind < 3 ||
-                           (kind < 6 ? random % 3 > 0 : kind < 9 && i % 500 < 3);
-    }
-}
-
-/* Of each type and encoding: all values present, some, few, none. */
-static struct test_table table_of_everything(size_t rows)
-{
-    struct test_table t = {.rows = rows, .texts = texts, .n_texts = ARRAY_SIZE(texts)};
-
-    memset(long_text, 'y', sizeof(long_text));
-    memset(high_text, 0xff, sizeof(high_text));
-    for (unsigned kind = 0; kind < 10; kind++) {
-        test_table_add(&t, kind % 2 ? PARQUET_INT64 : PARQUET_MICROS, PARQUET_PLAIN, kind == 2);
-        test_table_add(&t, PARQUET_INT64, PARQUET_DIFFERENCE, kind == 1);
-        test_table_add(&t, PARQUET_DOUBLE, PARQUET_PLAIN, kind == 1);
-        test_table_add(&t, PARQUET_TEXT, PARQUET_PLAIN, kind == 2);
-        for (size_t i = 4; i > 0; i--)
-            set_values(&t, t.n_columns - i, kind);
-    }
-    return t;
-}
-
 static void every_value_is_read_back(void **unused)
 {
     for (size_t i = 0; i < ARRAY_SIZE(row_counts); i++) {
-        struct test_table t = table_of_everything(row_counts[i]);
+        struct test_table t = test_table_of_everything(row_counts[i]);
         struct table_file f = {0};
         assert_int_equal(test_table_write(&t, 20000, &f), 0);
         test_table_check(&t, &f);
@@ -160,7 +101,7 @@ static void every_value_is_read_back(void **unused)
 /* What is written depends on the values alone: hashes are seeded, and must not show. */
 static void equal_tables_are_equal_files(void **unused)
 {
-    struct test_table t = table_of_everything(500);
+    struct test_table t = test_table_of_everything(500);
     struct table_file one = {0}, other = {0};
 
     assert_int_equal(test_table_write(&t, 100, &one), 0);
@@ -222,7 +163,7 @@ static void bounds_of_texts(const struct table_text *two, const char *min, size_
 
 static void long_texts_are_cut_in_bounds(void **unused)
 {
-    char accents[300], cut[128];
+    char accents[300], long_text[300], cut[128];
 
     bounds_of_texts((struct table_text[]){{"b", 1}, {"\xc3\xa9", 2}}, "b", 1, "\xc3\xa9", 2, true, true);
     memset(long_text, 'y', sizeof(long_text));
@@ -264,7 +205,7 @@ static void bounds_of_doubles(void **unused)
 /* Whichever write fails, the error is that of the sink, and nothing else happens. */
 static void a_full_disk_ends_the_file(void **unused)
 {
-    struct test_table t = table_of_everything(200);
+    struct test_table t = test_table_of_everything(200);
     struct table_file all = {0};
 
     assert_int_equal(test_table_write(&t, 100, &all), 0);

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`profctl export --format parquet`: other programs read every value as it was written, and as `profctl query` prints it."""
+import json
+import math
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+
+import pytest
+
+from daemon import BUILD
+from duckdb_reader import LIBRARY, ROOT, DuckDB
+from real_traces import CORPUS
+
+PROFCTL = BUILD / "client/profctl"
+MAKER = BUILD / "tests/integration/parquet-maker"
+PACKAGES = ROOT / ".cache/npm"
+INT64_MAX = 2**63 - 1
+GROUP_ROWS = 122_880
+# Of each profiler and engine, with lost events, without GPUs, of a database.
+REAL = ["hta/nccl_data_rank0.json.gz", "hta/cpu_only_rank34.json.gz", "hta/ns_resolution_rank0.json.gz", "param/linear_kineto.json.gz",
+        "tracelens/mi300_qwen15.json.gz", "tracelens/vllm_piecewise_graph.json.gz", "malformed/truncated_gz.json.gz",
+        "nsys/h100_2gpu_1s.sqlite.gz", "sglang_decode_8rank/rank3.pt.trace.json.gz", "kineto/resnet50_2021_workers0.json.gz"]
+
+
+@pytest.fixture
+def duckdb(tmp_path):
+    if not LIBRARY.exists():
+        pytest.skip(f"{LIBRARY} is missing; ./dev test unpacks it")
+    database = DuckDB(tmp_path)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def profctl(tmp_path):
+    def run(*words, status=0):
+        r = subprocess.run([PROFCTL, *words], capture_output=True, timeout=120, stdin=subprocess.DEVNULL, cwd=tmp_path,
+                           env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")})
+        assert r.returncode == status, r.stderr.decode()
+        return r
+
+    return run
+
+
+def queried(profctl, traces, sql):
+    return json.loads(profctl("query", traces, sql, "--json").stdout)
+
+
+def events_file(path, n, rank=0, base=1767189312000000000):
+    """A trace with n slices, a microsecond apart."""
+    events = [{"ph": "X", "cat": "cpu_op" if i % 3 else "kernel", "name": f"op {i % 7}", "pid": 1, "tid": 2 + i % 2, "ts": 1000 + i,
+               "dur": i % 50 / 100, "args": {"External id": i}} for i in range(n)]
+    path.write_text(json.dumps({"baseTimeNanoseconds": base, "distributedInfo": {"rank": rank}, "traceEvents": events}))
+    return path
+
+
+# -- The writer ---------------------------------------------------------------------------------------------------------------------
+
+ROWS = [0, 1, 7, 8, 9, 127, 128, 129, 130, 20_000, 20_001, 50_000]
+
+
+def made(tmp_path, rows, group_rows=20_000):
+    """A file with every type and encoding, and its values: doubles as their bits, texts as hexadecimal digits."""
+    r = subprocess.run([MAKER, str(rows), str(group_rows), tmp_path / "made.parquet"], capture_output=True, text=True, check=True)
+    return tmp_path / "made.parquet", [json.loads(line) for line in r.stdout.splitlines()]
+
+
+def normal(kind, value):
+    """A value of DuckDB as parquet-maker prints it; times that DuckDB takes for infinite are left out."""
+    if value is None:
+        return None
+    if kind == "DOUBLE":
+        return struct.unpack("<q", struct.pack("<d", value))[0]
+    return value
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_duckdb_reads_what_was_written(duckdb, tmp_path, rows):
+    path, expected = made(tmp_path, rows)
+    columns = [(c["column_name"], c["column_type"]) for c in duckdb.rows(f"SELECT * FROM (DESCRIBE SELECT * FROM '{path}')")]
+    assert {kind for _, kind in columns} == {"BIGINT", "TIMESTAMP WITH TIME ZONE", "DOUBLE", "VARCHAR"}
+    read = {"TIMESTAMP WITH TIME ZONE": "CASE WHEN isfinite({0}) THEN epoch_us({0}) END", "VARCHAR": "lower(hex({0}))"}
+    cells = ", ".join(read.get(kind, "{0}").format(name) + f" AS {name}" for name, kind in columns)
+    got = duckdb.rows(f"SELECT {cells} FROM '{path}'")
+    assert len(got) == rows == duckdb.rows(f"SELECT count(*) AS n FROM '{path}'")[0]["n"]
+    for row, values in zip(got, expected):
+        for (name, kind), value in zip(columns, values):
+            if kind.startswith("TIMESTAMP") and value in (INT64_MAX, -INT64_MAX):
+                value = None
+            assert normal(kind, row[name]) == value, (name, kind)
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_a_second_reader_reads_the_same(tmp_path, rows):
+    if not shutil.which("node") or not (PACKAGES / "hyparquet").is_dir():
+        pytest.skip("node, or hyparquet in .cache/npm, is missing; ./dev test unpacks it where there is node")
+    path, expected = made(tmp_path, rows)
+    r = subprocess.run(["node", pathlib.Path(__file__).with_name("hyparquet_reader.mjs"), PACKAGES, path], capture_output=True, text=True,
+                       check=True)
+    assert [json.loads(line) for line in r.stdout.splitlines()] == expected
+
+
+# -- Slices -------------------------------------------------------------------------------------------------------------------------
+
+SLICES = """
+SELECT slice.id, slice.ts, slice.dur, slice.category, slice.name, process.name AS process, thread.name AS thread, track_id, depth,
+       slice.parent_id, self_dur,
+       CASE WHEN typeof(pid) = 'integer' THEN pid END AS pid, CASE WHEN typeof(tid) = 'integer' THEN tid END AS tid
+FROM slice JOIN track ON track_id = track.id LEFT JOIN thread USING (utid)
+LEFT JOIN process ON track.upid = process.id ORDER BY slice.id
+"""
+KERNELS = """
+SELECT id, stream, device, context, correlation, external_id, launch_id, grid_x, grid_y, grid_z, block_x, block_y, block_z, registers,
+       shared_memory, blocks_per_sm, warps_per_sm, occupancy, graph_id, graph_node_id FROM kernel ORDER BY id
+"""
+
+
+def exported(profctl, tmp_path, *words):
+    profctl("export", *words, "--format", "parquet", "-o", "slices.parquet")
+    return tmp_path / "slices.parquet"
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_every_value_is_that_of_a_query(duckdb, profctl, tmp_path, name):
+    trace = CORPUS / name
+    path = exported(profctl, tmp_path, trace)
+    expected = queried(profctl, trace, SLICES)
+    assert len(expected) > 100
+    columns = ", ".join(expected[0])
+    assert duckdb.rows(f"SELECT {columns} FROM '{path}' ORDER BY id") == expected
+    kernels = queried(profctl, trace, KERNELS)
+    if kernels:
+        got = duckdb.rows(f"SELECT {', '.join(kernels[0])} FROM '{path}' WHERE category IN ('kernel', 'Kernel') ORDER BY id")
+        assert got == kernels
+    launches = queried(profctl, trace, "SELECT gpu_id AS id, launch_id, correlation, stream, device FROM launch ORDER BY 1")
+    assert duckdb.rows(f"SELECT id, launch_id, correlation, stream, device FROM '{path}' WHERE launch_id IS NOT NULL ORDER BY id") == launches
+    ops = queried(profctl, trace, "SELECT id, external_id FROM op WHERE external_id IS NOT NULL ORDER BY id")
+    assert duckdb.rows(f"SELECT id, external_id FROM '{path}' WHERE category IN ('cpu_op', 'Operator') AND external_id IS NOT NULL "
+                       "ORDER BY id") == ops
+
+
+@pytest.mark.smoke
+def test_the_same_statements_run_on_both(duckdb, profctl, tmp_path):
+    ranks = CORPUS / "sglang_decode_8rank"
+    path = exported(profctl, tmp_path, ranks)
+    duckdb.run(f"CREATE VIEW slice AS FROM '{path}'")
+    duckdb.run("CREATE VIEW kernel AS FROM slice WHERE category IN ('kernel', 'Kernel')")
+    for sql in ("SELECT trace_id, rank, instance, worker, count(*) AS n, sum(dur) AS ns FROM slice GROUP BY 1, 2, 3, 4 ORDER BY 1",
+                "SELECT name, count(*) AS n, max(dur) AS longest FROM kernel GROUP BY name ORDER BY n DESC, name LIMIT 20",
+                "SELECT rank, stream, count(*) AS n FROM kernel WHERE grid_x > 1 GROUP BY rank, stream ORDER BY rank, stream"):
+        assert duckdb.rows(sql) == [{k: v for k, v in row.items()} for row in queried(profctl, ranks, sql)]
+    assert duckdb.rows("SELECT count(DISTINCT trace) AS n FROM slice") == [{"n": 8}]
+
+
+def test_times_are_also_those_of_the_wall_clock(duckdb, profctl, tmp_path):
+    path = exported(profctl, tmp_path, events_file(tmp_path / "t.json", 3))
+    assert duckdb.rows(f"SELECT ts, epoch_us(started_at) AS us FROM '{path}' ORDER BY id") == \
+        [{"ts": 1_000_000 + 1000 * i, "us": 1767189312000000 + 1000 + i} for i in range(3)]
+    path = exported(profctl, tmp_path, events_file(tmp_path / "t.json", 3, base=0))
+    assert duckdb.rows(f"SELECT DISTINCT started_at FROM '{path}'") == [{"started_at": None}]
+
+
+def test_fields_have_ids_that_stay(duckdb, profctl, tmp_path):
+    """Readers find columns by them: a column keeps its id, and its type, forever. New ones are added at the end."""
+    path = exported(profctl, tmp_path, events_file(tmp_path / "t.json", 3))
+    fields = duckdb.rows(f"SELECT name, type, field_id, repetition_type, logical_type FROM parquet_schema('{path}') WHERE name <> 'schema'")
+    documented = [line.split("|") for line in (ROOT / "docs/parquet.md").read_text().splitlines() if line.startswith("| ") and
+                  line.split("|")[1].strip().isdigit()]
+    assert [(int(d[1]), d[2].strip(" `"), d[3].strip(" `")) for d in documented] == \
+        [(f["field_id"], f["name"], {"INT64": "timestamp" if f["logical_type"] else "int64", "DOUBLE": "double",
+                                     "BYTE_ARRAY": "string"}[f["type"]]) for f in fields]
+    assert [f["name"] for f in fields][:12] == ["catalog", "session", "trace", "host", "worker", "instance", "rank", "trace_id", "id", "ts",
+                                               "dur", "started_at"]
+    facts = duckdb.rows(f"SELECT decode(key) AS k, decode(value) AS v FROM parquet_kv_metadata('{path}')")
+    assert {(f["k"], f["v"]) for f in facts} == {("profd.table", "slice"), ("profd.schema", "1")}
+
+
+def test_statistics_leave_out_row_groups(duckdb, profctl, tmp_path):
+    ranks = tmp_path / "ranks"
+    ranks.mkdir()
+    for rank in range(2):
+        events_file(ranks / f"rank{rank}.json", GROUP_ROWS + 10, rank)
+    path = exported(profctl, tmp_path, ranks)
+    groups = duckdb.rows(f"SELECT DISTINCT row_group_id AS g, row_group_num_rows AS n FROM parquet_metadata('{path}') ORDER BY g")
+    assert [g["n"] for g in groups] == [GROUP_ROWS, 10] * 2
+    # One rank in each, by ts.
+    bounds = duckdb.rows(f"SELECT stats_min_value AS least, stats_max_value AS most FROM parquet_metadata('{path}') "
+                         "WHERE path_in_schema = 'rank' ORDER BY row_group_id")
+    assert bounds == [{"least": str(rank), "most": str(rank)} for rank in (0, 0, 1, 1)]
+    last = 1_000_000 + 1000 * GROUP_ROWS
+    for condition, rows, read in ((f"ts >= {last}", 20, 20), ("rank = 1", GROUP_ROWS + 10, GROUP_ROWS + 10), ("name = 'zz'", 0, 0)):
+        duckdb.run("SET threads = 1")
+        duckdb.run("PRAGMA enable_profiling = 'json'")
+        duckdb.run(f"PRAGMA profiling_output = '{tmp_path}/profile.json'")
+        duckdb.run(f"SELECT count(dur) FROM '{path}' WHERE {condition}")
+        duckdb.run("PRAGMA disable_profiling")
+        scanned = scan_of(json.loads((tmp_path / "profile.json").read_text()))
+        assert duckdb.rows(f"SELECT count(*) AS n FROM '{path}' WHERE {condition}") == [{"n": rows}]
+        assert scanned["operator_rows_scanned"] == read or math.isclose(scanned["operator_rows_scanned"], read), scanned
+
+
+def scan_of(node):
+    """The operator of a profile that reads the file."""
+    if "operator_rows_scanned" in node and "SCAN" in node.get("operator_name", node.get("operator_type", "")):
+        return node
+    return next((found for child in node["children"] if (found := scan_of(child))), None)
+
+
+def test_a_part_of_a_trace(duckdb, profctl, tmp_path):
+    trace = CORPUS / "hta/nccl_data_rank0.json.gz"
+    path = exported(profctl, tmp_path, trace, "--from", "200ms", "--to", "300ms", "--only", "kernel")
+    first = queried(profctl, trace, "SELECT min(ts) AS t FROM slice")[0]["t"]
+    start, end = first + 200_000_000, first + 300_000_000
+    expected = queried(profctl, trace, f"SELECT id, correlation FROM kernel WHERE ts < {end} AND ts + dur > {start} ORDER BY id")
+    assert len(expected) > 50
+    assert duckdb.rows(f"SELECT id, correlation FROM '{path}' ORDER BY id") == expected
+
+
+def test_a_trace_without_slices_is_a_table_without_rows(duckdb, profctl, tmp_path):
+    (tmp_path / "t.json").write_text('{"traceEvents": []}')
+    path = exported(profctl, tmp_path, "t.json")
+    assert duckdb.rows(f"SELECT count(*) AS n, count(name) AS m FROM '{path}'") == [{"n": 0, "m": 0}]
+
+
+def test_refusals(profctl, tmp_path):
+    one, other = events_file(tmp_path / "a.json", 3), events_file(tmp_path / "b.json", 3, 1)
+    assert b"the format csv holds one trace" in profctl("export", one, other, "--format", "csv", status=2).stderr
+    assert b"named twice" in profctl("export", one, one, "--format", "parquet", status=2).stderr
+    assert b"no slices" in profctl("export", one, other, "--format", "parquet", "--only", "nothing", "-o", "n.parquet", status=4).stderr
+    assert b"No such file or directory" in profctl("export", "nothere.json", "--format", "parquet", status=4).stderr
+    assert b"Create the directory first" in profctl("export", one, "--format", "parquet", "-o", "no/t.parquet", status=1).stderr
+    assert not list(tmp_path.glob("*.parquet")) and not [p for p in tmp_path.iterdir() if "profctl-" in p.name]
+
+
+def test_standard_output_may_be_a_pipe(profctl, tmp_path):
+    path = exported(profctl, tmp_path, events_file(tmp_path / "t.json", 100))
+    assert profctl("export", "t.json", "--format", "parquet").stdout == path.read_bytes()
