@@ -160,14 +160,17 @@ static int export_add_word(struct client *c, char *word, struct named_ranks *ran
 /* From what profd knows about the trace; a fact without a value there is not known. */
 static struct export_identity export_identify(const struct named_rank *rank)
 {
+    const struct sql_origin *origin = &rank->sql_origin;
+    int64_t number = json_get_int(json_object_get(rank->trace, "ranks"), "rank", COLUMN_NULL);
+
     return (struct export_identity){
         .catalog = json_get_str(rank->trace, "catalog"),
         .session = json_get_str(rank->trace, "session"),
-        .trace = json_get_str(rank->trace, "trace") ?: rank->file.name,
+        .trace = rank->file.name,
         .host = json_get_str(rank->trace, "host"),
-        .worker = rank->sql_origin.worker,
-        .instance = rank->sql_origin.instance,
-        .rank = rank->sql_origin.rank,
+        .worker = origin->worker,
+        .instance = origin->instance ? origin->instance : json_get_str(rank->trace, "instance"),
+        .rank = origin->rank != COLUMN_NULL ? origin->rank : number,
         .trace_id = rank->sql_id,
     };
 }

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """`profctl export --format parquet`: other programs read every value as it was written, and as `profctl query` prints it."""
 import json
-import math
 import os
 import pathlib
+import random
+import re
 import shutil
 import struct
 import subprocess
 
 import pytest
 
-from daemon import BUILD
+from daemon import BUILD, Daemon, FaultFleet, quick_config
 from duckdb_reader import LIBRARY, ROOT, DuckDB
 from real_traces import CORPUS
 
@@ -50,9 +51,10 @@ def queried(profctl, traces, sql):
 
 
 def events_file(path, n, rank=0, base=1767189312000000000):
-    """A trace with n slices, a microsecond apart."""
+    """A trace with n slices, a microsecond apart, of any duration."""
+    durations = random.Random(rank)
     events = [{"ph": "X", "cat": "cpu_op" if i % 3 else "kernel", "name": f"op {i % 7}", "pid": 1, "tid": 2 + i % 2, "ts": 1000 + i,
-               "dur": i % 50 / 100, "args": {"External id": i}} for i in range(n)]
+               "dur": durations.randrange(500) / 1000, "args": {"External id": i}} for i in range(n)]
     path.write_text(json.dumps({"baseTimeNanoseconds": base, "distributedInfo": {"rank": rank}, "traceEvents": events}))
     return path
 
@@ -190,23 +192,21 @@ def test_statistics_leave_out_row_groups(duckdb, profctl, tmp_path):
     bounds = duckdb.rows(f"SELECT stats_min_value AS least, stats_max_value AS most FROM parquet_metadata('{path}') "
                          "WHERE path_in_schema = 'rank' ORDER BY row_group_id")
     assert bounds == [{"least": str(rank), "most": str(rank)} for rank in (0, 0, 1, 1)]
-    last = 1_000_000 + 1000 * GROUP_ROWS
-    for condition, rows, read in ((f"ts >= {last}", 20, 20), ("rank = 1", GROUP_ROWS + 10, GROUP_ROWS + 10), ("name = 'zz'", 0, 0)):
-        duckdb.run("SET threads = 1")
-        duckdb.run("PRAGMA enable_profiling = 'json'")
-        duckdb.run(f"PRAGMA profiling_output = '{tmp_path}/profile.json'")
-        duckdb.run(f"SELECT count(dur) FROM '{path}' WHERE {condition}")
-        duckdb.run("PRAGMA disable_profiling")
-        scanned = scan_of(json.loads((tmp_path / "profile.json").read_text()))
-        assert duckdb.rows(f"SELECT count(*) AS n FROM '{path}' WHERE {condition}") == [{"n": rows}]
-        assert scanned["operator_rows_scanned"] == read or math.isclose(scanned["operator_rows_scanned"], read), scanned
-
-
-def scan_of(node):
-    """The operator of a profile that reads the file."""
-    if "operator_rows_scanned" in node and "SCAN" in node.get("operator_name", node.get("operator_type", "")):
-        return node
-    return next((found for child in node["children"] if (found := scan_of(child))), None)
+    chunks = duckdb.rows("SELECT row_group_id AS g, least(dictionary_page_offset, data_page_offset) AS at, total_compressed_size AS n "
+                         f"FROM parquet_metadata('{path}')")
+    data, last = path.read_bytes(), 1_000_000 + 1000 * GROUP_ROWS
+    for condition, needed, rows in ((f"ts >= {last}", {1, 3}, 20), ("rank = 1", {2, 3}, GROUP_ROWS + 10), ("name = 'zz'", set(), 0),
+                                    (f"ts < {last} AND rank = 0", {0}, GROUP_ROWS), ("ts < 0", set(), 0)):
+        # Whoever reads another row group than those that are needed fails.
+        damaged = bytearray(data)
+        for chunk in chunks:
+            if chunk["g"] not in needed:
+                damaged[chunk["at"]:chunk["at"] + chunk["n"]] = b"\xff" * chunk["n"]
+        (tmp_path / f"{rows}.parquet").write_bytes(damaged)
+        sql = f"SELECT count(dur) AS n, min(name) AS first FROM '{tmp_path}/{rows}.parquet' WHERE "
+        assert duckdb.rows(sql + condition) == [{"n": rows, "first": "op 0" if rows else None}], condition
+        with pytest.raises(ValueError):
+            duckdb.rows(sql + "ts >= 0")
 
 
 def test_a_part_of_a_trace(duckdb, profctl, tmp_path):
@@ -228,6 +228,7 @@ def test_a_trace_without_slices_is_a_table_without_rows(duckdb, profctl, tmp_pat
 def test_refusals(profctl, tmp_path):
     one, other = events_file(tmp_path / "a.json", 3), events_file(tmp_path / "b.json", 3, 1)
     assert b"the format csv holds one trace" in profctl("export", one, other, "--format", "csv", status=2).stderr
+    profctl("export", one, "-o", "read.json")
     assert b"named twice" in profctl("export", one, one, "--format", "parquet", status=2).stderr
     assert b"no slices" in profctl("export", one, other, "--format", "parquet", "--only", "nothing", "-o", "n.parquet", status=4).stderr
     assert b"No such file or directory" in profctl("export", "nothere.json", "--format", "parquet", status=4).stderr
@@ -238,3 +239,50 @@ def test_refusals(profctl, tmp_path):
 def test_standard_output_may_be_a_pipe(profctl, tmp_path):
     path = exported(profctl, tmp_path, events_file(tmp_path / "t.json", 100))
     assert profctl("export", "t.json", "--format", "parquet").stdout == path.read_bytes()
+
+
+# -- Of a session -------------------------------------------------------------------------------------------------------------------
+
+def test_a_session_is_one_file(duckdb, tmp_path):
+    with FaultFleet(tmp_path / "fleet", "vllm", 2, "--ranks", "2") as fleet, Daemon(tmp_path / "profd", quick_config()) as profd:
+        profd.wait_session(profd.start_session(router=fleet.router, duration_ns=100_000_000)["session"])
+
+        def run(*words):
+            done = subprocess.run([PROFCTL, *words], capture_output=True, timeout=60, cwd=tmp_path, stdin=subprocess.DEVNULL, check=True,
+                                  env={**os.environ, "PROFD_SOCKET": str(profd.socket), "XDG_CACHE_HOME": str(tmp_path / "cache")})
+            return done.stdout
+
+        run("export", "s1", "--format", "parquet", "-o", "s1.parquet")
+        whole = duckdb.rows(f"SELECT trace, trace_id, session, worker, instance, rank, count(*) AS n FROM '{tmp_path}/s1.parquet' GROUP BY ALL "
+                            "ORDER BY trace_id")
+        assert whole == [{"trace": t["trace"], "trace_id": int(t["trace"][1:]), "session": "s1", "worker": t["worker"],
+                          "instance": t["instance"], "rank": t["ranks"]["rank"], "n": t["slices"]}
+                         for t in sorted(profd.traces(session="s1"), key=lambda t: int(t["trace"][1:]))]
+        sql = "SELECT trace_id, rank, instance, worker, name, count(*) AS n, min(ts) AS t FROM slice GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, name"
+        duckdb.run(f"CREATE VIEW slice AS FROM '{tmp_path}/s1.parquet'")
+        assert duckdb.rows(sql) == json.loads(run("query", "s1", sql, "--json"))
+        # One of them alone has the same values, and so have two.
+        run("export", "t2", "--format", "parquet", "-o", "t2.parquet")
+        run("export", "1", "t2", "--format", "parquet", "-o", "two.parquet")
+        for file, ids in (("t2", "2"), ("two", "1, 2")):
+            both = duckdb.rows(f"SELECT * FROM '{tmp_path}/{file}.parquet' ORDER BY trace_id, id")
+            assert both and both == duckdb.rows(f"SELECT * FROM '{tmp_path}/s1.parquet' WHERE trace_id IN ({ids}) ORDER BY trace_id, id")
+
+
+def test_documented_statements_run(duckdb, profctl, tmp_path, monkeypatch):
+    day = tmp_path / "v1/slice/date=2026-11-22"
+    day.mkdir(parents=True)
+    path = exported(profctl, tmp_path, CORPUS / "hta/nccl_data_rank0.json.gz")
+    shutil.copy(path, day / "s7-gpu3.parquet")
+    shutil.copy(path, tmp_path / "s7.parquet")
+    text = (ROOT / "docs/parquet.md").read_text().split("## ClickHouse")[0]
+    blocks = re.findall(r"```sql\n(.*?)```", text, re.S)
+    assert len(blocks) == 3
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "v1-compact").mkdir()
+    for statement in ";".join(re.sub(r"--.*", "", block) for block in blocks).split(";"):
+        if statement.strip().startswith("SELECT"):
+            assert duckdb.rows(statement), statement
+        elif statement.strip():
+            duckdb.run(statement)
+    assert list((tmp_path / "v1-compact/slice/date=2026-11-22").glob("*.parquet"))
