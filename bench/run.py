@@ -8,7 +8,7 @@ import json
 import pathlib
 import tempfile
 
-BENCHMARKS = ("fanout", "idle", "catalog", "load", "generator", "trace", "columns", "analyze", "archive")
+BENCHMARKS = ("fanout", "idle", "catalog", "load", "generator", "trace", "columns", "parquet", "analyze", "archive")
 ROUNDS = 5
 TRACE_PARTS = ("reading", "scanning", "distinct", "query", "growth")
 
@@ -44,10 +44,10 @@ def main():
                        help=f"to run: {', '.join(BENCHMARKS)} (default: all)")
     parse.add_argument("--table", action="store_true", help="tables in Markdown instead of JSON")
     parse.add_argument("--directory", help="where the files are made (default: $TMPDIR)")
-    parse.add_argument("--long", action="store_true", help="trace: also 4 and 16 GB and ten million slices; catalog: ten million traces")
+    parse.add_argument("--long", action="store_true", help="trace: also 4 and 16 GB and ten million slices; parquet: ten million slices; catalog: ten million traces")
     parse.add_argument("--part", action="append", choices=TRACE_PARTS, help="trace: only this part (repeatable)")
     parse.add_argument("--trace-processor", metavar="PATH", help="trace: Perfetto's trace_processor_shell as a peer")
-    parse.add_argument("--duckdb", metavar="PATH", help="trace: DuckDB's libduckdb.so as a peer (npm install "
+    parse.add_argument("--duckdb", metavar="PATH", help="trace, parquet: DuckDB's libduckdb.so as a peer (npm install "
                        "@duckdb/node-bindings-linux-x64 has one, so does a release of DuckDB)")
     parse.add_argument("--hta", metavar="PYTHON", help="trace, analyze: an interpreter that has HolisticTraceAnalysis, as a peer")
     parse.add_argument("--slime", metavar="SCRIPT", help="trace, analyze: slime's tools/analyze_profile.py, as a peer")
