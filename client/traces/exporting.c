@@ -102,6 +102,10 @@ int exporting_failed(struct client *c, const char *name, int r)
         {-ERANGE, "the clocks are too far apart for one file",
          "Merge traces of one recording, or use --align start."},
         {-EPIPE, "the reader closed the pipe", NULL},
+        {-EFBIG, "a column of a row group has more than 2 GiB", "Export a part: --from, --to or --only."},
+        {-ENOSPC, "No space left on device", "Free space on the disk, or write to another one."},
+        {-EACCES, "Permission denied", "Write to a directory to which you have write permission."},
+        {-ENOTDIR, "Not a directory", "Write to another directory."},
     };
     const char *what = strerror(-r), *remedy = NULL;
 

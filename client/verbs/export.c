@@ -5,12 +5,14 @@
 #include "base/units.h"
 #include "client/cli/output.h"
 #include "client/cli/text.h"
+#include "client/traces/date_layout.h"
 #include "client/traces/exporting.h"
 #include "client/traces/instances.h"
 #include "client/traces/ranks.h"
 #include "client/verbs/verbs.h"
 #include "trace/reports/critical_path.h"
 #include <errno.h>
+#include <sys/stat.h>
 
 /* -- export ------------------------------------------------------------------------------------------- */
 
@@ -26,7 +28,7 @@ struct export_verb_options {
 static const struct option_def export_verb_options[] = {
     OPTION_GROUP("Output"),
     {"format", 0, "FORMAT", OPTION_TEXT, AT(format), "Format: chrome, perfetto, speedscope, collapsed, pprof, csv, parquet; list prints them (default: chrome)"},
-    {"output", 'o', "FILE", OPTION_TEXT, AT(output), "File to write, - for standard output; .gz compresses (default on a terminal: named after the trace)"},
+    {"output", 'o', "FILE", OPTION_TEXT, AT(output), "File to write, - for standard output; .gz compresses; with parquet also a directory (default on a terminal: named after the trace)"},
     {"critical-path", 0, NULL, OPTION_FLAG, AT(critical_path), "Mark the critical path as a separate process (chrome)"},
     OPTION_GROUP("Selection"),
     EXPORTING_OPTIONS(struct export_verb_options, exporting),
@@ -192,6 +194,18 @@ static int export_check_ranks(struct client *c, const struct named_ranks *ranks,
                            : exporting_check(c, ranks->items[0].file.name, &traces[0], selected, &none);
 }
 
+/* A file as it is named, or of a directory, by date. */
+static char *export_ranks_path(const char *option, const struct export_format *format,
+                               const struct named_ranks *ranks, const char *name)
+{
+    _cleanup_(freep) char *named = export_default_output(name, format);
+    struct stat st;
+
+    if (option && (ends_with(option, "/") || (stat(option, &st) == 0 && S_ISDIR(st.st_mode))))
+        return date_layout_path(option, ranks, name);
+    return output_path(option, named);
+}
+
 static int export_write_ranks(struct client *c, const struct export_verb_options *o,
                               const struct export_format *format, struct named_ranks *ranks, const char *name)
 {
@@ -199,7 +213,7 @@ static int export_write_ranks(struct client *c, const struct export_verb_options
     _cleanup_(output_done) struct output out = {0};
     _cleanup_(freep) struct export_trace *traces = xcalloc(ranks->n, sizeof(*traces));
     _cleanup_(freep) struct export_identity *identities = xcalloc(ranks->n, sizeof(*identities));
-    _cleanup_(freep) char *named = export_default_output(name, format), *path = output_path(o->output, named);
+    _cleanup_(freep) char *path = export_ranks_path(o->output, format, ranks, name);
     struct export_options selected;
     int64_t slices;
 
@@ -216,9 +230,12 @@ static int export_write_ranks(struct client *c, const struct export_verb_options
         return status;
     if (!o->output && access(path, F_OK) == 0)
         return client_error(c, PROBLEM_CONFLICT, "Name it with --output to replace it.", "%s exists", path);
+    int r = o->output && !streq(path, o->output) ? date_layout_make_parents(path) : 0;
+    if (r < 0)
+        return exporting_failed(c, path, r);
     if (output_open(path, &out, &p) < 0)
         return client_fail(c, &p);
-    int r = export_traces(format, traces, ranks->n, &selected, out.file);
+    r = export_traces(format, traces, ranks->n, &selected, out.file);
     if (r < 0)
         return exporting_failed(c, out.path ? out.path : name, r);
     if (output_keep(&out, &p) < 0)

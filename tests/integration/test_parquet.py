@@ -269,6 +269,27 @@ def test_a_session_is_one_file(duckdb, tmp_path):
             assert both and both == duckdb.rows(f"SELECT * FROM '{tmp_path}/s1.parquet' WHERE trace_id IN ({ids}) ORDER BY trace_id, id")
 
 
+def test_a_directory_is_filled_by_date(duckdb, profctl, tmp_path):
+    ranks, single = CORPUS / "sglang_decode_8rank", CORPUS / "hta/nccl_data_rank0.json.gz"
+    events_file(tmp_path / "t.json", 3, base=0)
+    (tmp_path / "lake").mkdir()
+    for trace, output in ((ranks, "lake"), (single, "lake"), ("t.json", "lake/"), (single, "lake/")):
+        profctl("export", trace, "--format", "parquet", "-o", output)
+    # Of another recording with the same name.
+    events_file(tmp_path / "t.json", 4, base=0)
+    profctl("export", "t.json", "--format", "parquet", "-o", "lake//")
+    names = sorted(re.sub(r"-[0-9a-f]{12}\.", "-HASH.", str(path.relative_to(tmp_path / "lake/v1/slice")))
+                   for path in (tmp_path / "lake").rglob("*.parquet"))
+    assert names == ["date=2024-05-23/nccl_data_rank0-HASH.parquet", "date=2025-03-31/sglang_decode_8rank-HASH.parquet",
+                     *["date=__HIVE_DEFAULT_PARTITION__/t-HASH.parquet"] * 2]
+    found = duckdb.rows(f"SELECT CAST(date AS text) AS day, count(DISTINCT trace) AS n FROM read_parquet('{tmp_path}/lake/v1/slice/*/*.parquet', "
+                        "hive_partitioning = true) GROUP BY date ORDER BY date NULLS LAST")
+    assert found == [{"day": "2024-05-23", "n": 1}, {"day": "2025-03-31", "n": 8}, {"day": None, "n": 1}]
+    (tmp_path / "file").write_text("")
+    assert b"Write to a file in a directory" in profctl("export", "t.json", "--format", "csv", "-o", "file/x", status=1).stderr
+    assert b"Write to another directory" in profctl("export", "t.json", "--format", "parquet", "-o", "file/", status=1).stderr
+
+
 def test_documented_statements_run(duckdb, profctl, tmp_path, monkeypatch):
     day = tmp_path / "v1/slice/date=2026-11-22"
     day.mkdir(parents=True)
