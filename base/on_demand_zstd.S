@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libzstd, which decompresses traces. */
+/* libzstd, which decompresses traces and compresses Parquet files. */
 #include "base/on_demand_call.h"
 
 ON_DEMAND("libzstd.so.1", \

@@ -138,7 +138,8 @@ def test_every_value_is_that_of_a_query(duckdb, profctl, tmp_path, name):
         got = duckdb.rows(f"SELECT {', '.join(kernels[0])} FROM '{path}' WHERE category IN ('kernel', 'Kernel') ORDER BY id")
         assert got == kernels
     launches = queried(profctl, trace, "SELECT gpu_id AS id, launch_id, correlation, stream, device FROM launch ORDER BY 1")
-    assert duckdb.rows(f"SELECT id, launch_id, correlation, stream, device FROM '{path}' WHERE launch_id IS NOT NULL ORDER BY id") == launches
+    assert duckdb.rows(f"SELECT id, launch_id, correlation, stream, device FROM '{path}' WHERE launch_id IS NOT NULL "
+                       "ORDER BY id") == launches
     ops = queried(profctl, trace, "SELECT id, external_id FROM op WHERE external_id IS NOT NULL ORDER BY id")
     assert duckdb.rows(f"SELECT id, external_id FROM '{path}' WHERE category IN ('cpu_op', 'Operator') AND external_id IS NOT NULL "
                        "ORDER BY id") == ops
@@ -253,12 +254,13 @@ def test_a_session_is_one_file(duckdb, tmp_path):
             return done.stdout
 
         run("export", "s1", "--format", "parquet", "-o", "s1.parquet")
-        whole = duckdb.rows(f"SELECT trace, trace_id, session, worker, instance, rank, count(*) AS n FROM '{tmp_path}/s1.parquet' GROUP BY ALL "
-                            "ORDER BY trace_id")
-        assert whole == [{"trace": t["trace"], "trace_id": int(t["trace"][1:]), "session": "s1", "worker": t["worker"],
+        complete = duckdb.rows(f"SELECT trace, trace_id, session, worker, instance, rank, count(*) AS n FROM '{tmp_path}/s1.parquet' "
+                            "GROUP BY ALL ORDER BY trace_id")
+        assert complete == [{"trace": t["trace"], "trace_id": int(t["trace"][1:]), "session": "s1", "worker": t["worker"],
                           "instance": t["instance"], "rank": t["ranks"]["rank"], "n": t["slices"]}
                          for t in sorted(profd.traces(session="s1"), key=lambda t: int(t["trace"][1:]))]
-        sql = "SELECT trace_id, rank, instance, worker, name, count(*) AS n, min(ts) AS t FROM slice GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, name"
+        sql = "SELECT trace_id, rank, instance, worker, name, count(*) AS n, min(ts) AS t FROM slice "
+        sql += "GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, name"
         duckdb.run(f"CREATE VIEW slice AS FROM '{tmp_path}/s1.parquet'")
         assert duckdb.rows(sql) == json.loads(run("query", "s1", sql, "--json"))
         # One of them alone has the same values, and so have two.
@@ -282,8 +284,8 @@ def test_a_directory_is_filled_by_date(duckdb, profctl, tmp_path):
                    for path in (tmp_path / "lake").rglob("*.parquet"))
     assert names == ["date=2024-05-23/nccl_data_rank0-HASH.parquet", "date=2025-03-31/sglang_decode_8rank-HASH.parquet",
                      *["date=__HIVE_DEFAULT_PARTITION__/t-HASH.parquet"] * 2]
-    found = duckdb.rows(f"SELECT CAST(date AS text) AS day, count(DISTINCT trace) AS n FROM read_parquet('{tmp_path}/lake/v1/slice/*/*.parquet', "
-                        "hive_partitioning = true) GROUP BY date ORDER BY date NULLS LAST")
+    found = duckdb.rows(f"SELECT CAST(date AS text) AS day, count(DISTINCT trace) AS n "
+                        f"FROM read_parquet('{tmp_path}/lake/v1/slice/*/*.parquet', hive_partitioning = true) GROUP BY date ORDER BY date NULLS LAST")
     assert found == [{"day": "2024-05-23", "n": 1}, {"day": "2025-03-31", "n": 8}, {"day": None, "n": 1}]
     (tmp_path / "file").write_text("")
     assert b"Write to a file in a directory" in profctl("export", "t.json", "--format", "csv", "-o", "file/x", status=1).stderr

@@ -76,7 +76,6 @@ int column_dictionary_numbers(struct column_dictionary *d, const int64_t *values
     }
     if (r == 0)
         column_dictionary_clear_numbers(d);
-    /* Few values are as small either way: a dictionary is then a matter of taste. */
     return r < 0 ? r : !is_useless;
 }
 
