@@ -11,6 +11,7 @@ import subprocess
 
 import pytest
 
+import clickhouse_reader
 from daemon import BUILD, Daemon, FaultFleet, quick_config
 from duckdb_reader import LIBRARY, ROOT, DuckDB
 from real_traces import CORPUS
@@ -33,6 +34,13 @@ def duckdb(tmp_path):
     database = DuckDB(tmp_path)
     yield database
     database.close()
+
+
+@pytest.fixture(scope="module")
+def clickhouse():
+    if not clickhouse_reader.LIBRARY.exists():
+        pytest.skip(f"{clickhouse_reader.LIBRARY} is missing; ./dev test unpacks it")
+    return clickhouse_reader.ClickHouse()
 
 
 @pytest.fixture
@@ -105,6 +113,17 @@ def test_a_second_reader_reads_the_same(tmp_path, rows):
     assert [json.loads(line) for line in r.stdout.splitlines()] == expected
 
 
+@pytest.mark.parametrize("rows", ROWS)
+def test_clickhouse_reads_what_was_written(clickhouse, tmp_path, rows):
+    path, expected = made(tmp_path, rows)
+    columns = [(c["name"], c["type"]) for c in clickhouse.rows(f"DESCRIBE TABLE file('{path}', Parquet)")]
+    assert len({kind.removeprefix("Nullable(").rstrip(")") for _, kind in columns}) == 4
+    read = {"DateTime64": "toUnixTimestamp64Micro({0})", "Float64": "reinterpretAsInt64({0})", "String": "lower(hex({0}))"}
+    cells = [next((text for word, text in read.items() if word in kind), "{0}").format(name) + f" AS c{i}" for i, (name, kind) in enumerate(columns)]
+    got = clickhouse.rows(f"SELECT {', '.join(cells)} FROM file('{path}', Parquet)")
+    assert [list(row.values()) for row in got] == expected
+
+
 # -- Slices -------------------------------------------------------------------------------------------------------------------------
 
 SLICES = """
@@ -143,6 +162,14 @@ def test_every_value_is_that_of_a_query(duckdb, profctl, tmp_path, name):
     ops = queried(profctl, trace, "SELECT id, external_id FROM op WHERE external_id IS NOT NULL ORDER BY id")
     assert duckdb.rows(f"SELECT id, external_id FROM '{path}' WHERE category IN ('cpu_op', 'Operator') AND external_id IS NOT NULL "
                        "ORDER BY id") == ops
+
+
+def test_clickhouse_reads_the_same_slices(duckdb, clickhouse, profctl, tmp_path):
+    path = exported(profctl, tmp_path, CORPUS / "sglang_decode_8rank")
+    names = [c["column_name"] for c in duckdb.rows(f"SELECT column_name FROM (DESCRIBE SELECT * EXCLUDE (started_at, occupancy) FROM '{path}')")]
+    sql = f"SELECT {', '.join(names)}, {{0}} AS us FROM {{1}} ORDER BY trace_id, id"
+    got = clickhouse.rows(sql.format("toUnixTimestamp64Micro(started_at)", f"file('{path}', Parquet)"))
+    assert got and got == duckdb.rows(sql.format("epoch_us(started_at)", f"'{path}'"))
 
 
 @pytest.mark.smoke
@@ -309,3 +336,14 @@ def test_documented_statements_run(duckdb, profctl, tmp_path, monkeypatch):
         elif statement.strip():
             duckdb.run(statement)
     assert list((tmp_path / "v1-compact/slice/date=2026-11-22").glob("*.parquet"))
+
+
+def test_the_documented_statement_of_clickhouse_runs(clickhouse, profctl, tmp_path):
+    day = tmp_path / "v1/slice/date=2026-11-22"
+    day.mkdir(parents=True)
+    shutil.copy(exported(profctl, tmp_path, CORPUS / "hta/nccl_data_rank0.json.gz"), day / "s7-gpu3.parquet")
+    text = (ROOT / "docs/parquet.md").read_text().split("## ClickHouse")[1]
+    sql = re.search(r"```sql\n(.*?);\n```", text, re.S)[1]
+    local = re.sub(r"s3\('https://bucket.example/(\S+)', 'KEY', 'SECRET', 'Parquet'\)", lambda m: f"file('{tmp_path}/{m[1]}', Parquet)", sql)
+    found = clickhouse.rows(local)
+    assert len(found) > 3 and found[0]["date"] == "2026-11-22" and found[0]["s"] >= found[1]["s"] > 0
