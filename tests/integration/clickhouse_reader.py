@@ -29,8 +29,9 @@ class ClickHouse:
         assert self.connection
 
     def rows(self, sql):
-        """Rows as objects."""
-        sql += " SETTINGS output_format_json_quote_64bit_integers = 0, session_timezone = 'UTC'"
+        """Rows as objects, in the order of the file."""
+        sql += (" SETTINGS output_format_json_quote_64bit_integers = 0, session_timezone = 'UTC', max_threads = 1, "
+                "input_format_parquet_preserve_order = 1")
         result = self.library.chdb_query(self.connection[0], sql.encode(), b"JSONEachRow")
         error = self.library.chdb_result_error(result)
         text = b"" if error else ctypes.string_at(self.library.chdb_result_buffer(result), self.library.chdb_result_length(result))
