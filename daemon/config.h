@@ -15,6 +15,7 @@
 #include "daemon/fleet/fleet.h"
 #include "daemon/fleet/network.h"
 #include "daemon/kineto/settings.h"
+#include "daemon/report/pool.h"
 #include "daemon/runs/runs.h"
 #include "daemon/session/sessions.h"
 
@@ -31,6 +32,7 @@ struct config {
     struct collect_settings collect;
     struct store_settings store;
     struct load_settings load;
+    struct reports_settings reports;
     struct network_policy network;
     struct kineto_settings kineto;
 };

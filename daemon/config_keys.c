@@ -347,6 +347,8 @@ const struct config_key config_keys[] = {
     {SECTION_LIMITS, "sessions", key_take_count, CONFIG(session.sessions_max), FROM_TO(1, 1000), .initial = "32", .allowed = "a number from 1 to 1000"},
     {SECTION_LIMITS, "connections", key_take_count, CONFIG(api.connections_max), FROM_TO(1, 100000), .initial = "256", .allowed = "a number from 1 to 100000"},
     {SECTION_LIMITS, "response_memory", key_take_bytes, CONFIG(fleet.response_memory_max), FROM_TO(1 << 20, INT64_C(1) << 40), .initial = "64M", .allowed = "a size such as 64M, from 1M to 1T"},
+    {SECTION_LIMITS, "reports", key_take_count, CONFIG(reports.children_max), FROM_TO(1, 256), .initial = "2", .allowed = "a number from 1 to 256"},
+    {SECTION_LIMITS, "report_memory", key_take_bytes, CONFIG(reports.memory_max), FROM_TO(64 << 20, INT64_C(1) << 40), .initial = "1536M", .allowed = "a size such as 1536M, from 64M to 1T"},
 
     {SECTION_COLLECT, "mode", key_take_word, CONFIG(collect.collect_mode), .words = collect_modes, FROM_TO(COLLECT_COPY, COLLECT_REFERENCE), .initial = "copy", .allowed = "copy or reference"},
     {SECTION_COLLECT, "remove_original", key_take_yes_no, CONFIG(collect.remove_original), .initial = "no", .allowed = "yes or no"},

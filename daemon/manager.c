@@ -245,6 +245,13 @@ static int manager_setup_ingest(struct manager *m, struct problem *p)
     return r;
 }
 
+/* A missing program is reported by the first report. */
+static int manager_setup_reports(struct manager *m)
+{
+    _cleanup_(freep) char *program = manager_find_program("profd-report", "report");
+    return reports_new(m->modules.base, program, &m->config.reports, &m->modules.reports);
+}
+
 /* A missing program is reported by the first run. */
 static int manager_setup_runs(struct manager *m)
 {
@@ -347,6 +354,8 @@ static int manager_setup(struct manager *m, struct problem *p)
         r = collector_new(m->modules.base, m->modules.offload, m->modules.catalog, m->modules.sessions,
                           m->modules.store, m->modules.ingest, &c->collect, &m->modules.collector);
     if (r >= 0)
+        r = manager_setup_reports(m);
+    if (r >= 0)
         m->notifier = notifier_new(&m->modules);
     if (r >= 0)
         r = m->mode.transient ? manager_setup_starter(m, p) : sessions_recover(m->modules.sessions);
@@ -378,6 +387,7 @@ static int manager_close_modules(struct manager *m)
         store_close(m->modules.store);
     if (m->modules.runs)
         runs_close(m->modules.runs);
+    m->modules.reports = reports_free(m->modules.reports);
     m->modules.ingest = ingest_free(m->modules.ingest);
     if (m->modules.kineto)
         kineto_close(m->modules.kineto);

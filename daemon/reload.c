@@ -32,6 +32,7 @@ static void reload_renew_modules(struct manager *m)
     int r = m->ingest_group ? ingest_group_set_limits(m->ingest_group, &limits) : 0;
     if (r < 0)
         log_warning("cannot change the limits of profd-ingest: %s", strerror(-r));
+    reports_renew(m->modules.reports);
     collector_renew_watches(m->modules.collector);
 }
 

@@ -17,7 +17,7 @@ FILES = {"daemon/api/settings.c": "daemon/api/settings", "daemon/api/settings.h"
          "client/completion_bash.h": "client/completion", "client/completion_fish.h": "client/completion",
          "client/completion_zsh.h": "client/completion"}
 
-TRACE = "trace/columns trace/read trace/reports trace/sql trace/parquet trace/export"
+TRACE = "trace/columns trace/read trace/reports trace/sql trace/parquet trace/export trace/ranks"
 CLIENT = "client/cli client/transport client/local client/traces client/views client/query client/runs"
 ALLOWED = {
     "base": "",
@@ -29,6 +29,7 @@ ALLOWED = {
     "trace/sql": "trace/columns trace/read trace/reports",
     "trace/parquet": "",
     "trace/export": "trace/columns trace/read trace/parquet",
+    "trace/ranks": "trace/columns trace/read trace/reports trace/export",
     "daemon/sandbox": "",
     "daemon/kineto": "",
     "daemon/fleet": "daemon/kineto",
@@ -40,9 +41,10 @@ ALLOWED = {
     "daemon/runs": "daemon/fleet daemon/catalog daemon/jobs daemon/session daemon/load daemon/sandbox",
     "daemon/ingest": "trace/columns trace/read trace/sql daemon/sandbox",
     "daemon/collect": "trace/columns trace/read daemon/fleet daemon/catalog daemon/session daemon/ingest",
+    "daemon/report": "trace/columns trace/reports trace/sql trace/ranks daemon/sandbox",
     "daemon/api/settings": "",
-    "daemon/api": "daemon/api/settings daemon/fleet daemon/kineto daemon/catalog daemon/session daemon/runs daemon/ingest daemon/collect",
-    "daemon": "daemon/api daemon/api/settings daemon/fleet daemon/kineto daemon/catalog daemon/session daemon/runs daemon/ingest daemon/collect",
+    "daemon/api": "daemon/api/settings daemon/fleet daemon/kineto daemon/catalog daemon/session daemon/runs daemon/ingest daemon/collect daemon/report",
+    "daemon": "daemon/api daemon/api/settings daemon/fleet daemon/kineto daemon/catalog daemon/session daemon/runs daemon/ingest daemon/collect daemon/report",
     "client/cli": "",
     "client/transport": "client/cli",
     "client/local": "client/cli client/transport",

@@ -2,204 +2,57 @@
 #include "client/traces/instances.h"
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "base/units.h"
-#include "trace/export/merge_ranks.h"
-#include "trace/read/instance.h"
-#include "trace/read/sum.h"
-#include "trace/reports/shared_collectives.h"
+#include "trace/ranks/rank_set.h"
 #include <errno.h>
-#include <inttypes.h>
-#include <math.h>
 
-/* Ranks with a larger difference of their begins were probably not recorded together. */
-#define RECORDED_TOGETHER_NS (INT64_C(60) * NS_PER_S)
-
-static int64_t wall_clock(int64_t stamp, int64_t shift)
+static void ranks_print_note(void *arg, const char *text)
 {
-    int64_t ret;
-
-    if (stamp == COLUMN_NULL || shift == COLUMN_NULL || __builtin_add_overflow(stamp, shift, &ret))
-        return INSTANCE_UNKNOWN;
-    return ret;
+    client_note(arg, "%s", text);
 }
 
-/* backend: borrowed, as are all texts. */
-static struct instance_clues gather_clues(const struct named_rank *rank, int64_t shift, const char *backend)
+/* Borrows everything. */
+static struct rank_set ranks_lend(struct client *c, const struct named_ranks *ranks)
 {
-    const json_t *trace = rank->trace, *ranks = json_object_get(trace, "ranks");
-    const struct columns *c = rank->columns;
-    struct text distributed = columns_meta_text(c, META_distributed_info);
-    int64_t number = columns_meta(c, META_rank), world = columns_meta(c, META_world_size);
-
-    return (struct instance_clues){
-        .recording = json_get_str(trace, json_get_str(trace, "session") ? "session" : "recording"),
-        .worker = trace ? json_get_str(trace, "worker") : NULL,
-        .group = trace ? json_get_str(trace, "instance") : NULL,
-        .path = trace ? json_get_str(trace, "name") : rank->path,
-        .stage = trace ? json_get_str(trace, "stage") : NULL,
-        .backend = backend,
-        .distributed = distributed.p,
-        .distributed_size = distributed.size,
-        .rank = number != COLUMN_NULL ? number : json_get_int(ranks, "rank", INSTANCE_UNKNOWN),
-        .world_size = world,
-        .dp = json_get_int(ranks, "dp", INSTANCE_UNKNOWN),
-        .from_ns = wall_clock(columns_meta(c, META_first_ns), shift),
-        .to_ns = wall_clock(columns_meta(c, META_last_ns), shift),
-    };
-}
-
-/* -- Order and numbers -------------------------------------------------------------------------------- */
-
-struct rank_order {
-    size_t instance, before; /* before: its previous index */
-};
-
-static int compare_rank_order(const void *x, const void *y)
-{
-    const struct rank_order *a = x, *b = y;
-
-    if (a->instance != b->instance)
-        return a->instance < b->instance ? -1 : 1;
-    return a->before < b->before ? -1 : a->before > b->before;
-}
-
-/* Sorts by instance; within an instance the order stays. */
-static void ranks_reorder(struct named_ranks *ranks, struct rank *analysed, const size_t *numbers)
-{
-    _cleanup_(freep) struct rank_order *order = xcalloc(ranks->n + 1, sizeof(*order));
-    _cleanup_(freep) struct named_rank *named = xcalloc(ranks->n + 1, sizeof(*named));
-    _cleanup_(freep) struct rank *before = xcalloc(ranks->n + 1, sizeof(*before));
+    struct rank_set set = {.items = xcalloc(ranks->n + 1, sizeof(*set.items)),
+                           .n = ranks->n,
+                           .note = ranks_print_note,
+                           .note_arg = c};
 
     for (size_t i = 0; i < ranks->n; i++) {
-        order[i] = (struct rank_order){numbers[i], i};
-        named[i] = ranks->items[i];
-        before[i] = analysed[i];
+        const struct named_rank *rank = &ranks->items[i];
+        set.items[i] = (struct set_rank){.columns = rank->columns,
+                                         .trace = rank->trace,
+                                         .path = rank->path,
+                                         .label = rank->label,
+                                         .role = rank->role,
+                                         .kv_use = rank->kv_use,
+                                         .item = i,
+                                         .instance = rank->instance,
+                                         .number = rank->number,
+                                         .shift_ns = rank->shift_ns};
     }
-    qsort(order, ranks->n, sizeof(*order), compare_rank_order);
-    for (size_t i = 0; i < ranks->n; i++) {
-        ranks->items[i] = named[order[i].before];
-        ranks->items[i].instance = order[i].instance;
-        analysed[i] = before[order[i].before];
-    }
-}
-
-static int64_t number_in_trace(const struct named_rank *rank)
-{
-    return columns_meta(rank->columns, META_rank);
-}
-
-static int64_t number_in_catalog(const struct named_rank *rank)
-{
-    return json_get_int(json_object_get(rank->trace, "ranks"), "rank", COLUMN_NULL);
-}
-
-/* Numbers of the ranks of one instance; false if one has no number, or that of another. */
-static bool ranks_take_numbers(struct named_rank *ranks, size_t n,
-                               int64_t (*number)(const struct named_rank *rank))
-{
-    for (size_t i = 0; i < n; i++) {
-        ranks[i].number = number(&ranks[i]);
-        if (ranks[i].number == COLUMN_NULL)
-            return false;
-        for (size_t k = 0; k < i; k++)
-            if (ranks[k].number == ranks[i].number)
-                return false;
-    }
-    return true;
-}
-
-/* Ranks without a number, or with one that another rank of the instance has, are numbered by position. */
-static void ranks_number(struct named_rank *ranks, size_t n)
-{
-    if (ranks_take_numbers(ranks, n, number_in_trace) || ranks_take_numbers(ranks, n, number_in_catalog))
-        return;
-    for (size_t i = 0; i < n; i++)
-        ranks[i].number = (int64_t)i;
-}
-
-/* The role of the workers of an instance, if all have the same one. */
-static const char *instance_role(const struct named_rank *ranks, size_t n)
-{
-    const char *role = NULL;
-
-    for (size_t i = 0; i < n; i++) {
-        const json_t *trace = ranks[i].trace;
-        const char *stage = trace ? json_get_str(trace, "stage") : NULL,
-                   *named = stage ? stage : ranks[i].role;
-        if (!named || (role && !streq(role, named)))
-            return NULL;
-        role = named;
-    }
-    return role;
-}
-
-/* Of the fullest cache, which limits the instance. */
-static double instance_kv_use(const struct named_rank *ranks, size_t n)
-{
-    double most = NAN;
-
-    for (size_t i = 0; i < n; i++)
-        most = fmax(most, ranks[i].kv_use); /* ignores NAN */
-    return most;
-}
-
-static void ranks_describe_instances(struct named_ranks *ranks, struct rank *analysed,
-                                     const struct instance_clues *clues, const size_t *numbers,
-                                     size_t n_instances)
-{
-    size_t first = 0;
-
-    ranks->names = xcalloc(n_instances + 1, sizeof(*ranks->names));
-    ranks->instances = xcalloc(n_instances + 1, sizeof(*ranks->instances));
-    ranks->n_instances = n_instances;
-    instances_name(clues, ranks->n, numbers, n_instances, ranks->names);
-    ranks_reorder(ranks, analysed, numbers);
-    for (size_t i = 0; i < n_instances; i++) {
-        size_t n = 0;
-        while (first + n < ranks->n && ranks->items[first + n].instance == i)
-            n++;
-        ranks_number(&ranks->items[first], n);
-        ranks->instances[i] = (struct engine_instance){.name = ranks->names[i],
-                                                       .role = instance_role(&ranks->items[first], n),
-                                                       .first = first,
-                                                       .n = n,
-                                                       .kv_use = instance_kv_use(&ranks->items[first], n)};
-        first += n;
-    }
+    return set;
 }
 
 int ranks_find_instances(struct client *c, struct named_ranks *ranks, const struct kernel_patterns *patterns,
                          bool as_one, struct rank **ret)
 {
-    _cleanup_(freep) struct instance_clues *clues = xcalloc(ranks->n + 1, sizeof(*clues));
-    _cleanup_(freep) char **backends = xcalloc(ranks->n + 1, sizeof(*backends));
-    _cleanup_(freep) int64_t *shifts = xcalloc(ranks->n + 1, sizeof(*shifts));
-    _cleanup_(freep) size_t *numbers = xcalloc(ranks->n + 1, sizeof(*numbers));
-    struct rank *analysed = xcalloc(ranks->n + 1, sizeof(*analysed));
-    struct analysis analysis = {.ranks = analysed, .n = ranks->n, .view = VIEW_ALL, .patterns = patterns};
-    _cleanup_(shared_collectives_done) struct shared_collectives common = {0};
-    int64_t n_instances = 1;
+    _cleanup_(rank_set_done) struct rank_set set = ranks_lend(c, ranks);
+    _cleanup_(freep) struct named_rank *before = xcalloc(ranks->n + 1, sizeof(*before));
 
-    *ret = analysed;
+    if (rank_set_find_instances(&set, patterns, as_one, ret) < 0)
+        return client_error(c, PROBLEM_INTERNAL, "Name fewer traces.",
+                            "cannot group the traces: out of memory");
+    memcpy(before, ranks->items, ranks->n * sizeof(*before));
     for (size_t i = 0; i < ranks->n; i++) {
-        analysed[i].columns = ranks->items[i].columns;
-        shifts[i] = align_wall_shift(ranks->items[i].columns);
-        struct text backend = columns_meta_text(ranks->items[i].columns, META_backend);
-        backends[i] = backend.size > 0 ? xstrndup(backend.p, backend.size) : NULL;
-        clues[i] = gather_clues(&ranks->items[i], shifts[i], backends[i]);
+        ranks->items[i] = before[set.items[i].item];
+        ranks->items[i].instance = set.items[i].instance;
+        ranks->items[i].number = set.items[i].number;
     }
-    if (shared_collectives_init(&common, &analysis, shifts) < 0)
-        n_instances = -ENOMEM;
-    else if (!as_one)
-        n_instances = instances_find(clues, ranks->n, shared_collectives_compare, &common, numbers);
-    if (n_instances >= 0 && common.error >= 0)
-        ranks_describe_instances(ranks, analysed, clues, numbers, (size_t)n_instances);
-    for (size_t i = 0; i < ranks->n; i++)
-        free(backends[i]);
-    if (n_instances >= 0 && common.error >= 0)
-        return EXIT_DONE;
-    return client_error(c, PROBLEM_INTERNAL, "Name fewer traces.", "cannot group the traces: out of memory");
+    ranks->instances = TAKE_PTR(set.instances);
+    ranks->names = TAKE_PTR(set.names);
+    ranks->n_instances = set.n_instances;
+    return EXIT_DONE;
 }
 
 int ranks_set_instances(struct client *c, struct named_ranks *ranks)
@@ -214,120 +67,16 @@ int ranks_set_instances(struct client *c, struct named_ranks *ranks)
     return status;
 }
 
-/* -- Clocks ------------------------------------------------------------------------------------------- */
-
-/* Timestamps of every trace become wall-clock time; -ENODATA: one has no wall clock. */
-static int clocks_align_wall(struct client *c, struct named_ranks *ranks)
-{
-    for (size_t i = 0; i < ranks->n; i++) {
-        ranks->items[i].shift_ns = align_wall_shift(ranks->items[i].columns);
-        if (ranks->items[i].shift_ns == COLUMN_NULL)
-            return -ENODATA;
-    }
-    return 0;
-}
-
-static int clocks_align_start(struct client *c, struct named_ranks *ranks)
-{
-    int64_t zero = MAX(columns_meta(ranks->items[0].columns, META_first_ns), INT64_C(0));
-
-    for (size_t i = 0; i < ranks->n; i++) {
-        int64_t first = columns_meta(ranks->items[i].columns, META_first_ns);
-        ranks->items[i].shift_ns = first == COLUMN_NULL ? 0 : difference_of(zero, first);
-    }
-    return 0;
-}
-
-/* Moves clocks by collectives: always, or only if the difference is significant. */
-static int clocks_move(struct client *c, struct named_ranks *ranks, bool always)
-{
-    size_t reference = 0;
-
-    for (size_t i = 1; i < ranks->n; i++) {
-        struct named_rank *first = &ranks->items[reference], *rank = &ranks->items[i];
-        if (rank->instance != first->instance) {
-            reference = i;
-            continue;
-        }
-        char by[UNIT_TEXT_MAX];
-        struct alignment a;
-        int r = align_collectives(first->columns, first->shift_ns, rank->columns, rank->shift_ns, &a);
-        if (r < 0)
-            return r;
-        if (always && a.matches < ALIGN_MATCHES_MIN)
-            return -ENOMSG;
-        if (!always && !alignment_is_needed(&a))
-            continue;
-        rank->shift_ns = sum_of(rank->shift_ns, a.shift_ns);
-        client_note(c, "%s: clock moved by %s%s, where %" PRIu64 " collectives end as those of %s",
-                    rank->label, a.shift_ns < 0 ? "-" : "",
-                    format_duration(by, a.shift_ns < 0 ? difference_of(0, a.shift_ns) : a.shift_ns),
-                    a.matches, first->label);
-    }
-    return 0;
-}
-
-static int clocks_align_collectives(struct client *c, struct named_ranks *ranks)
-{
-    if (clocks_align_wall(c, ranks) < 0)
-        clocks_align_start(c, ranks);
-    return clocks_move(c, ranks, true);
-}
-
-static int clocks_align_auto(struct client *c, struct named_ranks *ranks)
-{
-    if (clocks_align_wall(c, ranks) < 0) {
-        client_note(c, "not all traces have a wall clock: they are aligned by their first events");
-        clocks_align_start(c, ranks);
-    }
-    return clocks_move(c, ranks, false);
-}
-
-/* Notes traces of an instance that probably do not belong together. */
-static void clocks_note_distance(struct client *c, const struct named_ranks *ranks)
-{
-    int64_t first = 0, last = 0, most = 0;
-    bool any = false;
-    char by[UNIT_TEXT_MAX];
-
-    for (size_t i = 0; i < ranks->n; i++) {
-        int64_t start = columns_meta(ranks->items[i].columns, META_first_ns);
-        any = any && ranks->items[i].instance == ranks->items[i - 1].instance;
-        if (start == COLUMN_NULL)
-            continue;
-        start = sum_of(start, ranks->items[i].shift_ns);
-        first = any ? MIN(first, start) : start;
-        last = any ? MAX(last, start) : start;
-        most = MAX(most, difference_of(last, first));
-        any = true;
-    }
-    if (most > RECORDED_TOGETHER_NS)
-        client_note(c, "the traces begin %s apart; --align start aligns their first events",
-                    format_duration(by, most));
-}
-
-static const struct {
-    const char *name;
-    int (*align)(struct client *c, struct named_ranks *ranks);
-} alignments[] = {
-    {"auto", clocks_align_auto},
-    {"wall", clocks_align_wall},
-    {"collectives", clocks_align_collectives},
-    {"start", clocks_align_start},
-};
-
 int ranks_align(struct client *c, const char *method, struct named_ranks *ranks)
 {
     static const char remedy[] = "--align auto chooses what the traces allow.";
-    int r = -EINVAL;
+    _cleanup_(rank_set_done) struct rank_set set = ranks_lend(c, ranks);
+    int r = rank_set_align(&set, method);
 
-    for (size_t i = 0; i < ARRAY_SIZE(alignments); i++)
-        if (streq(alignments[i].name, method))
-            r = alignments[i].align(c, ranks);
-    if (r >= 0) {
-        clocks_note_distance(c, ranks);
+    for (size_t i = 0; i < ranks->n && r >= 0; i++)
+        ranks->items[i].shift_ns = set.items[i].shift_ns;
+    if (r >= 0)
         return EXIT_DONE;
-    }
     if (r == -EINVAL)
         return client_refuse(c, remedy, "--align is auto, wall, collectives or start, not %s", method);
     if (r == -ENOMEM)

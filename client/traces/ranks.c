@@ -8,6 +8,7 @@
 #include "client/traces/exporting.h"
 #include "client/traces/trace.h"
 #include "client/traces/trace_paths.h"
+#include "trace/ranks/rank_set.h"
 #include "trace/read/sum.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -34,22 +35,6 @@ void ranks_done(struct named_ranks *ranks)
 }
 
 /* -- Traces ------------------------------------------------------------------------------------------- */
-
-/* "rank 3", of several workers with the worker before it; else the file's name. */
-static char *named_rank_label(const struct named_rank *rank)
-{
-    const json_t *trace = rank->trace;
-    _cleanup_(freep) char *number_text = trace ? trace_rank(trace, false) : NULL;
-    const char *worker = trace ? json_get_str(trace, "worker") : NULL;
-    const char *host = worker ? strstr(worker, "://") : NULL;
-    int64_t number = columns_meta(rank->columns, META_rank);
-
-    if (number_text)
-        return host ? xasprintf("%s %s", host + 3, number_text) : xstrdup(number_text);
-    if (number != COLUMN_NULL)
-        return xasprintf("rank %" PRId64, number);
-    return xstrdup(rank->file.name);
-}
 
 int ranks_too_many(struct client *c)
 {
@@ -228,7 +213,7 @@ static int ranks_open_columns(struct client *c, const int *statuses, struct name
         }
         int opened = statuses[i] == EXIT_DONE ? exporting_columns(c, &rank.file, &rank.columns) : statuses[i];
         if (opened == EXIT_DONE) {
-            rank.label = named_rank_label(&rank);
+            rank.label = rank_label(rank.trace, rank.columns, rank.file.name);
             ranks->items[kept++] = rank;
             continue;
         }

@@ -6,30 +6,14 @@
 #include "client/cli/table.h"
 #include "client/cli/text.h"
 #include "trace/columns/schema.h"
+#include "trace/ranks/rank_set.h"
 
 /* Maximum traces in one response (proto/openapi.yaml). */
 #define PAGE_MAX 1000
 
 char *trace_rank(const json_t *trace, bool in_short)
 {
-    static const char *const groups[] = {"dp", "pp", "tp", "ep"};
-    const json_t *ranks = json_object_get(trace, "ranks");
-    const char *stage = json_get_str(trace, "stage"), *kind = json_get_str(trace, "kind");
-    int64_t rank = json_get_int(ranks, "rank", -1);
-    /* The process of a front end writes "rank 0", but is no rank. */
-    bool has_rank = !kind || streq(kind, "trace");
-    char *text = NULL;
-
-    for (size_t i = 0; i < ARRAY_SIZE(groups) && has_rank; i++) {
-        int64_t number = json_get_int(ranks, groups[i], -1);
-        if (number > 0 || (number == 0 && (!in_short || streq(groups[i], "tp"))))
-            append_str(&text, "%s%s%lld", text ? " " : "", groups[i], (long long)number);
-    }
-    if (!text && rank >= 0 && has_rank)
-        append_str(&text, "rank %lld", (long long)rank);
-    if (stage)
-        append_str(&text, "%s%s", text ? " " : "", stage);
-    return text;
+    return rank_text(trace, in_short);
 }
 
 /* Whether a kind of defect counts lost events. After an early end, their number is unknown. */

@@ -142,6 +142,10 @@ ROUTE_HANDLER(get_trace_file);
 ROUTE_HANDLER(get_trace_columns);
 ROUTE_HANDLER(set_trace_pin);
 
+ROUTE_HANDLER(get_trace_report);
+ROUTE_HANDLER(query_trace);
+ROUTE_HANDLER(make_reports);
+
 ROUTE_HANDLER(get_usage);
 ROUTE_HANDLER(vacuum_store);
 

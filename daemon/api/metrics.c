@@ -30,15 +30,16 @@ struct metrics_scrape {
     struct session_gauges gauges;
     struct catalog_metrics catalog;
     struct ingest_metrics ingest;
+    struct reports_metrics reports;
     struct runs_metrics runs;
     struct metric_values {
         double stops_pending, oldest_stop_s, network_refused, response_bytes, response_limit,
             responses_waiting, traces, traces_skipped, traces_removed, store_bytes, store_limit,
             store_free_bytes, store_keep_free, evictions, ingest_running, ingest_waiting, ingest_requeued,
-            ingest_bytes, runs, requests_unsaved, catalog_writable, wal_bytes, displaced, connections,
-            connections_limit, loop_lag_s, kineto_processes, kineto_polls, kineto_answers, kineto_late,
-            kineto_configs, kineto_refused, cpu_s, resident_bytes, virtual_bytes, open_fds, max_fds,
-            start_time_s;
+            ingest_bytes, reports_running, reports_waiting, runs, requests_unsaved, catalog_writable,
+            wal_bytes, displaced, connections, connections_limit, loop_lag_s, kineto_processes, kineto_polls,
+            kineto_answers, kineto_late, kineto_configs, kineto_refused, cpu_s, resident_bytes, virtual_bytes,
+            open_fds, max_fds, start_time_s;
     } values; /* of families without labels */
 };
 
@@ -200,6 +201,19 @@ static void metrics_write_ingest_durations(const struct metrics_scrape *s, const
     metrics_write_histogram(s, f, NULL, &s->ingest.durations);
 }
 
+static void metrics_write_reports(const struct metrics_scrape *s, const struct metric_family *f)
+{
+    static const char *const results[] = {"answered", "refused", "failed", "cancelled"};
+    const uint64_t counts[] = {s->reports.answered, s->reports.refused, s->reports.failed,
+                               s->reports.cancelled};
+    metrics_write_words(s, f, "result", results, counts, ARRAY_SIZE(results));
+}
+
+static void metrics_write_report_durations(const struct metrics_scrape *s, const struct metric_family *f)
+{
+    metrics_write_histogram(s, f, NULL, &s->reports.durations);
+}
+
 static void metrics_write_commits(const struct metrics_scrape *s, const struct metric_family *f)
 {
     static const char *const results[] = {"ok", "failed"};
@@ -345,6 +359,10 @@ static const struct metric_family families[] = {
     {"profd_ingest_requeued_total", "counter", "Times that reading a file was interrupted in favor of other files.", VALUE(ingest_requeued)},
     {"profd_ingest_bytes_total", "counter", "Bytes of files that profd-ingest read.", VALUE(ingest_bytes)},
     {"profd_ingest_duration_seconds", "histogram", "Time to read a file.", .write = metrics_write_ingest_durations},
+    {"profd_reports_running", "gauge", "Reports and queries of clients being computed.", VALUE(reports_running)},
+    {"profd_reports_waiting", "gauge", "Reports and queries of clients waiting to be computed.", VALUE(reports_waiting)},
+    {"profd_reports_total", "counter", "Reports and queries that profd-report answered, refused with a reason, failed to answer, or whose client left.", .write = metrics_write_reports},
+    {"profd_report_duration_seconds", "histogram", "Time to compute a report or a query.", .write = metrics_write_report_durations},
     {"profd_runs", "gauge", "Benchmark runs that are not over.", VALUE(runs)},
     {"profd_runs_ended_total", "counter", "Benchmark runs that ended, by final state.", .write = metrics_write_runs_ended},
     {"profd_run_requests_total", "counter", "Requests sent by benchmark runs, by outcome.", .write = metrics_write_run_requests},
@@ -390,6 +408,7 @@ static void metrics_take_values(struct metrics_scrape *s)
     sessions_gauges(modules->sessions, &s->gauges);
     catalog_metrics(modules->catalog, &s->catalog);
     ingest_metrics(modules->ingest, &s->ingest);
+    reports_metrics(modules->reports, &s->reports);
     store_usage(modules->store, &store);
     runs_metrics(modules->runs, &s->runs);
     int64_t oldest_ns = s->gauges.oldest_stop_sent_ns;
@@ -412,6 +431,8 @@ static void metrics_take_values(struct metrics_scrape *s)
         .ingest_waiting = s->ingest.waiting,
         .ingest_requeued = (double)s->ingest.put_back,
         .ingest_bytes = (double)s->ingest.bytes,
+        .reports_running = s->reports.running,
+        .reports_waiting = s->reports.waiting,
         .runs = (double)s->runs.running,
         .requests_unsaved = (double)s->runs.unsaved,
         .catalog_writable = !catalog_is_broken(modules->catalog),

@@ -30,8 +30,11 @@ static const struct route routes[] = {
     {HTTP_DELETE, "/v1/traces/{trace}",          RIGHT_ADMIN,   NULL,                      remove_trace},
     {HTTP_GET,    "/v1/traces/{trace}/file",     RIGHT_READ,    NULL,                      get_trace_file},
     {HTTP_GET,    "/v1/traces/{trace}/columns",  RIGHT_READ,    NULL,                      get_trace_columns},
+    {HTTP_GET,    "/v1/traces/{trace}/reports/{report}", RIGHT_READ, "from to step phase top", get_trace_report},
+    {HTTP_POST,   "/v1/traces/{trace}/query",    RIGHT_READ,    NULL,                      query_trace},
     {HTTP_PUT,    "/v1/traces/{trace}/pin",      RIGHT_OPERATE, NULL,                      set_trace_pin},
     {HTTP_DELETE, "/v1/traces/{trace}/pin",      RIGHT_OPERATE, NULL,                      set_trace_pin},
+    {HTTP_POST,   "/v1/reports",                 RIGHT_READ,    NULL,                      make_reports},
     {HTTP_GET,    "/v1/runs",                    RIGHT_READ,    "limit before session",    list_jobs, .job = &run_routes},
     {HTTP_POST,   "/v1/runs",                    RIGHT_OPERATE, NULL,                      start_job, .job = &run_routes, .body_max = ROUTE_WORKLOAD_MAX},
     {HTTP_GET,    "/v1/runs/{run}",              RIGHT_READ,    NULL,                      get_job, .job = &run_routes},
@@ -93,15 +96,20 @@ struct id_text {
     size_t size;
 };
 
-/* Segment by segment; any text fits where an id belongs. */
-static bool route_fits(const char *pattern, const char *path, struct id_text *ret)
+/* A segment that is a name and not an id. */
+#define WORD_NOUN "{report}"
+
+/* Segment by segment; any text fits where an id or a word belongs. */
+static bool route_fits(const char *pattern, const char *path, struct id_text *ret, struct id_text *ret_word)
 {
-    *ret = (struct id_text){0};
+    *ret = *ret_word = (struct id_text){0};
     while (*pattern || *path) {
         if (*pattern != '/' || *path != '/')
             return false;
         size_t n = strcspn(pattern + 1, "/"), k = strcspn(path + 1, "/");
-        if (pattern[1] == '{')
+        if (starts_with(pattern + 1, WORD_NOUN))
+            *ret_word = (struct id_text){pattern + 2, path + 1, k};
+        else if (pattern[1] == '{')
             *ret = (struct id_text){pattern + 2, path + 1, k};
         else if (n != k || strncmp(pattern + 1, path + 1, n) != 0)
             return false;
@@ -126,6 +134,15 @@ static int route_read_id(const struct id_text *text, int64_t *ret, struct proble
                        copy, (int)strcspn(text->noun, "}"), text->noun, kind);
 }
 
+static int route_read_word(const struct id_text *text, char ret[static ROUTE_WORD_MAX], struct problem *p)
+{
+    snprintf(ret, ROUTE_WORD_MAX, "%.*s", (int)MIN(text->size, (size_t)ROUTE_WORD_MAX),
+             text->noun ? text->start : "");
+    return text->size < ROUTE_WORD_MAX
+               ? 0
+               : problem_set(p, -ENOENT, PROBLEM_NOT_FOUND, "unknown report '%s'", ret);
+}
+
 static void route_add_allowed(char allow[static ROUTE_ALLOW_MAX], const struct route *route)
 {
     size_t n = strlen(allow);
@@ -137,18 +154,20 @@ int route_find(enum http_method method, const char *path, struct route_match *re
 {
     enum http_method wanted = method == HTTP_HEAD ? HTTP_GET : method;
     struct route_match m = {0};
-    struct id_text id;
+    struct id_text id, word;
 
     const struct route *route;
 
     for (size_t i = 0; (route = route_at(i)); i++) {
-        if (!route_fits(route->pattern, path, &id))
+        if (!route_fits(route->pattern, path, &id, &word))
             continue;
         route_add_allowed(m.allow, route);
         if (route->method != wanted)
             continue;
         m.route = route;
         int r = route_read_id(&id, &m.id, p);
+        if (r == 0)
+            r = route_read_word(&word, m.word, p);
         if (r == 0)
             *ret = m;
         return r;

@@ -67,11 +67,14 @@ size_t routes_count(void);
 const char *http_method_name(enum http_method m);
 
 #define ROUTE_ALLOW_MAX 64
+/* Of a segment that is a word, "{report}": the name of a report. */
+#define ROUTE_WORD_MAX 64
 
 struct route_match {
     const struct route *route;
     int64_t id;                  /* the one in the path, 0 where there is none */
     char allow[ROUTE_ALLOW_MAX]; /* for -EOPNOTSUPP: the methods of the path */
+    char word[ROUTE_WORD_MAX];   /* the one in the path after the id, "" where there is none */
 };
 
 /*

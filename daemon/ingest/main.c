@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "daemon/ingest/check.h"
-#include "daemon/ingest/sandbox.h"
+#include "daemon/sandbox/files.h"
 #include "proto/ingest.h"
 #include "trace/read/reader.h"
 #include <errno.h>

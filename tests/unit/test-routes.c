@@ -30,6 +30,7 @@ static void test_found(void **state)
         {HTTP_PUT, "/v1/traces/t123456789/pin", "/v1/traces/{trace}/pin", 123456789},
         {HTTP_HEAD, "/v1/traces/t1/file", "/v1/traces/{trace}/file", 1},
         {HTTP_GET, "/v1/traces/t1/columns", "/v1/traces/{trace}/columns", 1},
+        {HTTP_GET, "/v1/traces/t12/reports/kernels", "/v1/traces/{trace}/reports/{report}", 12},
         {HTTP_POST, "/v1/traces", "/v1/traces", 0},
     };
     struct route_match m;
@@ -138,8 +139,8 @@ static bool has_word(const char *list, const char *word, size_t size)
 /* A new parameter of a route for readers is one of these, or names something that only operators may name. */
 static void test_readers_name_nothing_outside_of_the_catalog(void **state)
 {
-    static const char filters[] =
-        "after before dialect fleet format limit run session since state unclaimed until";
+    static const char filters[] = "after before dialect fleet format from limit phase run session since "
+                                  "state step to top unclaimed until";
 
     for (size_t i = 0; i < routes_count(); i++) {
         const struct route *route = route_at(i);

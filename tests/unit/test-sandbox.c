@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a process may do that has entered the sandbox of profd-ingest, and how it ends for the rest. */
 #include "base/util.h"
-#include "daemon/ingest/sandbox.h"
+#include "daemon/sandbox/files.h"
 #include "daemon/sandbox/restrict.h"
 #include "tests/unit/cmocka-all.h"
 #include <errno.h>

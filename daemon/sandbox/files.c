@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/ingest/sandbox.h"
+#include "daemon/sandbox/files.h"
 
 #include "base/util.h"
 #include "daemon/sandbox/restrict.h"
@@ -42,6 +42,8 @@ static const struct filter_rule file_rules[] = {
       {3, SCMP_CMP_MASKED_EQ, MAP_TYPE | MAP_ANONYMOUS | MAP_GROWSDOWN, MAP_SHARED}}},
     /* Its use of memory and time. */
     {SCMP_SYS(getrusage)},
+    /* Reading its own limits: recursive parsers of libraries ask for that of the stack. */
+    {SCMP_SYS(prlimit64), 2, {FILTER_EQUAL(0, 0), FILTER_EQUAL(2, 0)}},
 };
 
 #define OF_A_THREAD (CLONE_THREAD | CLONE_VM | CLONE_SIGHAND)
@@ -85,6 +87,7 @@ static int64_t address_space_max(const struct sandbox *s)
     int64_t max;
     bool beyond = __builtin_mul_overflow(s->memory, ADDRESS_SPACE_PER_MEMORY, &max) ||
                   __builtin_add_overflow(max, s->file_size, &max) ||
+                  __builtin_add_overflow(max, s->mapped, &max) ||
                   __builtin_add_overflow(max, ADDRESS_SPACE_BASE, &max);
     return beyond ? INT64_MAX : max;
 }

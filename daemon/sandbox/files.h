@@ -17,6 +17,7 @@ struct sandbox {
     int64_t cpu_s;     /* SIGXCPU after that, of all threads together; a second later SIGKILL */
     int64_t file_size; /* writing beyond that fails */
     int64_t memory;    /* heap and stacks; mapped files do not count. The address space gets a multiple */
+    int64_t mapped;    /* bytes of files that are mapped at a time, in addition to one of file_size */
     bool threads;      /* may start threads */
     int clone_from_fd; /* the only permitted FICLONE */
     int clone_to_fd;

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reports and SQL on traces, computed by the pool (daemon/report/pool.h) and never on the loop. A handler names the
+ * work, threads open the files, and the answer of the child is passed on as a file: nothing here reads columns or rows.
+ * A client that leaves ends the work.
+ */
+#include "base/alloc.h"
+#include "daemon/api/handler.h"
+#include "daemon/catalog/records.h"
+#include "daemon/collect/safe_open.h"
+#include "proto/report.h"
+#include <errno.h>
+#include <inttypes.h>
+
+/* One trace of a work. */
+struct report_file {
+    struct file_reference columns, source;
+    int columns_fd, source_fd; /* -1: none; else a negative errno value */
+    int64_t id, size;
+};
+
+struct report_request {
+    struct reports *reports;
+    struct later_reply *later; /* NULL: the client left */
+    struct report_work *work;  /* NULL: it has not begun */
+    json_t *spec;
+    struct report_file *files;
+    size_t n, cap;
+};
+
+static void report_request_free(struct report_request *q)
+{
+    for (size_t i = 0; i < q->n; i++) {
+        reference_done(&q->files[i].columns);
+        reference_done(&q->files[i].source);
+        if (q->files[i].columns_fd >= 0)
+            close(q->files[i].columns_fd);
+        if (q->files[i].source_fd >= 0)
+            close(q->files[i].source_fd);
+    }
+    json_decref(q->spec);
+    free(q->files);
+    free(q);
+}
+
+static void report_request_freep(struct report_request **q)
+{
+    if (*q)
+        report_request_free(*q);
+}
+
+static struct report_request *report_request_new(struct api *api, const char *kind)
+{
+    struct report_request *q = xcalloc(1, sizeof(*q));
+
+    *q = (struct report_request){.reports = api->modules.reports, .spec = json_object()};
+    json_put_str(q->spec, "kind", kind);
+    json_object_set_new(q->spec, "traces", json_array());
+    return q;
+}
+
+/* facts: take_facts of the trace, or NULL. The original is opened as well if that is wanted. */
+static void report_request_add(struct report_request *q, const struct trace_record *t, json_t *take_facts,
+                               bool with_source)
+{
+    json_t *trace = json_object();
+    _cleanup_(freep) char *name = xasprintf("t%" PRId64, t->trace_id);
+
+    VEC_GROW(q->files, q->n, q->cap);
+    struct report_file *file = &q->files[q->n++];
+    *file = (struct report_file){
+        .columns_fd = -1, .source_fd = -1, .id = t->trace_id, .size = MAX(t->columns_size, INT64_C(0))};
+    reference_of_stored(t->columns, &file->columns);
+    if (with_source && t->path)
+        reference_of(t, &file->source);
+    json_put_str(trace, "name", name);
+    if (take_facts)
+        json_object_set_new(trace, "facts", take_facts);
+    json_array_append_new(json_object_get(q->spec, "traces"), trace);
+}
+
+/* -- The work ----------------------------------------------------------------------------------------- */
+
+static void report_on_end(struct report_end *end, void *arg)
+{
+    struct report_request *q = arg;
+    struct later_reply later;
+    struct stat st;
+
+    if (later_reply_end(q->later, &later)) {
+        if (end->problem.kind != PROBLEM_NONE)
+            http_reply_problem(later.request, &end->problem);
+        else if (fstat(end->answer_fd, &st) < 0)
+            reply_refused(later.request, PROBLEM_INTERNAL, NULL, "the answer is gone");
+        else
+            http_reply_file(later.request, &(struct http_download){.fd = TAKE_FD(end->answer_fd),
+                                                                   .st = &st,
+                                                                   .size = end->size,
+                                                                   .content_type = "application/json"});
+    }
+    report_request_free(q);
+}
+
+/* The later reply is freed by its caller. */
+static void report_on_cancel(void *arg)
+{
+    struct report_request *q = arg;
+
+    q->later = NULL;
+    if (!q->work)
+        return; /* files are being opened */
+    reports_cancel(q->work);
+    report_request_free(q);
+}
+
+static void report_open_files(void *arg)
+{
+    struct report_request *q = arg;
+    struct stat st;
+
+    for (size_t i = 0; i < q->n; i++) {
+        q->files[i].columns_fd = reference_open(&q->files[i].columns, &st);
+        /* Without the original, only arguments with columns are available. */
+        if (q->files[i].source.path)
+            q->files[i].source_fd = MAX(reference_open(&q->files[i].source, &st), -1);
+    }
+}
+
+static bool report_check_files(const struct report_request *q, const struct later_reply *later)
+{
+    for (size_t i = 0; i < q->n; i++) {
+        if (q->files[i].columns_fd >= 0)
+            continue;
+        reply_refused(later->request, PROBLEM_GONE, "Make them again: profctl ingest --again FILE.",
+                      "the columns of t%" PRId64 " cannot be opened: %s", q->files[i].id,
+                      strerror(-q->files[i].columns_fd));
+        return false;
+    }
+    return true;
+}
+
+static void report_on_opened(void *arg)
+{
+    struct report_request *q = arg;
+    struct later_reply later;
+
+    if (!q->later) {
+        report_request_free(q);
+        return;
+    }
+    if (!report_check_files(q, q->later)) {
+        later_reply_end(q->later, &later);
+        report_request_free(q);
+        return;
+    }
+    _cleanup_(freep) int *columns = xcalloc(q->n, sizeof(*columns)),
+                         *sources = xcalloc(q->n, sizeof(*sources));
+    _cleanup_(freep) char *spec = json_dumps(q->spec, JSON_COMPACT);
+    struct report_job job = {.spec = spec, .columns_fds = columns, .source_fds = sources, .n = q->n};
+    for (size_t i = 0; i < q->n; i++) {
+        columns[i] = TAKE_FD(q->files[i].columns_fd);
+        sources[i] = TAKE_FD(q->files[i].source_fd);
+        job.mapped += q->files[i].size;
+    }
+    q->work = reports_run(q->reports, &job, report_on_end, q);
+}
+
+static void report_request_begin(struct api *api, struct http_request *r, const struct route_match *match,
+                                 struct report_request *take)
+{
+    take->later = later_reply_new(api, r, match);
+    take->later->cancel = report_on_cancel;
+    take->later->work = take;
+    offload_run_in(api->modules.offload, offload_queue_of_file(take->files[0].columns.path),
+                   report_open_files, report_on_opened, take);
+}
+
+/* -- Of one trace ------------------------------------------------------------------------------------- */
+
+/* 0 with a record that has columns; else the reply was given. */
+static int report_find_trace(struct api *api, struct http_request *r, int64_t id, struct trace_record *ret)
+{
+    trace_record_init(ret);
+    int err = catalog_get_trace(api->modules.catalog, id, ret);
+    if (reply_failure(api, r, err, 't', id, "read"))
+        return err;
+    if (ret->columns)
+        return 0;
+    reply_refused(r, PROBLEM_NOT_FOUND, "Download the trace itself from /v1/traces/{trace}/file.",
+                  "trace t%" PRId64 " has no columns%s%s", id, ret->columns_reason ? ": " : "",
+                  ret->columns_reason ? ret->columns_reason : "");
+    return -ENOENT;
+}
+
+void get_trace_report(struct api *api, struct http_request *r, const struct route_match *match)
+{
+    static const char *const numbers[] = {"from", "to", "step"};
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(trace_record_done) struct trace_record t;
+    _cleanup_(report_request_freep) struct report_request *q = NULL;
+    json_t *view = json_object();
+    int64_t top = 0;
+
+    q = report_request_new(api, "report");
+    json_object_set_new(q->spec, "view", view);
+    json_object_set_new(q->spec, "reports", json_pack("[s]", match->word));
+    json_put_str(view, "phase", http_query_get(r, "phase"));
+    int err = query_number(r, "top", 0, INT64_MAX, &top, &p);
+    for (size_t i = 0; i < ARRAY_SIZE(numbers) && err == 0; i++) {
+        int64_t value = RECORD_NONE;
+        err = query_number(r, numbers[i], 0, INT64_MAX, &value, &p);
+        if (value != RECORD_NONE)
+            json_put_int(view, numbers[i], value);
+    }
+    json_put_int(q->spec, "top", top);
+    if (err < 0) {
+        trace_record_init(&t);
+        http_reply_problem(r, &p);
+        return;
+    }
+    if (report_find_trace(api, r, match->id, &t) < 0)
+        return;
+    report_request_add(q, &t, NULL, false);
+    report_request_begin(api, r, match, TAKE_PTR(q));
+}
+
+static int query_read_body(const json_t *body, json_t *spec, struct problem *p)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach((json_t *)body, name, value) {
+        bool fits = (streq(name, "sql") && json_is_string(value)) ||
+                    (streq(name, "limit") && json_is_integer(value) && json_integer_value(value) > 0 &&
+                     json_integer_value(value) <= REPORT_ROWS_MAX);
+        if (!fits)
+            return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                               "\"%s\": a query takes \"sql\", and \"limit\" from 1 to %d", name,
+                               REPORT_ROWS_MAX);
+        json_object_set(spec, name, value);
+    }
+    return json_object_get(body, "sql") ? 0
+                                        : problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "\"sql\" is missing");
+}
+
+void query_trace(struct api *api, struct http_request *r, const struct route_match *match)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(trace_record_done) struct trace_record t;
+    _cleanup_(report_request_freep) struct report_request *q = report_request_new(api, "query");
+    _cleanup_json_ body = NULL;
+
+    if (body_object(r, &body, &p) < 0 || query_read_body(body, q->spec, &p) < 0) {
+        trace_record_init(&t);
+        http_reply_problem(r, &p);
+        return;
+    }
+    if (report_find_trace(api, r, match->id, &t) < 0)
+        return;
+    report_request_add(q, &t, NULL, true);
+    report_request_begin(api, r, match, TAKE_PTR(q));
+}
+
+/* -- Of several --------------------------------------------------------------------------------------- */
+
+struct report_list {
+    struct report_request *request;
+    json_t *left;     /* ids of traces without columns */
+    bool is_too_many; /* more than REPORT_TRACES_MAX */
+};
+
+static int report_list_add(const struct trace_record *t, void *arg)
+{
+    struct report_list *list = arg;
+
+    if (t->kind != TRACE_KIND_TRACE)
+        return 0;
+    if (!t->columns) {
+        json_array_append_new(list->left, json_sprintf("t%" PRId64, t->trace_id));
+        return 0;
+    }
+    list->is_too_many = list->request->n == REPORT_TRACES_MAX;
+    if (!list->is_too_many)
+        report_request_add(list->request, t, trace_record_to_json(t), false);
+    return list->is_too_many;
+}
+
+/* The peak use of the KV caches during the benchmark run of the session; a removed run is no error. */
+static void report_add_kv_use(struct api *api, const json_t *session, json_t *workers)
+{
+    _cleanup_json_ run = NULL;
+    json_t *worker;
+    int64_t id = json_get_int(session, "run", 0);
+    size_t i;
+
+    if (id == 0 || jobs_read(runs_jobs(api->modules.runs), id, true, &run) < 0)
+        return;
+    json_array_foreach(json_object_get(json_object_get(run, "server"), "workers"), i, worker) {
+        const char *url = json_get_str(worker, "url");
+        json_t *peak = json_object_get(json_object_get(worker, "kv_cache_use"), "peak"),
+               *known = url ? json_object_get(workers, url) : NULL;
+        if (known && json_is_number(peak))
+            json_object_set(known, "kv_use", peak);
+    }
+}
+
+/* What is known about the workers of a session: {URL: {role, kv_use}}. */
+static json_t *report_read_workers(struct api *api, int64_t session_id)
+{
+    _cleanup_json_ session = NULL;
+    json_t *workers = json_object(), *target;
+    size_t i;
+
+    if (jobs_read(sessions_jobs(api->modules.sessions), session_id, true, &session) < 0)
+        return workers;
+    json_array_foreach(json_object_get(session, "targets"), i, target) {
+        const char *url = json_get_str(target, "worker"), *role = json_get_str(target, "role");
+        json_t *known = json_object();
+        if (role && !streq(role, "unknown"))
+            json_put_str(known, "role", role);
+        if (url)
+            json_object_set(workers, url, known);
+        json_decref(known);
+    }
+    report_add_kv_use(api, session, workers);
+    return workers;
+}
+
+static void report_add_roles(struct api *api, struct report_request *q)
+{
+    _cleanup_json_ sessions = json_object();
+    size_t i;
+    json_t *trace;
+
+    json_array_foreach(json_object_get(q->spec, "traces"), i, trace) {
+        const json_t *facts = json_object_get(trace, "facts");
+        const char *session = json_get_str(facts, "session"), *url = json_get_str(facts, "worker");
+        int64_t id;
+        if (!session || !url || parse_ref(session, 's', &id) != 's')
+            continue;
+        if (!json_object_get(sessions, session))
+            json_object_set_new(sessions, session, report_read_workers(api, id));
+        json_t *known = json_object_get(json_object_get(sessions, session), url);
+        if (known)
+            json_object_update(trace, known);
+    }
+}
+
+static int reports_check_body(const json_t *body, struct problem *p)
+{
+    static const char *const arrays[] = {"traces", "reports"}, *const objects[] = {"view"},
+                             *const texts[] = {"session"}, *const numbers[] = {"top"};
+    const char *name;
+    json_t *value;
+
+    json_object_foreach((json_t *)body, name, value) {
+        bool fits = (json_is_array(value) && (streq(name, arrays[0]) || streq(name, arrays[1]))) ||
+                    (json_is_object(value) && streq(name, objects[0])) ||
+                    (json_is_string(value) && streq(name, texts[0])) ||
+                    (json_is_integer(value) && json_integer_value(value) >= 0 && streq(name, numbers[0]));
+        if (!fits)
+            return problem_set(
+                p, -EINVAL, PROBLEM_BAD_REQUEST,
+                "\"%s\": reports take \"traces\" or \"session\", \"reports\", \"view\" and \"top\"", name);
+    }
+    if (!json_object_get(body, "traces") == !json_object_get(body, "session"))
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "either \"traces\" or \"session\" must be given");
+    return 0;
+}
+
+/* 0, or the reply was given. */
+static int reports_add_named(struct api *api, struct http_request *r, const json_t *names,
+                             struct report_list *list)
+{
+    size_t i;
+    json_t *name;
+
+    json_array_foreach(names, i, name) {
+        _cleanup_(trace_record_done) struct trace_record t;
+        const char *text = json_string_value(name);
+        int64_t id;
+        trace_record_init(&t);
+        if (!text || parse_ref(text, 't', &id) != 't') {
+            reply_refused(r, PROBLEM_BAD_REQUEST, NULL, "\"traces\" must be ids of traces, such as t12");
+            return -EINVAL;
+        }
+        int err = catalog_get_trace(api->modules.catalog, id, &t);
+        if (reply_failure(api, r, err, 't', id, "read"))
+            return err;
+        report_list_add(&t, list);
+    }
+    return 0;
+}
+
+static int reports_add_session(struct api *api, struct http_request *r, const char *ref,
+                               struct report_list *list)
+{
+    struct trace_filter filter = {
+        .since = RECORD_NONE, .until = RECORD_NONE, .before_id = RECORD_NONE, .limit = RECORD_NONE};
+    _cleanup_json_ session = NULL;
+
+    if (parse_ref(ref, 's', &filter.session_id) != 's') {
+        reply_refused(r, PROBLEM_BAD_REQUEST, NULL, "\"session\" must be an id, such as s7");
+        return -EINVAL;
+    }
+    int err = jobs_read(sessions_jobs(api->modules.sessions), filter.session_id, false, &session);
+    if (err >= 0)
+        err = catalog_each_trace(api->modules.catalog, &filter, report_list_add, list);
+    err = MIN(err, 0);
+    reply_failure(api, r, err, 's', filter.session_id, "read");
+    return err;
+}
+
+void make_reports(struct api *api, struct http_request *r, const struct route_match *match)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(report_request_freep) struct report_request *q = report_request_new(api, "reports");
+    _cleanup_json_ body = NULL;
+    struct report_list list = {.request = q, .left = json_array()};
+
+    json_object_set_new(q->spec, "left", list.left);
+    if (body_object(r, &body, &p) < 0 || reports_check_body(body, &p) < 0) {
+        http_reply_problem(r, &p);
+        return;
+    }
+    const char *session = json_get_str(body, "session");
+    int err = session ? reports_add_session(api, r, session, &list)
+                      : reports_add_named(api, r, json_object_get(body, "traces"), &list);
+    if (err < 0)
+        return;
+    if (list.is_too_many) {
+        reply_refused(r, PROBLEM_TOO_LARGE, "Name fewer traces.",
+                      "at most %d traces can be analyzed together", REPORT_TRACES_MAX);
+        return;
+    }
+    if (q->n == 0) {
+        http_reply_json(r, 200, json_pack("{s:[],s:O,s:[]}", "parts", "left", list.left, "notes"));
+        return;
+    }
+    json_object_set(q->spec, "reports", json_object_get(body, "reports"));
+    if (json_object_get(body, "view"))
+        json_object_set(q->spec, "view", json_object_get(body, "view"));
+    json_put_int(q->spec, "top", json_get_int(body, "top", 0));
+    report_add_roles(api, q);
+    report_request_begin(api, r, match, TAKE_PTR(q));
+}

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/report/pool.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/json.h"
+#include "base/spawning.h"
+#include "proto/report.h"
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/queue.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+/* Of a child, from its start. */
+#define WORK_DEADLINE (60 * NS_PER_S)
+/* All threads together: less than the deadline on many processors. */
+#define WORK_CPU_S 300
+/* Bytes of an answer, which lies in memory until its client has read it. */
+#define ANSWER_MAX (INT64_C(256) << 20)
+/* Lowest priority of work in the background. */
+#define BACKGROUND_NICENESS 19
+#define NUMBER_MAX          24
+
+struct report_work {
+    TAILQ_ENTRY(report_work) next;
+    struct reports *reports;
+    int *fds; /* columns, then sources */
+    size_t n;
+    int64_t mapped;
+    bool background, running;
+    int spec_fd, answer_fd, result_fd, pid_fd;
+    char result[REPORT_RESULT_MAX];
+    size_t result_size;
+    int64_t begun_ns;
+    struct event *on_result, *on_exit, *on_time;
+    struct problem fate; /* why it ends without an answer */
+    bool is_cancelled;
+    void (*done)(struct report_end *end, void *arg);
+    void *arg;
+};
+TAILQ_HEAD(report_work_list, report_work);
+
+struct reports {
+    struct event_base *base;
+    char *program;
+    const struct reports_settings *settings;
+    struct report_work_list works; /* in the order of their arrival */
+    struct event *due;
+    struct reports_metrics metrics;
+};
+
+static void reports_schedule(struct reports *reports)
+{
+    event_active(reports->due, 0, 0);
+}
+
+/* -- The end of a work -------------------------------------------------------------------------------- */
+
+static void report_work_free(struct report_work *work)
+{
+    struct event *events[] = {work->on_result, work->on_exit, work->on_time};
+
+    for (size_t i = 0; i < ARRAY_SIZE(events); i++)
+        if (events[i])
+            event_free(events[i]);
+    for (size_t i = 0; i < 2 * work->n; i++)
+        closep(&work->fds[i]);
+    closep(&work->spec_fd);
+    closep(&work->answer_fd);
+    closep(&work->result_fd);
+    closep(&work->pid_fd);
+    problem_done(&work->fate);
+    free(work->fds);
+    free(work);
+}
+
+/* True when nothing more comes. */
+static bool report_work_take_result(struct report_work *work)
+{
+    while (work->result_size < sizeof(work->result)) {
+        ssize_t n =
+            read(work->result_fd, work->result + work->result_size, sizeof(work->result) - work->result_size);
+        if (n < 0 && errno == EAGAIN)
+            return false;
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        work->result_size += (size_t)n;
+    }
+    return true;
+}
+
+static void report_work_explain_signal(const siginfo_t *end, struct problem *p)
+{
+    const char *name = sigabbrev_np(end->si_status);
+
+    problem_remedy(p, "Select a part of the trace, or raise [limits] report_memory=.");
+    if (end->si_status == SIGXCPU)
+        problem_set(p, -ETIME, PROBLEM_TOO_LARGE, "profd-report used up its processor time");
+    else
+        problem_set(p, -EIO, PROBLEM_TOO_LARGE, "profd-report was killed by SIG%s", name ? name : "?");
+}
+
+/* What the child says is not trusted: a kind that it does not know is an internal error, and texts are texts. */
+static void report_work_read_result(struct report_work *work, const siginfo_t *end, struct problem *p)
+{
+    char error[200];
+
+    if (end->si_code != CLD_EXITED) {
+        report_work_explain_signal(end, p);
+        return;
+    }
+    _cleanup_json_ result = end->si_status == 0 ? json_parse(work->result, work->result_size, error) : NULL;
+    const char *code = json_get_str(result, "problem"), *detail = json_get_str(result, "detail"),
+               *remedy = json_get_str(result, "remedy");
+    if (!json_is_object(result))
+        problem_set(p, -EIO, PROBLEM_INTERNAL, "profd-report ended with status %d and without a result",
+                    end->si_status);
+    else if (code)
+        problem_set(p, -EIO, problem_kind_of(code), "%s", detail ? detail : "no reason is known");
+    if (code && remedy)
+        problem_remedy(p, "%s", remedy);
+}
+
+static void report_work_finish(struct report_work *work, const siginfo_t *end)
+{
+    struct reports *reports = work->reports;
+    struct report_end result = {.answer_fd = -1};
+    struct stat st;
+
+    TAILQ_REMOVE(&reports->works, work, next);
+    if (work->running)
+        reports->metrics.running--;
+    else
+        reports->metrics.waiting--;
+    if (work->fate.kind != PROBLEM_NONE) {
+        result.problem = work->fate;
+        work->fate = (struct problem){0};
+        reports->metrics.failed += !work->is_cancelled;
+    } else {
+        report_work_read_result(work, end, &result.problem);
+        if (result.problem.kind == PROBLEM_NONE && fstat(work->answer_fd, &st) < 0)
+            problem_set(&result.problem, -errno, PROBLEM_INTERNAL, "the answer is gone");
+        bool is_refused =
+            result.problem.kind != PROBLEM_NONE && end->si_code == CLD_EXITED && end->si_status == 0;
+        reports->metrics.answered += result.problem.kind == PROBLEM_NONE;
+        reports->metrics.refused += is_refused;
+        reports->metrics.failed += result.problem.kind != PROBLEM_NONE && !is_refused;
+    }
+    if (result.problem.kind == PROBLEM_NONE) {
+        result.answer_fd = TAKE_FD(work->answer_fd);
+        result.size = st.st_size;
+    }
+    if (work->begun_ns)
+        histogram_add(&reports->metrics.durations, mono_ns() - work->begun_ns);
+    reports->metrics.cancelled += work->is_cancelled;
+    if (!work->is_cancelled)
+        work->done(&result, work->arg);
+    closep(&result.answer_fd);
+    problem_done(&result.problem);
+    report_work_free(work);
+}
+
+static void report_work_give_up(struct report_work *work, enum problem_kind kind, const char *what)
+{
+    problem_set(&work->fate, -ECANCELED, kind, "%s", what);
+    if (work->pid_fd >= 0)
+        pidfd_send_signal(work->pid_fd, SIGKILL, NULL, 0);
+}
+
+static void report_work_reap(struct report_work *work)
+{
+    siginfo_t end = {0};
+
+    while (waitid(P_PIDFD, (id_t)work->pid_fd, &end, WEXITED) < 0 && errno == EINTR)
+        continue;
+    report_work_take_result(work);
+    report_work_finish(work, &end);
+}
+
+/* -- Events ------------------------------------------------------------------------------------------- */
+
+static void report_work_on_result(evutil_socket_t fd, short what, void *arg)
+{
+    struct report_work *work = arg;
+
+    if (!report_work_take_result(work))
+        return;
+    event_del(work->on_result);
+    if (work->result_size == sizeof(work->result))
+        report_work_give_up(work, PROBLEM_INTERNAL, "profd-report answered too much");
+}
+
+static void report_work_on_exit(evutil_socket_t fd, short what, void *arg)
+{
+    struct report_work *work = arg;
+    struct reports *reports = work->reports;
+
+    report_work_reap(work);
+    reports_schedule(reports);
+}
+
+static void report_work_on_time(evutil_socket_t fd, short what, void *arg)
+{
+    struct report_work *work = arg;
+
+    problem_remedy(&work->fate, "Select a part of the trace, or analyze it with profctl on your machine.");
+    report_work_give_up(work, PROBLEM_TOO_LARGE, "the work on the trace reached its time limit of 60 s");
+}
+
+/* -- Start -------------------------------------------------------------------------------------------- */
+
+static int report_work_open_pipe(struct report_work *work, int *ret_write)
+{
+    int fds[2];
+
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return -errno;
+    work->result_fd = fds[0];
+    *ret_write = fds[1];
+    return fcntl(work->result_fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
+}
+
+static int report_work_spawn(struct report_work *work, int result_fd)
+{
+    const struct reports_settings *settings = work->reports->settings;
+    const int64_t numbers[] = {(int64_t)work->n, settings->memory_max, WORK_CPU_S,
+                               MAX(work->mapped, INT64_C(1)), ANSWER_MAX};
+    char texts[ARRAY_SIZE(numbers)][NUMBER_MAX];
+    char *argv[ARRAY_SIZE(numbers) + 2] = {"profd-report"}, *environment[] = {"LC_ALL=C", NULL};
+    size_t n_fds = REPORT_FD_COLUMNS + 2 * work->n;
+    _cleanup_(freep) int *fds = xcalloc(n_fds, sizeof(*fds));
+    pid_t pid;
+
+    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+        snprintf(texts[i], sizeof(texts[i]), "%" PRId64, numbers[i]);
+        argv[i + 1] = texts[i];
+    }
+    for (size_t i = 0; i < REPORT_FD_COLUMNS; i++)
+        fds[i] = -1;
+    fds[REPORT_FD_RESULT] = result_fd;
+    fds[REPORT_FD_SPEC] = work->spec_fd;
+    fds[REPORT_FD_ANSWER] = work->answer_fd;
+    memcpy(fds + REPORT_FD_COLUMNS, work->fds, 2 * work->n * sizeof(*fds));
+    int r = spawn_with(work->reports->program, fds, (int)n_fds, argv, environment, 0, &pid, &work->pid_fd);
+    if (r == 0 && work->background)
+        setpriority(PRIO_PROCESS, (id_t)pid, BACKGROUND_NICENESS);
+    return r;
+}
+
+static int report_work_start(struct report_work *work)
+{
+    struct event_base *base = work->reports->base;
+    _cleanup_(closep) int result_fd = -1;
+    const struct timeval deadline = timeval_of(WORK_DEADLINE);
+
+    work->answer_fd = memfd_create("profd-report", MFD_CLOEXEC);
+    int r = work->answer_fd < 0 ? -errno : report_work_open_pipe(work, &result_fd);
+    if (r >= 0)
+        r = report_work_spawn(work, result_fd);
+    if (r < 0)
+        return r;
+    work->begun_ns = mono_ns();
+    work->on_result = event_new(base, work->result_fd, EV_READ | EV_PERSIST, report_work_on_result, work);
+    work->on_exit = event_new(base, work->pid_fd, EV_READ, report_work_on_exit, work);
+    work->on_time = evtimer_new(base, report_work_on_time, work);
+    event_add(work->on_result, NULL);
+    event_add(work->on_exit, NULL);
+    event_add(work->on_time, &deadline);
+    return 0;
+}
+
+/* What somebody waits for first, then the oldest. */
+static struct report_work *reports_next(const struct reports *reports)
+{
+    struct report_work *work, *later = NULL;
+
+    TAILQ_FOREACH(work, &reports->works, next)
+        if (!work->running && !work->background)
+            return work;
+        else if (!work->running && !later)
+            later = work;
+    return later;
+}
+
+/* On the loop, never within reports_run(): a work that cannot be started ends here. */
+static void reports_on_due(evutil_socket_t fd, short what, void *arg)
+{
+    struct reports *reports = arg;
+    struct report_work *work, *following;
+
+    for (work = TAILQ_FIRST(&reports->works); work; work = following) {
+        following = TAILQ_NEXT(work, next);
+        if (!work->running && work->fate.kind != PROBLEM_NONE)
+            report_work_finish(work, NULL);
+    }
+    while (reports->metrics.running < reports->settings->children_max && (work = reports_next(reports))) {
+        int r = report_work_start(work);
+        if (r < 0) {
+            problem_set(&work->fate, r, PROBLEM_INTERNAL, "cannot start %s: %s", reports->program,
+                        strerror(-r));
+            report_work_finish(work, NULL);
+            continue;
+        }
+        work->running = true;
+        reports->metrics.running++;
+        reports->metrics.waiting--;
+    }
+}
+
+/* -- The pool ----------------------------------------------------------------------------------------- */
+
+int reports_new(struct event_base *base, const char *program, const struct reports_settings *settings,
+                struct reports **ret)
+{
+    struct reports *reports = xcalloc(1, sizeof(*reports));
+
+    *reports = (struct reports){.base = base,
+                                .program = xstrdup(program),
+                                .settings = settings,
+                                .works = TAILQ_HEAD_INITIALIZER(reports->works)};
+    reports->due = evtimer_new(base, reports_on_due, reports);
+    *ret = reports;
+    return 0;
+}
+
+struct reports *reports_free(struct reports *reports)
+{
+    struct report_work *work;
+
+    if (!reports)
+        return NULL;
+    TAILQ_FOREACH(work, &reports->works, next)
+        report_work_give_up(work, PROBLEM_INTERNAL, "profd is stopping");
+    while ((work = TAILQ_FIRST(&reports->works)))
+        if (work->running)
+            report_work_reap(work);
+        else
+            report_work_finish(work, NULL);
+    event_free(reports->due);
+    free(reports->program);
+    free(reports);
+    return NULL;
+}
+
+int reports_check(const struct reports *reports)
+{
+    return access(reports->program, X_OK) < 0 ? -errno : 0;
+}
+
+void reports_renew(struct reports *reports)
+{
+    reports_schedule(reports);
+}
+
+bool reports_are_idle(const struct reports *reports)
+{
+    return reports->metrics.running == 0 && reports->metrics.waiting == 0;
+}
+
+/* A file in memory: a slow reader does not block profd. */
+static int report_work_write_spec(struct report_work *work, const char *spec)
+{
+    work->spec_fd = memfd_create("profd-report-spec", MFD_CLOEXEC);
+    int r = work->spec_fd < 0 ? -errno : write_all(work->spec_fd, spec, strlen(spec));
+    return r >= 0 && lseek(work->spec_fd, 0, SEEK_SET) < 0 ? -errno : r;
+}
+
+struct report_work *reports_run(struct reports *reports, const struct report_job *take,
+                                void (*done)(struct report_end *end, void *arg), void *arg)
+{
+    struct report_work *work = xcalloc(1, sizeof(*work));
+
+    *work = (struct report_work){.reports = reports,
+                                 .fds = xcalloc(2 * take->n + 1, sizeof(*work->fds)),
+                                 .n = take->n,
+                                 .mapped = take->mapped,
+                                 .background = take->background,
+                                 .spec_fd = -1,
+                                 .answer_fd = -1,
+                                 .result_fd = -1,
+                                 .pid_fd = -1,
+                                 .done = done,
+                                 .arg = arg};
+    for (size_t i = 0; i < take->n; i++) {
+        work->fds[i] = take->columns_fds[i];
+        work->fds[take->n + i] = take->source_fds ? take->source_fds[i] : -1;
+    }
+    int r = report_work_write_spec(work, take->spec);
+    if (r < 0)
+        problem_set(&work->fate, r, PROBLEM_INTERNAL, "cannot pass the work on: %s", strerror(-r));
+    else if (reports->metrics.waiting >= REPORTS_WAITING_MAX)
+        problem_set(&work->fate, -EAGAIN, PROBLEM_TOO_MANY, "%d reports are waiting already",
+                    REPORTS_WAITING_MAX);
+    TAILQ_INSERT_TAIL(&reports->works, work, next);
+    reports->metrics.waiting++;
+    reports_schedule(reports);
+    return work;
+}
+
+void reports_cancel(struct report_work *work)
+{
+    struct reports *reports = work->reports;
+
+    work->is_cancelled = true;
+    report_work_give_up(work, PROBLEM_INTERNAL, "nobody waits for it");
+    if (!work->running)
+        report_work_finish(work, NULL);
+    reports_schedule(reports);
+}
+
+void reports_metrics(const struct reports *reports, struct reports_metrics *ret)
+{
+    *ret = reports->metrics;
+}

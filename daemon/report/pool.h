@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * profd's side of profd-report (proto/report.h): work on the columns of traces, by a bounded number of children. It
+ * knows descriptors, a specification and an answer, and nothing of reports.
+ *
+ * A child gets a few descriptors, no rights, and a deadline; one that outlives it, or that nobody waits for any more, is
+ * killed. Work that somebody waits for goes before work in the background. The answer is a file in memory, whose bytes
+ * profd passes on without reading them: a trace that takes over its child can write any answer of its own, and nothing
+ * else.
+ */
+#pragma once
+
+#include "base/metrics.h"
+#include "base/problem.h"
+#include <event2/event.h>
+
+/* Works that may wait: each holds the descriptors of its traces. */
+#define REPORTS_WAITING_MAX 64
+
+struct reports;
+struct report_work;
+
+struct reports_settings {
+    int64_t children_max; /* at a time */
+    int64_t memory_max;   /* of each, in bytes */
+};
+
+/* Descriptors are taken over, whatever happens; the arrays are copied. */
+struct report_job {
+    const char *spec; /* the JSON text of proto/report.h; copied */
+    const int *columns_fds;
+    const int *source_fds; /* NULL: none; -1: not of this one */
+    size_t n;
+    int64_t mapped; /* bytes of all of these files */
+    bool background;
+};
+
+struct report_end {
+    int answer_fd; /* a regular file, which done() may take with TAKE_FD(); -1 with a problem */
+    int64_t size;
+    struct problem problem;
+};
+
+/* settings are borrowed. */
+int reports_new(struct event_base *base, const char *program, const struct reports_settings *settings,
+                struct reports **ret);
+/* Kills what runs; done() of each work is called with a problem. Not to be called from done(). */
+struct reports *reports_free(struct reports *reports);
+/* 0, or why profd-report cannot be started: -ENOENT, -EACCES. */
+int reports_check(const struct reports *reports);
+/* The settings have changed. */
+void reports_renew(struct reports *reports);
+/* False: work in the background has to wait for what others wait for. */
+bool reports_are_idle(const struct reports *reports);
+
+/* done() runs later on the loop, exactly once, unless the work is cancelled before. */
+struct report_work *reports_run(struct reports *reports, const struct report_job *take,
+                                void (*done)(struct report_end *end, void *arg), void *arg);
+/* Without done(). The child is killed. */
+void reports_cancel(struct report_work *work);
+
+struct reports_metrics {
+    unsigned running, waiting;
+    uint64_t answered, refused, failed, cancelled; /* refused: with a problem that the child explains */
+    struct histogram durations;
+};
+void reports_metrics(const struct reports *reports, struct reports_metrics *ret);
