@@ -231,8 +231,8 @@ static int open_check_schema(struct catalog *c, struct problem *p)
 }
 
 static int (*const opening_steps[])(struct catalog *c, struct problem *p) = {
-    open_make_directory, open_take_lock,    open_make_file, open_database,     open_check_identity,
-    open_set_up,         open_check_length, open_migrate,   open_check_schema, files_open,
+    open_make_directory, open_take_lock, open_make_file,    open_database, open_check_identity, open_set_up,
+    open_check_length,   open_migrate,   open_check_schema, hosts_open,    files_open,
 };
 
 int catalog_open(const char *path, struct event_base *base, struct offload *offload, struct catalog **ret,
@@ -286,6 +286,8 @@ struct catalog *catalog_close(struct catalog *c)
     for (size_t i = 0; i < ARRAY_SIZE(c->kept_counts); i++)
         json_decref(c->kept_counts[i].counts);
     free(c->listeners);
+    free(c->uuid);
+    free(c->host);
     free(c->directory);
     free(c->path);
     free(c);

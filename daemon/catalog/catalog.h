@@ -22,7 +22,7 @@
 struct catalog;
 
 #define CATALOG_APPLICATION_ID 0x50524f46
-#define CATALOG_VERSION        7
+#define CATALOG_VERSION        8
 
 /*
  * Opens or creates path (directory 2750, file 0640, WAL kept). Refuses, with a remedy: a newer version,
@@ -72,6 +72,14 @@ struct catalog_metrics {
 };
 void catalog_metrics(const struct catalog *c, struct catalog_metrics *ret);
 const char *catalog_path(const struct catalog *c);
+/* This catalog among those of other hosts: a UUID that stays with the file, and the name of the host. */
+const char *catalog_uuid(const struct catalog *c);
+const char *catalog_host(const struct catalog *c);
+/* Renames the host; until then it is the name that the system had when the file was created. */
+int catalog_set_host(struct catalog *c, const char *name);
+/* A new UUID for a catalog that was restored from a copy: others have rows of the old one that this file lacks. The row remembers
+ * the one that it replaces. */
+int catalog_renew_uuid(struct catalog *c);
 
 /* Listeners to changes (event streams, D-Bus, status): called after the commit that wrote the event. */
 typedef void (*catalog_event_fn)(const json_t *event, void *arg);

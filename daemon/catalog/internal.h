@@ -33,10 +33,17 @@ extern const char *const extra_statements[_STATEMENT_MAX - STATEMENT_EXTRA + 1];
  * Records as lists of fields, written once: the SQL texts, the binding of values, the reading of rows and the
  * JSON all follow from them.
  *
- * Each list takes two macros. F(type, name) is a struct member and a column of that name. R(member, table) is
- * a URL in the record and, in the row, the id of the router or worker that has it. The last column and the id
- * are outside of the lists, as SQL allows no comma after its last item.
+ * Each list takes three macros. F(type, name) is a struct member and a column of that name. R(member, table) is
+ * a URL in the record and, in the row, the id of the router or worker that has it. K(name) is a UUID: a row gets a new
+ * one where the added record has none, and keeps it when it is saved. The last column and the id are outside of the
+ * lists, as SQL allows no comma after its last item.
  */
+/* An SQL expression: a random UUID, as uuid_new() makes them. */
+#define CATALOG_NEW_UUID                                                                                     \
+    "lower(format('%s-%s-4%s-%s%s-%s', hex(randomblob(4)), hex(randomblob(2)), "                             \
+    "substr(hex(randomblob(2)), 2), substr('89ab', 1 + (random() & 3), 1), "                                 \
+    "substr(hex(randomblob(2)), 2), hex(randomblob(6))))"
+
 enum record_field_type {
     FIELD_ID,    /* of the record itself; 0 or RECORD_NONE: to be given. Not rendered */
     FIELD_REF,   /* id of another row, not rendered */
@@ -74,26 +81,32 @@ const struct record_fields *target_fields(void);
 const struct record_fields *trace_fields(void);
 const struct record_fields *run_fields(void);
 const struct record_fields *request_fields(void);
+const struct record_fields *host_fields(void);
+const struct record_fields *lease_fields(void);
+const struct record_fields *part_fields(void);
+const struct record_fields *remote_trace_fields(void);
 
 /* clang-format off */
-#define SESSION_FIELDS(F, R)                                                                                          \
+#define SESSION_FIELDS(F, R, K)                                                                                       \
     F(STATE, state)                                                                                                   \
     R(router, router)                                                                                                 \
     F(TEXT, dialect) F(TEXT, fleet) F(OBJECT, options) F(OBJECT, labels) F(NUMBER, requested_at)                      \
     F(TEXT, requested_by) F(NUMBER, start_at) F(NUMBER, starts_sent_at) F(NUMBER, recording_at) F(NUMBER, stop_at)    \
     F(NUMBER, hard_stop_at) F(NUMBER, stopped_at) F(NUMBER, finished_at) F(NUMBER, skew_ns) F(TEXT, reason)           \
     F(TEXT, remedy) F(ARRAY, remarks) F(TEXT, name) F(ARRAY, skipped) F(INNER, begun_at) F(INNER_TEXT, boot_id)       \
-    F(INNER, begun_boot_ns) F(INNER, stop_boot_ns) F(INNER, hard_stop_boot_ns)
+    F(INNER, begun_boot_ns) F(INNER, stop_boot_ns) F(INNER, hard_stop_boot_ns) K(uuid) F(TEXT, coordinator)           \
+    F(TEXT, coordinator_name) F(REF, lease_id) F(NUMBER, skew_error_ns)
 
-#define TARGET_FIELDS(F, R)                                                                                           \
+#define TARGET_FIELDS(F, R, K)                                                                                        \
     F(SESSION, session_id)                                                                                            \
     R(worker_url, worker)                                                                                             \
     F(WORKER_JSON, worker) F(STATE, state) F(TEXT, profile_id) F(TEXT, output_dir) F(TEXT, trace_dir)                 \
     F(COUNT, ranks_expected) F(BOOL, stop_pending) F(NUMBER, start_sent_at) F(NUMBER, start_answered_at)                 \
     F(NUMBER, start_status) F(NUMBER, stop_sent_at) F(NUMBER, stop_answered_at) F(NUMBER, stop_status)                \
-    F(TEXT, failure)
+    F(TEXT, failure) F(TEXT, host) F(TEXT, host_uuid) F(NUMBER, clock_offset_ns) F(NUMBER, clock_error_ns)            \
+    F(NUMBER, clock_rtt_ns) F(NUMBER, clock_maxerror_ns) F(NUMBER, clock_unsync)
 
-#define TRACE_FIELDS(F, R)                                                                                            \
+#define TRACE_FIELDS(F, R, K)                                                                                         \
     F(SESSION, session_id) F(REF, target_id)                                                                          \
     R(worker_url, worker)                                                                                             \
     F(TRACE_KIND, kind) F(TRACE_STATE, state) F(TEXT, reason) F(TEXT, name) F(TEXT, path) F(TEXT, origin)             \
@@ -103,20 +116,36 @@ const struct record_fields *request_fields(void);
     F(NUMBER, owner_uid) F(NUMBER, recorded_at) F(NUMBER, collected_at) F(OBJECT, labels) F(NUMBER, last_event_at)    \
     F(TEXT, columns) F(NUMBER, columns_size) F(NUMBER, columns_version) F(TEXT, columns_reason) F(NUMBER, slices)     \
     F(NUMBER, gpu_slices) F(NUMBER, threads) F(NUMBER, flows) F(ARRAY, defects) F(INNER, device) F(INNER, inode)   \
-    F(INNER, process_started) F(TEXT, instance) F(COUNT, disk_size)
+    F(INNER, process_started) F(TEXT, instance) F(COUNT, disk_size) K(uuid) F(NUMBER, archived_at)                    \
+    F(TEXT, archive_key)
 
-#define RUN_FIELDS(F, R)                                                                                              \
+#define RUN_FIELDS(F, R, K)                                                                                           \
     F(REF, session_id) F(RUN_STATE, state)                                                                            \
     R(router, router)                                                                                                 \
     F(TEXT, dialect) F(TEXT, fleet) F(TEXT, model) F(OBJECT, workload) F(ARRAY, targets) F(OBJECT, labels)            \
     F(NUMBER, requested_at) F(TEXT, requested_by) F(NUMBER, started_at) F(NUMBER, ended_at) F(COUNT, success)         \
-    F(COUNT, incomplete) F(COUNT, error) F(TEXT, reason) F(TEXT, remedy) F(ARRAY, notes)
+    F(COUNT, incomplete) F(COUNT, error) F(TEXT, reason) F(TEXT, remedy) F(ARRAY, notes) K(uuid)
 
-#define REQUEST_FIELDS(F, R)                                                                                          \
+#define REQUEST_FIELDS(F, R, K)                                                                                       \
     F(REF, run_id) F(NUMBER, number) F(NUMBER, prompt) F(TEXT, target) F(BOOL, cold) F(NUMBER, intended_ns)           \
     F(NUMBER, sent_ns) F(NUMBER, first_ns) F(NUMBER, last_ns) F(NUMBER, end_ns) F(NUMBER, ttft_ns)                    \
     F(NUMBER, tpot_ns) F(NUMBER, e2e_ns) F(NUMBER, lateness_ns) F(NUMBER, input_tokens) F(NUMBER, output_tokens)      \
     F(TEXT, input_source) F(TEXT, output_source) F(TEXT, outcome) F(NUMBER, status) F(TEXT, error)
+
+#define HOST_FIELDS(F, R, K)                                                                                          \
+    F(TEXT, host_uuid) F(TEXT, name) F(TEXT, url) F(TEXT, version) F(NUMBER, first_seen_at) F(NUMBER, last_seen_at)   \
+    F(NUMBER, clock_offset_ns)
+
+#define LEASE_FIELDS(F, R, K)                                                                                         \
+    F(TEXT, session_uuid) F(TEXT, coordinator) F(TEXT, coordinator_name) F(TEXT, actor) F(TEXT, state)                \
+    F(ARRAY, workers) F(NUMBER, granted_at) F(NUMBER, deadline_boot_ns) F(TEXT, boot_id)
+
+#define PART_FIELDS(F, R, K)                                                                                          \
+    F(REF, session_id) F(TEXT, host_uuid) F(TEXT, peer) F(TEXT, url) F(NUMBER, lease_id) F(TEXT, state)               \
+    F(COUNT, delivered) F(NUMBER, answered_at) F(NUMBER, deadline_at)
+
+#define REMOTE_TRACE_FIELDS(F, R, K)                                                                                  \
+    F(TEXT, uuid) F(REF, session_id) F(REF, target_id) F(TEXT, host_uuid) F(NUMBER, remote_id) F(NUMBER, recorded_at)
 /* clang-format on */
 
 void fields_done(const struct record_fields *l, void *record);
@@ -236,6 +265,8 @@ struct catalog {
     struct event *upkeep_timer; /* NULL: upkeep is not planned */
     int64_t upkeep_interval_ns;
     struct catalog_metrics metrics;
+
+    char *uuid, *host; /* as in its row */
 };
 
 /* -- errors.c ----------------------------------------------------------------------------------------- */
@@ -336,6 +367,19 @@ int saw_router(struct catalog *c, const char *url, const char *dialect, const ch
                int64_t used_at);
 /* A row for a worker of which nothing but its URL may be known. */
 int know_worker(struct catalog *c, const char *url);
+
+/* -- traces.c ----------------------------------------------------------------------------------------- */
+
+/* The position in a list of traces after which a filter wants rows. -ENOENT: its before_id is gone. */
+int trace_first_position(struct catalog *c, const struct trace_filter *f, struct trace_position *ret);
+/* Statements of listings share the numbers of their parameters, and not all use all of them. */
+void bind_trace_filter(sqlite3_stmt *s, const struct trace_filter *f, const struct trace_position *after,
+                       int64_t limit);
+
+/* -- hosts.c ------------------------------------------------------------------------------------------ */
+
+/* An opening step: the row that names this catalog, which a new one lacks. */
+int hosts_open(struct catalog *c, struct problem *p);
 
 /* -- files.c ------------------------------------------------------------------------------------------ */
 

@@ -35,7 +35,23 @@ const char *const catalog_upgrades[CATALOG_VERSION] = {
           "alter table trace_row add column device integer;"
           "alter table trace_row add column inode integer;"
           "alter table trace_row add column process_started integer;",
-    [3] = "alter table event_row add column run_id integer;",
+    [3] = "alter table event_row add column run_id integer;"
+          /* A later version adds columns to it: it has to be there before the schema completes the rest. */
+          "create table run_row ("
+          "run_id integer primary key autoincrement, "
+          "session_id integer references session_row (session_id) on delete set null, "
+          "state text not null check (state in ('requested', 'warming', 'loading', 'draining', 'complete', 'partial', 'failed', 'cancelled')), "
+          "router_id integer references router_row (router_id) on delete set null, dialect text, fleet text, "
+          "model text, workload text not null check (json_valid(workload)), "
+          "targets text not null check (json_valid(targets)), "
+          "labels text not null default '{}' check (json_valid(labels)), requested_at integer not null, "
+          "requested_by text not null, started_at integer, ended_at integer, "
+          "success integer not null default 0, incomplete integer not null default 0, "
+          "error integer not null default 0, reason text, remedy text, "
+          "notes text check (notes is null or json_valid(notes)), "
+          "warmed text check (warmed is null or json_valid(warmed)), "
+          "summary text check (summary is null or json_valid(summary)), removed integer not null default 0"
+          ") strict;",
     [4] = "alter table session_row add column name text;"
           "alter table session_row add column skipped text check (skipped is null or json_valid(skipped));"
           "alter table trace_row add column instance text;",
@@ -54,6 +70,25 @@ const char *const catalog_upgrades[CATALOG_VERSION] = {
           "(case when owner_uid is null or owner_uid in (0, 65534) then -coalesce(worker_id, 0) else owner_uid end) virtual;",
     [6] = "alter table target_row rename column owes_stop to stop_pending;"
           "update trace_row set defects = replace(defects, '\"place\":', '\"offset\":') where defects is not null;",
+    [7] = "alter table session_row add column uuid text;"
+          "alter table session_row add column coordinator text;"
+          "alter table session_row add column coordinator_name text;"
+          "alter table session_row add column lease_id integer;"
+          "alter table session_row add column skew_error_ns integer;"
+          "update session_row set uuid = " CATALOG_NEW_UUID ";"
+          "alter table target_row add column host text;"
+          "alter table target_row add column host_uuid text;"
+          "alter table target_row add column clock_offset_ns integer;"
+          "alter table target_row add column clock_error_ns integer;"
+          "alter table target_row add column clock_rtt_ns integer;"
+          "alter table target_row add column clock_maxerror_ns integer;"
+          "alter table target_row add column clock_unsync integer;"
+          "alter table trace_row add column uuid text;"
+          "alter table trace_row add column archived_at integer;"
+          "alter table trace_row add column archive_key text;"
+          "update trace_row set uuid = " CATALOG_NEW_UUID ";"
+          "alter table run_row add column uuid text;"
+          "update run_row set uuid = " CATALOG_NEW_UUID ";",
 };
 /* clang-format on */
 

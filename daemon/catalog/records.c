@@ -11,6 +11,7 @@
 /* Items of the list of a record; its struct is called `this_record` there. */
 #define FIELD(type, member)      {FIELD_##type, offsetof(this_record, member), #member},
 #define FIELD_URL(member, table) {FIELD_TEXT, offsetof(this_record, member), #table},
+#define FIELD_KEPT(member)       {FIELD_TEXT, offsetof(this_record, member), #member},
 
 static void fields_init(const struct record_fields *l, void *record);
 
@@ -19,7 +20,7 @@ static void fields_init(const struct record_fields *l, void *record);
     const struct record_fields *list(void)                                                                               \
     {                                                                                                                 \
         typedef struct record this_record;                                                                            \
-        static const struct record_field items[] = {FIELDS(FIELD, FIELD_URL) FIELD(last_type, last) FIELD(ID, id)};          \
+        static const struct record_field items[] = {FIELDS(FIELD, FIELD_URL, FIELD_KEPT) FIELD(last_type, last) FIELD(ID, id)};          \
         static const struct record_fields of = {items, ARRAY_SIZE(items), sizeof(this_record)};                          \
         return &of;                                                                                                   \
     }                                                                                                                 \
@@ -36,6 +37,10 @@ DEFINE_RECORD(target_record, target_fields, TARGET_FIELDS, TEXT, remedy, target_
 DEFINE_RECORD(trace_record, trace_fields, TRACE_FIELDS, BOOL, pinned, trace_id)
 DEFINE_RECORD(run_record, run_fields, RUN_FIELDS, ARRAY, warmed, run_id)
 DEFINE_RECORD(request_row, request_fields, REQUEST_FIELDS, ARRAY, gaps_us, request_id)
+DEFINE_RECORD(host_record, host_fields, HOST_FIELDS, NUMBER, clock_error_ns, host_id)
+DEFINE_RECORD(lease_record, lease_fields, LEASE_FIELDS, REF, session_id, lease_id)
+DEFINE_RECORD(part_record, part_fields, PART_FIELDS, BOOL, open, part_id)
+DEFINE_RECORD(remote_trace_record, remote_trace_fields, REMOTE_TRACE_FIELDS, OBJECT, facts, trace_id)
 /* clang-format on */
 
 #define AT(type, record, f) (*(type *)((char *)(record) + (f)->offset))

@@ -33,6 +33,11 @@ struct session_record {
     int64_t begun_at; /* before the first start left */
     char *boot_id;    /* of the kernel whose boot_ns() these are */
     int64_t begun_boot_ns, stop_boot_ns, hard_stop_boot_ns;
+    char *uuid; /* NULL: to be given; the record that is added stays without */
+    char *coordinator,
+        *coordinator_name; /* catalog and host of the profd that coordinates it; NULL: this one */
+    int64_t lease_id;      /* of lease_record, where another profd coordinates it */
+    int64_t skew_error_ns; /* uncertainty of skew_ns */
     bool pinned;
 };
 
@@ -45,7 +50,13 @@ struct target_record {
     int64_t ranks_expected;
     bool stop_pending;
     int64_t start_sent_at, start_answered_at, start_status, stop_sent_at, stop_answered_at, stop_status;
-    char *failure, *remedy;
+    char *failure;
+    char *host, *host_uuid; /* name and catalog of the host that records it; NULL: this one */
+    /* When the recording began: wall clock of the host minus that of the coordinator; its uncertainty; the round
+     * trip of the exchange that it was taken from; the maximum error that the host's kernel states; 1 where that
+     * kernel's clock is not synchronized. */
+    int64_t clock_offset_ns, clock_error_ns, clock_rtt_ns, clock_maxerror_ns, clock_unsync;
+    char *remedy;
 };
 
 struct trace_record {
@@ -76,7 +87,10 @@ struct trace_record {
     int64_t device, inode;   /* of the file that was read, where its worker wrote it */
     int64_t process_started; /* of the process whose root its path leads through; in ticks since boot */
     char *instance;          /* name of the engine instance, within its session; NULL: not known */
-    int64_t disk_size; /* bytes that its file in the store takes on the disk; 0 where it lies elsewhere */
+    int64_t disk_size;   /* bytes that its file in the store takes on the disk; 0 where it lies elsewhere */
+    char *uuid;          /* as of a session */
+    int64_t archived_at; /* when the archive was seen to have it; RECORD_NONE: it does not */
+    char *archive_key;   /* name of its object there */
 };
 
 struct run_record {
@@ -91,7 +105,9 @@ struct run_record {
     int64_t started_at, ended_at;
     int64_t success, incomplete, error; /* requests by their outcome */
     char *reason, *remedy;
-    char *notes, *warmed; /* JSON arrays, NULL */
+    char *notes;  /* JSON array, NULL */
+    char *uuid;   /* as of a session */
+    char *warmed; /* JSON array, NULL */
 };
 
 /* A row of the view `requests`. What did not come is RECORD_NONE. */
@@ -109,6 +125,52 @@ struct request_row {
     char *gaps_us; /* JSON array */
 };
 
+/* -- Other hosts -- */
+
+struct host_record {
+    int64_t host_id;
+    char *host_uuid; /* of its catalog */
+    char *name, *url, *version;
+    int64_t first_seen_at, last_seen_at;
+    int64_t clock_offset_ns, clock_error_ns; /* its wall clock minus this host's, as last measured */
+};
+
+/* Workers of this host that a coordinator may record. */
+struct lease_record {
+    int64_t lease_id; /* the fencing number: never used again. 0: to be given */
+    char *session_uuid;
+    char *coordinator, *coordinator_name; /* UUID of its catalog; name of its host */
+    char *actor;                          /* who asked the coordinator */
+    char *state;                          /* granted, prepared, started; over, released, expired */
+    char *workers;                        /* JSON array of URLs */
+    int64_t granted_at, deadline_boot_ns;
+    char *boot_id;      /* of the kernel whose boot_ns() the deadline is */
+    int64_t session_id; /* that records them; RECORD_NONE */
+};
+
+/* What another host does of a session that this profd coordinates. */
+struct part_record {
+    int64_t part_id; /* 0: to be given */
+    int64_t session_id;
+    char *host_uuid, *peer, *url;
+    int64_t lease_id; /* in the host's catalog; RECORD_NONE */
+    char *state;
+    int64_t delivered; /* number in the host's change_row up to which its rows were taken */
+    int64_t answered_at, deadline_at;
+    bool open; /* it may still deliver */
+};
+
+/* A trace of this catalog's sessions that another host keeps. Its number is one that no trace of this catalog has. */
+struct remote_trace_record {
+    int64_t trace_id; /* 0: to be given */
+    char *uuid;
+    int64_t session_id, target_id;
+    char *host_uuid;
+    int64_t remote_id; /* its number in the host's catalog */
+    int64_t recorded_at;
+    char *facts; /* JSON object: the trace as the host's API shows it */
+};
+
 /* copy() gives `to` texts of its own, and frees nothing that `to` held. */
 void session_record_init(struct session_record *r);
 void session_record_done(struct session_record *r);
@@ -122,6 +184,14 @@ void run_record_init(struct run_record *r);
 void run_record_done(struct run_record *r);
 void request_row_init(struct request_row *r);
 void request_row_done(struct request_row *r);
+void host_record_init(struct host_record *r);
+void host_record_done(struct host_record *r);
+void lease_record_init(struct lease_record *r);
+void lease_record_done(struct lease_record *r);
+void part_record_init(struct part_record *r);
+void part_record_done(struct part_record *r);
+void remote_trace_record_init(struct remote_trace_record *r);
+void remote_trace_record_done(struct remote_trace_record *r);
 
 /* Fleet: remembers router and workers as seen by a discovery. */
 int catalog_saw_fleet(struct catalog *c, const struct fleet *f);
@@ -240,6 +310,40 @@ int catalog_next_evictable_of(struct catalog *c, int64_t holder, int64_t seen_si
  * proto/ingest.h). set replaces what there was; put adds both keys to the object. */
 int catalog_set_summary(struct catalog *c, int64_t trace_id, const json_t *facts);
 int catalog_put_summary(struct catalog *c, int64_t trace_id, json_t *object);
+
+/* What the report `steps` and the rules found in a trace: {"steps": [{"phase", "steps", "sum_ns", "p50_ns", "p99_ns",
+ * "max_ns"}], "findings": [{"rule", "label", "what", "cost_ns", "share"}]}, findings in their order. Replaces what there was;
+ * rows without what the schema requires are left out. -ENOENT: there is no such trace. */
+int catalog_set_sums(struct catalog *c, int64_t trace_id, const json_t *sums);
+
+/* Hosts. saw adds or renews the row of r->host_uuid; what r has not (NULL, RECORD_NONE) stays as it was. */
+int catalog_saw_host(struct catalog *c, const struct host_record *r);
+int catalog_get_host(struct catalog *c, const char *host_uuid, struct host_record *ret); /* -ENOENT */
+int catalog_each_host(struct catalog *c, int (*fn)(const struct host_record *r, void *arg), void *arg);
+
+/* Leases that this host granted. add gives r->lease_id, a larger number than any before; a lease is answered only after
+ * the commit with full_sync. each: those whose state is not final, or of the session, oldest first. */
+int catalog_add_lease(struct catalog *c, struct lease_record *r);
+int catalog_save_lease(struct catalog *c, const struct lease_record *r);
+int catalog_get_lease(struct catalog *c, int64_t id, struct lease_record *ret); /* -ENOENT */
+int catalog_find_lease(struct catalog *c, const char *session_uuid,
+                       struct lease_record *ret); /* the newest of the session; -ENOENT */
+int catalog_each_open_lease(struct catalog *c, int (*fn)(const struct lease_record *r, void *arg), void *arg);
+
+/* Parts of sessions on other hosts. save adds a part whose id is 0, and gives it. */
+int catalog_save_part(struct catalog *c, struct part_record *r);
+int catalog_each_part(struct catalog *c, int64_t session_id,
+                      int (*fn)(const struct part_record *r, void *arg), void *arg);
+int catalog_each_open_part(struct catalog *c, int (*fn)(const struct part_record *r, void *arg), void *arg);
+
+/* Traces on other hosts. put adds a trace or replaces the facts of the one with that UUID, whose number it gives. */
+int catalog_put_remote_trace(struct catalog *c, struct remote_trace_record *r);
+int catalog_get_remote_trace(struct catalog *c, int64_t id, struct remote_trace_record *ret); /* -ENOENT */
+/* In the order of catalog_each_trace(), whose filters apply; unclaimed finds none. before_id may be of either list. */
+int catalog_each_remote_trace(struct catalog *c, const struct trace_filter *f,
+                              int (*fn)(const struct remote_trace_record *r, void *arg), void *arg);
+/* The facts with the number, session, host and worker of this catalog. */
+int catalog_remote_trace_json(struct catalog *c, const struct remote_trace_record *r, json_t **ret);
 
 /* Runs. add gives r->run_id; save writes every column of an existing row but its summary, a JSON object. */
 int catalog_add_run(struct catalog *c, struct run_record *r);

@@ -11,27 +11,36 @@
 /* Items of the field lists (records.c) in the places where SQL wants them. The table that is read is called t. */
 #define COLUMN(type, name)       #name ", "
 #define COLUMN_URL(name, table)  #table "_id, "
+#define COLUMN_KEPT(name)        #name ", "
 #define VALUE(type, name)        ":" #name ", "
 #define VALUE_URL(name, table)   ID_OF_URL(name, table) ", "
+#define VALUE_KEPT(name)         "coalesce(:" #name ", " CATALOG_NEW_UUID "), "
 #define SET(type, name)          #name " = :" #name ", "
 #define SET_URL(name, table)     #table "_id = " ID_OF_URL(name, table) ", "
+#define SET_KEPT(name)           #name " = coalesce(" #name ", :" #name "), "
 #define SELECT(type, name)       "t." #name ", "
+#define SELECT_KEPT(name)        "t." #name ", "
 #define SELECT_URL(name, table)                                                                                       \
     "(select url from " #table "_row x where x." #table "_id = t." #table "_id), "
 #define ID_OF_URL(name, table)   "(select " #table "_id from " #table "_row where url = :" #name ")"
 
 #define INSERT_INTO(table, FIELDS, last, id)                                                                          \
-    "insert into " table " (" FIELDS(COLUMN, COLUMN_URL) last ", " id ") "                                            \
-    "values (" FIELDS(VALUE, VALUE_URL) ":" last ", :" id ")"
+    "insert into " table " (" FIELDS(COLUMN, COLUMN_URL, COLUMN_KEPT) last ", " id ") "                                            \
+    "values (" FIELDS(VALUE, VALUE_URL, VALUE_KEPT) ":" last ", :" id ")"
 #define UPDATE(table, FIELDS, last, id)                                                                               \
-    "update " table " set " FIELDS(SET, SET_URL) last " = :" last " where " id " = :" id
-#define SELECT_FROM(table, FIELDS, last, id) "select " FIELDS(SELECT, SELECT_URL) "t." last ", t." id " from " table " t "
+    "update " table " set " FIELDS(SET, SET_URL, SET_KEPT) last " = :" last " where " id " = :" id
+#define SELECT_FROM(table, FIELDS, last, id)                                                                          \
+    "select " FIELDS(SELECT, SELECT_URL, SELECT_KEPT) "t." last ", t." id " from " table " t "
 
 #define SESSION      "session_row", SESSION_FIELDS, "pinned", "session_id"
 #define TARGET       "target_row", TARGET_FIELDS, "remedy", "target_id"
 #define TRACE        "trace_row", TRACE_FIELDS, "pinned", "trace_id"
 #define RUN          "run_row", RUN_FIELDS, "warmed", "run_id"
 #define REQUEST      "request_row", REQUEST_FIELDS, "gaps_us", "request_id"
+#define HOST         "host_row", HOST_FIELDS, "clock_error_ns", "host_id"
+#define LEASE        "lease_row", LEASE_FIELDS, "session_id", "lease_id"
+#define PART         "part_row", PART_FIELDS, "open", "part_id"
+#define REMOTE_TRACE "remote_trace_row", REMOTE_TRACE_FIELDS, "facts", "trace_id"
 /* Gives a macro the items of a list of those above as its arguments. */
 #define WITH(macro, ...)         macro(__VA_ARGS__)
 
@@ -48,6 +57,13 @@
 #define OF_SESSION   "t.session_id = ?5 and "
 #define UNCLAIMED    "t.session_id is null and "
 #define OF_WORKER    "t.worker_id = (select worker_id from worker_row where url = ?6) and "
+
+/* The same of traces on other hosts: their worker is that of their target. */
+#define REMOTE_TRACES_WHERE(condition)                                                                                \
+    WITH(SELECT_FROM, REMOTE_TRACE) "where " condition "(t.recorded_at, t.trace_id) < (?1, ?2) and t.recorded_at >= ?3 "            \
+    "order by t.recorded_at desc, t.trace_id desc limit ?4"
+#define OF_REMOTE_WORKER                                                                                              \
+    "t.target_id in (select target_id from target_row where worker_id = (select worker_id from worker_row where url = ?6)) and "
 
 /* The user or worker in whose share a row t counts; ?1: workers that were not seen since then count as others (0). */
 #define HOLDER                                                                                                        \

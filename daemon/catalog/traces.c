@@ -127,31 +127,48 @@ static enum statement trace_listing_statement(const struct trace_filter *f)
     return of_worker ? STATEMENT_TRACES_OF_WORKER : STATEMENT_TRACES;
 }
 
-/* The position in the list after which a filter wants rows. */
-static int trace_first_position(struct catalog *c, const struct trace_filter *f, struct trace_position *ret)
+/* The trace may be one of another host: both lists have the same order. */
+static int trace_find_position(struct catalog *c, int64_t id, struct trace_position *ret)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_TRACE_POSITION);
+    bind_number(s, 1, id);
+    return read_numbers(c, s, &ret->at, &ret->trace_id);
+}
+
+int trace_first_position(struct catalog *c, const struct trace_filter *f, struct trace_position *ret)
 {
     struct trace_position at = {INT64_MAX, INT64_MAX};
 
     if (f->until != RECORD_NONE)
         at.at = f->until;
     if (f->before_id != RECORD_NONE) {
-        struct trace_record before;
-        int r = catalog_get_trace(c, f->before_id, &before);
+        struct trace_position before;
+        int r = trace_find_position(c, f->before_id, &before);
         if (r < 0)
             return r;
-        if (before.recorded_at <= at.at)
-            at = (struct trace_position){before.recorded_at, before.trace_id};
-        trace_record_done(&before);
+        if (before.at <= at.at)
+            at = before;
     }
     *ret = at;
     return 0;
 }
 
-/* Statements of one kind share their numbers, and not all use all of them. */
 static void bind_if_used(sqlite3_stmt *s, int i, int64_t number)
 {
     if (i <= sqlite3_bind_parameter_count(s))
         bind_number(s, i, number);
+}
+
+void bind_trace_filter(sqlite3_stmt *s, const struct trace_filter *f, const struct trace_position *after,
+                       int64_t limit)
+{
+    bind_number(s, 1, after->at);
+    bind_number(s, 2, after->trace_id);
+    bind_number(s, 3, f->since == RECORD_NONE ? INT64_MIN + 1 : f->since);
+    bind_number(s, 4, limit);
+    bind_if_used(s, 5, f->session_id);
+    if (f->worker_url)
+        bind_text(s, 6, f->worker_url);
 }
 
 int catalog_each_trace(struct catalog *c, const struct trace_filter *f, trace_fn fn, void *arg)
@@ -163,13 +180,7 @@ int catalog_each_trace(struct catalog *c, const struct trace_filter *f, trace_fn
 
     while (r == 0 && left > 0 && n == WALK_BATCH) {
         sqlite3_stmt *s = statement(c, trace_listing_statement(f));
-        bind_number(s, 1, at.at);
-        bind_number(s, 2, at.trace_id);
-        bind_number(s, 3, f->since == RECORD_NONE ? INT64_MIN + 1 : f->since);
-        bind_number(s, 4, MIN(left, WALK_BATCH));
-        bind_if_used(s, 5, f->session_id);
-        if (f->worker_url)
-            bind_text(s, 6, f->worker_url);
+        bind_trace_filter(s, f, &at, MIN(left, WALK_BATCH));
         r = traces_walk(c, s, fn, arg, &at, &n);
         left -= (int64_t)n;
     }

@@ -17,7 +17,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* Events kept in the audit log, removed files that are remembered, and requests of runs. */
+/* Events kept in the audit log, removed files that are remembered, requests of runs, leases, and changes after which the
+ * deletion of a row is forgotten. */
 #define ROWS_KEPT 1000000
 /* Routers and workers that no session or trace needs are forgotten after this time: ports change with every
  * job. */
@@ -76,6 +77,16 @@ static const struct {
      "and not exists (select 1 from session_row s where s.router_id = r.router_id) "
      "and not exists (select 1 from run_row n where n.router_id = r.router_id) limit ?2)",
      true},
+    {"delete from host_row where host_id in (select host_id from host_row h where last_seen_at < ?1 "
+     "and not exists (select 1 from part_row p where p.host_uuid = h.host_uuid and p.open = 1) limit ?2)",
+     true},
+    {"delete from lease_row where lease_id in (select lease_id from lease_row where lease_id <= "
+     "(select max(lease_id) from lease_row) - ?1 and state in ('over', 'released', 'expired') order by "
+     "lease_id limit ?2)",
+     false},
+    {"delete from change_row where seq in (select seq from change_row where gone = 1 and seq <= "
+     "(select max(seq) from change_row) - ?1 order by seq limit ?2)",
+     false},
 };
 
 static int upkeep_delete_old(struct upkeep_job *job, sqlite3 *db, size_t i)

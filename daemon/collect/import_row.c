@@ -271,9 +271,12 @@ static void row_inherit(struct import_job *job, struct trace_record *previous)
     }
     row->trace_id = previous->trace_id;
     row->pinned = previous->pinned;
-    /* The same bytes keep their age, for the budget. */
-    if (row->sha256 && streq(row->sha256, previous->sha256))
-        row->collected_at = previous->collected_at;
+    /* Its age counts from the first sight of the file, for the budget and for who has a copy of the row. */
+    row->collected_at = previous->collected_at;
+    if (row->sha256 && streq(row->sha256, previous->sha256)) {
+        row->archived_at = previous->archived_at;
+        row->archive_key = TAKE_PTR(previous->archive_key);
+    }
     if (!row->labels)
         row->labels = TAKE_PTR(previous->labels);
     if (!row->instance && (row->target_id == RECORD_NONE || row->target_id == previous->target_id))

@@ -5,6 +5,7 @@
  */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/uuid.h"
 #include "daemon/fleet/engine.h"
 #include "daemon/fleet/url.h"
 #include "daemon/load/workload.h"
@@ -257,6 +258,7 @@ static void fill_record(struct run_record *rec, const struct job_request *reques
                         const struct load_plan *plan, const char *actor)
 {
     rec->state = RUN_REQUESTED;
+    rec->uuid = uuid_new();
     rec->router = xstrdup(fleet->router);
     rec->dialect = xstrdup(fleet->dialect);
     rec->fleet = xstrdup(fleet->name);

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
+#include "base/uuid.h"
 #include "daemon/session/internal.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -231,6 +232,7 @@ static int session_add_rows(struct job_creation *c, struct session *s)
     struct catalog *catalog = c->jobs->catalog;
 
     rec->state = STATE_REQUESTED;
+    rec->uuid = uuid_new();
     rec->router = xstrdup(c->fleet->router);
     rec->dialect = xstrdup(c->fleet->dialect);
     rec->fleet = xstrdup(c->fleet->name);

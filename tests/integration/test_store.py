@@ -391,9 +391,13 @@ def test_age_is_that_of_the_collection(tmp_path):
     fill(profd, 6)
     now, day = time.time_ns(), 86400 * 10**9
     with sqlite3.connect(profd.catalog) as catalog:
+        # Who changes it after all does so knowingly.
+        (immutable,) = catalog.execute("select sql from sqlite_schema where name = 'trace_collected'").fetchone()
+        catalog.execute("drop trigger trace_collected")
         for trace, collected in ((1, now), (2, now - 9 * day), (3, now - 1 * day), (4, now - 8 * day), (5, now - 7 * day), (6, now)):
             catalog.execute("update trace_row set collected_at = ?, recorded_at = ? where trace_id = ?",
                             (collected, 2**62 if trace == 2 else now - trace * 100 * day, trace))
+        catalog.execute(immutable)
         catalog.execute("update trace_row set pinned = 1 where trace_id = 4")
     profd.start()
     try:
@@ -465,7 +469,6 @@ def test_store_and_catalog_agree_again_after_a_start(tmp_path, fleet):
         profd.restart()
         wait_for(lambda: profd.get("/v1/traces/t2")["state"] == "complete")
         again = profd.get("/v1/traces/t2")
-        moved["collected_at"] = again["collected_at"]
         assert again == moved
         before = profd.traces()
         profd.restart()

@@ -4,8 +4,10 @@
 
 #include "daemon/catalog/records.h"
 
-#define W1 "http://10.0.0.1:8000"
-#define W2 "http://10.0.0.2:8000"
+#define W1     "http://10.0.0.1:8000"
+#define W2     "http://10.0.0.2:8000"
+#define UUID_1 "6b1f0000-0000-4000-8000-000000000011"
+#define UUID_2 "6b1f0000-0000-4000-8000-000000000012"
 
 static inline struct session_record full_session(void)
 {
@@ -35,6 +37,10 @@ static inline struct session_record full_session(void)
                                    .begun_boot_ns = 92,
                                    .stop_boot_ns = 93,
                                    .hard_stop_boot_ns = 94,
+                                   .coordinator = "6b1f0000-0000-4000-8000-000000000001",
+                                   .coordinator_name = "n17",
+                                   .lease_id = 95,
+                                   .skew_error_ns = 96,
                                    .pinned = true};
 }
 
@@ -57,6 +63,13 @@ static inline struct target_record full_target(int64_t session_id)
         .stop_answered_at = 14,
         .stop_status = 500,
         .failure = "failure",
+        .host = "n18",
+        .host_uuid = "6b1f0000-0000-4000-8000-000000000002",
+        .clock_offset_ns = -15,
+        .clock_error_ns = 16,
+        .clock_rtt_ns = 17,
+        .clock_maxerror_ns = 18,
+        .clock_unsync = 1,
         .remedy = "remedy"};
 }
 
@@ -105,5 +118,7 @@ static inline struct trace_record full_trace(int64_t session_id, int64_t target_
                                  .threads = 4,
                                  .flows = 3,
                                  .defects = "[{\"kind\":\"truncated\",\"count\":1}]",
+                                 .archived_at = 25,
+                                 .archive_key = "traces/sha256/ab/ab12.gz",
                                  .pinned = true};
 }

@@ -15,6 +15,7 @@ static void test_session_json(void **state)
 {
     struct catalog_fixture *fixture = *state;
     struct session_record s = full_session();
+    s.uuid = (char *)UUID_1;
     assert_int_equal(catalog_add_session(fixture->catalog, &s), 0);
     struct target_record t = full_target(s.session_id);
     assert_int_equal(catalog_add_target(fixture->catalog, &t), 0);
@@ -37,7 +38,9 @@ static void test_session_json(void **state)
            "\"requested_by\":\"uid 1000 (anna)\",\"start_at\":2,\"starts_sent_at\":3,\"recording_at\":4,"
            "\"stop_at\":5,\"hard_stop_at\":6,\"stopped_at\":7,\"finished_at\":8,\"skew_ns\":9,"
            "\"reason\":\"reason\",\"remedy\":\"remedy\\nin two lines\",\"remarks\":[{\"text\":\"remark\"}],"
-           "\"name\":\"night\",\"skipped\":[{\"worker\":\"" W2 "\"}],\"pinned\":true,"
+           "\"name\":\"night\",\"skipped\":[{\"worker\":\"" W2 "\"}],\"uuid\":\"" UUID_1 "\","
+           "\"coordinator\":\"6b1f0000-0000-4000-8000-000000000001\",\"coordinator_name\":\"n17\","
+           "\"skew_error_ns\":96,\"pinned\":true,"
            "\"counts\":{\"targets\":2,\"active\":1,\"complete\":1,\"partial\":0,\"failed\":0,\"cancelled\":0,"
            "\"traces\":2,\"bytes\":4196,\"skipped\":1}}");
     assert_int_equal(json_array_size(targets), 2);
@@ -47,7 +50,11 @@ static void test_session_json(void **state)
         "\"state\":\"stopping\",\"profile_id\":\"s1-w1\",\"output_dir\":\"/tmp/out\","
         "\"trace_dir\":\"/tmp/traces\",\"ranks_expected\":8,\"stop_pending\":true,\"start_sent_at\":11,"
         "\"start_answered_at\":12,\"start_status\":200,\"stop_sent_at\":13,\"stop_answered_at\":14,"
-        "\"stop_status\":500,\"failure\":\"failure\",\"remedy\":\"remedy\",\"traces\":[\"t1\"],"
+        "\"stop_status\":500,\"failure\":\"failure\",\"host\":\"n18\","
+        "\"host_uuid\":\"6b1f0000-0000-4000-8000-000000000002\",\"clock_offset_ns\":-15,\"clock_error_ns\":"
+        "16,"
+        "\"clock_rtt_ns\":17,\"clock_maxerror_ns\":18,\"clock_unsync\":1,\"remedy\":\"remedy\",\"traces\":["
+        "\"t1\"],"
         "\"bytes\":4096}");
     assert_int_equal(json_array_size(json_object_get(json_array_get(targets, 1), "traces")), 0);
 }
@@ -92,18 +99,19 @@ static void test_trace_json(void **state)
     r.trace_id = 12;
     _cleanup_json_ j = trace_record_to_json(&r);
     assert_json(
-        j,
-        "{\"trace\":\"t12\",\"session\":\"s7\",\"worker\":\"" W1 "\",\"kind\":\"frontend\","
-        "\"state\":\"truncated\",\"reason\":\"gzip ends after 17 events\",\"name\":\"rank0.json.gz\","
-        "\"path\":\"/store/s1/rank0.json.gz\",\"origin\":\"/tmp/traces/rank0.json.gz\",\"stored\":true,"
-        "\"size\":4096,\"sha256\":\"ab12\",\"format\":\"kineto\",\"uncompressed\":99999,"
-        "\"stage\":\"decode\",\"world_size\":8,\"pid\":4711,\"devices\":1,\"device_name\":\"NVIDIA H200\","
-        "\"events\":17,\"first_event_at\":21,\"span_ns\":22,\"candidates\":[\"" W1 "\",\"" W2 "\"],"
-        "\"owner_uid\":1000,\"recorded_at\":23,\"collected_at\":24,\"labels\":{\"run\":\"a\"},"
-        "\"last_event_at\":43,\"columns\":\"/columns/t1.columns\",\"columns_size\":512,"
-        "\"columns_version\":1,\"columns_reason\":\"none\",\"slices\":16,\"gpu_slices\":5,\"threads\":4,"
-        "\"flows\":3,\"defects\":[{\"kind\":\"truncated\",\"count\":1}],\"disk_size\":4096,\"pinned\":true,"
-        "\"ranks\":{\"rank\":5,\"dp\":1,\"pp\":0,\"tp\":3,\"ep\":2}}");
+        j, "{\"trace\":\"t12\",\"session\":\"s7\",\"worker\":\"" W1 "\",\"kind\":\"frontend\","
+           "\"state\":\"truncated\",\"reason\":\"gzip ends after 17 events\",\"name\":\"rank0.json.gz\","
+           "\"path\":\"/store/s1/rank0.json.gz\",\"origin\":\"/tmp/traces/rank0.json.gz\",\"stored\":true,"
+           "\"size\":4096,\"sha256\":\"ab12\",\"format\":\"kineto\",\"uncompressed\":99999,"
+           "\"stage\":\"decode\",\"world_size\":8,\"pid\":4711,\"devices\":1,\"device_name\":\"NVIDIA H200\","
+           "\"events\":17,\"first_event_at\":21,\"span_ns\":22,\"candidates\":[\"" W1 "\",\"" W2 "\"],"
+           "\"owner_uid\":1000,\"recorded_at\":23,\"collected_at\":24,\"labels\":{\"run\":\"a\"},"
+           "\"last_event_at\":43,\"columns\":\"/columns/t1.columns\",\"columns_size\":512,"
+           "\"columns_version\":1,\"columns_reason\":\"none\",\"slices\":16,\"gpu_slices\":5,\"threads\":4,"
+           "\"flows\":3,\"defects\":[{\"kind\":\"truncated\",\"count\":1}],\"disk_size\":4096,\"archived_"
+           "at\":25,"
+           "\"archive_key\":\"traces/sha256/ab/ab12.gz\",\"pinned\":true,"
+           "\"ranks\":{\"rank\":5,\"dp\":1,\"pp\":0,\"tp\":3,\"ep\":2}}");
     trace_record_init(&r);
     r.trace_id = 13;
     r.name = "bad \xff name";

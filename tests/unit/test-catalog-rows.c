@@ -79,10 +79,12 @@ static void test_round_trips(void **state)
 {
     struct catalog_fixture *fixture = *state;
     struct session_record s = full_session(), s2;
+    s.uuid = (char *)UUID_1;
     assert_int_equal(catalog_add_session(fixture->catalog, &s), 0);
     struct target_record t = full_target(s.session_id);
     assert_int_equal(catalog_add_target(fixture->catalog, &t), 0);
     struct trace_record tr = full_trace(s.session_id, t.target_id);
+    tr.uuid = (char *)UUID_2;
     assert_int_equal(catalog_add_trace(fixture->catalog, &tr), 0);
     fixture_reopen(fixture);
 
@@ -101,10 +103,12 @@ static void test_saving_writes_every_column(void **state)
     session_record_init(&s);
     s.requested_at = 1;
     s.requested_by = "test";
+    s.uuid = (char *)UUID_1;
     assert_int_equal(catalog_add_session(fixture->catalog, &s), 0);
     int64_t id = s.session_id;
     s = full_session();
     s.session_id = id;
+    s.uuid = (char *)UUID_1;
     /* The router becomes known by a discovery, as a session keeps the one it began with. */
     struct fleet f = {.router = s.router, .dialect = s.dialect};
     assert_int_equal(catalog_saw_fleet(fixture->catalog, &f), 0);
@@ -127,9 +131,18 @@ static void test_saving_writes_every_column(void **state)
     assert_int_equal(catalog_each_target(fixture->catalog, id, take_target, &t), 7);
 
     struct trace_record tr = full_trace(id, target_id);
+    struct trace_record added;
     tr.trace_id = add_trace(fixture, RECORD_NONE, NULL, 1, 1);
+    assert_int_equal(catalog_get_trace(fixture->catalog, tr.trace_id, &added), 0);
+    /* The moment of the collection and the UUID are the only ones that stay. */
+    tr.collected_at = added.collected_at;
+    tr.uuid = (char *)UUID_2;
     assert_int_equal(catalog_save_trace(fixture->catalog, &tr), 0);
+    tr.uuid = added.uuid;
     check_trace(fixture, tr.trace_id, &tr);
+    tr.collected_at++;
+    assert_int_equal(catalog_save_trace(fixture->catalog, &tr), -EINVAL);
+    trace_record_done(&added);
 }
 
 static void test_absent_rows(void **state)

@@ -101,7 +101,7 @@ static void test_refuses_a_newer_version(void **state)
     struct catalog_fixture *fixture = *state;
     fixture->catalog = catalog_close(fixture->catalog);
     execute(fixture->path, "pragma user_version = 9");
-    refused(fixture, -ENOTSUP, PROBLEM_STORAGE, "has version 9, and this profd supports version 7");
+    refused(fixture, -ENOTSUP, PROBLEM_STORAGE, "has version 9, and this profd supports version 8");
     assert_int_equal(ask(fixture->path, "pragma user_version"), 9);
 }
 
@@ -213,7 +213,7 @@ static void test_migrates_after_a_copy(void **state)
     assert_int_equal(ask(copy, "pragma user_version"), CATALOG_VERSION);
     assert_int_equal(ask(copy, "select count(*) from sessions"), 1);
     assert_mode(copy, "", 0640);
-    refused(fixture, -ENOTSUP, PROBLEM_STORAGE, "has version 8");
+    refused(fixture, -ENOTSUP, PROBLEM_STORAGE, "has version 9");
 }
 
 /* What a catalog is made of: the columns of tables, which alter table writes down in its own way, and the
@@ -269,6 +269,7 @@ static const struct {
     {5, "insert into session_row (session_id, state, options, requested_at, requested_by, name) "
         "values (8, 'complete', '{}', 1, 'u', 'named');"},
     {6, "update session_row set begun_at = 11 where session_id = 7; update trace_row set disk_size = 1000;"},
+    {7, "update trace_row set defects = replace(defects, '\"place\":', '\"offset\":');"},
 };
 
 /* The file that a profd of that version left: the first schema, the scripts that led from version to version, rows. */
@@ -296,6 +297,18 @@ static void assert_old_rows(const char *path, int version)
     assert_int_equal(ask(path, "select begun_at from session_row where session_id = 7"), 11);
     assert_int_equal(ask(path, "select count(*) from events where run_id is null"), 1);
     assert_int_equal(ask(path, "select disk_size from traces"), 1000);
+    assert_int_equal(ask(path,
+                         "select count(distinct uuid) from (select uuid from sessions union all select uuid "
+                         "from traces union all select uuid from runs) where length(uuid) = 36"),
+                     ask(path, "select (select count(*) from sessions) + (select count(*) from traces) + "
+                               "(select count(*) from runs)"));
+    /* Each row has the number of a change, which a trace that was written again got last. */
+    assert_int_equal(ask(path, "select count(*) from change_row where gone = 0"),
+                     ask(path,
+                         "select (select count(*) from worker_row) + (select count(*) from session_row) + "
+                         "(select count(*) from target_row) + (select count(*) from trace_row) + "
+                         "(select count(*) from run_row) + (select count(*) from event_row)"));
+    assert_int_equal(ask(path, "select kind = 't' from change_row order by seq desc limit 1"), 1);
     assert_int_equal(ask(path, "select count(*) from pragma_integrity_check where integrity_check <> 'ok'"),
                      0);
     assert_int_equal(ask(path, "select count(*) from pragma_foreign_key_check"), 0);
@@ -639,7 +652,7 @@ static void test_full_disk(void **state)
 {
     struct catalog_fixture *fixture = *state;
     struct story story = {.fixture = fixture};
-    if (mount("small", fixture->directory, "tmpfs", 0, "size=600k,mode=0750") < 0) {
+    if (mount("small", fixture->directory, "tmpfs", 0, "size=900k,mode=0750") < 0) {
         print_message("skipped: a small file system can be mounted by root only\n");
         skip();
     }

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sessions of several hosts: which catalog this one is among theirs, the hosts that were met, leases that this host granted,
+ * parts that others record, and their traces. Rows only: what their states mean, and when they change, is decided by the
+ * owners of leases and parts.
+ */
+#include "daemon/catalog/internal.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include <errno.h>
+#include <unistd.h>
+
+/* Rows that are read at a time by a walk, which may be over all of them. */
+#define WALK_BATCH 256
+
+/* -- This catalog ------------------------------------------------------------------------------------- */
+
+static int identity_read(struct catalog *c)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_GET_IDENTITY);
+    int r = next_row(c, s);
+
+    if (r <= 0)
+        return r < 0 ? r : -ENOENT;
+    replace_str(&c->uuid, column_text(s, 0));
+    replace_str(&c->host, column_text(s, 1));
+    return 0;
+}
+
+static int identity_add(struct catalog *c)
+{
+    char name[256] = "localhost";
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_ADD_IDENTITY);
+
+    gethostname(name, sizeof(name) - 1);
+    bind_text(s, 1, name);
+    bind_number(s, 2, wall_ns());
+    int rc = sqlite3_step(s);
+    return rc == SQLITE_DONE ? 0 : sqlite_errno(c->db, sqlite3_extended_errcode(c->db));
+}
+
+int hosts_open(struct catalog *c, struct problem *p)
+{
+    int r = identity_read(c);
+
+    if (r == -ENOENT)
+        r = identity_add(c);
+    if (r == 0 && !c->uuid)
+        r = identity_read(c);
+    return r < 0 ? sqlite_problem(c->db, r, c->path, p) : 0;
+}
+
+const char *catalog_uuid(const struct catalog *c)
+{
+    return c->uuid;
+}
+
+const char *catalog_host(const struct catalog *c)
+{
+    return c->host;
+}
+
+int catalog_set_host(struct catalog *c, const char *name)
+{
+    if (streq(c->host, name))
+        return 0;
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_SET_HOST_NAME);
+    bind_text(s, 1, name);
+    int r = run_write(c, s);
+    if (r >= 0)
+        replace_str(&c->host, name);
+    return r;
+}
+
+int catalog_renew_uuid(struct catalog *c)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_RENEW_UUID);
+    int r = run_write(c, s);
+
+    return r < 0 ? r : identity_read(c);
+}
+
+/* -- Walks -------------------------------------------------------------------------------------------- */
+
+typedef int (*hosts_record_fn)(const void *record, void *arg);
+
+/* Hands on each record of a query whose parameters are bound. */
+static int hosts_walk(struct catalog *c, sqlite3_stmt *s, const struct record_fields *l, hosts_record_fn fn,
+                      void *arg)
+{
+    _cleanup_(records_done) struct record_list list = {0};
+    int r = records_read(c, s, l, &list);
+
+    for (size_t i = 0; i < list.n && r == 0; i++)
+        r = fn(record_at(&list, i), arg);
+    return r;
+}
+
+/* The typed function of a caller: C has no conversion between types of functions that may be called. */
+struct host_walk {
+    int (*fn)(const struct host_record *r, void *arg);
+    void *arg;
+};
+
+struct lease_walk {
+    int (*fn)(const struct lease_record *r, void *arg);
+    void *arg;
+};
+
+struct part_walk {
+    int (*fn)(const struct part_record *r, void *arg);
+    void *arg;
+};
+
+static int host_walk_call(const void *record, void *arg)
+{
+    const struct host_walk *w = arg;
+    return w->fn(record, w->arg);
+}
+
+static int lease_walk_call(const void *record, void *arg)
+{
+    const struct lease_walk *w = arg;
+    return w->fn(record, w->arg);
+}
+
+static int part_walk_call(const void *record, void *arg)
+{
+    const struct part_walk *w = arg;
+    return w->fn(record, w->arg);
+}
+
+/* -- Hosts -------------------------------------------------------------------------------------------- */
+
+int catalog_saw_host(struct catalog *c, const struct host_record *r)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_SAW_HOST);
+    fields_bind(host_fields(), s, r);
+    return run_write(c, s);
+}
+
+int catalog_get_host(struct catalog *c, const char *host_uuid, struct host_record *ret)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_GET_HOST);
+    bind_text(s, 1, host_uuid);
+    return get_record(c, s, host_fields(), ret);
+}
+
+int catalog_each_host(struct catalog *c, int (*fn)(const struct host_record *r, void *arg), void *arg)
+{
+    return hosts_walk(c, statement(c, STATEMENT_HOSTS), host_fields(), host_walk_call,
+                      &(struct host_walk){fn, arg});
+}
+
+/* -- Leases ------------------------------------------------------------------------------------------- */
+
+int catalog_add_lease(struct catalog *c, struct lease_record *r)
+{
+    return add_record(c, STATEMENT_ADD_LEASE, lease_fields(), r, &r->lease_id);
+}
+
+int catalog_save_lease(struct catalog *c, const struct lease_record *r)
+{
+    return save_record(c, STATEMENT_SAVE_LEASE, lease_fields(), r);
+}
+
+int catalog_get_lease(struct catalog *c, int64_t id, struct lease_record *ret)
+{
+    return get_record_by_id(c, STATEMENT_GET_LEASE, id, lease_fields(), ret);
+}
+
+int catalog_find_lease(struct catalog *c, const char *session_uuid, struct lease_record *ret)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_LEASE_OF_SESSION);
+    bind_text(s, 1, session_uuid);
+    return get_record(c, s, lease_fields(), ret);
+}
+
+int catalog_each_open_lease(struct catalog *c, int (*fn)(const struct lease_record *r, void *arg), void *arg)
+{
+    return hosts_walk(c, statement(c, STATEMENT_LEASES_OPEN), lease_fields(), lease_walk_call,
+                      &(struct lease_walk){fn, arg});
+}
+
+/* -- Parts -------------------------------------------------------------------------------------------- */
+
+int catalog_save_part(struct catalog *c, struct part_record *r)
+{
+    return r->part_id == 0 ? add_record(c, STATEMENT_ADD_PART, part_fields(), r, &r->part_id)
+                           : save_record(c, STATEMENT_SAVE_PART, part_fields(), r);
+}
+
+int catalog_each_part(struct catalog *c, int64_t session_id,
+                      int (*fn)(const struct part_record *r, void *arg), void *arg)
+{
+    sqlite3_stmt *s = statement(c, STATEMENT_PARTS);
+    bind_number(s, 1, session_id);
+    return hosts_walk(c, s, part_fields(), part_walk_call, &(struct part_walk){fn, arg});
+}
+
+int catalog_each_open_part(struct catalog *c, int (*fn)(const struct part_record *r, void *arg), void *arg)
+{
+    return hosts_walk(c, statement(c, STATEMENT_PARTS_OPEN), part_fields(), part_walk_call,
+                      &(struct part_walk){fn, arg});
+}
+
+/* -- Traces on other hosts ---------------------------------------------------------------------------- */
+
+static int remote_trace_run(struct catalog *c, enum statement which)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, which);
+    return run_write(c, s);
+}
+
+/* A number that no trace has, here or on another host. */
+static int remote_trace_take_number(struct catalog *c, int64_t *ret)
+{
+    int r = remote_trace_run(c, STATEMENT_BEGIN_TRACE_NUMBERS);
+    if (r >= 0)
+        r = remote_trace_run(c, STATEMENT_TAKE_TRACE_NUMBER);
+    if (r < 0)
+        return r;
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_LAST_TRACE_NUMBER);
+    return read_numbers(c, s, ret, NULL);
+}
+
+static int remote_trace_find_number(struct catalog *c, const char *uuid, int64_t *ret)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_REMOTE_TRACE_NUMBER);
+    bind_text(s, 1, uuid);
+    return read_numbers(c, s, ret, NULL);
+}
+
+int catalog_put_remote_trace(struct catalog *c, struct remote_trace_record *r)
+{
+    int e = remote_trace_find_number(c, r->uuid, &r->trace_id);
+
+    if (e == 0)
+        return save_record(c, STATEMENT_SAVE_REMOTE_TRACE, remote_trace_fields(), r);
+    if (e == -ENOENT)
+        e = remote_trace_take_number(c, &r->trace_id);
+    return e < 0 ? e : add_record(c, STATEMENT_ADD_REMOTE_TRACE, remote_trace_fields(), r, &r->trace_id);
+}
+
+int catalog_get_remote_trace(struct catalog *c, int64_t id, struct remote_trace_record *ret)
+{
+    return get_record_by_id(c, STATEMENT_GET_REMOTE_TRACE, id, remote_trace_fields(), ret);
+}
+
+static enum statement remote_trace_listing(const struct trace_filter *f)
+{
+    if (f->session_id != RECORD_NONE)
+        return f->worker_url ? STATEMENT_REMOTE_TRACES_OF_SESSION_WORKER : STATEMENT_REMOTE_TRACES_OF_SESSION;
+    return f->worker_url ? STATEMENT_REMOTE_TRACES_OF_WORKER : STATEMENT_REMOTE_TRACES;
+}
+
+int catalog_each_remote_trace(struct catalog *c, const struct trace_filter *f,
+                              int (*fn)(const struct remote_trace_record *r, void *arg), void *arg)
+{
+    int64_t left = f->limit == RECORD_NONE ? INT64_MAX : f->limit;
+    struct trace_position at;
+    size_t n = WALK_BATCH;
+    int r = trace_first_position(c, f, &at);
+
+    if (f->unclaimed)
+        return 0;
+    while (r == 0 && left > 0 && n == WALK_BATCH) {
+        _cleanup_(records_done) struct record_list traces = {0};
+        sqlite3_stmt *s = statement(c, remote_trace_listing(f));
+        bind_trace_filter(s, f, &at, MIN(left, WALK_BATCH));
+        r = records_read(c, s, remote_trace_fields(), &traces);
+        n = traces.n;
+        left -= (int64_t)n;
+        for (size_t i = 0; i < n && r == 0; i++) {
+            const struct remote_trace_record *t = record_at(&traces, i);
+            at = (struct trace_position){t->recorded_at, t->trace_id};
+            r = fn(t, arg);
+        }
+    }
+    return r;
+}
+
+static json_t *remote_trace_parse_facts(const struct remote_trace_record *r)
+{
+    char error[200];
+    json_t *facts = r->facts ? json_parse(r->facts, strlen(r->facts), error) : NULL;
+
+    if (json_is_object(facts))
+        return facts;
+    json_decref(facts);
+    return json_object();
+}
+
+int catalog_remote_trace_json(struct catalog *c, const struct remote_trace_record *r, json_t **ret)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_REMOTE_TRACE_LOCATION);
+    bind_number(s, 1, r->trace_id);
+    int e = next_row(c, s);
+    if (e < 0)
+        return e;
+    json_t *j = remote_trace_parse_facts(r);
+    json_object_del(j, "session");
+    put_ref(j, "trace", 't', r->trace_id);
+    put_ref(j, "session", 's', r->session_id);
+    json_put_str(j, "uuid", r->uuid);
+    json_put_str(j, "host_uuid", r->host_uuid);
+    if (e == 1 && column_text(s, 0))
+        json_put_str(j, "host", column_text(s, 0));
+    if (e == 1 && column_text(s, 1))
+        json_put_str(j, "worker", column_text(s, 1));
+    *ret = j;
+    return 0;
+}
