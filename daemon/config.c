@@ -50,7 +50,7 @@ void config_init(struct config *c)
     for (size_t i = 0; i < n_config_keys; i++) {
         const struct config_key *key = &config_keys[i];
         char *reason = NULL;
-        if (key->initial && key->section != SECTION_FLEET && key->section != SECTION_WORKER)
+        if (key->initial && !config_sections[key->section].named)
             key->parse(key, key->initial, c, &reason);
         free(reason);
     }
@@ -68,6 +68,7 @@ void config_done(struct config *c)
     fleet_settings_done(&c->fleet);
     api_settings_done(&c->api);
     network_done(&c->network);
+    hosts_settings_done(&c->hosts);
     free(c->kineto.listen);
     *c = (struct config){0};
 }
@@ -399,6 +400,24 @@ static void reader_check_addresses(struct config_reader *p)
     }
 }
 
+/* Tokens go to peers: over TLS, unless the operator says that the network is protected otherwise. */
+static void reader_check_peers(struct config_reader *p)
+{
+    const struct hosts_settings *s = &p->config->hosts;
+
+    for (size_t i = 0; i < s->n_peers; i++) {
+        const struct peer_config *peer = &s->peers[i];
+        if (!peer->url)
+            config_add_error(p->errors, "%s: [peer %s]: must have url=", p->file_name, peer->name);
+        else if (starts_with(peer->url, "http://") && !url_is_loopback(peer->url) &&
+                 !p->config->api.plain_http)
+            config_add_error(p->errors,
+                             "%s: [peer %s] url=%s: must begin with https://, so that the token is sent "
+                             "encrypted; or set [http] plain_http=yes if the network is protected otherwise",
+                             p->file_name, peer->name, peer->url);
+    }
+}
+
 int config_parse(struct config *c, const char *file_name, const char *data, size_t size,
                  struct config_errors *errors)
 {
@@ -419,6 +438,7 @@ int config_parse(struct config *c, const char *file_name, const char *data, size
     ini_parse_stream(reader_next_line, &p, reader_on_value, &p);
     reader_check_fleets(&p);
     reader_check_addresses(&p);
+    reader_check_peers(&p);
     free(p.heading);
     free(p.name);
     free(p.fleet_lines);
@@ -519,6 +539,7 @@ static void config_settle_paths(struct config *c, struct config_errors *errors)
     c->store.path = xasprintf("%s/traces", c->state_dir);
     c->store.columns_path = xasprintf("%s/columns", c->state_dir);
     c->fleet.connect_timeout_ns = c->session.connect_timeout_ns;
+    c->hosts.plain_http = c->api.plain_http;
     config_settle_tokens(c);
 }
 
@@ -577,6 +598,7 @@ void config_exchange(struct config *live, struct config *next)
     EXCHANGE(live->load, next->load);
     EXCHANGE(live->network, next->network);
     EXCHANGE(live->kineto, next->kineto);
+    EXCHANGE(live->hosts, next->hosts);
     EXCHANGE(live->store.max_use, next->store.max_use);
     EXCHANGE(live->store.keep_free, next->store.keep_free);
     EXCHANGE(live->store.per_user, next->store.per_user);

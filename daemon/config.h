@@ -15,6 +15,7 @@
 #include "daemon/fleet/fleet.h"
 #include "daemon/fleet/network.h"
 #include "daemon/kineto/settings.h"
+#include "daemon/peers/settings.h"
 #include "daemon/report/pool.h"
 #include "daemon/runs/runs.h"
 #include "daemon/session/sessions.h"
@@ -35,6 +36,7 @@ struct config {
     struct reports_settings reports;
     struct network_policy network;
     struct kineto_settings kineto;
+    struct hosts_settings hosts;
 };
 
 /* One line each, ready for people. */

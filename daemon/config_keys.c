@@ -119,6 +119,14 @@ static bool key_is_absolute(const char *path)
     return path[0] == '/';
 }
 
+static int key_take_host(const struct config_key *key, const char *value, void *object, char **ret_reason)
+{
+    if (!host_is_name(value))
+        return -EINVAL;
+    replace_str(key_field(key, object), value);
+    return 0;
+}
+
 static int key_take_path(const struct config_key *key, const char *value, void *object, char **ret_reason)
 {
     if (!key_is_absolute(value))
@@ -272,6 +280,34 @@ static int key_add_range(const struct config_key *key, const char *value, void *
     return 0;
 }
 
+static int key_add_peer_source(const struct config_key *key, const char *value, void *object,
+                               char **ret_reason)
+{
+    struct hosts_settings *s = &((struct config *)object)->hosts;
+    const char *reason;
+
+    if (peer_source_check(value, &reason) < 0) {
+        *ret_reason = xasprintf("must be %s", reason);
+        return -EINVAL;
+    }
+    VEC_GROW(s->sources, s->n_sources, s->cap_sources);
+    s->sources[s->n_sources++] = xstrdup(value);
+    return 0;
+}
+
+static int key_add_peer_address(const struct config_key *key, const char *value, void *object,
+                                char **ret_reason)
+{
+    struct peer_config *peer = object;
+    struct in6_addr address;
+
+    if (address_parse(value, &address) < 0)
+        return -EINVAL;
+    VEC_GROW(peer->addresses, peer->n_addresses, peer->cap_addresses);
+    peer->addresses[peer->n_addresses++] = address;
+    return 0;
+}
+
 static int key_add_network(const struct config_key *key, const char *value, void *object, char **ret_reason)
 {
     return network_add(&((struct config *)object)->network, value, ret_reason);
@@ -300,6 +336,7 @@ static const char *const collect_modes[] = {[COLLECT_COPY] = "copy", [COLLECT_RE
 #define CONFIG(member)                       OF(struct config, member)
 #define FLEET(member)                        OF(struct fleet_config, member)
 #define WORKER(member)                       OF(struct worker_config, member)
+#define PEER(member)                         OF(struct peer_config, member)
 #define FROM_TO(from, to)                    .min = (from), .max = (to)
 
 #define KEY_OF_SOURCE(key, value, help, arg) {SECTION_FLEET, #key, key_take_source, 0, .allowed = value},
@@ -320,6 +357,15 @@ static const char *const collect_modes[] = {[COLLECT_COPY] = "copy", [COLLECT_RE
     {section, "token_file", key_take_path, object(credentials.token_file), .allowed = ABSOLUTE},             \
         {section, "admin_token_file", key_take_path, object(credentials.admin_token_file),                   \
          .allowed = ABSOLUTE},                                                                               \
+        {section, "ca_file", key_take_path, object(credentials.ca_file), .allowed = ABSOLUTE},               \
+        {section, "cert_file", key_take_path, object(credentials.cert_file), .allowed = ABSOLUTE},           \
+    {                                                                                                        \
+        section, "key_file", key_take_path, object(credentials.key_file), .allowed = ABSOLUTE                \
+    }
+
+#define HOSTS(member) CONFIG(hosts.member)
+#define PEER_CREDENTIALS(section, object)                                                                    \
+    {section, "token_file", key_take_path, object(credentials.token_file), .allowed = ABSOLUTE},             \
         {section, "ca_file", key_take_path, object(credentials.ca_file), .allowed = ABSOLUTE},               \
         {section, "cert_file", key_take_path, object(credentials.cert_file), .allowed = ABSOLUTE},           \
     {                                                                                                        \
@@ -382,6 +428,17 @@ const struct config_key config_keys[] = {
     {SECTION_KINETO, "poll", key_take_duration, CONFIG(kineto.poll_ns), FROM_TO(100 * NS_PER_MS, 60 * NS_PER_S), .initial = "5s", .allowed = "a duration such as 5s, from 100ms to 60s"},
     {SECTION_KINETO, "warmup", key_take_seconds, CONFIG(kineto.warmup_ns), FROM_TO(0, 3600 * NS_PER_S), .initial = "5s", .allowed = "a duration in whole seconds such as 5s, from 0s to 1h"},
 
+    {SECTION_HOSTS, "name", key_take_host, CONFIG(hosts.name), .allowed = "the name of a host, without a port"},
+    {SECTION_HOSTS, "peers", key_add_peer_source, .allowed = "dns:NAME:PORT, slurm, slurm:PORT or workers:PORT"},
+    PEER_CREDENTIALS(SECTION_HOSTS, HOSTS),
+    {SECTION_HOSTS, "call", key_take_duration, CONFIG(hosts.call_ns), .initial = "5s", .allowed = TIMEOUT},
+    {SECTION_HOSTS, "lease", key_take_duration, CONFIG(hosts.lease_ns), FROM_TO(10 * NS_PER_S, 300 * NS_PER_S), .initial = "30s", .allowed = "a duration such as 30s, from 10s to 5min"},
+    {SECTION_HOSTS, "unreachable", key_take_duration, CONFIG(hosts.unreachable_ns), .initial = "10min", .allowed = TIMEOUT},
+    {SECTION_HOSTS, "delivery", key_take_duration, CONFIG(hosts.delivery_ns), FROM_TO(60 * NS_PER_S, 365 * DAY_NS), .initial = "30d", .allowed = "a duration such as 30d, from 1min to 365d"},
+    {SECTION_PEER, "url", key_take_url, PEER(url), .allowed = "a URL"},
+    PEER_CREDENTIALS(SECTION_PEER, PEER),
+    {SECTION_PEER, "addresses", key_add_peer_address, .allowed = "an address such as 10.0.0.7"},
+
     {SECTION_FLEET, "router", key_take_url, FLEET(router), .allowed = "a URL"},
     {SECTION_FLEET, "router_log", key_take_path, FLEET(router_log), .allowed = ABSOLUTE},
     {SECTION_FLEET, "worker", key_add_worker, .allowed = "a URL"},
@@ -414,6 +471,8 @@ const struct config_section_word config_sections[_SECTION_MAX] = {
     [SECTION_HTTP] = {"http", "[http]"},
     [SECTION_NETWORK] = {"network", "[network]"},
     [SECTION_KINETO] = {"kineto", "[kineto]"},
+    [SECTION_HOSTS] = {"hosts", "[hosts]"},
+    [SECTION_PEER] = {"peer", "[peer NAME]", true},
     [SECTION_FLEET] = {"fleet", "[fleet NAME]", true},
     [SECTION_WORKER] = {"worker", "[worker URL]", true},
 };
@@ -455,6 +514,24 @@ static void *section_fleet(struct config *c, const char *name, char **ret_reason
     return fleet;
 }
 
+static void *section_peer(struct config *c, const char *name, char **ret_reason)
+{
+    struct hosts_settings *s = &c->hosts;
+
+    if (!key_is_name(name)) {
+        *ret_reason = xstrdup("the name must be letters, digits, '.', '_' and '-', at most 64 of them");
+        return NULL;
+    }
+    for (size_t i = 0; i < s->n_peers; i++)
+        if (streq(s->peers[i].name, name))
+            return &s->peers[i];
+    VEC_GROW(s->peers, s->n_peers, s->cap_peers);
+    struct peer_config *peer = &s->peers[s->n_peers++];
+    *peer = (struct peer_config){.name = xstrdup(name)};
+    section_set_defaults(SECTION_PEER, peer);
+    return peer;
+}
+
 static void *section_worker(struct config *c, const char *name, char **ret_reason)
 {
     struct fleet_settings *s = &c->fleet;
@@ -479,6 +556,8 @@ void *config_section_object(struct config *c, enum config_section s, const char 
         return section_fleet(c, name, ret_reason);
     case SECTION_WORKER:
         return section_worker(c, name, ret_reason);
+    case SECTION_PEER:
+        return section_peer(c, name, ret_reason);
     default:
         return c;
     }

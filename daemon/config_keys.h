@@ -17,6 +17,8 @@ enum config_section {
     SECTION_HTTP,
     SECTION_NETWORK,
     SECTION_KINETO,
+    SECTION_HOSTS,
+    SECTION_PEER,   /* [peer NAME] */
     SECTION_FLEET,  /* [fleet NAME] */
     SECTION_WORKER, /* [worker URL] */
     _SECTION_MAX,
@@ -25,7 +27,7 @@ enum config_section {
 struct config_key {
     enum config_section section;
     const char *name;
-    /* object is the struct config, fleet_config or worker_config of the section. -EINVAL for a wrong value,
+    /* object is the struct config, peer_config, fleet_config or worker_config of the section. -EINVAL for a wrong value,
      * where *ret_reason may be more specific than `allowed`; the caller frees it. */
     int (*parse)(const struct config_key *key, const char *value, void *object, char **ret_reason);
     size_t offset, width;     /* of the field */

@@ -10,6 +10,7 @@
 #include "daemon/fleet/process.h"
 #include "daemon/ingest/queue.h"
 #include "daemon/kineto/kineto.h"
+#include "daemon/peers/peers.h"
 #include "daemon/state_dir.h"
 #include "proto/ingest.h"
 #include "version.h"
@@ -271,6 +272,36 @@ static int manager_setup_runs(struct manager *m)
     return r;
 }
 
+/* Until the catalog has them. */
+static const char *catalog_uuid(const struct catalog *c)
+{
+    static char text[37];
+    unsigned char b[16];
+    if (!*text && getentropy(b, sizeof(b)) == 0)
+        snprintf(text, sizeof(text), "%02x%02x%02x%02x-%02x%02x-4%x%02x-8%x%02x-%02x%02x%02x%02x%02x%02x",
+                 b[0], b[1], b[2], b[3], b[4], b[5], b[6] & 15, b[7], b[8] & 15, b[9], b[10], b[11], b[12],
+                 b[13], b[14], b[15]);
+    return text;
+}
+static const char *catalog_host(const struct catalog *c)
+{
+    static char text[256];
+    gethostname(text, sizeof(text) - 1);
+    return text;
+}
+
+static int manager_setup_peers(struct manager *m)
+{
+    const struct config *c = &m->config;
+    const struct peers_self self = {.uuid = catalog_uuid(m->modules.catalog),
+                                    .host = catalog_host(m->modules.catalog),
+                                    .is_system = starts_with(c->api.socket, "/run/") &&
+                                                 !starts_with(c->api.socket, "/run/user/")};
+
+    return peers_new(m->modules.base, m->modules.caller, m->modules.offload, &self, &c->hosts,
+                     &m->modules.peers);
+}
+
 static int manager_setup_api(struct manager *m, struct problem *p)
 {
     int r = api_new(&m->modules, &m->api);
@@ -339,6 +370,8 @@ static int manager_setup(struct manager *m, struct problem *p)
                        &m->modules.kineto);
     if (r >= 0)
         fleet_finder_set_kineto(m->modules.finder, m->modules.kineto);
+    if (r >= 0)
+        r = manager_setup_peers(m);
     if (r >= 0)
         r = sessions_new(m->modules.base, m->modules.offload, m->modules.caller, m->modules.finder,
                          m->modules.catalog, &c->fleet, &c->session, &m->modules.sessions);
@@ -417,6 +450,7 @@ static int manager_take_down(struct manager *m)
     sessions_free(m->modules.sessions);
     kineto_free(m->modules.kineto);
     fleet_finder_free(m->modules.finder);
+    peers_free(m->modules.peers);
     api_free(m->api);
     caller_free(m->modules.caller);
     offload_free(m->modules.offload);
@@ -471,6 +505,7 @@ int manager_run(struct config *config, const struct config_overrides *overrides,
     m.modules = (struct api_modules){.settings = &m.config.api,
                                      .fleet_settings = &m.config.fleet,
                                      .session_settings = &m.config.session,
+                                     .hosts_settings = &m.config.hosts,
                                      .state_dir = m.config.state_dir};
     manager_setup_process();
     int r = manager_setup(&m, &p);

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "daemon/config_keys.h"
+#include "daemon/peers/peers.h"
 #include <errno.h>
 
 /* What may refuse changes nothing where it does, and api_reload() comes last: nothing after it refuses. */
@@ -26,6 +27,7 @@ static void reload_renew_modules(struct manager *m)
 
     log_set_level(c->log_level);
     api_renew(m->api);
+    peers_renew(m->modules.peers);
     caller_set_policy(m->modules.caller, &c->network);
     caller_set_answers_max(m->modules.caller, c->fleet.response_memory_max);
     ingest_set_children_max(m->modules.ingest, (unsigned)c->children_max);

@@ -34,6 +34,7 @@ static const struct bus_method methods[] = {
     {BUS_MANAGER, "ListFunctions", DICTIONARY, BUS_ANSWER,  "source\0functions\0",      "GET",    "/v1/functions"},
     {BUS_MANAGER, "GetFunctions",  "s",        BUS_ANSWER,  "id\0functions\0",          "GET",    "/v1/sessions/{session}/functions"},
     {BUS_MANAGER, "ListRouters",   "",         BUS_ANSWER,  "routers\0",                "GET",    "/v1/routers"},
+    {BUS_MANAGER, "ListHosts",     "",         BUS_ANSWER,  "hosts\0",                  "GET",    "/v1/hosts"},
     {BUS_MANAGER, "Examine",       DICTIONARY, BUS_ANSWER,  "source\0checks\0",         "GET",    "/v1/doctor"},
     {BUS_MANAGER, "GetUsage",      "",         BUS_ANSWER,  "usage\0",                  "GET",    "/v1/usage"},
     {BUS_MANAGER, "Vacuum",        DICTIONARY, BUS_ANSWER,  "request\0removed\0",       "POST",   "/v1/vacuum"},

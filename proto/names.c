@@ -53,6 +53,7 @@ static const char *const rights[_RIGHT_MAX] = {
     [RIGHT_READ] = "read",
     [RIGHT_OPERATE] = "operate",
     [RIGHT_ADMIN] = "admin",
+    [RIGHT_PEER] = "peer",
 };
 
 static int word_find(const char *const *words, int n, const char *word)

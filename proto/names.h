@@ -87,12 +87,13 @@ enum trace_kind {
     _TRACE_KIND_MAX,
 };
 
-/* What somebody may do; each right includes those before it. */
+/* What somebody may do; right_includes() compares them. */
 enum right {
     RIGHT_NONE,    /* what everybody may who can connect */
     RIGHT_READ,    /* the catalog */
     RIGHT_OPERATE, /* start and stop profilers, import files */
     RIGHT_ADMIN,   /* remove what is kept */
+    RIGHT_PEER,    /* what the profd of another host needs: outside of the order of the others */
     _RIGHT_MAX,
 };
 
@@ -108,6 +109,15 @@ const char *health_name(enum health h);
 const char *trace_state_name(enum trace_state s);
 const char *trace_kind_name(enum trace_kind k);
 const char *right_name(enum right r);
+
+/* Whether a role has a right. From none to admin each includes those before it. A peer may read in addition to what only
+ * peers may, and no other role is a peer. */
+static inline bool right_includes(enum right have, enum right need)
+{
+    if (have == RIGHT_PEER || need == RIGHT_PEER)
+        return have == need || need == RIGHT_NONE || (have == RIGHT_PEER && need == RIGHT_READ);
+    return have >= need;
+}
 
 /* The value of a word, or -1 where it is none. */
 int state_from_name(const char *word);

@@ -220,7 +220,7 @@ static enum right access_needed_right(const struct http_request *r, const struct
     while ((size = words_next(&rest, &word)) > 0) {
         _cleanup_(freep) char *name = xstrndup(word, size);
         if (http_query_get(r, name))
-            right = MAX(right, RIGHT_OPERATE);
+            right = right_includes(right, RIGHT_OPERATE) ? right : RIGHT_OPERATE;
     }
     return right;
 }
@@ -228,7 +228,7 @@ static enum right access_needed_right(const struct http_request *r, const struct
 static int access_check_role(struct http_request *r, const struct token *token, enum right needed,
                              struct problem *p)
 {
-    if (token->right >= needed)
+    if (right_includes(token->right, needed))
         return 0;
     _cleanup_(freep) char *challenge =
         xasprintf(CHALLENGE ", error=\"insufficient_scope\", scope=\"%s\"", right_name(needed));
@@ -312,5 +312,5 @@ bool access_holds(const struct access *a, const struct http_request *r, const st
     if (access_is_open(a, r, route))
         return true;
     const struct token *token = access_shown_token(a, r);
-    return token && token->right >= access_needed_right(r, route);
+    return token && right_includes(token->right, access_needed_right(r, route));
 }

@@ -51,7 +51,7 @@ static const char *token_parse_fields(char *const fields[static FIELDS], struct 
         return "the name must be letters, digits, '.', '_', '@' and '-', at most 64 of them";
     int right = right_from_name(fields[1]);
     if (right <= RIGHT_NONE)
-        return "the role must be read, operate or admin";
+        return "the role must be read, operate, admin or peer";
     if (starts_with(fields[2], TOKEN_PREFIX))
         return "this is the token itself, which only its user may have; the file needs its SHA-256, "
                "which profctl token new prints";

@@ -19,6 +19,8 @@
 
 struct api;
 
+struct peers;
+
 struct api_modules {
     struct event_base *base;
     struct offload *offload;
@@ -26,6 +28,7 @@ struct api_modules {
     struct catalog *catalog;
     struct fleet_finder *finder;
     struct kineto *kineto;
+    struct peers *peers;
     struct sessions *sessions;
     struct runs *runs;
     struct store *store;
@@ -36,6 +39,7 @@ struct api_modules {
     const struct api_settings *settings;
     const struct fleet_settings *fleet_settings;
     const struct session_settings *session_settings;
+    const struct hosts_settings *hosts_settings;
     const char *state_dir;
 };
 

@@ -338,7 +338,7 @@ static void call_run(struct bus_call *c)
 /* As the roles of tokens: the right to start and stop does not include the right to remove. */
 static const char *call_action(const struct bus_call *c)
 {
-    return c->route.route->right >= RIGHT_ADMIN ? ADMINISTER : MANAGE;
+    return c->route.route->right == RIGHT_ADMIN ? ADMINISTER : MANAGE;
 }
 
 static void call_deny(struct bus_call *c, const char *why)

@@ -150,3 +150,8 @@ ROUTE_HANDLER(get_usage);
 ROUTE_HANDLER(vacuum_store);
 
 ROUTE_HANDLER(get_events);
+
+ROUTE_HANDLER(list_hosts);
+ROUTE_HANDLER(get_host);
+ROUTE_HANDLER(get_host_clock);
+ROUTE_HANDLER(get_host_workers);

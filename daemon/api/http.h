@@ -91,6 +91,8 @@ const char *http_query_key(const struct http_request *r, size_t n);
 const char *http_header(const struct http_request *r, const char *name);
 /* The Content-Length, also before the body has arrived. */
 int64_t http_body_length(const struct http_request *r);
+/* When its last byte had arrived, monotonic. */
+int64_t http_begun_ns(const struct http_request *r);
 const char *http_body(const struct http_request *r, size_t *ret_size);
 
 /* By the first digit of a reply's status, less one. */

@@ -110,6 +110,11 @@ int64_t http_body_length(const struct http_request *r)
     return r->head.content_length;
 }
 
+int64_t http_begun_ns(const struct http_request *r)
+{
+    return r->begun_ns;
+}
+
 const char *http_body(const struct http_request *r, size_t *ret_size)
 {
     *ret_size = r->body_size;

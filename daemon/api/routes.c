@@ -44,6 +44,10 @@ static const struct route routes[] = {
     {HTTP_GET,    "/v1/usage",                   RIGHT_READ,    NULL,                      get_usage},
     {HTTP_POST,   "/v1/vacuum",                  RIGHT_ADMIN,   NULL,                      vacuum_store},
     {HTTP_GET,    "/v1/events",                  RIGHT_READ,    "session run after",       get_events},
+    {HTTP_GET,    "/v1/hosts",                   RIGHT_READ,    NULL,                      list_hosts},
+    {HTTP_GET,    "/v1/host",                    RIGHT_PEER,    NULL,                      get_host},
+    {HTTP_GET,    "/v1/host/clock",              RIGHT_PEER,    NULL,                      get_host_clock},
+    {HTTP_POST,   "/v1/host/workers",            RIGHT_PEER,    NULL,                      get_host_workers, .asks_fleet = true},
 };
 /* clang-format on */
 
@@ -74,9 +78,10 @@ enum route_class route_class(const struct route *route)
         return ROUTE_CLASS_NONE;
     if (route->operate || route->asks_fleet)
         return ROUTE_CLASS_FLEET;
-    return route->right == RIGHT_NONE   ? ROUTE_CLASS_PROBE
-           : route->right == RIGHT_READ ? ROUTE_CLASS_READ
-                                        : ROUTE_CLASS_CHANGE;
+    if (route->right == RIGHT_NONE)
+        return ROUTE_CLASS_PROBE;
+    bool reads = route->right == RIGHT_READ || (route->right == RIGHT_PEER && route->method == HTTP_GET);
+    return reads ? ROUTE_CLASS_READ : ROUTE_CLASS_CHANGE;
 }
 
 const char *http_method_name(enum http_method m)

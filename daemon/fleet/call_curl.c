@@ -45,7 +45,10 @@ static bool call_curl_refuse_peer(struct call *call, const char *ip)
     _cleanup_(freep) char *plain = xstrndup(ip, strcspn(ip, "%")); /* without the link of a link-local one */
     struct in6_addr address;
 
-    return !address_of_host(plain, &address) || call_refuse_address(call, &address);
+    if (!address_of_host(plain, &address) || call_refuse_address(call, &address))
+        return true;
+    call->result.address = address;
+    return false;
 }
 
 /* -- What curl calls ---------------------------------------------------------------------------------- */

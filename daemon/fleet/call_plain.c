@@ -61,6 +61,7 @@ static bool call_plain_allows(void *arg, const struct in6_addr *address)
     if (call_refuse_address(call, address))
         return false;
     call->n_opened++;
+    call->result.address = *address;
     return true;
 }
 

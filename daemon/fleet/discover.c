@@ -25,6 +25,8 @@
  * server is gone never answers. And of all of them. */
 #define LOOK_PATIENCE_S 10
 #define LOOK_LONGEST_NS (60 * NS_PER_S)
+/* A count of local workers holds for this long, because some discoveries are about few of them. */
+#define LOCAL_COUNT_AGE_NS (600 * NS_PER_S)
 /* Fleets with a dead mount that are remembered. */
 #define HELD_UP_MAX 16
 
@@ -38,6 +40,7 @@ struct fleet_finder {
     size_t n_held_up;
     size_t answers_kept; /* bytes */
     struct last_lists last;
+    int64_t local_workers, local_counted_ns; /* fleet_local_workers(); monotonic, 0 never */
     LIST_HEAD(discovery_list, discovery) discoveries;
 };
 
@@ -78,12 +81,33 @@ static void discovery_free(struct discovery *d)
     free(d);
 }
 
+static void finder_count_local(struct fleet_finder *finder, const struct fleet *fleet)
+{
+    const int64_t now_ns = mono_ns();
+    int64_t n = 0;
+
+    for (size_t i = 0; i < fleet->n_workers; i++)
+        n += fleet->workers[i].local;
+    bool is_stale = now_ns - finder->local_counted_ns > LOCAL_COUNT_AGE_NS;
+    if (finder->local_counted_ns > 0 && !is_stale && n < finder->local_workers)
+        return;
+    finder->local_workers = n;
+    finder->local_counted_ns = now_ns;
+}
+
+int64_t fleet_local_workers(const struct fleet_finder *f)
+{
+    return f->local_counted_ns > 0 ? f->local_workers : -1;
+}
+
 /* With d->fleet, or with d->problem. */
 static void discovery_finish(struct discovery *d)
 {
     bool failed = d->problem.kind != PROBLEM_NONE;
 
     LIST_REMOVE(d, link);
+    if (!failed)
+        finder_count_local(d->finder, d->fleet);
     d->done(failed ? NULL : TAKE_PTR(d->fleet), failed ? &d->problem : NULL, d->arg);
     discovery_free(d);
 }

@@ -68,6 +68,7 @@ struct fleet_query {
     struct source_config by;        /* a source without a router */
     char *trace_dir;                /* overrides what is found, for all of them */
     struct process_query processes; /* in addition to the workers, or alone */
+    bool here_only;                 /* other hosts are not asked about the workers */
 };
 /* Router, fleet and source exclude each other, and what belongs to a source needs one. -EINVAL with the problem. */
 int fleet_query_check(const struct fleet_query *q, struct problem *p);
@@ -85,6 +86,8 @@ struct fleet_finder *fleet_finder_free(struct fleet_finder *f);
 struct kineto;
 /* Where processes register; borrowed, NULL: nowhere. */
 void fleet_finder_set_kineto(struct fleet_finder *f, const struct kineto *kineto);
+/* Workers of this host in a recent discovery, the one with most of them; -1: there was none. */
+int64_t fleet_local_workers(const struct fleet_finder *f);
 /* How many calls of profd the network policy refused, a discovery's or a session's. */
 uint64_t fleet_refused_calls(const struct fleet_finder *f);
 

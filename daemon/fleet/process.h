@@ -24,6 +24,8 @@
 struct inspection;
 struct inspection *inspection_new(const struct fleet *fleet);
 void inspection_search(struct inspection *in);
+/* After the search: whether the URL of the i-th worker leads to a process of this host. */
+bool inspection_is_here(const struct inspection *in, size_t i);
 struct inspection *inspection_free(struct inspection *in);
 
 /* Fills local, pid, uid, setup and location of each worker of the fleet that listens on this host (and keeps what is

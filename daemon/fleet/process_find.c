@@ -350,6 +350,11 @@ static const struct candidate *inspection_candidate(const struct inspection *in,
     return i < in->n_candidates ? &in->candidates[i] : &none;
 }
 
+bool inspection_is_here(const struct inspection *in, size_t i)
+{
+    return inspection_candidate(in, i)->listener != NULL;
+}
+
 static pid_t inspection_pid(const struct inspection *in, size_t i)
 {
     const struct net_listener *listener = inspection_candidate(in, i)->listener;

@@ -102,7 +102,8 @@ void fleet_query_copy(const struct fleet_query *q, struct fleet_query *ret)
                                 .system_port = q->system_port,
                                 .trace_dir = xstrdup(q->trace_dir),
                                 .workers = strings_copy(q->workers, q->n_workers),
-                                .n_workers = q->n_workers};
+                                .n_workers = q->n_workers,
+                                .here_only = q->here_only};
     source_config_copy(&q->by, &ret->by);
     process_query_copy(&q->processes, &ret->processes);
 }

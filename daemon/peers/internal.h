@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The peers object, for the files that implement it only. */
+#pragma once
+
+#include "daemon/peers/peers.h"
+#include <event2/event.h>
+
+/* Peers that are known at a time; what sources list beyond is left out, with a line in the log. */
+#define PEERS_MAX 4096
+
+LIST_HEAD(peer_query_list, peer_query);
+LIST_HEAD(peers_refreshing_list, peers_refreshing);
+LIST_HEAD(clock_measuring_list, clock_measuring);
+
+struct peers {
+    struct event_base *base;
+    struct caller *caller;
+    struct offload *offload;
+    struct peers_self self;
+    const struct hosts_settings *settings;
+    struct peer_list peers;
+    size_t n_peers;
+    struct peer_query_list queries;
+    struct clock_measuring_list measurings;
+    /* A round of hellos: refreshes that come meanwhile join it. */
+    struct peers_refreshing_list refreshing;
+    struct event *round_over;
+    bool in_round;
+    int64_t round_begun_ns, max_age_ns;
+    unsigned n_hellos;            /* in flight */
+    uint64_t n_calls, n_failures; /* of calls to peers */
+};
+
+/* peer_call.c */
+struct peer_query *peer_call(struct peers *p, const struct peer *peer, const char *method, const char *path,
+                             const char *body, int64_t timeout_ns, uint64_t origin, peer_done done,
+                             void *arg);
+
+/* hello.c: asks a peer; peers_on_hello() follows when its state is set. */
+void peer_say_hello(struct peer *peer);
+
+/* peers.c */
+void peers_on_hello(struct peers *p);
+/* The peer at a URL, added where it is missing (config NULL: of a source). NULL: there are PEERS_MAX. */
+struct peer *peers_put(struct peers *p, const char *name, const char *url, const struct peer_config *config);

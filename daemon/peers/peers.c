@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/peers/peers.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/fleet/url.h"
+#include "daemon/peers/internal.h"
+#include <errno.h>
+
+/* Hellos in flight: each is a TLS handshake at first. */
+#define HELLOS_MAX 64
+/* A peer of a source is forgotten when nothing has named it for this long. */
+#define PEER_FORGOTTEN_NS (600 * NS_PER_S)
+
+struct peers_refreshing {
+    LIST_ENTRY(peers_refreshing) link;
+    void (*done)(void *arg);
+    void *arg;
+};
+
+const char *peer_state_name(enum peer_state s)
+{
+    static const char *const names[_PEER_STATE_MAX] = {
+        [PEER_UNKNOWN] = "unknown",     [PEER_OK] = "ok",           [PEER_UNREACHABLE] = "unreachable",
+        [PEER_REFUSED] = "refused",     [PEER_INVALID] = "invalid", [PEER_SELF] = "self",
+        [PEER_DUPLICATE] = "duplicate",
+    };
+    return names[s];
+}
+
+/* -- The list ------------------------------------------------------------------------------------------ */
+
+static void peer_free(struct peer *peer)
+{
+    LIST_REMOVE(peer, link);
+    peer->peers->n_peers--;
+    peer_query_cancel(peer->hello_query);
+    peer_hello_done(&peer->hello);
+    problem_done(&peer->problem);
+    free(peer->host_uuid);
+    free(peer->name);
+    free(peer->url);
+    free(peer);
+}
+
+static struct peer *peers_at(const struct peers *p, const char *url)
+{
+    struct peer *peer;
+
+    LIST_FOREACH(peer, &p->peers, link) {
+        if (streq(peer->url, url))
+            return peer;
+    }
+    return NULL;
+}
+
+/* The configured ones come first, in the order of the file. */
+static void peers_insert(struct peers *p, struct peer *peer)
+{
+    struct peer *last = NULL, *other;
+
+    LIST_FOREACH(other, &p->peers, link) {
+        if (other->config || !peer->config)
+            last = other;
+    }
+    if (last)
+        LIST_INSERT_AFTER(last, peer, link);
+    else
+        LIST_INSERT_HEAD(&p->peers, peer, link);
+    p->n_peers++;
+}
+
+struct peer *peers_put(struct peers *p, const char *name, const char *url, const struct peer_config *config)
+{
+    struct peer *peer = peers_at(p, url);
+
+    if (!peer && p->n_peers >= PEERS_MAX)
+        return NULL;
+    if (!peer) {
+        peer = xcalloc(1, sizeof(*peer));
+        *peer = (struct peer){.peers = p, .url = xstrdup(url), .config = config};
+        peers_insert(p, peer);
+    }
+    /* A source never takes the credentials from what the operator wrote. */
+    if (config || !peer->config) {
+        peer->config = config;
+        replace_str(&peer->name, name);
+    }
+    peer->wanted_mono_ns = mono_ns();
+    return peer;
+}
+
+const struct peer *peers_find(const struct peers *p, const char *host_uuid)
+{
+    const struct peer *peer;
+
+    LIST_FOREACH(peer, &p->peers, link) {
+        if (host_uuid && streq(peer->host_uuid, host_uuid))
+            return peer;
+    }
+    return NULL;
+}
+
+const struct peer *peers_add(struct peers *p, const char *url)
+{
+    const char *name = strstr(url, "://");
+
+    return peers_put(p, name ? name + strlen("://") : url, url, NULL);
+}
+
+const struct peer_list *peers_list(const struct peers *p)
+{
+    return &p->peers;
+}
+
+const struct peers_self *peers_self(const struct peers *p)
+{
+    return &p->self;
+}
+
+bool peers_are_configured(const struct peers *p)
+{
+    return p->settings->n_peers > 0 || p->settings->n_sources > 0;
+}
+
+void peers_renew(struct peers *p)
+{
+    const struct hosts_settings *s = p->settings;
+    struct peer *peer, *next;
+
+    LIST_FOREACH(peer, &p->peers, link) {
+        /* Its section is gone with the settings before; a name of a later one may have another URL. */
+        peer->wanted_mono_ns = peer->config ? 0 : peer->wanted_mono_ns;
+        peer->config = NULL;
+        peer->asked_mono_ns = 0;
+    }
+    for (size_t i = 0; i < s->n_peers; i++)
+        if (s->peers[i].url)
+            peers_put(p, s->peers[i].name, s->peers[i].url, &s->peers[i]);
+    for (peer = LIST_FIRST(&p->peers); peer; peer = next) {
+        next = LIST_NEXT(peer, link);
+        if (!peer->config && peer->wanted_mono_ns == 0 && !peer->hello_query)
+            peer_free(peer);
+    }
+}
+
+static void peers_forget(struct peers *p)
+{
+    const int64_t until = mono_ns() - PEER_FORGOTTEN_NS;
+    struct peer *peer, *next;
+
+    for (peer = LIST_FIRST(&p->peers); peer; peer = next) {
+        next = LIST_NEXT(peer, link);
+        if (!peer->config && peer->wanted_mono_ns < until && !peer->hello_query)
+            peer_free(peer);
+    }
+}
+
+/* -- Rounds of hellos ---------------------------------------------------------------------------------- */
+
+static bool peer_is_due(const struct peers *p, const struct peer *peer)
+{
+    if (peer->hello_query || peer->asked_mono_ns >= p->round_begun_ns)
+        return false;
+    return peer->asked_mono_ns == 0 || p->round_begun_ns - peer->asked_mono_ns >= p->max_age_ns;
+}
+
+/* As many hellos as may be in flight; the end of the round when all are answered. */
+static void round_continue(struct peers *p)
+{
+    struct peer *peer;
+
+    LIST_FOREACH(peer, &p->peers, link) {
+        if (p->n_hellos >= HELLOS_MAX)
+            return;
+        if (!peer_is_due(p, peer))
+            continue;
+        p->n_hellos++;
+        peer_say_hello(peer);
+    }
+    if (p->n_hellos == 0)
+        event_active(p->round_over, EV_TIMEOUT, 0);
+}
+
+void peers_on_hello(struct peers *p)
+{
+    p->n_hellos--;
+    round_continue(p);
+}
+
+static void peers_on_round_over(evutil_socket_t fd, short what, void *arg)
+{
+    struct peers *p = arg;
+    struct peers_refreshing_list over = p->refreshing;
+    struct peers_refreshing *r;
+
+    p->in_round = false;
+    /* What is asked from within done() is another round. */
+    LIST_INIT(&p->refreshing);
+    if (LIST_FIRST(&over))
+        LIST_FIRST(&over)->link.le_prev = &LIST_FIRST(&over);
+    while ((r = LIST_FIRST(&over))) {
+        LIST_REMOVE(r, link);
+        r->done(r->arg);
+        free(r);
+    }
+}
+
+struct peers_refreshing *peers_refresh(struct peers *p, int64_t max_age_ns, void (*done)(void *arg),
+                                       void *arg)
+{
+    struct peers_refreshing *r = xcalloc(1, sizeof(*r));
+
+    *r = (struct peers_refreshing){.done = done, .arg = arg};
+    LIST_INSERT_HEAD(&p->refreshing, r, link);
+    if (p->in_round)
+        return r;
+    p->in_round = true;
+    p->round_begun_ns = mono_ns();
+    p->max_age_ns = max_age_ns;
+    peers_forget(p);
+    round_continue(p);
+    return r;
+}
+
+void peers_refresh_cancel(struct peers_refreshing *r)
+{
+    if (!r)
+        return;
+    LIST_REMOVE(r, link);
+    free(r);
+}
+
+/* -- Life ---------------------------------------------------------------------------------------------- */
+
+int peers_new(struct event_base *base, struct caller *caller, struct offload *offload,
+              const struct peers_self *self, const struct hosts_settings *settings, struct peers **ret)
+{
+    struct peers *p = xcalloc(1, sizeof(*p));
+
+    *p = (struct peers){
+        .base = base, .caller = caller, .offload = offload, .self = *self, .settings = settings};
+    p->round_over = evtimer_new(base, peers_on_round_over, p);
+    if (!p->round_over) {
+        free(p);
+        return -ENOMEM;
+    }
+    peers_renew(p);
+    *ret = p;
+    return 0;
+}
+
+struct peers *peers_free(struct peers *p)
+{
+    struct peers_refreshing *r;
+    struct peer *peer;
+
+    if (!p)
+        return NULL;
+    while ((r = LIST_FIRST(&p->refreshing)))
+        peers_refresh_cancel(r);
+    while (LIST_FIRST(&p->measurings))
+        clock_measuring_cancel(LIST_FIRST(&p->measurings));
+    while ((peer = LIST_FIRST(&p->peers)))
+        peer_free(peer);
+    while (LIST_FIRST(&p->queries))
+        peer_query_cancel(LIST_FIRST(&p->queries));
+    event_free(p->round_over);
+    free(p);
+    return NULL;
+}
