@@ -10,7 +10,7 @@
 #include "daemon/fleet/process.h"
 #include "daemon/ingest/queue.h"
 #include "daemon/kineto/kineto.h"
-#include "daemon/peers/peers.h"
+#include "daemon/peers/owners.h"
 #include "daemon/state_dir.h"
 #include "proto/ingest.h"
 #include "version.h"
@@ -298,8 +298,11 @@ static int manager_setup_peers(struct manager *m)
                                     .is_system = starts_with(c->api.socket, "/run/") &&
                                                  !starts_with(c->api.socket, "/run/user/")};
 
-    return peers_new(m->modules.base, m->modules.caller, m->modules.offload, &self, &c->hosts,
-                     &m->modules.peers);
+    int r = peers_new(m->modules.base, m->modules.caller, m->modules.offload, &self, &c->hosts,
+                      &m->modules.peers);
+    if (r >= 0)
+        fleet_finder_set_owners(m->modules.finder, &peers_owners, m->modules.peers);
+    return r;
 }
 
 static int manager_setup_api(struct manager *m, struct problem *p)

@@ -158,12 +158,22 @@ static void host_workers_search(void *arg)
     inspection_search(h->inspection);
 }
 
+/* What only the owner knows, and the list of workers does not have. */
+static void host_workers_add_facts(json_t *workers, const struct fleet *f)
+{
+    for (size_t i = 0; i < f->n_workers; i++)
+        if (f->workers[i].location.blocked_here)
+            json_put_bool(json_object_get(json_array_get(workers, i), "traces"), "blocked", true);
+}
+
 static void host_workers_reply(struct host_workers *h, struct fleet *f)
 {
     const struct peers_self *self = peers_self(h->api->modules.peers);
     json_t *j = f ? fleet_to_json(f) : json_object();
 
-    if (!f)
+    if (f)
+        host_workers_add_facts(json_object_get(j, "workers"), f);
+    else
         json_object_set_new(j, "workers", json_array());
     json_put_str(j, "catalog", self->uuid);
     json_put_str(j, "host", self->host);

@@ -10,6 +10,7 @@
 #include "daemon/fleet/identify.h"
 #include "daemon/fleet/kineto_workers.h"
 #include "daemon/fleet/last_list.h"
+#include "daemon/fleet/owners.h"
 #include "daemon/fleet/process.h"
 #include "daemon/fleet/router.h"
 #include "daemon/fleet/url.h"
@@ -35,7 +36,9 @@ struct fleet_finder {
     struct caller *caller;
     struct offload *offload;
     const struct fleet_settings *settings;
-    const struct kineto *kineto;   /* NULL: none */
+    const struct kineto *kineto; /* NULL: none */
+    const struct owner_ops *owners;
+    void *owners_arg;
     uint64_t held_up[HELD_UP_MAX]; /* queues; the oldest is overwritten */
     size_t n_held_up;
     size_t answers_kept; /* bytes */
@@ -57,6 +60,7 @@ struct discovery {
     struct router_ask *ask;
     struct source_ask *source;
     struct identification *identification;
+    void *description;             /* of the workers by their hosts, while that is asked */
     struct inspection *inspection; /* NULL: taken by the inspection, or none */
     struct fleet *fleet;
     char *router;
@@ -214,6 +218,25 @@ static bool back_from_offload(struct discovery *d)
     return false;
 }
 
+static void discovery_on_described(void *arg)
+{
+    struct discovery *d = arg;
+
+    d->description = NULL;
+    discovery_finish(d);
+}
+
+/* The last step: what other hosts know of their workers. */
+static void discovery_describe(struct discovery *d)
+{
+    const struct fleet_finder *f = d->finder;
+
+    if (f->owners && !d->query.here_only)
+        d->description = f->owners->describe(d->fleet, discovery_on_described, d, f->owners_arg);
+    if (!d->description)
+        discovery_finish(d);
+}
+
 static void inspect_work(void *arg)
 {
     struct discovery *d = arg;
@@ -223,7 +246,7 @@ static void inspect_work(void *arg)
 static void inspect_done(void *arg)
 {
     if (back_from_offload(arg))
-        discovery_finish(arg);
+        discovery_describe(arg);
 }
 
 /* --trace-dir is a path in profd's own mount namespace: it is dir and local_dir. */
@@ -581,6 +604,12 @@ void fleet_finder_set_kineto(struct fleet_finder *f, const struct kineto *kineto
     f->kineto = kineto;
 }
 
+void fleet_finder_set_owners(struct fleet_finder *f, const struct owner_ops *ops, void *arg)
+{
+    f->owners = ops;
+    f->owners_arg = arg;
+}
+
 uint64_t fleet_refused_calls(const struct fleet_finder *f)
 {
     return caller_refusals(f->caller);
@@ -626,6 +655,8 @@ void discovery_cancel(struct discovery *d)
     router_ask_cancel(d->ask);
     source_ask_cancel(d->source);
     identify_cancel(d->identification);
+    if (d->description)
+        d->finder->owners->cancel(d->description, d->finder->owners_arg);
     event_del(d->timeout);
     d->finder = NULL;
     if (!d->offloaded)

@@ -83,6 +83,9 @@ struct discovery;
 int fleet_finder_new(struct event_base *base, struct caller *caller, struct offload *offload,
                      const struct fleet_settings *settings, struct fleet_finder **ret);
 struct fleet_finder *fleet_finder_free(struct fleet_finder *f);
+struct owner_ops;
+/* Who knows the workers of other hosts; both are borrowed. NULL: nobody. */
+void fleet_finder_set_owners(struct fleet_finder *f, const struct owner_ops *ops, void *arg);
 struct kineto;
 /* Where processes register; borrowed, NULL: nowhere. */
 void fleet_finder_set_kineto(struct fleet_finder *f, const struct kineto *kineto);

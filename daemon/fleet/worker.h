@@ -83,6 +83,10 @@ struct worker {
     bool local;    /* its process runs on this host */
     pid_t pid;     /* of the process that listens on its port; 0 unknown */
     uid_t uid;     /* that process's user, where pid is known */
+    /* Its host, where peers are configured; NULL: not known to run a profd. host_uuid is the UUID of the catalog there,
+     * peer the name of that peer (NULL: this profd). location.local_dir is a path on that host. */
+    char *host, *host_uuid, *peer;
+    char *held_by;      /* "session UUID of HOST" that records it; NULL: nobody, or unknown */
     int64_t latency_ns; /* of the quickest call; 0 unknown */
     bool clock_known;
     int64_t clock_offset_ns; /* worker's clock minus ours, to the second or so (Date header) */

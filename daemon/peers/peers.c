@@ -9,7 +9,8 @@
 #include <errno.h>
 
 /* Hellos in flight: each is a TLS handshake at first. */
-#define HELLOS_MAX 64
+#define HELLOS_MAX           64
+#define UNREACHABLE_PATIENCE 3
 /* A peer of a source is forgotten when nothing has named it for this long. */
 #define PEER_FORGOTTEN_NS (600 * NS_PER_S)
 
@@ -163,7 +164,10 @@ static bool peer_is_due(const struct peers *p, const struct peer *peer)
 {
     if (peer->hello_query || peer->asked_mono_ns >= p->round_begun_ns)
         return false;
-    return peer->asked_mono_ns == 0 || p->round_begun_ns - peer->asked_mono_ns >= p->max_age_ns;
+    /* One that does not answer costs each round the timeout of a call: it is asked less often. */
+    const int64_t max_age_ns =
+        peer->state == PEER_UNREACHABLE ? p->max_age_ns * UNREACHABLE_PATIENCE : p->max_age_ns;
+    return peer->asked_mono_ns == 0 || p->round_begun_ns - peer->asked_mono_ns >= max_age_ns;
 }
 
 /* As many hellos as may be in flight; the end of the round when all are answered. */

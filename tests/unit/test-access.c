@@ -37,6 +37,19 @@ static void test_tokens(void **state)
         assert_null(tokens_find(&t, others[i]));
 }
 
+/* Rows have a right, columns need one: none, read, operate, admin, peer. */
+static void test_rights(void **state)
+{
+    static const char *const table[_RIGHT_MAX] = {
+        [RIGHT_NONE] = "x----",  [RIGHT_READ] = "xx---", [RIGHT_OPERATE] = "xxx--",
+        [RIGHT_ADMIN] = "xxxx-", [RIGHT_PEER] = "xx--x",
+    };
+
+    for (int have = 0; have < _RIGHT_MAX; have++)
+        for (int need = 0; need < _RIGHT_MAX; need++)
+            assert_int_equal(right_includes((enum right)have, (enum right)need), table[have][need] == 'x');
+}
+
 static void test_no_tokens(void **state)
 {
     static const char *const texts[] = {"", "\n\n", "# nobody", "  \t# nobody\n"};
@@ -56,8 +69,8 @@ static void test_wrong_tokens(void **state)
     } cases[] = {
         {"ci operate", "tokens:1: must be NAME ROLE HASH"},
         {"\nci operate " HASH_A " more\n", "tokens:2: must be NAME ROLE HASH"},
-        {"ci root " HASH_A, "tokens:1: the role must be read, operate or admin"},
-        {"ci none " HASH_A, "tokens:1: the role must be read, operate or admin"},
+        {"ci root " HASH_A, "tokens:1: the role must be read, operate, admin or peer"},
+        {"ci none " HASH_A, "tokens:1: the role must be read, operate, admin or peer"},
         {"c/i read " HASH_A, "tokens:1: the name must be letters"},
         {"uid=0(root) read " HASH_A, "tokens:1: the name must be letters"},
         {"ci read 0" HASH_A, "tokens:1: the hash must be 64 hexadecimal digits"},
@@ -274,6 +287,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tokens),
+        cmocka_unit_test(test_rights),
         cmocka_unit_test(test_no_tokens),
         cmocka_unit_test(test_wrong_tokens),
         cmocka_unit_test(test_header),

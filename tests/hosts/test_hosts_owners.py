@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which host has a worker, as discovery on another host finds out; and hosts without a profd, or that do not answer."""
+
+import pytest
+from hosts import Hosts, wait_for
+from network import why_not
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory):
+    with Hosts(tmp_path_factory.mktemp("hosts"), 3, workers=2, offsets_s=(0, 2.5, -40), profd_on=(1, 2)) as running:
+        yield running
+
+
+def by_host(fleet):
+    found = {}
+    for worker in fleet["workers"]:
+        found.setdefault(worker.get("host"), []).append(worker)
+    return found
+
+
+def test_each_worker_has_its_host_and_directory(hosts):
+    one, two = hosts
+    found = by_host(one.get("/v1/workers", router=hosts.router))
+    assert {name: len(workers) for name, workers in found.items()} == {"gpu1": 2, "gpu2": 2, None: 2}
+    catalogs = {host.name: host.get("/v1/host")["catalog"] for host in hosts}
+    assert {(worker["host_uuid"], worker["local"], worker.get("peer")) for worker in found["gpu1"]} == {(catalogs["gpu1"], True, None)}
+    assert {(worker["host_uuid"], worker["local"], worker["peer"]) for worker in found["gpu2"]} == {(catalogs["gpu2"], False, "gpu2")}
+    # The directory is one of the other host, where its own profd finds the same.
+    there = {worker["url"]: worker["traces"]["local_dir"] for worker in by_host(two.get("/v1/workers", router=hosts.router))["gpu2"]}
+    assert {worker["url"]: worker["traces"]["local_dir"] for worker in found["gpu2"]} == there and all(there.values())
+    for worker in found[None]:
+        assert "local_dir" not in worker["traces"] and "not on this host" in worker["traces"]["note"], worker
+        assert "profctl peer join" in worker["traces"]["remedy"]
+
+
+def test_hosts_are_listed_with_their_clocks(hosts):
+    one, two = hosts
+    hosts.network.delay(two.number, 20)
+    try:
+        own, other = one.get("/v1/hosts")["hosts"]
+    finally:
+        hosts.network.delay(two.number, 0)
+    assert (own["host"], own["state"], other["host"], other["state"]) == ("gpu1", "self", "gpu2", "ok")
+    # A hello of the last two seconds is not repeated: that one may be older than the first question about its workers.
+    wait_for(lambda: one.get("/v1/hosts")["hosts"][1].get("workers") == 2)
+    if one.clock:
+        assert abs(other["clock_offset_ns"] - 2.5e9) <= other["clock_error_ns"] + 5e6
+    assert other["clock_rtt_ns"] >= 20_000_000 / 2
+
+
+def test_a_host_that_is_cut_off_is_named(hosts):
+    one, two = hosts
+    hosts.network.cut(two.number)
+    try:
+        cut = wait_for(lambda: [host for host in one.get("/v1/hosts")["hosts"] if host["state"] == "unreachable"])
+        assert cut[0]["host"] == "gpu2" and cut[0]["remedy"], cut
+        fleet = one.get("/v1/workers", router=hosts.router)
+        assert any("gpu2" in note and "does not answer" in note for note in fleet["notes"]), fleet["notes"]
+        assert {name: len(workers) for name, workers in by_host(fleet).items()} == {"gpu1": 2, None: 4}
+    finally:
+        hosts.network.join(two.number)
+    wait_for(lambda: one.get("/v1/hosts")["hosts"][1]["state"] == "ok")

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two profds that know each other over TLS: hellos, clocks, what a wrong or a stolen token can do, client certificates."""
+
+import contextlib
+import http.client
+import json
+import socket
+import ssl
+
+import pytest
+from certificates import Authority
+from daemon import Daemon, Reply, free_port, quick_config, token_line, write_tokens
+
+TOKEN = "profd_" + 64 * "a"
+WRONG = "profd_" + 64 * "b"
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("ca"))
+
+
+class Peer(Daemon):
+    """A profd at an address of loopback. `peers` are those that it calls; each lets in TOKEN with role peer."""
+
+    def __init__(self, directory, authority, address, peers=(), token=TOKEN, http="", client=False, more="", host="IP"):
+        directory.mkdir(parents=True, exist_ok=True)
+        self.address, self.port, self.authority = address, free_port(), authority
+        certificate, key = authority.issue(f"server-{address}", f"{host}:{address}")
+        tokens = write_tokens(directory / "tokens", token_line("other", "peer", TOKEN) + token_line("anna", "read", WRONG[:-1] + "c"))
+        shown = write_tokens(directory / "token", token + "\n")
+        text = (f"[profd]\nlisten={socket.gethostbyname(address)}:{self.port}\n[http]\ncert_file={certificate}\nkey_file={key}\n"
+                f"tokens_file={tokens}\n{http}[hosts]\nname=host-{address}\n")
+        for peer in peers:
+            text += f"[peer at-{peer.address}]\nurl={peer.url}\ntoken_file={shown}\nca_file={authority.file}\n"
+            if client:
+                certificate, key = authority.issue("client")
+                text += f"cert_file={certificate}\nkey_file={key}\n"
+        super().__init__(directory, text + more + quick_config())
+
+    @property
+    def url(self):
+        return f"https://{self.address}:{self.port}"
+
+    def as_peer(self, method, path, body=None, token=TOKEN):
+        """A request of another host, over TCP."""
+        context = ssl.create_default_context(cafile=self.authority.file)
+        connection = http.client.HTTPSConnection(self.address, self.port, timeout=60, context=context)
+        with contextlib.closing(connection):
+            connection.request(method, path, json.dumps(body) if body is not None else None, {"Authorization": f"Bearer {token}"} if token else {})
+            return Reply(connection.getresponse())
+
+    def host(self, peer):
+        """What it lists of the peer."""
+        [one] = [host for host in self.get("/v1/hosts")["hosts"] if host.get("peer") == f"at-{peer.address}"]
+        return one
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory, authority):
+    with Peer(tmp_path_factory.mktemp("two"), authority, "127.0.0.2") as two, \
+            Peer(tmp_path_factory.mktemp("one"), authority, "127.0.0.3", [two]) as one:
+        yield one, two
+
+
+def test_hosts_are_listed_with_their_clocks(pair):
+    one, two = pair
+    own, other = one.get("/v1/hosts")["hosts"]
+    assert own["state"] == "self" and own["host"] and "url" not in own
+    assert other["state"] == "ok" and other["url"] == two.url and other["version"] == own["version"]
+    assert other["catalog"] != own["catalog"] and other["catalog"] == two.get("/v1/host")["catalog"]
+    # One machine has one clock: the offset is at most the error, which is at most the round trip.
+    assert abs(other["clock_offset_ns"]) <= other["clock_error_ns"] + 1_000_000
+    assert 0 < other["clock_error_ns"] <= other["clock_rtt_ns"] < 2_000_000_000
+    assert other["store"]["max_use"] > 0 and other["sessions"] == 0
+
+
+def test_who_asks_itself_is_not_listed(tmp_path, authority, pair):
+    """A name of all hosts includes the own one."""
+    _, two = pair
+    with Peer(tmp_path, authority, "127.0.0.4") as profd:
+        profd.config.write_text(profd.config.read_text() + f"[peer me]\nurl={profd.url}\ntoken_file={tmp_path / 'token'}\nca_file={authority.file}\n")
+        profd.restart()
+        assert [host["state"] for host in profd.get("/v1/hosts")["hosts"]] == ["self"]
+
+
+@pytest.mark.parametrize("change, state, problem, remedy", [
+    ({"token": WRONG}, "refused", "unknown token", "profctl peer join"),
+    ({"more": "[peer gone]\nurl=https://127.0.0.9:1\ntoken_file={token}\n"}, "unreachable", "connection refused", "systemctl status profd"),
+])
+def test_what_is_wrong_is_named(tmp_path, authority, pair, change, state, problem, remedy):
+    _, two = pair
+    more = change.get("more", "").format(token=tmp_path / "token")
+    with Peer(tmp_path, authority, "127.0.0.5", [two], token=change.get("token", TOKEN), more=more) as profd:
+        host = profd.get("/v1/hosts")["hosts"][-1]
+        assert host["state"] == state and problem in host["problem"] and remedy in host["remedy"], host
+        assert TOKEN not in json.dumps(host) and WRONG not in json.dumps(host)
+
+
+def test_another_authority_is_not_trusted(tmp_path, tmp_path_factory, pair):
+    _, two = pair
+    other = Authority(tmp_path_factory.mktemp("other"), "other")
+    with Peer(tmp_path, other, "127.0.0.6", [two]) as profd:
+        host = profd.host(two)
+        assert host["state"] == "unreachable" and "certificate" in host["problem"] and "ca_file" in host["remedy"], host
+
+
+def test_client_certificates_are_asked_for_in_addition(tmp_path, authority):
+    with Peer(tmp_path / "strict", authority, "127.0.0.2", http=f"client_ca_file={authority.file}\n") as strict:
+        with Peer(tmp_path / "without", authority, "127.0.0.3", [strict]) as profd:
+            assert profd.host(strict)["state"] == "unreachable"
+        with Peer(tmp_path / "with", authority, "127.0.0.3", [strict], client=True) as profd:
+            assert profd.host(strict)["state"] == "ok"
+        with Peer(tmp_path / "alone", authority, "127.0.0.3", [strict], client=True, token=WRONG) as profd:
+            assert profd.host(strict)["state"] == "refused"  # a certificate is no token
+
+
+def test_a_name_that_the_host_does_not_know(tmp_path, authority):
+    with Peer(tmp_path / "two", authority, socket.gethostname(), host="DNS") as two, \
+            Peer(tmp_path / "one", authority, "127.0.0.3", [two]) as one:
+        host = one.host(two)
+        assert host["state"] == "refused" and "unknown host name" in host["problem"] and "[http] host=" in host["remedy"], host
+
+
+STOLEN = [
+    ("DELETE", "/v1/sessions/s1", None, 403), ("DELETE", "/v1/traces/t1", None, 403), ("POST", "/v1/vacuum", {"keep": 0}, 403),
+    ("POST", "/v1/sessions", {"workers": ["http://127.0.0.1:1"]}, 403), ("POST", "/v1/sessions/s1/stop", None, 403),
+    ("POST", "/v1/traces", {"path": "/etc/passwd"}, 403), ("PUT", "/v1/traces/t1/pin", None, 403),
+    ("GET", "/v1/workers?router=http://127.0.0.1:1", None, 403), ("GET", "/v1/doctor?trace_dir=/etc", None, 403),
+    ("POST", "/v1/host/workers", {"workers": [], "trace_dir": "/etc"}, 400),
+    ("POST", "/v1/host/workers", {"workers": [], "router": "http://10.0.0.1"}, 400),
+    ("POST", "/v1/host/workers", {"workers": ["http://127.0.0.1:22"]}, 400),
+    ("POST", "/v1/host/workers", {"workers": ["file:///etc/passwd"]}, 400),
+    ("POST", "/v1/host/workers", {"workers": "http://10.0.0.1"}, 400),
+    ("POST", "/v1/host/workers", [], 400),
+]
+
+
+@pytest.mark.parametrize("method, path, body, status", STOLEN)
+def test_a_stolen_token_deletes_configures_and_names_nothing(pair, method, path, body, status):
+    _, two = pair
+    assert two.as_peer(method, path, body).status == status
+
+
+def test_a_peer_reads_and_nobody_else_is_one(pair):
+    _, two = pair
+    assert two.as_peer("GET", "/v1/traces").status == 200
+    assert two.as_peer("GET", "/v1/host").status == 200
+    assert two.as_peer("GET", "/v1/host", token=WRONG[:-1] + "c").status == 403
+    assert two.as_peer("GET", "/v1/host", token=None).status == 401
+
+
+def test_nothing_is_sent_to_workers_of_other_hosts(pair):
+    """Else a peer could have profd call any server of its network."""
+    _, two = pair
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0)
+        answer = two.as_peer("POST", "/v1/host/workers", {"workers": ["http://192.0.2.7:8000", "http://10.255.255.1:80"]})
+        assert answer.status == 200 and answer.json()["workers"] == []
+        assert answer.json()["catalog"] == two.get("/v1/host")["catalog"]
+
+
+def test_configuration(tmp_path, authority):
+    for text, error in {"[peer x]\n": "[peer x]: must have url=", "[peer x]\nurl=http://10.0.0.1:9460\n": "must begin with https://",
+                        "[hosts]\npeers=consul:x\n": "must be dns:NAME:PORT", "[hosts]\npeers=workers:0\n": "must be dns:NAME:PORT",
+                        "[peer x]\nurl=https://10.0.0.1\naddresses=gpu2\n": "an address such as"}.items():
+        profd = Daemon(tmp_path, text)
+        status, output = profd.refuses()
+        assert status != 0 and error in output, output
