@@ -272,34 +272,13 @@ static int manager_setup_runs(struct manager *m)
     return r;
 }
 
-/* Until the catalog has them. */
-static const char *catalog_uuid(const struct catalog *c)
-{
-    static char text[37];
-    unsigned char b[16];
-    if (!*text && getentropy(b, sizeof(b)) == 0)
-        snprintf(text, sizeof(text), "%02x%02x%02x%02x-%02x%02x-4%x%02x-8%x%02x-%02x%02x%02x%02x%02x%02x",
-                 b[0], b[1], b[2], b[3], b[4], b[5], b[6] & 15, b[7], b[8] & 15, b[9], b[10], b[11], b[12],
-                 b[13], b[14], b[15]);
-    return text;
-}
-static const char *catalog_host(const struct catalog *c)
-{
-    static char text[256];
-    gethostname(text, sizeof(text) - 1);
-    return text;
-}
-
 static int manager_setup_peers(struct manager *m)
 {
     const struct config *c = &m->config;
-    const struct peers_self self = {.uuid = catalog_uuid(m->modules.catalog),
-                                    .host = catalog_host(m->modules.catalog),
-                                    .is_system = starts_with(c->api.socket, "/run/") &&
-                                                 !starts_with(c->api.socket, "/run/user/")};
+    const bool is_system = starts_with(c->api.socket, "/run/") && !starts_with(c->api.socket, "/run/user/");
 
-    int r = peers_new(m->modules.base, m->modules.caller, m->modules.offload, &self, &c->hosts,
-                      &m->modules.peers);
+    int r = peers_new(m->modules.base, m->modules.caller, m->modules.offload, m->modules.catalog, is_system,
+                      &c->hosts, &m->modules.peers);
     if (r >= 0)
         fleet_finder_set_owners(m->modules.finder, &peers_owners, m->modules.peers);
     return r;

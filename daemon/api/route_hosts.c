@@ -73,19 +73,19 @@ static void host_put_counts(struct api *api, json_t *j)
 void get_host(struct api *api, struct http_request *r, const struct route_match *match)
 {
     const struct api_modules *m = &api->modules;
-    const struct peers_self *self = peers_self(m->peers);
+    const struct peers_self self = peers_self(m->peers);
     json_t *j = json_object(), *limits = json_object();
     _cleanup_(freep) char *boot = boot_id();
 
     json_put_int(j, "protocol", PEER_PROTOCOL);
-    json_put_str(j, "catalog", self->uuid);
-    json_put_str(j, "host", self->host);
+    json_put_str(j, "catalog", self.uuid);
+    json_put_str(j, "host", self.host);
     json_put_str(j, "version", PROFD_VERSION);
     json_put_str(j, "boot_id", boot);
     json_object_set_new(j, "addresses", host_addresses());
     /* Of the pod of a DaemonSet, by the downward API. */
     json_put_str(j, "node", getenv("NODE_NAME"));
-    json_put_bool(j, "system", self->is_system);
+    json_put_bool(j, "system", self.is_system);
     host_put_counts(api, j);
     json_put_int(limits, "session_ns", m->session_settings->session_limit_ns);
     json_put_int(limits, "stop_ns", m->session_settings->stop_timeout_ns);
@@ -168,15 +168,15 @@ static void host_workers_add_facts(json_t *workers, const struct fleet *f)
 
 static void host_workers_reply(struct host_workers *h, struct fleet *f)
 {
-    const struct peers_self *self = peers_self(h->api->modules.peers);
+    const struct peers_self self = peers_self(h->api->modules.peers);
     json_t *j = f ? fleet_to_json(f) : json_object();
 
     if (f)
         host_workers_add_facts(json_object_get(j, "workers"), f);
     else
         json_object_set_new(j, "workers", json_array());
-    json_put_str(j, "catalog", self->uuid);
-    json_put_str(j, "host", self->host);
+    json_put_str(j, "catalog", self.uuid);
+    json_put_str(j, "host", self.host);
     http_on_close(h->request, NULL, NULL);
     http_reply_json(h->request, 200, j);
     host_workers_free(h);
@@ -300,12 +300,12 @@ static json_t *host_of_peer(const struct peer *peer)
 
 static json_t *host_of_self(struct api *api)
 {
-    const struct peers_self *self = peers_self(api->modules.peers);
+    const struct peers_self self = peers_self(api->modules.peers);
     const struct clock_quality quality = clock_own_quality();
     json_t *j = json_object();
 
-    json_put_str(j, "host", self->host);
-    json_put_str(j, "catalog", self->uuid);
+    json_put_str(j, "host", self.host);
+    json_put_str(j, "catalog", self.uuid);
     json_put_str(j, "state", peer_state_name(PEER_SELF));
     json_put_str(j, "version", PROFD_VERSION);
     host_put_counts(api, j);

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/catalog/records.h"
 #include "daemon/fleet/names.h"
 #include "daemon/peers/internal.h"
 #include <errno.h>
@@ -15,20 +16,10 @@
 #define HELLO_TEXT_MAX      256
 #define HELLO_ADDRESSES_MAX 256
 #define HELLO_OBJECT_MAX    16 /* members of upload and mirror */
+/* A row of the catalog is renewed this often where only its times changed. */
+#define SAVE_INTERVAL_NS (600 * NS_PER_S)
 
 /* -- Parsers ------------------------------------------------------------------------------------------- */
-
-bool peer_is_uuid(const char *text)
-{
-    static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
-
-    if (!text || strlen(text) != strlen(form))
-        return false;
-    for (size_t i = 0; form[i]; i++)
-        if (form[i] == '-' ? text[i] != '-' : !strchr("0123456789abcdef", text[i]))
-            return false;
-    return true;
-}
 
 /* A text for people and tables: short, without control characters. NULL for anything else. */
 static char *hello_text(const json_t *j, const char *key)
@@ -48,7 +39,7 @@ static bool hello_boot_id(const json_t *j, char ret[static BOOT_ID_SIZE])
 {
     const char *text = json_get_str(j, "boot_id");
 
-    if (!peer_is_uuid(text))
+    if (!uuid_is(text))
         return false;
     memcpy(ret, text, BOOT_ID_SIZE);
     return true;
@@ -120,7 +111,7 @@ int peer_hello_parse(const json_t *j, struct peer_hello *ret, char **ret_reason)
                       (long long)protocol, PEER_PROTOCOL);
         return -EPROTO;
     }
-    if (!peer_is_uuid(uuid) || !hello_boot_id(j, h.boot_id)) {
+    if (!uuid_is(uuid) || !hello_boot_id(j, h.boot_id)) {
         *ret_reason = xstrdup("the answer has no UUID of a catalog, or no boot id");
         return -EPROTO;
     }
@@ -153,6 +144,28 @@ int peer_clock_parse(const json_t *j, struct clock_sample *ret, struct clock_est
     return 0;
 }
 
+void peer_save(struct peer *peer)
+{
+    const struct clock_estimate *e = &peer->clock;
+    _cleanup_(host_record_done) struct host_record r;
+
+    if (peer->saved_mono_ns > 0 && mono_ns() - peer->saved_mono_ns < SAVE_INTERVAL_NS)
+        return;
+    host_record_init(&r);
+    r.host_uuid = xstrdup(peer->host_uuid);
+    r.name = xstrdup(peer->hello.host);
+    r.url = xstrdup(peer->url);
+    r.version = xstrdup(peer->hello.version);
+    r.first_seen_at = r.last_seen_at = peer->seen_at;
+    if (e->measured_mono_ns > 0) {
+        r.clock_offset_ns = e->wall_offset_ns;
+        r.clock_error_ns = e->error_ns;
+    }
+    /* Where the catalog cannot be written, which is reported elsewhere, the next hello tries again. */
+    if (catalog_saw_host(peer->peers->catalog, &r) >= 0)
+        peer->saved_mono_ns = mono_ns();
+}
+
 /* -- Asking -------------------------------------------------------------------------------------------- */
 
 /* Another address of a peer that is known: of two the configured one stays, else the first. */
@@ -179,12 +192,14 @@ static bool hello_is_duplicate(const struct peers *p, struct peer *peer, const c
 
 static void hello_take(struct peers *p, struct peer *peer, struct peer_hello *take)
 {
-    const bool is_self = streq(take->catalog, p->self.uuid);
+    const bool is_self = streq(take->catalog, peers_self(p).uuid);
     const bool is_duplicate = !is_self && hello_is_duplicate(p, peer, take->catalog);
 
     if (peer->host_uuid && !streq(peer->host_uuid, take->catalog))
         log_notice("the profd at %s has another catalog: %s, before %s", peer->url, take->catalog,
                    peer->host_uuid);
+    const bool changed = !streq(peer->hello.host, take->host) || !streq(peer->hello.version, take->version) ||
+                         !streq(peer->hello.catalog, take->catalog);
     if (!streq(peer->hello.boot_id, take->boot_id))
         peer->clock = (struct clock_estimate){0};
     peer_hello_done(&peer->hello);
@@ -194,6 +209,10 @@ static void hello_take(struct peers *p, struct peer *peer, struct peer_hello *ta
     replace_str(&peer->host_uuid, peer->state == PEER_OK ? peer->hello.catalog : NULL);
     peer->seen_at = wall_ns();
     problem_done(&peer->problem);
+    if (changed)
+        peer->saved_mono_ns = 0;
+    if (peer->state == PEER_OK)
+        peer_save(peer);
 }
 
 static void hello_fail(struct peer *peer, enum peer_state state, const struct problem *p)

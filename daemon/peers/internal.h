@@ -16,7 +16,8 @@ struct peers {
     struct event_base *base;
     struct caller *caller;
     struct offload *offload;
-    struct peers_self self;
+    struct catalog *catalog;
+    bool is_system;
     const struct hosts_settings *settings;
     struct peer_list peers;
     size_t n_peers;
@@ -36,7 +37,9 @@ struct peer_query *peer_call(struct peers *p, const struct peer *peer, const cha
                              const char *body, int64_t timeout_ns, uint64_t origin, peer_done done,
                              void *arg);
 
-/* hello.c: asks a peer; peers_on_hello() follows when its state is set. */
+/* hello.c: writes the peer's row in the catalog, where that is due. */
+void peer_save(struct peer *peer);
+/* Asks a peer; peers_on_hello() follows when its state is set. */
 void peer_say_hello(struct peer *peer);
 
 /* peers.c */

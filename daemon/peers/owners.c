@@ -273,6 +273,7 @@ static void worker_set_owner(struct worker *w, const char *uuid, const char *hos
 
 static void description_apply(struct owner_description *d)
 {
+    const struct peers_self self = peers_self(d->peers);
     unsigned n_conflicts = 0;
 
     for (size_t i = 0; i < d->fleet->n_workers; i++) {
@@ -280,7 +281,7 @@ static void description_apply(struct owner_description *d)
         struct owner_claims *c = &d->claims[i];
         if (c->first == OWNER_NONE) {
             if (worker_is_ours(w))
-                worker_set_owner(w, d->peers->self.uuid, d->peers->self.host, NULL);
+                worker_set_owner(w, self.uuid, self.host, NULL);
             continue;
         }
         int owner = owner_decide(d->claimants, c->first, c->second);
@@ -391,7 +392,7 @@ static void description_choose_own(struct owner_description *d, const struct pee
 {
     _cleanup_(freep) char *boot = boot_id();
 
-    for (size_t k = 0; k < n && !d->peers->self.is_system; k++) {
+    for (size_t k = 0; k < n && !d->peers->is_system; k++) {
         struct owner_question *q = &d->questions[k];
         if (!peers[k]->hello.is_system || !streq(peers[k]->hello.boot_id, boot))
             continue;

@@ -223,8 +223,13 @@ static void clock_finish(struct clock_measuring *m, const struct problem *p)
 {
     struct peer *peer = clock_peer(m);
 
-    if (!p && peer)
+    if (!p && peer) {
+        if (peer->clock.measured_mono_ns == 0)
+            peer->saved_mono_ns = 0;
         peer->clock = m->estimate;
+        if (peer->host_uuid)
+            peer_save(peer);
+    }
     m->done(p ? NULL : &m->estimate, p, m->arg);
     clock_measuring_free(m);
 }

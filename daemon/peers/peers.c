@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/catalog/catalog.h"
 #include "daemon/fleet/url.h"
 #include "daemon/peers/internal.h"
 #include <errno.h>
@@ -115,9 +116,9 @@ const struct peer_list *peers_list(const struct peers *p)
     return &p->peers;
 }
 
-const struct peers_self *peers_self(const struct peers *p)
+struct peers_self peers_self(const struct peers *p)
 {
-    return &p->self;
+    return (struct peers_self){catalog_uuid(p->catalog), catalog_host(p->catalog), p->is_system};
 }
 
 bool peers_are_configured(const struct peers *p)
@@ -125,11 +126,22 @@ bool peers_are_configured(const struct peers *p)
     return p->settings->n_peers > 0 || p->settings->n_sources > 0;
 }
 
+/* Without name= the catalog keeps the name that its host had. */
+static void peers_name_host(struct peers *p)
+{
+    const char *name = p->settings->name;
+    int r = name && !streq(name, catalog_host(p->catalog)) ? catalog_set_host(p->catalog, name) : 0;
+
+    if (r < 0)
+        log_warning("[hosts] name=%s cannot be stored: %s", name, strerror(-r));
+}
+
 void peers_renew(struct peers *p)
 {
     const struct hosts_settings *s = p->settings;
     struct peer *peer, *next;
 
+    peers_name_host(p);
     LIST_FOREACH(peer, &p->peers, link) {
         /* Its section is gone with the settings before; a name of a later one may have another URL. */
         peer->wanted_mono_ns = peer->config ? 0 : peer->wanted_mono_ns;
@@ -239,12 +251,17 @@ void peers_refresh_cancel(struct peers_refreshing *r)
 /* -- Life ---------------------------------------------------------------------------------------------- */
 
 int peers_new(struct event_base *base, struct caller *caller, struct offload *offload,
-              const struct peers_self *self, const struct hosts_settings *settings, struct peers **ret)
+              struct catalog *catalog, bool is_system, const struct hosts_settings *settings,
+              struct peers **ret)
 {
     struct peers *p = xcalloc(1, sizeof(*p));
 
-    *p = (struct peers){
-        .base = base, .caller = caller, .offload = offload, .self = *self, .settings = settings};
+    *p = (struct peers){.base = base,
+                        .caller = caller,
+                        .offload = offload,
+                        .catalog = catalog,
+                        .is_system = is_system,
+                        .settings = settings};
     p->round_over = evtimer_new(base, peers_on_round_over, p);
     if (!p->round_over) {
         free(p);

@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/offload.h"
 #include "base/problem.h"
+#include "base/uuid.h"
 #include "daemon/peers/clocks.h"
 #include "daemon/peers/settings.h"
 #include <sys/queue.h>
@@ -24,8 +25,9 @@
 /* Bytes of an answer: a fleet of 10,000 workers, or the rows of 256 traces. */
 #define PEER_ANSWER_MAX (16 << 20)
 /* Text of a UUID, with its end. */
-#define PEER_UUID_SIZE 37
+#define PEER_UUID_SIZE (UUID_LENGTH + 1)
 
+struct catalog;
 struct peers;
 struct peer_query;
 
@@ -72,18 +74,15 @@ struct peer {
     const struct peer_config *config; /* NULL: of a source */
     int64_t wanted_mono_ns;           /* when it was named last, where config is NULL */
     struct peer_query *hello_query;
+    int64_t saved_mono_ns; /* when its row in the catalog was written; 0: to be written */
 };
 LIST_HEAD(peer_list, peer);
 
-/* What of this profd is part of its identity; borrowed for the lifetime of the peers. */
-struct peers_self {
-    const char *uuid; /* of the catalog */
-    const char *host;
-    bool is_system; /* the service of the host, not the profd of a user */
-};
-
+/* Borrows all arguments. is_system: this profd is the service of its host, not the profd of one user. Names the host in the
+ * catalog as the settings do. */
 int peers_new(struct event_base *base, struct caller *caller, struct offload *offload,
-              const struct peers_self *self, const struct hosts_settings *settings, struct peers **ret);
+              struct catalog *catalog, bool is_system, const struct hosts_settings *settings,
+              struct peers **ret);
 /* The settings were replaced: reads them again. */
 void peers_renew(struct peers *p);
 /* Queries end without done(). */
@@ -91,7 +90,13 @@ struct peers *peers_free(struct peers *p);
 /* Whether any peer is configured, or a source of peers. */
 bool peers_are_configured(const struct peers *p);
 const struct peer_list *peers_list(const struct peers *p);
-const struct peers_self *peers_self(const struct peers *p);
+/* This profd among them; valid until the next iteration of the loop. */
+struct peers_self {
+    const char *uuid; /* of the catalog */
+    const char *host;
+    bool is_system;
+};
+struct peers_self peers_self(const struct peers *p);
 
 /* The peer with that UUID, in state OK or UNREACHABLE; NULL: none is known, which a refresh may change. */
 const struct peer *peers_find(const struct peers *p, const char *host_uuid);
@@ -146,5 +151,3 @@ int peer_hello_parse(const json_t *j, struct peer_hello *ret, char **ret_reason)
 void peer_hello_done(struct peer_hello *h);
 /* GET /v1/host/clock: fills t1, t2 and host_wall_ns of the sample, and quality and boot_id of the estimate. -EPROTO. */
 int peer_clock_parse(const json_t *j, struct clock_sample *ret, struct clock_estimate *ret_facts);
-/* Whether a text is a UUID as catalogs have it: 36 characters, lower case. */
-bool peer_is_uuid(const char *text);

@@ -11,7 +11,7 @@ static void read_hello(const json_t *j)
     struct peer_hello h = {0};
     char *reason = NULL;
 
-    if (peer_hello_parse(j, &h, &reason) < 0 ? !reason : reason || !peer_is_uuid(h.catalog))
+    if (peer_hello_parse(j, &h, &reason) < 0 ? !reason : reason || !uuid_is(h.catalog))
         abort();
     free(reason);
     peer_hello_done(&h);
