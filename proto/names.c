@@ -49,11 +49,8 @@ static const char *const trace_kinds[_TRACE_KIND_MAX] = {
 };
 
 static const char *const rights[_RIGHT_MAX] = {
-    [RIGHT_NONE] = "none",
-    [RIGHT_READ] = "read",
-    [RIGHT_OPERATE] = "operate",
-    [RIGHT_ADMIN] = "admin",
-    [RIGHT_PEER] = "peer",
+    [RIGHT_NONE] = "none",   [RIGHT_READ] = "read", [RIGHT_OPERATE] = "operate",
+    [RIGHT_ADMIN] = "admin", [RIGHT_PEER] = "peer",
 };
 
 static int word_find(const char *const *words, int n, const char *word)

@@ -60,7 +60,8 @@ static int token_run(struct client *c, const void *values, int n_words, char **w
                              "a token's name is letters, digits, '.', '_', '@' and '-', at most %d of them",
                              NAME_SIZE_MAX);
     if (right_from_name(role) <= RIGHT_NONE)
-        return client_refuse(c, "profctl token --help", "--role: '%s' is not read, operate, admin or peer", role);
+        return client_refuse(c, "profctl token --help", "--role: '%s' is not read, operate, admin or peer",
+                             role);
     if (getrandom(random, sizeof(random), 0) != sizeof(random))
         return client_error(c, PROBLEM_INTERNAL, NULL, "cannot get random bytes from the kernel");
     token_hex(token + strlen(TOKEN_PREFIX), random, sizeof(random));

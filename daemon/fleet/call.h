@@ -86,8 +86,8 @@ struct call_result {
     int64_t answered_at_ns; /* wall time of the answer's last byte, else when the call ended */
     int64_t sent_mono_ns, answered_mono_ns;
     struct in6_addr address; /* that it was sent to; :: where it never left */
-    int64_t date_s;        /* the answer's Date header, seconds since the epoch; 0 when absent */
-    int64_t retry_after_s; /* its Retry-After header in seconds; 0 when absent, or a date */
+    int64_t date_s;          /* the answer's Date header, seconds since the epoch; 0 when absent */
+    int64_t retry_after_s;   /* its Retry-After header in seconds; 0 when absent, or a date */
 };
 
 int caller_new(struct event_base *base, struct caller **ret);

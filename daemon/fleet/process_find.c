@@ -281,12 +281,11 @@ static void explain_unseen(const struct worker *w, const struct candidate *c, bo
                     c->host->name);
     } else {
         problem_set(p, -EREMOTE, PROBLEM_NOT_FOUND, "traces are on %s, not on this host", c->host->name);
-        problem_remedy(
-            p,
-            "run profd on %s as well and connect both: profctl peer join %s\n"
-            "or name the directory where it is mounted here: --trace-dir DIR\n"
-            "or in profd.conf: [worker %s] trace_dir=/where/its/traces/appear",
-            c->host->name, c->host->name, w->url);
+        problem_remedy(p,
+                       "run profd on %s as well and connect both: profctl peer join %s\n"
+                       "or name the directory where it is mounted here: --trace-dir DIR\n"
+                       "or in profd.conf: [worker %s] trace_dir=/where/its/traces/appear",
+                       c->host->name, c->host->name, w->url);
     }
 }
 
