@@ -147,7 +147,7 @@ int peer_clock_parse(const json_t *j, struct clock_sample *ret, struct clock_est
 void peer_save(struct peer *peer)
 {
     const struct clock_estimate *e = &peer->clock;
-    _cleanup_(host_record_done) struct host_record r;
+    _cleanup_(host_record_done) struct host_record r = {0};
 
     if (peer->saved_mono_ns > 0 && mono_ns() - peer->saved_mono_ns < SAVE_INTERVAL_NS)
         return;
