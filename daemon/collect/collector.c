@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/collect/pipeline.h"
+#include "daemon/session/remote.h"
 #include <errno.h>
 
 /* -- The collection of a target -- */
@@ -67,7 +68,7 @@ static void collector_prepare(struct session *s, void *collector)
     struct collector *c = collector;
 
     for (size_t i = 0; i < s->n_targets; i++)
-        if (!state_is_final(s->targets[i].record.state))
+        if (!state_is_final(s->targets[i].record.state) && !target_is_remote(&s->targets[i]))
             collection_get(c, &s->targets[i]);
     watch_prepare(c, s);
 }

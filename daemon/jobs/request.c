@@ -390,6 +390,42 @@ json_t *workload_kept(const json_t *workload)
     return kept;
 }
 
+struct lease_start *lease_start_copy(const struct lease_start *l)
+{
+    struct lease_start *copy = xcalloc(1, sizeof(*copy));
+
+    *copy = (struct lease_start){.lease_id = l->lease_id,
+                                 .session_uuid = xstrdup(l->session_uuid),
+                                 .coordinator = xstrdup(l->coordinator),
+                                 .coordinator_name = xstrdup(l->coordinator_name),
+                                 .actor = xstrdup(l->actor),
+                                 .deadline_boot_ns = l->deadline_boot_ns,
+                                 .workers = xcalloc(l->n_workers, sizeof(*l->workers)),
+                                 .n_workers = l->n_workers,
+                                 .request = json_deep_copy(l->request)};
+    for (size_t i = 0; i < l->n_workers; i++)
+        copy->workers[i] = (struct lease_worker){.url = xstrdup(l->workers[i].url),
+                                                 .profile_id = xstrdup(l->workers[i].profile_id)};
+    return copy;
+}
+
+void lease_start_free(struct lease_start *l)
+{
+    if (!l)
+        return;
+    for (size_t i = 0; i < l->n_workers; i++) {
+        free(l->workers[i].url);
+        free(l->workers[i].profile_id);
+    }
+    free(l->workers);
+    free(l->session_uuid);
+    free(l->coordinator);
+    free(l->coordinator_name);
+    free(l->actor);
+    json_decref(l->request);
+    free(l);
+}
+
 void job_request_done(struct job_request *r)
 {
     for (size_t i = 0; i < r->n_only; i++)
@@ -401,5 +437,6 @@ void job_request_done(struct job_request *r)
     json_decref(r->labels);
     json_decref(r->workload);
     free(r->job.folder);
+    lease_start_free(r->lease);
     *r = (struct job_request){0};
 }

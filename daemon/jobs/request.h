@@ -41,6 +41,24 @@ struct request_job {
     } phases[_JOB_PHASE_MAX];
 };
 
+/* A session that a coordinator on another host leads. */
+struct lease_start {
+    int64_t lease_id;
+    char *session_uuid;
+    char *coordinator, *coordinator_name; /* UUID of its catalog; name of its host */
+    char *actor;                          /* who asked there */
+    int64_t deadline_boot_ns;             /* of the lease, by boot_ns() */
+    struct lease_worker {
+        char *url, *profile_id;
+    } * workers;
+    size_t n_workers;
+    json_t *request; /* object: how to record */
+};
+/* A copy that lease_start_free() frees; all pointers of the original may be borrowed. */
+struct lease_start *lease_start_copy(const struct lease_start *l);
+/* NULL is fine. */
+void lease_start_free(struct lease_start *l);
+
 struct job_request {
     struct fleet_query source;
     char **only; /* of the router's or fleet's workers, take these */
@@ -58,6 +76,7 @@ struct job_request {
     json_t *workload;              /* object, not looked into here; NULL: nothing is sent */
     int through;                   /* enum load_through */
     bool load_ends_with_recording; /* else it goes on to its own end */
+    struct lease_start *lease;     /* NULL: this profd coordinates it */
 };
 
 /* A member of a session's request that an optional module (extras/) parses. */

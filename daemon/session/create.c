@@ -18,6 +18,12 @@ static struct sessions *sessions_of(struct jobs *jobs)
     return (struct sessions *)jobs;
 }
 
+/* Whether another profd records it: the one of its host. */
+static bool worker_is_elsewhere(const struct job_creation *c, const struct worker *w)
+{
+    return w->host_uuid && !streq(w->host_uuid, catalog_uuid(c->jobs->catalog));
+}
+
 /* -- Refusals -- */
 
 static unsigned sessions_maximum(const struct jobs *jobs)
@@ -25,18 +31,63 @@ static unsigned sessions_maximum(const struct jobs *jobs)
     return ((const struct sessions *)jobs)->settings->sessions_max;
 }
 
-static int session_check_duration(const struct jobs *jobs, const struct job_request *request,
-                                  struct problem *p)
+/* Whether the store has room for what it records. */
+static int sessions_admit(const struct sessions *all, struct problem *p)
+{
+    return all->collector_ops && all->collector_ops->admit ? all->collector_ops->admit(all->collector, p) : 0;
+}
+
+static int session_check_request(const struct jobs *jobs, const struct job_request *request,
+                                 struct problem *p)
 {
     int64_t max_ns = ((const struct sessions *)jobs)->settings->session_limit_ns;
     char limit[UNIT_TEXT_MAX];
 
     if (request->recording.duration_ns <= max_ns)
-        return 0;
+        return sessions_admit((const struct sessions *)jobs, p);
     problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "the duration is longer than the limit of %s",
                 format_duration(limit, max_ns));
     problem_remedy(p, "[timeouts] session= in profd.conf sets the limit; a trace of minutes is gigabytes.");
     return -EINVAL;
+}
+
+static int refuse_held(const struct worker *w, const char *holder, int64_t until_at, struct problem *p)
+{
+    char until[UNIT_TEXT_MAX];
+
+    problem_set(p, -EBUSY, PROBLEM_BUSY, "%s is held by %s%s%s", w->url, holder,
+                until_at != RECORD_NONE ? ", until " : "",
+                until_at != RECORD_NONE ? format_time(until, until_at) : "");
+    problem_remedy(p, "--queue waits for it; profctl list-workers shows who holds which worker.");
+    return -EBUSY;
+}
+
+/* By sessions that another host coordinates, or that hold a worker of another host. */
+static int session_check_leases(const struct job_creation *c, struct problem *p)
+{
+    for (size_t i = 0; i < c->plan.n_chosen && !c->request.queue && !c->request.lease; i++) {
+        const struct worker *w = &c->fleet->workers[c->plan.chosen[i]];
+        int64_t until_at;
+        const char *holder = sessions_lease_holder(sessions_of(c->jobs), w, NULL, &until_at);
+        if (holder)
+            return refuse_held(w, holder, until_at, p);
+        if (w->held_by)
+            return refuse_held(w, w->held_by, RECORD_NONE, p);
+    }
+    return 0;
+}
+
+/* What a lease was granted for has no other holder: sessions that wait are not asked, as they wait for it. */
+static int session_check_leased(const struct job_creation *c, struct problem *p)
+{
+    for (size_t i = 0; i < c->plan.n_chosen; i++) {
+        const struct worker *w = &c->fleet->workers[c->plan.chosen[i]];
+        if (!lease_profile_id(c->request.lease, w->url))
+            return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s is not a worker of the lease", w->url);
+        if (worker_is_elsewhere(c, w))
+            return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s is not a worker of this host", w->url);
+    }
+    return 0;
 }
 
 static int session_check_free(struct job_creation *c, struct problem *p)
@@ -45,6 +96,8 @@ static int session_check_free(struct job_creation *c, struct problem *p)
 
     for (size_t i = 0; i < c->plan.n_chosen; i++)
         sessions_forget_replaced(sessions_of(c->jobs), &c->fleet->workers[c->plan.chosen[i]]);
+    if (c->request.lease)
+        return session_check_leased(c, p);
     for (size_t i = 0; i < c->plan.n_chosen && !c->request.queue; i++) {
         const struct worker *w = &c->fleet->workers[c->plan.chosen[i]];
         const char *url = w->url;
@@ -63,7 +116,7 @@ static int session_check_free(struct job_creation *c, struct problem *p)
                        r->session_id);
         return -EBUSY;
     }
-    return 0;
+    return session_check_leases(c, p);
 }
 
 /*
@@ -124,7 +177,7 @@ static void session_on_steps(const struct probe_answer *answers, void *arg)
 
     for (size_t i = 0; i < c->plan.n_chosen && p.kind == PROBLEM_NONE; i++) {
         const struct worker *w = &c->fleet->workers[c->plan.chosen[i]];
-        if (worker_ops(w)->stops_after_steps || answers[i].steps >= 0)
+        if (worker_ops(w)->stops_after_steps || answers[i].steps >= 0 || worker_is_elsewhere(c, w))
             continue;
         problem_set(&p, -EINVAL, PROBLEM_UNSUPPORTED,
                     "--steps on %s: %s ignores it, and its /metrics do not count steps", w->url,
@@ -141,7 +194,8 @@ static bool session_inquire(struct job_creation *c)
 
     for (size_t i = 0; i < c->plan.n_chosen; i++) {
         workers[i] = &c->fleet->workers[c->plan.chosen[i]];
-        matters = matters || (c->request.recording.steps > 0 && !worker_ops(workers[i])->stops_after_steps);
+        matters = matters || (c->request.recording.steps > 0 && !worker_ops(workers[i])->stops_after_steps &&
+                              !worker_is_elsewhere(c, workers[i]));
     }
     if (matters)
         c->inquiry = probe_start(sessions_of(c->jobs), c->fleet->name, workers, c->plan.n_chosen,
@@ -165,6 +219,8 @@ static void target_set_output_dir(struct target *t, int index)
     const struct trace_location *location = &t->worker.location;
     if (target_engine(t)->writes_no_traces)
         return; /* what lies there is no trace */
+    if (target_is_remote(t))
+        return; /* its host chooses it */
     const char *base = location->dir ? location->dir : "/tmp";
     _cleanup_(freep) char *below = xasprintf("profd/s%" PRId64 "-%" PRId64 "/w%d", t->record.session_id,
                                              t->session->record.requested_at / NS_PER_MS, index);
@@ -180,14 +236,20 @@ static void target_set_output_dir(struct target *t, int index)
 /*
  * The id of a target's recording; files are named by it. Where a process on demand writes to /tmp, every user of the
  * host could make a link under a name that he can guess, which the process would follow where the kernel does not
- * protect it (fs.protected_symlinks). NULL without random numbers. The caller frees it.
+ * protect it (fs.protected_symlinks). On another host, sessions of other coordinators have the same numbers; that of a lease
+ * is its coordinator's. NULL without random numbers. The caller frees it.
  */
-static char *target_profile_id(const struct session_record *s, const struct worker *w, int index)
+static char *target_profile_id(const struct target *t, const struct job_request *request, int index)
 {
-    char *id = xasprintf("s%" PRId64 "-w%d-%" PRId64, s->session_id, index, s->requested_at / NS_PER_MS);
+    const struct session_record *s = &t->session->record;
     uint64_t random;
 
-    if (!worker_is_on_demand(w))
+    if (request->lease)
+        return xstrdup(lease_profile_id(request->lease, t->worker.url));
+    char *id = xasprintf("s%" PRId64 "-w%d-%" PRId64, s->session_id, index, s->requested_at / NS_PER_MS);
+    if (target_is_remote(t))
+        append_str(&id, "-%.8s", s->uuid);
+    if (!worker_is_on_demand(&t->worker))
         return id;
     if (getrandom(&random, sizeof(random), 0) == (ssize_t)sizeof(random))
         append_str(&id, "-%016" PRIx64, random);
@@ -197,7 +259,7 @@ static char *target_profile_id(const struct session_record *s, const struct work
 }
 
 static int session_add_target(struct target *t, const struct job_request *request, const struct worker *w,
-                              int index)
+                              bool is_elsewhere, int index)
 {
     _cleanup_json_ facts = worker_to_json(w);
     struct session *s = t->session;
@@ -209,7 +271,11 @@ static int session_add_target(struct target *t, const struct job_request *reques
     t->record.worker = json_dumps(facts, JSON_COMPACT);
     /* A request is recorded by the rank that takes it. */
     t->record.ranks_expected = request->recording.prompt ? 1 : worker_ranks_expected(w);
-    t->record.profile_id = target_profile_id(&s->record, w, index);
+    if (is_elsewhere) {
+        t->record.host = xstrdup(w->host);
+        t->record.host_uuid = xstrdup(w->host_uuid);
+    }
+    t->record.profile_id = target_profile_id(t, request, index);
     if (!t->record.profile_id)
         return -EIO;
     target_set_output_dir(t, index);
@@ -224,6 +290,20 @@ static char *session_options_text(const struct job_creation *c)
     if (c->request.workload)
         json_object_set_new(options, "workload", workload_kept(c->request.workload));
     return json_dumps(options, JSON_COMPACT);
+}
+
+/* The deadline holds from the first row on: a later profd enforces it as well. */
+static void session_take_lease(struct session *s, const struct lease_start *lease)
+{
+    struct session_record *rec = &s->record;
+
+    rec->uuid = xstrdup(lease->session_uuid);
+    rec->coordinator = xstrdup(lease->coordinator);
+    rec->coordinator_name = xstrdup(lease->coordinator_name);
+    rec->lease_id = lease->lease_id;
+    replace_str(&rec->boot_id, s->all->boot_id);
+    s->deadline_boot_ns = lease->deadline_boot_ns;
+    session_limit_length(s, rec->requested_at, s->all->settings->session_limit_ns);
 }
 
 static int session_add_rows(struct job_creation *c, struct session *s)
@@ -248,12 +328,18 @@ static int session_add_rows(struct job_creation *c, struct session *s)
         rec->skipped = json_dumps(c->plan.skipped, JSON_COMPACT);
     if (c->request.start_at > 0)
         rec->start_at = c->request.start_at;
+    if (c->request.lease)
+        session_take_lease(s, c->request.lease);
+    else
+        rec->uuid = uuid_new();
     int r = catalog_saw_fleet(catalog, c->fleet);
     if (r >= 0)
         r = catalog_add_session(catalog, rec);
     s->job.id = rec->session_id;
-    for (size_t i = 0; i < s->n_targets && r >= 0; i++)
-        r = session_add_target(&s->targets[i], &c->request, &c->fleet->workers[c->plan.chosen[i]], (int)i);
+    for (size_t i = 0; i < s->n_targets && r >= 0; i++) {
+        const struct worker *w = &c->fleet->workers[c->plan.chosen[i]];
+        r = session_add_target(&s->targets[i], &c->request, w, worker_is_elsewhere(c, w), (int)i);
+    }
     if (r >= 0)
         r = catalog_add_event(catalog, "session-requested", c->actor, rec->session_id, RECORD_NONE,
                               RECORD_NONE, "%zu workers of %s", s->n_targets,
@@ -292,7 +378,11 @@ static int64_t session_add(struct job_creation *c)
 
 static void session_on_created(struct live_job *job)
 {
-    session_proceed((struct session *)job);
+    struct session *s = (struct session *)job;
+
+    if (session_is_leased(s))
+        session_arm_hard_limit(s);
+    session_proceed(s);
 }
 
 /* A session that has not begun is there when profd starts again. */
@@ -300,15 +390,17 @@ static void session_on_shutdown(struct live_job *job)
 {
     struct session *s = (struct session *)job;
 
-    if (s->record.state != STATE_REQUESTED)
+    if (s->record.state != STATE_REQUESTED || session_is_leased(s))
         session_stop(s);
+    else
+        session_give_back(s);
 }
 
 const struct job_ops session_job_ops = {
     .noun = "session",
     .limit_remedy = "[limits] sessions= in profd.conf sets the maximum; profctl status lists them.",
     .maximum = sessions_maximum,
-    .check_request = session_check_duration,
+    .check_request = session_check_request,
     .choose = session_choose,
     .inquire = session_inquire,
     .inquire_cancel = session_inquire_cancel,

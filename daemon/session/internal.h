@@ -6,7 +6,7 @@
 #pragma once
 
 #include "daemon/fleet/engine.h"
-#include "daemon/session/sessions.h"
+#include "daemon/session/remote.h"
 
 struct sessions {
     struct jobs jobs; /* first: struct jobs is cast to this */
@@ -19,6 +19,10 @@ struct sessions {
     void *collector;
     const struct loader_ops *loader_ops;
     void *loader;
+    const struct remote_ops *remote_ops; /* NULL: other hosts are not known */
+    void *remote;
+    const struct lease_ops *lease_ops; /* NULL: nothing is leased to other hosts */
+    void *leases;
     struct kineto *kineto; /* NULL: none */
     const struct kineto_settings *kineto_settings;
     struct event *resave;  /* armed while a session is unsaved */
@@ -49,21 +53,15 @@ bool transition_exists(enum state from, enum state to);
 /* What a session whose targets all ended is: complete, partial, failed or cancelled. Pure. */
 enum state session_outcome(const enum state *targets, size_t n);
 void session_change_state(struct session *s, enum state to);
-/* All targets of the session at once, from one state to another: none is final, and no stop is pending. */
+/* All targets of the session that have not ended, from one state to another that is not final; no stop is pending. */
 void session_change_targets(struct session *s, enum state from, enum state to);
 void target_change_state(struct target *t, enum state to);
-void session_save(struct session *s);
 /* Adds the event of its current state. */
 void session_report_state(struct session *s);
-void target_save(struct target *t);
 /* Saves the state of all targets that were saved as `from` in one statement, and nothing else of them. */
 void session_save_targets(struct session *s, enum state from, enum state to, bool stop_pending);
 void target_fail(struct target *t, const char *failure, const char *remedy);
 void session_explain(struct session *s, const char *remedy, const char *format, ...) _printf_(3, 4);
-/* Adds a remark that is not a failure, about a target or (NULL) the entire session. The next save stores it.
- */
-void session_remark(struct session *s, const struct target *t, const char *remedy, const char *format, ...)
-    _printf_(4, 5);
 /* Of its targets. */
 size_t session_count_state(const struct session *s, enum state state);
 /* The first target with a failure; NULL: none. */
@@ -77,8 +75,12 @@ struct session *session_alloc(struct sessions *all, size_t n_targets);
 
 /* waiting.c: from the request to the moment when it begins. */
 void session_proceed(struct session *s);
-/* Who has this worker, or has waited for it longer than the session that asks (NULL: than anybody new). */
-struct session *sessions_holder(struct sessions *all, const struct worker *w, const struct session *asking);
+/* Its workers are free, and every lease is there. */
+void session_begin_or_warm_up(struct session *s);
+/* Takes the text. */
+void session_wait_for(struct session *s, char *text);
+/* Whether its worker is being recorded, or is about to be: not where it only waits. */
+bool target_holds_worker(const struct target *t);
 
 /* starting.c, recording.c, stopping.c: the phases. */
 void session_begin(struct session *s);
@@ -88,6 +90,10 @@ void session_prepare_directories(struct session *s);
 void session_resume_start(struct session *s);
 /* Ends a session whose starts have not left. */
 void session_give_up(struct session *s);
+/* The moment of the start has come. */
+void session_send_starts(struct session *s);
+/* The same where the catalog cannot take what has to be durable before. */
+void session_refuse_start(struct session *s, int err);
 /* answered: the target whose start was just answered; NULL: none yet. */
 void session_check_started(struct session *s, const struct target *answered);
 /* Plans its latest end: limit_ns from now, which is `at` by the wall clock. */
@@ -120,6 +126,7 @@ struct target_transport {
     void (*stop)(struct target *t);
 };
 extern const struct target_transport transport_kineto; /* on_demand.c */
+extern const struct target_transport transport_peer;   /* remote.c */
 const struct target_transport *target_transport(const struct target *t);
 void target_send_start(struct target *t); /* starting.c, over HTTP */
 void target_send_stop(struct target *t);  /* stopping.c, over HTTP */
@@ -127,6 +134,34 @@ void target_send_stop(struct target *t);  /* stopping.c, over HTTP */
 void target_settle_start(struct target *t, bool ok);
 /* Nothing is to be waited for any more: on to its files. */
 void target_stopped(struct target *t);
+/* Its recording is over: on to its files. */
+void target_collect(struct target *t);
+/* The same from within a transport's stop(), which the others follow. */
+void target_leave_stopping(struct target *t);
+/* Its stop leaves: the first time is noted. */
+void target_note_stop(struct target *t);
+
+/* remote.c: targets on other hosts, and sessions of other hosts' coordinators. */
+/* Ends in session_begin_or_warm_up(), or the session waits or fails. */
+void session_request_leases(struct session *s);
+/* No start has left: the hosts may lend their workers to others. Once is enough. */
+void session_give_back(struct session *s);
+/* Counts as outstanding until its hosts are prepared. */
+void session_prepare_remote(struct session *s);
+/* A stop came while its hosts prepare. False where they do not. */
+bool session_stop_preparing(struct session *s);
+/* Its starts are durable: waits for the moment of the start. */
+void session_arm(struct session *s);
+/* A stop before its host reported whether the start worked. */
+void target_stop_unheard(struct target *t);
+/* Who has leased the worker, if this session (NULL: somebody new) may not have it. */
+const char *sessions_lease_holder(struct sessions *all, const struct worker *w, const struct session *asking,
+                                  int64_t *ret_until_at);
+/* After a restart: false where its hosts cannot be asked any more, and its remote targets have failed. */
+bool session_resume_remote(struct session *s);
+int64_t target_bytes_seen(const struct target *t);
+/* leased.c: NULL: the lease does not have the worker. */
+const char *lease_profile_id(const struct lease_start *lease, const char *worker_url);
 
 /* on_demand.c: targets that are processes which poll profd. */
 bool target_is_on_demand(const struct target *t);
@@ -167,8 +202,6 @@ void session_stop_by(struct live_job *job, const char *actor);
 int session_read(struct jobs *jobs, int64_t id, bool full, json_t **ret);
 bool session_has_pending_stop(const struct live_job *job);
 void sessions_log_pending_stops(struct jobs *jobs);
-/* The event loop calls sessions_proceed() soon: a worker may be free, or a shutdown may end. */
-void sessions_wake(struct sessions *all);
 
 /* Arms s->timer to call fn(s). */
 void session_timer(struct session *s, int64_t deadline_ns, void (*fn)(struct session *s));

@@ -73,7 +73,8 @@ static void watch_steps(struct session *s)
     }
     for (size_t i = 0; i < s->n_targets; i++) {
         struct target *t = &s->targets[i];
-        if (t->record.state != STATE_RECORDING || target_engine(t)->stops_after_steps)
+        /* Those of another host are counted there. */
+        if (t->record.state != STATE_RECORDING || target_engine(t)->stops_after_steps || target_is_remote(t))
             continue;
         t->probed = true;
         workers[n++] = &t->worker;
@@ -112,22 +113,56 @@ void session_resume_recording(struct session *s)
         session_timer(s, mono_ns() + session_left_ns(s), on_time_over);
 }
 
+/* The limit of a leased session is that of its lease, where that is earlier. */
+static void explain_limit(struct session *s)
+{
+    const char *from = s->record.coordinator_name ? s->record.coordinator_name : s->record.coordinator;
+
+    if (session_is_leased(s) && s->deadline_boot_ns <= s->limit_boot_ns)
+        session_explain(
+            s, "Its coordinator did not extend it: is profd running there, and is this host reached?",
+            "its lease to %s ended", from);
+    else
+        session_explain(s, "[timeouts] session= in profd.conf sets the limit.",
+                        "profd stopped it at the limit of a session's length");
+}
+
 static void on_hard_limit(evutil_socket_t fd, short what, void *arg)
 {
     struct session *s = arg;
 
     if (s->record.state > STATE_RECORDING)
         return;
-    session_explain(s, "[timeouts] session= in profd.conf sets the limit.",
-                    "profd stopped it at the limit of a session's length");
+    explain_limit(s);
     session_stop_load(s);
-    session_stop_all(s);
+    if (s->starts_left)
+        session_stop_all(s);
+    else
+        session_stop(s); /* the lease of a session that was never started */
 }
 
 void session_limit_length(struct session *s, int64_t at, int64_t limit_ns)
 {
+    int64_t now = boot_ns();
+
+    s->limit_boot_ns = now + limit_ns;
+    if (session_is_leased(s))
+        limit_ns = MIN(limit_ns, s->deadline_boot_ns - now);
     s->record.hard_stop_at = at + limit_ns;
-    s->record.hard_stop_boot_ns = boot_ns() + limit_ns;
+    s->record.hard_stop_boot_ns = now + limit_ns;
+}
+
+void session_extend(struct session *s, int64_t deadline_boot_ns)
+{
+    int64_t now = boot_ns();
+
+    if (s->record.state > STATE_RECORDING)
+        return;
+    s->deadline_boot_ns = deadline_boot_ns;
+    s->record.hard_stop_boot_ns = MIN(deadline_boot_ns, s->limit_boot_ns);
+    s->record.hard_stop_at = wall_ns() + s->record.hard_stop_boot_ns - now;
+    session_arm_hard_limit(s);
+    session_save(s);
 }
 
 /* Also used by recovery: the limit holds in any case. */
@@ -150,18 +185,26 @@ static bool session_has_servers(const struct session *s)
     return false;
 }
 
+/* With --stagger, the coordinator stops one target of all hosts at a time. */
+static int64_t session_duration_ns(const struct session *s)
+{
+    return session_is_leased(s) && s->request.stagger ? 0 : s->request.recording.duration_ns;
+}
+
 void session_record(struct session *s)
 {
+    int64_t duration_ns = session_duration_ns(s);
+
     s->record.recording_at = wall_ns();
     session_limit_length(s, s->record.recording_at, s->all->settings->session_limit_ns);
     session_arm_hard_limit(s);
-    if (s->request.recording.duration_ns > 0) {
-        s->record.stop_at = s->record.recording_at + s->request.recording.duration_ns;
-        s->record.stop_boot_ns = boot_ns() + s->request.recording.duration_ns;
+    if (duration_ns > 0) {
+        s->record.stop_at = s->record.recording_at + duration_ns;
+        s->record.stop_boot_ns = boot_ns() + duration_ns;
     }
     session_change_state(s, STATE_RECORDING);
-    if (s->request.recording.steps == 0 && s->request.recording.duration_ns > 0)
-        session_timer(s, mono_ns() + s->request.recording.duration_ns, on_time_over);
+    if (s->request.recording.steps == 0 && duration_ns > 0)
+        session_timer(s, mono_ns() + duration_ns, on_time_over);
     session_load(s);
     if (session_has_servers(s))
         session_probe(s, IDLE_TIMEOUT_NS, on_idle_known);

@@ -115,6 +115,20 @@ static void rebuild_moments(struct session *s)
         r->begun_boot_ns = r->stop_boot_ns = r->hard_stop_boot_ns = RECORD_NONE;
 }
 
+/* The limit of its length began with its recording; the deadline of its lease is the one that was stored last. */
+static void rebuild_limit(struct session *s)
+{
+    const struct session_record *r = &s->record;
+    int64_t now = boot_ns();
+
+    s->limit_boot_ns = now + s->all->settings->session_limit_ns;
+    if (r->recording_at != RECORD_NONE)
+        s->limit_boot_ns -= MAX(wall_ns() - r->recording_at, INT64_C(0));
+    s->deadline_boot_ns = r->hard_stop_boot_ns != RECORD_NONE ? r->hard_stop_boot_ns
+                          : r->hard_stop_at != RECORD_NONE    ? now + r->hard_stop_at - wall_ns()
+                                                              : now;
+}
+
 static void rebuild_remarks(struct session *s)
 {
     char error[200];
@@ -150,6 +164,7 @@ static int rebuild_session(const struct session_record *r, void *arg)
     for (size_t i = 0; i < list.n; i++)
         rebuild_target(&s->targets[i], &list.items[i]);
     free(list.items);
+    rebuild_limit(s);
     s->rolled_back =
         s->request.require_all && s->record.recording_at == RECORD_NONE && session_first_failed(s);
     s->job.id = r->session_id;
@@ -167,7 +182,8 @@ static void resume_requested(struct session *s)
         _cleanup_(freep) char *engine = missing_engine(&s->targets[i]);
         can_start = can_start && !engine;
     }
-    if (can_start && !s->request.workload && (s->request.start_at > wall_ns() || s->request.queue)) {
+    if (can_start && !s->request.workload && !session_is_leased(s) &&
+        (s->request.start_at > wall_ns() || s->request.queue)) {
         session_proceed(s);
         return;
     }
@@ -188,7 +204,8 @@ static void settle_starting(struct target *t)
         !target_is_on_demand(t) && (t->record.stop_pending || t->session->record.begun_at != RECORD_NONE);
     if (t->start_unanswered) {
         target_stop(t);
-        all->collector_ops->recording(t, all->collector);
+        if (!target_is_remote(t))
+            all->collector_ops->recording(t, all->collector);
     } else {
         target_change_state(t, STATE_FAILED);
     }
@@ -233,8 +250,21 @@ static bool is_in_time(const struct session *s)
     return r->state == STATE_RECORDING && r->stop_at != RECORD_NONE && known && session_left_ns(s) > 0;
 }
 
+/* Its coordinator had not named the moment of the start: nothing was started. */
+static bool was_waiting(const struct session *s)
+{
+    return session_is_leased(s) && s->record.state == STATE_STARTING && s->record.start_at == RECORD_NONE;
+}
+
 static void session_resume(struct session *s)
 {
+    if (session_has_remote(s))
+        session_resume_remote(s);
+    if (was_waiting(s)) {
+        session_explain(s, NULL, "profd was restarted before its coordinator named the moment of the start");
+        session_end_unstarted(s, STATE_CANCELLED);
+        return;
+    }
     if (s->record.state == STATE_REQUESTED) {
         resume_requested(s);
         return;
@@ -250,8 +280,8 @@ static void session_resume(struct session *s)
             target_queue_stop(t);
         settle_starting(t);
         if (t->record.state == STATE_COLLECTING)
-            s->all->collector_ops->collect(t, s->all->collector);
-        else if (t->record.state == STATE_RECORDING)
+            target_collect(t);
+        else if (t->record.state == STATE_RECORDING && !target_is_remote(t))
             s->all->collector_ops->recording(t, s->all->collector);
         on_demand_resume(t);
     }

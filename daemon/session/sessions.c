@@ -232,6 +232,18 @@ void sessions_set_loader(struct sessions *all, const struct loader_ops *ops, voi
     all->loader = loader;
 }
 
+void sessions_set_remote(struct sessions *all, const struct remote_ops *ops, void *remote)
+{
+    all->remote_ops = ops;
+    all->remote = remote;
+}
+
+void sessions_set_lease_ops(struct sessions *all, const struct lease_ops *ops, void *leases)
+{
+    all->lease_ops = ops;
+    all->leases = leases;
+}
+
 void sessions_set_kineto(struct sessions *all, struct kineto *kineto, const struct kineto_settings *settings)
 {
     all->kineto = kineto;
@@ -253,9 +265,11 @@ void session_stop(struct session *s)
         s->stop_wanted = true;
         if (s->starts_left)
             session_stop_all(s);
+        else if (session_stop_preparing(s))
+            ; /* it ends with the last of its own calls */
         else if (session_stop_unfetched(s))
             s->stop_wanted = false; /* the others cannot be called back */
-        else if (s->timer)
+        else if (s->timer || s->armed)
             session_give_up(s); /* it waited for its directories, or for its planned time */
         break;
     case STATE_RECORDING:
@@ -274,6 +288,8 @@ void session_stop_by(struct live_job *job, const char *actor)
                       "stop requested while %s", state_name(s->record.state));
     if (s->record.state == STATE_REQUESTED)
         session_explain(s, NULL, "stopped before it began, by %s", actor);
+    else if (session_is_leased(s))
+        session_remark(s, NULL, NULL, "stopped by %s, on the host of its workers", actor);
     session_stop(s);
 }
 
@@ -313,9 +329,8 @@ int session_read(struct jobs *jobs, int64_t id, bool full, json_t **ret)
     if (s->record.state == STATE_REQUESTED)
         json_put_str(*ret, "waiting_for", s->waiting_for);
     json_array_foreach(json_object_get(*ret, "targets"), i, j)
-        if (i < s->n_targets && !state_is_final(s->targets[i].record.state) && s->all->collector_ops)
-            json_put_int(j, "bytes_seen",
-                         s->all->collector_ops->bytes_seen(&s->targets[i], s->all->collector));
+        if (i < s->n_targets && !state_is_final(s->targets[i].record.state))
+            json_put_int(j, "bytes_seen", target_bytes_seen(&s->targets[i]));
     return 0;
 }
 

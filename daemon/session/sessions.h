@@ -54,6 +54,10 @@ struct target {
     bool files_complete;         /* the collector saw everything, though nobody stopped it */
     bool older_paths;            /* its engine is of the generation before */
     bool older_keys;             /* its engine does not know newer_keys */
+    bool peer_records;           /* its host reported that it records, before the start was due here */
+    bool peer_ended;             /* its host reported that it does no more */
+    bool stop_asked;             /* a stop for it came before its start was answered */
+    int64_t start_step;          /* counted by its coordinator; 0: as the request says */
     void *collecting;            /* the collector's own */
     void *recorder_state;        /* its answer recorder's own; NULL: none */
     struct on_demand *on_demand; /* of a process that polls; NULL: none */
@@ -78,15 +82,25 @@ struct session {
     bool starts_left;         /* the starts were sent */
     bool stop_wanted;         /* a stop came before the starts had left */
     bool rolled_back;
-    bool in_line;          /* waits for a worker that another session holds */
-    bool stops_asked;      /* its queued stops leave after the commit under way */
-    bool unsaved;          /* the catalog could not store its last state transition */
-    bool event_unsaved;    /* nor add its event (a locked catalog keeps events itself) */
-    bool resaved;          /* it took it at a later try, which is not committed yet */
-    bool finished_unsaved; /* over, and only kept until the catalog has stored its last state transition */
-    int64_t run_id;        /* of its load; 0: it has none */
-    bool warming, warmed;  /* its load warms its workers up, or has */
-    bool loads;            /* its load was started */
+    bool in_line; /* waits for a worker that another session holds */
+    /* Of a session with remote targets: */
+    bool leasing;   /* its hosts were asked for leases */
+    bool leased;    /* and all granted one */
+    bool lent;      /* leases may be there, and no start has left */
+    bool preparing; /* its hosts prepare */
+    /* Of these, and of leased sessions: */
+    bool armed;               /* durable, and waits for the moment of the start */
+    int64_t go_at_ns;         /* that moment, monotonic; 0: not known yet */
+    int64_t deadline_boot_ns; /* of its lease */
+    int64_t limit_boot_ns;    /* of its length, which the deadline does not exceed */
+    bool stops_asked;         /* its queued stops leave after the commit under way */
+    bool unsaved;             /* the catalog could not store its last state transition */
+    bool event_unsaved;       /* nor add its event (a locked catalog keeps events itself) */
+    bool resaved;             /* it took it at a later try, which is not committed yet */
+    bool finished_unsaved;    /* over, and only kept until the catalog has stored its last state transition */
+    int64_t run_id;           /* of its load; 0: it has none */
+    bool warming, warmed;     /* its load warms its workers up, or has */
+    bool loads;               /* its load was started */
     bool load_over;
     bool load_lasted; /* until everything was recorded, as requested */
     struct probe *probe;
@@ -112,6 +126,8 @@ struct collector_ops {
     void (*ended)(const struct session *s, void *collector);
     /* Bytes that its files have grown to so far. */
     int64_t (*bytes_seen)(const struct target *t, void *collector);
+    /* Whether there is room for what a new session would record: -ENOSPC with the problem. NULL: always. */
+    int (*admit)(void *collector, struct problem *p);
 };
 
 /* What the sender of a session's load does for it; each by the run in s->run_id. */

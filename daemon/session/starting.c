@@ -89,7 +89,8 @@ void session_prepare_directories(struct session *s)
     *c = (struct writable_check){.all = s->all, .session_id = s->record.session_id, .n = s->n_targets};
     for (size_t i = 0; i < s->n_targets; i++) {
         const struct target *t = &s->targets[i];
-        if (!target_engine(t)->takes_output_dir || !t->record.trace_dir || t->worker.pid == 0)
+        if (!target_engine(t)->takes_output_dir || !t->record.trace_dir || t->worker.pid == 0 ||
+            target_is_remote(t))
             continue;
         c->targets[i].worker =
             (struct worker){.local = t->worker.local, .pid = t->worker.pid, .uid = t->worker.uid};
@@ -101,8 +102,6 @@ void session_prepare_directories(struct session *s)
     session_timer(s, mono_ns() + PREPARE_MAX_NS, on_directories_late);
     offload_run_in(s->all->offload, queue, check_writable, on_writable_checked, c);
 }
-
-static void send_starts(struct session *s);
 
 /* -- The stop that goes before a start -- */
 
@@ -154,11 +153,12 @@ static void send_cleaning_stops(int err, void *arg)
     s->n_outstanding = 1;
     for (size_t i = 0; i < s->n_targets; i++) {
         struct target *t = &s->targets[i];
-        if (!target_engine(t)->stop_before_start)
+        if (!target_engine(t)->stop_before_start || target_is_remote(t))
             continue;
         send_cleaning_stop(t);
         s->n_outstanding++;
     }
+    session_prepare_remote(s);
     if (--s->n_outstanding == 0)
         session_prepare_directories(s);
 }
@@ -167,7 +167,7 @@ static void send_cleaning_stops(int err, void *arg)
 
 static void commit_again(struct session *s);
 
-static void refuse_start(struct session *s, int err)
+void session_refuse_start(struct session *s, int err)
 {
     _cleanup_(problem_done) struct problem p = {0};
 
@@ -185,11 +185,13 @@ static void on_durable(int err, void *arg)
     if (err == -EBUSY && !s->stop_wanted && now < s->durable_until) {
         session_timer(s, now + LOCK_RETRY_NS, commit_again);
     } else if (err < 0) {
-        refuse_start(s, err);
+        session_refuse_start(s, err);
     } else if (s->stop_wanted) {
         session_end_unstarted(s, STATE_CANCELLED);
+    } else if (session_is_leased(s) || session_has_remote(s)) {
+        session_arm(s);
     } else {
-        send_starts(s);
+        session_send_starts(s);
     }
 }
 
@@ -211,7 +213,7 @@ static void commit_again(struct session *s)
         struct target *t = &s->targets[i];
         if (t->record.state != STATE_STARTING)
             continue;
-        t->record.stop_pending = target_engine(t)->stop_path != NULL;
+        t->record.stop_pending = target_is_remote(t) || target_engine(t)->stop_path != NULL;
         if (!t->record.stop_pending)
             target_save(t);
     }
@@ -244,9 +246,13 @@ static void on_start_agreed(int err, void *arg)
     struct session *s = arg;
 
     if (err < 0) {
-        refuse_start(s, err);
+        session_refuse_start(s, err);
     } else if (s->stop_wanted) {
         session_end_unstarted(s, STATE_CANCELLED);
+    } else if (session_has_remote(s)) {
+        session_arm_targets(s);
+        if (s->record.state == STATE_STARTING)
+            commit_to_start(s); /* other hosts learn the start time after the commit */
     } else {
         session_timer(s, mono_ns() + MAX(s->record.start_at - wall_ns(), INT64_C(0)), commit_to_start);
         session_arm_targets(s);
@@ -292,7 +298,7 @@ void session_prepared(struct session *s)
         session_end_unstarted(s, STATE_CANCELLED);
     } else if (session_has_on_demand(s) && session_count_state(s, STATE_STARTING) > 0) {
         agree_on_start(s);
-    } else if (s->request.start_at > 0 && early > 0) {
+    } else if (s->request.start_at > 0 && early > 0 && !session_has_remote(s)) {
         session_timer(s, mono_ns() + early, commit_to_start);
     } else {
         commit_to_start(s);
@@ -336,17 +342,21 @@ void target_settle_start(struct target *t, bool ok)
     t->start_settled = true;
     if (ok) {
         target_change_state(t, STATE_RECORDING);
-        s->all->collector_ops->recording(t, s->all->collector);
+        if (!target_is_remote(t))
+            s->all->collector_ops->recording(t, s->all->collector);
     } else if (t->record.stop_pending || t->start_unanswered) {
         target_stop(t);
     } else {
         target_change_state(t, STATE_FAILED);
     }
     s->n_outstanding--;
-    if (s->record.state == STATE_STOPPING)
+    if (s->record.state == STATE_STOPPING) {
         session_stop_late(t);
-    else
+    } else {
         session_check_started(s, t);
+        if (t->stop_asked)
+            session_stop_late(t);
+    }
 }
 
 static void on_recorder_started(struct target *t, bool ok)
@@ -403,10 +413,11 @@ void target_send_start(struct target *t)
                           target_on_started);
 }
 
-static void send_starts(struct session *s)
+void session_send_starts(struct session *s)
 {
     if (!session_drop_unfetched(s))
         return;
+    s->armed = false;
     s->starts_left = true;
     session_arm_hard_limit(s);
     /* All are outstanding before the first one starts: one over Kineto starts at once. */
@@ -417,21 +428,31 @@ static void send_starts(struct session *s)
     session_check_started(s, NULL);
 }
 
+/* Of other hosts by the measured offset of their clocks, of which the error is known as well. */
+static int64_t clock_error_ns(const struct target *t)
+{
+    return t->record.clock_error_ns == RECORD_NONE ? 0 : t->record.clock_error_ns;
+}
+
 static void record_skew(struct session *s)
 {
-    int64_t first = INT64_MAX, last = INT64_MIN;
+    const struct target *first = NULL, *last = NULL;
 
     for (size_t i = 0; i < s->n_targets; i++) {
-        int64_t at = s->targets[i].record.start_sent_at;
-        if (at == RECORD_NONE)
+        const struct target *t = &s->targets[i];
+        if (t->record.start_sent_at == RECORD_NONE)
             continue;
-        first = MIN(first, at);
-        last = MAX(last, at);
+        if (!first || t->record.start_sent_at < first->record.start_sent_at)
+            first = t;
+        if (!last || t->record.start_sent_at > last->record.start_sent_at)
+            last = t;
     }
-    if (first <= last) {
-        s->record.starts_sent_at = last;
-        s->record.skew_ns = last - first;
-    }
+    if (!first)
+        return;
+    s->record.starts_sent_at = last->record.start_sent_at;
+    s->record.skew_ns = last->record.start_sent_at - first->record.start_sent_at;
+    if (session_has_remote(s))
+        s->record.skew_error_ns = first == last ? 0 : clock_error_ns(first) + clock_error_ns(last);
 }
 
 static void roll_back(struct session *s, const struct target *cause)

@@ -35,15 +35,25 @@ static bool writes_files(const struct target *t)
            !target_engine(t)->writes_no_traces;
 }
 
+void target_collect(struct target *t)
+{
+    struct sessions *all = t->session->all;
+
+    if (target_is_remote(t))
+        all->remote_ops->collect(t, all->remote);
+    else
+        all->collector_ops->collect(t, all->collector);
+}
+
 /* On to the files, or to the end for a target that certainly wrote none. */
-static void leave_stopping(struct target *t)
+void target_leave_stopping(struct target *t)
 {
     struct session *s = t->session;
 
     t->record.stop_pending = false;
     if ((t->recorded || t->start_unanswered) && !s->rolled_back && writes_files(t)) {
         target_change_state(t, STATE_COLLECTING);
-        s->all->collector_ops->collect(t, s->all->collector);
+        target_collect(t);
     } else if (s->rolled_back && (t->recorded || !t->record.failure)) {
         target_change_state(t, STATE_CANCELLED);
     } else {
@@ -55,7 +65,7 @@ void target_stopped(struct target *t)
 {
     struct session *s = t->session;
 
-    leave_stopping(t);
+    target_leave_stopping(t);
     next_in_line(s);
     session_check_stopped(s);
 }
@@ -63,15 +73,13 @@ void target_stopped(struct target *t)
 /* Of an engine that ends when it has its steps: there is nothing to send. */
 static void end_without_stop(struct target *t)
 {
-    struct sessions *all = t->session->all;
-
-    if (t->recorded && all->collector_ops->bytes_seen(t, all->collector) == 0) {
+    if (t->recorded && target_bytes_seen(t) == 0) {
         session_remark(t->session, t, NULL,
                        "cannot be stopped: it goes on until it has its steps, and a trace that comes later "
                        "than it is waited for is unclaimed");
         session_save(t->session);
     }
-    leave_stopping(t);
+    target_leave_stopping(t);
 }
 
 static void target_fail_stop(struct target *t, const struct call_result *r, const char *meaning)
@@ -196,6 +204,15 @@ static void target_on_stopped(const struct call_result *r, void *arg)
     }
 }
 
+void target_note_stop(struct target *t)
+{
+    if (t->record.stop_sent_at != RECORD_NONE)
+        return;
+    t->record.stop_sent_at = wall_ns();
+    t->stop_sent_ns = mono_ns();
+    target_save(t);
+}
+
 void target_send_stop(struct target *t)
 {
     int64_t now = mono_ns();
@@ -206,11 +223,7 @@ void target_send_stop(struct target *t)
     }
     if (t->stop_deadline_ns == 0)
         t->stop_deadline_ns = now + t->session->all->settings->stop_timeout_ns;
-    if (t->record.stop_sent_at == RECORD_NONE) {
-        t->record.stop_sent_at = wall_ns();
-        t->stop_sent_ns = now;
-        target_save(t);
-    }
+    target_note_stop(t);
     if (t->inherited && t->stop_tries == 0)
         log_struct(LOG_NOTICE,
                    LOG_FIELDS(.session_id = t->session->record.session_id, .worker = t->worker.url,
@@ -228,7 +241,7 @@ static void target_end_replaced(struct target *t)
     target_fail(
         t, "it was replaced during the recording: another worker has its address, to which no stop is sent",
         "See why the cluster replaced it: kubectl get events.");
-    leave_stopping(t);
+    target_leave_stopping(t);
 }
 
 static void target_forget(struct target *t)
@@ -258,9 +271,9 @@ void sessions_forget_replaced(struct sessions *all, const struct worker *now)
     SESSIONS_FOREACH(s, all) {
         for (size_t i = 0; i < s->n_targets && now->identity; i++) {
             struct target *t = &s->targets[i];
-            /* An answer recorder has calls of its own. */
+            /* An answer recorder has calls of its own, and another host looks after its workers. */
             bool active = (t->record.state == STATE_RECORDING || t->record.state == STATE_STOPPING) &&
-                          !target_recorder(t);
+                          !target_recorder(t) && !target_is_remote(t);
             if (active && !t->replaced && t->worker.identity && !streq(t->worker.identity, now->identity) &&
                 streq(t->worker.url, now->url))
                 target_forget(t);
@@ -289,7 +302,8 @@ static void next_in_line(struct session *s)
             target_end_replaced(t);
             continue;
         }
-        busy = busy || (target_stop_path(t) && !target_is_on_demand(t));
+        busy = busy ||
+               ((target_stop_path(t) || target_is_remote(t)) && !target_is_on_demand(t) && !t->peer_ended);
         target_transport(t)->stop(t);
     }
 }
@@ -352,6 +366,8 @@ void session_stop_all(struct session *s)
         if (t->record.state == STATE_RECORDING ||
             (t->record.state == STATE_STARTING && t->start_settled && t->record.stop_pending))
             target_stop(t);
+        else if (t->record.state == STATE_STARTING && target_is_remote(t))
+            target_stop_unheard(t);
     }
     session_check_stopped(s);
 }
@@ -392,6 +408,8 @@ void target_collected(struct target *t, enum state outcome, const char *reason, 
 {
     if (t->record.state != STATE_COLLECTING)
         return;
+    if (t->start_unanswered && outcome == STATE_COMPLETE && !t->record.failure)
+        target_fail(t, "it was stopped before its host reported the start: when it began is not known", NULL);
     if (t->start_unanswered && outcome == STATE_COMPLETE)
         outcome = STATE_PARTIAL; /* it recorded, and when it began nobody knows: its failure stays */
     else if (outcome == STATE_COMPLETE)

@@ -30,6 +30,8 @@ void target_keep_credentials(struct target *t)
 const struct target_transport *target_transport(const struct target *t)
 {
     static const struct target_transport http = {.start = target_send_start, .stop = target_send_stop};
+    if (target_is_remote(t))
+        return &transport_peer;
     return target_is_on_demand(t) ? &transport_kineto : &http;
 }
 
@@ -130,7 +132,9 @@ bool target_ends_by_itself(const struct target *t)
 struct recording target_recording(const struct target *t)
 {
     struct recording recording = job_request_recording(&t->session->request, t->worker.role);
-    if (t->steps_before_load >= 0)
+    if (t->start_step > 0)
+        recording.start_step = t->start_step;
+    else if (t->steps_before_load >= 0)
         recording.start_step = MAX(recording.start_step, (int64_t)1) + (int64_t)t->steps_before_load;
     recording.profile_id = t->record.profile_id;
     recording.output_dir = t->record.output_dir;

@@ -142,12 +142,27 @@ static void target_report_state(struct target *t)
 void session_change_targets(struct session *s, enum state from, enum state to)
 {
     for (size_t i = 0; i < s->n_targets; i++) {
-        assert(s->targets[i].record.state == from && transition_exists(from, to));
-        s->targets[i].record.state = to;
+        struct target *t = &s->targets[i];
+        if (state_is_final(t->record.state))
+            continue;
+        assert(t->record.state == from && transition_exists(from, to));
+        t->record.state = to;
     }
     session_save_targets(s, from, to, false);
     for (size_t i = 0; i < s->n_targets; i++)
-        target_report_state(&s->targets[i]);
+        if (s->targets[i].record.state == to)
+            target_report_state(&s->targets[i]);
+}
+
+/* Whoever collects it need not any more. */
+static void target_forget_collecting(struct target *t)
+{
+    struct sessions *all = t->session->all;
+
+    if (target_is_remote(t) && all->remote_ops)
+        all->remote_ops->forget(t, all->remote);
+    else if (!target_is_remote(t) && all->collector_ops)
+        all->collector_ops->forget(t, all->collector);
 }
 
 void target_change_state(struct target *t, enum state to)
@@ -161,8 +176,8 @@ void target_change_state(struct target *t, enum state to)
                    LOG_FIELDS(.session_id = t->session->record.session_id, .worker = t->worker.url),
                    "session s%" PRId64 ": %s: %s", t->session->record.session_id, t->worker.url,
                    t->record.failure ? t->record.failure : "failed");
-    if (state_is_final(to) && t->session->all->collector_ops)
-        t->session->all->collector_ops->forget(t, t->session->all->collector);
+    if (state_is_final(to))
+        target_forget_collecting(t);
 }
 
 void target_fail(struct target *t, const char *failure, const char *remedy)
@@ -248,6 +263,7 @@ const struct target *session_first_failed(const struct session *s)
 
 void session_end_unstarted(struct session *s, enum state to)
 {
+    session_give_back(s);
     for (size_t i = 0; i < s->n_targets; i++) {
         struct target *t = &s->targets[i];
         t->record.stop_pending = false;
@@ -289,6 +305,8 @@ void session_check_finished(struct session *s)
     sessions_count_end(s);
     if (s->all->collector_ops)
         s->all->collector_ops->ended(s, s->all->collector);
+    if (session_is_leased(s) && s->all->lease_ops)
+        s->all->lease_ops->ended(s, s->all->leases);
     if (!s->loads)
         session_stop_load(s);
     sessions_wake(s->all);

@@ -10,14 +10,17 @@
 #include <inttypes.h>
 
 /* Time before a planned start that is reserved for the stops that clean up and the scan of directories. */
-#define START_LEAD_NS        (2 * NS_PER_S)
+#define START_LEAD_NS (2 * NS_PER_S)
+/* The same for leases and preparations of other hosts. */
+#define REMOTE_LEAD_NS       (3 * NS_PER_S)
 #define WHEN_INTERVAL_NS     (500 * NS_PER_MS)
 #define WHEN_CALL_TIMEOUT_NS (5 * NS_PER_S)
 
 /* How long before its start time a session begins. */
 static int64_t session_lead_ns(const struct session *s)
 {
-    return START_LEAD_NS + (session_has_on_demand(s) ? sessions_lead_ns(s->all) : 0);
+    return START_LEAD_NS + (session_has_on_demand(s) ? sessions_lead_ns(s->all) : 0) +
+           (session_has_remote(s) ? REMOTE_LEAD_NS : 0);
 }
 
 /* Whether this session will begin in the next iteration of the event loop. */
@@ -27,20 +30,41 @@ static bool begins_at_once(const struct session *s)
            (s->request.start_at == 0 || s->request.start_at - session_lead_ns(s) <= wall_ns());
 }
 
-/* For a session that asks: workers under profile, and those that somebody before it waits for. */
-static bool holds_worker(const struct target *t, const struct session *asking)
+bool target_holds_worker(const struct target *t)
 {
     const struct session *s = t->session;
 
     if (t->replaced)
         return false;
-    if (t->record.state >= STATE_STARTING && t->record.state <= STATE_STOPPING)
+    return (t->record.state >= STATE_STARTING && t->record.state <= STATE_STOPPING) ||
+           (t->record.state == STATE_REQUESTED && (s->warming || s->leasing));
+}
+
+/* For a session that asks: workers under profile, and those that somebody before it waits for. */
+static bool holds_worker(const struct target *t, const struct session *asking)
+{
+    const struct session *s = t->session;
+
+    if (target_holds_worker(t))
         return true;
-    if (s->warming)
-        return true;
-    if (t->record.state != STATE_REQUESTED || (asking && s->record.session_id > asking->record.session_id))
+    /* What waits was created after the lease, or the lease would not have been granted. */
+    if (t->replaced || t->record.state != STATE_REQUESTED || (asking && session_is_leased(asking)) ||
+        (asking && s->record.session_id > asking->record.session_id))
         return false;
     return s->in_line || begins_at_once(s);
+}
+
+static bool has_same_port(const char *url, const char *other)
+{
+    const char *port = strrchr(url, ':'), *other_port = strrchr(other, ':');
+
+    return port && other_port && streq(port, other_port);
+}
+
+/* Under two addresses of this host, one of them as other hosts know it. */
+static bool is_same_listener(const struct worker *a, const struct worker *b)
+{
+    return a->local && b->local && a->pid > 0 && a->pid == b->pid && has_same_port(a->url, b->url);
 }
 
 /* A process and the server that it is part of have one profiler. */
@@ -49,7 +73,7 @@ static bool target_is_worker(const struct target *t, const struct worker *w)
     const char *same_as = t->worker.same_as;
 
     return streq(t->worker.url, w->url) || (same_as && streq(same_as, w->url)) ||
-           (w->same_as && streq(w->same_as, t->worker.url));
+           (w->same_as && streq(w->same_as, t->worker.url)) || is_same_listener(&t->worker, w);
 }
 
 struct session *sessions_holder(struct sessions *all, const struct worker *w, const struct session *asking)
@@ -66,10 +90,10 @@ struct session *sessions_holder(struct sessions *all, const struct worker *w, co
     return NULL;
 }
 
-static void session_wait_for(struct session *s, char *take_text)
+void session_wait_for(struct session *s, char *text)
 {
     free(s->waiting_for);
-    s->waiting_for = take_text;
+    s->waiting_for = text;
 }
 
 /* Whether another session holds one of its workers; sets waiting_for if so. */
@@ -78,12 +102,17 @@ static bool is_blocked(struct session *s)
     for (size_t i = 0; i < s->n_targets; i++) {
         const char *url = s->targets[i].worker.url;
         const struct session *holder = sessions_holder(s->all, &s->targets[i].worker, s);
-        if (!holder)
+        int64_t until_at;
+        const char *leased_by =
+            holder ? NULL : sessions_lease_holder(s->all, &s->targets[i].worker, s, &until_at);
+        if (!holder && !leased_by)
             continue;
-        session_wait_for(s,
-                         xasprintf("%s, %s s%" PRId64, url,
-                                   holder->record.state == STATE_REQUESTED ? "wanted before by" : "held by",
-                                   holder->record.session_id));
+        session_wait_for(s, leased_by ? xasprintf("%s, held by %s", url, leased_by)
+                                      : xasprintf("%s, %s s%" PRId64, url,
+                                                  holder->record.state == STATE_REQUESTED && !holder->leasing
+                                                      ? "wanted before by"
+                                                      : "held by",
+                                                  holder->record.session_id));
         return true;
     }
     return false;
@@ -91,12 +120,21 @@ static bool is_blocked(struct session *s)
 
 static void session_poll_load(struct session *s);
 
-static void begin_or_warm_up(struct session *s)
+void session_begin_or_warm_up(struct session *s)
 {
+    session_wait_for(s, NULL);
     if (session_has_load(s))
         session_warm_up(s);
     else
         session_begin(s);
+}
+
+static void lease_or_begin(struct session *s)
+{
+    if (session_has_remote(s) && !s->leased)
+        session_request_leases(s);
+    else
+        session_begin_or_warm_up(s);
 }
 
 static void session_on_load(const struct probe_answer *answers, void *arg)
@@ -114,8 +152,7 @@ static void session_on_load(const struct probe_answer *answers, void *arg)
         return;
     bool blocked = is_blocked(s); /* somebody may have been quicker */
     if (n_ready == s->n_targets && !blocked) {
-        session_wait_for(s, NULL);
-        begin_or_warm_up(s);
+        lease_or_begin(s);
         return;
     }
     const char *url = s->targets[lowest].worker.url;
@@ -144,7 +181,7 @@ void session_proceed(struct session *s)
 {
     char text[UNIT_TEXT_MAX];
 
-    if (s->record.state != STATE_REQUESTED || s->probe || s->warming || s->all->jobs.closing)
+    if (s->record.state != STATE_REQUESTED || s->probe || s->warming || s->leasing || s->all->jobs.closing)
         return;
     s->in_line = false;
     int64_t lead = s->request.start_at - session_lead_ns(s) - wall_ns();
@@ -164,6 +201,5 @@ void session_proceed(struct session *s)
         session_poll_load(s);
         return;
     }
-    session_wait_for(s, NULL);
-    begin_or_warm_up(s);
+    lease_or_begin(s);
 }
