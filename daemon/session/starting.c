@@ -176,6 +176,15 @@ void session_refuse_start(struct session *s, int err)
     session_end_unstarted(s, STATE_FAILED);
 }
 
+/* At a moment that its coordinator names, or that is agreed with the hosts that are left. */
+static bool starts_with_others(const struct session *s)
+{
+    for (size_t i = 0; i < s->n_targets; i++)
+        if (target_is_remote(&s->targets[i]) && s->targets[i].record.state == STATE_STARTING)
+            return true;
+    return session_is_leased(s);
+}
+
 /* Who else writes is waited for, but not by the loop. */
 static void on_durable(int err, void *arg)
 {
@@ -188,7 +197,7 @@ static void on_durable(int err, void *arg)
         session_refuse_start(s, err);
     } else if (s->stop_wanted) {
         session_end_unstarted(s, STATE_CANCELLED);
-    } else if (session_is_leased(s) || session_has_remote(s)) {
+    } else if (starts_with_others(s)) {
         session_arm(s);
     } else {
         session_send_starts(s);
