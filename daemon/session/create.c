@@ -297,7 +297,7 @@ static void session_take_lease(struct session *s, const struct lease_start *leas
 {
     struct session_record *rec = &s->record;
 
-    rec->uuid = xstrdup(lease->session_uuid);
+    replace_str(&rec->uuid, lease->session_uuid);
     rec->coordinator = xstrdup(lease->coordinator);
     rec->coordinator_name = xstrdup(lease->coordinator_name);
     rec->lease_id = lease->lease_id;
@@ -330,8 +330,6 @@ static int session_add_rows(struct job_creation *c, struct session *s)
         rec->start_at = c->request.start_at;
     if (c->request.lease)
         session_take_lease(s, c->request.lease);
-    else
-        rec->uuid = uuid_new();
     int r = catalog_saw_fleet(catalog, c->fleet);
     if (r >= 0)
         r = catalog_add_session(catalog, rec);
