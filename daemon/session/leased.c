@@ -91,6 +91,7 @@ int session_create_leased(struct sessions *all, const struct lease_start *start,
     request.lease = lease_start_copy(start);
     /* Its coordinator has looked at its workers, and chosen among them. */
     request.include_unhealthy = request.allow_uncollected = true;
+    request.source.here_only = true;
     *ret = job_create(&all->jobs, &request, options, start->actor, done, arg);
     return 0;
 }
