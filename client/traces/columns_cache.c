@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/file.h>
 
 #define SUFFIX         ".columns"
 #define TEMPORARY_NAME "draft-XXXXXX"
@@ -123,6 +124,34 @@ static void cache_delete_oldest(void)
         l.bytes -= l.entries[i].size;
     }
     closedir(dir);
+}
+
+/* -- Parts -------------------------------------------------------------------------------------------- */
+
+#define PARTIAL_SUFFIX ".partial"
+
+int columns_cache_open_partial(const char *key)
+{
+    _cleanup_(freep) char *dir = cache_directory(), *name = xasprintf("%s" PARTIAL_SUFFIX, key);
+    _cleanup_(freep) char *path = cache_path(name);
+    struct stat st;
+
+    if (!dir || !path || make_dirs(dir, 0700) < 0)
+        return nameless_file();
+    _cleanup_(closep) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    /* A file that others can write to must not be mapped, and what is mapped here nobody else may fetch anew. */
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+        st.st_mode & (S_IWGRP | S_IWOTH) || flock(fd, LOCK_EX | LOCK_NB) < 0)
+        return nameless_file();
+    futimens(fd, NULL);
+    cache_delete_oldest();
+    return TAKE_FD(fd);
+}
+
+void columns_cache_drop_partial(const char *key)
+{
+    _cleanup_(freep) char *name = xasprintf("%s" PARTIAL_SUFFIX, key);
+    columns_cache_drop(name);
 }
 
 /* -- Drafts ------------------------------------------------------------------------------------------- */

@@ -23,6 +23,11 @@ char *columns_key_of_trace(const char *sha256, int64_t size);
 /* The descriptor of the columns with that key, or -ENOENT. */
 int columns_cache_open(const char *key);
 void columns_cache_drop(const char *key);
+/* Columns of which a part may be there, to be read and written by this process alone: of the cache, or where another
+ * process uses them or there is no cache, without a name. A descriptor or -errno. */
+int columns_cache_open_partial(const char *key);
+/* They are complete or damaged: another process begins anew. */
+void columns_cache_drop_partial(const char *key);
 
 /* Columns that are being written. */
 struct columns_draft {

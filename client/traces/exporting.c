@@ -84,7 +84,7 @@ void exporting_note(struct client *c, const char *path, int64_t slices, const ch
 int exporting_columns(struct client *c, const struct trace_file *file, struct columns **ret)
 {
     _cleanup_(freep) char *reason = NULL;
-    int r = columns_open(file->columns_fd, ret, &reason);
+    int r = trace_file_columns(file, ret, &reason);
 
     if (r >= 0)
         return EXIT_DONE;

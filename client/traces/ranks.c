@@ -335,6 +335,12 @@ static int ranks_open_sql(void *arg, int64_t trace_id, int *ret_columns_fd, int 
     return -ENOENT;
 }
 
+static int ranks_sql_columns(void *arg, int64_t trace_id, struct columns **ret, char **ret_reason)
+{
+    const struct named_rank *rank = ranks_find_sql_id(arg, trace_id);
+    return rank ? trace_file_columns(&rank->file, ret, ret_reason) : -ENOENT;
+}
+
 static int ranks_list_sql(void *arg, int64_t **ret_ids, size_t *ret_n, char **ret_error)
 {
     const struct named_ranks *ranks = arg;
@@ -365,8 +371,11 @@ struct sql_source ranks_source(struct named_ranks *ranks)
             .instance = ranks->instances ? ranks->instances[rank->instance].name : NULL,
             .worker = json_get_str(rank->trace, "worker")};
     }
-    return (struct sql_source){
-        .open = ranks_open_sql, .list = ranks_list_sql, .origin = ranks_sql_origin, .arg = ranks};
+    return (struct sql_source){.open = ranks_open_sql,
+                               .columns = ranks_sql_columns,
+                               .list = ranks_list_sql,
+                               .origin = ranks_sql_origin,
+                               .arg = ranks};
 }
 
 int ranks_status(const struct named_ranks *ranks, int status)

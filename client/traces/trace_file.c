@@ -7,6 +7,7 @@
 #include "client/local/user_profd.h"
 #include "client/traces/columns_cache.h"
 #include "client/traces/reading.h"
+#include "client/traces/remote_columns.h"
 #include "client/transport/download.h"
 #include "trace/columns/columns.h"
 #include <errno.h>
@@ -38,6 +39,12 @@ static void trace_file_note_losses(struct client *c, const char *name, const str
         else
             client_note(c, "%s: %s", name, text);
     }
+}
+
+int trace_file_columns(const struct trace_file *t, struct columns **ret, char **ret_reason)
+{
+    return t->remote ? remote_columns_open(t->remote, ret, ret_reason)
+                     : columns_open(t->columns_fd, ret, ret_reason);
 }
 
 /* 0, or the error of columns_open() with the reason. */
@@ -236,6 +243,29 @@ static int trace_file_fetch(struct client *c, const json_t *trace, struct trace_
     return 0;
 }
 
+/* Of columns that are large enough, only the pages that are needed; false: they are read completely. */
+static bool trace_file_use_pages(struct client *c, const json_t *trace, struct trace_file *t)
+{
+    int64_t size = json_get_int(trace, "columns_size", 0);
+    _cleanup_(columns_closep) struct columns *columns = NULL;
+    _cleanup_(freep) char *reason = NULL;
+
+    if (size < REMOTE_COLUMNS_MIN || connection_is_on_bus(c->connection))
+        return false;
+    /* Ctrl-C ends a call, not the process. */
+    client_hold_signals();
+    t->columns_fd = remote_columns_new(c, t->name, t->cache_key, (uint64_t)size, &t->remote);
+    if (t->columns_fd >= 0 && trace_file_columns(t, &columns, &reason) >= 0) {
+        trace_file_note_losses(c, t->name, columns);
+        return true;
+    }
+    if (t->cache_key)
+        columns_cache_drop_partial(t->cache_key);
+    t->remote = remote_columns_free(t->remote);
+    t->columns_fd = -1;
+    return false;
+}
+
 static int trace_file_no_columns(struct client *c, const json_t *trace, const struct trace_file *t)
 {
     const char *none = json_get_str(trace, "columns_reason");
@@ -289,6 +319,8 @@ static int trace_file_look_at_id(struct client *c, int64_t id, struct trace_file
     if (sha256 &&
         trace_file_use_cached(c, t, columns_key_of_trace(sha256, json_get_int(trace, "columns_size", 0))))
         return EXIT_DONE;
+    if (trace_file_use_pages(c, trace, t))
+        return EXIT_DONE;
     return trace_file_fetch_or_look(c, trace, t);
 }
 
@@ -319,7 +351,10 @@ int trace_file_open(struct client *c, const char *word, int64_t memory_max, stru
 
 void trace_file_done(struct trace_file *t)
 {
-    closep(&t->columns_fd);
+    if (t->remote)
+        remote_columns_free(t->remote); /* closes the descriptor */
+    else
+        closep(&t->columns_fd);
     closep(&t->source_fd);
     free(t->name);
     free(t->source_path);
@@ -360,9 +395,9 @@ static int trace_file_open_sql(void *arg, int64_t trace_id, int *ret_columns_fd,
                                char **ret_error)
 {
     struct trace_file *t = arg;
-    int fd = trace_file_duplicate(t->columns_fd);
+    int fd = t->remote ? -1 : trace_file_duplicate(t->columns_fd);
 
-    if (fd < 0) {
+    if (fd < 0 && !t->remote) {
         *ret_error = xasprintf("cannot open %s: %s", t->name, strerror(-fd));
         return fd;
     }
@@ -373,7 +408,12 @@ static int trace_file_open_sql(void *arg, int64_t trace_id, int *ret_columns_fd,
     return 0;
 }
 
+static int trace_file_sql_columns(void *arg, int64_t trace_id, struct columns **ret, char **ret_reason)
+{
+    return trace_file_columns(arg, ret, ret_reason);
+}
+
 struct sql_source trace_file_source(struct trace_file *t)
 {
-    return (struct sql_source){.open = trace_file_open_sql, .arg = t};
+    return (struct sql_source){.open = trace_file_open_sql, .columns = trace_file_sql_columns, .arg = t};
 }

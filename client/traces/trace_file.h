@@ -12,9 +12,12 @@
 #include "trace/read/intake.h"
 #include "trace/sql/query.h"
 
+struct remote_columns;
+
 struct trace_file {
     char *name; /* "t12", "trace.json.gz" */
-    int columns_fd;
+    int columns_fd; /* complete, or the part of remote that is there */
+    struct remote_columns *remote; /* whose pages are read when they are needed; NULL: columns_fd is complete */
     int source_fd;     /* -1: not open */
     char *source_path; /* opened by trace_file_original(); NULL: none */
     char *unread_path; /* of a file without columns that remains to be read, or NULL */
@@ -36,6 +39,8 @@ int trace_files_read(struct client *c, struct trace_file *const *files, size_t n
 int trace_file_part(struct client *c, struct trace_file *merged, const struct merged_part *part,
                     const char *label, struct trace_file *ret);
 
+/* As columns_open(). The trace must outlive the columns. */
+int trace_file_columns(const struct trace_file *t, struct columns **ret, char **ret_reason);
 /* Opens the original; -1: not available. The trace keeps the descriptor. */
 int trace_file_original(struct trace_file *t);
 /* For sql_open(); the trace must outlive the connection. */

@@ -10,6 +10,7 @@
 #include "proto/bus_methods.h"
 #include "version.h"
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 
 #define CONNECT_TIMEOUT_MS 5000L
@@ -26,6 +27,8 @@ struct connection {
     struct credentials credentials;
     struct bus_connection *bus; /* NULL: by HTTP */
     CURL *curl;                 /* NULL before the first request over a network */
+    pid_t curl_pid;             /* of the process that made it */
+    pthread_mutex_t range_lock; /* of connection_download_range() */
     struct screen *talk;
     char *title; /* with its context; NULL: it has none */
     /* of the last response */
@@ -46,6 +49,7 @@ int connection_new(const char *socket, const char *host, const struct credential
     if (r < 0)
         return r;
     struct connection *d = xcalloc(1, sizeof(*d));
+    pthread_mutex_init(&d->range_lock, NULL);
     d->endpoint = endpoint;
     endpoint = (struct endpoint){0};
     d->credentials = shown;
@@ -209,6 +213,7 @@ static int transfer_problem(const struct connection *d, CURLcode code, struct pr
 
 struct connection_request {
     const char *method, *path, *json; /* NULL: no body */
+    const char *range;                /* "0-99"; NULL: all */
 };
 
 /* The response of one call. */
@@ -273,6 +278,7 @@ static int connection_exchange_local(struct connection *d, const struct connecti
                                    .method = call->method,
                                    .path = call->path,
                                    .json = call->json,
+                                   .range = call->range,
                                    .timeout_ns = a->write ? 0 : CALL_TIMEOUT_MS * NS_PER_MS,
                                    .silence_ns = a->write ? STALL_S * NS_PER_S : 0,
                                    .tick = answer_on_tick,
@@ -310,8 +316,12 @@ static struct curl_slist *connection_prepare_call(struct connection *d, const st
 {
     struct curl_slist *headers = curl_slist_append(NULL, "Expect:");
 
+    /* A child of fork() must not go on with the connection of its parent: it is left to the parent, not closed. */
+    if (d->curl && d->curl_pid != getpid())
+        d->curl = NULL;
     if (!d->curl && !(d->curl = curl_easy_init()))
         abort();
+    d->curl_pid = getpid();
     curl_easy_reset(d->curl);
     connection_prepare(d, d->curl, call->path);
     if (call->json)
@@ -319,6 +329,7 @@ static struct curl_slist *connection_prepare_call(struct connection *d, const st
     if (!streq(call->method, "GET"))
         curl_easy_setopt(d->curl, CURLOPT_POSTFIELDS, call->json ? call->json : "");
     curl_easy_setopt(d->curl, CURLOPT_CUSTOMREQUEST, call->method);
+    curl_easy_setopt(d->curl, CURLOPT_RANGE, call->range);
     curl_easy_setopt(d->curl, CURLOPT_HTTPHEADER, headers);
     if (a->write) {
         curl_easy_setopt(d->curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
@@ -489,6 +500,26 @@ int connection_download(struct connection *d, const char *path,
     if (d->bus)
         return connection_download_on_bus(d, path, &a, p);
     int r = connection_exchange(d, &(struct connection_request){"GET", path, NULL}, &a, p);
+    free(a.data);
+    return r;
+}
+
+int connection_download_range(struct connection *d, const char *path, int64_t offset, int64_t size,
+                              int (*write)(const void *data, size_t size, void *arg), void *arg,
+                              struct problem *p)
+{
+    struct answer a = {.connection = d, .begin_ns = mono_ns(), .write = write, .arg = arg};
+    char range[64];
+
+    if (d->bus)
+        return problem_set(p, -EOPNOTSUPP, PROBLEM_UNSUPPORTED, "a bus has no parts of files");
+    snprintf(range, sizeof(range), "%lld-%lld", (long long)offset, (long long)(offset + size - 1));
+    pthread_mutex_lock(&d->range_lock);
+    int r = connection_exchange(d, &(struct connection_request){"GET", path, NULL, range}, &a, p);
+    if (r == 0 && d->status != 206)
+        r = problem_set(p, -EPROTO, PROBLEM_UPSTREAM, "profd at %s answers %ld instead of a part of a file",
+                        connection_name(d), d->status);
+    pthread_mutex_unlock(&d->range_lock);
     free(a.data);
     return r;
 }

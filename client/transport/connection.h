@@ -43,6 +43,12 @@ long connection_status(const struct connection *d);
 int connection_download(struct connection *d, const char *path,
                         int (*write)(const void *data, size_t size, void *arg), void *arg, struct problem *p);
 
+/* The same of [offset, offset + size) of a file, from any thread: one call waits for the other. -EPROTO where the response
+ * is no part; a bus has none. */
+int connection_download_range(struct connection *d, const char *path, int64_t offset, int64_t size,
+                              int (*write)(const void *data, size_t size, void *arg), void *arg,
+                              struct problem *p);
+
 /* Path of the next page of the last response (RFC 8288), NULL: none; the caller frees it. On a bus only the
  * JSON names it. */
 char *connection_next_page(const struct connection *d);

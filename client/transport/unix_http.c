@@ -66,10 +66,12 @@ static int unix_exchange_send(struct unix_exchange *e)
 {
     const struct unix_request *q = e->q;
     const char *json = q->json ? q->json : "";
-    _cleanup_(freep) char *text = xasprintf(
-        "%s %s HTTP/1.1\r\nHost: localhost\r\nUser-Agent: profctl/" PROFD_VERSION
-        "\r\nConnection: close\r\n%sContent-Length: %zu\r\n\r\n%s",
-        q->method, q->path, q->json ? "Content-Type: application/json\r\n" : "", strlen(json), json);
+    _cleanup_(freep) char *text =
+        xasprintf("%s %s HTTP/1.1\r\nHost: localhost\r\nUser-Agent: profctl/" PROFD_VERSION
+                  "\r\nConnection: close\r\n%s%s%s%sContent-Length: %zu\r\n\r\n%s",
+                  q->method, q->path, q->json ? "Content-Type: application/json\r\n" : "",
+                  q->range ? "Range: bytes=" : "", q->range ? q->range : "", q->range ? "\r\n" : "",
+                  strlen(json), json);
 
     for (size_t size = strlen(text), sent = 0; sent < size;) {
         ssize_t n = send(e->fd, text + sent, size - sent, MSG_NOSIGNAL);

@@ -13,6 +13,7 @@ struct unix_request {
     const char *socket; /* path, which fits into an address */
     const char *method, *path;
     const char *json;   /* body; NULL: none */
+    const char *range;  /* "0-99"; NULL: all */
     int64_t timeout_ns; /* of the complete response; 0: none */
     int64_t silence_ns; /* without a byte of the response; 0: none */
     /* Called while waiting, several times a second; a negative value ends the request. */

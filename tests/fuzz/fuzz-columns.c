@@ -87,6 +87,36 @@ static void walk_texts(const struct columns *c)
         abort();
 }
 
+/* A server with these bytes, and the file that they are fetched into. */
+struct remote {
+    const uint8_t *data;
+    int fd;
+};
+
+static int remote_read(void *arg, uint64_t offset, uint64_t size)
+{
+    const struct remote *r = arg;
+
+    if (pwrite(r->fd, r->data + offset, size, (off_t)offset) != (ssize_t)size)
+        abort();
+    return 0;
+}
+
+/* Pages that are fetched one after the other read as the complete file does. */
+static void walk_partial(const uint8_t *data, size_t size, bool is_sound)
+{
+    _cleanup_(closep) int fd = memfd_create("part", MFD_CLOEXEC);
+    _cleanup_(columns_closep) struct columns *c = NULL;
+    _cleanup_(freep) char *reason = NULL;
+    struct remote r = {data, fd};
+    const struct columns_fetch fetch = {remote_read, &r};
+
+    if (fd < 0 || (columns_open_partial(fd, size, &fetch, &c, &reason) == 0) != is_sound)
+        abort();
+    for (enum column column = 0; is_sound && column < _COLUMN_MAX; column++)
+        walk_column(c, column);
+}
+
 static void walk(const uint8_t *data, size_t size)
 {
     _cleanup_(closep) int fd = memfd_create("columns", MFD_CLOEXEC);
@@ -95,7 +125,9 @@ static void walk(const uint8_t *data, size_t size)
 
     if (fd < 0 || (size > 0 && write(fd, data, size) != (ssize_t)size))
         abort();
-    if (columns_open(fd, &c, &reason) < 0)
+    int r = columns_open(fd, &c, &reason);
+    walk_partial(data, size, r == 0);
+    if (r < 0)
         return;
     for (enum column column = 0; column < _COLUMN_MAX; column++)
         walk_column(c, column);

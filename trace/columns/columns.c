@@ -2,6 +2,7 @@
 #include "trace/columns/mapped.h"
 
 #include "base/hash_table.h"
+#include "trace/columns/partial.h"
 
 enum page_state {
     PAGE_UNREAD,
@@ -17,19 +18,36 @@ static void columns_report_damage(const struct columns *c, uint64_t offset)
     atomic_compare_exchange_strong(c->damage, &none, (int64_t)offset);
 }
 
-static bool columns_check_page(const struct columns *c, uint64_t page)
+static bool columns_page_is_good(const struct columns *c, uint64_t page)
 {
     uint64_t offset = page * LAYOUT_PAGE;
-    uint8_t state = atomic_load_explicit(&c->pages[page], memory_order_relaxed);
+    return layout_sum(0, c->map + offset, MIN(c->sums_offset - offset, LAYOUT_PAGE)) == c->sums[page];
+}
+
+/* The only place where pages are looked at first, and so where a missing one is fetched. */
+static uint8_t columns_read_page(const struct columns *c, uint64_t page)
+{
+    uint64_t offset = page * LAYOUT_PAGE, size = MIN(c->sums_offset - offset, LAYOUT_PAGE);
+
+    if (c->partial && partial_need(c->partial, offset, size) < 0)
+        return PAGE_DAMAGED;
+    if (columns_page_is_good(c, page))
+        return PAGE_GOOD;
+    return c->partial && partial_again(c->partial, offset, size) && columns_page_is_good(c, page)
+               ? PAGE_GOOD
+               : PAGE_DAMAGED;
+}
+
+static bool columns_check_page(const struct columns *c, uint64_t page)
+{
+    uint8_t state = atomic_load_explicit(&c->pages[page], memory_order_acquire);
 
     if (__builtin_expect(state == PAGE_UNREAD, 0)) {
-        state = layout_sum(0, c->map + offset, MIN(c->sums_offset - offset, LAYOUT_PAGE)) == c->sums[page]
-                    ? PAGE_GOOD
-                    : PAGE_DAMAGED;
+        state = columns_read_page(c, page);
         /* Two threads that check the same page come to the same end. */
-        atomic_store_explicit(&c->pages[page], state, memory_order_relaxed);
+        atomic_store_explicit(&c->pages[page], state, memory_order_release);
         if (state == PAGE_DAMAGED)
-            columns_report_damage(c, offset);
+            columns_report_damage(c, page * LAYOUT_PAGE);
     }
     return state == PAGE_GOOD;
 }

@@ -36,6 +36,18 @@ static inline bool text_is(struct text text, const char *word)
 int columns_open(int fd, struct columns **ret, char **ret_reason);
 struct columns *columns_close(struct columns *c);
 
+/* How missing parts of a file come into it. read() writes [offset, offset + size) into the file of the descriptor; a
+ * negative errno value. Called by one thread at a time, of any. */
+struct columns_fetch {
+    int (*read)(void *arg, uint64_t offset, uint64_t size);
+    void *arg;
+};
+/* The same of a file of which this process has only a part, none at first: pages are fetched when they are first
+ * needed, a quarter of a MiB ahead, and one that cannot be fetched is damaged. size: of the complete file. fd must stay
+ * open until columns_close(). Also the errors of the fetch. */
+int columns_open_partial(int fd, uint64_t size, const struct columns_fetch *fetch, struct columns **ret,
+                         char **ret_reason);
+
 uint64_t columns_rows(const struct columns *c, enum column_table table);
 /* A row number of another table that is out of its range, and a text number out of the dictionary's, read as
  * COLUMN_NULL. */

@@ -36,6 +36,7 @@ struct columns {
     uint64_t table_rows[_TABLE_MAX];
     int64_t meta[_META_MAX];
     struct dictionary *dictionary;
+    struct partial *partial; /* NULL: the file is complete */
 };
 
 /* Returns whether [offset, offset + size), which lies before the page sums, is as it was written. */

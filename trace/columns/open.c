@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/columns/mapped.h"
+#include "trace/columns/partial.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -220,11 +221,25 @@ static int columns_open_mapped(struct columns *c, char **ret_reason)
     return 0;
 }
 
+/* flags: of the mapping. */
+static int columns_map(struct columns *c, int fd, uint64_t size, int flags, char **ret_reason)
+{
+    void *map;
+
+    if (size < sizeof(struct layout_head) + sizeof(struct layout_trailer))
+        return columns_refuse(ret_reason, "is too small to be a columnar file");
+    map = mmap(NULL, size, PROT_READ, flags, fd, 0);
+    if (map == MAP_FAILED)
+        return -errno;
+    c->map = map;
+    c->size = size;
+    return 0;
+}
+
 int columns_open(int fd, struct columns **ret, char **ret_reason)
 {
     _cleanup_(columns_closep) struct columns *c = calloc(1, sizeof(*c));
     struct stat st;
-    void *map;
     int r;
 
     if (ret_reason)
@@ -233,14 +248,66 @@ int columns_open(int fd, struct columns **ret, char **ret_reason)
         return -ENOMEM;
     if (fstat(fd, &st) < 0)
         return -errno;
-    if (st.st_size < (off_t)(sizeof(struct layout_head) + sizeof(struct layout_trailer)))
-        return columns_refuse(ret_reason, "is too small to be a columnar file");
-    map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (map == MAP_FAILED)
-        return -errno;
-    c->map = map;
-    c->size = (uint64_t)st.st_size;
-    r = columns_open_mapped(c, ret_reason);
+    r = columns_map(c, fd, (uint64_t)st.st_size, MAP_PRIVATE, ret_reason);
+    if (r == 0)
+        r = columns_open_mapped(c, ret_reason);
+    if (r < 0)
+        return r;
+    *ret = TAKE_PTR(c);
+    return 0;
+}
+
+/* What columns_check_frame() looks at: the head, the trailer, and what the trailer says of the page sums. */
+static int columns_need_frame(struct columns *c, uint64_t *ret_sums)
+{
+    struct layout_trailer t;
+    uint64_t at_end = c->size - sizeof(t);
+    int r = partial_need(c->partial, 0, sizeof(struct layout_head));
+
+    *ret_sums = at_end;
+    if (r == 0)
+        r = partial_need(c->partial, at_end, sizeof(t));
+    if (r < 0)
+        return r;
+    memcpy(&t, c->map + at_end, sizeof(t));
+    if (t.sums > at_end)
+        return 0; /* which is refused */
+    *ret_sums = t.sums;
+    return partial_need(c->partial, t.sums, at_end - t.sums);
+}
+
+/* No page sum covers them: where they do not fit together, what an earlier process has left of them is fetched again. */
+static int columns_fetch_frame(struct columns *c)
+{
+    struct layout_trailer trailer;
+    uint64_t sums;
+    int r = columns_need_frame(c, &sums);
+
+    if (r < 0 || columns_check_frame(c, &trailer, NULL) == 0)
+        return r;
+    bool fetched = partial_again(c->partial, 0, sizeof(struct layout_head));
+    fetched = partial_again(c->partial, sums, c->size - sums) || fetched;
+    return fetched ? columns_need_frame(c, &sums) : 0;
+}
+
+int columns_open_partial(int fd, uint64_t size, const struct columns_fetch *fetch, struct columns **ret,
+                         char **ret_reason)
+{
+    _cleanup_(columns_closep) struct columns *c = calloc(1, sizeof(*c));
+    int r;
+
+    if (ret_reason)
+        *ret_reason = NULL;
+    if (!c)
+        return -ENOMEM;
+    r = partial_new(fd, size, fetch, &c->partial);
+    /* Shared: what is fetched later must be seen. */
+    if (r == 0)
+        r = columns_map(c, fd, size, MAP_SHARED, ret_reason);
+    if (r == 0)
+        r = columns_fetch_frame(c);
+    if (r == 0)
+        r = columns_open_mapped(c, ret_reason);
     if (r < 0)
         return r;
     *ret = TAKE_PTR(c);
@@ -258,6 +325,7 @@ struct columns *columns_close(struct columns *c)
     }
     if (c->map)
         munmap((void *)c->map, c->size);
+    partial_free(c->partial);
     free(c->pages);
     free(c->damage);
     free(c);

@@ -31,6 +31,9 @@ struct sql_source {
      * and each number of a row (id, track_id, utid, ...) is unique over all traces, so that joins need nothing
      * else. NULL: a catalog, where trace_id is hidden and numbers are those of each trace. */
     const struct sql_origin *(*origin)(void *arg, int64_t trace_id);
+    /* Reads the columns of a trace where open() gives none (-1). NULL: open() gives those of every trace. As
+     * columns_open_partial(). */
+    int (*columns)(void *arg, int64_t trace_id, struct columns **ret, char **ret_reason);
     void (*free)(void *arg); /* NULL: nothing is to be freed */
     void *arg;
     /* Whether the statement must end, not 0 if so: asked in loops that SQLite does not see. NULL: never. */

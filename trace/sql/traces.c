@@ -200,7 +200,8 @@ static int trace_open(struct traces *t, int64_t id, struct trace **ret, char **r
     r = t->source.open(t->source.arg, id, &fd, &trace->heads.fd, ret_error);
     if (r < 0)
         return r;
-    r = columns_open(fd, &trace->columns, &reason);
+    r = fd < 0 && t->source.columns ? t->source.columns(t->source.arg, id, &trace->columns, &reason)
+                                    : columns_open(fd, &trace->columns, &reason);
     if (r < 0) {
         *ret_error = trace_message("the columns of the trace cannot be used: %s; " MAKE_AGAIN,
                                    reason ? reason : strerror(-r));
