@@ -15,9 +15,10 @@
 struct remote_columns;
 
 struct trace_file {
-    char *name; /* "t12", "trace.json.gz" */
+    char *name;     /* "t12", "trace.json.gz" */
     int columns_fd; /* complete, or the part of remote that is there */
-    struct remote_columns *remote; /* whose pages are read when they are needed; NULL: columns_fd is complete */
+    struct remote_columns
+        *remote;       /* whose pages are read when they are needed; NULL: columns_fd is complete */
     int source_fd;     /* -1: not open */
     char *source_path; /* opened by trace_file_original(); NULL: none */
     char *unread_path; /* of a file without columns that remains to be read, or NULL */
