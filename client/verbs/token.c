@@ -44,14 +44,29 @@ static int token_print(struct client *c, const char *name, const char *role, con
     return EXIT_DONE;
 }
 
+int token_make(struct client *c, char token[static TOKEN_TEXT_SIZE], char hash[static TOKEN_HASH_SIZE])
+{
+    unsigned char random[TOKEN_RANDOM_BYTES], digest[EVP_MAX_MD_SIZE];
+    unsigned size = 0;
+
+    if (getrandom(random, sizeof(random), 0) != sizeof(random))
+        return client_error(c, PROBLEM_INTERNAL, NULL, "cannot get random bytes from the kernel");
+    strcpy(token, TOKEN_PREFIX);
+    token_hex(token + strlen(TOKEN_PREFIX), random, sizeof(random));
+    if (EVP_Digest(token, strlen(token), digest, &size, EVP_sha256(), NULL) != 1 ||
+        size * 2 + 1 != TOKEN_HASH_SIZE)
+        abort();
+    token_hex(hash, digest, size);
+    explicit_bzero(random, sizeof(random));
+    return EXIT_DONE;
+}
+
 static int token_run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct token_options *o = values;
     const char *name = words[1], *role = o->role ? o->role : right_name(RIGHT_READ);
+    char token[TOKEN_TEXT_SIZE], hash[TOKEN_HASH_SIZE];
     size_t n = strlen(name);
-    unsigned char random[TOKEN_RANDOM_BYTES], hash[EVP_MAX_MD_SIZE];
-    char token[sizeof(TOKEN_PREFIX) + 2 * sizeof(random)] = TOKEN_PREFIX, hash_text[2 * sizeof(hash) + 1];
-    unsigned hash_size = 0;
 
     if (!streq(words[0], "new"))
         return client_refuse(c, "profctl token new NAME", "unknown command: token %s", words[0]);
@@ -62,13 +77,10 @@ static int token_run(struct client *c, const void *values, int n_words, char **w
     if (right_from_name(role) <= RIGHT_NONE)
         return client_refuse(c, "profctl token --help", "--role: '%s' is not read, operate, admin or peer",
                              role);
-    if (getrandom(random, sizeof(random), 0) != sizeof(random))
-        return client_error(c, PROBLEM_INTERNAL, NULL, "cannot get random bytes from the kernel");
-    token_hex(token + strlen(TOKEN_PREFIX), random, sizeof(random));
-    if (EVP_Digest(token, strlen(token), hash, &hash_size, EVP_sha256(), NULL) != 1)
-        abort();
-    token_hex(hash_text, hash, hash_size);
-    _cleanup_(freep) char *line = xasprintf("%s %s %s", name, role, hash_text);
+    int status = token_make(c, token, hash);
+    if (status != EXIT_DONE)
+        return status;
+    _cleanup_(freep) char *line = xasprintf("%s %s %s", name, role, hash);
     return token_print(c, name, role, token, line);
 }
 

@@ -20,6 +20,9 @@ static const struct verb_entry fleet_verbs[] = {
      "profctl list-workers --router http://10.0.0.1:3521\n"
      "profctl workers --unit 'vllm@*.service' --format wide\n"
      "profctl workers --kineto --uid anna"},
+    {&verb_list_hosts, {"hosts"}, "nodes machines peers",
+     "profctl list-hosts\n"
+     "profctl hosts --format wide"},
     {&verb_doctor, {0}, "check diagnose verify",
      "profctl doctor --router http://10.0.0.1:3521\n"
      "profctl doctor --worker http://10.0.0.11:8000 --json"},
@@ -129,6 +132,9 @@ static const struct verb_entry administration_verbs[] = {
     {&verb_token, {0}, "login auth",
      "profctl token new grafana\n"
      "profctl token new ci --role operate", .words = "new"},
+    {&verb_peer, {0}, "join pair federate",
+     "profctl peer join gpu2\n"
+     "profctl peer join gpu1 gpu2 gpu3 --directory ~/profd-peers", .words = "join"},
     {&verb_context, {0}, "contexts config cluster connect",
      "profctl context add prod --host https://10.0.0.1:9460 --use\n"
      "profctl context list\n"

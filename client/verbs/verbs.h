@@ -8,9 +8,9 @@
 
 extern const struct verb verb_analyze, verb_bench, verb_complete, verb_completion, verb_context, verb_compare,
     verb_diff, verb_doctor, verb_du, verb_events, verb_export, verb_flame, verb_get, verb_ingest,
-    verb_list_runs, verb_list_sessions, verb_list_traces, verb_list_workers, verb_merge, verb_open, verb_pin,
-    verb_query, verb_reports, verb_rm, verb_show, verb_start, verb_status, verb_stop, verb_timeline,
-    verb_token, verb_unpin, verb_vacuum;
+    verb_list_hosts, verb_list_runs, verb_list_sessions, verb_list_traces, verb_list_workers, verb_merge,
+    verb_open, verb_peer, verb_pin, verb_query, verb_reports, verb_rm, verb_show, verb_start, verb_status,
+    verb_stop, verb_timeline, verb_token, verb_unpin, verb_vacuum;
 
 struct ingest_options {
     struct option_list labels;
@@ -21,6 +21,11 @@ struct ingest_options {
 /* Imports files, one after another, with a line for each, as `profctl ingest` does. Starts a profd if none is
  * running. Returns the exit status. */
 int ingest_words(struct client *c, const struct ingest_options *o, int n_words, char **words);
+
+/* A new token, and its hash as a tokens file has it. An exit status. */
+#define TOKEN_TEXT_SIZE (sizeof(TOKEN_PREFIX) + 2 * TOKEN_RANDOM_BYTES)
+#define TOKEN_HASH_SIZE 65
+int token_make(struct client *c, char token[static TOKEN_TEXT_SIZE], char hash[static TOKEN_HASH_SIZE]);
 
 /* The contents of the store, of the JSON of /v1/usage: "48 traces, 3.1 GiB of 200 GiB". The caller frees it. */
 char *usage_text(const json_t *usage);

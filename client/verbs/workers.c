@@ -71,6 +71,7 @@ static const struct json_column list_workers_columns[] = {
     {{"WORKER", COLUMN_URL, IMPORTANCE_KEY, "url"}, JSON_CELL_TEXT, "url"},
     {{"NAME", COLUMN_OPTIONAL | COLUMN_SHORTEN, IMPORTANCE_HIGH}, JSON_CELL_TEXT, "name"},
     {{"NODE", COLUMN_OPTIONAL | COLUMN_SHORTEN, IMPORTANCE_LOW}, JSON_CELL_TEXT, "node"},
+    {{"HOST", COLUMN_OPTIONAL | COLUMN_SHORTEN, IMPORTANCE_HIGH}, JSON_CELL_TEXT, "host"},
     {{"ENGINE", 0}, .text = worker_engine_text},
     {{"ROLE", 0}, JSON_CELL_TEXT, "role"},
     {{"HEALTH", 0, IMPORTANCE_HIGH}, JSON_CELL_TEXT, "health", .colour = worker_health_colour},

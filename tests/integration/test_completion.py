@@ -66,7 +66,7 @@ class Shell:
 
 @pytest.mark.smoke
 def test_verbs_and_options(shell):
-    assert shell.complete("profctl list-") == {"list-workers", "list-sessions", "list-traces", "list-runs"}
+    assert shell.complete("profctl list-") == {"list-workers", "list-hosts", "list-sessions", "list-traces", "list-runs"}
     assert {"--router", "--router-log", "--role", "--role-label"} == shell.complete("profctl start --ro")
     assert "--token-file" in shell.complete("profctl du --tok")
     assert shell.complete("profctl completion ") == set(SHELLS)

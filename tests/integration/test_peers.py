@@ -2,17 +2,29 @@
 """Two profds that know each other over TLS: hellos, clocks, what a wrong or a stolen token can do, client certificates."""
 
 import contextlib
+import hashlib
 import http.client
 import json
+import os
+import re
 import socket
 import ssl
+import subprocess
 
 import pytest
 from certificates import Authority
-from daemon import Daemon, Reply, free_port, quick_config, token_line, write_tokens
+from daemon import BUILD, Daemon, Reply, free_port, quick_config, token_line, write_tokens
 
 TOKEN = "profd_" + 64 * "a"
 WRONG = "profd_" + 64 * "b"
+
+
+def profctl(profd, *words, status=0):
+    """Its output, and its messages where it has to fail."""
+    done = subprocess.run([BUILD / "client/profctl", *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
+                          env={**os.environ, "PROFD_SOCKET": str(profd.socket) if profd else "/nonexistent", "COLUMNS": "200"})
+    assert done.returncode == status, done
+    return done.stdout if status == 0 else done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -158,6 +170,47 @@ def test_nothing_is_sent_to_workers_of_other_hosts(pair):
         answer = two.as_peer("POST", "/v1/host/workers", {"workers": ["http://192.0.2.7:8000", "http://10.255.255.1:80"]})
         assert answer.status == 200 and answer.json()["workers"] == []
         assert answer.json()["catalog"] == two.get("/v1/host")["catalog"]
+
+
+def test_list_hosts_for_people(pair):
+    one, two = pair
+    shown = profctl(one, "list-hosts")
+    assert re.search(r"^HOST +STATE +VERSION +WORKERS +SESSIONS +STORE +CLOCK +URL", shown), shown
+    assert re.search(rf"^host-127.0.0.3 +self .*\nhost-127.0.0.2 +ok .* [+-]\S+ ?\S* ±\S+ ?\S* +{two.url} ", shown, re.M), shown
+    assert json.loads(profctl(one, "hosts", "--json"))["hosts"][1]["url"] == two.url
+    assert profctl(one, "list-hosts", "--csv", "--columns", "host,state") == "host,state\nhost-127.0.0.3,self\nhost-127.0.0.2,ok\n"
+
+
+def test_join_by_a_directory(tmp_path):
+    """As nodes of a job do that share one: everything is in it, and nobody else can read it."""
+    hosts, directory = ["127.0.0.21", "127.0.0.22", "127.0.0.23"], tmp_path / "peers"
+    port = str(free_port())
+    profctl(None, "peer", "join", *hosts, "--port", port, "--directory", directory)
+    assert directory.stat().st_mode & 0o777 == 0o700 and all(file.stat().st_mode & 0o777 == 0o600 for file in directory.iterdir())
+    with contextlib.ExitStack() as stack:
+        profds = []
+        for host in hosts:
+            profd = Daemon(tmp_path / host)
+            profd.config = directory / f"{host}.conf"
+            profds.append(stack.enter_context(profd))
+        for profd in profds:
+            listed = profd.get("/v1/hosts")["hosts"]
+            assert sorted(host["host"] for host in listed) == hosts and [host["state"] for host in listed] == ["self", "ok", "ok"], listed
+    again = profctl(None, "peer", "join", *hosts, "--directory", directory, status=2)
+    assert "File exists" in again
+
+
+def test_join_of_two(tmp_path, authority):
+    """Both sides are printed: what one shows is what the other accepts."""
+    answer = json.loads(profctl(None, "peer", "join", "gpu2", "--this", "gpu1", "--json"))
+    one, two = ({file["path"]: file["text"] for file in host["files"]} for host in answer["hosts"])
+    assert hashlib.sha256(one["/etc/profd/peers/gpu2.token"].strip().encode()).hexdigest() in two["/etc/profd/tokens"]
+    assert two["/etc/profd/tokens"].startswith("gpu1 peer ")
+    assert "[peer gpu2]\nurl=https://gpu2:9460\n" in one["/etc/profd/profd.conf"] and "host=gpu1\n" in one["/etc/profd/profd.conf"]
+    shown = profctl(None, "peer", "join", "10.0.0.7", "--this", "10.0.0.1")
+    assert "# On 10.0.0.1\n" in shown and "# On 10.0.0.7\n" in shown and "\nhost=" not in shown
+    for words in (["join", "a b"], ["join", "gpu1", "gpu1", "--directory", "x"], ["join", "gpu1", "gpu2"], ["leave", "gpu1"]):
+        profctl(None, "peer", *words, status=2)
 
 
 def test_configuration(tmp_path, authority):
