@@ -13,6 +13,7 @@
 #include "daemon/fleet/router.h"
 #include "daemon/fleet/url.h"
 #include "daemon/peers/survey.h"
+#include "daemon/session/remote.h"
 #include "version.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -158,12 +159,31 @@ static void host_workers_search(void *arg)
     inspection_search(h->inspection);
 }
 
-/* What only the owner knows, and the list of workers does not have. */
-static void host_workers_add_facts(json_t *workers, const struct fleet *f)
+/* Who records a worker: {"session": UUID, "host": of its coordinator}. NULL: nobody. */
+static json_t *host_worker_holder(struct api *api, const struct worker *w)
 {
-    for (size_t i = 0; i < f->n_workers; i++)
+    const struct session *s = sessions_holder(api->modules.sessions, w, NULL);
+    json_t *j = s ? json_object() : NULL;
+
+    if (!s)
+        return NULL;
+    json_put_str(j, "session", s->record.uuid);
+    json_put_str(j, "host",
+                 s->record.coordinator_name ? s->record.coordinator_name
+                                            : peers_self(api->modules.peers).host);
+    return j;
+}
+
+/* What only the owner knows, and the list of workers does not have. */
+static void host_workers_add_facts(struct api *api, json_t *workers, const struct fleet *f)
+{
+    for (size_t i = 0; i < f->n_workers; i++) {
+        json_t *j = json_array_get(workers, i), *holder = host_worker_holder(api, &f->workers[i]);
+        if (holder)
+            json_object_set_new(j, "holder", holder);
         if (f->workers[i].location.blocked_here)
-            json_put_bool(json_object_get(json_array_get(workers, i), "traces"), "blocked", true);
+            json_put_bool(json_object_get(j, "traces"), "blocked", true);
+    }
 }
 
 static void host_workers_reply(struct host_workers *h, struct fleet *f)
@@ -172,7 +192,7 @@ static void host_workers_reply(struct host_workers *h, struct fleet *f)
     json_t *j = f ? fleet_to_json(f) : json_object();
 
     if (f)
-        host_workers_add_facts(json_object_get(j, "workers"), f);
+        host_workers_add_facts(h->api, json_object_get(j, "workers"), f);
     else
         json_object_set_new(j, "workers", json_array());
     json_put_str(j, "catalog", self.uuid);

@@ -36,6 +36,18 @@ def test_each_worker_has_its_host_and_directory(hosts):
         assert "profctl peer join" in worker["traces"]["remedy"]
 
 
+def test_a_worker_that_its_host_records_is_held(hosts):
+    one, two = hosts
+    [mine, *_] = [worker["url"] for worker in by_host(two.get("/v1/workers", router=hosts.router))["gpu2"]]
+    session = two.start_session(workers=[mine], duration_ns=30_000_000_000)["session"]
+    two.wait_state(session, "recording")
+    held = {worker["url"]: worker.get("held_by") for worker in by_host(one.get("/v1/workers", router=hosts.router))["gpu2"]}
+    assert held.pop(mine).endswith(" of gpu2") and set(held.values()) == {None}
+    two.post(f"/v1/sessions/{session}/stop")
+    two.wait_session(session)
+    assert all("held_by" not in worker for worker in one.get("/v1/workers", router=hosts.router)["workers"])
+
+
 def test_hosts_are_listed_with_their_clocks(hosts):
     one, two = hosts
     hosts.network.delay(two.number, 20)
