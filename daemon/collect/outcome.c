@@ -12,6 +12,7 @@
 #include "base/process_info.h"
 #include "base/units.h"
 #include "daemon/collect/pipeline.h"
+#include "daemon/fleet/url.h"
 #include "trace/read/instance.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -345,12 +346,27 @@ static void outcome_end(struct collection *k)
     target_collected(k->target, outcome, reason, remedy);
 }
 
+/* Where the trace of a worker on another host is, as far as that is known; NULL: on this host, or not known. */
+static char *outcome_place_elsewhere(const struct target *t)
+{
+    const struct worker *w = &t->worker;
+    const char *dir = t->record.output_dir ? t->record.output_dir : w->location.dir;
+    const char *reason;
+    struct url url;
+
+    if (!dir || w->local || w->pid > 0 || url_is_loopback(w->url) || url_parse(w->url, &url, &reason) < 0)
+        return NULL;
+    return xasprintf("%s:%s", url.host, dir);
+}
+
 static void outcome_end_invisible(struct collection *k)
 {
     const struct trace_location *location = &k->target->worker.location;
+    _cleanup_(freep) char *place = outcome_place_elsewhere(k->target);
     _cleanup_(freep) char *reason =
-        xasprintf("recorded, but its traces cannot be collected from here: %s",
-                  location->note ? location->note : "its trace directory is not known");
+        place ? xasprintf("recorded; its trace is on %s, not collected", place)
+              : xasprintf("recorded, but its traces cannot be collected from here: %s",
+                          location->note ? location->note : "its trace directory is not known");
 
     target_collected(
         k->target, STATE_PARTIAL, reason,

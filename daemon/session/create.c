@@ -58,7 +58,7 @@ static int refuse_held(const struct worker *w, const char *holder, int64_t until
     problem_set(p, -EBUSY, PROBLEM_BUSY, "%s is held by %s%s%s", w->url, holder,
                 until_at != RECORD_NONE ? ", until " : "",
                 until_at != RECORD_NONE ? format_time(until, until_at) : "");
-    problem_remedy(p, "--queue waits for it; profctl list-workers shows who holds which worker.");
+    problem_remedy(p, "--queue waits for it.");
     return -EBUSY;
 }
 

@@ -12,6 +12,8 @@
 #define STEPS_INTERVAL_NS     (200 * NS_PER_MS)
 #define STEPS_CALL_TIMEOUT_NS (5 * NS_PER_S)
 #define IDLE_TIMEOUT_NS       (1500 * NS_PER_MS)
+/* Timers do not count the time that a host is suspended, and the limit does: it is looked at again this often. */
+#define LIMIT_LOOK_NS (10 * NS_PER_S)
 
 static void on_time_over(struct session *s)
 {
@@ -133,6 +135,10 @@ static void on_hard_limit(evutil_socket_t fd, short what, void *arg)
 
     if (s->record.state > STATE_RECORDING)
         return;
+    if (s->record.hard_stop_boot_ns != RECORD_NONE && s->record.hard_stop_boot_ns > boot_ns()) {
+        session_arm_hard_limit(s);
+        return;
+    }
     explain_limit(s);
     session_stop_load(s);
     if (s->starts_left)
@@ -168,7 +174,9 @@ void session_extend(struct session *s, int64_t deadline_boot_ns)
 /* Also used by recovery: the limit holds in any case. */
 void session_arm_hard_limit(struct session *s)
 {
-    struct timeval tv = timeval_of(left_until(s->record.hard_stop_at, s->record.hard_stop_boot_ns));
+    int64_t left_ns = left_until(s->record.hard_stop_at, s->record.hard_stop_boot_ns);
+    struct timeval tv =
+        timeval_of(s->record.hard_stop_boot_ns != RECORD_NONE ? MIN(left_ns, LIMIT_LOOK_NS) : left_ns);
 
     if (s->hard_timer)
         event_free(s->hard_timer);
