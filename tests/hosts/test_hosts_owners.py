@@ -75,3 +75,15 @@ def test_a_host_that_is_cut_off_is_named(hosts):
     finally:
         hosts.network.join(two.number)
     wait_for(lambda: one.get("/v1/hosts")["hosts"][1]["state"] == "ok")
+
+
+def test_a_trace_stays_on_a_host_without_profd(hosts):
+    one, _ = hosts
+    url = hosts[3].fleet.workers[0]
+    answer = one.start_session(workers=[url], duration_ns=200_000_000)
+    assert any("not on this host" in remark["text"] for remark in answer["remarks"]), answer
+    session = one.wait_session(answer["session"])
+    (target,) = session["targets"]
+    assert session["state"] == "partial" and target["state"] == "partial"
+    assert target["failure"].startswith(f"recorded; its trace is on {hosts[3].address}:/") and "not collected" in target["failure"]
+    assert "profctl peer join" in target["remedy"]
