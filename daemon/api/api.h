@@ -19,6 +19,7 @@
 
 struct api;
 
+struct leases;
 struct peers;
 
 struct api_modules {
@@ -30,6 +31,7 @@ struct api_modules {
     struct kineto *kineto;
     struct peers *peers;
     struct sessions *sessions;
+    struct leases *leases;
     struct runs *runs;
     struct store *store;
     struct ingest *ingest;
