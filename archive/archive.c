@@ -127,6 +127,11 @@ bool archive_is_directory(const struct archive *a)
     return a->is_directory;
 }
 
+bool archive_credentials_changed(const struct archive *a)
+{
+    return !a->is_directory && s3_credentials_changed(&a->s3.credentials);
+}
+
 /* -- Requests ----------------------------------------------------------------------------------------- */
 
 static bool archive_is_word(const char *text, size_t max)

@@ -14,9 +14,10 @@
 
 #include "base/problem.h"
 
-#define ARCHIVE_SHA256_SIZE 65 /* hex, with the NUL */
-#define ARCHIVE_ETAG_MAX    128
-#define ARCHIVE_KEY_MAX     1024 /* bytes, S3's limit; with the archive's prefix */
+#define ARCHIVE_SHA256_SIZE  65 /* hex, with the NUL */
+#define ARCHIVE_ETAG_MAX     128
+#define ARCHIVE_ADDRESS_SIZE 64
+#define ARCHIVE_KEY_MAX      1024 /* bytes, S3's limit; with the archive's prefix */
 /* Of one answer to ARCHIVE_LIST; S3's own limit. */
 #define ARCHIVE_LIST_MAX 1000
 /* A larger file is uploaded in parts. */
@@ -81,6 +82,9 @@ struct archive_request {
     const char *after;   /* LIST, UPLOAD_PARTS: `next` of the result before; NULL: from the start */
     unsigned max;        /* LIST: objects; 0: ARCHIVE_LIST_MAX */
     int64_t deadline_ns; /* absolute, monotonic, with all repetitions */
+    /* How long after the first attempt another one may begin; 0: until the deadline. An attempt that makes progress goes
+     * on, so that a service that does not answer is reported sooner than a large transfer may last. */
+    int64_t patience_ns;
 };
 
 struct archive_object {
@@ -109,6 +113,7 @@ struct archive_result {
     size_t n_parts, cap_parts;
     char *next; /* LIST, UPLOAD_PARTS: there is more */
     unsigned n_attempts;
+    char address[ARCHIVE_ADDRESS_SIZE]; /* of the endpoint that was called last; "": none, or a directory */
 };
 
 /* -EINVAL with the problem. The settings are copied. */
@@ -130,3 +135,5 @@ void archive_result_done(struct archive_result *r);
 const char *archive_name(const struct archive *a);
 /* Whether it is a directory, so that each request is work for one thread. */
 bool archive_is_directory(const struct archive *a);
+/* Whether the file of its credentials differs from what was read. One stat(); no directory has credentials. */
+bool archive_credentials_changed(const struct archive *a);

@@ -43,6 +43,7 @@ struct s3_call {
     char *own_error;
     const char *own_remedy;
     bool is_head_checked;
+    int64_t began_ns; /* the first attempt; 0: none yet */
 };
 
 /* -- Addresses ---------------------------------------------------------------------------------------- */
@@ -346,6 +347,7 @@ int s3_call_begin(struct s3_call *c)
     if (r < 0)
         return c->result->err = r;
     c->result->n_attempts++;
+    c->began_ns = c->began_ns ? c->began_ns : mono_ns();
     s3_download_rewind(&c->download);
     const struct s3_progress progress = {c->download.got, c->download.etag};
     s3_text_build(&c->s3->service, c->q, &progress, c->sha256, &c->text);
@@ -413,7 +415,10 @@ static enum s3_step s3_call_decide(struct s3_call *c, int err, const char *why, 
 
     if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
         random = (uint32_t)mono_ns();
-    enum s3_retry retry = s3_retry_decide(&attempt, random, mono_ns(), c->q->deadline_ns, ret_wait_ns);
+    int64_t until_ns = c->q->deadline_ns;
+    if (c->q->patience_ns > 0)
+        until_ns = MIN(until_ns, c->began_ns + c->q->patience_ns);
+    enum s3_retry retry = s3_retry_decide(&attempt, random, mono_ns(), until_ns, ret_wait_ns);
     if (retry == S3_RETRY_AFTER)
         return S3_STEP_AGAIN;
     _cleanup_(freep) char *name = xasprintf("%s%s%s", c->s3->name, c->q->key[0] ? "/" : "", c->q->key);
@@ -453,6 +458,14 @@ static int s3_call_finish_download(struct s3_call *c, const char **why)
     return r;
 }
 
+static void s3_call_note_address(struct s3_call *c)
+{
+    const char *address = NULL;
+
+    if (curl_easy_getinfo(c->easy, CURLINFO_PRIMARY_IP, &address) == CURLE_OK && address && *address)
+        snprintf(c->result->address, sizeof(c->result->address), "%s", address);
+}
+
 enum s3_step s3_call_ended(struct s3_call *c, CURLcode code, int64_t *ret_wait_ns)
 {
     _cleanup_(freep) char *reason = NULL;
@@ -460,6 +473,7 @@ enum s3_step s3_call_ended(struct s3_call *c, CURLcode code, int64_t *ret_wait_n
     struct s3_xml xml;
 
     *ret_wait_ns = 0;
+    s3_call_note_address(c);
     s3_call_parse_body(c, &xml, &reason);
     int err = s3_call_broken(c, code, &xml, &why);
     /* Since 200 is sent first, the end of a long CompleteMultipartUpload can still be an error. */

@@ -24,7 +24,7 @@ enum upload_step {
 
 struct archive_upload {
     struct archive_file file;
-    int64_t request_timeout_ns;
+    int64_t request_timeout_ns, patience_ns;
     enum upload_step step;
     bool is_conditional; /* the server knows If-None-Match */
     bool existed;
@@ -38,7 +38,8 @@ struct archive_upload {
 };
 
 struct archive_upload *archive_upload_new(const struct archive_file *file,
-                                          const struct archive_upload_state *kept, int64_t request_timeout_ns)
+                                          const struct archive_upload_state *kept, int64_t request_timeout_ns,
+                                          int64_t patience_ns)
 {
     struct archive_upload *u = xcalloc(1, sizeof(*u));
     bool is_single = file->size <= ARCHIVE_SINGLE_MAX;
@@ -46,6 +47,7 @@ struct archive_upload *archive_upload_new(const struct archive_file *file,
 
     *u = (struct archive_upload){.file = *file,
                                  .request_timeout_ns = request_timeout_ns,
+                                 .patience_ns = patience_ns,
                                  .step = is_single ? UPLOAD_PUT : UPLOAD_LOOK,
                                  .is_conditional = true};
     u->state.n_parts = n;
@@ -122,6 +124,7 @@ bool archive_upload_next(struct archive_upload *u, struct archive_request *ret)
         .parts = u->state.parts,
         .n_parts = u->state.n_parts,
         .deadline_ns = mono_ns() + u->request_timeout_ns,
+        .patience_ns = u->patience_ns,
     };
     if (u->step == UPLOAD_PART) {
         ret->part = u->state.parts[u->part].number;
@@ -187,7 +190,7 @@ static void archive_upload_anew(struct archive_upload *u, struct archive_result 
 static void archive_upload_on_put(struct archive_upload *u, struct archive_result *r)
 {
     if (r->err == 0)
-        archive_upload_end(u, 0);
+        u->step = UPLOAD_VERIFY;
     else if (r->err == -EEXIST && u->is_conditional)
         u->step = UPLOAD_LOOK;
     else if (r->err == -EOPNOTSUPP && u->is_conditional) {

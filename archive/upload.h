@@ -6,7 +6,8 @@
  *     while (archive_upload_next(u, &request))
  *         perform it; archive_upload_take(u, &result); keep archive_upload_state(u)
  *
- * An object that is there already is compared by size and SHA-256, and never replaced. A file of up to ARCHIVE_SINGLE_MAX is
+ * An object that is there already is compared by size and SHA-256, and never replaced; one that was sent is asked for by a
+ * HEAD before the upload counts as done. A file of up to ARCHIVE_SINGLE_MAX is
  * one PUT; a larger one is sent in parts, and continues after a crash where its state was kept last: parts whose entity tags
  * the archive still has are not sent again. Nothing here blocks.
  */
@@ -30,10 +31,11 @@ struct archive_upload_state {
     size_t n_parts;
 };
 
-/* Borrows the texts of the file. kept: of an earlier attempt, copied; NULL: none. deadline_ns holds for each request. */
+/* Borrows the texts of the file. kept: of an earlier attempt, copied; NULL: none. Each request has the timeout, and begins no
+ * attempt later than patience_ns after its first (0: until the timeout). */
 struct archive_upload *archive_upload_new(const struct archive_file *file,
-                                          const struct archive_upload_state *kept,
-                                          int64_t request_timeout_ns);
+                                          const struct archive_upload_state *kept, int64_t request_timeout_ns,
+                                          int64_t patience_ns);
 struct archive_upload *archive_upload_free(struct archive_upload *u);
 DEFINE_CLEANUP(struct archive_upload *, archive_upload_free)
 

@@ -5,6 +5,7 @@
 #include "base/address.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "daemon/fleet/curl_loop.h"
 #include "daemon/fleet/curl_names.h"
@@ -12,14 +13,20 @@
 #include "daemon/fleet/url.h"
 #include <errno.h>
 #include <event2/event_struct.h>
+#include <fcntl.h>
 #include <sys/queue.h>
 
 #define NAME_PATIENCE_NS (10 * NS_PER_S)
 
+/* Texts of a request. */
+#define JOB_TEXTS 4
+
 struct archive_job {
     TAILQ_ENTRY(archive_job) link;
     struct archive_loop *loop;
-    struct archive_request q;
+    struct archive_request q; /* all that it points to is the job's own, and so is its descriptor */
+    struct archive_part *parts;
+    char *texts[JOB_TEXTS];
     struct archive_result result;
     void (*done)(struct archive_result *result, void *arg);
     void *arg;
@@ -56,8 +63,32 @@ static void archive_job_leave_curl(struct archive_job *job)
     job->in_multi = false;
 }
 
+/* A thread may still work on a request that its caller has given up. A descriptor that cannot be duplicated is an error of
+ * the request, -EBADF. */
+static void archive_job_take_request(struct archive_job *job, const struct archive_request *q)
+{
+    const char **const texts[JOB_TEXTS] = {&job->q.key, &job->q.sha256, &job->q.upload_id, &job->q.after};
+    bool has_file = q->verb == ARCHIVE_PUT || q->verb == ARCHIVE_GET || q->verb == ARCHIVE_UPLOAD_PART;
+
+    job->q = *q;
+    for (size_t i = 0; i < JOB_TEXTS; i++) {
+        job->texts[i] = xstrdup(*texts[i]);
+        *texts[i] = job->texts[i];
+    }
+    job->q.fd = has_file ? fcntl(q->fd, F_DUPFD_CLOEXEC, 0) : -1;
+    if (q->n_parts > 0) {
+        job->parts = xcalloc(q->n_parts, sizeof(*job->parts));
+        memcpy(job->parts, q->parts, q->n_parts * sizeof(*job->parts));
+        job->q.parts = job->parts;
+    }
+}
+
 static void archive_job_free(struct archive_job *job)
 {
+    for (size_t i = 0; i < JOB_TEXTS; i++)
+        free(job->texts[i]);
+    free(job->parts);
+    closep(&job->q.fd);
     archive_job_leave_curl(job);
     name_query_free(job->query);
     event_del(&job->timer);
@@ -175,7 +206,7 @@ static void archive_job_send(struct archive_job *job, const struct name_answer *
     }
     curl_easy_setopt(easy, CURLOPT_PRIVATE, job);
     if (!job->loop->curl &&
-        curl_loop_new(job->loop->base, ARCHIVE_TRANSFERS_MAX, &ops, job->loop, &job->loop->curl) < 0)
+        curl_loop_new(job->loop->base, job->loop->max, &ops, job->loop, &job->loop->curl) < 0)
         out_of_memory();
     if (curl_loop_add(job->loop->curl, easy) < 0)
         archive_job_fail_attempt(job, -EIO, "libcurl did not take the transfer");
@@ -269,12 +300,12 @@ static void archive_loop_go_on(struct archive_loop *l)
 /* -- The loop ----------------------------------------------------------------------------------------- */
 
 int archive_loop_new(struct event_base *base, struct offload *offload, struct archive *archive,
-                     struct archive_loop **ret)
+                     unsigned transfers_max, struct archive_loop **ret)
 {
     struct archive_loop *l = xcalloc(1, sizeof(*l));
     int64_t rate = archive->is_directory ? archive->directory.rate : archive->s3.rate;
 
-    *l = (struct archive_loop){.base = base, .offload = offload, .max = rate > 0 ? 1 : ARCHIVE_TRANSFERS_MAX};
+    *l = (struct archive_loop){.base = base, .offload = offload, .max = rate > 0 ? 1 : transfers_max};
     TAILQ_INIT(&l->jobs);
     int r = names_new(base, &l->names);
     if (r < 0) {
@@ -286,6 +317,16 @@ int archive_loop_new(struct event_base *base, struct offload *offload, struct ar
     l->queue = archive->is_directory ? offload_queue_of_dir(archive->directory.path) : OFFLOAD_NO_QUEUE;
     *ret = l;
     return 0;
+}
+
+bool archive_loop_is_idle(const struct archive_loop *l)
+{
+    return TAILQ_EMPTY(&l->jobs);
+}
+
+struct archive *archive_loop_archive(const struct archive_loop *l)
+{
+    return l->archive;
 }
 
 struct archive_loop *archive_loop_free(struct archive_loop *l)
@@ -309,10 +350,11 @@ struct archive_job *archive_start(struct archive_loop *l, const struct archive_r
 {
     struct archive_job *job = xcalloc(1, sizeof(*job));
 
-    *job = (struct archive_job){.loop = l, .q = *q, .done = done, .arg = arg};
+    *job = (struct archive_job){.loop = l, .done = done, .arg = arg};
+    archive_job_take_request(job, q);
     event_assign(&job->timer, l->base, -1, 0, archive_job_on_timer, job);
     TAILQ_INSERT_TAIL(&l->jobs, job, link);
-    if (archive_check(l->archive, q, &job->result) < 0)
+    if (archive_check(l->archive, &job->q, &job->result) < 0)
         archive_job_finish(job);
     else
         archive_loop_go_on(l);

@@ -16,6 +16,8 @@
 #include <openssl/evp.h>
 #include <signal.h>
 
+#define TRANSFERS  4
+
 #define STATE_MAX  (4u << 20)
 #define THREADS    2
 #define BLOCK_SIZE (256u << 10)
@@ -165,7 +167,7 @@ static void client_upload_open(struct client *c, const char *key, const char *pa
     client_hash(fd, ret->file.size, ret->sha256);
     ret->file.sha256 = c->sha256 ? c->sha256 : ret->sha256;
     client_read_state(c, &kept);
-    ret->upload = archive_upload_new(&ret->file, &kept, c->deadline_ns);
+    ret->upload = archive_upload_new(&ret->file, &kept, c->deadline_ns, 0);
     free(kept.upload_id);
     free(kept.parts);
 }
@@ -401,7 +403,7 @@ static void client_open_loop(struct client *c)
 {
     c->base = event_base_new();
     if (offload_new(c->base, THREADS, &c->offload) < 0 ||
-        archive_loop_new(c->base, c->offload, c->archive, &c->loop) < 0)
+        archive_loop_new(c->base, c->offload, c->archive, TRANSFERS, &c->loop) < 0)
         abort();
 }
 

@@ -22,7 +22,7 @@ static int play(uint64_t size, const struct archive_upload_state *kept, const st
                 bool *ret_existed)
 {
     const struct archive_file file = {"key", -1, size, SHA};
-    _cleanup_(archive_upload_freep) struct archive_upload *u = archive_upload_new(&file, kept, NS_PER_S);
+    _cleanup_(archive_upload_freep) struct archive_upload *u = archive_upload_new(&file, kept, NS_PER_S, 0);
     const struct problem *p;
     struct archive_request q;
 
@@ -60,13 +60,17 @@ static int play(uint64_t size, const struct archive_upload_state *kept, const st
 
 static void test_single(void **state)
 {
-    assert_int_equal(PLAY(5, NULL, false, {ARCHIVE_PUT}), 0);
+    assert_int_equal(PLAY(5, NULL, false, {ARCHIVE_PUT}, {ARCHIVE_HEAD, 0, SHA}), 0);
     assert_int_equal(PLAY(5, NULL, false, {ARCHIVE_PUT, -EACCES}), -EACCES);
     assert_int_equal(PLAY(5, NULL, true, {ARCHIVE_PUT, -EEXIST}, {ARCHIVE_HEAD, 0, SHA}), 0);
     assert_int_equal(PLAY(5, NULL, false, {ARCHIVE_PUT, -EEXIST}, {ARCHIVE_HEAD, 0, OTHER}), -EEXIST);
     /* A service without conditions. */
-    assert_int_equal(PLAY(5, NULL, false, {ARCHIVE_PUT, -EOPNOTSUPP}, {ARCHIVE_HEAD, -ENOENT}, {ARCHIVE_PUT}),
+    assert_int_equal(PLAY(5, NULL, false, {ARCHIVE_PUT, -EOPNOTSUPP}, {ARCHIVE_HEAD, -ENOENT}, {ARCHIVE_PUT},
+                          {ARCHIVE_HEAD, 0, SHA}),
                      0);
+    /* What was sent is not there, or is another. */
+    assert_int_equal(PLAY(5, NULL, false, {ARCHIVE_PUT}, {ARCHIVE_HEAD, -ENOENT}), -ENOENT);
+    assert_int_equal(PLAY(5, NULL, false, {ARCHIVE_PUT}, {ARCHIVE_HEAD, 0, OTHER}), -EEXIST);
     assert_int_equal(PLAY(5, NULL, false, {ARCHIVE_PUT, -EEXIST}, {ARCHIVE_HEAD, -ENOENT},
                           {ARCHIVE_PUT, -EEXIST}, {ARCHIVE_HEAD, -ENOENT}, {ARCHIVE_PUT, -EEXIST},
                           {ARCHIVE_HEAD, -ENOENT}, {ARCHIVE_PUT, -EEXIST}, {ARCHIVE_HEAD, -ENOENT}),
