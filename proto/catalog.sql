@@ -189,6 +189,8 @@ create index trace_target on trace_row (target_id) where target_id is not null;
 create index trace_worker on trace_row (worker_id, recorded_at);
 create index trace_origin on trace_row (origin);
 create index trace_evictable on trace_row (collected_at, trace_id, holder) where (stored = 1 or columns is not null) and pinned = 0;
+create index trace_leavable on trace_row (collected_at, trace_id, holder)   -- of those, what may go where there is an archive
+    where (stored = 1 or columns is not null) and pinned = 0 and (archived_at is not null or stored = 0);
 create index trace_holder on trace_row (holder, collected_at, trace_id) where (stored = 1 or columns is not null) and pinned = 0;
 create index trace_pinned on trace_row (trace_id) where pinned = 1;
 create unique index trace_uuid on trace_row (uuid);

@@ -267,6 +267,7 @@ struct catalog {
     struct catalog_metrics metrics;
 
     char *uuid, *host; /* as in its row */
+    bool keeps_unarchived;
 };
 
 /* -- errors.c ----------------------------------------------------------------------------------------- */

@@ -265,12 +265,14 @@ int catalog_each_trace(struct catalog *c, const struct trace_filter *f,
 struct trace_position {
     int64_t at, trace_id; /* RECORD_NONE, 0: before the oldest */
 };
+/* From now on, no trace of the store that the archive does not have is given as one that a budget may remove. */
+void catalog_keep_unarchived(struct catalog *c, bool keep);
 /* Unpinned traces of finished sessions, and unclaimed ones, that are stored or have columns: what a budget may remove,
  * those that were collected first. */
 int catalog_evictable_after(struct catalog *c, const struct trace_position *after, int64_t limit,
                             int (*fn)(const struct trace_record *r, void *arg), void *arg);
-/* The others that are stored or have columns, collected until then: pinned, of pinned sessions, and of
- * sessions that are not over. At most limit. */
+/* The others that are stored or have columns, collected until then: pinned, of pinned sessions, of sessions that are not
+ * over, and not archived yet. At most limit. */
 int catalog_each_protected(struct catalog *c, int64_t collected_until, int64_t limit,
                            int (*fn)(const struct trace_record *r, void *arg), void *arg);
 /* Another complete trace of the session (and worker, where the record has one) with the same bytes. -ENOENT.
@@ -329,12 +331,6 @@ int catalog_get_lease(struct catalog *c, int64_t id, struct lease_record *ret); 
 int catalog_find_lease(struct catalog *c, const char *session_uuid,
                        struct lease_record *ret); /* the newest of the session; -ENOENT */
 int catalog_each_open_lease(struct catalog *c, int (*fn)(const struct lease_record *r, void *arg), void *arg);
-
-/* What a coordinator has not seen yet: numbers of change_row. The last one of the session and its targets (0: none); each trace of the
- * session that changed after a number, in the order of the changes. */
-int catalog_session_change(struct catalog *c, int64_t session_id, int64_t *ret_seq);
-int catalog_each_changed_trace(struct catalog *c, int64_t session_id, int64_t after, int64_t limit,
-                               int (*fn)(const struct trace_record *r, int64_t seq, void *arg), void *arg);
 
 /* Parts of sessions on other hosts. save adds a part whose id is 0, and gives it. */
 int catalog_save_part(struct catalog *c, struct part_record *r);

@@ -69,9 +69,12 @@
 #define HOLDER                                                                                                        \
     "(case when t.holder < 0 and not exists (select 1 from worker_row w where w.worker_id = -t.holder "               \
     "and w.last_seen_at >= ?1) then 0 else t.holder end)"
-#define EVICTABLE                                                                                                     \
-    "(t.stored = 1 or t.columns is not null) and t.pinned = 0 and (t.session_id is null or exists (select 1 "         \
+#define EVICTABLE(and_archived)                                                                                       \
+    "(t.stored = 1 or t.columns is not null) and t.pinned = 0 " and_archived                                          \
+    "and (t.session_id is null or exists (select 1 "                                                                  \
     "from session_row s where s.session_id = t.session_id and s.pinned = 0 and s.state not in " UNFINISHED "))"
+/* Nothing is removed for the budget that an archive is to have, and does not have yet. */
+#define AND_ARCHIVED "and (t.archived_at is not null or t.stored = 0) "
 
 #define SELECT_EVENT "select event_id, at, kind, actor, session_id, target_id, trace_id, text, run_id from event_row "
 

@@ -190,7 +190,7 @@ int catalog_each_trace(struct catalog *c, const struct trace_filter *f, trace_fn
 int catalog_evictable_after(struct catalog *c, const struct trace_position *after, int64_t limit, trace_fn fn,
                             void *arg)
 {
-    sqlite3_stmt *s = statement(c, STATEMENT_EVICTABLE);
+    sqlite3_stmt *s = statement(c, c->keeps_unarchived ? STATEMENT_ARCHIVED : STATEMENT_EVICTABLE);
     size_t n;
 
     bind_number(s, 1, MAX(after->at, INT64_MIN + 1));
@@ -206,6 +206,7 @@ int catalog_each_protected(struct catalog *c, int64_t collected_until, int64_t l
 
     bind_number(s, 1, collected_until);
     bind_number(s, 2, limit);
+    bind_number(s, 3, c->keeps_unarchived);
     return traces_walk(c, s, fn, arg, NULL, &n);
 }
 
@@ -234,6 +235,11 @@ bool catalog_is_empty(struct catalog *c)
 
     read_numbers(c, s, &has_rows, NULL);
     return !has_rows;
+}
+
+void catalog_keep_unarchived(struct catalog *c, bool keep)
+{
+    c->keeps_unarchived = keep;
 }
 
 int catalog_usage(struct catalog *c, int64_t *ret_traces, int64_t *ret_bytes)
@@ -300,9 +306,12 @@ void holder_usage_free(struct holder_usage *list, size_t n)
 int catalog_next_evictable_of(struct catalog *c, int64_t holder, int64_t seen_since,
                               const struct trace_position *after, struct trace_record *ret)
 {
+    static const enum statement lists[2][2] = {
+        {STATEMENT_EVICTABLE_OF_HOLDER, STATEMENT_EVICTABLE_OF_OTHERS},
+        {STATEMENT_ARCHIVED_OF_HOLDER, STATEMENT_ARCHIVED_OF_OTHERS},
+    };
     bool others = holder == HOLDER_OTHERS;
-    _cleanup_reset_ sqlite3_stmt *s =
-        statement(c, others ? STATEMENT_EVICTABLE_OF_OTHERS : STATEMENT_EVICTABLE_OF_HOLDER);
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, lists[c->keeps_unarchived][others]);
     int first = others ? 2 : 1;
 
     if (others)
