@@ -70,6 +70,15 @@ void config_done(struct config *c)
     network_done(&c->network);
     hosts_settings_done(&c->hosts);
     free(c->kineto.listen);
+    char *const archive[] = {c->archive.url,
+                             c->archive.endpoint,
+                             c->archive.region,
+                             c->archive.credentials_file,
+                             c->archive.reader_credentials_file,
+                             c->archive.delete_credentials_file,
+                             c->archive.ca_file};
+    for (size_t i = 0; i < ARRAY_SIZE(archive); i++)
+        free(archive[i]);
     *c = (struct config){0};
 }
 
@@ -599,6 +608,7 @@ void config_exchange(struct config *live, struct config *next)
     EXCHANGE(live->network, next->network);
     EXCHANGE(live->kineto, next->kineto);
     EXCHANGE(live->hosts, next->hosts);
+    EXCHANGE(live->archive, next->archive);
     EXCHANGE(live->store.max_use, next->store.max_use);
     EXCHANGE(live->store.keep_free, next->store.keep_free);
     EXCHANGE(live->store.per_user, next->store.per_user);

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "daemon/api/settings.h"
+#include "daemon/archive/settings.h"
 #include "daemon/collect/collector.h"
 #include "daemon/collect/store.h"
 #include "daemon/fleet/fleet.h"
@@ -37,6 +38,7 @@ struct config {
     struct network_policy network;
     struct kineto_settings kineto;
     struct hosts_settings hosts;
+    struct archiver_settings archive;
 };
 
 /* One line each, ready for people. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/config_keys.h"
 
+#include "archive/archive_url.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
@@ -322,12 +323,50 @@ static int key_take_kineto(const struct config_key *key, const char *value, void
     return r;
 }
 
+static int key_take_archive(const struct config_key *key, const char *value, void *object, char **ret_reason)
+{
+    struct archive_url url;
+    const char *reason;
+
+    if (archive_url_parse(value, &url, &reason) < 0) {
+        *ret_reason = xasprintf("must be %s: %s", key->allowed, reason);
+        return -EINVAL;
+    }
+    archive_url_done(&url);
+    replace_str(key_field(key, object), value);
+    return 0;
+}
+
+static int key_take_endpoint(const struct config_key *key, const char *value, void *object, char **ret_reason)
+{
+    struct archive_endpoint endpoint;
+    const char *reason;
+
+    if (archive_endpoint_parse(value, &endpoint, &reason) < 0) {
+        *ret_reason = xasprintf("must be %s: %s", key->allowed, reason);
+        return -EINVAL;
+    }
+    archive_endpoint_done(&endpoint);
+    replace_str(key_field(key, object), value);
+    return 0;
+}
+
+static int key_take_region(const struct config_key *key, const char *value, void *object, char **ret_reason)
+{
+    if (!archive_region_is_valid(value))
+        return -EINVAL;
+    replace_str(key_field(key, object), value);
+    return 0;
+}
+
 /* -- The tables --------------------------------------------------------------------------------------- */
 
 static const char *const log_levels[] = {
     [LOG_ERR] = "error", [LOG_WARNING] = "warning", [LOG_NOTICE] = "notice",
     [LOG_INFO] = "info", [LOG_DEBUG] = "debug",
 };
+static const char *const archive_sse[] = {
+    [ARCHIVE_SSE_NONE] = "none", [ARCHIVE_SSE_AES256] = "AES256", [ARCHIVE_SSE_KMS] = "aws:kms"};
 static const char *const buses[] = {
     [BUS_KIND_NONE] = "none", [BUS_KIND_SYSTEM] = "system", [BUS_KIND_SESSION] = "session"};
 static const char *const collect_modes[] = {[COLLECT_COPY] = "copy", [COLLECT_REFERENCE] = "reference"};
@@ -439,6 +478,17 @@ const struct config_key config_keys[] = {
     PEER_CREDENTIALS(SECTION_PEER, PEER),
     {SECTION_PEER, "addresses", key_add_peer_address, .allowed = "an address such as 10.0.0.7"},
 
+    {SECTION_ARCHIVE, "url", key_take_archive, CONFIG(archive.url), .allowed = "s3://BUCKET, s3://BUCKET/PREFIX or file:///DIRECTORY"},
+    {SECTION_ARCHIVE, "endpoint", key_take_endpoint, CONFIG(archive.endpoint), .allowed = "a URL of an S3 service such as https://s3.example.com:9000"},
+    {SECTION_ARCHIVE, "region", key_take_region, CONFIG(archive.region), .initial = "us-east-1", .allowed = "the name of a region such as eu-central-1"},
+    {SECTION_ARCHIVE, "credentials_file", key_take_path, CONFIG(archive.credentials_file), .allowed = ABSOLUTE},
+    {SECTION_ARCHIVE, "reader_credentials_file", key_take_path, CONFIG(archive.reader_credentials_file), .allowed = ABSOLUTE},
+    {SECTION_ARCHIVE, "delete_credentials_file", key_take_path, CONFIG(archive.delete_credentials_file), .allowed = ABSOLUTE},
+    {SECTION_ARCHIVE, "ca_file", key_take_path, CONFIG(archive.ca_file), .allowed = ABSOLUTE},
+    {SECTION_ARCHIVE, "sse", key_take_word, CONFIG(archive.sse), .words = archive_sse, FROM_TO(ARCHIVE_SSE_NONE, ARCHIVE_SSE_KMS), .initial = "none", .allowed = "none, AES256 or aws:kms"},
+    {SECTION_ARCHIVE, "rate", key_take_bytes, CONFIG(archive.rate), FROM_TO(64 << 10, INT64_C(1) << 40), .allowed = "bytes per second such as 50M, from 64K to 1T"},
+    {SECTION_ARCHIVE, "transfers", key_take_count, CONFIG(archive.transfers), FROM_TO(1, 16), .initial = "2", .allowed = "a number from 1 to 16"},
+
     {SECTION_FLEET, "router", key_take_url, FLEET(router), .allowed = "a URL"},
     {SECTION_FLEET, "router_log", key_take_path, FLEET(router_log), .allowed = ABSOLUTE},
     {SECTION_FLEET, "worker", key_add_worker, .allowed = "a URL"},
@@ -473,6 +523,7 @@ const struct config_section_word config_sections[_SECTION_MAX] = {
     [SECTION_KINETO] = {"kineto", "[kineto]"},
     [SECTION_HOSTS] = {"hosts", "[hosts]"},
     [SECTION_PEER] = {"peer", "[peer NAME]", true},
+    [SECTION_ARCHIVE] = {"archive", "[archive]"},
     [SECTION_FLEET] = {"fleet", "[fleet NAME]", true},
     [SECTION_WORKER] = {"worker", "[worker URL]", true},
 };

@@ -18,7 +18,8 @@ enum config_section {
     SECTION_NETWORK,
     SECTION_KINETO,
     SECTION_HOSTS,
-    SECTION_PEER,   /* [peer NAME] */
+    SECTION_PEER, /* [peer NAME] */
+    SECTION_ARCHIVE,
     SECTION_FLEET,  /* [fleet NAME] */
     SECTION_WORKER, /* [worker URL] */
     _SECTION_MAX,

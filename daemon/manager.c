@@ -6,9 +6,9 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "daemon/archive/archiver.h"
 #include "daemon/catalog/records.h"
 #include "daemon/fleet/process.h"
-#include "daemon/hosts/leases.h"
 #include "daemon/ingest/queue.h"
 #include "daemon/kineto/kineto.h"
 #include "daemon/peers/owners.h"
@@ -285,15 +285,14 @@ static int manager_setup_peers(struct manager *m)
     return r;
 }
 
-static int manager_setup_leases(struct manager *m)
+static int manager_setup_archiver(struct manager *m, struct problem *p)
 {
-    const struct leases_modules modules = {.base = m->modules.base,
-                                           .catalog = m->modules.catalog,
-                                           .finder = m->modules.finder,
-                                           .sessions = m->modules.sessions,
-                                           .settings = &m->config.session};
-
-    return leases_new(&modules, &m->modules.leases);
+    const struct archiver_modules modules = {.base = m->modules.base,
+                                             .offload = m->modules.offload,
+                                             .catalog = m->modules.catalog,
+                                             .store = m->modules.store,
+                                             .collector = m->modules.collector};
+    return archiver_new(&modules, &m->config.archive, &m->modules.archiver, p);
 }
 
 static int manager_setup_api(struct manager *m, struct problem *p)
@@ -372,8 +371,6 @@ static int manager_setup(struct manager *m, struct problem *p)
     if (r >= 0)
         sessions_set_kineto(m->modules.sessions, m->modules.kineto, &c->kineto);
     if (r >= 0)
-        r = manager_setup_leases(m);
-    if (r >= 0)
         r = manager_setup_runs(m);
     if (r >= 0)
         r = store_new(&c->store, m->modules.catalog, m->modules.offload, &m->modules.store, p);
@@ -385,17 +382,18 @@ static int manager_setup(struct manager *m, struct problem *p)
     if (r >= 0)
         r = manager_setup_reports(m);
     if (r >= 0)
+        r = manager_setup_archiver(m, p);
+    if (r >= 0)
         m->notifier = notifier_new(&m->modules);
     if (r >= 0)
         r = m->mode.transient ? manager_setup_starter(m, p) : sessions_recover(m->modules.sessions);
-    if (r >= 0 && !m->mode.transient)
-        r = leases_recover(m->modules.leases);
     if (r >= 0 && !m->mode.transient)
         r = runs_recover(m->modules.runs);
     if (r >= 0)
         r = manager_setup_api(m, p);
     if (r >= 0 && !m->mode.transient) {
         collector_begin(m->modules.collector);
+        archiver_begin(m->modules.archiver);
         catalog_upkeep_every(m->modules.catalog, UPKEEP_FIRST_NS, UPKEEP_INTERVAL_NS);
     }
     if (r >= 0 && m->mode.idle_ns)
@@ -412,8 +410,8 @@ static int manager_close_modules(struct manager *m)
     m->idle = idle_free(m->idle);
     notifier_close(m->notifier);
     api_close(m->api);
-    if (m->modules.leases)
-        leases_close(m->modules.leases);
+    if (m->modules.archiver)
+        archiver_close(m->modules.archiver);
     if (m->modules.collector)
         collector_close(m->modules.collector);
     if (m->modules.store)
@@ -443,11 +441,11 @@ static int manager_take_down(struct manager *m)
     if (r < 0)
         return r;
     notifier_free(m->notifier);
+    archiver_free(m->modules.archiver);
     collector_free(m->modules.collector);
     ingest_group_free(m->ingest_group);
     store_free(m->modules.store);
     runs_free(m->modules.runs);
-    leases_free(m->modules.leases);
     sessions_free(m->modules.sessions);
     kineto_free(m->modules.kineto);
     fleet_finder_free(m->modules.finder);

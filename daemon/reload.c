@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "daemon/archive/archiver.h"
 #include "daemon/config_keys.h"
 #include "daemon/peers/peers.h"
 #include <errno.h>
@@ -12,6 +13,8 @@ static int reload_prepare(struct manager *m, const struct config *next, struct p
 {
     const struct config_key *key = config_fixed_change(&m->config, next);
 
+    if (!key && archiver_check_settings(&next->archive, p) < 0)
+        return -EINVAL;
     if (!key)
         return api_reload(m->api, &next->api, p);
     problem_remedy(p, "Restart profd to apply the change; or revert it and reload again.");
@@ -36,6 +39,7 @@ static void reload_renew_modules(struct manager *m)
         log_warning("cannot change the limits of profd-ingest: %s", strerror(-r));
     reports_renew(m->modules.reports);
     collector_renew_watches(m->modules.collector);
+    archiver_renew(m->modules.archiver);
 }
 
 static void reload_refuse(struct manager *m, const char *const *reasons, size_t n, const char *remedy)

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/fs.h"
+#include "base/units.h"
 #include "client/cli/text.h"
 #include "client/local/user_profd.h"
 #include "client/traces/columns_cache.h"
@@ -293,6 +294,29 @@ static int trace_file_fetch_or_look(struct client *c, const json_t *trace, struc
     return trace_file_look_at_path(c, t->source_path, t);
 }
 
+/* Whether only the archive has its file. */
+static bool trace_file_is_archived(const json_t *trace)
+{
+    return json_object_get(trace, "archived_at") && !json_get_bool(trace, "stored", false);
+}
+
+/* profd fetches the trace into its store and reads it; then its columns are downloaded as any others. */
+static int trace_file_fetch_archived(struct client *c, const json_t *trace, struct trace_file *t)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(freep) char *path = xasprintf("/v1/traces/%s", t->name);
+    _cleanup_json_ now = NULL;
+    char size[UNIT_TEXT_MAX];
+
+    client_note(c, "fetching %s (%s) from the archive", t->name,
+                format_size(size, json_get_int(trace, "size", 0)));
+    if (trace_file_fetch(c, trace, t, &p) < 0)
+        return client_fail(c, &p);
+    if (connection_is_local(c->connection) && client_get(c, path, NULL, &now) == EXIT_DONE)
+        t->source_path = xstrdup(json_get_str(now, "path"));
+    return EXIT_DONE;
+}
+
 static int trace_file_look_at_id(struct client *c, int64_t id, struct trace_file *t)
 {
     _cleanup_json_ trace = NULL;
@@ -306,13 +330,15 @@ static int trace_file_look_at_id(struct client *c, int64_t id, struct trace_file
     const char *original = connection_is_local(c->connection) ? json_get_str(trace, "path") : NULL;
     const char *sha256 = json_get_str(trace, "sha256");
     if (!json_get_str(trace, "columns")) {
+        if (trace_file_is_archived(trace))
+            return trace_file_fetch_archived(c, trace, t);
         if (!original || access(original, R_OK) < 0)
             return trace_file_no_columns(c, trace, t);
         client_note(c, "profd has no columns of %s; reading %s", t->name, original);
         return trace_file_look_at_path(c, original, t);
     }
     t->source_path = xstrdup(original);
-    if (original && access(original, F_OK) < 0 && errno == ENOENT)
+    if (original && access(original, F_OK) < 0 && errno == ENOENT && !trace_file_is_archived(trace))
         client_note(c, "the original of %s is gone: only arguments with columns are available", t->name);
     if (trace_file_use_stored(c, trace, t))
         return EXIT_DONE;

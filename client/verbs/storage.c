@@ -99,6 +99,24 @@ static void du_print_users(struct client *c, const json_t *usage)
         field_printf(&c->out, "", "and %" PRId64 " more", n - USERS_SHOWN);
 }
 
+static void du_print_archive(struct client *c, const json_t *usage)
+{
+    const json_t *archive = json_object_get(usage, "archive");
+    int64_t n = json_get_int(archive, "waiting_files", 0);
+    char bytes[UNIT_TEXT_MAX], age[UNIT_TEXT_MAX];
+
+    if (!archive)
+        return;
+    _cleanup_(freep) char *traces = text_count(n, "trace");
+    field_print(&c->out, "Archive:", json_get_str(archive, "url"));
+    if (n > 0)
+        field_printf(&c->out, "Waiting:", "%s, %s, the oldest for %s", traces,
+                     format_size(bytes, json_get_int(archive, "waiting_bytes", 0)),
+                     format_duration(age, json_get_int(archive, "lag_ns", 0)));
+    if (json_get_str(archive, "error"))
+        field_print(&c->out, "Error:", json_get_str(archive, "error"));
+}
+
 static void du_print_usage(struct client *c, const json_t *usage)
 {
     char text[UNIT_TEXT_MAX];
@@ -113,6 +131,7 @@ static void du_print_usage(struct client *c, const json_t *usage)
     field_print(&c->out, "Free:", format_size(text, json_get_int(usage, "free", 0)));
     if (keep_free > 0)
         field_printf(&c->out, "Kept free:", "%s (keep_free)", format_size(text, keep_free));
+    du_print_archive(c, usage);
     du_print_users(c, usage);
 }
 
@@ -140,7 +159,9 @@ static int du_run(struct client *c, const void *values, int n_words, char **word
 const struct verb verb_du = {
     .name = "du",
     .summary = "Show disk usage of the store and its largest sessions",
-    .details = "Prints the budget, the free space and, with several users, the usage of each.",
+    .details =
+        "Prints the budget, the free space, what waits for the archive and, with several users, the usage "
+        "of each.",
     .words = "",
     .has_listing = true,
     .needs_only_catalog = true,
@@ -179,6 +200,23 @@ struct storage_change {
     bool asks;
 };
 
+/* Objects of the archive that the deletion left. */
+static void storage_note_objects(struct client *c, const json_t *answer)
+{
+    const char *object = json_get_str(answer, "object"), *reason = json_get_str(answer, "object_reason");
+    int64_t n_left = json_get_int(answer, "objects_left", 0);
+    _cleanup_(freep) char *left = text_count(n_left, "object");
+
+    if (streq(object, "remains"))
+        client_note(c, "the object %s remains in the archive: %s", json_get_str(answer, "archive_key"),
+                    reason ? reason : "it could not be deleted");
+    else if (streq(object, "shared"))
+        client_note(c, "the object %s remains in the archive: another trace has the same content",
+                    json_get_str(answer, "archive_key"));
+    if (n_left > 0)
+        client_note(c, "%s remain%s in the archive", left, n_left == 1 ? "s" : "");
+}
+
 static int storage_apply(struct client *c, const struct storage_change *change, int n_words, char **words)
 {
     int worst = EXIT_DONE;
@@ -198,8 +236,10 @@ static int storage_apply(struct client *c, const struct storage_change *change, 
             worst = client_fail(c, &p);
         else if (c->json)
             client_print_json(c, answer);
-        else
+        else {
             client_note(c, "%s %s", change->done, ref);
+            storage_note_objects(c, answer);
+        }
     }
     return worst;
 }
@@ -217,8 +257,10 @@ const struct verb verb_rm = {
     .name = "rm",
     .words = "TRACE|SESSION|RUN...",
     .summary = "Delete traces, sessions or benchmark runs",
-    .details = "A session is deleted with its traces; on a terminal this needs confirmation. Files of "
-               "workers stay; profd does not collect them again.",
+    .details =
+        "A session is deleted with its traces; on a terminal this needs confirmation. Files of "
+        "workers stay; profd does not collect them again. Objects in the archive are deleted only if profd "
+        "has a credential for it; otherwise they remain, which is reported.",
     .default_kind = 't',
     .min_words = 1,
     .max_words = WORDS_UNLIMITED,

@@ -51,6 +51,14 @@ static char *trace_rank_text(const json_t *trace)
     return trace_rank(trace, true);
 }
 
+/* "only": its file left the store. */
+static char *trace_archived_text(const json_t *trace)
+{
+    return xstrdup(!json_object_get(trace, "archived_at")  ? ""
+                   : json_get_bool(trace, "stored", false) ? "yes"
+                                                           : "only");
+}
+
 /* clang-format off */
 static const struct json_column list_traces_columns[] = {
     {{"TRACE", 0, IMPORTANCE_KEY}, JSON_CELL_TEXT, "trace"},
@@ -60,6 +68,7 @@ static const struct json_column list_traces_columns[] = {
     {{"RANK", 0, IMPORTANCE_HIGH}, .text = trace_rank_text},
     {{"SIZE", COLUMN_RIGHT}, JSON_CELL_SIZE, "size"},
     {{"SPAN", COLUMN_RIGHT, IMPORTANCE_LOW, "span_ns"}, JSON_CELL_SPAN, "span_ns"},
+    {{"ARCHIVED", COLUMN_OPTIONAL, IMPORTANCE_LOW}, .text = trace_archived_text},
     {{"STATE", COLUMN_SHORTEN, IMPORTANCE_HIGH, .least = 12}, .text = trace_state, .colour = trace_colour},
 };
 /* clang-format on */
@@ -137,8 +146,10 @@ static int list_traces_run(struct client *c, const void *values, int n_words, ch
 const struct verb verb_list_traces = {
     .name = "list-traces",
     .summary = "List traces, newest first",
-    .details = "STATE is the completeness of the file. A trace that no session requested is unclaimed; a "
-               "worker is ambiguous if several workers could have written the file.",
+    .details =
+        "STATE is the completeness of the file. ARCHIVED is yes, or only if the file left the store: get, "
+        "analyze and open fetch it. A trace that no session requested is unclaimed; a worker is ambiguous "
+        "if several workers could have written the file.",
     .words = "",
     VERB_OPTIONS(list_traces_options, struct list_traces_options),
     .has_listing = true,

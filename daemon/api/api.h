@@ -19,7 +19,6 @@
 
 struct api;
 
-struct leases;
 struct peers;
 
 struct api_modules {
@@ -31,12 +30,12 @@ struct api_modules {
     struct kineto *kineto;
     struct peers *peers;
     struct sessions *sessions;
-    struct leases *leases;
     struct runs *runs;
     struct store *store;
     struct ingest *ingest;
     struct collector *collector;
     struct reports *reports;
+    struct archiver *archiver;
     struct loop_lag *lag;
     const struct api_settings *settings;
     const struct fleet_settings *fleet_settings;

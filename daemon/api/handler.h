@@ -103,6 +103,11 @@ int ready_check_store(struct api *api, struct problem *p);
 /* route_store.c */
 json_t *usage_to_json(const struct store_usage *u);
 
+/* route_archive.c */
+/* Checks of the doctor; done() runs later, once. */
+struct checks;
+void archive_check_add(struct api *api, struct checks *c, void (*done)(void *arg), void *arg);
+
 /* route_events.c */
 struct event_hub *event_hub_new(struct api *api);
 /* Ends the streams of clients that are no longer permitted. */
@@ -149,16 +154,9 @@ ROUTE_HANDLER(make_reports);
 ROUTE_HANDLER(get_usage);
 ROUTE_HANDLER(vacuum_store);
 
-ROUTE_HANDLER(get_events);
+ROUTE_HANDLER(get_archive);
 
-ROUTE_HANDLER(grant_lease);
-ROUTE_HANDLER(find_lease);
-ROUTE_HANDLER(poll_lease);
-ROUTE_HANDLER(prepare_lease);
-ROUTE_HANDLER(start_lease);
-ROUTE_HANDLER(renew_lease);
-ROUTE_HANDLER(stop_lease);
-ROUTE_HANDLER(release_lease);
+ROUTE_HANDLER(get_events);
 
 ROUTE_HANDLER(list_hosts);
 ROUTE_HANDLER(get_host);

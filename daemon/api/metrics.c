@@ -10,9 +10,9 @@
 #include "base/fs.h"
 #include "base/process_info.h"
 #include "daemon/api/handler.h"
+#include "daemon/archive/archiver.h"
 #include "daemon/catalog/catalog.h"
 #include "daemon/collect/collector.h"
-#include "daemon/hosts/leases.h"
 #include "daemon/ingest/ingest.h"
 #include "daemon/kineto/kineto.h"
 #include "version.h"
@@ -33,8 +33,7 @@ struct metrics_scrape {
     struct ingest_metrics ingest;
     struct reports_metrics reports;
     struct runs_metrics runs;
-    const struct lease_metrics *leases;
-    uint64_t n_leases[_LEASE_STATE_MAX];
+    struct archiver_metrics archive;
     struct metric_values {
         double stops_pending, oldest_stop_s, network_refused, response_bytes, response_limit,
             responses_waiting, traces, traces_skipped, traces_removed, store_bytes, store_limit,
@@ -42,7 +41,8 @@ struct metrics_scrape {
             ingest_bytes, reports_running, reports_waiting, runs, requests_unsaved, catalog_writable,
             wal_bytes, displaced, connections, connections_limit, loop_lag_s, kineto_processes, kineto_polls,
             kineto_answers, kineto_late, kineto_configs, kineto_refused, cpu_s, resident_bytes, virtual_bytes,
-            open_fds, max_fds, start_time_s;
+            open_fds, max_fds, start_time_s, archive_failing, archive_waiting, archive_waiting_bytes,
+            archive_lag_s, archive_uploaded_bytes, archive_fetched_bytes;
     } values; /* of families without labels */
 };
 
@@ -185,19 +185,6 @@ static void metrics_write_call_durations(const struct metrics_scrape *s, const s
     }
 }
 
-static void metrics_write_leases(const struct metrics_scrape *s, const struct metric_family *f)
-{
-    metrics_write_states(s, f, lease_state_name, s->n_leases, LEASE_GRANTED, LEASE_OVER);
-}
-
-static void metrics_write_lease_results(const struct metrics_scrape *s, const struct metric_family *f)
-{
-    static const char *const results[] = {"granted", "busy", "released", "expired", "late"};
-    const uint64_t counts[] = {s->leases->granted, s->leases->refused_busy, s->leases->released,
-                               s->leases->expired, s->leases->late};
-    metrics_write_words(s, f, "result", results, counts, ARRAY_SIZE(results));
-}
-
 /* -- Traces, store, ingest, catalog ------------------------------------------------------------------- */
 
 static void metrics_write_added(const struct metrics_scrape *s, const struct metric_family *f)
@@ -209,6 +196,20 @@ static void metrics_write_ingested(const struct metrics_scrape *s, const struct 
 {
     static const char *const results[] = {"read", "failed", "killed"};
     const uint64_t counts[] = {s->ingest.read, s->ingest.failed, s->ingest.killed};
+    metrics_write_words(s, f, "result", results, counts, ARRAY_SIZE(results));
+}
+
+static void metrics_write_uploads(const struct metrics_scrape *s, const struct metric_family *f)
+{
+    static const char *const results[] = {"ok", "failed"};
+    const uint64_t counts[] = {s->archive.uploaded, s->archive.uploads_failed};
+    metrics_write_words(s, f, "result", results, counts, ARRAY_SIZE(results));
+}
+
+static void metrics_write_fetches(const struct metrics_scrape *s, const struct metric_family *f)
+{
+    static const char *const results[] = {"ok", "failed"};
+    const uint64_t counts[] = {s->archive.fetched, s->archive.fetches_failed};
     metrics_write_words(s, f, "result", results, counts, ARRAY_SIZE(results));
 }
 
@@ -351,8 +352,6 @@ static const struct metric_family families[] = {
     {"profd_sessions_ended_total", "counter", "Sessions that ended, by final state.", .write = metrics_write_ended},
     {"profd_session_duration_seconds", "histogram", "Time from a session's request to its end.", .write = metrics_write_session_durations},
     {"profd_session_start_skew_seconds", "histogram", "Time between the first and the last start sent for a session.", .write = metrics_write_skews},
-    {"profd_leases", "gauge", "Leases of workers of this host to other hosts, by state.", .write = metrics_write_leases},
-    {"profd_lease_results_total", "counter", "Leases that were granted, refused because a worker was held, given back, and expired, and starts that came too late.", .write = metrics_write_lease_results},
     {"profd_targets", "gauge", "Workers of sessions that are not over, by state.", .write = metrics_write_targets},
     {"profd_stops_pending", "gauge", "Workers whose recording is over and whose stop is not answered yet.", VALUE(stops_pending)},
     {"profd_stop_pending_oldest_seconds", "gauge", "Age of the oldest pending stop.", VALUE(oldest_stop_s)},
@@ -402,6 +401,14 @@ static const struct metric_family families[] = {
     {"profd_kineto_late_total", "counter", "Polls that were dropped because they could not be answered in time.", VALUE(kineto_late)},
     {"profd_kineto_configs_total", "counter", "Recordings that were handed to PyTorch processes.", VALUE(kineto_configs)},
     {"profd_kineto_refused_total", "counter", "Messages and processes that were refused.", VALUE(kineto_refused)},
+    {"profd_archive_failing", "gauge", "Whether the last upload to the archive failed: 1 yes, 0 no.", VALUE(archive_failing)},
+    {"profd_archive_waiting", "gauge", "Traces of the store that wait for the archive.", VALUE(archive_waiting)},
+    {"profd_archive_waiting_bytes", "gauge", "Size of the traces that wait for the archive.", VALUE(archive_waiting_bytes)},
+    {"profd_archive_lag_seconds", "gauge", "Time since the oldest trace that waits for the archive was collected.", VALUE(archive_lag_s)},
+    {"profd_archive_uploads_total", "counter", "Uploads to the archive, by result.", .write = metrics_write_uploads},
+    {"profd_archive_uploaded_bytes_total", "counter", "Bytes of files that the archive took.", VALUE(archive_uploaded_bytes)},
+    {"profd_archive_fetches_total", "counter", "Traces fetched from the archive into the store, by result.", .write = metrics_write_fetches},
+    {"profd_archive_fetched_bytes_total", "counter", "Bytes of traces fetched from the archive.", VALUE(archive_fetched_bytes)},
     {"process_cpu_seconds_total", "counter", "CPU time of profd in user and system mode.", VALUE(cpu_s)},
     {"process_resident_memory_bytes", "gauge", "Resident memory of profd.", VALUE(resident_bytes)},
     {"process_virtual_memory_bytes", "gauge", "Virtual memory of profd.", VALUE(virtual_bytes)},
@@ -429,8 +436,7 @@ static void metrics_take_values(struct metrics_scrape *s)
     reports_metrics(modules->reports, &s->reports);
     store_usage(modules->store, &store);
     runs_metrics(modules->runs, &s->runs);
-    s->leases = leases_metrics(modules->leases);
-    leases_count(modules->leases, s->n_leases);
+    archiver_metrics(modules->archiver, &s->archive);
     int64_t oldest_ns = s->gauges.oldest_stop_sent_ns;
     s->values = (struct metric_values){
         .stops_pending = (double)s->gauges.stops_pending,
@@ -473,6 +479,12 @@ static void metrics_take_values(struct metrics_scrape *s)
         .open_fds = metrics_open_fds(),
         .max_fds = getrlimit(RLIMIT_NOFILE, &files) == 0 ? (double)files.rlim_cur : NAN,
         .start_time_s = metrics_seconds(api->started_at),
+        .archive_failing = s->archive.is_failing,
+        .archive_waiting = (double)s->archive.waiting_files,
+        .archive_waiting_bytes = (double)s->archive.waiting_bytes,
+        .archive_lag_s = metrics_seconds(s->archive.lag_ns),
+        .archive_uploaded_bytes = (double)s->archive.uploaded_bytes,
+        .archive_fetched_bytes = (double)s->archive.fetched_bytes,
     };
 }
 

@@ -100,16 +100,12 @@ static void doctor_look(void *arg)
     torch_survey_look(&e->torch);
 }
 
-static void doctor_on_looked(void *arg)
+static void doctor_end(void *arg)
 {
     struct doctor_reply *e = arg;
 
     if (e->request) {
         http_on_close(e->request, NULL, NULL);
-        if (e->fleet)
-            fleet_check(e->fleet, &e->spaces, &e->checks);
-        torch_check(&e->torch, e->api->modules.kineto, e->fleet, &e->checks);
-        doctor_check_profd(e->api, &e->checks);
         http_reply_json(e->request, 200, checks_to_json(&e->checks));
     }
     checks_done(&e->checks);
@@ -118,6 +114,21 @@ static void doctor_on_looked(void *arg)
     if (e->fleet)
         fleet_free(e->fleet);
     free(e);
+}
+
+static void doctor_on_looked(void *arg)
+{
+    struct doctor_reply *e = arg;
+
+    if (!e->request) {
+        doctor_end(e);
+        return;
+    }
+    if (e->fleet)
+        fleet_check(e->fleet, &e->spaces, &e->checks);
+    torch_check(&e->torch, e->api->modules.kineto, e->fleet, &e->checks);
+    doctor_check_profd(e->api, &e->checks);
+    archive_check_add(e->api, &e->checks, doctor_end, e);
 }
 
 static void doctor_on_fleet(struct api *api, struct http_request *r, struct fleet *fleet,

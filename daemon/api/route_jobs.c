@@ -184,6 +184,10 @@ static void session_on_removed(const struct store_removed *removed, void *arg)
     json_t *body = json_object();
     json_put_str(body, "removed", name);
     json_put_int(body, "freed", removed->bytes);
+    if (removed->objects_deleted + removed->objects_left > 0) {
+        json_put_int(body, "objects_deleted", removed->objects_deleted);
+        json_put_int(body, "objects_left", removed->objects_left);
+    }
     http_reply_json(m.request, 200, body);
 }
 

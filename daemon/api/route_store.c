@@ -2,6 +2,7 @@
 /* The store: its usage, and deleting the oldest traces. */
 #include "base/alloc.h"
 #include "daemon/api/handler.h"
+#include "daemon/archive/archiver.h"
 #include <errno.h>
 
 /* Users listed, those with most bytes first. */
@@ -44,6 +45,25 @@ static int usage_put_users(const struct store *s, json_t *usage)
     return r;
 }
 
+static void usage_put_archive(struct api *api, json_t *usage)
+{
+    struct archiver *a = api->modules.archiver;
+    const struct problem *p = archiver_problem(a);
+    json_t *j;
+    struct archiver_metrics m;
+
+    if (!archiver_is_configured(a))
+        return;
+    archiver_metrics(a, &m);
+    j = json_object();
+    json_put_str(j, "url", archiver_name(a));
+    json_put_int(j, "waiting_files", m.waiting_files);
+    json_put_int(j, "waiting_bytes", m.waiting_bytes);
+    json_put_int(j, "lag_ns", m.lag_ns);
+    json_put_str(j, "error", p ? p->what : NULL);
+    json_object_set_new(usage, "archive", j);
+}
+
 void get_usage(struct api *api, struct http_request *r, const struct route_match *match)
 {
     _cleanup_json_ j = NULL;
@@ -53,6 +73,7 @@ void get_usage(struct api *api, struct http_request *r, const struct route_match
     if (err >= 0) {
         j = usage_to_json(&usage);
         err = usage_put_users(api->modules.store, j);
+        usage_put_archive(api, j);
     }
     if (err < 0)
         reply_error(api, r, err, "read the usage of the store");

@@ -5,7 +5,8 @@
  */
 #include "base/alloc.h"
 #include "daemon/api/handler.h"
-#include "daemon/catalog/records.h"
+#include "daemon/archive/archiver.h"
+#include "daemon/catalog/uploads.h"
 #include "daemon/collect/collector.h"
 #include "daemon/collect/safe_open.h"
 #include <errno.h>
@@ -133,6 +134,54 @@ void get_trace(struct api *api, struct http_request *r, const struct route_match
     trace_reply(api, r, 200, match->id);
 }
 
+static json_t *removed_to_json(int64_t id, bool has_file)
+{
+    _cleanup_(freep) char *name = xasprintf("t%" PRId64, id);
+    json_t *body = json_object();
+
+    json_put_str(body, "removed", name);
+    json_put_bool(body, "file", has_file);
+    return body;
+}
+
+/* A removal that waits for the archive. */
+struct object_reply {
+    struct later_reply *later;
+    bool had_file;
+    char *key;
+};
+
+static void object_on_removed(enum object_fate fate, const struct problem *p, void *arg)
+{
+    static const char *const words[] = {
+        [OBJECT_DELETED] = "deleted", [OBJECT_SHARED] = "shared", [OBJECT_LEFT] = "remains"};
+    struct object_reply *o = arg;
+    struct later_reply v;
+
+    if (later_reply_end(o->later, &v)) {
+        json_t *body = removed_to_json(v.match.id, o->had_file);
+        json_put_str(body, "object", words[fate]);
+        json_put_str(body, "archive_key", o->key);
+        json_put_str(body, "object_reason",
+                     p                     ? p->what
+                     : fate == OBJECT_LEFT ? "[archive] delete_credentials_file= is not set"
+                                           : NULL);
+        http_reply_json(v.request, 200, body);
+    }
+    free(o->key);
+    free(o);
+}
+
+static void remove_object_and_reply(struct api *api, struct http_request *r, const struct route_match *match,
+                                    const struct trace_record *t)
+{
+    struct object_reply *o = xcalloc(1, sizeof(*o));
+
+    *o = (struct object_reply){
+        .later = later_reply_new(api, r, match), .had_file = t->stored, .key = xstrdup(t->archive_key)};
+    archiver_remove_object(api->modules.archiver, t->archive_key, t->sha256, object_on_removed, o);
+}
+
 void remove_trace(struct api *api, struct http_request *r, const struct route_match *match)
 {
     _cleanup_(trace_record_done) struct trace_record t;
@@ -148,15 +197,12 @@ void remove_trace(struct api *api, struct http_request *r, const struct route_ma
         return;
     }
     int err = store_remove_trace(api->modules.store, &t, actor);
-    if (err < 0) {
+    if (err < 0)
         reply_error(api, r, err, "remove the trace");
-        return;
-    }
-    _cleanup_(freep) char *name = xasprintf("t%" PRId64, match->id);
-    json_t *body = json_object();
-    json_put_str(body, "removed", name);
-    json_put_bool(body, "file", t.stored);
-    http_reply_json(r, 200, body);
+    else if (t.archived_at != RECORD_NONE)
+        remove_object_and_reply(api, r, match, &t);
+    else
+        http_reply_json(r, 200, removed_to_json(match->id, t.stored));
 }
 
 void set_trace_pin(struct api *api, struct http_request *r, const struct route_match *match)
@@ -263,32 +309,80 @@ static void download_start(struct api *api, struct http_request *r, const struct
                    download_on_opened, o);
 }
 
-void get_trace_file(struct api *api, struct http_request *r, const struct route_match *match)
+/* Of a trace whose file is in the store, or was left in place. */
+static void trace_file_reply(struct api *api, struct http_request *r, const struct route_match *match,
+                             const struct trace_record *t)
+{
+    struct file_reference file;
+
+    reference_of(t, &file);
+    download_start(api, r, match, &file, t->name);
+}
+
+static void trace_columns_reply(struct api *api, struct http_request *r, const struct route_match *match,
+                                const struct trace_record *t)
+{
+    if (t->columns) {
+        struct file_reference file;
+        reference_of_stored(t->columns, &file);
+        download_start(api, r, match, &file, strrchr(t->columns, '/') + 1);
+    } else {
+        reply_refused(r, PROBLEM_NOT_FOUND, "Download the trace itself from /v1/traces/{trace}/file.",
+                      "trace t%" PRId64 " has no columns%s%s", match->id, t->columns_reason ? ": " : "",
+                      t->columns_reason ? t->columns_reason : "");
+    }
+}
+
+typedef void (*trace_reply_fn)(struct api *api, struct http_request *r, const struct route_match *match,
+                               const struct trace_record *t);
+
+/* A download that waits for the archive. */
+struct trace_fetch {
+    struct later_reply *later;
+    trace_reply_fn reply;
+};
+
+static void trace_on_fetched(const struct problem *p, void *arg)
 {
     _cleanup_(trace_record_done) struct trace_record t;
+    _cleanup_(freep) struct trace_fetch *f = arg;
+    struct later_reply v;
+
+    trace_record_init(&t);
+    if (!later_reply_end(f->later, &v))
+        return;
+    if (p)
+        http_reply_problem(v.request, p);
+    else if (trace_find_or_reply(v.api, v.request, v.match.id, &t) == 0)
+        f->reply(v.api, v.request, &v.match, &t);
+}
+
+/* Replies at once, or when the archive's file is in the store again. */
+static void trace_reply_with(struct api *api, struct http_request *r, const struct route_match *match,
+                             bool columns, trace_reply_fn reply)
+{
+    _cleanup_(trace_record_done) struct trace_record t;
+    struct trace_fetch *f;
 
     if (trace_find_or_reply(api, r, match->id, &t) < 0)
         return;
-    struct file_reference file;
-    reference_of(&t, &file);
-    download_start(api, r, match, &file, t.name);
+    if (!trace_is_archived_only(&t) || (columns && t.columns)) {
+        reply(api, r, match, &t);
+        return;
+    }
+    f = xcalloc(1, sizeof(*f));
+    *f = (struct trace_fetch){later_reply_new(api, r, match), reply};
+    archiver_fetch(api->modules.archiver, match->id, columns, trace_on_fetched, f);
+}
+
+void get_trace_file(struct api *api, struct http_request *r, const struct route_match *match)
+{
+    trace_reply_with(api, r, match, false, trace_file_reply);
 }
 
 void get_trace_columns(struct api *api, struct http_request *r, const struct route_match *match)
 {
-    _cleanup_(trace_record_done) struct trace_record t;
-
-    if (trace_find_or_reply(api, r, match->id, &t) < 0)
-        return;
-    if (t.columns) {
-        struct file_reference file;
-        reference_of_stored(t.columns, &file);
-        download_start(api, r, match, &file, strrchr(t.columns, '/') + 1);
-    } else {
-        reply_refused(r, PROBLEM_NOT_FOUND, "Download the trace itself from /v1/traces/{trace}/file.",
-                      "trace t%" PRId64 " has no columns%s%s", match->id, t.columns_reason ? ": " : "",
-                      t.columns_reason ? t.columns_reason : "");
-    }
+    trace_reply_with(api, r, match, true, trace_columns_reply);
 }
 
 /* -- Import ------------------------------------------------------------------------------------------- */

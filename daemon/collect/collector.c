@@ -142,7 +142,13 @@ static int64_t collector_bytes_seen(const struct target *t, void *collector)
     return bytes;
 }
 
+static int collector_admit(void *collector, struct problem *p)
+{
+    return store_admit(((struct collector *)collector)->store, p);
+}
+
 static const struct collector_ops collector_ops = {
+    .admit = collector_admit,
     .prepare = collector_prepare,
     .recording = collector_recording,
     .collect = collector_collect,

@@ -66,6 +66,11 @@ struct import_result {
 void collector_import(struct collector *c, const struct import_request *request,
                       void (*done)(const struct import_result *result, void *arg), void *arg);
 
+/* Reads a trace whose file is there, for its columns. done() runs later, once; also when the collector is closed and where
+ * no columns could be made, for which the row has the reason. */
+void collector_read_columns(struct collector *c, const struct trace_record *t, void (*done)(void *arg),
+                            void *arg);
+
 /* Nothing new begins; running work may end. Then profd-ingest can be freed and the offload drained, then the
  * collector can be freed. */
 void collector_close(struct collector *c);

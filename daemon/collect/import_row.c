@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fs.h"
+#include "daemon/catalog/uploads.h"
 #include "daemon/collect/pipeline.h"
 #include "proto/ingest.h"
 #include "trace/read/format.h"
@@ -238,6 +239,19 @@ static void row_mark_duplicate(struct catalog *catalog, struct trace_record *row
     row->reason = xasprintf("same bytes as t%" PRId64, twin);
 }
 
+/* A file in the store whose row says that only the archive has it: profd ended before the file was removed, or after it
+ * was fetched. */
+static bool row_find_archived(const struct import_job *job, struct trace_record *previous)
+{
+    if (job->source != IMPORT_RECOVERED || !job->row.sha256 ||
+        catalog_find_trace_by_sha256(job->collector->catalog, job->row.sha256, previous) < 0)
+        return false;
+    if (trace_is_archived_only(previous))
+        return true;
+    trace_record_done(previous);
+    return false;
+}
+
 /* The row that this one replaces: of the same file when it was incomplete, or of the same path. */
 static bool row_find_previous(const struct import_job *job, struct trace_record *previous)
 {
@@ -250,7 +264,9 @@ static bool row_find_previous(const struct import_job *job, struct trace_record 
             return true;
         trace_record_done(previous);
     }
-    return job->row.path && catalog_find_trace_by_path(catalog, job->row.path, previous) == 0;
+    if (job->row.path && catalog_find_trace_by_path(catalog, job->row.path, previous) == 0)
+        return true;
+    return row_find_archived(job, previous);
 }
 
 /* A file that was read again keeps its number, pin, attribution and engine instance; and one that was read

@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/fs.h"
 #include "base/log.h"
+#include "daemon/catalog/uploads.h"
 #include "daemon/collect/pipeline.h"
 #include "proto/ingest.h"
 #include <dirent.h>
@@ -162,10 +163,12 @@ static void reconcile_on_opened(void *arg)
 /* Opens a file and imports it in place. One that was left in place may be on a server that does not respond. Takes
  * the reference. */
 static void reconcile_open(struct collector *c, enum import_source source,
-                           struct file_reference *take_reference, void (*done)(struct import_job *job))
+                           struct file_reference *take_reference, void (*done)(struct import_job *job),
+                           void *arg)
 {
     struct import_job *job = import_job_new(c, source, take_reference->path, done);
 
+    job->options.arg = arg;
     job->reference = *take_reference;
     job->process_started = take_reference->process_started;
     job->in_place = true;
@@ -181,7 +184,7 @@ static void reconcile_on_recovered(struct import_job *job)
 static void reconcile_recover_file(struct collector *c, struct file_reference *take_reference)
 {
     c->n_recovering++;
-    reconcile_open(c, IMPORT_RECOVERED, take_reference, reconcile_on_recovered);
+    reconcile_open(c, IMPORT_RECOVERED, take_reference, reconcile_on_recovered, NULL);
 }
 
 static bool reconcile_can_recover(const struct collector *c)
@@ -251,8 +254,9 @@ static void reconcile_stat_files(void *arg)
 
     for (size_t i = 0; i < r->n; i++) {
         struct reconcile_item *item = &r->items[i];
-        struct stat st;
-        item->err = stat(item->path, &st) < 0 ? -errno : 0;
+        struct stat st = {0};
+        /* What only the archive has is not missing here. */
+        item->err = starts_with(item->path, ARCHIVED_PATH) ? 0 : stat(item->path, &st) < 0 ? -errno : 0;
         item->disk_size = item->err == 0 ? st.st_blocks * STAT_BLOCK_BYTES : 0;
         item->columns_err = item->columns && access(item->columns, F_OK) < 0 ? -errno : 0;
     }
@@ -284,6 +288,18 @@ static void reconcile_mark_missing(struct reconcile *r, struct trace_record *t)
     if (r->n_missing++ < MISSING_LOGGED_MAX)
         log_struct(LOG_WARNING, LOG_FIELDS(.trace_id = t->trace_id), "trace t%" PRId64 ": %s is gone",
                    t->trace_id, t->path);
+}
+
+/* Its file left the store and its row was not written, or somebody removed it. */
+static void reconcile_mark_gone(struct reconcile *r, struct trace_record *t)
+{
+    if (!t->stored || t->archived_at == RECORD_NONE) {
+        reconcile_mark_missing(r, t);
+        return;
+    }
+    log_struct(LOG_NOTICE, LOG_FIELDS(.trace_id = t->trace_id),
+               "trace t%" PRId64 ": %s is gone; the archive has it", t->trace_id, t->path);
+    trace_leave_to_archive(t);
 }
 
 /* The row of a missing trace has stored = false, wherever its file was. */
@@ -319,7 +335,7 @@ static bool reconcile_row(struct reconcile *r, const struct reconcile_item *item
         if (columns_are_gone)
             reconcile_forget_columns(&t);
         if (is_gone && is_same)
-            reconcile_mark_missing(r, &t);
+            reconcile_mark_gone(r, &t);
         if (columns_are_gone || (is_gone && is_same))
             catalog_save_trace(c->catalog, &t);
         if (is_back && is_same)
@@ -382,25 +398,28 @@ static const char *reread_refusal(const struct trace_record *t, const struct ing
     return NULL;
 }
 
-static void reread_save(struct reread *r, struct import_job *job)
+/* Whether the trace has columns now. */
+static bool reread_save(int64_t trace_id, struct import_job *job)
 {
     const struct ingest_result *result = job->read;
     struct collector *c = job->collector;
     struct trace_record t;
+    bool has_columns = false;
 
     trace_record_init(&t);
-    if (catalog_get_trace(c->catalog, r->at, &t) == 0) {
+    if (catalog_get_trace(c->catalog, trace_id, &t) == 0) {
         const struct columns_result columns = {
             .facts = result->facts, .reason = reread_refusal(&t, result), .used_up = result->used_up};
         if (!columns.reason)
             row_set_facts(&t, result->facts);
         int e = columns_renew(&job->columns, c->store, &columns, &t);
-        r->n_read += e >= 0 && t.columns;
+        has_columns = e >= 0 && t.columns;
         if (e < 0)
-            log_struct(LOG_WARNING, LOG_FIELDS(.trace_id = r->at), "cannot catalog the columns of t%" PRId64,
-                       r->at);
+            log_struct(LOG_WARNING, LOG_FIELDS(.trace_id = trace_id),
+                       "cannot catalog the columns of t%" PRId64, trace_id);
     }
     trace_record_done(&t);
+    return has_columns;
 }
 
 /* The end of the job activates c->background, which begins the next one. */
@@ -411,7 +430,35 @@ static void reread_on_done(struct import_job *job)
     r->reading = false;
     /* A job that failed is no fault of the trace: the next start of profd tries again. */
     if (job->outcome == IMPORT_READ && job->read->err == 0)
-        reread_save(r, job);
+        r->n_read += reread_save(r->at, job);
+}
+
+/* One trace, for somebody who waits. */
+struct reread_one {
+    int64_t trace_id;
+    void (*done)(void *arg);
+    void *arg;
+};
+
+static void reread_one_on_done(struct import_job *job)
+{
+    struct reread_one *one = job->options.arg;
+
+    if (job->outcome == IMPORT_READ && job->read->err == 0)
+        reread_save(one->trace_id, job);
+    one->done(one->arg);
+    free(one);
+}
+
+void collector_read_columns(struct collector *c, const struct trace_record *t, void (*done)(void *arg),
+                            void *arg)
+{
+    struct reread_one *one = xcalloc(1, sizeof(*one));
+    struct file_reference reference;
+
+    *one = (struct reread_one){.trace_id = t->trace_id, .done = done, .arg = arg};
+    reference_of(t, &reference);
+    reconcile_open(c, IMPORT_REREAD, &reference, reread_one_on_done, one);
 }
 
 /* Waits for import jobs: continues when they have ended. */
@@ -433,7 +480,7 @@ static void reread_next(struct collector *c)
     r->reading = true;
     reference_of(&t, &reference);
     trace_record_done(&t);
-    reconcile_open(c, IMPORT_REREAD, &reference, reread_on_done);
+    reconcile_open(c, IMPORT_REREAD, &reference, reread_on_done, NULL);
 }
 
 /* -- The phases -- */

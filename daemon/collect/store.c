@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/fs.h"
 #include "base/log.h"
+#include "daemon/catalog/uploads.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -57,6 +58,12 @@ int store_new(const struct store_settings *settings, struct catalog *catalog, st
     *s = (struct store){.settings = settings, .catalog = catalog, .offload = offload};
     *ret = s;
     return 0;
+}
+
+void store_set_archive(struct store *s, const struct store_archive *archive)
+{
+    s->archive = archive;
+    catalog_keep_unarchived(s->catalog, archive);
 }
 
 void store_close(struct store *s)
@@ -176,6 +183,28 @@ int store_remove_row(struct store *s, const struct trace_record *t, const char *
     if (r >= 0)
         r = catalog_add_event(s->catalog, "trace-removed", actor, t->session_id, RECORD_NONE, t->trace_id,
                               "%s", t->name);
+    return r;
+}
+
+int store_leave_to_archive(struct store *s, int64_t trace_id, const char *actor)
+{
+    struct trace_record t;
+
+    trace_record_init(&t);
+    int r = catalog_get_trace(s->catalog, trace_id, &t);
+    if (r >= 0 && t.archived_at == RECORD_NONE)
+        r = -EBUSY;
+    if (r >= 0) {
+        trace_leave_to_archive(&t);
+        replace_str(&t.columns, NULL);
+        replace_str(&t.columns_reason, "its file is in the archive");
+        t.columns_size = t.columns_version = RECORD_NONE;
+        r = catalog_save_trace(s->catalog, &t);
+    }
+    if (r >= 0)
+        r = catalog_add_event(s->catalog, "trace-evicted", actor, t.session_id, RECORD_NONE, trace_id, "%s",
+                              t.name);
+    trace_record_done(&t);
     return r;
 }
 

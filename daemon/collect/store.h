@@ -33,6 +33,20 @@ int store_new(const struct store_settings *settings, struct catalog *catalog, st
 void store_close(struct store *s);
 struct store *store_free(struct store *s);
 
+/* The archive, which is a module above this one, as the store needs it. */
+struct store_archive {
+    /* What is not archived yet, and why, as a clause that follows "full: "; the caller frees it. */
+    char *(*describe_lag)(void *arg);
+    /* The row of an archived trace was removed. Whether its object will be deleted; if not it remains. */
+    bool (*trace_removed)(const char *key, const char *sha256, void *arg);
+    void *arg;
+};
+/* NULL: traces are not archived. While they are, none leaves the store that the archive does not have; the others leave
+ * their row. Borrows it. */
+void store_set_archive(struct store *s, const struct store_archive *archive);
+/* Whether a session may be begun: -ENOSPC with the problem where the store is full of traces that are not archived yet. */
+int store_admit(struct store *s, struct problem *p);
+
 const char *store_path(const struct store *s);
 const char *store_columns_path(const struct store *s);
 /* Whether a path is below store_path(). */
@@ -102,6 +116,7 @@ extern const struct store_layout *const extra_store_layouts[]; /* NULL at the en
 struct store_removed {
     int err; /* the removal ended early; completed portions stay removed */
     int64_t traces, bytes;
+    int64_t objects_deleted, objects_left; /* of a session's traces in the archive */
     /* Of a vacuum, each at most STORE_LISTED_MAX, as in openapi.yaml, schema Vacuumed: the traces that were
      * (or would be) removed, and older ones that were kept. NULL of a session. */
     json_t *removed, *kept;

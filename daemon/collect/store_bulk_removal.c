@@ -55,6 +55,8 @@ static json_t *removal_list_item(const struct trace_record *t)
     json_put_int(j, "collected_at", t->collected_at);
     if (!t->stored)
         json_put_bool(j, "columns_only", true);
+    if (t->archived_at != RECORD_NONE)
+        json_put_bool(j, "archived", true);
     return j;
 }
 
@@ -65,6 +67,8 @@ static const char *removal_kept_reason(struct store_removal *m, const struct tra
 
     if (t->pinned)
         return "pinned";
+    if (m->store->archive && t->stored && t->archived_at == RECORD_NONE)
+        return "not-archived";
     session_record_init(&s);
     pinned = catalog_get_session(m->store->catalog, t->session_id, &s) >= 0 && s.pinned;
     session_record_done(&s);
@@ -114,10 +118,15 @@ static void removal_end(struct store_removal *m, int err)
     free(m);
 }
 
-/* A vacuum removes only the columns of a trace that was left in place. */
+/* A vacuum removes only the columns of a trace that was left in place, and leaves the row of one that is archived. */
 static bool removal_takes_trace(const struct store_removal *m, const struct trace_record *t)
 {
-    return m->session_id != RECORD_NONE || t->stored;
+    return m->session_id != RECORD_NONE || (t->stored && t->archived_at == RECORD_NONE);
+}
+
+static bool removal_evicts_trace(const struct store_removal *m, const struct trace_record *t)
+{
+    return m->session_id == RECORD_NONE && t->stored && t->archived_at != RECORD_NONE;
 }
 
 static int removal_add_trace(const struct trace_record *t, void *arg)
@@ -129,13 +138,16 @@ static int removal_add_trace(const struct trace_record *t, void *arg)
     m->at = (struct trace_position){t->collected_at, t->trace_id};
     if (m->removed.removed && json_array_size(m->removed.removed) < STORE_LISTED_MAX)
         json_array_append_new(m->removed.removed, removal_list_item(t));
-    m->removed.traces += removal_takes_trace(m, t);
+    m->removed.traces += removal_takes_trace(m, t) || removal_evicts_trace(m, t);
     m->removed.bytes += store_trace_bytes(t);
     m->portion[m->n++] = (struct trace_record){.trace_id = t->trace_id,
                                                .session_id = t->session_id,
                                                .name = xstrdup(t->name),
                                                .path = xstrdup(t->path),
                                                .columns = xstrdup(t->columns),
+                                               .sha256 = xstrdup(t->sha256),
+                                               .archived_at = t->archived_at,
+                                               .archive_key = xstrdup(t->archive_key),
                                                .stored = t->stored};
     return 0;
 }
@@ -161,6 +173,7 @@ static int removal_remove_rows(struct store_removal *m)
     for (size_t i = 0; i < m->n && r >= 0; i++) {
         const struct trace_record *t = &m->portion[i];
         r = m->session_id != RECORD_NONE ? catalog_remove_trace(m->store->catalog, t->trace_id)
+            : removal_evicts_trace(m, t) ? store_leave_to_archive(m->store, t->trace_id, m->actor)
             : removal_takes_trace(m, t)  ? store_remove_row(m->store, t, m->actor)
                                          : store_drop_columns(m->store, t->trace_id);
     }
@@ -188,6 +201,8 @@ static void removal_drop_portion(struct store_removal *m)
         free(m->portion[i].name);
         free(m->portion[i].path);
         free(m->portion[i].columns);
+        free(m->portion[i].sha256);
+        free(m->portion[i].archive_key);
     }
     m->n = 0;
 }
@@ -225,13 +240,32 @@ static int removal_announce(struct store_removal *m)
                              RECORD_NONE, "more than %d traces", REMOVAL_PORTION);
 }
 
+/* After the commit: no row names the objects any more. */
+static void removal_leave_objects(struct store_removal *m)
+{
+    const struct store_archive *archive = m->store->archive;
+
+    for (size_t i = 0; i < m->n && m->session_id != RECORD_NONE; i++) {
+        const struct trace_record *t = &m->portion[i];
+        if (t->archived_at == RECORD_NONE)
+            continue;
+        bool is_deleted = archive && archive->trace_removed(t->archive_key, t->sha256, archive->arg);
+        m->removed.objects_deleted += is_deleted;
+        m->removed.objects_left += !is_deleted;
+    }
+}
+
 static int removal_write_portion(struct store_removal *m)
 {
     int r = removal_remove_rows(m);
 
     if (r >= 0 && m->session_id != RECORD_NONE)
         r = m->n < REMOVAL_PORTION ? removal_remove_session(m) : removal_announce(m);
-    return r < 0 ? r : catalog_commit(m->store->catalog, false);
+    if (r >= 0)
+        r = catalog_commit(m->store->catalog, false);
+    if (r >= 0)
+        removal_leave_objects(m);
+    return r;
 }
 
 static void removal_continue(struct store_removal *m)

@@ -20,6 +20,7 @@ struct store {
     int64_t lent_bytes;  /* of the disk, to columns that are being written */
     unsigned n_removals; /* large ones, in progress */
     uint64_t n_evictions;
+    const struct store_archive *archive; /* NULL: none */
     void (*idle)(void *arg);
     void *idle_arg;
     bool closing;
@@ -34,6 +35,8 @@ int64_t store_trace_bytes(const struct trace_record *t);
 int store_drop_columns(struct store *s, int64_t trace_id);
 /* The files of a row that was removed. */
 void store_unlink_files(const struct store *s, const struct trace_record *t);
+/* Not committed: the row of an archived trace no longer has its file and its columns, which are then to be unlinked. */
+int store_leave_to_archive(struct store *s, int64_t trace_id, const char *actor);
 /* The row and its event, not committed. */
 int store_remove_row(struct store *s, const struct trace_record *t, const char *actor);
 

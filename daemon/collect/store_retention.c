@@ -12,6 +12,8 @@
 #include <inttypes.h>
 #include <sys/statvfs.h>
 
+/* The smallest free space for which a session is worth beginning. */
+#define ADMITTED_BYTES_MIN   (INT64_C(1) << 20)
 #define DEFAULT_USE_DIVISOR  10
 #define DEFAULT_FREE_PERCENT 15
 #define DEFAULT_FREE_MAX     (INT64_C(4) << 30)
@@ -254,12 +256,20 @@ static int store_evict(struct store *s, int64_t id)
     trace_record_init(&t);
     int r = catalog_get_trace(s->catalog, id, &t);
     if (r >= 0) {
+        bool is_archived = t.stored && t.archived_at != RECORD_NONE;
         log_struct(LOG_NOTICE,
                    LOG_FIELDS(.session_id = t.session_id, .trace_id = id, .worker = t.worker_url,
                               .message_id = MESSAGE_STORE_FULL),
-                   "%st%" PRId64 " (%s) %s removed: the store is at its budget",
-                   t.stored ? "" : "the columns of ", id, t.name, t.stored ? "is" : "are");
-        if (t.stored) {
+                   "%st%" PRId64 " (%s) %s removed%s: the store is at its budget",
+                   t.stored ? "" : "the columns of ", id, t.name, t.stored ? "is" : "are",
+                   is_archived ? " from the store, and stays in the archive" : "");
+        if (is_archived) {
+            r = store_leave_to_archive(s, id, "profd, for the store's budget");
+            if (r >= 0)
+                r = catalog_commit(s->catalog, false);
+            if (r >= 0)
+                store_unlink_files(s, &t);
+        } else if (t.stored) {
             r = store_remove_trace(s, &t, "profd, for the store's budget");
         } else {
             r = store_drop_columns(s, t.trace_id);
@@ -292,6 +302,22 @@ int store_could_take(struct store *s, int64_t bytes)
     /* For a holder without traces. Where that is more than a share, others can still replace their own. */
     int r = eviction_choose(&e, INT64_MAX, bytes, 0);
     return r == -EDQUOT ? 0 : r;
+}
+
+int store_admit(struct store *s, struct problem *p)
+{
+    int r = s->archive ? store_could_take(s, ADMITTED_BYTES_MIN) : 0;
+    _cleanup_(freep) char *lag = NULL;
+
+    if (r != -ENOSPC)
+        return 0;
+    lag = s->archive->describe_lag(s->archive->arg);
+    if (!lag)
+        return 0;
+    problem_set(p, -ENOSPC, PROBLEM_STORAGE, "the store is full: %s", lag);
+    problem_remedy(
+        p, "Wait until the archive has them, or raise [store] max_use=; profctl doctor checks the archive.");
+    return -ENOSPC;
 }
 
 char *store_refusal(const struct store *s, int64_t holder, int err)

@@ -31,12 +31,6 @@ static unsigned sessions_maximum(const struct jobs *jobs)
     return ((const struct sessions *)jobs)->settings->sessions_max;
 }
 
-/* Whether the store has room for what it records. */
-static int sessions_admit(const struct sessions *all, struct problem *p)
-{
-    return all->collector_ops && all->collector_ops->admit ? all->collector_ops->admit(all->collector, p) : 0;
-}
-
 static int session_check_request(const struct jobs *jobs, const struct job_request *request,
                                  struct problem *p)
 {

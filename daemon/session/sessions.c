@@ -226,6 +226,13 @@ void sessions_set_collector(struct sessions *all, const struct collector_ops *op
     all->collector = collector;
 }
 
+int sessions_admit(const struct sessions *all, struct problem *p)
+{
+    const struct collector_ops *ops = all->collector_ops;
+
+    return ops && ops->admit ? ops->admit(all->collector, p) : 0;
+}
+
 void sessions_set_loader(struct sessions *all, const struct loader_ops *ops, void *loader)
 {
     all->loader_ops = ops;

@@ -155,6 +155,9 @@ int sessions_new(struct event_base *base, struct offload *offload, struct caller
                  struct sessions **ret);
 struct sessions *sessions_free(struct sessions *all);
 void sessions_set_collector(struct sessions *all, const struct collector_ops *ops, void *collector);
+/* Whether a session may be begun, also one that another host coordinates: 0, or a negative errno value with the problem where its
+ * traces could not be kept. */
+int sessions_admit(const struct sessions *all, struct problem *p);
 struct kineto;
 struct kineto_settings;
 /* Where processes register that are recorded on demand; kineto may be NULL. Both are borrowed. */

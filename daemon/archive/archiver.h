@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The archive of this profd: traces of the store are copied to a bucket of an S3 service or to a shared directory, and come
+ * back when somebody needs one that left the store.
+ *
+ *     uploads.c   each trace of the store: object first, row after; what failed is tried again
+ *     fetch.c     a trace of which only the archive has the file, into the store
+ *     objects.c   deletion of objects whose traces were removed
+ *     manifest.c  a description of each session, so that the bucket alone can rebuild the catalog
+ *
+ * All of it runs on the event loop, by archive_loop.h: requests are small state machines, TLS and HTTP are libcurl's on
+ * libevent in pieces of at most 256 KiB, and everything that may block (hashing, which also brings content of a cold disk
+ * into the page cache just before it is sent; shared directories; opening and syncing files) is work for the offload's
+ * threads. A child for each transfer would keep TLS off the loop as well and cost a process, a second event loop and a
+ * protocol for each file; it is not needed for that.
+ *
+ * The archiver owns its connections and transfers. It borrows catalog, store and collector, never replaces or changes an
+ * object with another content, never deletes one without a credential that is for deletions, and trusts no answer: an upload
+ * counts when a HEAD reports the size and the SHA-256 of the file.
+ */
+#pragma once
+
+#include "base/json.h"
+#include "base/problem.h"
+#include "daemon/archive/settings.h"
+#include "daemon/collect/collector.h"
+
+struct archiver;
+
+struct archiver_modules {
+    struct event_base *base;
+    struct offload *offload;
+    struct catalog *catalog;
+    struct store *store;
+    struct collector *collector;
+};
+
+/* 0, or -EINVAL with the problem where the settings are wrong. Connects to nothing. */
+int archiver_check_settings(const struct archiver_settings *s, struct problem *p);
+/* Borrows everything. The settings may be those of no archive. */
+int archiver_new(const struct archiver_modules *modules, const struct archiver_settings *settings,
+                 struct archiver **ret, struct problem *p);
+/* After the catalog was opened and rows may be written: begins to upload. */
+void archiver_begin(struct archiver *a);
+/* The settings, which stay where they are, have changed. On an error there is no archive until the next change. */
+void archiver_renew(struct archiver *a);
+/* Nothing new begins; what is in flight is given up. Then the offload can be drained, the catalog closed, the archiver
+ * freed. */
+void archiver_close(struct archiver *a);
+struct archiver *archiver_free(struct archiver *a);
+
+/* Whether [archive] url= is set. */
+bool archiver_is_configured(const struct archiver *a);
+
+/* Brings the file of a trace back into the store, if only the archive has it; `columns`: also its columns, if there are
+ * none. done() runs later, once, with a problem or NULL. What was begun goes on when nobody waits any more. */
+void archiver_fetch(struct archiver *a, int64_t trace_id, bool columns,
+                    void (*done)(const struct problem *p, void *arg), void *arg);
+
+/* What becomes of the object of a trace whose row was removed. */
+enum object_fate {
+    OBJECT_DELETED,
+    OBJECT_SHARED, /* another trace has the same content */
+    OBJECT_LEFT,   /* there is no credential for deletions; or see the problem */
+};
+/* done() runs later, once; may be NULL. */
+void archiver_remove_object(struct archiver *a, const char *key, const char *sha256,
+                            void (*done)(enum object_fate fate, const struct problem *p, void *arg),
+                            void *arg);
+
+/* GET /v1/archive: see openapi.yaml, schema Archive. */
+json_t *archiver_to_json(struct archiver *a);
+
+struct archiver_metrics {
+    uint64_t uploaded, uploads_failed, uploaded_bytes, fetched, fetches_failed, fetched_bytes;
+    int64_t waiting_files, waiting_bytes, lag_ns;
+    bool is_failing;
+};
+void archiver_metrics(struct archiver *a, struct archiver_metrics *ret);
+
+/* Asks the archive for an object that does not exist: whether it answers, and by which address. done() runs later, once. */
+struct archiver_probe {
+    const struct problem *problem; /* NULL: it answers */
+    const char *address;           /* ""; of a directory, and where none was reached */
+};
+void archiver_probe(struct archiver *a, void (*done)(const struct archiver_probe *probe, void *arg),
+                    void *arg);
+const char *archiver_name(const struct archiver *a);
+/* Why uploads do not succeed, or NULL. */
+const struct problem *archiver_problem(const struct archiver *a);

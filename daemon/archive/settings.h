@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* [archive] of profd.conf. Strings are owned by the configuration. */
+#pragma once
+
+#include <stdint.h>
+
+enum archive_sse { ARCHIVE_SSE_NONE, ARCHIVE_SSE_AES256, ARCHIVE_SSE_KMS, _ARCHIVE_SSE_MAX };
+
+struct archiver_settings {
+    char *url;                     /* s3://BUCKET/PREFIX or file:///DIRECTORY; NULL: no archive */
+    char *endpoint, *region;       /* NULL: AWS's, us-east-1 */
+    char *credentials_file;        /* to upload with */
+    char *reader_credentials_file; /* to ask and to download with; NULL: credentials_file */
+    char *delete_credentials_file; /* NULL: nothing is deleted */
+    char *ca_file;
+    int sse;
+    int64_t rate;      /* bytes per second of uploads; 0: unlimited */
+    int64_t transfers; /* uploads at a time */
+};
