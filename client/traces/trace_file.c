@@ -204,7 +204,7 @@ static bool trace_file_use_stored(struct client *c, const json_t *trace, struct 
     _cleanup_(freep) char *reason = NULL;
     struct stat st;
 
-    if (!connection_is_local(c->connection))
+    if (!connection_is_local(c->connection) || json_get_str(trace, "host_uuid"))
         return false;
     t->columns_fd = open_regular(AT_FDCWD, path, &st);
     if (t->columns_fd >= 0 && st.st_size == json_get_int(trace, "columns_size", -1) &&
@@ -327,9 +327,10 @@ static int trace_file_look_at_id(struct client *c, int64_t id, struct trace_file
         status = client_get(c, path, NULL, &trace);
     if (status != EXIT_DONE)
         return status;
-    const char *original = connection_is_local(c->connection) ? json_get_str(trace, "path") : NULL;
+    bool is_here = connection_is_local(c->connection) && !json_get_str(trace, "host_uuid");
+    const char *original = is_here ? json_get_str(trace, "path") : NULL;
     const char *sha256 = json_get_str(trace, "sha256");
-    if (!json_get_str(trace, "columns")) {
+    if (!json_get_str(trace, "columns") && (is_here || json_get_int(trace, "columns_size", 0) <= 0)) {
         if (trace_file_is_archived(trace))
             return trace_file_fetch_archived(c, trace, t);
         if (!original || access(original, R_OK) < 0)

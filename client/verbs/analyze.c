@@ -4,6 +4,7 @@
 #include "client/cli/output.h"
 #include "client/cli/text.h"
 #include "client/traces/analyzing.h"
+#include "client/traces/remote_reports.h"
 #include "client/verbs/verbs.h"
 #include "client/views/listing.h"
 #include "client/views/overview.h"
@@ -124,7 +125,7 @@ static char *join_words(int n_words, char **words)
 }
 
 static int analyze_print(struct client *c, const struct analyze_options *o, struct chosen_reports *chosen,
-                         const char *name, struct analysis *a)
+                         const char *name, struct overview_source *source)
 {
     size_t top = o->top != OPTION_ABSENT ? (size_t)o->top
                  : !listing_is_text(c)   ? 0
@@ -134,7 +135,9 @@ static int analyze_print(struct client *c, const struct analyze_options *o, stru
     _cleanup_json_ list = json_array();
     int status = EXIT_DONE;
 
-    reports_make(chosen->made, chosen->n, a);
+    status = source->make(source->arg, chosen->made, chosen->n);
+    if (status != EXIT_DONE)
+        return status;
     for (size_t i = 0; i < chosen->n; i++) {
         const struct made_report *made = &chosen->made[i];
         const struct report *report = made->report;
@@ -151,7 +154,7 @@ static int analyze_print(struct client *c, const struct analyze_options *o, stru
         } else if (listing_is_separated(c)) {
             report_print_separated(c, report, &made->rows, top);
         } else if (report_has_findings(report) && !c->columns) {
-            findings_add_section(&d, a, made, top, false);
+            findings_add_section(&d, source->has_gpu, made, top, false);
         } else {
             report_add_made(&d, c, made, top);
         }
@@ -261,6 +264,77 @@ static void analyze_keep_heap(void)
     mallopt(M_TOP_PAD, HEAP_TOP_PAD);
 }
 
+static int analyze_print_or_show(struct client *c, const struct analyze_options *o,
+                                 struct chosen_reports *chosen, const char *name,
+                                 struct overview_source *source)
+{
+    if (chosen->by_name || !listing_is_text(c))
+        return analyze_print(c, o, chosen, name, source);
+    int r = overview_print(c, source, name, o->top == OPTION_ABSENT ? TOP_DEFAULT : (size_t)o->top);
+    return r < 0 ? report_failed(c, "overview", r) : r;
+}
+
+/* -- Traces on other hosts ---------------------------------------------------------------------------- */
+
+struct analyze_source {
+    struct overview_source source;
+    struct remote_reports *reports;
+};
+
+static int analyze_make_there(void *arg, struct made_report *made, size_t n)
+{
+    struct analyze_source *there = arg;
+    int status = remote_reports_make(there->reports, made, n);
+
+    there->source.n_instances = there->reports->n_instances;
+    there->source.instance = there->reports->instance;
+    return status;
+}
+
+/* What the head of the overview says, as the catalog knows it. */
+static void analyze_take_facts(struct analyze_source *there)
+{
+    struct overview_source *source = &there->source;
+    json_t *trace;
+    size_t i;
+
+    source->events[0] = INT64_MAX;
+    json_array_foreach(there->reports->traces, i, trace) {
+        int64_t events = json_get_int(trace, "gpu_slices", 0);
+        const char *device = json_get_str(trace, "device_name");
+        source->events[0] = MIN(source->events[0], events);
+        source->events[1] = MAX(source->events[1], events);
+        source->world = MAX(source->world, (size_t)MAX(json_get_int(trace, "world_size", 0), INT64_C(0)));
+        if (!source->device && device)
+            source->device = xstrdup(device);
+    }
+    source->n_ranks = there->reports->n_ranks;
+    source->has_gpu = source->events[1] > 0;
+}
+
+/* Reports are computed on the hosts that have the traces. *ret_is_there: any is on another host. */
+static int analyze_there(struct client *c, const struct analyze_options *o, struct chosen_reports *chosen,
+                         const char *name, int n_words, char **words, bool *ret_is_there)
+{
+    const struct analyzing *part = &o->analyzing;
+    _cleanup_(remote_reports_done) struct remote_reports remote = {0};
+    struct analyze_source there = {.source = {.make = analyze_make_there,
+                                              .is_complete = part->from == OPTION_ABSENT &&
+                                                             part->to == OPTION_ABSENT &&
+                                                             part->step == OPTION_ABSENT && !part->phase},
+                                   .reports = &remote};
+
+    int status = remote_reports_find(c, part, n_words, words, &remote);
+    *ret_is_there = remote.n_hosts > 0;
+    if (status != EXIT_DONE || remote.n_hosts == 0)
+        return status;
+    there.source.arg = &there;
+    analyze_take_facts(&there);
+    status = analyze_print_or_show(c, o, chosen, name, &there.source);
+    free(there.source.device);
+    return status;
+}
+
 static int analyze_run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct analyze_options *o = values;
@@ -282,20 +356,23 @@ static int analyze_run(struct client *c, const void *values, int n_words, char *
     if (o->named)
         return query_run_named(c, o->named, words[0], o->top > 0 ? o->top : OPTION_ABSENT);
     client_hold_signals();
+    _cleanup_(freep) char *name = join_words(n_words, words);
+    if (!o->html) {
+        bool is_there = false;
+        status = analyze_there(c, o, &chosen, name, n_words, words, &is_there);
+        if (is_there || status != EXIT_DONE)
+            return status;
+    }
     status = analyzed_open(c, &o->analyzing, n_words, words, &analyzed);
     if (status != EXIT_DONE)
         return status;
-    _cleanup_(freep) char *name = join_words(n_words, words);
-    int r = 0;
-    if (o->html)
+    if (o->html) {
         status = analyze_write_html(c, o, &chosen, name, &analyzed, n_words, words);
-    else if (chosen.by_name || !listing_is_text(c))
-        status = analyze_print(c, o, &chosen, name, &analyzed.analysis);
-    else
-        r = overview_print(c, &analyzed.analysis, name,
-                           o->top == OPTION_ABSENT ? TOP_DEFAULT : (size_t)o->top);
-    if (r < 0)
-        status = report_failed(c, "overview", r);
+    } else {
+        struct overview_source source = overview_of_analysis(&analyzed.analysis);
+        status = analyze_print_or_show(c, o, &chosen, name, &source);
+        free(source.device);
+    }
     return ranks_status(&analyzed.ranks, status);
 }
 

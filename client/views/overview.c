@@ -77,23 +77,26 @@ static int overview_error(const struct overview *s)
 }
 
 /* Makes the reports that are shown, which depend on GPU activity. */
-static int overview_make(struct analysis *a, struct overview *s, bool *ret_has_gpu)
+static int overview_make(struct overview_source *source, struct overview *s, bool *ret_has_gpu)
 {
     overview_want(s, REPORT_GPU_USE);
-    reports_make(s->made, s->n, a);
+    int r = source->make(source->arg, s->made, s->n);
+    if (r != 0)
+        return r;
     *ret_has_gpu = overview_find(s, REPORT_GPU_USE);
     size_t first = s->n;
     overview_want(s, REPORT_FINDINGS);
-    if (a->n_instances > 1) {
+    if (source->n_instances > 1) {
         overview_want(s, REPORT_INSTANCES);
     } else {
         overview_want(s, REPORT_CATEGORIES);
         overview_want(s, REPORT_EVALUATED);
         overview_want_tables(s, *ret_has_gpu);
     }
-    if (overview_error(s) == 0)
-        reports_make(&s->made[first], s->n - first, a);
-    return overview_error(s);
+    r = overview_error(s);
+    if (r == 0)
+        r = source->make(source->arg, &s->made[first], s->n - first);
+    return r != 0 ? r : overview_error(s);
 }
 
 static double overview_sum(const struct made_report *s, const char *column)
@@ -126,46 +129,47 @@ static char *bar_text(double share, unsigned columns)
 }
 
 /* "2,267 GPU events", "2,260 to 2,267 GPU events each" */
-static void append_events(char **text, struct analysis *a)
+static void append_events(char **text, const struct overview_source *source)
 {
-    size_t least = SIZE_MAX, most = 0;
+    size_t least = source->analysis ? SIZE_MAX : (size_t)source->events[0],
+           most = source->analysis ? 0 : (size_t)source->events[1];
     char from[32], to[32];
     const struct gpu_work *work;
 
-    for (size_t i = 0; i < a->n; i++)
-        if (analysis_gpu(a, i, &work) >= 0) {
+    for (size_t i = 0; source->analysis && i < source->analysis->n; i++)
+        if (analysis_gpu(source->analysis, i, &work) >= 0) {
             least = MIN(least, work->n);
             most = MAX(most, work->n);
         }
     append_str(text, "%s%s%s GPU events%s", least < most ? text_number(from, (int64_t)least) : "",
-               least < most ? " to " : "", text_number(to, (int64_t)most), a->n > 1 ? " each" : "");
+               least < most ? " to " : "", text_number(to, (int64_t)most),
+               source->n_ranks > 1 ? " each" : "");
 }
 
 /* "8 ranks · NVIDIA H200 · span 102.7 ms · 2,633 GPU events each" after the title, or below it. */
-static void print_head(struct client *c, struct analysis *a, const struct made_report *temporal,
-                       const char *name)
+static void print_head(struct client *c, const struct overview_source *source,
+                       const struct made_report *temporal, const char *name)
 {
-    struct text device = columns_meta_text(a->ranks[0].columns, META_device_name);
-    size_t world = analysis_world(a);
-    _cleanup_(freep) char *ranks = world > a->n ? xasprintf("%zu of %zu ranks", a->n, world)
-                                                : text_count((int64_t)a->n, "rank"),
+    size_t n = source->n_ranks, world = source->world;
+    _cleanup_(freep) char *ranks = world > n ? xasprintf("%zu of %zu ranks", n, world)
+                                             : text_count((int64_t)n, "rank"),
                           *title = text_clean(name, false), *facts = xstrdup("");
     unsigned width = screen_text_width(&c->out);
     char span[UNIT_TEXT_MAX];
 
-    if (a->n > 1)
+    if (n > 1)
         append_str(&facts, "%s", ranks);
-    if (a->n_instances > 1)
-        append_str(&facts, " in %zu engine instances", a->n_instances);
-    if (device.size > 0) {
-        _cleanup_(freep) char *raw = xstrndup(device.p, device.size), *clean = text_clean(raw, false);
+    if (source->n_instances > 1)
+        append_str(&facts, " in %zu engine instances", source->n_instances);
+    if (source->device) {
+        _cleanup_(freep) char *clean = text_clean(source->device, false);
         append_str(&facts, "%s%s", *facts ? SEPARATOR : "", clean);
     }
     if (temporal) {
         double ns = overview_sum(temporal, "span_ns") / (double)report_rows_count(&temporal->rows);
         append_str(&facts, "%sspan %s" SEPARATOR, *facts ? SEPARATOR : "",
                    format_duration(span, (int64_t)ns));
-        append_events(&facts, a);
+        append_events(&facts, source);
     }
     bool fits = text_columns(title) + strlen(SEPARATOR) + text_columns(facts) <= width;
     _cleanup_(freep) char *wrapped = text_wrap(facts, 0, width);
@@ -272,46 +276,68 @@ static void add_tables(struct document *d, struct client *c, const struct overvi
     }
 }
 
-void findings_add_section(struct document *d, const struct analysis *a, const struct made_report *made,
-                          size_t top, bool is_short)
+void findings_add_section(struct document *d, bool has_gpu, const struct made_report *made, size_t top,
+                          bool is_short)
 {
     document_heading(d, made && report_rows_count(&made->rows) > 0 ? "FINDINGS" : NULL);
-    findings_add(d, a, made, top, is_short);
+    findings_add(d, has_gpu, made, top, is_short);
 }
 
-int overview_print(struct client *c, struct analysis *a, const char *what, size_t top)
+static int overview_make_here(void *arg, struct made_report *made, size_t n)
+{
+    reports_make(made, n, arg);
+    return 0;
+}
+
+struct overview_source overview_of_analysis(struct analysis *a)
+{
+    struct text device = columns_meta_text(a->ranks[0].columns, META_device_name);
+
+    return (struct overview_source){.make = overview_make_here,
+                                    .arg = a,
+                                    .analysis = a,
+                                    .n_ranks = a->n,
+                                    .world = analysis_world(a),
+                                    .device = device.size > 0 ? xstrndup(device.p, device.size) : NULL,
+                                    .is_complete = analysis_is_complete(a),
+                                    .has_gpu = analysis_has_gpu(a),
+                                    .n_instances = a->n_instances,
+                                    .instance = a->instances[0].name};
+}
+
+int overview_print(struct client *c, struct overview_source *source, const char *what, size_t top)
 {
     _cleanup_(overview_done) struct overview o = {0};
     _cleanup_(document_done) struct document d = {0};
     bool has_gpu;
-    int r = overview_make(a, &o, &has_gpu);
+    int r = overview_make(source, &o, &has_gpu);
 
-    if (r < 0)
+    if (r != 0)
         return r;
     client_page(c);
     print_outlier(c, overview_find(&o, REPORT_FINDINGS));
-    print_head(c, a, overview_find(&o, REPORT_GPU_USE), what);
-    if (!has_gpu && !analysis_is_complete(a) && analysis_has_gpu(a)) {
+    print_head(c, source, overview_find(&o, REPORT_GPU_USE), what);
+    if (!has_gpu && !source->is_complete && source->has_gpu) {
         fputs("no GPU activity begins in the selected part of the trace\n"
               "  --report steps lists the steps and phases with their times.\n",
               c->out.file);
         return 0;
     }
-    if (a->n_instances > 1)
+    if (source->n_instances > 1)
         add_instances(&d, c, overview_find(&o, REPORT_INSTANCES));
     else if (has_gpu)
         print_bars(c, overview_find(&o, REPORT_GPU_USE), overview_find(&o, REPORT_EVALUATED),
                    overview_find(&o, REPORT_CATEGORIES));
     else
         fputs("the trace contains no kernels, copies or memsets of a GPU: this is host time\n", c->out.file);
-    findings_add_section(&d, a, overview_find(&o, REPORT_FINDINGS), FINDINGS_SHOWN, true);
-    if (a->n_instances == 1)
+    findings_add_section(&d, source->has_gpu, overview_find(&o, REPORT_FINDINGS), FINDINGS_SHOWN, true);
+    if (source->n_instances == 1)
         add_tables(&d, c, &o, top);
     fputc('\n', c->out.file);
     bool is_cut = document_print(&d, &c->out, c->format);
-    if (a->n_instances > 1)
+    if (source->n_instances > 1)
         fprintf(c->out.file, "\nFor one instance: profctl analyze %s --instance '%s'\n", what,
-                a->instances[0].name);
+                source->instance);
     else if (is_cut && !c->no_legend)
         fprintf(c->out.file,
                 "\n%sSome columns are hidden: --format wide, or --report NAME --columns LIST%s\n",

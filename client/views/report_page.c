@@ -119,7 +119,7 @@ int report_page_write(const struct report_page *page, struct analysis *a, FILE *
         if (!report_has_findings(made->report) || made->result < 0)
             continue;
         document_section(&d, made->report->name, made->report->title);
-        findings_add(&d, a, made, page->top, false);
+        findings_add(&d, analysis_has_gpu(a), made, page->top, false);
     }
     if (r >= 0)
         r = add_uses(&d, a);

@@ -393,12 +393,11 @@ static void add_finding(struct document *d, const struct made_report *made, size
     finding_fact(f, FACT_LINK, "Details", "", made_report_text(made, row, "report"));
 }
 
-void findings_add(struct document *d, const struct analysis *a, const struct made_report *made, size_t top,
-                  bool is_short)
+void findings_add(struct document *d, bool has_gpu, const struct made_report *made, size_t top, bool is_short)
 {
     size_t n = made ? report_rows_count(&made->rows) : 0, shown = 0, left = 0;
 
-    if (n == 0 && analysis_has_gpu(a))
+    if (n == 0 && has_gpu)
         document_text(d, "no findings: nothing stands out by the rules of docs/analysis.md");
     else if (n == 0)
         document_text(d, "no findings: they explain GPU time, and no GPU activity is recorded\n"

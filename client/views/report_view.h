@@ -39,9 +39,9 @@ bool report_print(struct client *c, const struct report *report, const struct re
 
 /* Whether the rows are findings, which are sentences and no table. */
 bool report_has_findings(const struct report *report);
-/* Adds the findings, or the reason for their absence. is_short: with less about statements without a cost. made: NULL
+/* Adds the findings, or the reason for their absence, which depends on whether any trace has GPU activity. is_short: with less about statements without a cost. made: NULL
  * without findings. */
-void findings_add(struct document *d, const struct analysis *a, const struct made_report *made, size_t top,
+void findings_add(struct document *d, bool has_gpu, const struct made_report *made, size_t top,
                   bool is_short);
 
 /* A cell by the name of its column; without a value CELL_NULL, "" and NAN. */

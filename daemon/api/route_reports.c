@@ -6,6 +6,7 @@
  */
 #include "base/alloc.h"
 #include "daemon/api/handler.h"
+#include "daemon/api/route_reports_remote.h"
 #include "daemon/catalog/records.h"
 #include "daemon/collect/safe_open.h"
 #include "proto/report.h"
@@ -55,6 +56,7 @@ static struct report_request *report_request_new(struct api *api, const char *ki
 
     *q = (struct report_request){.reports = api->modules.reports, .spec = json_object()};
     json_put_str(q->spec, "kind", kind);
+    json_put_str(q->spec, "host", catalog_host(api->modules.catalog));
     json_object_set_new(q->spec, "traces", json_array());
     return q;
 }
@@ -177,11 +179,13 @@ static void report_request_begin(struct api *api, struct http_request *r, const 
 
 /* -- Of one trace ------------------------------------------------------------------------------------- */
 
-/* 0 with a record that has columns; else the reply was given. */
-static int report_find_trace(struct api *api, struct http_request *r, int64_t id, struct trace_record *ret)
+/* 0 with a record that has columns; -EREMOTE with that of a trace on another host; else the reply was given. */
+static int report_find_trace(struct api *api, struct http_request *r, int64_t id, struct trace_record *ret,
+                             struct remote_trace_record *ret_remote)
 {
-    trace_record_init(ret);
     int err = catalog_get_trace(api->modules.catalog, id, ret);
+    if (err == -ENOENT && catalog_get_remote_trace(api->modules.catalog, id, ret_remote) == 0)
+        return -EREMOTE;
     if (reply_failure(api, r, err, 't', id, "read"))
         return err;
     if (ret->columns)
@@ -197,10 +201,13 @@ void get_trace_report(struct api *api, struct http_request *r, const struct rout
     static const char *const numbers[] = {"from", "to", "step"};
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(trace_record_done) struct trace_record t;
+    _cleanup_(remote_trace_record_done) struct remote_trace_record remote;
     _cleanup_(report_request_freep) struct report_request *q = NULL;
     json_t *view = json_object();
     int64_t top = 0;
 
+    trace_record_init(&t);
+    remote_trace_record_init(&remote);
     q = report_request_new(api, "report");
     json_object_set_new(q->spec, "view", view);
     json_object_set_new(q->spec, "reports", json_pack("[s]", match->word));
@@ -214,11 +221,13 @@ void get_trace_report(struct api *api, struct http_request *r, const struct rout
     }
     json_put_int(q->spec, "top", top);
     if (err < 0) {
-        trace_record_init(&t);
         http_reply_problem(r, &p);
         return;
     }
-    if (report_find_trace(api, r, match->id, &t) < 0)
+    err = report_find_trace(api, r, match->id, &t, &remote);
+    if (err == -EREMOTE)
+        report_pass_on(api, r, match, &remote);
+    if (err < 0)
         return;
     report_request_add(q, &t, NULL, false);
     report_request_begin(api, r, match, TAKE_PTR(q));
@@ -247,15 +256,20 @@ void query_trace(struct api *api, struct http_request *r, const struct route_mat
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(trace_record_done) struct trace_record t;
+    _cleanup_(remote_trace_record_done) struct remote_trace_record remote;
     _cleanup_(report_request_freep) struct report_request *q = report_request_new(api, "query");
     _cleanup_json_ body = NULL;
 
+    trace_record_init(&t);
+    remote_trace_record_init(&remote);
     if (body_object(r, &body, &p) < 0 || query_read_body(body, q->spec, &p) < 0) {
-        trace_record_init(&t);
         http_reply_problem(r, &p);
         return;
     }
-    if (report_find_trace(api, r, match->id, &t) < 0)
+    int err = report_find_trace(api, r, match->id, &t, &remote);
+    if (err == -EREMOTE)
+        query_pass_on(api, r, match, &remote, body);
+    if (err < 0)
         return;
     report_request_add(q, &t, NULL, true);
     report_request_begin(api, r, match, TAKE_PTR(q));
@@ -265,7 +279,9 @@ void query_trace(struct api *api, struct http_request *r, const struct route_mat
 
 struct report_list {
     struct report_request *request;
+    struct remote_list remote;
     json_t *left;     /* ids of traces without columns */
+    bool with_facts;  /* what the catalog knows about them, not the traces alone */
     bool is_too_many; /* more than REPORT_TRACES_MAX */
 };
 
@@ -281,8 +297,20 @@ static int report_list_add(const struct trace_record *t, void *arg)
     }
     list->is_too_many = list->request->n == REPORT_TRACES_MAX;
     if (!list->is_too_many)
-        report_request_add(list->request, t, trace_record_to_json(t), false);
+        report_request_add(list->request, t, list->with_facts ? trace_record_to_json(t) : NULL, false);
     return list->is_too_many;
+}
+
+static int report_list_add_remote(const struct remote_trace_record *t, void *arg)
+{
+    struct report_list *list = arg;
+    char error[200];
+    _cleanup_json_ facts = json_parse(t->facts, strlen(t->facts), error);
+    const char *kind = json_get_str(facts, "kind");
+
+    if (!kind || streq(kind, "trace"))
+        remote_list_add(&list->remote, t);
+    return 0;
 }
 
 /* The peak use of the KV caches during the benchmark run of the session; a removed run is no error. */
@@ -349,7 +377,8 @@ static void report_add_roles(struct api *api, struct report_request *q)
 static int reports_check_body(const json_t *body, struct problem *p)
 {
     static const char *const arrays[] = {"traces", "reports"}, *const objects[] = {"view"},
-                             *const texts[] = {"session"}, *const numbers[] = {"top"};
+                             *const texts[] = {"session"}, *const numbers[] = {"top"},
+                             *const truths[] = {"facts"};
     const char *name;
     json_t *value;
 
@@ -357,11 +386,13 @@ static int reports_check_body(const json_t *body, struct problem *p)
         bool fits = (json_is_array(value) && (streq(name, arrays[0]) || streq(name, arrays[1]))) ||
                     (json_is_object(value) && streq(name, objects[0])) ||
                     (json_is_string(value) && streq(name, texts[0])) ||
+                    (json_is_boolean(value) && streq(name, truths[0])) ||
                     (json_is_integer(value) && json_integer_value(value) >= 0 && streq(name, numbers[0]));
         if (!fits)
-            return problem_set(
-                p, -EINVAL, PROBLEM_BAD_REQUEST,
-                "\"%s\": reports take \"traces\" or \"session\", \"reports\", \"view\" and \"top\"", name);
+            return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                               "\"%s\": reports take \"traces\" or \"session\", \"facts\", \"reports\", "
+                               "\"view\" and \"top\"",
+                               name);
     }
     if (!json_object_get(body, "traces") == !json_object_get(body, "session"))
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "either \"traces\" or \"session\" must be given");
@@ -377,14 +408,20 @@ static int reports_add_named(struct api *api, struct http_request *r, const json
 
     json_array_foreach(names, i, name) {
         _cleanup_(trace_record_done) struct trace_record t;
+        _cleanup_(remote_trace_record_done) struct remote_trace_record remote;
         const char *text = json_string_value(name);
         int64_t id;
         trace_record_init(&t);
+        remote_trace_record_init(&remote);
         if (!text || parse_ref(text, 't', &id) != 't') {
             reply_refused(r, PROBLEM_BAD_REQUEST, NULL, "\"traces\" must be ids of traces, such as t12");
             return -EINVAL;
         }
         int err = catalog_get_trace(api->modules.catalog, id, &t);
+        if (err == -ENOENT && catalog_get_remote_trace(api->modules.catalog, id, &remote) == 0) {
+            report_list_add_remote(&remote, list);
+            continue;
+        }
         if (reply_failure(api, r, err, 't', id, "read"))
             return err;
         report_list_add(&t, list);
@@ -406,9 +443,27 @@ static int reports_add_session(struct api *api, struct http_request *r, const ch
     int err = jobs_read(sessions_jobs(api->modules.sessions), filter.session_id, false, &session);
     if (err >= 0)
         err = catalog_each_trace(api->modules.catalog, &filter, report_list_add, list);
+    if (err >= 0)
+        err = catalog_each_remote_trace(api->modules.catalog, &filter, report_list_add_remote, list);
     err = MIN(err, 0);
     reply_failure(api, r, err, 's', filter.session_id, "read");
     return err;
+}
+
+/* What is on other hosts is asked for when nothing is left here. */
+static void reports_leave_remote(struct report_list *list)
+{
+    size_t i;
+    json_t *name;
+
+    json_array_foreach(list->remote.traces, i, name)
+        json_array_append(list->left, json_object_get(list->remote.names, json_string_value(name)));
+    json_array_extend(list->left, list->remote.left);
+}
+
+static void report_list_done(struct report_list *list)
+{
+    remote_list_done(&list->remote);
 }
 
 void make_reports(struct api *api, struct http_request *r, const struct route_match *match)
@@ -416,7 +471,7 @@ void make_reports(struct api *api, struct http_request *r, const struct route_ma
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(report_request_freep) struct report_request *q = report_request_new(api, "reports");
     _cleanup_json_ body = NULL;
-    struct report_list list = {.request = q, .left = json_array()};
+    _cleanup_(report_list_done) struct report_list list = {.request = q, .left = json_array()};
 
     json_object_set_new(q->spec, "left", list.left);
     if (body_object(r, &body, &p) < 0 || reports_check_body(body, &p) < 0) {
@@ -424,6 +479,7 @@ void make_reports(struct api *api, struct http_request *r, const struct route_ma
         return;
     }
     const char *session = json_get_str(body, "session");
+    list.with_facts = json_get_bool(body, "facts", session);
     int err = session ? reports_add_session(api, r, session, &list)
                       : reports_add_named(api, r, json_object_get(body, "traces"), &list);
     if (err < 0)
@@ -433,6 +489,12 @@ void make_reports(struct api *api, struct http_request *r, const struct route_ma
                       "at most %d traces can be analyzed together", REPORT_TRACES_MAX);
         return;
     }
+    if (q->n == 0 && list.remote.traces) {
+        json_array_extend(list.remote.left, list.left);
+        reports_pass_on(api, r, match, &list.remote, body);
+        return;
+    }
+    reports_leave_remote(&list);
     if (q->n == 0) {
         http_reply_json(r, 200, json_pack("{s:[],s:O,s:[]}", "parts", "left", list.left, "notes"));
         return;

@@ -129,9 +129,27 @@ static void trace_reply(struct api *api, struct http_request *r, int status, int
     json_decref(body);
 }
 
+/* Of a trace that another host keeps. False, without a reply, where there is none. */
+static bool remote_trace_reply(struct api *api, struct http_request *r, int64_t id)
+{
+    _cleanup_(remote_trace_record_done) struct remote_trace_record t;
+    json_t *body;
+
+    remote_trace_record_init(&t);
+    if (catalog_get_remote_trace(api->modules.catalog, id, &t) < 0)
+        return false;
+    int err = catalog_remote_trace_json(api->modules.catalog, &t, &body);
+    if (err < 0)
+        reply_error(api, r, err, "read the trace");
+    else
+        http_reply_json(r, 200, body);
+    return true;
+}
+
 void get_trace(struct api *api, struct http_request *r, const struct route_match *match)
 {
-    trace_reply(api, r, 200, match->id);
+    if (!remote_trace_reply(api, r, match->id))
+        trace_reply(api, r, 200, match->id);
 }
 
 static json_t *removed_to_json(int64_t id, bool has_file)

@@ -115,18 +115,32 @@ static void append_rows(struct report_rows *ret, const char *instance, const str
     }
 }
 
+static int begin_of_instances(struct made_report *made)
+{
+    report_rows_init(&made->rows, made->report->n_columns + 1);
+    made->described = describe_with_instance(made->report);
+    if (!made->described)
+        return -ENOMEM;
+    made->report = &made->described->report;
+    return 0;
+}
+
+static int order_of_instances(struct made_report *made)
+{
+    int r = report_rows_error(&made->rows);
+
+    return r >= 0 && made->report->order
+               ? report_rows_sort(&made->rows, report_column_find(made->report, made->report->order), true)
+               : r;
+}
+
 /* What one instance has nothing of is left to the others. */
 static int make_of_instances(struct made_report *made, struct analysis *a)
 {
     const struct report *report = made->report;
     bool any = false;
-    int r = 0;
+    int r = begin_of_instances(made);
 
-    report_rows_init(&made->rows, report->n_columns + 1);
-    made->described = describe_with_instance(report);
-    if (!made->described)
-        return -ENOMEM;
-    made->report = &made->described->report;
     for (size_t i = 0; i < a->n_instances && r >= 0; i++) {
         struct analysis one = analysis_of_instance(a, i);
         struct report_rows rows;
@@ -138,10 +152,22 @@ static int make_of_instances(struct made_report *made, struct analysis *a)
         r = r == -ENODATA ? 0 : r;
     }
     if (r >= 0)
-        r = report_rows_error(&made->rows);
-    if (r >= 0 && report->order)
-        r = report_rows_sort(&made->rows, report_column_find(made->report, report->order), true);
+        r = order_of_instances(made);
     return r < 0 ? r : any ? 0 : -ENODATA;
+}
+
+int made_report_begin(struct made_report *made, size_t n_instances)
+{
+    if (n_instances > 1 && !made->report->of_instances)
+        return begin_of_instances(made);
+    report_rows_init(&made->rows, made->report->n_columns);
+    return 0;
+}
+
+void made_report_end(struct made_report *made)
+{
+    if (made->result >= 0)
+        made->result = made->described ? order_of_instances(made) : report_rows_error(&made->rows);
 }
 
 bool made_report_part(const struct made_report *made, size_t *at, struct report_rows *ret)

@@ -151,6 +151,11 @@ struct made_report {
 void reports_make(struct made_report *made, size_t n, struct analysis *a);
 void reports_done(struct made_report *made, size_t n);
 
+/* The same from rows that were computed elsewhere: begin, add rows (of several instances with the name of the instance as
+ * their first cell, unless the report compares instances), end. -ENOMEM. */
+int made_report_begin(struct made_report *made, size_t n_instances);
+void made_report_end(struct made_report *made);
+
 /* The rows of one instance after the other, for whoever shows the first rows of each: *at is 0 at first. ret
  * borrows and is not to be done with. False after the last; once, with all rows, where there is one list. */
 bool made_report_part(const struct made_report *made, size_t *at, struct report_rows *ret);

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reports and SQL on traces that other hosts keep: the request is passed on to the host of the traces, under the numbers
+ * that they have there, and its reply under ours. Only results travel. What a host answers is JSON for the client, of
+ * bounded size; nothing of it is used here except the names of traces.
+ */
+#include "daemon/api/route_reports_remote.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "daemon/peers/peers.h"
+#include "proto/report.h"
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+
+/* A report may wait for others at its host, and then take a minute. */
+#define PASS_ON_TIMEOUT (150 * NS_PER_S)
+
+/* A peer that was heard of in this time is asked at once. */
+#define PASS_ON_PEER_AGE (60 * NS_PER_S)
+
+struct passed_on {
+    struct api *api;
+    struct later_reply *later;
+    struct peers_refreshing *refreshing; /* the peer was not known, and peers are being asked; NULL: not */
+    struct peer_query *query;            /* NULL: not sent */
+    char *host_uuid, *path;
+    json_t *body; /* NULL: a GET */
+    int64_t trace_id;
+    json_t *names; /* of traces: {as the host calls it: as this profd does} */
+    json_t *left;  /* added to those of the reply; NULL: the reply has no such member */
+};
+
+static void passed_on_free(struct passed_on *f)
+{
+    json_decref(f->body);
+    json_decref(f->names);
+    json_decref(f->left);
+    free(f->host_uuid);
+    free(f->path);
+    free(f);
+}
+
+/* A list of the host's names becomes one of ours; what is not known is left out. */
+static json_t *passed_on_rename(const struct passed_on *f, const json_t *list)
+{
+    json_t *renamed = json_array(), *name;
+    size_t i;
+
+    json_array_foreach(list, i, name) {
+        const char *text = json_string_value(name);
+        json_t *known = text ? json_object_get(f->names, text) : NULL;
+        if (known)
+            json_array_append(renamed, known);
+    }
+    return renamed;
+}
+
+static void passed_on_rename_parts(const struct passed_on *f, json_t *body)
+{
+    json_t *parts = json_object_get(body, "parts"), *part;
+    size_t i;
+
+    json_array_foreach(parts, i, part) {
+        if (json_is_object(part))
+            json_object_set_new(part, "traces", passed_on_rename(f, json_object_get(part, "traces")));
+    }
+    json_t *left = passed_on_rename(f, json_object_get(body, "left"));
+    json_array_extend(left, f->left);
+    json_object_set_new(body, "left", left);
+}
+
+static void passed_on_done(int status, const json_t *body, const struct problem *p, void *arg)
+{
+    struct passed_on *f = arg;
+    struct later_reply later;
+
+    if (later_reply_end(f->later, &later)) {
+        if (p) {
+            http_reply_problem(later.request, p);
+        } else {
+            /* This answer is nobody else's. */
+            json_t *reply = json_incref((json_t *)body);
+            if (f->left)
+                passed_on_rename_parts(f, reply);
+            http_reply_json(later.request, 200, reply);
+        }
+    }
+    passed_on_free(f);
+}
+
+static void passed_on_cancel(void *arg)
+{
+    struct passed_on *f = arg;
+
+    peers_refresh_cancel(f->refreshing);
+    if (f->query)
+        peer_query_cancel(f->query);
+    passed_on_free(f);
+}
+
+static void passed_on_send(struct passed_on *f, const struct peer *peer)
+{
+    struct peers *peers = f->api->modules.peers;
+
+    f->query = f->body
+                   ? peer_post(peers, peer, f->path, TAKE_PTR(f->body), PASS_ON_TIMEOUT, passed_on_done, f)
+                   : peer_get(peers, peer, f->path, PASS_ON_TIMEOUT, passed_on_done, f);
+}
+
+static void passed_on_refreshed(void *arg)
+{
+    struct passed_on *f = arg;
+    const struct peer *peer = peers_find(f->api->modules.peers, f->host_uuid);
+    struct later_reply later;
+
+    f->refreshing = NULL;
+    if (peer) {
+        passed_on_send(f, peer);
+        return;
+    }
+    if (later_reply_end(f->later, &later))
+        reply_refused(later.request, PROBLEM_UPSTREAM, "profctl list-hosts shows which hosts are reachable.",
+                      "the host of trace t%" PRId64 " is not known at the moment", f->trace_id);
+    passed_on_free(f);
+}
+
+/* t is one of its traces. body is NULL for a GET. */
+static struct passed_on *passed_on_new(struct api *api, const struct remote_trace_record *t, char *take_path,
+                                       json_t *take_body)
+{
+    struct passed_on *f = xcalloc(1, sizeof(*f));
+
+    *f = (struct passed_on){.api = api,
+                            .host_uuid = xstrdup(t->host_uuid),
+                            .path = take_path,
+                            .body = take_body,
+                            .trace_id = t->trace_id};
+    return f;
+}
+
+static void passed_on_begin(struct http_request *r, const struct route_match *match, struct passed_on *take)
+{
+    struct peers *peers = take->api->modules.peers;
+    const struct peer *peer = peers_find(peers, take->host_uuid);
+
+    take->later = later_reply_new(take->api, r, match);
+    take->later->cancel = passed_on_cancel;
+    take->later->work = take;
+    if (peer)
+        passed_on_send(take, peer);
+    else
+        take->refreshing = peers_refresh(peers, PASS_ON_PEER_AGE, passed_on_refreshed, take);
+}
+
+/* Members of the query that a report takes. Numbers and one word: they were checked, or are escaped. */
+static char *passed_on_path(const struct http_request *r, const struct remote_trace_record *t,
+                            const char *word)
+{
+    static const char *const members[] = {"from", "to", "step", "phase", "top"};
+    char *path = xasprintf("/v1/traces/t%" PRId64 "/reports/", t->remote_id), separator = '?';
+
+    append_url_escaped(&path, word);
+    for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
+        const char *value = http_query_get(r, members[i]);
+        if (!value)
+            continue;
+        append_str(&path, "%c%s=", separator, members[i]);
+        append_url_escaped(&path, value);
+        separator = '&';
+    }
+    return path;
+}
+
+void report_pass_on(struct api *api, struct http_request *r, const struct route_match *match,
+                    const struct remote_trace_record *t)
+{
+    passed_on_begin(r, match, passed_on_new(api, t, passed_on_path(r, t, match->word), NULL));
+}
+
+void query_pass_on(struct api *api, struct http_request *r, const struct route_match *match,
+                   const struct remote_trace_record *t, const json_t *body)
+{
+    char *path = xasprintf("/v1/traces/t%" PRId64 "/query", t->remote_id);
+    passed_on_begin(r, match, passed_on_new(api, t, path, json_deep_copy(body)));
+}
+
+/* -- Several traces ----------------------------------------------------------------------------------- */
+
+void remote_list_add(struct remote_list *list, const struct remote_trace_record *t)
+{
+    _cleanup_(freep) char *ours = xasprintf("t%" PRId64, t->trace_id),
+                          *theirs = xasprintf("t%" PRId64, t->remote_id);
+
+    if (!list->names) {
+        list->names = json_object();
+        list->left = json_array();
+        list->traces = json_array();
+        list->first = (struct remote_trace_record){
+            .trace_id = t->trace_id, .host_uuid = xstrdup(t->host_uuid), .remote_id = t->remote_id};
+    }
+    if (!streq(t->host_uuid, list->first.host_uuid) || json_array_size(list->traces) == REPORT_TRACES_MAX) {
+        json_array_append_new(list->left, json_string(ours));
+    } else {
+        json_object_set_new(list->names, theirs, json_string(ours));
+        json_array_append_new(list->traces, json_string(theirs));
+    }
+}
+
+void remote_list_done(struct remote_list *list)
+{
+    json_decref(list->names);
+    json_decref(list->left);
+    json_decref(list->traces);
+    free(list->first.host_uuid);
+}
+
+void reports_pass_on(struct api *api, struct http_request *r, const struct route_match *match,
+                     struct remote_list *list, const json_t *body)
+{
+    json_t *copy = json_deep_copy(body);
+    struct passed_on *f = passed_on_new(api, &list->first, xstrdup("/v1/reports"), copy);
+
+    json_object_set_new(copy, "facts",
+                        json_boolean(json_get_bool(body, "facts", json_get_str(body, "session"))));
+    json_object_del(copy, "session");
+    json_object_set(copy, "traces", list->traces);
+    f->names = TAKE_PTR(list->names);
+    f->left = TAKE_PTR(list->left);
+    passed_on_begin(r, match, f);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Passes requests for reports and SQL on to the hosts that have the traces. Each function replies, at once or later. */
+#pragma once
+
+#include "daemon/api/handler.h"
+#include "daemon/catalog/records.h"
+
+/* GET of a report of one trace, with the parameters of r. */
+void report_pass_on(struct api *api, struct http_request *r, const struct route_match *match,
+                    const struct remote_trace_record *t);
+/* POST of a statement: body {sql, limit}. */
+void query_pass_on(struct api *api, struct http_request *r, const struct route_match *match,
+                   const struct remote_trace_record *t, const json_t *body);
+
+/* Traces of other hosts: those of the host of the first, and those that are left for further requests. */
+struct remote_list {
+    json_t *traces, *names, *left; /* NULL: there are none */
+    struct remote_trace_record first;
+};
+void remote_list_add(struct remote_list *list, const struct remote_trace_record *t);
+void remote_list_done(struct remote_list *list);
+/* POST of reports of the traces of the list; it takes what it needs of the list. */
+void reports_pass_on(struct api *api, struct http_request *r, const struct route_match *match,
+                     struct remote_list *list, const json_t *body);
