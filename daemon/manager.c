@@ -12,6 +12,7 @@
 #include "daemon/ingest/queue.h"
 #include "daemon/kineto/kineto.h"
 #include "daemon/peers/owners.h"
+#include "daemon/report/sums.h"
 #include "daemon/state_dir.h"
 #include "proto/ingest.h"
 #include "version.h"
@@ -251,7 +252,8 @@ static int manager_setup_ingest(struct manager *m, struct problem *p)
 static int manager_setup_reports(struct manager *m)
 {
     _cleanup_(freep) char *program = manager_find_program("profd-report", "report");
-    return reports_new(m->modules.base, program, &m->config.reports, &m->modules.reports);
+    int r = reports_new(m->modules.base, program, &m->config.reports, &m->modules.reports);
+    return r < 0 ? r : sums_new(m->modules.catalog, m->modules.offload, m->modules.reports, &m->sums);
 }
 
 /* A missing program is reported by the first run. */
@@ -418,6 +420,8 @@ static int manager_close_modules(struct manager *m)
         store_close(m->modules.store);
     if (m->modules.runs)
         runs_close(m->modules.runs);
+    if (m->sums)
+        sums_close(m->sums);
     m->modules.reports = reports_free(m->modules.reports);
     m->modules.ingest = ingest_free(m->modules.ingest);
     if (m->modules.kineto)
@@ -443,6 +447,7 @@ static int manager_take_down(struct manager *m)
     notifier_free(m->notifier);
     archiver_free(m->modules.archiver);
     collector_free(m->modules.collector);
+    sums_free(m->sums);
     ingest_group_free(m->ingest_group);
     store_free(m->modules.store);
     runs_free(m->modules.runs);

@@ -43,6 +43,7 @@ struct manager {
     struct event *signals[3];
     struct event *starter;             /* end of stdin of a transient profd */
     struct ingest_group *ingest_group; /* NULL where profd's cgroup is not its own */
+    struct sums *sums;                 /* of traces, computed in the background */
     struct api *api;
     struct notifier *notifier;
     struct idle *idle; /* NULL: profd never ends by itself */

@@ -15,7 +15,7 @@
  *
  * The specification:
  *
- *     kind     "report": of one report, "reports", "query"
+ *     kind     "report": of one report, "reports", "query", "sums"
  *     traces   [{name, facts?, role?, kv_use?}]: as clients call it, and as the API shows it; without facts, only the
  *              trace itself says of which rank and engine instance it is
  *     reports  names
@@ -32,6 +32,7 @@
  *              rows are of all traces. A report for which the traces have no events has {report, instance, lacking: true},
  *              one that failed {report, instance, error: TEXT}.
  *     query    {columns: [NAME], rows: [[CELL]], more: whether rows were left out}
+ *     sums     {steps: [{phase, steps, sum_ns, p50_ns, p99_ns, max_ns}], findings: [{rule, label?, what, cost_ns?, share?}]}
  */
 #pragma once
 

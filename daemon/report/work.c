@@ -318,6 +318,19 @@ static int work_reports(const struct work *work, FILE *answer, struct problem *p
     return 0;
 }
 
+static int work_sums(const struct work *work, FILE *answer, struct problem *p)
+{
+    _cleanup_(work_analysis_done) struct work_analysis w = {0};
+
+    int r = work_analyse(work, &w, p);
+    if (r < 0)
+        return r;
+    _cleanup_json_ sums = work_make_sums(&w.analysis);
+    return json_dumpf(sums, answer, JSON_COMPACT) < 0
+               ? problem_set(p, -EIO, PROBLEM_INTERNAL, "cannot write the sums")
+               : 0;
+}
+
 /* ----------------------------------------------------------------------------------------------------- */
 
 static int work_statement(const struct work *work, FILE *answer, struct problem *p)
@@ -341,6 +354,7 @@ static const struct {
     {"report", work_one_report},
     {"reports", work_reports},
     {"query", work_statement},
+    {"sums", work_sums},
 };
 
 int work_run(const struct work *work, FILE *answer, struct problem *p)

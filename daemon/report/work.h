@@ -18,3 +18,7 @@ struct work {
 
 /* Writes the answer. 0, or a negative errno value with a problem; then the answer is incomplete. */
 int work_run(const struct work *work, FILE *answer, struct problem *p);
+
+struct analysis;
+/* The sums of a trace (catalog_set_sums()): what its steps took by phase, and its findings. The caller releases them. */
+json_t *work_make_sums(struct analysis *a);

@@ -144,9 +144,15 @@ def children(profd):
     return found
 
 
+def wait_idle(profd):
+    """Sums of traces that were imported are computed, too."""
+    wait_for(lambda: not children(profd) and "profd_reports_waiting 0" in profd.request("GET", "/metrics").body.decode())
+
+
 def test_it_ends_with_its_client(profd):
     trace = imported(profd, REAL[0]) if not profd.traces() else profd.traces()[0]["trace"]
     body = json.dumps({"sql": ENDLESS})
+    wait_idle(profd)
     connection = profd.connection()
     connection.request("POST", f"/v1/traces/{trace}/query", body)
     [child] = wait_for(lambda: children(profd))
@@ -162,6 +168,7 @@ def test_it_ends_with_its_client(profd):
 
 def test_no_more_than_the_limit_run_at_a_time(profd):
     trace = imported(profd, REAL[0]) if not profd.traces() else profd.traces()[0]["trace"]
+    wait_idle(profd)
     with contextlib.ExitStack() as stack:
         waiting = [stack.enter_context(contextlib.closing(profd.connection())) for _ in range(5)]
         for connection in waiting:
