@@ -79,6 +79,9 @@ void config_done(struct config *c)
                              c->archive.ca_file};
     for (size_t i = 0; i < ARRAY_SIZE(archive); i++)
         free(archive[i]);
+    free(c->mirror.url);
+    free(c->mirror.reader);
+    free(c->mirror.passfile);
     *c = (struct config){0};
 }
 
@@ -609,6 +612,7 @@ void config_exchange(struct config *live, struct config *next)
     EXCHANGE(live->kineto, next->kineto);
     EXCHANGE(live->hosts, next->hosts);
     EXCHANGE(live->archive, next->archive);
+    EXCHANGE(live->mirror, next->mirror);
     EXCHANGE(live->store.max_use, next->store.max_use);
     EXCHANGE(live->store.keep_free, next->store.keep_free);
     EXCHANGE(live->store.per_user, next->store.per_user);

@@ -16,6 +16,7 @@
 #include "daemon/fleet/fleet.h"
 #include "daemon/fleet/network.h"
 #include "daemon/kineto/settings.h"
+#include "daemon/mirror/settings.h"
 #include "daemon/peers/settings.h"
 #include "daemon/report/pool.h"
 #include "daemon/runs/runs.h"
@@ -39,6 +40,7 @@ struct config {
     struct kineto_settings kineto;
     struct hosts_settings hosts;
     struct archiver_settings archive;
+    struct mirror_settings mirror;
 };
 
 /* One line each, ready for people. */

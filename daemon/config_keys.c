@@ -489,6 +489,12 @@ const struct config_key config_keys[] = {
     {SECTION_ARCHIVE, "rate", key_take_bytes, CONFIG(archive.rate), FROM_TO(64 << 10, INT64_C(1) << 40), .allowed = "bytes per second such as 50M, from 64K to 1T"},
     {SECTION_ARCHIVE, "transfers", key_take_count, CONFIG(archive.transfers), FROM_TO(1, 16), .initial = "2", .allowed = "a number from 1 to 16"},
 
+    {SECTION_MIRROR, "url", key_take_text, CONFIG(mirror.url), .allowed = "postgresql://USER@HOST:PORT/DATABASE"},
+    {SECTION_MIRROR, "reader", key_take_text, CONFIG(mirror.reader), .allowed = "postgresql://USER@HOST:PORT/DATABASE, without a password"},
+    {SECTION_MIRROR, "passfile", key_take_path, CONFIG(mirror.passfile), .allowed = ABSOLUTE},
+    {SECTION_MIRROR, "timeout", key_take_duration, CONFIG(mirror.timeout_ns), .initial = "60s", .allowed = TIMEOUT},
+    {SECTION_MIRROR, "batch", key_take_count, CONFIG(mirror.batch_max), FROM_TO(1, 10000), .initial = "500", .allowed = "a number from 1 to 10000"},
+
     {SECTION_FLEET, "router", key_take_url, FLEET(router), .allowed = "a URL"},
     {SECTION_FLEET, "router_log", key_take_path, FLEET(router_log), .allowed = ABSOLUTE},
     {SECTION_FLEET, "worker", key_add_worker, .allowed = "a URL"},
@@ -524,6 +530,7 @@ const struct config_section_word config_sections[_SECTION_MAX] = {
     [SECTION_HOSTS] = {"hosts", "[hosts]"},
     [SECTION_PEER] = {"peer", "[peer NAME]", true},
     [SECTION_ARCHIVE] = {"archive", "[archive]"},
+    [SECTION_MIRROR] = {"mirror", "[mirror]"},
     [SECTION_FLEET] = {"fleet", "[fleet NAME]", true},
     [SECTION_WORKER] = {"worker", "[worker URL]", true},
 };

@@ -20,6 +20,7 @@ enum config_section {
     SECTION_HOSTS,
     SECTION_PEER, /* [peer NAME] */
     SECTION_ARCHIVE,
+    SECTION_MIRROR,
     SECTION_FLEET,  /* [fleet NAME] */
     SECTION_WORKER, /* [worker URL] */
     _SECTION_MAX,

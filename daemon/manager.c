@@ -386,6 +386,9 @@ static int manager_setup(struct manager *m, struct problem *p)
     if (r >= 0)
         r = manager_setup_archiver(m, p);
     if (r >= 0)
+        r = mirror_new(m->modules.base, m->modules.offload, m->modules.catalog, &c->mirror,
+                       &m->modules.mirror, p);
+    if (r >= 0)
         m->notifier = notifier_new(&m->modules);
     if (r >= 0)
         r = m->mode.transient ? manager_setup_starter(m, p) : sessions_recover(m->modules.sessions);
@@ -397,6 +400,7 @@ static int manager_setup(struct manager *m, struct problem *p)
         collector_begin(m->modules.collector);
         archiver_begin(m->modules.archiver);
         catalog_upkeep_every(m->modules.catalog, UPKEEP_FIRST_NS, UPKEEP_INTERVAL_NS);
+        mirror_begin(m->modules.mirror);
     }
     if (r >= 0 && m->mode.idle_ns)
         m->idle = idle_new(&m->modules, m->api, m->mode.idle_ns, manager_on_idle, m);
@@ -414,6 +418,7 @@ static int manager_close_modules(struct manager *m)
     api_close(m->api);
     if (m->modules.archiver)
         archiver_close(m->modules.archiver);
+    mirror_close(m->modules.mirror);
     if (m->modules.collector)
         collector_close(m->modules.collector);
     if (m->modules.store)
@@ -446,6 +451,7 @@ static int manager_take_down(struct manager *m)
         return r;
     notifier_free(m->notifier);
     archiver_free(m->modules.archiver);
+    mirror_free(m->modules.mirror);
     collector_free(m->modules.collector);
     sums_free(m->sums);
     ingest_group_free(m->ingest_group);

@@ -15,8 +15,9 @@ static int reload_prepare(struct manager *m, const struct config *next, struct p
 
     if (!key && archiver_check_settings(&next->archive, p) < 0)
         return -EINVAL;
+    int r = key ? 0 : mirror_check_settings(&next->mirror, p);
     if (!key)
-        return api_reload(m->api, &next->api, p);
+        return r < 0 ? r : api_reload(m->api, &next->api, p);
     problem_remedy(p, "Restart profd to apply the change; or revert it and reload again.");
     return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s %s= cannot be changed by a reload",
                        config_sections[key->section].shown, key->name);
@@ -40,6 +41,8 @@ static void reload_renew_modules(struct manager *m)
     reports_renew(m->modules.reports);
     collector_renew_watches(m->modules.collector);
     archiver_renew(m->modules.archiver);
+    if (!m->mode.transient)
+        mirror_renew(m->modules.mirror);
 }
 
 static void reload_refuse(struct manager *m, const char *const *reasons, size_t n, const char *remedy)

@@ -261,7 +261,7 @@ static bool idle_is_active(struct idle *idle)
     idle->n_done = n_done;
     return was_done || traffic.connections > 0 || files.running > 0 || files.waiting > 0 ||
            jobs_count(sessions_jobs(modules->sessions)) > 0 || jobs_count(runs_jobs(modules->runs)) > 0 ||
-           catalog_broken_reason(modules->catalog);
+           catalog_broken_reason(modules->catalog) || mirror_is_busy(modules->mirror);
 }
 
 static void idle_check_later(struct idle *idle, int64_t limit_ns)

@@ -17,7 +17,7 @@
 struct printer {
     const struct screen *out;
     const struct result_options *o;
-    sqlite3_stmt *statement;
+    const struct result_source *source;
     int n_columns;
     int64_t rows;
     /* of a table */
@@ -35,12 +35,6 @@ struct format {
     void (*leave)(struct printer *p);
 };
 
-static const char *column_text(const struct printer *p, int column)
-{
-    const char *text = (const char *)sqlite3_column_text(p->statement, column);
-    return text ? text : "";
-}
-
 /* The fewest digits that read back as the same number. */
 static void real_text(double value, char *ret)
 {
@@ -55,33 +49,20 @@ static void real_text(double value, char *ret)
         strcat(ret, ".0");
 }
 
-static char *blob_text(const struct printer *p, int column)
+static const char *result_name(const struct printer *p, int column)
 {
-    const unsigned char *blob = sqlite3_column_blob(p->statement, column);
-    size_t n = (size_t)sqlite3_column_bytes(p->statement, column);
-    char *text = xcalloc(2 * n + 1, 1);
+    return p->source->name(p->source->arg, column);
+}
 
-    for (size_t i = 0; i < n; i++)
-        sprintf(text + 2 * i, "%02x", blob[i]);
-    return text;
+static enum result_type result_type(const struct printer *p, int column)
+{
+    return p->source->type(p->source->arg, column);
 }
 
 /* NULL for NULL. */
-static char *cell_text(const struct printer *p, int column)
+static char *result_text(const struct printer *p, int column)
 {
-    char real[REAL_TEXT];
-
-    switch (sqlite3_column_type(p->statement, column)) {
-    case SQLITE_NULL:
-        return NULL;
-    case SQLITE_BLOB:
-        return blob_text(p, column);
-    case SQLITE_FLOAT:
-        real_text(sqlite3_column_double(p->statement, column), real);
-        return xstrdup(real);
-    default:
-        return xstrdup(column_text(p, column));
-    }
+    return p->source->text(p->source->arg, column);
 }
 
 /* -- Table -------------------------------------------------------------------------------------------- */
@@ -100,7 +81,7 @@ static void table_begin_part(struct printer *p, size_t first_row)
     for (size_t i = 0; i < n; i++) {
         all[i] = i;
         p->columns[i] = (struct table_column){
-            .name = p->o->with_heading ? sqlite3_column_name(p->statement, (int)i) : "",
+            .name = p->o->with_heading ? result_name(p, (int)i) : "",
             .flags = COLUMN_VERBATIM | COLUMN_RIGHT,
             .least = TEXT_LEAST,
         };
@@ -131,10 +112,9 @@ static void table_row(struct printer *p)
     if (!p->table)
         table_begin_part(p, (size_t)p->rows - 1);
     for (int i = 0; i < p->n_columns; i++) {
-        int type = sqlite3_column_type(p->statement, i);
-        cells[i] = cell_text(p, i);
+        cells[i] = result_text(p, i);
         p->table_bytes += cells[i] ? strlen(cells[i]) : 0;
-        if (type == SQLITE_TEXT || type == SQLITE_BLOB)
+        if (cells[i] && result_type(p, i) == RESULT_TEXT)
             p->columns[i].flags = COLUMN_VERBATIM | COLUMN_SHORTEN;
     }
     table_add(p->table, (const char *const *)cells);
@@ -175,7 +155,7 @@ static void json_begin(struct printer *p)
 {
     p->keys = xcalloc((size_t)p->n_columns, sizeof(*p->keys));
     for (int i = 0; i < p->n_columns; i++) {
-        const char *name = sqlite3_column_name(p->statement, i);
+        const char *name = result_name(p, i);
         char *key = json_key(p, name);
         for (int k = 1; has_key(p, i, key); k++) {
             _cleanup_(freep) char *other = xasprintf("%s:%d", name, k);
@@ -189,25 +169,16 @@ static void json_begin(struct printer *p)
 
 static void json_cell(struct printer *p, int column)
 {
-    char real[REAL_TEXT];
+    _cleanup_(freep) char *text = result_text(p, column);
 
-    switch (sqlite3_column_type(p->statement, column)) {
-    case SQLITE_NULL:
+    if (!text) {
         fputs("null", p->out->file);
-        return;
-    case SQLITE_INTEGER:
-        fputs(column_text(p, column), p->out->file);
-        return;
-    case SQLITE_FLOAT:
-        real_text(sqlite3_column_double(p->statement, column), real);
-        fputs(real, p->out->file);
-        return;
-    default:
-        break;
+    } else if (result_type(p, column) == RESULT_NUMBER) {
+        fputs(text, p->out->file);
+    } else {
+        _cleanup_json_ value = json_text(text);
+        screen_json(p->out, value, 0);
     }
-    _cleanup_(freep) char *text = cell_text(p, column);
-    _cleanup_json_ value = json_text(text);
-    screen_json(p->out, value, 0);
 }
 
 static void json_row(struct printer *p)
@@ -237,7 +208,7 @@ static void json_leave(struct printer *p)
 static void separated_row(struct printer *p)
 {
     for (int i = 0; i < p->n_columns; i++) {
-        _cleanup_(freep) char *text = cell_text(p, i);
+        _cleanup_(freep) char *text = result_text(p, i);
         separated_raw_field(p->out, p->o->format, i == 0, text);
     }
     separated_end(p->out, p->o->format);
@@ -248,7 +219,7 @@ static void separated_begin(struct printer *p)
     if (!p->o->with_heading)
         return;
     for (int i = 0; i < p->n_columns; i++)
-        separated_raw_field(p->out, p->o->format, i == 0, sqlite3_column_name(p->statement, i));
+        separated_raw_field(p->out, p->o->format, i == 0, result_name(p, i));
     separated_end(p->out, p->o->format);
 }
 
@@ -270,7 +241,7 @@ static const struct format formats[_TABLE_FORMAT_MAX] = {
 static int next_row(const struct printer *p)
 {
     bool is_over = p->o->bounded && bounded_is_over(p->o->bounded);
-    return is_over ? SQLITE_INTERRUPT : sqlite3_step(p->statement);
+    return is_over ? SQLITE_INTERRUPT : p->source->step(p->source->arg);
 }
 
 static void note_rows(const struct printer *p)
@@ -281,14 +252,14 @@ static void note_rows(const struct printer *p)
         bounded_put_rows(p->o->bounded, p->out->file, p->rows - held);
 }
 
-struct result_end result_print(const struct screen *out, const struct result_options *o,
-                               sqlite3_stmt *statement)
+struct result_end result_print_source(const struct screen *out, const struct result_options *o,
+                                      const struct result_source *source)
 {
     const struct format *f = &formats[o->format];
-    struct printer p = {
-        .out = out, .o = o, .statement = statement, .n_columns = sqlite3_column_count(statement)};
-    int code = sqlite3_step(statement);
+    struct printer p = {.out = out, .o = o, .source = source};
+    int code = source->step(source->arg);
 
+    p.n_columns = source->count(source->arg);
     if (p.n_columns == 0)
         return (struct result_end){.code = code};
     /* An error before the first row leaves stdout as it was. */
@@ -305,4 +276,69 @@ struct result_end result_print(const struct screen *out, const struct result_opt
     f->leave(&p);
     note_rows(&p);
     return (struct result_end){.code = code, .rows = p.rows};
+}
+
+/* -- Statements of SQLite ----------------------------------------------------------------------------- */
+
+static int statement_step(void *arg)
+{
+    return sqlite3_step(arg);
+}
+
+static int statement_count(void *arg)
+{
+    return sqlite3_column_count(arg);
+}
+
+static const char *statement_name(void *arg, int column)
+{
+    return sqlite3_column_name(arg, column);
+}
+
+static enum result_type statement_type(void *arg, int column)
+{
+    int type = sqlite3_column_type(arg, column);
+    return type == SQLITE_INTEGER || type == SQLITE_FLOAT ? RESULT_NUMBER : RESULT_TEXT;
+}
+
+static char *statement_blob_text(sqlite3_stmt *statement, int column)
+{
+    const unsigned char *blob = sqlite3_column_blob(statement, column);
+    size_t n = (size_t)sqlite3_column_bytes(statement, column);
+    char *text = xcalloc(2 * n + 1, 1);
+
+    for (size_t i = 0; i < n; i++)
+        sprintf(text + 2 * i, "%02x", blob[i]);
+    return text;
+}
+
+static char *statement_text(void *arg, int column)
+{
+    char real[REAL_TEXT];
+    const char *text;
+
+    switch (sqlite3_column_type(arg, column)) {
+    case SQLITE_NULL:
+        return NULL;
+    case SQLITE_BLOB:
+        return statement_blob_text(arg, column);
+    case SQLITE_FLOAT:
+        real_text(sqlite3_column_double(arg, column), real);
+        return xstrdup(real);
+    default:
+        text = (const char *)sqlite3_column_text(arg, column);
+        return xstrdup(text ? text : "");
+    }
+}
+
+struct result_end result_print(const struct screen *out, const struct result_options *o,
+                               sqlite3_stmt *statement)
+{
+    const struct result_source source = {.step = statement_step,
+                                         .count = statement_count,
+                                         .name = statement_name,
+                                         .type = statement_type,
+                                         .text = statement_text,
+                                         .arg = statement};
+    return result_print_source(out, o, &source);
 }

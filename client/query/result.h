@@ -29,6 +29,24 @@ struct result_end {
     int64_t rows;
 };
 
+/* How a value is printed as JSON, and aligned in a table. */
+enum result_type {
+    RESULT_TEXT,
+    RESULT_NUMBER, /* its text is a number of JSON */
+};
+
+/* Rows of another database than SQLite. Columns count from 0, and are known after the first step. */
+struct result_source {
+    int (*step)(void *arg); /* as sqlite3_step() */
+    int (*count)(void *arg);
+    const char *(*name)(void *arg, int column);
+    enum result_type (*type)(void *arg, int column);
+    char *(*text)(void *arg, int column); /* of the current row; NULL for NULL; the caller frees it */
+    void *arg;
+};
+
+struct result_end result_print_source(const struct screen *out, const struct result_options *o,
+                                      const struct result_source *source);
 /* Steps a statement to its end. One without columns prints nothing. */
 struct result_end result_print(const struct screen *out, const struct result_options *o,
                                sqlite3_stmt *statement);

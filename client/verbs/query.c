@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "client/cli/text.h"
+#include "client/query/mirror_query.h"
 #include "client/query/named_queries.h"
 #include "client/query/query.h"
 #include "client/traces/instances.h"
@@ -18,7 +19,7 @@
 #define TIME_LIMIT_DEFAULT (60 * NS_PER_S)
 
 struct query_options {
-    const char *file, *named;
+    const char *file, *named, *mirror;
     int64_t time_limit, limit, memory_limit;
 };
 
@@ -28,6 +29,7 @@ struct query_options {
 static const struct option_def query_options[] = {
     {"file", 'f', "FILE", OPTION_TEXT, AT(file), "File with SQL, - for standard input"},
     {"named", 0, "NAME", OPTION_TEXT, AT(named), "Named query to run; list prints them"},
+    {"mirror", 0, "[=URL]", OPTION_TEXT, AT(mirror), "Query the PostgreSQL mirror of all hosts (default: the URL that profd names)"},
     {"limit", 'n', "N", OPTION_COUNT, AT(limit), "Maximum number of rows to print"},
     {"time-limit", 0, "DURATION", OPTION_DURATION, AT(time_limit), "Time limit of each statement (default: 60s)"},
     {"memory-limit", 0, "SIZE", OPTION_SIZE, AT(memory_limit), "Memory limit for reading files (default: 1.5G)"},
@@ -130,14 +132,23 @@ static void query_done(struct query *q)
     bounded_free(q->bounded);
 }
 
+static int64_t query_time_limit(const struct query_options *o)
+{
+    return o->time_limit == OPTION_ABSENT ? TIME_LIMIT_DEFAULT
+           : o->time_limit == INT64_MAX   ? 0
+                                          : o->time_limit;
+}
+
+static int64_t query_rows_max(const struct query_options *o)
+{
+    return o->limit == OPTION_ABSENT ? INT64_MAX : o->limit;
+}
+
 /* Of one trace, or of all ranks of a session or of a directory: then trace is NULL. */
 static int query_answer(struct client *c, const struct query_options *o, const char *name,
                         struct trace_file *trace, struct sql_source source, const struct sql_text *sql)
 {
-    int64_t time_limit = o->time_limit == OPTION_ABSENT ? TIME_LIMIT_DEFAULT
-                         : o->time_limit == INT64_MAX   ? 0
-                                                        : o->time_limit;
-    struct bounded *bounded = bounded_new(time_limit, PROCESS_BYTES_MAX);
+    struct bounded *bounded = bounded_new(query_time_limit(o), PROCESS_BYTES_MAX);
     _cleanup_(query_done) struct query q = {
         .c = c,
         .name = name,
@@ -145,7 +156,7 @@ static int query_answer(struct client *c, const struct query_options *o, const c
         .bounded = bounded,
         .result = {.format = c->format,
                    .with_heading = !c->no_legend,
-                   .rows_max = o->limit == OPTION_ABSENT ? INT64_MAX : o->limit,
+                   .rows_max = query_rows_max(o),
                    .bounded = bounded},
     };
     int number = 0;
@@ -205,6 +216,39 @@ static int query_word(struct client *c, const struct query_options *o, char *wor
                                                           : query_trace(c, o, word, sql);
 }
 
+static bool query_is_blank(const struct sql_text *sql)
+{
+    return !sql->text[strspn(sql->text, " \t\r\n;")];
+}
+
+static int query_refuse_blank(struct client *c)
+{
+    return client_refuse(c, "Pass it as a word, with --file, or on standard input.", "no SQL was given");
+}
+
+static int query_mirror(struct client *c, const struct query_options *o, int n_words, char **words)
+{
+    _cleanup_(sql_text_done) struct sql_text sql = {0};
+    _cleanup_(freep) char *address = NULL;
+    char none[] = "", *with_none[] = {none, n_words > 0 ? words[0] : NULL, NULL};
+
+    if (n_words > 1 || o->named)
+        return client_refuse(c, "profctl query --mirror \"SELECT * FROM traces LIMIT 10\"",
+                             "--mirror takes SQL, and neither a trace nor --named");
+    int status = query_take_sql(c, o, n_words + 1, with_none, &sql);
+    if (status == EXIT_DONE && (!sql.text || query_is_blank(&sql)))
+        status = query_refuse_blank(c);
+    if (status == EXIT_DONE)
+        status = mirror_find_reader(c, o->mirror, &address);
+    if (status != EXIT_DONE)
+        return status;
+    const struct mirror_query q = {.address = address,
+                                   .sql = sql.text,
+                                   .time_limit_ns = query_time_limit(o),
+                                   .rows_max = query_rows_max(o)};
+    return mirror_query_run(c, &q);
+}
+
 static int query_verb_run(struct client *c, const void *values, int n_words, char **words)
 {
     const struct query_options *o = values;
@@ -219,6 +263,8 @@ static int query_verb_run(struct client *c, const void *values, int n_words, cha
                              "--time-limit: 0 is not a time limit");
     if (o->named && streq(o->named, "list"))
         return query_list_named(c);
+    if (o->mirror)
+        return query_mirror(c, o, n_words, words);
     if (use_newest) {
         words = with_newest;
         n_words++;
@@ -226,8 +272,8 @@ static int query_verb_run(struct client *c, const void *values, int n_words, cha
     int status = query_take_sql(c, o, n_words, words, &sql);
     if (status != EXIT_DONE)
         return status;
-    if (sql.text && !sql.text[strspn(sql.text, " \t\r\n;")])
-        return client_refuse(c, "Pass it as a word, with --file, or on standard input.", "no SQL was given");
+    if (sql.text && query_is_blank(&sql))
+        return query_refuse_blank(c);
     if (use_newest)
         status = client_newest_session(c, true, newest);
     return status == EXIT_DONE ? query_word(c, o, words[0], &sql) : status;

@@ -101,6 +101,7 @@ static const struct verb_entry analyze_verbs[] = {
     {&verb_query, {0}, "sql select",
      "profctl query t12 \"SELECT name, sum(dur) FROM kernel GROUP BY 1\"\n"
      "profctl query s7 --named kernels\n"
+     "profctl query --mirror \"SELECT host, count(*) FROM traces GROUP BY 1\"\n"
      "profctl query --named list", .takes = "stf"},
     {&verb_reports, {0}, NULL,
      "profctl reports\n"
@@ -140,6 +141,10 @@ static const struct verb_entry administration_verbs[] = {
      "profctl context list\n"
      "profctl --context prod list-sessions",
      .words = "add use list show rm"},
+    {&verb_mirror, {0}, "postgres postgresql replicate",
+     "profctl mirror init postgresql://postgres@db1/fleet\n"
+     "profctl mirror status\n"
+     "profctl mirror expire postgresql://fleet_owner@db1/fleet --older-than 365d", .words = "init migrate status expire"},
     {&verb_completion, {0}, NULL,
      "source <(profctl completion bash)\n"
      "profctl completion zsh > ~/.zfunc/_profctl", .words = "bash zsh fish"},

@@ -9,8 +9,8 @@
 extern const struct verb verb_analyze, verb_bench, verb_complete, verb_completion, verb_context, verb_compare,
     verb_diff, verb_doctor, verb_du, verb_events, verb_export, verb_flame, verb_get, verb_ingest,
     verb_list_hosts, verb_list_runs, verb_list_sessions, verb_list_traces, verb_list_workers, verb_merge,
-    verb_open, verb_peer, verb_pin, verb_query, verb_reports, verb_rm, verb_show, verb_start, verb_status,
-    verb_stop, verb_timeline, verb_token, verb_unpin, verb_vacuum;
+    verb_mirror, verb_open, verb_peer, verb_pin, verb_query, verb_reports, verb_rm, verb_show, verb_start,
+    verb_status, verb_stop, verb_timeline, verb_token, verb_unpin, verb_vacuum;
 
 struct ingest_options {
     struct option_list labels;
@@ -29,6 +29,10 @@ int token_make(struct client *c, char token[static TOKEN_TEXT_SIZE], char hash[s
 
 /* The contents of the store, of the JSON of /v1/usage: "48 traces, 3.1 GiB of 200 GiB". The caller frees it. */
 char *usage_text(const json_t *usage);
+
+/* The address of the mirror for readers: the given one, or that which profd names. The caller frees *ret. Returns an exit
+ * status. */
+int mirror_find_reader(struct client *c, const char *given, char **ret);
 
 /* Runs a named query on a trace, as `profctl query --named` does. limit: rows, or OPTION_ABSENT. Returns the
  * exit status. */

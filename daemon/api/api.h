@@ -13,6 +13,7 @@
 #include "base/problem.h"
 #include "daemon/api/settings.h"
 #include "daemon/collect/store.h"
+#include "daemon/mirror/mirror.h"
 #include "daemon/report/pool.h"
 #include "daemon/runs/runs.h"
 #include "daemon/session/sessions.h"
@@ -36,6 +37,7 @@ struct api_modules {
     struct collector *collector;
     struct reports *reports;
     struct archiver *archiver;
+    struct mirror *mirror;
     struct loop_lag *lag;
     const struct api_settings *settings;
     const struct fleet_settings *fleet_settings;

@@ -107,6 +107,8 @@ json_t *usage_to_json(const struct store_usage *u);
 /* Checks of the doctor; done() runs later, once. */
 struct checks;
 void archive_check_add(struct api *api, struct checks *c, void (*done)(void *arg), void *arg);
+/* route_mirror.c */
+void doctor_check_mirror(struct api *api, struct checks *c);
 
 /* route_events.c */
 struct event_hub *event_hub_new(struct api *api);
@@ -123,6 +125,8 @@ ROUTE_HANDLER(get_readiness);
 ROUTE_HANDLER(get_version);
 
 ROUTE_HANDLER(get_metrics);
+
+ROUTE_HANDLER(get_mirror);
 
 ROUTE_HANDLER(get_workers);
 ROUTE_HANDLER(get_routers);

@@ -42,7 +42,8 @@ struct metrics_scrape {
             wal_bytes, displaced, connections, connections_limit, loop_lag_s, kineto_processes, kineto_polls,
             kineto_answers, kineto_late, kineto_configs, kineto_refused, cpu_s, resident_bytes, virtual_bytes,
             open_fds, max_fds, start_time_s, archive_failing, archive_waiting, archive_waiting_bytes,
-            archive_lag_s, archive_uploaded_bytes, archive_fetched_bytes;
+            archive_lag_s, archive_uploaded_bytes, archive_fetched_bytes, mirror_lag, mirror_lag_s,
+            mirror_rows, mirror_failures, mirror_refused, mirror_connected;
     } values; /* of families without labels */
 };
 
@@ -409,6 +410,12 @@ static const struct metric_family families[] = {
     {"profd_archive_uploaded_bytes_total", "counter", "Bytes of files that the archive took.", VALUE(archive_uploaded_bytes)},
     {"profd_archive_fetches_total", "counter", "Traces fetched from the archive into the store, by result.", .write = metrics_write_fetches},
     {"profd_archive_fetched_bytes_total", "counter", "Bytes of traces fetched from the archive.", VALUE(archive_fetched_bytes)},
+    {"profd_mirror_connected", "gauge", "Whether profd is connected to the mirror: 1 yes, 0 no; it connects only to send.", VALUE(mirror_connected)},
+    {"profd_mirror_lag_changes", "gauge", "Changes of the catalog that the mirror lacks, counted up to 100000; NaN until profd has connected.", VALUE(mirror_lag)},
+    {"profd_mirror_lag_seconds", "gauge", "Age of the oldest change that the mirror lacks.", VALUE(mirror_lag_s)},
+    {"profd_mirror_rows_total", "counter", "Rows that the mirror took.", VALUE(mirror_rows)},
+    {"profd_mirror_failures_total", "counter", "Connections to the mirror that failed or broke.", VALUE(mirror_failures)},
+    {"profd_mirror_refused_rows_total", "counter", "Rows that the mirror refused.", VALUE(mirror_refused)},
     {"process_cpu_seconds_total", "counter", "CPU time of profd in user and system mode.", VALUE(cpu_s)},
     {"process_resident_memory_bytes", "gauge", "Resident memory of profd.", VALUE(resident_bytes)},
     {"process_virtual_memory_bytes", "gauge", "Virtual memory of profd.", VALUE(virtual_bytes)},
@@ -425,6 +432,7 @@ static void metrics_take_values(struct metrics_scrape *s)
     const struct answer_usage answers = caller_answers(modules->caller);
     const struct kineto_metrics kineto = kineto_metrics(modules->kineto);
     struct store_usage store = {0};
+    struct mirror_state mirror;
     struct process_own_memory memory;
     bool has_memory = process_own_memory(&memory) == 0;
     struct rlimit files;
@@ -437,6 +445,7 @@ static void metrics_take_values(struct metrics_scrape *s)
     store_usage(modules->store, &store);
     runs_metrics(modules->runs, &s->runs);
     archiver_metrics(modules->archiver, &s->archive);
+    mirror_read_state(modules->mirror, &mirror);
     int64_t oldest_ns = s->gauges.oldest_stop_sent_ns;
     s->values = (struct metric_values){
         .stops_pending = (double)s->gauges.stops_pending,
@@ -473,6 +482,13 @@ static void metrics_take_values(struct metrics_scrape *s)
         .kineto_late = (double)kineto.late,
         .kineto_configs = (double)kineto.configs,
         .kineto_refused = (double)kineto.refused,
+        .mirror_lag =
+            mirror.lag < 0 && mirror.phase != MIRROR_OFF ? NAN : (double)MAX(mirror.lag, INT64_C(0)),
+        .mirror_lag_s = metrics_seconds(mirror.lag_ns),
+        .mirror_rows = (double)mirror.rows,
+        .mirror_failures = (double)mirror.failures,
+        .mirror_refused = (double)mirror.refused_rows,
+        .mirror_connected = mirror.connected,
         .cpu_s = metrics_cpu_seconds(),
         .resident_bytes = has_memory ? (double)memory.resident : NAN,
         .virtual_bytes = has_memory ? (double)memory.total : NAN,

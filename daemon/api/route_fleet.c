@@ -106,6 +106,7 @@ static void doctor_end(void *arg)
 
     if (e->request) {
         http_on_close(e->request, NULL, NULL);
+
         http_reply_json(e->request, 200, checks_to_json(&e->checks));
     }
     checks_done(&e->checks);
@@ -128,6 +129,7 @@ static void doctor_on_looked(void *arg)
         fleet_check(e->fleet, &e->spaces, &e->checks);
     torch_check(&e->torch, e->api->modules.kineto, e->fleet, &e->checks);
     doctor_check_profd(e->api, &e->checks);
+    doctor_check_mirror(e->api, &e->checks);
     archive_check_add(e->api, &e->checks, doctor_end, e);
 }
 

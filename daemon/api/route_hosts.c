@@ -61,6 +61,22 @@ static json_t *host_store(struct api *api)
     return j;
 }
 
+/* What waits to be mirrored; nothing where there is no mirror. */
+static void host_put_mirror(struct api *api, json_t *j)
+{
+    struct mirror_state s;
+
+    mirror_read_state(api->modules.mirror, &s);
+    if (s.phase == MIRROR_OFF)
+        return;
+    json_t *mirror = json_object();
+    json_put_str(mirror, "state", mirror_phase_name(s.phase));
+    if (s.lag >= 0)
+        json_put_int(mirror, "rows", s.lag);
+    json_put_int(mirror, "lag_ns", s.lag_ns);
+    json_object_set_new(j, "mirror", mirror);
+}
+
 static void host_put_counts(struct api *api, json_t *j)
 {
     const int64_t workers = fleet_local_workers(api->modules.finder);
@@ -69,6 +85,7 @@ static void host_put_counts(struct api *api, json_t *j)
         json_put_int(j, "workers", workers);
     json_put_int(j, "sessions", jobs_count(sessions_jobs(api->modules.sessions)));
     json_object_set_new(j, "store", host_store(api));
+    host_put_mirror(api, j);
 }
 
 void get_host(struct api *api, struct http_request *r, const struct route_match *match)

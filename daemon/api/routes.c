@@ -44,6 +44,7 @@ static const struct route routes[] = {
     {HTTP_GET,    "/v1/usage",                   RIGHT_READ,    NULL,                      get_usage},
     {HTTP_POST,   "/v1/vacuum",                  RIGHT_ADMIN,   NULL,                      vacuum_store},
     {HTTP_GET,    "/v1/archive",                 RIGHT_READ,    NULL,                      get_archive},
+    {HTTP_GET,    "/v1/mirror",                  RIGHT_READ,    NULL,                      get_mirror},
     {HTTP_GET,    "/v1/events",                  RIGHT_READ,    "session run after",       get_events},
     {HTTP_GET,    "/v1/hosts",                   RIGHT_READ,    NULL,                      list_hosts},
     {HTTP_GET,    "/v1/host",                    RIGHT_PEER,    NULL,                      get_host},

@@ -166,6 +166,12 @@ static const struct network_refusal *refused_for_ever(const struct in6_addr *a)
     return NULL;
 }
 
+const struct network_refusal *network_refuses_ever(const struct in6_addr *address)
+{
+    const struct in6_addr a = reached_by(address);
+    return refused_for_ever(&a);
+}
+
 const struct network_refusal *network_refuses(const struct network_policy *p, const struct in6_addr *address)
 {
     if (!address)

@@ -37,4 +37,6 @@ struct network_refusal {
 /* NULL where it may be called. Some addresses never may, even if the policy contains them: those where clouds hand out
  * credentials, and what is no single machine. Nor may one that is of neither IP: address is NULL. */
 const struct network_refusal *network_refuses(const struct network_policy *p, const struct in6_addr *address);
+/* The same without a policy, for addresses that profd.conf names itself: only what may never be called is refused. */
+const struct network_refusal *network_refuses_ever(const struct in6_addr *address);
 bool network_allows(const struct network_policy *p, const struct in6_addr *address);

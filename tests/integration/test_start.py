@@ -13,7 +13,7 @@ from terminal import PROFCTL, environment
 
 PROFD_LOAD = BUILD / "daemon/load/profd-load"
 PROFD_INGEST = BUILD / "daemon/ingest/profd-ingest"
-CURL, EDIT = "libcurl.so.4", "libedit.so.2"
+CURL, EDIT, PQ = "libcurl.so.4", "libedit.so.2", "libpq.so.5"
 ON_DEMAND = {name for file in (ROOT / "base").glob("on_demand_*.S") for name in re.findall(r'ON_DEMAND\("(.*?)"', file.read_text())}
 NOT_AT_START = ON_DEMAND - ({"libm.so.6"} if SANITIZED else set())  # which the sanitizers' runtime needs
 
@@ -33,7 +33,7 @@ def traced(trace):
     return {"LD_DEBUG": "files", "LD_DEBUG_OUTPUT": str(trace)}
 
 
-@pytest.mark.parametrize("program, libraries", [(PROFCTL, NOT_AT_START), (PROFD, {CURL})])
+@pytest.mark.parametrize("program, libraries", [(PROFCTL, NOT_AT_START), (PROFD, {CURL, PQ})])
 def test_programs_start_without(program, libraries):
     assert not libraries & needed(program)
 
@@ -42,8 +42,10 @@ def test_the_package_depends_on_them():
     """dpkg-shlibdeps does not see what is loaded on demand: another program of the package must need it, or debian/control
     names it."""
     assert len(ON_DEMAND) == len(list((ROOT / "base").glob("on_demand_*.S")))
-    assert ON_DEMAND - {EDIT} <= needed(PROFD) | needed(PROFD_LOAD) | needed(PROFD_INGEST)
-    assert re.search(r"^Depends:.*\blibedit2\b", (ROOT / "debian/control").read_text(), re.MULTILINE)
+    assert ON_DEMAND - {EDIT, PQ} <= needed(PROFD) | needed(PROFD_LOAD) | needed(PROFD_INGEST)
+    control = (ROOT / "debian/control").read_text()
+    assert re.search(r"^Depends:.*\blibedit2\b", control, re.MULTILINE)
+    assert re.search(r"^Recommends:.*\blibpq5\b", control, re.MULTILINE)  # without a mirror it is not needed
 
 
 def profctl(*words, **variables):

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parts of the mirror: the sender (mirror.c), and the batch that it reads on a thread (mirror_batch.c). */
+#pragma once
+
+#include "base/offload.h"
+#include "base/problem.h"
+#include "daemon/catalog/changes.h"
+
+/* JSON of a batch: one row may be larger. */
+#define MIRROR_BATCH_BYTES (1u << 20)
+
+/* A batch that is being read. Lives until its done(), also where the mirror was closed. */
+struct mirror_batch;
+typedef void (*mirror_batch_fn)(int err, const struct changes *changes, const struct problem *p, void *arg);
+
+struct mirror_batch *mirror_batch_read(struct offload *offload, const char *catalog_path, int64_t after,
+                                       int64_t rows_max, mirror_batch_fn done, void *arg);
+/* Its done() is not called. NULL is nothing. */
+void mirror_batch_cancel(struct mirror_batch *b);
+
+/* How many rows the next batch has. A row that the server refuses is found by halving, and passed over alone. */
+struct mirror_window {
+    int64_t rows, rows_max;
+};
+void mirror_window_init(struct mirror_window *w, int64_t rows_max);
+void mirror_window_taken(struct mirror_window *w);
+/* True where the batch was a single row: it is to be passed over. */
+bool mirror_window_refused(struct mirror_window *w);
+
+/* Pure. "23505" and "22003" are of values; the row is wrong, not the connection. */
+bool mirror_error_is_of_row(const char *state);
+/* What to do about an SQLSTATE or a text of libpq; static, NULL: nothing known. */
+const char *mirror_error_remedy(const char *state, const char *text);
+/* A delay with a random part: 1 s after the first failure, doubled up to 5 min. */
+int64_t mirror_back_off(unsigned failures, uint32_t random);
+/* A number of changes, as the server answers it; -EPROTO. */
+int mirror_parse_applied(const char *text, int64_t *ret);

@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/mirror/pq.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/fleet/names.h"
+#include "daemon/fleet/network.h"
+#include "daemon/mirror/pq_hosts.h"
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <libpq-fe.h>
+
+#define PQ_LIBRARY     "libpq.so.5"
+#define PARAMETERS_MAX 64
+/* Of the TCP connection: a server that is gone is noticed while nothing is sent. */
+#define KEEPALIVES_IDLE_S "30"
+#define USER_TIMEOUT_MS   "30000"
+#define SQLSTATE_BYTES    (PQ_STATE_SIZE - 1)
+
+struct pq {
+    struct event_base *base;
+    struct name_resolver *names;
+    const struct pq_ops *ops;
+    void *arg;
+
+    PQconninfoOption *options;
+    char *passfile;
+    int64_t timeout_ns;
+    struct pq_host hosts[PQ_HOSTS_MAX];
+    size_t n_hosts, host;
+    struct in6_addr addresses[NAME_ADDRESSES_MAX]; /* of the host */
+    size_t n_addresses, address;
+    struct name_query *query;
+    char *error; /* of the last try */
+
+    PGconn *connection;
+    struct event *io, *timer;
+    bool is_connected, is_calling;
+    char *value; /* of the call */
+    char *call_error;
+    char state[PQ_STATE_SIZE];
+};
+
+bool pq_is_installed(void)
+{
+    void *handle = dlopen(PQ_LIBRARY, RTLD_LAZY | RTLD_LOCAL);
+
+    if (handle)
+        dlclose(handle);
+    return handle != NULL;
+}
+
+/* -- The address -------------------------------------------------------------------------------------- */
+
+static const char *pq_option(const PQconninfoOption *options, const char *keyword)
+{
+    for (const PQconninfoOption *o = options; o && o->keyword; o++)
+        if (streq(o->keyword, keyword))
+            return o->val && *o->val ? o->val : NULL;
+    return NULL;
+}
+
+static PQconninfoOption *pq_parse(const char *conninfo)
+{
+    char *error = NULL;
+    PQconninfoOption *options = PQconninfoParse(conninfo, &error);
+
+    /* It may quote the password. */
+    PQfreemem(error);
+    return options;
+}
+
+static int pq_read_hosts(const PQconninfoOption *options, struct pq_host hosts[static PQ_HOSTS_MAX],
+                         size_t *ret_n, const char **ret_reason)
+{
+    return pq_hosts_parse(pq_option(options, "host"), pq_option(options, "hostaddr"),
+                          pq_option(options, "port"), hosts, ret_n, ret_reason);
+}
+
+int pq_check(const char *conninfo, struct problem *p)
+{
+    struct pq_host hosts[PQ_HOSTS_MAX];
+    const char *reason = "it is neither postgresql://USER@HOST:PORT/DATABASE nor \"host=... dbname=...\"";
+    size_t n;
+    PQconninfoOption *options = pq_parse(conninfo);
+
+    int r = options ? pq_read_hosts(options, hosts, &n, &reason) : -EINVAL;
+    PQconninfoFree(options);
+    return r < 0 ? problem_set(p, r, PROBLEM_BAD_REQUEST, "not an address of PostgreSQL: %s", reason) : 0;
+}
+
+char *pq_format(const char *conninfo)
+{
+    PQconninfoOption *options = pq_parse(conninfo);
+    struct pq_host hosts[PQ_HOSTS_MAX];
+    const char *reason, *user = pq_option(options, "user"), *database = pq_option(options, "dbname");
+    size_t n = 0;
+    char *text = xasprintf("postgresql://%s%s", user ? user : "", user ? "@" : "");
+
+    int r = options ? pq_read_hosts(options, hosts, &n, &reason) : -EINVAL;
+    for (size_t i = 0; i < n; i++)
+        append_str(&text, "%s%s:%s", i > 0 ? "," : "", *hosts[i].name ? hosts[i].name : hosts[i].address,
+                   hosts[i].port);
+    append_str(&text, "/%s", database ? database : "");
+    PQconninfoFree(options);
+    if (r < 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+bool pq_has_password(const char *conninfo)
+{
+    PQconninfoOption *options = pq_parse(conninfo);
+    bool has = pq_option(options, "password") != NULL;
+
+    PQconninfoFree(options);
+    return has;
+}
+
+/* -- Ends --------------------------------------------------------------------------------------------- */
+
+static void pq_stop_waiting(struct pq *c)
+{
+    if (c->io)
+        event_free(c->io);
+    c->io = NULL;
+    if (c->timer)
+        event_del(c->timer);
+}
+
+static void pq_close(struct pq *c)
+{
+    pq_stop_waiting(c);
+    if (c->connection)
+        PQfinish(c->connection);
+    c->connection = NULL;
+    c->is_connected = c->is_calling = false;
+}
+
+struct pq *pq_free(struct pq *c)
+{
+    if (!c)
+        return NULL;
+    name_query_free(c->query);
+    pq_close(c);
+    if (c->timer)
+        event_free(c->timer);
+    if (c->options)
+        PQconninfoFree(c->options);
+    free(c->passfile);
+    free(c->error);
+    free(c->value);
+    free(c->call_error);
+    free(c);
+    return NULL;
+}
+
+/* The first line. */
+static void pq_note_error(struct pq *c, const char *text)
+{
+    free(c->error);
+    c->error = xstrndup(text, strcspn(text, "\n"));
+}
+
+/* The last act. */
+static void pq_fail(struct pq *c)
+{
+    struct pq_failure f = {.text = c->error ? c->error : "the connection broke"};
+
+    memcpy(f.state, c->state, sizeof(f.state));
+    pq_close(c);
+    c->ops->failed(&f, c->arg);
+}
+
+/* -- Waiting ------------------------------------------------------------------------------------------ */
+
+static void pq_advance(struct pq *c);
+
+static void pq_on_io(evutil_socket_t fd, short what, void *arg)
+{
+    pq_advance(arg);
+}
+
+/* The socket may be another one after each step of connecting. */
+static void pq_wait(struct pq *c, short what)
+{
+    if (c->io)
+        event_free(c->io);
+    c->io = event_new(c->base, PQsocket(c->connection), what, pq_on_io, c);
+    event_add(c->io, NULL);
+}
+
+static void pq_set_deadline(struct pq *c, int64_t timeout_ns)
+{
+    struct timeval tv = timeval_of(timeout_ns);
+    event_add(c->timer, &tv);
+}
+
+/* -- Connecting --------------------------------------------------------------------------------------- */
+
+static void pq_try_next(struct pq *c);
+
+static void pq_step_connecting(struct pq *c)
+{
+    switch (PQconnectPoll(c->connection)) {
+    case PGRES_POLLING_READING:
+        pq_wait(c, EV_READ);
+        return;
+    case PGRES_POLLING_WRITING:
+        pq_wait(c, EV_WRITE);
+        return;
+    case PGRES_POLLING_OK:
+        event_del(c->timer);
+        c->is_connected = true;
+        PQsetnonblocking(c->connection, 1);
+        /* Notices the end of the connection while nothing is called. */
+        pq_wait(c, EV_READ);
+        c->ops->connected(c->arg);
+        return;
+    default:
+        pq_note_error(c, PQerrorMessage(c->connection));
+        pq_try_next(c);
+    }
+}
+
+static void pq_on_notice(void *arg, const char *message)
+{
+    log_debug("mirror: %.*s", (int)strcspn(message, "\n"), message);
+}
+
+struct pq_keywords {
+    const char *keywords[PARAMETERS_MAX + 1], *values[PARAMETERS_MAX + 1];
+    size_t n;
+};
+
+static void pq_put(struct pq_keywords *k, const char *keyword, const char *value)
+{
+    if (k->n == PARAMETERS_MAX || !value || !*value)
+        return;
+    k->keywords[k->n] = keyword;
+    k->values[k->n++] = value;
+}
+
+/* What connecting does itself, or must not be left to libpq. */
+static bool pq_is_own_keyword(const char *keyword)
+{
+    static const char *const own[] = {"host",       "hostaddr",        "port",    "connect_timeout",
+                                      "gssencmode", "client_encoding", "passfile"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(own); i++)
+        if (streq(own[i], keyword))
+            return true;
+    return false;
+}
+
+static void pq_start(struct pq *c, const char *address)
+{
+    const struct pq_host *h = &c->hosts[c->host];
+    struct pq_keywords k = {0};
+
+    pq_put(&k, "host", h->name);
+    pq_put(&k, "hostaddr", address);
+    pq_put(&k, "port", h->port);
+    pq_put(&k, "gssencmode", "disable");
+    pq_put(&k, "client_encoding", "UTF8");
+    pq_put(&k, "passfile", c->passfile ? c->passfile : pq_option(c->options, "passfile"));
+    pq_put(&k, "fallback_application_name", "profd");
+    if (!pq_option(c->options, "target_session_attrs"))
+        pq_put(&k, "target_session_attrs", "read-write");
+    if (!pq_option(c->options, "keepalives_idle"))
+        pq_put(&k, "keepalives_idle", KEEPALIVES_IDLE_S);
+    if (!pq_option(c->options, "tcp_user_timeout"))
+        pq_put(&k, "tcp_user_timeout", USER_TIMEOUT_MS);
+    for (const PQconninfoOption *o = c->options; o->keyword; o++)
+        if (!pq_is_own_keyword(o->keyword))
+            pq_put(&k, o->keyword, o->val);
+    pq_close(c);
+    pq_set_deadline(c, c->timeout_ns);
+    c->connection = PQconnectStartParams(k.keywords, k.values, 0);
+    if (!c->connection || PQstatus(c->connection) == CONNECTION_BAD) {
+        pq_note_error(c, c->connection ? PQerrorMessage(c->connection) : "out of memory");
+        pq_try_next(c);
+        return;
+    }
+    PQsetNoticeProcessor(c->connection, pq_on_notice, NULL);
+    pq_wait(c, EV_WRITE);
+}
+
+static void pq_start_address(struct pq *c, const struct in6_addr *a)
+{
+    const struct network_refusal *refusal = network_refuses_ever(a);
+    char text[INET6_ADDRSTRLEN];
+
+    if (IN6_IS_ADDR_V4MAPPED(a))
+        inet_ntop(AF_INET, &a->s6_addr[12], text, sizeof(text));
+    else
+        inet_ntop(AF_INET6, a, text, sizeof(text));
+    if (!refusal) {
+        pq_start(c, text);
+        return;
+    }
+    _cleanup_(freep) char *why = xasprintf("%s %s", text, refusal->why);
+    pq_note_error(c, why);
+    pq_try_next(c);
+}
+
+static void pq_on_name(const struct name_answer *a, void *arg)
+{
+    struct pq *c = arg;
+
+    c->query = NULL;
+    event_del(c->timer);
+    c->n_addresses = a->err < 0 ? 0 : a->n;
+    c->address = 0;
+    memcpy(c->addresses, a->addresses, sizeof(c->addresses));
+    if (c->n_addresses == 0) {
+        _cleanup_(freep) char *why =
+            xasprintf("cannot resolve %s: %s", c->hosts[c->host].name,
+                      a->err == -ETIMEDOUT || a->err == -EAGAIN ? "no answer of the name servers in time"
+                                                                : "no such name");
+        pq_note_error(c, why);
+        pq_try_next(c);
+        return;
+    }
+    pq_start_address(c, &c->addresses[c->address++]);
+}
+
+static bool pq_read_address(const char *text, struct in6_addr *ret)
+{
+    struct in_addr v4;
+
+    if (inet_pton(AF_INET6, text, ret) == 1)
+        return true;
+    if (inet_pton(AF_INET, text, &v4) != 1)
+        return false;
+    *ret = (struct in6_addr){0};
+    ret->s6_addr[10] = ret->s6_addr[11] = 0xff;
+    memcpy(&ret->s6_addr[12], &v4, sizeof(v4));
+    return true;
+}
+
+static void pq_try_host(struct pq *c)
+{
+    const struct pq_host *h = &c->hosts[c->host];
+    struct name_answer known = {.n = 1};
+
+    c->n_addresses = c->address = 0;
+    if (pq_host_is_socket(h)) {
+        pq_start(c, NULL);
+        return;
+    }
+    if (pq_read_address(*h->address ? h->address : h->name, &known.addresses[0]) ||
+        names_known(c->names, h->name, 0, &known)) {
+        pq_on_name(&known, c);
+        return;
+    }
+    pq_close(c);
+    c->query = names_ask(c->names, h->name, 0, mono_ns() + c->timeout_ns, c->timeout_ns, pq_on_name, c);
+}
+
+/* The next address of the host, then the next host. */
+static void pq_try_next(struct pq *c)
+{
+    if (c->address < c->n_addresses) {
+        pq_start_address(c, &c->addresses[c->address++]);
+        return;
+    }
+    if (++c->host < c->n_hosts) {
+        pq_try_host(c);
+        return;
+    }
+    pq_fail(c);
+}
+
+static void pq_on_deadline(evutil_socket_t fd, short what, void *arg)
+{
+    struct pq *c = arg;
+
+    if (c->is_connected) {
+        pq_note_error(c, "no answer in time");
+        pq_fail(c);
+        return;
+    }
+    _cleanup_(freep) char *why = xasprintf("no answer of %s in time", c->hosts[c->host].name);
+    pq_note_error(c, why);
+    pq_try_next(c);
+}
+
+/* Nothing of it is called before the loop runs again. */
+static void pq_on_begin(evutil_socket_t fd, short what, void *arg)
+{
+    struct pq *c = arg;
+
+    event_free(c->io);
+    c->io = NULL;
+    pq_try_host(c);
+}
+
+int pq_connect(struct event_base *base, struct name_resolver *names, const char *conninfo,
+               const char *passfile, int64_t timeout_ns, const struct pq_ops *ops, void *arg, struct pq **ret)
+{
+    struct pq *c = xcalloc(1, sizeof(*c));
+    const char *reason;
+
+    *c = (struct pq){.base = base, .names = names, .ops = ops, .arg = arg, .timeout_ns = timeout_ns};
+    c->options = pq_parse(conninfo);
+    c->passfile = passfile ? xstrdup(passfile) : NULL;
+    c->timer = evtimer_new(base, pq_on_deadline, c);
+    c->io = evtimer_new(base, pq_on_begin, c);
+    if (!c->options || pq_read_hosts(c->options, c->hosts, &c->n_hosts, &reason) < 0) {
+        pq_free(c);
+        return -EINVAL;
+    }
+    event_active(c->io, 0, 0);
+    *ret = c;
+    return 0;
+}
+
+/* -- Calls -------------------------------------------------------------------------------------------- */
+
+static void pq_break(struct pq *c)
+{
+    pq_note_error(c, PQerrorMessage(c->connection));
+    pq_fail(c);
+}
+
+static void pq_take_result(struct pq *c, const PGresult *result)
+{
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    ExecStatusType status = PQresultStatus(result);
+
+    if (status == PGRES_TUPLES_OK && PQntuples(result) == 1 && PQnfields(result) == 1 &&
+        !PQgetisnull(result, 0, 0)) {
+        free(c->value);
+        c->value = xstrdup(PQgetvalue(result, 0, 0));
+    } else if (!c->call_error) {
+        const char *text = PQresultErrorMessage(result);
+        c->call_error = *text ? xstrndup(text, strcspn(text, "\n")) : xstrdup("an unexpected answer");
+        snprintf(c->state, sizeof(c->state), "%.*s", SQLSTATE_BYTES, state ? state : "");
+    }
+}
+
+/* The last act. */
+static void pq_end_call(struct pq *c)
+{
+    struct pq_failure f = {.text = c->call_error ? c->call_error : "no answer"};
+    _cleanup_(freep) char *value = c->call_error ? NULL : TAKE_PTR(c->value);
+    _cleanup_(freep) char *error = TAKE_PTR(c->call_error);
+
+    memcpy(f.state, c->state, sizeof(f.state));
+    event_del(c->timer);
+    c->is_calling = false;
+    pq_wait(c, EV_READ);
+    c->ops->result(value, value ? NULL : &f, c->arg);
+}
+
+static void pq_step_call(struct pq *c)
+{
+    if (!PQconsumeInput(c->connection)) {
+        pq_break(c);
+        return;
+    }
+    int unsent = PQflush(c->connection);
+    if (unsent < 0) {
+        pq_break(c);
+        return;
+    }
+    while (!PQisBusy(c->connection)) {
+        PGresult *result = PQgetResult(c->connection);
+        if (!result) {
+            if (PQstatus(c->connection) == CONNECTION_BAD)
+                pq_break(c);
+            else
+                pq_end_call(c);
+            return;
+        }
+        pq_take_result(c, result);
+        PQclear(result);
+    }
+    pq_wait(c, (short)(EV_READ | (unsent > 0 ? EV_WRITE : 0)));
+}
+
+/* Readable while nothing is called: it was closed, or the server has a remark. */
+static void pq_step_idle(struct pq *c)
+{
+    if (!PQconsumeInput(c->connection))
+        pq_break(c);
+    else
+        pq_wait(c, EV_READ);
+}
+
+static void pq_advance(struct pq *c)
+{
+    if (!c->is_connected)
+        pq_step_connecting(c);
+    else if (c->is_calling)
+        pq_step_call(c);
+    else
+        pq_step_idle(c);
+}
+
+void pq_call(struct pq *c, const char *sql, int n, const char *const *values, int64_t timeout_ns)
+{
+    c->is_calling = true;
+    c->state[0] = '\0';
+    free(c->value);
+    c->value = NULL;
+    if (!PQsendQueryParams(c->connection, sql, n, NULL, values, NULL, NULL, 0)) {
+        /* Reported from the loop, as every other end. */
+        event_active(c->timer, 0, 0);
+        return;
+    }
+    pq_set_deadline(c, timeout_ns);
+    PQflush(c->connection);
+    pq_wait(c, EV_READ | EV_WRITE);
+}
