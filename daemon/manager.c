@@ -9,6 +9,7 @@
 #include "daemon/archive/archiver.h"
 #include "daemon/catalog/records.h"
 #include "daemon/fleet/process.h"
+#include "daemon/hosts/leases.h"
 #include "daemon/ingest/queue.h"
 #include "daemon/kineto/kineto.h"
 #include "daemon/peers/owners.h"
@@ -297,6 +298,17 @@ static int manager_setup_archiver(struct manager *m, struct problem *p)
     return archiver_new(&modules, &m->config.archive, &m->modules.archiver, p);
 }
 
+static int manager_setup_leases(struct manager *m)
+{
+    const struct leases_modules modules = {.base = m->modules.base,
+                                           .catalog = m->modules.catalog,
+                                           .finder = m->modules.finder,
+                                           .sessions = m->modules.sessions,
+                                           .settings = &m->config.session};
+
+    return leases_new(&modules, &m->modules.leases);
+}
+
 static int manager_setup_api(struct manager *m, struct problem *p)
 {
     int r = api_new(&m->modules, &m->api);
@@ -373,6 +385,8 @@ static int manager_setup(struct manager *m, struct problem *p)
     if (r >= 0)
         sessions_set_kineto(m->modules.sessions, m->modules.kineto, &c->kineto);
     if (r >= 0)
+        r = manager_setup_leases(m);
+    if (r >= 0)
         r = manager_setup_runs(m);
     if (r >= 0)
         r = store_new(&c->store, m->modules.catalog, m->modules.offload, &m->modules.store, p);
@@ -392,6 +406,8 @@ static int manager_setup(struct manager *m, struct problem *p)
         m->notifier = notifier_new(&m->modules);
     if (r >= 0)
         r = m->mode.transient ? manager_setup_starter(m, p) : sessions_recover(m->modules.sessions);
+    if (r >= 0 && !m->mode.transient)
+        r = leases_recover(m->modules.leases);
     if (r >= 0 && !m->mode.transient)
         r = runs_recover(m->modules.runs);
     if (r >= 0)
@@ -419,6 +435,8 @@ static int manager_close_modules(struct manager *m)
     if (m->modules.archiver)
         archiver_close(m->modules.archiver);
     mirror_close(m->modules.mirror);
+    if (m->modules.leases)
+        leases_close(m->modules.leases);
     if (m->modules.collector)
         collector_close(m->modules.collector);
     if (m->modules.store)
@@ -457,6 +475,7 @@ static int manager_take_down(struct manager *m)
     ingest_group_free(m->ingest_group);
     store_free(m->modules.store);
     runs_free(m->modules.runs);
+    leases_free(m->modules.leases);
     sessions_free(m->modules.sessions);
     kineto_free(m->modules.kineto);
     fleet_finder_free(m->modules.finder);

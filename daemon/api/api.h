@@ -20,6 +20,7 @@
 
 struct api;
 
+struct leases;
 struct peers;
 
 struct api_modules {
@@ -31,6 +32,7 @@ struct api_modules {
     struct kineto *kineto;
     struct peers *peers;
     struct sessions *sessions;
+    struct leases *leases;
     struct runs *runs;
     struct store *store;
     struct ingest *ingest;

@@ -162,6 +162,15 @@ ROUTE_HANDLER(get_archive);
 
 ROUTE_HANDLER(get_events);
 
+ROUTE_HANDLER(grant_lease);
+ROUTE_HANDLER(find_lease);
+ROUTE_HANDLER(poll_lease);
+ROUTE_HANDLER(prepare_lease);
+ROUTE_HANDLER(start_lease);
+ROUTE_HANDLER(renew_lease);
+ROUTE_HANDLER(stop_lease);
+ROUTE_HANDLER(release_lease);
+
 ROUTE_HANDLER(list_hosts);
 ROUTE_HANDLER(get_host);
 ROUTE_HANDLER(get_host_clock);

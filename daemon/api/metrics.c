@@ -13,6 +13,7 @@
 #include "daemon/archive/archiver.h"
 #include "daemon/catalog/catalog.h"
 #include "daemon/collect/collector.h"
+#include "daemon/hosts/leases.h"
 #include "daemon/ingest/ingest.h"
 #include "daemon/kineto/kineto.h"
 #include "version.h"
@@ -34,6 +35,8 @@ struct metrics_scrape {
     struct reports_metrics reports;
     struct runs_metrics runs;
     struct archiver_metrics archive;
+    const struct lease_metrics *leases;
+    uint64_t n_leases[_LEASE_STATE_MAX];
     struct metric_values {
         double stops_pending, oldest_stop_s, network_refused, response_bytes, response_limit,
             responses_waiting, traces, traces_skipped, traces_removed, store_bytes, store_limit,
@@ -184,6 +187,19 @@ static void metrics_write_call_durations(const struct metrics_scrape *s, const s
         snprintf(labels, sizeof(labels), "call=\"%s\"", call_names[call]);
         metrics_write_histogram(s, f, labels, &s->sessions->call_durations[call]);
     }
+}
+
+static void metrics_write_leases(const struct metrics_scrape *s, const struct metric_family *f)
+{
+    metrics_write_states(s, f, lease_state_name, s->n_leases, LEASE_GRANTED, LEASE_OVER);
+}
+
+static void metrics_write_lease_results(const struct metrics_scrape *s, const struct metric_family *f)
+{
+    static const char *const results[] = {"granted", "busy", "released", "expired", "late"};
+    const uint64_t counts[] = {s->leases->granted, s->leases->refused_busy, s->leases->released,
+                               s->leases->expired, s->leases->late};
+    metrics_write_words(s, f, "result", results, counts, ARRAY_SIZE(results));
 }
 
 /* -- Traces, store, ingest, catalog ------------------------------------------------------------------- */
@@ -353,6 +369,8 @@ static const struct metric_family families[] = {
     {"profd_sessions_ended_total", "counter", "Sessions that ended, by final state.", .write = metrics_write_ended},
     {"profd_session_duration_seconds", "histogram", "Time from a session's request to its end.", .write = metrics_write_session_durations},
     {"profd_session_start_skew_seconds", "histogram", "Time between the first and the last start sent for a session.", .write = metrics_write_skews},
+    {"profd_leases", "gauge", "Leases of workers of this host to other hosts, by state.", .write = metrics_write_leases},
+    {"profd_lease_results_total", "counter", "Leases that were granted, refused because a worker was held, given back, and expired, and starts that came too late.", .write = metrics_write_lease_results},
     {"profd_targets", "gauge", "Workers of sessions that are not over, by state.", .write = metrics_write_targets},
     {"profd_stops_pending", "gauge", "Workers whose recording is over and whose stop is not answered yet.", VALUE(stops_pending)},
     {"profd_stop_pending_oldest_seconds", "gauge", "Age of the oldest pending stop.", VALUE(oldest_stop_s)},
@@ -446,6 +464,8 @@ static void metrics_take_values(struct metrics_scrape *s)
     runs_metrics(modules->runs, &s->runs);
     archiver_metrics(modules->archiver, &s->archive);
     mirror_read_state(modules->mirror, &mirror);
+    s->leases = leases_metrics(modules->leases);
+    leases_count(modules->leases, s->n_leases);
     int64_t oldest_ns = s->gauges.oldest_stop_sent_ns;
     s->values = (struct metric_values){
         .stops_pending = (double)s->gauges.stops_pending,

@@ -208,10 +208,12 @@ static void host_workers_reply(struct host_workers *h, struct fleet *f)
     const struct peers_self self = peers_self(h->api->modules.peers);
     json_t *j = f ? fleet_to_json(f) : json_object();
 
-    if (f)
+    if (f) {
         host_workers_add_facts(h->api, json_object_get(j, "workers"), f);
-    else
+    } else {
+        json_put_str(j, "dialect", "static");
         json_object_set_new(j, "workers", json_array());
+    }
     json_put_str(j, "catalog", self.uuid);
     json_put_str(j, "host", self.host);
     http_on_close(h->request, NULL, NULL);

@@ -183,6 +183,55 @@ int catalog_each_open_lease(struct catalog *c, int (*fn)(const struct lease_reco
                       &(struct lease_walk){fn, arg});
 }
 
+/* -- What changed of a leased session ------------------------------------------------------------------ */
+
+int catalog_session_change(struct catalog *c, int64_t session_id, int64_t *ret_seq)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_SESSION_CHANGE);
+    bind_number(s, 1, session_id);
+    return read_numbers(c, s, ret_seq, NULL);
+}
+
+struct trace_change {
+    int64_t trace_id, seq;
+};
+
+static int trace_changes_read(struct catalog *c, int64_t session_id, int64_t after, int64_t limit,
+                              struct trace_change **ret, size_t *ret_n)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_SESSION_TRACE_CHANGES);
+    size_t n = 0, cap = 0;
+    int r;
+
+    bind_number(s, 1, session_id);
+    bind_number(s, 2, after);
+    bind_number(s, 3, limit);
+    while ((r = next_row(c, s)) == 1) {
+        VEC_GROW(*ret, n, cap);
+        (*ret)[n++] = (struct trace_change){column_number(s, 0), column_number(s, 1)};
+    }
+    *ret_n = n;
+    return r;
+}
+
+int catalog_each_changed_trace(struct catalog *c, int64_t session_id, int64_t after, int64_t limit,
+                               int (*fn)(const struct trace_record *r, int64_t seq, void *arg), void *arg)
+{
+    _cleanup_(freep) struct trace_change *changes = NULL;
+    struct trace_record record;
+    size_t n;
+
+    int r = trace_changes_read(c, session_id, after, limit, &changes, &n);
+    for (size_t i = 0; i < n && r == 0; i++) {
+        r = catalog_get_trace(c, changes[i].trace_id, &record);
+        if (r < 0)
+            break;
+        r = fn(&record, changes[i].seq, arg);
+        trace_record_done(&record);
+    }
+    return r;
+}
+
 /* -- Parts -------------------------------------------------------------------------------------------- */
 
 int catalog_save_part(struct catalog *c, struct part_record *r)

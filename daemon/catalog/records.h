@@ -332,6 +332,12 @@ int catalog_find_lease(struct catalog *c, const char *session_uuid,
                        struct lease_record *ret); /* the newest of the session; -ENOENT */
 int catalog_each_open_lease(struct catalog *c, int (*fn)(const struct lease_record *r, void *arg), void *arg);
 
+/* What a coordinator has not seen yet: numbers of change_row. The last one of the session and its targets (0: none); each trace of the
+ * session that changed after a number, in the order of the changes. */
+int catalog_session_change(struct catalog *c, int64_t session_id, int64_t *ret_seq);
+int catalog_each_changed_trace(struct catalog *c, int64_t session_id, int64_t after, int64_t limit,
+                               int (*fn)(const struct trace_record *r, int64_t seq, void *arg), void *arg);
+
 /* Parts of sessions on other hosts. save adds a part whose id is 0, and gives it. */
 int catalog_save_part(struct catalog *c, struct part_record *r);
 int catalog_each_part(struct catalog *c, int64_t session_id,

@@ -140,7 +140,7 @@ static bool has_word(const char *list, const char *word, size_t size)
 static void test_readers_name_nothing_outside_of_the_catalog(void **state)
 {
     static const char filters[] = "after before dialect fleet format from limit phase run session since "
-                                  "state step to top unclaimed until";
+                                  "state step to top unclaimed until wait";
 
     for (size_t i = 0; i < routes_count(); i++) {
         const struct route *route = route_at(i);
