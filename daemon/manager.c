@@ -303,6 +303,7 @@ static int manager_setup_leases(struct manager *m)
     const struct leases_modules modules = {.base = m->modules.base,
                                            .catalog = m->modules.catalog,
                                            .finder = m->modules.finder,
+                                           .offload = m->modules.offload,
                                            .sessions = m->modules.sessions,
                                            .settings = &m->config.session};
 

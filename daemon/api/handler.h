@@ -110,6 +110,13 @@ void archive_check_add(struct api *api, struct checks *c, void (*done)(void *arg
 /* route_mirror.c */
 void doctor_check_mirror(struct api *api, struct checks *c);
 
+/* route_leases.c */
+struct lease_holder;
+/* {"session": UUID, "host": of its coordinator, "until_at"} */
+json_t *lease_holder_to_json(const struct lease_holder *h);
+/* What the doctor finds about leases. */
+void doctor_check_leases(struct api *api, struct checks *c);
+
 /* route_events.c */
 struct event_hub *event_hub_new(struct api *api);
 /* Ends the streams of clients that are no longer permitted. */

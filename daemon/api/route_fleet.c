@@ -75,6 +75,7 @@ static void doctor_check_profd(struct api *api, struct checks *c)
     }
     if (ready_check_store(api, &full) < 0)
         checks_add(c, CHECK_FAIL, NULL, full.remedy, "%s", full.what);
+    doctor_check_leases(api, c);
     if (store_usage(api->modules.store, &u) < 0)
         return;
     shares = doctor_describe_shares(api->modules.store);

@@ -12,8 +12,8 @@
 #include "daemon/fleet/process.h"
 #include "daemon/fleet/router.h"
 #include "daemon/fleet/url.h"
+#include "daemon/hosts/leases.h"
 #include "daemon/peers/survey.h"
-#include "daemon/session/remote.h"
 #include "version.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -176,19 +176,11 @@ static void host_workers_search(void *arg)
     inspection_search(h->inspection);
 }
 
-/* Who records a worker: {"session": UUID, "host": of its coordinator}. NULL: nobody. */
+/* NULL: nobody holds it. */
 static json_t *host_worker_holder(struct api *api, const struct worker *w)
 {
-    const struct session *s = sessions_holder(api->modules.sessions, w, NULL);
-    json_t *j = s ? json_object() : NULL;
-
-    if (!s)
-        return NULL;
-    json_put_str(j, "session", s->record.uuid);
-    json_put_str(j, "host",
-                 s->record.coordinator_name ? s->record.coordinator_name
-                                            : peers_self(api->modules.peers).host);
-    return j;
+    struct lease_holder holder;
+    return leases_find_holder(api->modules.leases, w, &holder) ? lease_holder_to_json(&holder) : NULL;
 }
 
 /* What only the owner knows, and the list of workers does not have. */

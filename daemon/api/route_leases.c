@@ -8,11 +8,9 @@
 #include "base/uuid.h"
 #include "daemon/api/handler.h"
 #include "daemon/catalog/records.h"
+#include "daemon/fleet/doctor.h"
 #include "daemon/hosts/leases.h"
 #include <inttypes.h>
-
-/* A lease of the most workers, each with a long URL and an id. */
-_Static_assert(ROUTE_LEASE_MAX >= LEASE_WORKERS_MAX * 400, "");
 
 /* -- Requests ------------------------------------------------------------------------------------------- */
 
@@ -28,7 +26,7 @@ static bool lease_read_body(struct http_request *r, enum lease_route route, stru
     return false;
 }
 
-static json_t *lease_holder_json(const struct lease_holder *h)
+json_t *lease_holder_to_json(const struct lease_holder *h)
 {
     json_t *j = json_object();
 
@@ -41,7 +39,7 @@ static json_t *lease_holder_json(const struct lease_holder *h)
 
 static void lease_reply_problem(struct http_request *r, const struct lease_answer *a)
 {
-    _cleanup_json_ holder = a->holder ? lease_holder_json(a->holder) : NULL;
+    _cleanup_json_ holder = a->holder ? lease_holder_to_json(a->holder) : NULL;
     _cleanup_json_ late = json_true();
 
     if (holder)
@@ -71,6 +69,38 @@ static json_t *lease_state_json(const struct lease_answer *a)
     json_t *j = json_object();
     json_put_str(j, "state", a->state);
     return j;
+}
+
+/* -- The doctor ----------------------------------------------------------------------------------------- */
+
+void doctor_check_leases(struct api *api, struct checks *c)
+{
+    const struct lease_metrics *m = leases_metrics(api->modules.leases);
+    uint64_t counts[_LEASE_STATE_MAX], n = 0;
+
+    leases_count(api->modules.leases, counts);
+    for (int s = 0; s < LEASE_OVER; s++)
+        n += counts[s];
+    if (n > 0)
+        checks_add(c, CHECK_OK, NULL, NULL,
+                   "sessions of other hosts have %" PRIu64 " lease%s of workers of this host", n,
+                   n == 1 ? "" : "s");
+    if (m->expired > 0)
+        checks_add(c, CHECK_WARN, NULL,
+                   "profctl list-hosts on the host of the coordinator shows whether it reaches this one; its "
+                   "sessions say which "
+                   "workers they lost.",
+                   "%" PRIu64 " of %" PRIu64
+                   " leases to other hosts expired before a start since profd began: their "
+                   "coordinators did not renew them",
+                   m->expired, m->granted);
+    if (m->late > 0)
+        checks_add(c, CHECK_WARN, NULL,
+                   "profctl list-hosts on the host of the coordinator shows the offsets of clocks and how "
+                   "certain they are.",
+                   "%" PRIu64
+                   " start%s of other hosts came after the time they were for, and started nothing",
+                   m->late, m->late == 1 ? "" : "s");
 }
 
 /* -- Grant ---------------------------------------------------------------------------------------------- */

@@ -51,12 +51,12 @@ static const struct route routes[] = {
     {HTTP_GET,    "/v1/host/clock",              RIGHT_PEER,    NULL,                      get_host_clock},
     {HTTP_POST,   "/v1/host/workers",            RIGHT_PEER,    NULL,                      get_host_workers, .asks_fleet = true},
     {HTTP_GET,    "/v1/leases",                  RIGHT_PEER,    "session",                 find_lease},
-    {HTTP_POST,   "/v1/leases",                  RIGHT_PEER,    NULL,                      grant_lease, .body_max = ROUTE_LEASE_MAX},
+    {HTTP_POST,   "/v1/leases",                  RIGHT_PEER,    NULL,                      grant_lease},
     {HTTP_GET,    "/v1/leases/{lease}",          RIGHT_PEER,    "session after wait",      poll_lease},
-    {HTTP_POST,   "/v1/leases/{lease}/prepare",  RIGHT_PEER,    NULL,                      prepare_lease, .body_max = ROUTE_LEASE_MAX},
-    {HTTP_POST,   "/v1/leases/{lease}/start",    RIGHT_PEER,    NULL,                      start_lease, .body_max = ROUTE_LEASE_MAX},
+    {HTTP_POST,   "/v1/leases/{lease}/prepare",  RIGHT_PEER,    NULL,                      prepare_lease},
+    {HTTP_POST,   "/v1/leases/{lease}/start",    RIGHT_PEER,    NULL,                      start_lease},
     {HTTP_POST,   "/v1/leases/{lease}/renew",    RIGHT_PEER,    NULL,                      renew_lease},
-    {HTTP_POST,   "/v1/leases/{lease}/stop",     RIGHT_PEER,    NULL,                      stop_lease, .body_max = ROUTE_LEASE_MAX},
+    {HTTP_POST,   "/v1/leases/{lease}/stop",     RIGHT_PEER,    NULL,                      stop_lease},
     {HTTP_POST,   "/v1/leases/{lease}/release",  RIGHT_PEER,    NULL,                      release_lease},
 };
 /* clang-format on */

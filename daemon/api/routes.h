@@ -14,11 +14,9 @@ struct api;
 struct job_routes;
 struct route_match;
 
-/* Maximum size of a body in bytes: of routes without a limit of their own, of routes that accept workloads, and of
- * leases. */
+/* Maximum size of a body in bytes: of routes without a limit of their own, and of routes that accept workloads. */
 #define ROUTE_BODY_MAX     (1 << 20)
 #define ROUTE_WORKLOAD_MAX (16 << 20)
-#define ROUTE_LEASE_MAX    (4 << 20)
 
 struct route {
     enum http_method method;

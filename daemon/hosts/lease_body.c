@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
-#define LEASE_LIST_WORKERS "a list of 1 to 10000 workers"
+#define LEASE_LIST_WORKERS "a list of 1 to 1024 workers"
 
 static int lease_wrong(struct problem *p, const char *member, const char *expected)
 {

@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "base/problem.h"
 
-#define LEASE_WORKERS_MAX 10000
+#define LEASE_WORKERS_MAX 1024
 /* Bytes. */
 #define LEASE_URL_MAX  2048
 #define LEASE_TEXT_MAX 256

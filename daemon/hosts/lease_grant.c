@@ -8,8 +8,17 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/fleet/process.h"
+#include "daemon/fleet/router.h"
 #include <errno.h>
 #include <inttypes.h>
+
+/* Which of the workers are on this host, looked up on a thread. */
+struct lease_search {
+    struct lease_call *call; /* NULL: its client left */
+    struct fleet *named;
+    struct inspection *inspection;
+};
 
 /* -- Calls that wait ------------------------------------------------------------------------------------ */
 
@@ -26,6 +35,8 @@ struct lease_call *lease_call_new(struct leases *l, enum lease_wait wait, int64_
 void lease_call_free(struct lease_call *call)
 {
     TAILQ_REMOVE(&call->all->calls, call, next);
+    if (call->search)
+        call->search->call = NULL;
     if (call->discovery)
         discovery_cancel(call->discovery);
     lease_body_done(&call->body);
@@ -178,18 +189,21 @@ static const struct worker *fleet_find_worker(const struct fleet *fleet, const c
     return NULL;
 }
 
+static int lease_not_here(const char *url, const char *reason, struct problem *p)
+{
+    problem_set(p, -EINVAL, PROBLEM_NO_WORKERS, "%s is not a worker of this host%s%s", url,
+                reason ? ": " : "", reason ? reason : "");
+    problem_remedy(p, "profctl list-workers --worker %s on this host shows what is known of it.", url);
+    return -EINVAL;
+}
+
 /* A coordinator gets what runs on this host, and nothing that this host could merely reach. */
 static int lease_check_local(const struct lease_body *b, const struct fleet *fleet, struct problem *p)
 {
     for (size_t i = 0; i < b->n_workers; i++) {
         const struct worker *w = fleet_find_worker(fleet, b->workers[i].url);
-        if (w && w->local)
-            continue;
-        problem_set(p, -EINVAL, PROBLEM_NO_WORKERS, "%s is not a worker of this host%s%s", b->workers[i].url,
-                    w && w->reason ? ": " : "", w && w->reason ? w->reason : "");
-        problem_remedy(p, "profctl list-workers --worker %s on this host shows what is known of it.",
-                       b->workers[i].url);
-        return -EINVAL;
+        if (!w || !w->local)
+            return lease_not_here(b->workers[i].url, w ? w->reason : NULL, p);
     }
     return 0;
 }
@@ -295,6 +309,73 @@ static void lease_on_fleet(struct fleet *fleet, const struct problem *problem, v
     }
 }
 
+/* -- The search, before anything is asked of a worker: a peer cannot have profd call other servers -- */
+
+static void lease_search_free(struct lease_search *search)
+{
+    fleet_free(search->named);
+    inspection_free(search->inspection);
+    free(search);
+}
+
+static void lease_search_run(void *arg)
+{
+    struct lease_search *search = arg;
+    inspection_search(search->inspection);
+}
+
+/* -EINVAL with a problem where one of them is not here. */
+static int lease_search_check(const struct lease_search *search, struct problem *p)
+{
+    for (size_t i = 0; i < search->named->n_workers; i++)
+        if (!inspection_is_here(search->inspection, i))
+            return lease_not_here(search->named->workers[i].url, NULL, p);
+    return 0;
+}
+
+static void lease_search_on_done(void *arg)
+{
+    struct lease_search *search = arg;
+    struct lease_call *call = search->call;
+    struct fleet_query q = {.here_only = true};
+    _cleanup_(problem_done) struct problem p = {0};
+
+    if (!call) {
+        lease_search_free(search);
+        return;
+    }
+    call->search = NULL;
+    if (lease_search_check(search, &p) < 0) {
+        lease_call_refuse(call, &p, NULL);
+    } else {
+        q.workers = xcalloc(search->named->n_workers, sizeof(*q.workers));
+        for (size_t i = 0; i < search->named->n_workers; i++)
+            q.workers[q.n_workers++] = xstrdup(search->named->workers[i].url);
+        call->discovery = fleet_discover(call->all->modules.finder, &q, lease_on_fleet, call);
+        fleet_query_done(&q);
+    }
+    lease_search_free(search);
+}
+
+static int lease_search_begin(struct lease_call *call, struct problem *p)
+{
+    struct lease_search *search = xcalloc(1, sizeof(*search));
+    const char *reason = NULL;
+    struct worker *w;
+
+    *search = (struct lease_search){.call = call, .named = xcalloc(1, sizeof(*search->named))};
+    for (size_t i = 0; i < call->body.n_workers; i++)
+        if (fleet_add_url(search->named, call->body.workers[i].url, &w, &reason) < 0) {
+            problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s: %s", call->body.workers[i].url, reason);
+            lease_search_free(search);
+            return -EINVAL;
+        }
+    search->inspection = inspection_new(search->named);
+    call->search = search;
+    offload_run(call->all->modules.offload, lease_search_run, lease_search_on_done, search);
+    return 0;
+}
+
 static void lease_body_take_grant(struct lease_body *to, const struct lease_body *from)
 {
     to->session = xstrdup(from->session);
@@ -312,7 +393,6 @@ struct lease_call *leases_grant(struct leases *l, const struct lease_body *b, co
 {
     struct lease_call *call = lease_call_new(l, LEASE_WAITS_FLEET, 0, done, arg);
     _cleanup_(problem_done) struct problem p = {0};
-    struct fleet_query q = {0};
 
     lease_body_take_grant(&call->body, b);
     call->actor = xstrdup(actor);
@@ -322,14 +402,9 @@ struct lease_call *leases_grant(struct leases *l, const struct lease_body *b, co
         lease_answer_again(call);
         return waits ? call : NULL;
     }
-    if (leases_check_limits(l, &p) < 0) {
+    if (leases_check_limits(l, &p) < 0 || lease_search_begin(call, &p) < 0) {
         lease_call_refuse(call, &p, NULL);
         return NULL;
     }
-    q.workers = xcalloc(b->n_workers, sizeof(*q.workers));
-    for (size_t i = 0; i < b->n_workers; i++)
-        q.workers[q.n_workers++] = xstrdup(b->workers[i].url);
-    call->discovery = fleet_discover(l->modules.finder, &q, lease_on_fleet, call);
-    fleet_query_done(&q);
     return call;
 }

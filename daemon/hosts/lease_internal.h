@@ -26,7 +26,7 @@ TAILQ_HEAD(lease_list, lease);
 
 /* What a call waits for. */
 enum lease_wait {
-    LEASE_WAITS_FLEET,    /* a discovery of its own */
+    LEASE_WAITS_FLEET,    /* a search or a discovery of its own */
     LEASE_WAITS_COMMIT,   /* the row of its lease */
     LEASE_WAITS_CREATION, /* the session of its lease */
     LEASE_WAITS_START,    /* the row with the start time */
@@ -39,8 +39,9 @@ struct lease_call {
     int64_t lease_id;            /* 0: not granted yet */
     struct lease_body body;      /* of a grant */
     char *actor;                 /* of a grant */
-    struct discovery *discovery; /* of a grant */
-    bool is_new;                 /* it caused what it waits for */
+    struct lease_search *search; /* of a grant, then: */
+    struct discovery *discovery;
+    bool is_new; /* it caused what it waits for */
     lease_done done;
     void *arg;
 };

@@ -164,28 +164,33 @@ static const char *leases_holder(const struct worker *w, const struct session *a
     return NULL;
 }
 
+bool leases_find_holder(struct leases *l, const struct worker *w, struct lease_holder *ret)
+{
+    const struct lease *lease;
+
+    TAILQ_FOREACH(lease, &l->list, next)
+        if (lease_state_now(lease) <= LEASE_STOPPING && lease_has_worker(lease, w)) {
+            *ret = (struct lease_holder){.session = lease->record.session_uuid,
+                                         .host = lease->record.coordinator_name,
+                                         .until_at = lease_until_at(lease)};
+            return true;
+        }
+    const struct session *s = sessions_holder(l->modules.sessions, w, NULL);
+    if (!s)
+        return false;
+    const struct session_record *r = &s->record;
+    *ret = (struct lease_holder){.session = r->uuid,
+                                 .host = r->coordinator_name ? r->coordinator_name
+                                                             : catalog_host(l->modules.catalog),
+                                 .until_at = r->stop_at != RECORD_NONE ? r->stop_at : r->hard_stop_at};
+    return true;
+}
+
 const struct worker *leases_find_held(struct leases *l, const struct fleet *fleet, struct lease_holder *ret)
 {
-    for (size_t i = 0; i < fleet->n_workers; i++) {
-        const struct worker *w = &fleet->workers[i];
-        const struct lease *lease;
-        TAILQ_FOREACH(lease, &l->list, next)
-            if (lease_state_now(lease) <= LEASE_STOPPING && lease_has_worker(lease, w)) {
-                *ret = (struct lease_holder){.session = lease->record.session_uuid,
-                                             .host = lease->record.coordinator_name,
-                                             .until_at = lease_until_at(lease)};
-                return w;
-            }
-        const struct session *s = sessions_holder(l->modules.sessions, w, NULL);
-        if (s) {
-            const struct session_record *r = &s->record;
-            *ret = (struct lease_holder){
-                .session = r->uuid,
-                .host = r->coordinator_name ? r->coordinator_name : catalog_host(l->modules.catalog),
-                .until_at = r->stop_at != RECORD_NONE ? r->stop_at : r->hard_stop_at};
-            return w;
-        }
-    }
+    for (size_t i = 0; i < fleet->n_workers; i++)
+        if (leases_find_holder(l, &fleet->workers[i], ret))
+            return &fleet->workers[i];
     return NULL;
 }
 

@@ -25,6 +25,7 @@ struct leases_modules {
     struct event_base *base;
     struct catalog *catalog;
     struct fleet_finder *finder;
+    struct offload *offload;
     struct sessions *sessions;
     const struct session_settings *settings;
 };
@@ -45,6 +46,9 @@ struct lease_holder {
     const char *host;    /* of its coordinator */
     int64_t until_at;    /* wall time, RECORD_NONE: not known */
 };
+
+/* Who holds this worker, by a lease or a session; false: nobody. */
+bool leases_find_holder(struct leases *l, const struct worker *w, struct lease_holder *ret);
 
 /* The answer to a request. */
 struct lease_answer {

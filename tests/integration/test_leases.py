@@ -220,6 +220,7 @@ def test_leases_expire_in_each_state_without_a_start(tmp_path):
         assert granted.last.get("targets") is None and prepared.states() == waiting.states() == ["cancelled"]
         assert starts(fleet) == [0, 0, 0]
         assert [row["state"] for row in lease_rows(profd)] == ["expired"] * 3
+        assert "3 of 3 leases to other hosts expired before a start" in json.dumps(profd.get("/v1/doctor", worker=fleet.workers))
         session = profd.start_session(duration_ns=100 * MS)["session"]
         assert profd.wait_session(session)["state"] == "complete"
 
