@@ -365,6 +365,8 @@ static const char *const log_levels[] = {
     [LOG_ERR] = "error", [LOG_WARNING] = "warning", [LOG_NOTICE] = "notice",
     [LOG_INFO] = "info", [LOG_DEBUG] = "debug",
 };
+static const char *const archive_slices[] = {
+    [ARCHIVE_SLICES_NONE] = "none", [ARCHIVE_SLICES_PARQUET] = "parquet"};
 static const char *const archive_sse[] = {
     [ARCHIVE_SSE_NONE] = "none", [ARCHIVE_SSE_AES256] = "AES256", [ARCHIVE_SSE_KMS] = "aws:kms"};
 static const char *const buses[] = {
@@ -488,6 +490,7 @@ const struct config_key config_keys[] = {
     {SECTION_ARCHIVE, "sse", key_take_word, CONFIG(archive.sse), .words = archive_sse, FROM_TO(ARCHIVE_SSE_NONE, ARCHIVE_SSE_KMS), .initial = "none", .allowed = "none, AES256 or aws:kms"},
     {SECTION_ARCHIVE, "rate", key_take_bytes, CONFIG(archive.rate), FROM_TO(64 << 10, INT64_C(1) << 40), .allowed = "bytes per second such as 50M, from 64K to 1T"},
     {SECTION_ARCHIVE, "transfers", key_take_count, CONFIG(archive.transfers), FROM_TO(1, 16), .initial = "2", .allowed = "a number from 1 to 16"},
+    {SECTION_ARCHIVE, "slices", key_take_word, CONFIG(archive.slices), .words = archive_slices, FROM_TO(ARCHIVE_SLICES_NONE, ARCHIVE_SLICES_PARQUET), .initial = "none", .allowed = "none or parquet"},
 
     {SECTION_MIRROR, "url", key_take_text, CONFIG(mirror.url), .allowed = "postgresql://USER@HOST:PORT/DATABASE"},
     {SECTION_MIRROR, "reader", key_take_text, CONFIG(mirror.reader), .allowed = "postgresql://USER@HOST:PORT/DATABASE, without a password"},

@@ -13,6 +13,7 @@
 #include "daemon/ingest/queue.h"
 #include "daemon/kineto/kineto.h"
 #include "daemon/peers/owners.h"
+#include "daemon/report/slices.h"
 #include "daemon/report/sums.h"
 #include "daemon/state_dir.h"
 #include "proto/ingest.h"
@@ -254,7 +255,11 @@ static int manager_setup_reports(struct manager *m)
 {
     _cleanup_(freep) char *program = manager_find_program("profd-report", "report");
     int r = reports_new(m->modules.base, program, &m->config.reports, &m->modules.reports);
-    return r < 0 ? r : sums_new(m->modules.catalog, m->modules.offload, m->modules.reports, &m->sums);
+    if (r >= 0)
+        r = sums_new(m->modules.catalog, m->modules.offload, m->modules.reports, &m->sums);
+    return r < 0 ? r
+                 : slices_new(m->modules.catalog, m->modules.offload, m->modules.reports,
+                              &m->config.archive.slices, m->config.state_dir, &m->slices);
 }
 
 /* A missing program is reported by the first run. */
@@ -446,6 +451,8 @@ static int manager_close_modules(struct manager *m)
         runs_close(m->modules.runs);
     if (m->sums)
         sums_close(m->sums);
+    if (m->slices)
+        slices_close(m->slices);
     m->modules.reports = reports_free(m->modules.reports);
     m->modules.ingest = ingest_free(m->modules.ingest);
     if (m->modules.kineto)
@@ -473,6 +480,7 @@ static int manager_take_down(struct manager *m)
     mirror_free(m->modules.mirror);
     collector_free(m->modules.collector);
     sums_free(m->sums);
+    slices_free(m->slices);
     ingest_group_free(m->ingest_group);
     store_free(m->modules.store);
     runs_free(m->modules.runs);

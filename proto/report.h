@@ -15,7 +15,7 @@
  *
  * The specification:
  *
- *     kind     "report": of one report, "reports", "query", "sums"
+ *     kind     "report": of one report, "reports", "query", "sums", "slices"
  *     traces   [{name, facts?, role?, kv_use?}]: as clients call it, and as the API shows it; without facts, only the
  *              trace itself says of which rank and engine instance it is
  *     reports  names
@@ -33,6 +33,7 @@
  *              one that failed {report, instance, error: TEXT}.
  *     query    {columns: [NAME], rows: [[CELL]], more: whether rows were left out}
  *     sums     {steps: [{phase, steps, sum_ns, p50_ns, p99_ns, max_ns}], findings: [{rule, label?, what, cost_ns?, share?}]}
+ *     slices   a Parquet file of the slices of all traces (docs/parquet.md), synced; facts name catalog, host and session
  */
 #pragma once
 

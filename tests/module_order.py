@@ -42,7 +42,7 @@ ALLOWED = {
     "daemon/runs": "daemon/fleet daemon/catalog daemon/jobs daemon/session daemon/load daemon/sandbox",
     "daemon/ingest": "trace/columns trace/read trace/sql daemon/sandbox",
     "daemon/collect": "trace/columns trace/read daemon/fleet daemon/catalog daemon/session daemon/ingest",
-    "daemon/report": "trace/columns trace/reports trace/sql trace/ranks daemon/fleet daemon/catalog daemon/sandbox",
+    "daemon/report": "trace/columns trace/reports trace/sql trace/export trace/ranks daemon/fleet daemon/catalog daemon/sandbox",
     "daemon/archive": "archive daemon/fleet daemon/catalog daemon/session daemon/ingest daemon/collect",
     "daemon/mirror": "daemon/fleet daemon/catalog",
     "daemon/api/settings": "",

@@ -28,6 +28,7 @@ struct connection {
     struct bus_connection *bus; /* NULL: by HTTP */
     CURL *curl;                 /* NULL before the first request over a network */
     pid_t curl_pid;             /* of the process that made it */
+    CURL *inherited;            /* that of the parent, in a child of fork(): not to be used */
     pthread_mutex_t range_lock; /* of connection_download_range() */
     struct screen *talk;
     char *title; /* with its context; NULL: it has none */
@@ -318,7 +319,7 @@ static struct curl_slist *connection_prepare_call(struct connection *d, const st
 
     /* A child of fork() must not go on with the connection of its parent: it is left to the parent, not closed. */
     if (d->curl && d->curl_pid != getpid())
-        d->curl = NULL;
+        d->inherited = TAKE_PTR(d->curl);
     if (!d->curl && !(d->curl = curl_easy_init()))
         abort();
     d->curl_pid = getpid();

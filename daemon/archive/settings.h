@@ -6,6 +6,8 @@
 
 enum archive_sse { ARCHIVE_SSE_NONE, ARCHIVE_SSE_AES256, ARCHIVE_SSE_KMS, _ARCHIVE_SSE_MAX };
 
+enum archive_slices { ARCHIVE_SLICES_NONE, ARCHIVE_SLICES_PARQUET, _ARCHIVE_SLICES_MAX };
+
 struct archiver_settings {
     char *url;                     /* s3://BUCKET/PREFIX or file:///DIRECTORY; NULL: no archive */
     char *endpoint, *region;       /* NULL: AWS's, us-east-1 */
@@ -16,4 +18,5 @@ struct archiver_settings {
     int sse;
     int64_t rate;      /* bytes per second of uploads; 0: unlimited */
     int64_t transfers; /* uploads at a time */
+    int slices;        /* enum archive_slices: of sessions, for other programs */
 };

@@ -31,7 +31,7 @@ struct report_work {
     struct reports *reports;
     int *fds; /* columns, then sources */
     size_t n;
-    int64_t mapped;
+    int64_t mapped, answer_max, deadline_ns;
     bool background, running;
     int spec_fd, answer_fd, result_fd, pid_fd;
     char result[REPORT_RESULT_MAX];
@@ -211,7 +211,10 @@ static void report_work_on_time(evutil_socket_t fd, short what, void *arg)
     struct report_work *work = arg;
 
     problem_remedy(&work->fate, "Select a part of the trace, or analyze it with profctl on your machine.");
-    report_work_give_up(work, PROBLEM_TOO_LARGE, "the work on the trace reached its time limit of 60 s");
+    report_work_give_up(work, PROBLEM_TOO_LARGE,
+                        work->deadline_ns == WORK_DEADLINE
+                            ? "the work on the trace reached its time limit of 60 s"
+                            : "the work on the traces reached its time limit");
 }
 
 /* -- Start -------------------------------------------------------------------------------------------- */
@@ -231,7 +234,7 @@ static int report_work_spawn(struct report_work *work, int result_fd)
 {
     const struct reports_settings *settings = work->reports->settings;
     const int64_t numbers[] = {(int64_t)work->n, settings->memory_max, WORK_CPU_S,
-                               MAX(work->mapped, INT64_C(1)), ANSWER_MAX};
+                               MAX(work->mapped, INT64_C(1)), work->answer_max};
     char texts[ARRAY_SIZE(numbers)][NUMBER_MAX];
     char *argv[ARRAY_SIZE(numbers) + 2] = {"profd-report"}, *environment[] = {"LC_ALL=C", NULL};
     size_t n_fds = REPORT_FD_COLUMNS + 2 * work->n;
@@ -258,9 +261,10 @@ static int report_work_start(struct report_work *work)
 {
     struct event_base *base = work->reports->base;
     _cleanup_(closep) int result_fd = -1;
-    const struct timeval deadline = timeval_of(WORK_DEADLINE);
+    const struct timeval deadline = timeval_of(work->deadline_ns);
 
-    work->answer_fd = memfd_create("profd-report", MFD_CLOEXEC);
+    if (work->answer_fd < 0)
+        work->answer_fd = memfd_create("profd-report", MFD_CLOEXEC);
     int r = work->answer_fd < 0 ? -errno : report_work_open_pipe(work, &result_fd);
     if (r >= 0)
         r = report_work_spawn(work, result_fd);
@@ -382,8 +386,10 @@ struct report_work *reports_run(struct reports *reports, const struct report_job
                                  .n = take->n,
                                  .mapped = take->mapped,
                                  .background = take->background,
+                                 .answer_max = take->target ? take->target->size_max : ANSWER_MAX,
+                                 .deadline_ns = take->target ? take->target->deadline_ns : WORK_DEADLINE,
                                  .spec_fd = -1,
-                                 .answer_fd = -1,
+                                 .answer_fd = take->target ? take->target->fd : -1,
                                  .result_fd = -1,
                                  .pid_fd = -1,
                                  .done = done,

@@ -25,6 +25,8 @@ struct reports_settings {
     int64_t memory_max;   /* of each, in bytes */
 };
 
+struct report_target;
+
 /* Descriptors are taken over, whatever happens; the arrays are copied. */
 struct report_job {
     const char *spec; /* the JSON text of proto/report.h; copied */
@@ -33,6 +35,14 @@ struct report_job {
     size_t n;
     int64_t mapped; /* bytes of all of these files */
     bool background;
+    /* Where the answer goes to: a file that is open for writing, which is taken over. NULL: a file in memory. */
+    const struct report_target *target;
+};
+
+struct report_target {
+    int fd;
+    int64_t size_max;    /* bytes of the answer */
+    int64_t deadline_ns; /* of the work, from its start */
 };
 
 struct report_end {

@@ -331,6 +331,23 @@ static int work_sums(const struct work *work, FILE *answer, struct problem *p)
                : 0;
 }
 
+static int work_slices(const struct work *work, FILE *answer, struct problem *p)
+{
+    _cleanup_(work_analysis_done) struct work_analysis w = {0};
+
+    int r = work_open_traces(work, &w, p);
+    if (r < 0)
+        return r;
+    _cleanup_(freep) const struct columns **columns = xcalloc(w.n, sizeof(*columns));
+    _cleanup_(freep) const json_t **facts = xcalloc(w.n, sizeof(*facts));
+    for (size_t i = 0; i < w.n; i++) {
+        columns[i] = w.traces[i].columns;
+        facts[i] = w.traces[i].facts;
+    }
+    r = work_write_slices(columns, facts, w.n, answer);
+    return r < 0 ? problem_set(p, r, PROBLEM_STORAGE, "cannot write the slices: %s", strerror(-r)) : 0;
+}
+
 /* ----------------------------------------------------------------------------------------------------- */
 
 static int work_statement(const struct work *work, FILE *answer, struct problem *p)
@@ -351,10 +368,8 @@ static const struct {
     const char *kind;
     int (*run)(const struct work *work, FILE *answer, struct problem *p);
 } works[] = {
-    {"report", work_one_report},
-    {"reports", work_reports},
-    {"query", work_statement},
-    {"sums", work_sums},
+    {"report", work_one_report}, {"reports", work_reports}, {"query", work_statement},
+    {"sums", work_sums},         {"slices", work_slices},
 };
 
 int work_run(const struct work *work, FILE *answer, struct problem *p)

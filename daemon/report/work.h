@@ -20,5 +20,10 @@ struct work {
 int work_run(const struct work *work, FILE *answer, struct problem *p);
 
 struct analysis;
+struct columns;
 /* The sums of a trace (catalog_set_sums()): what its steps took by phase, and its findings. The caller releases them. */
 json_t *work_make_sums(struct analysis *a);
+
+/* Slices of all traces as one Parquet file. columns and facts of each. 0 or a negative errno value. */
+int work_write_slices(const struct columns *const *columns, const json_t *const *facts, size_t n,
+                      FILE *answer);

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Slices of sessions for other programs ([archive] slices=parquet): when a session has ended, its traces on this host are
+ * written as one Parquet file, at the lowest priority, and handed to the archive. A session whose file cannot be written
+ * has none; a restart forgets those that wait.
+ */
+#pragma once
+
+#include "base/offload.h"
+#include "daemon/report/pool.h"
+
+struct catalog;
+struct slices;
+
+/* Borrows all arguments. is_wanted: the setting, which may change. state_dir: files that wait for the archive are in its
+ * directory slices. Listens to the events of the catalog from here on. */
+int slices_new(struct catalog *catalog, struct offload *offload, struct reports *pool, const int *is_wanted,
+               const char *state_dir, struct slices **ret);
+/* Ends its work; before the pool is freed. */
+void slices_close(struct slices *s);
+/* After the catalog and the threads have ended. */
+struct slices *slices_free(struct slices *s);
