@@ -83,7 +83,7 @@ static void directory_sweep(const struct directory_work *w)
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     int64_t oldest = wall_ns() / NS_PER_S - TEMPORARY_AGE_S;
     struct dirent *entry;
-    struct stat st;
+    struct stat st = {0};
 
     while (dir && (entry = readdir(dir)))
         if (fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
@@ -173,7 +173,7 @@ static int directory_put(struct directory_work *w)
     const struct directory_copy copy = {w->q,         w->watch, w->directory->rate, w->q->fd, fd,
                                         w->q->offset, 0,        w->q->size};
     char sha256[ARCHIVE_SHA256_SIZE];
-    struct stat st;
+    struct stat st = {0};
     int r = directory_copy_bytes(&copy, sha256);
     if (r == 0 && w->q->sha256 && !streq(w->q->sha256, sha256))
         r = -ESTALE;
@@ -367,7 +367,7 @@ static int directory_upload_complete(struct directory_work *w)
     _cleanup_(closep) int fd = directory_open_upload(w, "upload", O_RDWR);
     _cleanup_(freep) struct directory_note *notes = xcalloc(ARCHIVE_PARTS_MAX + 1, sizeof(*notes));
     char name[NAME_MAX];
-    struct stat st;
+    struct stat st = {0};
     int r = fd < 0 ? fd : directory_read_notes(w, notes);
 
     if (r == 0 && fstat(fd, &st) < 0)

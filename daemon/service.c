@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What makes profd a service: its status and watchdog for systemd, and its end when idle. */
 #include "daemon/service.h"
+#include "daemon/archive/archiver.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -260,8 +261,9 @@ static bool idle_is_active(struct idle *idle)
     bool was_done = n_done != idle->n_done;
     idle->n_done = n_done;
     return was_done || traffic.connections > 0 || files.running > 0 || files.waiting > 0 ||
-           jobs_count(sessions_jobs(modules->sessions)) > 0 || jobs_count(runs_jobs(modules->runs)) > 0 ||
-           catalog_broken_reason(modules->catalog) || mirror_is_busy(modules->mirror);
+           archiver_is_busy(modules->archiver) || jobs_count(sessions_jobs(modules->sessions)) > 0 ||
+           jobs_count(runs_jobs(modules->runs)) > 0 || catalog_broken_reason(modules->catalog) ||
+           mirror_is_busy(modules->mirror);
 }
 
 static void idle_check_later(struct idle *idle, int64_t limit_ns)

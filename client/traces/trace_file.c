@@ -294,12 +294,6 @@ static int trace_file_fetch_or_look(struct client *c, const json_t *trace, struc
     return trace_file_look_at_path(c, t->source_path, t);
 }
 
-/* Whether only the archive has its file. */
-static bool trace_file_is_archived(const json_t *trace)
-{
-    return json_object_get(trace, "archived_at") && !json_get_bool(trace, "stored", false);
-}
-
 /* profd fetches the trace into its store and reads it; then its columns are downloaded as any others. */
 static int trace_file_fetch_archived(struct client *c, const json_t *trace, struct trace_file *t)
 {
@@ -310,7 +304,7 @@ static int trace_file_fetch_archived(struct client *c, const json_t *trace, stru
 
     client_note(c, "fetching %s (%s) from the archive", t->name,
                 format_size(size, json_get_int(trace, "size", 0)));
-    if (trace_file_fetch(c, trace, t, &p) < 0)
+    if (download_from_archive(c, trace, true, &p) < 0 || trace_file_fetch(c, trace, t, &p) < 0)
         return client_fail(c, &p);
     if (connection_is_local(c->connection) && client_get(c, path, NULL, &now) == EXIT_DONE)
         t->source_path = xstrdup(json_get_str(now, "path"));
@@ -331,7 +325,7 @@ static int trace_file_look_at_id(struct client *c, int64_t id, struct trace_file
     const char *original = is_here ? json_get_str(trace, "path") : NULL;
     const char *sha256 = json_get_str(trace, "sha256");
     if (!json_get_str(trace, "columns") && (is_here || json_get_int(trace, "columns_size", 0) <= 0)) {
-        if (trace_file_is_archived(trace))
+        if (trace_json_is_archived(trace))
             return trace_file_fetch_archived(c, trace, t);
         if (!original || access(original, R_OK) < 0)
             return trace_file_no_columns(c, trace, t);
@@ -339,7 +333,7 @@ static int trace_file_look_at_id(struct client *c, int64_t id, struct trace_file
         return trace_file_look_at_path(c, original, t);
     }
     t->source_path = xstrdup(original);
-    if (original && access(original, F_OK) < 0 && errno == ENOENT && !trace_file_is_archived(trace))
+    if (original && access(original, F_OK) < 0 && errno == ENOENT && !trace_json_is_archived(trace))
         client_note(c, "the original of %s is gone: only arguments with columns are available", t->name);
     if (trace_file_use_stored(c, trace, t))
         return EXIT_DONE;

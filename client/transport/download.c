@@ -91,10 +91,54 @@ int download(struct client *c, const struct download *d, int fd, struct problem 
     return r;
 }
 
+bool trace_json_is_archived(const json_t *trace)
+{
+    return json_object_get(trace, "archived_at") && !json_get_bool(trace, "stored", false);
+}
+
+static void fetch_show(struct client *c, const char *id, const json_t *answer, int64_t begin_ns)
+{
+    char done[UNIT_TEXT_MAX], total[UNIT_TEXT_MAX];
+    int64_t bytes = json_get_int(answer, "bytes", 0), size = json_get_int(answer, "size", 0);
+
+    if (c->quiet || !c->err.is_terminal)
+        return;
+    int percent = size > 0 ? (int)(100.0 * (double)bytes / (double)size) : 0;
+    _cleanup_(freep) char *line = xasprintf("%3d %%  %s of %s  fetching %s from the archive (%d s)\n",
+                                            percent, format_size(done, bytes), format_size(total, size), id,
+                                            (int)((mono_ns() - begin_ns) / NS_PER_S));
+    screen_draw(&c->err, line);
+}
+
+int download_from_archive(struct client *c, const json_t *trace, bool columns, struct problem *p)
+{
+    const char *id = json_get_str(trace, "trace");
+    int64_t begin_ns = mono_ns();
+    /* The profd of another host fetches its traces when they are asked for. */
+    bool is_there = !trace_json_is_archived(trace) || json_get_str(trace, "host_uuid");
+    int r = 0;
+
+    _cleanup_(freep) char *path =
+        xasprintf("/v1/traces/%s/fetch?columns=%s", id ? id : "", columns ? "true" : "false");
+    while (r >= 0 && !is_there) {
+        _cleanup_json_ answer = NULL;
+        r = connection_call(c->connection, "POST", path, NULL, NULL, &answer, p);
+        is_there = r >= 0 && !streq(json_get_str(answer, "state"), "fetching");
+        if (r >= 0 && !is_there)
+            fetch_show(c, id ? id : "", answer, begin_ns);
+    }
+    screen_clear(&c->err);
+    return r;
+}
+
 int download_trace(struct client *c, const json_t *trace, int fd, struct problem *p)
 {
     const char *id = json_get_str(trace, "trace"), *name = json_get_str(trace, "name");
     _cleanup_(freep) char *path = xasprintf("/v1/traces/%s/file", id ? id : "");
+    int r = download_from_archive(c, trace, false, p);
+
+    if (r < 0)
+        return r;
 
     return download(c,
                     &(struct download){.path = path,

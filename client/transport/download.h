@@ -18,7 +18,12 @@ struct download {
 /* -EBADMSG if size or SHA-256 differ. */
 int download(struct client *c, const struct download *d, int fd, struct problem *p);
 
-/* The file of a trace, checked against its JSON. */
+/* Whether only the archive has the file of a trace, by its JSON. */
+bool trace_json_is_archived(const json_t *trace);
+/* If it is so, has profd fetch the file into its store (`columns`: and read it), with progress on a terminal. */
+int download_from_archive(struct client *c, const json_t *trace, bool columns, struct problem *p);
+
+/* The file of a trace, checked against its JSON. One that only the archive has is fetched first. */
 int download_trace(struct client *c, const json_t *trace, int fd, struct problem *p);
 
 /* The same into a file that appears only when it is complete. */

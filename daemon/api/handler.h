@@ -104,6 +104,13 @@ int ready_check_store(struct api *api, struct problem *p);
 json_t *usage_to_json(const struct store_usage *u);
 
 /* route_archive.c */
+struct trace_record;
+/* If only the archive has the trace's file (and with `columns`, there are none of it): fetches it, then calls the handler again
+ * for the same request, or replies with a problem. False, and nothing is done, where it needs no fetching. */
+bool trace_fetch_then(struct api *api, struct http_request *r, const struct route_match *match,
+                      const struct trace_record *t, bool columns,
+                      void (*handler)(struct api *api, struct http_request *r,
+                                      const struct route_match *match));
 /* Checks of the doctor; done() runs later, once. */
 struct checks;
 void archive_check_add(struct api *api, struct checks *c, void (*done)(void *arg), void *arg);
@@ -166,6 +173,7 @@ ROUTE_HANDLER(get_usage);
 ROUTE_HANDLER(vacuum_store);
 
 ROUTE_HANDLER(get_archive);
+ROUTE_HANDLER(fetch_trace);
 
 ROUTE_HANDLER(get_events);
 

@@ -179,10 +179,14 @@ static void report_request_begin(struct api *api, struct http_request *r, const 
 
 /* -- Of one trace ------------------------------------------------------------------------------------- */
 
-/* 0 with a record that has columns; -EREMOTE with that of a trace on another host; else the reply was given. */
-static int report_find_trace(struct api *api, struct http_request *r, int64_t id, struct trace_record *ret,
-                             struct remote_trace_record *ret_remote)
+/* 0 with a record that has columns; -EREMOTE with that of a trace on another host; else the reply was given, or the handler is
+ * called again when the archive gave the file. */
+static int report_find_trace(struct api *api, struct http_request *r, const struct route_match *match,
+                             void (*handler)(struct api *, struct http_request *, const struct route_match *),
+                             struct trace_record *ret, struct remote_trace_record *ret_remote)
 {
+    int64_t id = match->id;
+
     int err = catalog_get_trace(api->modules.catalog, id, ret);
     if (err == -ENOENT && catalog_get_remote_trace(api->modules.catalog, id, ret_remote) == 0)
         return -EREMOTE;
@@ -190,6 +194,8 @@ static int report_find_trace(struct api *api, struct http_request *r, int64_t id
         return err;
     if (ret->columns)
         return 0;
+    if (trace_fetch_then(api, r, match, ret, true, handler))
+        return -EAGAIN;
     reply_refused(r, PROBLEM_NOT_FOUND, "Download the trace itself from /v1/traces/{trace}/file.",
                   "trace t%" PRId64 " has no columns%s%s", id, ret->columns_reason ? ": " : "",
                   ret->columns_reason ? ret->columns_reason : "");
@@ -224,7 +230,7 @@ void get_trace_report(struct api *api, struct http_request *r, const struct rout
         http_reply_problem(r, &p);
         return;
     }
-    err = report_find_trace(api, r, match->id, &t, &remote);
+    err = report_find_trace(api, r, match, get_trace_report, &t, &remote);
     if (err == -EREMOTE)
         report_pass_on(api, r, match, &remote);
     if (err < 0)
@@ -266,7 +272,7 @@ void query_trace(struct api *api, struct http_request *r, const struct route_mat
         http_reply_problem(r, &p);
         return;
     }
-    int err = report_find_trace(api, r, match->id, &t, &remote);
+    int err = report_find_trace(api, r, match, query_trace, &t, &remote);
     if (err == -EREMOTE)
         query_pass_on(api, r, match, &remote, body);
     if (err < 0)

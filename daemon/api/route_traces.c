@@ -327,80 +327,34 @@ static void download_start(struct api *api, struct http_request *r, const struct
                    download_on_opened, o);
 }
 
-/* Of a trace whose file is in the store, or was left in place. */
-static void trace_file_reply(struct api *api, struct http_request *r, const struct route_match *match,
-                             const struct trace_record *t)
-{
-    struct file_reference file;
-
-    reference_of(t, &file);
-    download_start(api, r, match, &file, t->name);
-}
-
-static void trace_columns_reply(struct api *api, struct http_request *r, const struct route_match *match,
-                                const struct trace_record *t)
-{
-    if (t->columns) {
-        struct file_reference file;
-        reference_of_stored(t->columns, &file);
-        download_start(api, r, match, &file, strrchr(t->columns, '/') + 1);
-    } else {
-        reply_refused(r, PROBLEM_NOT_FOUND, "Download the trace itself from /v1/traces/{trace}/file.",
-                      "trace t%" PRId64 " has no columns%s%s", match->id, t->columns_reason ? ": " : "",
-                      t->columns_reason ? t->columns_reason : "");
-    }
-}
-
-typedef void (*trace_reply_fn)(struct api *api, struct http_request *r, const struct route_match *match,
-                               const struct trace_record *t);
-
-/* A download that waits for the archive. */
-struct trace_fetch {
-    struct later_reply *later;
-    trace_reply_fn reply;
-};
-
-static void trace_on_fetched(const struct problem *p, void *arg)
-{
-    _cleanup_(trace_record_done) struct trace_record t;
-    _cleanup_(freep) struct trace_fetch *f = arg;
-    struct later_reply v;
-
-    trace_record_init(&t);
-    if (!later_reply_end(f->later, &v))
-        return;
-    if (p)
-        http_reply_problem(v.request, p);
-    else if (trace_find_or_reply(v.api, v.request, v.match.id, &t) == 0)
-        f->reply(v.api, v.request, &v.match, &t);
-}
-
-/* Replies at once, or when the archive's file is in the store again. */
-static void trace_reply_with(struct api *api, struct http_request *r, const struct route_match *match,
-                             bool columns, trace_reply_fn reply)
-{
-    _cleanup_(trace_record_done) struct trace_record t;
-    struct trace_fetch *f;
-
-    if (trace_find_or_reply(api, r, match->id, &t) < 0)
-        return;
-    if (!trace_is_archived_only(&t) || (columns && t.columns)) {
-        reply(api, r, match, &t);
-        return;
-    }
-    f = xcalloc(1, sizeof(*f));
-    *f = (struct trace_fetch){later_reply_new(api, r, match), reply};
-    archiver_fetch(api->modules.archiver, match->id, columns, trace_on_fetched, f);
-}
-
 void get_trace_file(struct api *api, struct http_request *r, const struct route_match *match)
 {
-    trace_reply_with(api, r, match, false, trace_file_reply);
+    _cleanup_(trace_record_done) struct trace_record t;
+
+    if (trace_find_or_reply(api, r, match->id, &t) < 0 ||
+        trace_fetch_then(api, r, match, &t, false, get_trace_file))
+        return;
+    struct file_reference file;
+    reference_of(&t, &file);
+    download_start(api, r, match, &file, t.name);
 }
 
 void get_trace_columns(struct api *api, struct http_request *r, const struct route_match *match)
 {
-    trace_reply_with(api, r, match, true, trace_columns_reply);
+    _cleanup_(trace_record_done) struct trace_record t;
+
+    if (trace_find_or_reply(api, r, match->id, &t) < 0 ||
+        trace_fetch_then(api, r, match, &t, true, get_trace_columns))
+        return;
+    if (t.columns) {
+        struct file_reference file;
+        reference_of_stored(t.columns, &file);
+        download_start(api, r, match, &file, strrchr(t.columns, '/') + 1);
+    } else {
+        reply_refused(r, PROBLEM_NOT_FOUND, "Download the trace itself from /v1/traces/{trace}/file.",
+                      "trace t%" PRId64 " has no columns%s%s", match->id, t.columns_reason ? ": " : "",
+                      t.columns_reason ? t.columns_reason : "");
+    }
 }
 
 /* -- Import ------------------------------------------------------------------------------------------- */

@@ -28,6 +28,7 @@ static const struct route routes[] = {
     {HTTP_POST,   "/v1/traces",                  RIGHT_OPERATE, NULL,                      import_trace},
     {HTTP_GET,    "/v1/traces/{trace}",          RIGHT_READ,    NULL,                      get_trace},
     {HTTP_DELETE, "/v1/traces/{trace}",          RIGHT_ADMIN,   NULL,                      remove_trace},
+    {HTTP_POST,   "/v1/traces/{trace}/fetch",    RIGHT_READ,    "columns",                 fetch_trace},
     {HTTP_GET,    "/v1/traces/{trace}/file",     RIGHT_READ,    NULL,                      get_trace_file},
     {HTTP_GET,    "/v1/traces/{trace}/columns",  RIGHT_READ,    NULL,                      get_trace_columns},
     {HTTP_GET,    "/v1/traces/{trace}/reports/{report}", RIGHT_READ, "from to step phase top", get_trace_report},

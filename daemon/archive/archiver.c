@@ -92,8 +92,9 @@ static int archiver_connect_as(struct archiver *a, enum archive_role role, struc
     int r = archiver_open(s, role, &archive, p);
     if (r < 0)
         return r;
-    r = archive_loop_new(a->modules.base, a->modules.offload, archive, (unsigned)s->transfers,
-                         &a->loops[role]);
+    /* Questions about uploads must not wait for downloads. */
+    r = archive_loop_new(a->modules.base, a->modules.offload, archive,
+                         role == ROLE_READ ? ARCHIVE_TRANSFERS_MAX : (unsigned)s->transfers, &a->loops[role]);
     if (r < 0)
         archive_free(archive);
     return r < 0 ? problem_set(p, r, PROBLEM_INTERNAL, "cannot use the archive: %s", strerror(-r)) : 0;
@@ -231,6 +232,11 @@ struct archiver *archiver_free(struct archiver *a)
 bool archiver_is_configured(const struct archiver *a)
 {
     return a->loops[ROLE_READ];
+}
+
+bool archiver_is_busy(const struct archiver *a)
+{
+    return a->n_uploads > 0 || !TAILQ_EMPTY(&a->fetches) || !TAILQ_EMPTY(&a->removals);
 }
 
 const char *archiver_name(const struct archiver *a)

@@ -57,6 +57,11 @@ bool archiver_is_configured(const struct archiver *a);
 void archiver_fetch(struct archiver *a, int64_t trace_id, bool columns,
                     void (*done)(const struct problem *p, void *arg), void *arg);
 
+/* Bytes of a trace that arrived so far; -1: it is not being fetched. */
+int64_t archiver_fetched_bytes(const struct archiver *a, int64_t trace_id);
+/* Whether anything is in flight. */
+bool archiver_is_busy(const struct archiver *a);
+
 /* What becomes of the object of a trace whose row was removed. */
 enum object_fate {
     OBJECT_DELETED,

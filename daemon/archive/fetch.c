@@ -153,7 +153,7 @@ static void fetch_publish(void *arg)
     struct fetch *f = arg;
     _cleanup_(freep) char *dir = f->row.session_id == RECORD_NONE ? xstrdup(STORE_UNCLAIMED_DIR)
                                                                   : xasprintf("s%" PRId64, f->row.session_id);
-    struct stat st;
+    struct stat st = {0};
 
     f->err = fsync(f->fd) < 0 || fstat(f->fd, &st) < 0 ? -errno : 0;
     if (f->err == 0)
@@ -280,6 +280,17 @@ void archiver_fetch(struct archiver *a, int64_t trace_id, bool columns,
     *w = (struct fetch_waiter){.done = done, .arg = arg};
     STAILQ_INSERT_TAIL(&f->waiters, w, link);
     f->columns = f->columns || columns;
+}
+
+int64_t archiver_fetched_bytes(const struct archiver *a, int64_t trace_id)
+{
+    const struct fetch *f;
+    struct stat st;
+
+    TAILQ_FOREACH(f, &a->fetches, link)
+        if (f->trace_id == trace_id)
+            return f->fd >= 0 && fstat(f->fd, &st) == 0 ? st.st_size : 0;
+    return -1;
 }
 
 void fetches_cancel(struct archiver *a)

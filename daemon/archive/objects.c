@@ -70,7 +70,7 @@ void archiver_remove_object(struct archiver *a, const char *key, const char *sha
     }
     const struct archive_request q = {.verb = ARCHIVE_DELETE,
                                       .key = o->key,
-                                      .deadline_ns = mono_ns() + ARCHIVE_REQUEST_NS,
+                                      .deadline_ns = DEADLINE_NEVER, /* many may wait in line */
                                       .patience_ns = ARCHIVE_PATIENCE_NS};
     o->job = archive_start(loop, &q, object_removal_on_answer, o);
 }

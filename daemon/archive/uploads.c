@@ -466,7 +466,8 @@ static bool upload_has_twin(const struct archiver *a, const struct upload_record
 
 static unsigned uploads_max(const struct archiver *a)
 {
-    return a->problem.what ? 1 : (unsigned)a->settings->transfers;
+    /* A rate holds for one transfer: a second one would wait in line with its deadline running. */
+    return a->problem.what || a->settings->rate > 0 ? 1 : (unsigned)a->settings->transfers;
 }
 
 static int uploads_take(const struct upload_record *row, void *arg)

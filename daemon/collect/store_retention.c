@@ -89,7 +89,7 @@ static int64_t store_per_user(const struct store *s, int64_t max_use)
 
 int store_list_users(const struct store *s, struct store_users *ret)
 {
-    struct store_usage u;
+    struct store_usage u = {0};
 
     *ret = (struct store_users){0};
     int r = store_usage(s, &u);

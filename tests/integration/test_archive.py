@@ -123,6 +123,13 @@ def test_upload_evict_and_fetch(ceph, tmp_path):
         assert profd.request("GET", f"/v1/traces/{trace}/file").body == source.read_bytes()
         assert [row["kind"] for row in profd.rows("select kind from event_row where trace_id = 1 order by event_id")] == [
             "trace-added", "trace-archived", *3 * ["trace-evicted", "trace-fetched"]]
+        # Reports of the server and a client that shows progress wait for it as well.
+        evict(profd, trace)
+        report = profd.request("POST", f"/v1/traces/{trace}/query", {"sql": "select count(*) from slices"})
+        assert report.status == 200, report
+        evict(profd, trace)
+        state = wait_for(lambda: (now := profd.request("POST", f"/v1/traces/{trace}/fetch?columns=true")).status != 202 and now.json())
+        assert state == {"state": "stored", "bytes": row["size"], "size": row["size"]} and profd.get(f"/v1/traces/{trace}")["columns"]
         # A restart knows where it is, and does not take it for missing.
         evict(profd, trace)
         profd.restart(crash=True)
