@@ -37,6 +37,8 @@ static const struct bus_method methods[] = {
     {BUS_MANAGER, "ListHosts",     "",         BUS_ANSWER,  "hosts\0",                  "GET",    "/v1/hosts"},
     {BUS_MANAGER, "Examine",       DICTIONARY, BUS_ANSWER,  "source\0checks\0",         "GET",    "/v1/doctor"},
     {BUS_MANAGER, "GetUsage",      "",         BUS_ANSWER,  "usage\0",                  "GET",    "/v1/usage"},
+    {BUS_MANAGER, "GetArchive",    "",         BUS_ANSWER,  "archive\0",                "GET",    "/v1/archive"},
+    {BUS_MANAGER, "FetchTrace",    "s",        BUS_ANSWER,  "id\0fetch\0",              "POST",   "/v1/traces/{trace}/fetch"},
     {BUS_MANAGER, "Vacuum",        DICTIONARY, BUS_ANSWER,  "request\0removed\0",       "POST",   "/v1/vacuum"},
     {BUS_MANAGER, "GetVersion",    "",         BUS_ANSWER,  "version\0",                "GET",    "/v1/version"},
     /* The session is the object. */

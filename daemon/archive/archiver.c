@@ -164,6 +164,7 @@ int archiver_new(const struct archiver_modules *modules, const struct archiver_s
     a->fingerprint = archiver_fingerprint(settings);
     int r = archiver_connect(a, p);
     if (r < 0) {
+        store_set_archive(modules->store, NULL);
         archiver_free(a);
         return r;
     }
@@ -212,7 +213,6 @@ struct archiver *archiver_free(struct archiver *a)
 
     if (!a)
         return NULL;
-    store_set_archive(a->modules.store, NULL);
     uploads_done(a);
     for (int role = 0; role < _ARCHIVE_ROLE_MAX; role++)
         archive_loop_free(a->loops[role]);

@@ -45,7 +45,7 @@ void archiver_begin(struct archiver *a);
 /* The settings, which stay where they are, have changed. On an error there is no archive until the next change. */
 void archiver_renew(struct archiver *a);
 /* Nothing new begins; what is in flight is given up. Then the offload can be drained, the catalog closed, the archiver
- * freed. */
+ * freed, which the store must not use any more: until then it keeps what is not archived. */
 void archiver_close(struct archiver *a);
 struct archiver *archiver_free(struct archiver *a);
 
