@@ -56,7 +56,8 @@ void session_request_leases(struct session *s)
         session_end_unstarted(s, STATE_FAILED);
         return;
     }
-    session_wait_for(s, xstrdup("leases of the hosts of its workers"));
+    if (s->lease_again_ns == 0)
+        session_wait_for(s, xstrdup("leases of the hosts of its workers"));
     s->leasing = s->lent = true;
     all->remote_ops->lease(s, all->remote);
 }
@@ -98,8 +99,8 @@ void session_lease_later(struct session *s, const char *why, int64_t delay_ns)
     s->leasing = s->lent = false;
     s->in_line = true;
     session_wait_for(s, xstrdup(why));
-    session_timer(s, mono_ns() + delay_ns, session_proceed);
-    sessions_wake(s->all); /* what waited for its workers here need not wait for those elsewhere */
+    s->lease_again_ns = mono_ns() + delay_ns;
+    session_timer(s, s->lease_again_ns, session_proceed);
 }
 
 const char *sessions_lease_holder(struct sessions *all, const struct worker *w, const struct session *asking,
@@ -291,7 +292,8 @@ void target_peer_recording(struct target *t)
         break;
     case STATE_STOPPING:
     case STATE_COLLECTING:
-        if (!t->start_unanswered)
+        if (!t->start_unanswered ||
+            (t->record.start_status != RECORD_NONE && t->record.start_status / 100 != 2))
             break;
         /* The stop was faster than the report. */
         t->start_unanswered = false;

@@ -60,8 +60,8 @@ bool session_has_remote(const struct session *s);
 /* The answer to lease(). NULL: every lease is there but those of targets that target_peer_failed() was called for. With a
  * problem the session fails: it has given back what it had. */
 void session_leased(struct session *s, const struct problem *p);
-/* The answer to lease() where somebody holds a worker, and the leases were given back: it asks again in delay_ns, or when a
- * worker of this host becomes free. why is shown meanwhile. */
+/* The answer to lease() where somebody holds a worker, and the leases were given back: it asks again in delay_ns. why is shown
+ * until it has the leases. */
 void session_lease_later(struct session *s, const char *why, int64_t delay_ns);
 void session_remote_prepared(struct session *s);
 /* The start time that was asked for, by this host's monotonic clock; 0: at once. */

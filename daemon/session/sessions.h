@@ -90,6 +90,7 @@ struct session {
     bool preparing; /* its hosts prepare */
     /* Of these, and of leased sessions: */
     bool armed;               /* durable, and waits for the moment of the start */
+    int64_t lease_again_ns;   /* monotonic: its hosts are not asked again before; 0: at once */
     int64_t go_at_ns;         /* that moment, monotonic; 0: not known yet */
     int64_t deadline_boot_ns; /* of its lease */
     int64_t limit_boot_ns;    /* of its length, which the deadline does not exceed */

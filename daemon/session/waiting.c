@@ -183,6 +183,10 @@ void session_proceed(struct session *s)
 
     if (s->record.state != STATE_REQUESTED || s->probe || s->warming || s->leasing || s->all->jobs.closing)
         return;
+    if (s->lease_again_ns > mono_ns()) {
+        session_timer(s, s->lease_again_ns, session_proceed);
+        return; /* in line, as it was */
+    }
     s->in_line = false;
     int64_t lead = s->request.start_at - session_lead_ns(s) - wall_ns();
     if (s->request.start_at > 0 && lead > 0) {

@@ -529,8 +529,11 @@ static void test_lease_later(void **state)
     session_lease_later(s, "gpu1, held by s9 of login2", NS_PER_MS);
     assert_string_equal(s->waiting_for, "gpu1, held by s9 of login2");
     UNTIL(t, t->n[LEASE] == 2);
+    assert_string_equal(s->waiting_for, "gpu1, held by s9 of login2");
     session_lease_later(s, "gpu1, held by s9 of login2", 3600 * NS_PER_S);
+    sessions_wake(t->sessions);
     settle(t);
+    assert_int_equal(t->n[LEASE], 2); /* not before its time, whatever became free */
     jobs_stop(sessions_jobs(t->sessions), id, "anna");
     UNTIL(t, state_of(t, id) == STATE_CANCELLED);
     assert_int_equal(t->n[PREPARE], 0);
@@ -665,10 +668,12 @@ static void test_roll_back(void **state)
     session_go_at(s, mono_ns());
     UNTIL(t, s->starts_left && s->targets[0].record.state == STATE_RECORDING);
     target_peer_recording(&s->targets[1]);
-    target_peer_failed(&s->targets[2], "POST /start_profile: status 500", NULL, false);
-    UNTIL(t, t->n[STOP] == 1);
+    s->targets[2].record.start_status = 500;
+    target_peer_failed(&s->targets[2], "POST /start_profile: status 500", NULL, true);
+    UNTIL(t, t->n[STOP] == 2);
     assert_true(s->rolled_back);
     target_peer_stopped(&s->targets[1]);
+    target_peer_stopped(&s->targets[2]); /* its host stopped it to be sure */
     UNTIL(t, state_of(t, id) == STATE_FAILED);
     assert_int_equal(t->n[COLLECT], 0);
     assert_target(t, id, 0, STATE_CANCELLED, NULL);
