@@ -26,6 +26,7 @@ static struct rank_set ranks_lend(struct client *c, const struct named_ranks *ra
                                          .label = rank->label,
                                          .role = rank->role,
                                          .kv_use = rank->kv_use,
+                                         .clock_offset_ns = rank->clock_offset_ns,
                                          .item = i,
                                          .instance = rank->instance,
                                          .number = rank->number,

@@ -93,7 +93,7 @@ static void ranks_fetch_kv_use(struct client *c, int64_t run, json_t *workers)
     }
 }
 
-/* Known facts about the workers of a session, by URL: {role, kv_use}. */
+/* Known facts about the workers of a session, by URL: {role, kv_use, clock_offset_ns}. */
 static int ranks_fetch_workers(struct client *c, const char *ref, json_t **ret)
 {
     _cleanup_json_ session = NULL;
@@ -108,6 +108,8 @@ static int ranks_fetch_workers(struct client *c, const char *ref, json_t **ret)
         json_t *known = json_object();
         if (role && !streq(role, "unknown"))
             json_put_str(known, "role", role);
+        if (json_object_get(target, "clock_offset_ns"))
+            json_object_set(known, "clock_offset_ns", json_object_get(target, "clock_offset_ns"));
         if (worker)
             json_object_set(*ret, worker, known);
         json_decref(known);
@@ -151,6 +153,7 @@ int ranks_add_session(struct client *c, const char *session, struct named_ranks 
             if (status == EXIT_DONE && ranks->n > n) {
                 ranks->items[n].role = xstrdup(json_get_str(known, "role"));
                 ranks->items[n].kv_use = json_get_number(known, "kv_use", NAN);
+                ranks->items[n].clock_offset_ns = json_get_int(known, "clock_offset_ns", 0);
             }
         }
     }

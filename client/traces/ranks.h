@@ -21,6 +21,8 @@ struct named_rank {
     char *path;          /* as given or discovered; NULL for a trace of profd */
     char *role;          /* of its worker; NULL where it is not known */
     double kv_use;       /* of its worker's KV cache, 0 to 1, at most; NaN: not known */
+    int64_t
+        clock_offset_ns; /* of the host of its worker, against the coordinator of the session; 0: not known */
     size_t instance;     /* after ranks_find_instances(), as is the number, which it has within it */
     int64_t number;
     char *label;      /* "rank 3", of several workers with the worker before it; else the file's name */

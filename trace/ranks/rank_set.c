@@ -63,6 +63,13 @@ static struct instance_clues gather_clues(const struct set_rank *rank, int64_t s
     };
 }
 
+/* To the wall clock of the coordinator; COLUMN_NULL: the trace has no wall clock. */
+static int64_t rank_wall_shift(const struct set_rank *rank)
+{
+    int64_t shift = align_wall_shift(rank->columns);
+    return shift == COLUMN_NULL ? shift : difference_of(shift, rank->clock_offset_ns);
+}
+
 /* -- Order and numbers -------------------------------------------------------------------------------- */
 
 struct rank_order {
@@ -198,7 +205,7 @@ int rank_set_find_instances(struct rank_set *set, const struct kernel_patterns *
     *ret = analysed;
     for (size_t i = 0; i < set->n; i++) {
         analysed[i].columns = set->items[i].columns;
-        shifts[i] = align_wall_shift(set->items[i].columns);
+        shifts[i] = rank_wall_shift(&set->items[i]);
         struct text backend = columns_meta_text(set->items[i].columns, META_backend);
         backends[i] = backend.size > 0 ? xstrndup(backend.p, backend.size) : NULL;
         clues[i] = gather_clues(&set->items[i], shifts[i], backends[i]);
@@ -220,7 +227,7 @@ int rank_set_find_instances(struct rank_set *set, const struct kernel_patterns *
 static int clocks_align_wall(struct rank_set *ranks)
 {
     for (size_t i = 0; i < ranks->n; i++) {
-        ranks->items[i].shift_ns = align_wall_shift(ranks->items[i].columns);
+        ranks->items[i].shift_ns = rank_wall_shift(&ranks->items[i]);
         if (ranks->items[i].shift_ns == COLUMN_NULL)
             return -ENODATA;
     }

@@ -17,7 +17,9 @@ struct set_rank {
     const char *label;   /* rank_label() */
     const char *role;    /* of its worker; NULL where it is not known */
     double kv_use;       /* of its worker's KV cache, 0 to 1, at most; NaN: not known */
-    size_t item;         /* the caller's number of it */
+    /* The clock of its host minus that of the host that coordinated its session; 0: not known, or the same host. */
+    int64_t clock_offset_ns;
+    size_t item; /* the caller's number of it */
     /* Results. */
     size_t instance;
     int64_t number; /* within its instance */
