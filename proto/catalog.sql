@@ -516,7 +516,8 @@ create trigger change_added_router after insert on router_row begin
     delete from change_row where kind = 'o' and id = new.router_id;
     insert into change_row (kind, id, at) values ('o', new.router_id, unixepoch() * 1000000000);
 end;
-create trigger change_saved_router after update on router_row
+create trigger change_saved_router after update of dialect, fleet, last_used_at
+    on router_row
     when new.url is not old.url or new.dialect is not old.dialect or new.fleet is not old.fleet
          or new.first_seen_at is not old.first_seen_at or new.last_used_at is not old.last_used_at begin
     delete from change_row where kind = 'o' and id = new.router_id;
@@ -530,7 +531,8 @@ create trigger change_added_worker after insert on worker_row begin
     delete from change_row where kind = 'w' and id = new.worker_id;
     insert into change_row (kind, id, at) values ('w', new.worker_id, unixepoch() * 1000000000);
 end;
-create trigger change_saved_worker after update on worker_row
+create trigger change_saved_worker after update of router_id, engine, version, role, health, model, profilable, reason, remedy, trace_dir
+    on worker_row
     when new.url is not old.url or new.router_id is not old.router_id or new.engine is not old.engine
          or new.version is not old.version or new.role is not old.role or new.health is not old.health
          or new.model is not old.model or new.profilable is not old.profilable or new.reason is not old.reason

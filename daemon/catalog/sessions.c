@@ -123,9 +123,10 @@ int know_worker(struct catalog *c, const char *url)
     return write_or_defer(c, s, NULL);
 }
 
-static int fleet_saw_worker(struct catalog *c, const char *router, const struct worker *w, int64_t at)
+static int fleet_save_worker(struct catalog *c, enum statement which, const char *router,
+                             const struct worker *w, int64_t at)
 {
-    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_SAW_WORKER);
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, which);
     bind_text(s, 1, w->url);
     bind_text(s, 2, router);
     bind_text(s, 3, engine_name(w->engine));
@@ -139,6 +140,13 @@ static int fleet_saw_worker(struct catalog *c, const char *router, const struct 
     bind_text(s, 11, w->location.dir);
     bind_number(s, 12, at);
     return run_write(c, s);
+}
+
+static int fleet_saw_worker(struct catalog *c, const char *router, const struct worker *w, int64_t at)
+{
+    int r = fleet_save_worker(c, STATEMENT_SAW_SAME_WORKER, router, w, at);
+    return r < 0 || sqlite3_changes(c->db) > 0 ? r
+                                               : fleet_save_worker(c, STATEMENT_SAW_WORKER, router, w, at);
 }
 
 int catalog_saw_fleet(struct catalog *c, const struct fleet *f)
