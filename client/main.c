@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "client/cli/text.h"
+#include "client/local/refs.h"
 #include "client/local/user_profd.h"
 #include "client/transport/contexts.h"
 #include "client/transport/endpoint.h"
@@ -143,6 +144,7 @@ static int run_verb(struct client *c, const struct verb_entry *entry, struct glo
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(freep) void *values = xcalloc(1, MAX(v->values_size, (size_t)1));
     struct listing_options listing = {0};
+    _cleanup_(refs_done) struct refs_found refs = {0};
     const struct verb_extension *extension = verb_extension_of(v);
     _cleanup_(freep) void *more = extension ? xcalloc(1, extension->values_size) : NULL;
     struct option_set sets[VERB_SETS_MAX + 1];
@@ -181,6 +183,8 @@ static int run_verb(struct client *c, const struct verb_entry *entry, struct glo
         status = EXIT_DONE;
         if (v->needs_only_catalog)
             status = client_need_profd(c);
+        if (status == EXIT_DONE && entry->takes && strpbrk(entry->takes, "str"))
+            status = refs_look_up(c, (int)n_words, argv + first, &refs);
         if (status == EXIT_DONE)
             status = extension && extension->applies(more) ? extension->run(c, more, values)
                                                            : v->run(c, values, argc - first, argv + first);

@@ -35,6 +35,7 @@ static const struct bus_method methods[] = {
     {BUS_MANAGER, "GetFunctions",  "s",        BUS_ANSWER,  "id\0functions\0",          "GET",    "/v1/sessions/{session}/functions"},
     {BUS_MANAGER, "ListRouters",   "",         BUS_ANSWER,  "routers\0",                "GET",    "/v1/routers"},
     {BUS_MANAGER, "ListHosts",     "",         BUS_ANSWER,  "hosts\0",                  "GET",    "/v1/hosts"},
+    {BUS_MANAGER, "FindRef",       DICTIONARY, BUS_ANSWER,  "options\0ref\0",          "GET",    "/v1/refs"},
     {BUS_MANAGER, "Examine",       DICTIONARY, BUS_ANSWER,  "source\0checks\0",         "GET",    "/v1/doctor"},
     {BUS_MANAGER, "GetUsage",      "",         BUS_ANSWER,  "usage\0",                  "GET",    "/v1/usage"},
     {BUS_MANAGER, "GetArchive",    "",         BUS_ANSWER,  "archive\0",                "GET",    "/v1/archive"},

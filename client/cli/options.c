@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
+#include "base/uuid.h"
 #include "client/cli/text.h"
 #include "proto/names.h"
 #include <errno.h>
@@ -74,11 +75,6 @@ static int parse_ago(const char *s, int64_t *ret)
     return parse_time(s, wall_ns(), 1, ret);
 }
 
-static int parse_session(const char *s, int64_t *ret)
-{
-    return parse_ref(s, 's', ret) == 's' ? 0 : -EINVAL;
-}
-
 static const struct {
     int (*parse)(const char *s, int64_t *ret);
     const char *expected;
@@ -89,7 +85,6 @@ static const struct {
     [OPTION_SIZE] = {parse_size, "a size such as 20G, 512M or bytes"},
     [OPTION_TIME] = {parse_ahead, "a time such as +10s, 14:02 or \"2026-11-20 14:02:11\""},
     [OPTION_AGO] = {parse_ago, "a time such as 1h (ago), 14:02 or \"2026-11-20 14:02:11\""},
-    [OPTION_SESSION] = {parse_session, "a session, such as s7"},
 };
 
 static int option_store(const struct option_set *set, const struct option_def *def, const char *value,
@@ -97,6 +92,7 @@ static int option_store(const struct option_set *set, const struct option_def *d
 {
     void *m = option_member(set, def);
     struct option_list *list = m;
+    int64_t number;
 
     switch (def->kind) {
     case OPTION_FLAG:
@@ -108,6 +104,12 @@ static int option_store(const struct option_set *set, const struct option_def *d
     case OPTION_LIST:
         VEC_GROW(list->items, list->n, list->cap);
         list->items[list->n++] = value;
+        return 0;
+    case OPTION_SESSION:
+        if (parse_ref(value, 's', &number) != 's' && !uuid_is_prefix(value))
+            return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "--%s: '%s' is not a session, such as s7",
+                               def->name, value);
+        *(const char **)m = value;
         return 0;
     case OPTION_REAL:
         if (parse_real(value, m) == 0)
@@ -128,14 +130,17 @@ static int option_store(const struct option_set *set, const struct option_def *d
 static json_t *option_json(const struct option_set *set, const struct option_def *def)
 {
     const void *m = option_member(set, def);
-    const char *text = def->kind == OPTION_TEXT ? *(const char *const *)m : NULL;
+    const char *text =
+        def->kind == OPTION_TEXT || def->kind == OPTION_SESSION ? *(const char *const *)m : NULL;
     int64_t number = def->kind >= OPTION_COUNT ? *(const int64_t *)m : OPTION_ABSENT;
 
     if (def->kind == OPTION_FLAG)
         return *(const bool *)m ? json_true() : NULL;
+    if (text && def->kind == OPTION_SESSION && parse_ref(text, 's', &number))
+        return json_sprintf("s%lld", (long long)number);
     if (number == OPTION_ABSENT)
         return text ? json_text(text) : NULL;
-    return def->kind == OPTION_SESSION ? json_sprintf("s%lld", (long long)number) : json_integer(number);
+    return json_integer(number);
 }
 
 void options_to_json(const struct option_set *set, json_t *request)

@@ -13,9 +13,10 @@
 #include <stddef.h>
 
 enum option_kind {
-    OPTION_FLAG,     /* bool */
-    OPTION_TEXT,     /* const char * */
-    OPTION_LIST,     /* struct option_list, repeatable */
+    OPTION_FLAG, /* bool */
+    OPTION_TEXT, /* const char * */
+    OPTION_LIST, /* struct option_list, repeatable */
+    OPTION_SESSION, /* const char *: "s7", "7", or a UUID or its beginning, which profd looks up; NULL: not given */
     OPTION_REAL,     /* double, more than 0; 0: not given */
     OPTION_COUNT,    /* int64_t, at least 1 */
     OPTION_NUMBER,   /* int64_t, at least 0 */
@@ -23,7 +24,6 @@ enum option_kind {
     OPTION_SIZE,     /* int64_t, bytes */
     OPTION_TIME,     /* int64_t, wall-clock nanoseconds; a bare duration is ahead */
     OPTION_AGO,      /* int64_t, wall-clock nanoseconds; a bare duration is ago */
-    OPTION_SESSION,  /* int64_t, the number of a session */
 };
 
 /* Value of an int64_t that was not given. */

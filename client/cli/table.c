@@ -226,7 +226,8 @@ static void view_measure(struct table_view *v, size_t shown)
         is_empty = is_empty && !(given && *given);
     }
     l->natural = MAX(l->natural, 1u);
-    if (is_empty && column->flags & COLUMN_OPTIONAL && !v->t->is_selected)
+    bool is_hidden = column->flags & COLUMN_ON_REQUEST || (is_empty && column->flags & COLUMN_OPTIONAL);
+    if (is_hidden && !v->t->is_selected)
         l->natural = 0;
     l->least = !(column->flags & COLUMN_SHORTEN) ? l->natural
                                                  : MAX(kept, column->least ? column->least : SHORTENED_LEAST);

@@ -25,9 +25,10 @@ enum {
     COLUMN_URL = 1 << 2,     /* addresses: never shortened, also in a column that otherwise may be */
     COLUMN_PATH = 1 << 3,    /* shortened at its beginning */
     COLUMN_VERBATIM = 1 << 4,
-    COLUMN_OPTIONAL = 1 << 5, /* hidden from people if all its cells are empty */
-    COLUMN_PROSE = 1 << 6,    /* sentences: a page shows them complete */
-    COLUMN_SHARE = 1 << 7,    /* a page draws the value, 0 to 1, as a bar */
+    COLUMN_OPTIONAL = 1 << 5,   /* hidden from people if all its cells are empty */
+    COLUMN_PROSE = 1 << 6,      /* sentences: a page shows them complete */
+    COLUMN_SHARE = 1 << 7,      /* a page draws the value, 0 to 1, as a bar */
+    COLUMN_ON_REQUEST = 1 << 8, /* hidden from people unless they select it: table_select() */
 };
 
 struct table_column {

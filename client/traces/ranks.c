@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/units.h"
 #include "client/cli/text.h"
+#include "client/local/refs.h"
 #include "client/local/user_profd.h"
 #include "client/traces/exporting.h"
 #include "client/traces/trace.h"
@@ -128,10 +129,16 @@ int ranks_add_session(struct client *c, const char *session, struct named_ranks 
     size_t i;
     json_t *trace;
 
+    char found[REF_TEXT_MAX];
+    int status = EXIT_DONE;
+    if (ref_is_uuid(session) && (status = ref_look_up(c, session, found)) == EXIT_DONE)
+        session = found;
+    if (status != EXIT_DONE)
+        return status;
     if (client_parse_ref(c, session, 's', "s", ref) < 0)
         return EXIT_USAGE;
     _cleanup_(freep) char *path = xasprintf("/v1/traces?session=%s", ref);
-    int status = client_need_profd(c);
+    status = client_need_profd(c);
     if (status == EXIT_DONE)
         status = ranks_fetch_workers(c, ref, &workers);
     if (status == EXIT_DONE)

@@ -11,7 +11,8 @@
 #include <inttypes.h>
 
 struct events_options {
-    int64_t session, after;
+    const char *session;
+    int64_t after;
 };
 
 /* clang-format off */

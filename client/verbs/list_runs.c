@@ -7,7 +7,8 @@
 #include "client/views/run.h"
 
 struct list_runs_options {
-    int64_t limit, session;
+    const char *session;
+    int64_t limit;
 };
 
 static const struct option_def list_runs_options[] = {
@@ -57,6 +58,7 @@ static const struct json_column list_runs_columns[] = {
     {{"E2E ms", COLUMN_RIGHT, IMPORTANCE_HIGH, "e2e_p50_ms"}, JSON_CELL_FIGURE, "metrics/e2e_ms/p50"},
     {{"LABELS", COLUMN_SHORTEN}, JSON_CELL_LABELS, "labels"},
     {{"LOAD", COLUMN_SHORTEN, IMPORTANCE_EXTRA}, .text = run_workload_text},
+    {{"UUID", COLUMN_ON_REQUEST, IMPORTANCE_EXTRA}, JSON_CELL_TEXT, "uuid"},
 };
 /* clang-format on */
 

@@ -71,6 +71,7 @@ static const struct json_column list_sessions_columns[] = {
     {{"SIZE", COLUMN_RIGHT, IMPORTANCE_NORMAL, "bytes"}, JSON_CELL_SIZE, "counts/bytes"},
     {{"LABELS", COLUMN_SHORTEN}, JSON_CELL_LABELS, "labels"},
     {{"NAME", COLUMN_SHORTEN | COLUMN_OPTIONAL, .least = 16}, JSON_CELL_TEXT, "name"},
+    {{"UUID", COLUMN_ON_REQUEST, IMPORTANCE_EXTRA}, JSON_CELL_TEXT, "uuid"},
 };
 /* clang-format on */
 

@@ -18,7 +18,8 @@
 
 struct list_traces_options {
     const char *worker;
-    int64_t session, since, until, limit;
+    const char *session;
+    int64_t since, until, limit;
     bool unclaimed, all;
 };
 
@@ -70,6 +71,7 @@ static const struct json_column list_traces_columns[] = {
     {{"SPAN", COLUMN_RIGHT, IMPORTANCE_LOW, "span_ns"}, JSON_CELL_SPAN, "span_ns"},
     {{"ARCHIVED", COLUMN_OPTIONAL, IMPORTANCE_LOW}, .text = trace_archived_text},
     {{"STATE", COLUMN_SHORTEN, IMPORTANCE_HIGH, .least = 12}, .text = trace_state, .colour = trace_colour},
+    {{"UUID", COLUMN_ON_REQUEST, IMPORTANCE_EXTRA}, JSON_CELL_TEXT, "uuid"},
 };
 /* clang-format on */
 

@@ -54,6 +54,8 @@ static void api_handle(struct http_request *r, void *arg)
     }
     for (size_t i = 0; err == 0 && (name = http_query_key(r, i)); i++)
         err = route_check_parameter(match.route, name, &p);
+    if (err == 0)
+        err = route_resolve(api->modules.catalog, &match, &p);
     if (err < 0) {
         http_reply_problem(r, &p);
         return;

@@ -314,6 +314,8 @@ static void call_run(struct bus_call *c)
 
     /* The arguments are read only after the call is authorized. */
     int r = call_read_options(c, &p);
+    if (r == 0)
+        r = route_resolve(b->api->modules.catalog, &c->route, &p);
     if (r < 0) {
         call_refuse(c, &p);
         return;

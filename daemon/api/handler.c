@@ -57,7 +57,7 @@ void reply_refused(struct http_request *r, enum problem_kind kind, const char *r
 
 const char *record_noun(char kind)
 {
-    return kind == 's' ? "session" : kind == 'r' ? "run" : "trace";
+    return kind == 's' ? "session" : kind == 'r' ? "run" : kind == 'l' ? "lease" : "trace";
 }
 
 void reply_missing(struct http_request *r, char kind, int64_t id)
@@ -169,18 +169,18 @@ int query_bool(const struct http_request *r, const char *name, bool *ret, struct
     return 0;
 }
 
-int query_ref(const struct http_request *r, const char *name, char kind, int64_t *ret, struct problem *p)
+int query_ref(struct catalog *c, const struct http_request *r, const char *name, char kind, int64_t *ret,
+              struct problem *p)
 {
     const char *text = http_query_get(r, name);
     int64_t id;
 
     if (!text)
         return 0;
-    if (parse_ref(text, kind, &id) != kind)
-        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s=%s must be an id such as %c7, or 7", name,
-                           text, kind);
-    *ret = id;
-    return 0;
+    if (parse_ref(text, kind, &id) != kind && !uuid_is_prefix(text))
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                           "%s=%s must be an id such as %c7, or 7, or a UUID", name, text, kind);
+    return ref_find(c, text, kind, ret, p);
 }
 
 int body_object(const struct http_request *r, json_t **ret, struct problem *p)

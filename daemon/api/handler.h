@@ -70,7 +70,13 @@ bool later_reply_end(void *arg, struct later_reply *ret);
 int query_number(const struct http_request *r, const char *name, int64_t min, int64_t max, int64_t *ret,
                  struct problem *p);
 int query_bool(const struct http_request *r, const char *name, bool *ret, struct problem *p);
-int query_ref(const struct http_request *r, const char *name, char kind, int64_t *ret, struct problem *p);
+int query_ref(struct catalog *c, const struct http_request *r, const char *name, char kind, int64_t *ret,
+              struct problem *p);
+/* route_refs.c: the id of a session, trace, run or lease (kind) that word names: "s7", "7", or a UUID or its beginning, if it
+ * stands for one only. -EINVAL, -ENOENT or -ENOTUNIQ with the problem, which names the candidates. */
+int ref_find(struct catalog *c, const char *word, char kind, int64_t *ret, struct problem *p);
+/* Replaces the UUID of a path by the id that it stands for; errors as above. */
+int route_resolve(struct catalog *c, struct route_match *match, struct problem *p);
 /* The body as a JSON object. The caller drops it. */
 int body_object(const struct http_request *r, json_t **ret, struct problem *p);
 
@@ -154,6 +160,8 @@ ROUTE_HANDLER(stop_job);
 ROUTE_HANDLER(remove_job);
 ROUTE_HANDLER(set_session_pin);
 extern const struct job_routes session_routes, run_routes;
+
+ROUTE_HANDLER(get_ref);
 
 ROUTE_HANDLER(get_requests);
 

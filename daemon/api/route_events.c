@@ -214,7 +214,8 @@ void get_events(struct api *api, struct http_request *r, const struct route_matc
 
     session_record_init(&session);
     run_record_init(&run);
-    if (query_ref(r, "session", 's', &session_id, &p) < 0 || query_ref(r, "run", 'r', &run_id, &p) < 0 ||
+    if (query_ref(api->modules.catalog, r, "session", 's', &session_id, &p) < 0 ||
+        query_ref(api->modules.catalog, r, "run", 'r', &run_id, &p) < 0 ||
         events_read_position(r, &after, &p) < 0)
         http_reply_problem(r, &p);
     else if (session_id != RECORD_NONE &&

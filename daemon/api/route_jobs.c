@@ -58,7 +58,7 @@ void list_jobs(struct api *api, struct http_request *r, const struct route_match
 
     int err = query_number(r, "limit", 1, LIST_LIMIT_MAX, &limit, &p);
     if (err == 0)
-        err = query_ref(r, "before", kind->letter, &before, &p);
+        err = query_ref(api->modules.catalog, r, "before", kind->letter, &before, &p);
     if (err == 0)
         err = kind->list(&api->modules, r, limit, before, &jobs, &p);
     if (err == 0)
@@ -240,7 +240,7 @@ static int run_list(const struct api_modules *m, const struct http_request *r, i
 {
     int64_t session = RECORD_NONE;
 
-    int err = query_ref(r, "session", 's', &session, p);
+    int err = query_ref(m->catalog, r, "session", 's', &session, p);
     if (err == 0)
         err = catalog_runs_json(m->catalog, limit, before, session, ret);
     if (err == 0)

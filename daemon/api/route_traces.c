@@ -44,7 +44,8 @@ static int trace_page_add(const struct trace_record *t, void *arg)
     return 0;
 }
 
-static int trace_read_filter(const struct http_request *r, struct trace_filter *ret, struct problem *p)
+static int trace_read_filter(struct catalog *c, const struct http_request *r, struct trace_filter *ret,
+                             struct problem *p)
 {
     struct trace_filter f = {.session_id = RECORD_NONE,
                              .worker_url = http_query_get(r, "worker"),
@@ -57,8 +58,8 @@ static int trace_read_filter(const struct http_request *r, struct trace_filter *
         query_number(r, "since", -INT64_MAX, INT64_MAX, &f.since, p) < 0 ||
         query_number(r, "until", -INT64_MAX, INT64_MAX, &f.until, p) < 0 ||
         query_bool(r, "unclaimed", &f.unclaimed, p) < 0 ||
-        query_ref(r, "session", 's', &f.session_id, p) < 0 ||
-        query_ref(r, "before", 't', &f.before_id, p) < 0)
+        query_ref(c, r, "session", 's', &f.session_id, p) < 0 ||
+        query_ref(c, r, "before", 't', &f.before_id, p) < 0)
         return -EINVAL;
     *ret = f;
     return 0;
@@ -95,7 +96,7 @@ void list_traces(struct api *api, struct http_request *r, const struct route_mat
     _cleanup_(problem_done) struct problem p = {0};
     struct trace_filter filter;
 
-    if (trace_read_filter(r, &filter, &p) < 0) {
+    if (trace_read_filter(api->modules.catalog, r, &filter, &p) < 0) {
         http_reply_problem(r, &p);
         return;
     }

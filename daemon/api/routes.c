@@ -47,6 +47,7 @@ static const struct route routes[] = {
     {HTTP_GET,    "/v1/archive",                 RIGHT_READ,    NULL,                      get_archive},
     {HTTP_GET,    "/v1/mirror",                  RIGHT_READ,    NULL,                      get_mirror},
     {HTTP_GET,    "/v1/events",                  RIGHT_READ,    "session run after",       get_events},
+    {HTTP_GET,    "/v1/refs",                    RIGHT_READ,    "ref",                     get_ref},
     {HTTP_GET,    "/v1/hosts",                   RIGHT_READ,    NULL,                      list_hosts},
     {HTTP_GET,    "/v1/host",                    RIGHT_PEER,    NULL,                      get_host},
     {HTTP_GET,    "/v1/host/clock",              RIGHT_PEER,    NULL,                      get_host_clock},
@@ -135,19 +136,25 @@ static bool route_fits(const char *pattern, const char *path, struct id_text *re
     return true;
 }
 
-static int route_read_id(const struct id_text *text, int64_t *ret, struct problem *p)
+static int route_read_id(const struct id_text *text, struct route_match *m, struct problem *p)
 {
-    char copy[32];
+    char *copy = m->uuid;
 
-    *ret = 0;
     if (!text->noun)
         return 0;
-    char kind = *text->noun;
-    snprintf(copy, sizeof(copy), "%.*s", (int)MIN(text->size, sizeof(copy)), text->start);
-    if (text->size < sizeof(copy) && parse_ref(copy, kind, ret) == kind)
+    char kind = m->id_kind = *text->noun;
+    snprintf(copy, sizeof(m->uuid), "%.*s", (int)MIN(text->size, sizeof(m->uuid)), text->start);
+    bool is_complete = text->size < sizeof(m->uuid);
+    if (is_complete && parse_ref(copy, kind, &m->id) == kind) {
+        *copy = '\0';
         return 0;
-    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "\"%s\" is not the id of a %.*s, such as %c7 or 7",
-                       copy, (int)strcspn(text->noun, "}"), text->noun, kind);
+    }
+    m->id = 0;
+    if (is_complete && uuid_is_prefix(copy))
+        return 0;
+    return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                       "\"%s\" is not the id of a %.*s, such as %c7 or 7, or its UUID", copy,
+                       (int)strcspn(text->noun, "}"), text->noun, kind);
 }
 
 static int route_read_word(const struct id_text *text, char ret[static ROUTE_WORD_MAX], struct problem *p)
@@ -181,7 +188,7 @@ int route_find(enum http_method method, const char *path, struct route_match *re
         if (route->method != wanted)
             continue;
         m.route = route;
-        int r = route_read_id(&id, &m.id, p);
+        int r = route_read_id(&id, &m, p);
         if (r == 0)
             r = route_read_word(&word, m.word, p);
         if (r == 0)

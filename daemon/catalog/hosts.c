@@ -81,6 +81,25 @@ int catalog_renew_uuid(struct catalog *c)
     return r < 0 ? r : identity_read(c);
 }
 
+/* -- Names -------------------------------------------------------------------------------------------- */
+
+int catalog_find_refs(struct catalog *c, const char *uuid, const char *kinds, struct catalog_ref *ret,
+                      size_t max)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_FIND_REFS);
+    int n = 0, r;
+
+    bind_text(s, 1, uuid);
+    bind_text(s, 2, kinds);
+    bind_number(s, 3, (int64_t)max);
+    while ((r = next_row(c, s)) == 1) {
+        struct catalog_ref *ref = &ret[n++];
+        *ref = (struct catalog_ref){.kind = *column_text(s, 0), .id = column_number(s, 1)};
+        snprintf(ref->uuid, sizeof(ref->uuid), "%s", column_text(s, 2));
+    }
+    return r < 0 ? r : n;
+}
+
 /* -- Walks -------------------------------------------------------------------------------------------- */
 
 typedef int (*hosts_record_fn)(const void *record, void *arg);

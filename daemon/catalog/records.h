@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include "base/uuid.h"
 #include "daemon/catalog/catalog.h"
 #include "daemon/fleet/worker.h"
 #include "proto/names.h"
@@ -317,6 +318,16 @@ int catalog_put_summary(struct catalog *c, int64_t trace_id, json_t *object);
  * "max_ns"}], "findings": [{"rule", "label", "what", "cost_ns", "share"}]}, findings in their order. Replaces what there was;
  * rows without what the schema requires are left out. -ENOENT: there is no such trace. */
 int catalog_set_sums(struct catalog *c, int64_t trace_id, const json_t *sums);
+
+/* What a UUID names, or its beginning (uuid_is_prefix()). */
+struct catalog_ref {
+    char kind; /* s session, t trace here or on another host, r run, l lease by its session */
+    int64_t id;
+    char uuid[UUID_LENGTH + 1];
+};
+/* The rows of these kinds, at most `max`; their number, or a negative errno value. */
+int catalog_find_refs(struct catalog *c, const char *uuid, const char *kinds, struct catalog_ref *ret,
+                      size_t max);
 
 /* Hosts. saw adds or renews the row of r->host_uuid; what r has not (NULL, RECORD_NONE) stays as it was. */
 int catalog_saw_host(struct catalog *c, const struct host_record *r);

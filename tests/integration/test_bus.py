@@ -151,6 +151,9 @@ def test_answers_are_those_of_http(stage):
     source = {"router": GLib.Variant("s", stage.fleet.router)}
     assert call(stage, "GetSession", "(s)", "s1") == without_null(stage.profd.session("s1"))
     assert call(stage, "GetTrace", "(s)", "1") == without_null(stage.profd.get("/v1/traces/1"))
+    uuid = stage.profd.session("s1")["uuid"]
+    assert call(stage, "FindRef", "(a{sv})", {"ref": GLib.Variant("s", uuid)}) == {"ref": "s1", "uuid": uuid}
+    assert call(stage, "GetSession", "(s)", uuid)["session"] == "s1"
     assert call(stage, "ListRouters") == without_null(stage.profd.get("/v1/routers"))
     assert call(stage, "GetUsage").keys() == stage.profd.get("/v1/usage").keys()
     workers = call(stage, "ListWorkers", "(a{sv})", source)["workers"]

@@ -58,6 +58,36 @@ static void test_rows_have_uuids(void **state)
     assert_int_equal(count(fixture, "select count(distinct uuid) from traces"), 2);
 }
 
+static void assert_refs(struct catalog_fixture *fixture, const char *uuid, const char *kinds,
+                        const char *expected)
+{
+    struct catalog_ref refs[8];
+    char text[200] = "";
+    int n = catalog_find_refs(fixture->catalog, uuid, kinds, refs, ARRAY_SIZE(refs));
+
+    for (int i = 0; i < n; i++)
+        snprintf(text + strlen(text), 20, "%c%" PRId64 " ", refs[i].kind, refs[i].id);
+    assert_string_equal(text, expected);
+}
+
+static void test_refs(void **state)
+{
+    struct catalog_fixture *fixture = *state;
+    struct session_record s = full_session();
+    struct trace_record t = full_trace(RECORD_NONE, RECORD_NONE);
+
+    s.uuid = (char *)UUID_1;
+    t.uuid = (char *)UUID_2;
+    assert_int_equal(catalog_add_session(fixture->catalog, &s), 0);
+    assert_int_equal(catalog_add_trace(fixture->catalog, &t), 0);
+    assert_refs(fixture, UUID_1, "str", "s1 ");
+    assert_refs(fixture, "6b1f0000-0000", "str", "s1 t1 ");
+    assert_refs(fixture, "6b1f0000-0000", "t", "t1 ");
+    assert_refs(fixture, "6b1f0000-0000", "r", "");
+    assert_refs(fixture, "6b1f0000-0001", "str", "");
+    assert_refs(fixture, UUID_1, "l", "");
+}
+
 /* -- Hosts -- */
 
 static int take_host(const struct host_record *r, void *arg)
@@ -434,9 +464,11 @@ static void test_changes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OPEN_TEST(test_identity), OPEN_TEST(test_rows_have_uuids), OPEN_TEST(test_hosts),
-        OPEN_TEST(test_leases),   OPEN_TEST(test_parts),           OPEN_TEST(test_remote_traces),
-        OPEN_TEST(test_sums),     OPEN_TEST(test_kernel_sums),     OPEN_TEST(test_changes),
+        OPEN_TEST(test_identity),      OPEN_TEST(test_rows_have_uuids),
+        OPEN_TEST(test_refs),          OPEN_TEST(test_hosts),
+        OPEN_TEST(test_leases),        OPEN_TEST(test_parts),
+        OPEN_TEST(test_remote_traces), OPEN_TEST(test_sums),
+        OPEN_TEST(test_kernel_sums),   OPEN_TEST(test_changes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,8 @@ struct values {
     bool wait;
     const char *router;
     struct option_list workers;
-    int64_t count, duration, keep, at, since, session;
+    int64_t count, duration, keep, at, since;
+    const char *session;
     double rate;
 };
 
@@ -151,6 +152,7 @@ static void test_members(void **state)
         {WORDS("--wait", "--router", "http://a", "-n", "2"), "{\"router\":\"http://a\",\"wait\":true}"},
         {WORDS("--duration", "2us", "-s", "7"), "{\"duration_ns\":2000,\"session\":\"s7\"}"},
         {WORDS("-s", "s12"), "{\"session\":\"s12\"}"},
+        {WORDS("-s", "6b1f0000-00"), "{\"session\":\"6b1f0000-00\"}"},
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {

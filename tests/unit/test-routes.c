@@ -40,7 +40,36 @@ static void test_found(void **state)
         assert_string_equal(m.route->pattern, cases[i].pattern);
         assert_int_equal(m.route->method, cases[i].method == HTTP_HEAD ? HTTP_GET : cases[i].method);
         assert_int_equal(m.id, cases[i].id);
+        assert_string_equal(m.uuid, "");
     }
+}
+
+/* A UUID, or enough of its beginning, in place of an id; a number stays one, however long it is. */
+static void test_uuids(void **state)
+{
+    static const struct {
+        const char *path, *uuid;
+        int64_t id;
+    } cases[] = {
+        {"/v1/sessions/6b1f0000-0000-4000-8000-00000000001f", "6b1f0000-0000-4000-8000-00000000001f", 0},
+        {"/v1/traces/6b1f0000/file", "6b1f0000", 0},
+        {"/v1/runs/6b1f0000-0", "6b1f0000-0", 0},
+        {"/v1/runs/12345678-", "12345678-", 0},
+        {"/v1/runs/12345678", "", 12345678},
+        {"/v1/traces/t12345678/file", "", 12345678},
+    };
+    static const char *const refused[] = {"/v1/sessions/6b1f000", "/v1/sessions/6B1F0000",
+                                          "/v1/sessions/6b1f0000-0000-4000-8000-00000000001f0",
+                                          "/v1/sessions/6b1f00000000400080000000000000000000000000001f"};
+    struct route_match m;
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        assert_int_equal(find(HTTP_GET, cases[i].path, &m), 0);
+        assert_string_equal(m.uuid, cases[i].uuid);
+        assert_int_equal(m.id, cases[i].id);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(refused); i++)
+        assert_int_equal(find(HTTP_GET, refused[i], &m), -EINVAL);
 }
 
 static void test_nothing_there(void **state)
@@ -140,7 +169,7 @@ static bool has_word(const char *list, const char *word, size_t size)
 static void test_readers_name_nothing_outside_of_the_catalog(void **state)
 {
     static const char filters[] =
-        "after before columns dialect fleet format from limit phase run session since "
+        "after before columns dialect fleet format from limit phase ref run session since "
         "state step to top unclaimed until wait";
 
     for (size_t i = 0; i < routes_count(); i++) {
@@ -161,6 +190,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_found),
+        cmocka_unit_test(test_uuids),
         cmocka_unit_test(test_nothing_there),
         cmocka_unit_test(test_wrong_method),
         cmocka_unit_test(test_ids),
