@@ -417,6 +417,12 @@ static void reader_check_peers(struct config_reader *p)
 {
     const struct hosts_settings *s = &p->config->hosts;
 
+    for (size_t i = 0; i < s->n_sources && !s->credentials.ca_file; i++)
+        if (!p->config->api.plain_http || starts_with(s->sources[i], "workers:"))
+            config_add_error(p->errors,
+                             "%s: [hosts] peers=%s: needs ca_file=, so that the token is sent to no host of "
+                             "another authority",
+                             p->file_name, s->sources[i]);
     for (size_t i = 0; i < s->n_peers; i++) {
         const struct peer_config *peer = &s->peers[i];
         if (!peer->url)

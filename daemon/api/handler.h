@@ -106,6 +106,10 @@ struct ready_check {
 extern const struct ready_check ready_checks[]; /* ends with an empty one */
 int ready_check_store(struct api *api, struct problem *p);
 
+/* route_hosts.c: what is wrong with peers and their clocks, after a survey of them. */
+struct checks;
+void hosts_check(struct api *api, struct checks *c);
+
 /* route_store.c */
 json_t *usage_to_json(const struct store_usage *u);
 

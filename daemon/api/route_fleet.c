@@ -7,6 +7,7 @@
 #include "daemon/catalog/records.h"
 #include "daemon/fleet/doctor.h"
 #include "daemon/fleet/doctor_torch.h"
+#include "daemon/peers/survey.h"
 
 static void workers_on_fleet(struct api *api, struct http_request *r, struct fleet *fleet,
                              const struct problem *p)
@@ -46,6 +47,7 @@ struct doctor_reply {
     struct checks checks;
     struct directory_spaces spaces;
     struct torch_survey torch;
+    struct peers_survey *hosts; /* NULL: not asked, or answered */
 };
 
 /* Empty where one user holds all traces. */
@@ -88,9 +90,25 @@ static void doctor_check_profd(struct api *api, struct checks *c)
                format_size(budget, u.max_use), format_size(space, u.free), shares);
 }
 
+static void doctor_free(struct doctor_reply *e)
+{
+    checks_done(&e->checks);
+    directory_spaces_done(&e->spaces);
+    torch_survey_done(&e->torch);
+    if (e->fleet)
+        fleet_free(e->fleet);
+    free(e);
+}
+
 static void doctor_on_close(struct http_request *r, void *arg)
 {
-    ((struct doctor_reply *)arg)->request = NULL;
+    struct doctor_reply *e = arg;
+
+    e->request = NULL;
+    if (!e->hosts)
+        return; /* a thread or another module has it */
+    peers_survey_cancel(e->hosts);
+    doctor_free(e);
 }
 
 static void doctor_look(void *arg)
@@ -107,31 +125,33 @@ static void doctor_end(void *arg)
 
     if (e->request) {
         http_on_close(e->request, NULL, NULL);
-
         http_reply_json(e->request, 200, checks_to_json(&e->checks));
     }
-    checks_done(&e->checks);
-    directory_spaces_done(&e->spaces);
-    torch_survey_done(&e->torch);
+    doctor_free(e);
+}
+
+static void doctor_on_surveyed(void *arg)
+{
+    struct doctor_reply *e = arg;
+
+    e->hosts = NULL;
     if (e->fleet)
-        fleet_free(e->fleet);
-    free(e);
+        fleet_check(e->fleet, &e->spaces, &e->checks);
+    torch_check(&e->torch, e->api->modules.kineto, e->fleet, &e->checks);
+    hosts_check(e->api, &e->checks);
+    doctor_check_profd(e->api, &e->checks);
+    doctor_check_mirror(e->api, &e->checks);
+    archive_check_add(e->api, &e->checks, doctor_end, e);
 }
 
 static void doctor_on_looked(void *arg)
 {
     struct doctor_reply *e = arg;
 
-    if (!e->request) {
-        doctor_end(e);
-        return;
-    }
-    if (e->fleet)
-        fleet_check(e->fleet, &e->spaces, &e->checks);
-    torch_check(&e->torch, e->api->modules.kineto, e->fleet, &e->checks);
-    doctor_check_profd(e->api, &e->checks);
-    doctor_check_mirror(e->api, &e->checks);
-    archive_check_add(e->api, &e->checks, doctor_end, e);
+    if (e->request)
+        e->hosts = peers_survey_start(e->api->modules.peers, doctor_on_surveyed, e);
+    else
+        doctor_free(e);
 }
 
 static void doctor_on_fleet(struct api *api, struct http_request *r, struct fleet *fleet,

@@ -8,7 +8,9 @@
 #include "base/address.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/units.h"
 #include "daemon/api/handler.h"
+#include "daemon/fleet/doctor.h"
 #include "daemon/fleet/process.h"
 #include "daemon/fleet/router.h"
 #include "daemon/fleet/url.h"
@@ -375,4 +377,63 @@ void list_hosts(struct api *api, struct http_request *r, const struct route_matc
 
     l->cancel = hosts_on_close;
     l->work = peers_survey_start(api->modules.peers, hosts_on_surveyed, l);
+}
+
+/* -- The doctor ---------------------------------------------------------------------------------------- */
+
+/* A wall clock that is this wrong makes traces of two hosts hard to compare, and starts by wall clock late. */
+#define CLOCK_WARN_NS (2 * NS_PER_S)
+/* A start at one time on several hosts is as exact as this. */
+#define CLOCK_ERROR_WARN_NS (20 * NS_PER_MS)
+
+static const char clock_remedy[] = "Let all hosts follow one time server (timedatectl, chronyc tracking).";
+
+static void host_check_clock(const struct peer *peer, struct checks *c)
+{
+    const struct clock_estimate *e = &peer->clock;
+    const char *host = peer->hello.host ? peer->hello.host : peer->name;
+    const int64_t offset = e->wall_offset_ns;
+    char text[UNIT_TEXT_MAX], around[UNIT_TEXT_MAX];
+
+    if (e->measured_mono_ns == 0) {
+        checks_add(c, CHECK_UNKNOWN, NULL, NULL, "the clock of %s could not be measured", host);
+        return;
+    }
+    format_duration(text, offset < 0 ? -offset : offset);
+    format_duration(around, e->error_ns);
+    if (offset > CLOCK_WARN_NS || offset < -CLOCK_WARN_NS)
+        checks_add(c, CHECK_WARN, NULL, clock_remedy, "the clock of %s is %s (±%s) %s ours", host, text,
+                   around, offset > 0 ? "ahead of" : "behind");
+    if (e->error_ns > CLOCK_ERROR_WARN_NS)
+        checks_add(c, CHECK_WARN, NULL, "Check the network between both hosts.",
+                   "the clock of %s is known to ±%s only: its answers take too long", host, around);
+    if (e->quality.unsync)
+        checks_add(c, CHECK_WARN, NULL, clock_remedy,
+                   "the kernel of %s reports that its clock is not synchronized", host);
+}
+
+void hosts_check(struct api *api, struct checks *c)
+{
+    const struct peer *peer;
+    unsigned n = 0, n_ok = 0;
+
+    LIST_FOREACH(peer, peers_list(api->modules.peers), link) {
+        if (peer->state == PEER_SELF || peer->state == PEER_DUPLICATE)
+            continue;
+        n++;
+        n_ok += peer->state == PEER_OK;
+        if (peer->state == PEER_OK)
+            host_check_clock(peer, c);
+        else
+            checks_add(c, peer->state == PEER_UNKNOWN ? CHECK_UNKNOWN : CHECK_FAIL, NULL,
+                       peer->problem.remedy, "%s", peer->problem.what ? peer->problem.what : peer->url);
+    }
+    if (n > 0 && clock_own_quality().unsync)
+        checks_add(c, CHECK_WARN, NULL, clock_remedy,
+                   "the kernel of this host reports that its clock is not synchronized");
+    if (n > 0)
+        checks_add(c, CHECK_OK, NULL, NULL, "%u of %u other hosts answer", n_ok, n);
+    else if (peers_are_configured(api->modules.peers))
+        checks_add(c, CHECK_WARN, NULL, "Check [hosts] peers= of profd.conf, and the log.",
+                   "no other host was found");
 }

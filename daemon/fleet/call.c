@@ -247,7 +247,8 @@ bool call_is_to_name(const struct call *call)
     const struct call_destination *to = &call->to;
     struct in6_addr address;
 
-    return to->host && to->port > 0 && !address_of_host(to->host, &address) && !host_is_loopback(to->host);
+    return !call->fixed && to->host && to->port > 0 && !address_of_host(to->host, &address) &&
+           !host_is_loopback(to->host);
 }
 
 static char *name_error(const struct name_answer *answer, const char *host)
@@ -292,6 +293,13 @@ static int call_send_to_name(struct call *call, uint64_t origin)
     call->query = names_ask(names, call->to.host, origin, call->deadline_ns, call->connect_timeout_ns,
                             call_on_name, call);
     return 0;
+}
+
+static int call_send_to_address(struct call *call, const struct in6_addr *address)
+{
+    const struct name_answer answer = {.n = 1, .addresses = {*address}};
+
+    return call->transport->send(call, &answer);
 }
 
 /* -- The caller --------------------------------------------------------------------------------------- */
@@ -364,6 +372,7 @@ struct call *call_start(struct caller *c, const struct call_request *q,
         .deadline_ns = q->deadline_ns,
         .connect_timeout_ns = q->connect_timeout_ns > 0 ? q->connect_timeout_ns : CONNECT_TIMEOUT_DEFAULT_NS,
         .once = streq(q->method, "POST"),
+        .fixed = q->address,
         .announced = -1,
         .account = q->account,
         .body = {.max = q->answer_max > 0 ? q->answer_max : CALL_ANSWER_MAX_DEFAULT},
@@ -380,7 +389,9 @@ struct call *call_start(struct caller *c, const struct call_request *q,
         r = -ETIMEDOUT;
     }
     if (r == 0)
-        r = call_is_to_name(call) ? call_send_to_name(call, q->origin) : call->transport->send(call, NULL);
+        r = q->address              ? call_send_to_address(call, q->address)
+            : call_is_to_name(call) ? call_send_to_name(call, q->origin)
+                                    : call->transport->send(call, NULL);
     if (r < 0)
         call_fail(call, r);
     return call;

@@ -57,6 +57,9 @@ void call_credentials_done(struct call_credentials *c);
 struct call_request {
     const char *method; /* "GET", "HEAD", "POST" */
     const char *url;
+    /* Where the server is; NULL: at the address that the URL's host has or resolves to. The host is then what its
+     * certificate must name, and is not looked up. */
+    const struct in6_addr *address;
     const char *body; /* NULL: none; a POST then has Content-Length: 0 */
     const struct call_credentials *credentials;
     bool admin;                 /* use the admin token */

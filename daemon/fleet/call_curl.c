@@ -245,7 +245,14 @@ static int call_curl_send(struct call *call, const struct name_answer *answer)
 {
     struct caller *c = call->caller;
 
-    if (answer) {
+    if (call->fixed) {
+        /* A kept connection to another address of the name is not this server. */
+        char address[ADDRESS_TEXT_SIZE];
+        address_format(&answer->addresses[0], address);
+        _cleanup_(freep) char *to = xasprintf("::%s:%d", address, call->to.port);
+        curl_list_add(&call->addresses, to);
+        curl_easy_setopt(call->easy, CURLOPT_CONNECT_TO, call->addresses);
+    } else if (answer) {
         call->addresses = curl_addresses(call->to.host, call->to.port, answer);
         curl_easy_setopt(call->easy, CURLOPT_RESOLVE, call->addresses);
     }

@@ -31,6 +31,7 @@ struct call {
     CURL *easy;                             /* NULL: it is plain */
     struct curl_slist *headers, *addresses; /* of its name */
     bool in_multi;
+    bool fixed;               /* its address is given */
     struct name_query *query; /* of its name, while it waits for that */
     struct event *failed;     /* it failed before it was sent, and ends in the next iteration */
     int64_t deadline_ns, connect_timeout_ns;

@@ -487,6 +487,7 @@ static void *owners_describe(struct fleet *fleet, void (*done)(void *done_arg), 
         worker_init(&d->claims[i].answer);
     }
     description_index(d);
+    peer_sources_take_fleet(p, fleet);
     d->refreshing = peers_refresh(p, HELLO_AGE_NS, description_on_refreshed, d);
     return d;
 }

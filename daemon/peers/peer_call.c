@@ -3,6 +3,7 @@
  * Calls to peers, and the exchanges that measure their clocks. Credentials, TLS and the network policy are those of
  * daemon/fleet/call.h; a peer's own authority is then the only one that is trusted.
  */
+#include "base/address.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "daemon/fleet/call.h"
@@ -121,11 +122,23 @@ static void query_on_result(const struct call_result *r, void *arg)
     peer_query_free(q);
 }
 
+/* Where its certificate has another name than its address, it is called by that name, at the address. */
+static char *peer_call_url(const struct peer *peer, const char *path, struct in6_addr *ret_address)
+{
+    const char *reason;
+    struct url u;
+
+    if (!peer->verify || url_parse(peer->url, &u, &reason) < 0 || !address_of_host(u.host, ret_address))
+        return url_join(peer->url, path);
+    return xasprintf("%s://%s:%d%s", u.scheme, peer->verify, u.port, path);
+}
+
 struct peer_query *peer_call(struct peers *p, const struct peer *peer, const char *method, const char *path,
                              const char *body, int64_t timeout_ns, uint64_t origin, peer_done done, void *arg)
 {
     struct peer_query *q = xcalloc(1, sizeof(*q));
-    _cleanup_(freep) char *url = url_join(peer->url, path);
+    struct in6_addr address;
+    _cleanup_(freep) char *url = peer_call_url(peer, path, &address);
     /* Borrowed for the time of call_start(). */
     struct call_credentials credentials = *hosts_credentials(p->settings, peer->config);
 
@@ -133,6 +146,7 @@ struct peer_query *peer_call(struct peers *p, const struct peer *peer, const cha
     const struct call_request request = {
         .method = method,
         .url = url,
+        .address = peer->verify ? &address : NULL,
         .body = body,
         .credentials = &credentials,
         .deadline_ns = mono_ns() + (timeout_ns > 0 ? timeout_ns : p->settings->call_ns),

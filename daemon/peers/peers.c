@@ -42,6 +42,7 @@ static void peer_free(struct peer *peer)
     problem_done(&peer->problem);
     free(peer->host_uuid);
     free(peer->name);
+    free(peer->verify);
     free(peer->url);
     free(peer);
 }
@@ -126,6 +127,8 @@ bool peers_are_configured(const struct peers *p)
     return p->settings->n_peers > 0 || p->settings->n_sources > 0;
 }
 
+static void round_continue(struct peers *p);
+
 /* Without name= the catalog keeps the name that its host had. */
 static void peers_name_host(struct peers *p)
 {
@@ -142,6 +145,12 @@ void peers_renew(struct peers *p)
     struct peer *peer, *next;
 
     peers_name_host(p);
+    if (p->n_looking > 0) {
+        /* What is being looked up is of the settings before. */
+        p->n_looking = 0;
+        round_continue(p);
+    }
+    peer_sources_renew(p);
     LIST_FOREACH(peer, &p->peers, link) {
         /* Its section is gone with the settings before; a name of a later one may have another URL. */
         peer->wanted_mono_ns = peer->config ? 0 : peer->wanted_mono_ns;
@@ -199,6 +208,12 @@ static void round_continue(struct peers *p)
         event_active(p->round_over, EV_TIMEOUT, 0);
 }
 
+void peers_on_source(struct peers *p)
+{
+    if (--p->n_looking == 0)
+        round_continue(p);
+}
+
 void peers_on_hello(struct peers *p)
 {
     p->n_hellos--;
@@ -236,7 +251,9 @@ struct peers_refreshing *peers_refresh(struct peers *p, int64_t max_age_ns, void
     p->round_begun_ns = mono_ns();
     p->max_age_ns = max_age_ns;
     peers_forget(p);
-    round_continue(p);
+    p->n_looking = peer_sources_look(p);
+    if (p->n_looking == 0)
+        round_continue(p);
     return r;
 }
 
@@ -283,6 +300,7 @@ struct peers *peers_free(struct peers *p)
         peers_refresh_cancel(r);
     while (LIST_FIRST(&p->measurings))
         clock_measuring_cancel(LIST_FIRST(&p->measurings));
+    peer_sources_free(p);
     while ((peer = LIST_FIRST(&p->peers)))
         peer_free(peer);
     while (LIST_FIRST(&p->queries))

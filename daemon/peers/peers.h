@@ -58,8 +58,9 @@ struct peer_hello {
 
 struct peer {
     LIST_ENTRY(peer) link;
-    char *name; /* of [peer NAME], else "HOST:PORT" */
-    char *url;  /* normalised, of the scheme https:// unless the operator wants otherwise */
+    char *name;   /* of [peer NAME], else "HOST:PORT" */
+    char *verify; /* the name in its certificate, where that is not the host of its URL; NULL */
+    char *url;    /* normalised, of the scheme https:// unless the operator wants otherwise */
     char *
         host_uuid; /* UUID of its catalog; NULL before its first hello. Unique among states OK and UNREACHABLE */
     struct peer_hello hello; /* the last that came */

@@ -44,13 +44,13 @@ def encode_data(kind, record):
 
 
 class DnsServer:
-    def __init__(self, address="127.0.0.1"):
+    def __init__(self, address="127.0.0.1", port=0):
         self.records, self.faults, self.queries = {}, {}, []
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         self.udp = socket.socket(family, socket.SOCK_DGRAM)
         while True:  # one port of both
             self.tcp = socket.socket(family, socket.SOCK_STREAM)
-            self.tcp.bind((address, 0))
+            self.tcp.bind((address, port))
             try:
                 self.udp.bind(self.tcp.getsockname()[:2])
                 break

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which host has a worker, as discovery on another host finds out; and hosts without a profd, or that do not answer."""
 
+import subprocess
+
 import pytest
-from hosts import Hosts, wait_for
+from hosts import PORT, Hosts, quick_config, token_line, wait_for, write_tokens
 from network import why_not
+
+from dns_server import DnsServer  # isort: skip  (hosts.py made it importable)
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
@@ -87,3 +91,41 @@ def test_a_trace_stays_on_a_host_without_profd(hosts):
     assert session["state"] == "partial" and target["state"] == "partial"
     assert target["failure"].startswith(f"recorded; its trace is on {hosts[3].address}:/") and "not collected" in target["failure"]
     assert "profctl peer join" in target["remedy"]
+
+
+TOKEN = "profd_" + 64 * "7"
+FLEET = "fleet.test"
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    """Three hosts that know nobody but a token of all; the first is configured anew by each test."""
+    with Hosts(tmp_path_factory.mktemp("sources"), 3, workers=1) as running:
+        for host in running:
+            certificate, key = running.authority.issue(f"{host.name}-of-fleet", f"IP:{host.address},DNS:{FLEET}")
+            tokens = write_tokens(host.place / "tokens-of-fleet", token_line("fleet", "peer", TOKEN))
+            host.common = (f"[profd]\nlisten={host.address}:{PORT}\n[http]\ncert_file={certificate}\nkey_file={key}\ntokens_file={tokens}\n"
+                           f"host={FLEET}\n{quick_config()}[hosts]\nname={host.name}\n")
+            host.config.write_text(host.common)
+            host.restart()
+        yield running
+
+
+@pytest.mark.parametrize("source", [f"workers:{PORT}", "slurm", f"dns:{FLEET}:{PORT}"])
+def test_peers_of_sources(sources, source):
+    one = sources[1]
+    token = write_tokens(one.place / "token-of-fleet", TOKEN + "\n")
+    one.config.write_text(one.common + f"peers={source}\ntoken_file={token}\nca_file={sources.authority.file}\n")
+    one.environment["SLURM_JOB_NODELIST"] = sources[1].address[:-1] + "[1-3]"
+    resolver = one.place / "resolv.conf"
+    resolver.write_text("nameserver 127.0.0.1\n")
+    subprocess.run([*one.machine.enter, "mount", "--bind", resolver, "/etc/resolv.conf"], check=True)
+    with one.machine.inside():
+        server = DnsServer(port=53)
+    with server as dns:
+        # The addresses of a name, as a headless Service of Kubernetes has them: this host is one of them.
+        dns.records[FLEET, "A"] = [host.address for host in sources]
+        one.restart()
+        fleet = one.get("/v1/workers", router=sources.router)
+        assert {name: len(workers) for name, workers in by_host(fleet).items()} == {"gpu1": 1, "gpu2": 1, "gpu3": 1}, fleet["notes"]
+        assert [host["state"] for host in one.get("/v1/hosts")["hosts"]] == ["self", "ok", "ok"]

@@ -13,7 +13,9 @@ import subprocess
 
 import pytest
 from certificates import Authority
-from daemon import BUILD, Daemon, Reply, free_port, quick_config, token_line, write_tokens
+from daemon import BUILD, Daemon, FaultFleet, Reply, free_port, quick_config, token_line, write_tokens
+from wall_clock import WallClock
+from wall_clock import why_not as why_no_clock
 
 TOKEN = "profd_" + 64 * "a"
 WRONG = "profd_" + 64 * "b"
@@ -216,7 +218,32 @@ def test_join_of_two(tmp_path, authority):
 def test_configuration(tmp_path, authority):
     for text, error in {"[peer x]\n": "[peer x]: must have url=", "[peer x]\nurl=http://10.0.0.1:9460\n": "must begin with https://",
                         "[hosts]\npeers=consul:x\n": "must be dns:NAME:PORT", "[hosts]\npeers=workers:0\n": "must be dns:NAME:PORT",
+                        "[hosts]\npeers=workers:9460\n": "needs ca_file=",
                         "[peer x]\nurl=https://10.0.0.1\naddresses=gpu2\n": "an address such as"}.items():
         profd = Daemon(tmp_path, text)
         status, output = profd.refuses()
         assert status != 0 and error in output, output
+
+
+def test_the_doctor_looks_at_peers(tmp_path, authority, pair):
+    _, two = pair
+    more = f"[peer gone]\nurl=https://127.0.0.9:1\ntoken_file={tmp_path / 'token'}\n"
+    with Peer(tmp_path, authority, "127.0.0.7", [two], more=more) as profd, FaultFleet(tmp_path / "fleet") as fleet:
+        checks = profd.get("/v1/doctor", router=fleet.router)["checks"]
+        [gone] = [check for check in checks if "127.0.0.9" in check["text"] and check["result"] != "ok"]
+        assert gone["result"] == "fail" and "connection refused" in gone["text"] and gone["remedy"]
+        assert any(check["result"] == "ok" and check["text"] == "1 of 2 other hosts answer" for check in checks), checks
+
+
+def test_the_doctor_names_a_clock_that_is_wrong(tmp_path, authority, pair):
+    if why_no_clock():
+        pytest.skip(why_no_clock())
+    clock = WallClock(tmp_path / "clock")
+    clock.offset_s = 90
+    _, two = pair
+    with Peer(tmp_path / "profd", authority, "127.0.0.8", [two]) as profd, FaultFleet(tmp_path / "fleet") as fleet:
+        profd.environment.update(clock.environment)
+        profd.restart()
+        assert -91e9 < profd.host(two)["clock_offset_ns"] < -89e9
+        checks = profd.get("/v1/doctor", router=fleet.router)["checks"]
+        assert any(check["result"] == "warn" and "behind ours" in check["text"] and "time server" in check["remedy"] for check in checks), checks
