@@ -16,6 +16,7 @@
 #include "daemon/hosts/leases.h"
 #include "daemon/ingest/ingest.h"
 #include "daemon/kineto/kineto.h"
+#include "daemon/peers/peers.h"
 #include "version.h"
 #include <dirent.h>
 #include <inttypes.h>
@@ -38,16 +39,18 @@ struct metrics_scrape {
     const struct lease_metrics *leases;
     uint64_t n_leases[_LEASE_STATE_MAX];
     struct metric_values {
-        double stops_pending, oldest_stop_s, network_refused, response_bytes, response_limit,
-            responses_waiting, traces, traces_skipped, traces_removed, store_bytes, store_limit,
-            store_free_bytes, store_keep_free, evictions, ingest_running, ingest_waiting, ingest_requeued,
-            ingest_bytes, reports_running, reports_waiting, runs, requests_unsaved, catalog_writable,
-            wal_bytes, displaced, connections, connections_limit, loop_lag_s, kineto_processes, kineto_polls,
-            kineto_answers, kineto_late, kineto_configs, kineto_refused, cpu_s, resident_bytes, virtual_bytes,
-            open_fds, max_fds, start_time_s, archive_failing, archive_waiting, archive_waiting_bytes,
-            archive_lag_s, archive_uploaded_bytes, archive_fetched_bytes, mirror_lag, mirror_lag_s,
-            mirror_rows, mirror_failures, mirror_refused, mirror_connected;
+        double stops_pending, oldest_stop_s, network_refused, peer_clock_offset_s, response_bytes,
+            response_limit, responses_waiting, traces, traces_skipped, traces_removed, store_bytes,
+            store_limit, store_free_bytes, store_keep_free, evictions, ingest_running, ingest_waiting,
+            ingest_requeued, ingest_bytes, reports_running, reports_waiting, runs, requests_unsaved,
+            catalog_writable, wal_bytes, displaced, connections, connections_limit, loop_lag_s,
+            kineto_processes, kineto_polls, kineto_answers, kineto_late, kineto_configs, kineto_refused,
+            cpu_s, resident_bytes, virtual_bytes, open_fds, max_fds, start_time_s, archive_failing,
+            archive_waiting, archive_waiting_bytes, archive_lag_s, archive_uploaded_bytes,
+            archive_fetched_bytes, mirror_lag, mirror_lag_s, mirror_rows, mirror_failures, mirror_refused,
+            mirror_connected;
     } values; /* of families without labels */
+    struct peers_metrics peers;
 };
 
 struct metric_family {
@@ -139,6 +142,24 @@ static void metrics_write_words(const struct metrics_scrape *s, const struct met
         snprintf(labels, sizeof(labels), "%s=\"%s\"", label, words[i]);
         metrics_write_sample(s, f, labels, (double)counts[i]);
     }
+}
+
+static void metrics_write_peers(const struct metrics_scrape *s, const struct metric_family *f)
+{
+    char labels[64];
+
+    /* This very profd, and second addresses, are nobody else. */
+    for (enum peer_state state = PEER_UNKNOWN; state < PEER_SELF; state++) {
+        snprintf(labels, sizeof(labels), "state=\"%s\"", peer_state_name(state));
+        metrics_write_sample(s, f, labels, (double)s->peers.states[state]);
+    }
+}
+
+static void metrics_write_peer_calls(const struct metrics_scrape *s, const struct metric_family *f)
+{
+    static const char *const results[] = {"ok", "failed"};
+    const uint64_t counts[] = {s->peers.calls - MIN(s->peers.failures, s->peers.calls), s->peers.failures};
+    metrics_write_words(s, f, "result", results, counts, ARRAY_SIZE(results));
 }
 
 static void metrics_write_sessions(const struct metrics_scrape *s, const struct metric_family *f)
@@ -377,6 +398,9 @@ static const struct metric_family families[] = {
     {"profd_worker_calls_total", "counter", "Start and stop requests sent to workers, retries included.", .write = metrics_write_calls},
     {"profd_worker_call_duration_seconds", "histogram", "Time until workers answered start and stop requests.", .write = metrics_write_call_durations},
     {"profd_network_refused_total", "counter", "Requests to routers and workers that [network] allow= refused.", VALUE(network_refused)},
+    {"profd_peers", "gauge", "Profds of other hosts, by state.", .write = metrics_write_peers},
+    {"profd_peer_calls_total", "counter", "Calls to profds of other hosts, by result.", .write = metrics_write_peer_calls},
+    {"profd_peer_clock_offset_max_seconds", "gauge", "Largest difference between the wall clock of another host and this one, as last measured.", VALUE(peer_clock_offset_s)},
     {"profd_response_memory_bytes", "gauge", "Memory reserved for responses of routers and workers.", VALUE(response_bytes)},
     {"profd_response_memory_limit_bytes", "gauge", "Limit of the memory for responses of routers and workers.", VALUE(response_limit)},
     {"profd_responses_waiting", "gauge", "Responses whose reading is paused until memory is available.", VALUE(responses_waiting)},
@@ -463,6 +487,7 @@ static void metrics_take_values(struct metrics_scrape *s)
     store_usage(modules->store, &store);
     runs_metrics(modules->runs, &s->runs);
     archiver_metrics(modules->archiver, &s->archive);
+    peers_metrics(modules->peers, &s->peers);
     mirror_read_state(modules->mirror, &mirror);
     s->leases = leases_metrics(modules->leases);
     leases_count(modules->leases, s->n_leases);
@@ -471,6 +496,7 @@ static void metrics_take_values(struct metrics_scrape *s)
         .stops_pending = (double)s->gauges.stops_pending,
         .oldest_stop_s = oldest_ns == INT64_MAX ? 0 : metrics_seconds(mono_ns() - oldest_ns),
         .network_refused = (double)fleet_refused_calls(modules->finder),
+        .peer_clock_offset_s = metrics_seconds(s->peers.clock_offset_ns),
         .response_bytes = (double)answers.held,
         .response_limit = (double)modules->fleet_settings->response_memory_max,
         .responses_waiting = answers.waiting,

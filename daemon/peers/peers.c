@@ -122,6 +122,18 @@ struct peers_self peers_self(const struct peers *p)
     return (struct peers_self){catalog_uuid(p->catalog), catalog_host(p->catalog), p->is_system};
 }
 
+void peers_metrics(const struct peers *p, struct peers_metrics *ret)
+{
+    const struct peer *peer;
+
+    *ret = (struct peers_metrics){.calls = p->n_calls, .failures = p->n_failures};
+    LIST_FOREACH(peer, &p->peers, link) {
+        const int64_t offset = peer->clock.measured_mono_ns > 0 ? peer->clock.wall_offset_ns : 0;
+        ret->states[peer->state]++;
+        ret->clock_offset_ns = MAX(ret->clock_offset_ns, offset < 0 ? -offset : offset);
+    }
+}
+
 bool peers_are_configured(const struct peers *p)
 {
     return p->settings->n_peers > 0 || p->settings->n_sources > 0;

@@ -99,6 +99,14 @@ struct peers_self {
 };
 struct peers_self peers_self(const struct peers *p);
 
+/* For profd's operator. */
+struct peers_metrics {
+    uint64_t states[_PEER_STATE_MAX]; /* peers in each */
+    uint64_t calls, failures;         /* so far, of all modules; without an answer, or with an error */
+    int64_t clock_offset_ns;          /* the largest of a wall clock to ours, as last measured */
+};
+void peers_metrics(const struct peers *p, struct peers_metrics *ret);
+
 /* The peer with that UUID, in state OK or UNREACHABLE; NULL: none is known, which a refresh may change. */
 const struct peer *peers_find(const struct peers *p, const char *host_uuid);
 /* The peer at a URL, which is added where it is missing: the one that a catalog noted, after a restart. */

@@ -70,14 +70,14 @@ def test_api_takes_it(file):
     (("spec", "template", "spec", "containers"), [{"image": "x"}], "DaemonSet.spec.template.spec.containers[0] lacks name"),
     (("spec", "template", "spec", "volumes"), {}, "DaemonSet.spec.template.spec.volumes is no list")])
 def test_checker_finds_faults(path, value, fault):
-    one = inner = one_of("DaemonSet")
+    one = inner = one_of("DaemonSet", "daemonset.yaml")
     for name in path[:-1]:
         inner = inner[name]
     inner[path[-1]] = value
     assert fault in faults("V1DaemonSet", one, "DaemonSet")
 
 
-@pytest.mark.parametrize("file", ["daemonset.yaml", "deployment.yaml", "worker.yaml"])
+@pytest.mark.parametrize("file", ["daemonset.yaml", "deployment.yaml", "hosts.yaml", "worker.yaml"])
 def test_parts_refer_to_each_other(file):
     known = {(kind, one["metadata"]["name"]) for kind, one in objects()}
     for kind, one in objects(file):
@@ -95,6 +95,27 @@ def test_parts_refer_to_each_other(file):
     assert service["spec"]["selector"].items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
     ports = {port["name"] for port in deployment["spec"]["template"]["spec"]["containers"][0]["ports"]}
     assert {port["targetPort"] for port in service["spec"]["ports"]} <= ports
+
+
+def test_hosts_are_one_fleet(tmp_path):
+    """profd takes the configuration with what `profctl peer join` writes for the name of the Service, which has each pod's port."""
+    service, daemon, text = (one_of(kind, "hosts.yaml") for kind in ("Service", "DaemonSet", "ConfigMap"))
+    name = f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc.cluster.local"
+    pod = daemon["spec"]["template"]
+    assert service["spec"]["clusterIP"] == "None" and service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+    (port,), (listed,) = pod["spec"]["containers"][0]["ports"], service["spec"]["ports"]
+    assert port["containerPort"] == listed["port"] == 9460 and port["name"] == listed["targetPort"]
+    folder = tmp_path / "peers"
+    subprocess.run([PROFCTL, "peer", "join", name, "--directory", folder], check=True, capture_output=True)
+    for new, old in (("tls.pem", f"{name}.pem"), ("tls.key", f"{name}.key")):
+        (folder / old).rename(folder / new)
+    config = text["data"]["profd.conf"]
+    assert f"peers=dns:{name}:9460" in config and f"host={name}" in config
+    profd = Daemon(tmp_path / "profd", config.replace("/etc/profd/peers", str(folder)).replace("0.0.0.0:9460", "127.0.0.1:9460"))
+    checked = subprocess.run([*profd.command(), "--check-config"], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stderr
+    secret = next(volume["secret"] for volume in pod["spec"]["volumes"] if "secret" in volume)
+    assert secret["defaultMode"] == 0o600
 
 
 def test_rights_are_one_list():
