@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "daemon/api/handler.h"
+#include "daemon/archive/archiver.h"
 #include "daemon/fleet/doctor.h"
 #include "daemon/fleet/process.h"
 #include "daemon/fleet/router.h"
@@ -63,6 +64,22 @@ static json_t *host_store(struct api *api)
     return j;
 }
 
+/* What waits to be archived; nothing where there is no archive. */
+static void host_put_upload(struct api *api, json_t *j)
+{
+    struct archiver_metrics m;
+    json_t *upload;
+
+    if (!archiver_is_configured(api->modules.archiver))
+        return;
+    archiver_metrics(api->modules.archiver, &m);
+    upload = json_object();
+    json_put_int(upload, "files", m.waiting_files);
+    json_put_int(upload, "bytes", m.waiting_bytes);
+    json_put_int(upload, "lag_ns", m.lag_ns);
+    json_object_set_new(j, "upload", upload);
+}
+
 /* What waits to be mirrored; nothing where there is no mirror. */
 static void host_put_mirror(struct api *api, json_t *j)
 {
@@ -87,6 +104,7 @@ static void host_put_counts(struct api *api, json_t *j)
         json_put_int(j, "workers", workers);
     json_put_int(j, "sessions", jobs_count(sessions_jobs(api->modules.sessions)));
     json_object_set_new(j, "store", host_store(api));
+    host_put_upload(api, j);
     host_put_mirror(api, j);
 }
 

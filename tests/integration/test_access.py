@@ -94,7 +94,7 @@ def profctl(*args, env=None):
 def routes():
     listed = subprocess.run([PROFD, "--list-routes"], capture_output=True, text=True, check=True).stdout
     for method, path, right, *_ in map(str.split, listed.splitlines()):
-        yield method, path.replace("{session}", "s999").replace("{trace}", "t999").replace("{run}", "r999").replace("{lease}", "l999"), right
+        yield method, path.replace("{session}", "s999").replace("{trace}", "t999").replace("{run}", "r999").replace("{lease}", "999"), right
 
 
 def may(role, right):
