@@ -40,6 +40,7 @@ static const struct bus_method methods[] = {
     {BUS_MANAGER, "GetUsage",      "",         BUS_ANSWER,  "usage\0",                  "GET",    "/v1/usage"},
     {BUS_MANAGER, "GetArchive",    "",         BUS_ANSWER,  "archive\0",                "GET",    "/v1/archive"},
     {BUS_MANAGER, "FetchTrace",    "s",        BUS_ANSWER,  "id\0fetch\0",              "POST",   "/v1/traces/{trace}/fetch"},
+    {BUS_MANAGER, "GetMirror",     "",         BUS_ANSWER,  "mirror\0",                 "GET",    "/v1/mirror"},
     {BUS_MANAGER, "Vacuum",        DICTIONARY, BUS_ANSWER,  "request\0removed\0",       "POST",   "/v1/vacuum"},
     {BUS_MANAGER, "GetVersion",    "",         BUS_ANSWER,  "version\0",                "GET",    "/v1/version"},
     /* The session is the object. */

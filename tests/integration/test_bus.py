@@ -155,6 +155,7 @@ def test_answers_are_those_of_http(stage):
     assert call(stage, "FindRef", "(a{sv})", {"ref": GLib.Variant("s", uuid)}) == {"ref": "s1", "uuid": uuid}
     assert call(stage, "GetSession", "(s)", uuid)["session"] == "s1"
     assert call(stage, "ListRouters") == without_null(stage.profd.get("/v1/routers"))
+    assert call(stage, "GetMirror")["state"] == "off"
     assert call(stage, "GetUsage").keys() == stage.profd.get("/v1/usage").keys()
     workers = call(stage, "ListWorkers", "(a{sv})", source)["workers"]
     assert [w["url"] for w in workers] == stage.fleet.workers
