@@ -15,7 +15,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
-/* Of fleet.version; entry i of the upgrades leads from version i + 1 to i + 2. proto/mirror.sql completes what they do. */
+/* Of fleet.version; entry i of the upgrades leads from version i to i + 1; 0 is no schema. proto/mirror.sql completes what they do. */
 #define MIRROR_VERSION 1
 static const char *const mirror_upgrades[MIRROR_VERSION] = {NULL};
 
@@ -129,7 +129,7 @@ static int mirror_apply_schema(struct client *c, struct postgres *pg, int64_t fr
     append_str(&sql, "set local role " ROLE_OWNER
                      "; set local client_min_messages = warning; set local lock_timeout = '30s';");
     for (int64_t i = from; i > 0 && i < MIRROR_VERSION; i++)
-        append_str(&sql, "%s", mirror_upgrades[i - 1]);
+        append_str(&sql, "%s", mirror_upgrades[i]);
     append_str(&sql, "%s", mirror_schema);
     append_version(&sql, from);
     append_str(&sql, "commit;");
