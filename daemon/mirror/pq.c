@@ -447,9 +447,9 @@ static void pq_take_result(struct pq *c, const PGresult *result)
 /* The last act. */
 static void pq_end_call(struct pq *c)
 {
-    struct pq_failure f = {.text = c->call_error ? c->call_error : "no answer"};
-    _cleanup_(freep) char *value = c->call_error ? NULL : TAKE_PTR(c->value);
     _cleanup_(freep) char *error = TAKE_PTR(c->call_error);
+    _cleanup_(freep) char *value = error ? NULL : TAKE_PTR(c->value);
+    struct pq_failure f = {.text = error ? error : "no answer"};
 
     memcpy(f.state, c->state, sizeof(f.state));
     event_del(c->timer);
