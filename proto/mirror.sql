@@ -132,12 +132,17 @@ create or replace function fleet.make_partitions(p_table text, p_times timestamp
 language plpgsql set search_path = fleet, pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
     m timestamptz;
+    is_late boolean;
 begin
     for m in select distinct date_trunc('month', t) from unnest(p_times) t
              where t >= '2024-01-01' and t < now() + interval '32 days' order by 1 loop
         continue when to_regclass(format('fleet.%I', p_table || to_char(m, '_YYYY_MM'))) is not null;
+        -- The month has begun without a partition: it stays without, and no batch waits for one.
+        execute format('select exists (select from fleet.%I where %I >= $1 and %2$I < $1 + interval ''1 month'')', p_table || '_default',
+                       case p_table when 'event' then 'at' else 'collected_at' end) into is_late using m;
+        continue when is_late;
         begin
-            set local lock_timeout = '2s';
+            set local lock_timeout = '1s';
             perform pg_advisory_xact_lock(hashtext('fleet.make_partitions'));
             execute format('create table if not exists fleet.%I partition of fleet.%I for values from (%L) to (%L)',
                            p_table || to_char(m, '_YYYY_MM'), p_table, m, m + interval '1 month');
