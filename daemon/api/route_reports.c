@@ -128,30 +128,31 @@ static void report_open_files(void *arg)
     }
 }
 
-static bool report_check_files(const struct report_request *q, const struct later_reply *later)
+/* The first trace whose columns could not be opened; NULL: none. */
+static const struct report_file *report_find_unopened(const struct report_request *q)
 {
-    for (size_t i = 0; i < q->n; i++) {
-        if (q->files[i].columns_fd >= 0)
-            continue;
-        reply_refused(later->request, PROBLEM_GONE, "Make them again: profctl ingest --again FILE.",
-                      "the columns of t%" PRId64 " cannot be opened: %s", q->files[i].id,
-                      strerror(-q->files[i].columns_fd));
-        return false;
-    }
-    return true;
+    for (size_t i = 0; i < q->n; i++)
+        if (q->files[i].columns_fd < 0)
+            return &q->files[i];
+    return NULL;
 }
 
 static void report_on_opened(void *arg)
 {
     struct report_request *q = arg;
+    const struct report_file *unopened = report_find_unopened(q);
     struct later_reply later;
 
     if (!q->later) {
         report_request_free(q);
         return;
     }
-    if (!report_check_files(q, q->later)) {
-        later_reply_end(q->later, &later);
+    if (unopened) {
+        /* The reply frees the request. */
+        if (later_reply_end(q->later, &later))
+            reply_refused(later.request, PROBLEM_GONE, "Make them again: profctl ingest --again FILE.",
+                          "the columns of t%" PRId64 " cannot be opened: %s", unopened->id,
+                          strerror(-unopened->columns_fd));
         report_request_free(q);
         return;
     }

@@ -139,7 +139,7 @@ static void report_work_finish(struct report_work *work, const siginfo_t *end)
         reports->metrics.running--;
     else
         reports->metrics.waiting--;
-    if (work->fate.kind != PROBLEM_NONE) {
+    if (work->fate.kind != PROBLEM_NONE || !end) {
         result.problem = work->fate;
         work->fate = (struct problem){0};
         reports->metrics.failed += !work->is_cancelled;
