@@ -91,6 +91,12 @@ void leases_arm(struct leases *l);
 struct lease *lease_alloc(struct leases *l);
 /* Calls that wait for it end with the answer that it is gone. */
 void lease_free(struct lease *lease);
+
+/* -- lease_holders.c -- */
+
+/* As lease_ops.holder of sessions. */
+const char *leases_holder_text(const struct worker *w, const struct session *asking, int64_t *ret_until_at,
+                               void *arg);
 /* A worker of the fleet that somebody else holds: sets *ret. NULL: they are all free. */
 const struct worker *leases_find_held(struct leases *l, const struct fleet *fleet, struct lease_holder *ret);
 
