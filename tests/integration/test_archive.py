@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -294,6 +295,31 @@ def test_directory(tmp_path):
         assert not profd.get(f"/v1/traces/{trace}")["stored"] and not list((profd.state / "traces").glob(".incoming*"))
 
 
+def test_reload(tmp_path, ceph):
+    """An archive is switched on, replaced while it is busy, and switched off: nothing is lost, and rows stay as they were."""
+    with Daemon(tmp_path / "profd", config(collect="columns=no")) as profd:
+        def reload(text):
+            log = profd.log_file.stat().st_size
+            profd.config.write_text(config(collect="columns=no") + text)
+            os.kill(profd.pid, signal.SIGHUP)
+            wait_for(lambda: "reloaded: " in profd.log(log))
+
+        trace = ingest(profd, write_trace(tmp_path / "a.json.gz", 16))
+        assert profd.get("/v1/archive") == {"state": "off"}
+        reload(archive(ceph, "reload"))
+        is_archived(profd, trace)
+        large = ingest(profd, write_trace(tmp_path / "large.json", 17, 70 * MIB))
+        reload(archive(ceph, "reload", "rate=30M"))
+        wait_for(lambda: profd.rows("select 1 from upload_row where parts like '%\"_%'"), interval_s=0.02)
+        reload(archive(ceph, "reload", "transfers=3"))
+        is_archived(profd, large)
+        check_archived(ceph, "reload", profd)
+        evict(profd, trace)
+        reload("")
+        assert profd.problem("GET", f"/v1/traces/{trace}/file", status=410)["detail"].endswith("none is configured")
+        assert [row["archived_at"] is not None for row in profd.traces()] == [True, True]
+
+
 @pytest.fixture(name="s3")
 def make_s3(tmp_path):
     with HostileS3() as server:
@@ -344,7 +370,7 @@ def test_metadata_address(tmp_path, s3):
     bad = archive(s3, "x").replace(s3.endpoint, "http://169.254.169.254")
     with Daemon(tmp_path / "profd", config() + archive(s3, "x")) as profd:
         profd.config.write_text(profd.config.read_text().replace(s3.endpoint, "http://169.254.169.254"))
-        os.kill(profd.pid, 1)
+        os.kill(profd.pid, signal.SIGHUP)
         wait_for(lambda: "169.254.169.254 is refused" in profd.log())
         assert profd.get("/v1/archive")["endpoint"] == s3.endpoint
         trace = ingest(profd, write_trace(tmp_path / "a.json.gz", 15))
