@@ -10,6 +10,7 @@
 #include "daemon/catalog/records.h"
 #include "daemon/fleet/process.h"
 #include "daemon/hosts/leases.h"
+#include "daemon/hosts/parts.h"
 #include "daemon/ingest/queue.h"
 #include "daemon/kineto/kineto.h"
 #include "daemon/peers/owners.h"
@@ -393,6 +394,9 @@ static int manager_setup(struct manager *m, struct problem *p)
     if (r >= 0)
         r = manager_setup_leases(m);
     if (r >= 0)
+        r = parts_new(m->modules.base, m->modules.peers, m->modules.sessions, m->modules.catalog, &c->hosts,
+                      &m->modules.parts);
+    if (r >= 0)
         r = manager_setup_runs(m);
     if (r >= 0)
         r = store_new(&c->store, m->modules.catalog, m->modules.offload, &m->modules.store, p);
@@ -414,6 +418,8 @@ static int manager_setup(struct manager *m, struct problem *p)
         r = m->mode.transient ? manager_setup_starter(m, p) : sessions_recover(m->modules.sessions);
     if (r >= 0 && !m->mode.transient)
         r = leases_recover(m->modules.leases);
+    if (r >= 0 && !m->mode.transient)
+        r = parts_recover(m->modules.parts);
     if (r >= 0 && !m->mode.transient)
         r = runs_recover(m->modules.runs);
     if (r >= 0)
@@ -485,6 +491,7 @@ static int manager_take_down(struct manager *m)
     store_free(m->modules.store);
     runs_free(m->modules.runs);
     leases_free(m->modules.leases);
+    parts_free(m->modules.parts);
     sessions_free(m->modules.sessions);
     kineto_free(m->modules.kineto);
     fleet_finder_free(m->modules.finder);

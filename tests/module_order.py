@@ -37,7 +37,7 @@ ALLOWED = {
     "daemon/peers": "daemon/fleet daemon/catalog",
     "daemon/jobs": "daemon/fleet daemon/catalog",
     "daemon/session": "daemon/fleet daemon/kineto daemon/catalog daemon/jobs",
-    "daemon/hosts": "daemon/fleet daemon/catalog daemon/jobs daemon/session",
+    "daemon/hosts": "daemon/fleet daemon/catalog daemon/peers daemon/jobs daemon/session",
     "daemon/load": "daemon/fleet daemon/sandbox",
     "daemon/runs": "daemon/fleet daemon/catalog daemon/jobs daemon/session daemon/load daemon/sandbox",
     "daemon/ingest": "trace/columns trace/read trace/sql daemon/sandbox",

@@ -154,6 +154,8 @@ static int show_trace(struct client *c, const json_t *t)
     show_content(c, t);
     show_size(c, t);
     show_fields(c, t, trace_fields, ARRAY_SIZE(trace_fields));
+    if (json_get_str(t, "host_uuid"))
+        field_print(&c->out, "Host:", json_get_str(t, "host"));
     field_printf(&c->out, "Kept in:", "%s%s%s", json_get_str(t, "path"),
                  json_get_bool(t, "stored", true) ? "" : " (left in place)",
                  json_get_bool(t, "pinned", false) ? " (pinned)" : "");

@@ -66,6 +66,7 @@ static const struct json_column list_traces_columns[] = {
     {{"SESSION", 0, IMPORTANCE_HIGH}, JSON_CELL_TEXT, "session"},
     {{"RECORDED", 0, IMPORTANCE_NORMAL, "recorded_at"}, JSON_CELL_TIME, "recorded_at"},
     {{"WORKER", COLUMN_URL | COLUMN_SHORTEN, IMPORTANCE_HIGH, .least = 16, .fit = text_shorten_middle}, .text = trace_worker_text},
+    {{"HOST", COLUMN_OPTIONAL | COLUMN_SHORTEN}, JSON_CELL_TEXT, "host"},
     {{"RANK", 0, IMPORTANCE_HIGH}, .text = trace_rank_text},
     {{"SIZE", COLUMN_RIGHT}, JSON_CELL_SIZE, "size"},
     {{"SPAN", COLUMN_RIGHT, IMPORTANCE_LOW, "span_ns"}, JSON_CELL_SPAN, "span_ns"},

@@ -7,11 +7,22 @@
 #include "client/cli/text.h"
 #include "client/views/reasons.h"
 
-enum { CELL_WORKER, CELL_NAME, CELL_ENGINE, CELL_ROLE, CELL_STATE, CELL_FOR, CELL_TRACE, _CELL_MAX };
+enum {
+    CELL_WORKER,
+    CELL_HOST,
+    CELL_NAME,
+    CELL_ENGINE,
+    CELL_ROLE,
+    CELL_STATE,
+    CELL_FOR,
+    CELL_TRACE,
+    _CELL_MAX
+};
 _Static_assert(_CELL_MAX == N_SESSION_COLUMNS, "others count them");
 
 static const struct table_column columns[_CELL_MAX] = {
     {"WORKER", COLUMN_URL, IMPORTANCE_KEY},
+    {"HOST", COLUMN_OPTIONAL | COLUMN_SHORTEN, IMPORTANCE_HIGH},
     {"NAME", COLUMN_OPTIONAL | COLUMN_SHORTEN},
     {"ENGINE", 0, IMPORTANCE_EXTRA},
     {"ROLE", 0, IMPORTANCE_LOW},
@@ -23,6 +34,7 @@ static const struct table_column columns[_CELL_MAX] = {
 /* Of a session that is over, with the time in which each worker did not serve. */
 static const struct table_column columns_at_end[_CELL_MAX] = {
     {"WORKER", COLUMN_URL, IMPORTANCE_KEY},
+    {"HOST", COLUMN_OPTIONAL | COLUMN_SHORTEN, IMPORTANCE_HIGH},
     {"NAME", COLUMN_OPTIONAL | COLUMN_SHORTEN},
     {"ENGINE", 0, IMPORTANCE_EXTRA},
     {"ROLE", 0, IMPORTANCE_LOW},
@@ -209,6 +221,7 @@ static void session_add_row(struct table *table, const json_t *target, int64_t n
 
     table_add(table, (const char *[_CELL_MAX]){
                          [CELL_WORKER] = json_get_str(target, "worker"),
+                         [CELL_HOST] = json_get_str(target, "host"),
                          [CELL_NAME] = json_get_str(target, "name"),
                          [CELL_ENGINE] = engine_cell,
                          [CELL_ROLE] = json_get_str(target, "role"),
@@ -291,12 +304,13 @@ static char *session_phase(const json_t *session, int64_t now)
 char *session_progress(const json_t *session, int64_t now)
 {
     struct tally t = session_tally(session);
-    int64_t skew = json_get_int(session, "skew_ns", -1);
+    int64_t skew = json_get_int(session, "skew_ns", -1), error = json_get_int(session, "skew_error_ns", 0);
     _cleanup_(freep) char *text = session_phase(session, now);
-    char number[UNIT_TEXT_MAX];
+    char number[UNIT_TEXT_MAX], uncertainty[UNIT_TEXT_MAX];
 
     if (skew >= 0 && t.n_targets > 1)
-        append_str(&text, " · started within %s of each other", format_duration(number, skew));
+        append_str(&text, " · started within %s%s%s of each other", format_duration(number, skew),
+                   error > 0 ? " ± " : "", error > 0 ? format_duration(uncertainty, error) : "");
     if (session_state(session) >= STATE_STOPPING && t.n_started > 0)
         append_str(&text, " · %zu of %zu stopped", t.n_stopped, t.n_started);
     if (t.by_state[STATE_FAILED] > 0)

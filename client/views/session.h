@@ -17,7 +17,7 @@ char *session_title(const json_t *session);
 char *session_block(const json_t *session, const struct screen *s, unsigned max_rows, int64_t now_wall_ns);
 
 /* The table alone, with all workers: its columns, and its rows. */
-#define N_SESSION_COLUMNS 7
+#define N_SESSION_COLUMNS 8
 const struct table_column *session_columns(const json_t *session);
 void session_add_workers(struct table *table, const json_t *session, int64_t now_wall_ns);
 

@@ -21,6 +21,7 @@
 struct api;
 
 struct leases;
+struct parts;
 struct peers;
 
 struct api_modules {
@@ -33,6 +34,7 @@ struct api_modules {
     struct peers *peers;
     struct sessions *sessions;
     struct leases *leases;
+    struct parts *parts;
     struct runs *runs;
     struct store *store;
     struct ingest *ingest;

@@ -134,6 +134,11 @@ json_t *lease_holder_to_json(const struct lease_holder *h);
 /* What the doctor finds about leases. */
 void doctor_check_leases(struct api *api, struct checks *c);
 
+/* route_remote.c: the reply is the file of a trace that another host keeps; what: "file" or "columns". */
+struct remote_trace_record;
+void remote_download_start(struct api *api, struct http_request *r, const struct route_match *match,
+                           const struct remote_trace_record *t, const char *what);
+
 /* route_events.c */
 struct event_hub *event_hub_new(struct api *api);
 /* Ends the streams of clients that are no longer permitted. */

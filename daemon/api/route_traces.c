@@ -9,38 +9,88 @@
 #include "daemon/catalog/uploads.h"
 #include "daemon/collect/collector.h"
 #include "daemon/collect/safe_open.h"
+#include "daemon/peers/peers.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+
+/* Of a trace that another host keeps: only that host changes it. False, without a reply, where there is none. */
+static bool trace_refuse_remote(struct api *api, struct http_request *r, int64_t id)
+{
+    _cleanup_(remote_trace_record_done) struct remote_trace_record t;
+    _cleanup_json_ facts = NULL;
+
+    remote_trace_record_init(&t);
+    if (catalog_get_remote_trace(api->modules.catalog, id, &t) < 0 ||
+        catalog_remote_trace_json(api->modules.catalog, &t, &facts) < 0)
+        return false;
+    const char *host = json_get_str(facts, "host");
+    _cleanup_(freep) char *remedy =
+        xasprintf("Use profctl on %s, where it is t%" PRId64 ".", host ? host : t.host_uuid, t.remote_id);
+    reply_refused(r, PROBLEM_CONFLICT, remedy, "trace t%" PRId64 " is kept by %s, and changed only there", id,
+                  host ? host : t.host_uuid);
+    return true;
+}
 
 /* 0 with the record; else the reply was given. */
 static int trace_find_or_reply(struct api *api, struct http_request *r, int64_t id, struct trace_record *ret)
 {
     trace_record_init(ret);
     int err = catalog_get_trace(api->modules.catalog, id, ret);
+    if (err == -ENOENT && trace_refuse_remote(api, r, id))
+        return err;
     reply_failure(api, r, err, 't', id, "read");
     return err;
 }
 
 /* -- Lists -------------------------------------------------------------------------------------------- */
 
-/* One more than the limit is read, to know whether a further page exists. */
+/* Of each kind, one more than the limit is read, to know whether a further page exists. */
 struct trace_page {
+    struct catalog *catalog;
     json_t *traces;
-    int64_t limit, last_id;
-    bool more;
+    struct trace_position *order; /* of each of traces */
+    size_t n, cap;
+    int64_t limit;
+    bool is_fleet; /* name this host, too */
 };
+
+static void trace_page_add_json(struct trace_page *page, json_t *take_trace, int64_t at, int64_t id)
+{
+    VEC_GROW(page->order, page->n, page->cap);
+    page->order[page->n++] = (struct trace_position){at, id};
+    json_array_append_new(page->traces, take_trace);
+}
 
 static int trace_page_add(const struct trace_record *t, void *arg)
 {
     struct trace_page *page = arg;
+    json_t *j = trace_record_to_json(t);
 
-    if ((int64_t)json_array_size(page->traces) == page->limit) {
-        page->more = true;
-        return 0;
-    }
-    page->last_id = t->trace_id;
-    json_array_append_new(page->traces, trace_record_to_json(t));
+    if (page->is_fleet)
+        json_put_str(j, "host", catalog_host(page->catalog));
+    trace_page_add_json(page, j, t->recorded_at, t->trace_id);
+    return 0;
+}
+
+/* Of another host: inserted among those of this one, which are in the list already. */
+static int trace_page_add_remote(const struct remote_trace_record *t, void *arg)
+{
+    struct trace_page *page = arg;
+    json_t *j;
+    size_t i = page->n;
+    int r = catalog_remote_trace_json(page->catalog, t, &j);
+
+    if (r < 0)
+        return r;
+    while (i > 0 && (page->order[i - 1].at < t->recorded_at ||
+                     (page->order[i - 1].at == t->recorded_at && page->order[i - 1].trace_id < t->trace_id)))
+        i--;
+    VEC_GROW(page->order, page->n, page->cap);
+    memmove(&page->order[i + 1], &page->order[i], (page->n - i) * sizeof(*page->order));
+    page->order[i] = (struct trace_position){t->recorded_at, t->trace_id};
+    page->n++;
+    json_array_insert_new(page->traces, i, j);
     return 0;
 }
 
@@ -82,10 +132,12 @@ static void trace_page_reply(struct api *api, struct http_request *r, struct tra
     json_t *body = json_object();
 
     json_object_set(body, "traces", page->traces);
-    if (page->more) {
-        _cleanup_(freep) char *next = xasprintf("t%" PRId64, page->last_id);
+    if (page->n > (size_t)page->limit) {
+        _cleanup_(freep) char *next = xasprintf("t%" PRId64, page->order[page->limit - 1].trace_id);
         json_put_str(body, "next", next);
     }
+    while (json_array_size(page->traces) > (size_t)page->limit)
+        json_array_remove(page->traces, json_array_size(page->traces) - 1);
     if (store_usage(api->modules.store, &usage) == 0)
         json_object_set_new(body, "usage", usage_to_json(&usage));
     http_reply_json(r, 200, body);
@@ -103,14 +155,20 @@ void list_traces(struct api *api, struct http_request *r, const struct route_mat
     if (trace_check_session(api, r, filter.session_id) < 0)
         return;
     _cleanup_json_ traces = json_array();
-    struct trace_page page = {.traces = traces, .limit = filter.limit++};
+    struct trace_page page = {.catalog = api->modules.catalog,
+                              .traces = traces,
+                              .limit = filter.limit++,
+                              .is_fleet = peers_are_configured(api->modules.peers)};
     int err = catalog_each_trace(api->modules.catalog, &filter, trace_page_add, &page);
+    if (err == 0)
+        err = catalog_each_remote_trace(api->modules.catalog, &filter, trace_page_add_remote, &page);
     if (err == -ENOENT)
         reply_missing(r, 't', filter.before_id);
     else if (err < 0)
         reply_error(api, r, err, "list the traces");
     else
         trace_page_reply(api, r, &page);
+    free(page.order);
 }
 
 /* -- One trace ---------------------------------------------------------------------------------------- */
@@ -328,10 +386,26 @@ static void download_start(struct api *api, struct http_request *r, const struct
                    download_on_opened, o);
 }
 
+/* False, without a reply, where no other host keeps it. */
+static bool trace_reply_from_host(struct api *api, struct http_request *r, const struct route_match *match,
+                                  const char *what)
+{
+    _cleanup_(remote_trace_record_done) struct remote_trace_record t;
+
+    remote_trace_record_init(&t);
+    if (catalog_get_remote_trace(api->modules.catalog, match->id, &t) < 0)
+        return false;
+    remote_download_start(api, r, match, &t, what);
+    return true;
+}
+
 void get_trace_file(struct api *api, struct http_request *r, const struct route_match *match)
 {
     _cleanup_(trace_record_done) struct trace_record t;
 
+    trace_record_init(&t);
+    if (trace_reply_from_host(api, r, match, "file"))
+        return;
     if (trace_find_or_reply(api, r, match->id, &t) < 0 ||
         trace_fetch_then(api, r, match, &t, false, get_trace_file))
         return;
@@ -344,6 +418,9 @@ void get_trace_columns(struct api *api, struct http_request *r, const struct rou
 {
     _cleanup_(trace_record_done) struct trace_record t;
 
+    trace_record_init(&t);
+    if (trace_reply_from_host(api, r, match, "columns"))
+        return;
     if (trace_find_or_reply(api, r, match->id, &t) < 0 ||
         trace_fetch_then(api, r, match, &t, true, get_trace_columns))
         return;

@@ -60,7 +60,8 @@ struct call_request {
     /* Where the server is; NULL: at the address that the URL's host has or resolves to. The host is then what its
      * certificate must name, and is not looked up. */
     const struct in6_addr *address;
-    const char *body; /* NULL: none; a POST then has Content-Length: 0 */
+    const char *body;  /* NULL: none; a POST then has Content-Length: 0 */
+    const char *range; /* of bytes, "0-99": the answer is 206; NULL: all */
     const struct call_credentials *credentials;
     bool admin;                 /* use the admin token */
     int64_t connect_timeout_ns; /* of the connection alone, and before that of its name */

@@ -233,6 +233,8 @@ static int call_curl_prepare(struct call *call, const struct call_request *q)
     if (call_is_to_name(call))
         curl_easy_setopt(call->easy, CURLOPT_RESOLVER_START_FUNCTION, curl_refuse_to_resolve);
     call_curl_set_method(call, q);
+    if (q->range)
+        curl_easy_setopt(call->easy, CURLOPT_RANGE, q->range);
     int r = call_credentials_use(q->credentials, q->admin, call->easy, &call->token, &call->own_error);
     if (r == 0 && call->token)
         curl_list_add_token(&call->headers, q->credentials->token_header, call->token);

@@ -119,6 +119,8 @@ static int call_plain_prepare(struct call *call, const struct call_request *q)
     if (call->once)
         fields = xasprintf("Content-Length: %zu\r\n%s", strlen(body),
                            *body ? "Content-Type: application/json\r\n" : "");
+    else if (q->range)
+        fields = xasprintf("Range: bytes=%s\r\n", q->range);
     *r = (struct http1_request){.port = to->port,
                                 .head_only = streq(q->method, "HEAD"),
                                 .once = call->once,

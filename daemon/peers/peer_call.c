@@ -11,6 +11,7 @@
 #include "daemon/fleet/url.h"
 #include "daemon/peers/internal.h"
 #include <errno.h>
+#include <inttypes.h>
 
 #define TEXT_MAX 300
 /* Of one exchange that measures a clock. */
@@ -23,6 +24,8 @@ struct peer_query {
     char *name, *url; /* of the peer, for problems */
     struct peer_times times;
     peer_done done;
+    peer_bytes_done bytes_done; /* of bytes of a file */
+    size_t n_bytes;
     void *arg;
 };
 
@@ -103,6 +106,8 @@ static void query_explain(const struct peer_query *q, const struct call_result *
         problem_set(p, -EPROTO, PROBLEM_UPSTREAM, "%s: the answer is not JSON: %s", q->name, error);
 }
 
+static void bytes_on_result(const struct call_result *r, void *arg);
+
 /* -- Calls -------------------------------------------------------------------------------------------- */
 
 static void query_on_result(const struct call_result *r, void *arg)
@@ -133,8 +138,10 @@ static char *peer_call_url(const struct peer *peer, const char *path, struct in6
     return xasprintf("%s://%s:%d%s", u.scheme, peer->verify, u.port, path);
 }
 
-struct peer_query *peer_call(struct peers *p, const struct peer *peer, const char *method, const char *path,
-                             const char *body, int64_t timeout_ns, uint64_t origin, peer_done done, void *arg)
+/* range: of bytes, or NULL. Its done function is set by the caller. */
+static struct peer_query *peer_query_start(struct peers *p, const struct peer *peer, const char *method,
+                                           const char *path, const char *body, const char *range,
+                                           int64_t timeout_ns, uint64_t origin, void *arg)
 {
     struct peer_query *q = xcalloc(1, sizeof(*q));
     struct in6_addr address;
@@ -148,6 +155,7 @@ struct peer_query *peer_call(struct peers *p, const struct peer *peer, const cha
         .url = url,
         .address = peer->verify ? &address : NULL,
         .body = body,
+        .range = range,
         .credentials = &credentials,
         .deadline_ns = mono_ns() + (timeout_ns > 0 ? timeout_ns : p->settings->call_ns),
         .answer_max = PEER_ANSWER_MAX,
@@ -157,11 +165,19 @@ struct peer_query *peer_call(struct peers *p, const struct peer *peer, const cha
     *q = (struct peer_query){.peers = p,
                              .name = xstrdup(peer->hello.host ? peer->hello.host : peer->name),
                              .url = xstrdup(peer->url),
-                             .done = done,
                              .arg = arg};
     LIST_INSERT_HEAD(&p->queries, q, link);
     p->n_calls++;
-    q->call = call_start(p->caller, &request, query_on_result, q);
+    q->call = call_start(p->caller, &request, range ? bytes_on_result : query_on_result, q);
+    return q;
+}
+
+struct peer_query *peer_call(struct peers *p, const struct peer *peer, const char *method, const char *path,
+                             const char *body, int64_t timeout_ns, uint64_t origin, peer_done done, void *arg)
+{
+    struct peer_query *q = peer_query_start(p, peer, method, path, body, NULL, timeout_ns, origin, arg);
+
+    q->done = done;
     return q;
 }
 
@@ -178,6 +194,42 @@ struct peer_query *peer_get(struct peers *p, const struct peer *peer, const char
                             peer_done done, void *arg)
 {
     return peer_call(p, peer, "GET", path, NULL, timeout_ns, 0, done, arg);
+}
+
+/* -- Bytes of a file -- */
+
+static void bytes_on_result(const struct call_result *r, void *arg)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    struct peer_query *q = arg;
+    char error[200];
+    bool is_there = r->err == 0 && r->status == 206 && r->body_size == q->n_bytes;
+
+    q->call = NULL;
+    if (!is_there) {
+        _cleanup_json_ body =
+            r->err == 0 && r->status >= 400 ? json_parse(r->body, r->body_size, error) : NULL;
+        if (r->err != 0 || r->status >= 300)
+            query_explain(q, r, body, "", &p);
+        else
+            problem_set(&p, -EPROTO, PROBLEM_UPSTREAM, "%s sent another part of the file than was asked for",
+                        q->name);
+    }
+    q->peers->n_failures += !is_there;
+    q->bytes_done(r->err == 0 ? r->status : 0, is_there ? r->body : NULL, is_there ? r->body_size : 0,
+                  is_there ? NULL : &p, q->arg);
+    peer_query_free(q);
+}
+
+struct peer_query *peer_get_bytes(struct peers *p, const struct peer *peer, const char *path, int64_t offset,
+                                  size_t size, int64_t timeout_ns, peer_bytes_done done, void *arg)
+{
+    _cleanup_(freep) char *range = xasprintf("%" PRId64 "-%" PRId64, offset, offset + (int64_t)size - 1);
+    struct peer_query *q = peer_query_start(p, peer, "GET", path, NULL, range, timeout_ns, 0, arg);
+
+    q->bytes_done = done;
+    q->n_bytes = size;
+    return q;
 }
 
 void peer_query_cancel(struct peer_query *q)

@@ -133,6 +133,11 @@ struct peer_query *peer_post(struct peers *p, const struct peer *peer, const cha
                              int64_t timeout_ns, peer_done done, void *arg);
 struct peer_query *peer_get(struct peers *p, const struct peer *peer, const char *path, int64_t timeout_ns,
                             peer_done done, void *arg);
+/* The same of a part of a file, which is never JSON: data is NULL with the problem, unless all bytes came. */
+typedef void (*peer_bytes_done)(int status, const char *data, size_t size, const struct problem *p,
+                                void *arg);
+struct peer_query *peer_get_bytes(struct peers *p, const struct peer *peer, const char *path, int64_t offset,
+                                  size_t size, int64_t timeout_ns, peer_bytes_done done, void *arg);
 void peer_query_cancel(struct peer_query *q);
 /* Within done(): when the call left and its answer had arrived, monotonic; 0 where that never happened. */
 struct peer_times {

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files that implement parts.h. */
+#pragma once
+
+#include "daemon/catalog/records.h"
+#include "daemon/hosts/delivery.h"
+#include "daemon/hosts/lease_round.h"
+#include "daemon/hosts/part_machine.h"
+#include "daemon/hosts/parts.h"
+#include "daemon/session/remote.h"
+#include <event2/event.h>
+#include <sys/queue.h>
+
+/* A target of a part, and what its host reported of it last. */
+struct part_target {
+    struct target *target; /* NULL: it is in a final state, or its session is over */
+    int64_t target_id;
+    char *url;
+    bool known; /* something was reported */
+    enum state reported;
+    char *failure, *remedy; /* reported; NULL: none */
+    int64_t bytes_seen;
+    bool stop_asked, stop_sent;
+};
+
+enum part_call {
+    PART_CALL_NONE,
+    PART_CALL_LEASE,
+    PART_CALL_PREPARE,
+    PART_CALL_START,
+    PART_CALL_STOP,
+    PART_CALL_RELEASE,
+};
+
+TAILQ_HEAD(part_list, part);
+
+struct part {
+    TAILQ_ENTRY(part) next;
+    struct parts *all;
+    struct session_parts *of; /* NULL: its session is over */
+    struct part_record record;
+    enum part_state state;
+    char *host; /* name of the host */
+    char session_uuid[PEER_UUID_SIZE];
+    struct part_target *targets;
+    size_t n_targets;
+    char *why, *remedy; /* of a refusal or a loss */
+    char *holder;       /* UUID of the session that holds a worker of it; NULL: not known */
+    bool is_busy;       /* refused because somebody holds a worker */
+
+    enum part_call calling;
+    struct peer_query *call; /* NULL: none in flight */
+    struct event *call_again;
+    unsigned call_tries;
+
+    struct peer_query *poll;
+    struct event *poll_again;
+    unsigned poll_tries;
+    struct delivery report; /* the answer whose rows are being stored */
+    bool storing;
+    int64_t delivered_before; /* record.delivered, before that answer */
+
+    struct peer_query *renewal;
+    struct event *renew;
+
+    struct clock_measuring *measuring;
+    struct clock_estimate clock;
+    bool measured, host_armed;
+    unsigned clock_tries;
+
+    int64_t lease_end_ns; /* monotonic: the lease is certain to hold until then */
+    int64_t answered_ns;  /* monotonic: the last answer of its host */
+    int64_t slowest_ns;   /* of the calls that were answered */
+
+    struct event *look; /* its targets are looked at in the next iteration */
+    bool drained;       /* the last answer had all rows that there are */
+    bool dropped;       /* freed in a later iteration */
+};
+
+/* The step whose answers a session waits for. */
+enum parts_step {
+    PARTS_IDLE,
+    PARTS_LEASE,
+    PARTS_PREPARE,
+    PARTS_START,
+};
+
+/* The parts of a session that is not over. */
+struct session_parts {
+    TAILQ_ENTRY(session_parts) next;
+    struct parts *all;
+    struct session *session;
+    int64_t session_id; /* of it: a later session may have its address */
+    bool over;          /* none of its targets is left here: freed in a later iteration */
+    struct part_list parts;
+    struct lease_round round;
+    enum parts_step step;
+    unsigned n_pending; /* parts that have not arrived at the step */
+    struct peers_refreshing *refreshing;
+    struct event *timer; /* a step ends at the latest then; or it ends in the next iteration */
+    int64_t go_at_ns;    /* monotonic: T; 0: not agreed */
+};
+TAILQ_HEAD(session_parts_list, session_parts);
+
+struct parts {
+    struct event_base *base;
+    struct peers *peers;
+    struct sessions *sessions;
+    struct catalog *catalog;
+    const struct hosts_settings *settings;
+    struct session_parts_list sessions_parts;
+    struct part_list late; /* whose session is over */
+    struct event *sweep;   /* frees what was dropped */
+    struct part_list dropped;
+    struct parts_metrics metrics;
+};
+
+/* -- parts.c -- */
+
+/* Something happened to it: its next state is saved, and what follows is done. */
+void part_event(struct part *part, enum part_event event);
+/* One part less that the step of its session waits for. */
+void part_arrive(struct part *part);
+void part_save(struct part *part);
+/* why is set once. */
+void part_explain(struct part *part, const char *remedy, const char *format, ...) _printf_(3, 4);
+/* Its targets are looked at soon: the session module is not called back from within its own call. */
+void part_look_later(struct part *part);
+/* It is in use by the caller: it is freed in a later iteration of the event loop. */
+void part_drop(struct part *part);
+/* The host's peer, added by its URL where it is not known any more; NULL: there are too many. */
+const struct peer *part_peer(const struct part *part);
+bool part_is_open_ended(const struct part *part);
+/* No answer came for so long that the session does not wait any more. */
+bool part_is_overdue(const struct part *part);
+
+/* -- part_calls.c -- */
+
+void part_call(struct part *part, enum part_call call);
+void part_renew_later(struct part *part);
+void part_measure_clock(struct part *part);
+void part_calls_end(struct part *part);
+
+/* -- part_poll.c -- */
+
+/* Asks its host for changes, now; one question at a time. */
+void part_poll(struct part *part);
+void part_poll_end(struct part *part);
+/* Brings the targets to what was reported. */
+void part_look(struct part *part);
