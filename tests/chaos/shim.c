@@ -4,7 +4,8 @@
  * of SQLite's log an fsync has made safe. CHAOS_CONTROL names the file, which the test made and maps as well.
  *
  * Why not libfaketime: it also moves the times of files and, unless told otherwise, the monotonic clock; here
- * exactly CLOCK_REALTIME jumps, at any moment, as when an admin sets the clock.
+ * exactly CLOCK_REALTIME jumps, at any moment, as when an admin sets the clock. A host whose clock was always wrong has
+ * files with times as wrong: `files` moves these too, also by statx(), which libfaketime does not know.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -32,11 +33,14 @@ struct control {
     _Atomic int64_t offset_ns; /* of the wall clock */
     unsigned char salt[SALT];  /* of the log when it was synced last */
     int64_t synced_frames;
+    int64_t files; /* 1: times of files are off as well */
 };
 
 static struct control nothing, *control = &nothing;
 static int (*real_clock)(clockid_t id, struct timespec *ts);
 static int (*real_fsync)(int fd);
+static int (*real_fstatat)(int fd, const char *path, struct stat *st, int flags);
+static int (*real_statx)(int fd, const char *path, int flags, unsigned mask, struct statx *stx);
 static int (*real_fdatasync)(int fd);
 
 __attribute__((constructor)) static void begin(void)
@@ -45,6 +49,8 @@ __attribute__((constructor)) static void begin(void)
     *(void **)&real_clock = dlsym(RTLD_NEXT, "clock_gettime");
     *(void **)&real_fsync = dlsym(RTLD_NEXT, "fsync");
     *(void **)&real_fdatasync = dlsym(RTLD_NEXT, "fdatasync");
+    *(void **)&real_fstatat = dlsym(RTLD_NEXT, "fstatat64");
+    *(void **)&real_statx = dlsym(RTLD_NEXT, "statx");
     int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
     if (fd < 0)
         return;
@@ -79,6 +85,61 @@ int gettimeofday(struct timeval *tv, void *zone)
     clock_gettime(CLOCK_REALTIME, &ts);
     *tv = (struct timeval){.tv_sec = ts.tv_sec, .tv_usec = ts.tv_nsec / 1000};
     return 0;
+}
+
+static void move_time(int64_t *seconds, uint32_t *nanoseconds)
+{
+    int64_t ns = *seconds * NS_PER_S + *nanoseconds + atomic_load(&control->offset_ns);
+    *seconds = ns / NS_PER_S;
+    *nanoseconds = (uint32_t)(ns % NS_PER_S);
+}
+
+static int move_stat(int r, struct stat *st)
+{
+    struct timespec *times[] = {&st->st_atim, &st->st_mtim, &st->st_ctim};
+    if (r < 0 || !control->files)
+        return r;
+    for (size_t i = 0; i < sizeof(times) / sizeof(*times); i++) {
+        int64_t seconds = times[i]->tv_sec;
+        uint32_t nanoseconds = (uint32_t)times[i]->tv_nsec;
+        move_time(&seconds, &nanoseconds);
+        *times[i] = (struct timespec){.tv_sec = seconds, .tv_nsec = nanoseconds};
+    }
+    return r;
+}
+
+int fstat(int fd, struct stat *st)
+{
+    return move_stat(real_fstatat(fd, "", st, AT_EMPTY_PATH), st);
+}
+
+int stat(const char *path, struct stat *st)
+{
+    return move_stat(real_fstatat(AT_FDCWD, path, st, 0), st);
+}
+
+int lstat(const char *path, struct stat *st)
+{
+    return move_stat(real_fstatat(AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW), st);
+}
+
+int fstatat(int fd, const char *path, struct stat *st, int flags)
+{
+    return move_stat(real_fstatat(fd, path, st, flags), st);
+}
+
+int statx(int fd, const char *path, int flags, unsigned mask, struct statx *stx)
+{
+    int r = real_statx(fd, path, flags, mask, stx);
+    struct statx_timestamp *times[] = {&stx->stx_atime, &stx->stx_mtime, &stx->stx_ctime};
+    if (r < 0 || !control->files)
+        return r;
+    for (size_t i = 0; i < sizeof(times) / sizeof(*times); i++) {
+        int64_t seconds = times[i]->tv_sec;
+        move_time(&seconds, &times[i]->tv_nsec);
+        times[i]->tv_sec = seconds;
+    }
+    return r;
 }
 
 static int is_log(int fd)

@@ -36,9 +36,9 @@ _LIBC = ctypes.CDLL(None)
 
 
 class Process:
-    """A child with a log file, and, where it serves HTTP, a URL."""
+    """A child with a log file, and, where it serves HTTP, a URL. `enter` is put in front of its command."""
 
-    def __init__(self, name, arguments, directory, env=None, serves=True, cwd=None):
+    def __init__(self, name, arguments, directory, env=None, serves=True, cwd=None, enter=()):
         self.name = name
         self.log = directory / f"{name}.log"
         self.port_file = directory / f"{name}.url"
@@ -50,7 +50,7 @@ class Process:
             arguments = [*arguments, "--port-file", str(self.port_file)]
         with open(self.log, "ab") as log:
             self.child = subprocess.Popen(
-                [PYTHON, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=cwd,
+                [*enter, PYTHON, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=cwd,
                 env={**os.environ, **(env or {})}, preexec_fn=lambda: _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM))
 
     @property
@@ -85,9 +85,11 @@ class Process:
 
 
 class Fleet:
-    """Workers start side by side: add them all, then `wait_ready()` or `add_router()`, which waits."""
+    """Workers start side by side: add them all, then `wait_ready()` or `add_router()`, which waits. `enter` is put in front of each
+    worker's command: one that goes to another host, for example."""
 
-    def __init__(self, directory=None):
+    def __init__(self, directory=None, enter=()):
+        self.enter = enter
         self._temporary = tempfile.TemporaryDirectory(prefix="fleet-") if directory is None else None
         self.directory = pathlib.Path(directory or self._temporary.name).resolve()
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -212,7 +214,7 @@ class Fleet:
         return name, pathlib.Path(trace_dir or self.directory / "traces" / name)
 
     def _add_worker(self, engine, name, traces, arguments, env, cwd, program="worker.py"):
-        process = Process(name, [HERE / program, "--engine", engine, *arguments], self.directory, env, cwd=cwd)
+        process = Process(name, [HERE / program, "--engine", engine, *arguments], self.directory, env, cwd=cwd, enter=self.enter)
         process.engine, process.trace_dir = engine, traces
         self.workers.append(process)
         return process

@@ -41,9 +41,9 @@ def missing():
     return None
 
 
-def free_port():
+def free_port(address):
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((address, 0))
         return probe.getsockname()[1]
 
 
@@ -58,8 +58,8 @@ def run(command, **more):
 class Postgres:
     """A server; `standby_of` makes it a streaming copy of another one."""
 
-    def __init__(self, settings=(), standby_of=None):
-        self.settings, self.standby_of, self.port = list(settings), standby_of, free_port()
+    def __init__(self, settings=(), standby_of=None, address="127.0.0.1"):
+        self.settings, self.standby_of, self.address, self.port = list(settings), standby_of, address, free_port(address)
 
     def __enter__(self):
         # Another user cannot enter what pytest makes, and the path of a Unix socket is short.
@@ -73,6 +73,8 @@ class Postgres:
         elif not self.data.exists():
             run([BIN / "initdb", "-D", self.data, "-U", OWNER, "--auth-local=trust", "--auth-host=scram-sha-256", "-E", "UTF8",
                  "--no-locale", "--no-sync"])
+            with open(self.data / "pg_hba.conf", "a", encoding="ascii") as rules:
+                rules.write("host all all samenet scram-sha-256\n")
         return self.start()
 
     def __exit__(self, *error):
@@ -82,7 +84,7 @@ class Postgres:
         shutil.rmtree(self.sockets, ignore_errors=True)
 
     def start(self):
-        options = ["listen_addresses=127.0.0.1", "fsync=off", "max_wal_senders=4", "shared_buffers=32MB", *self.settings]
+        options = [f"listen_addresses={self.address}", "fsync=off", "max_wal_senders=4", "shared_buffers=32MB", *self.settings]
         words = " ".join(f"-c {option}" for option in options)
         command = [BIN / "pg_ctl", "-D", self.data, "-w", "-t", str(int(patience(60))), "-l", self.log_file,
                    "-o", f"-k {self.sockets} -p {self.port} {words}", "start"]
@@ -123,7 +125,7 @@ class Postgres:
     def url(self, user, database="postgres", password=True, more=""):
         """Over TCP."""
         word = f":{PASSWORD}" if password else ""
-        return f"postgresql://{user}{word}@127.0.0.1:{self.port}/{database}{more}"
+        return f"postgresql://{user}{word}@{self.address}:{self.port}/{database}{more}"
 
     def local_url(self, user=OWNER, database="postgres"):
         """On the socket, where everybody is trusted."""

@@ -6,7 +6,7 @@
         s3.create_bucket("traces")
         s3.kill_gateway(); s3.start_gateway()   # what is stored stays
 
-It listens on loopback only and ends only what it started."""
+It listens on one address only, loopback by default, and ends only what it started."""
 import contextlib
 import ctypes
 import json
@@ -31,7 +31,6 @@ COMMAND_S = 120
 END_S = 20
 PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
-ADDRESS = "127.0.0.1"
 
 # Without "crc", radosgw asks for secure connections, which do not exist without authentication: it hangs.
 CONFIG = """\
@@ -71,14 +70,14 @@ def missing():
     return [name for name in ("radosgw", "radosgw-admin", "ceph-mon", "ceph-osd", "ceph", "monmaptool") if not shutil.which(name)]
 
 
-def free_ports(count):
+def free_ports(count, address):
     """Neighbours, below those that the kernel gives to connections."""
     while True:
         first = random.randrange(20000, 32000)
         with contextlib.ExitStack() as stack:
             try:
                 for port in range(first, first + count):
-                    stack.enter_context(socket.socket()).bind((ADDRESS, port))
+                    stack.enter_context(socket.socket()).bind((address, port))
                 return first
             except OSError:
                 continue
@@ -87,13 +86,13 @@ def free_ports(count):
 class Radosgw:
     access_key, secret_key = "AKIAPROFDTEST", "se:cret/+key=="
 
-    def __init__(self, directory):
-        self.directory = pathlib.Path(directory).resolve()
+    def __init__(self, directory, address="127.0.0.1"):
+        self.address, self.directory = address, pathlib.Path(directory).resolve()
         for name in ("mon", "osd", "run"):
             (self.directory / name).mkdir(parents=True)
-        self.mon_port = free_ports(2)
+        self.mon_port = free_ports(2, address)
         self.port = self.mon_port + 1
-        self.endpoint = f"http://{ADDRESS}:{self.port}"
+        self.endpoint = f"http://{address}:{self.port}"
         self.credentials = self.directory / "credentials"
         self.environment = {**os.environ, "CEPH_CONF": str(self.directory / "ceph.conf")}
         self.children, self.gateway = [], None
@@ -111,9 +110,9 @@ class Radosgw:
 
     def _start(self):
         fsid = str(uuid.uuid4())
-        (self.directory / "ceph.conf").write_text(CONFIG.format(fsid=fsid, address=ADDRESS, mon_port=self.mon_port, port=self.port,
+        (self.directory / "ceph.conf").write_text(CONFIG.format(fsid=fsid, address=self.address, mon_port=self.mon_port, port=self.port,
                                                                 directory=self.directory))
-        self.run("monmaptool", "--create", "--clobber", "--fsid", fsid, "--addv", "a", f"[v2:{ADDRESS}:{self.mon_port}]",
+        self.run("monmaptool", "--create", "--clobber", "--fsid", fsid, "--addv", "a", f"[v2:{self.address}:{self.mon_port}]",
                  self.directory / "monmap")
         self.run("ceph-mon", "-i", "a", "--mkfs", "--monmap", self.directory / "monmap")
         self._spawn("ceph-mon", "-f", "-i", "a")

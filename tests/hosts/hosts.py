@@ -44,7 +44,12 @@ class Machine:
         assert self.holder.stdout.readline() == "ready\n", f"no namespaces for {name}"
         first = Path(f"/proc/{self.holder.pid}/task/{self.holder.pid}/children").read_text().split()[0]
         self.process_ids = os.open(f"/proc/{first}/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        self.root = Path(f"/proc/{first}/root")
         self.enter = ["nsenter", f"--mount=/proc/{first}/ns/mnt", f"--uts=/proc/{first}/ns/uts", "--"]
+
+    def files(self):
+        """What lies on its disk, as paths that this process can open."""
+        return sorted(path for path in self.root.joinpath(self.disk.relative_to("/")).rglob("*") if path.is_file())
 
     @contextlib.contextmanager
     def inside(self):
@@ -85,15 +90,14 @@ class HostFleet(FaultFleet):
 class Host(Daemon):
     """profd on a host of the network. `clock.offset_s` moves its wall clock and its workers', where `clock` is not None."""
 
-    def __init__(self, hosts, number, workers, engine, options, config):
+    def __init__(self, hosts, number):
         self.hosts, self.number, self.name, self.address = hosts, number, f"gpu{number}", address(number)
         self.place = hosts.directory / self.name
         self.place.mkdir(parents=True)
-        self.clock = WallClock(self.place / "clock") if why_no_clock() is None else None
+        self.clock = WallClock(self.place / "clock", files=True) if why_no_clock() is None else None
         environment = dict(self.clock.environment) if self.clock else {}
         self.machine = Machine(hosts.network, number, self.name, hosts.directory / "disk")
-        self.fleet = HostFleet(self.machine, engine, workers, *options, environment=environment)
-        self.extra = config
+        self.fleet = hosts.make_fleet(self.machine, environment)
         super().__init__(self.place / "profd", environment=environment)
 
     @property
@@ -114,7 +118,7 @@ class Host(Daemon):
         for peer in others:
             token = write_tokens(self.place / f"token-{peer.name}", self.token(peer) + "\n")
             text += f"[peer {peer.name}]\nurl={peer.url}\ntoken_file={token}\nca_file={self.hosts.authority.file}\n"
-        self.config.write_text(text + (self.extra or quick_config()))
+        self.config.write_text(text + self.hosts.config)
 
     def command(self):
         return [*self.machine.enter, *super().command()]
@@ -141,10 +145,10 @@ class Hosts:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.network = Network(count + 1 + services)
         self.router_number = count + 1
-        self.arguments = (workers, engine, options, config)
+        self.workers, self.config = (engine, workers, *options), config or quick_config()
         self.numbers, self.offsets_s = range(1, count + 1), offsets_s
         self.profd_on = set(profd_on or self.numbers)
-        self.all, self.started = [], []
+        self.all, self.started, self.stack = [], [], contextlib.ExitStack()
 
     def __iter__(self):
         """The hosts that have a profd."""
@@ -153,9 +157,16 @@ class Hosts:
     def __getitem__(self, number):
         return self.all[number - 1]
 
-    def service_address(self, index=0):
-        """Of a host for PostgreSQL or a bucket; its number is the last part."""
-        return address(self.router_number + 1 + index)
+    def service_number(self, index=0):
+        """Of a host without profd and workers, for PostgreSQL or a bucket."""
+        return self.router_number + 1 + index
+
+    def start_services(self):
+        """What the profds need, on the hosts from service_number(0) on. May extend `config`; `stack` ends it last."""
+
+    def make_fleet(self, machine, environment):
+        """The workers of one host: something with `workers` (URLs) that is entered and left."""
+        return HostFleet(machine, *self.workers, environment=environment)
 
     def __enter__(self):
         try:
@@ -167,7 +178,8 @@ class Hosts:
     def _start(self):
         self.network.__enter__()
         self.authority = Authority(self.directory)
-        self.all = [Host(self, number, *self.arguments) for number in self.numbers]
+        self.start_services()
+        self.all = [Host(self, number) for number in self.numbers]
         for host, offset_s in zip(self.all, self.offsets_s):
             if host.clock:
                 host.clock.offset_s = offset_s
@@ -209,6 +221,7 @@ class Hosts:
             fleet.__exit__()
         for host in self.all:
             host.machine.close()
+        self.stack.close()
         if self.network.wire:
             self.network.__exit__()
         if failures:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A profd whose wall clock a test sets, while it runs, as when an administrator sets the clock: tests/chaos/shim.c in front
-of it. Times of files stay the kernel's.
+of it. Times of files stay the kernel's, but with files=True, as on a host whose clock was always wrong.
 
     clock = WallClock(tmp_path / "clock")
     with Daemon(tmp_path / "profd", environment=clock.environment) as profd:
@@ -32,10 +32,11 @@ def why_not():
 class WallClock:
     """The file that shim.c maps; see struct control there."""
 
-    def __init__(self, path):
+    def __init__(self, path, files=False):
         path.write_bytes(bytes(mmap.PAGESIZE))
         with open(path, "r+b") as file:
             self.map = mmap.mmap(file.fileno(), mmap.PAGESIZE)
+        struct.pack_into("q", self.map, 24, int(files))
         self.environment = {"LD_PRELOAD": str(SHIM), "CHAOS_CONTROL": str(path)}
 
     @property
