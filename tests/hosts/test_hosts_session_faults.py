@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of a session over three hosts where a host refuses, is held by somebody else, is stopped by its own user, or is killed."""
+
+import time
+
+import pytest
+from hosts import Hosts, wait_for
+from network import why_not
+
+S = 1_000_000_000
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory):
+    with Hosts(tmp_path_factory.mktemp("hosts"), 3) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def no_faults(hosts):
+    yield
+    for host in hosts:
+        host.fleet.set_fault("none")
+
+
+def newest(host):
+    return host.get("/v1/sessions")["sessions"][0]
+
+
+def recording(hosts, number=1, **options):
+    host = hosts[number]
+    session = host.start_session(router=hosts.router, **options)["session"]
+    wait_for(lambda: host.session(session)["state"] == "recording")
+    return session
+
+
+def of_host(session, name):
+    return [target for target in session["targets"] if target.get("host") == name]
+
+
+def test_a_user_of_a_host_stops_its_part(hosts):
+    one, two, _ = hosts
+    session = recording(hosts, duration_ns=30 * S)
+    time.sleep(0.5)  # so that there is something in the traces
+    two.profctl("stop", newest(two)["session"])
+    wait_for(lambda: [target["state"] for target in one.session(session)["targets"]].count("recording") == 4)
+    one.profctl("stop", session)
+    assert one.wait_session(session)["state"] == "complete"
+    assert any("stopped by" in remark["text"] for remark in two.session(newest(two)["session"])["remarks"])
+
+
+def test_a_start_that_fails_on_a_host(hosts):
+    one, two, _ = hosts
+    two.fleet.set_fault("start-500", workers="0")
+    session = one.wait_session(one.start_session(router=hosts.router, duration_ns=S)["session"])
+    assert session["state"] == "partial" and session["counts"]["complete"] == 5
+    (failed,) = [target for target in session["targets"] if target["state"] == "failed"]
+    assert failed["host"] == "gpu2" and "500" in failed["failure"] and failed["remedy"]
+    # With all required, no host keeps anything.
+    session = one.wait_session(one.start_session(router=hosts.router, duration_ns=S, require_all=True)["session"])
+    assert session["state"] == "failed" and session["counts"]["traces"] == 0
+    assert sorted(target["state"] for target in session["targets"]) == ["cancelled"] * 5 + ["failed"]
+    for host in hosts:
+        wait_for(lambda host=host: newest(host)["state"] in ("cancelled", "failed"))
+        assert not host.fleet.profiling()["workers"]
+
+
+def test_who_holds_a_worker_is_waited_for(hosts):
+    one, two, _ = hosts
+    held = two.start_session(workers=two.fleet.workers, duration_ns=5 * S)["session"]
+    wait_for(lambda: two.session(held)["state"] == "recording")
+    problem = one.problem("POST", "/v1/sessions", {"router": hosts.router, "duration_ns": S}, status=409)
+    assert "is held by session" in problem["detail"] and "of gpu2" in problem["detail"] and problem["remedy"]
+    session = one.start_session(router=hosts.router, duration_ns=2 * S, queue=True)["session"]
+    wait_for(lambda: "held by" in one.session(session).get("waiting_for", ""))
+    # Asked again after pauses, not at once.
+    assert two.log().count("lease ") < 20
+    wait_for(lambda: one.session(session)["state"] == "recording")
+    problem = two.problem("POST", "/v1/sessions", {"workers": two.fleet.workers, "duration_ns": S}, status=409)
+    assert "gpu1" in problem["detail"] or newest(two)["session"] in problem["detail"]
+    assert one.wait_session(session)["state"] == "complete" and two.wait_session(held)["state"] == "complete"
+
+
+def test_a_host_is_killed_while_it_records(hosts):
+    one, two, _ = hosts
+    session = recording(hosts, duration_ns=4 * S)
+    two.kill()
+    two.start()
+    session = one.wait_session(session)
+    assert session["state"] == "complete" and len(of_host(session, "gpu2")) == 2
+
+
+def test_all_are_killed_while_they_record(hosts):
+    session = recording(hosts, duration_ns=4 * S)
+    for host in hosts:
+        host.kill()
+    for host in hosts:
+        host.start()
+    assert hosts[1].wait_session(session)["state"] == "complete"
+
+
+def test_nobody_records_for_a_dead_coordinator(hosts):
+    one, two, three = hosts
+    # With stops one after the other, no host knows the end.
+    session = recording(hosts, duration_ns=40 * S, stagger=True)
+    one.kill()
+    killed_at = time.monotonic()
+    for host in (two, three):
+        wait_for(lambda host=host: newest(host)["state"] in ("complete", "partial"), 60)
+        assert "its lease to gpu1 ended" in newest(host)["reason"]
+        assert not host.fleet.profiling()["workers"]
+    assert time.monotonic() - killed_at < 60
+    one.start()
+    ended = one.wait_session(session)
+    assert {target["state"] for target in of_host(ended, "gpu2") + of_host(ended, "gpu3")} == {"complete"}
