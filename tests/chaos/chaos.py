@@ -16,6 +16,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import host_chaos
 import invariants
 import soak
 from faults import FAULTS
@@ -282,6 +283,7 @@ def main():
     parse.add_argument("--workers", type=int, default=1000, help="of each of two fleets")
     parse.add_argument("--soak", type=int, metavar="N", help="no faults: the memory after N sessions")
     parse.add_argument("--requests", type=float, metavar="SECONDS", help="no faults: requests drawn from proto/openapi.yaml")
+    parse.add_argument("--hosts", type=int, metavar="N", help="faults of N hosts with a profd each, and of the network between them")
     parse.add_argument("--long", action="store_true", help="100,000 faults")
     options = parse.parse_args()
     if options.long:
@@ -293,6 +295,14 @@ def main():
         shutil.rmtree(directory, ignore_errors=True)
         return
     print(f"seed {options.seed}, in {directory}", flush=True)
+    if options.hosts:
+        try:
+            rounds = host_chaos.run(directory, options.seed, options.hosts, options.faults, options.round)
+        except host_chaos.ChaosFailure:
+            sys.exit(1)
+        print(f"seed {options.seed}: {rounds} rounds on {options.hosts} hosts: everything holds")
+        shutil.rmtree(directory, ignore_errors=True)
+        return
     if options.requests:
         with FaultFleet(directory / "fleet", "vllm", 3, life_s=int(options.requests) + 60) as fleet, Daemon(directory / "profd") as profd:
             counts = api_requests.run(profd, fleet, options.seed, seconds=options.requests)
