@@ -8,7 +8,7 @@ import json
 import pathlib
 import tempfile
 
-BENCHMARKS = ("fanout", "idle", "catalog", "load", "generator", "trace", "columns", "parquet", "analyze", "remote", "archive", "mirror")
+BENCHMARKS = ("fanout", "idle", "catalog", "load", "generator", "trace", "columns", "parquet", "analyze", "remote", "archive", "mirror", "hosts")
 ROUNDS = 5
 TRACE_PARTS = ("reading", "scanning", "distinct", "query", "growth")
 
