@@ -294,6 +294,11 @@ static int manager_setup_peers(struct manager *m)
     return r;
 }
 
+static void manager_wake_archiver(void *archiver)
+{
+    archiver_wake(archiver);
+}
+
 static int manager_setup_archiver(struct manager *m, struct problem *p)
 {
     const struct archiver_modules modules = {.base = m->modules.base,
@@ -301,7 +306,10 @@ static int manager_setup_archiver(struct manager *m, struct problem *p)
                                              .catalog = m->modules.catalog,
                                              .store = m->modules.store,
                                              .collector = m->modules.collector};
-    return archiver_new(&modules, &m->config.archive, &m->modules.archiver, p);
+    int r = archiver_new(&modules, &m->config.archive, &m->modules.archiver, p);
+    if (r >= 0)
+        slices_set_wake(m->slices, manager_wake_archiver, m->modules.archiver);
+    return r;
 }
 
 static int manager_setup_leases(struct manager *m)

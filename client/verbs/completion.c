@@ -183,7 +183,7 @@ static const struct {
     {NULL, "format", "table wide csv tsv json"},
     {NULL, "session", .kind = 's'},
     {NULL, "context", .offer = offer_contexts},
-    {"token", "role", "read operate admin"},
+    {"token", "role", "read operate admin peer"},
     {NULL, "role", "prefill decode regular encode"},
     {"nsys-command", "mode", "prefill decode aggregated"},
     {"torch-command", "mode", "prefill decode aggregated"},

@@ -185,7 +185,8 @@ static int show_session(struct client *c, const json_t *session)
         {"Started:", JSON_CELL_TIME, "starts_sent_at"}, {"Stopped:", JSON_CELL_TIME, "stopped_at"},
         {"Finished:", JSON_CELL_TIME, "finished_at"},
     };
-    char skew[UNIT_TEXT_MAX], run[RUN_REF_MAX];
+    char skew[UNIT_TEXT_MAX], uncertainty[UNIT_TEXT_MAX], run[RUN_REF_MAX];
+    int64_t error = json_get_int(session, "skew_error_ns", 0);
     _cleanup_(freep) char *title = session_title(session);
 
     if (listing_is_separated(c))
@@ -199,8 +200,9 @@ static int show_session(struct client *c, const json_t *session)
         field_printf(&c->out, "Workload:", "%s (profctl show %s)", run, run);
     show_fields(c, session, session_fields, ARRAY_SIZE(session_fields));
     if (json_get_int(session, "skew_ns", -1) >= 0)
-        field_printf(&c->out, "Skew:", "%s between the first and the last start",
-                     format_duration(skew, json_get_int(session, "skew_ns", 0)));
+        field_printf(&c->out, "Skew:", "%s%s%s between the first and the last start",
+                     format_duration(skew, json_get_int(session, "skew_ns", 0)), error > 0 ? " ± " : "",
+                     error > 0 ? format_duration(uncertainty, error) : "");
     show_request(c, session);
     fputc('\n', c->out.file);
     if (json_array_size(json_object_get(session, "targets")) > 0) {

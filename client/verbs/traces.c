@@ -110,16 +110,26 @@ static void list_traces_add(struct table *table, const json_t *traces)
         json_table_add(table, list_traces_columns, rows[i]);
 }
 
-/* "48 traces, 3.1 GiB of 200 GiB", the contents of the store; before it, whether the list is incomplete. */
+/*
+ * "48 traces, 3.1 GiB of 200 GiB", the contents of the store; before it, whether the list is incomplete, after it, how
+ * many of those shown other hosts keep.
+ */
 static void list_traces_print_footer(struct client *c, const json_t *answer)
 {
     _cleanup_(freep) char *stored = usage_text(json_object_get(answer, "usage"));
+    const json_t *trace;
+    size_t i, n_remote = 0;
 
+    json_array_foreach(json_object_get(answer, "traces"), i, trace)
+        n_remote += json_get_str(trace, "host_uuid") != NULL;
     fputs(screen_colour(&c->out, COLOUR_DIM), c->out.file);
     if (json_get_str(answer, "next"))
         fprintf(c->out.file, "newest %zu shown, --all shows more; in total ",
                 json_array_size(json_object_get(answer, "traces")));
-    fprintf(c->out.file, "%s%s\n", stored, screen_plain(&c->out));
+    fputs(stored, c->out.file);
+    if (n_remote > 0)
+        fprintf(c->out.file, " on this host; %zu of those shown are on other hosts", n_remote);
+    fprintf(c->out.file, "%s\n", screen_plain(&c->out));
 }
 
 static int list_traces_run(struct client *c, const void *values, int n_words, char **words)

@@ -101,8 +101,7 @@ static const struct verb_entry analyze_verbs[] = {
     {&verb_query, {0}, "sql select",
      "profctl query t12 \"SELECT name, sum(dur) FROM kernel GROUP BY 1\"\n"
      "profctl query s7 --named kernels\n"
-     "profctl query --mirror \"SELECT host, count(*) FROM traces GROUP BY 1\"\n"
-     "profctl query --named list", .takes = "stf"},
+     "profctl query --mirror \"SELECT host, count(*) FROM traces GROUP BY 1\"", .takes = "stf"},
     {&verb_reports, {0}, NULL,
      "profctl reports\n"
      "profctl reports --json"},

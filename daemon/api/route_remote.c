@@ -15,10 +15,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sys/statvfs.h>
 
 /* Of one answer of a host. */
 #define REMOTE_BYTES_MAX  (INT64_C(4) << 20)
 #define REMOTE_TIMEOUT_NS (60 * NS_PER_S)
+/* Bytes that a copy leaves free on the disk of the catalog. */
+#define REMOTE_KEEP_FREE (INT64_C(1) << 30)
 /* A range is asked for again where a host does not answer at once. */
 #define REMOTE_TRIES 2
 
@@ -156,6 +159,14 @@ static bool remote_plan(struct api *api, struct http_request *r, struct remote_d
         d->until = d->offset + range.size;
         d->is_range = true;
         return true;
+    }
+    struct statvfs v;
+    if (statvfs(api->modules.state_dir, &v) < 0 ||
+        d->size > (int64_t)(v.f_bavail * v.f_frsize) - REMOTE_KEEP_FREE) {
+        reply_refused(r, PROBLEM_STORAGE,
+                      "Download it on the host that keeps it, or in ranges of at most 4 MiB.",
+                      "no room in %s for a copy of the trace", api->modules.state_dir);
+        return false;
     }
     d->fd = open(api->modules.state_dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (d->fd >= 0)

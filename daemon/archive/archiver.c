@@ -178,6 +178,11 @@ void archiver_begin(struct archiver *a)
     uploads_begin(a);
 }
 
+void archiver_wake(struct archiver *a)
+{
+    uploads_wake(a);
+}
+
 void archiver_renew(struct archiver *a)
 {
     _cleanup_(problem_done) struct problem p = {0};

@@ -42,6 +42,8 @@ int archiver_new(const struct archiver_modules *modules, const struct archiver_s
                  struct archiver **ret, struct problem *p);
 /* After the catalog was opened and rows may be written: begins to upload. */
 void archiver_begin(struct archiver *a);
+/* Looks soon for files that wait for it (catalog_want_upload()). */
+void archiver_wake(struct archiver *a);
 /* The settings, which stay where they are, have changed. On an error there is no archive until the next change. */
 void archiver_renew(struct archiver *a);
 /* Nothing new begins; what is in flight is given up. Then the offload can be drained, the catalog closed, the archiver

@@ -293,17 +293,24 @@ static int remote_trace_take_number(struct catalog *c, int64_t *ret)
     return read_numbers(c, s, ret, NULL);
 }
 
-static int remote_trace_find_number(struct catalog *c, const char *uuid, int64_t *ret)
+/* *ret_own: the row is of the same host and session, 0 or 1. */
+static int remote_trace_find_number(struct catalog *c, const struct remote_trace_record *r, int64_t *ret,
+                                    int64_t *ret_own)
 {
     _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_REMOTE_TRACE_NUMBER);
-    bind_text(s, 1, uuid);
-    return read_numbers(c, s, ret, NULL);
+    bind_text(s, 1, r->uuid);
+    bind_text(s, 2, r->host_uuid);
+    bind_number(s, 3, r->session_id);
+    return read_numbers(c, s, ret, ret_own);
 }
 
 int catalog_put_remote_trace(struct catalog *c, struct remote_trace_record *r)
 {
-    int e = remote_trace_find_number(c, r->uuid, &r->trace_id);
+    int64_t own = 0;
+    int e = remote_trace_find_number(c, r, &r->trace_id, &own);
 
+    if (e == 0 && !own)
+        return 0; /* another host's, or another session's: a peer changes its own rows only */
     if (e == 0)
         return save_record(c, STATEMENT_SAVE_REMOTE_TRACE, remote_trace_fields(), r);
     if (e == -ENOENT)

@@ -41,7 +41,7 @@ static const struct {
 
 static struct session *part_session(const struct part *part)
 {
-    return part->of ? part->of->session : NULL;
+    return part->of && !part->of->over ? part->of->session : NULL;
 }
 
 /* -- Bodies -- */
@@ -338,7 +338,11 @@ static void part_send(struct part *part)
 
 static void on_call_again(evutil_socket_t fd, short what, void *arg)
 {
-    part_send(arg);
+    struct part *part = arg;
+
+    /* The bodies of these are made of the session, which may be gone. */
+    if (part_session(part) || part->calling == PART_CALL_STOP || part->calling == PART_CALL_RELEASE)
+        part_send(part);
 }
 
 void part_call(struct part *part, enum part_call call)

@@ -142,7 +142,7 @@ const struct peer *part_peer(const struct part *part)
 
 bool part_is_open_ended(const struct part *part)
 {
-    const struct session *s = part->of ? part->of->session : NULL;
+    const struct session *s = part->of && !part->of->over ? part->of->session : NULL;
 
     return s &&
            (s->request.recording.duration_ns == 0 || s->request.recording.steps > 0 || s->request.stagger);

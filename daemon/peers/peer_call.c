@@ -253,7 +253,7 @@ struct clock_measuring {
     char *url; /* finds the peer again */
     struct peer_query *query;
     struct clock_sample samples[CLOCK_EXCHANGES_MAX];
-    unsigned n, n_wanted;
+    unsigned n, n_wanted, n_asked;
     struct clock_estimate estimate;
     void (*done)(const struct clock_estimate *e, const struct problem *problem, void *arg);
     void *arg;
@@ -352,6 +352,8 @@ static void clock_exchange(struct clock_measuring *m)
 
     if (!peer)
         clock_fail(m, "it is no peer any more");
+    else if (++m->n_asked > 2 * CLOCK_EXCHANGES_MAX)
+        clock_fail(m, "each of its answers is of another boot");
     else
         m->query = peer_get(m->peers, peer, "/v1/host/clock", EXCHANGE_TIMEOUT_NS, clock_on_answer, m);
 }

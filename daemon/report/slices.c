@@ -42,6 +42,8 @@ struct slices {
     struct offload *offload;
     struct reports *pool;
     const int *is_wanted;
+    void (*wake)(void *arg);
+    void *wake_arg;
     char *directory;
     int64_t waiting[WAITING_MAX]; /* ids of sessions, the oldest first */
     size_t n;
@@ -99,6 +101,8 @@ static void slices_on_end(struct report_end *end, void *arg)
         log_warning("no slices of session s%" PRId64 " for the archive: %s", job->session_id,
                     end->problem.what ? end->problem.what : strerror(-r));
         unlink(job->path);
+    } else if (s->wake) {
+        s->wake(s->wake_arg);
     }
     slices_end_job(s);
 }
@@ -250,6 +254,12 @@ int slices_new(struct catalog *catalog, struct offload *offload, struct reports 
     catalog_on_event(catalog, slices_on_event, s);
     *ret = s;
     return 0;
+}
+
+void slices_set_wake(struct slices *s, void (*wake)(void *arg), void *arg)
+{
+    s->wake = wake;
+    s->wake_arg = arg;
 }
 
 void slices_close(struct slices *s)

@@ -16,6 +16,8 @@ struct slices;
  * directory slices. Listens to the events of the catalog from here on. */
 int slices_new(struct catalog *catalog, struct offload *offload, struct reports *pool, const int *is_wanted,
                const char *state_dir, struct slices **ret);
+/* wake() is called for each file that the archive may take. */
+void slices_set_wake(struct slices *s, void (*wake)(void *arg), void *arg);
 /* Ends its work; before the pool is freed. */
 void slices_close(struct slices *s);
 /* After the catalog and the threads have ended. */

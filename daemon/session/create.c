@@ -265,10 +265,9 @@ static int session_add_target(struct target *t, const struct job_request *reques
     t->record.worker = json_dumps(facts, JSON_COMPACT);
     /* A request is recorded by the rank that takes it. */
     t->record.ranks_expected = request->recording.prompt ? 1 : worker_ranks_expected(w);
-    if (is_elsewhere) {
-        t->record.host = xstrdup(w->host);
+    t->record.host = xstrdup(w->host);
+    if (is_elsewhere)
         t->record.host_uuid = xstrdup(w->host_uuid);
-    }
     t->record.profile_id = target_profile_id(t, request, index);
     if (!t->record.profile_id)
         return -EIO;

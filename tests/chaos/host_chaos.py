@@ -33,7 +33,10 @@ QUIET_S = 120  # until all sessions of a round are over
 EVENTUALLY_S = 60
 SESSION_LIMIT_S, LEASE_S, START_S = 6, 10, 2
 SLACK_S = 5
-CONFIG = f"""[timeouts]
+CONFIG = f"""[hosts]
+lease={LEASE_S}s
+unreachable=20s
+[timeouts]
 connect=500ms
 identify=2s
 start={START_S}s

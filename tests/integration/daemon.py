@@ -14,6 +14,7 @@ import hashlib
 import http.client
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -64,9 +65,12 @@ def in_brief(session):
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Below those that the kernel gives to connections: nobody takes it before its owner listens."""
+    while True:
+        port = random.randrange(15000, 20000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def token_line(name, role, token):

@@ -9,7 +9,7 @@ import api_requests
 from daemon import Daemon, FaultFleet, quick_config
 
 SEED = 5  # the same for everybody; ./dev chaos --requests draws another each time
-REQUESTS = 1500
+REQUESTS = 3000
 
 
 def test_answers_are_those_of_the_document(tmp_path):
