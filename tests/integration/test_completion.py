@@ -74,7 +74,7 @@ def test_verbs_and_options(shell):
 
 def test_values_of_options(shell):
     assert shell.complete("profctl start --role pre") == {"prefill"}
-    assert shell.complete("profctl token new x --role ") == {"read", "operate", "admin"}
+    assert shell.complete("profctl token new x --role ") == {"read", "operate", "admin", "peer"}
     assert shell.complete("profctl analyze --report kernels,gap") == {"kernels,gaps", "kernels,gap_list"}
     assert shell.complete("profctl start --count ") == set()
 
