@@ -33,7 +33,9 @@ void part_explain(struct part *part, const char *remedy, const char *format, ...
     va_start(ap, format);
     _cleanup_(freep) char *text = xvasprintf(format, ap);
     va_end(ap);
-    part->why = xasprintf("%s: %s", part->host, text);
+    /* Problems of calls name their host. */
+    bool names_host = starts_with(text, part->host) && starts_with(text + strlen(part->host), ": ");
+    part->why = names_host ? TAKE_PTR(text) : xasprintf("%s: %s", part->host, text);
     part->remedy = xstrdup(remedy);
 }
 
@@ -113,11 +115,23 @@ static void on_sweep(evutil_socket_t fd, short what, void *arg)
     }
 }
 
+/* The row of an earlier round or an earlier profd is used again. */
+static int part_take_id(const struct part_record *r, void *arg)
+{
+    struct part *part = arg;
+
+    if (streq(r->host_uuid, part->record.host_uuid))
+        part->record.part_id = r->part_id;
+    return 0;
+}
+
 void part_save(struct part *part)
 {
     if (part->record.lease_id == RECORD_NONE)
         return; /* no host has promised anything */
     replace_str(&part->record.state, part_state_name(part->state));
+    if (part->record.part_id == 0)
+        catalog_each_part(part->all->catalog, part->record.session_id, part_take_id, part);
     int r = catalog_save_part(part->all->catalog, &part->record);
     if (r < 0)
         log_struct(LOG_ERR, LOG_FIELDS(.session_id = part->record.session_id),
@@ -467,16 +481,6 @@ static void session_parts_retry(struct session_parts *of, const struct part *bus
     session_leased(s, &p);
 }
 
-/* The row of an earlier round or an earlier profd is used again. */
-static int take_part_id(const struct part_record *r, void *arg)
-{
-    struct part *part = arg;
-
-    if (streq(r->host_uuid, part->record.host_uuid))
-        part->record.part_id = r->part_id;
-    return 0;
-}
-
 /* A target of a host that gave no lease, with its part. */
 static struct target *session_parts_refused_target(struct session_parts *of, struct part **ret)
 {
@@ -503,10 +507,8 @@ static void session_parts_on_leased(struct session_parts *of)
             return;
         }
     TAILQ_FOREACH(part, &of->parts, next)
-        if (part->state == PART_LEASED) {
-            catalog_each_part(of->all->catalog, part->record.session_id, take_part_id, part);
+        if (part->state == PART_LEASED)
             part_save(part);
-        }
     while ((t = session_parts_refused_target(of, &part)))
         target_peer_failed(t, part->why, part->remedy, false);
     of->round = (struct lease_round){0};

@@ -22,9 +22,11 @@
 #define GATHER_NS (100 * NS_PER_MS)
 /* Answers that are behind what was sent, one after the other, before the connection is given up. */
 #define BEHIND_MAX 5
-#define NUMBER_MAX 24
+/* A backup is not restored more often; a mirror that claims it is wrong. */
+#define RENEWAL_LEAST_NS (INT64_C(3600) * NS_PER_S)
+#define NUMBER_MAX       24
 
-#define SQL_APPLY  "select fleet.apply($1::uuid, $2, $3::bigint, $4::bigint, $5::jsonb)"
+#define SQL_APPLY        "select fleet.apply($1::uuid, $2, $3::bigint, $4::bigint, $5::jsonb)"
 
 struct mirror {
     struct event_base *base;
@@ -43,6 +45,7 @@ struct mirror {
     int64_t nothing_until;  /* number of a change up to which there is nothing more to send */
     int64_t last_at_start;  /* what an earlier profd can have sent at most */
     bool was_asked;
+    int64_t renewed_ns; /* monotonic: when the catalog got another UUID last; 0: never */
     unsigned behind, failures_in_row;
     struct event *look, *gather, *retry, *idle;
 
@@ -161,6 +164,11 @@ static void mirror_on_applied(struct mirror *m, int64_t applied)
         return;
     }
     if (applied > last || (!m->was_asked && applied > m->last_at_start)) {
+        if (m->renewed_ns > 0 && mono_ns() - m->renewed_ns < RENEWAL_LEAST_NS) {
+            mirror_fail(m, "", "the mirror has changes that this catalog never made, for the second time");
+            return;
+        }
+        m->renewed_ns = mono_ns();
         mirror_renew_catalog(m, applied);
         return;
     }

@@ -169,7 +169,8 @@ void peer_save(struct peer *peer)
 /* -- Asking -------------------------------------------------------------------------------------------- */
 
 /* Another address of a peer that is known: of two the configured one stays, else the first. */
-static bool hello_is_duplicate(const struct peers *p, struct peer *peer, const char *uuid)
+static bool hello_is_duplicate(const struct peers *p, struct peer *peer, const char *uuid,
+                               const char *boot_id)
 {
     struct peer *other;
 
@@ -177,8 +178,8 @@ static bool hello_is_duplicate(const struct peers *p, struct peer *peer, const c
         if (other == peer || !streq(other->host_uuid, uuid) || other->state == PEER_DUPLICATE)
             continue;
         if (!peer->config || other->config) {
-            /* Where the first does not answer any more, the other address takes over. */
-            if (other->state == PEER_OK)
+            /* Where the first does not answer any more, another address of the same boot takes over: no other host becomes it. */
+            if (other->state == PEER_OK || !streq(other->hello.boot_id, boot_id))
                 return true;
             replace_str(&other->host_uuid, NULL);
             return false;
@@ -193,7 +194,7 @@ static bool hello_is_duplicate(const struct peers *p, struct peer *peer, const c
 static void hello_take(struct peers *p, struct peer *peer, struct peer_hello *take)
 {
     const bool is_self = streq(take->catalog, peers_self(p).uuid);
-    const bool is_duplicate = !is_self && hello_is_duplicate(p, peer, take->catalog);
+    const bool is_duplicate = !is_self && hello_is_duplicate(p, peer, take->catalog, take->boot_id);
 
     if (peer->host_uuid && !streq(peer->host_uuid, take->catalog))
         log_notice("the profd at %s has another catalog: %s, before %s", peer->url, take->catalog,

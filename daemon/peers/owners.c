@@ -71,7 +71,7 @@ enum owner_rule owners_candidates(const struct worker *w, const struct peer *con
     struct in6_addr ip;
     const char *reason;
     struct url u = {0};
-    enum owner_rule rule = OWNER_RULE_NODE;
+    enum owner_rule rule = OWNER_RULE_CONNECTED;
     const bool known = url_parse(w->url, &u, &reason) == 0;
     const struct in6_addr *address = known && address_of_host(u.host, &ip) ? &ip : NULL;
 

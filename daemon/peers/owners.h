@@ -20,8 +20,8 @@ extern const struct owner_ops peers_owners;
 
 /* -- Pure ---------------------------------------------------------------------------------------------- */
 
-/* Why a peer is asked about a worker. */
-enum owner_rule { OWNER_RULE_NODE, OWNER_RULE_CONNECTED, OWNER_RULE_REPORTED, OWNER_RULE_ANY };
+/* Why a peer is asked about a worker: an address that was connected to counts before what a peer reports of itself. */
+enum owner_rule { OWNER_RULE_CONNECTED, OWNER_RULE_NODE, OWNER_RULE_REPORTED, OWNER_RULE_ANY };
 
 /* The numbers of the peers that are asked about the worker, in ret (room for n). */
 enum owner_rule owners_candidates(const struct worker *w, const struct peer *const *peers, size_t n,

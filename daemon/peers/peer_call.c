@@ -70,7 +70,8 @@ static const char *query_remedy(const struct peer_query *q, int status)
         return "The role of the token must be peer, and [http] host= of its profd.conf must have the name in "
                "the URL: profctl peer join prints both sides.";
     case 404:
-        return "Update profd there: it does not know this request yet.";
+        return "It was removed there, or profd there is too old for this request: profctl list-hosts shows "
+               "its version.";
     case 429:
         return "Wait: wrong tokens were sent from this address.";
     default:

@@ -47,6 +47,9 @@ static bool holds_worker(const struct target *t, const struct session *asking)
 
     if (target_holds_worker(t))
         return true;
+    /* Between two rounds it has nothing. Else two coordinators that wait for each other's workers would wait for ever. */
+    if (s->lease_again_ns > 0)
+        return false;
     /* What waits was created after the lease, or the lease would not have been granted. */
     if (t->replaced || t->record.state != STATE_REQUESTED || (asking && session_is_leased(asking)) ||
         (asking && s->record.session_id > asking->record.session_id))

@@ -83,6 +83,15 @@ def test_who_holds_a_worker_is_waited_for(hosts):
     assert one.wait_session(session)["state"] == "complete" and two.wait_session(held)["state"] == "complete"
 
 
+def test_two_coordinators_that_wait_for_each_other(hosts):
+    """Both have workers of their own that the other one needs."""
+    one, two, _ = hosts
+    asked = [(host, host.start_session(router=hosts.router, duration_ns=S, queue=True)["session"]) for host in (one, two)]
+    for host, session in asked:
+        assert host.wait_session(session)["state"] == "complete"
+        assert "File exists" not in host.log()
+
+
 def test_a_host_is_killed_while_it_records(hosts):
     one, two, _ = hosts
     session = recording(hosts, duration_ns=4 * S)

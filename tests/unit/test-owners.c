@@ -104,7 +104,7 @@ static void test_pods(void **state)
     asks(b, "http://10.244.1.7:8000", "node-b", OWNER_RULE_NODE, "2");
     asks(b, "http://10.244.1.7:8000", "gpu1", OWNER_RULE_NODE, "1");
     asks(b, "http://10.244.1.7:8000", "node-z", OWNER_RULE_ANY, "0123");
-    asks(b, "http://10.0.0.11:8000", "node-b", OWNER_RULE_NODE, "2");
+    asks(b, "http://10.0.0.11:8000", "node-b", OWNER_RULE_CONNECTED, "1");
 }
 
 static void test_claims(void **state)
