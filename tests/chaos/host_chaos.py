@@ -307,7 +307,7 @@ class ChaosFailure(Exception):
 def run(directory, seed, count, n_faults, only=None):
     """Gives the number of rounds. A failure is printed with its steps."""
     number, done, began = only or 0, 0, time.monotonic()
-    with Hosts(directory, count, workers=WORKERS, config=CONFIG) as hosts:
+    with Hosts(directory, count, workers=WORKERS, config=CONFIG, clocks_move=True) as hosts:
         for host in hosts:
             host.lock, host.away_s, host.clock_moved = threading.Lock(), 0.0, False
         while True:

@@ -94,7 +94,7 @@ class Host(Daemon):
         self.hosts, self.number, self.name, self.address = hosts, number, f"gpu{number}", address(number)
         self.place = hosts.directory / self.name
         self.place.mkdir(parents=True)
-        self.clock = WallClock(self.place / "clock", files=True) if why_no_clock() is None else None
+        self.clock = WallClock(self.place / "clock", files=not hosts.clocks_move) if why_no_clock() is None else None
         environment = dict(self.clock.environment) if self.clock else {}
         self.machine = Machine(hosts.network, number, self.name, hosts.directory / "disk")
         self.fleet = hosts.make_fleet(self.machine, environment)
@@ -138,14 +138,17 @@ class Host(Daemon):
 
 class Hosts:
     """`count` hosts with `workers` fault workers each. `offsets_s` are their wall clocks' errors, `config` replaces the end of each
-    profd.conf. `profd_on` leaves out the profd (and its peers' sections) of hosts that it does not name."""
+    profd.conf. Files have times as wrong as the clock, unless `clocks_move` meanwhile. `profd_on` leaves out the profd (and its peers'
+    sections) of hosts that it does not name."""
 
-    def __init__(self, directory, count=3, workers=2, engine="vllm", options=(), config="", offsets_s=(), profd_on=None, services=0):
+    def __init__(self, directory, count=3, workers=2, engine="vllm", options=(), config="", offsets_s=(), profd_on=None, services=0,
+                 clocks_move=False):
         self.directory = Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)
         self.network = Network(count + 1 + services)
         self.router_number = count + 1
         self.workers, self.config = (engine, workers, *options), config or quick_config()
+        self.clocks_move = clocks_move
         self.numbers, self.offsets_s = range(1, count + 1), offsets_s
         self.profd_on = set(profd_on or self.numbers)
         self.all, self.started, self.stack = [], [], contextlib.ExitStack()
