@@ -178,19 +178,28 @@ static const struct option_def rm_options[] = {
     {"yes", 'y', NULL, OPTION_FLAG, offsetof(struct rm_options, yes), "Do not ask for confirmation"},
 };
 
-/* A session may have many traces: on a terminal this needs confirmation. */
-static bool rm_is_confirmed(struct client *c, const char *ref)
+/* Traces of a session that other hosts keep: what is done to the session here leaves them as they are. */
+static int64_t session_count_remote(const json_t *session)
 {
-    _cleanup_(freep) char *path = ref_path(ref);
-    _cleanup_(problem_done) struct problem p = {0};
-    _cleanup_json_ session = NULL;
+    const json_t *target;
+    int64_t n = 0;
+    size_t i;
 
-    /* If it does not exist, the deletion fails with an error. */
-    if (connection_call(c->connection, "GET", path, NULL, NULL, &session, &p) < 0)
-        return true;
+    json_array_foreach(json_object_get(session, "targets"), i, target)
+        if (json_get_str(target, "host_uuid"))
+            n += (int64_t)json_array_size(json_object_get(target, "traces"));
+    return n;
+}
+
+/* A session may have many traces: on a terminal this needs confirmation. NULL: it does not exist, and its deletion fails. */
+static bool rm_is_confirmed(struct client *c, const char *ref, const json_t *session)
+{
+    int64_t n_remote = session_count_remote(session);
     _cleanup_(freep) char *traces =
-        text_count(json_get_int(json_object_get(session, "counts"), "traces", 0), "trace");
-    return client_confirm(c, "Delete session %s and its %s?", ref, traces);
+        text_count(json_get_int(json_object_get(session, "counts"), "traces", 0) - n_remote, "trace");
+
+    return !session || client_confirm(c, "Delete session %s and its %s%s?", ref, traces,
+                                      n_remote > 0 ? " on this host" : "");
 }
 
 /* What rm, pin and unpin do to each id. */
@@ -227,17 +236,26 @@ static int storage_apply(struct client *c, const struct storage_change *change, 
         _cleanup_json_ answer = NULL;
         if (client_parse_ref(c, words[i], 't', change->kinds, ref) < 0)
             return EXIT_USAGE;
-        if (change->asks && ref[0] == 's' && client_can_ask(c) && !rm_is_confirmed(c, ref)) {
+        _cleanup_(freep) char *of_ref = ref_path(ref), *path = xasprintf("%s%s", of_ref, change->below);
+        _cleanup_(problem_done) struct problem ignored = {0};
+        _cleanup_json_ session = NULL;
+        if (ref[0] == 's' && !c->json)
+            connection_call(c->connection, "GET", of_ref, NULL, NULL, &session, &ignored);
+        if (change->asks && ref[0] == 's' && client_can_ask(c) && !rm_is_confirmed(c, ref, session)) {
             client_note(c, "kept %s", ref);
             continue;
         }
-        _cleanup_(freep) char *of_ref = ref_path(ref), *path = xasprintf("%s%s", of_ref, change->below);
         if (connection_call(c->connection, change->method, path, NULL, change->doing, &answer, &p) < 0)
             worst = client_fail(c, &p);
         else if (c->json)
             client_print_json(c, answer);
         else {
+            int64_t n_remote = session_count_remote(session);
+            _cleanup_(freep) char *remote = text_count(n_remote, "trace");
             client_note(c, "%s %s", change->done, ref);
+            if (n_remote > 0)
+                client_note(c, "%s of it on other hosts stay%s as before: use profctl there", remote,
+                            n_remote == 1 ? "s" : "");
             storage_note_objects(c, answer);
         }
     }
@@ -258,7 +276,7 @@ const struct verb verb_rm = {
     .words = "TRACE|SESSION|RUN...",
     .summary = "Delete traces, sessions or benchmark runs",
     .details =
-        "A session is deleted with its traces; on a terminal this needs confirmation. Files of "
+        "A session is deleted with its traces on this host; on a terminal this needs confirmation. Files of "
         "workers stay; profd does not collect them again. Objects in the archive are deleted only if profd "
         "has a credential for it; otherwise they remain, which is reported.",
     .default_kind = 't',
@@ -286,7 +304,7 @@ const struct verb verb_pin = {
     .name = "pin",
     .words = "TRACE|SESSION...",
     .summary = "Exempt traces from automatic removal",
-    .details = "Pinning a session pins all its traces.",
+    .details = "Pinning a session pins all its traces on this host.",
     .default_kind = 't',
     .min_words = 1,
     .max_words = WORDS_UNLIMITED,

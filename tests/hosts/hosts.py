@@ -127,12 +127,14 @@ class Host(Daemon):
         with self.machine.inside():
             return super().spawn()
 
-    def profctl(self, *arguments, status=0):
-        """Its standard output; a dict where --json is asked for."""
+    def profctl(self, *arguments, status=0, errors=False):
+        """Its standard output, or what it printed about errors; a dict where --json is asked for."""
         with self.machine.inside():
             done = subprocess.run([*self.machine.enter, PROFCTL, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300,
                                   env={**os.environ, "PROFD_SOCKET": str(self.socket), "NO_COLOR": "1"}, check=False)
         assert status is None or done.returncode == status, f"profctl ended with {done.returncode}: {done.stderr}{done.stdout}"
+        if errors:
+            return done.stderr
         return json.loads(done.stdout) if "--json" in arguments and done.returncode == 0 else done.stdout
 
 

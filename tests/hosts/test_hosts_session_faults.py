@@ -92,6 +92,16 @@ def test_two_coordinators_that_wait_for_each_other(hosts):
         assert "File exists" not in host.log()
 
 
+def test_what_is_done_to_a_session_is_done_on_this_host(hosts):
+    one, two, _ = hosts
+    session = one.wait_session(one.start_session(router=hosts.router, duration_ns=S)["session"])["session"]
+    assert one.profctl("show", session).count("  gpu1  ") == 2
+    assert "4 of those shown are on other hosts" in one.profctl("list-traces", "--session", session)
+    done = one.profctl("rm", "--yes", session, errors=True)
+    assert f"deleted {session}\n4 traces of it on other hosts stay" in done
+    assert len(two.traces(session=newest(two)["session"])) == 2
+
+
 def test_a_host_is_killed_while_it_records(hosts):
     one, two, _ = hosts
     session = recording(hosts, duration_ns=4 * S)
