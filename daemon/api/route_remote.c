@@ -136,7 +136,8 @@ static void remote_ask(struct remote_download *d)
     _cleanup_(problem_done) struct problem p = {0};
 
     if (!peer) {
-        problem_set(&p, -EHOSTUNREACH, PROBLEM_UPSTREAM, "the trace is on %s, which is not reached", d->host);
+        problem_set(&p, -EHOSTUNREACH, PROBLEM_UPSTREAM, "the trace is on %s, which cannot be reached",
+                    d->host);
         problem_remedy(&p, "profctl list-hosts shows the state of each host.");
         remote_fail(d, &p);
         return;
