@@ -44,7 +44,8 @@ int ranks_find_instances(struct client *c, struct named_ranks *ranks, const stru
     if (rank_set_find_instances(&set, patterns, as_one, ret) < 0)
         return client_error(c, PROBLEM_INTERNAL, "Name fewer traces.",
                             "cannot group the traces: out of memory");
-    memcpy(before, ranks->items, ranks->n * sizeof(*before));
+    if (ranks->n > 0)
+        memcpy(before, ranks->items, ranks->n * sizeof(*before));
     for (size_t i = 0; i < ranks->n; i++) {
         ranks->items[i] = before[set.items[i].item];
         ranks->items[i].instance = set.items[i].instance;
