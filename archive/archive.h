@@ -36,7 +36,7 @@ struct archive_settings {
     const char
         *encryption;  /* server-side: "AES256" or "aws:kms" (with the bucket's default key); NULL: none */
     int64_t rate;     /* bytes per second of transfers; 0: unlimited */
-    int64_t stall_ns; /* a transfer without a byte for so long is broken; 0: ARCHIVE_STALL_DEFAULT_NS */
+    int64_t stall_ns; /* a transfer without a byte for this time is broken; 0: ARCHIVE_STALL_DEFAULT_NS */
     /* Permits link-local and metadata addresses as endpoint, if `endpoint` is such an address itself. A host name never
      * leads there. */
     bool allow_link_local;

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #define UUID_LENGTH 36
-/* A prefix that may stand for one: so many characters that two of a fleet rarely share them. */
+/* A prefix that may stand for one. Two UUIDs of a fleet rarely share its characters. */
 #define UUID_PREFIX_LENGTH 8
 
 /* A random one (version 4). The caller frees it. Aborts where the kernel has no random numbers. */

@@ -8,7 +8,7 @@
 #include "client/views/listing.h"
 #include "client/views/reasons.h"
 
-/* A clock that is this wrong is shown as a problem: traces of two hosts would not lie beside each other. */
+/* A clock that is this wrong is shown as a problem: traces of two hosts would not lie next to each other. */
 #define CLOCK_WARN_NS INT64_C(2000000000)
 
 static enum colour host_state_colour(const json_t *host)

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
-/* An error names at most so many. */
+/* Candidates that an error names. */
 #define REFS_NAMED 8
 /* What GET /v1/refs finds. Leases are the business of profds. */
 #define REFS_PUBLIC "str"

@@ -239,7 +239,7 @@ def test_metadata_address_behind_a_name(tmp_path, s3, client):
                *client.command("--endpoint", "http://s3.example", "--allow-link-local", "--deadline", "5s", "head", "key")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     if "unshare" in done.stderr or "mount:" in done.stderr:
-        pytest.skip("no mount namespace")
+        pytest.skip(f"no mount namespace: {done.stderr.strip()}")
     assert '"EPERM"' in done.stdout and "hands out credentials" in done.stdout
 
 
