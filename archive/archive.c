@@ -122,11 +122,6 @@ const char *archive_name(const struct archive *a)
     return a->is_directory ? a->directory.name : a->s3.name;
 }
 
-bool archive_is_directory(const struct archive *a)
-{
-    return a->is_directory;
-}
-
 bool archive_credentials_changed(const struct archive *a)
 {
     return !a->is_directory && s3_credentials_changed(&a->s3.credentials);

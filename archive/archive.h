@@ -133,7 +133,5 @@ void archive_result_done(struct archive_result *r);
 
 /* "s3://bucket/prefix", as people read it. */
 const char *archive_name(const struct archive *a);
-/* Whether it is a directory, so that each request is work for one thread. */
-bool archive_is_directory(const struct archive *a);
 /* Whether the file of its credentials differs from what was read. One stat(); no directory has credentials. */
 bool archive_credentials_changed(const struct archive *a);
