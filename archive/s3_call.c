@@ -6,6 +6,7 @@
 #include "archive/s3_retry.h"
 #include "base/address.h"
 #include "base/alloc.h"
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/curl_handle.h"
 #include "base/fs.h"
@@ -13,7 +14,6 @@
 #include "version.h"
 #include <errno.h>
 #include <openssl/evp.h>
-#include <sys/random.h>
 
 #define CONNECT_TIMEOUT_MS 10000L
 /* Larger than libcurl's own: each is a system call and a turn of the loop. */
@@ -401,7 +401,6 @@ static enum s3_step s3_call_decide(struct s3_call *c, int err, const char *why, 
                                    int64_t *ret_wait_ns)
 {
     bool is_error = xml->document == S3_DOCUMENT_ERROR;
-    uint32_t random = 0;
     const struct s3_attempt attempt = {
         .err = err,
         .status = c->head.status,
@@ -413,12 +412,10 @@ static enum s3_step s3_call_decide(struct s3_call *c, int err, const char *why, 
         .has_new_credentials = s3_credentials_changed(&c->s3->credentials),
     };
 
-    if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
-        random = (uint32_t)mono_ns();
     int64_t until_ns = c->q->deadline_ns;
     if (c->q->patience_ns > 0)
         until_ns = MIN(until_ns, c->began_ns + c->q->patience_ns);
-    enum s3_retry retry = s3_retry_decide(&attempt, random, mono_ns(), until_ns, ret_wait_ns);
+    enum s3_retry retry = s3_retry_decide(&attempt, backoff_random(), mono_ns(), until_ns, ret_wait_ns);
     if (retry == S3_RETRY_AFTER)
         return S3_STEP_AGAIN;
     _cleanup_(freep) char *name = xasprintf("%s%s%s", c->s3->name, c->q->key[0] ? "/" : "", c->q->key);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "archive/s3_retry.h"
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include <errno.h>
 
@@ -50,15 +51,10 @@ static enum s3_repeatable s3_retry_class(const struct s3_attempt *a)
     return a->status >= 500 && a->status <= 599 ? S3_ALWAYS : S3_NEVER;
 }
 
-/* Half of the doubled wait is certain, half is random: hosts that failed together do not come back together. */
 static int64_t s3_retry_wait(const struct s3_attempt *a, uint32_t random)
 {
-    int64_t wait = S3_WAIT_FIRST_NS;
-
-    for (unsigned i = 1; i < a->number && wait < S3_WAIT_MOST_NS; i++)
-        wait *= 2;
-    const int64_t half = MIN(wait, S3_WAIT_MOST_NS) / 2;
-    wait = half + (int64_t)((double)half * random / UINT32_MAX);
+    static const struct backoff backoff = {S3_WAIT_FIRST_NS, S3_WAIT_MOST_NS, .random_percent = 50};
+    int64_t wait = backoff_ns(&backoff, a->number, random);
     int64_t asked_s = a->retry_date_s > 0 ? a->retry_date_s - a->wall_s : a->retry_after_s;
     return asked_s > 0 && asked_s < INT64_MAX / NS_PER_S ? MAX(wait, asked_s * NS_PER_S) : wait;
 }

@@ -2,15 +2,16 @@
 #include "client/transport/event_stream.h"
 
 #include "base/alloc.h"
+#include "base/backoff.h"
 #include "base/clock.h"
 #include <errno.h>
 #include <poll.h>
 
 /* profd sends a comment every 15 s: a stream that is silent for three of them is dead. */
-#define SILENCE_S        45L
-#define RETRY_FIRST_NS   (200 * NS_PER_MS)
-#define RETRY_LONGEST_NS (3 * NS_PER_S)
-#define REFUSAL_MAX      4096
+#define SILENCE_S   45L
+#define REFUSAL_MAX 4096
+
+static const struct backoff stream_retry = {.first_ns = 200 * NS_PER_MS, .max_ns = 3 * NS_PER_S};
 
 struct event_stream {
     const struct connection *connection;
@@ -21,7 +22,8 @@ struct event_stream {
     struct sse sse;
     void (*fn)(const struct sse_event *event, void *arg);
     void *arg;
-    int64_t retry_at, retry_ns, lost_since;
+    int64_t retry_at, lost_since;
+    unsigned n_failures;       /* in a row */
     char refusal[REFUSAL_MAX]; /* the body of an answer that is no stream */
     size_t refusal_size;
     int error;
@@ -35,7 +37,6 @@ struct event_stream *event_stream_new(const struct connection *d, const char *pa
     s->path = xstrdup(path);
     s->fn = fn;
     s->arg = arg;
-    s->retry_ns = RETRY_FIRST_NS;
     return s;
 }
 
@@ -88,7 +89,7 @@ static size_t stream_on_header(char *data, size_t one, size_t n, void *arg)
     curl_easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &status);
     if (status >= 200 && status < 300) {
         s->lost_since = 0;
-        s->retry_ns = RETRY_FIRST_NS;
+        s->n_failures = 0;
     }
     return n;
 }
@@ -134,8 +135,7 @@ static int stream_check_ended(struct event_stream *s, struct problem *p)
         stream_disconnect(s);
         if (!s->lost_since)
             s->lost_since = mono_ns();
-        s->retry_at = mono_ns() + s->retry_ns;
-        s->retry_ns = MIN(2 * s->retry_ns, RETRY_LONGEST_NS);
+        s->retry_at = mono_ns() + backoff_ns(&stream_retry, ++s->n_failures, backoff_random());
     }
     return r;
 }

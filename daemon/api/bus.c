@@ -2,6 +2,7 @@
 #include "daemon/api/bus_internal.h"
 
 #include "base/alloc.h"
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/catalog/catalog.h"
@@ -11,12 +12,12 @@
 
 /* Messages that are handled in one iteration of the loop. */
 #define ITERATION_MESSAGES 16
-#define RETRY_FIRST_NS     (500 * NS_PER_MS)
-#define RETRY_LONGEST_NS   (30 * NS_PER_S)
 #define SYSTEM_ADDRESS     "unix:path=/run/dbus/system_bus_socket"
 /* Answers of the bus to the request of a name (D-Bus specification). */
 #define NAME_IS_OURS         1
 #define NAME_WAS_OURS_BEFORE 4
+
+static const struct backoff bus_retry = {.first_ns = 500 * NS_PER_MS, .max_ns = 30 * NS_PER_S};
 
 const char *bus_kind_name(enum bus_kind kind)
 {
@@ -38,10 +39,9 @@ static void bus_disconnect(struct bus *b)
 
 static void bus_retry_later(struct bus *b)
 {
-    struct timeval tv = timeval_of(b->retry_ns);
+    struct timeval tv = timeval_of(backoff_ns(&bus_retry, ++b->n_failures, backoff_random()));
 
     event_add(b->retry, &tv);
-    b->retry_ns = MIN(2 * b->retry_ns, RETRY_LONGEST_NS);
 }
 
 /* Logs once why there is no name, until there is one. */
@@ -128,7 +128,7 @@ static int bus_on_name(sd_bus_message *m, void *arg, sd_bus_error *error)
     if (answer == NAME_IS_OURS || answer == NAME_WAS_OURS_BEFORE) {
         b->is_named = true;
         b->warned = false;
-        b->retry_ns = RETRY_FIRST_NS;
+        b->n_failures = 0;
         log_info("on the %s bus as " BUS_NAME, bus_kind_name(b->kind));
         return 1;
     }
@@ -213,7 +213,7 @@ int bus_new(struct api *api, enum bus_kind kind, struct bus **ret)
     struct bus *b = xcalloc(1, sizeof(*b));
     struct event_base *base = api->modules.base;
 
-    *b = (struct bus){.api = api, .kind = kind, .io_fd = -1, .retry_ns = RETRY_FIRST_NS};
+    *b = (struct bus){.api = api, .kind = kind, .io_fd = -1};
     LIST_INIT(&b->calls);
     LIST_INIT(&b->callers);
     b->io = event_new(base, -1, EV_PERSIST, bus_on_io, b);

@@ -45,7 +45,7 @@ struct bus {
     struct event *io, *more, *retry, *announce;
     int io_fd; /* what io waits for */
     short io_events;
-    int64_t retry_ns;
+    unsigned n_failures; /* in a row */
     bool is_processing, is_named, is_closing;
     bool warned; /* why there is no name */
     LIST_HEAD(, bus_call) calls;

@@ -14,6 +14,7 @@
 #include "archive/s3_answer.h"
 #include "archive/upload.h"
 #include "base/alloc.h"
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/log.h"
@@ -23,16 +24,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <sys/random.h>
 
 #define RETRY_LEAST_NS (100 * NS_PER_MS)
-#define RETRY_FIRST_NS NS_PER_S
 #define RETRY_MAX_NS   (300 * NS_PER_S)
 /* While the archive denies access: how often the credentials file is looked at. */
 #define CREDENTIALS_LOOK_NS (2 * NS_PER_S)
 /* The speed at which a transfer is given up at the latest; without any byte it is after ARCHIVE_STALL_DEFAULT_NS. */
 #define SLOWEST_BYTES_PER_S INT64_C(65536)
 #define REFUSED_LISTED_MAX  20
+
+static const struct backoff upload_retry = {
+    .first_ns = NS_PER_S, .max_ns = RETRY_MAX_NS, .random_percent = 50};
 
 struct upload {
     TAILQ_ENTRY(upload) link;
@@ -85,18 +87,9 @@ static bool upload_error_is_of_file(int err)
     return false;
 }
 
-/* Half of it is random: hosts that lost the archive together do not come back together. */
 static int64_t upload_wait_ns(unsigned n_failures)
 {
-    int64_t wait = RETRY_FIRST_NS;
-    uint32_t random = 0;
-
-    for (unsigned i = 1; i < n_failures && wait < RETRY_MAX_NS; i++)
-        wait *= 2;
-    if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
-        random = (uint32_t)mono_ns();
-    int64_t half = MIN(wait, RETRY_MAX_NS) / 2;
-    return half + (int64_t)((double)half * random / UINT32_MAX);
+    return backoff_ns(&upload_retry, n_failures, backoff_random());
 }
 
 static void uploads_note_failure(struct archiver *a, const struct problem *p)

@@ -1,24 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/hosts/lease_round.h"
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/util.h"
 
-#define ROUND_FIRST_NS  (100 * NS_PER_MS)
-#define ROUND_SECOND_NS NS_PER_S
-#define ROUND_MAX_NS    (30 * NS_PER_S)
+/* Between half of it and all of it: the latest first one is before the earliest other. */
+static const struct backoff round_of_first = {200 * NS_PER_MS, 60 * NS_PER_S, .random_percent = 50},
+                            round_of_others = {2 * NS_PER_S, 60 * NS_PER_S, .random_percent = 50};
 
 int64_t lease_round_next(struct lease_round *round, const char *own, const char *holder, bool queue,
                          uint32_t random)
 {
     bool first = own && holder && strcmp(own, holder) < 0;
-    int64_t pause = first ? ROUND_FIRST_NS : ROUND_SECOND_NS;
 
     round->tries++;
     if (!queue && round->tries >= LEASE_ROUNDS_MAX)
         return -1;
-    for (unsigned i = 1; i < round->tries && pause < ROUND_MAX_NS; i++)
-        pause *= 2;
-    pause = MIN(pause, ROUND_MAX_NS);
-    return pause + (int64_t)((double)pause * random / UINT32_MAX);
+    return backoff_ns(first ? &round_of_first : &round_of_others, round->tries, random);
 }

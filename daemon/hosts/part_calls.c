@@ -8,14 +8,13 @@
 #include "daemon/hosts/part_internal.h"
 
 #include "base/alloc.h"
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/uuid.h"
 #include "daemon/hosts/lease_body.h"
 #include <errno.h>
 #include <inttypes.h>
 
-#define RETRY_FIRST_NS     (200 * NS_PER_MS)
-#define RETRY_MAX_NS       (30 * NS_PER_S)
 #define ASK_TRIES          3
 #define RENEW_MAX_NS       (10 * NS_PER_S)
 #define DURATION_MARGIN_NS (5 * NS_PER_S) /* a lease ends that long after the planned end */
@@ -23,6 +22,9 @@
 #define LEASE_CALL_NS (15 * NS_PER_S)
 #define START_CALL_NS (2 * NS_PER_S)
 #define CLOCK_TRIES   3
+
+static const struct backoff call_retry = {
+    .first_ns = 200 * NS_PER_MS, .max_ns = 30 * NS_PER_S, .random_percent = 25};
 
 /* What a host is told of the session's request; the rest is the coordinator's (daemon/session/leased.c). */
 static const char *const passed_on[] = {
@@ -261,8 +263,7 @@ static bool part_may_try_again(const struct part *part, enum part_call call)
 
 static void part_on_unanswered(struct part *part, enum part_call call, const struct problem *p)
 {
-    int64_t pause = RETRY_FIRST_NS << MIN(part->call_tries - 1, 7u);
-    struct timeval tv = timeval_of(MIN(pause, RETRY_MAX_NS));
+    struct timeval tv = timeval_of(backoff_ns(&call_retry, part->call_tries, backoff_random()));
 
     if (part_may_try_again(part, call)) {
         event_add(part->call_again, &tv);

@@ -7,6 +7,7 @@
 #include "daemon/hosts/part_internal.h"
 
 #include "base/alloc.h"
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include <errno.h>
@@ -14,12 +15,14 @@
 
 #define POLL_WAIT_S    25
 #define POLL_ANSWER_NS (10 * NS_PER_S) /* in addition to the wait */
-#define RETRY_FIRST_NS NS_PER_S
-#define RETRY_MAX_NS   (30 * NS_PER_S)
-/* A host of a session that is over: nobody waits for it. */
-#define LATE_RETRY_MAX_NS (5 * 60 * NS_PER_S)
 /* Changes of a target that one report can lead to: started, stopped, collected. */
 #define LOOK_STEPS_MAX 4
+
+static const struct backoff poll_retry = {.first_ns = NS_PER_S,
+                                          .max_ns = 30 * NS_PER_S,
+                                          .random_percent = 25},
+                            /* A host of a session that is over: nobody waits for it. */
+    late_poll_retry = {.first_ns = NS_PER_S, .max_ns = 300 * NS_PER_S, .random_percent = 25};
 
 /* -- Targets -- */
 
@@ -260,10 +263,9 @@ static void on_poll_again(evutil_socket_t fd, short what, void *arg)
 
 static void part_poll_later(struct part *part)
 {
-    int64_t max = part->of ? RETRY_MAX_NS : LATE_RETRY_MAX_NS;
-    struct timeval tv = timeval_of(MIN(RETRY_FIRST_NS << MIN(part->poll_tries, 10u), max));
+    struct timeval tv = timeval_of(
+        backoff_ns(part->of ? &poll_retry : &late_poll_retry, ++part->poll_tries, backoff_random()));
 
-    part->poll_tries++;
     if (!part->poll_again)
         part->poll_again = event_new(part->all->base, -1, 0, on_poll_again, part);
     event_add(part->poll_again, &tv);

@@ -6,13 +6,13 @@
 #include "daemon/hosts/part_internal.h"
 
 #include "base/alloc.h"
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
-#include <sys/random.h>
 
 /* From the choice of T to T, in addition to round trips and to what the slowest host took to answer. */
 #define START_MARGIN_NS (200 * NS_PER_MS)
@@ -461,17 +461,14 @@ static void session_parts_retry(struct session_parts *of, const struct part *bus
     struct session *s = of->session;
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(freep) char *why = xstrdup(busy->why), *holder = xstrdup(busy->holder);
-    uint32_t random = 0;
     struct part *part, *next;
 
-    if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
-        random = UINT32_MAX / 2;
     for (part = TAILQ_FIRST(&of->parts); part; part = next) {
         next = TAILQ_NEXT(part, next);
         part_event(part, PART_STOP);
     }
     session_parts_clear(of);
-    int64_t pause = lease_round_next(&of->round, s->record.uuid, holder, s->request.queue, random);
+    int64_t pause = lease_round_next(&of->round, s->record.uuid, holder, s->request.queue, backoff_random());
     if (pause >= 0) {
         session_lease_later(s, why, pause);
         return;

@@ -2,6 +2,7 @@
 #include "daemon/mirror/mirror.h"
 
 #include "base/alloc.h"
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/catalog/changes.h"
@@ -11,7 +12,6 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <inttypes.h>
-#include <sys/random.h>
 
 #define CONNECT_TIMEOUT_NS (5 * NS_PER_S)
 /* After the last batch: connections of the server are few. */
@@ -55,6 +55,9 @@ struct mirror {
     uint64_t n_rows, n_failures, n_refused;
 };
 
+static const struct backoff mirror_retry = {
+    .first_ns = NS_PER_S, .max_ns = 300 * NS_PER_S, .random_percent = 50};
+
 static void mirror_go_on(struct mirror *m);
 
 /* -- Failures ----------------------------------------------------------------------------------------- */
@@ -71,12 +74,6 @@ static void mirror_disconnect(struct mirror *m)
     m->batch = NULL;
     m->pq = pq_free(m->pq);
     event_del(m->idle);
-}
-
-static uint32_t mirror_random(void)
-{
-    uint32_t n = 0;
-    return getrandom(&n, sizeof(n), GRND_NONBLOCK) == sizeof(n) ? n : UINT32_MAX / 2;
 }
 
 /* The first failure of a kind is logged as a warning, its repetitions only for debugging. */
@@ -96,7 +93,7 @@ static void mirror_note_failure(struct mirror *m, const char *state, const char 
 
 static void mirror_fail(struct mirror *m, const char *state, const char *text)
 {
-    int64_t delay_ns = mirror_back_off(m->failures_in_row++, mirror_random());
+    int64_t delay_ns = backoff_ns(&mirror_retry, ++m->failures_in_row, backoff_random());
 
     mirror_note_failure(m, state, text);
     mirror_disconnect(m);

@@ -8,10 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define BACK_OFF_FIRST_NS NS_PER_S
-#define BACK_OFF_MAX_NS   (5 * 60 * NS_PER_S)
-#define BACK_OFF_DOUBLED  9 /* times, until the maximum is exceeded */
-
 /* -- Reading ------------------------------------------------------------------------------------------ */
 
 struct mirror_batch {
@@ -128,14 +124,6 @@ bool mirror_error_is_of_row(const char *state)
         if (strncmp(state, classes[i], strlen(classes[i])) == 0)
             return true;
     return false;
-}
-
-int64_t mirror_back_off(unsigned failures, uint32_t random)
-{
-    int64_t ns = BACK_OFF_FIRST_NS << MIN(failures, (unsigned)BACK_OFF_DOUBLED);
-
-    ns = MIN(ns, BACK_OFF_MAX_NS);
-    return MIN(ns / 2 + (int64_t)((double)ns * random / (double)UINT32_MAX), BACK_OFF_MAX_NS);
 }
 
 int mirror_parse_applied(const char *text, int64_t *ret)

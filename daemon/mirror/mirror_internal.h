@@ -31,7 +31,5 @@ bool mirror_window_refused(struct mirror_window *w);
 bool mirror_error_is_of_row(const char *state);
 /* What to do about an SQLSTATE or a text of libpq; static, NULL: nothing known. */
 const char *mirror_error_remedy(const char *state, const char *text);
-/* A delay with a random part: 1 s after the first failure, doubled up to 5 min. */
-int64_t mirror_back_off(unsigned failures, uint32_t random);
 /* A number of changes, as the server answers it; -EPROTO. */
 int mirror_parse_applied(const char *text, int64_t *ret);

@@ -8,6 +8,7 @@
  * answer.
  */
 #include "base/alloc.h"
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/session/internal.h"
@@ -16,13 +17,13 @@
 
 /* A call that timed out at the deadline may end a moment before it. */
 #define DEADLINE_SLACK_NS (50 * NS_PER_MS)
-#define RETRY_FIRST_NS    NS_PER_S
-#define RETRY_MAX_NS      (30 * NS_PER_S)
 #define REFUSED_TRIES     3 /* nobody listens any more: the process is gone, and its profiler with it */
 /* A stop that the engine says has failed is sent again this often: one that was slow to write its trace has done so by
  * then. */
 #define ERROR_TRIES      3
 #define FAILURE_TEXT_MAX 600
+
+static const struct backoff stop_retry = {.first_ns = NS_PER_S, .max_ns = 30 * NS_PER_S};
 
 /* Of who stands before the profiler and did not let the stop through: it is still running. */
 static const int not_delivered[] = {401, 403, 408, 425, 429, 502, 503, 504};
@@ -115,8 +116,9 @@ static void target_on_retry(evutil_socket_t fd, short what, void *arg)
 static void target_retry_stop(struct target *t, const struct call_result *r, const char *refusal)
 {
     char text[FAILURE_TEXT_MAX];
-    int64_t pause = t->stop_refusals > 0 ? RETRY_FIRST_NS : RETRY_FIRST_NS << MIN(t->stop_tries - 1, 5u);
-    struct timeval tv = timeval_of(MIN(pause, RETRY_MAX_NS));
+    /* A worker that refuses connections has ended, or is about to listen again. */
+    struct timeval tv =
+        timeval_of(backoff_ns(&stop_retry, t->stop_refusals > 0 ? 1 : t->stop_tries, backoff_random()));
 
     if (t->stop_tries == 1)
         log_struct(LOG_WARNING,

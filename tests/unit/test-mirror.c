@@ -101,17 +101,6 @@ static void errors_of_rows_are_told_from_others(void **state)
     assert_null(mirror_error_remedy("57P03", "the database system is starting up"));
 }
 
-static void delays_grow_to_five_minutes(void **state)
-{
-    assert_int_equal(mirror_back_off(0, 0), NS_PER_S / 2);
-    assert_true(mirror_back_off(0, UINT32_MAX) <= 2 * NS_PER_S);
-    for (unsigned i = 0; i < 100; i++) {
-        assert_true(mirror_back_off(i, 0) >= NS_PER_S / 2);
-        assert_true(mirror_back_off(i, UINT32_MAX) <= 300 * NS_PER_S);
-    }
-    assert_int_equal(mirror_back_off(50, UINT32_MAX / 2 + 1), 300 * NS_PER_S);
-}
-
 static void answers_are_numbers(void **state)
 {
     int64_t n = -1;
@@ -134,7 +123,6 @@ int main(void)
         cmocka_unit_test(addresses_are_shown_without_passwords),
         cmocka_unit_test(a_refused_row_is_found_by_halving),
         cmocka_unit_test(errors_of_rows_are_told_from_others),
-        cmocka_unit_test(delays_grow_to_five_minutes),
         cmocka_unit_test(answers_are_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
