@@ -14,6 +14,7 @@
 #include "daemon/catalog/catalog.h"
 #include "daemon/collect/collector.h"
 #include "daemon/hosts/leases.h"
+#include "daemon/hosts/parts.h"
 #include "daemon/ingest/ingest.h"
 #include "daemon/kineto/kineto.h"
 #include "daemon/peers/peers.h"
@@ -48,7 +49,7 @@ struct metrics_scrape {
             cpu_s, resident_bytes, virtual_bytes, open_fds, max_fds, start_time_s, archive_failing,
             archive_waiting, archive_waiting_bytes, archive_lag_s, archive_uploaded_bytes,
             archive_fetched_bytes, mirror_lag, mirror_lag_s, mirror_rows, mirror_failures, mirror_refused,
-            mirror_connected;
+            mirror_connected, parts_open, parts_late, parts_lost, remote_traces;
     } values; /* of families without labels */
     struct peers_metrics peers;
 };
@@ -392,6 +393,10 @@ static const struct metric_family families[] = {
     {"profd_session_start_skew_seconds", "histogram", "Time between the first and the last start sent for a session.", .write = metrics_write_skews},
     {"profd_leases", "gauge", "Leases of workers of this host to other hosts, by state.", .write = metrics_write_leases},
     {"profd_lease_results_total", "counter", "Leases that were granted, refused because a worker was held, given back, and expired, and starts that came too late.", .write = metrics_write_lease_results},
+    {"profd_host_parts", "gauge", "Other hosts' parts of sessions that this profd coordinates and that have something left to deliver.", VALUE(parts_open)},
+    {"profd_host_parts_late", "gauge", "Of these, parts whose session is over here: their traces are on their hosts.", VALUE(parts_late)},
+    {"profd_host_parts_lost_total", "counter", "Parts whose host has no such lease any more, or did not deliver in time.", VALUE(parts_lost)},
+    {"profd_remote_traces_delivered_total", "counter", "Reports of traces that other hosts delivered.", VALUE(remote_traces)},
     {"profd_targets", "gauge", "Workers of sessions that are not over, by state.", .write = metrics_write_targets},
     {"profd_stops_pending", "gauge", "Workers whose recording is over and whose stop is not answered yet.", VALUE(stops_pending)},
     {"profd_stop_pending_oldest_seconds", "gauge", "Age of the oldest pending stop.", VALUE(oldest_stop_s)},
@@ -475,6 +480,7 @@ static void metrics_take_values(struct metrics_scrape *s)
     const struct kineto_metrics kineto = kineto_metrics(modules->kineto);
     struct store_usage store = {0};
     struct mirror_state mirror;
+    struct parts_metrics parts;
     struct process_own_memory memory;
     bool has_memory = process_own_memory(&memory) == 0;
     struct rlimit files;
@@ -489,6 +495,7 @@ static void metrics_take_values(struct metrics_scrape *s)
     archiver_metrics(modules->archiver, &s->archive);
     peers_metrics(modules->peers, &s->peers);
     mirror_read_state(modules->mirror, &mirror);
+    parts_metrics(modules->parts, &parts);
     s->leases = leases_metrics(modules->leases);
     leases_count(modules->leases, s->n_leases);
     int64_t oldest_ns = s->gauges.oldest_stop_sent_ns;
@@ -500,6 +507,10 @@ static void metrics_take_values(struct metrics_scrape *s)
         .response_bytes = (double)answers.held,
         .response_limit = (double)modules->fleet_settings->response_memory_max,
         .responses_waiting = answers.waiting,
+        .parts_open = (double)parts.open,
+        .parts_late = (double)parts.late,
+        .parts_lost = (double)parts.lost,
+        .remote_traces = (double)parts.delivered,
         .traces = (double)store.traces,
         .traces_skipped = (double)collector_skipped(modules->collector),
         .traces_removed = (double)s->catalog.traces_removed,

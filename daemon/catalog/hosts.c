@@ -117,11 +117,6 @@ static int hosts_walk(struct catalog *c, sqlite3_stmt *s, const struct record_fi
 }
 
 /* The typed function of a caller: C has no conversion between types of functions that may be called. */
-struct host_walk {
-    int (*fn)(const struct host_record *r, void *arg);
-    void *arg;
-};
-
 struct lease_walk {
     int (*fn)(const struct lease_record *r, void *arg);
     void *arg;
@@ -131,12 +126,6 @@ struct part_walk {
     int (*fn)(const struct part_record *r, void *arg);
     void *arg;
 };
-
-static int host_walk_call(const void *record, void *arg)
-{
-    const struct host_walk *w = arg;
-    return w->fn(record, w->arg);
-}
 
 static int lease_walk_call(const void *record, void *arg)
 {
@@ -157,19 +146,6 @@ int catalog_saw_host(struct catalog *c, const struct host_record *r)
     _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_SAW_HOST);
     fields_bind(host_fields(), s, r);
     return run_write(c, s);
-}
-
-int catalog_get_host(struct catalog *c, const char *host_uuid, struct host_record *ret)
-{
-    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_GET_HOST);
-    bind_text(s, 1, host_uuid);
-    return get_record(c, s, host_fields(), ret);
-}
-
-int catalog_each_host(struct catalog *c, int (*fn)(const struct host_record *r, void *arg), void *arg)
-{
-    return hosts_walk(c, statement(c, STATEMENT_HOSTS), host_fields(), host_walk_call,
-                      &(struct host_walk){fn, arg});
 }
 
 /* -- Leases ------------------------------------------------------------------------------------------- */

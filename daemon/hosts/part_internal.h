@@ -115,8 +115,15 @@ struct parts {
     struct parts_metrics metrics;
 };
 
-/* -- parts.c -- */
+/* -- part.c -- */
 
+/* host is its name; session_uuid NULL: not known. */
+struct part *part_alloc(struct parts *all, const char *host, const char *session_uuid);
+/* It is in no list. */
+void part_free(struct part *part);
+/* It is in use by the caller: it is freed in a later iteration of the event loop, by parts_on_sweep(). */
+void part_drop(struct part *part);
+void parts_on_sweep(evutil_socket_t fd, short what, void *arg);
 /* Something happened to it: its next state is saved, and what follows is done. */
 void part_event(struct part *part, enum part_event event);
 /* One part less that the step of its session waits for. */
@@ -124,15 +131,40 @@ void part_arrive(struct part *part);
 void part_save(struct part *part);
 /* why is set once. */
 void part_explain(struct part *part, const char *remedy, const char *format, ...) _printf_(3, 4);
+/* What its host did not report, and never will, has failed. */
+void part_report_failed(struct part *part);
 /* Its targets are looked at soon: the session module is not called back from within its own call. */
 void part_look_later(struct part *part);
-/* It is in use by the caller: it is freed in a later iteration of the event loop. */
-void part_drop(struct part *part);
 /* The host's peer, added by its URL where it is not known any more; NULL: there are too many. */
 const struct peer *part_peer(const struct part *part);
 bool part_is_open_ended(const struct part *part);
 /* No answer came for so long that the session does not wait any more. */
 bool part_is_overdue(const struct part *part);
+
+/* -- session_parts.c -- */
+
+/* NULL: the session has none. */
+struct session_parts *session_parts_find(const struct parts *all, const struct session *s);
+struct session_parts *session_parts_get(struct parts *all, struct session *s);
+/* Its session is over: what hosts have not delivered yet comes late. */
+void session_parts_free(struct session_parts *of);
+struct part *session_parts_find_part(struct session_parts *of, const char *host_uuid);
+/* The part of a target's host, which is made where it is missing. */
+struct part *session_parts_put_target(struct session_parts *of, struct target *t);
+/* No part is left; leases are given back in the background. */
+void session_parts_clear(struct session_parts *of);
+
+/* -- parts_start.c: of remote_ops -- */
+
+void parts_lease(struct session *s, void *remote);
+void parts_prepare(struct session *s, void *remote);
+void parts_agree(struct session *s, void *remote);
+/* All parts have arrived at a step, or its time is over. */
+void session_parts_on_timer(evutil_socket_t fd, short what, void *arg);
+
+/* -- parts_recover.c -- */
+
+void parts_resume(struct session *s, void *remote);
 
 /* -- part_calls.c -- */
 

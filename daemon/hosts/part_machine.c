@@ -45,7 +45,7 @@ static const struct part_cell cells[_PART_EVENT_MAX][_PART_STATE_MAX] =
             },
         [PART_BUSY] =
             {
-                [PART_ASKING] = {PART_REFUSED, PART_GIVE_ALL_BACK | PART_ARRIVE | PART_CLOSE},
+                [PART_ASKING] = {PART_REFUSED, PART_ARRIVE | PART_CLOSE},
                 /* The host's session started, or ends, without the start of this coordinator. */
                 [PART_LEASED] = {PART_LOST, PART_FAIL_TARGETS | PART_ARRIVE | RELEASE_AND_CLOSE},
                 [PART_PREPARING] = {PART_LOST, PART_FAIL_TARGETS | PART_ARRIVE | RELEASE_AND_CLOSE},
@@ -58,20 +58,7 @@ static const struct part_cell cells[_PART_EVENT_MAX][_PART_STATE_MAX] =
                 [PART_PREPARING] = {PART_LOST, PART_FAIL_TARGETS | PART_ARRIVE | RELEASE_AND_CLOSE},
                 [PART_ARMED] = {PART_STOPPING, PART_SETTLE | PART_ARRIVE | STOP_AND_POLL},
                 [PART_STARTING] = {PART_STOPPING, PART_SETTLE | STOP_AND_POLL},
-                [PART_RECORDING] = {PART_RECORDING, PART_TRY_AGAIN},
-                [PART_STOPPING] = {PART_STOPPING, PART_TRY_AGAIN},
                 [PART_DELIVERING] = {PART_LOST, PART_COLLECT | PART_CLOSE},
-            },
-        [PART_UNANSWERED] =
-            {
-                [PART_ASKING] = {PART_ASKING, PART_TRY_AGAIN},
-                [PART_LEASED] = {PART_LEASED, PART_TRY_AGAIN},
-                [PART_PREPARING] = {PART_PREPARING, PART_TRY_AGAIN},
-                [PART_ARMED] = {PART_ARMED, PART_TRY_AGAIN},
-                [PART_STARTING] = {PART_STARTING, PART_TRY_AGAIN},
-                [PART_RECORDING] = {PART_RECORDING, PART_TRY_AGAIN},
-                [PART_STOPPING] = {PART_STOPPING, PART_TRY_AGAIN},
-                [PART_DELIVERING] = {PART_DELIVERING, PART_TRY_AGAIN},
             },
         [PART_OVERDUE] =
             {

@@ -26,33 +26,30 @@ enum part_state {
 };
 
 enum part_event {
-    PART_OK,         /* the call of this step was accepted */
-    PART_BUSY,       /* 409: somebody else holds a worker */
-    PART_DENIED,     /* any other error status */
-    PART_UNANSWERED, /* a call got no answer, and there is time for another */
-    PART_OVERDUE,    /* the same, and there is none */
-    PART_RECORDS,    /* the host reported that a target records */
-    PART_STOPPED,    /* all targets of the part are stopped */
-    PART_OVER,       /* the host's session is over, and its rows were taken */
-    PART_GONE,       /* 410, or an answer of another catalog */
-    PART_STOP,       /* the coordinator ends it: a user, require_all, a limit */
-    PART_RESTART,    /* profd was restarted in this state */
+    PART_OK,      /* the call of this step was accepted */
+    PART_BUSY,    /* 409: somebody else holds a worker */
+    PART_DENIED,  /* any other error status */
+    PART_OVERDUE, /* a call got no answer, and there is no time for another */
+    PART_RECORDS, /* the host reported that a target records */
+    PART_STOPPED, /* all targets of the part are stopped */
+    PART_OVER,    /* the host's session is over, and its rows were taken */
+    PART_GONE,    /* 410, or an answer of another catalog */
+    PART_STOP,    /* the coordinator ends it: a user, require_all, a limit */
+    PART_RESTART, /* profd was restarted in this state */
     _PART_EVENT_MAX,
 };
 
 /* What is to be done; several at once. */
 enum part_effect {
-    PART_TRY_AGAIN = 1 << 0,     /* repeat the call after a pause */
-    PART_ARRIVE = 1 << 1,        /* count the part as arrived at its step */
-    PART_GIVE_ALL_BACK = 1 << 2, /* release what the other hosts granted */
-    PART_FAIL_TARGETS = 1 << 3,  /* its unstarted targets fail with the text of the answer */
-    PART_SETTLE = 1 << 4,    /* its started targets fail: whether they record is not known, or not any more */
-    PART_SEND_STOP = 1 << 5, /* send a stop of all its targets */
-    PART_RELEASE = 1 << 6,   /* give the lease back */
-    PART_POLL = 1 << 7,      /* ask the host for changes, until it is over */
-    PART_COLLECT = 1 << 8,   /* its targets end as the host reported */
-    PART_LEAVE_PARTIAL = 1 << 9, /* its targets end as partial: the host delivers later */
-    PART_CLOSE = 1 << 10,        /* nothing is expected of this host any more */
+    PART_ARRIVE = 1 << 0,       /* count the part as arrived at its step */
+    PART_FAIL_TARGETS = 1 << 1, /* its unstarted targets fail with the text of the answer */
+    PART_SETTLE = 1 << 2,    /* its started targets fail: whether they record is not known, or not any more */
+    PART_SEND_STOP = 1 << 3, /* send a stop of all its targets */
+    PART_RELEASE = 1 << 4,   /* give the lease back */
+    PART_POLL = 1 << 5,      /* ask the host for changes, until it is over */
+    PART_COLLECT = 1 << 6,   /* its targets end as the host reported */
+    PART_LEAVE_PARTIAL = 1 << 7, /* its targets end as partial: the host delivers later */
+    PART_CLOSE = 1 << 8,         /* nothing is expected of this host any more */
 };
 
 const char *part_state_name(enum part_state s);

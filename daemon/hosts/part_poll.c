@@ -284,7 +284,8 @@ static void part_on_no_report(struct part *part)
         part_give_up_delivery(part);
         return;
     }
-    part_event(part, part->of && part_is_overdue(part) ? PART_OVERDUE : PART_UNANSWERED);
+    if (part->of && part_is_overdue(part))
+        part_event(part, PART_OVERDUE);
     if (!part->dropped && !part_is_final(part->state) && !part->poll)
         part_poll_later(part);
 }

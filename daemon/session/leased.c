@@ -104,14 +104,6 @@ const char *lease_profile_id(const struct lease_start *lease, const char *worker
     return NULL;
 }
 
-struct target *session_find_target(struct session *s, const char *worker_url)
-{
-    for (size_t i = 0; i < s->n_targets; i++)
-        if (streq(s->targets[i].worker.url, worker_url))
-            return &s->targets[i];
-    return NULL;
-}
-
 void target_set_start_step(struct target *t, int64_t start_step)
 {
     t->start_step = start_step;

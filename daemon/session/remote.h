@@ -109,8 +109,6 @@ int session_create_leased(struct sessions *all, const struct lease_start *start,
                           struct job_creation **ret, struct problem *p);
 /* Of a worker whose first step its coordinator counted. Before session_go_at(). */
 void target_set_start_step(struct target *t, int64_t start_step);
-/* The target of this worker; NULL: none. */
-struct target *session_find_target(struct session *s, const char *worker_url);
 /* The deadline of its lease moved, by boot_ns(); the limit of a session's length holds all the same. */
 void session_extend(struct session *s, int64_t deadline_boot_ns);
 /* The coordinator rolled it back: nothing of it is collected. */

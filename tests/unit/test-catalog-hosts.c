@@ -90,19 +90,11 @@ static void test_refs(void **state)
 
 /* -- Hosts -- */
 
-static int take_host(const struct host_record *r, void *arg)
-{
-    char *text = arg;
-    snprintf(text + strlen(text), 100, "%s %s %" PRId64 "; ", r->name, r->url ? r->url : "-",
-             r->clock_offset_ns);
-    return 0;
-}
-
 static void test_hosts(void **state)
 {
     struct catalog_fixture *fixture = *state;
-    struct host_record r, found;
-    char text[400] = "";
+    const char *path = fixture->path;
+    struct host_record r;
 
     host_record_init(&r);
     r.host_uuid = (char *)HOST_1;
@@ -117,18 +109,11 @@ static void test_hosts(void **state)
     r.first_seen_at = r.last_seen_at = 20;
     r.clock_offset_ns = r.clock_error_ns = RECORD_NONE;
     assert_int_equal(catalog_saw_host(fixture->catalog, &r), 0);
-    assert_int_equal(catalog_get_host(fixture->catalog, HOST_1, &found), 0);
-    assert_int_equal(found.first_seen_at, 10);
-    assert_int_equal(found.last_seen_at, 20);
-    assert_int_equal(found.clock_error_ns, 2);
-    host_record_done(&found);
-    r.host_uuid = (char *)HOST_2;
-    r.name = (char *)"n1";
-    r.clock_offset_ns = 7;
-    assert_int_equal(catalog_saw_host(fixture->catalog, &r), 0);
-    assert_int_equal(catalog_each_host(fixture->catalog, take_host, text), 0);
-    assert_string_equal(text, "n1 - 7; n2 https://n2:4190 -5; ");
-    assert_int_equal(catalog_get_host(fixture->catalog, UUID_1, &found), -ENOENT);
+    run_turn(fixture);
+    assert_int_equal(ask(path, "select first_seen_at from host_row"), 10);
+    assert_int_equal(ask(path, "select last_seen_at from host_row"), 20);
+    assert_int_equal(ask(path, "select clock_error_ns from host_row"), 2);
+    assert_int_equal(ask(path, "select url = 'https://n2:4190' from host_row"), 1);
 }
 
 /* -- Leases and parts -- */
