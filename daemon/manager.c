@@ -257,9 +257,9 @@ static int manager_setup_reports(struct manager *m)
     _cleanup_(freep) char *program = manager_find_program("profd-report", "report");
     int r = reports_new(m->modules.base, program, &m->config.reports, &m->modules.reports);
     if (r >= 0)
-        r = sums_new(m->modules.catalog, m->modules.offload, m->modules.reports, &m->sums);
+        r = sums_new(m->modules.base, m->modules.catalog, m->modules.offload, m->modules.reports, &m->sums);
     return r < 0 ? r
-                 : slices_new(m->modules.catalog, m->modules.offload, m->modules.reports,
+                 : slices_new(m->modules.base, m->modules.catalog, m->modules.offload, m->modules.reports,
                               &m->config.archive.slices, m->config.state_dir, &m->slices);
 }
 

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/catalog/background.h"
 #include "daemon/catalog/records.h"
 #include "daemon/collect/store.h"
 #include "daemon/health.h"
@@ -263,7 +264,8 @@ static bool idle_is_active(struct idle *idle)
     return was_done || traffic.connections > 0 || files.running > 0 || files.waiting > 0 ||
            archiver_is_busy(modules->archiver) || jobs_count(sessions_jobs(modules->sessions)) > 0 ||
            jobs_count(runs_jobs(modules->runs)) > 0 || catalog_broken_reason(modules->catalog) ||
-           mirror_is_busy(modules->mirror);
+           mirror_is_busy(modules->mirror) || !reports_are_idle(modules->reports) ||
+           catalog_background_is_due(modules->catalog, wall_ns());
 }
 
 static void idle_check_later(struct idle *idle, int64_t limit_ns)

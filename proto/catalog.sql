@@ -469,7 +469,7 @@ create index remote_trace_target on remote_trace_row (target_id) where target_id
 -- Files that the archive is to have, and how far their transfer is.
 create table if not exists upload_row (
     upload_id    integer primary key autoincrement,
-    kind         text not null check (kind in ('trace', 'slices', 'sums', 'session')),
+    kind         text not null check (kind in ('trace', 'slices', 'session')),
     trace_id     integer references trace_row (trace_id) on delete cascade,
     session_id   integer references session_row (session_id) on delete cascade,
     path         text not null,
@@ -486,6 +486,24 @@ create table if not exists upload_row (
 create unique index upload_trace on upload_row (trace_id, kind) where trace_id is not null;
 create index upload_session on upload_row (session_id, kind) where session_id is not null;
 create index upload_next on upload_row (next_at, upload_id);
+
+-- What profd has yet to compute, the oldest first: of a trace its sums, of a session its slices, of a benchmark run its requests. One that is
+-- wanted again gets a new number, so that the end of a computation that had begun before does not end it. The triggers delete and insert:
+-- `insert or replace` would obey the conflict clause of the statement that fired them.
+create table if not exists background_row (
+    background_id integer primary key autoincrement,
+    kind         text not null check (kind in ('sums', 'slices', 'requests')),
+    id           integer not null,
+    tries        integer not null default 0,    -- that failed
+    next_at      integer not null default 0,    -- 0: at once
+    unique (kind, id)
+) strict;
+create index background_next on background_row (kind, next_at);
+create trigger background_slices after update of state on session_row
+    when new.state in ('complete', 'partial') and old.state <> new.state begin
+    delete from background_row where kind = 'slices' and id = new.session_id;
+    insert into background_row (kind, id) values ('slices', new.session_id);
+end;
 
 -- The number of the last change of each row that other hosts or a mirror take over. Numbers only grow: a reader who knows a number
 -- lacks exactly the rows after it. The triggers delete and insert: `insert or replace` would obey the conflict clause of the statement that fired them.

@@ -182,8 +182,8 @@ static void upload_succeed(struct upload *u)
                          strerror(-r));
         return;
     }
-    /* Slices and sums were made for the archive. */
-    if ((u->row.kind == UPLOAD_SLICES || u->row.kind == UPLOAD_SUMS) && u->row.path)
+    /* It was made for the archive. */
+    if (u->row.kind == UPLOAD_SLICES && u->row.path)
         store_unlink(u->row.path);
     a->counts.uploaded++;
     a->counts.uploaded_bytes += (uint64_t)u->row.size;

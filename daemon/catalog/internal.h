@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/json.h"
+#include "daemon/catalog/background.h"
 #include "daemon/catalog/records.h"
 #include <event2/event.h>
 #include <sqlite3.h>
@@ -193,6 +194,12 @@ struct listener {
     void *arg;
 };
 
+/* Of catalog_on_background(). */
+struct background_listener {
+    void (*fn)(void *arg);
+    void *arg;
+};
+
 /* Counts of a session's targets, for lists: valid until the next write. */
 struct kept_counts {
     int64_t session_id, changes;
@@ -257,6 +264,7 @@ struct catalog {
 
     struct listener *listeners;
     size_t n_listeners, cap_listeners;
+    struct background_listener background[_BACKGROUND_KIND_MAX];
 
     int wal_pages, checkpoint_at_pages; /* as of the last commit */
     bool checkpoint_due;

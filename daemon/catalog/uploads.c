@@ -10,10 +10,8 @@
 
 const char *upload_kind_name(enum upload_kind k)
 {
-    static const char *const names[_UPLOAD_KIND_MAX] = {[UPLOAD_TRACE] = "trace",
-                                                        [UPLOAD_SLICES] = "slices",
-                                                        [UPLOAD_SUMS] = "sums",
-                                                        [UPLOAD_MANIFEST] = "session"};
+    static const char *const names[_UPLOAD_KIND_MAX] = {
+        [UPLOAD_TRACE] = "trace", [UPLOAD_SLICES] = "slices", [UPLOAD_MANIFEST] = "session"};
     return names[k];
 }
 
@@ -105,6 +103,7 @@ int catalog_want_upload(struct catalog *c, const struct upload_record *u)
 
     bind_number(s, 1, u->session_id);
     bind_text(s, 2, upload_kind_name(u->kind));
+    bind_text(s, 3, u->key);
     int r = next_row(c, s);
     row.upload_id = r == 1 ? column_number(s, 0) : RECORD_NONE;
     statement_resetp(&s);

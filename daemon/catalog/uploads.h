@@ -12,8 +12,7 @@
 
 enum upload_kind {
     UPLOAD_TRACE,
-    UPLOAD_SLICES, /* a Parquet file of a session's slices */
-    UPLOAD_SUMS,
+    UPLOAD_SLICES,   /* a Parquet file of a session or a benchmark run (docs/parquet.md) */
     UPLOAD_MANIFEST, /* of a session; the path is empty: it is written from the catalog */
     _UPLOAD_KIND_MAX,
 };
@@ -36,8 +35,8 @@ struct upload_record {
 };
 void upload_record_done(struct upload_record *u);
 
-/* Adds a file of a session (session_id, path, key; kind not UPLOAD_TRACE), instead of an earlier one of that kind. The file
- * is removed when the archive has it. */
+/* Adds a file (session_id or none, path, key; kind not UPLOAD_TRACE), instead of an earlier one of that kind and key. The file is
+ * removed when the archive has it. */
 int catalog_want_upload(struct catalog *c, const struct upload_record *u);
 /* Saves it; one without a row gets one. */
 int catalog_save_upload(struct catalog *c, struct upload_record *u);

@@ -7,6 +7,7 @@
  */
 #include "base/alloc.h"
 #include "base/log.h"
+#include "daemon/catalog/background.h"
 #include "daemon/collect/pipeline.h"
 #include "daemon/collect/store_internal.h"
 #include "proto/ingest.h"
@@ -115,6 +116,8 @@ int columns_publish(struct import_columns *draft, struct store *s, const json_t 
         free(row->columns);
         row->columns = TAKE_PTR(path);
         r = catalog_set_summary(s->catalog, row->trace_id, facts);
+        if (r >= 0)
+            r = catalog_want_background(s->catalog, BACKGROUND_SUMS, row->trace_id);
     }
     int saved = catalog_save_trace(s->catalog, row);
     return r < 0 ? r : saved;

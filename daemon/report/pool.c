@@ -149,6 +149,7 @@ static void report_work_finish(struct report_work *work, const siginfo_t *end)
             problem_set(&result.problem, -errno, PROBLEM_INTERNAL, "the answer is gone");
         bool is_refused =
             result.problem.kind != PROBLEM_NONE && end->si_code == CLD_EXITED && end->si_status == 0;
+        result.is_refused = is_refused;
         reports->metrics.answered += result.problem.kind == PROBLEM_NONE;
         reports->metrics.refused += is_refused;
         reports->metrics.failed += result.problem.kind != PROBLEM_NONE && !is_refused;
@@ -353,11 +354,6 @@ struct reports *reports_free(struct reports *reports)
     return NULL;
 }
 
-int reports_check(const struct reports *reports)
-{
-    return access(reports->program, X_OK) < 0 ? -errno : 0;
-}
-
 void reports_renew(struct reports *reports)
 {
     reports_schedule(reports);
@@ -401,7 +397,7 @@ struct report_work *reports_run(struct reports *reports, const struct report_job
     int r = report_work_write_spec(work, take->spec);
     if (r < 0)
         problem_set(&work->fate, r, PROBLEM_INTERNAL, "cannot pass the work on: %s", strerror(-r));
-    else if (reports->metrics.waiting >= REPORTS_WAITING_MAX)
+    else if (!work->background && reports->metrics.waiting >= REPORTS_WAITING_MAX)
         problem_set(&work->fate, -EAGAIN, PROBLEM_TOO_MANY, "%d reports are waiting already",
                     REPORTS_WAITING_MAX);
     TAILQ_INSERT_TAIL(&reports->works, work, next);

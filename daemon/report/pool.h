@@ -14,7 +14,7 @@
 #include "base/problem.h"
 #include <event2/event.h>
 
-/* Works that may wait: each holds the descriptors of its traces. */
+/* Works that may wait, without those in the background: each holds the descriptors of its traces. */
 #define REPORTS_WAITING_MAX 64
 
 struct reports;
@@ -49,6 +49,7 @@ struct report_end {
     int answer_fd; /* a regular file, which done() may take with TAKE_FD(); -1 with a problem */
     int64_t size;
     struct problem problem;
+    bool is_refused; /* the child explains the problem: it would again */
 };
 
 /* settings are borrowed. */
@@ -56,11 +57,9 @@ int reports_new(struct event_base *base, const char *program, const struct repor
                 struct reports **ret);
 /* Kills what runs; done() of each work is called with a problem. Not to be called from done(). */
 struct reports *reports_free(struct reports *reports);
-/* 0, or why profd-report cannot be started: -ENOENT, -EACCES. */
-int reports_check(const struct reports *reports);
 /* The settings have changed. */
 void reports_renew(struct reports *reports);
-/* False: work in the background has to wait for what others wait for. */
+/* Nothing runs or waits. */
 bool reports_are_idle(const struct reports *reports);
 
 /* done() runs later on the loop, exactly once, unless the work is cancelled before. */

@@ -4,17 +4,15 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fs.h"
-#include "base/log.h"
 #include "daemon/catalog/catalog.h"
 #include "daemon/catalog/records.h"
 #include "daemon/catalog/uploads.h"
+#include "daemon/report/background.h"
 #include "proto/report.h"
 #include <fcntl.h>
 #include <inttypes.h>
 #include <time.h>
 
-/* Sessions that may wait. */
-#define WAITING_MAX 1000
 /* Of the Parquet file of a session. */
 #define FILE_MAX        (INT64_C(64) << 30)
 #define SLICES_DEADLINE (30 * 60 * NS_PER_S)
@@ -25,16 +23,19 @@ struct slices_trace {
     int fd;     /* or a negative errno value */
 };
 
-/* The file of one session. */
+/* The files of one session, one after the other. */
 struct slices_job {
     struct slices *slices;
     int64_t session_id;
-    char *path, *key;
+    char *name;  /* "date=2026-11-22/SESSION-CATALOG.parquet" */
+    size_t part; /* of slices_tables: the file that is written */
+    char *path;  /* of that file, and where it is while it is not complete */
+    char *draft;
     json_t *spec;
     struct slices_trace traces[REPORT_TRACES_MAX];
     size_t n;
     int64_t mapped;
-    int fd; /* of the file, or a negative errno value */
+    int fd; /* of the draft, or a negative errno value */
 };
 
 struct slices {
@@ -45,14 +46,16 @@ struct slices {
     void (*wake)(void *arg);
     void *wake_arg;
     char *directory;
-    int64_t waiting[WAITING_MAX]; /* ids of sessions, the oldest first */
-    size_t n;
+    struct background *background;
     bool is_closed;
     struct slices_job *job;   /* NULL: none */
     struct report_work *work; /* NULL: it has not begun */
 };
 
-static void slices_next(struct slices *s);
+/* Names of tables, and of their directories in the archive (docs/parquet.md). */
+static const char *const slices_tables[] = {"slice"};
+
+static void slices_begin_file(struct slices_job *job);
 
 static void slices_job_free(struct slices_job *job)
 {
@@ -64,47 +67,67 @@ static void slices_job_free(struct slices_job *job)
     if (job->fd >= 0)
         close(job->fd);
     json_decref(job->spec);
+    free(job->name);
     free(job->path);
-    free(job->key);
+    free(job->draft);
     free(job);
 }
 
-static void slices_end_job(struct slices *s)
+static void slices_end_job(struct slices *s, int err, const char *why)
 {
+    if (err < 0)
+        unlink(s->job->draft);
     slices_job_free(TAKE_PTR(s->job));
-    slices_next(s);
+    background_end(s->background, err, why);
 }
 
 /* -- The file ----------------------------------------------------------------------------------------- */
 
-static void slices_on_end(struct report_end *end, void *arg)
+/* The archive takes it. The old file of that name may be in transfer: it keeps its bytes. */
+static int slices_hand_over(struct slices *s, int64_t size)
 {
-    struct slices *s = arg;
     const struct slices_job *job = s->job;
+    _cleanup_(freep) char *key = xasprintf("v1/%s/%s", slices_tables[job->part], job->name);
     const struct upload_record upload = {.upload_id = RECORD_NONE,
                                          .kind = UPLOAD_SLICES,
                                          .trace_id = RECORD_NONE,
                                          .session_id = job->session_id,
                                          .path = job->path,
-                                         .key = job->key,
-                                         .size = end->size,
+                                         .key = key,
+                                         .size = size,
                                          .next_at = RECORD_NONE,
                                          .wanted_at = wall_ns()};
-    int r = -EIO;
+
+    if (rename(job->draft, job->path) < 0)
+        return -errno;
+    int r = catalog_want_upload(s->catalog, &upload);
+    return r < 0 ? r : catalog_commit(s->catalog, false);
+}
+
+/* A file that cannot be written for lack of space may be later; a trace that cannot be read stays so. */
+static int slices_error_of(const struct report_end *end)
+{
+    if (end->is_refused && end->problem.kind != PROBLEM_STORAGE)
+        return -ENOENT;
+    return end->problem.kind == PROBLEM_TOO_LARGE ? -E2BIG : -EIO;
+}
+
+static void slices_on_end(struct report_end *end, void *arg)
+{
+    struct slices *s = arg;
 
     s->work = NULL;
-    if (end->problem.kind == PROBLEM_NONE)
-        r = catalog_want_upload(s->catalog, &upload);
-    if (r >= 0)
-        r = catalog_commit(s->catalog, false);
-    if (r < 0) {
-        log_warning("no slices of session s%" PRId64 " for the archive: %s", job->session_id,
-                    end->problem.what ? end->problem.what : strerror(-r));
-        unlink(job->path);
-    } else if (s->wake) {
-        s->wake(s->wake_arg);
+    if (end->problem.kind != PROBLEM_NONE) {
+        slices_end_job(s, slices_error_of(end), end->problem.what);
+        return;
     }
-    slices_end_job(s);
+    int r = slices_hand_over(s, end->size);
+    if (r >= 0 && s->wake)
+        s->wake(s->wake_arg);
+    if (r >= 0 && ++s->job->part < ARRAY_SIZE(slices_tables))
+        slices_begin_file(s->job);
+    else
+        slices_end_job(s, r, NULL);
 }
 
 static void slices_open_files(void *arg)
@@ -112,30 +135,53 @@ static void slices_open_files(void *arg)
     struct slices_job *job = arg;
     struct stat st;
 
+    job->mapped = 0;
     for (size_t i = 0; i < job->n; i++) {
         job->traces[i].fd = open_regular(AT_FDCWD, job->traces[i].path, &st);
         job->mapped += job->traces[i].fd >= 0 ? st.st_size : 0;
     }
     int r = make_dirs(job->slices->directory, 0700);
-    job->fd = r < 0 ? r : open(job->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    job->fd = r < 0 ? r : open(job->draft, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (job->fd < 0 && r >= 0)
         job->fd = -errno;
+}
+
+/* Columns that are gone come no more with this session: without them its other traces have a file all the same. */
+static int slices_drop_unopened(struct slices_job *job)
+{
+    json_t *traces = json_object_get(job->spec, "traces");
+    size_t n = 0;
+
+    for (size_t i = 0; i < job->n; i++) {
+        if (job->traces[i].fd == -ENOENT) {
+            free(job->traces[i].path);
+            json_array_remove(traces, n);
+            continue;
+        }
+        if (job->traces[i].fd < 0)
+            return job->traces[i].fd;
+        job->traces[n++] = job->traces[i];
+    }
+    job->n = n;
+    return n > 0 ? 0 : -ENOENT;
 }
 
 static void slices_on_opened(void *arg)
 {
     struct slices_job *job = arg;
     struct slices *s = job->slices;
-    _cleanup_(freep) char *spec = json_dumps(job->spec, JSON_COMPACT);
     int fds[REPORT_TRACES_MAX];
-    bool all = job->fd >= 0;
 
-    for (size_t i = 0; i < job->n; i++)
-        all = all && job->traces[i].fd >= 0;
-    if (!all || s->is_closed) {
-        slices_end_job(s);
+    if (s->is_closed) {
+        slices_job_free(TAKE_PTR(s->job));
         return;
     }
+    int r = job->fd < 0 ? job->fd : slices_drop_unopened(job);
+    if (r < 0) {
+        slices_end_job(s, job->fd == -ENOENT ? -EIO : r, NULL);
+        return;
+    }
+    _cleanup_(freep) char *spec = json_dumps(job->spec, JSON_COMPACT);
     for (size_t i = 0; i < job->n; i++)
         fds[i] = TAKE_FD(job->traces[i].fd);
     const struct report_target target = {TAKE_FD(job->fd), FILE_MAX, SLICES_DEADLINE};
@@ -169,8 +215,8 @@ static int slices_add_trace(const struct trace_record *t, void *arg)
     return 0;
 }
 
-/* "v1/slice/date=2026-11-22/SESSION-CATALOG.parquet" (docs/parquet.md): the day (UTC) of its recording. */
-static char *slices_key(const struct slices *s, const struct session_record *session)
+/* "date=2026-11-22/SESSION-CATALOG.parquet" (docs/parquet.md): the day (UTC) of its recording. */
+static char *slices_name(const struct slices *s, const struct session_record *session)
 {
     int64_t at = session->recording_at != RECORD_NONE ? session->recording_at : session->requested_at;
     time_t seconds = (time_t)(at / NS_PER_S);
@@ -179,12 +225,26 @@ static char *slices_key(const struct slices *s, const struct session_record *ses
 
     if (!gmtime_r(&seconds, &day) || strftime(date, sizeof(date), "%F", &day) == 0)
         return NULL;
-    return xasprintf("v1/slice/date=%s/%s-%s.parquet", date, session->uuid, catalog_uuid(s->catalog));
+    return xasprintf("date=%s/%s-%s.parquet", date, session->uuid, catalog_uuid(s->catalog));
 }
 
-static bool slices_begin(struct slices *s, int64_t session_id)
+static void slices_begin_file(struct slices_job *job)
+{
+    struct slices *s = job->slices;
+    const char *table = slices_tables[job->part];
+
+    free(job->path);
+    free(job->draft);
+    job->path = xasprintf("%s/s%" PRId64 ".%s.parquet", s->directory, job->session_id, table);
+    job->draft = xasprintf("%s.draft", job->path);
+    json_put_str(job->spec, "table", table);
+    offload_run_in(s->offload, offload_queue_of_dir(s->directory), slices_open_files, slices_on_opened, job);
+}
+
+static int slices_begin(int64_t session_id, void *arg)
 {
     _cleanup_(session_record_done) struct session_record session;
+    struct slices *s = arg;
     const struct trace_filter filter = {.session_id = session_id,
                                         .since = RECORD_NONE,
                                         .until = RECORD_NONE,
@@ -192,58 +252,43 @@ static bool slices_begin(struct slices *s, int64_t session_id)
                                         .limit = RECORD_NONE};
 
     session_record_init(&session);
-    if (catalog_get_session(s->catalog, session_id, &session) < 0 || !session.uuid)
-        return false;
+    if (!*s->is_wanted)
+        return -ENOENT;
+    int r = catalog_get_session(s->catalog, session_id, &session);
+    if (r < 0)
+        return r;
     struct slices_job *job = xcalloc(1, sizeof(*job));
     *job = (struct slices_job){.slices = s,
                                .session_id = session_id,
-                               .path = xasprintf("%s/s%" PRId64 ".parquet", s->directory, session_id),
-                               .key = slices_key(s, &session),
+                               .name = slices_name(s, &session),
                                .spec = json_pack("{s:s,s:[]}", "kind", "slices", "traces"),
                                .fd = -1};
-    catalog_each_trace(s->catalog, &filter, slices_add_trace, job);
-    if (job->n == 0 || !job->key) {
+    r = catalog_each_trace(s->catalog, &filter, slices_add_trace, job);
+    if (r < 0 || job->n == 0 || !job->name) {
         slices_job_free(job);
-        return false;
+        return MIN(r, 0) < 0 ? r : -ENOENT;
     }
     s->job = job;
-    offload_run_in(s->offload, offload_queue_of_dir(s->directory), slices_open_files, slices_on_opened, job);
-    return true;
+    slices_begin_file(job);
+    return 0;
 }
 
-static void slices_next(struct slices *s)
-{
-    while (s->n > 0 && !s->job && !s->is_closed) {
-        int64_t session_id = s->waiting[0];
-        memmove(s->waiting, s->waiting + 1, --s->n * sizeof(*s->waiting));
-        if (slices_begin(s, session_id))
-            return;
-    }
-}
-
-/* The text begins with the state: "complete", "partial: WHY". */
+/* A session that ended is in the catalog by then (background_row). */
 static void slices_on_event(const json_t *event, void *arg)
 {
+    const char *kind = json_get_str(event, "kind");
     struct slices *s = arg;
-    const char *kind = json_get_str(event, "kind"), *session = json_get_str(event, "session"),
-               *text = json_get_str(event, "text");
-    int64_t id;
 
-    if (s->is_closed || !*s->is_wanted || !kind || !streq(kind, "session-state") || !session || !text ||
-        parse_ref(session, 's', &id) != 's')
-        return;
-    if ((!starts_with(text, state_name(STATE_COMPLETE)) && !starts_with(text, "partial")) ||
-        s->n == WAITING_MAX)
-        return;
-    s->waiting[s->n++] = id;
-    slices_next(s);
+    if (kind && streq(kind, "session-state"))
+        background_wake(s->background);
 }
 
 /* ----------------------------------------------------------------------------------------------------- */
 
-int slices_new(struct catalog *catalog, struct offload *offload, struct reports *pool, const int *is_wanted,
-               const char *state_dir, struct slices **ret)
+int slices_new(struct event_base *base, struct catalog *catalog, struct offload *offload,
+               struct reports *pool, const int *is_wanted, const char *state_dir, struct slices **ret)
 {
+    static const struct background_ops ops = {BACKGROUND_SLICES, "slices of session s", slices_begin};
     struct slices *s = xcalloc(1, sizeof(*s));
 
     s->catalog = catalog;
@@ -251,6 +296,7 @@ int slices_new(struct catalog *catalog, struct offload *offload, struct reports 
     s->pool = pool;
     s->is_wanted = is_wanted;
     s->directory = xasprintf("%s/slices", state_dir);
+    s->background = background_new(base, catalog, &ops, s);
     catalog_on_event(catalog, slices_on_event, s);
     *ret = s;
     return 0;
@@ -265,10 +311,11 @@ void slices_set_wake(struct slices *s, void (*wake)(void *arg), void *arg)
 void slices_close(struct slices *s)
 {
     s->is_closed = true;
+    background_close(s->background);
     if (!s->work)
         return;
     reports_cancel(TAKE_PTR(s->work));
-    unlink(s->job->path);
+    unlink(s->job->draft);
     slices_job_free(TAKE_PTR(s->job));
 }
 
@@ -276,6 +323,7 @@ struct slices *slices_free(struct slices *s)
 {
     if (!s)
         return NULL;
+    background_free(s->background);
     free(s->directory);
     free(s);
     return NULL;

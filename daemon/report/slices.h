@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slices of sessions for other programs ([archive] slices=parquet): when a session has ended, its traces on this host are
- * written as one Parquet file, at the lowest priority, and handed to the archive. A session whose file cannot be written
- * has none; a restart forgets those that wait.
+ * Slices of sessions for other programs ([archive] slices=parquet): when a session has ended, the tables of its traces on this
+ * host are written as Parquet files, one after the other, at the lowest priority, and handed to the archive.
  */
 #pragma once
 
@@ -13,12 +12,12 @@ struct catalog;
 struct slices;
 
 /* Borrows all arguments. is_wanted: the setting, which may change. state_dir: files that wait for the archive are in its
- * directory slices. Listens to the events of the catalog from here on. */
-int slices_new(struct catalog *catalog, struct offload *offload, struct reports *pool, const int *is_wanted,
-               const char *state_dir, struct slices **ret);
+ * directory slices. Begins with what an earlier profd left. */
+int slices_new(struct event_base *base, struct catalog *catalog, struct offload *offload,
+               struct reports *pool, const int *is_wanted, const char *state_dir, struct slices **ret);
 /* wake() is called for each file that the archive may take. */
 void slices_set_wake(struct slices *s, void (*wake)(void *arg), void *arg);
-/* Ends its work; before the pool is freed. */
+/* Ends its work; before the pool is freed. What is not written waits for the next start. */
 void slices_close(struct slices *s);
 /* After the catalog and the threads have ended. */
 struct slices *slices_free(struct slices *s);

@@ -3,14 +3,11 @@
 
 #include "base/alloc.h"
 #include "base/fs.h"
-#include "base/log.h"
 #include "daemon/catalog/catalog.h"
-#include "daemon/catalog/records.h"
+#include "daemon/report/background.h"
 #include <fcntl.h>
 #include <inttypes.h>
 
-/* Traces that may wait; of more that are imported at once the oldest ones get no sums. */
-#define WAITING_MAX 10000
 /* Of an answer: the steps of a few phases and some dozen findings. */
 #define ANSWER_MAX (1 << 20)
 
@@ -18,37 +15,31 @@ struct sums {
     struct catalog *catalog;
     struct offload *offload;
     struct reports *pool;
-    int64_t *waiting; /* ids of traces, the oldest first */
-    size_t n, cap;
+    struct background *background;
     bool is_closed;
-    /* The trace whose sums are being computed; 0: none. */
-    int64_t trace_id;
+    int64_t trace_id;         /* whose sums are being computed */
     char *path;               /* of its columns, while a thread opens them */
     int fd;                   /* or a negative errno value */
     int64_t size;             /* of the columns */
     struct report_work *work; /* NULL: it has not begun */
 };
 
-static void sums_next(struct sums *s);
-
 /* -- The answer --------------------------------------------------------------------------------------- */
 
-/* Numbers and texts of a trace that is not trusted: the catalog takes what its schema allows. */
-static void sums_save(struct sums *s, int answer_fd)
+/* Numbers and texts of a trace that is not trusted: the catalog takes what its schema allows. -ENOENT: the trace was removed
+ * meanwhile. */
+static int sums_save(struct sums *s, int answer_fd)
 {
     _cleanup_(freep) char *text = NULL;
     char error[200];
     size_t size;
 
-    if (lseek(answer_fd, 0, SEEK_SET) < 0 || read_fd(answer_fd, ANSWER_MAX, &text, &size) < 0)
-        return;
+    int r = lseek(answer_fd, 0, SEEK_SET) < 0 ? -errno : read_fd(answer_fd, ANSWER_MAX, &text, &size);
+    if (r < 0)
+        return r;
     _cleanup_json_ sums = json_parse(text, size, error);
-    int r = json_is_object(sums) ? catalog_set_sums(s->catalog, s->trace_id, sums) : -EBADMSG;
-    if (r >= 0)
-        r = catalog_commit(s->catalog, false);
-    /* It was removed meanwhile: -ENOENT. */
-    if (r < 0 && r != -ENOENT)
-        log_warning("cannot save the sums of trace t%" PRId64 ": %s", s->trace_id, strerror(-r));
+    r = json_is_object(sums) ? catalog_set_sums(s->catalog, s->trace_id, sums) : -ENOENT;
+    return r == -EINVAL ? -ENOENT : r;
 }
 
 static void sums_on_end(struct report_end *end, void *arg)
@@ -57,11 +48,13 @@ static void sums_on_end(struct report_end *end, void *arg)
 
     s->work = NULL;
     if (end->problem.kind == PROBLEM_NONE)
-        sums_save(s, end->answer_fd);
+        background_end(s->background, sums_save(s, end->answer_fd), NULL);
     else
-        log_debug("no sums of trace t%" PRId64 ": %s", s->trace_id, end->problem.what);
-    s->trace_id = 0;
-    sums_next(s);
+        background_end(s->background,
+                       end->is_refused                          ? -ENOENT
+                       : end->problem.kind == PROBLEM_TOO_LARGE ? -E2BIG
+                                                                : -EIO,
+                       end->problem.what);
 }
 
 /* -- The work ----------------------------------------------------------------------------------------- */
@@ -80,10 +73,12 @@ static void sums_on_opened(void *arg)
     struct sums *s = arg;
 
     free(TAKE_PTR(s->path));
-    if (s->fd < 0 || s->is_closed) {
+    if (s->is_closed) {
         closep(&s->fd);
-        s->trace_id = 0;
-        sums_next(s);
+        return;
+    }
+    if (s->fd < 0) {
+        background_end(s->background, s->fd, NULL);
         return;
     }
     _cleanup_(freep) char *spec =
@@ -94,52 +89,31 @@ static void sums_on_opened(void *arg)
     s->fd = -1;
 }
 
-static bool sums_begin(struct sums *s, int64_t trace_id)
+static int sums_begin(int64_t trace_id, void *arg)
 {
     _cleanup_(trace_record_done) struct trace_record t;
+    struct sums *s = arg;
 
     trace_record_init(&t);
-    if (catalog_get_trace(s->catalog, trace_id, &t) < 0 || !t.columns)
-        return false;
+    int r = catalog_get_trace(s->catalog, trace_id, &t);
+    if (r < 0 || !t.columns)
+        return r < 0 ? r : -ENOENT;
     s->trace_id = trace_id;
     s->path = xstrdup(t.columns);
     offload_run_in(s->offload, offload_queue_of_file(s->path), sums_open_columns, sums_on_opened, s);
-    return true;
-}
-
-static void sums_next(struct sums *s)
-{
-    while (s->n > 0 && s->trace_id == 0 && !s->is_closed) {
-        int64_t trace_id = s->waiting[0];
-        memmove(s->waiting, s->waiting + 1, --s->n * sizeof(*s->waiting));
-        if (sums_begin(s, trace_id))
-            return;
-    }
-}
-
-static void sums_on_event(const json_t *event, void *arg)
-{
-    struct sums *s = arg;
-    const char *kind = json_get_str(event, "kind"), *trace = json_get_str(event, "trace");
-    int64_t id;
-
-    if (s->is_closed || !kind || !streq(kind, "trace-added") || !trace || parse_ref(trace, 't', &id) != 't')
-        return;
-    if (s->n == WAITING_MAX)
-        memmove(s->waiting, s->waiting + 1, --s->n * sizeof(*s->waiting));
-    VEC_GROW(s->waiting, s->n, s->cap);
-    s->waiting[s->n++] = id;
-    sums_next(s);
+    return 0;
 }
 
 /* ----------------------------------------------------------------------------------------------------- */
 
-int sums_new(struct catalog *catalog, struct offload *offload, struct reports *pool, struct sums **ret)
+int sums_new(struct event_base *base, struct catalog *catalog, struct offload *offload, struct reports *pool,
+             struct sums **ret)
 {
+    static const struct background_ops ops = {BACKGROUND_SUMS, "sums of trace t", sums_begin};
     struct sums *s = xcalloc(1, sizeof(*s));
 
     *s = (struct sums){.catalog = catalog, .offload = offload, .pool = pool, .fd = -1};
-    catalog_on_event(catalog, sums_on_event, s);
+    s->background = background_new(base, catalog, &ops, s);
     *ret = s;
     return 0;
 }
@@ -147,6 +121,7 @@ int sums_new(struct catalog *catalog, struct offload *offload, struct reports *p
 void sums_close(struct sums *s)
 {
     s->is_closed = true;
+    background_close(s->background);
     if (s->work)
         reports_cancel(TAKE_PTR(s->work));
 }
@@ -155,7 +130,7 @@ struct sums *sums_free(struct sums *s)
 {
     if (!s)
         return NULL;
-    free(s->waiting);
+    background_free(s->background);
     free(s->path);
     free(s);
     return NULL;

@@ -7,6 +7,7 @@ import pytest
 
 from daemon import BUILD, Daemon, FaultFleet, quick_config, wait_for
 from duckdb_reader import LIBRARY, DuckDB
+from report_program import HeldReports
 
 PROFCTL = BUILD / "client/profctl"
 
@@ -33,6 +34,23 @@ def test_slices_of_a_session_are_in_the_archive(tmp_path):
         duckdb.close()
         # The archive has it: nothing is left here.
         wait_for(lambda: not list((profd.state / "slices").glob("*")))
+
+
+@pytest.mark.parametrize("crash", [True, False])
+def test_what_waits_at_a_restart_is_written_afterwards(tmp_path, crash):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    config = quick_config() + f"[archive]\nurl=file://{shared}\nslices=parquet\n"
+    with FaultFleet(tmp_path / "fleet", "vllm", 1) as fleet, HeldReports(tmp_path / "profd", config) as profd:
+        for number in range(2):
+            profd.wait_session(profd.start_session(router=fleet.router, duration_ns=100_000_000)["session"])
+        wait_for(lambda: any('"slices"' in spec for spec in profd.specs()))
+        assert not list(shared.glob("v1/slice/**/*.parquet"))
+        profd.kill() if crash else profd.stop()
+        profd.go.touch()
+        profd.start()
+        wait_for(lambda: len(list(shared.glob("v1/slice/date=*/*.parquet"))) == 2)
+        wait_for(lambda: not profd.rows("select id from background_row") and not list((profd.state / "slices").glob("*")))
 
 
 def test_without_the_key_there_are_none(tmp_path):

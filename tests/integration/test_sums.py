@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sums of traces in the catalog: steps by phase and findings, computed after the import, equal to the reports of the trace."""
 import math
+import time
 
 import pytest
 
 from daemon import BUILD, PROFD, Daemon, quick_config, wait_for
 from real_traces import CORPUS
+from report_program import HeldReports
 
 TRACES = ["sglang_decode_8rank/rank3.pt.trace.json.gz", "hta/nccl_data_rank0.json.gz", "tracelens/vllm_piecewise_graph.json.gz"]
 
@@ -46,6 +48,62 @@ def test_sums_are_those_of_the_reports(tmp_path):
         assert any_steps and any_findings
         assert profd.request("DELETE", f"/v1/traces/{names[0]}").status == 200
         assert not profd.rows("select * from step_sums where trace_id = ?", int(names[0][1:]))
+
+
+def summed(profd):
+    """Traces with sums."""
+    return {row["trace_id"] for row in profd.rows("select trace_id from step_sums union select trace_id from finding")}
+
+
+@pytest.mark.parametrize("crash", [True, False])
+def test_what_waits_at_a_restart_is_computed_afterwards(tmp_path, crash):
+    with HeldReports(tmp_path / "profd", quick_config()) as profd:
+        ids = {int(profd.post("/v1/traces", {"path": str(CORPUS / name)}, 201)["trace"][1:]) for name in TRACES}
+        wait_for(profd.specs)
+        assert not summed(profd) and len(profd.rows("select id from background_row where kind = 'sums'")) == len(ids)
+        profd.kill() if crash else profd.stop()
+        profd.go.touch()
+        profd.start()
+        wait_for(lambda: summed(profd) == ids)
+        wait_for(lambda: not profd.rows("select id from background_row"))
+
+
+def test_a_trace_that_is_read_again_gets_its_sums_again(tmp_path):
+    with HeldReports(tmp_path / "profd", quick_config()) as profd:
+        profd.go.touch()
+        path = str(CORPUS / TRACES[0])
+        trace = int(profd.post("/v1/traces", {"path": path}, 201)["trace"][1:])
+        wait_for(lambda: summed(profd) == {trace} and not profd.rows("select id from background_row"))
+        profd.go.unlink()
+        assert int(profd.post("/v1/traces", {"path": path, "again": True})["trace"][1:]) == trace
+        wait_for(lambda: len(profd.specs()) == 2)
+        # Once more while they are computed: the end of that does not stand for this.
+        profd.post("/v1/traces", {"path": path, "again": True})
+        profd.go.touch()
+        wait_for(lambda: len(profd.specs()) == 3 and not profd.rows("select id from background_row"))
+        assert summed(profd) == {trace}
+
+
+def test_an_idle_profd_ends_after_its_sums(tmp_path):
+    profd = HeldReports(tmp_path / "profd", quick_config(), ["--exit-when-idle", "300ms"])
+    with profd:
+        trace = int(profd.post("/v1/traces", {"path": str(CORPUS / TRACES[0])}, 201)["trace"][1:])
+        wait_for(profd.specs)
+        time.sleep(1.5)
+        assert profd.process.poll() is None
+        profd.go.touch()
+        wait_for(lambda: profd.process.poll() is not None)
+        assert profd.process.returncode == 0 and summed(profd) == {trace}
+        profd.process = None
+
+
+def test_a_child_that_is_killed_is_tried_again(tmp_path):
+    """By the administrator, or for want of memory; a trace that ends its child each time does not cost more than a few tries."""
+    with HeldReports(tmp_path / "profd", quick_config(), script="kill -KILL $$") as profd:
+        profd.post("/v1/traces", {"path": str(CORPUS / TRACES[0])}, 201)
+        [row] = wait_for(lambda: profd.rows("select tries, next_at from background_row where tries = 1"))
+        assert time.time() < row["next_at"] / 1e9 < time.time() + 60 and len(profd.specs()) == 1
+        assert "tried again" in profd.log()
 
 
 @pytest.mark.parametrize("answer", ["'{\"steps\":[{\"phase\":7,\"steps\":\"x\"}],\"findings\":[3,{\"rule\":9}]}'", "'[1]'", "nonsense", "''"])
