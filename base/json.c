@@ -77,6 +77,24 @@ json_t *json_parse_bounded(const char *data, size_t size, size_t values_max, cha
     return root;
 }
 
+void json_clean_texts(json_t *value)
+{
+    const char *name;
+    json_t *member;
+    size_t i;
+
+    if (json_is_string(value)) {
+        const char *text = json_string_value(value);
+        _cleanup_(freep) char *clean = text_clean(text, true);
+        if (!streq(clean, text))
+            json_string_set(value, clean);
+    }
+    json_array_foreach(value, i, member)
+        json_clean_texts(member);
+    json_object_foreach(value, name, member)
+        json_clean_texts(member);
+}
+
 void json_put_str(json_t *object, const char *key, const char *value)
 {
     if (value)

@@ -29,6 +29,9 @@ json_t *json_parse(const char *data, size_t size, char error[static 200]);
 json_t *json_parse_bounded(const char *data, size_t size, size_t values_max, char error[static 200]);
 /* The memory that the values of such a text take, about. */
 size_t json_memory(const char *data, size_t size);
+/* Replaces hidden characters (base/text.h) but for '\n' in all texts of a message from another host, names of members left
+ * out. */
+void json_clean_texts(json_t *value);
 /* Sets a key where the text is not NULL or the number is not absent. Takes no reference. */
 void json_put_str(json_t *object, const char *key, const char *value);
 void json_put_int(json_t *object, const char *key, int64_t value);

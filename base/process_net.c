@@ -169,6 +169,21 @@ static void net_read_table(pid_t pid, const char *name, unsigned space, struct n
     }
 }
 
+bool net_address_is_own(const struct in6_addr *wanted)
+{
+    struct ifaddrs *list = NULL;
+    struct in6_addr address;
+    bool found = address_is_loopback(wanted) && !address_is_wildcard(wanted);
+
+    if (found || getifaddrs(&list) < 0)
+        return found;
+    for (const struct ifaddrs *i = list; i && !found; i = i->ifa_next)
+        found =
+            i->ifa_addr && address_of_socket(i->ifa_addr, &address) && IN6_ARE_ADDR_EQUAL(&address, wanted);
+    freeifaddrs(list);
+    return found;
+}
+
 static void net_read_own_addresses(struct net_space *space)
 {
     struct ifaddrs *list = NULL;

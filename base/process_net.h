@@ -60,6 +60,9 @@ size_t net_table_parse(const char *data, size_t size, unsigned space, struct net
 void net_fib_trie_parse(const char *data, size_t size, struct net_space *space);
 void net_if_inet6_parse(const char *data, size_t size, struct net_space *space);
 
+/* Of an interface of this host, in profd's own network namespace; loopback is. */
+bool net_address_is_own(const struct in6_addr *wanted);
+
 void net_survey_read(struct net_survey *ret);
 void net_survey_done(struct net_survey *s);
 

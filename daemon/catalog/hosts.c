@@ -144,8 +144,23 @@ static int part_walk_call(const void *record, void *arg)
 int catalog_saw_host(struct catalog *c, const struct host_record *r)
 {
     _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_SAW_HOST);
+    _cleanup_reset_ sqlite3_stmt *moved = statement(c, STATEMENT_HOST_IS_AT);
+
     fields_bind(host_fields(), s, r);
-    return run_write(c, s);
+    int k = run_write(c, s);
+    if (k < 0 || !r->url)
+        return k;
+    bind_text(moved, 1, r->host_uuid);
+    bind_text(moved, 2, r->url);
+    return run_write(c, moved);
+}
+
+char *catalog_host_at(struct catalog *c, const char *url)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_HOST_AT);
+
+    bind_text(s, 1, url);
+    return sqlite3_step(s) == SQLITE_ROW ? xstrdup(column_text(s, 0)) : NULL;
 }
 
 /* -- Leases ------------------------------------------------------------------------------------------- */

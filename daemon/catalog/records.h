@@ -331,6 +331,8 @@ int catalog_find_refs(struct catalog *c, const char *uuid, const char *kinds, st
 
 /* Hosts. saw adds or renews the row of r->host_uuid; what r has not (NULL, RECORD_NONE) stays as it was. */
 int catalog_saw_host(struct catalog *c, const struct host_record *r);
+/* The UUID of the host that answered at the URL last; NULL: none. The caller frees it. */
+char *catalog_host_at(struct catalog *c, const char *url);
 
 /* Leases that this host granted. add gives r->lease_id, a larger number than any before; a lease is answered only after
  * the commit with full_sync. each: those whose state is not final, or of the session, oldest first. */

@@ -4,6 +4,7 @@
 #include "base/address.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/process_net.h"
 #include "base/routerlog.h"
 #include "daemon/fleet/ask_router.h"
 #include "daemon/fleet/ask_source.h"
@@ -16,7 +17,6 @@
 #include "daemon/fleet/url.h"
 #include <errno.h>
 #include <event2/event.h>
-#include <ifaddrs.h>
 #include <strings.h>
 #include <sys/queue.h>
 
@@ -310,19 +310,12 @@ static void search_done(void *arg)
 static bool host_is_here(const char *host)
 {
     char name[HOST_NAME_SIZE] = "";
-    struct in6_addr wanted, own;
-    struct ifaddrs *all = NULL;
-    bool here = false;
+    struct in6_addr wanted;
 
     gethostname(name, sizeof(name) - 1);
     if (host_is_loopback(host) || strcasecmp(name, host) == 0)
         return true;
-    if (!address_of_host(host, &wanted) || getifaddrs(&all) < 0)
-        return false;
-    for (const struct ifaddrs *i = all; i && !here; i = i->ifa_next)
-        here = i->ifa_addr && address_of_socket(i->ifa_addr, &own) && IN6_ARE_ADDR_EQUAL(&own, &wanted);
-    freeifaddrs(all);
-    return here;
+    return address_of_host(host, &wanted) && net_address_is_own(&wanted);
 }
 
 /* Goes on with a listed fleet. */

@@ -2,6 +2,7 @@
 #include "daemon/hosts/lease_body.h"
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "base/uuid.h"
 #include <ctype.h>
 #include <errno.h>
@@ -29,11 +30,9 @@ static int lease_take_text(const json_t *v, const char *member, void *field, str
 {
     const char *text = json_string_value(v);
     size_t n = json_string_length(v);
+    _cleanup_(freep) char *clean = text && n <= LEASE_TEXT_MAX ? text_clean(text, false) : NULL;
 
-    for (size_t i = 0; text && i < n; i++)
-        if (iscntrl((unsigned char)text[i]))
-            text = NULL;
-    if (!text || n == 0 || n > LEASE_TEXT_MAX)
+    if (n == 0 || !streq(clean, text))
         return lease_wrong(p, member, "a text of 1 to 256 bytes without control characters");
     replace_str(field, text);
     return 0;

@@ -137,9 +137,7 @@ void part_look_later(struct part *part)
 
 const struct peer *part_peer(const struct part *part)
 {
-    const struct peer *peer = peers_find(part->all->peers, part->record.host_uuid);
-
-    return peer || !part->record.url ? peer : peers_add(part->all->peers, part->record.url);
+    return peers_find_at(part->all->peers, part->record.host_uuid, part->record.url);
 }
 
 bool part_is_open_ended(const struct part *part)

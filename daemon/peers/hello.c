@@ -7,8 +7,10 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "daemon/catalog/records.h"
 #include "daemon/fleet/names.h"
+#include "daemon/peers/identity.h"
 #include "daemon/peers/internal.h"
 #include <errno.h>
 
@@ -21,18 +23,14 @@
 
 /* -- Parsers ------------------------------------------------------------------------------------------- */
 
-/* A text for people and tables: short, without control characters. NULL for anything else. */
+/* A text for people and tables: short, without hidden characters. NULL for anything else. */
 static char *hello_text(const json_t *j, const char *key)
 {
     const char *text = json_get_str(j, key);
     size_t n = text ? strlen(text) : 0;
+    _cleanup_(freep) char *clean = n > 0 && n <= HELLO_TEXT_MAX ? text_clean(text, false) : NULL;
 
-    if (n == 0 || n > HELLO_TEXT_MAX)
-        return NULL;
-    for (size_t i = 0; i < n; i++)
-        if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
-            return NULL;
-    return xstrdup(text);
+    return streq(clean, text) ? TAKE_PTR(clean) : NULL;
 }
 
 static bool hello_boot_id(const json_t *j, char ret[static BOOT_ID_SIZE])
@@ -168,54 +166,6 @@ void peer_save(struct peer *peer)
 
 /* -- Asking -------------------------------------------------------------------------------------------- */
 
-/* Another address of a peer that is known: of two the configured one stays, else the first. */
-static bool hello_is_duplicate(const struct peers *p, struct peer *peer, const char *uuid,
-                               const char *boot_id)
-{
-    struct peer *other;
-
-    LIST_FOREACH(other, &p->peers, link) {
-        if (other == peer || !streq(other->host_uuid, uuid) || other->state == PEER_DUPLICATE)
-            continue;
-        if (!peer->config || other->config) {
-            /* Where the first does not answer any more, another address of the same boot takes over: no other host becomes it. */
-            if (other->state == PEER_OK || !streq(other->hello.boot_id, boot_id))
-                return true;
-            replace_str(&other->host_uuid, NULL);
-            return false;
-        }
-        other->state = PEER_DUPLICATE;
-        replace_str(&other->host_uuid, NULL);
-        return false;
-    }
-    return false;
-}
-
-static void hello_take(struct peers *p, struct peer *peer, struct peer_hello *take)
-{
-    const bool is_self = streq(take->catalog, peers_self(p).uuid);
-    const bool is_duplicate = !is_self && hello_is_duplicate(p, peer, take->catalog, take->boot_id);
-
-    if (peer->host_uuid && !streq(peer->host_uuid, take->catalog))
-        log_notice("the profd at %s has another catalog: %s, before %s", peer->url, take->catalog,
-                   peer->host_uuid);
-    const bool changed = !streq(peer->hello.host, take->host) || !streq(peer->hello.version, take->version) ||
-                         !streq(peer->hello.catalog, take->catalog);
-    if (!streq(peer->hello.boot_id, take->boot_id))
-        peer->clock = (struct clock_estimate){0};
-    peer_hello_done(&peer->hello);
-    peer->hello = *take;
-    *take = (struct peer_hello){0};
-    peer->state = is_self ? PEER_SELF : is_duplicate ? PEER_DUPLICATE : PEER_OK;
-    replace_str(&peer->host_uuid, peer->state == PEER_OK ? peer->hello.catalog : NULL);
-    peer->seen_at = wall_ns();
-    problem_done(&peer->problem);
-    if (changed)
-        peer->saved_mono_ns = 0;
-    if (peer->state == PEER_OK)
-        peer_save(peer);
-}
-
 static void hello_fail(struct peer *peer, enum peer_state state, const struct problem *p)
 {
     if (peer->state != state)
@@ -225,6 +175,64 @@ static void hello_fail(struct peer *peer, enum peer_state state, const struct pr
     problem_set(&peer->problem, -EREMOTEIO, p->kind, "%s", p->what);
     if (p->remedy)
         problem_remedy(&peer->problem, "%s", p->remedy);
+}
+
+/* Nobody is called by the UUID that the peer had: another profd answers now. */
+static void hello_refuse(struct peer *peer, enum identity identity, const char *uuid,
+                         const struct peer *other)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+
+    identity_explain(identity, peer, uuid, other, &p);
+    hello_fail(peer, PEER_REFUSED, &p);
+    replace_str(&peer->host_uuid, NULL);
+}
+
+static void hello_settle(struct peer *peer, struct peer_hello *take, enum peer_state state)
+{
+    const bool changed = !streq(peer->hello.host, take->host) || !streq(peer->hello.version, take->version) ||
+                         !streq(peer->hello.catalog, take->catalog);
+
+    if (*peer->hello.catalog && !streq(peer->hello.catalog, take->catalog))
+        log_notice("the profd at %s has another catalog: %s, before %s", peer->url, take->catalog,
+                   peer->hello.catalog);
+    if (!streq(peer->hello.boot_id, take->boot_id))
+        peer->clock = (struct clock_estimate){0};
+    peer_hello_done(&peer->hello);
+    peer->hello = *take;
+    *take = (struct peer_hello){0};
+    peer->state = state;
+    replace_str(&peer->host_uuid, state == PEER_OK ? peer->hello.catalog : NULL);
+    peer->seen_at = wall_ns();
+    problem_done(&peer->problem);
+    if (changed)
+        peer->saved_mono_ns = 0;
+}
+
+static void hello_take(struct peers *p, struct peer *peer, struct peer_hello *take)
+{
+    struct peer *other;
+    enum identity identity = identity_decide(&p->peers, peer, take->catalog, peers_self(p).uuid, &other);
+
+    if (identity == IDENTITY_CHANGED || identity == IDENTITY_CLAIMED) {
+        hello_refuse(peer, identity, take->catalog, other);
+        peer_hello_done(take);
+        return;
+    }
+    if (identity == IDENTITY_EXPECTED && other) {
+        /* An address that a source lists, or listed, of the same host. */
+        other->state = PEER_DUPLICATE;
+        replace_str(&other->host_uuid, NULL);
+    }
+    hello_settle(peer, take,
+                 identity == IDENTITY_SELF        ? PEER_SELF
+                 : identity == IDENTITY_DUPLICATE ? PEER_DUPLICATE
+                                                  : PEER_OK);
+    if (peer->state != PEER_OK)
+        return;
+    if (peer->config)
+        replace_str(&peer->bound_uuid, peer->host_uuid);
+    peer_save(peer);
 }
 
 static void hello_on_answer(int status, const json_t *body, const struct problem *p, void *arg)

@@ -6,11 +6,10 @@
 #include "base/clock.h"
 #include "base/hash_table.h"
 #include "base/log.h"
+#include "base/process_net.h"
 #include "daemon/fleet/engine.h"
 #include "daemon/fleet/url.h"
 #include "daemon/peers/internal.h"
-#include <errno.h>
-#include <strings.h>
 
 /* A hello that is this recent is not repeated for a discovery. */
 #define HELLO_AGE_NS (10 * NS_PER_S)
@@ -18,164 +17,8 @@
 #define WORKERS_TIMEOUT_NS (15 * NS_PER_S)
 /* Peers and workers that a fleet's notes name one by one. */
 #define NOTES_MAX 3
-
-/* -- Whom to ask ---------------------------------------------------------------------------------------- */
-
-static bool peer_has_address(const struct peer *peer, const struct in6_addr *address)
-{
-    const struct peer_config *c = peer->config;
-
-    if (IN6_ARE_ADDR_EQUAL(&peer->address, address))
-        return true;
-    for (size_t i = 0; c && i < c->n_addresses; i++)
-        if (IN6_ARE_ADDR_EQUAL(&c->addresses[i], address))
-            return true;
-    return false;
-}
-
-static bool peer_reports_address(const struct peer *peer, const struct in6_addr *address)
-{
-    for (size_t i = 0; i < peer->hello.n_addresses; i++)
-        if (IN6_ARE_ADDR_EQUAL(&peer->hello.addresses[i], address))
-            return true;
-    return false;
-}
-
-static bool peer_has_host(const struct peer *peer, const char *host)
-{
-    const char *reason;
-    struct url u;
-
-    return url_parse(peer->url, &u, &reason) == 0 && strcasecmp(u.host, host) == 0;
-}
-
-static bool peer_matches(const struct peer *peer, enum owner_rule rule, const struct worker *w,
-                         const char *host, const struct in6_addr *address)
-{
-    switch (rule) {
-    case OWNER_RULE_NODE:
-        return w->node && (streq(peer->hello.node, w->node) || streq(peer->hello.host, w->node));
-    case OWNER_RULE_CONNECTED:
-        return peer_has_host(peer, host) || (address && peer_has_address(peer, address));
-    case OWNER_RULE_REPORTED:
-        return address ? peer_reports_address(peer, address)
-                       : peer->hello.host && strcasecmp(peer->hello.host, host) == 0;
-    default:
-        return true;
-    }
-}
-
-enum owner_rule owners_candidates(const struct worker *w, const struct peer *const *peers, size_t n,
-                                  size_t *ret, size_t *ret_n)
-{
-    struct in6_addr ip;
-    const char *reason;
-    struct url u = {0};
-    enum owner_rule rule = OWNER_RULE_CONNECTED;
-    const bool known = url_parse(w->url, &u, &reason) == 0;
-    const struct in6_addr *address = known && address_of_host(u.host, &ip) ? &ip : NULL;
-
-    *ret_n = 0;
-    for (; rule <= OWNER_RULE_ANY && *ret_n == 0; rule++)
-        for (size_t i = 0; i < n; i++)
-            if (peer_matches(peers[i], rule, w, u.host, address))
-                ret[(*ret_n)++] = i;
-    return (enum owner_rule)(rule - 1);
-}
-
-/* -- Answers --------------------------------------------------------------------------------------------- */
-
-int owner_decide(const struct owner_claimant *claimants, int first, int second)
-{
-    if (second == OWNER_NONE)
-        return first;
-    const struct owner_claimant *a = &claimants[first], *b = &claimants[second];
-    bool same_machine = *a->boot_id && streq(a->boot_id, b->boot_id);
-    if (!same_machine || a->is_system == b->is_system)
-        return OWNER_CONFLICT;
-    return a->is_system ? first : second;
-}
-
-int owners_parse(const json_t *body, struct fleet *ret)
-{
-    const json_t *list = json_object_get(body, "workers");
-    json_t *one;
-    size_t i;
-
-    if (!json_is_array(list))
-        return -EPROTO;
-    json_array_foreach(list, i, one) {
-        const json_t *holder = json_object_get(one, "holder"), *traces = json_object_get(one, "traces");
-        struct worker w;
-        if (worker_from_json(one, &w) < 0)
-            continue;
-        if (!w.local) {
-            worker_done(&w);
-            continue;
-        }
-        w.location.blocked_here = json_get_bool(traces, "blocked", false);
-        /* Of a worker that its host knows, nobody else is told who holds it. */
-        replace_str(&w.held_by, NULL);
-        const char *session = json_get_str(holder, "session"), *host = json_get_str(holder, "host");
-        if (session && host)
-            w.held_by = xasprintf("session %.40s of %.64s", session, host);
-        *fleet_add_worker(ret) = w;
-    }
-    return 0;
-}
-
-static void text_take(char **to, char **from)
-{
-    free(*to);
-    *to = TAKE_PTR(*from);
-}
-
-/* What the worker is, where it could not be asked from here: the network of pods may end at their node. */
-static void owner_apply_identity(struct worker *w, struct worker *theirs)
-{
-    const bool unknown = w->engine == ENGINE_UNKNOWN && theirs->engine != ENGINE_UNKNOWN;
-
-    if (unknown) {
-        w->engine = theirs->engine;
-        w->backend = theirs->backend;
-        w->speculative = theirs->speculative;
-        w->sleeping = theirs->sleeping;
-        text_take(&w->version, &theirs->version);
-        if (!w->model)
-            text_take(&w->model, &theirs->model);
-        if (w->health == HEALTH_UNKNOWN)
-            w->health = theirs->health;
-    }
-    /* Its process may show that it cannot be recorded although it answers. */
-    if (unknown || (theirs->engine == w->engine && w->profilable && !theirs->profilable)) {
-        w->profilable = theirs->profilable;
-        text_take(&w->reason, &theirs->reason);
-        text_take(&w->remedy, &theirs->remedy);
-    }
-}
-
-void owner_apply(struct worker *w, struct worker *theirs)
-{
-    char *note = TAKE_PTR(theirs->note);
-    struct trace_location location = w->location;
-    struct profiler_setup setup = w->setup;
-
-    owner_apply_identity(w, theirs);
-    w->location = theirs->location;
-    w->setup = theirs->setup;
-    theirs->location = location;
-    theirs->setup = setup;
-    w->sizes = theirs->sizes;
-    w->pid = theirs->pid;
-    w->uid = theirs->uid;
-    w->local = false;
-    text_take(&w->held_by, &theirs->held_by);
-    if (theirs->group)
-        text_take(&w->group, &theirs->group);
-    if (note)
-        worker_add_note(w, "%s", note);
-    free(note);
-}
+/* Pairs of a worker and a peer, for workers that any peer may have: 20 MB of requests. */
+#define ANY_QUESTIONS_MAX 500000
 
 /* -- Asking ---------------------------------------------------------------------------------------------- */
 
@@ -194,6 +37,8 @@ struct owner_description {
     struct owner_question *questions; /* by peer, in the order of claimants */
     struct owner_claimant *claimants;
     size_t n_questions, n_pending;
+    size_t n_any,
+        n_not_asked; /* pairs of a worker and a peer without a rule; workers that were too many for it */
     struct hash_table by_url; /* numbers of `indices` */
     size_t *indices;          /* of workers; of a URL that is listed twice only the first */
     size_t n_indices;
@@ -362,10 +207,31 @@ static void question_on_answer(int status, const json_t *body, const struct prob
         description_finish(d);
 }
 
-/* The same host is asked of for all its workers: those of one address have one answer. */
+static void question_add(struct owner_question *q, json_t *url)
+{
+    if (!q->urls)
+        q->urls = json_array();
+    json_array_append(q->urls, url);
+}
+
+/* All peers are asked about a worker that no rule finds one for: of a large fleet only about the first of those. */
+static bool description_may_ask(struct owner_description *d, enum owner_rule rule, size_t n_candidates)
+{
+    if (rule != OWNER_RULE_ANY)
+        return true;
+    if (d->n_any + n_candidates > ANY_QUESTIONS_MAX) {
+        d->n_not_asked++;
+        return false;
+    }
+    d->n_any += n_candidates;
+    return true;
+}
+
+/* The workers of one address have one answer to which peers may have them. */
 static void description_choose(struct owner_description *d, const struct peer *const *peers, size_t n)
 {
     _cleanup_(freep) size_t *candidates = xcalloc(n, sizeof(*candidates));
+    enum owner_rule rule = OWNER_RULE_ANY;
     const struct worker *last = NULL;
     size_t n_candidates = 0;
 
@@ -376,15 +242,19 @@ static void description_choose(struct owner_description *d, const struct peer *c
         const char *port = strrchr(w->url, ':');
         size_t n_host = port ? (size_t)(port - w->url) : strlen(w->url);
         if (!last || strncmp(last->url, w->url, n_host + 1) != 0 || !streq(last->node, w->node))
-            owners_candidates(w, peers, n, candidates, &n_candidates);
+            rule = owners_candidates(w, peers, n, candidates, &n_candidates);
         last = w;
-        for (size_t k = 0; k < n_candidates; k++) {
-            struct owner_question *q = &d->questions[candidates[k]];
-            if (!q->urls)
-                q->urls = json_array();
-            json_array_append_new(q->urls, json_text(w->url));
-        }
+        if (!description_may_ask(d, rule, n_candidates))
+            continue;
+        _cleanup_json_ url = json_text(w->url);
+        for (size_t k = 0; k < n_candidates; k++)
+            question_add(&d->questions[candidates[k]], url);
     }
+    if (d->n_not_asked > 0)
+        fleet_add_note(d->fleet,
+                       "%zu workers are at addresses of no known host, too many to ask all %zu hosts about "
+                       "each: set addresses= of [peer NAME] in profd.conf",
+                       d->n_not_asked, n);
 }
 
 /* A user's profd leaves its workers to the service of the same machine, which others ask too. */
@@ -394,15 +264,15 @@ static void description_choose_own(struct owner_description *d, const struct pee
 
     for (size_t k = 0; k < n && !d->peers->is_system; k++) {
         struct owner_question *q = &d->questions[k];
-        if (!peers[k]->hello.is_system || !streq(peers[k]->hello.boot_id, boot))
+        if (!peers[k]->hello.is_system || !streq(peers[k]->hello.boot_id, boot) ||
+            !net_address_is_own(&peers[k]->address))
             continue;
         for (size_t i = 0; i < d->fleet->n_workers; i++) {
             const struct worker *w = &d->fleet->workers[i];
             if (!w->local || w->pid == 0 || worker_is_on_demand(w) || url_is_loopback(w->url))
                 continue;
-            if (!q->urls)
-                q->urls = json_array();
-            json_array_append_new(q->urls, json_text(w->url));
+            _cleanup_json_ url = json_text(w->url);
+            question_add(q, url);
         }
     }
 }
@@ -461,6 +331,7 @@ static void description_on_refreshed(void *arg)
                                                   .host = xstrdup(h->host ? h->host : peers[i]->name),
                                                   .name = xstrdup(peers[i]->name)};
         memcpy(d->claimants[i].boot_id, h->boot_id, BOOT_ID_SIZE);
+        d->claimants[i].address = peers[i]->address;
         d->claimants[i].is_system = h->is_system;
     }
     description_note_missing(d);

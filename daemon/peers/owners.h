@@ -5,7 +5,8 @@
  * Peers are asked about workers whose process is not seen here (POST /v1/host/workers). Which ones, in this order: those on
  * the worker's node; those whose connection, section or URL has the worker's address; those that report the address;
  * all of them. So no peer's own words win over an address that was connected to. Where two peers claim a worker,
- * nobody owns it, unless both are profds of one machine: then its service does.
+ * nobody owns it, unless both are profds of one machine (one boot id and one address that was connected to): then its
+ * service does.
  *
  * An owner's answer sets location, process, sizes, group and note of its workers, and what the engine is where that could
  * not be asked from here. It never adds a worker, or changes a URL or role.
@@ -31,6 +32,7 @@ enum owner_rule owners_candidates(const struct worker *w, const struct peer *con
 struct owner_claimant {
     char boot_id[BOOT_ID_SIZE];
     bool is_system;
+    struct in6_addr address; /* that was connected to; :: unknown */
 };
 #define OWNER_NONE     (-1)
 #define OWNER_CONFLICT (-2)

@@ -121,6 +121,8 @@ static void query_on_result(const struct call_result *r, void *arg)
     q->call = NULL;
     if (r->err == 0 && !r->cut && r->body_size > 0)
         body = json_parse(r->body, r->body_size, error);
+    if (body)
+        json_clean_texts(body);
     query_explain(q, r, body, error, &p);
     q->times = (struct peer_times){r->sent_mono_ns, r->err == 0 ? r->answered_mono_ns : 0, r->address};
     q->peers->n_failures += p.kind != PROBLEM_NONE;
@@ -210,6 +212,8 @@ static void bytes_on_result(const struct call_result *r, void *arg)
     if (!is_there) {
         _cleanup_json_ body =
             r->err == 0 && r->status >= 400 ? json_parse(r->body, r->body_size, error) : NULL;
+        if (body)
+            json_clean_texts(body);
         if (r->err != 0 || r->status >= 300)
             query_explain(q, r, body, "", &p);
         else

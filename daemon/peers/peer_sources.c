@@ -62,6 +62,17 @@ static const char *source_scheme(const struct peers *p)
 
 /* -- Names ----------------------------------------------------------------------------------------------- */
 
+/* Addresses that the name had: a pod that moved has another one, by which it is the same host. */
+static void source_drop_others(const struct peer_source *s, const char *name)
+{
+    struct peer *peer;
+
+    LIST_FOREACH(peer, &s->peers->peers, link) {
+        if (!peer->config && streq(peer->verify, name) && peer->wanted_mono_ns < s->looked_mono_ns)
+            peer->wanted_mono_ns = 0;
+    }
+}
+
 static void source_on_looked(struct fleet *f, const struct problem *problem, void *arg)
 {
     struct peer_source *s = arg;
@@ -81,6 +92,8 @@ static void source_on_looked(struct fleet *f, const struct problem *problem, voi
     for (size_t i = 0; found && i < found->n_workers; i++)
         if (url_parse(found->workers[i].url, &u, &reason) == 0)
             source_put(p, source_scheme(p), u.host, u.port, name);
+    if (found)
+        source_drop_others(s, name);
     peers_on_source(p);
 }
 

@@ -5,7 +5,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/catalog/catalog.h"
+#include "daemon/catalog/records.h"
 #include "daemon/fleet/url.h"
+#include "daemon/peers/identity.h"
 #include "daemon/peers/internal.h"
 #include <errno.h>
 
@@ -41,6 +43,7 @@ static void peer_free(struct peer *peer)
     peer_hello_done(&peer->hello);
     problem_done(&peer->problem);
     free(peer->host_uuid);
+    free(peer->bound_uuid);
     free(peer->name);
     free(peer->verify);
     free(peer->url);
@@ -90,6 +93,10 @@ struct peer *peers_put(struct peers *p, const char *name, const char *url, const
         peer->config = config;
         replace_str(&peer->name, name);
     }
+    if (config) {
+        free(peer->bound_uuid);
+        peer->bound_uuid = catalog_host_at(p->catalog, url);
+    }
     peer->wanted_mono_ns = mono_ns();
     return peer;
 }
@@ -105,11 +112,27 @@ const struct peer *peers_find(const struct peers *p, const char *host_uuid)
     return NULL;
 }
 
-const struct peer *peers_add(struct peers *p, const char *url)
+/* Nobody has been asked there yet, and nothing is known of it that contradicts. */
+static bool peer_may_be(const struct peer *peer, const char *host_uuid)
 {
-    const char *name = strstr(url, "://");
+    const char *expected = identity_expected(peer);
 
-    return peers_put(p, name ? name + strlen("://") : url, url, NULL);
+    return !peer->host_uuid && (peer->state == PEER_UNKNOWN || peer->state == PEER_UNREACHABLE) &&
+           (!expected || streq(expected, host_uuid));
+}
+
+const struct peer *peers_find_at(struct peers *p, const char *host_uuid, const char *url)
+{
+    const struct peer *peer = peers_find(p, host_uuid);
+    const char *name = url ? strstr(url, "://") : NULL;
+
+    if (peer || !name)
+        return peer;
+    peer = peers_at(p, url);
+    /* One of a source, which has not named it since the restart; tokens leave encrypted only. */
+    if (!peer && p->settings->n_sources > 0 && (starts_with(url, "https://") || p->settings->plain_http))
+        peer = peers_put(p, name + strlen("://"), url, NULL);
+    return peer && peer_may_be(peer, host_uuid) ? peer : NULL;
 }
 
 const struct peer_list *peers_list(const struct peers *p)
@@ -186,7 +209,8 @@ static void peers_forget(struct peers *p)
 
     for (peer = LIST_FIRST(&p->peers); peer; peer = next) {
         next = LIST_NEXT(peer, link);
-        if (!peer->config && peer->wanted_mono_ns < until && !peer->hello_query)
+        if (!peer->config && (peer->wanted_mono_ns == 0 || peer->wanted_mono_ns < until) &&
+            !peer->hello_query)
             peer_free(peer);
     }
 }

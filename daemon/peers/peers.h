@@ -73,7 +73,8 @@ struct peer {
     /* The peers' own: */
     struct peers *peers;
     const struct peer_config *config; /* NULL: of a source */
-    int64_t wanted_mono_ns;           /* when it was named last, where config is NULL */
+    char *bound_uuid; /* that the catalog knows of the URL of a configured one; NULL: none (identity.h) */
+    int64_t wanted_mono_ns; /* when it was named last; 0: no source does any more */
     struct peer_query *hello_query;
     int64_t saved_mono_ns; /* when its row in the catalog was written; 0: to be written */
 };
@@ -109,8 +110,11 @@ void peers_metrics(const struct peers *p, struct peers_metrics *ret);
 
 /* The peer with that UUID, in state OK or UNREACHABLE; NULL: none is known, which a refresh may change. */
 const struct peer *peers_find(const struct peers *p, const char *host_uuid);
-/* The peer at a URL, which is added where it is missing: the one that a catalog noted, after a restart. */
-const struct peer *peers_add(struct peers *p, const char *url);
+/*
+ * The peer with that UUID, else the one at the URL that the catalog noted of it, which after a restart has not been asked
+ * yet. NULL where the settings name it no more, or where another profd answers there: it gets no call, and no token.
+ */
+const struct peer *peers_find_at(struct peers *p, const char *host_uuid, const char *url);
 
 /*
  * Asks the sources for peers, and all peers for their hello whose last one is older than max_age_ns. done() comes later,

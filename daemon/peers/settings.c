@@ -10,6 +10,7 @@ static void peer_config_done(struct peer_config *p)
 {
     free(p->name);
     free(p->url);
+    free(p->host_uuid);
     free(p->addresses);
     call_credentials_done(&p->credentials);
 }

@@ -9,12 +9,15 @@
 
 /* Where a profd of another host listens unless its URL or source has a port. */
 #define PEER_PORT_DEFAULT 9460
+/* [peer NAME] host_uuid=: its catalog may be another one after each restart. */
+#define PEER_UUID_ANY "any"
 
 /* A [peer NAME] section. */
 struct peer_config {
     char *name;
     char *url;                           /* normalised */
     struct call_credentials credentials; /* where one of them is set, none of [hosts] is used */
+    char *host_uuid;                     /* of its catalog, PEER_UUID_ANY; NULL: that of its first answer */
     struct in6_addr *addresses;          /* further addresses of its host, at which workers are listed */
     size_t n_addresses, cap_addresses;
 };

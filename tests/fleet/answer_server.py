@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server with settable answers that remembers each request: for what lists workers, and for workers that must not get
-the credentials of that.
+"""A server with settable answers that remembers each request, and the body of each POST: for what lists workers, for workers
+that must not get the credentials of that, and for hosts that lie.
 
     with AnswerServer() as server:
         server.answers["/targets"] = (200, [{"targets": ["127.0.0.1:8000"]}])
@@ -21,7 +21,7 @@ class AnswerServer:
 
     def __init__(self, answers=None, certificate=None, address="127.0.0.1", port=0):
         self.answers = dict(answers or {})
-        self.requests = []
+        self.requests, self.bodies = [], []
         owner = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -39,6 +39,10 @@ class AnswerServer:
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(body)
+
+            def do_POST(self):  # pylint: disable=invalid-name
+                owner.bodies.append((self.path, self.rfile.read(int(self.headers.get("Content-Length", 0)))))
+                self.do_GET()
 
             def log_message(self, *_):  # pylint: disable=arguments-differ
                 pass

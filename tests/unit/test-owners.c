@@ -109,10 +109,15 @@ static void test_pods(void **state)
 
 static void test_claims(void **state)
 {
-    static const struct owner_claimant c[] = {
-        {"boot-a", true}, {"boot-a", false}, {"boot-b", true}, {"", true}, {"", false}, {"boot-a", false},
+    struct owner_claimant c[] = {
+        {"boot-a", true},  {"boot-a", false}, {"boot-b", true}, {"", true},        {"", false},
+        {"boot-a", false}, {"boot-a", true},  {"boot-a", true}, {"boot-a", false},
     };
 
+    /* That was connected to: the last two are of unknown addresses. */
+    for (int i = 0; i < 6; i++)
+        c[i].address = ip("10.0.0.1");
+    c[6].address = ip("10.0.0.2");
     assert_int_equal(owner_decide(c, 1, OWNER_NONE), 1);
     assert_int_equal(owner_decide(c, 0, 1), 0); /* the service of one machine before a user's profd there */
     assert_int_equal(owner_decide(c, 1, 0), 0);
@@ -120,6 +125,10 @@ static void test_claims(void **state)
     assert_int_equal(owner_decide(c, 1, 2), OWNER_CONFLICT); /* of other machines the kind does not matter */
     assert_int_equal(owner_decide(c, 1, 5), OWNER_CONFLICT);
     assert_int_equal(owner_decide(c, 3, 4), OWNER_CONFLICT); /* no boot id is no machine */
+    /* Who copies the boot id of another host answers at another address. */
+    assert_int_equal(owner_decide(c, 6, 1), OWNER_CONFLICT);
+    assert_int_equal(owner_decide(c, 1, 6), OWNER_CONFLICT);
+    assert_int_equal(owner_decide(c, 7, 8), OWNER_CONFLICT);
 }
 
 static struct fleet *parse(const char *text, int expected)
