@@ -3,10 +3,10 @@
 
 #include "base/alloc.h"
 #include "base/fs.h"
+#include "base/network_fs.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
-#include <linux/magic.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
@@ -14,53 +14,6 @@
 #define MOUNTINFO_MAX (4 << 20)
 
 #define FUSE_MAGIC    0x65735546
-static const struct {
-    unsigned long f_type;
-    const char *name;
-} network_fs[] = {
-    {NFS_SUPER_MAGIC, "NFS"}, {0x0bd00bd0, "Lustre"},       {0xff534d42, "CIFS"},  {0xfe534d42, "SMB"},
-    {SMB_SUPER_MAGIC, "SMB"}, {CEPH_SUPER_MAGIC, "CephFS"}, {0x47504653, "GPFS"},  {0x19830326, "BeeGFS"},
-    {0xaad7aaea, "PanFS"},    {AFS_SUPER_MAGIC, "AFS"},     {AFS_FS_MAGIC, "AFS"}, {CODA_SUPER_MAGIC, "Coda"},
-    {V9FS_MAGIC, "9P"},
-};
-
-static const struct {
-    const char *type, *name;
-} network_fuse[] = {
-    {"fuse.sshfs", "SSHFS"},
-    {"fuse.glusterfs", "GlusterFS"},
-    {"fuse.ceph", "CephFS"},
-    {"fuse.ceph-fuse", "CephFS"},
-    {"fuse.juicefs", "JuiceFS"},
-    {"fuse.JuiceFS", "JuiceFS"},
-    {"fuse.s3fs", "S3FS"},
-    {"fuse.goofys", "goofys"},
-    {"fuse.mountpoint-s3", "Mountpoint for S3"},
-    {"fuse.gcsfuse", "gcsfuse"},
-    {"fuse.rclone", "rclone"},
-    {"fuse.blobfuse2", "blobfuse"},
-    {"fuse.davfs", "davfs"},
-    {"fuse.moosefs", "MooseFS"},
-    {"fuse.mfs", "MooseFS"},
-    {"fuse.seaweedfs", "SeaweedFS"},
-};
-
-const char *network_fs_name(unsigned long f_type)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(network_fs); i++)
-        if (network_fs[i].f_type == f_type)
-            return network_fs[i].name;
-    return NULL;
-}
-
-const char *network_fuse_name(const char *fs_type)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(network_fuse); i++)
-        if (streq(network_fuse[i].type, fs_type))
-            return network_fuse[i].name;
-    return NULL;
-}
-
 /* "36 35 98:0 /root /mount options [tags] - TYPE source options" */
 bool mountinfo_type(const char *text, unsigned major, unsigned minor, char *buf, size_t size)
 {

@@ -7,10 +7,6 @@
 
 #include "base/problem.h"
 
-/* "NFS"; NULL for a file system of this host. For FUSE see network_fuse_name(). Pure. */
-const char *network_fs_name(unsigned long f_type);
-/* "SSHFS" for "fuse.sshfs"; NULL where nothing is known against it. Pure. */
-const char *network_fuse_name(const char *fs_type);
 /* The file system's type of the mount with that device in the text of a mountinfo; false where there is none.
  * Pure. */
 bool mountinfo_type(const char *text, unsigned major, unsigned minor, char *buf, size_t size);

@@ -257,6 +257,8 @@ static void admit_on_imported(struct import_job *job)
         f->trace_id = may_change ? row->trace_id : 0;
         outcome_count(f, row, job->replaces_id != 0);
         file_set_state(f, is_current ? FILE_DONE : FILE_GROWING);
+    } else if (job->outcome == IMPORT_ELSEWHERE) {
+        file_set_state(f, FILE_IGNORED);
     } else {
         if (job->postponed == POSTPONED_STORE_FAILED)
             f->attempt = ATTEMPT_IN_PLACE;

@@ -54,10 +54,20 @@ static const struct {
     {"its owner", evidence_owner},
 };
 
+/* By a worker of another host. */
+static bool attribution_is_elsewhere(const struct attribution_candidate *c,
+                                     const struct attribution_evidence *e)
+{
+    return c->shares_dir && !c->had_it_open && c->n_pids > 0 && e->pid >= 0 && !evidence_pid(c, e) &&
+           !evidence_id(c, e);
+}
+
 /* No other evidence outweighs this: whoever may write to the directory can name a file as he likes. */
 static bool attribution_is_refuted(const struct attribution_candidate *c,
                                    const struct attribution_evidence *e)
 {
+    if (attribution_is_elsewhere(c, e))
+        return true;
     return c->trace_id && (e->trace_id ? !streq(e->trace_id, c->trace_id) : !c->has_given_name);
 }
 
@@ -224,6 +234,7 @@ static struct attribution_candidate attribution_candidate_of(const struct collec
                                               .pids = k->pids,
                                               .inner_pids = k->inner_pids,
                                               .n_pids = k->n_pids,
+                                              .shares_dir = w->shares_dir > 0,
                                               .uid_known = w->pid > 0,
                                               .uid = w->uid,
                                               .worker = w->url,
@@ -307,7 +318,12 @@ static int attribute_discovered(struct import_job *job)
         attribute_ambiguous(row, collections, n, left);
     }
     attribute_explain_refuted(job, collections, n, trace_id);
-    return 0;
+    bool is_elsewhere = which == ATTRIBUTION_NONE && n > 0;
+    for (size_t i = 0; i < n; i++)
+        is_elsewhere = is_elsewhere && attribution_is_elsewhere(&candidates[i], &e);
+    if (is_elsewhere)
+        log_debug("%s/%s is of a worker of another host", f->dir->path, f->name);
+    return is_elsewhere;
 }
 
 /* -- Files of the store, and of clients -- */

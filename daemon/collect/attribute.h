@@ -6,7 +6,8 @@
  * (SGLang), the process that has it open, the
  * process id in its name or events against the worker's process tree, its owner; and where only one worker
  * could have written it there at that time, directory and time alone. Sessions of one worker follow one
- * another, so the time decides between them. A file with several candidates left is ambiguous.
+ * another, so the time decides between them. A file with several candidates left is ambiguous. A directory that workers of
+ * several hosts have in common (shares_dir) has candidates on each of them: what another's process wrote is none of ours.
  */
 #pragma once
 
@@ -23,6 +24,9 @@ struct attribution_candidate {
     bool had_it_open;
     const pid_t *pids, *inner_pids; /* its process tree; n_pids 0: not known */
     size_t n_pids;
+    /* Workers of other hosts, whose candidates are there, write to the same directory: a file with the id of a process that
+     * is not of its tree is one of theirs. */
+    bool shares_dir;
     bool uid_known;
     uid_t uid;
     const char *worker; /* its URL */

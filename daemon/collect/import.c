@@ -342,7 +342,9 @@ static void import_on_read(const struct ingest_result *r, void *arg)
     if (e == 0)
         import_into_store(job);
     else
-        import_end(job, e < 0 ? IMPORT_REFUSED : IMPORT_EXISTED);
+        import_end(job, e < 0                              ? IMPORT_REFUSED
+                        : job->source == IMPORT_DISCOVERED ? IMPORT_ELSEWHERE
+                                                           : IMPORT_EXISTED);
 }
 
 static void import_open_columns(struct ingest_columns *ret, void *arg)

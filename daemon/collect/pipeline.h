@@ -259,6 +259,7 @@ enum import_outcome {
     IMPORT_UNSAVED,   /* job.err: the catalog refused it */
     IMPORT_EXISTED,   /* of a request: its bytes are in the catalog, as row.trace_id */
     IMPORT_REFUSED,   /* of a request: job.problem has the reason */
+    IMPORT_ELSEWHERE, /* IMPORT_DISCOVERED: a worker of another host wrote it, whose profd collects it */
     IMPORT_POSTPONED, /* try again; job.postponed or job.err has the reason */
     IMPORT_CANCELLED, /* profd ends */
 };
@@ -402,7 +403,7 @@ void import_close(struct collector *c);
 /* Whether the target could have written the file: by directory, time and the pattern of its name. */
 bool file_may_be_of(const struct discovered_file *f, const struct collection *k);
 /* Puts session, target and worker into the job's row. Negative with job.problem: a request's session cannot
- * be used. */
+ * be used. 1: a worker of another host wrote it to a directory that both hosts have. */
 int attribute_job(struct import_job *job);
 
 /* -- import_row.c -- */

@@ -183,12 +183,23 @@ void watch_prepare(struct collector *c, const struct session *s)
 
 /* -- A scan -- */
 
+/* Also with workers of other hosts. */
+static bool watch_is_shared(const struct watched_dir *d)
+{
+    const struct collection *k;
+
+    TAILQ_FOREACH(k, &d->collections, next_in_dir)
+        if (k->target->worker.shares_dir > 0)
+            return true;
+    return d->n_targets >= 2;
+}
+
 /* The process trees of workers that share a directory, to see which of them has which file open. */
 static void watch_add_trees(struct dir_scan *scan, const struct watched_dir *d)
 {
     const struct collection *k;
 
-    if (d->n_targets < 2)
+    if (!watch_is_shared(d))
         return;
     scan->trees = xcalloc(SCAN_TREES_MAX, sizeof(*scan->trees));
     TAILQ_FOREACH(k, &d->collections, next_in_dir) {

@@ -5,6 +5,7 @@
 #include "daemon/fleet/engine.h"
 #include "daemon/fleet/process.h"
 #include "daemon/fleet/profiler_config.h"
+#include "daemon/fleet/shared_fs.h"
 #include <errno.h>
 #include <fcntl.h>
 
@@ -437,9 +438,43 @@ void process_trace_dir(struct worker *w, const struct fleet_settings *settings,
         take_note(w, &p);
     }
     w->location.blocked_here = !w->location.local_dir && !(w->location.dir && path_is_uri(w->location.dir));
+    if (w->location.local_dir) {
+        shared_dir_done(&w->shared);
+        shared_dir_read(w->location.local_dir, w->pid, w->location.dir, &w->shared);
+    }
     note_unwritable(w, listener);
     note_unusable(w, listener);
     resolve_temp_dir(w, config, f.texts);
+}
+
+/*
+ * The directory that a worker of another host reports is taken for the one of the same name here, where that is on a file
+ * system which hosts have in common. A name on a disk of this host is another directory.
+ */
+static bool take_shared_dir(struct worker *w)
+{
+    _cleanup_(shared_dir_done) struct shared_dir shared = {0};
+    _cleanup_(freep) char *dir =
+        path_is_uri(w->location.dir) ? NULL : path_absolute(w->location.dir, NULL, NULL);
+    struct problem p = {0};
+
+    if (!dir || !shared_dir_read(dir, 0, NULL, &shared))
+        return false;
+    if (process_check_dir(w, dir, &p) < 0) {
+        take_note(w, &p);
+        return false;
+    }
+    _cleanup_(freep) char *found_by =
+        xasprintf("%s, on a shared file system (%s)", w->location.found_by, shared.fstype);
+    replace_str(&w->location.local_dir, dir);
+    replace_str(&w->location.found_by, found_by);
+    replace_str(&w->location.note, NULL);
+    replace_str(&w->location.remedy, NULL);
+    shared_dir_done(&w->shared);
+    w->shared = shared;
+    shared = (struct shared_dir){0};
+    note_missing(w);
+    return true;
 }
 
 void process_trace_dir_unseen(struct worker *w, const struct fleet_settings *settings,
@@ -452,6 +487,10 @@ void process_trace_dir_unseen(struct worker *w, const struct fleet_settings *set
         set_dir(&w->location, output_dir, "output_dir in profd.conf");
     if (w->location.dir)
         resolve_dir(w, config, NULL);
+    if (!own_host && !given && w->location.dir && !w->location.local_dir && take_shared_dir(w)) {
+        problem_done(reason);
+        return;
+    }
     /* A directory that a person named and that profd cannot use keeps its own reason. */
     if (!w->location.local_dir && !given) {
         process_remedy_unknown(w, reason);

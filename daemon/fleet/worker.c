@@ -63,10 +63,16 @@ static const struct worker_member worker_members[] = {
     MEMBER(MEMBER_BOOL, worker, speculative),
     MEMBER(MEMBER_COUNT, worker, load),
     MEMBER(MEMBER_FLAG, worker, sleeping),
+    MEMBER(MEMBER_FLAG, worker, shares_dir),
 };
 static const struct worker_member location_members[] = {
     LOCATION_TEXT(dir),  LOCATION_TEXT(local_dir), LOCATION_TEXT(found_by),
     LOCATION_TEXT(note), LOCATION_TEXT(remedy),    LOCATION_TEXT(temp_dir),
+};
+static const struct worker_member shared_members[] = {
+    MEMBER(MEMBER_TEXT, shared_dir, source),
+    MEMBER(MEMBER_TEXT, shared_dir, fstype),
+    MEMBER(MEMBER_TEXT, shared_dir, root),
 };
 static const struct worker_member process_members[] = {
     PROCESS_TEXT(command),
@@ -111,6 +117,7 @@ static const struct {
     {"sizes", offsetof(struct worker, sizes), size_members, ARRAY_SIZE(size_members)},
     {"setup", offsetof(struct worker, setup), setup_members, ARRAY_SIZE(setup_members)},
     {"traces", offsetof(struct worker, location), location_members, ARRAY_SIZE(location_members)},
+    {"shared", offsetof(struct worker, shared), shared_members, ARRAY_SIZE(shared_members)},
     {"process", offsetof(struct worker, process), process_members, ARRAY_SIZE(process_members)},
 };
 

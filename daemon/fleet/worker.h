@@ -27,6 +27,14 @@ struct profiler_setup {
     int64_t delay_iterations, max_iterations, wait_iterations, warmup_iterations, active_iterations;
 };
 
+/* A directory that other hosts may mount as well (shared_fs.h); texts are NULL where it is on a disk of its host, or not
+ * known. */
+struct shared_dir {
+    char *source; /* of the mount: "filer:", "JuiceFS:data" */
+    char *fstype; /* "NFS" */
+    char *root;   /* the directory, as the source has it: "/export/traces" */
+};
+
 /* Where its traces appear. */
 struct trace_location {
     char *dir;       /* as the worker names it; NULL unknown */
@@ -78,6 +86,9 @@ struct worker {
     char *note;   /* shown even if profilable: a rewritten loopback URL, ... */
     struct profiler_setup setup;
     struct trace_location location;
+    struct shared_dir shared; /* of location.local_dir */
+    /* 1: workers of other hosts that its session records write there as well; -1 unknown */
+    int64_t shares_dir;
     struct worker_process process;
     char *same_as; /* of a process: the worker of the fleet that it, its parent or its child is; NULL none */
     bool local;    /* its process runs on this host */

@@ -144,8 +144,14 @@ static int lease_take_prepared(const json_t *v, const char *member, void *field,
         if (r < 0)
             break;
         struct lease_body_worker *w = lease_add_worker(b);
-        if (!json_is_object(item) || json_object_size(item) != 2)
-            return lease_wrong(p, "each of workers", "an object with \"url\" and \"profile_id\"");
+        const json_t *shares = json_object_get(item, "shares_dir");
+        if (!json_is_object(item) || json_object_size(item) != (size_t)(2 + (shares != NULL)))
+            return lease_wrong(p, "each of workers",
+                               "an object with \"url\", \"profile_id\" and optionally \"shares_dir\"");
+        if (shares)
+            r = lease_take_bool(shares, "shares_dir", &w->shares_dir, p);
+        if (r < 0)
+            break;
         r = lease_take_url(json_object_get(item, "url"), &w->url, p);
         if (r == 0)
             r = lease_take_text(json_object_get(item, "profile_id"), "profile_id", &w->profile_id, p);

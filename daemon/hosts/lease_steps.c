@@ -71,7 +71,9 @@ static int lease_create_session(struct lease *lease, const struct lease_body *b,
     const struct lease_record *r = &lease->record;
 
     for (size_t i = 0; i < b->n_workers; i++)
-        workers[i] = (struct lease_worker){.url = b->workers[i].url, .profile_id = b->workers[i].profile_id};
+        workers[i] = (struct lease_worker){.url = b->workers[i].url,
+                                           .profile_id = b->workers[i].profile_id,
+                                           .shares_dir = b->workers[i].shares_dir};
     const struct lease_start start = {.lease_id = r->lease_id,
                                       .session_uuid = r->session_uuid,
                                       .coordinator = r->coordinator,

@@ -102,6 +102,8 @@ static void part_put_prepare(const struct part *part, json_t *body)
             continue;
         json_object_set_new(worker, "url", json_text(t->worker.url));
         json_put_str(worker, "profile_id", t->record.profile_id);
+        if (t->worker.shares_dir > 0)
+            json_put_bool(worker, "shares_dir", true);
         json_array_append_new(workers, worker);
     }
     json_object_set_new(body, "workers", workers);

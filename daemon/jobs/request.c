@@ -405,7 +405,8 @@ struct lease_start *lease_start_copy(const struct lease_start *l)
                                  .request = json_deep_copy(l->request)};
     for (size_t i = 0; i < l->n_workers; i++)
         copy->workers[i] = (struct lease_worker){.url = xstrdup(l->workers[i].url),
-                                                 .profile_id = xstrdup(l->workers[i].profile_id)};
+                                                 .profile_id = xstrdup(l->workers[i].profile_id),
+                                                 .shares_dir = l->workers[i].shares_dir};
     return copy;
 }
 

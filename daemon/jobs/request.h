@@ -50,6 +50,7 @@ struct lease_start {
     int64_t deadline_boot_ns;             /* of the lease, by boot_ns() */
     struct lease_worker {
         char *url, *profile_id;
+        bool shares_dir; /* workers of other hosts write to its directory as well */
     } * workers;
     size_t n_workers;
     json_t *request; /* object: how to record */

@@ -152,12 +152,15 @@ void owner_apply(struct worker *w, struct worker *theirs)
     char *note = TAKE_PTR(theirs->note);
     struct trace_location location = w->location;
     struct profiler_setup setup = w->setup;
+    struct shared_dir shared = w->shared;
 
     owner_apply_identity(w, theirs);
     w->location = theirs->location;
     w->setup = theirs->setup;
     theirs->location = location;
     theirs->setup = setup;
+    w->shared = theirs->shared;
+    theirs->shared = shared;
     w->sizes = theirs->sizes;
     w->pid = theirs->pid;
     w->uid = theirs->uid;

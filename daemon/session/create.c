@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "base/uuid.h"
+#include "daemon/fleet/shared_fs.h"
 #include "daemon/session/internal.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -216,8 +217,11 @@ static void target_set_output_dir(struct target *t, int index)
     if (target_is_remote(t))
         return; /* its host chooses it */
     const char *base = location->dir ? location->dir : "/tmp";
-    _cleanup_(freep) char *below = xasprintf("profd/s%" PRId64 "-%" PRId64 "/w%d", t->record.session_id,
-                                             t->session->record.requested_at / NS_PER_MS, index);
+    /* Hosts may have the base in common, and the same numbers; the id of a lease's target is no other's. */
+    _cleanup_(freep) char *below = session_is_leased(t->session)
+                                       ? xasprintf("profd/%s", t->record.profile_id)
+                                       : xasprintf("profd/s%" PRId64 "-%" PRId64 "/w%d", t->record.session_id,
+                                                   t->session->record.requested_at / NS_PER_MS, index);
 
     if (!target_engine(t)->takes_output_dir) {
         t->record.trace_dir = xstrdup(location->local_dir);
@@ -250,6 +254,33 @@ static char *target_profile_id(const struct target *t, const struct job_request 
     else
         free(TAKE_PTR(id));
     return id;
+}
+
+/*
+ * Whether workers of another host that is recorded as well write to the same directory of a shared file system: what appears
+ * there is then only collected for the worker that a file proves to be of.
+ */
+static bool worker_shares_dir(const struct job_creation *c, const struct worker *w)
+{
+    if (worker_ops(w)->takes_output_dir)
+        return false; /* each gets one of its own */
+    for (size_t i = 0; i < c->plan.n_chosen; i++) {
+        const struct worker *other = &c->fleet->workers[c->plan.chosen[i]];
+        if (other != w && !streq(other->host_uuid, w->host_uuid) &&
+            shared_dir_is_same(&w->shared, &other->shared))
+            return true;
+    }
+    return false;
+}
+
+/* A host that has leased its workers is told. */
+static void session_note_shared_dirs(struct job_creation *c)
+{
+    for (size_t i = 0; i < c->plan.n_chosen; i++) {
+        struct worker *w = &c->fleet->workers[c->plan.chosen[i]];
+        w->shares_dir =
+            c->request.lease ? lease_shares_dir(c->request.lease, w->url) : worker_shares_dir(c, w);
+    }
 }
 
 static int session_add_target(struct target *t, const struct job_request *request, const struct worker *w,
@@ -323,6 +354,7 @@ static int session_add_rows(struct job_creation *c, struct session *s)
         rec->start_at = c->request.start_at;
     if (c->request.lease)
         session_take_lease(s, c->request.lease);
+    session_note_shared_dirs(c);
     int r = catalog_saw_fleet(catalog, c->fleet);
     if (r >= 0)
         r = catalog_add_session(catalog, rec);

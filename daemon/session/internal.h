@@ -162,6 +162,7 @@ bool session_resume_remote(struct session *s);
 int64_t target_bytes_seen(const struct target *t);
 /* leased.c: NULL: the lease does not have the worker. */
 const char *lease_profile_id(const struct lease_start *lease, const char *worker_url);
+bool lease_shares_dir(const struct lease_start *lease, const char *worker_url);
 
 /* on_demand.c: targets that are processes which poll profd. */
 bool target_is_on_demand(const struct target *t);

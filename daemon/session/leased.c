@@ -104,6 +104,14 @@ const char *lease_profile_id(const struct lease_start *lease, const char *worker
     return NULL;
 }
 
+bool lease_shares_dir(const struct lease_start *lease, const char *worker_url)
+{
+    for (size_t i = 0; i < lease->n_workers; i++)
+        if (streq(lease->workers[i].url, worker_url))
+            return lease->workers[i].shares_dir;
+    return false;
+}
+
 void target_set_start_step(struct target *t, int64_t start_step)
 {
     t->start_step = start_step;

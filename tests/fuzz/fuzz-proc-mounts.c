@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A path, a NUL, a mount table, a NUL, another mount table. */
+#include "daemon/fleet/mount_table.h"
 #include "daemon/fleet/process.h"
 #include "daemon/fleet/profiler_config.h"
 

@@ -81,6 +81,10 @@ def test_a_host_that_is_cut_off_is_named(hosts):
     wait_for(lambda: one.get("/v1/hosts")["hosts"][1]["state"] == "ok")
 
 
+def target_dir(session):
+    return session["targets"][0]["failure"].split(":", 1)[1].split(",")[0]
+
+
 def test_a_trace_stays_on_a_host_without_profd(hosts):
     one, _ = hosts
     url = hosts[3].fleet.workers[0]
@@ -91,6 +95,13 @@ def test_a_trace_stays_on_a_host_without_profd(hosts):
     assert session["state"] == "partial" and target["state"] == "partial"
     assert target["failure"].startswith(f"recorded; its trace is on {hosts[3].address}:/") and "not collected" in target["failure"]
     assert "profctl peer join" in target["remedy"]
+    # As a user reads it: before the start, and afterwards.
+    started = one.profctl("start", "--worker", url, "--duration", "200ms", status=None, errors=True)
+    assert f"traces are on {hosts[3].address}, not on this host" in started and f"profctl peer join {hosts[3].address}" in started, started
+    newest = one.wait_session(one.get("/v1/sessions")["sessions"][0]["session"])
+    shown = one.profctl("show", newest["session"], status=None)
+    assert f"its trace is on {hosts[3].address}:{target_dir(newest)}, not collected" in " ".join(shown.split()), shown
+    assert f"profctl peer join {hosts[3].address}" in shown, shown
 
 
 TOKEN = "profd_" + 64 * "7"

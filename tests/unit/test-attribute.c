@@ -41,6 +41,24 @@ static void test_process_id(void **state)
                      ATTRIBUTION_AMBIGUOUS);
 }
 
+/* Workers of other hosts are no candidates here: what another process wrote is theirs, unless nothing is known of either. */
+static void test_directory_of_several_hosts(void **state)
+{
+    struct attribution_candidate c[] = {
+        {.pids = tree_a, .inner_pids = inner, .n_pids = 3, .shares_dir = true, .profile_id = "s7-w0"}};
+    bool left[3];
+
+    assert_int_equal(decide(c, 1, (struct attribution_evidence){.pid = 101}, left), 0);
+    assert_int_equal(decide(c, 1, (struct attribution_evidence){.pid = 7}, left), 0);
+    assert_int_equal(decide(c, 1, (struct attribution_evidence){.pid = 201}, left), ATTRIBUTION_NONE);
+    assert_int_equal(decide(c, 1, (struct attribution_evidence){.pid = 201, .profile_id = "s7-w0"}, left), 0);
+    assert_int_equal(decide(c, 1, (struct attribution_evidence){.pid = -1}, left), 0);
+    c[0].had_it_open = true;
+    assert_int_equal(decide(c, 1, (struct attribution_evidence){.pid = 201}, left), 0);
+    c[0] = (struct attribution_candidate){.shares_dir = true};
+    assert_int_equal(decide(c, 1, (struct attribution_evidence){.pid = 201}, left), 0);
+}
+
 static void test_open_file_beats_process_id(void **state)
 {
     const struct attribution_candidate c[] = {
@@ -150,6 +168,7 @@ int main(void)
         cmocka_unit_test(test_no_candidate),
         cmocka_unit_test(test_one_candidate),
         cmocka_unit_test(test_process_id),
+        cmocka_unit_test(test_directory_of_several_hosts),
         cmocka_unit_test(test_open_file_beats_process_id),
         cmocka_unit_test(test_profile_id),
         cmocka_unit_test(test_trace_id),

@@ -13,7 +13,9 @@
             "\"lease_ns\": 30000000000, \"workers\": [\"http://127.0.0.1:8000\", \"http://127.0.0.1:8001\"]"
 #define PREPARE                                                                                              \
     SESSION ", \"request\": {\"duration_ns\": 5000000000, \"labels\": {\"a\": \"b\"}}, "                     \
-            "\"workers\": [{\"url\": \"http://127.0.0.1:8000\", \"profile_id\": \"s7-w0-1\"}]"
+            "\"workers\": [{\"url\": \"http://127.0.0.1:8000\", \"profile_id\": \"s7-w0-1\", "               \
+            "\"shares_dir\": true}, "                                                                        \
+            "{\"url\": \"http://127.0.0.1:8001\", \"profile_id\": \"s7-w1-1\"}]"
 #define START                                                                                                \
     SESSION ", \"at_mono_ns\": 5, \"boot_id\": \"b\", \"deadline_ns\": 30000000000, "                        \
             "\"clock\": {\"offset_ns\": -7, \"error_ns\": 2}, \"workers\": [{\"url\": \"http://h:1\"}, "     \
@@ -44,6 +46,8 @@ static void test_each_route(void **state)
 
     assert_int_equal(parse(LEASE_ROUTE_PREPARE, PREPARE, &b, NULL), 0);
     assert_string_equal(b.workers[0].profile_id, "s7-w0-1");
+    assert_true(b.workers[0].shares_dir);
+    assert_false(b.workers[1].shares_dir);
     assert_int_equal(json_get_int(b.request, "duration_ns", 0), 5000000000);
     lease_body_done(&b);
 
@@ -86,6 +90,10 @@ static void test_refusals(void **state)
         {LEASE_ROUTE_PREPARE,
          SESSION ", \"request\": {}, \"workers\": [{\"url\": \"http://h:1\", \"profile_id\": 7}]",
          "profile_id must be"},
+        {LEASE_ROUTE_PREPARE,
+         SESSION ", \"request\": {}, \"workers\": [{\"url\": \"http://h:1\", \"profile_id\": \"a\", "
+                 "\"shares_dir\": 1}]",
+         "shares_dir must be"},
         {LEASE_ROUTE_PREPARE, SESSION ", \"request\": \"steps\"", "request must be"},
         {LEASE_ROUTE_START, START ", \"start_at\": 5", "\"start_at\" is not a member"},
         {LEASE_ROUTE_STOP, SESSION ", \"path\": \"/etc\"", "\"path\" is not a member"},

@@ -4,6 +4,7 @@
 #include "base/process_info.h"
 #include "base/process_net.h"
 #include "base/util.h"
+#include "daemon/fleet/mount_table.h"
 #include "daemon/fleet/process.h"
 #include "tests/unit/cmocka-all.h"
 #include <arpa/inet.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What systemd is told, and where the state may lie. */
+#include "base/network_fs.h"
 #include "daemon/health.h"
 #include "daemon/state_dir.h"
 #include "tests/unit/cmocka-all.h"

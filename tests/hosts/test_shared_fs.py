@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traces on a file system that several hosts mount: who reads them, and that nobody reads them twice. The file system is one in user
+space that mirrors a directory of this machine, with the mount table's type and source of a network file system."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+from hosts import HostFleet, Hosts, wait_for
+from network import why_not
+
+S = 1_000_000_000
+SERVER = "filer:"
+
+
+def why_no_mounts():
+    if why_not():
+        return why_not()
+    if not shutil.which("bindfs"):
+        return "bindfs is not installed"
+    return None if os.access("/dev/fuse", os.R_OK | os.W_OK) else "no /dev/fuse"
+
+
+pytestmark = pytest.mark.skipif(why_no_mounts() is not None, reason=str(why_no_mounts()))
+
+
+class SharedFleet(HostFleet):
+    """Workers that write to a directory of the shared file system, which is mounted for as long as they live; with `--shared-dir`, those
+    of all hosts into the same one."""
+
+    def __init__(self, machine, source, *options, environment=None):
+        super().__init__(machine, *options, environment=environment)
+        self.source, self.shared = source, machine.disk / "shared"
+        self.command[self.command.index("--dir") + 1] = self.shared / "traces"
+
+    def __enter__(self):
+        with self.machine.inside():
+            # The same process ids on two hosts would prove nothing.
+            for _ in range(3 * self.machine.number):
+                subprocess.run(["true"], check=True)
+            subprocess.run([*self.machine.enter, "mkdir", self.shared], check=True)
+            self.mount = subprocess.Popen([*self.machine.enter, "bindfs", "-f", "-o", "subtype=sshfs", self.source, self.shared],
+                                          stdin=subprocess.DEVNULL)
+        try:
+            wait_for(lambda: "fuse.sshfs" in (self.machine.root.parent / "mountinfo").read_text())
+            return super().__enter__()
+        except BaseException:
+            self.unmount()
+            raise
+
+    def __exit__(self, *exception):
+        super().__exit__(*exception)
+        self.unmount()
+
+    def unmount(self):
+        self.mount.terminate()
+        self.mount.wait()
+
+
+class SharingHosts(Hosts):
+    def make_fleet(self, machine, environment):
+        # As SSHFS and NFS name their mounts: SERVER:/path.
+        source = self.directory / SERVER / "export"
+        source.joinpath("traces").mkdir(parents=True, exist_ok=True)
+        return SharedFleet(machine, source, *self.workers, environment=environment)
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory):
+    """Two hosts with a profd and one without; one worker on each, all of which write to the same directory."""
+    with SharingHosts(tmp_path_factory.mktemp("shared"), 3, workers=1, options=("--shared-dir",), profd_on=(1, 2)) as running:
+        yield running
+
+
+def files_of(host):
+    return sorted((trace["name"], trace.get("session")) for trace in host.get("/v1/traces")["traces"] if not trace.get("peer"))
+
+
+def test_the_file_system_is_recognized(hosts):
+    one, two = hosts
+    found = {worker["url"]: worker for worker in one.get("/v1/workers", router=hosts.router)["workers"]}
+    mine, theirs, unowned = (found[hosts[number].fleet.workers[0]] for number in (1, 2, 3))
+    for worker in (mine, theirs, unowned):
+        assert worker["shared"]["source"].endswith(SERVER) and worker["shared"]["fstype"] == "SSHFS", worker
+        assert worker["shared"] == mine["shared"]
+    assert theirs["host"] == "gpu2"
+    assert unowned["traces"]["found_by"].endswith("on a shared file system (SSHFS)"), unowned
+    assert "host" not in unowned and "note" not in unowned["traces"]
+
+
+def test_a_host_without_profd_is_read_directly(hosts):
+    one = hosts[1]
+    answer = one.start_session(workers=[hosts[3].fleet.workers[0]], duration_ns=S // 2)
+    assert not any("not on this host" in remark["text"] for remark in answer.get("remarks", [])), answer
+    session = one.wait_session(answer["session"])
+    (target,) = session["targets"]
+    assert session["state"] == "complete" and len(target["traces"]) == 1, session
+
+
+def test_each_file_of_two_profds_is_collected_once(hosts):
+    one, two = hosts
+    before = [len(host.get("/v1/traces")["traces"]) for host in (one, two)]
+    urls = [hosts[number].fleet.workers[0] for number in (1, 2)]
+    session = one.wait_session(one.start_session(workers=urls, duration_ns=S)["session"])
+    assert session["state"] == "complete", session
+    traces = one.get("/v1/traces", session=session["session"])["traces"]
+    assert {trace["worker"] for trace in traces} == set(urls) and len(traces) == 2
+    assert len({trace["sha256"] for trace in traces}) == 2
+    # Nor is one left without a session on either host.
+    assert len(two.get("/v1/traces")["traces"]) == before[1] + 1
+    assert len(one.get("/v1/traces")["traces"]) == before[0] + 2
