@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Catalogs of a million traces, and with --long of ten million: how long `profctl list-traces` takes, as a complete process, next
 to sqlite3 reading the same rows, and to its limits: a process that does nothing, one that also links what profctl links, and the
-response of profd alone. Slope: from the row with a tenth of the traces."""
+response of profd alone. Slope: from the row with a tenth of the traces.
+
+Before that, what numbering changes for a mirror or a coordinator costs imports: in processor time of the catalog alone, next to the
+same without it (catalog-imports.c)."""
+import json
 import os
 import pathlib
 import socket
@@ -87,7 +91,17 @@ def in_turns(profd, options, parameters, where, directory):
     return {who: [found[who] for found in rounds[1:]] for who in rounds[0]}
 
 
+def numbering(directory):
+    place = directory / "imports"
+    place.mkdir()
+    us = json.loads(subprocess.run([BUILD / "bench/catalog-imports", place], check=True, capture_output=True, text=True).stdout)
+    for name, what in (("plain", "imports without a reader of changes"), ("mirrored", "imports with a mirror")):
+        yield {"part": "imports", "what": what, "us": summary(us[name]), "without numbers, us": summary(us["bare"]),
+               "ratio": summary([a / b for a, b in zip(us[name], us["bare"])])}
+
+
 def run(directory, options):
+    yield from numbering(directory)
     before = {}
     for traces in SIZES if options.long else SIZES[:1]:
         profd = Daemon(directory / str(traces))

@@ -41,7 +41,6 @@ def fill(catalog):
                                "?, ?, '{}')", (f"rank-{i % 8}.json.gz", path, path, i % 8, now + i * 1000, now + i * 1000)).lastrowid
             db.executemany("insert into trace_name_row values (?, 'kernel', ?, 100, ?, 1, 1000)", [(trace, k + 1, 10**6 + k) for k in range(KERNELS)])
             db.executemany("insert into trace_category_row values (?, ?, 5, 7)", [(trace, "kernel"), (trace, "cpu_op")])
-        return db.execute("select seq from sqlite_sequence where name = 'change_row'").fetchone()[0]
 
 
 def sending(pg, directory):

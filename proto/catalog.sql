@@ -507,6 +507,9 @@ end;
 
 -- The number of the last change of each row that other hosts or a mirror take over. Numbers only grow: a reader who knows a number
 -- lacks exactly the rows after it. The triggers delete and insert: `insert or replace` would obey the conflict clause of the statement that fired them.
+--
+-- Imports write nothing but traces and events, and most catalogs have no reader: these two kinds have no number before a reader asks
+-- (catalog_number_changes()). A trace without a number is changed and deleted without a trace in this table: nobody knows it.
 create table if not exists change_row (
     seq          integer primary key autoincrement,
     kind         text not null,                 -- as below; t: the trace with its sums
@@ -516,6 +519,12 @@ create table if not exists change_row (
     unique (kind, id)
 ) strict;
 create index change_gone on change_row (seq) where gone = 1;
+-- Traces and events up to these ids have, or had, a number. Those after them may have one.
+create table if not exists change_mark (
+    kind         text primary key,
+    id           integer not null
+) strict, without rowid;
+insert or ignore into change_mark (kind, id) values ('t', 0), ('e', 0);
 -- Of a catalog that had no such table.
 insert into change_row (kind, id, at)
     select kind, id, unixepoch() * 1000000000
@@ -523,10 +532,8 @@ insert into change_row (kind, id, at)
           select 2, 'w', worker_id from worker_row union all
           select 3, 's', session_id from session_row union all
           select 4, 'g', target_id from target_row union all
-          select 5, 't', trace_id from trace_row union all
-          select 6, 'r', run_id from run_row union all
-          select 7, 'f', function_id from function_row union all
-          select 8, 'e', event_id from event_row)
+          select 5, 'r', run_id from run_row union all
+          select 6, 'f', function_id from function_row)
     where not exists (select 1 from change_row);
 -- Numbers of an autoincrement table are new; those of routers and workers may have been used before. A worker that a discovery
 -- only saw again has not changed.
@@ -584,14 +591,13 @@ create trigger change_removed_target after delete on target_row begin
     delete from change_row where kind = 'g' and id = old.target_id;
     insert into change_row (kind, id, at, gone) values ('g', old.target_id, unixepoch() * 1000000000, 1);
 end;
-create trigger change_added_trace after insert on trace_row begin
-    insert into change_row (kind, id, at) values ('t', new.trace_id, unixepoch() * 1000000000);
-end;
-create trigger change_saved_trace after update on trace_row begin
+create trigger change_saved_trace after update on trace_row
+    when exists (select 1 from change_row where kind = 't' and id = new.trace_id) begin
     delete from change_row where kind = 't' and id = new.trace_id;
     insert into change_row (kind, id, at) values ('t', new.trace_id, unixepoch() * 1000000000);
 end;
-create trigger change_removed_trace after delete on trace_row begin
+create trigger change_removed_trace after delete on trace_row
+    when exists (select 1 from change_row where kind = 't' and id = old.trace_id) begin
     delete from change_row where kind = 't' and id = old.trace_id;
     insert into change_row (kind, id, at, gone) values ('t', old.trace_id, unixepoch() * 1000000000, 1);
 end;
@@ -616,9 +622,6 @@ end;
 create trigger change_removed_function after delete on function_row begin
     delete from change_row where kind = 'f' and id = old.function_id;
     insert into change_row (kind, id, at, gone) values ('f', old.function_id, unixepoch() * 1000000000, 1);
-end;
-create trigger change_added_event after insert on event_row begin
-    insert into change_row (kind, id, at) values ('e', new.event_id, unixepoch() * 1000000000);
 end;
 create trigger change_removed_event after delete on event_row begin
     delete from change_row where kind = 'e' and id = old.event_id;

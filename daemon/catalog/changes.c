@@ -10,6 +10,8 @@
 
 /* How long a reader waits for a checkpoint that restarts the log. */
 #define READ_BUSY_MS 2000
+/* Rows that get numbers in one call: 5 ms of the loop. */
+#define NUMBERED_MAX 1000
 
 /* -- On the loop -------------------------------------------------------------------------------------- */
 
@@ -27,6 +29,55 @@ int catalog_changes_behind(struct catalog *c, int64_t after, int64_t *ret_n, int
     bind_number(s, 2, CHANGES_COUNTED_MAX);
     *ret_oldest_at = RECORD_NONE;
     return read_numbers(c, s, ret_n, ret_oldest_at);
+}
+
+/* 1: some got numbers, or the mark passed rows that are gone. */
+static int changes_number_kind(struct catalog *c, const char *kind, enum statement unnumbered,
+                               enum statement number)
+{
+    _cleanup_reset_ sqlite3_stmt *find = statement(c, unnumbered);
+    _cleanup_reset_ sqlite3_stmt *add = statement(c, number);
+    _cleanup_reset_ sqlite3_stmt *move = statement(c, STATEMENT_MOVE_MARK);
+    int64_t mark, upto;
+
+    bind_text(find, 1, kind);
+    bind_number(find, 2, NUMBERED_MAX);
+    int r = read_numbers(c, find, &mark, &upto);
+    if (r < 0 || upto == mark)
+        return r;
+    bind_text(add, 1, kind);
+    bind_number(add, 2, mark);
+    bind_number(add, 3, upto);
+    r = run_write(c, add);
+    if (r < 0)
+        return r;
+    bind_text(move, 1, kind);
+    bind_number(move, 2, upto);
+    r = run_write(c, move);
+    return r < 0 ? r : 1;
+}
+
+int catalog_number_changes(struct catalog *c)
+{
+    int traces = changes_number_kind(c, "t", STATEMENT_TRACES_UNNUMBERED, STATEMENT_NUMBER_TRACES);
+    int events = changes_number_kind(c, "e", STATEMENT_EVENTS_UNNUMBERED, STATEMENT_NUMBER_EVENTS);
+
+    return traces < 0 ? traces : events < 0 ? events : MAX(traces, events);
+}
+
+int changes_number_session(struct catalog *c, int64_t session_id)
+{
+    _cleanup_reset_ sqlite3_stmt *find = statement(c, STATEMENT_SESSION_TRACES_UNNUMBERED);
+    _cleanup_reset_ sqlite3_stmt *add = statement(c, STATEMENT_NUMBER_SESSION_TRACES);
+    int64_t any;
+
+    bind_number(find, 1, session_id);
+    int r = read_numbers(c, find, &any, NULL);
+    if (r < 0 || any == 0)
+        return r;
+    bind_text(add, 1, "t");
+    bind_number(add, 2, session_id);
+    return run_write(c, add);
 }
 
 /* -- Values ------------------------------------------------------------------------------------------- */

@@ -229,9 +229,11 @@ int catalog_each_changed_trace(struct catalog *c, int64_t session_id, int64_t af
 {
     _cleanup_(freep) struct trace_change *changes = NULL;
     struct trace_record record;
-    size_t n;
+    size_t n = 0;
 
-    int r = trace_changes_read(c, session_id, after, limit, &changes, &n);
+    int r = changes_number_session(c, session_id);
+    if (r >= 0)
+        r = trace_changes_read(c, session_id, after, limit, &changes, &n);
     for (size_t i = 0; i < n && r == 0; i++) {
         r = catalog_get_trace(c, changes[i].trace_id, &record);
         if (r < 0)

@@ -329,6 +329,11 @@ static inline void statement_resetp(sqlite3_stmt **s)
 }
 #define _cleanup_reset_ _cleanup_(statement_resetp)
 
+/* -- changes.c ---------------------------------------------------------------------------------------- */
+
+/* Numbers the traces of a session that have none; negative errno. */
+int changes_number_session(struct catalog *c, int64_t session_id);
+
 /* -- statements.c ------------------------------------------------------------------------------------- */
 
 const char *statement_text(enum statement s);

@@ -78,6 +78,16 @@
 
 #define SELECT_EVENT "select event_id, at, kind, actor, session_id, target_id, trace_id, text, run_id from event_row "
 
+/* Of change_mark. */
+#define TABLE_OF_MARK "iif(m.kind = 't', 'trace_row', 'event_row')"
+#define UNNUMBERED(table, id)                                                                                         \
+    "select id, max(id, min(newest, max(id, oldest - 1) + ?2)) from (select m.id, coalesce(q.seq, 0) as newest, "     \
+    "coalesce((select min(" id ") from " table "), q.seq + 1, 0) as oldest "                                          \
+    "from change_mark m left join sqlite_sequence q on q.name = '" table "' where m.kind = ?1)"
+/* ?1: kind. A row that has a number keeps it. */
+#define NUMBER_ROWS(table, id)                                                                                        \
+    "insert or ignore into change_row (kind, id, at) select ?1, t." id ", unixepoch() * 1000000000 from " table " t where "
+
 #define STATEMENT(name, ...) [STATEMENT_##name] = __VA_ARGS__,
 static const char *const texts[STATEMENT_EXTRA] = {
 #include "daemon/catalog/statement_list.inc"

@@ -28,33 +28,6 @@
 
 #define SQL_APPLY        "select fleet.apply($1::uuid, $2, $3::bigint, $4::bigint, $5::jsonb)"
 
-struct mirror {
-    struct event_base *base;
-    struct offload *offload;
-    struct catalog *catalog;
-    const struct mirror_settings *settings;
-    struct name_resolver *names;
-
-    enum mirror_phase phase;
-    struct pq *pq;
-    bool is_asking, is_skipping; /* for what is applied; the batch without its row */
-    struct mirror_batch *batch;  /* being read */
-    struct mirror_window window;
-    int64_t applied;        /* -1: not known */
-    int64_t from, to, rows; /* of the batch that is being sent */
-    int64_t nothing_until;  /* number of a change up to which there is nothing more to send */
-    int64_t last_at_start;  /* what an earlier profd can have sent at most */
-    bool was_asked;
-    int64_t renewed_ns; /* monotonic: when the catalog got another UUID last; 0: never */
-    unsigned behind, failures_in_row;
-    struct event *look, *gather, *retry, *idle;
-
-    int64_t next_at, begun_ns;
-    char *error;
-    const char *remedy;
-    uint64_t n_rows, n_failures, n_refused;
-};
-
 static const struct backoff mirror_retry = {
     .first_ns = NS_PER_S, .max_ns = 300 * NS_PER_S, .random_percent = 50};
 
@@ -271,6 +244,15 @@ static void mirror_connect(struct mirror *m)
         mirror_fail(m, "", "[mirror] url= is not an address of PostgreSQL");
 }
 
+/* Rows that nobody asked for have no number yet. What cannot get one now does with a later change, or when the timer looks. */
+static bool mirror_has_changes(const struct mirror *m)
+{
+    int64_t last = 0;
+
+    catalog_number_changes(m->catalog);
+    return catalog_changes_last(m->catalog, &last) >= 0 && last != m->applied && last != m->nothing_until;
+}
+
 static void mirror_rest(struct mirror *m)
 {
     m->phase = MIRROR_CURRENT;
@@ -289,18 +271,14 @@ static void mirror_on_batch(int err, const struct changes *changes, const struct
     if (!changes->json) {
         m->nothing_until = changes->last;
         mirror_rest(m);
+        /* Numbers that are not committed yet. */
+        if (mirror_has_changes(m))
+            mirror_plan(m->gather, GATHER_NS);
         return;
     }
     m->to = changes->to;
     m->rows = changes->rows;
     mirror_apply(m, m->from, m->to, changes->json);
-}
-
-static bool mirror_has_changes(const struct mirror *m)
-{
-    int64_t last = 0;
-
-    return catalog_changes_last(m->catalog, &last) >= 0 && last != m->applied && last != m->nothing_until;
 }
 
 /* Sends what there is. */
@@ -321,9 +299,10 @@ static void mirror_go_on(struct mirror *m)
 
 /* -- Timers and events -------------------------------------------------------------------------------- */
 
+/* While the server is away, changes get numbers too: their age is the lag. */
 static void mirror_wake(struct mirror *m)
 {
-    if (m->phase != MIRROR_CURRENT || !mirror_has_changes(m))
+    if (!mirror_has_changes(m) || m->phase != MIRROR_CURRENT)
         return;
     if (m->pq)
         mirror_go_on(m);
@@ -353,7 +332,7 @@ static void mirror_on_event(const json_t *event, void *arg)
 {
     struct mirror *m = arg;
 
-    if (m->phase == MIRROR_CURRENT && m->gather && !event_pending(m->gather, EV_TIMEOUT, NULL))
+    if (m->phase != MIRROR_OFF && m->gather && !event_pending(m->gather, EV_TIMEOUT, NULL))
         mirror_plan(m->gather, GATHER_NS);
 }
 
@@ -453,75 +432,4 @@ struct mirror *mirror_free(struct mirror *m)
     free(m->error);
     free(m);
     return NULL;
-}
-
-/* -- State -------------------------------------------------------------------------------------------- */
-
-const char *mirror_phase_name(enum mirror_phase phase)
-{
-    static const char *const names[_MIRROR_PHASE_MAX] = {
-        [MIRROR_OFF] = "off",         [MIRROR_CURRENT] = "current", [MIRROR_CONNECTING] = "connecting",
-        [MIRROR_SENDING] = "sending", [MIRROR_WAITING] = "waiting",
-    };
-    return names[phase];
-}
-
-void mirror_read_state(const struct mirror *m, struct mirror_state *ret)
-{
-    int64_t oldest_at = 0;
-
-    *ret = (struct mirror_state){.phase = m->phase,
-                                 .connected =
-                                     m->phase == MIRROR_SENDING || (m->phase == MIRROR_CURRENT && m->pq),
-                                 .applied = m->applied,
-                                 .lag = -1,
-                                 .next_at = m->next_at,
-                                 .error = m->error,
-                                 .remedy = m->remedy,
-                                 .rows = m->n_rows,
-                                 .failures = m->n_failures,
-                                 .refused_rows = m->n_refused};
-    if (m->phase == MIRROR_OFF)
-        return;
-    catalog_changes_last(m->catalog, &ret->last);
-    /* Until it is known, the lag is at least as old as this profd. */
-    ret->lag_ns = mono_ns() - m->begun_ns;
-    if (m->applied < 0 || catalog_changes_behind(m->catalog, m->applied, &ret->lag, &oldest_at) < 0)
-        return;
-    ret->lag_ns = ret->lag > 0 ? MAX(wall_ns() - oldest_at, INT64_C(0)) : 0;
-}
-
-bool mirror_is_busy(const struct mirror *m)
-{
-    return m->phase == MIRROR_CONNECTING || m->phase == MIRROR_SENDING;
-}
-
-json_t *mirror_to_json(const struct mirror *m)
-{
-    const struct mirror_settings *s = m->settings;
-    _cleanup_(freep) char *url = s->url && pq_is_installed() ? pq_format(s->url) : NULL;
-    struct mirror_state state;
-    json_t *j = json_object();
-
-    mirror_read_state(m, &state);
-    json_put_str(j, "state", mirror_phase_name(state.phase));
-    json_put_str(j, "url", url);
-    json_put_str(j, "reader", s->reader);
-    json_put_str(j, "catalog", catalog_uuid(m->catalog));
-    json_put_str(j, "host", catalog_host(m->catalog));
-    if (state.phase == MIRROR_OFF)
-        return j;
-    if (state.applied >= 0)
-        json_put_int(j, "applied", state.applied);
-    json_put_int(j, "last", state.last);
-    if (state.lag >= 0)
-        json_put_int(j, "lag", state.lag);
-    json_put_int(j, "lag_ns", state.lag_ns);
-    json_put_int(j, "rows", (int64_t)state.rows);
-    json_put_int(j, "refused_rows", (int64_t)state.refused_rows);
-    json_put_str(j, "error", state.error);
-    json_put_str(j, "remedy", state.remedy);
-    if (state.next_at > 0)
-        json_put_int(j, "next_at", state.next_at);
-    return j;
 }

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of the mirror: the sender (mirror.c), and the batch that it reads on a thread (mirror_batch.c). */
+/*
+ * The parts of the mirror: the sender (mirror.c), what it reports about itself (mirror_state.c), and the batch that it reads on a thread
+ * (mirror_batch.c).
+ */
 #pragma once
 
 #include "base/offload.h"
 #include "base/problem.h"
 #include "daemon/catalog/changes.h"
+#include "daemon/mirror/mirror.h"
+#include <event2/event.h>
 
 /* JSON of a batch: one row may be larger. */
 #define MIRROR_BATCH_BYTES (1u << 20)
@@ -26,6 +31,34 @@ void mirror_window_init(struct mirror_window *w, int64_t rows_max);
 void mirror_window_taken(struct mirror_window *w);
 /* True where the batch was a single row: it is to be passed over. */
 bool mirror_window_refused(struct mirror_window *w);
+
+/* Of mirror.c; mirror_state.c only reads it. */
+struct mirror {
+    struct event_base *base;
+    struct offload *offload;
+    struct catalog *catalog;
+    const struct mirror_settings *settings;
+    struct name_resolver *names;
+
+    enum mirror_phase phase;
+    struct pq *pq;
+    bool is_asking, is_skipping; /* for what is applied; the batch without its row */
+    struct mirror_batch *batch;  /* being read */
+    struct mirror_window window;
+    int64_t applied;        /* -1: not known */
+    int64_t from, to, rows; /* of the batch that is being sent */
+    int64_t nothing_until;  /* number of a change up to which there is nothing more to send */
+    int64_t last_at_start;  /* what an earlier profd can have sent at most */
+    bool was_asked;
+    int64_t renewed_ns; /* monotonic: when the catalog got another UUID last; 0: never */
+    unsigned behind, failures_in_row;
+    struct event *look, *gather, *retry, *idle;
+
+    int64_t next_at, begun_ns;
+    char *error;
+    const char *remedy;
+    uint64_t n_rows, n_failures, n_refused;
+};
 
 /* Pure. "23505" and "22003" are of values; the row is wrong, not the connection. */
 bool mirror_error_is_of_row(const char *state);

@@ -6,6 +6,16 @@
 #include "daemon/catalog/changes.h"
 #include <stdlib.h>
 
+/* Committed, as a reader finds them. */
+static void number_changes(struct catalog_fixture *f)
+{
+    int r;
+
+    while ((r = catalog_number_changes(f->catalog)) > 0)
+        run_turn(f);
+    assert_int_equal(r, 0);
+}
+
 static json_t *read_changes(struct catalog_fixture *f, int64_t after, int64_t rows, size_t bytes,
                             struct changes *ret)
 {
@@ -38,6 +48,7 @@ static void rows_come_in_order_and_once(void **state)
 
     for (int i = 0; i < 7; i++)
         execute(f->path, "insert into event_row (at, kind, actor, text) values (1500, 'a', 'b', 'c')");
+    number_changes(f);
     execute(f->path, "insert into router_row (url, dialect, first_seen_at, last_seen_at) values ('http://r', "
                      "'static', 5, 6)");
     execute(f->path, "update router_row set fleet = 'east'");
@@ -84,6 +95,7 @@ static void bytes_bound_a_batch(void **state)
         execute(
             f->path,
             "insert into event_row (at, kind, actor, text) values (1, 'a', 'b', printf('%.*c', 1000, 'x'))");
+    number_changes(f);
     json_decref(read_changes(f, 0, 100, 2500, &c));
     assert_int_equal(c.rows, 3);
     json_decref(read_changes(f, 0, 100, 1, &c)); /* one row may be larger */
@@ -129,9 +141,82 @@ static void what_is_behind_is_counted(void **state)
     assert_int_equal(n, 0);
     execute(f->path,
             "insert into event_row (at, kind, actor, text) values (1, 'a', 'b', 'c'), (1, 'a', 'b', 'c')");
+    assert_int_equal(catalog_changes_behind(f->catalog, 0, &n, &oldest), 0);
+    assert_int_equal(n, 2); /* also those that have no number yet */
+    number_changes(f);
     assert_int_equal(catalog_changes_behind(f->catalog, 1, &n, &oldest), 0);
     assert_int_equal(n, 1);
     assert_true(oldest > 0);
+}
+
+#define ADD_TRACES                                                                                           \
+    "insert into trace_row (uuid, kind, state, name, path, origin, stored, size, recorded_at, "              \
+    "collected_at) "                                                                                         \
+    "select 'u' || value, 'trace', 'complete', 'n', '/' || value, '/' || value, 0, 1, 1, 1 from "            \
+    "json_each('[1,2,3,4]')"
+
+/* Imports write traces and events: they are spared what nobody reads. */
+static void rows_without_readers_have_no_numbers(void **state)
+{
+    struct catalog_fixture *f = *state;
+    struct changes c;
+
+    execute(f->path, ADD_TRACES);
+    execute(f->path, "insert into event_row (at, kind, actor, text) values (1, 'a', 'b', 'c')");
+    execute(f->path, "update trace_row set size = 2; delete from trace_row where trace_id = 2");
+    assert_int_equal(ask(f->path, "select count(*) from change_row"), 0);
+
+    number_changes(f);
+    assert_int_equal(
+        ask(f->path,
+            "select group_concat(kind || id, '') = 't1t3t4e1' from (select * from change_row order by seq)"),
+        1);
+    /* From now on they get the next number with each change, and their end is reported. */
+    execute(f->path,
+            "update trace_row set size = 3 where trace_id = 1; delete from trace_row where trace_id = 3");
+    json_t *j = read_changes(f, 4, 100, SIZE_MAX, &c);
+    assert_int_equal(json_array_size(json_object_get(j, "traces")), 1);
+    assert_int_equal(json_array_size(json_object_get(json_object_get(j, "deleted"), "traces")), 1);
+    json_decref(j);
+    execute(f->path, ADD_TRACES " where value = 7");
+    assert_int_equal(ask(f->path, "select count(*) from change_row where kind = 't'"), 3);
+    number_changes(f);
+    assert_int_equal(catalog_number_changes(f->catalog), 0);
+}
+
+/* A crash between the numbers and their commit: they are given again. */
+static void numbers_and_mark_are_of_one_commit(void **state)
+{
+    struct catalog_fixture *f = *state;
+    struct changes c;
+
+    execute(f->path, "insert into event_row (at, kind, actor, text) values (1, 'a', 'b', 'c')");
+    assert_int_equal(catalog_number_changes(f->catalog), 1);
+    assert_int_equal(
+        ask(f->path, "select (select count(*) from change_row) + (select sum(id) from change_mark)"), 0);
+    fixture_reopen(f);
+    number_changes(f);
+    json_t *j = read_changes(f, 0, 100, SIZE_MAX, &c);
+    assert_int_equal(json_array_size(json_object_get(j, "events")), 1);
+    json_decref(j);
+}
+
+/* Many, in steps, over ids that are gone long since, and those that remote traces took. */
+static void numbering_goes_in_steps(void **state)
+{
+    struct catalog_fixture *f = *state;
+
+    execute(f->path,
+            "insert into event_row (event_id, at, kind, actor, text) "
+            "with recursive n (i) as (select 5000000 union all select i + 1 from n where i < 5002499) "
+            "select i, 1, 'a', 'b', 'c' from n");
+    execute(f->path, "insert into sqlite_sequence (name, seq) values ('trace_row', 3000000)");
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(catalog_number_changes(f->catalog), 1);
+        run_turn(f);
+    }
+    assert_int_equal(catalog_number_changes(f->catalog), 0);
+    assert_int_equal(ask(f->path, "select count(*) from change_row"), 2500);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin_open, fixture_end)
@@ -144,6 +229,9 @@ int main(void)
         TEST(deletions_are_ids),
         TEST(bytes_bound_a_batch),
         TEST(what_is_behind_is_counted),
+        TEST(rows_without_readers_have_no_numbers),
+        TEST(numbers_and_mark_are_of_one_commit),
+        TEST(numbering_goes_in_steps),
         TEST(texts_that_are_no_json_stay_texts),
         cmocka_unit_test(times_are_cut_to_microseconds),
     };
