@@ -12,6 +12,14 @@
 #include <inttypes.h>
 #include <stdarg.h>
 
+const char *part_text_of(const struct part *part, const struct problem *p, const char *otherwise)
+{
+    const char *text = p && p->what ? p->what : otherwise;
+    size_t n = strlen(part->host);
+
+    return starts_with(text, part->host) && starts_with(text + n, ": ") ? text + n + 2 : text;
+}
+
 void part_explain(struct part *part, const char *remedy, const char *format, ...)
 {
     va_list ap;
@@ -153,12 +161,21 @@ bool part_is_overdue(const struct part *part)
     return mono_ns() - part->answered_ns > part->all->settings->unreachable_ns;
 }
 
+void part_await(struct part *part)
+{
+    part->pending = true;
+    part->of->n_pending++;
+}
+
 void part_arrive(struct part *part)
 {
     struct session_parts *of = part->of;
     struct timeval at_once = {0};
 
-    if (of && of->n_pending > 0 && --of->n_pending == 0 && of->step != PARTS_START)
+    if (!of || !part->pending)
+        return;
+    part->pending = false;
+    if (--of->n_pending == 0 && of->step != PARTS_START)
         event_add(of->timer, &at_once);
 }
 
@@ -247,7 +264,7 @@ void part_event(struct part *part, enum part_event event)
         part_send_stop(part);
     if (effects & PART_POLL)
         part_poll(part);
-    if (effects & PART_ARRIVE)
+    if (effects & PART_ARRIVE || part_is_final(part->state))
         part_arrive(part);
     if (!part_is_final(part->state))
         return;

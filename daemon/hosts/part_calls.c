@@ -240,7 +240,7 @@ static void part_on_refused(struct part *part, enum part_call call, int status, 
         replace_str(&part->holder, holder);
     if (status == 410)
         part_explain(part, "Its catalog was restored or emptied, or the lease expired: start it again.",
-                     "it has no such lease any more: %s", what);
+                     "it has no such lease any more: %s", part_text_of(part, p, "gone"));
     else
         part_explain(part, p ? p->remedy : NULL, "%s", what);
     part_event(part, status == 410 ? PART_GONE : status == 409 ? PART_BUSY : PART_DENIED);
@@ -276,7 +276,7 @@ static void part_on_unanswered(struct part *part, enum part_call call, const str
         return;
     }
     part_explain(part, p && p->remedy ? p->remedy : "profctl list-hosts shows the state of each host.",
-                 "does not answer: %s", p && p->what ? p->what : "no answer");
+                 "does not answer: %s", part_text_of(part, p, "no answer"));
     part_event(part, PART_OVERDUE);
 }
 
@@ -378,7 +378,7 @@ static void part_on_renewed(int status, const json_t *body, const struct problem
         part->answered_ns = mono_ns();
         part->lease_end_ns = mono_ns() + part->all->settings->lease_ns;
     } else if (status == 410 && part->state < PART_RECORDING) {
-        part_explain(part, "Start it again.", "its lease expired: %s", p && p->what ? p->what : "");
+        part_explain(part, "Start it again.", "its lease expired: %s", part_text_of(part, p, "gone"));
         part_event(part, PART_GONE);
     }
 }
@@ -439,7 +439,7 @@ static void part_on_clock(const struct clock_estimate *e, const struct problem *
         return;
     }
     part_explain(part, p ? p->remedy : NULL, "its clock cannot be compared: %s",
-                 p && p->what ? p->what : "no answer");
+                 part_text_of(part, p, "no answer"));
     part_event(part, PART_DENIED);
 }
 

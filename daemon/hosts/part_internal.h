@@ -74,6 +74,7 @@ struct part {
 
     struct event *look; /* its targets are looked at in the next iteration */
     bool drained;       /* the last answer had all rows that there are */
+    bool pending;       /* its session waits for it at a step */
     bool dropped;       /* freed in a later iteration */
 };
 
@@ -126,9 +127,13 @@ void part_drop(struct part *part);
 void parts_on_sweep(evutil_socket_t fd, short what, void *arg);
 /* Something happened to it: its next state is saved, and what follows is done. */
 void part_event(struct part *part, enum part_event event);
-/* One part less that the step of its session waits for. */
+/* The step of its session waits for it. */
+void part_await(struct part *part);
+/* It does not any more: at most once for each part_await(). */
 void part_arrive(struct part *part);
 void part_save(struct part *part);
+/* The text of a problem of a call without the name of its host, which part_explain() writes; otherwise: where it has none. */
+const char *part_text_of(const struct part *part, const struct problem *p, const char *otherwise);
 /* why is set once. */
 void part_explain(struct part *part, const char *remedy, const char *format, ...) _printf_(3, 4);
 /* What its host did not report, and never will, has failed. */

@@ -66,17 +66,25 @@ static struct part_target *part_find_url(struct part *part, const char *url)
     return NULL;
 }
 
-static void part_take_target(struct part *part, const struct delivered_target *d)
+static bool is_without_result(enum state state)
+{
+    return state == STATE_FAILED || state == STATE_CANCELLED;
+}
+
+/* One that was cancelled with its host's session has that session's reason. */
+static void part_take_target(struct part *part, const struct delivered_target *d, const struct delivery *of)
 {
     struct part_target *pt = part_find_url(part, d->worker);
+    bool has_reason = !d->failure && of->reason && is_without_result(d->state);
 
     if (!pt)
         return; /* none of this part's: a host reports about no other */
     pt->known = true;
     pt->reported = d->state;
     pt->bytes_seen = d->bytes_seen;
-    replace_str(&pt->failure, d->failure);
-    replace_str(&pt->remedy, d->remedy);
+    _cleanup_(freep) char *reason = has_reason ? xasprintf("%s: %s", part->host, of->reason) : NULL;
+    replace_str(&pt->failure, has_reason ? reason : d->failure);
+    replace_str(&pt->remedy, !has_reason ? d->remedy : of->remedy ? of->remedy : "Start it again.");
     if (pt->target && part->of)
         part_take_facts(part, pt->target, d);
 }
@@ -199,7 +207,7 @@ static void part_apply(struct part *part)
     part->drained = d.n_traces < DELIVERY_TRACES_MAX || d.over;
     part->host_armed = part->host_armed || d.armed;
     for (size_t i = 0; i < d.n_targets; i++)
-        part_take_target(part, &d.targets[i]);
+        part_take_target(part, &d.targets[i], &d);
     if (is_armed && part->state == PART_PREPARING && part->measured)
         part_event(part, PART_OK);
     if (!part->dropped)
@@ -298,7 +306,7 @@ static void part_on_report(int status, const json_t *body, const struct problem 
     part->poll = NULL;
     if (status == 410 || status == 404) {
         part_explain(part, "Its catalog was restored or emptied; its store still has the files.",
-                     "it has no such lease any more: %s", p && p->what ? p->what : "gone");
+                     "it has no such lease any more: %s", part_text_of(part, p, "gone"));
         part_event(part, PART_GONE);
         return;
     }

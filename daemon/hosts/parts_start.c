@@ -30,7 +30,7 @@ static void session_parts_ask(struct session_parts *of)
     for (part = TAILQ_FIRST(&of->parts); part; part = next) {
         const struct peer *peer = peers_find(of->all->peers, part->record.host_uuid);
         next = TAILQ_NEXT(part, next);
-        of->n_pending++;
+        part_await(part);
         if (!peer) {
             part_explain(part, "profctl list-hosts shows the state of each host.",
                          "no profd of that host is reached any more");
@@ -148,7 +148,7 @@ void parts_prepare(struct session *s, void *remote)
         next = TAILQ_NEXT(part, next);
         if (part->state != PART_LEASED)
             continue;
-        of->n_pending++;
+        part_await(part);
         part_call(part, PART_CALL_PREPARE);
         part_measure_clock(part);
     }
@@ -202,7 +202,7 @@ void parts_agree(struct session *s, void *remote)
         next = TAILQ_NEXT(part, next);
         if (part->state != PART_ARMED)
             continue;
-        of->n_pending++;
+        part_await(part);
         part_note_clock(part);
         part_call(part, PART_CALL_START);
     }

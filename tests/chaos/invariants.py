@@ -6,24 +6,21 @@ A check is repeated for a while where profd may still be at it (adopting, readin
 to be true at once is in AT_ONCE."""
 
 import contextlib
-import gzip
 import hashlib
-import json
 import sqlite3
 import stat
 import time
-import zlib
 from pathlib import Path
 
 from testbed import SANITIZED, SESSION_LIMIT_S, START_S
 from patience import patience
+from written_traces import GONE, is_whole, written_while
 
 MIB = 1 << 20
 MEMORY_GROWTH = 8 * MIB  # over that of a profd that met everything once
 SLACK_S = 30  # a busy machine's
 EVENTUALLY_S = 60
 SQLITE_KEEPS = 2  # descriptors of the catalog
-GONE = (FileNotFoundError, NotADirectoryError)
 
 
 def sha256(path):
@@ -95,24 +92,6 @@ def what_is_stored_is_cataloged(testbed, _round):
     ours = {str(path) for path in (state / "columns").iterdir()}
     return ([f"{path} is in the store and in no row" for path in sorted(files - paths)] +
             [f"{path} are columns of no row" for path in sorted(ours - columns)])
-
-
-def is_whole(path):
-    try:
-        if not stat.S_ISREG(path.lstat().st_mode):
-            return False
-        json.loads(gzip.decompress(path.read_bytes()))
-    except (OSError, EOFError, ValueError, zlib.error):
-        return False
-    return True
-
-
-def written_while(directory, begin_ns, end_ns):
-    with contextlib.suppress(*GONE):
-        for path in directory.iterdir():
-            with contextlib.suppress(FileNotFoundError):
-                if begin_ns <= path.lstat().st_mtime_ns <= end_ns:
-                    yield path
 
 
 def what_was_written_is_cataloged(testbed, round_):

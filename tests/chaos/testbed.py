@@ -15,7 +15,7 @@ import threading
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / folder) for folder in ("integration", "fleet")]
 
 from daemon import BUILD, SANITIZED, Daemon, FaultFleet, wait_for  # noqa: E402
 from wall_clock import WallClock, why_not  # noqa: E402

@@ -172,6 +172,10 @@ typedef void (*later_fn)(struct worker *w, struct http_conn *c, void *arg);
 void later(struct worker *w, struct http_conn *c, double seconds, later_fn fn, void *arg,
            void (*drop)(void *arg));
 
+/* Runs fn once the fault is taken away, at once where the worker does not have it; else as later(). (fault-hold.c) */
+void hold(struct worker *w, struct http_conn *c, enum fault fault, later_fn fn, void *arg,
+          void (*drop)(void *arg));
+
 /* Begins to record and answers. Takes the recording. */
 void profile_start(struct worker *w, struct http_conn *c, struct recording *r);
 /* Ends the recording, writes its traces and answers. Where nothing is recorded, it is answered with

@@ -147,7 +147,7 @@ void profile_start(struct worker *w, struct http_conn *c, struct recording *r)
     if (delay_s > 0)
         later(w, c, delay_s, answer_started, NULL, NULL);
     else
-        answer_started(w, c, NULL);
+        hold(w, c, FAULT_HOLD_START, answer_started, NULL, NULL);
 }
 
 /* ---- how a trace appears ---- */
@@ -201,6 +201,14 @@ static int deliver_late(struct worker *w, struct flush *f, const char *path, cha
     return deliver_after(w, path, data, size, 1, w->faults.number[FAULT_LATE], 0);
 }
 
+static int deliver_when_released(struct worker *w, struct flush *f, const char *path, char *data, size_t size)
+{
+    struct growth *g = xcalloc(1, sizeof(*g));
+    *g = (struct growth){.path = xstrdup(path), .data = data, .size = size, .piece = size + 1, .fd = -1};
+    hold(w, NULL, FAULT_HOLD_TRACE, grow, g, growth_free);
+    return 0;
+}
+
 static int deliver_growing(struct worker *w, struct flush *f, const char *path, char *data, size_t size)
 {
     return deliver_after(w, path, data, size, PIECES, 0, w->faults.number[FAULT_GROWING] / PIECES);
@@ -222,10 +230,8 @@ static const struct {
     enum fault fault;
     int (*deliver)(struct worker *w, struct flush *f, const char *path, char *data, size_t size);
 } deliveries[] = {
-    {FAULT_SYMLINK_TRACE, deliver_link},
-    {FAULT_FIFO_TRACE, deliver_fifo},
-    {FAULT_LATE, deliver_late},
-    {FAULT_GROWING, deliver_growing},
+    {FAULT_SYMLINK_TRACE, deliver_link},       {FAULT_FIFO_TRACE, deliver_fifo}, {FAULT_LATE, deliver_late},
+    {FAULT_HOLD_TRACE, deliver_when_released}, {FAULT_GROWING, deliver_growing},
 };
 
 /* ---- what is in a trace ---- */
@@ -458,7 +464,7 @@ static void flush_begin(struct worker *w, struct http_conn *c)
             f->deliver = deliveries[i].deliver;
 
     if (!worker_has(w, FAULT_SLOW_STOP)) {
-        flush_write(w, c, f);
+        hold(w, c, FAULT_HOLD_STOP, flush_write, f, flush_free);
         return;
     }
     double delay_s = w->faults.number[FAULT_SLOW_STOP];
@@ -493,7 +499,7 @@ void profile_stop(struct worker *w, struct http_conn *c, int idle_status)
     if (busy_s > 0)
         later(w, c, busy_s, answer_idle, status, free);
     else
-        answer_idle(w, c, status);
+        hold(w, c, FAULT_HOLD_CLEAN, answer_idle, status, free);
 }
 
 void profile_stop_after(struct worker *w, double seconds)

@@ -35,6 +35,7 @@ enum fault {
     FAULT_ONE_SESSION,
     /* Start. */
     FAULT_SLOW_START,
+    FAULT_HOLD_START,
     FAULT_HANG_START,
     FAULT_RESET_START,
     FAULT_START_REFUSED,
@@ -47,6 +48,8 @@ enum fault {
     FAULT_OLDER_KEYS,
     /* Stop. */
     FAULT_SLOW_STOP,
+    FAULT_HOLD_STOP,
+    FAULT_HOLD_CLEAN,
     FAULT_HANG_STOP,
     FAULT_RESET_STOP,
     FAULT_STOP_500,
@@ -62,6 +65,7 @@ enum fault {
     FAULT_HUGE,
     /* How traces appear. */
     FAULT_LATE,
+    FAULT_HOLD_TRACE,
     FAULT_GROWING,
     FAULT_DUPLICATE,
     FAULT_NO_TRACE,

@@ -96,6 +96,8 @@ class Host(Daemon):
         self.place.mkdir(parents=True)
         self.clock = WallClock(self.place / "clock", files=not hosts.clocks_move) if why_no_clock() is None else None
         environment = dict(self.clock.environment) if self.clock else {}
+        # What a test did, for host_invariants.py.
+        self.away_s, self.frozen_s, self.clock_moved = 0.0, 0.0, False
         self.machine = Machine(hosts.network, number, self.name, hosts.directory / "disk")
         self.fleet = hosts.make_fleet(self.machine, environment)
         super().__init__(self.place / "profd", environment=environment)
@@ -151,6 +153,7 @@ class Hosts:
         self.router_number = count + 1
         self.workers, self.config = (engine, workers, *options), config or quick_config()
         self.clocks_move = clocks_move
+        self.mirror = self.bucket = None  # of services.py
         self.numbers, self.offsets_s = range(1, count + 1), offsets_s
         self.profd_on = set(profd_on or self.numbers)
         self.all, self.started, self.stack = [], [], contextlib.ExitStack()

@@ -4,7 +4,7 @@
 import time
 
 import pytest
-from hosts import Hosts, wait_for
+from hosts import Hosts, quick_config, wait_for
 from network import why_not
 
 S = 1_000_000_000
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory):
-    with Hosts(tmp_path_factory.mktemp("hosts"), 3) as running:
+    with Hosts(tmp_path_factory.mktemp("hosts"), 3, config=quick_config(more="[hosts]\nlease=10s\n")) as running:
         yield running
 
 
@@ -102,15 +102,6 @@ def test_what_is_done_to_a_session_is_done_on_this_host(hosts):
     assert len(two.traces(session=newest(two)["session"])) == 2
 
 
-def test_a_host_is_killed_while_it_records(hosts):
-    one, two, _ = hosts
-    session = recording(hosts, duration_ns=4 * S)
-    two.kill()
-    two.start()
-    session = one.wait_session(session)
-    assert session["state"] == "complete" and len(of_host(session, "gpu2")) == 2
-
-
 def test_all_are_killed_while_they_record(hosts):
     session = recording(hosts, duration_ns=4 * S)
     for host in hosts:
@@ -123,7 +114,7 @@ def test_all_are_killed_while_they_record(hosts):
 def test_nobody_records_for_a_dead_coordinator(hosts):
     one, two, three = hosts
     # With stops one after the other, no host knows the end.
-    session = recording(hosts, duration_ns=40 * S, stagger=True)
+    session = recording(hosts, duration_ns=15 * S, stagger=True)
     one.kill()
     killed_at = time.monotonic()
     for host in (two, three):

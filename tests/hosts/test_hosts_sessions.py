@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions over three hosts: recorded together, shown in one table, their traces listed and fetched from the host that was asked; and what
-becomes of them where hosts, links or the coordinator fail."""
+"""Sessions over three hosts: recorded together, shown in one table, their traces listed and fetched from the host that was asked."""
 import hashlib
 import json
 import sys
@@ -87,30 +86,3 @@ def test_two_coordinators_do_not_share_workers(fleet):
     second = two.start_session(router=fleet.router, duration_ns=NS_PER_S, queue=True)["session"]
     assert ended(one, first)["state"] == "complete"
     assert ended(two, second)["state"] == "complete", [(t.get("host"), t["state"], t.get("failure")) for t in session_of(two, second)["targets"]]
-
-
-def test_a_host_that_is_cut_off_delivers_later(fleet):
-    one, three = fleet[1], fleet[3]
-    ref = one.start_session(router=fleet.router, duration_ns=2 * NS_PER_S)["session"]
-    wait_for(lambda: session_of(one, ref)["state"] == "recording", 30)
-    fleet.network.cut(three.number)
-    try:
-        # It ends alone.
-        wait_for(lambda: all(s["state"] in FINAL for s in three.get("/v1/sessions")["sessions"]), 30)
-        assert session_of(one, ref)["state"] in ("stopping", "collecting", "recording")
-    finally:
-        fleet.network.join(three.number)
-    session = ended(one, ref, 120)
-    assert session["state"] == "complete", json.dumps(session, indent=1)
-    assert all(len(t["traces"]) == 1 for t in session["targets"])
-
-
-def test_a_killed_coordinator_goes_on(fleet):
-    one = fleet[1]
-    ref = one.start_session(router=fleet.router, duration_ns=3 * NS_PER_S)["session"]
-    wait_for(lambda: session_of(one, ref)["state"] == "recording", 30)
-    one.kill()
-    one.start()
-    session = ended(one, ref, 90)
-    assert session["state"] in ("complete", "partial"), json.dumps(session, indent=1)
-    assert all(t["traces"] for t in session["targets"] if t.get("host") == "gpu2"), json.dumps(session, indent=1)
