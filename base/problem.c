@@ -22,6 +22,7 @@ static const struct {
     [PROBLEM_UNCOLLECTED] = {"uncollected", 422},
     [PROBLEM_TOO_MANY] = {"too-many", 429},
     [PROBLEM_UPSTREAM] = {"upstream", 502},
+    [PROBLEM_UNREACHABLE] = {"unreachable", 503},
     [PROBLEM_STORAGE] = {"storage", 507},
 };
 

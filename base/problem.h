@@ -30,6 +30,7 @@ enum problem_kind {
     PROBLEM_UNCOLLECTED, /* 422: no trace of the recording could be collected */
     PROBLEM_TOO_MANY,    /* 429: a limit of profd */
     PROBLEM_UPSTREAM,    /* 502: a router or worker failed or sent an invalid response */
+    PROBLEM_UNREACHABLE, /* 503: the host that has it does not answer */
     PROBLEM_STORAGE,     /* 507: disk full, read-only store, catalog not writable */
     _PROBLEM_KIND_MAX,
 };

@@ -532,6 +532,11 @@ char *connection_next_page(const struct connection *d)
     return end && starts_with(d->link, "</") ? xstrndup(d->link + 1, (size_t)(end - d->link - 1)) : NULL;
 }
 
+bool connection_came_from_archive(const struct connection *d)
+{
+    return d->link && starts_with(d->link, "</v1/archive>; rel=\"via\"");
+}
+
 void url_add(char **path, const char *key, const char *value)
 {
     if (!value)

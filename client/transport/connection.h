@@ -53,6 +53,9 @@ int connection_download_range(struct connection *d, const char *path, int64_t of
  * JSON names it. */
 char *connection_next_page(const struct connection *d);
 
+/* Whether the last response says that profd had it from its archive (Link, rel="via"). */
+bool connection_came_from_archive(const struct connection *d);
+
 /* Whether it offers event streams; a bus does not. */
 bool connection_has_events(const struct connection *d);
 bool connection_is_on_bus(const struct connection *d);

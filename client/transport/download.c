@@ -134,19 +134,23 @@ int download_from_archive(struct client *c, const json_t *trace, bool columns, s
 int download_trace(struct client *c, const json_t *trace, int fd, struct problem *p)
 {
     const char *id = json_get_str(trace, "trace"), *name = json_get_str(trace, "name");
+    const char *host = json_get_str(trace, "host");
     _cleanup_(freep) char *path = xasprintf("/v1/traces/%s/file", id ? id : "");
     int r = download_from_archive(c, trace, false, p);
 
     if (r < 0)
         return r;
-
-    return download(c,
-                    &(struct download){.path = path,
-                                       .id = id ? id : "",
-                                       .name = name ? name : "",
-                                       .size = json_get_int(trace, "size", -1),
-                                       .sha256 = json_get_str(trace, "sha256")},
-                    fd, p);
+    r = download(c,
+                 &(struct download){.path = path,
+                                    .id = id ? id : "",
+                                    .name = name ? name : "",
+                                    .size = json_get_int(trace, "size", -1),
+                                    .sha256 = json_get_str(trace, "sha256")},
+                 fd, p);
+    if (r >= 0 && connection_came_from_archive(c->connection))
+        client_note(c, "%s comes from the archive: %s did not deliver it", id ? id : "",
+                    host ? host : "its host");
+    return r;
 }
 
 int download_to_file(struct client *c, const json_t *trace, const char *path, struct problem *p)

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "daemon/peers/peers.h"
+#include "daemon/api/remote_host.h"
 #include "proto/report.h"
 #include <ctype.h>
 #include <errno.h>
@@ -18,15 +18,12 @@
 /* A report may wait for others at its host, and then take a minute. */
 #define PASS_ON_TIMEOUT (150 * NS_PER_S)
 
-/* A peer that was heard of in this time is asked at once. */
-#define PASS_ON_PEER_AGE (60 * NS_PER_S)
-
 struct passed_on {
     struct api *api;
     struct later_reply *later;
-    struct peers_refreshing *refreshing; /* the peer was not known, and peers are being asked; NULL: not */
-    struct peer_query *query;            /* NULL: not sent */
-    char *host_uuid, *path;
+    struct remote_host *reaching; /* whether the host answers, before it is asked and while it computes */
+    struct peer_query *query;     /* NULL: not sent */
+    char *host_uuid, *host, *path;
     json_t *body; /* NULL: a GET */
     int64_t trace_id;
     json_t *names; /* of traces: {as the host calls it: as this profd does} */
@@ -39,6 +36,7 @@ static void passed_on_free(struct passed_on *f)
     json_decref(f->names);
     json_decref(f->left);
     free(f->host_uuid);
+    free(f->host);
     free(f->path);
     free(f);
 }
@@ -72,10 +70,29 @@ static void passed_on_rename_parts(const struct passed_on *f, json_t *body)
     json_object_set_new(body, "left", left);
 }
 
+static void passed_on_fail(struct passed_on *f, const struct problem *p)
+{
+    struct later_reply later;
+
+    if (later_reply_end(f->later, &later))
+        remote_host_reply(later.request, p, f->host, RECORD_NONE);
+    passed_on_free(f);
+}
+
 static void passed_on_done(int status, const json_t *body, const struct problem *p, void *arg)
 {
     struct passed_on *f = arg;
     struct later_reply later;
+
+    remote_host_cancel(TAKE_PTR(f->reaching));
+    if (p && status == 0) {
+        _cleanup_(problem_done) struct problem silence = {0};
+        problem_set(&silence, -EHOSTUNREACH, PROBLEM_UNREACHABLE, "%s", p->what);
+        if (p->remedy)
+            problem_remedy(&silence, "%s", p->remedy);
+        passed_on_fail(f, &silence);
+        return;
+    }
 
     if (later_reply_end(f->later, &later)) {
         if (p) {
@@ -95,7 +112,7 @@ static void passed_on_cancel(void *arg)
 {
     struct passed_on *f = arg;
 
-    peers_refresh_cancel(f->refreshing);
+    remote_host_cancel(f->reaching);
     if (f->query)
         peer_query_cancel(f->query);
     passed_on_free(f);
@@ -110,21 +127,35 @@ static void passed_on_send(struct passed_on *f, const struct peer *peer)
                    : peer_get(peers, peer, f->path, PASS_ON_TIMEOUT, passed_on_done, f);
 }
 
-static void passed_on_refreshed(void *arg)
+static void passed_on_lost(const struct peer *none, const struct problem *p, void *arg)
 {
     struct passed_on *f = arg;
-    const struct peer *peer = peers_find(f->api->modules.peers, f->host_uuid);
-    struct later_reply later;
 
-    f->refreshing = NULL;
-    if (peer) {
-        passed_on_send(f, peer);
+    f->reaching = NULL;
+    peer_query_cancel(TAKE_PTR(f->query));
+    passed_on_fail(f, p);
+}
+
+static void passed_on_reached(const struct peer *peer, const struct problem *p, void *arg)
+{
+    struct passed_on *f = arg;
+
+    f->reaching = NULL;
+    if (!peer) {
+        passed_on_fail(f, p);
         return;
     }
-    if (later_reply_end(f->later, &later))
-        reply_refused(later.request, PROBLEM_UPSTREAM, "profctl list-hosts shows which hosts are reachable.",
-                      "the host of trace t%" PRId64 " is not known at the moment", f->trace_id);
-    passed_on_free(f);
+    f->reaching = remote_host_watch(f->api, f->host_uuid, f->host, passed_on_lost, f);
+    passed_on_send(f, peer);
+}
+
+/* The caller frees it. */
+static char *passed_on_host(struct api *api, const struct remote_trace_record *t)
+{
+    _cleanup_json_ facts = NULL;
+    bool is_known = catalog_remote_trace_json(api->modules.catalog, t, &facts) == 0;
+    const char *host = is_known ? json_get_str(facts, "host") : NULL;
+    return xstrdup(host ? host : t->host_uuid);
 }
 
 /* t is one of its traces. body is NULL for a GET. */
@@ -135,6 +166,7 @@ static struct passed_on *passed_on_new(struct api *api, const struct remote_trac
 
     *f = (struct passed_on){.api = api,
                             .host_uuid = xstrdup(t->host_uuid),
+                            .host = passed_on_host(api, t),
                             .path = take_path,
                             .body = take_body,
                             .trace_id = t->trace_id};
@@ -143,16 +175,10 @@ static struct passed_on *passed_on_new(struct api *api, const struct remote_trac
 
 static void passed_on_begin(struct http_request *r, const struct route_match *match, struct passed_on *take)
 {
-    struct peers *peers = take->api->modules.peers;
-    const struct peer *peer = peers_find(peers, take->host_uuid);
-
     take->later = later_reply_new(take->api, r, match);
     take->later->cancel = passed_on_cancel;
     take->later->work = take;
-    if (peer)
-        passed_on_send(take, peer);
-    else
-        take->refreshing = peers_refresh(peers, PASS_ON_PEER_AGE, passed_on_refreshed, take);
+    take->reaching = remote_host_reach(take->api, take->host_uuid, take->host, passed_on_reached, take);
 }
 
 /* Members of the query that a report takes. Numbers and one word: they were checked, or are escaped. */

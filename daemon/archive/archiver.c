@@ -78,6 +78,7 @@ static void archiver_disconnect(struct archiver *a)
 {
     uploads_cancel(a);
     fetches_cancel(a);
+    copies_cancel(a);
     object_removals_cancel(a);
     probes_cancel(a);
     for (int role = 0; role < _ARCHIVE_ROLE_MAX; role++)
@@ -157,6 +158,7 @@ int archiver_new(const struct archiver_modules *modules, const struct archiver_s
     *a = (struct archiver){.modules = *modules, .settings = settings};
     a->for_store = (struct store_archive){archiver_describe_lag, archiver_on_trace_removed, a};
     TAILQ_INIT(&a->fetches);
+    TAILQ_INIT(&a->copies);
     TAILQ_INIT(&a->removals);
     TAILQ_INIT(&a->probes);
     SLIST_INIT(&a->retired);
@@ -208,6 +210,7 @@ void archiver_close(struct archiver *a)
     a->closing = true;
     uploads_cancel(a);
     fetches_cancel(a);
+    copies_cancel(a);
     object_removals_cancel(a);
     probes_cancel(a);
 }
@@ -241,7 +244,8 @@ bool archiver_is_configured(const struct archiver *a)
 
 bool archiver_is_busy(const struct archiver *a)
 {
-    return a->n_uploads > 0 || !TAILQ_EMPTY(&a->fetches) || !TAILQ_EMPTY(&a->removals);
+    return a->n_uploads > 0 || !TAILQ_EMPTY(&a->fetches) || !TAILQ_EMPTY(&a->copies) ||
+           !TAILQ_EMPTY(&a->removals);
 }
 
 const char *archiver_name(const struct archiver *a)

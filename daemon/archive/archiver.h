@@ -5,6 +5,7 @@
  *
  *     uploads.c   each trace of the store: object first, row after; what failed is tried again
  *     fetch.c     a trace of which only the archive has the file, into the store
+ *     copy.c      a trace of a host that does not answer, for one download
  *     objects.c   deletion of objects whose traces were removed
  *     manifest.c  a description of each session, so that the bucket alone can rebuild the catalog
  *
@@ -58,6 +59,24 @@ bool archiver_is_configured(const struct archiver *a);
  * none. done() runs later, once, with a problem or NULL. What was begun goes on when nobody waits any more. */
 void archiver_fetch(struct archiver *a, int64_t trace_id, bool columns,
                     void (*done)(const struct problem *p, void *arg), void *arg);
+
+/*
+ * A trace of another host, which does not answer: its object, into a file of the caller, checked by size and SHA-256. Nothing of
+ * it enters the store or the catalog.
+ */
+struct archive_copy {
+    const char *sha256, *name,
+        *key; /* by another host: the key is used only where it is one of that content; NULL: not known */
+    int64_t size;
+    int fd; /* stays the caller's; -1: it is only asked for */
+};
+struct archive_copying;
+/* done() runs later, once, with a problem or NULL; an object that is not there is -ENOENT, PROBLEM_NOT_FOUND. NULL: there is no
+ * archive, or the content is not known. */
+struct archive_copying *archiver_copy(struct archiver *a, const struct archive_copy *copy,
+                                      void (*done)(const struct problem *p, void *arg), void *arg);
+/* Without done(). NULL is nothing. */
+void archiver_copy_cancel(struct archive_copying *c);
 
 /* Bytes of a trace that arrived so far; -1: it is not being fetched. */
 int64_t archiver_fetched_bytes(const struct archiver *a, int64_t trace_id);

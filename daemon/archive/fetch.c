@@ -18,9 +18,6 @@
 #include <inttypes.h>
 #include <sys/stat.h>
 
-/* As in uploads.c. */
-#define SLOWEST_BYTES_PER_S INT64_C(65536)
-
 struct fetch_waiter {
     STAILQ_ENTRY(fetch_waiter) link;
     void (*done)(const struct problem *p, void *arg);
@@ -224,7 +221,7 @@ static void fetch_request(struct fetch *f)
         .fd = f->fd,
         .size_max = (uint64_t)f->row.size,
         .sha256 = f->row.sha256,
-        .deadline_ns = mono_ns() + ARCHIVE_REQUEST_NS + f->row.size / SLOWEST_BYTES_PER_S * NS_PER_S,
+        .deadline_ns = mono_ns() + ARCHIVE_REQUEST_NS + f->row.size / ARCHIVE_SLOWEST_BYTES_PER_S * NS_PER_S,
         .patience_ns = ARCHIVE_PATIENCE_NS,
     };
     f->job = archive_start(archiver_loop(a, ROLE_READ), &q, fetch_on_answer, f);

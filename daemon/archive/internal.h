@@ -12,6 +12,8 @@ enum archive_role { ROLE_WRITE, ROLE_READ, ROLE_DELETE, _ARCHIVE_ROLE_MAX };
 
 /* A request that is small, with all repetitions. */
 #define ARCHIVE_REQUEST_NS (30 * INT64_C(1000000000))
+/* The speed at which a transfer is given up at the latest; without any byte it is after ARCHIVE_STALL_DEFAULT_NS. */
+#define ARCHIVE_SLOWEST_BYTES_PER_S INT64_C(65536)
 /* How long after a first attempt another one may begin. */
 #define ARCHIVE_PATIENCE_NS (10 * INT64_C(1000000000))
 
@@ -19,6 +21,8 @@ struct upload;
 TAILQ_HEAD(upload_list_head, upload);
 struct fetch;
 TAILQ_HEAD(fetch_list, fetch);
+struct archive_copying;
+TAILQ_HEAD(archive_copying_list, archive_copying);
 struct object_removal;
 TAILQ_HEAD(object_removal_list, object_removal);
 struct archive_probe;
@@ -52,6 +56,7 @@ struct archiver {
     struct archiver_metrics counts;
 
     struct fetch_list fetches;
+    struct archive_copying_list copies;
     struct object_removal_list removals;
     struct archive_probe_list probes;
 };
@@ -71,8 +76,14 @@ void uploads_wake(struct archiver *a);
 char *uploads_describe_lag(struct archiver *a);
 void uploads_put_json(struct archiver *a, json_t *object);
 
-/* fetch.c, objects.c */
+/* object_key.c: of the object with that content; equal content has one, whoever uploads it. The caller frees it. */
+char *object_key_of_trace(const char *sha256, const char *name);
+/* Whether a key that another host named is one of that content. */
+bool object_key_is_of(const char *key, const char *sha256);
+
+/* fetch.c, copy.c, objects.c */
 void fetches_cancel(struct archiver *a);
+void copies_cancel(struct archiver *a);
 void object_removals_cancel(struct archiver *a);
 bool object_is_being_removed(const struct archiver *a, const char *key);
 void probes_cancel(struct archiver *a);

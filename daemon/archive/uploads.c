@@ -29,8 +29,6 @@
 #define RETRY_MAX_NS   (300 * NS_PER_S)
 /* While the archive denies access: how often the credentials file is looked at. */
 #define CREDENTIALS_LOOK_NS (2 * NS_PER_S)
-/* The speed at which a transfer is given up at the latest; without any byte it is after ARCHIVE_STALL_DEFAULT_NS. */
-#define SLOWEST_BYTES_PER_S INT64_C(65536)
 #define REFUSED_LISTED_MAX  20
 
 static const struct backoff upload_retry = {
@@ -257,7 +255,7 @@ static void upload_next(struct upload *u)
 static int64_t upload_timeout_ns(const struct upload *u)
 {
     int64_t rate = u->archiver->settings->rate, part = MIN(u->row.size, (int64_t)ARCHIVE_SINGLE_MAX);
-    int64_t slowest = rate > 0 ? MIN(rate / 2 + 1, SLOWEST_BYTES_PER_S) : SLOWEST_BYTES_PER_S;
+    int64_t slowest = rate > 0 ? MIN(rate / 2 + 1, ARCHIVE_SLOWEST_BYTES_PER_S) : ARCHIVE_SLOWEST_BYTES_PER_S;
 
     return ARCHIVE_REQUEST_NS + part / slowest * NS_PER_S;
 }
@@ -321,22 +319,9 @@ static void upload_save_row(struct upload *u)
     catalog_then(u->archiver->modules.catalog, false, upload_on_committed, u);
 }
 
-/* The end of a name that says how to read the file. */
-static const char *upload_extension(const char *name)
-{
-    static const char *const known[] = {".json.gz", ".json.zst", ".json", ".sqlite",
-                                        ".csv",     ".log",      ".txt",  ".parquet"};
-
-    for (size_t i = 0; name && i < ARRAY_SIZE(known); i++)
-        if (ends_with(name, known[i]))
-            return known[i];
-    return ".bin";
-}
-
-/* Named by its content: equal content is stored once, whoever uploads it. */
 static void upload_name_trace(struct upload *u)
 {
-    char *key = xasprintf("traces/sha256/%.2s/%s%s", u->sha256, u->sha256, upload_extension(u->row.name));
+    char *key = object_key_of_trace(u->sha256, u->row.name);
 
     /* Another content than a transfer in parts began with. */
     if (!streq(u->row.key, key)) {

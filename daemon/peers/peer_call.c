@@ -107,6 +107,39 @@ static void query_explain(const struct peer_query *q, const struct call_result *
         problem_set(p, -EPROTO, PROBLEM_UPSTREAM, "%s: the answer is not JSON: %s", q->name, error);
 }
 
+/* Whether the peer answers, for whoever asks next. A call that failed here, for the want of a token, counts as well. */
+static void query_note(const struct peer_query *q, const struct call_result *r, const struct problem *p)
+{
+    struct peer *peer;
+
+    LIST_FOREACH(peer, &q->peers->peers, link) {
+        if (!streq(peer->url, q->url))
+            continue;
+        if (r->err == 0) {
+            peer->answered_mono_ns = mono_ns();
+            peer->silent_mono_ns = 0;
+            continue;
+        }
+        peer->silent_mono_ns = mono_ns();
+        problem_done(&peer->silence);
+        problem_set(&peer->silence, r->err, PROBLEM_UNREACHABLE, "%s", p->what);
+        if (p->remedy)
+            problem_remedy(&peer->silence, "%s", p->remedy);
+    }
+}
+
+bool peer_has_answered(const struct peer *peer, int64_t age_ns)
+{
+    return peer->answered_mono_ns > 0 && peer->silent_mono_ns == 0 &&
+           mono_ns() - peer->answered_mono_ns < age_ns;
+}
+
+const struct problem *peer_silence(const struct peer *peer, int64_t age_ns)
+{
+    bool is_silent = peer->silent_mono_ns > 0 && mono_ns() - peer->silent_mono_ns < age_ns;
+    return is_silent ? &peer->silence : NULL;
+}
+
 static void bytes_on_result(const struct call_result *r, void *arg);
 
 /* -- Calls -------------------------------------------------------------------------------------------- */
@@ -124,6 +157,7 @@ static void query_on_result(const struct call_result *r, void *arg)
     if (body)
         json_clean_texts(body);
     query_explain(q, r, body, error, &p);
+    query_note(q, r, &p);
     q->times = (struct peer_times){r->sent_mono_ns, r->err == 0 ? r->answered_mono_ns : 0, r->address};
     q->peers->n_failures += p.kind != PROBLEM_NONE;
     q->done(r->err == 0 ? r->status : 0, body, p.kind != PROBLEM_NONE ? &p : NULL, q->arg);
@@ -220,6 +254,7 @@ static void bytes_on_result(const struct call_result *r, void *arg)
             problem_set(&p, -EPROTO, PROBLEM_UPSTREAM, "%s sent another part of the file than was asked for",
                         q->name);
     }
+    query_note(q, r, &p);
     q->peers->n_failures += !is_there;
     q->bytes_done(r->err == 0 ? r->status : 0, is_there ? r->body : NULL, is_there ? r->body_size : 0,
                   is_there ? NULL : &p, q->arg);

@@ -42,6 +42,7 @@ static void peer_free(struct peer *peer)
     peer_query_cancel(peer->hello_query);
     peer_hello_done(&peer->hello);
     problem_done(&peer->problem);
+    problem_done(&peer->silence);
     free(peer->host_uuid);
     free(peer->bound_uuid);
     free(peer->name);

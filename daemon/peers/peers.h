@@ -70,6 +70,9 @@ struct peer {
     int64_t seen_at;             /* wall time of its last answer; 0 never */
     struct in6_addr address;     /* that its last answered hello was sent to; :: unknown */
     struct clock_estimate clock; /* the newest; measured_mono_ns is 0 before the first */
+    int64_t answered_mono_ns;    /* the last answer to any call, an error included; 0 never */
+    int64_t silent_mono_ns;      /* the last call without an answer; 0 never */
+    struct problem silence;      /* of that */
     /* The peers' own: */
     struct peers *peers;
     const struct peer_config *config; /* NULL: of a source */
@@ -143,6 +146,10 @@ typedef void (*peer_bytes_done)(int status, const char *data, size_t size, const
 struct peer_query *peer_get_bytes(struct peers *p, const struct peer *peer, const char *path, int64_t offset,
                                   size_t size, int64_t timeout_ns, peer_bytes_done done, void *arg);
 void peer_query_cancel(struct peer_query *q);
+/* Of calls of all modules: whether the peer answered in the last age_ns, and has not failed to since. */
+bool peer_has_answered(const struct peer *peer, int64_t age_ns);
+/* Why it did not answer its last call, if that ended in the last age_ns; NULL: it did, or nobody asked. Borrowed. */
+const struct problem *peer_silence(const struct peer *peer, int64_t age_ns);
 /* Within done(): when the call left and its answer had arrived, monotonic; 0 where that never happened. */
 struct peer_times {
     int64_t sent_mono_ns, answered_mono_ns;

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traces of a host that does not answer come from the archive, through the host that was asked: checked, kept nowhere."""
+import hashlib
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hosts import Hosts, wait_for
+from network import address, why_not
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "fleet")]
+from radosgw import Radosgw, missing  # noqa: E402
+
+S = 1_000_000_000
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+
+class HostsWithArchive(Hosts):
+    """A bucket on a host of its own."""
+
+    def start_services(self):
+        with self.network.inside(self.service_number()):
+            self.s3 = Radosgw(self.directory / "ceph", address(self.service_number()))
+            self.stack.enter_context(self.s3)
+            self.s3.create_bucket("traces")
+        self.archive = f"[archive]\nurl=s3://traces/fleet\nendpoint={self.s3.endpoint}\ncredentials_file={self.s3.credentials}\n"
+        self.config += self.archive
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory):
+    assert not missing(), f"apt-get install radosgw ceph-mon ceph-osd ceph-common ({missing()})"
+    with HostsWithArchive(tmp_path_factory.mktemp("hosts"), 2, services=1) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def traces(hosts):
+    """Those of the second host, as the first one lists them."""
+    one, two = hosts
+    session = one.wait_session(one.start_session(router=hosts.router, duration_ns=S)["session"])
+    assert session["state"] == "complete", json.dumps(session, indent=1)
+    wait_for(lambda: all("archived_at" in row for row in two.traces()) and two.traces())
+    return [row for row in one.traces(session=session["session"]) if row.get("host") == "gpu2"]
+
+
+def reload(host, old, new):
+    log = host.log_file.stat().st_size
+    host.config.write_text(host.config.read_text().replace(old, new))
+    os.kill(host.pid, signal.SIGHUP)
+    wait_for(lambda: "reloaded: " in host.log(log))
+
+
+def get(one, trace, path, status=0):
+    began = time.monotonic()
+    said = one.profctl("get", trace["trace"], "-o", path, status=status, errors=True)
+    if status == 0:
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == trace["sha256"]
+        path.unlink()
+    return said, time.monotonic() - began
+
+
+def test_a_host_that_does_not_answer(hosts, traces, tmp_path):
+    one, two = hosts
+    copy = tmp_path / "copy"
+    assert len(traces) == 2
+    # Alive, it is asked itself.
+    assert "archive" not in get(one, traces[0], copy)[0]
+    alive = one.profctl("analyze", traces[0]["trace"], "--report", "kernels", "--json")
+    # Its link is cut, which no connection notices.
+    hosts.network.cut(two.number)
+    said, took = get(one, traces[0], copy)
+    assert "comes from the archive: gpu2 did not deliver it" in said and took < 20
+    said, took = get(one, traces[1], copy)
+    assert "from the archive" in said and took < 4, "a host that is silent is asked again for each trace"
+    problem = one.problem("GET", f"/v1/traces/{traces[0]['trace']}/columns", status=503)
+    assert problem["code"] == "unreachable" and problem["remote"] == {"host": "gpu2", "archived": True}, problem
+    assert "gpu2" in problem["detail"] and "profctl get" in problem["remedy"]
+    began = time.monotonic()
+    problem = one.problem("POST", f"/v1/traces/{traces[0]['trace']}/query", {"sql": "select 1"}, status=503)
+    assert problem["remote"]["host"] == "gpu2" and time.monotonic() - began < 9
+    # Nothing of it stays here.
+    assert not [row for row in one.traces() if row.get("host") != "gpu2" and row["trace"] in (traces[0]["trace"], traces[1]["trace"])]
+    assert one.get("/v1/archive")["fetched_files"] >= 2
+    hosts.network.join(two.number)
+    wait_for(lambda: "archive" not in get(one, traces[0], copy)[0], 60, interval_s=1)
+    assert alive == one.profctl("analyze", traces[0]["trace"], "--report", "kernels", "--json")
+    # Its profd is dead: known at once.
+    two.kill()
+    said, took = get(one, traces[0], copy)
+    assert "from the archive" in said and took < 10
+    # Somebody wrote to the bucket.
+    key = f"traces/fleet/{two_key(traces[1])}"
+    with hosts.network.inside(hosts.service_number()):
+        content = hosts.s3.curl("GET", key, "-o", str(tmp_path / "object")) or (tmp_path / "object").read_bytes()
+        other = "not the trace"
+        hosts.s3.curl("PUT", key, "-H", f"x-amz-content-sha256: {hashlib.sha256(other.encode()).hexdigest()}", data=other)
+    said, _ = get(one, traces[1], copy, status=1)
+    assert "gpu2" in said and not copy.exists()
+    with hosts.network.inside(hosts.service_number()):
+        hosts.s3.curl("DELETE", key)
+    problem = one.problem("GET", f"/v1/traces/{traces[1]['trace']}/file", status=503)
+    assert "does not have" in problem["detail"] and problem["remote"] == {"host": "gpu2", "archived": False}
+    assert content
+    # Without an archive, what is missing is named.
+    reload(one, hosts.archive, "")
+    said, _ = get(one, traces[0], copy, status=1)
+    assert "gpu2" in said and "reader_credentials_file=" in said and "gpu1" in said, said
+    reload(one, "[hosts]", hosts.archive + "[hosts]")
+    two.start()
+
+
+def two_key(trace):
+    return f"traces/sha256/{trace['sha256'][:2]}/{trace['sha256']}" + "".join(Path(trace["name"]).suffixes[-2:])
