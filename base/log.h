@@ -63,6 +63,7 @@ void log_struct(int level, const struct log_fields *fields, const char *format, 
 #define MESSAGE_CATALOG_MIGRATED MESSAGE_ID("0a0c")
 #define MESSAGE_CLIENT_REFUSED   MESSAGE_ID("0a0d")
 #define MESSAGE_FILE_REFUSED     MESSAGE_ID("0a0e")
+#define MESSAGE_ARCHIVE_FAILED   MESSAGE_ID("0a0f")
 
 /*
  * The journal's native protocol (systemd.io/JOURNAL_NATIVE_PROTOCOL): one datagram per entry, one KEY=value

@@ -3,7 +3,8 @@
  * The archive of this profd: traces of the store are copied to a bucket of an S3 service or to a shared directory, and come
  * back when somebody needs one that left the store.
  *
- *     uploads.c   each trace of the store: object first, row after; what failed is tried again
+ *     uploads.c   each trace of the store: which is next, and when what failed is tried again
+ *     upload_steps.c  one of them: object first, row after
  *     fetch.c     a trace of which only the archive has the file, into the store
  *     copy.c      a trace of a host that does not answer, for one download
  *     objects.c   deletion of objects whose traces were removed

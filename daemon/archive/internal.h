@@ -2,10 +2,13 @@
 /* What the files of the archiver share. */
 #pragma once
 
+#include "archive/archive.h"
 #include "daemon/archive/archive_loop.h"
 #include "daemon/archive/archiver.h"
 #include "daemon/catalog/uploads.h"
+#include "daemon/collect/safe_open.h"
 #include <sys/queue.h>
+#include <sys/stat.h>
 
 /* Which credentials a request uses. */
 enum archive_role { ROLE_WRITE, ROLE_READ, ROLE_DELETE, _ARCHIVE_ROLE_MAX };
@@ -50,9 +53,10 @@ struct archiver {
     struct event *timer;    /* the next try, or look at the credentials */
     struct event *wakeup;   /* something may wait to be uploaded: once for all events of an iteration */
     struct problem problem; /* of the archive, by the last upload; what == NULL: none */
-    int64_t failing_since;  /* wall clock */
-    int64_t retry_ns;       /* monotonic; not before, while it fails */
-    unsigned n_failures;    /* in a row */
+    int problem_err;
+    int64_t failing_since; /* wall clock */
+    int64_t retry_ns;      /* monotonic; not before, while it fails */
+    unsigned n_failures;   /* in a row */
     struct archiver_metrics counts;
 
     struct fetch_list fetches;
@@ -64,7 +68,32 @@ struct archiver {
 /* archiver.c: the connection for a role; NULL: none. Questions are asked with the reader's credentials. */
 struct archive_loop *archiver_loop(const struct archiver *a, enum archive_role role);
 
-/* uploads.c */
+/* One upload. */
+struct upload {
+    TAILQ_ENTRY(upload) link;
+    struct archiver *archiver;
+    struct upload_record row;
+    int fd; /* or a negative errno value */
+    struct stat st;
+    struct file_reference file;
+    char sha256[ARCHIVE_SHA256_SIZE];
+    struct archive_upload *machine; /* NULL: a manifest, which is one PUT that replaces */
+    struct archive_job *job;
+    enum archive_verb verb; /* of the request in flight */
+    bool has_pending;       /* a thread or a commit calls back */
+    bool is_cancelled;      /* meanwhile: then it is only freed */
+};
+
+/* upload_steps.c: begins it, and wakes uploads.c at its end. */
+void upload_begin(struct archiver *a, const struct upload_record *row);
+void upload_cancel(struct upload *u);
+void upload_free(struct upload *u);
+
+/* uploads.c: the archive failed with err, or works. */
+void uploads_note_failure(struct archiver *a, int err, const struct problem *p);
+void uploads_note_success(struct archiver *a);
+/* The wait after so many failures in a row. */
+int64_t upload_wait_ns(unsigned n_failures);
 void uploads_init(struct archiver *a);
 void uploads_begin(struct archiver *a);
 /* Gives up what is in flight: the connections are about to be replaced. */
@@ -72,7 +101,7 @@ void uploads_cancel(struct archiver *a);
 void uploads_done(struct archiver *a);
 /* Something may wait. */
 void uploads_wake(struct archiver *a);
-/* "3 traces (1.2 GiB) wait for the archive s3://..., the oldest for 2h: REASON"; NULL: none. The caller frees it. */
+/* upload_report.c: "3 traces (1.2 GiB) wait for the archive s3://..., the oldest for 2h: REASON"; NULL: none. The caller frees it. */
 char *uploads_describe_lag(struct archiver *a);
 void uploads_put_json(struct archiver *a, json_t *object);
 

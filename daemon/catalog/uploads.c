@@ -72,10 +72,10 @@ static void upload_read(sqlite3_stmt *s, struct upload_record *ret)
     };
 }
 
-int catalog_save_upload(struct catalog *c, struct upload_record *u)
+static int upload_write(struct catalog *c, struct upload_record *u, enum statement update)
 {
     bool is_new = u->upload_id == RECORD_NONE;
-    _cleanup_reset_ sqlite3_stmt *s = statement(c, is_new ? STATEMENT_ADD_UPLOAD : STATEMENT_SAVE_UPLOAD);
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, is_new ? STATEMENT_ADD_UPLOAD : update);
 
     upload_bind(s, u);
     if (is_new)
@@ -88,12 +88,19 @@ int catalog_save_upload(struct catalog *c, struct upload_record *u)
     return r;
 }
 
-int catalog_remove_upload(struct catalog *c, int64_t upload_id)
+int catalog_save_upload(struct catalog *c, struct upload_record *u)
+{
+    return upload_write(c, u, STATEMENT_SAVE_UPLOAD);
+}
+
+int catalog_remove_upload(struct catalog *c, const struct upload_record *u)
 {
     _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_REMOVE_UPLOAD);
 
-    bind_number(s, 1, upload_id);
-    return run_write(c, s);
+    bind_number(s, 1, u->upload_id);
+    bind_number(s, 2, u->wanted_at);
+    int r = run_write(c, s);
+    return r < 0 ? r : sqlite3_changes(c->db) > 0;
 }
 
 int catalog_want_upload(struct catalog *c, const struct upload_record *u)
@@ -113,7 +120,7 @@ int catalog_want_upload(struct catalog *c, const struct upload_record *u)
     row.wanted_at = wall_ns();
     row.s3_upload_id = row.parts = row.error = NULL;
     row.tries = 0;
-    return catalog_save_upload(c, &row);
+    return upload_write(c, &row, STATEMENT_WANT_UPLOAD_AGAIN);
 }
 
 /* -- Lists --------------------------------------------------------------------------------------------- */

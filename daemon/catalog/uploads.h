@@ -38,16 +38,17 @@ void upload_record_done(struct upload_record *u);
 /* Adds a file (session_id or none, path, key; kind not UPLOAD_TRACE), instead of an earlier one of that kind and key. The file is
  * removed when the archive has it. */
 int catalog_want_upload(struct catalog *c, const struct upload_record *u);
-/* Saves it; one without a row gets one. */
+/* Saves it; one without a row gets one. Where another version was wanted meanwhile, the row stays that one's. */
 int catalog_save_upload(struct catalog *c, struct upload_record *u);
-int catalog_remove_upload(struct catalog *c, int64_t upload_id);
+/* 1; 0: another version was wanted meanwhile, whose row stays. */
+int catalog_remove_upload(struct catalog *c, const struct upload_record *u);
 /* Hands on at most `limit` uploads that are due: what began first, what failed last. fn() returns 1 to end. */
 int catalog_each_upload(struct catalog *c, int64_t now, int64_t limit,
                         int (*fn)(const struct upload_record *u, void *arg), void *arg);
 /* Traces whose last try failed. */
 int catalog_each_refused_upload(struct catalog *c, int64_t limit,
                                 int (*fn)(const struct upload_record *u, void *arg), void *arg);
-/* When the next upload that failed is due; RECORD_NONE: none failed. */
+/* When the next upload that failed, and could begin, is due; RECORD_NONE: there is none. */
 int64_t catalog_next_upload_at(struct catalog *c);
 
 /* Traces of the store that the archive does not have. */

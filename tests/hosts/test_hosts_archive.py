@@ -13,6 +13,7 @@ from hosts import Hosts, wait_for
 from network import address, why_not
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "fleet")]
+from archive_client import ArchiveClient  # noqa: E402
 from radosgw import Radosgw, missing  # noqa: E402
 
 S = 1_000_000_000
@@ -95,18 +96,18 @@ def test_a_host_that_does_not_answer(hosts, traces, tmp_path):
     said, took = get(one, traces[0], copy)
     assert "from the archive" in said and took < 10
     # Somebody wrote to the bucket.
-    key = f"traces/fleet/{two_key(traces[1])}"
+    key = f"traces/sha256/{traces[1]['sha256'][:2]}/{traces[1]['sha256']}.json.gz"
+    bucket = ArchiveClient("s3://traces/fleet", "--endpoint", hosts.s3.endpoint, "--credentials", hosts.s3.credentials)
+    other = tmp_path / "other"
+    other.write_bytes(b"x" * traces[1]["size"])
     with hosts.network.inside(hosts.service_number()):
-        content = hosts.s3.curl("GET", key, "-o", str(tmp_path / "object")) or (tmp_path / "object").read_bytes()
-        other = "not the trace"
-        hosts.s3.curl("PUT", key, "-H", f"x-amz-content-sha256: {hashlib.sha256(other.encode()).hexdigest()}", data=other)
+        bucket.works("put", key, other)
     said, _ = get(one, traces[1], copy, status=1)
-    assert "gpu2" in said and not copy.exists()
+    assert "gpu2" in said and "SHA-256" in said and not copy.exists()
     with hosts.network.inside(hosts.service_number()):
-        hosts.s3.curl("DELETE", key)
+        bucket.works("delete", key)
     problem = one.problem("GET", f"/v1/traces/{traces[1]['trace']}/file", status=503)
     assert "does not have" in problem["detail"] and problem["remote"] == {"host": "gpu2", "archived": False}
-    assert content
     # Without an archive, what is missing is named.
     reload(one, hosts.archive, "")
     said, _ = get(one, traces[0], copy, status=1)
@@ -114,6 +115,3 @@ def test_a_host_that_does_not_answer(hosts, traces, tmp_path):
     reload(one, "[hosts]", hosts.archive + "[hosts]")
     two.start()
 
-
-def two_key(trace):
-    return f"traces/sha256/{trace['sha256'][:2]}/{trace['sha256']}" + "".join(Path(trace["name"]).suffixes[-2:])

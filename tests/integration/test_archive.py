@@ -338,13 +338,15 @@ def make_s3(tmp_path):
 ])
 def test_faults_of_the_service(s3, tmp_path, fault, words):
     """Each is named while it lasts, loses nothing, and passes."""
-    s3.fault("PUT", fault, times=2 if words else 1)
+    s3.fault("PUT", fault, times=3 if words else 1)
     with Daemon(tmp_path / "profd", config() + archive(s3, "x")) as profd:
-        trace = ingest(profd, write_trace(tmp_path / "a.json.gz", 13))
+        traces = [ingest(profd, write_trace(tmp_path / f"{seed}.json.gz", seed)) for seed in (13, 18)]
         if words:
             state = wait_for(lambda: (now := profd.get("/v1/archive"))["state"] == "failing" and now, interval_s=0.01)
             assert words in (state["error"] + state.get("remedy", "")).lower(), state
-        is_archived(profd, trace)
+        for trace in traces:
+            is_archived(profd, trace)
+        assert profd.log().count("wait in the store") <= 1, "logged once, not for each file and each try"
 
 
 def test_object_that_lies(s3, tmp_path):

@@ -65,6 +65,17 @@ static const char *evictable(struct catalog_fixture *fixture)
     return text;
 }
 
+/* Numbers only: the texts are those of the list. */
+static int copy_upload(const struct upload_record *u, void *arg)
+{
+    struct upload_record *copy = arg;
+
+    *copy = *u;
+    copy->path = copy->key = (char *)"";
+    copy->sha256 = copy->s3_upload_id = copy->parts = copy->error = copy->name = NULL;
+    return 1;
+}
+
 static void test_order(void **state)
 {
     struct catalog_fixture *fixture = *state;
@@ -94,6 +105,70 @@ static void test_order(void **state)
     u.next_at = RECORD_NONE;
     assert_int_equal(catalog_save_upload(fixture->catalog, &u), 0);
     assert_string_equal(due(fixture, 60, 10), "trace3 trace2 trace1 ");
+}
+
+/* What waits for another one of its kind, or for a file that is gone, is not waited for. */
+static void test_next_at(void **state)
+{
+    struct catalog_fixture *fixture = *state;
+    struct catalog *c = fixture->catalog;
+    int64_t id = add_stored(fixture, "/s/1", SHA_A, 1);
+    struct upload_record u = {.upload_id = RECORD_NONE,
+                              .trace_id = id,
+                              .session_id = RECORD_NONE,
+                              .path = (char *)"/s/1",
+                              .key = (char *)KEY_A,
+                              .size = 10,
+                              .next_at = 50,
+                              .error = (char *)"refused",
+                              .wanted_at = 1};
+    int64_t session = add_session(fixture, STATE_RECORDING);
+    struct upload_record manifest = {.upload_id = RECORD_NONE,
+                                     .kind = UPLOAD_MANIFEST,
+                                     .trace_id = RECORD_NONE,
+                                     .session_id = session,
+                                     .path = (char *)"",
+                                     .key = (char *)"v1/m.json",
+                                     .size = RECORD_NONE,
+                                     .next_at = 20,
+                                     .wanted_at = 1};
+
+    assert_int_equal(catalog_save_upload(c, &u), 0);
+    assert_int_equal(catalog_save_upload(c, &manifest), 0);
+    assert_int_equal(catalog_next_upload_at(c), 50);
+    assert_int_equal(catalog_set_archived(c, id, KEY_A, SHA_A, 10, 5), 0);
+    assert_int_equal(catalog_next_upload_at(c), RECORD_NONE);
+}
+
+/* A version that is wanted while an earlier one is sent is not lost with its end, nor with its progress. */
+static void test_wanted_again(void **state)
+{
+    struct catalog_fixture *fixture = *state;
+    struct catalog *c = fixture->catalog;
+    int64_t session = add_session(fixture, STATE_COMPLETE);
+    struct upload_record wanted = {.upload_id = RECORD_NONE,
+                                   .kind = UPLOAD_MANIFEST,
+                                   .trace_id = RECORD_NONE,
+                                   .session_id = session,
+                                   .path = (char *)"",
+                                   .key = (char *)"v1/m.json",
+                                   .size = RECORD_NONE};
+    struct upload_record first, second;
+    char text[100];
+
+    assert_int_equal(catalog_want_upload(c, &wanted), 0);
+    assert_int_equal(catalog_each_upload(c, 10, 10, copy_upload, &first), 0);
+    assert_int_equal(catalog_want_upload(c, &wanted), 0);
+    first.error = (char *)"refused";
+    first.next_at = 1000;
+    assert_int_equal(catalog_save_upload(c, &first), 0);
+    assert_int_equal(catalog_remove_upload(c, &first), 0);
+    snprintf(text, sizeof(text), "session%" PRId64 " ", session);
+    assert_string_equal(due(fixture, 10, 10), text);
+    assert_int_equal(catalog_each_upload(c, 10, 10, copy_upload, &second), 0);
+    assert_true(second.wanted_at > first.wanted_at);
+    assert_int_equal(catalog_remove_upload(c, &second), 1);
+    assert_string_equal(due(fixture, 10, 10), "");
 }
 
 static void test_archived(void **state)
@@ -183,10 +258,8 @@ static void test_files_of_sessions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OPEN_TEST(test_order),
-        OPEN_TEST(test_archived),
-        OPEN_TEST(test_nothing_unarchived_leaves),
-        OPEN_TEST(test_files_of_sessions),
+        OPEN_TEST(test_order),   OPEN_TEST(test_archived),     OPEN_TEST(test_nothing_unarchived_leaves),
+        OPEN_TEST(test_next_at), OPEN_TEST(test_wanted_again), OPEN_TEST(test_files_of_sessions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
