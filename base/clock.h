@@ -15,6 +15,9 @@
 
 #define DEADLINE_NEVER INT64_MAX
 
+/* A wall clock that is this wrong makes traces of two hosts hard to compare: from here on it is warned about. */
+#define CLOCK_WARN_NS (2 * NS_PER_S)
+
 int64_t mono_ns(void);
 int64_t wall_ns(void);
 /* Since the kernel's boot, suspended time included: nobody sets it, and another process shows the same,

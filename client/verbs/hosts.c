@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* list-hosts: the profds of the fleet, what they hold, and how far their clocks are apart. */
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/units.h"
 #include "client/cli/text.h"
 #include "client/verbs/verbs.h"
 #include "client/views/json_table.h"
 #include "client/views/listing.h"
 #include "client/views/reasons.h"
-
-/* A clock that is this wrong is shown as a problem: traces of two hosts would not lie next to each other. */
-#define CLOCK_WARN_NS INT64_C(2000000000)
 
 static enum colour host_state_colour(const json_t *host)
 {
@@ -53,6 +51,16 @@ static char *host_clock_text(const json_t *host)
                      format_duration(around, error));
 }
 
+/* When a host answered last, whose figures are as old as that. */
+static char *host_seen_text(const json_t *host)
+{
+    const char *state = json_get_str(host, "state");
+
+    if (json_get_int(host, "seen_at", 0) == 0 || streq(state, "ok") || streq(state, "self"))
+        return NULL;
+    return json_cell_text(JSON_CELL_TIME, host, "seen_at");
+}
+
 static enum colour host_clock_colour(const json_t *host)
 {
     int64_t offset = json_get_int(host, "clock_offset_ns", 0);
@@ -88,7 +96,8 @@ static char *host_mirror_text(const json_t *host)
 static const struct json_column list_hosts_columns[] = {
     {{"HOST", COLUMN_SHORTEN, IMPORTANCE_KEY}, JSON_CELL_TEXT, "host"},
     {{"STATE", 0, IMPORTANCE_HIGH}, JSON_CELL_TEXT, "state", .colour = host_state_colour},
-    {{"VERSION", 0}, JSON_CELL_TEXT, "version"},
+    {{"SEEN", COLUMN_OPTIONAL, IMPORTANCE_HIGH, "seen_at"}, JSON_CELL_TIME, "seen_at", .text = host_seen_text},
+    {{"VERSION", 0, IMPORTANCE_LOW}, JSON_CELL_TEXT, "version"},
     {{"WORKERS", COLUMN_RIGHT, IMPORTANCE_HIGH}, JSON_CELL_COUNT, "workers", .text = host_workers_text},
     {{"SESSIONS", COLUMN_RIGHT}, JSON_CELL_COUNT, "sessions", .text = host_sessions_text},
     {{"STORE", 0}, JSON_CELL_SIZE, "store/bytes", .text = host_store_text},
@@ -106,10 +115,11 @@ static void list_hosts_print_problems(struct client *c, const json_t *hosts)
     json_t *host;
     size_t i;
 
-    json_array_foreach(hosts, i, host)
-        if (json_get_str(host, "problem"))
-            reasons_add(reasons, json_get_str(host, "host"), json_get_str(host, "problem"),
-                        json_get_str(host, "remedy"));
+    json_array_foreach(hosts, i, host) {
+        const char *name = json_get_str(host, "host"), *problem = json_get_str(host, "problem");
+        bool names_host = problem && name && strstr(problem, name);
+        reasons_add(reasons, names_host ? NULL : name, problem, json_get_str(host, "remedy"));
+    }
     reasons_print(reasons, &c->out, 0);
 }
 
@@ -147,8 +157,9 @@ const struct verb verb_list_hosts = {
     .details =
         "Asks this profd and its peers, the profds of other hosts. CLOCK is the wall clock of a host minus "
         "that "
-        "of this one, with the most by which it can be wrong. A host that does not answer is listed with the "
-        "reason and the remedy.",
+        "of this one, with the most by which it can be wrong. UPLOAD and MIRROR are what a host has not yet "
+        "archived and mirrored. A host that does not answer is listed with the reason and the remedy; its "
+        "figures are as old as SEEN.",
     .has_listing = true,
     .needs_only_catalog = true,
     .run = list_hosts_run,

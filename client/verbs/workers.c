@@ -77,6 +77,7 @@ static const struct json_column list_workers_columns[] = {
     {{"HEALTH", 0, IMPORTANCE_HIGH}, JSON_CELL_TEXT, "health", .colour = worker_health_colour},
     {{"MODEL", COLUMN_SHORTEN | COLUMN_PATH, IMPORTANCE_LOW}, JSON_CELL_TEXT, "model"},
     {{"LOAD", COLUMN_RIGHT, IMPORTANCE_LOW}, JSON_CELL_COUNT, "load", .text = worker_load_text},
+    {{"HELD BY", COLUMN_OPTIONAL | COLUMN_SHORTEN, IMPORTANCE_HIGH, "held_by"}, JSON_CELL_TEXT, "held_by"},
     {{"PROFILE", 0, IMPORTANCE_HIGH, "profilable"}, .text = worker_profile_text, .colour = worker_profile_colour},
     {{"TRACES", COLUMN_SHORTEN | COLUMN_PATH, .key = "trace_dir"}, .text = worker_traces_text},
 };

@@ -399,8 +399,6 @@ void list_hosts(struct api *api, struct http_request *r, const struct route_matc
 
 /* -- The doctor ---------------------------------------------------------------------------------------- */
 
-/* A wall clock that is this wrong makes traces of two hosts hard to compare, and starts by wall clock late. */
-#define CLOCK_WARN_NS (2 * NS_PER_S)
 /* A start at one time on several hosts is as exact as this. */
 #define CLOCK_ERROR_WARN_NS (20 * NS_PER_MS)
 
@@ -420,8 +418,9 @@ static void host_check_clock(const struct peer *peer, struct checks *c)
     format_duration(text, offset < 0 ? -offset : offset);
     format_duration(around, e->error_ns);
     if (offset > CLOCK_WARN_NS || offset < -CLOCK_WARN_NS)
-        checks_add(c, CHECK_WARN, NULL, clock_remedy, "the clock of %s is %s (±%s) %s ours", host, text,
-                   around, offset > 0 ? "ahead of" : "behind");
+        checks_add(c, CHECK_WARN, NULL, clock_remedy,
+                   "the clock of %s is %s %s ours (measured between both profds, ±%s)", host, text,
+                   offset > 0 ? "ahead of" : "behind", around);
     if (e->error_ns > CLOCK_ERROR_WARN_NS)
         checks_add(c, CHECK_WARN, NULL, "Check the network between both hosts.",
                    "the clock of %s is known to ±%s only: its answers take too long", host, around);
@@ -450,7 +449,9 @@ void hosts_check(struct api *api, struct checks *c)
         checks_add(c, CHECK_WARN, NULL, clock_remedy,
                    "the kernel of this host reports that its clock is not synchronized");
     if (n > 0)
-        checks_add(c, CHECK_OK, NULL, NULL, "%u of %u other hosts answer", n_ok, n);
+        checks_add(c, n_ok > 0 ? CHECK_OK : CHECK_FAIL, NULL,
+                   n_ok > 0 ? NULL : "Only workers of this host can be recorded until one of them answers.",
+                   "%u of %u other hosts answer", n_ok, n);
     else if (peers_are_configured(api->modules.peers))
         checks_add(c, CHECK_WARN, NULL, "Check [hosts] peers= of profd.conf, and the log.",
                    "no other host was found");

@@ -17,8 +17,7 @@
 #define FREE_FAIL (INT64_C(256) << 20)
 #define FREE_WARN (INT64_C(5) << 30)
 /* The Date header has a resolution of one second, and the answer was in transit. */
-#define CLOCK_WARN_NS (2 * NS_PER_S)
-#define VERSIONS_MAX  16
+#define VERSIONS_MAX 16
 
 /* -- The list of checks ------------------------------------------------------------------------------- */
 
@@ -169,10 +168,12 @@ static void directory_spaces_add(struct directory_spaces *s, const char *path, b
 
 void directory_spaces_of(const struct fleet *f, struct directory_spaces *ret)
 {
+    /* A directory of another host's worker is one of that host, whose profd looks at it. */
     for (size_t i = 0; i < f->n_workers; i++)
-        directory_spaces_add(ret, f->workers[i].location.local_dir, false, f->workers[i].url);
+        if (!f->workers[i].peer)
+            directory_spaces_add(ret, f->workers[i].location.local_dir, false, f->workers[i].url);
     for (size_t i = 0; i < f->n_workers; i++)
-        if (f->workers[i].location.local_dir)
+        if (f->workers[i].location.local_dir && !f->workers[i].peer)
             directory_spaces_add(ret, f->workers[i].location.temp_dir, true, f->workers[i].url);
 }
 
@@ -320,19 +321,26 @@ static int64_t clock_error(const struct worker *w)
     return w->clock_offset_ns < 0 ? -w->clock_offset_ns : w->clock_offset_ns;
 }
 
+/* To the second only. The clock of a host with a profd is measured between both profds, and reported once for the host. */
+static bool worker_clock_is_compared(const struct worker *w)
+{
+    return w->clock_known && !w->peer;
+}
+
 /* Workers whose clocks differ by different amounts have the same trouble: the text has the largest of each
  * direction. */
 static void check_clocks(const struct fleet *f, struct checks *c)
 {
-    size_t n_known = 0, n_off[2] = {0};
+    size_t n_known = 0, n_of_hosts = 0, n_off[2] = {0};
     int64_t largest[2] = {0};
     char text[UNIT_TEXT_MAX];
 
     for (size_t i = 0; i < f->n_workers; i++) {
         const struct worker *w = &f->workers[i];
         bool ahead = w->clock_offset_ns > 0;
-        n_known += w->clock_known;
-        if (!w->clock_known || clock_error(w) <= CLOCK_WARN_NS)
+        n_known += worker_clock_is_compared(w);
+        n_of_hosts += w->peer != NULL;
+        if (!worker_clock_is_compared(w) || clock_error(w) <= CLOCK_WARN_NS)
             continue;
         n_off[ahead]++;
         largest[ahead] = MAX(largest[ahead], clock_error(w));
@@ -340,16 +348,18 @@ static void check_clocks(const struct fleet *f, struct checks *c)
     for (size_t i = 0; i < f->n_workers; i++) {
         const struct worker *w = &f->workers[i];
         bool ahead = w->clock_offset_ns > 0;
-        if (!w->clock_known || clock_error(w) <= CLOCK_WARN_NS)
+        if (!worker_clock_is_compared(w) || clock_error(w) <= CLOCK_WARN_NS)
             continue;
         checks_add(c, CHECK_WARN, w,
                    "Let both hosts follow one time server (timedatectl); traces of several hosts cannot be "
                    "laid over each other before.",
-                   "has a clock that is %s%s %s ours", n_off[ahead] > 1 ? "up to " : "",
-                   format_duration(text, largest[ahead]), ahead ? "ahead of" : "behind");
+                   "has a clock that is %s%s %s ours (by the Date of its answers, ±1s)",
+                   n_off[ahead] > 1 ? "up to " : "", format_duration(text, largest[ahead]),
+                   ahead ? "ahead of" : "behind");
     }
     if (n_known > 0)
-        checks_add(c, CHECK_OK, NULL, NULL, "clocks: %zu of %zu could be compared%s", n_known, f->n_workers,
+        checks_add(c, CHECK_OK, NULL, NULL, "clocks: %zu of %zu could be compared%s", n_known,
+                   f->n_workers - n_of_hosts,
                    n_off[0] + n_off[1] == 0 ? ", and agree within two seconds" : "");
 }
 

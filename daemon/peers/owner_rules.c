@@ -74,6 +74,26 @@ enum owner_rule owners_candidates(const struct worker *w, const struct peer *con
     return (enum owner_rule)(rule - 1);
 }
 
+const struct peer *owners_find_silent(const struct worker *w, const struct peer_list *peers)
+{
+    struct in6_addr ip;
+    const char *reason;
+    struct url u = {0};
+    const struct peer *peer;
+
+    if (url_parse(w->url, &u, &reason) < 0)
+        return NULL;
+    const struct in6_addr *address = address_of_host(u.host, &ip) ? &ip : NULL;
+    LIST_FOREACH(peer, peers, link) {
+        bool is_silent =
+            peer->state == PEER_UNREACHABLE || peer->state == PEER_REFUSED || peer->state == PEER_INVALID;
+        if (is_silent && (peer_matches(peer, OWNER_RULE_CONNECTED, w, u.host, address) ||
+                          peer_matches(peer, OWNER_RULE_NODE, w, u.host, address)))
+            return peer;
+    }
+    return NULL;
+}
+
 /* -- Answers --------------------------------------------------------------------------------------------- */
 
 int owner_decide(const struct owner_claimant *claimants, int first, int second)
@@ -110,8 +130,10 @@ int owners_parse(const json_t *body, struct fleet *ret)
         /* Of a worker that its host knows, nobody else is told who holds it. */
         replace_str(&w.held_by, NULL);
         const char *session = json_get_str(holder, "session"), *host = json_get_str(holder, "host");
+        /* The host knows the session by the beginning of its UUID. */
         if (session && host)
-            w.held_by = xasprintf("session %.40s of %.64s", session, host);
+            w.held_by =
+                xasprintf("session %.*s of %.64s", uuid_is(session) ? UUID_PREFIX_LENGTH : 40, session, host);
         *fleet_add_worker(ret) = w;
     }
     return 0;

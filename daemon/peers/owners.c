@@ -116,6 +116,18 @@ static void worker_set_owner(struct worker *w, const char *uuid, const char *hos
     replace_str(&w->peer, name);
 }
 
+/* Its traces are where they are because its host does not answer, not because nobody connected the host. */
+static void worker_note_silent(struct worker *w, const struct peer *peer)
+{
+    if (w->location.local_dir)
+        return;
+    free(w->location.note);
+    w->location.note =
+        xasprintf("traces are on %s, whose profd cannot be asked (state %s)",
+                  peer->hello.host ? peer->hello.host : peer->name, peer_state_name(peer->state));
+    replace_str(&w->location.remedy, peer->problem.remedy);
+}
+
 static void description_apply(struct owner_description *d)
 {
     const struct peers_self self = peers_self(d->peers);
@@ -125,8 +137,11 @@ static void description_apply(struct owner_description *d)
         struct worker *w = &d->fleet->workers[i];
         struct owner_claims *c = &d->claims[i];
         if (c->first == OWNER_NONE) {
+            const struct peer *silent = owners_find_silent(w, &d->peers->peers);
             if (worker_is_ours(w))
                 worker_set_owner(w, self.uuid, self.host, NULL);
+            else if (silent)
+                worker_note_silent(w, silent);
             continue;
         }
         int owner = owner_decide(d->claimants, c->first, c->second);

@@ -28,6 +28,9 @@ enum owner_rule { OWNER_RULE_CONNECTED, OWNER_RULE_NODE, OWNER_RULE_REPORTED, OW
 enum owner_rule owners_candidates(const struct worker *w, const struct peer *const *peers, size_t n,
                                   size_t *ret, size_t *ret_n);
 
+/* The peer at the worker's address or node that does not answer, or refuses to; NULL: none. */
+const struct peer *owners_find_silent(const struct worker *w, const struct peer_list *peers);
+
 /* Who says that a worker is its. */
 struct owner_claimant {
     char boot_id[BOOT_ID_SIZE];

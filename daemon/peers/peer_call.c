@@ -6,6 +6,7 @@
 #include "base/address.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/units.h"
 #include "daemon/fleet/call.h"
 #include "daemon/fleet/names.h"
 #include "daemon/fleet/url.h"
@@ -41,13 +42,18 @@ static void peer_query_free(struct peer_query *q)
 
 static void query_explain_silence(const struct peer_query *q, const struct call_result *r, struct problem *p)
 {
-    char text[TEXT_MAX];
+    char text[TEXT_MAX], now[UNIT_TEXT_MAX];
     bool tls = r->err == -EPROTO || r->err == -EKEYREJECTED || (r->error && strstr(r->error, "certificate"));
 
     problem_set(p, r->err, PROBLEM_UPSTREAM, "the profd of %s (%s) does not answer: %s", q->name, q->url,
                 call_result_text(r, text, sizeof(text)));
     if (r->remedy)
         problem_remedy(p, "%s", r->remedy);
+    else if (r->error && (strstr(r->error, "not yet valid") || strstr(r->error, "has expired")))
+        problem_remedy(p,
+                       "By the clock of this host it is %s. If that is wrong, correct it (timedatectl); "
+                       "otherwise issue the certificate of %s anew, with a clock that is right.",
+                       format_time(now, wall_ns()), q->name);
     else if (tls)
         problem_remedy(p, "Set ca_file= of [hosts], or of its [peer NAME], to the authority that signed its "
                           "certificate, which must have the host of its URL as an alternative name.");

@@ -235,6 +235,15 @@ def test_the_doctor_looks_at_peers(tmp_path, authority, pair):
         assert any(check["result"] == "ok" and check["text"] == "1 of 2 other hosts answer" for check in checks), checks
 
 
+def test_the_doctor_fails_where_no_host_answers(tmp_path, authority, pair):
+    """That none of them answers is no success."""
+    _, two = pair
+    with Peer(tmp_path, authority, "127.0.0.7", [two], token=WRONG) as profd, FaultFleet(tmp_path / "fleet") as fleet:
+        checks = profd.get("/v1/doctor", router=fleet.router)["checks"]
+        [count] = [check for check in checks if "other hosts answer" in check["text"]]
+        assert count["result"] == "fail" and count["text"] == "0 of 1 other hosts answer" and count["remedy"], count
+
+
 def test_the_doctor_names_a_clock_that_is_wrong(tmp_path, authority, pair):
     if why_no_clock():
         pytest.skip(why_no_clock())
@@ -246,4 +255,18 @@ def test_the_doctor_names_a_clock_that_is_wrong(tmp_path, authority, pair):
         profd.restart()
         assert -91e9 < profd.host(two)["clock_offset_ns"] < -89e9
         checks = profd.get("/v1/doctor", router=fleet.router)["checks"]
-        assert any(check["result"] == "warn" and "behind ours" in check["text"] and "time server" in check["remedy"] for check in checks), checks
+        assert any(check["result"] == "warn" and "behind ours (measured between both profds, ±" in check["text"] and "time server" in check["remedy"] for check in checks), checks
+
+
+def test_a_certificate_of_the_future_names_the_clock(tmp_path, authority):
+    """The host whose clock is wrong is this one: the certificates of the others look as if they were not valid yet."""
+    if why_no_clock():
+        pytest.skip(why_no_clock())
+    clock = WallClock(tmp_path / "clock")
+    clock.offset_s = -3 * 86400
+    with Peer(tmp_path / "two", authority, "127.0.0.2") as two, Peer(tmp_path / "one", authority, "127.0.0.8", [two]) as one:
+        one.environment.update(clock.environment)
+        one.restart()
+        host = one.host(two)
+        assert host["state"] == "unreachable" and "not yet valid" in host["problem"], host
+        assert "By the clock of this host it is 20" in host["remedy"] and "timedatectl" in host["remedy"], host

@@ -50,10 +50,27 @@ def requests(query, body):
     return text.getvalue().encode()
 
 
+def hosts():
+    """One that answers, with lags; one that was there and is away; one that refuses the token."""
+    def host(name, number, **more):
+        return {"host": name, "peer": name, "catalog": f"6b1f0000-0000-4000-8000-00000000000{number}", "url": f"https://{name}.cluster.example.com:9460",
+                "state": "ok", "version": "0.2.0", "workers": 8, "sessions": 1, "store": {"bytes": 31 << 30, "max_use": 200 << 30}, "seen_at": T0} | more
+
+    own = host("gpu1", 1, state="self", clock_offset_ns=0, clock_error_ns=0, upload={"files": 0, "bytes": 0, "lag_ns": 0}, mirror={"rows": 0, "lag_ns": 0})
+    del own["url"], own["peer"]
+    clock = {"clock_offset_ns": 1_234_000, "clock_error_ns": 412_000}
+    return [own, host("gpu2", 2, **clock, upload={"files": 12, "bytes": 3 << 30, "lag_ns": 180 * SECOND}, mirror={"rows": 412, "lag_ns": 9 * SECOND}),
+            host("gpu3", 3, **clock, state="unreachable", problem="the profd of gpu3 (https://gpu3.cluster.example.com:9460) does not answer: connection refused",
+                 remedy="Check on gpu3 that profd runs (systemctl status profd) and that [profd] listen= has the address and port of the URL."),
+            {"host": "gpu4", "peer": "gpu4", "url": "https://gpu4.cluster.example.com:9460", "state": "refused", "problem": "gpu4: unknown token",
+             "remedy": "Its tokens file must have the token that this profd sends: profctl peer join prints both sides."}]
+
+
 def answers():
     return {
         "GET /v1/workers": {"router": ROUTERS[0], "dialect": "sglang", "workers": [worker(url) for url in WORKERS] + [
             worker("http://10.107.24.105:15000", role="prefill", health="unhealthy", profilable=False, reason="connection refused")]},
+        "GET /v1/hosts": {"hosts": hosts()},
         "GET /v1/sessions": {"sessions": [a_session(12345 + n, state=state, labels={"job": "nightly-regression", "commit": "4f2a9c1e"})
                                           for n, state in enumerate(("complete", "partial", "failed", "complete"))]},
         "GET /v1/sessions/s12345": a_session(12345),
@@ -104,6 +121,7 @@ def write_trace(directory):
 # Each screen: the words of profctl, run where decode.json is.
 SHOWN = {
     "list-workers": ["list-workers", "--router", ROUTERS[0]],
+    "list-hosts": ["list-hosts"],
     "list-sessions": ["list-sessions"],
     "list-traces": ["list-traces"],
     "list-runs": ["list-runs"],
@@ -170,7 +188,7 @@ def is_cut(word):
         i.startswith(bare) or re.sub(r"^https?://", "", i).startswith(bare) or (i.endswith(bare) and len(bare) >= 6) for i in IDENTIFIERS)
 
 
-@pytest.mark.parametrize("name", ["list-workers", "list-sessions", "list-traces", "list-runs", "du", "status", "show-session", "requests", "functions"])
+@pytest.mark.parametrize("name", ["list-workers", "list-hosts", "list-sessions", "list-traces", "list-runs", "du", "status", "show-session", "requests", "functions"])
 def test_what_identifies_is_never_cut(workspace, name):
     for columns in (24, 33, 40, 50, 57, 64, 71, 80, 90, 100, 115, 140):
         text = screen(workspace, *SHOWN[name], columns=columns)
