@@ -35,7 +35,7 @@ PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 
 CONFIG = """\
 ClusterName=test
-SlurmctldHost={host}(127.0.0.1)
+SlurmctldHost={host}({control})
 SlurmctldPort={control_port}
 AuthType=auth/munge
 AuthInfo=socket={directory}/munge/socket
@@ -82,6 +82,8 @@ def _free_ports(count):
 
 
 class Slurm:
+    """A subclass may put nodes elsewhere: `control` (name, address), `addresses`, `names`, `_place()`."""
+
     def __init__(self, directory, nodes=2):
         self.directory = pathlib.Path(directory).resolve()
         self.directory.mkdir(parents=True)
@@ -91,6 +93,8 @@ class Slurm:
         network = f"127.{random.randrange(16, 255)}.{random.randrange(255)}"
         self.addresses = {name: f"{network}.{number}" for number, name in enumerate(self.nodes, 1)}
         self.network = network
+        host = socket.gethostname().partition(".")[0]
+        self.control, self.names = (host, "127.0.0.1"), dict.fromkeys(self.nodes, host)
         self.config = self.directory / "slurm.conf"
         self.environment = {**os.environ, "PATH": PATH, "SLURM_CONF": str(self.config)}
         self.children = []
@@ -117,19 +121,23 @@ class Slurm:
 
     def run(self, *command, check=True):
         """What a command of Slurm prints."""
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMMAND_S,
-                              env=self.environment, check=False)
+        inside, enter = self._place("")
+        with inside:
+            done = subprocess.run([*enter, *command], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMMAND_S,
+                                  env=self.environment, check=False)
         if check and done.returncode != 0:
             raise RuntimeError(f"{command} ended with {done.returncode}: {done.stderr}{self._logs()}")
         return done.stdout
 
     def submit(self, script, nodes=1, *options):
         """Submits a job, and gives its id. The script runs on the first of its nodes."""
-        text = f"#!/bin/sh\n{script}\n"
-        done = subprocess.run(["sbatch", "--parsable", f"--nodes={nodes}", "--ntasks-per-node=1",
-                               f"--output={self.directory}/job-%j.log", f"--chdir={self.directory}", *options],
-                              input=text, capture_output=True, text=True, timeout=COMMAND_S, env=self.environment,
-                              check=False)
+        text = script if script.startswith("#!") else f"#!/bin/sh\n{script}\n"
+        inside, enter = self._place("")
+        with inside:
+            done = subprocess.run([*enter, "sbatch", "--parsable", f"--nodes={nodes}", "--ntasks-per-node=1",
+                                   f"--output={self.directory}/job-%j.log", f"--chdir={self.directory}", *options],
+                                  input=text, capture_output=True, text=True, timeout=COMMAND_S, env=self.environment,
+                                  check=False)
         if done.returncode != 0:
             raise RuntimeError(f"sbatch ended with {done.returncode}: {done.stderr}{self._logs()}")
         return done.stdout.strip().partition(";")[0]
@@ -146,23 +154,27 @@ class Slurm:
         return len(lines) == len(self.nodes) and all(line.endswith(" idle") for line in lines)
 
     def _configure(self):
-        host = socket.gethostname().partition(".")[0]
         (self.directory / "state").mkdir()
         (self.directory / "munge").mkdir(mode=0o755)
         for node in self.nodes:
             (self.directory / f"spool-{node}").mkdir()
         ports = _free_ports(1 + len(self.nodes))
-        nodes = "".join(f"NodeName={node} NodeHostname={host} NodeAddr={self.addresses[node]} Port={port} CPUs=4 RealMemory=1\n"
+        nodes = "".join(f"NodeName={node} NodeHostname={self.names[node]} NodeAddr={self.addresses[node]} Port={port} CPUs=4 RealMemory=1\n"
                         for node, port in zip(self.nodes, ports[1:]))
-        self.config.write_text(CONFIG.format(host=host, control_port=ports[0], user=user_name(),
+        self.config.write_text(CONFIG.format(host=self.control[0], control=self.control[1], control_port=ports[0], user=user_name(),
                                              directory=self.directory, nodes=nodes))
         # No cgroup is mounted for this plugin, and none is needed; without one slurmd ends.
         (self.directory / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
 
+    def _place(self, name):
+        """Where a daemon or a command ("") runs: a context for its start, and the words before it."""
+        return contextlib.nullcontext(), []
+
     def _spawn(self, name, *command):
-        with open(self.directory / f"{name}.out", "ab") as log:
+        inside, enter = self._place(name)
+        with open(self.directory / f"{name}.out", "ab") as log, inside:
             self.children.append(subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environment, cwd="/",
+                [*enter, *command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environment, cwd="/",
                 preexec_fn=lambda: _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)))
 
     def _wait(self, condition, what):
