@@ -14,6 +14,7 @@
 #include "daemon/ingest/queue.h"
 #include "daemon/kineto/kineto.h"
 #include "daemon/peers/owners.h"
+#include "daemon/report/requests.h"
 #include "daemon/report/slices.h"
 #include "daemon/report/sums.h"
 #include "daemon/state_dir.h"
@@ -258,9 +259,12 @@ static int manager_setup_reports(struct manager *m)
     int r = reports_new(m->modules.base, program, &m->config.reports, &m->modules.reports);
     if (r >= 0)
         r = sums_new(m->modules.base, m->modules.catalog, m->modules.offload, m->modules.reports, &m->sums);
+    if (r >= 0)
+        r = slices_new(m->modules.base, m->modules.catalog, m->modules.offload, m->modules.reports,
+                       &m->config.archive.slices, m->config.state_dir, &m->slices);
     return r < 0 ? r
-                 : slices_new(m->modules.base, m->modules.catalog, m->modules.offload, m->modules.reports,
-                              &m->config.archive.slices, m->config.state_dir, &m->slices);
+                 : requests_new(m->modules.base, m->modules.catalog, m->modules.offload,
+                                &m->config.archive.slices, m->config.state_dir, &m->requests);
 }
 
 /* A missing program is reported by the first run. */
@@ -307,8 +311,10 @@ static int manager_setup_archiver(struct manager *m, struct problem *p)
                                              .store = m->modules.store,
                                              .collector = m->modules.collector};
     int r = archiver_new(&modules, &m->config.archive, &m->modules.archiver, p);
-    if (r >= 0)
+    if (r >= 0) {
         slices_set_wake(m->slices, manager_wake_archiver, m->modules.archiver);
+        requests_set_wake(m->requests, manager_wake_archiver, m->modules.archiver);
+    }
     return r;
 }
 
@@ -467,6 +473,8 @@ static int manager_close_modules(struct manager *m)
         sums_close(m->sums);
     if (m->slices)
         slices_close(m->slices);
+    if (m->requests)
+        requests_close(m->requests);
     m->modules.reports = reports_free(m->modules.reports);
     m->modules.ingest = ingest_free(m->modules.ingest);
     if (m->modules.kineto)
@@ -495,6 +503,7 @@ static int manager_take_down(struct manager *m)
     collector_free(m->modules.collector);
     sums_free(m->sums);
     slices_free(m->slices);
+    requests_free(m->requests);
     ingest_group_free(m->ingest_group);
     store_free(m->modules.store);
     runs_free(m->modules.runs);

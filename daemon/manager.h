@@ -45,6 +45,7 @@ struct manager {
     struct ingest_group *ingest_group; /* NULL where profd's cgroup is not its own */
     struct sums *sums;                 /* of traces, computed in the background */
     struct slices *slices;
+    struct requests *requests;
     struct api *api;
     struct notifier *notifier;
     struct idle *idle; /* NULL: profd never ends by itself */

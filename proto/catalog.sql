@@ -505,6 +505,12 @@ create trigger background_slices after update of state on session_row
     insert into background_row (kind, id) values ('slices', new.session_id);
 end;
 
+create trigger background_requests after update of state on run_row
+    when new.state in ('complete', 'partial', 'failed', 'cancelled') and old.state <> new.state begin
+    delete from background_row where kind = 'requests' and id = new.run_id;
+    insert into background_row (kind, id) values ('requests', new.run_id);
+end;
+
 -- The number of the last change of each row that other hosts or a mirror take over. Numbers only grow: a reader who knows a number
 -- lacks exactly the rows after it. The triggers delete and insert: `insert or replace` would obey the conflict clause of the statement that fired them.
 --

@@ -23,6 +23,7 @@
  *     top      rows of each report, 0 for all
  *     sql      one statement
  *     limit    its rows
+ *     table    of slices: "slice", "kernel" or "name"
  *     host     where the traces are; and left, names of other traces: copied into the answer
  *
  * The answer:
@@ -33,7 +34,7 @@
  *              one that failed {report, instance, error: TEXT}.
  *     query    {columns: [NAME], rows: [[CELL]], more: whether rows were left out}
  *     sums     {steps: [{phase, steps, sum_ns, p50_ns, p99_ns, max_ns}], findings: [{rule, label?, what, cost_ns?, share?}]}
- *     slices   a Parquet file of the slices of all traces (docs/parquet.md), synced; facts name catalog, host and session
+ *     slices   a Parquet file with the table of all traces (docs/parquet.md), synced; facts name catalog, host and session
  */
 #pragma once
 

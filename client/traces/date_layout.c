@@ -58,14 +58,15 @@ static uint64_t ranks_hash(const struct named_ranks *ranks)
     return hash >> (64 - HASH_BITS);
 }
 
-char *date_layout_path(const char *directory, const struct named_ranks *ranks, const char *name)
+char *date_layout_path(const char *directory, const char *table, const struct named_ranks *ranks,
+                       const char *name)
 {
     int stem = (int)strcspn(name, "."), end = (int)strlen(directory);
     char date[DATE_TEXT_MAX];
 
     while (end > 1 && directory[end - 1] == '/')
         end--;
-    return xasprintf("%.*s/v1/slice/date=%s/%.*s-%012" PRIx64 ".parquet", end, directory,
+    return xasprintf("%.*s/v1/%s/date=%s/%.*s-%012" PRIx64 ".parquet", end, directory, table,
                      date_text(ranks_first_slice(ranks), date), stem, name, ranks_hash(ranks));
 }
 

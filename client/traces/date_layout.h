@@ -7,8 +7,9 @@
 
 #include "client/traces/ranks.h"
 
-/* DIRECTORY/v1/slice/date=YYYY-MM-DD/NAME-HASH.parquet: the day (UTC) of the first slice of all traces, and a hash of
+/* DIRECTORY/v1/TABLE/date=YYYY-MM-DD/NAME-HASH.parquet: the day (UTC) of the first slice of all traces, and a hash of
  * facts about them, so that sessions of the same name of two hosts have two files. The caller frees it. */
-char *date_layout_path(const char *directory, const struct named_ranks *ranks, const char *name);
+char *date_layout_path(const char *directory, const char *table, const struct named_ranks *ranks,
+                       const char *name);
 /* Makes the directories of a file. Negative errno. */
 int date_layout_make_parents(const char *path);

@@ -71,14 +71,14 @@ int exporting_check(struct client *c, const char *name, const struct export_trac
     return client_error(c, PROBLEM_NOT_FOUND, remedy, "the selected part of %s has no slices", name);
 }
 
-void exporting_note(struct client *c, const char *path, int64_t slices, const char *more)
+void exporting_note(struct client *c, const char *path, const char *what, int64_t n, const char *more)
 {
     char number[32], size[UNIT_TEXT_MAX];
     struct stat st;
 
     if (stat(path, &st) == 0)
-        client_note(c, "%s: %s slices, %s%s", path, text_number(number, slices),
-                    format_size(size, st.st_size), more);
+        client_note(c, "%s: %s %s, %s%s", path, text_number(number, n), what, format_size(size, st.st_size),
+                    more);
 }
 
 int exporting_columns(struct client *c, const struct trace_file *file, struct columns **ret)

@@ -31,8 +31,8 @@ int exporting_selection(const struct exporting *e, struct export_options *ret, s
  */
 int exporting_check(struct client *c, const char *name, const struct export_trace *t,
                     const struct export_options *selected, int64_t *ret_slices);
-/* Notes "FILE: 7,017 slices, 3.1 MiB", and `more`. */
-void exporting_note(struct client *c, const char *path, int64_t slices, const char *more);
+/* Notes "FILE: 7,017 slices, 3.1 MiB", and `more`; what: "slices". */
+void exporting_note(struct client *c, const char *path, const char *what, int64_t n, const char *more);
 /* An exit status. */
 int exporting_columns(struct client *c, const struct trace_file *file, struct columns **ret);
 int exporting_failed(struct client *c, const char *name, int r);

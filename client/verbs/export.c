@@ -10,6 +10,7 @@
 #include "client/traces/instances.h"
 #include "client/traces/ranks.h"
 #include "client/verbs/verbs.h"
+#include "trace/ranks/sum_tables.h"
 #include "trace/reports/critical_path.h"
 #include <errno.h>
 #include <sys/stat.h>
@@ -17,18 +18,22 @@
 /* -- export ------------------------------------------------------------------------------------------- */
 
 struct export_verb_options {
-    const char *format, *output;
+    const char *format, *output, *table;
     bool critical_path;
     struct exporting exporting;
 };
 
-#define AT(member) offsetof(struct export_verb_options, member)
+/* Table of Parquet that is written without --table. */
+#define EXPORT_TABLE_DEFAULT "slice"
+
+#define AT(member)           offsetof(struct export_verb_options, member)
 
 /* clang-format off */
 static const struct option_def export_verb_options[] = {
     OPTION_GROUP("Output"),
     {"format", 0, "FORMAT", OPTION_TEXT, AT(format), "Format: chrome, perfetto, speedscope, collapsed, pprof, csv, parquet; list prints them (default: chrome)"},
     {"output", 'o', "FILE", OPTION_TEXT, AT(output), "File to write, - for standard output; .gz compresses; with parquet also a directory (default on a terminal: named after the trace)"},
+    {"table", 0, "TABLE", OPTION_TEXT, AT(table), "Table to write (parquet): slice, or figures of each trace: kernel, name (default: slice)"},
     {"critical-path", 0, NULL, OPTION_FLAG, AT(critical_path), "Mark the critical path as a separate process (chrome)"},
     OPTION_GROUP("Selection"),
     EXPORTING_OPTIONS(struct export_verb_options, exporting),
@@ -133,7 +138,7 @@ static int export_trace_file(struct client *c, const struct export_verb_options 
     if (output_keep(&out, &p) < 0)
         return client_fail(c, &p);
     if (out.path)
-        exporting_note(c, out.path, slices, "");
+        exporting_note(c, out.path, "slices", slices, "");
     return EXIT_DONE;
 }
 
@@ -194,16 +199,42 @@ static int export_check_ranks(struct client *c, const struct named_ranks *ranks,
                            : exporting_check(c, ranks->items[0].file.name, &traces[0], selected, &none);
 }
 
+/* "s7.parquet", "s7.kernel.parquet" */
+static char *export_table_output(const char *name, const struct export_format *format, const char *table)
+{
+    _cleanup_(freep) char *slices = export_default_output(name, format);
+
+    if (streq(table, EXPORT_TABLE_DEFAULT))
+        return TAKE_PTR(slices);
+    return xasprintf("%.*s.%s%s", (int)(strlen(slices) - strlen(format->suffix)), slices, table,
+                     format->suffix);
+}
+
 /* A file as it is named, or of a directory, by date. */
-static char *export_ranks_path(const char *option, const struct export_format *format,
+static char *export_ranks_path(const char *option, const struct export_format *format, const char *table,
                                const struct named_ranks *ranks, const char *name)
 {
-    _cleanup_(freep) char *named = export_default_output(name, format);
+    _cleanup_(freep) char *named = export_table_output(name, format, table);
     struct stat st;
 
     if (option && (ends_with(option, "/") || (stat(option, &st) == 0 && S_ISDIR(st.st_mode))))
-        return date_layout_path(option, ranks, name);
+        return date_layout_path(option, table, ranks, name);
     return output_path(option, named);
+}
+
+/* Of a file with figures there is no part. */
+static int export_check_table(struct client *c, const struct export_verb_options *o)
+{
+    const struct exporting *e = &o->exporting;
+
+    if (!o->table || streq(o->table, EXPORT_TABLE_DEFAULT))
+        return EXIT_DONE;
+    if (!sum_table_find(o->table))
+        return client_refuse(c, "Tables are slice, kernel and name.", "unknown table '%s'", o->table);
+    if (e->from != OPTION_ABSENT || e->to != OPTION_ABSENT || e->only)
+        return client_refuse(c, "Leave out --from, --to and --only, or export the table slice.",
+                             "the table %s has figures of complete traces", o->table);
+    return EXIT_DONE;
 }
 
 static int export_write_ranks(struct client *c, const struct export_verb_options *o,
@@ -213,9 +244,11 @@ static int export_write_ranks(struct client *c, const struct export_verb_options
     _cleanup_(output_done) struct output out = {0};
     _cleanup_(freep) struct export_trace *traces = xcalloc(ranks->n, sizeof(*traces));
     _cleanup_(freep) struct export_identity *identities = xcalloc(ranks->n, sizeof(*identities));
-    _cleanup_(freep) char *path = export_ranks_path(o->output, format, ranks, name);
+    const char *table = o->table ? o->table : EXPORT_TABLE_DEFAULT;
+    const struct sum_table *sums = sum_table_find(table);
+    _cleanup_(freep) char *path = export_ranks_path(o->output, format, table, ranks, name);
     struct export_options selected;
-    int64_t slices;
+    int64_t rows;
 
     if (exporting_selection(&o->exporting, &selected, &p) < 0)
         return client_fail(c, &p);
@@ -225,7 +258,7 @@ static int export_write_ranks(struct client *c, const struct export_verb_options
         traces[i] = (struct export_trace){
             .columns = ranks->items[i].columns, .source_fd = -1, .identity = &identities[i]};
     }
-    int status = export_check_ranks(c, ranks, traces, &selected, &slices);
+    int status = export_check_ranks(c, ranks, traces, &selected, &rows);
     if (status != EXIT_DONE)
         return status;
     if (!o->output && access(path, F_OK) == 0)
@@ -235,7 +268,8 @@ static int export_write_ranks(struct client *c, const struct export_verb_options
         return exporting_failed(c, path, r);
     if (output_open(path, &out, &p) < 0)
         return client_fail(c, &p);
-    r = export_traces(format, traces, ranks->n, &selected, out.file);
+    r = sums ? sum_table_write(sums, traces, ranks->n, out.file, &rows)
+             : export_traces(format, traces, ranks->n, &selected, out.file);
     if (r < 0)
         return exporting_failed(c, out.path ? out.path : name, r);
     if (output_keep(&out, &p) < 0)
@@ -243,7 +277,7 @@ static int export_write_ranks(struct client *c, const struct export_verb_options
     _cleanup_(freep) char *count = text_count((int64_t)ranks->n, "trace");
     _cleanup_(freep) char *more = xasprintf("; %s", count);
     if (out.path)
-        exporting_note(c, out.path, slices, ranks->n > 1 ? more : "");
+        exporting_note(c, out.path, sums ? "rows" : "slices", rows, ranks->n > 1 ? more : "");
     return EXIT_DONE;
 }
 
@@ -291,6 +325,11 @@ static int export_run(struct client *c, const void *values, int n_words, char **
         return export_list_formats(c);
     if (!format)
         return export_unknown_format(c, name);
+    if (o->table && !format->write_all)
+        return client_refuse(c, "Add --format parquet.", "--table selects a table of Parquet, not of %s",
+                             name);
+    if (export_check_table(c, o) != EXIT_DONE)
+        return EXIT_USAGE;
     if (o->critical_path && !streq(name, "chrome"))
         return client_refuse(c, NULL, "--critical-path is marked in Chrome's format alone, not in %s", name);
     if (n_words == 0)
@@ -313,7 +352,8 @@ const struct verb verb_export = {
     .summary = "Write a trace, or a part of it, for another program",
     .details =
         "Chrome's format keeps the original text of events if the original file can be read. Parquet also "
-        "takes several traces, all ranks of a session (s7) or those of a directory.",
+        "takes several traces, all ranks of a session (s7) or those of a directory, and has more tables: "
+        "kernel has the figures of each GPU event's name in each trace, name those of every event's.",
     .words = "TRACE...",
     .default_kind = 't',
     .max_words = WORDS_UNLIMITED,
@@ -361,7 +401,7 @@ static int merge_write(struct client *c, const struct merge_options *o, struct n
     _cleanup_(freep) char *count = text_count((int64_t)ranks->n, "trace");
     _cleanup_(freep) char *more = xasprintf("; %s on one clock", count);
     if (out.path)
-        exporting_note(c, out.path, slices, more);
+        exporting_note(c, out.path, "slices", slices, more);
     return EXIT_DONE;
 }
 

@@ -8,8 +8,6 @@
 #include <inttypes.h>
 #include <time.h>
 
-/* How long a reader waits for a checkpoint that restarts the log. */
-#define READ_BUSY_MS 2000
 /* Rows that get numbers in one call: 5 ms of the loop. */
 #define NUMBERED_MAX 1000
 

@@ -28,6 +28,9 @@ enum statement {
 /* The SQL of optional modules (extras/), over tables that the schema always contains; NULL at the end. */
 extern const char *const extra_statements[_STATEMENT_MAX - STATEMENT_EXTRA + 1];
 
+/* How long a reader with a connection of its own waits for a checkpoint that restarts the log. */
+#define READ_BUSY_MS 2000
+
 /* -- Fields of records (records.c) -------------------------------------------------------------------- */
 
 /*

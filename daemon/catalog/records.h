@@ -380,6 +380,10 @@ int catalog_add_request(struct catalog *c, struct request_row *r);
 int catalog_each_request(struct catalog *c, int64_t run_id, int64_t after_number, int64_t limit,
                          int (*fn)(const struct request_row *r, void *arg), void *arg);
 
+/* The same, with a connection of its own, on any thread: the number of rows, or a negative errno value, also of fn(). */
+int64_t requests_read(const char *path, int64_t run_id, int64_t after_number, int64_t limit,
+                      int (*fn)(const struct request_row *r, void *arg), void *arg);
+
 /* Events: the audit log. session/target/trace ids may be RECORD_NONE. Listeners hear of it after the commit.
  */
 int catalog_add_event(struct catalog *c, const char *kind, const char *actor, int64_t session_id,

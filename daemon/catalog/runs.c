@@ -81,6 +81,50 @@ int catalog_each_request(struct catalog *c, int64_t run_id, int64_t after_number
     return r;
 }
 
+static int64_t requests_walk(sqlite3 *db, sqlite3_stmt *s, int (*fn)(const struct request_row *r, void *arg),
+                             void *arg)
+{
+    int64_t n = 0;
+    int rc;
+
+    while ((rc = sqlite3_step(s)) == SQLITE_ROW) {
+        struct request_row row;
+        request_row_init(&row);
+        fields_read(request_fields(), s, &row);
+        int r = fn(&row, arg);
+        request_row_done(&row);
+        if (r < 0)
+            return r;
+        n++;
+    }
+    return rc == SQLITE_DONE ? n : sqlite_errno(db, sqlite3_extended_errcode(db));
+}
+
+int64_t requests_read(const char *path, int64_t run_id, int64_t after_number, int64_t limit,
+                      int (*fn)(const struct request_row *r, void *arg), void *arg)
+{
+    sqlite3_stmt *s = NULL;
+    sqlite3 *db = NULL;
+    int64_t n;
+
+    int rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_busy_timeout(db, READ_BUSY_MS);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_prepare_v2(db, statement_text(STATEMENT_REQUESTS), -1, &s, NULL);
+    if (rc == SQLITE_OK) {
+        bind_number(s, 1, run_id);
+        bind_number(s, 2, after_number);
+        bind_number(s, 3, limit);
+        n = requests_walk(db, s, fn, arg);
+    } else {
+        n = sqlite_errno(db, rc);
+    }
+    sqlite3_finalize(s);
+    sqlite3_close(db);
+    return n;
+}
+
 json_t *request_row_to_json(const struct request_row *r)
 {
     json_t *j = json_object();

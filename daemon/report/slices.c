@@ -53,7 +53,7 @@ struct slices {
 };
 
 /* Names of tables, and of their directories in the archive (docs/parquet.md). */
-static const char *const slices_tables[] = {"slice"};
+static const char *const slices_tables[] = {"slice", "kernel", "name"};
 
 static void slices_begin_file(struct slices_job *job);
 

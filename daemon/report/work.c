@@ -344,7 +344,9 @@ static int work_slices(const struct work *work, FILE *answer, struct problem *p)
         columns[i] = w.traces[i].columns;
         facts[i] = w.traces[i].facts;
     }
-    r = work_write_slices(columns, facts, w.n, answer);
+    r = work_write_slices(json_get_str(work->spec, "table"), columns, facts, w.n, answer);
+    if (r == -EBADMSG)
+        return problem_set(p, r, PROBLEM_UNSUPPORTED, "the columns of a trace are damaged");
     return r < 0 ? problem_set(p, r, PROBLEM_STORAGE, "cannot write the slices: %s", strerror(-r)) : 0;
 }
 

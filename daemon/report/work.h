@@ -24,6 +24,7 @@ struct columns;
 /* The sums of a trace (catalog_set_sums()): what its steps took by phase, and its findings. The caller releases them. */
 json_t *work_make_sums(struct analysis *a);
 
-/* Slices of all traces as one Parquet file. columns and facts of each. 0 or a negative errno value. */
-int work_write_slices(const struct columns *const *columns, const json_t *const *facts, size_t n,
-                      FILE *answer);
+/* A table ("slice", "kernel", "name") of all traces as one Parquet file. columns and facts of each. 0 or a negative errno
+ * value: -EINVAL for an unknown table. */
+int work_write_slices(const char *table, const struct columns *const *columns, const json_t *const *facts,
+                      size_t n, FILE *answer);

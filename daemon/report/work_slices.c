@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slices of the traces of a session as one Parquet file, for programs that query many sessions. */
+/* Tables of the traces of a session as Parquet files, for programs that query many sessions. */
 #include "base/alloc.h"
 #include "daemon/report/work.h"
 #include "proto/names.h"
 #include "trace/export/export.h"
+#include "trace/ranks/sum_tables.h"
 #include "trace/reports/report.h"
 #include <errno.h>
 #include <unistd.h>
@@ -28,17 +29,10 @@ static struct export_identity slices_identify(const json_t *facts)
     return identity;
 }
 
-static const struct export_format *slices_format(void)
+int work_write_slices(const char *table, const struct columns *const *columns, const json_t *const *facts,
+                      size_t n, FILE *answer)
 {
-    for (size_t i = 0; i < export_formats_count; i++)
-        if (streq(export_formats[i].name, "parquet"))
-            return &export_formats[i];
-    return NULL;
-}
-
-int work_write_slices(const struct columns *const *columns, const json_t *const *facts, size_t n,
-                      FILE *answer)
-{
+    const struct sum_table *sums = table ? sum_table_find(table) : NULL;
     _cleanup_(freep) struct export_trace *traces = xcalloc(n, sizeof(*traces));
     _cleanup_(freep) struct export_identity *identities = xcalloc(n, sizeof(*identities));
 
@@ -46,7 +40,10 @@ int work_write_slices(const struct columns *const *columns, const json_t *const 
         identities[i] = slices_identify(facts[i]);
         traces[i] = (struct export_trace){.columns = columns[i], .source_fd = -1, .identity = &identities[i]};
     }
-    int r = export_traces(slices_format(), traces, n, &EXPORT_ALL, answer);
+    if (!sums && (!table || !streq(table, "slice")))
+        return -EINVAL;
+    int r = sums ? sum_table_write(sums, traces, n, answer, NULL)
+                 : export_traces(export_format_find("parquet"), traces, n, &EXPORT_ALL, answer);
     if (r >= 0 && (fflush(answer) != 0 || fsync(fileno(answer)) < 0))
         r = -errno;
     return r;

@@ -73,6 +73,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (test_table_write(&t, group_rows, &f) < 0)
         abort();
     test_table_check(&t, &f);
+    f.n = 0;
+    if (test_table_write_rows(&t, &f) < 0)
+        abort();
+    test_table_check(&t, &f);
     free(f.p);
     test_table_done(&t);
     return 0;

@@ -164,6 +164,30 @@ def test_every_value_is_that_of_a_query(duckdb, profctl, tmp_path, name):
                        "ORDER BY id") == ops
 
 
+@pytest.mark.parametrize("name", REAL)
+def test_tables_of_figures_are_those_of_reports_and_queries(duckdb, profctl, tmp_path, name):
+    trace = CORPUS / name
+    for table in ("kernel", "name"):
+        profctl("export", trace, "--format", "parquet", "--table", table, "-o", f"{table}.parquet")
+    names = queried(profctl, trace, "SELECT category, name, count(*) AS count, sum(iif(dur >= 0, dur, 0)) AS sum_ns FROM slice GROUP BY 1, 2 ORDER BY 1, 2")
+    assert duckdb.rows(f"SELECT category, name, count, sum_ns FROM '{tmp_path}/name.parquet' ORDER BY category NULLS FIRST, name") == names
+    columns = "name, category, count, sum_ns, min_ns, max_ns, p50_ns, p99_ns, mean_ns, std_ns, share"
+    got = duckdb.rows(f"SELECT {columns} FROM '{tmp_path}/kernel.parquet'")
+    answer = profctl("analyze", trace, "--report", "kernels", "--json", status=0 if got else 4)
+    assert got == [{name: row[name] for name in columns.split(", ")} for row in (json.loads(answer.stdout)["rows"] if got else [])]
+    assert duckdb.rows(f"SELECT DISTINCT trace, rank FROM '{tmp_path}/name.parquet'") == \
+        (duckdb.rows(f"SELECT DISTINCT trace, rank FROM '{exported(profctl, tmp_path, trace)}'") if names else [])
+
+
+def test_clickhouse_reads_the_same_figures(duckdb, clickhouse, profctl, tmp_path):
+    for table in ("kernel", "name"):
+        profctl("export", CORPUS / "sglang_decode_8rank", "--format", "parquet", "--table", table, "-o", "t.parquet")
+        names = [c["column_name"] for c in duckdb.rows(f"SELECT column_name FROM (DESCRIBE SELECT * EXCLUDE (started_at) FROM '{tmp_path}/t.parquet')")]
+        sql = f"SELECT {', '.join(names)}, {{0}} AS us FROM {{1}} ORDER BY trace_id, sum_ns, name, category"
+        got = clickhouse.rows(sql.format("toUnixTimestamp64Micro(started_at)", f"file('{tmp_path}/t.parquet', Parquet)"))
+        assert got and got == duckdb.rows(sql.format("epoch_us(started_at)", f"'{tmp_path}/t.parquet'"))
+
+
 def test_clickhouse_reads_the_same_slices(duckdb, clickhouse, profctl, tmp_path):
     path = exported(profctl, tmp_path, CORPUS / "sglang_decode_8rank")
     names = [c["column_name"] for c in duckdb.rows(f"SELECT column_name FROM (DESCRIBE SELECT * EXCLUDE (started_at, occupancy) FROM '{path}')")]
@@ -193,15 +217,32 @@ def test_times_are_also_those_of_the_wall_clock(duckdb, profctl, tmp_path):
     assert duckdb.rows(f"SELECT DISTINCT started_at FROM '{path}'") == [{"started_at": None}]
 
 
+def documented_fields(table):
+    """Of docs/parquet.md: [(field id, name, type)]."""
+    part = (ROOT / "docs/parquet.md").read_text().split(f"### Table `{table}`")[1].split("\n##")[0]
+    rows = [line.split("|") for line in part.splitlines() if line.startswith("| ") and line.split("|")[1].strip().isdigit()]
+    return [(int(row[1]), row[2].strip(" `"), row[3].strip(" `")) for row in rows]
+
+
+def fields_of(duckdb, path):
+    fields = duckdb.rows(f"SELECT name, type, field_id, logical_type FROM parquet_schema('{path}') WHERE name <> 'schema'")
+    kinds = {"DOUBLE": "double", "BYTE_ARRAY": "string"}
+    return [(f["field_id"], f["name"], kinds.get(f["type"]) or ("timestamp" if f["logical_type"] else "int64")) for f in fields]
+
+
+@pytest.mark.parametrize("table", ["kernel", "name"])
+def test_fields_of_figures_have_ids_that_stay(duckdb, profctl, tmp_path, table):
+    profctl("export", events_file(tmp_path / "t.json", 3), "--format", "parquet", "--table", table, "-o", "t.parquet")
+    assert fields_of(duckdb, tmp_path / "t.parquet") == documented_fields(table)
+    facts = duckdb.rows(f"SELECT decode(key) AS k, decode(value) AS v FROM parquet_kv_metadata('{tmp_path}/t.parquet')")
+    assert {(f["k"], f["v"]) for f in facts} == {("profd.table", table), ("profd.schema", "1")}
+
+
 def test_fields_have_ids_that_stay(duckdb, profctl, tmp_path):
     """Readers find columns by them: a column keeps its id, and its type, forever. New ones are added at the end."""
     path = exported(profctl, tmp_path, events_file(tmp_path / "t.json", 3))
     fields = duckdb.rows(f"SELECT name, type, field_id, repetition_type, logical_type FROM parquet_schema('{path}') WHERE name <> 'schema'")
-    documented = [line.split("|") for line in (ROOT / "docs/parquet.md").read_text().splitlines() if line.startswith("| ") and
-                  line.split("|")[1].strip().isdigit()]
-    assert [(int(d[1]), d[2].strip(" `"), d[3].strip(" `")) for d in documented] == \
-        [(f["field_id"], f["name"], {"INT64": "timestamp" if f["logical_type"] else "int64", "DOUBLE": "double",
-                                     "BYTE_ARRAY": "string"}[f["type"]]) for f in fields]
+    assert fields_of(duckdb, path) == documented_fields("slice")
     assert [f["name"] for f in fields][:12] == ["catalog", "session", "trace", "host", "worker", "instance", "rank", "trace_id", "id", "ts",
                                                "dur", "started_at"]
     facts = duckdb.rows(f"SELECT decode(key) AS k, decode(value) AS v FROM parquet_kv_metadata('{path}')")
@@ -260,6 +301,9 @@ def test_refusals(profctl, tmp_path):
     assert b"named twice" in profctl("export", one, one, "--format", "parquet", status=2).stderr
     assert b"no slices" in profctl("export", one, other, "--format", "parquet", "--only", "nothing", "-o", "n.parquet", status=4).stderr
     assert b"No such file or directory" in profctl("export", "nothere.json", "--format", "parquet", status=4).stderr
+    assert b"unknown table" in profctl("export", one, "--format", "parquet", "--table", "x", status=2).stderr
+    assert b"Add --format parquet" in profctl("export", one, "--table", "name", status=2).stderr
+    assert b"complete traces" in profctl("export", one, "--format", "parquet", "--table", "name", "--only", "kernel", status=2).stderr
     assert b"Create the directory first" in profctl("export", one, "--format", "parquet", "-o", "no/t.parquet", status=1).stderr
     assert not list(tmp_path.glob("*.parquet")) and not [p for p in tmp_path.iterdir() if "profctl-" in p.name]
 
@@ -307,6 +351,9 @@ def test_a_directory_is_filled_by_date(duckdb, profctl, tmp_path):
     # Of another recording with the same name.
     events_file(tmp_path / "t.json", 4, base=0)
     profctl("export", "t.json", "--format", "parquet", "-o", "lake//")
+    profctl("export", single, "--format", "parquet", "--table", "kernel", "-o", "lake")
+    [kernels] = (tmp_path / "lake/v1/kernel/date=2024-05-23").glob("nccl_data_rank0-*.parquet")
+    kernels.unlink()
     names = sorted(re.sub(r"-[0-9a-f]{12}\.", "-HASH.", str(path.relative_to(tmp_path / "lake/v1/slice")))
                    for path in (tmp_path / "lake").rglob("*.parquet"))
     assert names == ["date=2024-05-23/nccl_data_rank0-HASH.parquet", "date=2025-03-31/sglang_decode_8rank-HASH.parquet",
@@ -325,6 +372,11 @@ def test_documented_statements_run(duckdb, profctl, tmp_path, monkeypatch):
     path = exported(profctl, tmp_path, CORPUS / "hta/nccl_data_rank0.json.gz")
     shutil.copy(path, day / "s7-gpu3.parquet")
     shutil.copy(path, tmp_path / "s7.parquet")
+    profctl("export", CORPUS / "hta/nccl_data_rank0.json.gz", "--format", "parquet", "--table", "kernel", "-o", "kernel.parquet")
+    for table, source in (("kernel", f"FROM '{tmp_path}/kernel.parquet'"),
+                          ("request", "SELECT 'c' AS catalog, 'm' AS model, 'r1' AS run, range AS number, range * 1000 AS ttft_ns, 'success' AS outcome FROM range(50)")):
+        (tmp_path / f"v1/{table}/date=2026-11-22").mkdir(parents=True)
+        duckdb.run(f"COPY ({source}) TO '{tmp_path}/v1/{table}/date=2026-11-22/s7-gpu3.parquet' (FORMAT parquet)")
     text = (ROOT / "docs/parquet.md").read_text().split("## ClickHouse")[0]
     blocks = re.findall(r"```sql\n(.*?)```", text, re.S)
     assert len(blocks) == 3
@@ -338,12 +390,15 @@ def test_documented_statements_run(duckdb, profctl, tmp_path, monkeypatch):
     assert list((tmp_path / "v1-compact/slice/date=2026-11-22").glob("*.parquet"))
 
 
-def test_the_documented_statement_of_clickhouse_runs(clickhouse, profctl, tmp_path):
-    day = tmp_path / "v1/slice/date=2026-11-22"
-    day.mkdir(parents=True)
-    shutil.copy(exported(profctl, tmp_path, CORPUS / "hta/nccl_data_rank0.json.gz"), day / "s7-gpu3.parquet")
-    text = (ROOT / "docs/parquet.md").read_text().split("## ClickHouse")[1]
-    sql = re.search(r"```sql\n(.*?);\n```", text, re.S)[1]
-    local = re.sub(r"s3\('https://bucket.example/(\S+)', 'KEY', 'SECRET', 'Parquet'\)", lambda m: f"file('{tmp_path}/{m[1]}', Parquet)", sql)
-    found = clickhouse.rows(local)
-    assert len(found) > 3 and found[0]["date"] == "2026-11-22" and found[0]["s"] >= found[1]["s"] > 0
+def test_the_documented_statements_of_clickhouse_run(clickhouse, profctl, tmp_path):
+    for table in ("slice", "kernel"):
+        day = tmp_path / f"v1/{table}/date=2026-11-22"
+        day.mkdir(parents=True)
+        profctl("export", CORPUS / "hta/nccl_data_rank0.json.gz", "--format", "parquet", "--table", table, "-o", day / "s7-gpu3.parquet")
+    text = (ROOT / "docs/parquet.md").read_text().split("## ClickHouse")[1].split("## Trino")[0]
+    statements = [sql for sql in re.findall(r"```sql\n(.*?);\n```", text, re.S) if "s3(" in sql]
+    assert len(statements) == 2
+    for sql in statements:
+        local = re.sub(r"s3\('https://bucket.example/(\S+)', 'KEY', 'SECRET', 'Parquet'\)", lambda m: f"file('{tmp_path}/{m[1]}', Parquet)", sql)
+        found = clickhouse.rows(local)
+        assert len(found) > 1 and found[0]["s"] >= found[1]["s"] > 0

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "tests/unit/parquet-decoder.h"
-#include "trace/parquet/writer.h"
+#include "trace/parquet/rows.h"
 
 #define TABLE_COLUMNS_MAX 40
 
@@ -130,6 +130,35 @@ static inline int test_table_write(const struct test_table *t, size_t group_rows
     if (r == 0)
         r = parquet_finish(w);
     parquet_close(w);
+    return r;
+}
+
+/* The same row by row. */
+static inline int test_table_write_rows(const struct test_table *t, struct table_file *ret)
+{
+    static const struct parquet_fact facts[] = {{"a", "b"}};
+    struct parquet_schema schema = {t->columns, t->n_columns, facts, 1, "test version 1"};
+    struct parquet_rows *rows = NULL;
+    int r = parquet_rows_new(&schema, table_sink, ret, &rows);
+
+    for (size_t row = 0; row < t->rows && r == 0; row++) {
+        for (size_t c = 0; c < t->n_columns; c++) {
+            const struct table_values *v = &t->values[c];
+            const struct table_text *text = t->n_texts > 0 ? &t->texts[v->texts[row]] : NULL;
+            if (!v->omits_presence && !v->is_present[row])
+                continue;
+            if (t->columns[c].type == PARQUET_TEXT)
+                parquet_rows_set_text(rows, c, text->p, text->size);
+            else if (t->columns[c].type == PARQUET_DOUBLE)
+                parquet_rows_set_real(rows, c, v->reals[row]);
+            else
+                parquet_rows_set_number(rows, c, v->numbers[row]);
+        }
+        r = parquet_rows_end_row(rows);
+    }
+    if (r == 0)
+        r = parquet_rows_finish(rows);
+    parquet_rows_free(rows);
     return r;
 }
 

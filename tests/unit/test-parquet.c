@@ -220,6 +220,51 @@ static void a_full_disk_ends_the_file(void **unused)
     test_table_done(&t);
 }
 
+/* Also where a row group ends, and after it. */
+static void rows_are_read_back(void **unused)
+{
+    static const size_t counts[] = {0, 1, 9, 1000, PARQUET_GROUP_ROWS, PARQUET_GROUP_ROWS + 1};
+
+    for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
+        struct test_table t = test_table_of_everything(counts[i]);
+        struct table_file f = {0}, full = {.limit = 100};
+        assert_int_equal(test_table_write_rows(&t, &f), 0);
+        test_table_check(&t, &f);
+        assert_int_equal(test_table_write_rows(&t, &full), -ENOSPC);
+        free(f.p);
+        free(full.p);
+        test_table_done(&t);
+    }
+}
+
+/* A row group ends before its texts fill the memory. */
+static void rows_with_long_texts(void **unused)
+{
+    static const struct parquet_column column = {"c0", 1, PARQUET_TEXT, PARQUET_PLAIN, false};
+    struct parquet_schema schema = {&column, 1, NULL, 0, "test version 1"};
+    const size_t size = 1 << 20, n = 150;
+    struct table_file f = {0};
+    struct parquet_rows *rows = NULL;
+    char *text = malloc(size);
+
+    assert_non_null(text);
+    assert_int_equal(parquet_rows_new(&schema, table_sink, &f, &rows), 0);
+    for (size_t i = 0; i < n; i++) {
+        memset(text, 'a', size);
+        memcpy(text, &i, sizeof(i));
+        parquet_rows_set_text(rows, 0, text, size);
+        assert_int_equal(parquet_rows_end_row(rows), 0);
+    }
+    assert_int_equal(parquet_rows_finish(rows), 0);
+    parquet_rows_free(rows);
+    struct pq_node footer = pq_read_footer(f.p, f.n);
+    assert_int_equal(pq_field(&footer, 4)->n, 3);
+    assert_int_equal(pq_number(&footer, 3), n);
+    pq_node_free(&footer);
+    free(f.p);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,7 +272,8 @@ int main(void)
         cmocka_unit_test(hybrids_of_any_width),         cmocka_unit_test(bits_begin_with_the_lowest),
         cmocka_unit_test(every_value_is_read_back),     cmocka_unit_test(equal_tables_are_equal_files),
         cmocka_unit_test(long_texts_are_cut_in_bounds), cmocka_unit_test(bounds_of_doubles),
-        cmocka_unit_test(a_full_disk_ends_the_file),
+        cmocka_unit_test(a_full_disk_ends_the_file),    cmocka_unit_test(rows_are_read_back),
+        cmocka_unit_test(rows_with_long_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

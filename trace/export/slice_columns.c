@@ -3,6 +3,7 @@
 
 #include "trace/columns/column_cursor.h"
 #include "trace/export/merge_ranks.h"
+#include "trace/parquet/rows.h"
 #include "trace/read/sum.h"
 #include <errno.h>
 #include <math.h>
@@ -42,13 +43,13 @@ struct slice_writer {
     uint64_t next[ARRAY_SIZE(slice_tables)]; /* row of the table at which the next slice is searched */
     /* The row group; values that are not present are undefined. */
     uint32_t n;
-    uint64_t rows[SLICE_GROUP_ROWS];
-    uint64_t found[ARRAY_SIZE(slice_tables)][SLICE_GROUP_ROWS]; /* row of the table for each slice */
-    bool has[ARRAY_SIZE(slice_tables)];                         /* a row for any slice */
-    int64_t values[SLICE_GROUP_ROWS];
-    double reals[SLICE_GROUP_ROWS];
-    uint32_t codes[SLICE_GROUP_ROWS];
-    uint8_t is_present[SLICE_GROUP_ROWS];
+    uint64_t rows[PARQUET_GROUP_ROWS];
+    uint64_t found[ARRAY_SIZE(slice_tables)][PARQUET_GROUP_ROWS]; /* row of the table for each slice */
+    bool has[ARRAY_SIZE(slice_tables)];                           /* a row for any slice */
+    int64_t values[PARQUET_GROUP_ROWS];
+    double reals[PARQUET_GROUP_ROWS];
+    uint32_t codes[PARQUET_GROUP_ROWS];
+    uint8_t is_present[PARQUET_GROUP_ROWS];
 };
 
 /* -- Values ------------------------------------------------------------------------------------------------- */
@@ -442,5 +443,5 @@ int slice_writer_end(struct slice_writer *s)
 int slice_writer_add(struct slice_writer *s, uint64_t row)
 {
     s->rows[s->n++] = row;
-    return s->n == SLICE_GROUP_ROWS ? slice_writer_end(s) : 0;
+    return s->n == PARQUET_GROUP_ROWS ? slice_writer_end(s) : 0;
 }

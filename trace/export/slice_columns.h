@@ -9,9 +9,6 @@
 #include "trace/export/export.h"
 #include "trace/parquet/writer.h"
 
-/* Rows of a row group, as DuckDB's writer makes them. */
-#define SLICE_GROUP_ROWS 122880
-
 /* The slices of one trace on their way into row groups. */
 struct slice_writer;
 
