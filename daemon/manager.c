@@ -409,7 +409,7 @@ static int manager_setup(struct manager *m, struct problem *p)
         r = manager_setup_leases(m);
     if (r >= 0)
         r = parts_new(m->modules.base, m->modules.peers, m->modules.sessions, m->modules.catalog, &c->hosts,
-                      &m->modules.parts);
+                      &c->session, &m->modules.parts);
     if (r >= 0)
         r = manager_setup_runs(m);
     if (r >= 0)

@@ -428,7 +428,8 @@ create table if not exists lease_row (
     granted_at   integer not null,
     deadline_boot_ns integer,                   -- by the CLOCK_BOOTTIME of boot_id
     boot_id      text,
-    session_id   integer references session_row (session_id) on delete set null    -- that records them
+    session_id   integer references session_row (session_id) on delete set null,   -- that records them
+    granted_to   text                           -- token or user that asked for it here: nobody else may use it
 ) strict;
 create index lease_session_uuid on lease_row (session_uuid);
 create index lease_session on lease_row (session_id) where session_id is not null;
@@ -445,7 +446,7 @@ create table if not exists part_row (
     state        text not null,
     delivered    integer not null default 0,    -- seq in the host's change_row up to which its rows were taken
     answered_at  integer,                       -- its last answer
-    deadline_at  integer,                       -- when the host stops by itself
+    deadline_at  integer,                       -- until when a host that is late is asked for its traces
     open         integer not null default 1,    -- 1: it may still deliver
     unique (session_id, host_uuid)
 ) strict;

@@ -200,7 +200,7 @@ static int show_session(struct client *c, const json_t *session)
         field_printf(&c->out, "Workload:", "%s (profctl show %s)", run, run);
     show_fields(c, session, session_fields, ARRAY_SIZE(session_fields));
     if (json_get_int(session, "skew_ns", -1) >= 0)
-        field_printf(&c->out, "Skew:", "%s%s%s between the first and the last start",
+        field_printf(&c->out, "Skew:", "%s%s%s between the first and the last start sent",
                      format_duration(skew, json_get_int(session, "skew_ns", 0)), error > 0 ? " ± " : "",
                      error > 0 ? format_duration(uncertainty, error) : "");
     show_request(c, session);

@@ -309,7 +309,7 @@ char *session_progress(const json_t *session, int64_t now)
     char number[UNIT_TEXT_MAX], uncertainty[UNIT_TEXT_MAX];
 
     if (skew >= 0 && t.n_targets > 1)
-        append_str(&text, " · started within %s%s%s of each other", format_duration(number, skew),
+        append_str(&text, " · starts sent within %s%s%s of each other", format_duration(number, skew),
                    error > 0 ? " ± " : "", error > 0 ? format_duration(uncertainty, error) : "");
     if (session_state(session) >= STATE_STOPPING && t.n_started > 0)
         append_str(&text, " · %zu of %zu stopped", t.n_stopped, t.n_started);
@@ -354,8 +354,9 @@ void session_print_outcome(const json_t *session, const struct screen *s)
     json_array_foreach(json_object_get(session, "targets"), i, item)
         reasons_add(reasons, json_get_str(item, "worker"), json_get_str(item, "failure"),
                     json_get_str(item, "remedy"));
-    /* The reason of the session summarizes those of its workers, where they have any. */
-    if (reasons_count(reasons) == 0)
+    /* The reason of the session summarizes those of its workers, where they have any; that others were cancelled with them
+     * only the session tells. */
+    if (reasons_count(reasons) == 0 || session_tally(session).by_state[STATE_CANCELLED] > 0)
         reasons_add(reasons, NULL, json_get_str(session, "reason"), json_get_str(session, "remedy"));
     reasons_add_to(&d, reasons, 2);
     document_print(&d, s, TABLE_FITTED);

@@ -21,7 +21,7 @@ char *session_block(const json_t *session, const struct screen *s, unsigned max_
 const struct table_column *session_columns(const json_t *session);
 void session_add_workers(struct table *table, const json_t *session, int64_t now_wall_ns);
 
-/* "recording 2.1s of 5.0s · started within 3.1 ms of each other · 412 MiB" */
+/* "recording 2.1s of 5.0s · starts sent within 3.1 ms of each other · 412 MiB" */
 char *session_progress(const json_t *session, int64_t now_wall_ns);
 
 /* What became of it: one line, and why not all of it was recorded. */

@@ -20,8 +20,10 @@ static bool lease_read_body(struct http_request *r, enum lease_route route, stru
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_json_ body = NULL;
 
-    if (body_object(r, &body, &p) == 0 && lease_body_parse(route, body, ret, &p) == 0)
+    if (body_object(r, &body, &p) == 0 && lease_body_parse(route, body, ret, &p) == 0) {
+        ret->sender = request_actor(r);
         return true;
+    }
     http_reply_problem(r, &p);
     return false;
 }
@@ -124,12 +126,11 @@ static void lease_on_granted(const struct lease_answer *a, void *arg)
 void grant_lease(struct api *api, struct http_request *r, const struct route_match *match)
 {
     _cleanup_(lease_body_done) struct lease_body body = {0};
-    _cleanup_(freep) char *actor = request_actor(r);
 
     if (!lease_read_body(r, LEASE_ROUTE_GRANT, &body))
         return;
     struct later_reply *later = later_reply_new(api, r, match);
-    struct lease_call *call = leases_grant(api->modules.leases, &body, actor, lease_on_granted, later);
+    struct lease_call *call = leases_grant(api->modules.leases, &body, lease_on_granted, later);
     if (!call)
         return; /* replied */
     later->work = call;
@@ -247,11 +248,12 @@ static const char *lease_query_session(struct http_request *r)
 void find_lease(struct api *api, struct http_request *r, const struct route_match *match)
 {
     const char *session = lease_query_session(r), *state;
+    _cleanup_(freep) char *sender = request_actor(r);
     int64_t lease_id;
 
     if (!session)
         return;
-    int err = leases_find(api->modules.leases, session, &lease_id, &state);
+    int err = leases_find(api->modules.leases, session, sender, &lease_id, &state);
     if (err < 0) {
         reply_error(api, r, err, "read the lease");
         return;
@@ -285,6 +287,7 @@ void poll_lease(struct api *api, struct http_request *r, const struct route_matc
 {
     _cleanup_(problem_done) struct problem p = {0};
     const char *session = lease_query_session(r);
+    _cleanup_(freep) char *sender = request_actor(r);
     int64_t after = 0, wait_s = 0;
 
     if (!session)
@@ -297,7 +300,7 @@ void poll_lease(struct api *api, struct http_request *r, const struct route_matc
         return;
     }
     struct later_reply *later = later_reply_new(api, r, match);
-    later->work =
-        leases_poll(api->modules.leases, match->id, session, after, wait_s * NS_PER_S, lease_on_poll, later);
+    later->work = leases_poll(api->modules.leases, match->id, session, sender, after, wait_s * NS_PER_S,
+                              lease_on_poll, later);
     later->cancel = lease_poll_on_close;
 }

@@ -311,6 +311,17 @@ int catalog_put_remote_trace(struct catalog *c, struct remote_trace_record *r)
     return e < 0 ? e : add_record(c, STATEMENT_ADD_REMOTE_TRACE, remote_trace_fields(), r, &r->trace_id);
 }
 
+int catalog_count_remote_traces(struct catalog *c, int64_t session_id, const char *host_uuid, int64_t *ret)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_COUNT_REMOTE_TRACES);
+    bind_number(s, 1, session_id);
+    bind_text(s, 2, host_uuid);
+    int r = next_row(c, s);
+
+    *ret = r == 1 ? column_number(s, 0) : 0;
+    return r < 0 ? r : 0;
+}
+
 int catalog_get_remote_trace(struct catalog *c, int64_t id, struct remote_trace_record *ret)
 {
     return get_record_by_id(c, STATEMENT_GET_REMOTE_TRACE, id, remote_trace_fields(), ret);

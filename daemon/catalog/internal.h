@@ -142,7 +142,8 @@ const struct record_fields *remote_trace_fields(void);
 
 #define LEASE_FIELDS(F, R, K)                                                                                         \
     F(TEXT, session_uuid) F(TEXT, coordinator) F(TEXT, coordinator_name) F(TEXT, actor) F(TEXT, state)                \
-    F(ARRAY, workers) F(NUMBER, granted_at) F(NUMBER, deadline_boot_ns) F(TEXT, boot_id)
+    F(ARRAY, workers) F(NUMBER, granted_at) F(NUMBER, deadline_boot_ns) F(TEXT, boot_id)                              \
+    F(TEXT, granted_to)
 
 #define PART_FIELDS(F, R, K)                                                                                          \
     F(REF, session_id) F(TEXT, host_uuid) F(TEXT, peer) F(TEXT, url) F(NUMBER, lease_id) F(TEXT, state)               \

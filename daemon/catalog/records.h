@@ -147,6 +147,7 @@ struct lease_record {
     int64_t granted_at, deadline_boot_ns;
     char *boot_id;      /* of the kernel whose boot_ns() the deadline is */
     int64_t session_id; /* that records them; RECORD_NONE */
+    char *granted_to;   /* token or user that asked for it here */
 };
 
 /* What another host does of a session that this profd coordinates. */
@@ -357,6 +358,8 @@ int catalog_each_open_part(struct catalog *c, int (*fn)(const struct part_record
 
 /* Traces on other hosts. put adds a trace or replaces the facts of the one with that UUID, whose number it gives. */
 int catalog_put_remote_trace(struct catalog *c, struct remote_trace_record *r);
+/* How many of a session one host has delivered. */
+int catalog_count_remote_traces(struct catalog *c, int64_t session_id, const char *host_uuid, int64_t *ret);
 int catalog_get_remote_trace(struct catalog *c, int64_t id, struct remote_trace_record *ret); /* -ENOENT */
 /* In the order of catalog_each_trace(), whose filters apply; unclaimed finds none. before_id may be of either list. */
 int catalog_each_remote_trace(struct catalog *c, const struct trace_filter *f,

@@ -287,6 +287,7 @@ int lease_body_parse(enum lease_route route, const json_t *j, struct lease_body 
 
 void lease_body_done(struct lease_body *b)
 {
+    free(b->sender);
     for (size_t i = 0; i < b->n_workers; i++) {
         free(b->workers[i].url);
         free(b->workers[i].profile_id);

@@ -38,6 +38,7 @@ struct lease_body_worker {
 };
 
 struct lease_body {
+    char *sender;                         /* who sent it: a token or a user; not of the JSON */
     char *session;                        /* UUID */
     char *coordinator, *coordinator_name; /* UUID of its catalog, and the name of its host */
     char *actor;                          /* who started the session there */

@@ -40,7 +40,6 @@ void lease_call_free(struct lease_call *call)
     if (call->discovery)
         discovery_cancel(call->discovery);
     lease_body_done(&call->body);
-    free(call->actor);
     free(call);
 }
 
@@ -135,7 +134,10 @@ static bool lease_answer_again(struct lease_call *call)
     _cleanup_(problem_done) struct problem p = {0};
     struct lease_record r;
 
-    if (lease && !lease_is_of(lease, &call->body)) {
+    if (lease && !streq(lease->record.granted_to, call->body.sender)) {
+        problem_set(&p, -EINVAL, PROBLEM_CONFLICT, "another coordinator has a lease of that session");
+        lease_call_refuse(call, &p, NULL);
+    } else if (lease && !lease_is_of(lease, &call->body)) {
         problem_set(&p, -EINVAL, PROBLEM_CONFLICT, "the session has lease %" PRId64 " with other workers",
                     lease->record.lease_id);
         problem_remedy(&p, "Release that one first.");
@@ -254,6 +256,7 @@ static int lease_add(struct lease_call *call, struct fleet *take_fleet)
     r->coordinator = xstrdup(b->coordinator);
     r->coordinator_name = xstrdup(b->coordinator_name);
     r->actor = xstrdup(b->actor);
+    r->granted_to = xstrdup(b->sender);
     r->state = xstrdup(lease_state_stored(LEASE_GRANTED));
     r->workers = lease_urls_text(b);
     r->granted_at = wall_ns();
@@ -262,7 +265,7 @@ static int lease_add(struct lease_call *call, struct fleet *take_fleet)
     r->session_id = RECORD_NONE;
     int err = catalog_add_lease(l->modules.catalog, r);
     if (err == 0)
-        err = catalog_add_event(l->modules.catalog, "lease-granted", call->actor, RECORD_NONE, RECORD_NONE,
+        err = catalog_add_event(l->modules.catalog, "lease-granted", b->sender, RECORD_NONE, RECORD_NONE,
                                 RECORD_NONE, "lease %" PRId64 " of %zu workers, to %s on %s", r->lease_id,
                                 lease->n_urls, r->actor, r->coordinator_name);
     if (err < 0) {
@@ -378,6 +381,7 @@ static int lease_search_begin(struct lease_call *call, struct problem *p)
 
 static void lease_body_take_grant(struct lease_body *to, const struct lease_body *from)
 {
+    to->sender = xstrdup(from->sender);
     to->session = xstrdup(from->session);
     to->coordinator = xstrdup(from->coordinator);
     to->coordinator_name = xstrdup(from->coordinator_name);
@@ -388,17 +392,15 @@ static void lease_body_take_grant(struct lease_body *to, const struct lease_body
         to->workers[to->n_workers++].url = xstrdup(from->workers[i].url);
 }
 
-struct lease_call *leases_grant(struct leases *l, const struct lease_body *b, const char *actor,
-                                lease_done done, void *arg)
+struct lease_call *leases_grant(struct leases *l, const struct lease_body *b, lease_done done, void *arg)
 {
     struct lease_call *call = lease_call_new(l, LEASE_WAITS_FLEET, 0, done, arg);
     _cleanup_(problem_done) struct problem p = {0};
 
     lease_body_take_grant(&call->body, b);
-    call->actor = xstrdup(actor);
     if (lease_by_session(l, b->session)) {
         const struct lease *lease = lease_by_session(l, b->session);
-        bool waits = !lease->committed && lease_is_of(lease, b);
+        bool waits = !lease->committed && lease_is_of(lease, b) && streq(lease->record.granted_to, b->sender);
         lease_answer_again(call);
         return waits ? call : NULL;
     }

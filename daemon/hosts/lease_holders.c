@@ -63,21 +63,26 @@ bool leases_find_holder(struct leases *l, const struct worker *w, struct lease_h
 {
     const struct lease *lease;
 
-    TAILQ_FOREACH(lease, &l->list, next)
-        if (lease_state_now(lease) <= LEASE_STOPPING && lease_has_worker(lease, w)) {
+    TAILQ_FOREACH(lease, &l->list, next) {
+        enum lease_state state = lease_state_now(lease);
+        if (state <= LEASE_STOPPING && lease_has_worker(lease, w)) {
             *ret = (struct lease_holder){.session = lease->record.session_uuid,
                                          .host = lease->record.coordinator_name,
-                                         .until_at = lease_until_at(lease)};
+                                         .until_at =
+                                             state <= LEASE_RECORDING ? lease_until_at(lease) : RECORD_NONE};
             return true;
         }
+    }
     const struct session *s = sessions_holder(l->modules.sessions, w, NULL);
     if (!s)
         return false;
     const struct session_record *r = &s->record;
+    /* How long a worker takes to write its traces nobody knows. */
+    int64_t end = r->stop_at != RECORD_NONE ? r->stop_at : r->hard_stop_at;
     *ret = (struct lease_holder){.session = r->uuid,
                                  .host = r->coordinator_name ? r->coordinator_name
                                                              : catalog_host(l->modules.catalog),
-                                 .until_at = r->stop_at != RECORD_NONE ? r->stop_at : r->hard_stop_at};
+                                 .until_at = r->state <= STATE_RECORDING ? end : RECORD_NONE};
     return true;
 }
 

@@ -38,7 +38,6 @@ struct lease_call {
     enum lease_wait wait;
     int64_t lease_id;            /* 0: not granted yet */
     struct lease_body body;      /* of a grant */
-    char *actor;                 /* of a grant */
     struct lease_search *search; /* of a grant, then: */
     struct discovery *discovery;
     bool is_new; /* it caused what it waits for */
@@ -77,9 +76,10 @@ struct lease_found {
     enum lease_state state;
     int64_t session_id; /* of this host; RECORD_NONE: none */
 };
-/* False with a problem (PROBLEM_GONE) where this catalog has no such lease of that session. */
-bool lease_find(struct leases *l, int64_t lease_id, const char *session_uuid, struct lease_found *ret,
-                struct problem *p);
+/* False with a problem (PROBLEM_GONE) where this catalog has no such lease of that session, or granted it to another
+ * sender. */
+bool lease_find(struct leases *l, int64_t lease_id, const char *session_uuid, const char *sender,
+                struct lease_found *ret, struct problem *p);
 /* Its row with its state is saved with the next commit. */
 void lease_save(struct lease *lease);
 void lease_set_state(struct lease *lease, enum lease_state to);

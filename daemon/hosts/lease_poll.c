@@ -17,6 +17,7 @@ struct lease_poll {
     struct leases *all;
     int64_t lease_id;
     char *session_uuid;
+    char *sender;
     int64_t session_id; /* of this host; RECORD_NONE: none yet */
     int64_t after;
     struct event *timer;
@@ -31,6 +32,7 @@ static void lease_poll_free(struct lease_poll *poll)
     TAILQ_REMOVE(&poll->all->polls, poll, next);
     event_free(poll->timer);
     free(poll->session_uuid);
+    free(poll->sender);
     free(poll);
 }
 
@@ -198,7 +200,7 @@ static void lease_poll_look(struct lease_poll *poll)
     json_t *answer = NULL;
 
     poll->due = false;
-    if (!lease_find(l, poll->lease_id, poll->session_uuid, &found, &p)) {
+    if (!lease_find(l, poll->lease_id, poll->session_uuid, poll->sender, &found, &p)) {
         lease_poll_end(poll, NULL, &p);
         return;
     }
@@ -276,8 +278,8 @@ static void lease_poll_on_late(evutil_socket_t fd, short what, void *arg)
     leases_look_soon(poll->all);
 }
 
-struct lease_poll *leases_poll(struct leases *l, int64_t lease_id, const char *session_uuid, int64_t after,
-                               int64_t wait_ns,
+struct lease_poll *leases_poll(struct leases *l, int64_t lease_id, const char *session_uuid,
+                               const char *sender, int64_t after, int64_t wait_ns,
                                void (*done)(json_t *take_answer, const struct problem *p, void *arg),
                                void *arg)
 {
@@ -287,6 +289,7 @@ struct lease_poll *leases_poll(struct leases *l, int64_t lease_id, const char *s
     *poll = (struct lease_poll){.all = l,
                                 .lease_id = lease_id,
                                 .session_uuid = xstrdup(session_uuid),
+                                .sender = xstrdup(sender),
                                 .session_id = RECORD_NONE,
                                 .after = after,
                                 .due = true,

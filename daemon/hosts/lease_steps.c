@@ -26,14 +26,14 @@ static int lease_check_workers(const struct lease *lease, const struct lease_bod
 }
 
 /* The answer to an event that needs nothing to be done or refuses: NULL where it was given, else the lease. */
-static struct lease *lease_answer_step(struct leases *l, int64_t lease_id, const char *session,
+static struct lease *lease_answer_step(struct leases *l, int64_t lease_id, const struct lease_body *b,
                                        enum lease_event event, lease_done done, void *arg)
 {
     _cleanup_(problem_done) struct problem p = {0};
     struct lease_effect effect = {0};
     struct lease_found found;
 
-    if (lease_find(l, lease_id, session, &found, &p)) {
+    if (lease_find(l, lease_id, b->session, b->sender, &found, &p)) {
         lease_next(found.state, event, &effect);
         lease_problem(effect.reply, found.state, event, &p);
         if (effect.reply == LEASE_REPLY_OK && effect.action != LEASE_DO_NOTHING)
@@ -91,7 +91,7 @@ struct lease_call *leases_prepare(struct leases *l, int64_t lease_id, const stru
                                   lease_done done, void *arg)
 {
     _cleanup_(problem_done) struct problem p = {0};
-    struct lease *lease = lease_answer_step(l, lease_id, b->session, LEASE_PREPARE, done, arg);
+    struct lease *lease = lease_answer_step(l, lease_id, b, LEASE_PREPARE, done, arg);
 
     if (!lease)
         return NULL;
@@ -230,7 +230,7 @@ static void lease_schedule(struct lease *lease, const struct lease_body *b)
 static int lease_find_to_start(struct leases *l, int64_t lease_id, const struct lease_body *b,
                                struct lease_found *ret, struct problem *p)
 {
-    if (!lease_find(l, lease_id, b->session, ret, p))
+    if (!lease_find(l, lease_id, b->session, b->sender, ret, p))
         return -ESTALE;
     if (!ret->lease)
         lease_problem(LEASE_REPLY_GONE, ret->state, LEASE_START, p);
@@ -272,7 +272,7 @@ struct lease_call *leases_start(struct leases *l, int64_t lease_id, const struct
 void leases_renew(struct leases *l, int64_t lease_id, const struct lease_body *b, lease_done done, void *arg)
 {
     const int64_t limit_ns = l->modules.settings->session_limit_ns;
-    struct lease *lease = lease_answer_step(l, lease_id, b->session, LEASE_RENEW, done, arg);
+    struct lease *lease = lease_answer_step(l, lease_id, b, LEASE_RENEW, done, arg);
 
     if (!lease)
         return;
@@ -298,7 +298,7 @@ void leases_stop(struct leases *l, int64_t lease_id, const struct lease_body *b,
     _cleanup_(problem_done) struct problem p = {0};
     struct lease_found found;
 
-    if (!lease_find(l, lease_id, b->session, &found, &p) ||
+    if (!lease_find(l, lease_id, b->session, b->sender, &found, &p) ||
         (found.lease && lease_check_workers(found.lease, b, &p) < 0)) {
         lease_answer_now(found.lease, lease_id, found.state, &p, done, arg);
         return;
@@ -313,6 +313,6 @@ void leases_stop(struct leases *l, int64_t lease_id, const struct lease_body *b,
     else if (is_all)
         lease_apply(found.lease, LEASE_STOP);
     /* Its session, and so the lease, may be over by now. */
-    bool known = lease_find(l, lease_id, b->session, &found, &p);
+    bool known = lease_find(l, lease_id, b->session, b->sender, &found, &p);
     lease_answer_now(found.lease, lease_id, found.state, known ? NULL : &p, done, arg);
 }

@@ -55,14 +55,14 @@ static enum lease_state lease_state_of_row(const struct lease_record *r)
     return r->session_id != RECORD_NONE ? LEASE_OVER : LEASE_EXPIRED;
 }
 
-bool lease_find(struct leases *l, int64_t lease_id, const char *session_uuid, struct lease_found *ret,
-                struct problem *p)
+bool lease_find(struct leases *l, int64_t lease_id, const char *session_uuid, const char *sender,
+                struct lease_found *ret, struct problem *p)
 {
     struct lease *lease = lease_by_id(l, lease_id);
     struct lease_record r;
 
     *ret = (struct lease_found){.state = LEASE_EXPIRED, .session_id = RECORD_NONE};
-    if (lease && streq(lease->record.session_uuid, session_uuid)) {
+    if (lease && streq(lease->record.session_uuid, session_uuid) && streq(lease->record.granted_to, sender)) {
         *ret = (struct lease_found){lease, lease_state_now(lease), lease->record.session_id};
         return true;
     }
@@ -71,7 +71,7 @@ bool lease_find(struct leases *l, int64_t lease_id, const char *session_uuid, st
         catalog_problem(l->modules.catalog, err, p, "cannot read lease %" PRId64, lease_id);
         return false;
     }
-    bool found = err == 0 && streq(r.session_uuid, session_uuid);
+    bool found = err == 0 && streq(r.session_uuid, session_uuid) && streq(r.granted_to, sender);
     if (found)
         *ret = (struct lease_found){NULL, lease_state_of_row(&r), r.session_id};
     if (err == 0)
@@ -85,24 +85,28 @@ bool lease_find(struct leases *l, int64_t lease_id, const char *session_uuid, st
     return found;
 }
 
-int leases_find(struct leases *l, const char *session_uuid, int64_t *ret_lease_id, const char **ret_state)
+int leases_find(struct leases *l, const char *session_uuid, const char *sender, int64_t *ret_lease_id,
+                const char **ret_state)
 {
     const struct lease *lease = lease_by_session(l, session_uuid);
     struct lease_record r;
 
     *ret_lease_id = 0;
     *ret_state = NULL;
+    if (lease && !streq(lease->record.granted_to, sender))
+        return 0;
     if (lease && lease->committed) {
         *ret_lease_id = lease->record.lease_id;
         *ret_state = lease_state_name(lease_state_now(lease));
         return 0;
     }
     int err = catalog_find_lease(l->modules.catalog, session_uuid, &r);
-    if (err == 0) {
+    if (err == 0 && streq(r.granted_to, sender)) {
         *ret_lease_id = r.lease_id;
         *ret_state = lease_state_name(lease_state_of_row(&r));
-        lease_record_done(&r);
     }
+    if (err == 0)
+        lease_record_done(&r);
     return err == -ENOENT ? 0 : err;
 }
 
@@ -314,6 +318,7 @@ static int lease_rebuild(const struct lease_record *r, void *arg)
                                           .granted_at = r->granted_at,
                                           .deadline_boot_ns = r->deadline_boot_ns,
                                           .boot_id = xstrdup(r->boot_id),
+                                          .granted_to = xstrdup(r->granted_to),
                                           .session_id = r->session_id};
     lease->state = stored < 0 ? LEASE_GRANTED : (enum lease_state)stored;
     lease->committed = true;

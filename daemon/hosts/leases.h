@@ -70,11 +70,10 @@ struct lease_call;
 void lease_call_cancel(struct lease_call *call);
 
 /*
- * Each copies what it needs of the body; done() comes once: before the call returns, which is NULL then, or later. actor is
- * who sent the request, for the log.
+ * Each copies what it needs of the body; done() comes once: before the call returns, which is NULL then, or later. A
+ * lease belongs to the sender it was granted to: to everybody else it does not exist.
  */
-struct lease_call *leases_grant(struct leases *l, const struct lease_body *b, const char *actor,
-                                lease_done done, void *arg);
+struct lease_call *leases_grant(struct leases *l, const struct lease_body *b, lease_done done, void *arg);
 struct lease_call *leases_prepare(struct leases *l, int64_t lease_id, const struct lease_body *b,
                                   lease_done done, void *arg);
 struct lease_call *leases_start(struct leases *l, int64_t lease_id, const struct lease_body *b,
@@ -82,8 +81,9 @@ struct lease_call *leases_start(struct leases *l, int64_t lease_id, const struct
 /* These answer at once. */
 void leases_renew(struct leases *l, int64_t lease_id, const struct lease_body *b, lease_done done, void *arg);
 void leases_stop(struct leases *l, int64_t lease_id, const struct lease_body *b, lease_done done, void *arg);
-/* The newest lease of a session: 0 with *ret_state NULL where there is none, or the catalog's error. */
-int leases_find(struct leases *l, const char *session_uuid, int64_t *ret_lease_id, const char **ret_state);
+/* The newest lease of a session: 0 with *ret_state NULL where the sender has none, or the catalog's error. */
+int leases_find(struct leases *l, const char *session_uuid, const char *sender, int64_t *ret_lease_id,
+                const char **ret_state);
 
 /* -- lease_poll.c: what became of a lease -- */
 
@@ -97,8 +97,8 @@ struct lease_poll;
  * over, else when there is, at the latest in wait_ns. done() gets the answer (a reference of its own) as of openapi.yaml,
  * LeaseChanges, or a problem; it is called later, once.
  */
-struct lease_poll *leases_poll(struct leases *l, int64_t lease_id, const char *session_uuid, int64_t after,
-                               int64_t wait_ns,
+struct lease_poll *leases_poll(struct leases *l, int64_t lease_id, const char *session_uuid,
+                               const char *sender, int64_t after, int64_t wait_ns,
                                void (*done)(json_t *take_answer, const struct problem *p, void *arg),
                                void *arg);
 void lease_poll_cancel(struct lease_poll *p);

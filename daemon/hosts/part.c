@@ -50,6 +50,7 @@ struct part *part_alloc(struct parts *all, const char *host, const char *session
     part->host = xstrdup(host);
     snprintf(part->session_uuid, sizeof(part->session_uuid), "%s", session_uuid ? session_uuid : "");
     part->answered_ns = mono_ns();
+    part->n_traces = -1;
     part->look = event_new(all->base, -1, 0, on_part_look, part);
     return part;
 }
@@ -161,6 +162,37 @@ bool part_is_overdue(const struct part *part)
     return mono_ns() - part->answered_ns > part->all->settings->unreachable_ns;
 }
 
+bool part_is_stuck(const struct part *part)
+{
+    int64_t limit = part->all->session_settings->stop_timeout_ns + part->all->settings->unreachable_ns;
+    int64_t before = mono_ns() - limit;
+
+    if (!part->of)
+        return false;
+    if (part->state == PART_DELIVERING)
+        return part->delivering_ns > 0 && part->delivering_ns < before;
+    for (size_t i = 0; i < part->n_targets; i++) {
+        const struct part_target *pt = &part->targets[i];
+        if (pt->target && pt->target->record.state == STATE_STOPPING && pt->stop_asked_ns > 0 &&
+            pt->stop_asked_ns < before)
+            return true;
+    }
+    return false;
+}
+
+bool part_is_stopping(const struct part *part)
+{
+    for (size_t i = 0; i < part->n_targets; i++)
+        if (part->targets[i].target && part->targets[i].stop_asked)
+            return true;
+    return false;
+}
+
+bool part_is_left(const struct part *part)
+{
+    return part->of && part->state == PART_DELIVERING && part->record.deadline_at != RECORD_NONE;
+}
+
 void part_await(struct part *part)
 {
     part->pending = true;
@@ -207,14 +239,11 @@ static void part_settle(struct part *part)
     }
 }
 
+/* part_look() ends its targets as partial. */
 static void part_leave_partial(struct part *part)
 {
-    int64_t since = wall_ns() - (mono_ns() - part->answered_ns);
-
     part->record.deadline_at = wall_ns() + part->all->settings->delivery_ns;
-    for (size_t i = 0; i < part->n_targets; i++)
-        if (part->targets[i].target)
-            target_peer_lost(part->targets[i].target, since);
+    part_look_later(part);
 }
 
 static void part_send_stop(struct part *part)
@@ -239,6 +268,8 @@ void part_event(struct part *part, enum part_event event)
     if (part->dropped)
         return;
     part->state = part_next(before, event, &effects);
+    if (part->state == PART_DELIVERING && part->delivering_ns == 0)
+        part->delivering_ns = mono_ns();
     if (effects & PART_CLOSE)
         part->record.open = false;
     if (effects & (PART_FAIL_TARGETS | PART_SETTLE | PART_COLLECT))

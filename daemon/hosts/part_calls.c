@@ -209,7 +209,8 @@ static void part_on_accepted(struct part *part, enum part_call call, const json_
     case PART_CALL_RELEASE:
         if (part_is_final(part->state)) {
             part->record.open = false;
-            part_save(part);
+            if (part->record.part_id > 0)
+                part_save(part);
             part_calls_end(part);
             if (!part->of)
                 part_drop(part);
@@ -244,6 +245,23 @@ static void part_on_refused(struct part *part, enum part_call call, int status, 
     else
         part_explain(part, p ? p->remedy : NULL, "%s", what);
     part_event(part, status == 410 ? PART_GONE : status == 409 ? PART_BUSY : PART_DENIED);
+}
+
+/* The lease was asked for, and is not wanted any more: with its number it is given back, or it would hold the workers
+ * until it expires. */
+static void part_on_unwanted(struct part *part, int status, const json_t *body)
+{
+    int64_t lease = status / 100 == 2 ? json_get_int(body, "lease", 0) : 0;
+
+    part->is_abandoned = false;
+    part->calling = PART_CALL_NONE;
+    if (lease > 0 && streq(json_get_str(body, "catalog"), part->record.host_uuid)) {
+        part->record.lease_id = lease;
+        part->lease_end_ns = mono_ns() + part->all->settings->lease_ns;
+        part_call(part, PART_CALL_RELEASE);
+    } else if (!part->of) {
+        part_drop(part);
+    }
 }
 
 /* Whether a call that got no answer is sent again. */
@@ -298,6 +316,10 @@ static void part_on_answer(int status, const json_t *body, const struct problem 
     enum part_call call = part->calling;
 
     part->call = NULL;
+    if (part->is_abandoned) {
+        part_on_unwanted(part, status, body);
+        return;
+    }
     if (!is_no_answer(status)) {
         part->answered_ns = mono_ns();
         part->record.answered_at = wall_ns();
@@ -352,8 +374,14 @@ void part_call(struct part *part, enum part_call call)
 {
     if (part->dropped)
         return;
+    if (call == PART_CALL_RELEASE && part->calling == PART_CALL_LEASE && part->call) {
+        part->calling = call;
+        part->is_abandoned = true; /* part_on_unwanted() gives it back */
+        return;
+    }
     if (part->call)
         peer_query_cancel(TAKE_PTR(part->call));
+    part->is_abandoned = false;
     if (!part->call_again)
         part->call_again = event_new(part->all->base, -1, 0, on_call_again, part);
     event_del(part->call_again);
@@ -438,6 +466,8 @@ static void part_on_clock(const struct clock_estimate *e, const struct problem *
         part_measure_clock(part);
         return;
     }
+    if (part->state != PART_PREPARING && part->state != PART_LEASED)
+        return; /* of one that recorded before a restart: its moments stay unknown */
     part_explain(part, p ? p->remedy : NULL, "its clock cannot be compared: %s",
                  part_text_of(part, p, "no answer"));
     part_event(part, PART_DENIED);

@@ -21,6 +21,7 @@ struct part_target {
     char *failure, *remedy; /* reported; NULL: none */
     int64_t bytes_seen;
     bool stop_asked, stop_sent;
+    int64_t stop_asked_ns; /* monotonic; 0: it was not asked for alone */
 };
 
 enum part_call {
@@ -50,15 +51,21 @@ struct part {
 
     enum part_call calling;
     struct peer_query *call; /* NULL: none in flight */
+    bool is_abandoned;       /* calling is RELEASE, and the call in flight still asks for the lease */
     struct event *call_again;
     unsigned call_tries;
 
     struct peer_query *poll;
     struct event *poll_again;
     unsigned poll_tries;
+    int64_t poll_sent_ns;   /* monotonic */
+    unsigned poll_quick;    /* answers in a row that came faster than a host that waits for changes has any */
     struct delivery report; /* the answer whose rows are being stored */
     bool storing;
     int64_t delivered_before; /* record.delivered, before that answer */
+    int64_t n_traces;         /* rows of it in the catalog, at most; -1: not counted yet */
+    unsigned n_remarks;       /* taken from its host */
+    int64_t delivering_ns;    /* monotonic: since then its traces are waited for; 0: not yet */
 
     struct peer_query *renewal;
     struct event *renew;
@@ -109,6 +116,7 @@ struct parts {
     struct sessions *sessions;
     struct catalog *catalog;
     const struct hosts_settings *settings;
+    const struct session_settings *session_settings;
     struct session_parts_list sessions_parts;
     struct part_list late; /* whose session is over */
     struct event *sweep;   /* frees what was dropped */
@@ -145,6 +153,12 @@ const struct peer *part_peer(const struct part *part);
 bool part_is_open_ended(const struct part *part);
 /* No answer came for so long that the session does not wait any more. */
 bool part_is_overdue(const struct part *part);
+/* Its host answers, but a stop or the traces after it take longer than any worker may. */
+bool part_is_stuck(const struct part *part);
+/* A stop of one of its targets was asked for. */
+bool part_is_stopping(const struct part *part);
+/* Its session waits no more for it, and has not ended yet. */
+bool part_is_left(const struct part *part);
 
 /* -- session_parts.c -- */
 

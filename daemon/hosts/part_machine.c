@@ -68,8 +68,10 @@ static const struct part_cell cells[_PART_EVENT_MAX][_PART_STATE_MAX] =
                 /* The start may have arrived although its answer did not. */
                 [PART_ARMED] = {PART_STOPPING, PART_SETTLE | PART_ARRIVE | STOP_AND_POLL},
                 [PART_STARTING] = {PART_STOPPING, PART_SETTLE | STOP_AND_POLL},
-                [PART_STOPPING] = {PART_DELIVERING, PART_LEAVE_PARTIAL | PART_POLL},
-                [PART_DELIVERING] = {PART_DELIVERING, PART_LEAVE_PARTIAL | PART_POLL},
+                /* One of its stops; those of its other targets would wait for it. */
+                [PART_RECORDING] = {PART_DELIVERING, PART_LEAVE_PARTIAL},
+                [PART_STOPPING] = {PART_DELIVERING, PART_LEAVE_PARTIAL},
+                [PART_DELIVERING] = {PART_DELIVERING, PART_LEAVE_PARTIAL},
             },
         [PART_RECORDS] =
             {

@@ -29,7 +29,7 @@ enum part_event {
     PART_OK,      /* the call of this step was accepted */
     PART_BUSY,    /* 409: somebody else holds a worker */
     PART_DENIED,  /* any other error status */
-    PART_OVERDUE, /* a call got no answer, and there is no time for another */
+    PART_OVERDUE, /* what the part waits for has not come in time: an answer, or progress at its host */
     PART_RECORDS, /* the host reported that a target records */
     PART_STOPPED, /* all targets of the part are stopped */
     PART_OVER,    /* the host's session is over, and its rows were taken */

@@ -15,6 +15,15 @@
 
 #define POLL_WAIT_S    25
 #define POLL_ANSWER_NS (10 * NS_PER_S) /* in addition to the wait */
+/* A host answers when something changed. One whose answers come faster than this, this often in a row, is asked after a
+ * pause. */
+#define POLL_QUICK_NS      (100 * NS_PER_MS)
+#define POLL_QUICK_MAX     8
+#define POLL_PAUSE_NS      (250 * NS_PER_MS)
+#define LATE_POLL_PAUSE_NS (30 * NS_PER_S)
+/* Rows of one host's part: more than the ranks of a host write in any session. */
+#define PART_TRACES_MAX  100000
+#define PART_REMARKS_MAX 64
 /* Changes of a target that one report can lead to: started, stopped, collected. */
 #define LOOK_STEPS_MAX 4
 
@@ -35,9 +44,10 @@ static int64_t part_wall_at(const struct part *part, int64_t host_mono_ns)
     return s->begun_ns > 0 ? session_wall_at(s, own) : wall_ns() + own - mono_ns();
 }
 
-static void part_take_moment(const struct part *part, int64_t host_mono_ns, int64_t *field)
+/* Once, but for a stop: until its host reports when it sent that, the moment when it was asked for is shown. */
+static void part_take_moment(const struct part *part, int64_t host_mono_ns, bool again, int64_t *field)
 {
-    if (host_mono_ns != RECORD_NONE && *field == RECORD_NONE && part->measured)
+    if (host_mono_ns != RECORD_NONE && (again || *field == RECORD_NONE) && part->measured)
         *field = part_wall_at(part, host_mono_ns);
 }
 
@@ -45,9 +55,10 @@ static void part_take_facts(struct part *part, struct target *t, const struct de
 {
     struct target_record *r = &t->record;
 
-    part_take_moment(part, d->start_sent_mono_ns, &r->start_sent_at);
-    part_take_moment(part, d->start_answered_mono_ns, &r->start_answered_at);
-    part_take_moment(part, d->stop_answered_mono_ns, &r->stop_answered_at);
+    part_take_moment(part, d->start_sent_mono_ns, false, &r->start_sent_at);
+    part_take_moment(part, d->start_answered_mono_ns, false, &r->start_answered_at);
+    part_take_moment(part, d->stop_sent_mono_ns, r->stop_answered_at == RECORD_NONE, &r->stop_sent_at);
+    part_take_moment(part, d->stop_answered_mono_ns, false, &r->stop_answered_at);
     if (d->start_status != RECORD_NONE)
         r->start_status = d->start_status;
     if (d->stop_status != RECORD_NONE)
@@ -121,12 +132,25 @@ static bool part_target_step(struct part *part, struct part_target *pt)
     return false;
 }
 
+/* Its session waits no more: a target that records has its stop first, and is looked at again after that. */
+static bool part_look_at_left(struct part *part, struct target *t)
+{
+    int64_t since = part->record.answered_at != RECORD_NONE ? part->record.answered_at
+                                                            : wall_ns() - (mono_ns() - part->answered_ns);
+
+    if (!part_is_left(part))
+        return false;
+    if (!t->peer_ended || t->record.state == STATE_COLLECTING)
+        target_peer_lost(t, part_is_overdue(part) ? since : RECORD_NONE);
+    return true;
+}
+
 static void part_look_at(struct part *part, size_t i)
 {
     for (int step = 0; step < LOOK_STEPS_MAX && !part->dropped; step++) {
         struct part_target *pt = &part->targets[i];
         struct target *t = pt->target;
-        if (!t || !part->of || !pt->known)
+        if (!t || !part->of || part_look_at_left(part, t) || !pt->known)
             return;
         enum state before = t->record.state;
         if (!part_target_step(part, pt) || pt->target != t || t->record.state == before)
@@ -137,19 +161,22 @@ static void part_look_at(struct part *part, size_t i)
 /* What all targets together mean for the part. */
 static void part_look_at_all(struct part *part)
 {
-    bool any_records = false, all_stopped = part->n_targets > 0, any_stop = false;
+    bool any_records = false, all_stopped = part->n_targets > 0, any_stop = false, all_asked = true;
 
     for (size_t i = 0; i < part->n_targets; i++) {
         const struct part_target *pt = &part->targets[i];
         any_records = any_records || (pt->known && pt->reported == STATE_RECORDING);
         all_stopped = all_stopped && (!pt->target || pt->target->record.state >= STATE_COLLECTING);
         any_stop = any_stop || (pt->stop_asked && !pt->stop_sent);
+        all_asked = all_asked && (!pt->target || pt->stop_asked);
     }
     if (any_records)
         part_event(part, PART_RECORDS);
     if (part->dropped || part_is_final(part->state))
         return;
-    if (any_stop)
+    if (any_stop && all_asked && (part->state == PART_STARTING || part->state == PART_RECORDING))
+        part_event(part, PART_STOP);
+    else if (any_stop)
         part_call(part, PART_CALL_STOP);
     if (all_stopped && part->state >= PART_STARTING && part->of)
         part_event(part, PART_STOPPED);
@@ -181,21 +208,91 @@ static int part_take_trace(struct part *part, const struct delivered_trace *d)
     return catalog_put_remote_trace(part->all->catalog, &r);
 }
 
-static int part_take_traces(struct part *part, const struct delivery *d)
+/* -EDQUOT where its host delivers more than any session has. Traces that were delivered before count once. */
+static int part_count_traces(struct part *part, size_t n)
 {
     int r = 0;
 
-    for (size_t i = 0; i < d->n_traces && r == 0; i++)
-        r = part_take_trace(part, &d->traces[i]);
-    /* Of a session that is over, its author learns it. */
-    if (r == 0 && d->n_traces > 0 && !part->of)
-        r = catalog_add_event(
-            part->all->catalog, "session-delivered", "profd", part->record.session_id, RECORD_NONE,
-            RECORD_NONE, "%s delivered %zu traces after the end of the session", part->host, d->n_traces);
+    if (part->n_traces < 0 || part->n_traces + (int64_t)n > PART_TRACES_MAX)
+        r = catalog_count_remote_traces(part->all->catalog, part->record.session_id, part->record.host_uuid,
+                                        &part->n_traces);
+    if (r == 0 && part->n_traces + (int64_t)n > PART_TRACES_MAX)
+        return -EDQUOT;
+    part->n_traces += (int64_t)n;
     return r;
 }
 
+/* Of a session that is over, its author learns what came. */
+static int part_report_late(struct part *part, int64_t n_before)
+{
+    int64_t n = 0;
+    int r =
+        catalog_count_remote_traces(part->all->catalog, part->record.session_id, part->record.host_uuid, &n);
+
+    part->n_traces = n;
+    if (r < 0 || n <= n_before)
+        return r;
+    return catalog_add_event(
+        part->all->catalog, "session-delivered", "profd", part->record.session_id, RECORD_NONE, RECORD_NONE,
+        "%s delivered %" PRId64 " traces after the end of the session", part->host, n - n_before);
+}
+
+static int part_take_traces(struct part *part, const struct delivery *d)
+{
+    int64_t n_before = 0;
+    int r = d->n_traces > 0 ? part_count_traces(part, d->n_traces) : 0;
+
+    if (r == 0 && d->n_traces > 0 && !part->of)
+        r = catalog_count_remote_traces(part->all->catalog, part->record.session_id, part->record.host_uuid,
+                                        &n_before);
+    for (size_t i = 0; i < d->n_traces && r == 0; i++)
+        r = part_take_trace(part, &d->traces[i]);
+    return r == 0 && d->n_traces > 0 && !part->of ? part_report_late(part, n_before) : r;
+}
+
+/* -- Remarks -- */
+
+static bool session_has_remark(const struct session *s, const char *worker, const char *text)
+{
+    json_t *remark;
+    size_t i;
+
+    json_array_foreach(s->remarks, i, remark)
+        if (streq(json_get_str(remark, "text"), text) &&
+            (!worker || streq(json_get_str(remark, "worker"), worker)))
+            return true;
+    return false;
+}
+
+/* What the host's own session has to tell: who stopped it there, and that its profd was away. */
+static void part_take_remark(struct part *part, const json_t *remark)
+{
+    const char *text = json_get_str(remark, "text"), *worker = json_get_str(remark, "worker");
+    const struct part_target *pt = worker ? part_find_url(part, worker) : NULL;
+    struct session *s = part->of->session;
+
+    if (!text || (worker && (!pt || !pt->target)))
+        return;
+    _cleanup_(freep) char *full = pt ? xstrdup(text) : xasprintf("%s: %s", part->host, text);
+    if (session_has_remark(s, worker, full))
+        return;
+    part->n_remarks++;
+    session_remark(s, pt ? pt->target : NULL, json_get_str(remark, "remedy"), "%s", full);
+    session_save(s);
+}
+
+static void part_take_remarks(struct part *part, const json_t *remarks)
+{
+    const json_t *remark;
+    size_t i;
+
+    json_array_foreach((json_t *)remarks, i, remark)
+        if (part->of && !part->of->over && part->n_remarks < PART_REMARKS_MAX)
+            part_take_remark(part, remark);
+}
+
 static void part_poll_later(struct part *part);
+static void part_poll_next(struct part *part);
 
 static void part_apply(struct part *part)
 {
@@ -208,6 +305,7 @@ static void part_apply(struct part *part)
     part->host_armed = part->host_armed || d.armed;
     for (size_t i = 0; i < d.n_targets; i++)
         part_take_target(part, &d.targets[i], &d);
+    part_take_remarks(part, d.remarks);
     if (is_armed && part->state == PART_PREPARING && part->measured)
         part_event(part, PART_OK);
     if (!part->dropped)
@@ -217,8 +315,10 @@ static void part_apply(struct part *part)
         part_event(part, PART_OVER);
     }
     delivery_done(&d);
+    if (!part->dropped && part_is_stuck(part))
+        part_event(part, PART_OVERDUE);
     if (!part->dropped && !part_is_final(part->state))
-        part_poll(part);
+        part_poll_next(part);
 }
 
 static void on_report_stored(int err, void *arg)
@@ -247,6 +347,13 @@ static void part_store(struct part *part)
     int r = part_take_traces(part, &part->report);
 
     part->delivered_before = part->record.delivered;
+    if (r == -EDQUOT) {
+        delivery_done(&part->report);
+        part_explain(part, "Is it another program that answers at its address?",
+                     "it delivered more than %d traces of one session", PART_TRACES_MAX);
+        part_event(part, PART_GONE);
+        return;
+    }
     if (r < 0) {
         log_struct(LOG_WARNING, LOG_FIELDS(.session_id = part->record.session_id),
                    "session s%" PRId64 ": the catalog cannot take the traces of %s: %s",
@@ -269,30 +376,45 @@ static void on_poll_again(evutil_socket_t fd, short what, void *arg)
     part_poll(arg);
 }
 
-static void part_poll_later(struct part *part)
+static void part_poll_in(struct part *part, int64_t pause_ns)
 {
-    struct timeval tv = timeval_of(
-        backoff_ns(part->of ? &poll_retry : &late_poll_retry, ++part->poll_tries, backoff_random()));
+    struct timeval tv = timeval_of(pause_ns);
 
     if (!part->poll_again)
         part->poll_again = event_new(part->all->base, -1, 0, on_poll_again, part);
     event_add(part->poll_again, &tv);
 }
 
+/* After an answer: at once, unless the host answers without waiting for a change. */
+static void part_poll_next(struct part *part)
+{
+    bool is_quick = mono_ns() - part->poll_sent_ns < POLL_QUICK_NS;
+
+    part->poll_quick = is_quick ? part->poll_quick + 1 : 0;
+    if (part->poll_quick <= POLL_QUICK_MAX)
+        part_poll(part);
+    else
+        part_poll_in(part, part->of ? POLL_PAUSE_NS : LATE_POLL_PAUSE_NS);
+}
+
+static void part_poll_later(struct part *part)
+{
+    part_poll_in(part,
+                 backoff_ns(part->of ? &poll_retry : &late_poll_retry, ++part->poll_tries, backoff_random()));
+}
+
 static void part_give_up_delivery(struct part *part)
 {
     part_explain(part, "Raise [hosts] delivery= in profd.conf where hosts are away for longer.",
-                 "has not answered for too long: its traces are not waited for any more");
+                 "has not delivered everything in time: its traces are not waited for any more");
     part_event(part, PART_GONE);
 }
 
 static void part_on_no_report(struct part *part)
 {
-    if (!part->of && wall_ns() >= part->record.deadline_at) {
-        part_give_up_delivery(part);
-        return;
-    }
-    if (part->of && part_is_overdue(part))
+    bool waits = part->state != PART_RECORDING || part_is_stopping(part);
+
+    if (part->of && waits && (part_is_overdue(part) || part_is_stuck(part)))
         part_event(part, PART_OVERDUE);
     if (!part->dropped && !part_is_final(part->state) && !part->poll)
         part_poll_later(part);
@@ -329,12 +451,15 @@ static void part_on_report(int status, const json_t *body, const struct problem 
 
 void part_poll(struct part *part)
 {
-    const struct peer *peer = part->poll || part->storing || part->dropped ? NULL : part_peer(part);
-
     if (part->poll_again)
         event_del(part->poll_again);
     if (part->poll || part->storing || part->dropped)
         return;
+    if (!part->of && part->record.deadline_at != RECORD_NONE && wall_ns() >= part->record.deadline_at) {
+        part_give_up_delivery(part);
+        return;
+    }
+    const struct peer *peer = part_peer(part);
     if (!peer) {
         part_poll_later(part);
         return;
@@ -342,6 +467,7 @@ void part_poll(struct part *part)
     _cleanup_(freep) char *path =
         xasprintf("/v1/leases/%" PRId64 "?session=%s&after=%" PRId64 "&wait=%d", part->record.lease_id,
                   part->session_uuid, part->record.delivered, POLL_WAIT_S);
+    part->poll_sent_ns = mono_ns();
     part->poll =
         peer_get(part->all->peers, peer, path, POLL_WAIT_S * NS_PER_S + POLL_ANSWER_NS, part_on_report, part);
 }

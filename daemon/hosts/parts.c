@@ -7,6 +7,7 @@
 #include "daemon/hosts/part_internal.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 
 /* -- Targets of other hosts -- */
 
@@ -29,6 +30,8 @@ static void parts_stop(struct target *t, void *remote)
     if (!pt)
         return;
     pt->stop_asked = true;
+    if (pt->stop_asked_ns == 0)
+        pt->stop_asked_ns = mono_ns();
     part_look_later(part);
 }
 
@@ -118,12 +121,17 @@ static const struct remote_ops parts_remote_ops = {
 };
 
 int parts_new(struct event_base *base, struct peers *peers, struct sessions *sessions,
-              struct catalog *catalog, const struct hosts_settings *settings, struct parts **ret)
+              struct catalog *catalog, const struct hosts_settings *settings,
+              const struct session_settings *session_settings, struct parts **ret)
 {
     struct parts *all = xcalloc(1, sizeof(*all));
 
-    *all = (struct parts){
-        .base = base, .peers = peers, .sessions = sessions, .catalog = catalog, .settings = settings};
+    *all = (struct parts){.base = base,
+                          .peers = peers,
+                          .sessions = sessions,
+                          .catalog = catalog,
+                          .settings = settings,
+                          .session_settings = session_settings};
     TAILQ_INIT(&all->sessions_parts);
     TAILQ_INIT(&all->late);
     TAILQ_INIT(&all->dropped);

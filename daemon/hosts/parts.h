@@ -18,7 +18,8 @@ struct parts;
 
 /* Installs remote_ops in the sessions. All arguments are borrowed. */
 int parts_new(struct event_base *base, struct peers *peers, struct sessions *sessions,
-              struct catalog *catalog, const struct hosts_settings *settings, struct parts **ret);
+              struct catalog *catalog, const struct hosts_settings *settings,
+              const struct session_settings *session_settings, struct parts **ret);
 /* After sessions_recover(): parts whose sessions are over, and whose hosts have not delivered everything. */
 int parts_recover(struct parts *all);
 /* Nothing is sent any more: hosts end what they record by themselves, at the deadline of their leases. */

@@ -50,6 +50,8 @@ void parts_resume(struct session *s, void *remote)
             part_report_failed(part);
         } else if (part->record.lease_id != RECORD_NONE) {
             part_event(part, PART_RESTART);
+            if (part->state >= PART_STARTING && !part_is_final(part->state))
+                part_measure_clock(part); /* for the moments that its host will report */
         }
     }
     if (s->record.state == STATE_REQUESTED)
@@ -76,7 +78,11 @@ static int recover_part(const struct part_record *r, void *arg)
     _cleanup_(session_record_done) struct session_record s;
 
     session_record_init(&s);
-    if (sessions_find(all->sessions, r->session_id) ||
+    const struct session *live = sessions_find(all->sessions, r->session_id);
+    struct session_parts *of = live ? session_parts_find(all, live) : NULL;
+
+    /* Of a session that goes on, what it does not wait for any more is late, too. */
+    if ((of && session_parts_find_part(of, r->host_uuid)) ||
         catalog_get_session(all->catalog, r->session_id, &s) < 0)
         return 0;
     struct part *part = part_alloc(all, r->peer ? r->peer : r->host_uuid, s.uuid);

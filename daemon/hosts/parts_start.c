@@ -152,8 +152,29 @@ void parts_prepare(struct session *s, void *remote)
         part_call(part, PART_CALL_PREPARE);
         part_measure_clock(part);
     }
-    if (--of->n_pending == 0)
-        event_add(of->timer, &at_once);
+    if (--of->n_pending > 0)
+        at_once = timeval_of(of->all->settings->unreachable_ns);
+    event_add(of->timer, &at_once);
+}
+
+/* A host that answers and does not get ready holds up all others. True where the step goes on without it. */
+static bool session_parts_give_up_prepare(struct session_parts *of)
+{
+    char limit[UNIT_TEXT_MAX];
+    struct part *part, *next;
+    bool any = false;
+
+    format_duration(limit, of->all->settings->unreachable_ns);
+    for (part = TAILQ_FIRST(&of->parts); part; part = next) {
+        next = TAILQ_NEXT(part, next);
+        if (part->state != PART_LEASED && part->state != PART_PREPARING)
+            continue;
+        any = true;
+        part_explain(part, "See profd's log on that host; [hosts] unreachable= sets the limit.",
+                     "has not prepared its workers within %s", limit);
+        part_event(part, PART_OVERDUE); /* the last one ends the step */
+    }
+    return any;
 }
 
 /* The earliest T that every host learns in time. */
@@ -238,6 +259,8 @@ void session_parts_on_timer(evutil_socket_t fd, short what, void *arg)
     struct session_parts *of = arg;
     enum parts_step step = of->step;
 
+    if (step == PARTS_PREPARE && of->n_pending > 0 && session_parts_give_up_prepare(of))
+        return;
     of->step = PARTS_IDLE;
     if (step == PARTS_LEASE)
         session_parts_on_leased(of);

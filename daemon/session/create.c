@@ -100,14 +100,17 @@ static int session_check_free(struct job_creation *c, struct problem *p)
         if (!holder)
             continue;
         const struct session_record *r = &holder->record;
-        int64_t end = r->stop_at != RECORD_NONE ? r->stop_at : r->hard_stop_at;
+        bool is_ending =
+            r->state > STATE_RECORDING; /* its workers write their traces: nobody knows until when */
+        int64_t end = is_ending ? RECORD_NONE : r->stop_at != RECORD_NONE ? r->stop_at : r->hard_stop_at;
         problem_set(p, -EBUSY, PROBLEM_BUSY, "%s is held by s%" PRId64 " of %s, which is %s%s%s", url,
                     r->session_id, r->requested_by, state_name(r->state), end != RECORD_NONE ? " until " : "",
                     end != RECORD_NONE ? format_time(until, end) : "");
         problem_remedy(p,
-                       worker_is_on_demand(w) ? "profctl status s%" PRId64
-                                                " shows when it starts; --queue waits for it."
-                                              : "profctl stop s%" PRId64 " ends it; --queue waits for it.",
+                       is_ending ? "profctl status s%" PRId64 " shows how far it is; --queue waits for it."
+                       : worker_is_on_demand(w) ? "profctl status s%" PRId64
+                                                  " shows when it starts; --queue waits for it."
+                                                : "profctl stop s%" PRId64 " ends it; --queue waits for it.",
                        r->session_id);
         return -EBUSY;
     }

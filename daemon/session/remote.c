@@ -389,11 +389,19 @@ void target_peer_failed(struct target *t, const char *failure, const char *remed
 void target_peer_lost(struct target *t, int64_t since)
 {
     char at[UNIT_TEXT_MAX];
-    _cleanup_(freep) char *failure = xasprintf(
-        "its host %s has not answered since %s: its traces are there, and arrive when it answers again",
-        target_host(t), format_time(at, since));
-    const char *remedy = "profctl list-hosts shows the state of each host.";
+    _cleanup_(freep) char *failure =
+        since == RECORD_NONE
+            ? xasprintf(
+                  "its host %s answers, but has not reported its end in time: its traces are there, and "
+                  "arrive when they are complete",
+                  target_host(t))
+            : xasprintf("its host %s has not answered since %s: its traces are there, and arrive when it "
+                        "answers again",
+                        target_host(t), format_time(at, since));
+    const char *remedy = since == RECORD_NONE ? "See profd's log on that host."
+                                              : "profctl list-hosts shows the state of each host.";
 
+    t->peer_ended = true; /* no stop of it is waited for */
     if (t->record.state == STATE_COLLECTING) {
         target_collected(t, STATE_PARTIAL, failure, remedy);
         return;

@@ -79,7 +79,8 @@ void target_peer_recording(struct target *t);
 void target_peer_stopped(struct target *t);
 /* may_record: it may have been started, so that its stop is pending. A target that is being collected ends as failed. */
 void target_peer_failed(struct target *t, const char *failure, const char *remedy, bool may_record);
-/* Its host has not answered since that wall time, and is not waited for any more: what it recorded is with the host. */
+/* Its host is not waited for any more: what it recorded is with the host. since: the wall time of its last answer;
+ * RECORD_NONE: it answers, and its stop or its traces take too long. */
 void target_peer_lost(struct target *t, int64_t since);
 
 /* -- The host ------------------------------------------------------------------------------------------- */

@@ -374,6 +374,17 @@ void session_stop_all(struct session *s)
     session_check_stopped(s);
 }
 
+/* Of other hosts by what they reported, which may come long after it. */
+static int64_t session_last_stop(const struct session *s)
+{
+    int64_t last = RECORD_NONE;
+
+    for (size_t i = 0; i < s->n_targets && session_has_remote(s); i++)
+        if (s->targets[i].record.stop_answered_at != RECORD_NONE)
+            last = MAX(last, s->targets[i].record.stop_answered_at);
+    return last == RECORD_NONE ? wall_ns() : last;
+}
+
 void session_check_stopped(struct session *s)
 {
     while (s->n_stopped < s->n_targets && s->targets[s->n_stopped].record.state >= STATE_COLLECTING)
@@ -383,7 +394,7 @@ void session_check_stopped(struct session *s)
     if (s->record.state == STATE_RECORDING)
         session_change_state(s, STATE_STOPPING);
     if (s->record.state == STATE_STOPPING && s->record.stopped_at == RECORD_NONE) {
-        s->record.stopped_at = wall_ns();
+        s->record.stopped_at = session_last_stop(s);
         if (s->request.load_ends_with_recording && !s->load_over) {
             s->load_lasted = true;
             session_stop_load(s);

@@ -480,8 +480,9 @@ def test_a_catalog_that_cannot_be_written(tmp_path):
 
 
 def test_a_stolen_token_names_nothing_but_workers_and_moments(tmp_path):
-    tokens = {"peer": "profd_" + "1" * 64, "read": "profd_" + "2" * 64, "admin": "profd_" + "3" * 64}
-    file = write_tokens(tmp_path / "tokens", "".join(token_line(name, name, token) for name, token in tokens.items()))
+    tokens = {"peer": "profd_" + "1" * 64, "read": "profd_" + "2" * 64, "admin": "profd_" + "3" * 64, "thief": "profd_" + "4" * 64}
+    roles = {"thief": "peer"}
+    file = write_tokens(tmp_path / "tokens", "".join(token_line(name, roles.get(name, name), token) for name, token in tokens.items()))
     port = free_port()
     listen = ("--listen", f"127.0.0.1:{port}")
     with host(tmp_path, 1, more=f"[http]\ntokens_file={file}\n", listen=listen) as (fleet, profd):
@@ -514,6 +515,16 @@ def test_a_stolen_token_names_nothing_but_workers_and_moments(tmp_path):
             assert reply.status == 400, (wrong, reply)
         for method, path in (("DELETE", "/v1/sessions/s1"), ("POST", "/v1/sessions"), ("POST", "/v1/vacuum"), ("DELETE", "/v1/traces/t1")):
             assert call("peer", method, path, {} if method == "POST" else None).status == 403
+        # Another peer that has read the session's UUID and the lease's number has no such lease.
+        session = grant["session"]
+        for step, more in (("prepare", {"request": {}, "workers": [worker]}), ("renew", {"deadline_ns": S}), ("stop", {}), ("release", {}),
+                           ("start", {"at_mono_ns": in_ns(S), "boot_id": boot_id(), "deadline_ns": 9 * S, "workers": [{"url": worker["url"]}]})):
+            assert call("thief", "POST", f"/v1/leases/{lease}/{step}", {"session": session, **more}).status == 410, step
+        assert call("thief", "GET", f"/v1/leases/{lease}?session={session}&after=0&wait=0").status == 410
+        assert call("thief", "GET", f"/v1/leases?session={session}").json()["state"] == "none"
+        assert call("thief", "POST", "/v1/leases", grant).status == 409
+        assert call("peer", "GET", f"/v1/leases?session={session}").json() == {
+            "lease": lease, "state": "granted", "catalog": profd.rows("select uuid from catalog_row")[0]["uuid"]}
         assert call("peer", "POST", f"/v1/leases/{lease}/release", {"session": str(uuid.uuid4())}).status == 410
         assert call("peer", "POST", f"/v1/leases/{lease}/release", {"session": grant["session"]}).status == 200
         assert not victim.exists() and starts(fleet) == [0]

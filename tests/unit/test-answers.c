@@ -125,7 +125,7 @@ static void test_session_text(void **state)
                "  http://a:1  vllm 0.19.1  prefill  collecting  5.0s  2 traces  1.0 MiB\n"
                "  http://b:1  sglang       decode   stopping    5.0s  2.0 MiB so far\n"
                "  http://c:1  sglang       decode   failed         -  start: 404\n"
-               "  stopping · started within 3.1 ms of each other · 1 of 2 stopped · 1 failed · 3.0 MiB\n");
+               "  stopping · starts sent within 3.1 ms of each other · 1 of 2 stopped · 1 failed · 3.0 MiB\n");
 }
 
 static void test_trouble_is_shown_first(void **state)
