@@ -446,6 +446,7 @@ static int64_t clock_error_ns(const struct target *t)
 static void record_skew(struct session *s)
 {
     const struct target *first = NULL, *last = NULL;
+    int64_t earliest = INT64_MAX, latest = INT64_MIN; /* that they can have been */
 
     for (size_t i = 0; i < s->n_targets; i++) {
         const struct target *t = &s->targets[i];
@@ -455,13 +456,15 @@ static void record_skew(struct session *s)
             first = t;
         if (!last || t->record.start_sent_at > last->record.start_sent_at)
             last = t;
+        earliest = MIN(earliest, t->record.start_sent_at - clock_error_ns(t));
+        latest = MAX(latest, t->record.start_sent_at + clock_error_ns(t));
     }
     if (!first)
         return;
     s->record.starts_sent_at = last->record.start_sent_at;
     s->record.skew_ns = last->record.start_sent_at - first->record.start_sent_at;
     if (session_has_remote(s))
-        s->record.skew_error_ns = first == last ? 0 : clock_error_ns(first) + clock_error_ns(last);
+        s->record.skew_error_ns = first == last ? 0 : latest - earliest - s->record.skew_ns;
 }
 
 static void roll_back(struct session *s, const struct target *cause)

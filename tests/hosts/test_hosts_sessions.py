@@ -46,7 +46,9 @@ def test_one_table_and_traces_of_all_hosts(fleet):
     hosts = {target.get("host") for target in session["targets"]}
     assert {"gpu2", "gpu3"} <= hosts
     assert session["skew_ns"] < NS_PER_S
-    assert session["skew_error_ns"] > 0
+    # None, where starts of this host are the first and the last one by more than the clocks are uncertain.
+    assert session["skew_error_ns"] >= 0
+    assert all(target["clock_error_ns"] > 0 for target in session["targets"] if target.get("host") != "gpu1")
     for target in session["targets"]:
         assert target["state"] == "complete" and len(target["traces"]) == 1
     if three.clock:

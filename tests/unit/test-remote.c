@@ -736,6 +736,30 @@ static void test_host_is_lost(void **state)
     assert_reason(t, id, "1 of 2 workers are complete; " REMOTE_2);
 }
 
+/* One whose host is not waited for any more while it records: its stop is not asked for. */
+static void test_left_while_recording(void **state)
+{
+    struct test *t = *state;
+    struct session *s = record(t, OPTIONS(""), false);
+    const int64_t id = s->record.session_id;
+
+    s->targets[0].record.stop_answered_at = 77;
+    target_peer_lost(&s->targets[0], RECORD_NONE);
+    UNTIL(t, t->n[COLLECT] == 1);
+    assert_int_equal(t->n[STOP], 0);
+    assert_int_equal(s->targets[0].record.state, STATE_COLLECTING);
+    target_peer_lost(&s->targets[0], RECORD_NONE);
+    assert_int_equal(s->targets[0].record.state, STATE_PARTIAL);
+    assert_int_equal(s->record.state, STATE_RECORDING);
+    target_peer_stopped(&s->targets[1]);
+    UNTIL(t, s->record.state == STATE_COLLECTING);
+    /* By the last stop that a host reported, not by when that came. */
+    assert_int_equal(s->record.stopped_at, 77);
+    target_collected(&s->targets[1], STATE_COMPLETE, NULL, NULL);
+    UNTIL(t, state_of(t, id) == STATE_PARTIAL);
+    assert_target(t, id, 0, STATE_PARTIAL, "its host gpu1 answers, but has not reported its end in time");
+}
+
 /* A later profd asks the hosts again: what it stops and what it collects follows from each target's state. */
 static void test_restart_while_recording(void **state)
 {
@@ -1124,6 +1148,7 @@ int main(void)
         TEST(test_stop_before_report),
         TEST(test_stops_one_at_a_time),
         TEST(test_host_is_lost),
+        TEST(test_left_while_recording),
         TEST(test_restart_while_recording),
         TEST(test_restart_before_recording),
         TEST(test_restart_without_peers),
