@@ -122,6 +122,9 @@ def test_nobody_records_for_a_dead_coordinator(hosts):
         assert "its lease to gpu1 ended" in newest(host)["reason"]
         assert not host.fleet.profiling()["workers"]
     assert time.monotonic() - killed_at < 60
+    # It may stay away for ever: the workers are free for others.
+    others = two.start_session(workers=two.fleet.workers + three.fleet.workers, duration_ns=S)["session"]
+    assert two.wait_session(others)["state"] == "complete"
     one.start()
     ended = one.wait_session(session)
     assert {target["state"] for target in of_host(ended, "gpu2") + of_host(ended, "gpu3")} == {"complete"}

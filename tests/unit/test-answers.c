@@ -121,11 +121,12 @@ static void test_session_text(void **state)
 
     assert_string_equal(title, "Session s7 on http://r:1 (smg, 3 workers: 1 prefill, 2 decode)");
     assert_string_equal(
-        block, "  WORKER      ENGINE       ROLE     STATE        FOR  TRACE\n"
-               "  http://a:1  vllm 0.19.1  prefill  collecting  5.0s  2 traces  1.0 MiB\n"
-               "  http://b:1  sglang       decode   stopping    5.0s  2.0 MiB so far\n"
-               "  http://c:1  sglang       decode   failed         -  start: 404\n"
-               "  stopping · starts sent within 3.1 ms of each other · 1 of 2 stopped · 1 failed · 3.0 MiB\n");
+        block,
+        "  WORKER      ENGINE       ROLE     STATE        FOR  TRACE\n"
+        "  http://a:1  vllm 0.19.1  prefill  collecting  5.0s  2 traces  1.0 MiB\n"
+        "  http://b:1  sglang       decode   stopping    5.0s  2.0 MiB so far\n"
+        "  http://c:1  sglang       decode   failed         -  start: 404\n"
+        "  stopping · starts sent within 3.1 ms of each other · 1 of 2 stopped · 1 failed · 3.0 MiB\n");
 }
 
 static void test_trouble_is_shown_first(void **state)
