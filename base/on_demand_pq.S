@@ -5,6 +5,6 @@
 ON_DEMAND("libpq.so.5", \
           PQcancel, PQclear, PQconnectPoll, PQconnectStartParams, PQconninfoFree, PQconninfoParse, PQconsumeInput, \
           PQerrorMessage, PQfinish, PQflush, PQfname, PQfreeCancel, PQfreemem, PQftype, PQgetCancel, PQgetisnull, \
-          PQgetlength, PQgetResult, PQgetvalue, PQisBusy, PQnfields, PQntuples, PQresultErrorField, \
+          PQgetlength, PQgetResult, PQgetvalue, PQisBusy, PQnfields, PQnotifies, PQntuples, PQresultErrorField, \
           PQresultErrorMessage, PQresultStatus, PQsendQuery, PQsendQueryParams, PQsetNoticeProcessor, PQsetnonblocking, \
           PQsetSingleRowMode, PQsocket, PQstatus)

@@ -149,7 +149,7 @@ begin
         exception when lock_not_available or check_violation then
             null;
         end;
-        set local lock_timeout = 0;
+        set local lock_timeout = '10s';
     end loop;
 end $$;
 
@@ -175,13 +175,38 @@ begin
     end if;
 end $$;
 
+-- What a host sends as lists: null where it is none. A list of which the views could not read a member raises a data exception, so that
+-- apply() refuses the row instead of one host making a view unreadable for all.
+create or replace function fleet.valid_categories(p jsonb) returns jsonb
+language sql immutable set search_path = pg_catalog, pg_temp as $$
+    select case when jsonb_typeof(p) = 'array' then
+        case when (select count(*) from jsonb_to_recordset(p) as c (category text, count bigint, sum_ns bigint)) > 0 then p end end
+$$;
+create or replace function fleet.valid_steps(p jsonb) returns jsonb
+language sql immutable set search_path = pg_catalog, pg_temp as $$
+    select case when jsonb_typeof(p) = 'array' then
+        case when (select count(*) from jsonb_to_recordset(p)
+                   as s (phase text, steps bigint, sum_ns bigint, p50_ns bigint, p99_ns bigint, max_ns bigint)) > 0 then p end end
+$$;
+create or replace function fleet.valid_findings(p jsonb) returns jsonb
+language sql immutable set search_path = pg_catalog, pg_temp as $$
+    select case when jsonb_typeof(p) = 'array' then
+        case when (select count(*) from jsonb_to_recordset(p)
+                   as f (number bigint, rule text, label text, what text, cost_ns bigint, share double precision)) > 0 then p end end
+$$;
+create or replace function fleet.valid_defects(p jsonb) returns jsonb
+language sql immutable set search_path = pg_catalog, pg_temp as $$
+    select case when jsonb_typeof(p) = 'array' then
+        case when (select count(*) from jsonb_to_recordset(p) as d (kind text, count bigint, "offset" bigint, text text)) > 0 then p end end
+$$;
+
 -- Traces with their sums. Expired ones are left out.
 create or replace function fleet.put_traces(p_catalog integer, p_rows jsonb, p_deleted jsonb, p_keep_from timestamptz) returns void
 language plpgsql set search_path = fleet, pg_catalog, pg_temp as $$
 declare
     ids bigint[] := array(select (e ->> 'trace_id')::bigint from jsonb_array_elements(coalesce(p_rows, '[]')) e
                           union all select d::bigint from jsonb_array_elements(coalesce(p_deleted, '[]')) d);
-    kept jsonb := (select jsonb_agg(e || jsonb_build_object('catalog_id', p_catalog)) from jsonb_array_elements(p_rows) e
+    kept jsonb := (select jsonb_agg(e || jsonb_build_object('catalog_id', p_catalog, 'defects', fleet.valid_defects(e -> 'defects'))) from jsonb_array_elements(p_rows) e
                    where (e ->> 'collected_at')::timestamptz >= p_keep_from);
 begin
     delete from fleet.trace t where t.catalog_id = p_catalog and t.trace_id = any (ids);
@@ -199,7 +224,8 @@ begin
                                  kernel_ids, kernel_counts, kernel_sums, kernel_mins, kernel_maxs, categories, steps, findings)
         select p_catalog, (e ->> 'trace_id')::bigint, (e ->> 'collected_at')::timestamptz, (e ->> 'recorded_at')::timestamptz,
                (e ->> 'uuid')::uuid, (e ->> 'session_uuid')::uuid, e ->> 'worker', (e ->> 'rank')::bigint,
-               k.ids, k.counts, k.sums, k.mins, k.maxs, e -> 'category_sums', e -> 'step_sums', e -> 'findings'
+               k.ids, k.counts, k.sums, k.mins, k.maxs, fleet.valid_categories(e -> 'category_sums'),
+               fleet.valid_steps(e -> 'step_sums'), fleet.valid_findings(e -> 'findings')
         from jsonb_array_elements(kept) e
         cross join lateral (
             select array_agg(n.name_id order by o), array_agg((s ->> 1)::bigint order by o), array_agg((s ->> 2)::bigint order by o),
@@ -208,6 +234,10 @@ begin
         ) k (ids, counts, sums, mins, maxs)
         where k.ids is not null or e ? 'category_sums' or e ? 'step_sums' or e ? 'findings';
 end $$;
+
+-- So that profd can name what is older or newer than itself.
+create or replace function fleet.schema_version() returns integer
+language sql stable security definer set search_path = fleet, pg_catalog, pg_temp as $$ select version from fleet.version $$;
 
 -- Takes the changes p_from < number <= p_to of a catalog, and answers the number of the last change that it has. A repeated or
 -- early batch changes nothing: the caller goes on from the answer. Without p only the answer is given.
@@ -219,7 +249,8 @@ declare
     keep_from timestamptz;
     part record;
 begin
-    -- Its lock: two senders of one catalog take turns.
+    -- Its lock: two senders of one catalog take turns. Behind a statement that hangs, none waits for long, and connections do not pile up.
+    set local lock_timeout = '10s';
     insert into fleet.catalog as k (uuid, host) values (p_uuid, p_host)
         on conflict (uuid) do update set host = excluded.host, seen_at = now() returning * into c;
     if p is null or p_from <> c.applied or p_to < p_from then
@@ -416,6 +447,7 @@ revoke all on all tables in schema fleet from public;
 revoke all on all functions in schema fleet from public;
 grant usage on schema fleet to fleet_writer, fleet_reader;
 grant execute on function fleet.apply to fleet_writer;
+grant execute on function fleet.schema_version to fleet_writer, fleet_reader;
 grant select on fleet.catalogs, fleet.routers, fleet.workers, fleet.sessions, fleet.targets, fleet.traces, fleet.trace_categories,
     fleet.trace_defects, fleet.runs, fleet.functions, fleet.events, fleet.kernel_sums, fleet.category_sums, fleet.step_sums, fleet.finding
     to fleet_reader;

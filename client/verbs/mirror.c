@@ -3,6 +3,7 @@
  * mirror: the schema and the roles of the catalogs' mirror in PostgreSQL, how far each host is, and removing what is old. Talks to
  * PostgreSQL itself, with the rights of the address; only the mirror's state of one profd is asked of that one.
  */
+#include "proto/mirror.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
@@ -15,9 +16,17 @@
 #include <errno.h>
 #include <inttypes.h>
 
-/* Of fleet.version; entry i of the upgrades leads from version i to i + 1; 0 is no schema. proto/mirror.sql completes what they do. */
-#define MIRROR_VERSION 1
-static const char *const mirror_upgrades[MIRROR_VERSION] = {NULL};
+/* Entry i leads from version i to i + 1; 0 is no schema. proto/mirror.sql completes what they do. */
+static const struct mirror_upgrade {
+    const char *sql;
+    bool adds_columns; /* which are filled by sending everything again */
+} mirror_upgrades[MIRROR_SCHEMA_VERSION] = {
+    /* Lists that the views cannot read. */
+    [1] = {.sql = "update fleet.trace set defects = null where jsonb_typeof(defects) <> 'array';"
+                  "update fleet.trace_sum set categories = null where jsonb_typeof(categories) <> 'array';"
+                  "update fleet.trace_sum set steps = null where jsonb_typeof(steps) <> 'array';"
+                  "update fleet.trace_sum set findings = null where jsonb_typeof(findings) <> 'array';"},
+};
 
 #define ROLE_OWNER  "fleet_owner"
 #define ROLE_WRITER "fleet_writer"
@@ -80,6 +89,8 @@ static const char sql_roles[] =
     "foreach r in array array['" ROLE_OWNER "', '" ROLE_WRITER "', '" ROLE_READER "'] loop "
     "if not exists (select from pg_roles where rolname = r) then execute format('create role %I login', r); "
     "execute format('alter role %I set search_path = fleet', r); end if; end loop; "
+    /* A profd that gave up waiting has closed its connection: its statement ends too, and holds no lock. */
+    "alter role " ROLE_WRITER " set client_connection_check_interval = '5s'; "
     "if not pg_has_role(current_user, '" ROLE_OWNER "', 'member') then "
     "execute format('grant " ROLE_OWNER " to %I', current_user); end if; "
     "if not exists (select from pg_namespace where nspname = 'fleet') then "
@@ -101,11 +112,11 @@ static int mirror_read_version(struct client *c, struct postgres *pg, int64_t *r
         return client_fail(c, &p);
     if (row)
         *ret = strtoll(json_get_str(row, "version"), NULL, 10);
-    if (*ret <= MIRROR_VERSION)
+    if (*ret <= MIRROR_SCHEMA_VERSION)
         return EXIT_DONE;
     return client_error(c, PROBLEM_UNSUPPORTED, "Use a newer profctl.",
                         "the mirror has schema version %" PRId64 ", and this profctl knows %d", *ret,
-                        MIRROR_VERSION);
+                        MIRROR_SCHEMA_VERSION);
 }
 
 static void append_version(char **sql, int64_t from)
@@ -113,10 +124,10 @@ static void append_version(char **sql, int64_t from)
     append_str(sql,
                "insert into fleet.version (version) values (%d) on conflict (one) do update set version = "
                "excluded.version;",
-               MIRROR_VERSION);
-    /* Columns that are new are filled by sending everything again. */
-    if (from > 0 && from < MIRROR_VERSION)
-        append_str(sql, "update fleet.catalog set applied = 0;");
+               MIRROR_SCHEMA_VERSION);
+    for (int64_t i = from; i > 0 && i < MIRROR_SCHEMA_VERSION; i++)
+        if (mirror_upgrades[i].adds_columns)
+            append_str(sql, "update fleet.catalog set applied = 0;");
 }
 
 static int mirror_apply_schema(struct client *c, struct postgres *pg, int64_t from)
@@ -128,8 +139,8 @@ static int mirror_apply_schema(struct client *c, struct postgres *pg, int64_t fr
         append_str(&sql, "%s", sql_roles);
     append_str(&sql, "set local role " ROLE_OWNER
                      "; set local client_min_messages = warning; set local lock_timeout = '30s';");
-    for (int64_t i = from; i > 0 && i < MIRROR_VERSION; i++)
-        append_str(&sql, "%s", mirror_upgrades[i]);
+    for (int64_t i = from; i > 0 && i < MIRROR_SCHEMA_VERSION; i++)
+        append_str(&sql, "%s", mirror_upgrades[i].sql);
     append_str(&sql, "%s", mirror_schema);
     append_version(&sql, from);
     append_str(&sql, "commit;");
@@ -141,7 +152,7 @@ static int mirror_report_schema(struct client *c, int64_t from)
     if (c->json) {
         json_t *answer = json_object();
         json_put_str(answer, "schema", "fleet");
-        json_put_int(answer, "version", MIRROR_VERSION);
+        json_put_int(answer, "version", MIRROR_SCHEMA_VERSION);
         if (from > 0)
             json_put_int(answer, "migrated_from", from);
         int status = client_print_json(c, answer);
@@ -149,13 +160,13 @@ static int mirror_report_schema(struct client *c, int64_t from)
         return status;
     }
     if (from > 0) {
-        fprintf(c->out.file, "schema fleet has version %d\n", MIRROR_VERSION);
+        fprintf(c->out.file, "schema fleet has version %d\n", MIRROR_SCHEMA_VERSION);
         return EXIT_DONE;
     }
     fprintf(c->out.file,
             "created schema fleet, version %d, with roles " ROLE_OWNER ", " ROLE_WRITER " and " ROLE_READER
             "\n",
-            MIRROR_VERSION);
+            MIRROR_SCHEMA_VERSION);
     client_note(c, "Set passwords with psql: \\password " ROLE_WRITER ", \\password " ROLE_READER);
     client_note(c,
                 "Then on each host: [mirror] url=postgresql://" ROLE_WRITER "@HOST/DATABASE passfile=FILE");
@@ -199,23 +210,69 @@ static const char sql_catalogs[] = "select host, catalog, profd, applied, lag, r
                                    "(extract(epoch from seen_at) * 1000000000)::bigint as seen_at, "
                                    "replaced_by from fleet.catalogs order by host, first_seen_at";
 
-static char *catalog_state_text(const json_t *catalog)
+/* A profd that has nothing to send does not connect; a day without any event is unusual all the same. */
+#define NAMED_HOSTS_MAX 8
+#define SILENT_NS       (24 * 3600 * NS_PER_S)
+
+static const char *catalog_state(const json_t *catalog)
 {
     if (json_get_str(catalog, "replaced_by"))
-        return xstrdup("replaced");
-    return xstrdup(json_get_int(catalog, "lag", 0) > 0 ? "behind" : "current");
+        return "replaced";
+    if (json_get_int(catalog, "seen_at", 0) < wall_ns() - SILENT_NS)
+        return "silent";
+    return json_get_int(catalog, "lag", 0) > 0 ? "behind" : "current";
+}
+
+/* Since the last change that the mirror has. */
+static char *catalog_behind_text(const json_t *catalog)
+{
+    char text[UNIT_TEXT_MAX];
+    int64_t changed_at = json_get_int(catalog, "changed_at", 0);
+
+    if (json_get_int(catalog, "lag", 0) <= 0 || changed_at == 0)
+        return xstrdup("-");
+    return xstrdup(format_duration(text, MAX(wall_ns() - changed_at, INT64_C(0))));
 }
 
 static const struct json_column catalog_columns[] = {
     {{"HOST", 0, IMPORTANCE_KEY}, JSON_CELL_TEXT, "host"},
-    {{"STATE", 0, IMPORTANCE_HIGH}, .text = catalog_state_text},
+    {{"STATE", 0, IMPORTANCE_HIGH}, JSON_CELL_TEXT, "state"},
     {{"LAG", COLUMN_RIGHT, IMPORTANCE_HIGH}, JSON_CELL_COUNT, "lag"},
+    {{"BEHIND", COLUMN_RIGHT, IMPORTANCE_HIGH}, .text = catalog_behind_text},
     {{"APPLIED", COLUMN_RIGHT, IMPORTANCE_LOW}, JSON_CELL_COUNT, "applied"},
     {{"ROWS", COLUMN_RIGHT}, JSON_CELL_COUNT, "rows"},
     {{"SEEN", 0, IMPORTANCE_HIGH, "seen_at"}, JSON_CELL_TIME, "seen_at"},
     {{"PROFD", 0, IMPORTANCE_LOW}, JSON_CELL_TEXT, "profd"},
     {{"CATALOG", 0, IMPORTANCE_LOW}, JSON_CELL_TEXT, "catalog"},
 };
+
+/* What to do about hosts in a state. */
+static const struct {
+    const char *state, *text;
+} catalog_notes[] = {
+    {"silent", "sent nothing for more than 24 hours. On each of them: profctl mirror status, profctl doctor"},
+    {"behind", "still sending. If the lag does not fall, on each of them: profctl mirror status"},
+    {"replaced", "replaced by a restored catalog. To delete the old rows: profctl mirror expire URL "
+                 "--older-than DURATION"},
+};
+
+static void mirror_note_states(struct client *c, const json_t *catalogs)
+{
+    size_t i;
+    json_t *one;
+
+    for (size_t k = 0; k < ARRAY_SIZE(catalog_notes); k++) {
+        _cleanup_(freep) char *hosts = xstrdup("");
+        size_t n = 0;
+        json_array_foreach((json_t *)catalogs, i, one)
+            if (streq(json_get_str(one, "state"), catalog_notes[k].state) && n++ < NAMED_HOSTS_MAX)
+                append_str(&hosts, "%s%s", n > 1 ? ", " : "", json_get_str(one, "host"));
+        if (n > NAMED_HOSTS_MAX)
+            append_str(&hosts, " and %zu more", n - NAMED_HOSTS_MAX);
+        if (n > 0)
+            client_note(c, "%s: %s", hosts, catalog_notes[k].text);
+    }
+}
 
 /* The server's texts of integers as integers. */
 static void catalog_take_numbers(json_t *catalog)
@@ -227,6 +284,31 @@ static void catalog_take_numbers(json_t *catalog)
         if (text)
             json_object_set_new(catalog, numbers[i], json_integer(strtoll(text, NULL, 10)));
     }
+}
+
+/* A reader may not look into fleet.version; the first version had no function that names it. */
+static int64_t mirror_read_known_version(struct postgres *pg)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_json_ has = NULL;
+    _cleanup_json_ row = NULL;
+
+    if (postgres_read(pg, "select (to_regprocedure('fleet.schema_version()') is not null)::int as has", 0,
+                      NULL, &has, &p) < 0 ||
+        !streq(json_get_str(has, "has"), "1"))
+        return 1;
+    if (postgres_read(pg, "select fleet.schema_version() as version", 0, NULL, &row, &p) < 0)
+        return 1;
+    return strtoll(json_get_str(row, "version"), NULL, 10);
+}
+
+static void mirror_note_version(struct client *c, int64_t version)
+{
+    client_note(c, "The schema of the mirror has version %" PRId64 ", and this profctl knows %d.", version,
+                MIRROR_SCHEMA_VERSION);
+    client_note(c, "%s",
+                version < MIRROR_SCHEMA_VERSION ? MIRROR_OLD_REMEDY
+                                                : "Upgrade profctl and the profds of the hosts.");
 }
 
 static int mirror_list_catalogs(struct client *c, const char *address)
@@ -247,11 +329,16 @@ static int mirror_list_catalogs(struct client *c, const char *address)
         return client_fail(c, &p);
     json_array_foreach(catalogs, i, one) {
         catalog_take_numbers(one);
+        json_put_str(one, "state", catalog_state(one));
         json_table_add(table, catalog_columns, one);
     }
     if (c->json)
         return client_print_json(c, catalogs);
     listing_print(c, table);
+    mirror_note_states(c, catalogs);
+    int64_t version = mirror_read_known_version(pg);
+    if (version != MIRROR_SCHEMA_VERSION)
+        mirror_note_version(c, version);
     return EXIT_DONE;
 }
 
@@ -271,6 +358,14 @@ static void mirror_print_state(struct client *c, const json_t *state)
         fprintf(c->out.file, "  %s\n", error);
     if (remedy)
         fprintf(c->out.file, "  %s\n", remedy);
+    int64_t version = json_get_int(state, "schema_version", 0),
+            known = json_get_int(state, "schema_known", 0);
+    if (version != known) {
+        fprintf(c->out.file,
+                "  The schema of the mirror has version %" PRId64 ", and this profd knows %" PRId64 ".\n",
+                version, known);
+        fprintf(c->out.file, "  %s\n", version < known ? MIRROR_OLD_REMEDY : MIRROR_NEW_REMEDY);
+    }
 }
 
 static int mirror_status(struct client *c, const struct mirror_options *o, const char *address)

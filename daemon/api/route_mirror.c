@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "daemon/api/handler.h"
 #include "daemon/fleet/doctor.h"
+#include "proto/mirror.h"
 #include <inttypes.h>
 
 /* A lag that is no longer that of a reconnect. */
@@ -29,6 +30,16 @@ static void doctor_check_lag(const struct mirror_state *s, struct checks *c)
         checks_add(c, CHECK_OK, NULL, NULL, "the mirror is current, at change %" PRId64, s->applied);
 }
 
+static void doctor_check_schema(const struct mirror_state *s, struct checks *c)
+{
+    if (s->schema == 0 || s->schema == MIRROR_SCHEMA_VERSION)
+        return;
+    bool is_old = s->schema < MIRROR_SCHEMA_VERSION;
+    checks_add(c, CHECK_WARN, NULL, is_old ? MIRROR_OLD_REMEDY : MIRROR_NEW_REMEDY,
+               "the schema of the mirror has version %" PRId64 ", %s than that of this profd, %d", s->schema,
+               is_old ? "older" : "newer", MIRROR_SCHEMA_VERSION);
+}
+
 void doctor_check_mirror(struct api *api, struct checks *c)
 {
     struct mirror_state s;
@@ -36,6 +47,7 @@ void doctor_check_mirror(struct api *api, struct checks *c)
     mirror_read_state(api->modules.mirror, &s);
     if (s.phase == MIRROR_OFF)
         return;
+    doctor_check_schema(&s, c);
     if (s.refused_rows > 0)
         checks_add(c, CHECK_WARN, NULL,
                    "The log of profd names them. Upgrade the schema: profctl mirror migrate URL",

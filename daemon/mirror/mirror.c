@@ -9,6 +9,7 @@
 #include "daemon/fleet/names.h"
 #include "daemon/mirror/mirror_internal.h"
 #include "daemon/mirror/pq.h"
+#include "proto/mirror.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <inttypes.h>
@@ -26,7 +27,12 @@
 #define RENEWAL_LEAST_NS (INT64_C(3600) * NS_PER_S)
 #define NUMBER_MAX       24
 
-#define SQL_APPLY        "select fleet.apply($1::uuid, $2, $3::bigint, $4::bigint, $5::jsonb)"
+/* undefined_function (PostgreSQL 15, appendix A): the first version of the schema had no function that names it. */
+#define STATE_NO_FUNCTION       "42883"
+#define SCHEMA_WITHOUT_FUNCTION 1
+
+#define SQL_VERSION             "select fleet.schema_version()"
+#define SQL_APPLY               "select fleet.apply($1::uuid, $2, $3::bigint, $4::bigint, $5::jsonb)"
 
 static const struct backoff mirror_retry = {
     .first_ns = NS_PER_S, .max_ns = 300 * NS_PER_S, .random_percent = 50};
@@ -64,6 +70,15 @@ static void mirror_note_failure(struct mirror *m, const char *state, const char 
     log_warning("mirror: %s%s%s", text, m->remedy ? ". " : "", m->remedy ? m->remedy : "");
 }
 
+static void mirror_forget_failure(struct mirror *m)
+{
+    if (!m->error)
+        return;
+    log_notice("mirror: sending again");
+    replace_str(&m->error, NULL);
+    m->remedy = NULL;
+}
+
 static void mirror_fail(struct mirror *m, const char *state, const char *text)
 {
     int64_t delay_ns = backoff_ns(&mirror_retry, ++m->failures_in_row, backoff_random());
@@ -77,8 +92,7 @@ static void mirror_fail(struct mirror *m, const char *state, const char *text)
 
 /* -- Calls -------------------------------------------------------------------------------------------- */
 
-/* json: NULL asks what is applied. */
-static void mirror_apply(struct mirror *m, int64_t from, int64_t to, const char *json)
+static void mirror_apply(struct mirror *m, enum mirror_call call, int64_t from, int64_t to, const char *json)
 {
     char from_text[NUMBER_MAX], to_text[NUMBER_MAX];
     const char *const values[] = {catalog_uuid(m->catalog), catalog_host(m->catalog), from_text, to_text,
@@ -86,21 +100,27 @@ static void mirror_apply(struct mirror *m, int64_t from, int64_t to, const char 
 
     snprintf(from_text, sizeof(from_text), "%" PRId64, from);
     snprintf(to_text, sizeof(to_text), "%" PRId64, to);
-    m->is_asking = !json;
+    m->call = call;
     m->phase = MIRROR_SENDING;
     pq_call(m->pq, SQL_APPLY, ARRAY_SIZE(values), values, m->settings->timeout_ns);
 }
 
 static void mirror_ask(struct mirror *m)
 {
-    mirror_apply(m, 0, 0, NULL);
+    mirror_apply(m, MIRROR_CALL_APPLIED, 0, 0, NULL);
+}
+
+static void mirror_ask_version(struct mirror *m)
+{
+    m->call = MIRROR_CALL_VERSION;
+    m->phase = MIRROR_SENDING;
+    pq_call(m->pq, SQL_VERSION, 0, NULL, m->settings->timeout_ns);
 }
 
 /* A batch that says nothing but how far it goes. */
 static void mirror_skip(struct mirror *m)
 {
-    m->is_skipping = true;
-    mirror_apply(m, m->from, m->to, "{\"rows\":0}");
+    mirror_apply(m, MIRROR_CALL_SKIP, m->from, m->to, "{\"rows\":0}");
 }
 
 /* The mirror has changes that this catalog does not know: it was restored from a copy. Its rows are sent again as those of a new
@@ -163,24 +183,33 @@ static void mirror_on_taken(struct mirror *m, int64_t applied)
     }
     m->behind = m->failures_in_row = 0;
     m->applied = applied;
-    if (m->is_skipping) {
-        m->is_skipping = false;
-    } else {
+    if (m->call == MIRROR_CALL_BATCH) {
         m->n_rows += (uint64_t)m->rows;
         mirror_window_taken(&m->window);
     }
-    if (m->error) {
-        log_notice("mirror: sending again");
-        replace_str(&m->error, NULL);
-        m->remedy = NULL;
-    }
+    mirror_forget_failure(m);
     mirror_go_on(m);
+}
+
+/* An older schema lacks columns, a newer one has some that stay empty: neither is a reason not to send. */
+static void mirror_on_version(struct mirror *m, int64_t version)
+{
+    bool is_new = version != m->schema;
+
+    m->schema = version;
+    if (is_new && version < MIRROR_SCHEMA_VERSION)
+        log_warning("mirror: its schema has version %" PRId64 ", and this profd knows %d. " MIRROR_OLD_REMEDY,
+                    version, MIRROR_SCHEMA_VERSION);
+    mirror_ask(m);
 }
 
 static void mirror_on_refused(struct mirror *m, const struct pq_failure *error)
 {
-    if (m->is_asking || m->is_skipping || !mirror_error_is_of_row(error->state)) {
-        m->is_skipping = false;
+    if (m->call == MIRROR_CALL_VERSION && streq(error->state, STATE_NO_FUNCTION)) {
+        mirror_on_version(m, SCHEMA_WITHOUT_FUNCTION);
+        return;
+    }
+    if (m->call != MIRROR_CALL_BATCH || !mirror_error_is_of_row(error->state)) {
         mirror_fail(m, error->state, error->text);
         return;
     }
@@ -195,17 +224,21 @@ static void mirror_on_refused(struct mirror *m, const struct pq_failure *error)
 
 static void mirror_on_result(const char *value, const struct pq_failure *error, void *arg)
 {
+    static void (*const answered[])(struct mirror * m, int64_t number) = {
+        [MIRROR_CALL_VERSION] = mirror_on_version,
+        [MIRROR_CALL_APPLIED] = mirror_on_applied,
+        [MIRROR_CALL_BATCH] = mirror_on_taken,
+        [MIRROR_CALL_SKIP] = mirror_on_taken,
+    };
     struct mirror *m = arg;
-    int64_t applied;
+    int64_t number;
 
     if (!value)
         mirror_on_refused(m, error);
-    else if (mirror_parse_applied(value, &applied) < 0)
+    else if (mirror_parse_applied(value, &number) < 0)
         mirror_fail(m, "", "the server answered what is not a number");
-    else if (m->is_asking)
-        mirror_on_applied(m, applied);
     else
-        mirror_on_taken(m, applied);
+        answered[m->call](m, number);
 }
 
 static void mirror_on_connected(void *arg)
@@ -213,7 +246,7 @@ static void mirror_on_connected(void *arg)
     struct mirror *m = arg;
 
     m->next_at = 0;
-    mirror_ask(m);
+    mirror_ask_version(m);
 }
 
 /* A server that closes an idle connection is no failure. */
@@ -221,7 +254,7 @@ static void mirror_on_failed(const struct pq_failure *f, void *arg)
 {
     struct mirror *m = arg;
 
-    if (m->phase == MIRROR_CURRENT)
+    if (m->phase == MIRROR_CURRENT && !streq(f->state, PQ_STATE_PROTOCOL))
         mirror_disconnect(m);
     else
         mirror_fail(m, f->state, f->text);
@@ -278,7 +311,7 @@ static void mirror_on_batch(int err, const struct changes *changes, const struct
     }
     m->to = changes->to;
     m->rows = changes->rows;
-    mirror_apply(m, m->from, m->to, changes->json);
+    mirror_apply(m, MIRROR_CALL_BATCH, m->from, m->to, changes->json);
 }
 
 /* Sends what there is. */
@@ -288,6 +321,9 @@ static void mirror_go_on(struct mirror *m)
         return;
     event_del(m->idle);
     if (!mirror_has_changes(m)) {
+        /* The server answers, and lacks nothing. */
+        m->failures_in_row = 0;
+        mirror_forget_failure(m);
         mirror_rest(m);
         return;
     }
@@ -405,7 +441,7 @@ void mirror_renew(struct mirror *m)
     m->applied = -1;
     m->next_at = 0;
     m->failures_in_row = m->behind = 0;
-    m->is_skipping = false;
+    m->schema = 0;
     replace_str(&m->error, NULL);
     m->remedy = NULL;
     mirror_begin(m);

@@ -32,6 +32,7 @@ const char *mirror_phase_name(enum mirror_phase phase);
 struct mirror_state {
     enum mirror_phase phase;
     bool connected;
+    int64_t schema;             /* version of the mirror's; 0: not known yet */
     int64_t applied;            /* number of the last change that the mirror has; -1: not known yet */
     int64_t last;               /* number of the last change of the catalog */
     int64_t lag;                /* changes to send, counted up to CHANGES_COUNTED_MAX; -1: not known yet */
@@ -58,6 +59,7 @@ struct mirror *mirror_free(struct mirror *m);
 void mirror_read_state(const struct mirror *m, struct mirror_state *ret);
 /* Whether it has changes to send and a server that takes them: a profd that ends when idle waits for it. */
 bool mirror_is_busy(const struct mirror *m);
-/* {"state", "url", "reader", "catalog", "host", "applied", "last", "lag", "lag_ns", "rows", "error", "remedy", "next_at"}, without
+/* {"state", "url", "reader", "catalog", "host", "schema_version", "schema_known", "applied", "last", "lag", "lag_ns", "rows", "error",
+ * "remedy", "next_at"}, without
  * passwords. The caller releases it. */
 json_t *mirror_to_json(const struct mirror *m);

@@ -32,6 +32,13 @@ void mirror_window_taken(struct mirror_window *w);
 /* True where the batch was a single row: it is to be passed over. */
 bool mirror_window_refused(struct mirror_window *w);
 
+enum mirror_call {
+    MIRROR_CALL_VERSION, /* asks for that of the schema */
+    MIRROR_CALL_APPLIED, /* asks what is applied */
+    MIRROR_CALL_BATCH,
+    MIRROR_CALL_SKIP, /* the batch without its row */
+};
+
 /* Of mirror.c; mirror_state.c only reads it. */
 struct mirror {
     struct event_base *base;
@@ -42,9 +49,10 @@ struct mirror {
 
     enum mirror_phase phase;
     struct pq *pq;
-    bool is_asking, is_skipping; /* for what is applied; the batch without its row */
-    struct mirror_batch *batch;  /* being read */
+    enum mirror_call call;      /* that is running, or ran last */
+    struct mirror_batch *batch; /* being read */
     struct mirror_window window;
+    int64_t schema;         /* version of the mirror's; 0: not known */
     int64_t applied;        /* -1: not known */
     int64_t from, to, rows; /* of the batch that is being sent */
     int64_t nothing_until;  /* number of a change up to which there is nothing more to send */

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "daemon/mirror/pq.h"
+#include "proto/mirror.h"
 
 const char *mirror_phase_name(enum mirror_phase phase)
 {
@@ -22,6 +23,7 @@ void mirror_read_state(const struct mirror *m, struct mirror_state *ret)
     *ret = (struct mirror_state){.phase = m->phase,
                                  .connected =
                                      m->phase == MIRROR_SENDING || (m->phase == MIRROR_CURRENT && m->pq),
+                                 .schema = m->schema,
                                  .applied = m->applied,
                                  .lag = -1,
                                  .next_at = m->next_at,
@@ -60,6 +62,10 @@ json_t *mirror_to_json(const struct mirror *m)
     json_put_str(j, "host", catalog_host(m->catalog));
     if (state.phase == MIRROR_OFF)
         return j;
+    if (state.schema > 0) {
+        json_put_int(j, "schema_version", state.schema);
+        json_put_int(j, "schema_known", MIRROR_SCHEMA_VERSION);
+    }
     if (state.applied >= 0)
         json_put_int(j, "applied", state.applied);
     json_put_int(j, "last", state.last);

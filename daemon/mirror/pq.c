@@ -10,6 +10,7 @@
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <sys/ioctl.h>
 
 #define PQ_LIBRARY     "libpq.so.5"
 #define PARAMETERS_MAX 64
@@ -17,6 +18,10 @@
 #define KEEPALIVES_IDLE_S "30"
 #define USER_TIMEOUT_MS   "30000"
 #define SQLSTATE_BYTES    (PQ_STATE_SIZE - 1)
+/* What a server may send while it is connected to, while a call runs, and after it: libpq keeps all of it in memory until a message is
+ * complete. An answer is one number, an error some lines. */
+#define READ_MAX_BYTES (1 << 20)
+#define READ_MAX_TEXT  "1 MiB"
 
 struct pq {
     struct event_base *base;
@@ -37,7 +42,8 @@ struct pq {
     PGconn *connection;
     struct event *io, *timer;
     bool is_connected, is_calling;
-    char *value; /* of the call */
+    int64_t read_bytes; /* since the connection or the call began, or the call ended */
+    char *value;        /* of the call */
     char *call_error;
     char state[PQ_STATE_SIZE];
 };
@@ -130,12 +136,30 @@ static void pq_set_deadline(struct pq *c, int64_t timeout_ns)
     event_add(c->timer, &tv);
 }
 
+/* Whether more may be read. Counts what the kernel has received: libpq reads it at once. */
+static bool pq_may_read(struct pq *c)
+{
+    int bytes = 0;
+
+    if (ioctl(PQsocket(c->connection), FIONREAD, &bytes) == 0)
+        c->read_bytes += bytes;
+    if (c->read_bytes <= READ_MAX_BYTES)
+        return true;
+    pq_note_error(c, "the server sent more than " READ_MAX_TEXT " where an answer is a number");
+    strcpy(c->state, PQ_STATE_PROTOCOL);
+    return false;
+}
+
 /* -- Connecting --------------------------------------------------------------------------------------- */
 
 static void pq_try_next(struct pq *c);
 
 static void pq_step_connecting(struct pq *c)
 {
+    if (!pq_may_read(c)) {
+        pq_try_next(c);
+        return;
+    }
     switch (PQconnectPoll(c->connection)) {
     case PGRES_POLLING_READING:
         pq_wait(c, EV_READ);
@@ -210,6 +234,8 @@ static void pq_start(struct pq *c, const char *address)
             pq_put(&k, o->keyword, o->val);
     pq_close(c);
     pq_set_deadline(c, c->timeout_ns);
+    c->read_bytes = 0;
+    c->state[0] = '\0';
     c->connection = PQconnectStartParams(k.keywords, k.values, 0);
     if (!c->connection || PQstatus(c->connection) == CONNECTION_BAD) {
         pq_note_error(c, c->connection ? PQerrorMessage(c->connection) : "out of memory");
@@ -384,12 +410,17 @@ static void pq_end_call(struct pq *c)
     memcpy(f.state, c->state, sizeof(f.state));
     event_del(c->timer);
     c->is_calling = false;
+    c->read_bytes = 0;
     pq_wait(c, EV_READ);
     c->ops->result(value, value ? NULL : &f, c->arg);
 }
 
 static void pq_step_call(struct pq *c)
 {
+    if (!pq_may_read(c)) {
+        pq_fail(c);
+        return;
+    }
     if (!PQconsumeInput(c->connection)) {
         pq_break(c);
         return;
@@ -414,13 +445,21 @@ static void pq_step_call(struct pq *c)
     pq_wait(c, (short)(EV_READ | (unsent > 0 ? EV_WRITE : 0)));
 }
 
-/* Readable while nothing is called: it was closed, or the server has a remark. */
+/* Readable while nothing is called: it was closed, or the server has a remark. Asking whether it is busy drops remarks. */
 static void pq_step_idle(struct pq *c)
 {
-    if (!PQconsumeInput(c->connection))
+    if (!pq_may_read(c)) {
+        pq_fail(c);
+        return;
+    }
+    if (!PQconsumeInput(c->connection)) {
         pq_break(c);
-    else
-        pq_wait(c, EV_READ);
+        return;
+    }
+    PQisBusy(c->connection);
+    for (PGnotify *n; (n = PQnotifies(c->connection));)
+        PQfreemem(n);
+    pq_wait(c, EV_READ);
 }
 
 static void pq_advance(struct pq *c)
@@ -436,6 +475,7 @@ static void pq_advance(struct pq *c)
 void pq_call(struct pq *c, const char *sql, int n, const char *const *values, int64_t timeout_ns)
 {
     c->is_calling = true;
+    c->read_bytes = 0;
     c->state[0] = '\0';
     free(c->value);
     c->value = NULL;

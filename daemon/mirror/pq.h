@@ -4,7 +4,7 @@
  * call at a time, one value as its answer.
  *
  * Nothing here blocks: names are resolved by profd's resolver and given as hostaddr=, and every wait has a deadline of profd's
- * own. Hosts of the address are tried in their order, then each of their addresses. Addresses where clouds hand out
+ * own, and what a server may send has a limit. Hosts of the address are tried in their order, then each of their addresses. Addresses where clouds hand out
  * credentials are refused. libpq is loaded at the first call.
  *
  * The owner frees it, also from within a function of its ops, which are called last.
@@ -18,6 +18,8 @@ struct pq;
 struct name_resolver;
 
 #define PQ_STATE_SIZE 6
+/* protocol_violation: also of a server that sends too much. */
+#define PQ_STATE_PROTOCOL "08P01"
 
 /* Why a connection was not made, or broke. */
 struct pq_failure {

@@ -9,9 +9,12 @@ import os
 import re
 import shutil
 import signal
+import socket
 import sqlite3
+import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -149,9 +152,9 @@ def test_init_makes_schema_and_roles(server):
     mirror = Mirror(server, init=False)
     refused = profctl("mirror", "migrate", mirror.owner, check=False)
     assert refused.returncode != 0 and "has no schema fleet" in refused.stderr
-    assert json.loads(profctl("mirror", "init", mirror.owner, "--json").stdout) == {"schema": "fleet", "version": 1}
-    assert "version 1" in profctl("mirror", "init", mirror.owner).stdout
-    assert json.loads(profctl("mirror", "migrate", mirror.owner, "--json").stdout)["migrated_from"] == 1
+    assert json.loads(profctl("mirror", "init", mirror.owner, "--json").stdout) == {"schema": "fleet", "version": 2}
+    assert "version 2" in profctl("mirror", "init", mirror.owner).stdout
+    assert json.loads(profctl("mirror", "migrate", mirror.owner, "--json").stdout)["migrated_from"] == 2
     apply = "select fleet.apply('00000000-0000-4000-8000-000000000001', 'h', 0, 0, null)"
     for role, statement, allowed in (("fleet_writer", apply, True), ("fleet_reader", apply, False), ("fleet_writer", "select 1 from fleet.traces", False),
                                      ("fleet_writer", "select 1 from fleet.trace", False), ("fleet_reader", "select 1 from fleet.trace", False),
@@ -355,6 +358,158 @@ def test_a_row_that_is_refused_holds_up_no_other(mirror, tmp_path):
         with writing(profd) as db:
             db.execute("update trace_row set uuid = '00000000-0000-4000-8000-0000000000ff' where trace_id = ?", (bad,))
         assert_equal(profd, mirror)
+
+
+def test_lists_that_views_cannot_read_are_not_stored(mirror):
+    """One host that sends nonsense does not make a view unreadable for all."""
+    trace = {"trace_id": 1, "collected_at": "2026-01-01T00:00:00Z", "recorded_at": "2026-01-01T00:00:00Z"}
+    parts = ("category_sums", "step_sums", "findings", "defects")
+
+    def apply(number, **more):
+        rows = json.dumps({"traces": [{**trace, **more}], "rows": 1})
+        return mirror.pg.psql("-c", f"select fleet.apply('00000000-0000-4000-8000-000000000001', 'h', {number - 1}, {number}, $${rows}$$)",
+                              user="fleet_writer", database=mirror.database, check=False)
+
+    for number, value in enumerate((7, "text", {"a": 1}, None, []), 1):
+        assert apply(number, **dict.fromkeys(parts, value)).returncode == 0
+    for part, member in zip(parts, ("sum_ns", "p50_ns", "cost_ns", "offset")):
+        for value in ([{member: "many"}], [{member: 1.5}], [7]):
+            assert apply(6, **{part: value}).returncode != 0, (part, value)
+    assert apply(6, category_sums=[{"category": "kernel", "count": 1, "sum_ns": 2}]).returncode == 0
+    for view in MIRRORED:
+        mirror.sql(f"select * from fleet.{view}", user="fleet_reader")
+    assert mirror.sql("select category, sum_ns from fleet.category_sums") == [["kernel", "2"]]
+
+
+def test_a_server_that_is_slow_full_or_refuses(mirror, tmp_path):
+    """A statement beyond [mirror] timeout=, errors of the disk, no connection left, and a stop while a batch is taken."""
+    with Daemon(tmp_path / "profd", mirror.config(more="timeout=1s\nbatch=100\n")) as profd:
+        add_events(profd, 10)
+        wait_current(profd)
+        for body, more, text, remedy in (
+                ("perform pg_sleep(600)", "", "no answer in time", ""),
+                ("raise exception 'could not extend file: No space left on device' using errcode = '53100'", "", "could not extend file", "disk"),
+                ("perform 1", "alter role fleet_writer connection limit 0; select pg_terminate_backend(pid) from pg_stat_activity where usename = 'fleet_writer'",
+                 "too many connections", "connection")):
+            mirror.sql(f"create or replace function fleet.fault() returns trigger language plpgsql as $$ begin {body}; return new; end $$; "
+                       "create or replace trigger fault before insert on fleet.event for each row execute function fleet.fault()")
+            if more:
+                mirror.sql(more)
+            add_events(profd, 150, text)
+            state = wait_for(lambda: (lambda s: text in s.get("error", "") and s)(profd.get("/v1/mirror")), 60, why=lambda: profd.get("/v1/mirror"))
+            assert state["lag"] >= 150 and remedy in state.get("remedy", ""), state
+            mirror.sql("drop trigger fault on fleet.event; alter role fleet_writer connection limit -1")
+            assert_equal(profd, mirror)
+            assert "error" not in profd.get("/v1/mirror")
+        add_events(profd, 3000)
+        wait_for(lambda: profd.get("/v1/mirror")["lag"] < 2500, 60)
+        mirror.pg.stop()
+        mirror.pg.start()
+        assert_equal(profd, mirror)
+        assert profd.get("/v1/mirror")["refused_rows"] == 0
+
+
+class Flood:
+    """A server that answers as PostgreSQL, and sends notices while nothing is asked."""
+
+    def __init__(self, notices=b"x" * 20000):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port, self.sent, self.ended = self.listener.getsockname()[1], 0, 0
+        self.notice = self.message(b"N", b"SNOTICE\0VNOTICE\0C00000\0M" + notices + b"\0\0")
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    @staticmethod
+    def message(kind, body):
+        return kind + struct.pack("!I", len(body) + 4) + body
+
+    def answer(self, connection):
+        """To each call "0", which is also that of a batch: until nothing is asked."""
+        ready = self.message(b"Z", b"I")
+        (size,) = struct.unpack("!I", connection.recv(4, socket.MSG_WAITALL))
+        connection.recv(size - 4, socket.MSG_WAITALL)
+        settings = {b"server_version": b"15.0", b"in_hot_standby": b"off", b"default_transaction_read_only": b"off", b"client_encoding": b"UTF8"}
+        connection.sendall(self.message(b"R", struct.pack("!I", 0)) +
+                           b"".join(self.message(b"S", name + b"\0" + value + b"\0") for name, value in settings.items()) + ready)
+        for _ in range(2):  # the version, and what is applied
+            while (kind := connection.recv(1)) != b"S":
+                (size,) = struct.unpack("!I", connection.recv(4, socket.MSG_WAITALL))
+                connection.recv(size - 4, socket.MSG_WAITALL)
+            connection.recv(4, socket.MSG_WAITALL)
+            connection.sendall(self.message(b"1", b"") + self.message(b"2", b"") +
+                               self.message(b"T", struct.pack("!H", 1) + b"v\0" + struct.pack("!IHIhih", 0, 0, 20, 8, -1, 0)) +
+                               self.message(b"D", struct.pack("!HI", 1, 1) + b"0") + self.message(b"C", b"SELECT 1\0") + ready)
+
+    def serve(self):
+        while True:
+            connection, _ = self.listener.accept()
+            with contextlib.suppress(OSError), connection:
+                self.answer(connection)
+                while True:
+                    connection.sendall(self.notice)
+                    self.sent += len(self.notice)
+            self.ended += 1
+
+
+def test_a_server_that_floods_an_idle_connection_is_left(tmp_path):
+    flood = Flood()
+    with Daemon(tmp_path / "profd", quick_config(more=f"[mirror]\nurl=postgresql://u:p@127.0.0.1:{flood.port}/d?sslmode=disable\n")) as profd:
+        wait_for(lambda: flood.ended > 0, 30, why=lambda: f"{flood.sent} bytes\n{profd.log()}")
+        state = wait_for(lambda: (lambda s: s.get("error") and s)(profd.get("/v1/mirror")), 30)
+        assert "sent more than 1 MiB" in state["error"]
+        assert flood.sent < 32 << 20  # what buffers of the kernel hold besides
+        add_events(profd, 1)
+
+
+def test_schemas_of_other_versions(server, tmp_path):
+    """The schema of version 1 takes rows of this profd, says so, and is migrated with its rows; a newer one is only reported."""
+    mirror = Mirror(server, init=False)
+    profctl("mirror", "init", Mirror(server).owner)  # roles belong to the server
+    server.set_passwords("fleet_writer", "fleet_reader")
+    old = (ROOT / "tests/data/mirror-v1.sql").read_text()
+    mirror.sql(f"create schema fleet authorization fleet_owner; set role fleet_owner; {old}; insert into fleet.version (version) values (1)")
+
+    with FaultFleet(tmp_path / "fleet") as fleet, Daemon(tmp_path / "profd", mirror.config()) as profd:
+        at = {"PROFD_SOCKET": str(profd.socket)}
+
+        def reported():
+            checks = [check["text"] for check in profd.get("/v1/doctor", router=fleet.router)["checks"] if "schema of the mirror" in check["text"]]
+            return profctl("mirror", **at).stdout, checks
+
+        add_traces(profd, 5)
+        assert_equal(profd, mirror)
+        status, checks = reported()
+        assert "has version 1" in status and "profctl mirror migrate URL" in status and "older" in checks[0]
+        mirror.sql("update fleet.trace_sum set categories = '7' where trace_id = 2")  # as it could be stored
+        listing = profctl("mirror", "status", mirror.reader)
+        assert "has version 1" in listing.stderr and "profctl mirror migrate URL" in listing.stderr
+        assert json.loads(profctl("mirror", "migrate", mirror.owner, "--json").stdout) == {"schema": "fleet", "version": 2, "migrated_from": 1}
+        assert mirror.sql("select count(distinct trace_id) from fleet.category_sums") == [["4"]]
+        with writing(profd) as db:
+            db.execute("update trace_row set size = 8")
+        assert_equal(profd, mirror)
+
+        for version, word in ((2, None), (99, "newer")):
+            mirror.sql(f"update fleet.version set version = {version}; "
+                       "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'fleet_writer'")
+            wait_for(lambda: not profd.get("/v1/mirror").get("error"), 30)
+            add_events(profd, 1)
+            wait_for(lambda: profd.get("/v1/mirror").get("schema_version") == version, 30)
+            status, checks = reported()
+            assert ("has version" in status) == bool(word) and len(checks) == (1 if word else 0) and all(word in text for text in checks)
+        assert "Upgrade profctl" in profctl("mirror", "status", mirror.reader).stderr
+
+
+def test_status_lists_every_host_with_its_lag(mirror):
+    mirror.sql("insert into fleet.catalog (uuid, host, applied, last, changed_at, seen_at) values "
+               "(gen_random_uuid(), 'gpu1', 10, 10, now(), now()), (gen_random_uuid(), 'gpu2', 10, 4010, now() - interval '2 hours', now()), "
+               "(gen_random_uuid(), 'gpu3', 10, 10, now() - interval '3 days', now() - interval '3 days')")
+    shown = profctl("mirror", "status", mirror.reader)
+    rows = {line.split()[0]: line for line in shown.stdout.splitlines()}
+    assert "current" in rows["gpu1"] and "behind" in rows["gpu2"] and "4,000" in rows["gpu2"] and "2h" in rows["gpu2"] and "silent" in rows["gpu3"]
+    assert re.search("^gpu3: sent nothing for more than 24 hours.*profctl mirror status", shown.stderr, re.M), shown.stderr
+    assert re.search("^gpu2: still sending", shown.stderr, re.M)
+    states = {host["host"]: host["state"] for host in json.loads(profctl("mirror", "status", mirror.reader, "--json").stdout)}
+    assert states == {"gpu1": "current", "gpu2": "behind", "gpu3": "silent"}
 
 
 def test_partitions_and_expiry(mirror, tmp_path):
