@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For every test in Python: deadlines that suit the machine, and reports of failures that a person reads.
+"""For every test in Python: deadlines that suit the machine, reports of failures that a person reads, and no skipped test where all
+must run (preconditions.py).
 
 A failed test prints a short reason. A log or an answer of hundreds of kilobytes in it is cut, line by line and as a whole;
 all of it is in a file whose name the report ends with."""
@@ -8,6 +9,7 @@ import re
 from pathlib import Path
 
 import patience
+import preconditions
 import pytest
 
 COLUMNS_MAX = 400  # of a line of a report
@@ -51,6 +53,10 @@ def keep_report(item, report, text):
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
     report = (yield).get_result()
+    if report.skipped and not hasattr(report, "wasxfail") and isinstance(report.longrepr, tuple):
+        refused = preconditions.refusal(report.longrepr[2].removeprefix("Skipped: "))
+        if refused:
+            report.outcome, report.longrepr = "failed", refused
     if not report.failed:
         return
     complete = "\n".join([report.longreprtext, *(f"--- {name} ---\n{text}" for name, text in report.sections)])

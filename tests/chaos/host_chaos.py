@@ -4,24 +4,25 @@ have a wrong clock meanwhile. After each round everything is well again, all ses
 
     chaos.py --hosts 8 [--seed N] [--faults N] [--round N]
 
-A fault is a line of FAULTS; an invariant is a function in INVARIANTS that gives complaints. A seed gives the same faults again."""
+A fault is a line of FAULTS; what must hold is tests/hosts/host_invariants.py. A seed gives the same faults again. Where PostgreSQL and
+Ceph are installed, the hosts mirror and archive meanwhile, and these services fail as well."""
 
 import contextlib
 import os
 import random
 import signal
-import sqlite3
 import sys
 import threading
 import time
-from collections import Counter, namedtuple
+from collections import namedtuple
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "hosts"))
 
 from hosts import Hosts  # noqa: E402
-from invariants import is_whole, written_while  # noqa: E402
+from services import FAULTS as SERVICE_FAULTS, ServiceHosts, missing  # noqa: E402
 from daemon import wait_for  # noqa: E402
+from host_invariants import SLACK_S, complaints, rows, sessions_are_over  # noqa: E402
 from patience import patience  # noqa: E402
 
 MS = 1_000_000
@@ -30,9 +31,8 @@ SESSIONS_OF_A_ROUND = 5
 FAULTS_OF_A_ROUND = 8
 SPREAD_S = 3.0  # in which they happen
 QUIET_S = 120  # until all sessions of a round are over
-EVENTUALLY_S = 60
+EVENTUALLY_S = 120  # until all is delivered, archived and mirrored: a service is asked again after pauses that grow
 SESSION_LIMIT_S, LEASE_S, START_S = 6, 10, 2
-SLACK_S = 5
 CONFIG = f"""[hosts]
 lease={LEASE_S}s
 unreachable=20s
@@ -83,6 +83,7 @@ def freeze(hosts, host, own):
         time.sleep(rest)
         os.kill(host.pid, signal.SIGCONT)
         host.away_s += rest
+        host.frozen_s += rest
     return f"{host.name} for {rest:.1f} s"
 
 
@@ -95,6 +96,29 @@ def cut(hosts, host, own):
     time.sleep(rest)
     hosts.network.join(host.number, *chosen)
     return f"{host.name} from {chosen or 'all'} for {rest:.1f} s"
+
+
+def cut_long(hosts, host, own):
+    """For longer than a lease."""
+    hosts.network.cut(host.number)
+    rest = own.uniform(LEASE_S, LEASE_S + 5)
+    time.sleep(rest)
+    hosts.network.join(host.number)
+    return f"{host.name} for {rest:.1f} s"
+
+
+def service(kind):
+    """One at a time of each service."""
+    def apply(hosts, _host, own):
+        name = own.choice(("mirror", "bucket"))
+        if not getattr(hosts, name):
+            return None
+        rest = own.uniform(0.5, 4)
+        with hosts.locks[name], hosts.fault(name, kind):
+            time.sleep(rest)
+        return f"{name} for {rest:.1f} s"
+
+    return apply
 
 
 def delay(hosts, host, own):
@@ -131,6 +155,7 @@ FAULTS = [
     Fault("restart", 2, restart),
     Fault("freeze", 3, freeze),
     Fault("cut", 6, cut),
+    Fault("cut-long", 1, cut_long),
     Fault("delay", 2, delay),
     Fault("loss", 2, loss),
     Fault("clock", 2, move_clock),
@@ -139,102 +164,8 @@ FAULTS = [
     Fault("slow-start", 1, worker("slow-start", lambda own: round(own.uniform(0.1, 1), 2))),
     Fault("slow-stop", 1, worker("slow-stop", lambda own: round(own.uniform(0.1, 3), 2))),
     Fault("hang-up", 1, worker("hang-up")),
+    *(Fault(f"service-{kind}", 1, service(kind)) for kind in SERVICE_FAULTS),
 ]
-
-
-# What must hold
-
-def rows(host, sql, *values):
-    """Of the catalog itself, which is read when its profd is down, too."""
-    with contextlib.closing(sqlite3.connect(f"file:{host.catalog}?mode=ro", uri=True)) as db:
-        db.row_factory = sqlite3.Row
-        return [dict(row) for row in db.execute(sql, values)]
-
-
-def no_profiler_runs(hosts):
-    """Nor did one for longer than a session may last, a lost coordinator's lease, and the calls at both ends."""
-    limit, found = SESSION_LIMIT_S + LEASE_S + START_S + patience(SLACK_S), []
-    for host in hosts:
-        journal = host.fleet.profiling()
-        found += [f"{url} records since {seconds:.1f} s" for url, seconds in journal["workers"].items()]
-        if journal["longest"] > limit + host.away_s:
-            found.append(f"{host.name}: a profiler ran for {journal['longest']:.1f} s, more than {limit:.1f} s")
-    return found
-
-
-def leases_are_over(hosts):
-    return [f"{host.name}: lease {row['lease_id']} is {row['state']}" for host in hosts for row in
-            rows(host, "select lease_id, state from lease_row where state not in ('over', 'released', 'expired')")]
-
-
-def catalogs_are_sound(hosts):
-    found = []
-    for host in hosts:
-        for check in ("pragma integrity_check", "pragma foreign_key_check"):
-            found += [f"{host.name}: {tuple(row.values())}" for row in rows(host, check) if tuple(row.values()) != ("ok",)]
-    return found
-
-
-def traces_are_unique(hosts):
-    uuids = Counter(row["uuid"] for host in hosts for row in rows(host, "select uuid from trace_row"))
-    found = [f"trace {uuid} is {count} times in the fleet" for uuid, count in uuids.items() if count > 1]
-    for host in hosts:
-        found += [f"{host.name}: {row['origin']} has {row['n']} rows" for row in
-                  rows(host, "select origin, count(*) as n from trace_row where origin is not null group by origin, sha256 having n > 1")]
-    return found
-
-
-def what_was_written_is_cataloged(hosts):
-    """Every complete trace that a worker wrote between the answers to its start and to its stop."""
-    found = []
-    for host in hosts:
-        if host.clock_moved:
-            continue
-        known = {row["origin"] for row in rows(host, "select origin from trace_row where origin is not null")}
-        for target in rows(host, "select * from target_row where start_status = 200 and stop_status = 200 and stop_answered_at is not null "
-                                 "and trace_dir is not null and state in ('complete', 'partial', 'failed')"):
-            directory = host.machine.root.joinpath(Path(target["trace_dir"]).relative_to("/"))
-            for path in written_while(directory, target["start_answered_at"], target["stop_answered_at"]):
-                origin = str(Path(target["trace_dir"]) / path.name)
-                if origin not in known and is_whole(path):
-                    found.append(f"{host.name}: {origin} of target {target['target_id']} is in no catalog")
-    return found
-
-
-def coordinators_know_all_traces(hosts):
-    """What a host has of a session is what the session's coordinator was delivered."""
-    found = []
-    for coordinator in hosts:
-        for session in rows(coordinator, "select session_id, uuid from session_row where coordinator is null"):
-            delivered = {row["uuid"] for row in
-                         rows(coordinator, "select uuid from remote_trace_row where session_id = ?", session["session_id"])}
-            there = {row["uuid"] for host in hosts if host is not coordinator for row in
-                     rows(host, "select t.uuid from trace_row t join session_row s using (session_id) where s.uuid = ?", session["uuid"])}
-            if there - delivered:
-                found.append(f"{coordinator.name} s{session['session_id']}: {len(there - delivered)} of {len(there)} traces not delivered")
-            if delivered - there:
-                found.append(f"{coordinator.name} s{session['session_id']}: {len(delivered - there)} delivered traces exist nowhere")
-    return found
-
-
-def sessions_are_over(hosts):
-    return [f"{host.name} s{row['session_id']} is {row['state']}: {row['reason']}" for host in hosts for row in
-            rows(host, "select session_id, state, reason from session_row where finished_at is null")]
-
-
-INVARIANTS = (sessions_are_over, no_profiler_runs, leases_are_over, catalogs_are_sound, traces_are_unique,
-              what_was_written_is_cataloged, coordinators_know_all_traces)
-
-
-def complaints(hosts):
-    """Each is repeated for a while: a host that was away delivers later."""
-    found = []
-    deadline = time.monotonic() + patience(EVENTUALLY_S)
-    for check in INVARIANTS:
-        while (told := check(hosts)) and time.monotonic() < deadline:
-            time.sleep(0.2)
-        found += [f"{check.__name__}: {text}" for text in told]
-    return found
 
 
 # Rounds
@@ -271,7 +202,9 @@ class Round:
     def run(self):
         all_hosts, threads = list(self.hosts), []
         for host in all_hosts:
-            host.away_s = 0.0
+            host.away_s, host.clock_moved = 0.0, False
+            host.sessions_before = rows(host, "select coalesce(max(session_id), 0) as n from session_row")[0]["n"]
+            host.leases_before = rows(host, "select coalesce(max(lease_id), 0) as n from lease_row")[0]["n"]
         for _ in range(SESSIONS_OF_A_ROUND):
             threads.append((self.random.uniform(0, SPREAD_S / 2), self.start, (self.random.choice(all_hosts), self.request())))
         for i, fault in enumerate(self.random.choices(FAULTS, [fault.weight for fault in FAULTS], k=FAULTS_OF_A_ROUND)):
@@ -304,17 +237,31 @@ class ChaosFailure(Exception):
     pass
 
 
+def recordings_are_short(hosts):
+    """No longer than a session may last, a lost coordinator's lease, and the calls at both ends."""
+    limit_s, found = SESSION_LIMIT_S + LEASE_S + START_S + patience(SLACK_S), []
+    for host in hosts:
+        longest_s = host.fleet.profiling()["longest"]
+        if longest_s > limit_s + host.away_s:
+            found.append(f"recordings_are_short: {host.name}: a profiler ran for {longest_s:.1f} s, more than {limit_s:.1f} s")
+    return found
+
+
 def run(directory, seed, count, n_faults, only=None):
     """Gives the number of rounds. A failure is printed with its steps."""
     number, done, began = only or 0, 0, time.monotonic()
-    with Hosts(directory, count, workers=WORKERS, config=CONFIG, clocks_move=True) as hosts:
+    reason = missing()
+    if reason:
+        print(f"without archive and mirror: {reason}", flush=True)
+    with (Hosts if reason else ServiceHosts)(directory, count, workers=WORKERS, config=CONFIG, clocks_move=True) as hosts:
+        hosts.locks = {"mirror": threading.Lock(), "bucket": threading.Lock()}
         for host in hosts:
-            host.lock, host.away_s, host.clock_moved = threading.Lock(), 0.0, False
+            host.lock = threading.Lock()
         while True:
             round_ = Round(seed, number, hosts)
             try:
                 round_.run()
-                found = complaints(hosts)
+                found = recordings_are_short(hosts) + complaints(hosts, EVENTUALLY_S)
             except AssertionError as failure:
                 found = [str(failure)]
             if found:

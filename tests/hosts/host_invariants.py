@@ -2,7 +2,8 @@
 """What must hold of hosts in the end, whatever failed meanwhile: each is a function of the hosts that gives complaints of one line.
 
 Catalogs are read as files, so that a profd that is down is checked, too. A test says what it did: `host.away_s` adds to what a
-recording may take (a profd that is down or frozen sends no stop), `host.clock_moved` leaves out what compares times."""
+recording may take (a profd that is down or frozen sends no stop), `host.clock_moved` leaves out what compares times; both are of sessions
+and leases after `host.sessions_before` and `host.leases_before`."""
 
 import contextlib
 import hashlib
@@ -52,7 +53,8 @@ def recordings_end_in_time(hosts):
         found += [f"{host.name} s{row['session_id']}: the stop of {row['url']} was sent {row['late_ns'] / NS_PER_S:.1f} s after its deadline"
                   for row in rows(host, "select s.session_id, t.target_id, json_extract(t.worker, '$.url') as url, "
                                         "t.stop_sent_at - s.hard_stop_at as late_ns from target_row t join session_row s using (session_id) "
-                                        "where s.lease_id is not null and t.start_sent_at is not null and late_ns > ?", slack_ns)]
+                                        "where s.lease_id is not null and t.start_sent_at is not null and s.session_id > ? and late_ns > ?", host.sessions_before,
+                              slack_ns)]
     return found
 
 
@@ -70,7 +72,8 @@ def workers_are_recorded_once(hosts):
             continue
         latest = {}
         for row in rows(host, "select session_id, worker_id, start_sent_at, stop_sent_at from target_row where host_uuid is null and "
-                              "start_status = 200 and start_sent_at is not null and stop_sent_at is not null order by start_sent_at"):
+                              "start_status = 200 and start_sent_at is not null and stop_sent_at is not null and session_id > ? "
+                              "order by start_sent_at", host.sessions_before):
             before = latest.get(row["worker_id"])
             if before and before["stop_sent_at"] > row["start_sent_at"]:
                 found.append(f"{host.name}: s{before['session_id']} and s{row['session_id']} recorded worker {row['worker_id']} at once")
@@ -89,7 +92,7 @@ def lease_numbers_grow(hosts):
         leases[catalog_of(host)] = {row["lease_id"]: row for row in granted}
         if not host.clock_moved:
             found += [f"{host.name}: lease {b['lease_id']} was granted before lease {a['lease_id']}" for a, b in zip(granted, granted[1:])
-                      if b["granted_at"] < a["granted_at"]]
+                      if b["granted_at"] < a["granted_at"] and a["lease_id"] > host.leases_before]
         newest = host.__dict__.setdefault("newest_lease", 0)
         host.newest_lease = granted[-1]["lease_id"] if granted else 0
         if host.newest_lease < newest:
@@ -123,7 +126,7 @@ def what_was_written_is_cataloged(host):
     found = []
     known = {row["origin"] for row in rows(host, "select origin from trace_row where origin is not null")}
     for target in rows(host, "select * from target_row where start_status = 200 and stop_status = 200 and stop_answered_at is not null "
-                             "and trace_dir is not null and state in ('complete', 'partial', 'failed')"):
+                             "and trace_dir is not null and state in ('complete', 'partial', 'failed') and session_id > ?", host.sessions_before):
         directory = host.machine.root.joinpath(Path(target["trace_dir"]).relative_to("/"))
         for path in written_while(directory, target["start_answered_at"], target["stop_answered_at"]):
             origin = str(Path(target["trace_dir"]) / path.name)

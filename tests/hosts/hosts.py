@@ -86,6 +86,10 @@ class HostFleet(FaultFleet):
         with self.machine.inside():
             return super()._request(method, path, body)
 
+    def start_elsewhere(self, worker):
+        with self.machine.inside():
+            super().start_elsewhere(worker)
+
 
 class Host(Daemon):
     """profd on a host of the network. `clock.offset_s` moves its wall clock and its workers', where `clock` is not None."""
@@ -98,6 +102,7 @@ class Host(Daemon):
         environment = dict(self.clock.environment) if self.clock else {}
         # What a test did, for host_invariants.py.
         self.away_s, self.frozen_s, self.clock_moved = 0.0, 0.0, False
+        self.sessions_before = self.leases_before = 0  # of these, nothing is known that compares times
         self.machine = Machine(hosts.network, number, self.name, hosts.directory / "disk")
         self.fleet = hosts.make_fleet(self.machine, environment)
         super().__init__(self.place / "profd", environment=environment)
