@@ -13,6 +13,7 @@
 #include "daemon/archive/archiver.h"
 #include "daemon/fleet/doctor.h"
 #include "daemon/fleet/process.h"
+#include "daemon/fleet/process_ranks.h"
 #include "daemon/fleet/router.h"
 #include "daemon/fleet/url.h"
 #include "daemon/hosts/leases.h"
@@ -148,6 +149,9 @@ void get_host_clock(struct api *api, struct http_request *r, const struct route_
     http_reply_json(r, 200, j);
 }
 
+/* Of one question. */
+#define RANK_GROUPS_MAX 1024
+
 /* -- Its workers --------------------------------------------------------------------------------------- */
 
 /* Which of the URLs lead to this host is looked up first, without a call: a peer cannot have profd call other servers. */
@@ -155,6 +159,8 @@ struct host_workers {
     struct api *api;
     struct http_request *request; /* NULL: the peer left */
     struct fleet *named;
+    char **ranks; /* ranks://MEET, of groups whose ranks without a server are looked for */
+    size_t n_ranks;
     struct inspection *inspection;
     struct discovery *discovery;
 };
@@ -162,8 +168,38 @@ struct host_workers {
 static void host_workers_free(struct host_workers *h)
 {
     fleet_free(h->named);
+    for (size_t i = 0; i < h->n_ranks; i++)
+        free(h->ranks[i]);
+    free(h->ranks);
     inspection_free(h->inspection);
     free(h);
+}
+
+/* {"worker": URL, "group": "HOST:PORT"}: where a launch without a server meets its group. */
+static int host_workers_parse_ranks(const json_t *list, struct host_workers *h, struct problem *p)
+{
+    static const char expected[] = "a list of at most 1024 objects with \"worker\" and \"group\"";
+    _cleanup_(freep) char *group = NULL;
+    json_t *one;
+    size_t i;
+    int node;
+
+    if (!list)
+        return 0;
+    if (!json_is_array(list) || json_array_size(list) > RANK_GROUPS_MAX)
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "\"ranks_of\" must be %s", expected);
+    h->ranks = xcalloc(MAX(json_array_size(list), (size_t)1), sizeof(*h->ranks));
+    json_array_foreach((json_t *)list, i, one) {
+        const char *meet = json_get_str(one, "group");
+        _cleanup_(freep) char *url = meet ? xasprintf(RANKS_SCHEME "%s", meet) : NULL;
+        bool is_sound = url && json_get_str(one, "worker") && json_object_size(one) == 2 &&
+                        !strchr(meet, '/') && ranks_url_parse(url, &group, &node);
+        replace_str(&group, NULL);
+        if (!is_sound)
+            return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "\"ranks_of\" must be %s", expected);
+        h->ranks[h->n_ranks++] = TAKE_PTR(url);
+    }
+    return 0;
 }
 
 static int host_workers_parse(const json_t *body, size_t max, struct fleet *ret, struct problem *p)
@@ -174,7 +210,7 @@ static int host_workers_parse(const json_t *body, size_t max, struct fleet *ret,
     json_t *value;
 
     json_object_foreach((json_t *)body, name, value)
-        if (!streq(name, "workers"))
+        if (!streq(name, "workers") && !streq(name, "ranks_of"))
             return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "\"%s\": a peer names workers only", name);
     if (!json_is_array(urls))
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "\"workers\" must be a list of URLs");
@@ -257,10 +293,12 @@ static void host_workers_on_searched(void *arg)
         host_workers_free(h);
         return;
     }
-    q.workers = xcalloc(MAX(h->named->n_workers, (size_t)1), sizeof(*q.workers));
+    q.workers = xcalloc(h->named->n_workers + h->n_ranks + 1, sizeof(*q.workers));
     for (size_t i = 0; i < h->named->n_workers; i++)
         if (inspection_is_here(h->inspection, i))
             q.workers[q.n_workers++] = xstrdup(h->named->workers[i].url);
+    for (size_t i = 0; i < h->n_ranks; i++)
+        q.workers[q.n_workers++] = xstrdup(h->ranks[i]);
     h->inspection = inspection_free(h->inspection);
     if (q.n_workers > 0)
         h->discovery = fleet_discover(h->api->modules.finder, &q, host_workers_on_fleet, h);
@@ -288,7 +326,8 @@ void get_host_workers(struct api *api, struct http_request *r, const struct rout
 
     *h = (struct host_workers){.api = api, .request = r, .named = xcalloc(1, sizeof(*h->named))};
     if (body_object(r, &body, &p) < 0 ||
-        host_workers_parse(body, api->modules.fleet_settings->workers_max, h->named, &p) < 0) {
+        host_workers_parse(body, api->modules.fleet_settings->workers_max, h->named, &p) < 0 ||
+        host_workers_parse_ranks(json_object_get(body, "ranks_of"), h, &p) < 0) {
         http_reply_problem(r, &p);
         host_workers_free(h);
         return;

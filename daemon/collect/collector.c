@@ -68,7 +68,8 @@ static void collector_prepare(struct session *s, void *collector)
     struct collector *c = collector;
 
     for (size_t i = 0; i < s->n_targets; i++)
-        if (!state_is_final(s->targets[i].record.state) && !target_is_remote(&s->targets[i]))
+        if (!state_is_final(s->targets[i].record.state) && !target_is_remote(&s->targets[i]) &&
+            !target_awaits_dir(&s->targets[i]))
             collection_get(c, &s->targets[i]);
     watch_prepare(c, s);
 }

@@ -12,6 +12,7 @@
 #include "base/process_info.h"
 #include "base/units.h"
 #include "daemon/collect/pipeline.h"
+#include "daemon/fleet/process_ranks.h"
 #include "daemon/fleet/url.h"
 #include "trace/read/instance.h"
 #include <errno.h>
@@ -279,9 +280,10 @@ static char *outcome_missing_ranks(const struct collection *k)
 {
     char *list = xstrdup("");
     unsigned listed = 0;
-    int64_t expected = MIN(k->target->record.ranks_expected, 64);
+    int64_t first = worker_is_watched(&k->target->worker) ? k->target->worker.sizes.first_rank : 0;
+    int64_t end = MIN(first + k->target->record.ranks_expected, (int64_t)64);
 
-    for (int64_t i = 0; i < expected && listed < MISSING_LISTED_MAX; i++) {
+    for (int64_t i = first; i < end && listed < MISSING_LISTED_MAX; i++) {
         if (k->ranks & UINT64_C(1) << i)
             continue;
         append_str(&list, "%s%" PRId64, listed++ > 0 ? ", " : "", i);
@@ -298,7 +300,7 @@ static void outcome_explain_some(const struct collection *k, char **ret_reason, 
     *ret_reason =
         xasprintf("%u of %" PRId64 " ranks%s%s%s%s", k->n_complete, k->target->record.ranks_expected,
                   missing[0] ? "; missing or damaged: " : "", missing, why ? "; " : "", why ? why : "");
-    *ret_remedy = k->target->worker.sizes.nodes > 1
+    *ret_remedy = k->target->worker.sizes.nodes > 1 && k->target->worker.sizes.ranks == 0
                       ? "Ranks of other nodes write to their own disks: a profd there collects them."
                       : k->trouble_remedy;
 }
@@ -383,6 +385,8 @@ static bool outcome_is_over(const struct collection *k)
         return false;
     if (k->n_complete >= k->target->record.ranks_expected)
         return true;
+    if (k->target->server_records)
+        return false; /* they are written until the server has answered its stop */
     return mono_ns() - k->last_news_ns >= k->dir->collector->settings->settle_ns;
 }
 

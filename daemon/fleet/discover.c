@@ -13,6 +13,7 @@
 #include "daemon/fleet/last_list.h"
 #include "daemon/fleet/owners.h"
 #include "daemon/fleet/process.h"
+#include "daemon/fleet/process_ranks.h"
 #include "daemon/fleet/router.h"
 #include "daemon/fleet/url.h"
 #include <errno.h>
@@ -60,7 +61,10 @@ struct discovery {
     struct router_ask *ask;
     struct source_ask *source;
     struct identification *identification;
-    void *description;             /* of the workers by their hosts, while that is asked */
+    void *description; /* of the workers by their hosts, while that is asked */
+    void *ranks;       /* a search for ranks without a server, on other hosts */
+    char **rank_urls;  /* of groups whose ranks may be on this host */
+    size_t n_rank_urls, n_before_ranks;
     struct inspection *inspection; /* NULL: taken by the inspection, or none */
     struct fleet *fleet;
     char *router;
@@ -82,6 +86,9 @@ static void discovery_free(struct discovery *d)
     fleet_free(d->fleet);
     free(d->router);
     problem_done(&d->problem);
+    for (size_t i = 0; i < d->n_rank_urls; i++)
+        free(d->rank_urls[i]);
+    free(d->rank_urls);
     free(d);
 }
 
@@ -218,12 +225,68 @@ static bool back_from_offload(struct discovery *d)
     return false;
 }
 
+static void discovery_on_ranks(void *arg)
+{
+    struct discovery *d = arg;
+
+    d->ranks = NULL;
+    discovery_finish(d);
+}
+
+static void find_ranks_work(void *arg)
+{
+    struct discovery *d = arg;
+    processes_find_ranks(d->fleet, &d->settings, d->rank_urls, d->n_rank_urls);
+}
+
+static void fleet_join_ranks(struct fleet *fleet, size_t from)
+{
+    for (size_t i = from; i < fleet->n_workers; i++)
+        for (size_t k = 0; k < from; k++)
+            if (worker_may_have_ranks(&fleet->workers[k]) &&
+                streq(fleet->workers[k].group, fleet->workers[i].group)) {
+                worker_join_server(&fleet->workers[i], &fleet->workers[k]);
+                break;
+            }
+}
+
+static void find_ranks_done(void *arg)
+{
+    struct discovery *d = arg;
+
+    if (!back_from_offload(d))
+        return;
+    const struct fleet_finder *f = d->finder;
+    fleet_join_ranks(d->fleet, d->n_before_ranks);
+    if (f->owners && f->owners->find_ranks)
+        d->ranks = f->owners->find_ranks(d->fleet, discovery_on_ranks, d, f->owners_arg);
+    if (!d->ranks)
+        discovery_finish(d);
+}
+
+/* Engines over several nodes: their other nodes have no server that a list could name. */
+static void discovery_find_ranks(struct discovery *d)
+{
+    struct fleet *f = d->fleet;
+
+    for (size_t i = 0; i < f->n_workers && !d->query.here_only; i++)
+        if (worker_may_have_ranks(&f->workers[i])) {
+            d->rank_urls = xrealloc(d->rank_urls, d->n_rank_urls + 1, sizeof(*d->rank_urls));
+            d->rank_urls[d->n_rank_urls++] = xasprintf(RANKS_SCHEME "%s", f->workers[i].group);
+        }
+    d->n_before_ranks = f->n_workers;
+    if (d->n_rank_urls > 0)
+        discovery_offload(d, find_ranks_work, find_ranks_done);
+    else
+        discovery_finish(d);
+}
+
 static void discovery_on_described(void *arg)
 {
     struct discovery *d = arg;
 
     d->description = NULL;
-    discovery_finish(d);
+    discovery_find_ranks(d);
 }
 
 /* The last step: what other hosts know of their workers. */
@@ -231,16 +294,22 @@ static void discovery_describe(struct discovery *d)
 {
     const struct fleet_finder *f = d->finder;
 
+    if (d->query.processes.wanted && !d->query.here_only && f->owners && f->owners->has_others(f->owners_arg))
+        fleet_add_note(d->fleet,
+                       "processes that registered for Kineto are of this host only: list and record "
+                       "those of another host by profctl there (--kineto)");
     if (f->owners && !d->query.here_only)
         d->description = f->owners->describe(d->fleet, discovery_on_described, d, f->owners_arg);
     if (!d->description)
-        discovery_finish(d);
+        discovery_find_ranks(d);
 }
 
 static void inspect_work(void *arg)
 {
     struct discovery *d = arg;
     processes_inspect(d->fleet, &d->settings, TAKE_PTR(d->inspection));
+    if (d->query.here_only)
+        processes_find_ranks(d->fleet, &d->settings, d->query.workers, d->query.n_workers);
 }
 
 static void inspect_done(void *arg)
@@ -414,6 +483,9 @@ static int discovery_take_static(struct discovery *d, char *const *urls, size_t 
     d->fleet = xcalloc(1, sizeof(*d->fleet));
     d->fleet->dialect = xstrdup(STATIC_DIALECT);
     for (size_t i = 0; i < n; i++) {
+        /* Looked for among the processes of this host. */
+        if (d->query.here_only && ranks_url_is(urls[i]))
+            continue;
         if (fleet_add_url(d->fleet, urls[i], &w, &reason) == 0)
             continue;
         problem_set(&d->problem, -EINVAL, PROBLEM_BAD_REQUEST, "the worker URL \"%s\" cannot be used: %s",
@@ -650,6 +722,8 @@ void discovery_cancel(struct discovery *d)
     identify_cancel(d->identification);
     if (d->description)
         d->finder->owners->cancel(d->description, d->finder->owners_arg);
+    if (d->ranks)
+        d->finder->owners->cancel_ranks(d->ranks, d->finder->owners_arg);
     event_del(d->timeout);
     d->finder = NULL;
     if (!d->offloaded)

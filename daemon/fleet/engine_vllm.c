@@ -78,6 +78,11 @@ static void vllm_take_config(struct worker *w, const json_t *config)
     w->sizes.pp = json_get_size(parallel, "pipeline_parallel_size");
     w->sizes.dp = json_get_size(parallel, "data_parallel_size");
     w->sizes.nodes = json_get_size(parallel, "nnodes");
+    const char *first = json_get_str(parallel, "master_addr");
+    if (w->sizes.nodes > 1 && first) {
+        _cleanup_(freep) char *meet = xasprintf("%s:%d", first, json_get_size(parallel, "master_port"));
+        worker_join_group(w, meet);
+    }
     const char *master = json_get_str(parallel, "data_parallel_master_ip");
     if (w->sizes.dp > 1 && master) {
         _cleanup_(freep) char *meet =

@@ -13,4 +13,9 @@ struct owner_ops {
     void *(*describe)(struct fleet *fleet, void (*done)(void *done_arg), void *done_arg, void *arg);
     /* Without done(). */
     void (*cancel)(void *description, void *arg);
+    /* Whether there are other hosts. */
+    bool (*has_others)(const void *arg);
+    /* Adds ranks without a server of groups of the fleet's workers (process_ranks.h) on other hosts. As describe(). */
+    void *(*find_ranks)(struct fleet *fleet, void (*done)(void *done_arg), void *done_arg, void *arg);
+    void (*cancel_ranks)(void *search, void *arg);
 };

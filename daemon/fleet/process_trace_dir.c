@@ -4,6 +4,7 @@
 #include "base/process_info.h"
 #include "daemon/fleet/engine.h"
 #include "daemon/fleet/process.h"
+#include "daemon/fleet/process_ranks.h"
 #include "daemon/fleet/profiler_config.h"
 #include "daemon/fleet/shared_fs.h"
 #include <errno.h>
@@ -428,6 +429,10 @@ void process_trace_dir(struct worker *w, const struct fleet_settings *settings,
     const struct launch_texts *listener = launch_cache_get(cache, w->pid);
     take_setup(w, &f);
     take_sizes(&w->sizes, &f.launch.sizes);
+    if (f.texts) {
+        const struct string_list args = texts_args(f.texts);
+        worker_take_rank_launch(w, &args);
+    }
     if (!w->model)
         replace_str(&w->model, f.launch.server);
     bool said_by_worker = choose_dir(w, settings, config, &f, remark);

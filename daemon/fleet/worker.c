@@ -54,6 +54,7 @@ static const struct worker_member worker_members[] = {
     WORKER_TEXT(note),
     WORKER_TEXT(group),
     WORKER_TEXT(same_as),
+    WORKER_TEXT(ranks_of),
     WORKER_TEXT(host),
     WORKER_TEXT(host_uuid),
     WORKER_TEXT(peer),
@@ -89,7 +90,8 @@ static const struct worker_member process_members[] = {
     PROCESS_COUNT(registered_at),
     MEMBER(MEMBER_FLAG, worker_process, recording),
 };
-static const struct worker_member size_members[] = {SIZE(tp), SIZE(pp), SIZE(dp), SIZE(ep), SIZE(nodes)};
+static const struct worker_member size_members[] = {SIZE(tp),    SIZE(pp),    SIZE(dp),        SIZE(ep),
+                                                    SIZE(nodes), SIZE(ranks), SIZE(first_rank)};
 static const struct worker_member setup_members[] = {
     MEMBER(MEMBER_TEXT, profiler_setup, kind),
     MEMBER(MEMBER_TEXT, profiler_setup, activities),
@@ -271,6 +273,8 @@ unsigned worker_ranks_expected(const struct worker *w)
     const int sizes[] = {w->sizes.tp, w->sizes.pp, w->sizes.dp};
     uint64_t product = 1;
 
+    if (w->sizes.ranks > 0)
+        return (unsigned)MIN(w->sizes.ranks, RANKS_MAX);
     for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)
         product = MIN(product * (uint64_t)MAX(sizes[i], 1), (uint64_t)RANKS_MAX);
     return (unsigned)product;

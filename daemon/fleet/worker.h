@@ -15,6 +15,9 @@
 /* Sizes of the parallel groups; 0 where unknown. */
 struct parallel {
     int tp, pp, dp, ep, nodes;
+    /* Of a worker over several nodes: how many ranks are recorded as its own, where that is not all of them, and the number
+     * of the first. */
+    int ranks, first_rank;
 };
 
 /* How the worker's profiler was set at its launch, where that can be known; -1 is unknown. */
@@ -90,6 +93,8 @@ struct worker {
     /* 1: workers of other hosts that its session records write there as well; -1 unknown */
     int64_t shares_dir;
     struct worker_process process;
+    char
+        *ranks_of; /* of ranks without a server (process_ranks.h): the URL of their server; NULL: it is one */
     char *same_as; /* of a process: the worker of the fleet that it, its parent or its child is; NULL none */
     bool local;    /* its process runs on this host */
     pid_t pid;     /* of the process that listens on its port; 0 unknown */

@@ -4,10 +4,12 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "base/uuid.h"
+#include "daemon/fleet/process_ranks.h"
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 
+#define LEASE_RANKS_MAX    65536
 #define LEASE_LIST_WORKERS "a list of 1 to 1024 workers"
 
 static int lease_wrong(struct problem *p, const char *member, const char *expected)
@@ -89,7 +91,7 @@ static int lease_take_clock(const json_t *v, const char *member, void *field, st
 
 /* -- Workers -------------------------------------------------------------------------------------------- */
 
-/* Only servers: a process on demand (kineto://) is not recorded for other hosts. */
+/* Only servers, and ranks without one: a process on demand (kineto://) is not recorded for other hosts. */
 static int lease_take_url(const json_t *v, char **ret, struct problem *p)
 {
     const char *url = json_string_value(v);
@@ -98,7 +100,8 @@ static int lease_take_url(const json_t *v, char **ret, struct problem *p)
     for (size_t i = 0; url && i < n; i++)
         if (!isgraph((unsigned char)url[i]))
             url = NULL;
-    if (!url || n > LEASE_URL_MAX || !(starts_with(url, "http://") || starts_with(url, "https://")))
+    if (!url || n > LEASE_URL_MAX ||
+        !(starts_with(url, "http://") || starts_with(url, "https://") || ranks_url_is(url)))
         return lease_wrong(p, "a worker", "the URL of a server, http://HOST:PORT");
     *ret = xstrdup(url);
     return 0;
@@ -133,9 +136,68 @@ static int lease_take_urls(const json_t *v, const char *member, void *field, str
     return r;
 }
 
-static int lease_take_prepared(const json_t *v, const char *member, void *field, struct problem *p)
+/* Members of one worker; in addition to "url". */
+static int lease_take_ranks(const json_t *v, struct lease_body_worker *w, struct problem *p)
 {
-    struct lease_body *b = field;
+    if (!json_is_integer(v) || json_integer_value(v) < 1 || json_integer_value(v) > LEASE_RANKS_MAX)
+        return lease_wrong(p, "ranks", "a whole number, at least 1");
+    w->ranks = (int)json_integer_value(v);
+    return 0;
+}
+
+static int lease_take_profile_id(const json_t *v, struct lease_body_worker *w, struct problem *p)
+{
+    return lease_take_text(v, "profile_id", &w->profile_id, p);
+}
+
+static int lease_take_shares_dir(const json_t *v, struct lease_body_worker *w, struct problem *p)
+{
+    return lease_take_bool(v, "shares_dir", &w->shares_dir, p);
+}
+
+static int lease_take_start_step(const json_t *v, struct lease_body_worker *w, struct problem *p)
+{
+    if (!json_is_integer(v) || json_integer_value(v) < 1)
+        return lease_wrong(p, "start_step", "a whole number, at least 1");
+    w->start_step = json_integer_value(v);
+    return 0;
+}
+
+/* What it may be is checked by target_watch_dir(). */
+static int lease_take_output_dir(const json_t *v, struct lease_body_worker *w, struct problem *p)
+{
+    if (!ranks_url_is(w->url))
+        return lease_wrong(p, "output_dir", "of ranks without a server");
+    return lease_take_text(v, "output_dir", &w->output_dir, p);
+}
+
+static int lease_take_worker_url(const json_t *v, struct lease_body_worker *w, struct problem *p)
+{
+    return lease_take_url(v, &w->url, p);
+}
+
+struct lease_worker_member {
+    const char *name;
+    int (*take)(const json_t *v, struct lease_body_worker *w, struct problem *p);
+    bool needed;
+};
+
+static const struct lease_worker_member prepared_members[] = {
+    {"url", lease_take_worker_url, true},
+    {"profile_id", lease_take_profile_id, true},
+    {"shares_dir", lease_take_shares_dir, false},
+    {"ranks", lease_take_ranks, false},
+};
+static const struct lease_worker_member started_members[] = {
+    {"url", lease_take_worker_url, true},
+    {"start_step", lease_take_start_step, false},
+    {"output_dir", lease_take_output_dir, false},
+};
+
+static int lease_take_items(const json_t *v, const char *member, struct lease_body *b,
+                            const struct lease_worker_member *members, size_t n, const char *expected,
+                            struct problem *p)
+{
     int r = lease_reserve_workers(v, member, b, p);
     const json_t *item;
     size_t i;
@@ -144,41 +206,31 @@ static int lease_take_prepared(const json_t *v, const char *member, void *field,
         if (r < 0)
             break;
         struct lease_body_worker *w = lease_add_worker(b);
-        const json_t *shares = json_object_get(item, "shares_dir");
-        if (!json_is_object(item) || json_object_size(item) != (size_t)(2 + (shares != NULL)))
-            return lease_wrong(p, "each of workers",
-                               "an object with \"url\", \"profile_id\" and optionally \"shares_dir\"");
-        if (shares)
-            r = lease_take_bool(shares, "shares_dir", &w->shares_dir, p);
-        if (r < 0)
-            break;
-        r = lease_take_url(json_object_get(item, "url"), &w->url, p);
-        if (r == 0)
-            r = lease_take_text(json_object_get(item, "profile_id"), "profile_id", &w->profile_id, p);
+        size_t n_known = 0;
+        for (size_t k = 0; k < n && r == 0; k++) {
+            const json_t *value = json_object_get(item, members[k].name);
+            n_known += value != NULL;
+            if (!value && members[k].needed)
+                return lease_wrong(p, "each of workers", expected);
+            r = value ? members[k].take(value, w, p) : 0;
+        }
+        if (r == 0 && n_known != json_object_size(item))
+            return lease_wrong(p, "each of workers", expected);
     }
     return r;
 }
 
+static int lease_take_prepared(const json_t *v, const char *member, void *field, struct problem *p)
+{
+    return lease_take_items(
+        v, member, field, prepared_members, ARRAY_SIZE(prepared_members),
+        "an object with \"url\", \"profile_id\", and optionally \"shares_dir\" and \"ranks\"", p);
+}
+
 static int lease_take_started(const json_t *v, const char *member, void *field, struct problem *p)
 {
-    struct lease_body *b = field;
-    int r = lease_reserve_workers(v, member, b, p);
-    const json_t *item;
-    size_t i;
-
-    json_array_foreach((json_t *)v, i, item) {
-        if (r < 0)
-            break;
-        struct lease_body_worker *w = lease_add_worker(b);
-        const json_t *step = json_object_get(item, "start_step");
-        if (!json_is_object(item) || json_object_size(item) != (size_t)(1 + (step != NULL)))
-            return lease_wrong(p, "each of workers", "an object with \"url\" and optionally \"start_step\"");
-        r = lease_take_url(json_object_get(item, "url"), &w->url, p);
-        if (r == 0 && step && (!json_is_integer(step) || json_integer_value(step) < 1))
-            r = lease_wrong(p, "start_step", "a whole number, at least 1");
-        w->start_step = json_integer_value(step);
-    }
-    return r;
+    return lease_take_items(v, member, field, started_members, ARRAY_SIZE(started_members),
+                            "an object with \"url\", and optionally \"start_step\" and \"output_dir\"", p);
 }
 
 static int lease_take_request(const json_t *v, const char *member, void *field, struct problem *p)
@@ -291,6 +343,7 @@ void lease_body_done(struct lease_body *b)
     for (size_t i = 0; i < b->n_workers; i++) {
         free(b->workers[i].url);
         free(b->workers[i].profile_id);
+        free(b->workers[i].output_dir);
     }
     free(b->workers);
     free(b->session);

@@ -31,9 +31,11 @@ enum lease_route {
 };
 
 struct lease_body_worker {
-    char *url;          /* http://... or https://... */
-    char *profile_id;   /* of prepare, NULL elsewhere */
-    bool shares_dir;    /* of prepare: workers of other hosts write to its directory as well */
+    char *url;        /* http://... or https://... */
+    char *profile_id; /* of prepare, NULL elsewhere */
+    int ranks;        /* of prepare: that are expected of it; 0: all that it has */
+    char *output_dir; /* of start, for ranks without a server: where that was told to write; NULL elsewhere */
+    bool shares_dir;  /* of prepare: workers of other hosts write to its directory as well */
     int64_t start_step; /* of start: the engine's step to begin at; 0: as the request says */
 };
 

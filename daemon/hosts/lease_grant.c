@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/fleet/process.h"
+#include "daemon/fleet/process_ranks.h"
 #include "daemon/fleet/router.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -351,9 +352,12 @@ static void lease_search_on_done(void *arg)
     if (lease_search_check(search, &p) < 0) {
         lease_call_refuse(call, &p, NULL);
     } else {
-        q.workers = xcalloc(search->named->n_workers, sizeof(*q.workers));
+        q.workers = xcalloc(call->body.n_workers, sizeof(*q.workers));
         for (size_t i = 0; i < search->named->n_workers; i++)
             q.workers[q.n_workers++] = xstrdup(search->named->workers[i].url);
+        for (size_t i = 0; i < call->body.n_workers; i++)
+            if (ranks_url_is(call->body.workers[i].url))
+                q.workers[q.n_workers++] = xstrdup(call->body.workers[i].url);
         call->discovery = fleet_discover(call->all->modules.finder, &q, lease_on_fleet, call);
         fleet_query_done(&q);
     }
@@ -368,7 +372,8 @@ static int lease_search_begin(struct lease_call *call, struct problem *p)
 
     *search = (struct lease_search){.call = call, .named = xcalloc(1, sizeof(*search->named))};
     for (size_t i = 0; i < call->body.n_workers; i++)
-        if (fleet_add_url(search->named, call->body.workers[i].url, &w, &reason) < 0) {
+        if (!ranks_url_is(call->body.workers[i].url) &&
+            fleet_add_url(search->named, call->body.workers[i].url, &w, &reason) < 0) {
             problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s: %s", call->body.workers[i].url, reason);
             lease_search_free(search);
             return -EINVAL;

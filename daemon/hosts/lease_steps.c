@@ -73,7 +73,8 @@ static int lease_create_session(struct lease *lease, const struct lease_body *b,
     for (size_t i = 0; i < b->n_workers; i++)
         workers[i] = (struct lease_worker){.url = b->workers[i].url,
                                            .profile_id = b->workers[i].profile_id,
-                                           .shares_dir = b->workers[i].shares_dir};
+                                           .shares_dir = b->workers[i].shares_dir,
+                                           .ranks = b->workers[i].ranks};
     const struct lease_start start = {.lease_id = r->lease_id,
                                       .session_uuid = r->session_uuid,
                                       .coordinator = r->coordinator,
@@ -127,7 +128,10 @@ static void lease_set_up_targets(struct session *s, const struct lease_body *b)
         }
         if (w && w->start_step > 0)
             target_set_start_step(t, w->start_step);
-        if (!w)
+        if (w && w->output_dir && target_watch_dir(t, w->output_dir) < 0)
+            target_peer_failed(t, "its coordinator named a directory that profd makes for no recording", NULL,
+                               false);
+        else if (!w)
             target_peer_failed(t, "its coordinator left it out of the start", NULL, false);
         else
             target_save(t);
@@ -293,6 +297,14 @@ static void lease_stop_some(struct session *s, const struct lease_body *b)
     session_stop_workers(s, urls, b->n_workers);
 }
 
+/* A stop of ranks says that their server was stopped. */
+static void lease_end_servers(struct session *s, const struct lease_body *b)
+{
+    for (size_t i = 0; s && i < s->n_targets; i++)
+        if (b->n_workers == 0 || lease_body_find(b, s->targets[i].worker.url))
+            target_server_stopped(&s->targets[i]);
+}
+
 void leases_stop(struct leases *l, int64_t lease_id, const struct lease_body *b, lease_done done, void *arg)
 {
     _cleanup_(problem_done) struct problem p = {0};
@@ -304,6 +316,7 @@ void leases_stop(struct leases *l, int64_t lease_id, const struct lease_body *b,
         return;
     }
     struct session *s = found.lease ? lease_session(found.lease) : NULL;
+    lease_end_servers(s, b);
     bool is_all = found.lease && (b->n_workers == 0 || b->n_workers == found.lease->n_urls);
     if (s && b->rolled_back)
         session_roll_back(s,

@@ -104,6 +104,8 @@ static void part_put_prepare(const struct part *part, json_t *body)
         json_put_str(worker, "profile_id", t->record.profile_id);
         if (t->worker.shares_dir > 0)
             json_put_bool(worker, "shares_dir", true);
+        if (t->worker.sizes.ranks > 0)
+            json_put_int(worker, "ranks", t->worker.sizes.ranks);
         json_array_append_new(workers, worker);
     }
     json_object_set_new(body, "workers", workers);
@@ -139,6 +141,7 @@ static void part_put_start(struct part *part, json_t *body)
         json_object_set_new(worker, "url", json_text(t->worker.url));
         if (s->run_id > 0 && target_recording(t).start_step > 0)
             json_put_int(worker, "start_step", target_recording(t).start_step);
+        json_put_str(worker, "output_dir", target_watched_dir(t));
         json_array_append_new(workers, worker);
     }
     json_object_set_new(body, "workers", workers);

@@ -406,7 +406,8 @@ struct lease_start *lease_start_copy(const struct lease_start *l)
     for (size_t i = 0; i < l->n_workers; i++)
         copy->workers[i] = (struct lease_worker){.url = xstrdup(l->workers[i].url),
                                                  .profile_id = xstrdup(l->workers[i].profile_id),
-                                                 .shares_dir = l->workers[i].shares_dir};
+                                                 .shares_dir = l->workers[i].shares_dir,
+                                                 .ranks = l->workers[i].ranks};
     return copy;
 }
 

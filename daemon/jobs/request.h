@@ -50,6 +50,7 @@ struct lease_start {
     int64_t deadline_boot_ns;             /* of the lease, by boot_ns() */
     struct lease_worker {
         char *url, *profile_id;
+        int ranks;       /* that are expected of it, where those of other hosts are not; 0: all */
         bool shares_dir; /* workers of other hosts write to its directory as well */
     } * workers;
     size_t n_workers;

@@ -10,6 +10,7 @@
 #include "daemon/fleet/engine.h"
 #include "daemon/fleet/url.h"
 #include "daemon/peers/internal.h"
+#include "daemon/peers/rank_owners.h"
 
 /* A hello that is this recent is not repeated for a discovery. */
 #define HELLO_AGE_NS (10 * NS_PER_S)
@@ -383,4 +384,13 @@ static void owners_cancel(void *description, void *arg)
     description_free(description);
 }
 
-const struct owner_ops peers_owners = {owners_describe, owners_cancel};
+static bool owners_has_others(const void *arg)
+{
+    return peers_are_configured(arg);
+}
+
+const struct owner_ops peers_owners = {.has_others = owners_has_others,
+                                       .describe = owners_describe,
+                                       .cancel = owners_cancel,
+                                       .find_ranks = owners_find_ranks,
+                                       .cancel_ranks = owners_cancel_ranks};

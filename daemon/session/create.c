@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "base/uuid.h"
+#include "daemon/fleet/process_ranks.h"
 #include "daemon/fleet/shared_fs.h"
 #include "daemon/session/internal.h"
 #include <errno.h>
@@ -175,7 +176,8 @@ static void session_on_steps(const struct probe_answer *answers, void *arg)
 
     for (size_t i = 0; i < c->plan.n_chosen && p.kind == PROBLEM_NONE; i++) {
         const struct worker *w = &c->fleet->workers[c->plan.chosen[i]];
-        if (worker_ops(w)->stops_after_steps || answers[i].steps >= 0 || worker_is_elsewhere(c, w))
+        if (worker_ops(w)->stops_after_steps || answers[i].steps >= 0 || worker_is_elsewhere(c, w) ||
+            worker_is_watched(w))
             continue;
         problem_set(&p, -EINVAL, PROBLEM_UNSUPPORTED,
                     "--steps on %s: %s ignores it, and its /metrics do not count steps", w->url,
@@ -193,7 +195,7 @@ static bool session_inquire(struct job_creation *c)
     for (size_t i = 0; i < c->plan.n_chosen; i++) {
         workers[i] = &c->fleet->workers[c->plan.chosen[i]];
         matters = matters || (c->request.recording.steps > 0 && !worker_ops(workers[i])->stops_after_steps &&
-                              !worker_is_elsewhere(c, workers[i]));
+                              !worker_is_elsewhere(c, workers[i]) && !worker_is_watched(workers[i]));
     }
     if (matters)
         c->inquiry = probe_start(sessions_of(c->jobs), c->fleet->name, workers, c->plan.n_chosen,
@@ -219,6 +221,8 @@ static void target_set_output_dir(struct target *t, int index)
         return; /* what lies there is no trace */
     if (target_is_remote(t))
         return; /* its host chooses it */
+    if (worker_is_watched(&t->worker) && target_engine(t)->takes_output_dir)
+        return; /* its server's: target_watch_dir() */
     const char *base = location->dir ? location->dir : "/tmp";
     /* Hosts may have the base in common, and the same numbers; the id of a lease's target is no other's. */
     _cleanup_(freep) char *below = session_is_leased(t->session)
@@ -247,6 +251,9 @@ static char *target_profile_id(const struct target *t, const struct job_request 
 
     if (request->lease)
         return xstrdup(lease_profile_id(request->lease, t->worker.url));
+    const struct target *server = target_server(t);
+    if (server)
+        return xstrdup(server->record.profile_id);
     char *id = xasprintf("s%" PRId64 "-w%d-%" PRId64, s->session_id, index, s->requested_at / NS_PER_MS);
     if (target_is_remote(t))
         append_str(&id, "-%.8s", s->uuid);
@@ -283,6 +290,33 @@ static void session_note_shared_dirs(struct job_creation *c)
         struct worker *w = &c->fleet->workers[c->plan.chosen[i]];
         w->shares_dir =
             c->request.lease ? lease_shares_dir(c->request.lease, w->url) : worker_shares_dir(c, w);
+    }
+}
+
+/* Ranks that are recorded as those of another host are not expected of their server. */
+static unsigned worker_ranks_elsewhere(const struct job_creation *c, const struct worker *server)
+{
+    unsigned n = 0;
+
+    for (size_t i = 0; i < c->plan.n_chosen; i++) {
+        const struct worker *w = &c->fleet->workers[c->plan.chosen[i]];
+        if (worker_is_watched(w) && streq(w->ranks_of, server->url))
+            n += worker_ranks_expected(w);
+    }
+    return n;
+}
+
+static void session_share_ranks(struct job_creation *c)
+{
+    for (size_t i = 0; i < c->plan.n_chosen; i++) {
+        struct worker *w = &c->fleet->workers[c->plan.chosen[i]];
+        if (worker_is_watched(w))
+            continue;
+        const unsigned all = worker_ranks_expected(w), elsewhere = worker_ranks_elsewhere(c, w);
+        if (c->request.lease)
+            w->sizes.ranks = lease_ranks(c->request.lease, w->url);
+        else if (elsewhere > 0 && elsewhere < all)
+            w->sizes.ranks = (int)(all - elsewhere);
     }
 }
 
@@ -358,6 +392,7 @@ static int session_add_rows(struct job_creation *c, struct session *s)
     if (c->request.lease)
         session_take_lease(s, c->request.lease);
     session_note_shared_dirs(c);
+    session_share_ranks(c);
     int r = catalog_saw_fleet(catalog, c->fleet);
     if (r >= 0)
         r = catalog_add_session(catalog, rec);

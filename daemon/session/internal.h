@@ -127,6 +127,14 @@ struct target_transport {
 };
 extern const struct target_transport transport_kineto; /* on_demand.c */
 extern const struct target_transport transport_peer;   /* remote.c */
+/* watched.c: ranks that their server starts and stops. */
+extern const struct target_transport transport_watched;
+/* The target of the server of such ranks, in the same session; NULL: it is none, or its server is another host's. */
+struct target *target_server(const struct target *t);
+/* The stop of its server was not answered yet: its ranks may still be writing. */
+bool target_server_records(const struct target *t);
+/* The target's state has changed: the ranks of a server that has ended follow. */
+void target_lead(struct target *server);
 const struct target_transport *target_transport(const struct target *t);
 void target_send_start(struct target *t); /* starting.c, over HTTP */
 void target_send_stop(struct target *t);  /* stopping.c, over HTTP */
@@ -162,6 +170,7 @@ bool session_resume_remote(struct session *s);
 int64_t target_bytes_seen(const struct target *t);
 /* leased.c: NULL: the lease does not have the worker. */
 const char *lease_profile_id(const struct lease_start *lease, const char *worker_url);
+int lease_ranks(const struct lease_start *lease, const char *worker_url);
 bool lease_shares_dir(const struct lease_start *lease, const char *worker_url);
 
 /* on_demand.c: targets that are processes which poll profd. */

@@ -112,6 +112,14 @@ bool lease_shares_dir(const struct lease_start *lease, const char *worker_url)
     return false;
 }
 
+int lease_ranks(const struct lease_start *lease, const char *worker_url)
+{
+    for (size_t i = 0; i < lease->n_workers; i++)
+        if (streq(lease->workers[i].url, worker_url))
+            return lease->workers[i].ranks;
+    return 0;
+}
+
 void target_set_start_step(struct target *t, int64_t start_step)
 {
     t->start_step = start_step;

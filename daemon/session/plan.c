@@ -8,6 +8,8 @@
 #include "base/alloc.h"
 #include "base/units.h"
 #include "daemon/fleet/doctor.h"
+#include "daemon/fleet/process_ranks.h"
+#include "daemon/fleet/shared_fs.h"
 #include <errno.h>
 #include <inttypes.h>
 
@@ -81,11 +83,40 @@ static bool role_is_taken(const struct job_plan *plan, const struct fleet *fleet
     return false;
 }
 
+/* The number of a worker's server among the chosen; -1: none. */
+static int64_t plan_find_server(const struct job_plan *plan, const struct fleet *fleet,
+                                const struct worker *w)
+{
+    for (size_t i = 0; i < plan->n_chosen; i++)
+        if (streq(fleet->workers[plan->chosen[i]].url, w->ranks_of))
+            return (int64_t)plan->chosen[i];
+    return -1;
+}
+
+/*
+ * Ranks without a server are recorded with their server, on a host whose profd sees them. A directory that their server writes
+ * to as well has all files of the group, and is looked at once.
+ */
+static bool ranks_are_chosen(const struct job_plan *plan, const struct fleet *fleet,
+                             const struct job_request *request, const struct worker *w)
+{
+    int64_t server = plan_find_server(plan, fleet, w);
+
+    if (request->lease)
+        return true;
+    return server >= 0 && !shared_dir_is_same(&w->shared, &fleet->workers[server].shared);
+}
+
 static void plan_choose(struct job_plan *plan, const struct fleet *fleet, const struct job_request *request)
 {
     plan->chosen = xcalloc(fleet->n_workers, sizeof(*plan->chosen));
     for (size_t i = 0; i < fleet->n_workers; i++) {
         const struct worker *w = &fleet->workers[i];
+        if (worker_is_watched(w)) {
+            if (ranks_are_chosen(plan, fleet, request, w))
+                plan->chosen[plan->n_chosen++] = i;
+            continue;
+        }
         if (!job_request_matches(request, w) || server_is_chosen(plan, fleet, w) || !is_fit(plan, request, w))
             continue;
         if (request->one_per_role && !worker_is_on_demand(w) && role_is_taken(plan, fleet, w->role))
@@ -117,6 +148,15 @@ static void plan_skip_unlisted(struct job_plan *plan, const struct fleet *fleet,
     }
 }
 
+/* Whether hosts see the ranks of its other nodes, or all nodes write to one directory. */
+static bool server_has_ranks(const struct fleet *fleet, const struct worker *server)
+{
+    for (size_t i = 0; i < fleet->n_workers; i++)
+        if (worker_is_watched(&fleet->workers[i]) && streq(fleet->workers[i].ranks_of, server->url))
+            return true;
+    return false;
+}
+
 /* Asks each engine what it cannot honour. Returns the first remark that refuses, as an index, or -1. */
 static int plan_review_all(struct job_plan *plan, const struct fleet *fleet,
                            const struct job_request *request)
@@ -124,12 +164,17 @@ static int plan_review_all(struct job_plan *plan, const struct fleet *fleet,
     for (size_t i = 0; i < plan->n_chosen; i++) {
         const struct worker *w = &fleet->workers[plan->chosen[i]];
         struct review review = {0};
+        if (worker_is_watched(w))
+            continue; /* its server is asked */
         const struct engine_ops *ops = worker_ops(w);
         if (request->recording.prompt && !ops->request_path)
             review_add(&review, true, "--prompt", "profctl start records it while it serves.",
                        "%s cannot record a single request", engine_name(w->engine));
         const struct recording recording = job_request_recording(request, w->role);
-        ops->review(&recording, w, &review);
+        struct worker reviewed = *w; /* with what it borrows */
+        if (server_has_ranks(fleet, w))
+            reviewed.sizes.nodes = 1; /* nothing is left on the others */
+        ops->review(&recording, &reviewed, &review);
         if (request->when_running > 0 && ops->on_demand)
             review_add(&review, true, "--when-running",
                        "Leave it out, or record the processes in a session of their own.",

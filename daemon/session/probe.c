@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "daemon/fleet/answer_text.h"
 #include "daemon/fleet/names.h"
+#include "daemon/fleet/process_ranks.h"
 #include "daemon/fleet/url.h"
 #include "daemon/session/internal.h"
 
@@ -90,7 +91,7 @@ struct probe *probe_start(struct sessions *all, const char *fleet_name, const st
             .account = account,
         };
         p->answers[i] = (struct probe_answer){-1, -1, -1, -1};
-        if (worker_is_on_demand(workers[i])) {
+        if (worker_is_on_demand(workers[i]) || worker_is_watched(workers[i])) {
             p->n_left--;
             continue;
         }

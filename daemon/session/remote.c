@@ -255,7 +255,9 @@ static void peer_stop(struct target *t)
         return;
     }
     target_note_stop(t);
-    all->remote_ops->stop(t, all->remote);
+    /* Ranks are written until their server has answered its stop: target_lead() comes then. */
+    if (!target_server_records(t))
+        all->remote_ops->stop(t, all->remote);
 }
 
 const struct target_transport transport_peer = {.start = peer_start, .stop = peer_stop};

@@ -108,6 +108,15 @@ bool session_is_leased(const struct session *s);
 int session_create_leased(struct sessions *all, const struct lease_start *start,
                           void (*done)(const struct job_created *created, void *arg), void *arg,
                           struct job_creation **ret, struct problem *p);
+/* Where the server of its ranks was told to write; -EINVAL: no directory that profd made up for a recording. Before
+ * session_go_at(). */
+int target_watch_dir(struct target *t, const char *output_dir);
+/* Ranks whose directory that is, and not known yet. */
+bool target_awaits_dir(const struct target *t);
+/* The same, as the coordinator knows it; NULL: not known, or its engine decides. */
+const char *target_watched_dir(const struct target *t);
+/* Of a leased session: their server was stopped, elsewhere. */
+void target_server_stopped(struct target *t);
 /* Of a worker whose first step its coordinator counted. Before session_go_at(). */
 void target_set_start_step(struct target *t, int64_t start_step);
 /* The deadline of its lease moved, by boot_ns(); the limit of a session's length holds all the same. */

@@ -57,6 +57,7 @@ struct target {
     bool peer_records;           /* its host reported that it records, before the start was due here */
     bool peer_ended;             /* its host reported that it does no more */
     bool stop_asked;             /* a stop for it came before its start was answered */
+    bool server_records;         /* of ranks: their server was not stopped yet */
     int64_t start_step;          /* counted by its coordinator; 0: as the request says */
     void *collecting;            /* the collector's own */
     void *recorder_state;        /* its answer recorder's own; NULL: none */

@@ -14,6 +14,7 @@
 #include "base/units.h"
 #include "daemon/fleet/answer_text.h"
 #include "daemon/fleet/process.h"
+#include "daemon/fleet/process_ranks.h"
 #include "daemon/session/internal.h"
 #include <errno.h>
 
@@ -153,7 +154,7 @@ static void send_cleaning_stops(int err, void *arg)
     s->n_outstanding = 1;
     for (size_t i = 0; i < s->n_targets; i++) {
         struct target *t = &s->targets[i];
-        if (!target_engine(t)->stop_before_start || target_is_remote(t))
+        if (!target_engine(t)->stop_before_start || target_is_remote(t) || worker_is_watched(&t->worker))
             continue;
         send_cleaning_stop(t);
         s->n_outstanding++;

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "daemon/fleet/answer_text.h"
+#include "daemon/fleet/process_ranks.h"
 #include "daemon/session/internal.h"
 #include <errno.h>
 
@@ -32,6 +33,8 @@ const struct target_transport *target_transport(const struct target *t)
     static const struct target_transport http = {.start = target_send_start, .stop = target_send_stop};
     if (target_is_remote(t))
         return &transport_peer;
+    if (worker_is_watched(&t->worker))
+        return &transport_watched;
     return target_is_on_demand(t) ? &transport_kineto : &http;
 }
 

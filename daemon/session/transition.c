@@ -176,6 +176,8 @@ void target_change_state(struct target *t, enum state to)
                    LOG_FIELDS(.session_id = t->session->record.session_id, .worker = t->worker.url),
                    "session s%" PRId64 ": %s: %s", t->session->record.session_id, t->worker.url,
                    t->record.failure ? t->record.failure : "failed");
+    if (to >= STATE_COLLECTING)
+        target_lead(t);
     if (state_is_final(to))
         target_forget_collecting(t);
 }

@@ -418,6 +418,8 @@ int fleet_new(struct event_base *base, const struct fleet_options *o, struct fle
         .shared_dir = o->shared_dir,
         .dir = realpath(o->dir, NULL),
         .n_ranks = o->n_ranks,
+        .n_nodes = o->n_nodes,
+        .meet = o->meet,
     };
     LIST_INIT(&f->laters);
     if (!f->dir)

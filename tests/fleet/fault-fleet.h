@@ -110,7 +110,8 @@ struct fleet {
     enum router_dialect router_dialect;
     bool shared_dir;
     char *dir;
-    unsigned n_ranks;
+    unsigned n_ranks, n_nodes;
+    const char *meet;
     char *template; /* the bytes of --trace, or NULL */
     size_t template_size;
     struct worker *workers;
@@ -131,6 +132,8 @@ struct fleet_options {
     enum router_dialect router_dialect;
     bool shared_dir;
     unsigned n_workers, n_ranks, n_prefill, n_decode;
+    unsigned n_nodes; /* each with n_ranks, of which the first has the server */
+    const char *meet; /* where they meet: "HOST:PORT" */
 };
 
 /* -EMFILE where the workers need more descriptors than the process may have. */

@@ -17,11 +17,12 @@ static void older_server_info(struct worker *w, struct http_conn *c, const struc
     const char *mode = w->role == ROLE_REGULAR ? "null" : role_name(w->role);
     /* The real answer gives its keys away, too. */
     worker_answer_json(w, c,
-                       json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:s, s:n, s:b, s:s, s:n, s:[{}]}",
+                       json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:s?, s:s, s:n, s:b, s:s, s:n, s:[{}]}",
                                  "version", VERSION, "model_path", "fault-model", "tp_size",
-                                 (int)w->fleet->n_ranks, "dp_size", 1, "pp_size", 1, "ep_size", 1, "nnodes",
-                                 1, "disaggregation_mode", mode, "speculative_algorithm", "enable_metrics",
-                                 true, "api_key",
+                                 (int)(w->fleet->n_ranks * w->fleet->n_nodes), "dp_size", 1, "pp_size", 1,
+                                 "ep_size", 1, "nnodes", (int)w->fleet->n_nodes, "dist_init_addr",
+                                 w->fleet->meet, "disaggregation_mode", mode, "speculative_algorithm",
+                                 "enable_metrics", true, "api_key",
                                  worker_has(w, FAULT_AUTH) ? w->faults.token : "fault-worker-api-key",
                                  "admin_api_key", "internal_states"));
 }

@@ -81,12 +81,16 @@ static void server_info(struct worker *w, struct http_conn *c, const struct http
         worker_answer_json(w, c, json_pack("{s:s}", "vllm_config", "model='fault-model', ..."));
         return;
     }
-    int n = (int)w->fleet->n_ranks;
+    const char *meet = w->fleet->meet ? w->fleet->meet : "127.0.0.1:29501", *port = strrchr(meet, ':');
+    _cleanup_(freep) char *first = xstrndup(meet, (size_t)(port - meet));
+    int n = (int)(w->fleet->n_ranks * w->fleet->n_nodes);
     worker_answer_json(w, c,
-                       json_pack("{s:{s:{s:s}, s:{s:i, s:i, s:i, s:i}, s:o}, s:{}}", "vllm_config",
-                                 "model_config", "model", "fault-model", "parallel_config",
+                       json_pack("{s:{s:{s:s}, s:{s:i, s:i, s:i, s:i, s:i, s:s, s:i}, s:o}, s:{}}",
+                                 "vllm_config", "model_config", "model", "fault-model", "parallel_config",
                                  "tensor_parallel_size", n, "pipeline_parallel_size", 1, "data_parallel_size",
-                                 1, "world_size", n, "profiler_config", profiler_config(w), "vllm_env"));
+                                 1, "world_size", n, "nnodes", (int)w->fleet->n_nodes, "master_addr", first,
+                                 "master_port", atoi(port + 1), "profiler_config", profiler_config(w),
+                                 "vllm_env"));
 }
 
 static void start(struct worker *w, struct http_conn *c, const struct http_request *q)

@@ -41,6 +41,9 @@ static const char usage[] =
     "  --shared-dir             all workers write into DIR itself, not into DIR/wN\n"
     "  --ranks R                traces that a worker writes (1)\n"
     "  --trace FILE             they are copies of this one\n"
+    "  --nodes N                each engine has as many ranks on N - 1 other hosts, which are not made here "
+    "(1)\n"
+    "  --meet HOST:PORT         where its nodes meet\n"
     "  --role prefill=N,decode=M  of the first N, and the M after them\n"
     "  --fault NAME[=ARG][@INDEXES]  repeatable; indexes as in 0,3-7 or 10%\n"
     "  --router-fault NAME\n"
@@ -63,6 +66,8 @@ enum {
     OPT_SHARED_DIR,
     OPT_RANKS,
     OPT_TRACE,
+    OPT_NODES,
+    OPT_MEET,
     OPT_FAULT,
     OPT_ROUTER_FAULT,
     OPT_ROLE,
@@ -81,6 +86,8 @@ static const struct option long_options[] = {
     {"shared-dir", no_argument, NULL, OPT_SHARED_DIR},
     {"ranks", required_argument, NULL, OPT_RANKS},
     {"trace", required_argument, NULL, OPT_TRACE},
+    {"nodes", required_argument, NULL, OPT_NODES},
+    {"meet", required_argument, NULL, OPT_MEET},
     {"fault", required_argument, NULL, OPT_FAULT},
     {"router-fault", required_argument, NULL, OPT_ROUTER_FAULT},
     {"role", required_argument, NULL, OPT_ROLE},
@@ -173,6 +180,11 @@ static int parse_option(int opt, const char *value, struct options *o)
         return parse_count(value, RANKS_MAX, &o->fleet.n_ranks);
     case OPT_TRACE:
         o->fleet.trace = value;
+        return 0;
+    case OPT_NODES:
+        return parse_count(value, RANKS_MAX, &o->fleet.n_nodes);
+    case OPT_MEET:
+        o->fleet.meet = value;
         return 0;
     case OPT_FAULT:
         VEC_GROW(o->faults, o->n_faults, o->cap_faults);
@@ -309,7 +321,7 @@ static struct event_base *precise_base(void)
 
 int main(int argc, char **argv)
 {
-    struct options o = {.fleet = {.n_ranks = 1, .address = {htonl(INADDR_LOOPBACK)}},
+    struct options o = {.fleet = {.n_ranks = 1, .n_nodes = 1, .address = {htonl(INADDR_LOOPBACK)}},
                         .life_s = LIFE_DEFAULT_S};
     int r = parse_argv(argc, argv, &o);
     if (r == 0) {

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Engines over several nodes: the ranks of further nodes have no server, and write their traces on their own hosts."""
+
+import contextlib
+import json
+import shutil
+import subprocess
+
+import pytest
+from hosts import TESTS, HostFleet, Hosts
+from network import address, why_not
+
+S = 1_000_000_000
+MEET = 5000
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+
+class FirstNode(HostFleet):
+    """Traces are written below SGLANG_TORCH_PROFILER_DIR, on the disk of each host."""
+
+    def __init__(self, machine, engine, count, *options, environment=None):
+        options = (*options, "--meet", f"{address(machine.number)}:{MEET}")
+        environment = {**(environment or {}), "SGLANG_TORCH_PROFILER_DIR": str(machine.disk / "traces")}
+        super().__init__(machine, engine, count, *options, environment=environment)
+
+
+class SeveralNodes(Hosts):
+    def make_fleet(self, machine, environment):
+        return FirstNode(machine, *self.workers, environment=environment)
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory):
+    """On each of three hosts, the server of an engine over two nodes with two ranks each."""
+    with SeveralNodes(tmp_path_factory.mktemp("ranks"), 3, workers=1, engine="sglang", options=("--ranks", "2", "--nodes", "2")) as running:
+        yield running
+
+
+def sglang_launch(machine, of):
+    return ["env", f"SGLANG_TORCH_PROFILER_DIR={machine.disk / 'traces'}", "/usr/bin/python3"], "sglang.launch_server", [
+        "--tp-size", "4", "--dist-init-addr", f"{address(of)}:{MEET}"]
+
+
+def vllm_launch(machine, of):
+    profiler = json.dumps({"profiler": "torch", "torch_profiler_dir": str(machine.disk / "traces")})
+    return ["/usr/bin/python3"], "vllm", ["serve", "model", "--headless", "--tensor-parallel-size", "4", "--master-addr", address(of),
+                                          "--master-port", str(MEET), "--profiler-config", profiler]
+
+
+@contextlib.contextmanager
+def second_node(hosts, of, on, *options, launch=sglang_launch):
+    """The second node of the engine whose server is on that host, on another one."""
+    machine = hosts[on].machine
+    before, name, after = launch(machine, of)
+    program = hosts.directory / name
+    shutil.copy(TESTS / "fleet/rank_launch.py", program)
+    with machine.inside():
+        process = subprocess.Popen([*machine.enter, *before, program, *after, "--nnodes", "2", "--node-rank", "1", "--control",
+                                    hosts[of].fleet.control, *options], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "ready\n"
+        yield f"ranks://{address(of)}:{MEET}/1"
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+
+
+def record(host, url, **options):
+    session = host.wait_session(host.start_session(workers=[url], duration_ns=S, **options)["session"])
+    return session, {target["worker"]: target for target in session["targets"]}
+
+
+@pytest.mark.parametrize(("of", "on"), [(1, 2), (2, 3), (2, 1)], ids=["own-server", "server-elsewhere", "own-ranks"])
+def test_ranks_of_another_host_are_collected_there(hosts, of, on):
+    """Coordinated by the first host, which has the server, the ranks, or neither."""
+    url = hosts[of].fleet.workers[0]
+    with second_node(hosts, of, on) as ranks:
+        listed = {worker["url"]: worker for worker in hosts[1].get("/v1/workers", worker=url)["workers"]}
+        assert listed[ranks]["ranks_of"] == url and listed[ranks]["host"] == hosts[on].name, listed
+        session, targets = record(hosts[1], url)
+    assert session["state"] == "complete", json.dumps(session, indent=1)
+    assert targets.keys() == {url, ranks}
+    assert targets[url]["ranks_expected"] == 2 and targets[ranks]["ranks_expected"] == 2
+    traces = hosts[1].get("/v1/traces", session=session["session"])["traces"]
+    assert sorted(trace["ranks"]["rank"] for trace in traces) == [0, 1, 2, 3]
+    assert {trace["ranks"]["rank"] for trace in traces if trace["worker"] == ranks} == {2, 3}
+    assert ranks in hosts[1].profctl("show", session["session"])
+
+
+def test_missing_ranks_are_named_with_their_host(hosts):
+    url = hosts[1].fleet.workers[0]
+    with second_node(hosts, 1, 2, "--lost-ranks", "1") as ranks:
+        session, targets = record(hosts[1], url)
+    assert session["state"] == "partial" and targets[url]["state"] == "complete", json.dumps(session, indent=1)
+    assert targets[ranks]["host"] == "gpu2" and targets[ranks]["failure"] == "1 of 2 ranks; missing or damaged: 3", targets[ranks]
+
+
+def test_ranks_that_no_host_has_are_expected_of_their_server(hosts):
+    url = hosts[1].fleet.workers[0]
+    session, targets = record(hosts[1], url)
+    assert session["state"] == "partial" and targets.keys() == {url}
+    assert targets[url]["failure"] == "2 of 4 ranks; missing or damaged: 2, 3"
+    assert "a profd there collects them" in targets[url]["remedy"]
+
+
+def test_ranks_of_vllm(tmp_path):
+    with SeveralNodes(tmp_path, 2, workers=1, engine="vllm", options=("--ranks", "2", "--nodes", "2")) as hosts:
+        url = hosts[1].fleet.workers[0]
+        with second_node(hosts, 1, 2, launch=vllm_launch) as ranks:
+            session, targets = record(hosts[1], url)
+        assert session["state"] == "complete", json.dumps(session, indent=1)
+        assert {worker: len(target["traces"]) for worker, target in targets.items()} == {url: 2, ranks: 2}
