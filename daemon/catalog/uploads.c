@@ -202,6 +202,18 @@ int catalog_upload_lag(struct catalog *c, struct upload_lag *ret)
     return MIN(r, 0);
 }
 
+int catalog_session_waits_for_archive(struct catalog *c, int64_t session_id, int64_t since, bool *ret)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_SESSION_WAITS_FOR_ARCHIVE);
+    int64_t waits = 0;
+
+    bind_number(s, 1, session_id);
+    bind_number(s, 2, since);
+    int r = c->keeps_unarchived ? read_numbers(c, s, &waits, NULL) : 0;
+    *ret = waits != 0;
+    return r;
+}
+
 /* -- Traces -------------------------------------------------------------------------------------------- */
 
 /* -ENOENT where the statement changed no row. */

@@ -57,6 +57,8 @@ struct upload_lag {
     int64_t oldest_at; /* when the first of them was collected; RECORD_NONE: there is none */
 };
 int catalog_upload_lag(struct catalog *c, struct upload_lag *ret);
+/* Whether the archive does not have all traces of the session that were collected after `since` yet; false without one. */
+int catalog_session_waits_for_archive(struct catalog *c, int64_t session_id, int64_t since, bool *ret);
 
 /* The archive has the file: it was seen there. -ENOENT: the row has other bytes by now, or the file left the store. */
 int catalog_set_archived(struct catalog *c, int64_t trace_id, const char *key, const char *sha256,

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "daemon/catalog/uploads.h"
 #include <errno.h>
 
 struct lease_poll {
@@ -145,6 +146,17 @@ static bool lease_is_over(const struct leases *l, const struct lease_found *foun
            (found->session_id == RECORD_NONE || !sessions_find(l->modules.sessions, found->session_id));
 }
 
+/* Until its traces are archived the coordinator goes on asking, so that it can tell from where they can be had. */
+static bool lease_waits_for_archive(struct leases *l, const struct lease_found *found, int *ret_r)
+{
+    bool waits = false;
+
+    if (found->session_id != RECORD_NONE)
+        *ret_r = catalog_session_waits_for_archive(l->modules.catalog, found->session_id,
+                                                   wall_ns() - LEASE_ARCHIVE_WAIT_NS, &waits);
+    return waits;
+}
+
 /* *ret is NULL where nothing changed. */
 static int lease_tell(struct leases *l, const struct lease_poll *poll, const struct lease_found *found,
                       json_t **ret)
@@ -163,7 +175,7 @@ static int lease_tell(struct leases *l, const struct lease_poll *poll, const str
                                            LEASE_POLL_TRACES_MAX, lease_tell_trace, &traces);
     }
     bool has_all = json_array_size(traces.list) < LEASE_POLL_TRACES_MAX;
-    bool over = lease_is_over(l, found) && has_all;
+    bool over = r == 0 && lease_is_over(l, found) && has_all && !lease_waits_for_archive(l, found, &r);
     if (r < 0 || (changed <= poll->after && json_array_size(traces.list) == 0 && !over && !poll->is_late))
         return r;
     if (found->session_id != RECORD_NONE)

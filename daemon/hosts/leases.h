@@ -89,6 +89,8 @@ int leases_find(struct leases *l, const char *session_uuid, const char *sender, 
 
 /* Rows of one answer. */
 #define LEASE_POLL_TRACES_MAX 256
+/* A coordinator learns that a trace was archived when that is at most this long after the trace was collected. */
+#define LEASE_ARCHIVE_WAIT_NS (24LL * 3600 * NS_PER_S)
 #define LEASE_POLL_WAIT_MAX   (INT64_C(25) * 1000000000)
 
 struct lease_poll;

@@ -70,6 +70,9 @@ def test_a_host_that_does_not_answer(hosts, traces, tmp_path):
     one, two = hosts
     copy = tmp_path / "copy"
     assert len(traces) == 2
+    # The archive has it after the session: the host that was asked learns of it.
+    wait_for(lambda: all(row.get("archived_at") for row in one.traces() if row.get("host") == "gpu2"))
+    assert one.profctl("list-traces").count(" yes ") == 4
     # Alive, it is asked itself.
     assert "archive" not in get(one, traces[0], copy)[0]
     alive = one.profctl("analyze", traces[0]["trace"], "--report", "kernels", "--json")
