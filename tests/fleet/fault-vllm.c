@@ -4,10 +4,16 @@
  * and traces go to the directory that the server was launched with.
  */
 #include "base/alloc.h"
+#include "base/json.h"
 #include "tests/fleet/fault-fleet.h"
 #include <inttypes.h>
 
-#define VERSION "0.19.1"
+#define VERSION        "0.19.1"
+#define TOKENS_DEFAULT 16
+#define TOKENS_MAX     64
+#define COMPLETION_CHUNK                                                                                     \
+    "{\"id\":\"cmpl-1\",\"object\":\"text_completion\",\"created\":1,\"model\":\"fault-model\",\"choices\":" \
+    "["
 
 static void version(struct worker *w, struct http_conn *c, const struct http_request *q)
 {
@@ -24,8 +30,9 @@ static void models(struct worker *w, struct http_conn *c, const struct http_requ
 static void openapi(struct worker *w, struct http_conn *c, const struct http_request *q)
 {
     static const char *const profile_paths[] = {"/start_profile", "/stop_profile"};
-    json_t *paths = json_pack("{s:{s:{}}, s:{s:{}}, s:{s:{}}, s:{s:{}}}", "/health", "get", "/v1/models",
-                              "get", "/load", "get", "/detokenize", "post");
+    json_t *paths =
+        json_pack("{s:{s:{}}, s:{s:{}}, s:{s:{}}, s:{s:{}}, s:{s:{}}}", "/health", "get", "/v1/models", "get",
+                  "/load", "get", "/detokenize", "post", "/v1/completions", "post");
     for (size_t i = 0; i < ARRAY_SIZE(profile_paths) && !worker_has(w, FAULT_NO_PROFILER); i++)
         json_object_set_new(paths, profile_paths[i], json_pack("{s:{}}", "post"));
     worker_answer_json(w, c,
@@ -109,6 +116,35 @@ static void stop(struct worker *w, struct http_conn *c, const struct http_reques
     profile_stop(w, c, 200);
 }
 
+/* A token an event; all of them at once, because this engine computes nothing. */
+static char *completion_stream(int64_t n_tokens)
+{
+    char *text;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        return NULL;
+    for (int64_t i = 0; i < n_tokens; i++)
+        fprintf(out, "data: " COMPLETION_CHUNK "{\"index\":0,\"text\":\" word\",\"finish_reason\":%s}]}\n\n",
+                i + 1 < n_tokens ? "null" : "\"length\"");
+    fprintf(out,
+            "data: " COMPLETION_CHUNK "],\"usage\":{\"prompt_tokens\":8,\"completion_tokens\":%" PRId64
+            ",\"total_tokens\":%" PRId64 "}}\n\ndata: [DONE]\n\n",
+            n_tokens, n_tokens + 8);
+    fclose(out);
+    return text;
+}
+
+static void completions(struct worker *w, struct http_conn *c, const struct http_request *q)
+{
+    char error[200];
+    _cleanup_json_ body = json_parse(q->body, q->body_size, error);
+    int64_t asked = json_get_int(body, "max_tokens", TOKENS_DEFAULT);
+    int64_t n_tokens = MAX(1, MIN(asked, TOKENS_MAX));
+    _cleanup_(freep) char *text = completion_stream(n_tokens);
+    worker_answer(w, c, text ? 200 : 500, "text/event-stream", text ? text : "");
+}
+
 static char *trace_name(struct fleet *f, const struct recording *r, unsigned rank, const char *stage,
                         bool copy)
 {
@@ -116,11 +152,17 @@ static char *trace_name(struct fleet *f, const struct recording *r, unsigned ran
 }
 
 static const struct route routes[] = {
-    {"/version", "GET", version},         {"/health", "GET", worker_health},
-    {"/ping", "GET POST", worker_health}, {"/openapi.json", "GET", openapi},
-    {"/v1/models", "GET", models},        {"/metrics", "GET", metrics},
-    {"/is_sleeping", "GET", is_sleeping}, {"/server_info", "GET", server_info},
-    {"/start_profile", "POST", start},    {"/stop_profile", "POST", stop},
+    {"/version", "GET", version},
+    {"/health", "GET", worker_health},
+    {"/ping", "GET POST", worker_health},
+    {"/openapi.json", "GET", openapi},
+    {"/v1/models", "GET", models},
+    {"/metrics", "GET", metrics},
+    {"/is_sleeping", "GET", is_sleeping},
+    {"/server_info", "GET", server_info},
+    {"/v1/completions", "POST", completions},
+    {"/start_profile", "POST", start},
+    {"/stop_profile", "POST", stop},
 };
 
 const struct engine_ops vllm_engine = {
