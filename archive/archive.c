@@ -6,10 +6,12 @@
 #include "base/address.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include <curl/curl.h>
 #include <errno.h>
 #include <poll.h>
 
 #define REGION_DEFAULT "us-east-1"
+#define KMS_CURL_LEAST 0x080a00
 /* How often a wait between attempts asks whether it is to end. */
 #define TICK_MS 200
 
@@ -44,18 +46,42 @@ static int archive_check_literal(const struct archive_settings *s, struct s3 *s3
     return -EPERM;
 }
 
-static int archive_new_s3(const struct archive_settings *s, const struct archive_url *url, struct archive *a,
-                          struct problem *p)
+/*
+ * Keys of a key management service are named over TLS only: S3 refuses them otherwise. The name of the header with the key's id
+ * begins with that of the one before it, and libcurl before 8.10.0 signs such headers in another order than S3.
+ */
+static int archive_check_encryption(const struct archive_settings *s, const struct s3 *s3, struct problem *p)
 {
     static const char *const encryptions[] = {"AES256", "aws:kms"};
-    const char *region = s->region ? s->region : REGION_DEFAULT, *reason;
-    bool has_bucket = false, is_known = !s->encryption;
-    struct s3 *s3 = &a->s3;
+    const curl_version_info_data *curl = curl_version_info(CURLVERSION_NOW);
+    bool is_known = !s->encryption, is_kms = s->encryption && streq(s->encryption, "aws:kms");
 
     for (size_t i = 0; i < ARRAY_SIZE(encryptions); i++)
         is_known = is_known || streq(encryptions[i], s->encryption);
     if (!is_known)
-        return archive_setting_fail(p, "encryption", s->encryption, "it is neither AES256 nor aws:kms");
+        return archive_setting_fail(p, "sse", s->encryption, "it is neither AES256 nor aws:kms");
+    if (s->kms_key && !is_kms)
+        return archive_setting_fail(p, "sse_kms_key_id", s->kms_key, "it needs sse=aws:kms");
+    if (s->kms_key && !archive_kms_key_is_valid(s->kms_key))
+        return archive_setting_fail(p, "sse_kms_key_id", s->kms_key, "it is no id, alias or ARN of a key");
+    if (is_kms && !s3->endpoint.is_tls)
+        return archive_setting_fail(p, "sse", s->encryption, "it needs an endpoint= with https://");
+    if (s->kms_key && curl->version_num < KMS_CURL_LEAST) {
+        _cleanup_(freep) char *why =
+            xasprintf("it needs libcurl 8.10.0, and this is %s; set the key as the bucket's default instead",
+                      curl->version);
+        return archive_setting_fail(p, "sse_kms_key_id", s->kms_key, why);
+    }
+    return 0;
+}
+
+static int archive_new_s3(const struct archive_settings *s, const struct archive_url *url, struct archive *a,
+                          struct problem *p)
+{
+    const char *region = s->region ? s->region : REGION_DEFAULT, *reason;
+    bool has_bucket = false;
+    struct s3 *s3 = &a->s3;
+
     if (!archive_region_is_valid(region))
         return archive_setting_fail(p, "region", region, "a region has lower case letters, digits and '-'");
     if (!s->credentials_file)
@@ -64,10 +90,13 @@ static int archive_new_s3(const struct archive_settings *s, const struct archive
         s->endpoint ? xstrdup(s->endpoint) : archive_endpoint_of_region(url->bucket, region, &has_bucket);
     if (archive_endpoint_parse(endpoint, &s3->endpoint, &reason) < 0)
         return archive_setting_fail(p, "endpoint", endpoint, reason);
+    if (archive_check_encryption(s, s3, p) < 0)
+        return -EINVAL;
     s3->service = (struct s3_service){
         .root = xasprintf("%s%s%s", s3->endpoint.base, has_bucket ? "" : "/", has_bucket ? "" : url->bucket),
         .prefix = xstrdup(url->prefix),
         .encryption = xstrdup(s->encryption),
+        .kms_key = xstrdup(s->kms_key),
     };
     s3->credentials.path = xstrdup(s->credentials_file);
     s3->name = xasprintf("s3://%s%s%.*s", url->bucket, *url->prefix ? "/" : "",
@@ -106,9 +135,9 @@ struct archive *archive_free(struct archive *a)
 {
     if (!a)
         return NULL;
-    char *texts[] = {a->directory.path,        a->directory.name, a->s3.service.root, a->s3.service.prefix,
-                     a->s3.service.encryption, a->s3.name,        a->s3.bucket,       a->s3.region,
-                     a->s3.provider,           a->s3.ca_file};
+    char *texts[] = {a->directory.path,        a->directory.name, a->s3.service.root,   a->s3.service.prefix,
+                     a->s3.service.encryption, a->s3.name,        a->s3.bucket,         a->s3.region,
+                     a->s3.provider,           a->s3.ca_file,     a->s3.service.kms_key};
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
         free(texts[i]);
     archive_endpoint_done(&a->s3.endpoint);

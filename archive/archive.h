@@ -33,9 +33,9 @@ struct archive_settings {
     const char *region;           /* NULL: "us-east-1" */
     const char *credentials_file; /* AWS's format: see s3_credentials.h */
     const char *ca_file;          /* trusted in addition to the system's; NULL: none */
-    const char
-        *encryption;  /* server-side: "AES256" or "aws:kms" (with the bucket's default key); NULL: none */
-    int64_t rate;     /* bytes per second of transfers; 0: unlimited */
+    const char *encryption;       /* server-side: "AES256" or "aws:kms"; NULL: none */
+    const char *kms_key;          /* of "aws:kms": id, alias or ARN; NULL: the bucket's default key */
+    int64_t rate;                 /* bytes per second of transfers; 0: unlimited */
     int64_t stall_ns; /* a transfer without a byte for this time is broken; 0: ARCHIVE_STALL_DEFAULT_NS */
     /* Permits link-local and metadata addresses as endpoint, if `endpoint` is such an address itself. A host name never
      * leads there. */

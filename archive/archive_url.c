@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include <errno.h>
 
+#define KMS_KEY_MAX   2048 /* bytes, S3's limit of an ARN */
 #define BUCKET_MIN    3
 #define REGION_MAX    63
 #define HOST_MAX      253
@@ -237,4 +238,12 @@ void archive_append_path(char **url, const char *key)
             return;
         append_str(url, "/");
     }
+}
+
+bool archive_kms_key_is_valid(const char *text)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:/_-";
+    size_t n = strspn(text, allowed);
+
+    return n > 0 && n <= KMS_KEY_MAX && !text[n];
 }

@@ -45,6 +45,9 @@ bool archive_sha256_is_valid(const char *text);
 /* "us-east-1": lower case letters, digits and '-', at most 63. */
 bool archive_region_is_valid(const char *region);
 
+/* The characters of ids, aliases and ARNs of encryption keys. */
+bool archive_kms_key_is_valid(const char *text);
+
 /* ARCHIVE_PART_SIZE, or for files that have more than ARCHIVE_PARTS_MAX of those, the next multiple by two. */
 uint64_t archive_part_size(uint64_t size);
 unsigned archive_part_count(uint64_t size);

@@ -78,6 +78,12 @@ static void s3_remedy_quota(const struct s3_failure *f, struct problem *p)
     problem_remedy(p, "Raise the quota of bucket %s, or let a lifecycle rule delete old objects.", f->bucket);
 }
 
+static void s3_remedy_encryption(const struct s3_failure *f, struct problem *p)
+{
+    problem_remedy(p, "Set sse= and sse_kms_key_id= to an encryption and a key that %s has for bucket %s.",
+                   f->endpoint, f->bucket);
+}
+
 static void s3_remedy_busy(const struct s3_failure *f, struct problem *p)
 {
     problem_remedy(p, "Try again later; check the state of %s.", f->endpoint);
@@ -124,6 +130,14 @@ static const struct s3_meaning {
     {0, "EntityTooLarge", -EFBIG, PROBLEM_TOO_LARGE, "the server does not take objects of this size", NULL},
     {0, "QuotaExceeded", -EDQUOT, PROBLEM_STORAGE, "the quota is used up", s3_remedy_quota},
     {0, "InsufficientCapacity", -EDQUOT, PROBLEM_STORAGE, "the server is full", s3_remedy_quota},
+    {0, "KMS.NotFoundException", -EKEYREJECTED, PROBLEM_BAD_REQUEST, "there is no such encryption key",
+     s3_remedy_encryption},
+    {0, "KMS.DisabledException", -EKEYREJECTED, PROBLEM_BAD_REQUEST, "the encryption key is disabled",
+     s3_remedy_encryption},
+    {0, "KMS.KMSInvalidStateException", -EKEYREJECTED, PROBLEM_BAD_REQUEST,
+     "the encryption key cannot be used now", s3_remedy_encryption},
+    {0, "InvalidEncryptionAlgorithmError", -EKEYREJECTED, PROBLEM_BAD_REQUEST,
+     "the server does not have that encryption", s3_remedy_encryption},
     {0, "BadDigest", -EBADMSG, PROBLEM_UPSTREAM, "the content arrived damaged", s3_remedy_endpoint},
     {0, "XAmzContentSHA256Mismatch", -EBADMSG, PROBLEM_UPSTREAM, "the content arrived damaged",
      s3_remedy_endpoint},

@@ -52,6 +52,8 @@ static void s3_text_encryption(const struct s3_build *b, struct s3_text *t)
 {
     if (b->service->encryption)
         s3_text_add(t, "x-amz-server-side-encryption: %s", b->service->encryption);
+    if (b->service->encryption && b->service->kms_key)
+        s3_text_add(t, "x-amz-server-side-encryption-aws-kms-key-id: %s", b->service->kms_key);
 }
 
 static void s3_build_put(const struct s3_build *b, struct s3_text *t)

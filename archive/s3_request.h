@@ -18,6 +18,7 @@ struct s3_service {
     char *root;       /* URL of the bucket, without a slash at its end */
     char *prefix;     /* "" or "a/b/" */
     char *encryption; /* NULL: none */
+    char *kms_key;    /* NULL: the bucket's */
 };
 
 /* How far a GET came in earlier attempts. */

@@ -369,6 +369,14 @@ static int key_take_region(const struct config_key *key, const char *value, void
     return 0;
 }
 
+static int key_take_kms_key(const struct config_key *key, const char *value, void *object, char **ret_reason)
+{
+    if (!archive_kms_key_is_valid(value))
+        return -EINVAL;
+    replace_str(key_field(key, object), value);
+    return 0;
+}
+
 /* -- The tables --------------------------------------------------------------------------------------- */
 
 static const char *const log_levels[] = {
@@ -499,6 +507,7 @@ const struct config_key config_keys[] = {
     {SECTION_ARCHIVE, "delete_credentials_file", key_take_path, CONFIG(archive.delete_credentials_file), .allowed = ABSOLUTE},
     {SECTION_ARCHIVE, "ca_file", key_take_path, CONFIG(archive.ca_file), .allowed = ABSOLUTE},
     {SECTION_ARCHIVE, "sse", key_take_word, CONFIG(archive.sse), .words = archive_sse, FROM_TO(ARCHIVE_SSE_NONE, ARCHIVE_SSE_KMS), .initial = "none", .allowed = "none, AES256 or aws:kms"},
+    {SECTION_ARCHIVE, "sse_kms_key_id", key_take_kms_key, CONFIG(archive.sse_kms_key_id), .allowed = "the id, alias or ARN of a key"},
     {SECTION_ARCHIVE, "rate", key_take_bytes, CONFIG(archive.rate), FROM_TO(64 << 10, INT64_C(1) << 40), .allowed = "bytes per second such as 50M, from 64K to 1T"},
     {SECTION_ARCHIVE, "transfers", key_take_count, CONFIG(archive.transfers), FROM_TO(1, 16), .initial = "2", .allowed = "a number from 1 to 16"},
     {SECTION_ARCHIVE, "slices", key_take_word, CONFIG(archive.slices), .words = archive_slices, FROM_TO(ARCHIVE_SLICES_NONE, ARCHIVE_SLICES_PARQUET), .initial = "none", .allowed = "none or parquet"},

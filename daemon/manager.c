@@ -13,6 +13,7 @@
 #include "daemon/hosts/parts.h"
 #include "daemon/ingest/queue.h"
 #include "daemon/kineto/kineto.h"
+#include "daemon/mirror/content.h"
 #include "daemon/peers/owners.h"
 #include "daemon/report/requests.h"
 #include "daemon/report/slices.h"
@@ -303,6 +304,27 @@ static void manager_wake_archiver(void *archiver)
     archiver_wake(archiver);
 }
 
+static bool manager_knows_others(void *mirror)
+{
+    return mirror_is_configured(mirror);
+}
+
+static void *manager_find_content(void *mirror, const char *sha256,
+                                  void (*done)(const char *host, const struct problem *p, void *arg),
+                                  void *arg)
+{
+    return mirror_ask_content(mirror, sha256, done, arg);
+}
+
+static void manager_cancel_content(void *question)
+{
+    content_cancel(question);
+}
+
+/* The mirror is above the archive, and knows the traces of all hosts. */
+static const struct archive_others manager_others = {manager_knows_others, manager_find_content,
+                                                     manager_cancel_content};
+
 static int manager_setup_archiver(struct manager *m, struct problem *p)
 {
     const struct archiver_modules modules = {.base = m->modules.base,
@@ -426,6 +448,8 @@ static int manager_setup(struct manager *m, struct problem *p)
     if (r >= 0)
         r = mirror_new(m->modules.base, m->modules.offload, m->modules.catalog, &c->mirror,
                        &m->modules.mirror, p);
+    if (r >= 0)
+        archiver_set_others(m->modules.archiver, &manager_others, m->modules.mirror);
     if (r >= 0)
         m->notifier = notifier_new(&m->modules);
     if (r >= 0)

@@ -370,6 +370,20 @@ create view fleet.sessions as
            t.skew_error_ns
     from fleet.session t join fleet.catalog k using (catalog_id) where k.replaced_by is null;
 
+-- A host, other than that of the catalog, whose catalog has a trace with that content; '' where none has. An error where the mirror
+-- cannot know: rows that it dropped by age may still be those of a host.
+create or replace function fleet.content_holder(p_uuid uuid, p_sha256 text) returns text
+language plpgsql security definer set search_path = fleet, pg_catalog, pg_temp as $$
+declare
+    found_at text := (select k.host from fleet.trace t join fleet.catalog k using (catalog_id)
+                      where t.sha256 = p_sha256 and k.uuid <> p_uuid and k.replaced_by is null limit 1);
+begin
+    if found_at is null and exists (select from fleet.version v where v.keep_from > '-infinity') then
+        raise exception 'the mirror has no rows from before %', (select v.keep_from from fleet.version v);
+    end if;
+    return coalesce(found_at, '');
+end $$;
+
 create view fleet.targets as
     select k.uuid as catalog, coalesce(t.host, k.host) as host, t.target_id, t.session_id, t.worker, t.engine, t.version, t.role, t.state, t.profile_id,
            t.output_dir, t.trace_dir, t.ranks_expected, t.stop_pending, t.start_sent_at, t.start_answered_at, t.start_status,
@@ -446,7 +460,7 @@ create view fleet.finding as
 revoke all on all tables in schema fleet from public;
 revoke all on all functions in schema fleet from public;
 grant usage on schema fleet to fleet_writer, fleet_reader;
-grant execute on function fleet.apply to fleet_writer;
+grant execute on function fleet.apply, fleet.content_holder to fleet_writer;
 grant execute on function fleet.schema_version to fleet_writer, fleet_reader;
 grant select on fleet.catalogs, fleet.routers, fleet.workers, fleet.sessions, fleet.targets, fleet.traces, fleet.trace_categories,
     fleet.trace_defects, fleet.runs, fleet.functions, fleet.events, fleet.kernel_sums, fleet.category_sums, fleet.step_sums, fleet.finding

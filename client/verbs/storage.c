@@ -220,8 +220,8 @@ static void storage_note_objects(struct client *c, const json_t *answer)
         client_note(c, "the object %s remains in the archive: %s", json_get_str(answer, "archive_key"),
                     reason ? reason : "it could not be deleted");
     else if (streq(object, "shared"))
-        client_note(c, "the object %s remains in the archive: another trace has the same content",
-                    json_get_str(answer, "archive_key"));
+        client_note(c, "the object %s remains in the archive: %s", json_get_str(answer, "archive_key"),
+                    reason ? reason : "another trace has the same content");
     if (n_left > 0)
         client_note(c, "%s remain%s in the archive", left, n_left == 1 ? "s" : "");
 }

@@ -32,6 +32,7 @@ static int archiver_open(const struct archiver_settings *s, enum archive_role ro
         .credentials_file = archiver_credentials(s, role),
         .ca_file = s->ca_file,
         .encryption = encryptions[s->sse],
+        .kms_key = s->sse_kms_key_id,
         .rate = role == ROLE_WRITE ? s->rate : 0,
     };
     return archive_new(&settings, ret, p);
@@ -123,7 +124,8 @@ static char *archiver_fingerprint(const struct archiver_settings *s)
                                  s->credentials_file,
                                  s->reader_credentials_file,
                                  s->delete_credentials_file,
-                                 s->ca_file};
+                                 s->ca_file,
+                                 s->sse_kms_key_id};
     char *all = xasprintf("%d %lld %lld", s->sse, (long long)s->rate, (long long)s->transfers);
 
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
@@ -172,6 +174,12 @@ int archiver_new(const struct archiver_modules *modules, const struct archiver_s
     }
     *ret = a;
     return 0;
+}
+
+void archiver_set_others(struct archiver *a, const struct archive_others *others, void *arg)
+{
+    a->others = others;
+    a->others_arg = arg;
 }
 
 void archiver_begin(struct archiver *a)

@@ -53,6 +53,20 @@ void archiver_renew(struct archiver *a);
 void archiver_close(struct archiver *a);
 struct archiver *archiver_free(struct archiver *a);
 
+/*
+ * What other hosts have, by a module that knows (a mirror of all catalogs): whether one of them has a trace with a content,
+ * before its object is deleted. find() calls done() later, once, with the name of the host, "" where none has it, or a
+ * problem; it returns NULL where there is no such knowledge.
+ */
+struct archive_others {
+    bool (*is_known)(void *arg);
+    void *(*find)(void *arg, const char *sha256,
+                  void (*done)(const char *host, const struct problem *p, void *done_arg), void *done_arg);
+    void (*cancel)(void *question);
+};
+/* Borrows both. */
+void archiver_set_others(struct archiver *a, const struct archive_others *others, void *arg);
+
 /* Whether [archive] url= is set. */
 bool archiver_is_configured(const struct archiver *a);
 
@@ -87,7 +101,7 @@ bool archiver_is_busy(const struct archiver *a);
 /* What becomes of the object of a trace whose row was removed. */
 enum object_fate {
     OBJECT_DELETED,
-    OBJECT_SHARED, /* another trace has the same content */
+    OBJECT_SHARED, /* another trace has the same content; of another host: which one is the problem */
     OBJECT_LEFT,   /* there is no credential for deletions; or see the problem */
 };
 /* done() runs later, once; may be NULL. */

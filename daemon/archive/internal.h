@@ -61,6 +61,8 @@ struct archiver {
 
     struct fetch_list fetches;
     struct archive_copying_list copies;
+    const struct archive_others *others; /* NULL: nobody knows */
+    void *others_arg;
     struct object_removal_list removals;
     struct archive_probe_list probes;
 };

@@ -16,7 +16,8 @@ struct archiver_settings {
     char *delete_credentials_file; /* NULL: nothing is deleted */
     char *ca_file;
     int sse;
-    int64_t rate;      /* bytes per second of uploads; 0: unlimited */
-    int64_t transfers; /* uploads at a time */
-    int slices;        /* enum archive_slices: of sessions, for other programs */
+    char *sse_kms_key_id; /* NULL: the bucket's default key */
+    int64_t rate;         /* bytes per second of uploads; 0: unlimited */
+    int64_t transfers;    /* uploads at a time */
+    int slices;           /* enum archive_slices: of sessions, for other programs */
 };

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "daemon/catalog/changes.h"
 #include "daemon/fleet/names.h"
+#include "daemon/mirror/content.h"
 #include "daemon/mirror/mirror_internal.h"
 #include "daemon/mirror/pq.h"
 #include "proto/mirror.h"
@@ -468,4 +469,21 @@ struct mirror *mirror_free(struct mirror *m)
     free(m->error);
     free(m);
     return NULL;
+}
+
+/* -- Other hosts -------------------------------------------------------------------------------------- */
+
+bool mirror_is_configured(const struct mirror *m)
+{
+    return m->settings->url;
+}
+
+struct content_question *mirror_ask_content(struct mirror *m, const char *sha256,
+                                            void (*done)(const char *host, const struct problem *p,
+                                                         void *arg),
+                                            void *arg)
+{
+    return mirror_is_configured(m)
+               ? content_ask(m->base, m->names, m->settings, catalog_uuid(m->catalog), sha256, done, arg)
+               : NULL;
 }

@@ -18,6 +18,7 @@
 #include "daemon/mirror/settings.h"
 
 struct mirror;
+struct content_question;
 
 enum mirror_phase {
     MIRROR_OFF,     /* not configured */
@@ -55,6 +56,13 @@ void mirror_renew(struct mirror *m);
 void mirror_close(struct mirror *m);
 /* After the offload was drained. NULL is nothing. */
 struct mirror *mirror_free(struct mirror *m);
+
+/* Whether another host has a trace with that content: content.h. NULL also where no mirror is configured. */
+struct content_question *mirror_ask_content(struct mirror *m, const char *sha256,
+                                            void (*done)(const char *host, const struct problem *p,
+                                                         void *arg),
+                                            void *arg);
+bool mirror_is_configured(const struct mirror *m);
 
 void mirror_read_state(const struct mirror *m, struct mirror_state *ret);
 /* Whether it has changes to send and a server that takes them: a profd that ends when idle waits for it. */

@@ -16,10 +16,12 @@ import pytest
 
 from archive_client import ArchiveClient
 from daemon import BUILD, ROOT, Daemon, FaultFleet, wait_for
+from test_mirror import Mirror
 from test_collect import MIB, config, made_trace, record
 from test_store import files
 
 sys.path.insert(0, str(ROOT / "tests/fleet"))
+from postgres import Postgres  # noqa: E402
 from radosgw import Radosgw, missing  # noqa: E402
 from s3_hostile import HostileS3, error, http_date, raw, refuse_after_half  # noqa: E402
 
@@ -255,6 +257,58 @@ def test_rm(ceph, tmp_path):
         third = is_archived(profd, profd.traces(session=session)[0]["trace"])["archive_key"]
         assert profd.request("DELETE", f"/v1/sessions/{session}").json()["objects_deleted"] == 1
         wait_for(lambda: third not in keys(ceph, "rm"))
+
+
+def test_rm_asks_the_mirror(ceph, tmp_path):
+    """An object that a trace of another host needs stays, and so does one of which that cannot be known."""
+    with Postgres() as pg:
+        mirror = Mirror(pg)
+        more = archive(ceph, "fleet", f"delete_credentials_file={ceph.credentials}")
+        source, other = write_trace(tmp_path / "a.json.gz", 21), write_trace(tmp_path / "b.json.gz", 22)
+        with Daemon(tmp_path / "one", mirror.config(more=more + "[hosts]\nname=gpu1\n")) as one, \
+                Daemon(tmp_path / "two", mirror.config(more=more + "[hosts]\nname=gpu2\n")) as two:
+            traces = {host: ingest(host, source) for host in (one, two)}
+            key = is_archived(one, traces[one])["archive_key"]
+            assert is_archived(two, traces[two])["archive_key"] == key
+            wait_for(lambda: len(mirror.sql("select trace_id from fleet.traces")) == 2)
+            done = profctl(one, "rm", "--yes", traces[one])
+            assert f"the object {key} remains in the archive: gpu2 has a trace with the same content" in done.stderr
+            wait_for(lambda: len(mirror.sql("select trace_id from fleet.traces")) == 1)
+            assert two.request("DELETE", f"/v1/traces/{traces[two]}").json()["object"] == "deleted"
+            assert key not in keys(ceph, "fleet")
+            last = ingest(two, other)
+            key = is_archived(two, last)["archive_key"]
+            pg.stop()
+            answer = two.request("DELETE", f"/v1/traces/{last}").json()
+            assert answer["object"] == "remains" and "mirror" in answer["object_reason"] and key in keys(ceph, "fleet"), answer
+
+
+def catalog_of_bucket(ceph, prefix):
+    """As docs/archive.md describes it: {uuid of a trace: its row}, of all manifests."""
+    rows = {}
+    for key in keys(ceph, prefix):
+        if key.startswith("v1/session/"):
+            found = json.loads(ceph.curl("GET", f"traces/{prefix}/{urllib.parse.quote(key)}"))
+            rows |= {trace["uuid"]: trace | {"session": found["session"]["uuid"]} for trace in found["traces"]}
+    return rows
+
+
+def test_the_bucket_alone_has_the_catalog(ceph, tmp_path):
+    """The state directory is lost: rows of the manifests are those that the catalog had, and their objects have what they say."""
+    kept = ("name", "kind", "state", "worker", "size", "sha256", "archive_key", "archived_at", "recorded_at", "collected_at", "ranks")
+    with FaultFleet(tmp_path / "fleet", "vllm", 2) as fleet, Daemon(tmp_path / "profd", config() + archive(ceph, "lost")) as profd:
+        sessions = {(session := record(profd, fleet))["session"]: session["uuid"] for _ in range(2)}
+        for row in profd.traces(limit=1000):
+            is_archived(profd, row["trace"])
+        rows = {row["uuid"]: row for row in profd.traces(limit=1000)}
+        found = wait_for(lambda: len(now := catalog_of_bucket(ceph, "lost")) == len(rows) and now)
+        for uuid, row in rows.items():
+            assert {name: found[uuid].get(name) for name in kept} == {name: row.get(name) for name in kept}
+            assert found[uuid]["session"] == sessions[row["session"]]
+            content = subprocess.run(["curl", "-sSf", "--aws-sigv4", "aws:amz:us-east-1:s3", "--user", f"{ceph.access_key}:{ceph.secret_key}",
+                                      "-H", f"x-amz-content-sha256: {hashlib.sha256().hexdigest()}",
+                                      f"{ceph.endpoint}/traces/lost/{row['archive_key']}"], capture_output=True, timeout=60, check=True).stdout
+            assert hashlib.sha256(content).hexdigest() == row["sha256"]
 
 
 def test_manifest(ceph, tmp_path):

@@ -249,9 +249,21 @@ def test_rate(s3, client, tmp_path):
     assert time.monotonic() - began > 0.8
 
 
+def test_encryption_by_a_key(s3, client, tmp_path):
+    """Over TLS only; what the service says of the key is named."""
+    assert "https://" in client.fails("EINVAL", "--encryption", "aws:kms", "put", "key", tmp_path / "file")["what"]
+    for words, part in ((["--kms-key", "a"], "needs sse=aws:kms"), (["--encryption", "AES256", "--kms-key", "a"], "needs sse=aws:kms"),
+                        (["--encryption", "aws:kms", "--kms-key", "a b"], "no id, alias or ARN")):
+        assert part in client.fails("EINVAL", *words, "put", "key", tmp_path / "file")["what"]
+    assert not s3.requests
+    s3.fault("PUT", error(400, "KMS.DisabledException"))
+    answer = client.fails("EKEYREJECTED", "put", "key", tmp_path / "file")
+    assert "disabled" in answer["what"] and "sse_kms_key_id=" in answer["remedy"]
+
+
 def test_settings(tmp_path):
     for words in (["--url", "s3://B/x"], ["--url", "s3://bucket/../x"], ["--url", "http://bucket"], ["--url", "file://relative"],
                   ["--endpoint", "ftp://host"], ["--endpoint", "http://user@host"], ["--endpoint", "http://host/path"],
                   ["--region", "eu west"], ["--encryption", "rot13"]):
         answer = ArchiveClient("s3://bucket", "--credentials", tmp_path, *words).fails("EINVAL", "head", "key")
-        assert f"{words[0][2:]}=" in answer["what"]
+        assert f"{words[0][2:].replace('encryption', 'sse')}=" in answer["what"]

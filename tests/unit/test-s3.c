@@ -2,6 +2,7 @@
 /* What S3 services answer: documents, heads, and what follows from them. */
 #include "archive/s3_credentials.h"
 #include "archive/s3_failure.h"
+#include "archive/s3_request.h"
 #include "archive/s3_retry.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -242,13 +243,42 @@ static void test_failures(void **state)
     problem_done(&p);
 }
 
+static bool text_has(const struct s3_text *t, const char *header)
+{
+    for (size_t i = 0; i < t->n_headers; i++)
+        if (streq(t->headers[i], header))
+            return true;
+    return false;
+}
+
+/* Of what creates an object, and of nothing else. */
+static void test_encryption(void **state)
+{
+    const struct s3_service service = {.root = (char *)"https://b",
+                                       .prefix = (char *)"",
+                                       .encryption = (char *)"aws:kms",
+                                       .kms_key = (char *)"alias/traces"};
+    static const bool creates[_ARCHIVE_VERB_MAX] = {[ARCHIVE_PUT] = true, [ARCHIVE_UPLOAD_CREATE] = true};
+
+    for (int verb = 0; verb < _ARCHIVE_VERB_MAX; verb++) {
+        const struct archive_request q = {.verb = (enum archive_verb)verb, .key = "k", .upload_id = "u"};
+        const struct s3_progress progress = {0};
+        struct s3_text t;
+        s3_text_build(&service, &q, &progress, S3_SHA256_OF_NOTHING, &t);
+        assert_int_equal(text_has(&t, "x-amz-server-side-encryption: aws:kms"), creates[verb]);
+        assert_int_equal(text_has(&t, "x-amz-server-side-encryption-aws-kms-key-id: alias/traces"),
+                         creates[verb]);
+        s3_text_done(&t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_documents), cmocka_unit_test(test_bad_documents),
         cmocka_unit_test(test_heads),     cmocka_unit_test(test_retries),
         cmocka_unit_test(test_waits),     cmocka_unit_test(test_credentials),
-        cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_failures),  cmocka_unit_test(test_encryption),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
