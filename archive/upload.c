@@ -305,22 +305,3 @@ void archive_upload_take(struct archive_upload *u, struct archive_result *result
 {
     step_takers[u->step](u, result);
 }
-
-/* -- Blocking ----------------------------------------------------------------------------------------- */
-
-int archive_upload_run(struct archive *a, struct archive_upload *u, const struct archive_watch *watch,
-                       int (*keep)(const struct archive_upload_state *state, void *arg), void *arg)
-{
-    struct archive_request q;
-    int r = 0;
-
-    while (r == 0 && archive_upload_next(u, &q)) {
-        struct archive_result result;
-        archive_perform(a, &q, watch, &result);
-        archive_upload_take(u, &result);
-        archive_result_done(&result);
-        if (keep && (q.verb == ARCHIVE_UPLOAD_CREATE || q.verb == ARCHIVE_UPLOAD_PART))
-            r = keep(&u->state, arg);
-    }
-    return r < 0 ? r : u->err;
-}

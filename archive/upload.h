@@ -47,9 +47,5 @@ const struct archive_upload_state *archive_upload_state(const struct archive_upl
 
 /* After it is over. 0, or a negative errno value with the problem, borrowed: -EEXIST if another object has the key. */
 int archive_upload_result(const struct archive_upload *u, const struct problem **ret_problem);
+/* Nothing was sent: the archive had it. */
 bool archive_upload_existed(const struct archive_upload *u);
-
-/* All of it, blocking. keep() is called whenever the state changed and before anything depends on it; may be NULL. Parts
- * of an upload that failed stay in the archive, for a resumption. */
-int archive_upload_run(struct archive *a, struct archive_upload *u, const struct archive_watch *watch,
-                       int (*keep)(const struct archive_upload_state *state, void *arg), void *arg);

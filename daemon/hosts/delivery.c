@@ -7,8 +7,7 @@
 #include "daemon/catalog/records.h"
 #include <errno.h>
 
-#define LIST_MAX   64  /* labels, candidates and defects of one trace; remarks of a session */
-#define GROUPS_MAX 256 /* names or categories of one trace */
+#define LIST_MAX   64 /* labels, candidates and defects of one trace; remarks of a session */
 #define STATUS_MIN 100
 #define STATUS_MAX 599
 
@@ -193,32 +192,6 @@ json_t *trace_facts_check(const json_t *trace)
             return NULL;
         }
     return checked;
-}
-
-json_t *trace_groups_check(const json_t *list)
-{
-    static const char *const numbers[] = {"count", "sum_ns", "min_ns", "max_ns"};
-    json_t *groups = json_is_array(list) ? json_array() : NULL;
-
-    for (size_t i = 0; i < MIN(json_array_size(list), (size_t)GROUPS_MAX); i++) {
-        const json_t *group = json_array_get(list, i);
-        json_t *category = fact_text(json_object_get(group, "category")),
-               *name = fact_text(json_object_get(group, "name")), *kept = json_object();
-        if (category)
-            json_object_set_new(kept, "category", category);
-        if (name)
-            json_object_set_new(kept, "name", name);
-        for (size_t k = 0; k < ARRAY_SIZE(numbers); k++) {
-            json_t *number = fact_number(json_object_get(group, numbers[k]), 0);
-            if (number)
-                json_object_set_new(kept, numbers[k], number);
-        }
-        if (json_object_get(kept, "count"))
-            json_array_append_new(groups, kept);
-        else
-            json_decref(kept);
-    }
-    return groups;
 }
 
 /* As text; what takes most and matters least is left out of facts that are too long. The caller frees it. */

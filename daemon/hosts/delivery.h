@@ -57,5 +57,3 @@ void delivery_done(struct delivery *d);
  * its host: they are shown with the host's name, and never opened. A new object; NULL: not the facts of a trace.
  */
 json_t *trace_facts_check(const json_t *trace);
-/* The same of "names" and "categories": sums of groups of slices. NULL: no list. */
-json_t *trace_groups_check(const json_t *list);

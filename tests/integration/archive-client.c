@@ -207,6 +207,21 @@ static void client_upload_on_result(struct archive_result *r, void *arg)
     client_upload_go_on(u);
 }
 
+/* Without an event loop. */
+static void client_upload_run(struct client *c, struct archive_upload *upload)
+{
+    struct archive_request q;
+    int r = 0;
+
+    while (r == 0 && archive_upload_next(upload, &q)) {
+        struct archive_result result;
+        archive_perform(c->archive, &q, NULL, &result);
+        archive_upload_take(upload, &result);
+        archive_result_done(&result);
+        r = client_keep(archive_upload_state(upload), c);
+    }
+}
+
 /* KEY FILE [KEY FILE]... */
 static void client_uploads(struct client *c, char **words, int n)
 {
@@ -220,7 +235,7 @@ static void client_uploads(struct client *c, char **words, int n)
             client_upload_go_on(&uploads[i]);
             continue;
         }
-        archive_upload_run(c->archive, uploads[i].upload, NULL, client_keep, c);
+        client_upload_run(c, uploads[i].upload);
         client_upload_close(&uploads[i]);
     }
     if (c->on_loop && c->n_open > 0)

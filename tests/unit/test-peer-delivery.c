@@ -122,24 +122,12 @@ static void test_facts(void **state)
     delivery_done(&d);
 }
 
-static void test_groups(void **state)
-{
-    _cleanup_json_ list = parse("[{'category':'kernel','name':'gemm','count':5,'sum_ns':7,'path':'/x'},"
-                                "{'name':7},'x']");
-    _cleanup_json_ groups = trace_groups_check(list);
-
-    assert_int_equal(json_array_size(groups), 1);
-    assert_int_equal(json_object_size(json_array_get(groups, 0)), 4);
-    assert_null(trace_groups_check(NULL));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answer),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_facts),
-        cmocka_unit_test(test_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
