@@ -350,14 +350,19 @@ void session_print_outcome(const json_t *session, const struct screen *s)
     size_t i;
     json_t *item;
 
+    const char *reason = json_get_str(session, "reason");
+    bool is_cancelled = session_tally(session).by_state[STATE_CANCELLED] > 0;
+
     session_add_state(&d, session);
-    json_array_foreach(json_object_get(session, "targets"), i, item)
-        reasons_add(reasons, json_get_str(item, "worker"), json_get_str(item, "failure"),
-                    json_get_str(item, "remedy"));
-    /* The reason of the session summarizes those of its workers, where they have any; that others were cancelled with them
-     * only the session tells. */
-    if (reasons_count(reasons) == 0 || session_tally(session).by_state[STATE_CANCELLED] > 0)
-        reasons_add(reasons, NULL, json_get_str(session, "reason"), json_get_str(session, "remedy"));
+    /* The reason of the session summarizes those of its workers, where they have any; that others were cancelled because of
+     * them only the session tells, with their failure. */
+    json_array_foreach(json_object_get(session, "targets"), i, item) {
+        const char *failure = json_get_str(item, "failure");
+        if (!is_cancelled || !reason || !failure || !strstr(reason, failure))
+            reasons_add(reasons, json_get_str(item, "worker"), failure, json_get_str(item, "remedy"));
+    }
+    if (reasons_count(reasons) == 0 || is_cancelled)
+        reasons_add(reasons, NULL, reason, json_get_str(session, "remedy"));
     reasons_add_to(&d, reasons, 2);
     document_print(&d, s, TABLE_FITTED);
 }

@@ -129,6 +129,31 @@ static void test_session_text(void **state)
         "  stopping · starts sent within 3.1 ms of each other · 1 of 2 stopped · 1 failed · 3.0 MiB\n");
 }
 
+/* Which worker failed, and that the others were cancelled because of it: once. */
+static void test_outcome_of_all_or_none(void **state)
+{
+    static const char text[] =
+        "{\"session\":\"s7\",\"state\":\"failed\",\"reason\":\"all workers are required, and http://b:1: no "
+        "answer; the "
+        "others were rolled back\",\"targets\":[{\"worker\":\"http://a:1\",\"state\":\"cancelled\"},"
+        "{\"worker\":\"http://b:1\",\"state\":\"failed\",\"failure\":\"no answer\"}]}";
+    _cleanup_json_ session = json_loads(text, 0, NULL);
+    char *shown = NULL;
+    size_t size;
+    const struct screen plain = {.file = open_memstream(&shown, &size)};
+
+    session_print_outcome(session, &plain);
+    fclose(plain.file);
+    assert_non_null(strstr(shown, "Session s7 is failed: 0 of 2 workers"));
+    char *reason =
+        strstr(shown, "all workers are required, and http://b:1: no answer; the others were rolled back");
+    assert_non_null(reason);
+    assert_null(strstr(reason + 1, "no answer\n"));
+    reason[0] = '\0';
+    assert_null(strstr(shown, "no answer"));
+    free(shown);
+}
+
 static void test_trouble_is_shown_first(void **state)
 {
     _cleanup_json_ session = a_session();
@@ -165,6 +190,7 @@ int main(void)
         cmocka_unit_test(test_urls),
         cmocka_unit_test(test_places),
         cmocka_unit_test(test_session_text),
+        cmocka_unit_test(test_outcome_of_all_or_none),
         cmocka_unit_test(test_trouble_is_shown_first),
         cmocka_unit_test(test_exit_status),
     };

@@ -723,11 +723,16 @@ static void test_stops_one_at_a_time(void **state)
 static void test_host_is_lost(void **state)
 {
     struct test *t = *state;
+    _cleanup_(problem_done) struct problem p = {0};
     struct session *s = record(t, OPTIONS(""), false);
     const int64_t id = s->record.session_id;
 
     jobs_stop(sessions_jobs(t->sessions), id, "anna");
     UNTIL(t, t->n[STOP] == 2);
+    /* How long its workers write nobody knows, and another stop would not end that. */
+    assert_null(try_session(t, OPTIONS(""), false, &p));
+    assert_string_equal(strstr(p.what, "which is"), "which is stopping");
+    assert_non_null(strstr(p.remedy, "profctl status s1"));
     target_peer_stopped(&s->targets[0]);
     target_collected(&s->targets[0], STATE_COMPLETE, NULL, NULL);
     target_peer_lost(&s->targets[1], wall_ns());
