@@ -200,7 +200,8 @@ static char *session_trace_cell(const json_t *target)
     char size[UNIT_TEXT_MAX];
 
     format_size(size, bytes);
-    if (failure)
+    /* A host may deliver traces after the session did not wait any more; why it did not stands below. */
+    if (failure && (n == 0 || !json_get_str(target, "host")))
         return xstrndup(failure, strcspn(failure, "\n"));
     if (n == 1)
         return xasprintf("%s  %s", json_string_value(json_array_get(traces, 0)), size);

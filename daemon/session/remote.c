@@ -391,15 +391,15 @@ void target_peer_failed(struct target *t, const char *failure, const char *remed
 void target_peer_lost(struct target *t, int64_t since)
 {
     char at[UNIT_TEXT_MAX];
+    /* True before they come, and after it. */
     _cleanup_(freep) char *failure =
         since == RECORD_NONE
-            ? xasprintf(
-                  "its host %s answers, but has not reported its end in time: its traces are there, and "
-                  "arrive when they are complete",
-                  target_host(t))
-            : xasprintf("its host %s has not answered since %s: its traces are there, and arrive when it "
-                        "answers again",
-                        target_host(t), format_time(at, since));
+            ? xasprintf("its host %s had not reported its end in time: its traces are delivered later",
+                        target_host(t))
+            : xasprintf(
+                  "its host %s had not answered since %s when the session ended: its traces are delivered "
+                  "when it answers again",
+                  target_host(t), format_time(at, since));
     const char *remedy = since == RECORD_NONE ? "See profd's log on that host."
                                               : "profctl list-hosts shows the state of each host.";
 

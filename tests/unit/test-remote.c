@@ -737,7 +737,7 @@ static void test_host_is_lost(void **state)
     target_collected(&s->targets[0], STATE_COMPLETE, NULL, NULL);
     target_peer_lost(&s->targets[1], wall_ns());
     UNTIL(t, state_of(t, id) == STATE_PARTIAL);
-    assert_target(t, id, 1, STATE_PARTIAL, "its host gpu2 has not answered since");
+    assert_target(t, id, 1, STATE_PARTIAL, "its host gpu2 had not answered since");
     assert_reason(t, id, "1 of 2 workers are complete; " REMOTE_2);
 }
 
@@ -762,7 +762,7 @@ static void test_left_while_recording(void **state)
     assert_int_equal(s->record.stopped_at, 77);
     target_collected(&s->targets[1], STATE_COMPLETE, NULL, NULL);
     UNTIL(t, state_of(t, id) == STATE_PARTIAL);
-    assert_target(t, id, 0, STATE_PARTIAL, "its host gpu1 answers, but has not reported its end in time");
+    assert_target(t, id, 0, STATE_PARTIAL, "its host gpu1 had not reported its end in time");
 }
 
 /* A later profd asks the hosts again: what it stops and what it collects follows from each target's state. */
