@@ -485,6 +485,17 @@ static void on_grace_over(struct session *s)
     session_record(s);
 }
 
+/* Ranks record nothing whose server has failed. */
+static bool session_records(const struct session *s)
+{
+    for (size_t i = 0; i < s->n_targets; i++) {
+        const struct target *t = &s->targets[i];
+        if (t->record.state == STATE_RECORDING && (!target_server(t) || target_server_records(t)))
+            return true;
+    }
+    return false;
+}
+
 void session_check_started(struct session *s, const struct target *answered)
 {
     bool may_fail = s->request.require_all && (!answered || answered->record.failure);
@@ -508,7 +519,7 @@ void session_check_started(struct session *s, const struct target *answered)
     session_timer_off(s);
     if (s->stop_wanted) {
         session_stop_all(s);
-    } else if (session_count_state(s, STATE_RECORDING) > 0) {
+    } else if (session_records(s)) {
         session_record(s);
     } else {
         session_check_finished(s);

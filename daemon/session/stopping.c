@@ -40,6 +40,9 @@ void target_collect(struct target *t)
 {
     struct sessions *all = t->session->all;
 
+    if (target_is_remote(t) && target_server(t) && !target_server_records(t))
+        all->remote_ops->stop(
+            t, all->remote); /* its host waits for the end of the server; again after a restart */
     if (target_is_remote(t))
         all->remote_ops->collect(t, all->remote);
     else

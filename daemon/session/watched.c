@@ -64,6 +64,11 @@ void target_lead(struct target *server)
         if (target_server(t) != server || state_is_final(t->record.state))
             continue;
         t->server_records = false;
+        if (server->record.state == STATE_FAILED && t->record.state <= STATE_RECORDING) {
+            _cleanup_(freep) char *failure =
+                xasprintf("%s, which starts it, does not record", server->worker.url);
+            target_fail(t, failure, server->record.remedy);
+        }
         if (target_is_remote(t) && all->remote_ops && t->record.state >= STATE_RECORDING)
             all->remote_ops->stop(t, all->remote);
     }

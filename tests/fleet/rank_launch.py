@@ -45,6 +45,7 @@ def main():
     parser = argparse.ArgumentParser()
     for name in ("--tp-size", "--nnodes", "--node-rank", "--tensor-parallel-size", "--master-port", "--lost-ranks"):
         parser.add_argument(name, type=int, default=0)
+    parser.add_argument("--late-s", type=float, default=0)
     for name in ("--dist-init-addr", "--control", "--master-addr", "--profiler-config"):
         parser.add_argument(name)
     parser.add_argument("--headless", action="store_true")
@@ -63,6 +64,7 @@ def main():
                 start = call
             elif call["path"].endswith("/stop_profile") and start:
                 body = json.loads(start["body"] or "{}")
+                time.sleep(options.late_s)
                 for rank in range(first, first + each - options.lost_ranks):
                     if options.headless:
                         directory = json.loads(options.profiler_config)["torch_profiler_dir"]

@@ -5,6 +5,7 @@ import contextlib
 import json
 import shutil
 import subprocess
+import time
 
 import pytest
 from hosts import TESTS, HostFleet, Hosts
@@ -95,6 +96,32 @@ def test_missing_ranks_are_named_with_their_host(hosts):
         session, targets = record(hosts[1], url)
     assert session["state"] == "partial" and targets[url]["state"] == "complete", json.dumps(session, indent=1)
     assert targets[ranks]["host"] == "gpu2" and targets[ranks]["failure"] == "1 of 2 ranks; missing or damaged: 3", targets[ranks]
+
+
+def test_ranks_are_waited_for_until_their_server_has_stopped(hosts):
+    """As long as the server has not answered its stop, its ranks write: much longer than files are waited for."""
+    url = hosts[1].fleet.workers[0]
+    hosts[1].fleet.set_fault("slow-stop", 3.5)
+    try:
+        with second_node(hosts, 1, 2, "--late-s", "3") as ranks:
+            session, targets = record(hosts[1], url)
+    finally:
+        hosts[1].fleet.set_fault("none")
+    assert session["state"] == "complete" and len(targets[ranks]["traces"]) == 2, json.dumps(session, indent=1)
+
+
+def test_ranks_end_with_a_server_that_fails(hosts):
+    url = hosts[1].fleet.workers[0]
+    hosts[1].fleet.set_fault("start-500")
+    try:
+        with second_node(hosts, 1, 2, "--lost-ranks", "2") as ranks:  # which records nothing, as it was not told to
+            began = time.monotonic()
+            session = hosts[1].wait_session(hosts[1].start_session(workers=[url], duration_ns=50 * S)["session"])
+    finally:
+        hosts[1].fleet.set_fault("none")
+    assert time.monotonic() - began < 40
+    (failed,) = [target for target in session["targets"] if target["worker"] == ranks]
+    assert session["state"] == "failed" and f"{url}, which starts it, does not record" in failed["failure"], session
 
 
 def test_ranks_that_no_host_has_are_expected_of_their_server(hosts):
