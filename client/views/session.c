@@ -4,8 +4,12 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/units.h"
+#include "base/uuid.h"
 #include "client/cli/text.h"
 #include "client/views/reasons.h"
+
+/* Hosts that the line of a session names. */
+#define SILENT_HOSTS_SHOWN_MAX 3
 
 enum {
     CELL_WORKER,
@@ -130,6 +134,16 @@ static char *session_roles(const json_t *session)
     return text;
 }
 
+/* Of a session that another host leads, where it has another number and the same UUID. */
+static void session_append_coordinator(char **text, const json_t *session)
+{
+    const char *host = json_get_str(session, "coordinator_name"), *uuid = json_get_str(session, "uuid");
+
+    if (json_get_str(session, "coordinator"))
+        append_str(text, "of coordinator %s (there %.*s) ", host ? host : "on another host",
+                   UUID_PREFIX_LENGTH, uuid ? uuid : "?");
+}
+
 char *session_title(const json_t *session)
 {
     const char *router = json_get_str(session, "router"), *fleet = json_get_str(session, "fleet"),
@@ -143,6 +157,8 @@ char *session_title(const json_t *session)
     if (name)
         append_str(&text, "\"%s\", ingested (%s)", name, traces);
     else
+        session_append_coordinator(&text, session);
+    if (!name)
         append_str(&text, "on ");
     if (router)
         append_str(&text, "%s (%s%s", router, dialect ? dialect : "", dialect ? ", " : "");
@@ -302,6 +318,28 @@ static char *session_phase(const json_t *session, int64_t now)
     return xstrdup(state ? state : "?");
 }
 
+/* The hosts that do not answer: "gpu2 has not answered for 12s". Their targets follow each other. */
+static void session_append_silence(char **text, const json_t *session, int64_t now)
+{
+    const char *last = NULL;
+    char age[UNIT_TEXT_MAX];
+    size_t n = 0, i;
+    json_t *target;
+
+    json_array_foreach(json_object_get(session, "targets"), i, target) {
+        const char *host = json_get_str(target, "host");
+        if (!json_get_str(target, "silence") || !host || streq(host, last))
+            continue;
+        last = host;
+        if (n++ < SILENT_HOSTS_SHOWN_MAX)
+            append_str(
+                text, " · %s has not answered for %s", host,
+                format_duration(age, MAX(now - json_get_int(target, "silent_since", now), INT64_C(0))));
+    }
+    if (n > SILENT_HOSTS_SHOWN_MAX)
+        append_str(text, ", nor %zu more hosts", n - SILENT_HOSTS_SHOWN_MAX);
+}
+
 char *session_progress(const json_t *session, int64_t now)
 {
     struct tally t = session_tally(session);
@@ -316,6 +354,7 @@ char *session_progress(const json_t *session, int64_t now)
         append_str(&text, " · %zu of %zu stopped", t.n_stopped, t.n_started);
     if (t.by_state[STATE_FAILED] > 0)
         append_str(&text, " · %zu failed", t.by_state[STATE_FAILED]);
+    session_append_silence(&text, session, now);
     if (t.bytes > 0)
         append_str(&text, " · %s", format_size(number, t.bytes));
     return text_clean(text, false);

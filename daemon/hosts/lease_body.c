@@ -155,6 +155,17 @@ static int lease_take_shares_dir(const json_t *v, struct lease_body_worker *w, s
     return lease_take_bool(v, "shares_dir", &w->shares_dir, p);
 }
 
+static int lease_take_role(const json_t *v, struct lease_body_worker *w, struct problem *p)
+{
+    const char *name = json_string_value(v);
+    int role = name ? role_from_name(name) : -1;
+
+    if (role < 0)
+        return lease_wrong(p, "role", "the role of a worker, such as \"prefill\"");
+    w->role = (enum role)role;
+    return 0;
+}
+
 static int lease_take_start_step(const json_t *v, struct lease_body_worker *w, struct problem *p)
 {
     if (!json_is_integer(v) || json_integer_value(v) < 1)
@@ -187,6 +198,7 @@ static const struct lease_worker_member prepared_members[] = {
     {"profile_id", lease_take_profile_id, true},
     {"shares_dir", lease_take_shares_dir, false},
     {"ranks", lease_take_ranks, false},
+    {"role", lease_take_role, false},
 };
 static const struct lease_worker_member started_members[] = {
     {"url", lease_take_worker_url, true},

@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "base/problem.h"
+#include "proto/names.h"
 
 #define LEASE_WORKERS_MAX 1024
 /* Bytes. */
@@ -36,6 +37,7 @@ struct lease_body_worker {
     int ranks;        /* of prepare: that are expected of it; 0: all that it has */
     char *output_dir; /* of start, for ranks without a server: where that was told to write; NULL elsewhere */
     bool shares_dir;  /* of prepare: workers of other hosts write to its directory as well */
+    enum role role;   /* of prepare: as the coordinator's router lists it */
     int64_t start_step; /* of start: the engine's step to begin at; 0: as the request says */
 };
 

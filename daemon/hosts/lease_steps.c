@@ -74,7 +74,8 @@ static int lease_create_session(struct lease *lease, const struct lease_body *b,
         workers[i] = (struct lease_worker){.url = b->workers[i].url,
                                            .profile_id = b->workers[i].profile_id,
                                            .shares_dir = b->workers[i].shares_dir,
-                                           .ranks = b->workers[i].ranks};
+                                           .ranks = b->workers[i].ranks,
+                                           .role = b->workers[i].role};
     const struct lease_start start = {.lease_id = r->lease_id,
                                       .session_uuid = r->session_uuid,
                                       .coordinator = r->coordinator,

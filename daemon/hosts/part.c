@@ -55,6 +55,19 @@ struct part *part_alloc(struct parts *all, const char *host, const char *session
     return part;
 }
 
+void part_note_answer(struct part *part)
+{
+    part->answered_ns = mono_ns();
+    part->record.answered_at = wall_ns();
+    replace_str(&part->silence, NULL);
+}
+
+void part_note_silence(struct part *part, const struct problem *p)
+{
+    replace_str(&part->silence,
+                p && p->what ? p->what : "it is no peer any more, or another profd answers there");
+}
+
 static void part_target_done(struct part_target *pt)
 {
     free(pt->url);
@@ -73,6 +86,7 @@ void part_free(struct part *part)
     free(part->targets);
     delivery_done(&part->report);
     part_record_done(&part->record);
+    free(part->silence);
     free(part->host);
     free(part->why);
     free(part->remedy);

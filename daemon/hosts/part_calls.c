@@ -106,6 +106,8 @@ static void part_put_prepare(const struct part *part, json_t *body)
             json_put_bool(worker, "shares_dir", true);
         if (t->worker.sizes.ranks > 0)
             json_put_int(worker, "ranks", t->worker.sizes.ranks);
+        if (t->worker.role != ROLE_UNKNOWN)
+            json_put_str(worker, "role", role_name(t->worker.role));
         json_array_append_new(workers, worker);
     }
     json_object_set_new(body, "workers", workers);
@@ -286,6 +288,7 @@ static bool part_may_try_again(const struct part *part, enum part_call call)
 
 static void part_on_unanswered(struct part *part, enum part_call call, const struct problem *p)
 {
+    part_note_silence(part, p);
     struct timeval tv = timeval_of(backoff_ns(&call_retry, part->call_tries, backoff_random()));
 
     if (part_may_try_again(part, call)) {
@@ -324,8 +327,7 @@ static void part_on_answer(int status, const json_t *body, const struct problem 
         return;
     }
     if (!is_no_answer(status)) {
-        part->answered_ns = mono_ns();
-        part->record.answered_at = wall_ns();
+        part_note_answer(part);
         if (times.sent_mono_ns > 0 && times.answered_mono_ns > 0)
             part->slowest_ns = MAX(part->slowest_ns, times.answered_mono_ns - times.sent_mono_ns);
     }
@@ -406,11 +408,13 @@ static void part_on_renewed(int status, const json_t *body, const struct problem
 
     part->renewal = NULL;
     if (status / 100 == 2) {
-        part->answered_ns = mono_ns();
+        part_note_answer(part);
         part->lease_end_ns = mono_ns() + part->all->settings->lease_ns;
     } else if (status == 410 && part->state < PART_RECORDING) {
         part_explain(part, "Start it again.", "its lease expired: %s", part_text_of(part, p, "gone"));
         part_event(part, PART_GONE);
+    } else if (is_no_answer(status)) {
+        part_note_silence(part, p);
     }
 }
 

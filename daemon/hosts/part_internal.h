@@ -77,6 +77,7 @@ struct part {
 
     int64_t lease_end_ns; /* monotonic: the lease is certain to hold until then */
     int64_t answered_ns;  /* monotonic: the last answer of its host */
+    char *silence;        /* why there was none to the newest question; NULL: there was */
     int64_t slowest_ns;   /* of the calls that were answered */
 
     struct event *look; /* its targets are looked at in the next iteration */
@@ -144,6 +145,9 @@ void part_save(struct part *part);
 const char *part_text_of(const struct part *part, const struct problem *p, const char *otherwise);
 /* why is set once. */
 void part_explain(struct part *part, const char *remedy, const char *format, ...) _printf_(3, 4);
+void part_note_answer(struct part *part);
+/* p may be NULL. */
+void part_note_silence(struct part *part, const struct problem *p);
 /* What its host did not report, and never will, has failed. */
 void part_report_failed(struct part *part);
 /* Its targets are looked at soon: the session module is not called back from within its own call. */

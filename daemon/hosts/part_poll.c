@@ -433,6 +433,7 @@ static void part_on_report(int status, const json_t *body, const struct problem 
         return;
     }
     if (status / 100 != 2) {
+        part_note_silence(part, p);
         part_on_no_report(part);
         return;
     }
@@ -444,8 +445,7 @@ static void part_on_report(int status, const json_t *body, const struct problem 
         part_on_no_report(part);
         return;
     }
-    part->answered_ns = mono_ns();
-    part->record.answered_at = wall_ns();
+    part_note_answer(part);
     part_store(part);
 }
 
@@ -461,6 +461,7 @@ void part_poll(struct part *part)
     }
     const struct peer *peer = part_peer(part);
     if (!peer) {
+        part_note_silence(part, NULL);
         part_poll_later(part);
         return;
     }

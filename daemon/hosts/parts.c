@@ -106,6 +106,16 @@ static int64_t parts_bytes_seen(const struct target *t, void *remote)
     return pt ? pt->bytes_seen : 0;
 }
 
+static const char *parts_silence(const struct target *t, int64_t *ret_since, void *remote)
+{
+    struct part *part;
+
+    if (!part_target_of(remote, t, &part) || !part->silence)
+        return NULL;
+    *ret_since = wall_ns() - (mono_ns() - part->answered_ns);
+    return part->silence;
+}
+
 /* -- The object -- */
 
 static const struct remote_ops parts_remote_ops = {
@@ -117,6 +127,7 @@ static const struct remote_ops parts_remote_ops = {
     .give_back = parts_give_back,
     .forget = parts_forget,
     .bytes_seen = parts_bytes_seen,
+    .silence = parts_silence,
     .resume = parts_resume,
 };
 

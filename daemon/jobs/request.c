@@ -407,7 +407,8 @@ struct lease_start *lease_start_copy(const struct lease_start *l)
         copy->workers[i] = (struct lease_worker){.url = xstrdup(l->workers[i].url),
                                                  .profile_id = xstrdup(l->workers[i].profile_id),
                                                  .shares_dir = l->workers[i].shares_dir,
-                                                 .ranks = l->workers[i].ranks};
+                                                 .ranks = l->workers[i].ranks,
+                                                 .role = l->workers[i].role};
     return copy;
 }
 

@@ -52,6 +52,7 @@ struct lease_start {
         char *url, *profile_id;
         int ranks;       /* that are expected of it, where those of other hosts are not; 0: all */
         bool shares_dir; /* workers of other hosts write to its directory as well */
+        enum role role;  /* as the coordinator's router lists it */
     } * workers;
     size_t n_workers;
     json_t *request; /* object: how to record */

@@ -283,13 +283,15 @@ static bool worker_shares_dir(const struct job_creation *c, const struct worker 
     return false;
 }
 
-/* A host that has leased its workers is told. */
+/* A host that has leased its workers is told, and asks no router about their roles. */
 static void session_note_shared_dirs(struct job_creation *c)
 {
     for (size_t i = 0; i < c->plan.n_chosen; i++) {
         struct worker *w = &c->fleet->workers[c->plan.chosen[i]];
         w->shares_dir =
             c->request.lease ? lease_shares_dir(c->request.lease, w->url) : worker_shares_dir(c, w);
+        if (c->request.lease && w->role == ROLE_UNKNOWN)
+            w->role = lease_role(c->request.lease, w->url);
     }
 }
 

@@ -120,6 +120,14 @@ int lease_ranks(const struct lease_start *lease, const char *worker_url)
     return 0;
 }
 
+enum role lease_role(const struct lease_start *lease, const char *worker_url)
+{
+    for (size_t i = 0; i < lease->n_workers; i++)
+        if (streq(lease->workers[i].url, worker_url))
+            return lease->workers[i].role;
+    return ROLE_UNKNOWN;
+}
+
 void target_set_start_step(struct target *t, int64_t start_step)
 {
     t->start_step = start_step;

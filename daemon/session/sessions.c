@@ -322,6 +322,18 @@ static void session_show_unsaved(const struct session *s, json_t *session)
             target_json_renew(j, &s->targets[i].record);
 }
 
+/* What only this process knows of a target that is not over. */
+static void session_show_target(const struct target *t, json_t *j)
+{
+    int64_t since = RECORD_NONE;
+    const char *silence = target_silence(t, &since);
+
+    json_put_int(j, "bytes_seen", target_bytes_seen(t));
+    json_put_str(j, "silence", silence);
+    if (silence)
+        json_put_int(j, "silent_since", since);
+}
+
 int session_read(struct jobs *jobs, int64_t id, bool full, json_t **ret)
 {
     const struct session *s = (const struct session *)jobs_find(jobs, id);
@@ -337,7 +349,7 @@ int session_read(struct jobs *jobs, int64_t id, bool full, json_t **ret)
         json_put_str(*ret, "waiting_for", s->waiting_for);
     json_array_foreach(json_object_get(*ret, "targets"), i, j)
         if (i < s->n_targets && !state_is_final(s->targets[i].record.state))
-            json_put_int(j, "bytes_seen", target_bytes_seen(&s->targets[i]));
+            session_show_target(&s->targets[i], j);
     return 0;
 }
 

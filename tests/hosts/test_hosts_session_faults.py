@@ -111,6 +111,23 @@ def test_all_are_killed_while_they_record(hosts):
     assert hosts[1].wait_session(session)["state"] == "complete"
 
 
+def test_a_host_that_does_not_answer_is_named_while_the_session_goes_on(hosts):
+    """Without it, a coordinator that waits for a dead host shows what a coordinator shows that records."""
+    one, two, _ = hosts
+    session = recording(hosts, duration_ns=40 * S)
+    two.kill()
+    try:
+        wait_for(lambda: all(target.get("silence") and target["silent_since"] > 0 for target in of_host(one.session(session), "gpu2")))
+        assert "gpu2" in of_host(one.session(session), "gpu2")[0]["silence"]
+        assert not any("silence" in target for target in of_host(one.session(session), "gpu1") + of_host(one.session(session), "gpu3"))
+        assert "· gpu2 has not answered for " in one.profctl("status", session)
+    finally:
+        two.start()
+    wait_for(lambda: not any("silence" in target for target in one.session(session)["targets"]))
+    one.profctl("stop", session)
+    assert one.wait_session(session)["counts"]["targets"] == 6
+
+
 def test_nobody_records_for_a_dead_coordinator(hosts):
     one, two, three = hosts
     # With stops one after the other, no host knows the end.

@@ -55,6 +55,11 @@ def test_one_table_and_traces_of_all_hosts(fleet):
         assert all(abs(t["clock_offset_ns"] + 70 * NS_PER_S) < NS_PER_S for t in session["targets"] if t.get("host") == "gpu3")
     table = one.profctl("status", session["session"])
     assert "HOST" in table and "gpu2" in table and "gpu3" in table
+    # A host knows whose session it is, and the roles that only the router lists.
+    theirs = three.get("/v1/sessions")["sessions"][0]["session"]
+    assert f"Session {theirs} of coordinator gpu1 (there {session['uuid'][:8]}) on 2 workers" in three.profctl("status", theirs)
+    roles = {target["worker"]: target["role"] for target in session["targets"]}
+    assert all(target["role"] == roles[target["worker"]] for target in three.session(theirs)["targets"])
     table = one.profctl("list-traces", "--session", session["session"])
     assert "HOST" in table and "gpu2" in table and "gpu3" in table
     remote = [t for t in one.get("/v1/traces", session=session["session"])["traces"] if t.get("host") != "gpu1"]

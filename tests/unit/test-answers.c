@@ -154,6 +154,21 @@ static void test_outcome_of_all_or_none(void **state)
     free(shown);
 }
 
+static void test_silent_hosts_are_named(void **state)
+{
+    _cleanup_json_ session = a_session();
+    const json_t *targets = json_object_get(session, "targets");
+
+    for (size_t i = 0; i < json_array_size(targets); i++) {
+        json_t *target = json_array_get(targets, i);
+        json_put_str(target, "host", i < 2 ? "gpu2" : "gpu3");
+        json_put_str(target, "silence", i < 2 ? "connection refused" : NULL);
+        json_put_int(target, "silent_since", 98 * NS_PER_S);
+    }
+    _cleanup_(freep) char *line = session_progress(session, 110 * NS_PER_S);
+    assert_non_null(strstr(line, " · 1 failed · gpu2 has not answered for 12.0s · 3.0 MiB"));
+}
+
 static void test_trouble_is_shown_first(void **state)
 {
     _cleanup_json_ session = a_session();
@@ -191,6 +206,7 @@ int main(void)
         cmocka_unit_test(test_places),
         cmocka_unit_test(test_session_text),
         cmocka_unit_test(test_outcome_of_all_or_none),
+        cmocka_unit_test(test_silent_hosts_are_named),
         cmocka_unit_test(test_trouble_is_shown_first),
         cmocka_unit_test(test_exit_status),
     };

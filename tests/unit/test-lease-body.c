@@ -14,7 +14,7 @@
 #define PREPARE                                                                                              \
     SESSION ", \"request\": {\"duration_ns\": 5000000000, \"labels\": {\"a\": \"b\"}}, "                     \
             "\"workers\": [{\"url\": \"http://127.0.0.1:8000\", \"profile_id\": \"s7-w0-1\", "               \
-            "\"shares_dir\": true}, "                                                                        \
+            "\"shares_dir\": true, \"role\": \"decode\"}, "                                                  \
             "{\"url\": \"http://127.0.0.1:8001\", \"profile_id\": \"s7-w1-1\"}]"
 #define START                                                                                                \
     SESSION ", \"at_mono_ns\": 5, \"boot_id\": \"b\", \"deadline_ns\": 30000000000, "                        \
@@ -48,6 +48,8 @@ static void test_each_route(void **state)
     assert_string_equal(b.workers[0].profile_id, "s7-w0-1");
     assert_true(b.workers[0].shares_dir);
     assert_false(b.workers[1].shares_dir);
+    assert_int_equal(b.workers[0].role, ROLE_DECODE);
+    assert_int_equal(b.workers[1].role, ROLE_UNKNOWN);
     assert_int_equal(json_get_int(b.request, "duration_ns", 0), 5000000000);
     lease_body_done(&b);
 
@@ -94,6 +96,10 @@ static void test_refusals(void **state)
          SESSION ", \"request\": {}, \"workers\": [{\"url\": \"http://h:1\", \"profile_id\": \"a\", "
                  "\"shares_dir\": 1}]",
          "shares_dir must be"},
+        {LEASE_ROUTE_PREPARE,
+         SESSION ", \"request\": {}, \"workers\": [{\"url\": \"http://h:1\", \"profile_id\": \"a\", "
+                 "\"role\": \"god\"}]",
+         "role must be"},
         {LEASE_ROUTE_PREPARE, SESSION ", \"request\": \"steps\"", "request must be"},
         {LEASE_ROUTE_START, START ", \"start_at\": 5", "\"start_at\" is not a member"},
         {LEASE_ROUTE_STOP, SESSION ", \"path\": \"/etc\"", "\"path\" is not a member"},

@@ -86,6 +86,12 @@ static const char *fake_holder(const struct worker *w _unused_, const struct ses
     return ((struct test *)arg)->holder;
 }
 
+static const char *fake_silence(const struct target *t _unused_, int64_t *ret_since _unused_,
+                                void *arg _unused_)
+{
+    return NULL;
+}
+
 static const struct remote_ops remote = {.lease = fake_lease,
                                          .prepare = fake_prepare,
                                          .agree = fake_agree,
@@ -94,6 +100,7 @@ static const struct remote_ops remote = {.lease = fake_lease,
                                          .give_back = fake_give_back,
                                          .forget = fake_forget,
                                          .bytes_seen = fake_bytes,
+                                         .silence = fake_silence,
                                          .resume = fake_resume};
 static const struct lease_ops leases = {.holder = fake_holder, .armed = fake_armed, .ended = fake_ended};
 
