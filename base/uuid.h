@@ -9,6 +9,8 @@
 #include <stdbool.h>
 
 #define UUID_LENGTH 36
+/* Of a text with its end. */
+#define UUID_SIZE (UUID_LENGTH + 1)
 /* A prefix that may stand for one. Two UUIDs of a fleet rarely share its characters. */
 #define UUID_PREFIX_LENGTH 8
 

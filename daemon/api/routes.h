@@ -74,7 +74,7 @@ const char *http_method_name(enum http_method m);
 struct route_match {
     const struct route *route;
     int64_t id;                  /* the one in the path, 0 where there is none */
-    char uuid[UUID_LENGTH + 1];  /* in its place: a UUID or its beginning, until route_resolve(); else "" */
+    char uuid[UUID_SIZE];        /* in its place: a UUID or its beginning, until route_resolve(); else "" */
     char id_kind;                /* letter of the id's kind, 0 where there is none */
     char allow[ROUTE_ALLOW_MAX]; /* for -EOPNOTSUPP: the methods of the path */
     char word[ROUTE_WORD_MAX];   /* the one in the path after the id, "" where there is none */

@@ -324,7 +324,7 @@ int catalog_set_sums(struct catalog *c, int64_t trace_id, const json_t *sums);
 struct catalog_ref {
     char kind; /* s session, t trace here or on another host, r run, l lease by its session */
     int64_t id;
-    char uuid[UUID_LENGTH + 1];
+    char uuid[UUID_SIZE];
 };
 /* The rows of these kinds, at most `max`; their number, or a negative errno value. */
 int catalog_find_refs(struct catalog *c, const char *uuid, const char *kinds, struct catalog_ref *ret,

@@ -42,7 +42,7 @@ struct part {
     struct part_record record;
     enum part_state state;
     char *host; /* name of the host */
-    char session_uuid[PEER_UUID_SIZE];
+    char session_uuid[UUID_SIZE];
     struct part_target *targets;
     size_t n_targets;
     char *why, *remedy; /* of a refusal or a loss */

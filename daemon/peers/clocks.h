@@ -9,9 +9,7 @@
 #pragma once
 
 #include "base/util.h"
-
-/* Text of the kernel's boot id, with its end. */
-#define BOOT_ID_SIZE 37
+#include "base/uuid.h"
 
 /* All monotonic: t0 sent here, t1 received there, t2 sent there, t3 received here. */
 struct clock_sample {
@@ -32,8 +30,8 @@ struct clock_estimate {
     int64_t error_ns;       /* of both, at most */
     int64_t rtt_ns;
     struct clock_quality quality;
-    char boot_id[BOOT_ID_SIZE]; /* of the host: offset_ns holds until it boots */
-    int64_t measured_mono_ns;   /* our clock; 0: never */
+    char boot_id[UUID_SIZE];  /* of the host: offset_ns holds until it boots */
+    int64_t measured_mono_ns; /* our clock; 0: never */
 };
 
 /* Fills offsets, error, rtt and measured_mono_ns. -EINVAL where no sample is possible: readings that run backwards or are

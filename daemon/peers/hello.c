@@ -33,13 +33,13 @@ static char *hello_text(const json_t *j, const char *key)
     return streq(clean, text) ? TAKE_PTR(clean) : NULL;
 }
 
-static bool hello_boot_id(const json_t *j, char ret[static BOOT_ID_SIZE])
+static bool hello_boot_id(const json_t *j, char ret[static UUID_SIZE])
 {
     const char *text = json_get_str(j, "boot_id");
 
     if (!uuid_is(text))
         return false;
-    memcpy(ret, text, BOOT_ID_SIZE);
+    memcpy(ret, text, UUID_SIZE);
     return true;
 }
 
@@ -113,7 +113,7 @@ int peer_hello_parse(const json_t *j, struct peer_hello *ret, char **ret_reason)
         *ret_reason = xstrdup("the answer has no UUID of a catalog, or no boot id");
         return -EPROTO;
     }
-    memcpy(h.catalog, uuid, PEER_UUID_SIZE);
+    memcpy(h.catalog, uuid, UUID_SIZE);
     h.host = hello_text(j, "host");
     h.version = hello_text(j, "version");
     h.node = hello_text(j, "node");

@@ -346,7 +346,7 @@ static void description_on_refreshed(void *arg)
                                                   .uuid = xstrdup(peers[i]->host_uuid),
                                                   .host = xstrdup(h->host ? h->host : peers[i]->name),
                                                   .name = xstrdup(peers[i]->name)};
-        memcpy(d->claimants[i].boot_id, h->boot_id, BOOT_ID_SIZE);
+        memcpy(d->claimants[i].boot_id, h->boot_id, UUID_SIZE);
         d->claimants[i].address = peers[i]->address;
         d->claimants[i].is_system = h->is_system;
     }

@@ -33,7 +33,7 @@ const struct peer *owners_find_silent(const struct worker *w, const struct peer_
 
 /* Who says that a worker is its. */
 struct owner_claimant {
-    char boot_id[BOOT_ID_SIZE];
+    char boot_id[UUID_SIZE];
     bool is_system;
     struct in6_addr address; /* that was connected to; :: unknown */
 };

@@ -24,8 +24,6 @@
 #define PEER_PROTOCOL 1
 /* Bytes of an answer: a fleet of 10,000 workers, or the rows of 256 traces. */
 #define PEER_ANSWER_MAX (16 << 20)
-/* Text of a UUID, with its end. */
-#define PEER_UUID_SIZE (UUID_LENGTH + 1)
 
 struct catalog;
 struct peers;
@@ -45,9 +43,9 @@ const char *peer_state_name(enum peer_state s);
 
 /* What a peer reported in its last hello. Texts are NULL where absent. */
 struct peer_hello {
-    char catalog[PEER_UUID_SIZE];
+    char catalog[UUID_SIZE];
     char *host, *version, *node;
-    char boot_id[BOOT_ID_SIZE];
+    char boot_id[UUID_SIZE];
     struct in6_addr *addresses;
     size_t n_addresses;
     int64_t workers, sessions; /* -1 unknown */
