@@ -236,7 +236,7 @@ static int lease_take_prepared(const json_t *v, const char *member, void *field,
 {
     return lease_take_items(
         v, member, field, prepared_members, ARRAY_SIZE(prepared_members),
-        "an object with \"url\", \"profile_id\", and optionally \"shares_dir\" and \"ranks\"", p);
+        "an object with \"url\", \"profile_id\", and optionally \"shares_dir\", \"ranks\" and \"role\"", p);
 }
 
 static int lease_take_started(const json_t *v, const char *member, void *field, struct problem *p)
