@@ -5,9 +5,10 @@
 #include "base/clock.h"
 #include "base/util.h"
 
-/* Between half of it and all of it: the latest first one is before the earliest other. */
-static const struct backoff round_of_first = {200 * NS_PER_MS, 60 * NS_PER_S, .random_percent = 50},
-                            round_of_others = {2 * NS_PER_S, 60 * NS_PER_S, .random_percent = 50};
+/* Between half of it and all of it: the latest first one is before the earliest other. The longest is what a session in a
+ * queue loses after the one that it waits for was cancelled. */
+static const struct backoff round_of_first = {200 * NS_PER_MS, 10 * NS_PER_S, .random_percent = 50},
+                            round_of_others = {2 * NS_PER_S, 10 * NS_PER_S, .random_percent = 50};
 
 int64_t lease_round_next(struct lease_round *round, const char *own, const char *holder, bool queue,
                          uint32_t random)

@@ -180,8 +180,8 @@ static void test_rounds(void **state)
         assert_true(next >= pause);
         pause = next;
     }
-    assert_int_equal(pause, 30 * NS_PER_S);
-    assert_int_equal(lease_round_next(&queued, b, a, true, UINT32_MAX), 60 * NS_PER_S);
+    assert_int_equal(pause, 5 * NS_PER_S);
+    assert_int_equal(lease_round_next(&queued, b, a, true, UINT32_MAX), 10 * NS_PER_S);
 }
 
 int main(void)
