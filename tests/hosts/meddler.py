@@ -35,15 +35,18 @@ class Meddler:
             connection = http.client.HTTPSConnection(address(self.liar.number), PEER_PORT, timeout=60, context=context)
             connection.connect()
         with contextlib.closing(connection):
-            kept = {name: handler.headers[name] for name in ("Authorization", "Content-Type") if handler.headers[name]}
+            kept = {name: handler.headers[name] for name in ("Authorization", "Content-Type", "Range", "If-Range", "If-Match") if handler.headers[name]}
             connection.request(method, path, body, kept)
             reply = connection.getresponse()
             data, status, kind = reply.read(), reply.status, reply.headers.get("Content-Type", "")
+            more = [(name, reply.headers[name]) for name in ("Content-Range", "ETag", "Accept-Ranges") if reply.headers[name]]
         if kind.startswith("application/json"):
             data = json.dumps(self.lie(method, handler.path, json.loads(data))).encode()
         handler.send_response(status)
         handler.send_header("Content-Type", kind)
         handler.send_header("Content-Length", str(len(data)))
+        for name, value in more:
+            handler.send_header(name, value)
         handler.end_headers()
         handler.wfile.write(data)
 
