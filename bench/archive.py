@@ -29,7 +29,7 @@ def commands(s3, files, prefix):
     client = [CLIENT, "--endpoint", s3.endpoint, "--credentials", s3.credentials]
     pairs = [str(word) for file in files for word in (file.name, file)]
     host = s3.endpoint.removeprefix("http://")
-    rclone = ["env", f"RCLONE_S3_ACCESS_KEY_ID={s3.access_key}", f"RCLONE_S3_SECRET_ACCESS_KEY={s3.secret_key}",
+    rclone = ["env", "-u", "AWS_CA_BUNDLE", f"RCLONE_S3_ACCESS_KEY_ID={s3.access_key}", f"RCLONE_S3_SECRET_ACCESS_KEY={s3.secret_key}",
               f"RCLONE_S3_ENDPOINT={s3.endpoint}", "RCLONE_CONFIG=/dev/null", "rclone", "copy", "--s3-provider", "Ceph",
               "--s3-region", "us-east-1", "--s3-no-check-bucket", "--s3-chunk-size", f"{PART_MIB}M", "--s3-upload-cutoff", "64M", "-q"]
     curl = ["curl", "-sS", "-f", "--aws-sigv4", "aws:amz:us-east-1:s3", "--user", f"{s3.access_key}:{s3.secret_key}",
