@@ -10,6 +10,7 @@ import tempfile
 
 BENCHMARKS = ("fanout", "idle", "catalog", "load", "generator", "trace", "columns", "parquet", "analyze", "remote", "archive", "mirror", "many_hosts")
 ROUNDS = 5
+MIRROR_PARTS = ("sending", "many", "stop", "asking")
 TRACE_PARTS = ("reading", "scanning", "distinct", "query", "growth")
 
 
@@ -46,7 +47,7 @@ def main():
     parse.add_argument("--directory", help="where the files are made (default: $TMPDIR)")
     parse.add_argument("--long", action="store_true", help="trace: also 4 and 16 GB and ten million slices; parquet: ten million slices; catalog: ten million traces")
     parse.add_argument("--hosts", type=int, action="append", metavar="N", help="many_hosts: with N hosts (repeatable)")
-    parse.add_argument("--part", action="append", choices=TRACE_PARTS, help="trace: only this part (repeatable)")
+    parse.add_argument("--part", action="append", choices=TRACE_PARTS + MIRROR_PARTS, help="trace, mirror: only this part (repeatable)")
     parse.add_argument("--trace-processor", metavar="PATH", help="trace: Perfetto's trace_processor_shell as a peer")
     parse.add_argument("--duckdb", metavar="PATH", help="trace, parquet: DuckDB's libduckdb.so as a peer (npm install "
                        "@duckdb/node-bindings-linux-x64 has one, so does a release of DuckDB)")

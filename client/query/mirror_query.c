@@ -175,8 +175,10 @@ int mirror_query_run(struct client *c, const struct mirror_query *q)
         "begin read only; set local search_path = fleet, pg_catalog; set local statement_timeout = %" PRId64,
         MIN((q->time_limit_ns + NS_PER_MS - 1) / NS_PER_MS, (int64_t)INT32_MAX));
     int r = postgres_open(q->address, &rows.pg, &rows.p);
-    if (r >= 0)
+    if (r >= 0) {
+        postgres_set_limit(rows.pg, q->time_limit_ns);
         r = postgres_run(rows.pg, begin, &rows.p);
+    }
     if (r >= 0)
         r = postgres_begin(rows.pg, sql, 0, NULL, &rows.p);
     return r < 0 ? client_fail(c, &rows.p) : mirror_print(c, &rows, q);

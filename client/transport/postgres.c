@@ -7,19 +7,25 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* After which a statement that was cancelled is abandoned with its connection. */
 #define CANCEL_NS   (5 * NS_PER_S)
 #define CANCEL_TEXT 256
-#define PARAMETERS  48
-#define TEXT_TYPE   0 /* the server decides */
-#define FORMAT_TEXT 0
+/* Larger ones are none in effect, and can be added to a time. */
+#define LIMIT_MAX_NS (INT64_C(365) * 24 * 3600 * NS_PER_S)
+#define PARAMETERS   48
+#define TEXT_TYPE    0 /* the server decides */
+#define FORMAT_TEXT  0
 
 struct postgres {
     PGconn *connection;
     PGresult *row; /* NULL: none */
     int signal_fd; /* -1: not held yet */
     bool is_running, was_cancelled;
+    pid_t canceller;  /* 0: none */
+    int64_t limit_ns; /* of each statement; 0: none */
     int64_t deadline_ns;
 };
 
@@ -118,6 +124,7 @@ static int statement_problem(const PGresult *result, struct problem *p)
 
 /* -- Waiting ------------------------------------------------------------------------------------------ */
 
+/* PQcancel() waits for the server to close the connection that it makes, for ever where the server hangs: in a process of its own. */
 static void postgres_cancel(struct postgres *pg)
 {
     char error[CANCEL_TEXT];
@@ -125,8 +132,12 @@ static void postgres_cancel(struct postgres *pg)
 
     pg->was_cancelled = true;
     pg->deadline_ns = mono_ns() + CANCEL_NS;
-    if (cancel)
+    if (cancel && pg->canceller == 0 && (pg->canceller = fork()) == 0) {
+        alarm(CANCEL_NS / NS_PER_S);
         PQcancel(cancel, error, sizeof(error));
+        _exit(EXIT_SUCCESS);
+    }
+    pg->canceller = MAX(pg->canceller, 0);
     PQfreeCancel(cancel);
 }
 
@@ -226,9 +237,18 @@ struct postgres *postgres_close(struct postgres *pg)
         return NULL;
     PQclear(pg->row);
     PQfinish(pg->connection);
+    if (pg->canceller > 0) {
+        kill(pg->canceller, SIGKILL);
+        waitpid(pg->canceller, NULL, 0);
+    }
     closep(&pg->signal_fd);
     free(pg);
     return NULL;
+}
+
+void postgres_set_limit(struct postgres *pg, int64_t limit_ns)
+{
+    pg->limit_ns = MIN(limit_ns, LIMIT_MAX_NS);
 }
 
 /* -- Statements --------------------------------------------------------------------------------------- */
@@ -249,7 +269,8 @@ static int postgres_send(struct postgres *pg, bool sent, struct problem *p)
     pg->row = NULL;
     pg->is_running = sent;
     pg->was_cancelled = false;
-    pg->deadline_ns = DEADLINE_NEVER;
+    /* The server ends it at its limit, where it still answers. */
+    pg->deadline_ns = pg->limit_ns > 0 ? mono_ns() + pg->limit_ns + CANCEL_NS : DEADLINE_NEVER;
     return sent ? 0 : postgres_broken(pg, p);
 }
 
@@ -262,7 +283,10 @@ static int postgres_result(struct postgres *pg, PGresult **ret, struct problem *
     while (PQisBusy(pg->connection)) {
         if ((r = postgres_wait(pg, POLLIN)) < 0) {
             pg->is_running = false;
-            return problem_set(p, r, PROBLEM_UPSTREAM, "interrupted");
+            if (r != -ETIMEDOUT)
+                return problem_set(p, r, PROBLEM_UPSTREAM, "interrupted");
+            problem_remedy(p, "Check the server and the network between.");
+            return problem_set(p, r, PROBLEM_UPSTREAM, "PostgreSQL has not answered within the time limit");
         }
         if (!PQconsumeInput(pg->connection))
             return postgres_broken(pg, p);
