@@ -12,4 +12,4 @@ ON_DEMAND("libcurl.so.4", \
           curl_multi_cleanup, curl_multi_info_read, curl_multi_init, curl_multi_perform, curl_multi_poll, \
           curl_multi_remove_handle, curl_multi_setopt, curl_multi_socket_action, curl_multi_strerror, \
           curl_slist_append, curl_slist_free_all, curl_url, curl_url_cleanup, curl_url_get, curl_url_set, \
-          curl_url_strerror)
+          curl_url_strerror, curl_version_info)
