@@ -25,7 +25,7 @@ from demo import heading
 BUILD = testbed.BUILD
 READY_S = 120  # until all rows are mirrored, all traces archived
 BUCKET = "traces"
-QUESTION = """select host, category, sum(sum_ns) / 1000000 as ms from category_sums
+QUESTION = """select host, category, round(sum(sum_ns) / 1000000, 1) as ms from category_sums
 where recorded_at > now() - interval '7 days' group by 1, 2 order by 3 desc limit 8"""
 
 
