@@ -243,6 +243,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     set_locale();
     int status = flush_output(&c, run_profctl(&c, &g, argc, argv));
+    json_decref(c.lost_hosts);
     if (pager_wait(&c.pager) != 0)
         status = client_error(&c, PROBLEM_INTERNAL, "Correct $PROFCTL_PAGER or $PAGER, or pass --no-pager.",
                               "cannot run the pager");

@@ -723,7 +723,7 @@ create view remote_traces as
            m.facts ->> 'events' as events, m.facts ->> 'first_event_at' as first_event_at,
            m.facts ->> 'last_event_at' as last_event_at, m.facts ->> 'span_ns' as span_ns, m.facts ->> 'slices' as slices,
            m.facts ->> 'gpu_slices' as gpu_slices, m.facts -> 'labels' as labels, m.recorded_at,
-           m.facts ->> 'collected_at' as collected_at, m.facts ->> 'archived_at' as archived_at,
+           (m.facts ->> 'collected_at') - ((m.facts ->> 'recorded_at') - m.recorded_at) as collected_at, m.facts ->> 'archived_at' as archived_at,
            m.facts ->> 'archive_key' as archive_key
     from remote_trace_row m left join target_row g using (target_id) left join worker_row w using (worker_id)
          left join host_row h on h.host_uuid = m.host_uuid;

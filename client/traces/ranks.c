@@ -7,6 +7,7 @@
 #include "client/local/refs.h"
 #include "client/local/user_profd.h"
 #include "client/traces/exporting.h"
+#include "client/traces/lost_hosts.h"
 #include "client/traces/trace.h"
 #include "client/traces/trace_paths.h"
 #include "trace/ranks/rank_set.h"
@@ -94,7 +95,7 @@ static void ranks_fetch_kv_use(struct client *c, int64_t run, json_t *workers)
     }
 }
 
-/* Known facts about the workers of a session, by URL: {role, kv_use, clock_offset_ns}. */
+/* Known facts about the workers of a session, by URL: {role, kv_use}. */
 static int ranks_fetch_workers(struct client *c, const char *ref, json_t **ret)
 {
     _cleanup_json_ session = NULL;
@@ -109,8 +110,6 @@ static int ranks_fetch_workers(struct client *c, const char *ref, json_t **ret)
         json_t *known = json_object();
         if (role && !streq(role, "unknown"))
             json_put_str(known, "role", role);
-        if (json_object_get(target, "clock_offset_ns"))
-            json_object_set(known, "clock_offset_ns", json_object_get(target, "clock_offset_ns"));
         if (worker)
             json_object_set(*ret, worker, known);
         json_decref(known);
@@ -125,7 +124,7 @@ int ranks_add_session(struct client *c, const char *session, struct named_ranks 
 {
     _cleanup_json_ answer = NULL, *workers = NULL;
     char ref[REF_TEXT_MAX];
-    _cleanup_(freep) char *left_out = NULL;
+    _cleanup_(freep) char *left_out = NULL, *lost = NULL;
     size_t i;
     json_t *trace;
 
@@ -149,7 +148,12 @@ int ranks_add_session(struct client *c, const char *session, struct named_ranks 
         const char *id = json_get_str(trace, "trace"), *kind = json_get_str(trace, "kind");
         if (status != EXIT_DONE || !id)
             break;
-        if (!streq(kind, "trace")) {
+        if (trace_is_lost(c, trace)) {
+            if (!lost_trace_is_noted(c, trace))
+                trace_list_add(&lost, trace);
+            ranks->n_noted++;
+            status = ranks_leave_out(ranks, true, EXIT_FAILED);
+        } else if (!streq(kind, "trace")) {
             append_str(&left_out, "%s%s (%s)", left_out ? ", " : "", id, kind ? kind : "unknown");
         } else if (!json_get_str(trace, "columns")) {
             client_note(c, "%s is left out: it was not read", id);
@@ -157,13 +161,18 @@ int ranks_add_session(struct client *c, const char *session, struct named_ranks 
         } else {
             size_t n = ranks->n;
             status = ranks_add_trace(c, id, trace, true, ranks);
+            if (status == EXIT_DONE && ranks->n == n) {
+                trace_list_add(&lost, trace);
+                ranks->n_noted++;
+            }
             if (status == EXIT_DONE && ranks->n > n) {
                 ranks->items[n].role = xstrdup(json_get_str(known, "role"));
                 ranks->items[n].kv_use = json_get_number(known, "kv_use", NAN);
-                ranks->items[n].clock_offset_ns = json_get_int(known, "clock_offset_ns", 0);
             }
         }
     }
+    if (lost)
+        client_note(c, "left out: %s", lost);
     if (left_out)
         client_note(c, "left out, as they are not traces of a rank: %s", left_out);
     return status;
@@ -403,7 +412,7 @@ int ranks_settle(struct client *c, int64_t memory_limit, struct named_ranks *ran
         return status;
     if (ranks->n == 0 && ranks->n_left_out > 0)
         return ranks->status_left_out;
-    if (ranks->n_left_out > 0)
+    if (ranks->n_left_out > ranks->n_noted)
         client_note(c, "%zu of %zu traces could not be read, and %s left out", ranks->n_left_out,
                     ranks->n + ranks->n_left_out, ranks->n_left_out == 1 ? "is" : "are");
     const char *twice = ranks_find_twice(ranks);

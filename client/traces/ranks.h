@@ -21,8 +21,6 @@ struct named_rank {
     char *path;          /* as given or discovered; NULL for a trace of profd */
     char *role;          /* of its worker; NULL where it is not known */
     double kv_use;       /* of its worker's KV cache, 0 to 1, at most; NaN: not known */
-    int64_t
-        clock_offset_ns; /* of the host of its worker, against the coordinator of the session; 0: not known */
     size_t instance;     /* after ranks_find_instances(), as is the number, which it has within it */
     int64_t number;
     char *label;      /* "rank 3", of several workers with the worker before it; else the file's name */
@@ -39,6 +37,7 @@ struct named_ranks {
     char (*names)[INSTANCE_NAME_MAX];
     size_t n_instances;
     size_t n_left_out;   /* traces of directories and sessions that could not be read */
+    size_t n_noted;      /* of them, those that a note named */
     int status_left_out; /* exit status of the last of them */
 };
 

@@ -11,6 +11,7 @@ struct remote_columns {
     char *id, *path;
     uint64_t size;
     int fd;
+    struct problem problem;  /* the first one, if it is that of the host that has them */
     _Atomic bool has_failed; /* which was printed */
 };
 
@@ -43,8 +44,14 @@ static int remote_columns_read(void *arg, uint64_t offset, uint64_t size)
         r = problem_set(&p, -EPROTO, PROBLEM_UPSTREAM, "incomplete response");
     if (r < 0 && !columns->has_failed) {
         columns->has_failed = true;
-        client_note(columns->client, "cannot read the columns of %s: %s", columns->id,
-                    p.what ? p.what : strerror(-r));
+        if (r == -EREMOTEIO && (p.kind == PROBLEM_UNREACHABLE || p.kind == PROBLEM_UPSTREAM)) {
+            columns->problem = p;
+            p = (struct problem){0};
+            client_fail(columns->client, &columns->problem);
+        } else {
+            client_note(columns->client, "cannot read the columns of %s: %s", columns->id,
+                        p.what ? p.what : strerror(-r));
+        }
     }
     return r;
 }
@@ -71,10 +78,16 @@ struct remote_columns *remote_columns_free(struct remote_columns *r)
     if (!r)
         return NULL;
     closep(&r->fd);
+    problem_done(&r->problem);
     free(r->id);
     free(r->path);
     free(r);
     return NULL;
+}
+
+struct problem *remote_columns_problem(struct remote_columns *r)
+{
+    return r->problem.what ? &r->problem : NULL;
 }
 
 int remote_columns_open(struct remote_columns *r, struct columns **ret, char **ret_reason)

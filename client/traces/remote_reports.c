@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "client/local/user_profd.h"
+#include "client/traces/lost_hosts.h"
 #include "client/traces/trace.h"
 #include "trace/ranks/rank_set.h"
 #include "trace/ranks/report_parts.h"
@@ -50,23 +51,56 @@ static int remote_reports_fetch(struct remote_reports *r)
     return status;
 }
 
-/* Whether ranks of one instance are on several hosts, as far as the catalog knows: by the name of their instance, else by
- * their worker. */
-static bool remote_reports_are_split(const struct remote_reports *r)
+/* What the catalog knows of the ranks of an instance, by its name, else by their worker: {host, ranks, world}. */
+static json_t *remote_reports_group(const struct remote_reports *r, bool *ret_is_split)
 {
-    _cleanup_json_ hosts = json_object();
-    json_t *trace;
+    json_t *groups = json_object(), *trace;
     size_t i;
 
+    *ret_is_split = false;
     json_array_foreach(r->traces, i, trace) {
         const char *instance = json_get_str(trace, "instance"), *worker = json_get_str(trace, "worker");
         const char *key = instance ? instance : worker, *host = trace_host(trace);
-        const char *known = key ? json_string_value(json_object_get(hosts, key)) : NULL;
-        if (!key || (known && !streq(known, host)))
-            return true;
-        json_object_set_new(hosts, key, json_string(host));
+        json_t *group = key ? json_object_get(groups, key) : NULL;
+        if (!key || (group && !streq(json_get_str(group, "host"), host))) {
+            *ret_is_split = true;
+            break;
+        }
+        if (!group)
+            json_object_set_new(groups, key, group = json_pack("{s:s}", "host", host));
+        json_put_int(group, "ranks", json_get_int(group, "ranks", 0) + 1);
+        json_put_int(group, "world",
+                     MAX(json_get_int(group, "world", 0), json_get_int(trace, "world_size", 0)));
     }
-    return false;
+    return groups;
+}
+
+/* Whether ranks of one instance are on several hosts. Servers of several hosts may be one job, as with experts that are
+ * spread over all of them: then none has all ranks of the job, and together they have no more than it. */
+static bool remote_reports_are_split(const struct remote_reports *r)
+{
+    bool is_split;
+    _cleanup_json_ groups = remote_reports_group(r, &is_split), *partial = json_object();
+    const char *name;
+    json_t *group;
+
+    json_object_foreach(groups, name, group) {
+        int64_t ranks = json_get_int(group, "ranks", 0), world = json_get_int(group, "world", 0);
+        _cleanup_(freep) char *key = xasprintf("%" PRId64, world);
+        json_t *known = json_object_get(partial, key);
+        if (ranks >= world)
+            continue;
+        if (!known)
+            json_object_set_new(partial, key,
+                                known = json_pack("{s:s}", "host", json_get_str(group, "host")));
+        bool other_host = !streq(json_get_str(known, "host"), json_get_str(group, "host"));
+        json_put_bool(known, "hosts", other_host || json_get_bool(known, "hosts", false));
+        json_put_int(known, "ranks", json_get_int(known, "ranks", 0) + ranks);
+    }
+    json_object_foreach(partial, name, group)
+        is_split = is_split || (json_get_bool(group, "hosts", false) &&
+                                json_get_int(group, "ranks", 0) <= strtoll(name, NULL, 10));
+    return is_split;
 }
 
 static size_t remote_reports_count_hosts(const struct remote_reports *r, bool *ret_any)
@@ -161,6 +195,95 @@ static void remote_reports_print_notes(struct client *c, const json_t *notes)
             client_note(c, "%s", json_string_value(note));
 }
 
+/* The trace of that name; -1: none. */
+static ssize_t remote_reports_find_trace(const struct remote_reports *r, const char *name)
+{
+    json_t *trace;
+    size_t i;
+
+    json_array_foreach(r->traces, i, trace)
+        if (name && streq(json_get_str(trace, "trace"), name))
+            return (ssize_t)i;
+    return -1;
+}
+
+/* Traces that the other reports do without as well. */
+static void remote_reports_drop(struct remote_reports *r, const char *name)
+{
+    ssize_t i = remote_reports_find_trace(r, name);
+
+    if (i < 0)
+        return;
+    json_array_remove(r->traces, (size_t)i);
+    lost_trace_add(r->c, name);
+    r->n_left_out++;
+}
+
+static void remote_reports_drop_missing(struct remote_reports *r, const json_t *missing)
+{
+    json_t *one;
+    size_t i;
+
+    json_array_foreach(missing, i, one) {
+        const char *name = json_get_str(one, "trace"), *reason = json_get_str(one, "reason");
+        ssize_t at = remote_reports_find_trace(r, name);
+        if (at < 0)
+            continue;
+        _cleanup_(freep) char *text = NULL;
+        trace_list_add(&text, json_array_get(r->traces, (size_t)at));
+        client_note(r->c, "%s is left out: %s", text, reason ? reason : "it is gone");
+        remote_reports_drop(r, name);
+    }
+}
+
+/* The host that a request for these traces goes to (make_reports() in the daemon): "" for this one. */
+static const char *remote_reports_host_of(const struct remote_reports *r, const json_t *names)
+{
+    const char *host = NULL;
+    json_t *name;
+    size_t i;
+
+    json_array_foreach(names, i, name) {
+        ssize_t at = remote_reports_find_trace(r, json_string_value(name));
+        const char *its = at < 0 ? "" : trace_host(json_array_get(r->traces, (size_t)at));
+        if (!*its)
+            return its;
+        host = host ? host : its;
+    }
+    return host ? host : "";
+}
+
+/* After the request failed: the traces of its host are left out, and the others remain. An exit status: EXIT_DONE, or that
+ * of the problem where nothing remains or no other host would do better. */
+static int remote_reports_leave_out(struct remote_reports *r, const struct problem *p, json_t *names,
+                                    bool has_parts)
+{
+    _cleanup_(freep) char *host = xstrdup(remote_reports_host_of(r, names)), *list = NULL;
+    size_t n = 0, i = 0;
+
+    for (size_t k = 0; k < json_array_size(names) && *host; k++) {
+        ssize_t at = remote_reports_find_trace(r, json_string_value(json_array_get(names, k)));
+        n += at >= 0 && streq(trace_host(json_array_get(r->traces, (size_t)at)), host);
+    }
+    int status = client_fail(r->c, p);
+    if (n == 0 || p->kind == PROBLEM_BAD_REQUEST || (n == json_array_size(names) && !has_parts))
+        return status;
+    while (i < json_array_size(names)) {
+        const char *name = json_string_value(json_array_get(names, i));
+        ssize_t at = remote_reports_find_trace(r, name);
+        const json_t *trace = at < 0 ? NULL : json_array_get(r->traces, (size_t)at);
+        if (!trace || !streq(trace_host(trace), host)) {
+            i++;
+            continue;
+        }
+        trace_list_add(&list, trace);
+        remote_reports_drop(r, name);
+        json_array_remove(names, i);
+    }
+    client_note(r->c, "left out: %s", list);
+    return EXIT_DONE;
+}
+
 /* One request for each host: what a reply leaves is asked for next. Parts are appended. */
 static int remote_reports_ask(struct remote_reports *r, const json_t *names, json_t *parts)
 {
@@ -168,14 +291,22 @@ static int remote_reports_ask(struct remote_reports *r, const json_t *names, jso
     int status = EXIT_DONE;
 
     while (status == EXIT_DONE && json_array_size(left) > 0) {
+        _cleanup_(problem_done) struct problem p = {0};
         _cleanup_json_ answer = NULL, *body = json_object();
         json_object_set(body, "traces", left);
         json_object_set(body, "reports", (json_t *)names);
         json_object_set_new(body, "facts", json_boolean(r->is_session));
         json_object_set_new(body, "view", remote_reports_view(r->options));
-        status = client_call(r->c, "POST", "/v1/reports", body, "computing reports on the hosts", &answer);
-        if (status != EXIT_DONE)
-            break;
+        int err = connection_call(r->c->connection, "POST", "/v1/reports", body,
+                                  "computing reports on the hosts", &answer, &p);
+        if (err < 0) {
+            ssize_t first = remote_reports_find_trace(r, json_string_value(json_array_get(left, 0)));
+            if (first >= 0)
+                lost_hosts_add(r->c, json_array_get(r->traces, (size_t)first), err, &p);
+            status = remote_reports_leave_out(r, &p, left, json_array_size(parts) > 0);
+            continue;
+        }
+        remote_reports_drop_missing(r, json_object_get(answer, "missing"));
         json_t *more = json_object_get(answer, "left");
         if (json_array_size(more) >= json_array_size(left))
             return client_error(r->c, PROBLEM_UPSTREAM, "profctl list-hosts shows the versions of all hosts.",
@@ -306,16 +437,27 @@ static int remote_reports_assemble(struct remote_reports *r, const json_t *parts
 
 /* -- Here, from pages of columns ---------------------------------------------------------------------- */
 
+/* Of named traces, those that are not left out; a session leaves them out by itself. */
+static int remote_reports_open(struct remote_reports *r)
+{
+    size_t n = json_array_size(r->traces);
+    _cleanup_(freep) char **names = xcalloc(n + 1, sizeof(*names));
+
+    for (size_t i = 0; i < n; i++)
+        names[i] = (char *)json_get_str(json_array_get(r->traces, i), "trace");
+    r->by_column = xcalloc(1, sizeof(*r->by_column));
+    return analyzed_open(r->c, r->options, r->is_session ? r->n_words : (int)n,
+                         r->is_session ? r->words : names, r->by_column);
+}
+
 static int remote_reports_make_here(struct remote_reports *r, struct made_report *made, size_t n)
 {
-    int status = EXIT_DONE;
+    int status = r->by_column ? EXIT_DONE : remote_reports_open(r);
 
-    if (!r->by_column) {
-        r->by_column = xcalloc(1, sizeof(*r->by_column));
-        status = analyzed_open(r->c, r->options, r->n_words, r->words, r->by_column);
-    }
-    if (status == EXIT_DONE)
+    if (status == EXIT_DONE) {
         reports_make(made, n, &r->by_column->analysis);
+        r->n_left_out = MAX(r->n_left_out, r->by_column->ranks.n_left_out);
+    }
     if (status == EXIT_DONE && r->n_instances == 0) {
         r->n_instances = r->by_column->analysis.n_instances;
         r->instance = xstrdup(r->by_column->analysis.instances[0].name);

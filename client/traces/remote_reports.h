@@ -18,6 +18,7 @@ struct remote_reports {
     bool by_pages;   /* an instance is on several hosts */
     size_t n_hosts;  /* 0: no trace is on another host, or the options need all columns */
     size_t n_ranks;
+    size_t n_left_out; /* of the ranks, after reports: traces that are gone, or whose host does not answer */
     /* After the first reports. */
     size_t n_instances;
     char *instance;             /* the name of the first */
@@ -28,5 +29,5 @@ struct remote_reports {
 int remote_reports_find(struct client *c, const struct analyzing *options, int n_words, char **words,
                         struct remote_reports *ret);
 void remote_reports_done(struct remote_reports *r);
-/* As reports_make(). An exit status. */
+/* As reports_make(). An exit status. Traces that are left out were named in notes. */
 int remote_reports_make(struct remote_reports *r, struct made_report *made, size_t n);

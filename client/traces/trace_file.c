@@ -7,6 +7,7 @@
 #include "client/cli/text.h"
 #include "client/local/user_profd.h"
 #include "client/traces/columns_cache.h"
+#include "client/traces/lost_hosts.h"
 #include "client/traces/reading.h"
 #include "client/traces/remote_columns.h"
 #include "client/transport/download.h"
@@ -229,7 +230,8 @@ static int trace_file_fetch(struct client *c, const json_t *trace, struct trace_
                      &(struct download){.path = path,
                                         .id = t->name,
                                         .name = "columns",
-                                        .size = json_get_int(trace, "columns_size", -1)},
+                                        .size = json_get_int(trace, "columns_size", -1),
+                                        .is_remote = json_get_str(trace, "host_uuid")},
                      draft.fd, p);
     if (r < 0)
         return r;
@@ -244,27 +246,31 @@ static int trace_file_fetch(struct client *c, const json_t *trace, struct trace_
     return 0;
 }
 
-/* Of columns that are large enough, only the pages that are needed; false: they are read completely. */
-static bool trace_file_use_pages(struct client *c, const json_t *trace, struct trace_file *t)
+/* Of columns that are large enough, only the pages that are needed: 1; 0: they are read completely; -EIO: their host does
+ * not deliver them, which was printed. */
+static int trace_file_use_pages(struct client *c, const json_t *trace, struct trace_file *t)
 {
     int64_t size = json_get_int(trace, "columns_size", 0);
     _cleanup_(columns_closep) struct columns *columns = NULL;
     _cleanup_(freep) char *reason = NULL;
 
     if (size < REMOTE_COLUMNS_MIN || connection_is_on_bus(c->connection))
-        return false;
+        return 0;
     /* Ctrl-C ends a call, not the process. */
     client_hold_signals();
     t->columns_fd = remote_columns_new(c, t->name, t->cache_key, (uint64_t)size, &t->remote);
     if (t->columns_fd >= 0 && trace_file_columns(t, &columns, &reason) >= 0) {
         trace_file_note_losses(c, t->name, columns);
-        return true;
+        return 1;
     }
     if (t->cache_key)
         columns_cache_drop_partial(t->cache_key);
+    struct problem *p = t->remote ? remote_columns_problem(t->remote) : NULL;
+    if (p)
+        lost_hosts_add(c, trace, -EREMOTEIO, p);
     t->remote = remote_columns_free(t->remote);
     t->columns_fd = -1;
-    return false;
+    return p ? -EIO : 0;
 }
 
 static int trace_file_no_columns(struct client *c, const json_t *trace, const struct trace_file *t)
@@ -287,6 +293,7 @@ static int trace_file_fetch_or_look(struct client *c, const json_t *trace, struc
 
     if (r >= 0)
         return EXIT_DONE;
+    lost_hosts_add(c, trace, r, &p);
     if (r == -EINTR || !t->source_path || access(t->source_path, R_OK) < 0)
         return client_fail(c, &p);
     client_note(c, "the columns of %s are %s; reading %s", t->name, r == -EBADMSG ? "damaged" : "lost",
@@ -311,6 +318,19 @@ static int trace_file_fetch_archived(struct client *c, const json_t *trace, stru
     return EXIT_DONE;
 }
 
+static void trace_file_take_clock(struct trace_file *t, const json_t *trace)
+{
+    const char *host = json_get_str(trace, "host");
+
+    if (!host)
+        return;
+    t->host = xstrdup(host);
+    if (!json_get_str(trace, "host_uuid"))
+        return;
+    t->clock_offset_ns = json_get_int(trace, "clock_offset_ns", COLUMN_NULL);
+    t->clock_error_ns = json_get_int(trace, "clock_error_ns", COLUMN_NULL);
+}
+
 static int trace_file_look_at_id(struct client *c, int64_t id, struct trace_file *t)
 {
     _cleanup_json_ trace = NULL;
@@ -323,6 +343,7 @@ static int trace_file_look_at_id(struct client *c, int64_t id, struct trace_file
         return status;
     bool is_here = connection_is_local(c->connection) && !json_get_str(trace, "host_uuid");
     const char *original = is_here ? json_get_str(trace, "path") : NULL;
+    trace_file_take_clock(t, trace);
     const char *sha256 = json_get_str(trace, "sha256");
     if (!json_get_str(trace, "columns") && (is_here || json_get_int(trace, "columns_size", 0) <= 0)) {
         if (trace_json_is_archived(trace))
@@ -340,9 +361,8 @@ static int trace_file_look_at_id(struct client *c, int64_t id, struct trace_file
     if (sha256 &&
         trace_file_use_cached(c, t, columns_key_of_trace(sha256, json_get_int(trace, "columns_size", 0))))
         return EXIT_DONE;
-    if (trace_file_use_pages(c, trace, t))
-        return EXIT_DONE;
-    return trace_file_fetch_or_look(c, trace, t);
+    int r = trace_file_use_pages(c, trace, t);
+    return r == 0 ? trace_file_fetch_or_look(c, trace, t) : r < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
 /* ----------------------------------------------------------------------------------------------------- */
@@ -381,6 +401,7 @@ void trace_file_done(struct trace_file *t)
     free(t->source_path);
     free(t->unread_path);
     free(t->cache_key);
+    free(t->host);
 }
 
 static int trace_file_duplicate(int fd)

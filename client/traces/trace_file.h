@@ -24,6 +24,10 @@ struct trace_file {
     char *unread_path; /* of a file without columns that remains to be read, or NULL */
     struct merged_part part;
     char *cache_key; /* NULL: the columns are not in the cache */
+    char *host;      /* name of the host that keeps it; NULL: not known */
+    /* The clock of that host minus that of the host that coordinated its session, and the uncertainty of that;
+     * COLUMN_NULL: not known; 0 of the host that was asked. */
+    int64_t clock_offset_ns, clock_error_ns;
 };
 
 /* EXIT_DONE, or an exit status after the problem was printed. memory_max: limit of reading, or OPTION_ABSENT. */

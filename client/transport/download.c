@@ -14,6 +14,8 @@
 
 #define SHOW_INTERVAL_NS (200 * NS_PER_MS)
 #define HASH_BLOCK       (1 << 20)
+/* Of a file on another host: profd passes a range of that size on without a copy of its own. */
+#define REMOTE_RANGE (INT64_C(4) << 20)
 
 struct download_state {
     struct client *c;
@@ -21,6 +23,7 @@ struct download_state {
     int fd;
     EVP_MD_CTX *hash;
     int64_t size, begin_ns, next_show;
+    int64_t skip; /* bytes that were received before, and come again */
 };
 
 static void digest_text(EVP_MD_CTX *hash, char *ret)
@@ -52,7 +55,11 @@ static void download_show(struct download_state *a)
 static int download_on_bytes(const void *data, size_t size, void *arg)
 {
     struct download_state *a = arg;
+    size_t again = (size_t)MIN((int64_t)size, a->skip);
 
+    a->skip -= (int64_t)again;
+    data = (const char *)data + again;
+    size -= again;
     a->size += (int64_t)size;
     if (a->d->size >= 0 && a->size > a->d->size)
         return -EBADMSG;
@@ -75,13 +82,35 @@ static int download_check(const struct download_state *a, struct problem *p)
                        size_differs ? "its size differs" : "its SHA-256 differs");
 }
 
+/* A complete file would first be copied by the profd that is asked, and nothing would be seen of it meanwhile. What comes
+ * from the archive is such a copy, for each range: then the rest is that of a complete file. */
+static int download_ranges(struct download_state *a, struct problem *p)
+{
+    int r = 0;
+
+    while (a->size < a->d->size && r >= 0) {
+        int64_t begin = a->size;
+        r = connection_download_range(a->c->connection, a->d->path, begin,
+                                      MIN(a->d->size - begin, REMOTE_RANGE), download_on_bytes, a, p);
+        if (r >= 0 && a->size == begin)
+            r = problem_set(p, -EPROTO, PROBLEM_UPSTREAM, "incomplete response");
+        if (r >= 0 && a->size < a->d->size && connection_came_from_archive(a->c->connection)) {
+            a->skip = a->size;
+            return connection_download(a->c->connection, a->d->path, download_on_bytes, a, p);
+        }
+    }
+    return r;
+}
+
 int download(struct client *c, const struct download *d, int fd, struct problem *p)
 {
     struct download_state a = {.c = c, .d = d, .fd = fd, .hash = EVP_MD_CTX_new(), .begin_ns = mono_ns()};
 
     if (!a.hash || EVP_DigestInit_ex(a.hash, EVP_sha256(), NULL) != 1)
         abort();
-    int r = connection_download(c->connection, d->path, download_on_bytes, &a, p);
+    int r = d->is_remote && d->size > 0 && !connection_is_on_bus(c->connection)
+                ? download_ranges(&a, p)
+                : connection_download(c->connection, d->path, download_on_bytes, &a, p);
     screen_clear(&c->err);
     if (r == -EBADMSG || r == 0) {
         problem_done(p);
@@ -145,7 +174,8 @@ int download_trace(struct client *c, const json_t *trace, int fd, struct problem
                                     .id = id ? id : "",
                                     .name = name ? name : "",
                                     .size = json_get_int(trace, "size", -1),
-                                    .sha256 = json_get_str(trace, "sha256")},
+                                    .sha256 = json_get_str(trace, "sha256"),
+                                    .is_remote = json_get_str(trace, "host_uuid")},
                  fd, p);
     if (r >= 0 && connection_came_from_archive(c->connection))
         client_note(c, "%s comes from the archive: %s did not deliver it", id ? id : "",

@@ -13,6 +13,7 @@ struct download {
     const char *name;   /* of the file */
     int64_t size;       /* -1: not known */
     const char *sha256; /* NULL: not known */
+    bool is_remote;     /* another host keeps it: its parts are passed on as they come */
 };
 
 /* -EBADMSG if size or SHA-256 differ. */

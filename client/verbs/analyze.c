@@ -288,6 +288,8 @@ static int analyze_make_there(void *arg, struct made_report *made, size_t n)
 
     there->source.n_instances = there->reports->n_instances;
     there->source.instance = there->reports->instance;
+    there->source.n_ranks =
+        there->reports->n_ranks - MIN(there->reports->n_left_out, there->reports->n_ranks);
     return status;
 }
 
@@ -332,7 +334,7 @@ static int analyze_there(struct client *c, const struct analyze_options *o, stru
     analyze_take_facts(&there);
     status = analyze_print_or_show(c, o, chosen, name, &there.source);
     free(there.source.device);
-    return status;
+    return status == EXIT_DONE && remote.n_left_out > 0 ? EXIT_PARTIAL : status;
 }
 
 static int analyze_run(struct client *c, const void *values, int n_words, char **words)

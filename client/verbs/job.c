@@ -137,9 +137,22 @@ static size_t session_count_servers(const json_t *session)
 }
 
 /* Processes on demand have no stop: they go on, and the remarks say until when. */
+/* A session that another host coordinates: what was stopped is the part of this one. */
+static void session_note_coordinator(struct client *c, const char *ref, const json_t *session)
+{
+    const char *host = json_get_str(session, "coordinator_name"), *uuid = json_get_str(session, "uuid");
+
+    if (json_get_str(session, "coordinator") && uuid)
+        client_note(c,
+                    "%s is this host's part of a session that %s coordinates: other hosts record on\n"
+                    "  On %s: profctl stop %s stops all of it",
+                    ref, host ? host : "another host", host ? host : "that host", uuid);
+}
+
 static void session_note_stop(struct client *c, const char *ref, const json_t *session)
 {
     job_note_stopping(c, ref, json_get_str(session, "state"));
+    session_note_coordinator(c, ref, session);
     if (!c->quiet && session_count_servers(session) < json_array_size(json_object_get(session, "targets")))
         session_print_remarks(session, &c->err);
 }

@@ -93,14 +93,15 @@ static void show_columns(struct client *c, const json_t *t)
 {
     int64_t slices = json_get_int(t, "slices", -1), gpu_slices = json_get_int(t, "gpu_slices", 0);
     const char *columns = json_get_str(t, "columns"), *reason = json_get_str(t, "columns_reason");
+    const char *host = json_get_str(t, "host_uuid") ? json_get_str(t, "host") : NULL;
     char all[32], gpu[32], size[UNIT_TEXT_MAX];
 
     if (slices >= 0)
         field_printf(&c->out, "Slices:", "%s, %s of them on the GPU", text_number(all, slices),
                      text_number(gpu, gpu_slices));
     if (columns)
-        field_printf(&c->out, "Columns:", "%s  %s", format_size(size, json_get_int(t, "columns_size", 0)),
-                     columns);
+        field_printf(&c->out, "Columns:", "%s  %s%s%s", format_size(size, json_get_int(t, "columns_size", 0)),
+                     host ? host : "", host ? ":" : "", columns);
     else if (reason)
         field_printf(&c->out, "Columns:", "none: %s", reason);
 }
@@ -154,10 +155,10 @@ static int show_trace(struct client *c, const json_t *t)
     show_content(c, t);
     show_size(c, t);
     show_fields(c, t, trace_fields, ARRAY_SIZE(trace_fields));
-    if (json_get_str(t, "host_uuid"))
-        field_print(&c->out, "Host:", json_get_str(t, "host"));
-    field_printf(&c->out, "Kept in:", "%s%s%s", json_get_str(t, "path"),
-                 json_get_bool(t, "stored", true) ? "" : " (left in place)",
+    const char *host = json_get_str(t, "host_uuid") ? json_get_str(t, "host") : NULL;
+    field_print(&c->out, "Host:", host);
+    field_printf(&c->out, "Kept in:", "%s%s%s%s%s", host ? host : "", host ? ":" : "",
+                 json_get_str(t, "path"), json_get_bool(t, "stored", true) ? "" : " (left in place)",
                  json_get_bool(t, "pinned", false) ? " (pinned)" : "");
     field_print(&c->out, "SHA-256:", json_get_str(t, "sha256"));
     show_columns(c, t);
@@ -178,6 +179,17 @@ static void show_request(struct client *c, const json_t *session)
     show_labels(c, session);
 }
 
+/* Of this host's part of a session: who coordinates it, and what it is called there. */
+static void show_coordinator(struct client *c, const json_t *session)
+{
+    const char *host = json_get_str(session, "coordinator_name"), *uuid = json_get_str(session, "uuid");
+
+    if (!json_get_str(session, "coordinator"))
+        return;
+    field_printf(&c->out, "Coordinator:", "%s; profctl show %s there shows all hosts",
+                 host ? host : "another host", uuid ? uuid : "UUID");
+}
+
 static int show_session(struct client *c, const json_t *session)
 {
     static const struct show_field session_fields[] = {
@@ -195,6 +207,7 @@ static int show_session(struct client *c, const json_t *session)
     listing_title(c, title);
     field_printf(&c->out, "State:", "%s%s", json_get_str(session, "state"),
                  json_get_bool(session, "pinned", false) ? " (pinned)" : "");
+    show_coordinator(c, session);
     field_print(&c->out, "Waits for:", json_get_str(session, "waiting_for"));
     if (*run_ref(run, session))
         field_printf(&c->out, "Workload:", "%s (profctl show %s)", run, run);
@@ -287,6 +300,34 @@ static int show_save(struct client *c, const struct show_options *o, const char 
     return status == EXIT_DONE ? save_as_write(c, &o->saving, run) : status;
 }
 
+/* The host of a trace has its largest kernels: they are asked for by SQL. One that does not answer is no failure. */
+static void show_fetch_names(struct client *c, json_t *trace)
+{
+    static const char sql[] =
+        "select category, name, count, sum_dur, max_dur from name_stat order by sum_dur desc limit 64";
+    static const char *const members[] = {"category", "name", "count", "sum_ns", "max_ns"};
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_json_ body = NULL, *answer = NULL;
+    json_t *names = json_array(), *row;
+    size_t i;
+
+    if (!json_get_str(trace, "host_uuid") || json_get_int(trace, "columns_size", 0) <= 0) {
+        json_decref(names);
+        return;
+    }
+    _cleanup_(freep) char *path = xasprintf("/v1/traces/%s/query", json_get_str(trace, "trace"));
+    body = json_pack("{s:s}", "sql", sql);
+    if (connection_call(c->connection, "POST", path, body, NULL, &answer, &p) < 0)
+        client_note(c, "the kernels are not shown: %s", p.what ? p.what : "the host does not answer");
+    json_array_foreach(json_object_get(answer, "rows"), i, row) {
+        json_t *name = json_object();
+        for (size_t k = 0; k < ARRAY_SIZE(members); k++)
+            json_object_set(name, members[k], json_array_get(row, k));
+        json_array_append_new(names, name);
+    }
+    json_object_set_new(trace, "names", names);
+}
+
 static int show_one(struct client *c, const char *ref, bool is_first)
 {
     _cleanup_json_ answer = NULL;
@@ -295,6 +336,8 @@ static int show_one(struct client *c, const char *ref, bool is_first)
 
     if (status != EXIT_DONE)
         return status;
+    if (ref[0] == 't')
+        show_fetch_names(c, answer);
     if (!is_first && listing_is_text(c))
         fputc('\n', c->out.file);
     if (c->json)

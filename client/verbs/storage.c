@@ -24,17 +24,28 @@ static char *du_pinned_text(const json_t *session)
     return xstrdup(json_get_bool(session, "pinned", false) ? "yes" : "no");
 }
 
+/* Of files that other hosts keep; NULL: none. */
+static char *du_remote_text(const json_t *session)
+{
+    int64_t bytes = json_get_int(json_object_get(session, "counts"), "remote_bytes", 0);
+    char text[UNIT_TEXT_MAX];
+
+    return bytes > 0 ? xstrdup(format_size(text, bytes)) : NULL;
+}
+
 static const struct json_column du_columns[] = {
     {{"SESSION", 0, IMPORTANCE_KEY}, JSON_CELL_TEXT, "session"},
-    {{"SIZE", COLUMN_RIGHT, IMPORTANCE_HIGH, "bytes"}, JSON_CELL_SIZE, "counts/bytes"},
+    {{"SIZE", COLUMN_RIGHT, IMPORTANCE_HIGH, "bytes"}, JSON_CELL_SIZE, "counts/disk_bytes"},
     {{"TRACES", COLUMN_RIGHT}, JSON_CELL_COUNT, "counts/traces"},
+    {{"OTHER HOSTS", COLUMN_RIGHT | COLUMN_OPTIONAL, IMPORTANCE_NORMAL, "remote_bytes"},
+     .text = du_remote_text},
     {{"REQUESTED", 0, IMPORTANCE_LOW, "requested_at"}, JSON_CELL_TIME, "requested_at"},
     {{"PINNED", 0}, .text = du_pinned_text},
 };
 
 static int64_t session_bytes(const json_t *session)
 {
-    return json_get_int(json_object_get(session, "counts"), "bytes", 0);
+    return json_get_int(json_object_get(session, "counts"), "disk_bytes", 0);
 }
 
 static int du_compare_sizes(const void *a, const void *b)
@@ -161,7 +172,8 @@ const struct verb verb_du = {
     .summary = "Show disk usage of the store and its largest sessions",
     .details =
         "Prints the budget, the free space, what waits for the archive and, with several users, the usage "
-        "of each.",
+        "of each. SIZE is disk space of this host; OTHER HOSTS is the size of the files of a session that "
+        "other hosts keep.",
     .words = "",
     .has_listing = true,
     .needs_only_catalog = true,

@@ -5,6 +5,7 @@
 #include "base/fs.h"
 #include "base/units.h"
 #include "client/cli/text.h"
+#include "client/traces/lost_hosts.h"
 #include "client/traces/trace.h"
 #include "client/transport/download.h"
 #include "client/verbs/verbs.h"
@@ -190,6 +191,7 @@ struct download_result {
     int64_t bytes;
     int worst;
     bool interrupted;
+    char *lost;    /* "t5 (gpu3), t6 (gpu3)": what failed; NULL: nothing */
     json_t *files; /* [{trace, file}], for --json */
 };
 
@@ -291,9 +293,16 @@ static void get_into(struct client *c, const char *directory, const json_t *trac
     _cleanup_(freep) char *path = xasprintf("%s/%s", directory, name);
     /* An earlier call may have downloaded the file. */
     bool there = sha256 && file_sha256(path, got) == 0 && streq(got, sha256);
+    if (!there && trace_is_lost(c, trace)) {
+        trace_list_add(&h->lost, trace);
+        h->n_failed++;
+        return;
+    }
     int r = there ? 0 : download_to_file(c, trace, path, &p);
     if (r < 0) {
+        lost_hosts_add(c, trace, r, &p);
         h->interrupted = r == -EINTR;
+        trace_list_add(&h->lost, trace);
         h->worst = client_fail(c, &p);
         h->n_failed++;
         return;
@@ -351,6 +360,9 @@ static int get_several(struct client *c, const struct get_options *o, int n_word
             get_into(c, o->directory, traces, trace, &h);
     if (c->json)
         client_print_json(c, files);
+    if (h.lost)
+        client_note(c, "not downloaded: %s", h.lost);
+    free(h.lost);
     _cleanup_(freep) char *got = text_count((int64_t)h.n_got, "file");
     _cleanup_(freep) char *there = text_count((int64_t)h.n_there, "file");
     if (h.n_got == 0 && h.n_there > 0)

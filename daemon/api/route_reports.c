@@ -128,12 +128,52 @@ static void report_open_files(void *arg)
     }
 }
 
-/* The first trace whose columns could not be opened; NULL: none. */
-static const struct report_file *report_find_unopened(const struct report_request *q)
+/* {trace, reason}: a trace that the reports do without. */
+static json_t *report_missing_new(int64_t id, char *take_reason)
 {
-    for (size_t i = 0; i < q->n; i++)
-        if (q->files[i].columns_fd < 0)
-            return &q->files[i];
+    json_t *one = json_object();
+
+    json_object_set_new(one, "trace", json_sprintf("t%" PRId64, id));
+    json_put_str(one, "reason", take_reason);
+    free(take_reason);
+    return one;
+}
+
+static void report_drop_file(struct report_request *q, size_t i)
+{
+    struct report_file *file = &q->files[i];
+
+    reference_done(&file->columns);
+    reference_done(&file->source);
+    if (file->source_fd >= 0)
+        close(file->source_fd);
+    memmove(file, file + 1, (q->n - i - 1) * sizeof(*file));
+    q->n--;
+    json_array_remove(json_object_get(q->spec, "traces"), i);
+}
+
+/* Several traces do without those whose columns cannot be opened, which the answer names. Returns the first one that
+ * prevents the work; NULL: none. */
+static const struct report_file *report_find_unopened(struct report_request *q)
+{
+    json_t *missing = json_object_get(q->spec, "missing");
+    size_t n_open = 0, i;
+
+    for (i = 0; i < q->n; i++)
+        n_open += q->files[i].columns_fd >= 0;
+    for (i = 0; i < q->n;) {
+        struct report_file *file = &q->files[i];
+        if (file->columns_fd >= 0) {
+            i++;
+            continue;
+        }
+        if (n_open == 0 || !missing)
+            return file;
+        json_array_append_new(missing,
+                              report_missing_new(file->id, xasprintf("its columns cannot be opened: %s",
+                                                                     strerror(-file->columns_fd))));
+        report_drop_file(q, i);
+    }
     return NULL;
 }
 
@@ -288,6 +328,7 @@ struct report_list {
     struct report_request *request;
     struct remote_list remote;
     json_t *left;     /* ids of traces without columns */
+    json_t *missing;  /* named traces that do not exist, by report_missing_new() */
     bool with_facts;  /* what the catalog knows about them, not the traces alone */
     bool is_too_many; /* more than REPORT_TRACES_MAX */
 };
@@ -429,6 +470,10 @@ static int reports_add_named(struct api *api, struct http_request *r, const json
             report_list_add_remote(&remote, list);
             continue;
         }
+        if (err == -ENOENT) {
+            json_array_append_new(list->missing, report_missing_new(id, xstrdup("it was removed")));
+            continue;
+        }
         if (reply_failure(api, r, err, 't', id, "read"))
             return err;
         report_list_add(&t, list);
@@ -473,14 +518,29 @@ static void report_list_done(struct report_list *list)
     remote_list_done(&list->remote);
 }
 
+/* Of named traces of which none exists. */
+static bool report_list_refuse_missing(struct http_request *r, const struct report_list *list)
+{
+    const char *first = json_get_str(json_array_get(list->missing, 0), "trace");
+    int64_t id;
+
+    if (!first || list->request->n > 0 || list->remote.traces || json_array_size(list->left) > 0 ||
+        parse_ref(first, 't', &id) != 't')
+        return false;
+    reply_missing(r, 't', id);
+    return true;
+}
+
 void make_reports(struct api *api, struct http_request *r, const struct route_match *match)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(report_request_freep) struct report_request *q = report_request_new(api, "reports");
     _cleanup_json_ body = NULL;
-    _cleanup_(report_list_done) struct report_list list = {.request = q, .left = json_array()};
+    _cleanup_(report_list_done) struct report_list list = {
+        .request = q, .left = json_array(), .missing = json_array()};
 
     json_object_set_new(q->spec, "left", list.left);
+    json_object_set_new(q->spec, "missing", list.missing);
     if (body_object(r, &body, &p) < 0 || reports_check_body(body, &p) < 0) {
         http_reply_problem(r, &p);
         return;
@@ -496,14 +556,19 @@ void make_reports(struct api *api, struct http_request *r, const struct route_ma
                       "at most %d traces can be analyzed together", REPORT_TRACES_MAX);
         return;
     }
+    if (report_list_refuse_missing(r, &list))
+        return;
     if (q->n == 0 && list.remote.traces) {
         json_array_extend(list.remote.left, list.left);
+        list.remote.missing = json_incref(list.missing);
         reports_pass_on(api, r, match, &list.remote, body);
         return;
     }
     reports_leave_remote(&list);
     if (q->n == 0) {
-        http_reply_json(r, 200, json_pack("{s:[],s:O,s:[]}", "parts", "left", list.left, "notes"));
+        http_reply_json(
+            r, 200,
+            json_pack("{s:[],s:O,s:O,s:[]}", "parts", "left", list.left, "missing", list.missing, "notes"));
         return;
     }
     json_object_set(q->spec, "reports", json_object_get(body, "reports"));

@@ -27,7 +27,8 @@ struct passed_on {
     json_t *body; /* NULL: a GET */
     int64_t trace_id;
     json_t *names; /* of traces: {as the host calls it: as this profd does} */
-    json_t *left;  /* added to those of the reply; NULL: the reply has no such member */
+    /* Added to those of the reply; NULL: the reply has no such members. */
+    json_t *left, *missing;
 };
 
 static void passed_on_free(struct passed_on *f)
@@ -35,6 +36,7 @@ static void passed_on_free(struct passed_on *f)
     json_decref(f->body);
     json_decref(f->names);
     json_decref(f->left);
+    json_decref(f->missing);
     free(f->host_uuid);
     free(f->host);
     free(f->path);
@@ -56,6 +58,25 @@ static json_t *passed_on_rename(const struct passed_on *f, const json_t *list)
     return renamed;
 }
 
+/* Traces that the host does without, under our names. */
+static json_t *passed_on_rename_missing(const struct passed_on *f, const json_t *list)
+{
+    json_t *renamed = json_array(), *one;
+    size_t i;
+
+    json_array_foreach(list, i, one) {
+        const char *name = json_get_str(one, "trace");
+        json_t *known = name ? json_object_get(f->names, name) : NULL;
+        if (!known)
+            continue;
+        json_t *mine = json_object();
+        json_object_set(mine, "trace", known);
+        json_put_str(mine, "reason", json_get_str(one, "reason"));
+        json_array_append_new(renamed, mine);
+    }
+    return renamed;
+}
+
 static void passed_on_rename_parts(const struct passed_on *f, json_t *body)
 {
     json_t *parts = json_object_get(body, "parts"), *part;
@@ -68,6 +89,9 @@ static void passed_on_rename_parts(const struct passed_on *f, json_t *body)
     json_t *left = passed_on_rename(f, json_object_get(body, "left"));
     json_array_extend(left, f->left);
     json_object_set_new(body, "left", left);
+    json_t *missing = passed_on_rename_missing(f, json_object_get(body, "missing"));
+    json_array_extend(missing, f->missing);
+    json_object_set_new(body, "missing", missing);
 }
 
 static void passed_on_fail(struct passed_on *f, const struct problem *p)
@@ -239,6 +263,7 @@ void remote_list_done(struct remote_list *list)
 {
     json_decref(list->names);
     json_decref(list->left);
+    json_decref(list->missing);
     json_decref(list->traces);
     free(list->first.host_uuid);
 }
@@ -255,5 +280,6 @@ void reports_pass_on(struct api *api, struct http_request *r, const struct route
     json_object_set(copy, "traces", list->traces);
     f->names = TAKE_PTR(list->names);
     f->left = TAKE_PTR(list->left);
+    f->missing = TAKE_PTR(list->missing);
     passed_on_begin(r, match, f);
 }

@@ -15,6 +15,7 @@ void query_pass_on(struct api *api, struct http_request *r, const struct route_m
 /* Traces of other hosts: those of the host of the first, and those that are left for further requests. */
 struct remote_list {
     json_t *traces, *names, *left; /* NULL: there are none */
+    json_t *missing;               /* for the answer: traces that the reports do without; NULL: none */
     struct remote_trace_record first;
 };
 void remote_list_add(struct remote_list *list, const struct remote_trace_record *t);

@@ -181,6 +181,8 @@ static void trace_reply(struct api *api, struct http_request *r, int status, int
         return;
     json_t *body = trace_record_to_json(&t);
     int err = catalog_put_summary(api->modules.catalog, id, body);
+    if (peers_are_configured(api->modules.peers))
+        json_put_str(body, "host", catalog_host(api->modules.catalog));
     if (err == 0)
         http_reply_json(r, status, json_incref(body));
     else

@@ -297,10 +297,25 @@ static int remote_trace_find_number(struct catalog *c, const struct remote_trace
     return read_numbers(c, s, ret, ret_own);
 }
 
+/* What was measured for the session about the clock of the host that has the trace: -ENOENT: nothing. */
+static int remote_trace_read_clock(struct catalog *c, const struct remote_trace_record *r,
+                                   int64_t *ret_offset, int64_t *ret_error)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_REMOTE_TRACE_CLOCK);
+    bind_number(s, 1, r->session_id);
+    bind_text(s, 2, r->host_uuid);
+    return read_numbers(c, s, ret_offset, ret_error);
+}
+
 int catalog_put_remote_trace(struct catalog *c, struct remote_trace_record *r)
 {
-    int64_t own = 0;
-    int e = remote_trace_find_number(c, r, &r->trace_id, &own);
+    int64_t own = 0, offset, error;
+    int e = remote_trace_read_clock(c, r, &offset, &error);
+
+    if (e == 0 && __builtin_sub_overflow(r->recorded_at, offset, &r->recorded_at))
+        return -EINVAL;
+    if (e == 0 || e == -ENOENT)
+        e = remote_trace_find_number(c, r, &r->trace_id, &own);
 
     if (e == 0 && !own)
         return 0; /* another host's, or another session's: a peer changes its own rows only */
@@ -371,6 +386,22 @@ static json_t *remote_trace_parse_facts(const struct remote_trace_record *r)
     return json_object();
 }
 
+/* Times of the host's clock become those of this one, as those of all other traces: the list is in their order. */
+static void remote_trace_put_times(struct catalog *c, const struct remote_trace_record *r, json_t *trace)
+{
+    int64_t offset, error, ahead, at = json_get_int(trace, "collected_at", RECORD_NONE);
+
+    if (__builtin_sub_overflow(json_get_int(trace, "recorded_at", r->recorded_at), r->recorded_at, &ahead))
+        return;
+    json_put_int(trace, "recorded_at", r->recorded_at);
+    if (at != RECORD_NONE && !__builtin_sub_overflow(at, ahead, &at))
+        json_put_int(trace, "collected_at", at);
+    if (remote_trace_read_clock(c, r, &offset, &error) < 0)
+        return;
+    json_put_int(trace, "clock_offset_ns", offset);
+    json_put_int(trace, "clock_error_ns", error);
+}
+
 int catalog_remote_trace_json(struct catalog *c, const struct remote_trace_record *r, json_t **ret)
 {
     _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_REMOTE_TRACE_LOCATION);
@@ -384,6 +415,7 @@ int catalog_remote_trace_json(struct catalog *c, const struct remote_trace_recor
     put_ref(j, "session", 's', r->session_id);
     json_put_str(j, "uuid", r->uuid);
     json_put_str(j, "host_uuid", r->host_uuid);
+    remote_trace_put_times(c, r, j);
     if (e == 1 && column_text(s, 0))
         json_put_str(j, "host", column_text(s, 0));
     if (e == 1 && column_text(s, 1))

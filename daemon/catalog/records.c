@@ -412,15 +412,13 @@ static int counts_read_targets(struct catalog *c, int64_t id, json_t *counts)
 static int counts_read_traces(struct catalog *c, int64_t id, json_t *counts)
 {
     _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_COUNT_TRACES);
-    int64_t traces, bytes;
+    static const char *const names[] = {"traces", "bytes", "disk_bytes", "remote_bytes"};
 
     bind_number(s, 1, id);
-    int r = read_numbers(c, s, &traces, &bytes);
-    if (r < 0)
-        return r;
-    json_put_int(counts, "traces", traces);
-    json_put_int(counts, "bytes", bytes);
-    return 0;
+    int r = next_row(c, s);
+    for (size_t i = 0; i < ARRAY_SIZE(names) && r == 1; i++)
+        json_put_int(counts, names[i], column_number(s, (int)i));
+    return MIN(r, 0);
 }
 
 /* Within a transaction nothing is kept: its end may be a rollback, which the count of changes does not show.

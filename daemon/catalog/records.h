@@ -169,7 +169,8 @@ struct remote_trace_record {
     int64_t session_id, target_id;
     char *host_uuid;
     int64_t remote_id; /* its number in the host's catalog */
-    int64_t recorded_at;
+    int64_t
+        recorded_at; /* to be stored: by the host's clock; stored: by this one, where the difference was measured */
     char *facts; /* JSON object: the trace as the host's API shows it */
 };
 

@@ -278,6 +278,8 @@ static int work_reports(const struct work *work, FILE *answer, struct problem *p
     _cleanup_(work_analysis_done) struct work_analysis w = {0};
     const struct report *chosen[REPORTS_MAX];
     size_t n, top = (size_t)MAX(json_get_int(work->spec, "top", 0), INT64_C(0));
+    /* Traces that are not in the parts: to be asked for elsewhere, or gone. They are passed through. */
+    static const char *const lists[] = {"left", "missing"};
     bool any = false;
 
     int r = work_read_reports(json_object_get(work->spec, "reports"), chosen, &n, p);
@@ -310,8 +312,10 @@ static int work_reports(const struct work *work, FILE *answer, struct problem *p
         report_rows_done(&rows);
     }
     _cleanup_json_ tail = json_object();
-    json_object_set_new(tail, "left", json_array());
-    json_array_extend(json_object_get(tail, "left"), json_object_get(work->spec, "left"));
+    for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
+        json_t *list = json_object_get(work->spec, lists[i]);
+        json_object_set_new(tail, lists[i], list ? json_incref(list) : json_array());
+    }
     json_object_set(tail, "notes", w.notes);
     _cleanup_(freep) char *text = json_dumps(tail, JSON_COMPACT);
     fprintf(answer, "],\n%s\n", text + 1);

@@ -107,12 +107,18 @@ static int session_check_free(struct job_creation *c, struct problem *p)
         problem_set(p, -EBUSY, PROBLEM_BUSY, "%s is held by s%" PRId64 " of %s, which is %s%s%s", url,
                     r->session_id, r->requested_by, state_name(r->state), end != RECORD_NONE ? " until " : "",
                     end != RECORD_NONE ? format_time(until, end) : "");
-        problem_remedy(p,
-                       is_ending ? "profctl status s%" PRId64 " shows how far it is; --queue waits for it."
-                       : worker_is_on_demand(w) ? "profctl status s%" PRId64
-                                                  " shows when it starts; --queue waits for it."
-                                                : "profctl stop s%" PRId64 " ends it; --queue waits for it.",
-                       r->session_id);
+        const char *coordinator = r->coordinator_name ? r->coordinator_name : "the host that coordinates it";
+        if (is_ending)
+            problem_remedy(p, "profctl status s%" PRId64 " shows how far it is; --queue waits for it.",
+                           r->session_id);
+        else if (session_is_leased(holder))
+            problem_remedy(p, "On %s: profctl stop %s ends it on all hosts; --queue waits for it.",
+                           coordinator, r->uuid);
+        else if (worker_is_on_demand(w))
+            problem_remedy(p, "profctl status s%" PRId64 " shows when it starts; --queue waits for it.",
+                           r->session_id);
+        else
+            problem_remedy(p, "profctl stop s%" PRId64 " ends it; --queue waits for it.", r->session_id);
         return -EBUSY;
     }
     return session_check_leases(c, p);

@@ -761,7 +761,7 @@ def test_pin(fake):
 
 
 def test_du(fake):
-    fake.answers["GET /v1/sessions"] = {"sessions": [session(session=f"s{n}", counts={"targets": 1, "traces": 1, "bytes": n * MIB})
+    fake.answers["GET /v1/sessions"] = {"sessions": [session(session=f"s{n}", counts={"targets": 1, "traces": 1, "disk_bytes": n * MIB})
                                                      for n in range(15)]}
     r = run("du", fake=fake)
     assert "48 traces, 3.0 GiB" in r.stdout and "200 GiB (max_use)" in r.stdout

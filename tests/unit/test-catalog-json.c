@@ -42,7 +42,7 @@ static void test_session_json(void **state)
            "\"coordinator\":\"6b1f0000-0000-4000-8000-000000000001\",\"coordinator_name\":\"n17\","
            "\"skew_error_ns\":96,\"pinned\":true,"
            "\"counts\":{\"targets\":2,\"active\":1,\"complete\":1,\"partial\":0,\"failed\":0,\"cancelled\":0,"
-           "\"traces\":2,\"bytes\":4196,\"skipped\":1}}");
+           "\"traces\":2,\"bytes\":9096,\"disk_bytes\":4196,\"remote_bytes\":0,\"skipped\":1}}");
     assert_int_equal(json_array_size(targets), 2);
     assert_json(
         json_array_get(targets, 0),

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "trace/export/merge_ranks.h"
+#include "trace/ranks/host_clocks.h"
 #include "trace/read/instance.h"
 #include "trace/read/sum.h"
 #include "trace/reports/shared_collectives.h"
@@ -16,8 +17,7 @@
 /* Ranks with a larger difference of their begins were probably not recorded together. */
 #define RECORDED_TOGETHER_NS (INT64_C(60) * NS_PER_S)
 
-/* For people: what was found about the clocks. */
-static _printf_(2, 3) void rank_set_note(const struct rank_set *set, const char *format, ...)
+void rank_set_note(const struct rank_set *set, const char *format, ...)
 {
     char *text = NULL;
     va_list ap;
@@ -67,7 +67,8 @@ static struct instance_clues gather_clues(const struct set_rank *rank, int64_t s
 static int64_t rank_wall_shift(const struct set_rank *rank)
 {
     int64_t shift = align_wall_shift(rank->columns);
-    return shift == COLUMN_NULL ? shift : difference_of(shift, rank->clock_offset_ns);
+    bool is_plain = shift == COLUMN_NULL || rank->clock_offset_ns == COLUMN_NULL;
+    return is_plain ? shift : difference_of(shift, rank->clock_offset_ns);
 }
 
 /* -- Order and numbers -------------------------------------------------------------------------------- */
@@ -234,6 +235,12 @@ static int clocks_align_wall(struct rank_set *ranks)
     return 0;
 }
 
+static int clocks_align_wall_only(struct rank_set *ranks)
+{
+    int r = clocks_align_wall(ranks);
+    return r < 0 ? r : host_clocks_align(ranks, false);
+}
+
 static int clocks_align_start(struct rank_set *ranks)
 {
     int64_t zero = MAX(columns_meta(ranks->items[0].columns, META_first_ns), INT64_C(0));
@@ -263,7 +270,8 @@ static int clocks_move(struct rank_set *ranks, bool always)
             return r;
         if (always && a.matches < ALIGN_MATCHES_MIN)
             return -ENOMSG;
-        if (!always && !alignment_is_needed(&a))
+        /* Hosts were aligned by themselves, against what is known about their clocks. */
+        if (!always && (!alignment_is_needed(&a) || host_clocks_differ(first, rank)))
             continue;
         rank->shift_ns = sum_of(rank->shift_ns, a.shift_ns);
         rank_set_note(ranks, "%s: clock moved by %s%s, where %" PRIu64 " collectives end as those of %s",
@@ -286,8 +294,10 @@ static int clocks_align_auto(struct rank_set *ranks)
     if (clocks_align_wall(ranks) < 0) {
         rank_set_note(ranks, "not all traces have a wall clock: they are aligned by their first events");
         clocks_align_start(ranks);
+        return clocks_move(ranks, false);
     }
-    return clocks_move(ranks, false);
+    int r = host_clocks_align(ranks, true);
+    return r < 0 ? r : clocks_move(ranks, false);
 }
 
 /* Notes traces of an instance that probably do not belong together. */
@@ -318,7 +328,7 @@ static const struct {
     int (*align)(struct rank_set *ranks);
 } alignments[] = {
     {"auto", clocks_align_auto},
-    {"wall", clocks_align_wall},
+    {"wall", clocks_align_wall_only},
     {"collectives", clocks_align_collectives},
     {"start", clocks_align_start},
 };

@@ -17,8 +17,10 @@ struct set_rank {
     const char *label;   /* rank_label() */
     const char *role;    /* of its worker; NULL where it is not known */
     double kv_use;       /* of its worker's KV cache, 0 to 1, at most; NaN: not known */
-    /* The clock of its host minus that of the host that coordinated its session; 0: not known, or the same host. */
-    int64_t clock_offset_ns;
+    const char *host;    /* that keeps it; NULL: not known, as of files */
+    /* The clock of its host minus that of the host that coordinated its session, and the uncertainty of that. 0: the same
+     * host; COLUMN_NULL: not known. */
+    int64_t clock_offset_ns, clock_error_ns;
     size_t item; /* the caller's number of it */
     /* Results. */
     size_t instance;
@@ -38,6 +40,8 @@ struct rank_set {
 };
 
 void rank_set_done(struct rank_set *set);
+/* For people: what was found about the clocks. */
+void rank_set_note(const struct rank_set *set, const char *format, ...) _printf_(2, 3);
 
 /*
  * Sorts the ranks by instance, numbers each within its own, and sets the instances. *ret: a rank of an analysis for
