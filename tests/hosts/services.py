@@ -179,7 +179,8 @@ class Bucket:
         self.s3.write_credentials(self.s3.credentials, self.s3.access_key, self.s3.secret_key)
 
 
-FAULTS = ("stop", "restart", "freeze", "cut", "full", "refuse")
+FAULTS = ("stop", "restart", "freeze", "cut", "slow", "full", "refuse")
+SLOW_MS = 700  # of each round trip
 
 
 class ServiceHosts(Hosts):
@@ -196,7 +197,13 @@ class ServiceHosts(Hosts):
         yield
         self.network.join(service.number)
 
+    @contextlib.contextmanager
+    def slow(self, service):
+        self.network.delay(service.number, SLOW_MS)
+        yield
+        self.network.delay(service.number, 0)
+
     def fault(self, name, kind):
         """name: "mirror" or "bucket"; kind: one of FAULTS."""
         service = getattr(self, name)
-        return self.cut(service) if kind == "cut" else getattr(service, kind)()
+        return getattr(self, kind)(service) if kind in ("cut", "slow") else getattr(service, kind)()
