@@ -130,13 +130,14 @@ def test_a_session_from_start_to_file(stage):
         assert len(file.read()) == size > 0
 
 
-def test_a_run_whose_workers_answer_nothing(stage):
+def test_a_run_whose_router_answers_nothing(stage):
     workload = GLib.Variant("a{sv}", {"isl": GLib.Variant("u", 8), "requests": GLib.Variant("t", 3)})
     run = call(stage, "StartRun", "(a{sv})", {"router": GLib.Variant("s", stage.fleet.router), "workload": workload})["run"]
     now = wait_for(lambda: (r := call(stage, "GetRun", "(s)", str(run)))["state"] == "failed" and r)
     assert now["workload"] == {"isl": 8, "requests": 3} and now["reason"]
     assert call(stage, "ListRuns", "(a{sv})", {})["runs"][0]["run"] == run
-    assert call(stage, "ListRequests", "(sa{sv})", f"r{run}", {"limit": GLib.Variant("u", 5)})["requests"] == []
+    requests = call(stage, "ListRequests", "(sa{sv})", f"r{run}", {"limit": GLib.Variant("u", 5)})["requests"]
+    assert [request["error"].split(":")[0] for request in requests] == 3 * ["404 Not Found"]
     assert refused(call, stage, "StopRun", "(s)", f"r{run}") == ("Conflict", f"run r{run} is over: it is failed")
     assert call(stage, "RemoveRun", "(s)", f"r{run}") == {"removed": 1}
     assert refused(call, stage, "GetRun", "(s)", f"r{run}")[0] == "NotFound"
