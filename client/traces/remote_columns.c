@@ -11,8 +11,9 @@ struct remote_columns {
     char *id, *path;
     uint64_t size;
     int fd;
-    struct problem problem;  /* the first one, if it is that of the host that has them */
-    _Atomic bool has_failed; /* which was printed */
+    struct problem problem; /* the first one, if it is that of the host that has them */
+    bool is_open;
+    _Atomic bool has_failed; /* which was printed, once it was open */
 };
 
 /* A range that is being read. */
@@ -47,7 +48,8 @@ static int remote_columns_read(void *arg, uint64_t offset, uint64_t size)
         if (r == -EREMOTEIO && (p.kind == PROBLEM_UNREACHABLE || p.kind == PROBLEM_UPSTREAM)) {
             columns->problem = p;
             p = (struct problem){0};
-            client_fail(columns->client, &columns->problem);
+            if (columns->is_open)
+                client_fail(columns->client, &columns->problem);
         } else {
             client_note(columns->client, "cannot read the columns of %s: %s", columns->id,
                         p.what ? p.what : strerror(-r));
@@ -92,6 +94,8 @@ struct problem *remote_columns_problem(struct remote_columns *r)
 
 int remote_columns_open(struct remote_columns *r, struct columns **ret, char **ret_reason)
 {
-    return columns_open_partial(r->fd, r->size, &(struct columns_fetch){remote_columns_read, r}, ret,
-                                ret_reason);
+    int err = columns_open_partial(r->fd, r->size, &(struct columns_fetch){remote_columns_read, r}, ret,
+                                   ret_reason);
+    r->is_open = r->is_open || err >= 0;
+    return err;
 }

@@ -18,7 +18,7 @@ struct remote_columns;
 int remote_columns_new(struct client *c, const char *id, const char *key, uint64_t size,
                        struct remote_columns **ret);
 struct remote_columns *remote_columns_free(struct remote_columns *r);
-/* Why the host that has them did not answer, which was printed; NULL: it did. Owned by the object. */
+/* Why the host that has them did not answer, which was printed if they were open by then; NULL: it did. Owned by the object. */
 struct problem *remote_columns_problem(struct remote_columns *r);
 /* As columns_open_partial(). */
 int remote_columns_open(struct remote_columns *r, struct columns **ret, char **ret_reason);

@@ -5,6 +5,7 @@
 #include "client/local/user_profd.h"
 #include "client/traces/lost_hosts.h"
 #include "client/traces/trace.h"
+#include "client/transport/download.h"
 #include "trace/ranks/rank_set.h"
 #include "trace/ranks/report_parts.h"
 #include <errno.h>
@@ -299,6 +300,11 @@ static int remote_reports_ask(struct remote_reports *r, const json_t *names, jso
         json_object_set_new(body, "view", remote_reports_view(r->options));
         int err = connection_call(r->c->connection, "POST", "/v1/reports", body,
                                   "computing reports on the hosts", &answer, &p);
+        /* What hosts that are silent archived is read here. */
+        if (err == -EREMOTEIO && p.kind == PROBLEM_UNREACHABLE && archive_is_configured(r->c)) {
+            r->by_pages = true;
+            return EXIT_DONE;
+        }
         if (err < 0) {
             ssize_t first = remote_reports_find_trace(r, json_string_value(json_array_get(left, 0)));
             if (first >= 0)
@@ -475,7 +481,7 @@ static int remote_reports_make_there(struct remote_reports *r, struct made_repor
     int status = remote_reports_ask(r, names, parts);
     if (status != EXIT_DONE)
         return status;
-    if (remote_instances_gather(r, parts, &instances) < 0) {
+    if (r->by_pages || remote_instances_gather(r, parts, &instances) < 0) {
         r->by_pages = true;
         return remote_reports_make_here(r, made, n);
     }

@@ -246,9 +246,40 @@ static int trace_file_fetch(struct client *c, const json_t *trace, struct trace_
     return 0;
 }
 
+/*
+ * The host of the trace does not answer (p): if the archive has the trace, it is read here, as a file. EXIT_DONE, or an exit
+ * status after the problem was printed.
+ */
+static int trace_file_use_archived(struct client *c, const json_t *trace, struct trace_file *t,
+                                   const struct problem *p)
+{
+    const char *sha256 = json_get_str(trace, "sha256"), *name = json_get_str(trace, "name");
+    _cleanup_(problem_done) struct problem mine = {0};
+
+    if (p->kind != PROBLEM_UNREACHABLE || !sha256 || !archive_is_configured(c)) {
+        lost_hosts_add(c, trace, -EREMOTEIO, p);
+        return client_fail(c, p);
+    }
+    /* Without the size of columns that only the host knows. */
+    if (trace_file_use_cached(c, t, columns_key_of_trace(sha256, 0)))
+        return EXIT_DONE;
+    client_hold_signals();
+    t->source_fd = nameless_file();
+    int r = t->source_fd < 0 ? problem_set(&mine, t->source_fd, PROBLEM_STORAGE, "cannot keep %s: %s",
+                                           t->name, strerror(-t->source_fd))
+                             : download_trace(c, trace, t->source_fd, &mine);
+    if (r >= 0 && lseek(t->source_fd, 0, SEEK_SET) < 0)
+        r = problem_set(&mine, -errno, PROBLEM_STORAGE, "cannot read %s: %s", t->name, strerror(errno));
+    if (r < 0)
+        return client_fail(c, &mine);
+    t->unread_path = xstrdup(name ? name : t->name);
+    return EXIT_DONE;
+}
+
 /* Of columns that are large enough, only the pages that are needed: 1; 0: they are read completely; -EIO: their host does
- * not deliver them, which was printed. */
-static int trace_file_use_pages(struct client *c, const json_t *trace, struct trace_file *t)
+ * not deliver them: p. */
+static int trace_file_use_pages(struct client *c, const json_t *trace, struct trace_file *t,
+                                struct problem *p)
 {
     int64_t size = json_get_int(trace, "columns_size", 0);
     _cleanup_(columns_closep) struct columns *columns = NULL;
@@ -265,12 +296,14 @@ static int trace_file_use_pages(struct client *c, const json_t *trace, struct tr
     }
     if (t->cache_key)
         columns_cache_drop_partial(t->cache_key);
-    struct problem *p = t->remote ? remote_columns_problem(t->remote) : NULL;
-    if (p)
-        lost_hosts_add(c, trace, -EREMOTEIO, p);
+    struct problem *why = t->remote ? remote_columns_problem(t->remote) : NULL;
+    if (why) {
+        *p = *why;
+        *why = (struct problem){0};
+    }
     t->remote = remote_columns_free(t->remote);
     t->columns_fd = -1;
-    return p ? -EIO : 0;
+    return p->what ? -EIO : 0;
 }
 
 static int trace_file_no_columns(struct client *c, const json_t *trace, const struct trace_file *t)
@@ -293,7 +326,8 @@ static int trace_file_fetch_or_look(struct client *c, const json_t *trace, struc
 
     if (r >= 0)
         return EXIT_DONE;
-    lost_hosts_add(c, trace, r, &p);
+    if (r == -EREMOTEIO && json_get_str(trace, "host_uuid"))
+        return trace_file_use_archived(c, trace, t, &p);
     if (r == -EINTR || !t->source_path || access(t->source_path, R_OK) < 0)
         return client_fail(c, &p);
     client_note(c, "the columns of %s are %s; reading %s", t->name, r == -EBADMSG ? "damaged" : "lost",
@@ -361,8 +395,11 @@ static int trace_file_look_at_id(struct client *c, int64_t id, struct trace_file
     if (sha256 &&
         trace_file_use_cached(c, t, columns_key_of_trace(sha256, json_get_int(trace, "columns_size", 0))))
         return EXIT_DONE;
-    int r = trace_file_use_pages(c, trace, t);
-    return r == 0 ? trace_file_fetch_or_look(c, trace, t) : r < 0 ? EXIT_FAILED : EXIT_DONE;
+    _cleanup_(problem_done) struct problem p = {0};
+    int r = trace_file_use_pages(c, trace, t, &p);
+    return r > 0    ? EXIT_DONE
+           : r == 0 ? trace_file_fetch_or_look(c, trace, t)
+                    : trace_file_use_archived(c, trace, t, &p);
 }
 
 /* ----------------------------------------------------------------------------------------------------- */

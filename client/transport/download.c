@@ -120,6 +120,15 @@ int download(struct client *c, const struct download *d, int fd, struct problem 
     return r;
 }
 
+bool archive_is_configured(struct client *c)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_json_ archive = NULL;
+
+    return connection_call(c->connection, "GET", "/v1/archive", NULL, NULL, &archive, &p) == 0 &&
+           !streq(json_get_str(archive, "state"), "off");
+}
+
 bool trace_json_is_archived(const json_t *trace)
 {
     return json_object_get(trace, "archived_at") && !json_get_bool(trace, "stored", false);

@@ -19,6 +19,8 @@ struct download {
 /* -EBADMSG if size or SHA-256 differ. */
 int download(struct client *c, const struct download *d, int fd, struct problem *p);
 
+/* Whether profd has an archive; false also where that cannot be found out. */
+bool archive_is_configured(struct client *c);
 /* Whether only the archive has the file of a trace, by its JSON. */
 bool trace_json_is_archived(const json_t *trace);
 /* If it is so, has profd fetch the file into its store (`columns`: and read it), with progress on a terminal. */

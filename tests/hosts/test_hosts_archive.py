@@ -91,6 +91,9 @@ def test_a_host_that_does_not_answer(hosts, traces, tmp_path):
     # Nothing of it stays here.
     assert not [row for row in one.traces() if row.get("host") != "gpu2" and row["trace"] in (traces[0]["trace"], traces[1]["trace"])]
     assert one.get("/v1/archive")["fetched_files"] >= 2
+    # Its columns are made here, from the trace.
+    assert one.profctl("analyze", traces[0]["trace"], "--report", "kernels", "--json") == alive
+    assert one.profctl("query", traces[1]["trace"], "select count(*) > 0 as any from slice", "--json") == [{"any": 1}]
     hosts.network.join(two.number)
     wait_for(lambda: "archive" not in get(one, traces[0], copy)[0], 60, interval_s=1)
     assert alive == one.profctl("analyze", traces[0]["trace"], "--report", "kernels", "--json")
