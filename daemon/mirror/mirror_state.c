@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "daemon/catalog/records.h"
 #include "daemon/mirror/pq.h"
 #include "proto/mirror.h"
 
@@ -39,7 +40,8 @@ void mirror_read_state(const struct mirror *m, struct mirror_state *ret)
     ret->lag_ns = mono_ns() - m->begun_ns;
     if (m->applied < 0 || catalog_changes_behind(m->catalog, m->applied, &ret->lag, &oldest_at) < 0)
         return;
-    ret->lag_ns = ret->lag > 0 ? MAX(wall_ns() - oldest_at, INT64_C(0)) : 0;
+    /* Changes that have no number yet are new. */
+    ret->lag_ns = ret->lag > 0 && oldest_at != RECORD_NONE ? MAX(wall_ns() - oldest_at, INT64_C(0)) : 0;
 }
 
 bool mirror_is_busy(const struct mirror *m)
