@@ -39,8 +39,13 @@ def from_sqlite(view, row):
     return result
 
 
+def comparable(value):
+    """A real that is an integer is printed without a fraction by PostgreSQL, and with one by SQLite."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def ordered(view, rows):
-    rows = [{name: value for name, value in row.items() if name not in NOT_COMPARED.get(view, ())} for row in rows]
+    rows = [{name: comparable(value) for name, value in row.items() if name not in NOT_COMPARED.get(view, ())} for row in rows]
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
