@@ -248,11 +248,11 @@ static const char *lease_query_session(struct http_request *r)
 void find_lease(struct api *api, struct http_request *r, const struct route_match *match)
 {
     const char *session = lease_query_session(r), *state;
-    _cleanup_(freep) char *sender = request_actor(r);
     int64_t lease_id;
 
     if (!session)
-        return;
+        return; /* the request has its answer, and is gone */
+    _cleanup_(freep) char *sender = request_actor(r);
     int err = leases_find(api->modules.leases, session, sender, &lease_id, &state);
     if (err < 0) {
         reply_error(api, r, err, "read the lease");
@@ -287,11 +287,11 @@ void poll_lease(struct api *api, struct http_request *r, const struct route_matc
 {
     _cleanup_(problem_done) struct problem p = {0};
     const char *session = lease_query_session(r);
-    _cleanup_(freep) char *sender = request_actor(r);
     int64_t after = 0, wait_s = 0;
 
     if (!session)
         return;
+    _cleanup_(freep) char *sender = request_actor(r);
     int err = query_number(r, "after", 0, INT64_MAX, &after, &p);
     if (err == 0)
         err = query_number(r, "wait", 0, LEASE_POLL_WAIT_MAX / NS_PER_S, &wait_s, &p);
