@@ -44,7 +44,7 @@ struct manager {
     struct event *starter;             /* end of stdin of a transient profd */
     struct ingest_group *ingest_group; /* NULL where profd's cgroup is not its own */
     struct sums *sums;                 /* of traces, computed in the background */
-    struct slices *slices;
+    struct session_slices *slices;
     struct requests *requests;
     struct api *api;
     struct notifier *notifier;

@@ -25,6 +25,7 @@ struct report_request {
     struct later_reply *later; /* NULL: the client left */
     struct report_work *work;  /* NULL: it has not begun */
     json_t *spec;
+    char *user;
     struct report_file *files;
     size_t n, cap;
 };
@@ -41,6 +42,7 @@ static void report_request_free(struct report_request *q)
     }
     json_decref(q->spec);
     free(q->files);
+    free(q->user);
     free(q);
 }
 
@@ -199,7 +201,8 @@ static void report_on_opened(void *arg)
     _cleanup_(freep) int *columns = xcalloc(q->n, sizeof(*columns)),
                          *sources = xcalloc(q->n, sizeof(*sources));
     _cleanup_(freep) char *spec = json_dumps(q->spec, JSON_COMPACT);
-    struct report_job job = {.spec = spec, .columns_fds = columns, .source_fds = sources, .n = q->n};
+    struct report_job job = {
+        .spec = spec, .columns_fds = columns, .source_fds = sources, .n = q->n, .user = q->user};
     for (size_t i = 0; i < q->n; i++) {
         columns[i] = TAKE_FD(q->files[i].columns_fd);
         sources[i] = TAKE_FD(q->files[i].source_fd);
@@ -211,6 +214,14 @@ static void report_on_opened(void *arg)
 static void report_request_begin(struct api *api, struct http_request *r, const struct route_match *match,
                                  struct report_request *take)
 {
+    _cleanup_(problem_done) struct problem p = {0};
+
+    take->user = request_actor(r);
+    if (reports_check_room(take->reports, take->user, take->n, &p) < 0) {
+        http_reply_problem(r, &p);
+        report_request_free(take);
+        return;
+    }
     take->later = later_reply_new(api, r, match);
     take->later->cancel = report_on_cancel;
     take->later->work = take;
@@ -454,6 +465,10 @@ static int reports_add_named(struct api *api, struct http_request *r, const json
     size_t i;
     json_t *name;
 
+    /* Each is looked up on the loop. */
+    list->is_too_many = json_array_size(names) > REPORT_TRACES_MAX;
+    if (list->is_too_many)
+        return 0;
     json_array_foreach(names, i, name) {
         _cleanup_(trace_record_done) struct trace_record t;
         _cleanup_(remote_trace_record_done) struct remote_trace_record remote;

@@ -4,6 +4,9 @@
 
 #include <errno.h>
 
+/* Phases, and findings, of one trace: more of them are none that a report makes. */
+#define SUMS_ROWS_MAX 100
+
 static int sums_run_of_trace(struct catalog *c, enum statement which, int64_t trace_id)
 {
     _cleanup_reset_ sqlite3_stmt *s = statement(c, which);
@@ -63,7 +66,7 @@ int catalog_set_sums(struct catalog *c, int64_t trace_id, const json_t *sums)
         size_t k;
         r = sums_run_of_trace(c, sums_parts[i].remove, trace_id);
         json_array_foreach(json_object_get(sums, sums_parts[i].key), k, row) {
-            if (r >= 0)
+            if (r >= 0 && k < SUMS_ROWS_MAX)
                 r = sums_parts[i].add(c, trace_id, (int64_t)k + 1, row);
         }
     }

@@ -22,6 +22,10 @@
 #define WORK_CPU_S 300
 /* Bytes of an answer, which lies in memory until its client has read it. */
 #define ANSWER_MAX (INT64_C(256) << 20)
+/* How long a work waits for its turn while others run. */
+#define WAITING_DEADLINE (60 * NS_PER_S)
+/* A killed child that is still there waits for a disk or a server that does not answer: nobody else waits for it. */
+#define KILLED_PATIENCE (5 * NS_PER_S)
 /* Lowest priority of work in the background. */
 #define BACKGROUND_NICENESS 19
 #define NUMBER_MAX          24
@@ -33,6 +37,9 @@ struct report_work {
     size_t n;
     int64_t mapped, answer_max, deadline_ns;
     bool background, running;
+    bool is_killed; /* by its deadline */
+    char *user;     /* "": nobody */
+    uint64_t turn;  /* when it is started, beside others; of the background 0 */
     int spec_fd, answer_fd, result_fd, pid_fd;
     char result[REPORT_RESULT_MAX];
     size_t result_size;
@@ -51,6 +58,8 @@ struct reports {
     const struct reports_settings *settings;
     struct report_work_list works; /* in the order of their arrival */
     struct event *due;
+    unsigned running_background;
+    uint64_t turn; /* of the last work that was started */
     struct reports_metrics metrics;
 };
 
@@ -61,6 +70,17 @@ static void reports_schedule(struct reports *reports)
 
 /* -- The end of a work -------------------------------------------------------------------------------- */
 
+/* Of the traces and the specification: a child that runs has its own. */
+static void report_work_close_inputs(struct report_work *work)
+{
+    for (size_t i = 0; i < 2 * work->n; i++) {
+        closep(&work->fds[i]);
+        work->fds[i] = -1;
+    }
+    closep(&work->spec_fd);
+    work->spec_fd = -1;
+}
+
 static void report_work_free(struct report_work *work)
 {
     struct event *events[] = {work->on_result, work->on_exit, work->on_time};
@@ -68,13 +88,12 @@ static void report_work_free(struct report_work *work)
     for (size_t i = 0; i < ARRAY_SIZE(events); i++)
         if (events[i])
             event_free(events[i]);
-    for (size_t i = 0; i < 2 * work->n; i++)
-        closep(&work->fds[i]);
-    closep(&work->spec_fd);
+    report_work_close_inputs(work);
     closep(&work->answer_fd);
     closep(&work->result_fd);
     closep(&work->pid_fd);
     problem_done(&work->fate);
+    free(work->user);
     free(work->fds);
     free(work);
 }
@@ -135,10 +154,12 @@ static void report_work_finish(struct report_work *work, const siginfo_t *end)
     struct stat st;
 
     TAILQ_REMOVE(&reports->works, work, next);
-    if (work->running)
+    if (work->running) {
         reports->metrics.running--;
-    else
+        reports->running_background -= work->background;
+    } else {
         reports->metrics.waiting--;
+    }
     if (work->fate.kind != PROBLEM_NONE || !end) {
         result.problem = work->fate;
         work->fate = (struct problem){0};
@@ -207,15 +228,42 @@ static void report_work_on_exit(evutil_socket_t fd, short what, void *arg)
     reports_schedule(reports);
 }
 
+/* Its answer is an error; the child holds its place until it is gone. */
+static void report_work_leave(struct report_work *work)
+{
+    struct report_end end = {.answer_fd = -1};
+
+    problem_remedy(&end.problem, "%s", work->fate.remedy);
+    problem_set(&end.problem, -ETIME, work->fate.kind, "%s", work->fate.what);
+    work->is_cancelled = true;
+    work->reports->metrics.failed++;
+    work->done(&end, work->arg);
+    problem_done(&end.problem);
+}
+
 static void report_work_on_time(evutil_socket_t fd, short what, void *arg)
 {
+    const struct timeval patience = timeval_of(KILLED_PATIENCE);
     struct report_work *work = arg;
 
+    if (!work->running) {
+        problem_remedy(&work->fate, "Try again later, or raise [limits] reports=.");
+        report_work_give_up(work, PROBLEM_TOO_MANY, "other reports took all the time for 60 s");
+        reports_schedule(work->reports);
+        return;
+    }
+    if (work->is_killed) {
+        if (!work->is_cancelled)
+            report_work_leave(work);
+        return;
+    }
     problem_remedy(&work->fate, "Select a part of the trace, or analyze it with profctl on your machine.");
     report_work_give_up(work, PROBLEM_TOO_LARGE,
                         work->deadline_ns == WORK_DEADLINE
                             ? "the work on the trace reached its time limit of 60 s"
                             : "the work on the traces reached its time limit");
+    work->is_killed = true;
+    event_add(work->on_time, &patience);
 }
 
 /* -- Start -------------------------------------------------------------------------------------------- */
@@ -271,27 +319,60 @@ static int report_work_start(struct report_work *work)
         r = report_work_spawn(work, result_fd);
     if (r < 0)
         return r;
+    report_work_close_inputs(work);
     work->begun_ns = mono_ns();
     work->on_result = event_new(base, work->result_fd, EV_READ | EV_PERSIST, report_work_on_result, work);
     work->on_exit = event_new(base, work->pid_fd, EV_READ, report_work_on_exit, work);
-    work->on_time = evtimer_new(base, report_work_on_time, work);
     event_add(work->on_result, NULL);
     event_add(work->on_exit, NULL);
     event_add(work->on_time, &deadline);
     return 0;
 }
 
-/* What somebody waits for first, then the oldest. */
-static struct report_work *reports_next(const struct reports *reports)
+/* By turns, and of one turn the oldest. */
+static struct report_work *reports_next_awaited(const struct reports *reports)
 {
-    struct report_work *work, *later = NULL;
+    struct report_work *work, *best = NULL;
 
     TAILQ_FOREACH(work, &reports->works, next)
-        if (!work->running && !work->background)
+        if (!work->running && !work->background && (!best || work->turn < best->turn))
+            best = work;
+    return best;
+}
+
+/* Works of one user have one turn after the other: those of a user who has many wait for the first of everybody else. */
+static uint64_t reports_turn_of(const struct reports *reports, const char *user)
+{
+    const struct report_work *work;
+    uint64_t turn = reports->turn;
+
+    TAILQ_FOREACH(work, &reports->works, next)
+        if (!work->background && streq(work->user, user))
+            turn = MAX(turn, work->turn);
+    return turn + 1;
+}
+
+static struct report_work *reports_next_background(const struct reports *reports)
+{
+    struct report_work *work;
+
+    TAILQ_FOREACH(work, &reports->works, next)
+        if (!work->running && work->background)
             return work;
-        else if (!work->running && !later)
-            later = work;
-    return later;
+    return NULL;
+}
+
+/* What somebody waits for has all places; one work in the background runs beside it, or in a free place. It goes on when
+ * others come. */
+static struct report_work *reports_next(const struct reports *reports)
+{
+    const struct reports_metrics *m = &reports->metrics;
+    int64_t max = reports->settings->children_max;
+    struct report_work *work =
+        m->running - reports->running_background < max ? reports_next_awaited(reports) : NULL;
+
+    return work || m->running >= max || reports->running_background > 0 ? work
+                                                                        : reports_next_background(reports);
 }
 
 /* On the loop, never within reports_run(): a work that cannot be started ends here. */
@@ -305,7 +386,7 @@ static void reports_on_due(evutil_socket_t fd, short what, void *arg)
         if (!work->running && work->fate.kind != PROBLEM_NONE)
             report_work_finish(work, NULL);
     }
-    while (reports->metrics.running < reports->settings->children_max && (work = reports_next(reports))) {
+    while ((work = reports_next(reports))) {
         int r = report_work_start(work);
         if (r < 0) {
             problem_set(&work->fate, r, PROBLEM_INTERNAL, "cannot start %s: %s", reports->program,
@@ -316,6 +397,8 @@ static void reports_on_due(evutil_socket_t fd, short what, void *arg)
         work->running = true;
         reports->metrics.running++;
         reports->metrics.waiting--;
+        reports->running_background += work->background;
+        reports->turn = MAX(reports->turn, work->turn);
     }
 }
 
@@ -372,9 +455,38 @@ static int report_work_write_spec(struct report_work *work, const char *spec)
     return r >= 0 && lseek(work->spec_fd, 0, SEEK_SET) < 0 ? -errno : r;
 }
 
+static int reports_refuse(struct problem *p, const char *what)
+{
+    problem_remedy(p, "Try again later, or raise [limits] reports=.");
+    return problem_set(p, -EAGAIN, PROBLEM_TOO_MANY, "%s", what);
+}
+
+/* Those in the background hold few descriptors and are not counted. */
+int reports_check_room(const struct reports *reports, const char *user, size_t n_traces, struct problem *p)
+{
+    const struct report_work *work;
+    size_t n = 0, n_user = 0, n_fds = n_traces;
+
+    TAILQ_FOREACH(work, &reports->works, next) {
+        if (work->running || work->background || work->is_cancelled)
+            continue;
+        n++;
+        n_user += streq(work->user, user);
+        n_fds += work->n;
+    }
+    if (n_user >= REPORTS_WAITING_USER_MAX)
+        return reports_refuse(p, "too many reports of this user are waiting already");
+    if (n >= REPORTS_WAITING_MAX)
+        return reports_refuse(p, "too many reports are waiting already");
+    return n > 0 && n_fds > REPORTS_TRACES_MAX
+               ? reports_refuse(p, "reports on too many traces are waiting already")
+               : 0;
+}
+
 struct report_work *reports_run(struct reports *reports, const struct report_job *take,
                                 void (*done)(struct report_end *end, void *arg), void *arg)
 {
+    const struct timeval waiting = timeval_of(WAITING_DEADLINE);
     struct report_work *work = xcalloc(1, sizeof(*work));
 
     *work = (struct report_work){.reports = reports,
@@ -382,6 +494,7 @@ struct report_work *reports_run(struct reports *reports, const struct report_job
                                  .n = take->n,
                                  .mapped = take->mapped,
                                  .background = take->background,
+                                 .user = xstrdup(take->user ? take->user : ""),
                                  .answer_max = take->target ? take->target->size_max : ANSWER_MAX,
                                  .deadline_ns = take->target ? take->target->deadline_ns : WORK_DEADLINE,
                                  .spec_fd = -1,
@@ -397,9 +510,13 @@ struct report_work *reports_run(struct reports *reports, const struct report_job
     int r = report_work_write_spec(work, take->spec);
     if (r < 0)
         problem_set(&work->fate, r, PROBLEM_INTERNAL, "cannot pass the work on: %s", strerror(-r));
-    else if (!work->background && reports->metrics.waiting >= REPORTS_WAITING_MAX)
-        problem_set(&work->fate, -EAGAIN, PROBLEM_TOO_MANY, "%d reports are waiting already",
-                    REPORTS_WAITING_MAX);
+    else if (!work->background)
+        reports_check_room(reports, work->user, work->n, &work->fate);
+    work->on_time = evtimer_new(reports->base, report_work_on_time, work);
+    if (!work->background) {
+        work->turn = reports_turn_of(reports, work->user);
+        event_add(work->on_time, &waiting);
+    }
     TAILQ_INSERT_TAIL(&reports->works, work, next);
     reports->metrics.waiting++;
     reports_schedule(reports);

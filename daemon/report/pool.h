@@ -4,7 +4,8 @@
  * knows descriptors, a specification and an answer, and nothing of reports.
  *
  * A child gets a few descriptors, no rights, and a deadline; one that outlives it, or that nobody waits for any more, is
- * killed. Work that somebody waits for goes before work in the background. The answer is a file in memory, whose bytes
+ * killed. Work that somebody waits for goes before work in the background, which runs one at a time and never in its
+ * place; users take turns. The answer is a file in memory, whose bytes
  * profd passes on without reading them: a trace that takes over its child can write any answer of its own, and nothing
  * else.
  */
@@ -14,8 +15,11 @@
 #include "base/problem.h"
 #include <event2/event.h>
 
-/* Works that may wait, without those in the background: each holds the descriptors of its traces. */
-#define REPORTS_WAITING_MAX 64
+/* Works that may wait, without those in the background, of all users and of one. */
+#define REPORTS_WAITING_MAX      64
+#define REPORTS_WAITING_USER_MAX 32
+/* Traces of all works that wait: each holds a descriptor or two of profd. */
+#define REPORTS_TRACES_MAX 512
 
 struct reports;
 struct report_work;
@@ -35,6 +39,7 @@ struct report_job {
     size_t n;
     int64_t mapped; /* bytes of all of these files */
     bool background;
+    const char *user; /* who waits for it: copied; NULL: nobody */
     /* Where the answer goes to: a file that is open for writing, which is taken over. NULL: a file in memory. */
     const struct report_target *target;
 };
@@ -61,6 +66,10 @@ struct reports *reports_free(struct reports *reports);
 void reports_renew(struct reports *reports);
 /* Nothing runs or waits. */
 bool reports_are_idle(const struct reports *reports);
+
+/* 0, or -EAGAIN with a problem: a work of that user on so many traces would not be taken. For whoever wants to know before files
+ * are opened. */
+int reports_check_room(const struct reports *reports, const char *user, size_t n_traces, struct problem *p);
 
 /* done() runs later on the loop, exactly once, unless the work is cancelled before. */
 struct report_work *reports_run(struct reports *reports, const struct report_job *take,

@@ -13,8 +13,8 @@
 #include <inttypes.h>
 #include <time.h>
 
-/* Of the Parquet file of a session. */
-#define FILE_MAX        (INT64_C(64) << 30)
+/* Of a Parquet file: smaller than the columns from which it is made, but for its own parts. */
+#define FILE_OWN_MAX    (INT64_C(64) << 20)
 #define SLICES_DEADLINE (30 * 60 * NS_PER_S)
 #define DATE_MAX        32
 
@@ -25,7 +25,7 @@ struct slices_trace {
 
 /* The files of one session, one after the other. */
 struct slices_job {
-    struct slices *slices;
+    struct session_slices *slices;
     int64_t session_id;
     char *name;  /* "date=2026-11-22/SESSION-CATALOG.parquet" */
     size_t part; /* of slices_tables: the file that is written */
@@ -38,7 +38,7 @@ struct slices_job {
     int fd; /* of the draft, or a negative errno value */
 };
 
-struct slices {
+struct session_slices {
     struct catalog *catalog;
     struct offload *offload;
     struct reports *pool;
@@ -73,7 +73,7 @@ static void slices_job_free(struct slices_job *job)
     free(job);
 }
 
-static void slices_end_job(struct slices *s, int err, const char *why)
+static void slices_end_job(struct session_slices *s, int err, const char *why)
 {
     if (err < 0)
         unlink(s->job->draft);
@@ -84,7 +84,7 @@ static void slices_end_job(struct slices *s, int err, const char *why)
 /* -- The file ----------------------------------------------------------------------------------------- */
 
 /* The archive takes it. The old file of that name may be in transfer: it keeps its bytes. */
-static int slices_hand_over(struct slices *s, int64_t size)
+static int slices_hand_over(struct session_slices *s, int64_t size)
 {
     const struct slices_job *job = s->job;
     _cleanup_(freep) char *key = xasprintf("v1/%s/%s", slices_tables[job->part], job->name);
@@ -114,7 +114,7 @@ static int slices_error_of(const struct report_end *end)
 
 static void slices_on_end(struct report_end *end, void *arg)
 {
-    struct slices *s = arg;
+    struct session_slices *s = arg;
 
     s->work = NULL;
     if (end->problem.kind != PROBLEM_NONE) {
@@ -169,7 +169,7 @@ static int slices_drop_unopened(struct slices_job *job)
 static void slices_on_opened(void *arg)
 {
     struct slices_job *job = arg;
-    struct slices *s = job->slices;
+    struct session_slices *s = job->slices;
     int fds[REPORT_TRACES_MAX];
 
     if (s->is_closed) {
@@ -184,7 +184,7 @@ static void slices_on_opened(void *arg)
     _cleanup_(freep) char *spec = json_dumps(job->spec, JSON_COMPACT);
     for (size_t i = 0; i < job->n; i++)
         fds[i] = TAKE_FD(job->traces[i].fd);
-    const struct report_target target = {TAKE_FD(job->fd), FILE_MAX, SLICES_DEADLINE};
+    const struct report_target target = {TAKE_FD(job->fd), job->mapped + FILE_OWN_MAX, SLICES_DEADLINE};
     s->work = reports_run(s->pool,
                           &(struct report_job){.spec = spec,
                                                .columns_fds = fds,
@@ -216,7 +216,7 @@ static int slices_add_trace(const struct trace_record *t, void *arg)
 }
 
 /* "date=2026-11-22/SESSION-CATALOG.parquet" (docs/parquet.md): the day (UTC) of its recording. */
-static char *slices_name(const struct slices *s, const struct session_record *session)
+static char *slices_name(const struct session_slices *s, const struct session_record *session)
 {
     int64_t at = session->recording_at != RECORD_NONE ? session->recording_at : session->requested_at;
     time_t seconds = (time_t)(at / NS_PER_S);
@@ -230,7 +230,7 @@ static char *slices_name(const struct slices *s, const struct session_record *se
 
 static void slices_begin_file(struct slices_job *job)
 {
-    struct slices *s = job->slices;
+    struct session_slices *s = job->slices;
     const char *table = slices_tables[job->part];
 
     free(job->path);
@@ -244,7 +244,7 @@ static void slices_begin_file(struct slices_job *job)
 static int slices_begin(int64_t session_id, void *arg)
 {
     _cleanup_(session_record_done) struct session_record session;
-    struct slices *s = arg;
+    struct session_slices *s = arg;
     const struct trace_filter filter = {.session_id = session_id,
                                         .since = RECORD_NONE,
                                         .until = RECORD_NONE,
@@ -277,7 +277,7 @@ static int slices_begin(int64_t session_id, void *arg)
 static void slices_on_event(const json_t *event, void *arg)
 {
     const char *kind = json_get_str(event, "kind");
-    struct slices *s = arg;
+    struct session_slices *s = arg;
 
     if (kind && streq(kind, "session-state"))
         background_wake(s->background);
@@ -286,10 +286,10 @@ static void slices_on_event(const json_t *event, void *arg)
 /* ----------------------------------------------------------------------------------------------------- */
 
 int slices_new(struct event_base *base, struct catalog *catalog, struct offload *offload,
-               struct reports *pool, const int *is_wanted, const char *state_dir, struct slices **ret)
+               struct reports *pool, const int *is_wanted, const char *state_dir, struct session_slices **ret)
 {
     static const struct background_ops ops = {BACKGROUND_SLICES, "slices of session s", slices_begin};
-    struct slices *s = xcalloc(1, sizeof(*s));
+    struct session_slices *s = xcalloc(1, sizeof(*s));
 
     s->catalog = catalog;
     s->offload = offload;
@@ -302,13 +302,13 @@ int slices_new(struct event_base *base, struct catalog *catalog, struct offload 
     return 0;
 }
 
-void slices_set_wake(struct slices *s, void (*wake)(void *arg), void *arg)
+void slices_set_wake(struct session_slices *s, void (*wake)(void *arg), void *arg)
 {
     s->wake = wake;
     s->wake_arg = arg;
 }
 
-void slices_close(struct slices *s)
+void slices_close(struct session_slices *s)
 {
     s->is_closed = true;
     background_close(s->background);
@@ -319,7 +319,7 @@ void slices_close(struct slices *s)
     slices_job_free(TAKE_PTR(s->job));
 }
 
-struct slices *slices_free(struct slices *s)
+struct session_slices *slices_free(struct session_slices *s)
 {
     if (!s)
         return NULL;

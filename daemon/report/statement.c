@@ -28,7 +28,7 @@ void statement_prepare(void)
 static int statement_open_trace(void *arg, int64_t trace_id, int *ret_columns_fd, int *ret_source_fd,
                                 char **ret_error)
 {
-    struct statement *s = arg;
+    struct report_statement *s = arg;
 
     if (s->columns_fd < 0) {
         *ret_error = xstrdup("the trace is open already");
@@ -68,8 +68,12 @@ static void statement_write_blob(FILE *out, const unsigned char *blob, int n)
     fputc('"', out);
 }
 
-static void statement_write_cell(FILE *out, sqlite3_stmt *statement, int column)
+/* False without memory for the value. */
+static bool statement_write_cell(FILE *out, sqlite3_stmt *statement, int column)
 {
+    const char *text;
+    const void *blob;
+
     switch (sqlite3_column_type(statement, column)) {
     case SQLITE_INTEGER:
         fprintf(out, "%lld", (long long)sqlite3_column_int64(statement, column));
@@ -78,16 +82,22 @@ static void statement_write_cell(FILE *out, sqlite3_stmt *statement, int column)
         statement_write_real(out, sqlite3_column_double(statement, column));
         break;
     case SQLITE_TEXT:
-        statement_write_text(out, (const char *)sqlite3_column_text(statement, column));
+        text = (const char *)sqlite3_column_text(statement, column);
+        if (!text)
+            return false;
+        statement_write_text(out, text);
         break;
     case SQLITE_BLOB:
-        statement_write_blob(out, sqlite3_column_blob(statement, column),
-                             sqlite3_column_bytes(statement, column));
+        blob = sqlite3_column_blob(statement, column);
+        if (!blob && sqlite3_column_bytes(statement, column) > 0)
+            return false;
+        statement_write_blob(out, blob, sqlite3_column_bytes(statement, column));
         break;
     default:
         fputs("null", out);
         break;
     }
+    return true;
 }
 
 /* A result code of SQLite; the file is as it was after an error before the first row. */
@@ -102,14 +112,16 @@ static int statement_write_rows(sqlite3_stmt *statement, int64_t limit, FILE *ou
     fputs("{\"columns\":[", out);
     for (int i = 0; i < n; i++) {
         fputs(i > 0 ? "," : "", out);
-        statement_write_text(out, sqlite3_column_name(statement, i));
+        const char *name = sqlite3_column_name(statement, i);
+        statement_write_text(out, name ? name : "");
     }
     fputs("],\"rows\":[", out);
     for (; code == SQLITE_ROW && rows < limit && !ferror(out); code = sqlite3_step(statement)) {
         fputs(rows++ > 0 ? ",\n[" : "\n[", out);
         for (int i = 0; i < n; i++) {
             fputs(i > 0 ? "," : "", out);
-            statement_write_cell(out, statement, i);
+            if (!statement_write_cell(out, statement, i))
+                return SQLITE_NOMEM;
         }
         fputc(']', out);
     }
@@ -139,7 +151,7 @@ static bool statement_is_blank(const char *text)
     return !text[strspn(text, " \t\r\n;")];
 }
 
-static int statement_run(sqlite3 *db, const struct statement *s, FILE *answer, struct problem *p)
+static int statement_run(sqlite3 *db, const struct report_statement *s, FILE *answer, struct problem *p)
 {
     sqlite3_stmt *statement = NULL;
     const char *rest = NULL;
@@ -163,9 +175,9 @@ static int statement_run(sqlite3 *db, const struct statement *s, FILE *answer, s
     return r;
 }
 
-int statement_answer(const struct statement *s, FILE *answer, struct problem *p)
+int statement_answer(const struct report_statement *s, FILE *answer, struct problem *p)
 {
-    struct statement source = *s;
+    struct report_statement source = *s;
     sqlite3 *db = NULL;
 
     sqlite3_hard_heap_limit64(s->memory_max);

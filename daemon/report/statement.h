@@ -8,7 +8,7 @@
 #include "base/problem.h"
 #include <stdio.h>
 
-struct statement {
+struct report_statement {
     const char *sql;
     int64_t limit;             /* of its rows */
     int columns_fd, source_fd; /* the trace; taken over. No source: -1 */
@@ -18,4 +18,4 @@ struct statement {
 /* What must be done before the sandbox is entered: SQLite opens a file for its random numbers, and libc the time zone. */
 void statement_prepare(void);
 /* Writes {columns, rows, more}. 0, or a negative errno value with a problem. */
-int statement_answer(const struct statement *s, FILE *answer, struct problem *p);
+int statement_answer(const struct report_statement *s, FILE *answer, struct problem *p);

@@ -9,7 +9,7 @@
 #include <inttypes.h>
 
 /* Of an answer: the steps of a few phases and some dozen findings. */
-#define ANSWER_MAX (1 << 20)
+#define ANSWER_MAX (256 << 10)
 
 struct sums {
     struct catalog *catalog;

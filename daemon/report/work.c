@@ -358,11 +358,11 @@ static int work_slices(const struct work *work, FILE *answer, struct problem *p)
 
 static int work_statement(const struct work *work, FILE *answer, struct problem *p)
 {
-    struct statement s = {.sql = json_get_str(work->spec, "sql"),
-                          .limit = json_get_int(work->spec, "limit", REPORT_ROWS_MAX),
-                          .columns_fd = work->columns_fd,
-                          .source_fd = work->source_fd,
-                          .memory_max = work->memory_max};
+    struct report_statement s = {.sql = json_get_str(work->spec, "sql"),
+                                 .limit = json_get_int(work->spec, "limit", REPORT_ROWS_MAX),
+                                 .columns_fd = work->columns_fd,
+                                 .source_fd = work->source_fd,
+                                 .memory_max = work->memory_max};
 
     if (!s.sql || work->n_traces != 1)
         return problem_set(p, -EINVAL, PROBLEM_INTERNAL,

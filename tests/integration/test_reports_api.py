@@ -2,6 +2,7 @@
 """Reports and SQL over HTTP: the results of profctl on the same trace, in a process without rights that ends with its client."""
 import contextlib
 import hashlib
+import http.client
 import json
 import os
 import shutil
@@ -11,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from daemon import BUILD, SANITIZED, Daemon, FaultFleet, quick_config, wait_for
+from daemon import BUILD, SANITIZED, Daemon, FaultFleet, free_port, quick_config, token_line, wait_for, write_tokens
 from patience import patience
 from real_traces import CORPUS
+from report_program import REPORT, HeldReports
 from test_results import DIGITS, RESULTS
 
 PROFCTL = BUILD / "client/profctl"
@@ -146,7 +148,7 @@ def children(profd):
 
 def wait_idle(profd):
     """Sums of traces that were imported are computed, too."""
-    wait_for(lambda: not children(profd) and "profd_reports_waiting 0" in profd.request("GET", "/metrics").body.decode())
+    wait_for(lambda: not profd.rows("select id from background_row") and not children(profd) and "profd_reports_waiting 0" in profd.request("GET", "/metrics").body.decode())
 
 
 def test_it_ends_with_its_client(profd):
@@ -180,6 +182,51 @@ def test_no_more_than_the_limit_run_at_a_time(profd):
         answer = waiting[0].getresponse()
         assert answer.status == 413 and "SIGKILL" in json.load(answer)["detail"]
     wait_for(lambda: not children(profd))
+
+
+ONLY_BACKGROUND = f"""case "$SPEC" in *'"sums"'*) ;; *) exec {REPORT} "$@" ;; esac"""
+
+
+def test_background_work_delays_nobody(tmp_path):
+    with HeldReports(tmp_path / "profd", quick_config(more="[limits]\nreports=1\n"), script=ONLY_BACKGROUND) as profd:
+        trace = imported(profd, REAL[0])
+        wait_for(profd.specs)
+        assert profd.post(f"/v1/traces/{trace}/query", {"sql": "select 1 as one"})["rows"] == [[1]]
+        assert profd.get(f"/v1/traces/{trace}/reports/kernels")["rows"]
+        profd.go.touch()
+
+
+def test_users_take_turns(tmp_path):
+    tokens, port = write_tokens(tmp_path / "tokens", token_line("other", "read", "t" * 40)), free_port()
+    config = quick_config(more=f"[limits]\nreports=1\n[http]\ntokens_file={tokens}\n")
+    with HeldReports(tmp_path / "profd", config, ["--listen", f"127.0.0.1:{port}"]) as profd, contextlib.ExitStack() as stack:
+        trace = imported(profd, REAL[0])
+        wait_for(profd.specs)  # of its sums, beside which the others run
+        path = f"/v1/traces/{trace}/query"
+
+        def asked(connection, mark, headers=()):
+            connection.request("POST", path, json.dumps({"sql": f"select '{mark}' as mark"}), dict(headers))
+            return connection
+
+        mine = [asked(stack.enter_context(contextlib.closing(profd.connection())), f"mine{i}") for i in range(33)]
+        waiting = lambda n: f"profd_reports_waiting {n}" in profd.request("GET", "/metrics").body.decode()
+        wait_for(lambda: waiting(32))
+        problem = profd.problem("POST", path, {"sql": "select 1"}, 429)
+        assert "of this user" in problem["detail"] and problem["remedy"]
+        other = stack.enter_context(contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=patience(60))))
+        asked(other, "other", {"Authorization": "Bearer " + "t" * 40}.items())
+        wait_for(lambda: waiting(33))
+        profd.go.touch()
+        assert json.load(other.getresponse())["rows"] == [["other"]]
+        assert all(json.load(connection.getresponse())["rows"] == [[f"mine{i}"]] for i, connection in enumerate(mine))
+        marks = [json.loads(spec)["sql"].split("'")[1] for spec in profd.specs() if '"sql"' in spec]
+        assert sorted(marks[1:3]) == ["mine1", "other"], "not after all of the other's"
+
+
+def test_names_of_too_many_traces_are_refused_unread(profd):
+    trace = imported(profd, REAL[0]) if not profd.traces() else profd.traces()[0]["trace"]
+    problem = profd.problem("POST", "/v1/reports", {"traces": [trace] * 256 + ["t9999"], "reports": ["kernels"]}, 413)
+    assert "256" in problem["detail"]
 
 
 @pytest.mark.skipif(SANITIZED, reason="a sanitizer's memory has no limit")

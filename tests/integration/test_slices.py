@@ -8,7 +8,7 @@ import pytest
 
 from daemon import BUILD, ROOT, Daemon, FaultFleet, quick_config, wait_for
 from duckdb_reader import LIBRARY, DuckDB
-from report_program import HeldReports
+from report_program import REPORT, HeldReports
 from test_parquet import documented_fields, fields_of
 
 sys.path.insert(0, str(ROOT / "tests/fleet"))
@@ -88,7 +88,8 @@ def test_what_waits_at_a_restart_is_written_afterwards(tmp_path, crash):
     shared = tmp_path / "shared"
     shared.mkdir()
     config = quick_config() + f"[archive]\nurl=file://{shared}\nslices=parquet\n"
-    with FaultFleet(tmp_path / "fleet", "vllm", 1) as fleet, HeldReports(tmp_path / "profd", config) as profd:
+    script = f"""case "$SPEC" in *'"slices"'*) echo "$5" >> {tmp_path}/sizes ;; *) exec {REPORT} "$@" ;; esac"""
+    with FaultFleet(tmp_path / "fleet", "vllm", 1) as fleet, HeldReports(tmp_path / "profd", config, script=script) as profd:
         for number in range(2):
             profd.wait_session(profd.start_session(router=fleet.router, duration_ns=100_000_000)["session"])
         wait_for(lambda: any('"slices"' in spec for spec in profd.specs()))
@@ -98,6 +99,8 @@ def test_what_waits_at_a_restart_is_written_afterwards(tmp_path, crash):
         profd.start()
         wait_for(lambda: len(list(shared.glob("v1/slice/date=*/*.parquet"))) == 2)
         wait_for(lambda: not profd.rows("select id from background_row") and not list((profd.state / "slices").glob("*")))
+    # A trace that takes over the child that reads it fills no disk.
+    assert max(int(size) for size in (tmp_path / "sizes").read_text().split()) <= 256 << 20
 
 
 def test_without_the_key_there_are_none(tmp_path):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sums of traces in the catalog: steps by phase and findings, computed after the import, equal to the reports of the trace."""
+import json
 import math
 import time
 
@@ -104,6 +105,15 @@ def test_a_child_that_is_killed_is_tried_again(tmp_path):
         [row] = wait_for(lambda: profd.rows("select tries, next_at from background_row where tries = 1"))
         assert time.time() < row["next_at"] / 1e9 < time.time() + 60 and len(profd.specs()) == 1
         assert "tried again" in profd.log()
+
+
+def test_no_more_findings_than_reports_make(tmp_path):
+    many = tmp_path / "many.json"
+    many.write_text(json.dumps({"steps": [], "findings": [{"rule": "x"}] * 9000}))
+    with HeldReports(tmp_path / "profd", quick_config(), script=f"cat {many} >&4; echo '{{}}'; exit 0") as profd:
+        profd.post("/v1/traces", {"path": str(CORPUS / TRACES[0])}, 201)
+        wait_for(lambda: profd.specs() and not profd.rows("select id from background_row"))
+        assert profd.rows("select count(*) as n from finding") == [{"n": 100}]
 
 
 @pytest.mark.parametrize("answer", ["'{\"steps\":[{\"phase\":7,\"steps\":\"x\"}],\"findings\":[3,{\"rule\":9}]}'", "'[1]'", "nonsense", "''"])

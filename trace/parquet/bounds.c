@@ -30,7 +30,7 @@ static int bound_set_number(struct chunk_bound *bound, uint64_t bits)
     return bound_set(bound, le, sizeof(le), true);
 }
 
-int bounds_set_numbers(struct chunk *chunk, const int64_t *values, uint32_t n)
+int bounds_set_numbers(struct column_chunk *chunk, const int64_t *values, uint32_t n)
 {
     int64_t least = INT64_MAX, largest = INT64_MIN;
 
@@ -51,7 +51,7 @@ static uint64_t double_bits(double value)
 }
 
 /* NaN has no place in the order: with one, there are no bounds. Zeros are equal, so the bounds have the outer ones. */
-int bounds_set_reals(struct chunk *chunk, const int64_t *values, uint32_t n)
+int bounds_set_reals(struct column_chunk *chunk, const int64_t *values, uint32_t n)
 {
     double least = INFINITY, largest = -INFINITY, value;
 
@@ -103,7 +103,7 @@ static int bounds_set_cut(struct chunk_bound *bound, const char *p, size_t size,
     return bound_set(bound, cut, n, false);
 }
 
-int bounds_set_texts(struct chunk *chunk, const struct parquet_texts *texts, const uint32_t *entries,
+int bounds_set_texts(struct column_chunk *chunk, const struct parquet_texts *texts, const uint32_t *entries,
                      uint32_t n)
 {
     const char *least = NULL, *largest = NULL;

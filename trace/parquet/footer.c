@@ -90,7 +90,7 @@ static void footer_put_schema(struct thrift *t, const struct parquet_schema *sch
 
 /* -- Row groups --------------------------------------------------------------------------------------------- */
 
-static void footer_put_statistics(struct thrift *t, const struct chunk *chunk)
+static void footer_put_statistics(struct thrift *t, const struct column_chunk *chunk)
 {
     thrift_open(t, 12);
     thrift_int(t, 3, THRIFT_I64, chunk->missing);
@@ -105,8 +105,8 @@ static void footer_put_statistics(struct thrift *t, const struct chunk *chunk)
     thrift_close(t);
 }
 
-static void footer_put_chunk(struct thrift *t, const struct parquet_column *column, const struct chunk *chunk,
-                             uint32_t rows)
+static void footer_put_chunk(struct thrift *t, const struct parquet_column *column,
+                             const struct column_chunk *chunk, uint32_t rows)
 {
     bool has_dictionary = chunk->dictionary_size > 0;
 

@@ -32,7 +32,7 @@ struct chunk_bound {
 };
 
 /* A column of a row group. */
-struct chunk {
+struct column_chunk {
     uint64_t offset;             /* of its first page */
     uint64_t size, packed_size;  /* of its pages with their heads, before and after compression */
     uint64_t dictionary_size;    /* in the file; 0: it has no dictionary */
@@ -43,7 +43,7 @@ struct chunk {
 
 struct row_group {
     uint32_t rows;
-    struct chunk *chunks; /* of every column */
+    struct column_chunk *chunks; /* of every column */
 };
 
 void footer_put_page(struct bytes *out, const struct page_head *head);

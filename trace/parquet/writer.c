@@ -106,7 +106,7 @@ struct parquet_writer *parquet_close(struct parquet_writer *w)
 /* -- Pages -------------------------------------------------------------------------------------------------- */
 
 /* Compresses the bytes of w->page and sends them behind their head. */
-static int writer_send_page(struct parquet_writer *w, struct chunk *chunk, enum page_type type,
+static int writer_send_page(struct parquet_writer *w, struct column_chunk *chunk, enum page_type type,
                             enum page_encoding encoding, uint32_t values)
 {
     size_t bound = ZSTD_compressBound(w->page.n);
@@ -157,8 +157,8 @@ static void writer_put_levels(struct parquet_writer *w, const uint8_t *is_presen
 }
 
 /* The data page behind its levels, which w->page has. */
-static int writer_send_data(struct parquet_writer *w, struct chunk *chunk, const struct chunk_values *v,
-                            uint32_t rows)
+static int writer_send_data(struct parquet_writer *w, struct column_chunk *chunk,
+                            const struct chunk_values *v, uint32_t rows)
 {
     const struct parquet_column *column = &w->schema->columns[w->column];
 
@@ -197,7 +197,7 @@ int parquet_begin_group(struct parquet_writer *w, uint32_t rows)
 }
 
 /* The next column of the row group, with its offset; its type is what the caller passes. */
-static struct chunk *writer_begin_chunk(struct parquet_writer *w, const struct row_group **ret_group)
+static struct column_chunk *writer_begin_chunk(struct parquet_writer *w, const struct row_group **ret_group)
 {
     struct row_group *group = &w->groups[w->n_groups - 1];
 
@@ -209,7 +209,7 @@ static struct chunk *writer_begin_chunk(struct parquet_writer *w, const struct r
 }
 
 /* The dictionary page is sent before the data page, for whose values w->codes are the entries. */
-static int writer_send_dictionary(struct parquet_writer *w, struct chunk *chunk)
+static int writer_send_dictionary(struct parquet_writer *w, struct column_chunk *chunk)
 {
     int r = writer_send_page(w, chunk, PAGE_DICTIONARY, ENCODING_PLAIN, w->dictionary.n);
 
@@ -218,8 +218,9 @@ static int writer_send_dictionary(struct parquet_writer *w, struct chunk *chunk)
     return r;
 }
 
-static int writer_end_chunk(struct parquet_writer *w, struct chunk *chunk, const struct row_group *group,
-                            const uint8_t *is_present, const struct chunk_values *v)
+static int writer_end_chunk(struct parquet_writer *w, struct column_chunk *chunk,
+                            const struct row_group *group, const uint8_t *is_present,
+                            const struct chunk_values *v)
 {
     bool is_required = w->schema->columns[w->column].is_required;
 
@@ -236,7 +237,7 @@ static int writer_end_chunk(struct parquet_writer *w, struct chunk *chunk, const
 static int writer_put_values(struct parquet_writer *w, const int64_t *values, const uint8_t *is_present)
 {
     const struct row_group *group;
-    struct chunk *chunk = writer_begin_chunk(w, &group);
+    struct column_chunk *chunk = writer_begin_chunk(w, &group);
     const struct parquet_column *column = &w->schema->columns[w->column];
     struct chunk_values v = {.n = group->rows, .numbers = values};
 
@@ -297,7 +298,7 @@ int parquet_put_texts(struct parquet_writer *w, const uint32_t *numbers, const s
     if (w->error < 0)
         return w->error;
     assert(w->schema->columns[w->column].type == PARQUET_TEXT);
-    struct chunk *chunk = writer_begin_chunk(w, &group);
+    struct column_chunk *chunk = writer_begin_chunk(w, &group);
     for (uint32_t i = 0; i < group->rows; i++) {
         bool is_present = numbers[i] < texts->n;
         w->presence[i] = is_present;
