@@ -10,7 +10,6 @@
 /* Rows that are aligned with each other and held in memory. */
 #define TABLE_ROWS  5000
 #define TABLE_BYTES (16 << 20)
-#define REAL_TEXT   40
 /* Minimum width of a shortened text. */
 #define TEXT_LEAST 20
 
@@ -35,11 +34,10 @@ struct format {
     void (*leave)(struct printer *p);
 };
 
-/* The fewest digits that read back as the same number. */
-static void real_text(double value, char *ret)
+void result_real_text(double value, char *ret)
 {
     for (int digits = 15; digits <= 17; digits++) {
-        snprintf(ret, REAL_TEXT, "%.*g", digits, value);
+        snprintf(ret, RESULT_REAL_TEXT, "%.*g", digits, value);
         if (strtod(ret, NULL) == value) // cppcheck-suppress invalidTestForOverflow
             break;
     }
@@ -314,7 +312,7 @@ static char *statement_blob_text(sqlite3_stmt *statement, int column)
 
 static char *statement_text(void *arg, int column)
 {
-    char real[REAL_TEXT];
+    char real[RESULT_REAL_TEXT];
     const char *text;
 
     switch (sqlite3_column_type(arg, column)) {
@@ -323,7 +321,7 @@ static char *statement_text(void *arg, int column)
     case SQLITE_BLOB:
         return statement_blob_text(arg, column);
     case SQLITE_FLOAT:
-        real_text(sqlite3_column_double(arg, column), real);
+        result_real_text(sqlite3_column_double(arg, column), real);
         return xstrdup(real);
     default:
         text = (const char *)sqlite3_column_text(arg, column);

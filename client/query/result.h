@@ -45,6 +45,10 @@ struct result_source {
     void *arg;
 };
 
+/* The fewest digits that read back as the same number, into RESULT_REAL_TEXT bytes. */
+#define RESULT_REAL_TEXT 40
+void result_real_text(double value, char *ret);
+
 struct result_end result_print_source(const struct screen *out, const struct result_options *o,
                                       const struct result_source *source);
 /* Steps a statement to its end. One without columns prints nothing. */

@@ -8,10 +8,12 @@
 #include "client/query/mirror_query.h"
 #include "client/query/named_queries.h"
 #include "client/query/query.h"
+#include "client/query/remote_query.h"
 #include "client/traces/instances.h"
 #include "client/views/listing.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <sys/stat.h>
 
 /* What SQLite takes at most. */
@@ -171,10 +173,32 @@ static int query_answer(struct client *c, const struct query_options *o, const c
     return sql->text ? query_run(&q, sql->text, sql->origin, &number) : repl_run(&q);
 }
 
+/* A statement that the host of the trace can run; false: it is run here. */
+static bool query_there(struct client *c, const struct query_options *o, const char *word,
+                        const struct sql_text *sql, int *ret_status)
+{
+    char name[REF_TEXT_MAX];
+    int64_t id;
+
+    /* Commands, files and limits of time are those of this machine. */
+    if (!sql->text || sql->text[sql_blank(sql->text)] == '.' || sql->origin ||
+        o->time_limit != OPTION_ABSENT || parse_ref(word, 't', &id) != 't' ||
+        client_need_profd(c) != EXIT_DONE)
+        return false;
+    snprintf(name, sizeof(name), "t%" PRId64, id);
+    client_hold_signals();
+    return remote_query_run(
+        c, &(struct remote_query){.name = name, .sql = sql->text, .rows_max = query_rows_max(o)}, ret_status);
+}
+
 static int query_trace(struct client *c, const struct query_options *o, const char *word,
                        const struct sql_text *sql)
 {
     struct trace_file trace;
+    int there;
+
+    if (query_there(c, o, word, sql, &there))
+        return there;
     int status = trace_file_open(c, word, o->memory_limit, &trace);
 
     client_release_profd(c);

@@ -121,9 +121,17 @@ def test_a_trace_is_what_its_file_is(fleet, copy):
     for report in ("kernels", "gaps", "temporal", "ops"):
         there, here = (rows(one, "analyze", word, "--report", report, cwd=cwd) for word in (last, copy[last]))
         assert there["rows"] == here["rows"] and here["rows"]
-    for sql in ("select category, count(*), sum(dur) from slice group by 1 order by 1", "select * from kernel order by ts limit 20"):
-        there, here = (run(one, "query", word, sql, "--csv", cwd=cwd)[0] for word in (last, copy[last]))
-        assert there == here and len(here.splitlines()) > 3
+    for sql in ("select category, count(*), sum(dur) from slice group by 1 order by 1", "select * from kernel order by ts limit 20",
+                "select key, count(*) from args group by 1 order by 1 limit 9", "select avg(dur) as \"a b\", null, 1e300, 'ä' from slice",
+                "with recursive n(i) as (select 1 union all select i + 1 from n where i < 100001) select i, 0.1 * i from n"):
+        for form in ("--csv", "--json"):
+            there, here = (run(one, "query", word, sql, form, cwd=cwd)[0] for word in (last, copy[last]))
+            assert there == here and len(here.splitlines()) > 1, sql
+    # It ran where the trace is, and an error is explained as that of a file.
+    assert "row, " in (noted := run(one, "query", last, "select 1")[1]) and " on gpu3" in noted, noted
+    assert "sends 100000 rows at most" in run(one, "query", last, "with recursive n(i) as (select 1 union all select i + 1 from n where i < 100001) select i from n", "--csv")[1]
+    assert [run(one, "query", word, "select nme from slice", status=1, cwd=cwd)[1] for word in (last, copy[last])].count("") == 0
+    assert run(one, "query", last, "select count(*) from slice; select 2", "--csv")[0].decode().count("2") >= 1
     there, here = (rows(one, "diff", *words, cwd=cwd) for words in ((first, last), (copy[first], copy[last])))
     assert {name: part["rows"] for name, part in there.items()} == {name: part["rows"] for name, part in here.items()}
     for how in ("op", "kernel"):
