@@ -204,13 +204,22 @@ static int compare_ranks(const void *x, const void *y)
     return strverscmp(a->label, b->label);
 }
 
+/* Traces of profd of equal content, such as those of two hosts, have the same columns in the cache. */
+static bool ranks_are_two_ids(const struct named_rank *a, const struct named_rank *b)
+{
+    int64_t one, other;
+    return parse_ref(a->file.name, 0, &one) == 't' && parse_ref(b->file.name, 0, &other) == 't' &&
+           one != other;
+}
+
 /* The name of a trace that is named twice. */
 static const char *ranks_find_twice(const struct named_ranks *ranks)
 {
     for (size_t i = 0; i < ranks->n; i++) {
         struct stat one, other;
         for (size_t k = 0; k < i; k++)
-            if (fstat(ranks->items[i].file.columns_fd, &one) == 0 &&
+            if (!ranks_are_two_ids(&ranks->items[i], &ranks->items[k]) &&
+                fstat(ranks->items[i].file.columns_fd, &one) == 0 &&
                 fstat(ranks->items[k].file.columns_fd, &other) == 0 && one.st_ino == other.st_ino &&
                 one.st_dev == other.st_dev)
                 return ranks->items[i].file.name;

@@ -19,6 +19,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parent)]
 
 from hosts import PROFCTL, Hosts  # noqa: E402
 from network import why_not  # noqa: E402
+from wall_clock import why_not as why_no_clock  # noqa: E402
 
 from daemon import wait_for  # noqa: E402
 from real_traces import CORPUS  # noqa: E402
@@ -48,7 +49,7 @@ class RealTraces(Hosts):
             for tp, real in enumerate((RANKS / f"rank{host.number}.pt.trace.json.gz", SHARED)):
                 name = f"dp0_pp0_tp{tp}_dcp0_ep0_rank{tp}.{host.number}.pt.trace.json.gz"
                 rank = tp + (host.number - 1) * RANKS_PER_HOST * (world > RANKS_PER_HOST)
-                (directory / name).write_bytes(stamped(real, host.clock.offset_s, rank, world))
+                (directory / name).write_bytes(stamped(real, host.clock.offset_s if host.clock else 0, rank, world))
         coordinator.wait_session(session)
         return session
 
@@ -171,6 +172,8 @@ def test_sizes_and_times_are_of_one_kind(fleet):
     assert counts["disk_bytes"] == sum(t["disk_size"] for t in fleet.traces if t["host"] == "gpu1")
     assert counts["remote_bytes"] == sum(t["size"] for t in remote(fleet))
     assert "OTHER HOSTS" in run(one, "du")[0].decode() and "OTHER HOSTS" not in run(fleet[2], "du")[0].decode()
+    if why_no_clock():
+        return
     # gpu3 is 70 s behind: its times are shown by the clock of the host that was asked.
     theirs = [t["recorded_at"] for t in fleet[3].get("/v1/traces")["traces"]]
     ours = [t for t in fleet.traces if t["host"] == "gpu3"]
@@ -202,6 +205,7 @@ def change_clock(fleet, sql):
     one.start()
 
 
+@pytest.mark.skipif(why_no_clock() is not None, reason=str(why_no_clock()))
 def test_clocks_of_hosts_are_aligned_and_it_is_said_how(fleet):
     one, place = fleet[1], fleet[1].place
     ids = [trace["trace"] for trace in fleet.traces if "_tp1_" in trace["name"]]
