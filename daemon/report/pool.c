@@ -151,7 +151,7 @@ static void report_work_finish(struct report_work *work, const siginfo_t *end)
 {
     struct reports *reports = work->reports;
     struct report_end result = {.answer_fd = -1};
-    struct stat st;
+    struct stat st = {0};
 
     TAILQ_REMOVE(&reports->works, work, next);
     if (work->running) {
