@@ -22,7 +22,7 @@
 struct catalog;
 
 #define CATALOG_APPLICATION_ID 0x50524f46
-#define CATALOG_VERSION        8
+#define CATALOG_VERSION        9
 
 /*
  * Opens or creates path (directory 2750, file 0640, WAL kept). Refuses, with a remedy: a newer version,

@@ -88,7 +88,15 @@ const char *const catalog_upgrades[CATALOG_VERSION] = {
           "alter table trace_row add column archive_key text;"
           "update trace_row set uuid = " CATALOG_NEW_UUID ";"
           "alter table run_row add column uuid text;"
-          "update run_row set uuid = " CATALOG_NEW_UUID ";",
+          "update run_row set uuid = " CATALOG_NEW_UUID ";"
+          /* As run_row above. */
+          "create table lease_row ("
+          "lease_id integer primary key autoincrement, session_uuid text not null, coordinator text not null, coordinator_name text, "
+          "actor text not null, state text not null check (state in ('granted', 'prepared', 'started', 'over', 'released', 'expired')), "
+          "workers text not null check (json_valid(workers)), granted_at integer not null, deadline_boot_ns integer, boot_id text, "
+          "session_id integer references session_row (session_id) on delete set null"
+          ") strict;",
+    [8] = "alter table lease_row add column granted_to text;",
 };
 /* clang-format on */
 
