@@ -180,4 +180,4 @@ def test_copy_by_vacuum_into(holder, directory):
     holder.do("add")
     out = subprocess.run(["sqlite3", copy, "select count(*) from traces; pragma application_id; pragma user_version"],
                          check=True, capture_output=True, text=True, timeout=30).stdout.split()
-    assert out == ["5", str(0x50524F46), "8"]
+    assert out == ["5", str(0x50524F46), "9"]
