@@ -496,7 +496,7 @@ const struct config_key config_keys[] = {
     {SECTION_HOSTS, "delivery", key_take_duration, CONFIG(hosts.delivery_ns), FROM_TO(60 * NS_PER_S, 365 * DAY_NS), .initial = "30d", .allowed = "a duration such as 30d, from 1min to 365d"},
     {SECTION_PEER, "url", key_take_url, PEER(url), .allowed = "a URL"},
     PEER_CREDENTIALS(SECTION_PEER, PEER),
-    {SECTION_PEER, "host_uuid", key_take_peer_uuid, .allowed = "the UUID of its catalog as profctl list-hosts --wide shows it, or any"},
+    {SECTION_PEER, "host_uuid", key_take_peer_uuid, .allowed = "the UUID of its catalog as profctl list-hosts --format wide shows it, or any"},
     {SECTION_PEER, "addresses", key_add_peer_address, .allowed = "an address such as 10.0.0.7"},
 
     {SECTION_ARCHIVE, "url", key_take_archive, CONFIG(archive.url), .allowed = "s3://BUCKET, s3://BUCKET/PREFIX or file:///DIRECTORY"},
