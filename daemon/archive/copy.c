@@ -52,7 +52,7 @@ static void copying_on_answer(struct archive_result *result, void *arg)
     if (result->err >= 0 && is_other) {
         result->err = problem_set(&result->problem, -EBADMSG, PROBLEM_STORAGE,
                                   "the object has another content than the catalog knows");
-        problem_remedy(&result->problem, "Find out who wrote to the bucket.");
+        problem_remedy(&result->problem, "Check which other program writes to the bucket.");
     }
     copying_end(c, result->err < 0 ? &result->problem : NULL);
 }

@@ -36,7 +36,7 @@ static void content_end(struct content_question *q, const char *host, const char
     content_cancel(q);
     if (!host) {
         problem_set(&p, -EIO, PROBLEM_UPSTREAM,
-                    "the mirror does not tell whether another host has the content: %s", clean);
+                    "cannot find out from the mirror whether another host has the content: %s", clean);
         problem_remedy(&p,
                        "profctl doctor reports the state of the mirror; profctl mirror migrate adds what its "
                        "schema lacks.");
@@ -54,7 +54,7 @@ static void content_on_connected(void *arg)
 
 static void content_on_result(const char *value, const struct pq_failure *error, void *arg)
 {
-    content_end(arg, value, error ? error->text : "it gave no answer");
+    content_end(arg, value, error ? error->text : "empty response");
 }
 
 static void content_on_failed(const struct pq_failure *f, void *arg)
