@@ -14,6 +14,7 @@
 #define MOUNTINFO_MAX (4 << 20)
 
 #define FUSE_MAGIC    0x65735546
+
 /* "36 35 98:0 /root /mount options [tags] - TYPE source options" */
 bool mountinfo_type(const char *text, unsigned major, unsigned minor, char *buf, size_t size)
 {

@@ -29,9 +29,10 @@
  * The answer:
  *
  *     report   {report, columns: [NAME], rows: [[CELL]]}
- *     reports  {parts: [{instance, host?, traces: [NAME], report, columns, rows}], left: [NAME], notes: [TEXT]}; instance is null where the
- *              rows are of all traces. A report for which the traces have no events has {report, instance, lacking: true},
- *              one that failed {report, instance, error: TEXT}.
+ *     reports  {parts: [{instance, host?, traces: [NAME], report, columns, rows}], left: [NAME],
+ *              notes: [TEXT]}; instance is null where the rows are of all traces. A report for which the traces
+ *              have no events has {report, instance, lacking: true}, one that failed
+ *              {report, instance, error: TEXT}.
  *     query    {columns: [NAME], rows: [[CELL]], more: whether rows were left out}
  *     sums     {steps: [{phase, steps, sum_ns, p50_ns, p99_ns, max_ns}], findings: [{rule, label?, what, cost_ns?, share?}]}
  *     slices   a Parquet file with the table of all traces (docs/parquet.md), synced; facts name catalog, host and session

@@ -22,7 +22,8 @@ int postgres_open(const char *address, struct postgres **ret, struct problem *p)
 struct postgres *postgres_close(struct postgres *pg);
 DEFINE_CLEANUP(struct postgres *, postgres_close)
 
-/* How long each statement after this may take before it is abandoned; the server is to end it before, by statement_timeout. 0: for ever. */
+/* How long each statement after this may take before it is abandoned; the server is to end it before, by
+ * statement_timeout. 0: for ever. */
 void postgres_set_limit(struct postgres *pg, int64_t limit_ns);
 
 /* Statements that return nothing of interest, as one transaction unless they begin others. */

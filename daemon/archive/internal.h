@@ -103,7 +103,8 @@ void uploads_cancel(struct archiver *a);
 void uploads_done(struct archiver *a);
 /* Something may wait. */
 void uploads_wake(struct archiver *a);
-/* upload_report.c: "3 traces (1.2 GiB) wait for the archive s3://..., the oldest for 2h: REASON"; NULL: none. The caller frees it. */
+/* upload_report.c: "3 traces (1.2 GiB) wait for the archive s3://..., the oldest for 2h: REASON"; NULL: none.
+ * The caller frees it. */
 char *uploads_describe_lag(struct archiver *a);
 void uploads_put_json(struct archiver *a, json_t *object);
 

@@ -12,13 +12,14 @@
 
 struct catalog;
 
-/* Traces and events get their numbers here, because a catalog whose changes nobody reads is spared the work: up to a limit of rows in
- * the open commit batch. 1: some did, and there may be more; 0: all have one. Negative errno. */
+/* Traces and events get their numbers here, because a catalog whose changes nobody reads is spared the work:
+ * up to a limit of rows in the open commit batch. 1: some did, and there may be more; 0: all have one.
+ * Negative errno. */
 int catalog_number_changes(struct catalog *c);
 /* The number of the newest change, 0 where there is none. Changes of the open commit batch count. Negative errno. */
 int catalog_changes_last(struct catalog *c, int64_t *ret);
-/* Changes after a number, of which those that have one are counted up to CHANGES_COUNTED_MAX, and the time of the first; RECORD_NONE
- * where none has one. */
+/* Changes after a number, of which those that have one are counted up to CHANGES_COUNTED_MAX, and the time of
+ * the first; RECORD_NONE where none has one. */
 #define CHANGES_COUNTED_MAX 100000
 int catalog_changes_behind(struct catalog *c, int64_t after, int64_t *ret_n, int64_t *ret_oldest_at);
 

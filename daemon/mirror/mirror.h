@@ -67,7 +67,6 @@ bool mirror_is_configured(const struct mirror *m);
 void mirror_read_state(const struct mirror *m, struct mirror_state *ret);
 /* Whether it has changes to send and a server that takes them: a profd that ends when idle waits for it. */
 bool mirror_is_busy(const struct mirror *m);
-/* {"state", "url", "reader", "catalog", "host", "schema_version", "schema_known", "applied", "last", "lag", "lag_ns", "rows", "error",
- * "remedy", "next_at"}, without
- * passwords. The caller releases it. */
+/* {"state", "url", "reader", "catalog", "host", "schema_version", "schema_known", "applied", "last", "lag",
+ * "lag_ns", "rows", "error", "remedy", "next_at"}, without passwords. The caller releases it. */
 json_t *mirror_to_json(const struct mirror *m);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts of the mirror: the sender (mirror.c), what it reports about itself (mirror_state.c), and the batch that it reads on a thread
- * (mirror_batch.c).
+ * The parts of the mirror: the sender (mirror.c), what it reports about itself (mirror_state.c), and the
+ * batch that it reads on a thread (mirror_batch.c). The question whether another host has a content
+ * (content.c) has a connection of its own, and uses nothing of this header.
  */
 #pragma once
 

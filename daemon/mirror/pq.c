@@ -18,8 +18,8 @@
 #define KEEPALIVES_IDLE_S "30"
 #define USER_TIMEOUT_MS   "30000"
 #define SQLSTATE_BYTES    (PQ_STATE_SIZE - 1)
-/* What a server may send while it is connected to, while a call runs, and after it: libpq keeps all of it in memory until a message is
- * complete. An answer is one number, an error some lines. */
+/* What a server may send while it is connected to, while a call runs, and after it: libpq keeps all of it in
+ * memory until a message is complete. An answer is a number or the name of a host, an error some lines. */
 #define READ_MAX_BYTES (1 << 20)
 #define READ_MAX_TEXT  "1 MiB"
 

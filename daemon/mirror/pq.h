@@ -3,9 +3,10 @@
  * A connection to PostgreSQL on the event loop, with libpq's asynchronous functions (PostgreSQL 15 manual, 34.2 and 34.4): one
  * call at a time, one value as its answer.
  *
- * Nothing here blocks: names are resolved by profd's resolver and given as hostaddr=, and every wait has a deadline of profd's
- * own, and what a server may send has a limit. Hosts of the address are tried in their order, then each of their addresses. Addresses where clouds hand out
- * credentials are refused. libpq is loaded at the first call.
+ * Nothing here blocks: names are resolved by profd's resolver and given as hostaddr=, every wait has a
+ * deadline of profd's own, and what a server may send has a limit. Hosts of the address are tried in their
+ * order, then each of their addresses. Addresses where clouds hand out credentials are refused. libpq is
+ * loaded at the first call.
  *
  * The owner frees it, also from within a function of its ops, which are called last.
  */

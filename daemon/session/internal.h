@@ -118,7 +118,10 @@ void sessions_forget_replaced(struct sessions *all, const struct worker *now);
 void session_send_queued_stops(struct session *s);
 void session_check_stopped(struct session *s);
 
-/* How a target is reached: over HTTP, or by what polls profd. */
+/*
+ * How a target is reached: over HTTP, by what polls profd (Kineto), by the profd of its host, or not at all,
+ * where its server starts it.
+ */
 struct target_transport {
     /* The start time has come: ends in target_settle_start(). */
     void (*start)(struct target *t);
