@@ -20,7 +20,7 @@ from written_traces import is_whole, written_while
 
 NS_PER_S = 1_000_000_000
 SLACK_S = 5  # of a stop after its deadline: the calls at both ends
-LAG_S = 1  # of an event loop that blocks; what an idle machine has, bench/hosts.py measures
+LAG_S = 1  # of an event loop that blocks; what an idle machine has, bench/many_hosts.py measures
 EVENTUALLY_S = 60
 OPEN_LEASES = ("granted", "prepared", "started")
 

@@ -13,10 +13,10 @@ import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from hosts import PORT as PEER_PORT
 from network import address
 
 PORT = 9461
-PEER_PORT = 9460
 
 
 class Meddler:

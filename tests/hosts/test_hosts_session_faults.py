@@ -6,6 +6,7 @@ import time
 import pytest
 from hosts import Hosts, quick_config, wait_for
 from network import why_not
+from patience import patience
 
 S = 1_000_000_000
 
@@ -43,7 +44,6 @@ def of_host(session, name):
 def test_a_user_of_a_host_stops_its_part(hosts):
     one, two, _ = hosts
     session = recording(hosts, duration_ns=30 * S)
-    time.sleep(0.5)  # so that there is something in the traces
     two.profctl("stop", newest(two)["session"])
     wait_for(lambda: [target["state"] for target in one.session(session)["targets"]].count("recording") == 4)
     one.profctl("stop", session)
@@ -138,7 +138,7 @@ def test_nobody_records_for_a_dead_coordinator(hosts):
         wait_for(lambda host=host: newest(host)["state"] in ("complete", "partial"), 60)
         assert "its lease to gpu1 ended" in newest(host)["reason"]
         assert not host.fleet.profiling()["workers"]
-    assert time.monotonic() - killed_at < 60
+    assert time.monotonic() - killed_at < patience(60)
     # It may stay away for ever: the workers are free for others.
     others = two.start_session(workers=two.fleet.workers + three.fleet.workers, duration_ns=S)["session"]
     assert two.wait_session(others)["state"] == "complete"

@@ -5,6 +5,7 @@ harm; and what a stolen token of role peer can do."""
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import uuid
@@ -55,7 +56,7 @@ def confirm(profd, uuid_text):
     lines = [line for line in profd.config.read_text().splitlines() if not line.startswith("host_uuid=")]
     at = next(i for i, line in enumerate(lines) if line.startswith("[peer at-"))
     profd.config.write_text("\n".join(lines[:at + 1] + [f"host_uuid={uuid_text}"] + lines[at + 1:]) + "\n")
-    profd.process.send_signal(1)
+    profd.process.send_signal(signal.SIGHUP)
 
 
 def test_another_catalog_is_refused_until_it_is_confirmed(tmp_path, authority):
@@ -94,7 +95,7 @@ def test_the_catalog_of_a_host_that_is_away_is_not_taken(tmp_path, authority):
         liar.hello.update(catalog=mine, boot_id=boot, system=True)
         one.config.write_text(one.config.read_text() + f"[peer at-{liar.address}]\nurl={liar.url}\ntoken_file={one.directory / 'token'}\n"
                               f"ca_file={authority.file}\n")
-        one.process.send_signal(1)
+        one.process.send_signal(signal.SIGHUP)
         listed = until(one, liar, "refused")
         assert "reports the catalog of at-127.0.0.2" in listed["problem"] and "does not answer" in listed["problem"], listed
         two.start()
