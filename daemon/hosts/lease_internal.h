@@ -84,7 +84,7 @@ bool lease_find(struct leases *l, int64_t lease_id, const char *session_uuid, co
 void lease_save(struct lease *lease);
 void lease_set_state(struct lease *lease, enum lease_state to);
 /* Applies an event, and carries its action out on the session. A lease that is over by then is gone. */
-enum lease_reply lease_apply(struct lease *lease, enum lease_event event);
+void lease_apply(struct lease *lease, enum lease_event event);
 void lease_set_deadline(struct lease *lease, int64_t from_now_ns);
 /* Re-arms the timer of deadlines. */
 void leases_arm(struct leases *l);

@@ -18,25 +18,22 @@ struct lease_rule {
 
 #define SAME(state)     RULE(state, OK, NOTHING)
 #define CONFLICT(state) RULE(state, CONFLICT, NOTHING)
-#define BUSY(state)     RULE(state, BUSY, NOTHING)
 #define GONE(state)     RULE(state, GONE, NOTHING)
 
 /* What all final states have in common: a number is never used again, and a repeated stop is answered. */
 #define FINAL(state)                                                                                         \
-    [LEASE_ASKED_AGAIN] = GONE(state), [LEASE_ASKED_BY_OTHER] = RULE(state, OK, GRANT),                      \
-    [LEASE_PREPARE] = GONE(state), [LEASE_START] = GONE(state), [LEASE_START_OTHER] = GONE(state),           \
-    [LEASE_START_LATE] = GONE(state), [LEASE_RENEW] = GONE(state), [LEASE_STOP] = SAME(state),               \
-    [LEASE_TIME_CAME] = SAME(state), [LEASE_SESSION_STOPS] = SAME(state),                                    \
+    [LEASE_ASKED_AGAIN] = GONE(state), [LEASE_PREPARE] = GONE(state), [LEASE_START] = GONE(state),           \
+    [LEASE_START_OTHER] = GONE(state), [LEASE_START_LATE] = GONE(state), [LEASE_RENEW] = GONE(state),        \
+    [LEASE_STOP] = SAME(state), [LEASE_TIME_CAME] = SAME(state), [LEASE_SESSION_STOPS] = SAME(state),        \
     [LEASE_SESSION_COLLECTS] = SAME(state), [LEASE_SESSION_ENDED] = SAME(state),                             \
     [LEASE_DEADLINE] = SAME(state), [LEASE_RESTART] = SAME(state), [LEASE_REBOOT] = SAME(state),             \
     [LEASE_UNSAVED] = SAME(state)
 
 /* What a session does by itself, once its starts have left: a restart of profd changes nothing about it. */
 #define STARTED(state)                                                                                       \
-    [LEASE_ASKED_AGAIN] = SAME(state), [LEASE_ASKED_BY_OTHER] = BUSY(state),                                 \
-    [LEASE_PREPARE] = CONFLICT(state), [LEASE_START] = SAME(state), [LEASE_START_OTHER] = CONFLICT(state),   \
-    [LEASE_START_LATE] = CONFLICT(state), [LEASE_TIME_CAME] = SAME(state),                                   \
-    [LEASE_SESSION_COLLECTS] = RULE(COLLECTING, OK, NOTHING),                                                \
+    [LEASE_ASKED_AGAIN] = SAME(state), [LEASE_PREPARE] = CONFLICT(state), [LEASE_START] = SAME(state),       \
+    [LEASE_START_OTHER] = CONFLICT(state), [LEASE_START_LATE] = CONFLICT(state),                             \
+    [LEASE_TIME_CAME] = SAME(state), [LEASE_SESSION_COLLECTS] = RULE(COLLECTING, OK, NOTHING),               \
     [LEASE_SESSION_ENDED] = RULE(OVER, OK, NOTHING), [LEASE_RESTART] = SAME(state),                          \
     [LEASE_REBOOT] = SAME(state), [LEASE_UNSAVED] = SAME(state)
 
@@ -45,7 +42,6 @@ static const struct lease_rule rules[_LEASE_STATE_MAX][_LEASE_EVENT_MAX] =
         [LEASE_GRANTED] =
             {
                 [LEASE_ASKED_AGAIN] = SAME(GRANTED),
-                [LEASE_ASKED_BY_OTHER] = BUSY(GRANTED),
                 [LEASE_PREPARE] = RULE(PREPARED, OK, CREATE),
                 [LEASE_START] = CONFLICT(GRANTED),
                 [LEASE_START_OTHER] = CONFLICT(GRANTED),
@@ -60,12 +56,11 @@ static const struct lease_rule rules[_LEASE_STATE_MAX][_LEASE_EVENT_MAX] =
                 [LEASE_DEADLINE] = SAME(EXPIRED),
                 [LEASE_RESTART] = SAME(EXPIRED),
                 [LEASE_REBOOT] = SAME(EXPIRED),
-                [LEASE_UNSAVED] = RULE(RELEASED, STORAGE, NOTHING),
+                [LEASE_UNSAVED] = SAME(RELEASED),
             },
         [LEASE_PREPARED] =
             {
                 [LEASE_ASKED_AGAIN] = SAME(PREPARED),
-                [LEASE_ASKED_BY_OTHER] = BUSY(PREPARED),
                 [LEASE_PREPARE] = SAME(PREPARED),
                 [LEASE_START] = RULE(WAITING, OK, SCHEDULE),
                 [LEASE_START_OTHER] = RULE(WAITING, OK, SCHEDULE),
@@ -79,12 +74,11 @@ static const struct lease_rule rules[_LEASE_STATE_MAX][_LEASE_EVENT_MAX] =
                 [LEASE_DEADLINE] = RULE(EXPIRED, OK, STOP),
                 [LEASE_RESTART] = SAME(EXPIRED),
                 [LEASE_REBOOT] = SAME(EXPIRED),
-                [LEASE_UNSAVED] = RULE(PREPARED, STORAGE, NOTHING),
+                [LEASE_UNSAVED] = SAME(PREPARED),
             },
         [LEASE_WAITING] =
             {
                 [LEASE_ASKED_AGAIN] = SAME(WAITING),
-                [LEASE_ASKED_BY_OTHER] = BUSY(WAITING),
                 [LEASE_PREPARE] = SAME(WAITING),
                 [LEASE_START] = SAME(WAITING),
                 [LEASE_START_OTHER] = CONFLICT(WAITING),
@@ -99,7 +93,7 @@ static const struct lease_rule rules[_LEASE_STATE_MAX][_LEASE_EVENT_MAX] =
                 [LEASE_RESTART] = SAME(EXPIRED),
                 [LEASE_REBOOT] = SAME(EXPIRED),
                 /* The start time was not promised: the coordinator may send it again. */
-                [LEASE_UNSAVED] = RULE(PREPARED, STORAGE, NOTHING),
+                [LEASE_UNSAVED] = SAME(PREPARED),
             },
         [LEASE_RECORDING] =
             {
@@ -200,9 +194,6 @@ void lease_problem(enum lease_reply reply, enum lease_state state, enum lease_ev
     switch (reply) {
     case LEASE_REPLY_OK:
         break;
-    case LEASE_REPLY_BUSY:
-        problem_set(p, -EBUSY, PROBLEM_BUSY, "the worker is leased");
-        break;
     case LEASE_REPLY_CONFLICT:
         if (state == LEASE_GRANTED)
             problem_set(p, -EINVAL, PROBLEM_CONFLICT, "the lease is not prepared, it cannot be %s", verb);
@@ -216,9 +207,6 @@ void lease_problem(enum lease_reply reply, enum lease_state state, enum lease_ev
     case LEASE_REPLY_GONE:
         problem_set(p, -ESTALE, PROBLEM_GONE, "the lease is %s", name);
         problem_remedy(p, "Ask for another one.");
-        break;
-    case LEASE_REPLY_STORAGE:
-        problem_set(p, -EIO, PROBLEM_STORAGE, "the catalog cannot take the lease");
         break;
     }
 }

@@ -32,8 +32,7 @@ enum lease_state {
 
 enum lease_event {
     /* Of the coordinator: */
-    LEASE_ASKED_AGAIN,    /* its session asks for a lease again */
-    LEASE_ASKED_BY_OTHER, /* another session asks for one of its workers */
+    LEASE_ASKED_AGAIN, /* its session asks for a lease again */
     LEASE_PREPARE,
     LEASE_START,       /* with the time that is known already, or the first one */
     LEASE_START_OTHER, /* with another time than the known one */
@@ -54,16 +53,13 @@ enum lease_event {
 
 enum lease_reply {
     LEASE_REPLY_OK,
-    LEASE_REPLY_BUSY,     /* 409: the worker is held */
     LEASE_REPLY_CONFLICT, /* 409: not in this state */
     LEASE_REPLY_LATE,     /* 409: the start time has passed */
     LEASE_REPLY_GONE,     /* 410 */
-    LEASE_REPLY_STORAGE,  /* 507 */
 };
 
 enum lease_action {
     LEASE_DO_NOTHING,
-    LEASE_DO_GRANT,    /* a lease with a new number */
     LEASE_DO_CREATE,   /* the session of this host */
     LEASE_DO_SCHEDULE, /* its starts, for the start time */
     LEASE_DO_EXTEND,   /* the deadline moves */

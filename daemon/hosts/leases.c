@@ -199,7 +199,7 @@ static void session_stop_entirely(struct session *s)
     session_stop_workers(s, urls, s->n_targets);
 }
 
-enum lease_reply lease_apply(struct lease *lease, enum lease_event event)
+void lease_apply(struct lease *lease, enum lease_event event)
 {
     struct session *s = lease_session(lease);
     struct lease_effect effect;
@@ -210,7 +210,6 @@ enum lease_reply lease_apply(struct lease *lease, enum lease_event event)
     /* May end the session, and with it the lease. */
     if (effect.action == LEASE_DO_STOP && s)
         session_stop_entirely(s);
-    return effect.reply;
 }
 
 /* -- Deadlines ------------------------------------------------------------------------------------------ */

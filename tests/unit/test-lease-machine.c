@@ -10,8 +10,8 @@ struct cell {
     const char *next, *reply, *action;
 };
 
-static const char *const replies[] = {"", "busy", "conflict", "late", "gone", "storage"};
-static const char *const actions[] = {"", "grant", "create", "schedule", "extend", "stop"};
+static const char *const replies[] = {"", "conflict", "late", "gone"};
+static const char *const actions[] = {"", "create", "schedule", "extend", "stop"};
 
 static const struct {
     enum lease_event event;
@@ -22,15 +22,6 @@ static const struct {
      {{"granted"}, {"prepared"}, {"waiting"}, {"recording"}, {"stopping"}, {"collecting"}},
      "gone",
      ""},
-    {LEASE_ASKED_BY_OTHER,
-     {{"granted", "busy"},
-      {"prepared", "busy"},
-      {"waiting", "busy"},
-      {"recording", "busy"},
-      {"stopping", "busy"},
-      {"collecting", "busy"}},
-     "",
-     "grant"},
     {LEASE_PREPARE,
      {{"prepared", "", "create"},
       {"prepared"},
@@ -116,12 +107,7 @@ static const struct {
      "",
      ""},
     {LEASE_UNSAVED,
-     {{"released", "storage"},
-      {"prepared", "storage"},
-      {"prepared", "storage"},
-      {"recording"},
-      {"stopping"},
-      {"collecting"}},
+     {{"released"}, {"prepared"}, {"prepared"}, {"recording"}, {"stopping"}, {"collecting"}},
      "",
      ""},
 };
@@ -166,7 +152,7 @@ static void test_no_way_back(void **state)
                 assert_int_equal(event, LEASE_SESSION_ENDED);
             if (event != LEASE_UNSAVED)
                 assert_true((int)to >= from);
-            if (effect.reply != LEASE_REPLY_OK && event != LEASE_UNSAVED)
+            if (effect.reply != LEASE_REPLY_OK)
                 assert_int_equal(to, from);
         }
 }
@@ -211,9 +197,10 @@ static void test_problems(void **state)
         enum lease_reply reply;
         enum problem_kind kind;
     } cases[] = {
-        {LEASE_REPLY_OK, PROBLEM_NONE},       {LEASE_REPLY_BUSY, PROBLEM_BUSY},
-        {LEASE_REPLY_LATE, PROBLEM_CONFLICT}, {LEASE_REPLY_CONFLICT, PROBLEM_CONFLICT},
-        {LEASE_REPLY_GONE, PROBLEM_GONE},     {LEASE_REPLY_STORAGE, PROBLEM_STORAGE},
+        {LEASE_REPLY_OK, PROBLEM_NONE},
+        {LEASE_REPLY_LATE, PROBLEM_CONFLICT},
+        {LEASE_REPLY_CONFLICT, PROBLEM_CONFLICT},
+        {LEASE_REPLY_GONE, PROBLEM_GONE},
     };
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         struct problem p = {0};
