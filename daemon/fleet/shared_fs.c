@@ -81,25 +81,6 @@ bool shared_dir_find(const char *mounts, size_t size, const char *path, struct s
            mount_take_shared(&m, mount_path_below(path, m.point), ret);
 }
 
-char *shared_dir_mounted(const char *mounts, size_t size, const struct shared_dir *d)
-{
-    const char *end = mounts + size;
-
-    for (const char *line = mounts; line < end && d->source; line = mounts_next_line(line, end) + 1) {
-        _cleanup_(mount_done) struct mount m = {0};
-        _cleanup_(shared_dir_done) struct shared_dir top = {0}, there = {0};
-        if (!mount_parse(line, mounts_next_line(line, end), &m) || !mount_take_shared(&m, "", &top) ||
-            !streq(top.source, d->source) || !streq(top.fstype, d->fstype))
-            continue;
-        const char *below = mount_path_below(d->root, top.root);
-        _cleanup_(freep) char *path = below ? mount_path_join(m.point, below) : NULL;
-        /* Another mount may lie on top of it. */
-        if (path && shared_dir_find(mounts, size, path, &there) && shared_dir_is_same(&there, d))
-            return TAKE_PTR(path);
-    }
-    return NULL;
-}
-
 /* -- Reading ------------------------------------------------------------------------------------------- */
 
 /* Links are resolved as far as the path exists. NULL: not an absolute path. The caller frees it. */
@@ -135,14 +116,4 @@ bool shared_dir_read(const char *local_dir, pid_t pid, const char *dir, struct s
     return path &&
            process_read(through_proc ? pid : getpid(), "mountinfo", MOUNTS_SIZE_MAX, &mounts, &size) == 0 &&
            shared_dir_find(mounts, size, path, ret);
-}
-
-char *shared_dir_open(const struct shared_dir *d)
-{
-    _cleanup_(freep) char *mounts = NULL;
-    size_t size;
-
-    if (!d->source || process_read(getpid(), "mountinfo", MOUNTS_SIZE_MAX, &mounts, &size) < 0)
-        return NULL;
-    return shared_dir_mounted(mounts, size, d);
 }

@@ -13,8 +13,6 @@
 
 /* Whether the path (absolute, without "..") is on a network file system whose mount names it; then *ret is its name. */
 bool shared_dir_find(const char *mounts, size_t size, const char *path, struct shared_dir *ret);
-/* Where that directory is mounted by this table; NULL: nowhere. The caller frees it. */
-char *shared_dir_mounted(const char *mounts, size_t size, const struct shared_dir *d);
 /* False for one without a name. */
 bool shared_dir_is_same(const struct shared_dir *a, const struct shared_dir *b);
 void shared_dir_done(struct shared_dir *d);
@@ -22,5 +20,3 @@ void shared_dir_done(struct shared_dir *d);
 /* The same of a directory of profd's own view, or of its nearest parent that exists, with links resolved. pid: of the
  * process whose table is asked for dir where local_dir leads through /proc; 0: none. Blocks. */
 bool shared_dir_read(const char *local_dir, pid_t pid, const char *dir, struct shared_dir *ret);
-/* Where it is mounted here; NULL: nowhere. Blocks. The caller frees it. */
-char *shared_dir_open(const struct shared_dir *d);
