@@ -12,12 +12,19 @@
 #include <inttypes.h>
 #include <stdarg.h>
 
+/* Problems of calls name their host. What follows it; NULL: the text names no host. */
+static const char *part_text_after_host(const struct part *part, const char *text)
+{
+    const size_t n = strlen(part->host);
+
+    return starts_with(text, part->host) && starts_with(text + n, ": ") ? text + n + 2 : NULL;
+}
+
 const char *part_text_of(const struct part *part, const struct problem *p, const char *otherwise)
 {
-    const char *text = p && p->what ? p->what : otherwise;
-    size_t n = strlen(part->host);
+    const char *text = p && p->what ? p->what : otherwise, *rest = part_text_after_host(part, text);
 
-    return starts_with(text, part->host) && starts_with(text + n, ": ") ? text + n + 2 : text;
+    return rest ? rest : text;
 }
 
 void part_explain(struct part *part, const char *remedy, const char *format, ...)
@@ -29,9 +36,7 @@ void part_explain(struct part *part, const char *remedy, const char *format, ...
     va_start(ap, format);
     _cleanup_(freep) char *text = xvasprintf(format, ap);
     va_end(ap);
-    /* Problems of calls name their host. */
-    bool names_host = starts_with(text, part->host) && starts_with(text + strlen(part->host), ": ");
-    part->why = names_host ? TAKE_PTR(text) : xasprintf("%s: %s", part->host, text);
+    part->why = part_text_after_host(part, text) ? TAKE_PTR(text) : xasprintf("%s: %s", part->host, text);
     part->remedy = xstrdup(remedy);
 }
 
