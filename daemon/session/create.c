@@ -78,7 +78,7 @@ static int session_check_leased(const struct job_creation *c, struct problem *p)
 {
     for (size_t i = 0; i < c->plan.n_chosen; i++) {
         const struct worker *w = &c->fleet->workers[c->plan.chosen[i]];
-        if (!lease_profile_id(c->request.lease, w->url))
+        if (!lease_worker_find(c->request.lease, w->url))
             return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s is not a worker of the lease", w->url);
         if (worker_is_elsewhere(c, w))
             return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s is not a worker of this host", w->url);
@@ -253,10 +253,11 @@ static void target_set_output_dir(struct target *t, int index)
 static char *target_profile_id(const struct target *t, const struct job_request *request, int index)
 {
     const struct session_record *s = &t->session->record;
+    const struct lease_worker *leased = lease_worker_find(request->lease, t->worker.url);
     uint64_t random;
 
-    if (request->lease)
-        return xstrdup(lease_profile_id(request->lease, t->worker.url));
+    if (leased)
+        return xstrdup(leased->profile_id);
     const struct target *server = target_server(t);
     if (server)
         return xstrdup(server->record.profile_id);
@@ -294,10 +295,10 @@ static void session_note_shared_dirs(struct job_creation *c)
 {
     for (size_t i = 0; i < c->plan.n_chosen; i++) {
         struct worker *w = &c->fleet->workers[c->plan.chosen[i]];
-        w->shares_dir =
-            c->request.lease ? lease_shares_dir(c->request.lease, w->url) : worker_shares_dir(c, w);
-        if (c->request.lease && w->role == ROLE_UNKNOWN)
-            w->role = lease_role(c->request.lease, w->url);
+        const struct lease_worker *leased = lease_worker_find(c->request.lease, w->url);
+        w->shares_dir = leased ? leased->shares_dir : worker_shares_dir(c, w);
+        if (leased && w->role == ROLE_UNKNOWN)
+            w->role = leased->role;
     }
 }
 
@@ -321,8 +322,9 @@ static void session_share_ranks(struct job_creation *c)
         if (worker_is_watched(w))
             continue;
         const unsigned all = worker_ranks_expected(w), elsewhere = worker_ranks_elsewhere(c, w);
-        if (c->request.lease)
-            w->sizes.ranks = lease_ranks(c->request.lease, w->url);
+        const struct lease_worker *leased = lease_worker_find(c->request.lease, w->url);
+        if (leased)
+            w->sizes.ranks = leased->ranks;
         else if (elsewhere > 0 && elsewhere < all)
             w->sizes.ranks = (int)(all - elsewhere);
     }

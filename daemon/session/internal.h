@@ -173,11 +173,8 @@ bool session_resume_remote(struct session *s);
 int64_t target_bytes_seen(const struct target *t);
 /* remote_ops.silence; NULL of a target of this host. */
 const char *target_silence(const struct target *t, int64_t *ret_since);
-/* leased.c: NULL: the lease does not have the worker. */
-const char *lease_profile_id(const struct lease_start *lease, const char *worker_url);
-int lease_ranks(const struct lease_start *lease, const char *worker_url);
-bool lease_shares_dir(const struct lease_start *lease, const char *worker_url);
-enum role lease_role(const struct lease_start *lease, const char *worker_url);
+/* leased.c: NULL: there is no lease, or it does not have the worker. */
+const struct lease_worker *lease_worker_find(const struct lease_start *lease, const char *worker_url);
 
 /* on_demand.c: targets that are processes which poll profd. */
 bool target_is_on_demand(const struct target *t);

@@ -96,36 +96,12 @@ int session_create_leased(struct sessions *all, const struct lease_start *start,
     return 0;
 }
 
-const char *lease_profile_id(const struct lease_start *lease, const char *worker_url)
+const struct lease_worker *lease_worker_find(const struct lease_start *lease, const char *worker_url)
 {
-    for (size_t i = 0; i < lease->n_workers; i++)
+    for (size_t i = 0; lease && i < lease->n_workers; i++)
         if (streq(lease->workers[i].url, worker_url))
-            return lease->workers[i].profile_id;
+            return &lease->workers[i];
     return NULL;
-}
-
-bool lease_shares_dir(const struct lease_start *lease, const char *worker_url)
-{
-    for (size_t i = 0; i < lease->n_workers; i++)
-        if (streq(lease->workers[i].url, worker_url))
-            return lease->workers[i].shares_dir;
-    return false;
-}
-
-int lease_ranks(const struct lease_start *lease, const char *worker_url)
-{
-    for (size_t i = 0; i < lease->n_workers; i++)
-        if (streq(lease->workers[i].url, worker_url))
-            return lease->workers[i].ranks;
-    return 0;
-}
-
-enum role lease_role(const struct lease_start *lease, const char *worker_url)
-{
-    for (size_t i = 0; i < lease->n_workers; i++)
-        if (streq(lease->workers[i].url, worker_url))
-            return lease->workers[i].role;
-    return ROLE_UNKNOWN;
 }
 
 void target_set_start_step(struct target *t, int64_t start_step)
