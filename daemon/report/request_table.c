@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "trace/parquet/rows.h"
 #include "version.h"
-#include <errno.h>
 #include <inttypes.h>
 
 #define REF_MAX 24
@@ -72,14 +71,6 @@ struct request_table {
     struct parquet_rows *rows;
 };
 
-static int request_sink(void *out, const void *data, size_t size)
-{
-    errno = 0;
-    if (fwrite(data, 1, size, out) == size)
-        return 0;
-    return errno > 0 ? -errno : -EIO;
-}
-
 int request_table_new(const struct request_origin *origin, FILE *out, struct request_table **ret)
 {
     static const struct parquet_fact facts[] = {{"profd.table", "request"}, {"profd.schema", "1"}};
@@ -96,7 +87,7 @@ int request_table_new(const struct request_origin *origin, FILE *out, struct req
     snprintf(t->run, sizeof(t->run), "r%" PRId64, origin->run_id);
     if (origin->session_id != RECORD_NONE)
         snprintf(t->session, sizeof(t->session), "s%" PRId64, origin->session_id);
-    int r = parquet_rows_new(&t->schema, request_sink, out, &t->rows);
+    int r = parquet_rows_new(&t->schema, parquet_file_sink, out, &t->rows);
     if (r < 0)
         request_table_free(t);
     else

@@ -6,18 +6,8 @@
 #include "trace/export/slice_columns.h"
 #include "version.h"
 
-#include <errno.h>
-
 /* Readers find by them what the file is. The number changes when a column gets another meaning. */
 static const struct parquet_fact export_facts[] = {{"profd.table", "slice"}, {"profd.schema", "1"}};
-
-static int export_sink(void *out, const void *data, size_t size)
-{
-    errno = 0;
-    if (fwrite(data, 1, size, out) == size)
-        return 0;
-    return errno > 0 ? -errno : -EIO;
-}
 
 static int export_slices(const struct export_trace *t, const struct selection *s, struct parquet_writer *w)
 {
@@ -43,7 +33,7 @@ int export_parquet(const struct export_trace *traces, const struct selection *s,
 
     schema.columns = columns;
     if (r == 0)
-        r = parquet_open(&schema, export_sink, out, &w);
+        r = parquet_open(&schema, parquet_file_sink, out, &w);
     for (size_t i = 0; i < n && r == 0; i++)
         r = export_slices(&traces[i], &s[i], w);
     if (r == 0)

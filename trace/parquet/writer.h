@@ -40,6 +40,8 @@ struct parquet_fact {
 
 /* Sends bytes on; a negative errno ends the file. */
 typedef int (*parquet_sink)(void *arg, const void *data, size_t size);
+/* The sink of a FILE. */
+int parquet_file_sink(void *file, const void *data, size_t size);
 
 struct parquet_schema {
     const struct parquet_column *columns;

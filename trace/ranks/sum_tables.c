@@ -177,14 +177,6 @@ const struct sum_table *sum_table_find(const char *name)
     return NULL;
 }
 
-static int sum_sink(void *out, const void *data, size_t size)
-{
-    errno = 0;
-    if (fwrite(data, 1, size, out) == size)
-        return 0;
-    return errno > 0 ? -errno : -EIO;
-}
-
 int sum_table_write(const struct sum_table *table, const struct export_trace *traces, size_t n, FILE *out,
                     int64_t *ret_rows)
 {
@@ -196,7 +188,7 @@ int sum_table_write(const struct sum_table *table, const struct export_trace *tr
                                           .created_by = "profd version " PROFD_VERSION};
     _cleanup_(parquet_rows_freep) struct parquet_rows *rows = NULL;
     int64_t n_rows = 0;
-    int r = parquet_rows_new(&schema, sum_sink, out, &rows);
+    int r = parquet_rows_new(&schema, parquet_file_sink, out, &rows);
 
     for (size_t i = 0; i < n && r == 0; i++)
         r = table->add(&traces[i], rows, &n_rows);
