@@ -8,12 +8,10 @@
 #include "base/clock.h"
 #include <curl/curl.h>
 #include <errno.h>
-#include <poll.h>
+#include <time.h>
 
 #define REGION_DEFAULT "us-east-1"
 #define KMS_CURL_LEAST 0x080a00
-/* How often a wait between attempts asks whether it is to end. */
-#define TICK_MS 200
 
 /* -- Settings ----------------------------------------------------------------------------------------- */
 
@@ -220,23 +218,17 @@ int archive_check(const struct archive *a, const struct archive_request *q, stru
     return ret->err;
 }
 
-/* False: the watch ended the request. */
-static bool archive_wait(int64_t wait_ns, const struct archive_watch *watch)
+static void archive_wait(int64_t wait_ns)
 {
-    int64_t until = mono_ns() + wait_ns;
+    struct timespec wait = {wait_ns / NS_PER_S, wait_ns % NS_PER_S};
 
-    for (int64_t left = wait_ns; left > 0; left = until - mono_ns()) {
-        if (watch && watch->tick(0, 0, watch->arg) < 0)
-            return false;
-        poll(NULL, 0, (int)MIN((int64_t)TICK_MS, left / NS_PER_MS + 1));
-    }
-    return true;
+    while (nanosleep(&wait, &wait) < 0 && errno == EINTR)
+        ;
 }
 
-static int archive_perform_s3(struct archive *a, const struct archive_request *q,
-                              const struct archive_watch *watch, struct archive_result *ret)
+static int archive_perform_s3(struct archive *a, const struct archive_request *q, struct archive_result *ret)
 {
-    struct s3_call *c = s3_call_new(&a->s3, q, watch, ret);
+    struct s3_call *c = s3_call_new(&a->s3, q, ret);
     enum s3_step step = S3_STEP_AGAIN;
     int64_t wait_ns = 0;
 
@@ -244,25 +236,20 @@ static int archive_perform_s3(struct archive *a, const struct archive_request *q
         s3_call_hash(c);
     while (step == S3_STEP_AGAIN && s3_call_begin(c) == 0) {
         step = s3_call_ended(c, curl_easy_perform(s3_call_handle(c)), &wait_ns);
-        if (step == S3_STEP_AGAIN && !archive_wait(wait_ns, watch)) {
-            ret->err = problem_set(&ret->problem, -ECANCELED, PROBLEM_CONFLICT, "cannot %s %s/%s: canceled",
-                                   s3_verb_text(q->verb), a->s3.name, q->key);
-            step = S3_STEP_DONE;
-        }
+        if (step == S3_STEP_AGAIN)
+            archive_wait(wait_ns);
     }
     s3_call_free(c);
     return ret->err;
 }
 
-int archive_perform(struct archive *a, const struct archive_request *q, const struct archive_watch *watch,
-                    struct archive_result *ret)
+int archive_perform(struct archive *a, const struct archive_request *q, struct archive_result *ret)
 {
     int r = archive_check(a, q, ret);
 
     if (r < 0)
         return r;
-    return a->is_directory ? archive_directory_perform(&a->directory, q, watch, ret)
-                           : archive_perform_s3(a, q, watch, ret);
+    return a->is_directory ? archive_directory_perform(&a->directory, q, ret) : archive_perform_s3(a, q, ret);
 }
 
 void archive_result_done(struct archive_result *r)

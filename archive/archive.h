@@ -121,14 +121,8 @@ int archive_new(const struct archive_settings *settings, struct archive **ret, s
 struct archive *archive_free(struct archive *a);
 DEFINE_CLEANUP(struct archive *, archive_free)
 
-/* Reports bytes of content since the request began; a negative errno value ends the request. */
-struct archive_watch {
-    int (*tick)(uint64_t done, uint64_t total, void *arg);
-    void *arg;
-};
-/* Returns result->err. `watch` may be NULL. Not to be called by two threads at once. */
-int archive_perform(struct archive *a, const struct archive_request *q, const struct archive_watch *watch,
-                    struct archive_result *ret);
+/* Returns result->err. Not to be called by two threads at once. */
+int archive_perform(struct archive *a, const struct archive_request *q, struct archive_result *ret);
 void archive_result_done(struct archive_result *r);
 
 /* "s3://bucket/prefix", as people read it. */

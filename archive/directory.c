@@ -28,7 +28,6 @@
 struct directory_work {
     const struct archive_directory *directory;
     const struct archive_request *q;
-    const struct archive_watch *watch;
     struct archive_result *ret;
     int root, temporary; /* descriptors of the two directories */
 };
@@ -170,8 +169,7 @@ static int directory_put(struct directory_work *w)
     _cleanup_(closep) int fd = openat(w->temporary, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
     if (fd < 0)
         return -errno;
-    const struct directory_copy copy = {w->q,         w->watch, w->directory->rate, w->q->fd, fd,
-                                        w->q->offset, 0,        w->q->size};
+    const struct directory_copy copy = {w->q, w->directory->rate, w->q->fd, fd, w->q->offset, 0, w->q->size};
     char sha256[ARCHIVE_SHA256_SIZE];
     struct stat st = {0};
     int r = directory_copy_bytes(&copy, sha256);
@@ -206,7 +204,7 @@ static int directory_get(struct directory_work *w)
     uint64_t size = q->size > 0 ? MIN(q->size, total - q->offset) : total - q->offset;
     if (q->size_max > 0 && size > q->size_max)
         return -EFBIG;
-    const struct directory_copy copy = {q, w->watch, w->directory->rate, fd, q->fd, q->offset, 0, size};
+    const struct directory_copy copy = {q, w->directory->rate, fd, q->fd, q->offset, 0, size};
     char sha256[ARCHIVE_SHA256_SIZE];
     int r = directory_copy_bytes(&copy, sha256);
     if (r < 0)
@@ -277,8 +275,8 @@ static int directory_upload_create(struct directory_work *w)
 static int directory_upload_part(struct directory_work *w)
 {
     _cleanup_(closep) int fd = directory_open_upload(w, "upload", O_RDWR);
-    const struct directory_copy copy = {w->q, w->watch,     w->directory->rate, w->q->fd,
-                                        fd,   w->q->offset, w->q->offset,       w->q->size};
+    const struct directory_copy copy = {w->q,         w->directory->rate, w->q->fd,  fd,
+                                        w->q->offset, w->q->offset,       w->q->size};
     char *sha256 = w->ret->object.sha256, note[ARCHIVE_SHA256_SIZE + 64];
     int r = fd < 0 ? fd : directory_copy_bytes(&copy, sha256);
 
@@ -432,7 +430,6 @@ static const struct {
     {-ERANGE, PROBLEM_BAD_REQUEST, "the object is shorter", NULL},
     {-EFBIG, PROBLEM_TOO_LARGE, "the object is larger than permitted", NULL},
     {-ETIMEDOUT, PROBLEM_STORAGE, "the deadline passed", "Check how fast the file system is (rate=)."},
-    {-ECANCELED, PROBLEM_CONFLICT, "canceled", NULL},
 };
 
 static int directory_fail(const struct directory_work *w, int err)
@@ -455,9 +452,9 @@ static int directory_fail(const struct directory_work *w, int err)
 }
 
 int archive_directory_perform(const struct archive_directory *d, const struct archive_request *q,
-                              const struct archive_watch *watch, struct archive_result *ret)
+                              struct archive_result *ret)
 {
-    struct directory_work w = {d, q, watch, ret, -1, -1};
+    struct directory_work w = {d, q, ret, -1, -1};
     bool is_reading = q->verb == ARCHIVE_HEAD || q->verb == ARCHIVE_GET || q->verb == ARCHIVE_LIST;
     int r = 0;
 

@@ -19,4 +19,4 @@ struct archive_directory {
 };
 
 int archive_directory_perform(const struct archive_directory *d, const struct archive_request *q,
-                              const struct archive_watch *watch, struct archive_result *ret);
+                              struct archive_result *ret);

@@ -16,11 +16,6 @@ static int directory_pace(const struct directory_copy *c, int64_t began_ns, uint
 {
     int64_t now = mono_ns();
 
-    if (c->watch) {
-        int r = c->watch->tick(done, c->size, c->watch->arg);
-        if (r < 0)
-            return r;
-    }
     if (c->q->deadline_ns != DEADLINE_NEVER && now > c->q->deadline_ns)
         return -ETIMEDOUT;
     if (c->rate <= 0)

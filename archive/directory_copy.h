@@ -6,8 +6,7 @@
 
 struct directory_copy {
     const struct archive_request *q; /* its deadline ends the copy */
-    const struct archive_watch *watch;
-    int64_t rate; /* bytes per second; 0: unlimited */
+    int64_t rate;                    /* bytes per second; 0: unlimited */
     int from, to;
     uint64_t from_offset, to_offset, size;
 };

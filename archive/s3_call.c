@@ -25,7 +25,6 @@
 struct s3_call {
     struct s3 *s3;
     const struct archive_request *q;
-    const struct archive_watch *watch;
     struct archive_result *result;
     CURL *easy;
     char curl_error[CURL_ERROR_SIZE];
@@ -189,27 +188,13 @@ static int s3_call_on_seek(void *arg, curl_off_t offset, int origin)
     return CURL_SEEKFUNC_OK;
 }
 
-static int s3_call_on_progress(void *arg, curl_off_t down_total, curl_off_t down, curl_off_t up_total,
-                               curl_off_t up)
-{
-    struct s3_call *c = arg;
-    bool is_get = c->q->verb == ARCHIVE_GET;
-    int r = c->watch->tick(is_get ? c->download.got : c->sent, is_get ? c->download.expected : c->q->size,
-                           c->watch->arg);
-
-    if (r < 0)
-        s3_call_refuse(c, r, "canceled");
-    return r < 0 ? 1 : 0;
-}
-
 /* -- An attempt --------------------------------------------------------------------------------------- */
 
-struct s3_call *s3_call_new(struct s3 *s3, const struct archive_request *q, const struct archive_watch *watch,
-                            struct archive_result *ret)
+struct s3_call *s3_call_new(struct s3 *s3, const struct archive_request *q, struct archive_result *ret)
 {
     struct s3_call *c = xcalloc(1, sizeof(*c));
 
-    *c = (struct s3_call){.s3 = s3, .q = q, .watch = watch, .result = ret, .easy = curl_easy_init()};
+    *c = (struct s3_call){.s3 = s3, .q = q, .result = ret, .easy = curl_easy_init()};
     if (!c->easy)
         out_of_memory();
     return c;
@@ -359,11 +344,6 @@ int s3_call_begin(struct s3_call *c)
     s3_call_set_method(c);
     s3_call_set_limits(c);
     s3_call_set_identity(c);
-    if (c->watch) {
-        curl_easy_setopt(c->easy, CURLOPT_NOPROGRESS, 0L);
-        curl_easy_setopt(c->easy, CURLOPT_XFERINFOFUNCTION, s3_call_on_progress);
-        curl_easy_setopt(c->easy, CURLOPT_XFERINFODATA, c);
-    }
     return 0;
 }
 

@@ -38,8 +38,7 @@ enum s3_step {
 struct s3_call;
 
 /* Borrows all; ret is zeroed. */
-struct s3_call *s3_call_new(struct s3 *s3, const struct archive_request *q, const struct archive_watch *watch,
-                            struct archive_result *ret);
+struct s3_call *s3_call_new(struct s3 *s3, const struct archive_request *q, struct archive_result *ret);
 struct s3_call *s3_call_free(struct s3_call *c);
 
 /* Whether s3_call_hash() has something to read. */

@@ -196,7 +196,7 @@ static int s3_failure_of_connection(const struct s3_failure *f, const char *trie
     problem_set(p, f->err, kind, "cannot %s %s: %s%s", s3_verb_text(f->verb), f->name, error, tried);
     if (f->remedy)
         problem_remedy(p, "%s", f->remedy);
-    else if (f->err != -ESTALE && f->err != -ECANCELED)
+    else if (f->err != -ESTALE)
         problem_remedy(p, "Check that %s is an S3 service that this host can reach (endpoint=, ca_file=).",
                        f->endpoint);
     return f->err;

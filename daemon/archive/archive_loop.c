@@ -251,7 +251,7 @@ static void archive_job_work(void *arg)
     if (job->call)
         s3_call_hash(job->call);
     else
-        archive_directory_perform(&job->loop->archive->directory, &job->q, NULL, &job->result);
+        archive_directory_perform(&job->loop->archive->directory, &job->q, &job->result);
 }
 
 static void archive_job_on_worked(void *arg)
@@ -274,7 +274,7 @@ static void archive_job_begin(struct archive_job *job)
     job->is_started = true;
     l->n_started++;
     if (!l->archive->is_directory)
-        job->call = s3_call_new(&l->archive->s3, &job->q, NULL, &job->result);
+        job->call = s3_call_new(&l->archive->s3, &job->q, &job->result);
     if (!job->call || s3_call_has_content(job->call)) {
         job->is_offloaded = true;
         /* A shared directory that hangs holds one thread. */

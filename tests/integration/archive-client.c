@@ -215,7 +215,7 @@ static void client_upload_run(struct client *c, struct archive_upload *upload)
 
     while (r == 0 && archive_upload_next(upload, &q)) {
         struct archive_result result;
-        archive_perform(c->archive, &q, NULL, &result);
+        archive_perform(c->archive, &q, &result);
         archive_upload_take(upload, &result);
         archive_result_done(&result);
         r = client_keep(archive_upload_state(upload), c);
@@ -304,7 +304,7 @@ static int client_request(struct client *c, const char *name, char **words, int 
         archive_start(c->loop, &q, client_on_result, c);
         event_base_dispatch(c->base);
     } else {
-        archive_perform(c->archive, &q, NULL, &result);
+        archive_perform(c->archive, &q, &result);
         client_on_result(&result, c);
         archive_result_done(&result);
     }

@@ -152,7 +152,7 @@ static void test_retries(void **state)
         {{.err = -ETIMEDOUT, .number = 1}, S3_RETRY_AFTER},
         {{.err = -EPERM, .number = 1}, S3_RETRY_NONE},
         {{.err = -EPROTO, .status = 503, .number = 1}, S3_RETRY_NONE},
-        {{.err = -ECANCELED, .number = 1}, S3_RETRY_NONE},
+        {{.err = -ENOSPC, .number = 1}, S3_RETRY_NONE},
         {{.status = 503, .number = 1, .retry_after_s = 3600}, S3_RETRY_DEADLINE},
         {{.status = 503, .number = 1, .retry_date_s = 5000, .wall_s = 1000}, S3_RETRY_DEADLINE},
         {{.status = 503, .number = 1, .retry_date_s = 1000, .wall_s = 5000}, S3_RETRY_AFTER},
