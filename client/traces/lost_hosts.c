@@ -37,7 +37,8 @@ bool trace_is_lost(const struct client *c, const json_t *trace)
            (uuid && !json_object_get(trace, "archived_at") && json_object_get(c->lost_hosts, uuid));
 }
 
-const char *trace_host_name(const json_t *trace)
+/* "gpu3": the host that keeps the trace, for people; NULL: this one. */
+static const char *trace_host_name(const json_t *trace)
 {
     const char *uuid = json_get_str(trace, "host_uuid"), *name = json_get_str(trace, "host");
     return uuid && name ? name : uuid;

@@ -16,7 +16,5 @@ void lost_trace_add(struct client *c, const char *name);
 bool trace_is_lost(const struct client *c, const json_t *trace);
 /* Whether that was printed of this trace itself: lost_trace_add(). */
 bool lost_trace_is_noted(const struct client *c, const json_t *trace);
-/* "gpu3": the host that keeps the trace, for people; NULL: this one. */
-const char *trace_host_name(const json_t *trace);
 /* Appends "t5 (gpu3)" to a list for people. */
 void trace_list_add(char **list, const json_t *trace);

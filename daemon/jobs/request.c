@@ -412,7 +412,7 @@ struct lease_start *lease_start_copy(const struct lease_start *l)
     return copy;
 }
 
-void lease_start_free(struct lease_start *l)
+static void lease_start_free(struct lease_start *l)
 {
     if (!l)
         return;

@@ -57,10 +57,8 @@ struct lease_start {
     size_t n_workers;
     json_t *request; /* object: how to record */
 };
-/* A copy that lease_start_free() frees; all pointers of the original may be borrowed. */
+/* A copy that job_request_done() frees; all pointers of the original may be borrowed. */
 struct lease_start *lease_start_copy(const struct lease_start *l);
-/* NULL is fine. */
-void lease_start_free(struct lease_start *l);
 
 struct job_request {
     struct fleet_query source;
