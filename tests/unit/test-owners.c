@@ -3,6 +3,7 @@
 #include "base/address.h"
 #include "base/alloc.h"
 #include "daemon/peers/owners.h"
+#include "daemon/peers/rank_owners.h"
 #include "tests/unit/cmocka-all.h"
 
 #define N_PEERS 4
@@ -215,6 +216,79 @@ static void test_unreachable_worker(void **state)
     fleet_free(theirs);
 }
 
+/* Ranks without a server, as a host that is not to be believed answers them. */
+static struct worker *take_ranks(const char *sizes, const struct worker *server)
+{
+    _cleanup_(freep) char *text = xasprintf(
+        "{\"workers\":[{\"url\":\"ranks://10.0.0.1:5000/1\",\"engine\":\"vllm\",\"role\":\"decode\","
+        "\"health\":\"unhealthy\",\"local\":true,\"profilable\":false,\"model\":\"evil\",\"version\":\"9\","
+        "\"group\":\"evil:1\",\"ranks_of\":\"http://evil\",\"name\":\"evil\",\"pid\":77,\"uid\":5,"
+        "\"traces\":{\"dir\":\"/t\",\"local_dir\":\"/host/t\"},"
+        "\"holder\":{\"session\":\"s-uuid\",\"host\":\"gpu9\"},\"sizes\":%s}]}",
+        sizes);
+    struct fleet *theirs = parse(text, 0);
+    struct worker *w = xcalloc(1, sizeof(*w));
+
+    assert_int_equal(theirs->n_workers, 1);
+    worker_init(w);
+    ranks_take(w, &theirs->workers[0], server);
+    fleet_free(theirs); /* what was taken stays */
+    return w;
+}
+
+static void check_ranks(const char *sizes, const struct worker *server, int ranks, int first_rank)
+{
+    struct worker *w = take_ranks(sizes, server);
+
+    assert_int_equal(w->sizes.ranks, ranks);
+    assert_int_equal(w->sizes.first_rank, first_rank);
+    worker_done(w);
+    free(w);
+}
+
+static void test_ranks_of_a_host(void **state)
+{
+    const struct worker server = {.url = (char *)"http://a:1",
+                                  .engine = ENGINE_SGLANG,
+                                  .role = ROLE_PREFILL,
+                                  .health = HEALTH_HEALTHY,
+                                  .model = (char *)"llama",
+                                  .version = (char *)"0.5",
+                                  .group = (char *)"10.0.0.1:5000",
+                                  .sizes = {.tp = 16, .nodes = 2}};
+    struct worker *w = take_ranks("{\"tp\":999,\"nodes\":999,\"ranks\":8,\"first_rank\":8}", &server);
+
+    /* Of the host: where the launch is and writes, and who has it. */
+    assert_string_equal(w->url, "ranks://10.0.0.1:5000/1");
+    assert_string_equal(w->location.local_dir, "/host/t");
+    assert_string_equal(w->held_by, "session s-uuid of gpu9");
+    assert_int_equal(w->pid, 77);
+    assert_int_equal(w->uid, 5);
+    assert_int_equal(w->sizes.ranks, 8);
+    assert_int_equal(w->sizes.first_rank, 8);
+    /* Of the server, which starts and stops it: what it is. */
+    assert_string_equal(w->ranks_of, "http://a:1");
+    assert_string_equal(w->model, "llama");
+    assert_string_equal(w->version, "0.5");
+    assert_string_equal(w->group, "10.0.0.1:5000");
+    assert_int_equal(w->engine, ENGINE_SGLANG);
+    assert_int_equal(w->role, ROLE_PREFILL);
+    assert_int_equal(w->health, HEALTH_HEALTHY);
+    assert_int_equal(w->sizes.nodes, 2);
+    assert_true(w->profilable);
+    assert_false(w->local);
+    assert_null(w->name);
+    worker_done(w);
+    free(w);
+
+    /* Numbers that no launch of this server has are not known. */
+    check_ranks("{\"ranks\":16,\"first_rank\":15}", &server, 16, 15);
+    check_ranks("{\"ranks\":17,\"first_rank\":16}", &server, 0, 0);
+    check_ranks("{\"ranks\":-1,\"first_rank\":-1}", &server, 0, 0);
+    check_ranks("{\"ranks\":2147483647,\"first_rank\":2147483647}", &server, 0, 0);
+    check_ranks("{}", &server, 0, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -225,6 +299,7 @@ int main(void)
         cmocka_unit_test(test_answers),
         cmocka_unit_test(test_what_an_owner_may_set),
         cmocka_unit_test(test_unreachable_worker),
+        cmocka_unit_test(test_ranks_of_a_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
