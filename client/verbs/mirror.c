@@ -299,7 +299,9 @@ static int64_t mirror_read_known_version(struct postgres *pg)
         return 1;
     if (postgres_read(pg, "select fleet.schema_version() as version", 0, NULL, &row, &p) < 0)
         return 1;
-    return strtoll(json_get_str(row, "version"), NULL, 10);
+    /* It is null while a migration has made no version yet. */
+    const char *version = json_get_str(row, "version");
+    return version ? strtoll(version, NULL, 10) : 1;
 }
 
 static void mirror_note_version(struct client *c, int64_t version)

@@ -44,7 +44,7 @@ struct remote_download {
     int64_t size;          /* of the complete file */
     int64_t trace_size;    /* of the trace, which is another one than that of its columns */
     int64_t offset, until; /* what is asked for, and not there yet */
-    int64_t reserved;      /* bytes of the disk that the copy may still take */
+    int64_t reserved;      /* bytes of the disk that were set aside for the copy */
     bool is_range;         /* of the client's request: passed on as it comes */
     bool of_columns, is_archived;
     struct problem problem; /* of the host */

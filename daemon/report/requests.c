@@ -67,7 +67,7 @@ static int requests_open(struct requests_job *job)
         r < 0 ? -1 : open(job->draft, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 
     if (fd < 0)
-        return r < 0 ? r : -errno;
+        return r < 0 ? r : errno == ENOENT ? -EIO : -errno;
     job->out = fdopen(fd, "w");
     if (!job->out)
         return -errno;
@@ -122,7 +122,7 @@ static int requests_hand_over(struct requests *q)
                                          .next_at = RECORD_NONE};
 
     if (rename(job->draft, job->path) < 0)
-        return -errno;
+        return errno == ENOENT ? -EIO : -errno;
     return catalog_want_upload(q->catalog, &upload);
 }
 

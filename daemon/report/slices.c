@@ -95,11 +95,10 @@ static int slices_hand_over(struct session_slices *s, int64_t size)
                                          .path = job->path,
                                          .key = key,
                                          .size = size,
-                                         .next_at = RECORD_NONE,
-                                         .wanted_at = wall_ns()};
+                                         .next_at = RECORD_NONE};
 
     if (rename(job->draft, job->path) < 0)
-        return -errno;
+        return errno == ENOENT ? -EIO : -errno;
     int r = catalog_want_upload(s->catalog, &upload);
     return r < 0 ? r : catalog_commit(s->catalog, false);
 }
