@@ -8,7 +8,7 @@ a time."""
 import time
 from pathlib import Path
 
-from testbed import Daemon, FaultFleet
+from testbed import Daemon, FaultFleet, wait_for
 
 FIRST = 100
 LOOKS = (FIRST, 1000)  # and in the end
@@ -33,10 +33,16 @@ def record(profd, fleet, n):
             path.unlink()
 
 
-def at_rest(profd):
-    """Private memory, and descriptors, when nothing is left to do."""
+def descriptors(profd):
+    return len(list(Path(f"/proc/{profd.pid}/fd").iterdir()))
+
+
+def at_rest(profd, files=None):
+    """Private memory, and descriptors, when nothing is left to do; those are not more than `files`, once sums are computed."""
     time.sleep(REST_S)
-    return profd.memory("Private_Dirty"), len(list(Path(f"/proc/{profd.pid}/fd").iterdir()))
+    if files:
+        wait_for(lambda: descriptors(profd) <= files, why="descriptors are left open")
+    return profd.memory("Private_Dirty"), descriptors(profd)
 
 
 def soak(directory, n, say=print):
@@ -46,8 +52,7 @@ def soak(directory, n, say=print):
         for look in [*(look for look in LOOKS if look < n), n]:
             record(profd, fleet, look - done)
             done = look
-            seen.append(at_rest(profd))
+            seen.append(at_rest(profd, seen[0][1] if seen else None))
             say(f"after {done} sessions: {seen[-1][0] >> 10} KiB private and dirty, {seen[-1][1]} descriptors", flush=True)
-        (first, files), (last, files_last) = seen[0], seen[-1]
-        assert files_last <= files, "descriptors are left open"
+        first, last = seen[0][0], seen[-1][0]
         assert last <= first + GROWTH_MAX, f"{(last - first) >> 10} KiB more"

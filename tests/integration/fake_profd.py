@@ -52,7 +52,7 @@ def session(state="complete", targets=None, **more):
     s = {
         "session": "s7", "state": state, "router": "http://10.0.0.1:3521", "dialect": "vllm-router",
         "options": {"duration_ns": 5 * SECOND}, "labels": {"job": "grpo"}, "requested_at": T0, "requested_by": "uid 1000 (anna)",
-        "counts": {"targets": len(targets), "traces": 2, "bytes": 122 * MIB}, "targets": targets, "skew_ns": 3_100_000,
+        "counts": {"targets": len(targets), "traces": 2, "bytes": 122 * MIB, "disk_bytes": 122 * MIB, "remote_bytes": 0}, "targets": targets, "skew_ns": 3_100_000,
         "starts_sent_at": T0, "recording_at": T0, "stop_at": T0 + 5 * SECOND,
     }
     if state in ("complete", "partial", "failed"):

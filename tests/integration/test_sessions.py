@@ -68,7 +68,9 @@ def test_a_session_is_complete(testbed, engine):
     assert session["stop_at"] == session["recording_at"] + 200 * MS
     assert 0 <= session["skew_ns"] < patience(500 * MS)
     assert session["counts"] == {"targets": 3, "active": 0, "complete": 3, "partial": 0, "failed": 0, "cancelled": 0, "skipped": 0,
-                                 "traces": 6, "bytes": session["counts"]["bytes"]}
+                                 "traces": 6, "bytes": session["counts"]["bytes"], "remote_bytes": 0,
+                                 "disk_bytes": session["counts"]["disk_bytes"]}
+    assert session["counts"]["disk_bytes"] >= session["counts"]["bytes"] > 0
     for target in session["targets"]:
         assert target["state"] == "complete" and not target["stop_pending"] and "failure" not in target
         moments = [target[key] for key in ("start_sent_at", "start_answered_at", "stop_sent_at", "stop_answered_at")]
