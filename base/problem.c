@@ -48,6 +48,16 @@ void problem_remedy(struct problem *p, const char *format, ...)
     va_end(ap);
 }
 
+int problem_copy(struct problem *p, int err, enum problem_kind kind, const struct problem *from)
+{
+    if (!p || p->kind != PROBLEM_NONE)
+        return err;
+    problem_set(p, err, kind, "%s", from->what);
+    if (from->remedy)
+        problem_remedy(p, "%s", from->remedy);
+    return err;
+}
+
 void problem_done(struct problem *p)
 {
     free(p->what);

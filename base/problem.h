@@ -45,6 +45,8 @@ struct problem {
  * reads well. */
 int problem_set(struct problem *p, int err, enum problem_kind kind, const char *format, ...) _printf_(4, 5);
 void problem_remedy(struct problem *p, const char *format, ...) _printf_(2, 3);
+/* Sets p like problem_set(), to the text and remedy of another problem. */
+int problem_copy(struct problem *p, int err, enum problem_kind kind, const struct problem *from);
 void problem_done(struct problem *p);
 const char *problem_code(enum problem_kind kind); /* "busy" */
 int problem_http_status(enum problem_kind kind);

@@ -82,9 +82,7 @@ static void remote_host_on_hello(int status, const json_t *body, const struct pr
     } else if (status > 0) {
         remote_host_end_unknown(h);
     } else {
-        problem_set(&silence, -EHOSTUNREACH, PROBLEM_UNREACHABLE, "%s", p->what);
-        if (p->remedy)
-            problem_remedy(&silence, "%s", p->remedy);
+        problem_copy(&silence, -EHOSTUNREACH, PROBLEM_UNREACHABLE, p);
         remote_host_end(h, NULL, &silence);
     }
 }

@@ -215,9 +215,7 @@ static void remote_from_archive(struct remote_download *d, const struct problem 
         remote_fail(d, &mine, archived);
         return;
     }
-    problem_set(&d->problem, -EHOSTUNREACH, p->kind, "%s", p->what);
-    if (p->remedy)
-        problem_remedy(&d->problem, "%s", p->remedy);
+    problem_copy(&d->problem, -EHOSTUNREACH, p->kind, p);
     d->copying = archiver_copy(archiver,
                                &(const struct archive_copy){.sha256 = d->sha256,
                                                             .name = d->name,
@@ -243,11 +241,8 @@ static void remote_on_bytes(int status, const char *data, size_t size, const str
         remote_ask(d);
         return;
     }
-    if (!data && status == 0) {
-        problem_set(&mine, -EHOSTUNREACH, PROBLEM_UNREACHABLE, "%s", p->what);
-        if (p->remedy)
-            problem_remedy(&mine, "%s", p->remedy);
-    }
+    if (!data && status == 0)
+        problem_copy(&mine, -EHOSTUNREACH, PROBLEM_UNREACHABLE, p);
     if (!data) {
         remote_from_archive(d, mine.what ? &mine : p);
         return;

@@ -111,9 +111,7 @@ static void passed_on_done(int status, const json_t *body, const struct problem 
     remote_host_cancel(TAKE_PTR(f->reaching));
     if (p && status == 0) {
         _cleanup_(problem_done) struct problem silence = {0};
-        problem_set(&silence, -EHOSTUNREACH, PROBLEM_UNREACHABLE, "%s", p->what);
-        if (p->remedy)
-            problem_remedy(&silence, "%s", p->remedy);
+        problem_copy(&silence, -EHOSTUNREACH, PROBLEM_UNREACHABLE, p);
         passed_on_fail(f, &silence);
         return;
     }

@@ -43,9 +43,7 @@ void uploads_note_failure(struct archiver *a, int err, const struct problem *p)
                    p->remedy ? p->remedy : "");
     problem_done(&a->problem);
     a->problem_err = err;
-    problem_set(&a->problem, -EIO, p->kind, "%s", p->what);
-    if (p->remedy)
-        problem_remedy(&a->problem, "%s", p->remedy);
+    problem_copy(&a->problem, -EIO, p->kind, p);
     a->retry_ns = mono_ns() + upload_wait_ns(++a->n_failures);
 }
 

@@ -417,9 +417,7 @@ static void discovery_on_listed(struct fleet *f, const struct problem *p, void *
         discovery_identify(d);
         return;
     }
-    problem_set(&d->problem, 0, p->kind, "%s", p->what);
-    if (p->remedy)
-        problem_remedy(&d->problem, "%s", p->remedy);
+    problem_copy(&d->problem, 0, p->kind, p);
     discovery_finish(d);
 }
 

@@ -172,9 +172,7 @@ static void hello_fail(struct peer *peer, enum peer_state state, const struct pr
         log_notice("peer %s: %s", peer->name, p->what);
     peer->state = state;
     problem_done(&peer->problem);
-    problem_set(&peer->problem, -EREMOTEIO, p->kind, "%s", p->what);
-    if (p->remedy)
-        problem_remedy(&peer->problem, "%s", p->remedy);
+    problem_copy(&peer->problem, -EREMOTEIO, p->kind, p);
 }
 
 /* Nobody is called by the UUID that the peer had: another profd answers now. */

@@ -128,9 +128,7 @@ static void query_note(const struct peer_query *q, const struct call_result *r, 
         }
         peer->silent_mono_ns = mono_ns();
         problem_done(&peer->silence);
-        problem_set(&peer->silence, r->err, PROBLEM_UNREACHABLE, "%s", p->what);
-        if (p->remedy)
-            problem_remedy(&peer->silence, "%s", p->remedy);
+        problem_copy(&peer->silence, r->err, PROBLEM_UNREACHABLE, p);
     }
 }
 

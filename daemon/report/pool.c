@@ -233,8 +233,7 @@ static void report_work_leave(struct report_work *work)
 {
     struct report_end end = {.answer_fd = -1};
 
-    problem_remedy(&end.problem, "%s", work->fate.remedy);
-    problem_set(&end.problem, -ETIME, work->fate.kind, "%s", work->fate.what);
+    problem_copy(&end.problem, -ETIME, work->fate.kind, &work->fate);
     work->is_cancelled = true;
     work->reports->metrics.failed++;
     work->done(&end, work->arg);
