@@ -101,6 +101,19 @@ static uint64_t process_status_number(const char *data, const char *name, unsign
 /* Columns of "Uid:" and "Gid:" are real, effective, saved and file system's. */
 #define COLUMN_FILE_SYSTEM 3
 
+static bool process_ids_are_equal(const char *data, const char *name)
+{
+    const char *text = process_status_field(data, name);
+    uint64_t first, next;
+
+    if (!text || !process_next_number(&text, 10, &first))
+        return false;
+    for (unsigned i = 0; i < COLUMN_FILE_SYSTEM; i++)
+        if (!process_next_number(&text, 10, &next) || next != first)
+            return false;
+    return true;
+}
+
 int process_status_parse(const char *data, size_t size, struct process_status *ret)
 {
     _cleanup_(freep) char *text = strndup(data, size);
@@ -115,6 +128,7 @@ int process_status_parse(const char *data, size_t size, struct process_status *r
         .parent = (pid_t)process_status_number(text, "PPid", 0, 10),
         .uid = (uid_t)process_status_number(text, "Uid", COLUMN_FILE_SYSTEM, 10),
         .gid = (gid_t)process_status_number(text, "Gid", COLUMN_FILE_SYSTEM, 10),
+        .is_one_user = process_ids_are_equal(text, "Uid") && process_ids_are_equal(text, "Gid"),
         .capabilities = process_status_number(text, "CapEff", 0, 16),
     };
     while (inner && process_next_number(&inner, 10, &value)) {

@@ -36,6 +36,7 @@ struct process_status {
     unsigned pid_namespaces; /* how deep: 1 is profd's own */
     uid_t uid;               /* those that the file system sees */
     gid_t gid;
+    bool is_one_user; /* its real, effective, saved and file system's ids are equal, those of the group too */
     gid_t groups[PROCESS_GROUPS_MAX];
     size_t n_groups;
     bool groups_cut; /* there are more */

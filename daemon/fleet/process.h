@@ -44,6 +44,12 @@ char *process_resolve_path(const struct worker *w, const struct fleet_config *co
 int process_can_write(const struct worker *w, const char *local_path);
 /* The user of a process and what it may do: no capabilities where those are of another user namespace. */
 int process_user_read(pid_t pid, struct process_status *ret);
+/*
+ * Whether the user of a process, as process_user_read() had it, chose its command line and environment: 1; 0 where another
+ * may have, who started a program that grants rights (set-uid, set-gid, capabilities of its file); -1 where that is not
+ * known. Blocks.
+ */
+int process_is_of_user(pid_t pid, const struct process_status *user);
 /* As process_can_write(). */
 int process_user_can_write(const struct process_status *user, const char *local_path);
 
@@ -124,6 +130,8 @@ struct launch_cache *launch_cache_new(void);
 struct launch_cache *launch_cache_free(struct launch_cache *c);
 /* The user of a process, or why it is not known. */
 int launch_cache_user(struct launch_cache *c, pid_t pid, uid_t *ret);
+/* As process_is_of_user(). */
+int launch_cache_is_of_user(struct launch_cache *c, pid_t pid);
 /* The same for a worker whose process is not known, for the given reason, which is emptied. own_host: its URL
  * is one of this host. */
 void process_trace_dir_unseen(struct worker *w, const struct fleet_settings *settings,

@@ -330,6 +330,29 @@ int process_user_read(pid_t pid, struct process_status *ret)
     return r;
 }
 
+/*
+ * The kernel gives /proc/PID of a program that was started with granted rights to root, also after it has given them up. One
+ * that has made itself root's in every respect, as sudo does, is known by its file; other users' files may not be seen, but
+ * of these only root's need that.
+ */
+int process_is_of_user(pid_t pid, const struct process_status *user)
+{
+    char path[PROC_PATH_MAX];
+    struct stat st;
+
+    if (!user->is_one_user)
+        return 0;
+    snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+    if (stat(path, &st) < 0)
+        return -1;
+    if (st.st_uid != user->uid)
+        return 0;
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    if (stat(path, &st) < 0)
+        return user->uid == 0 ? -1 : 1;
+    return !(st.st_mode & (S_ISUID | S_ISGID));
+}
+
 /* Above a container's root the process never walks. Cuts path. */
 static int may_walk_to(const struct process_status *user, char *path)
 {

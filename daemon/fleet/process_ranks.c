@@ -5,13 +5,17 @@
 #include "daemon/fleet/engine.h"
 #include "daemon/fleet/process.h"
 #include "daemon/fleet/profiler_config.h"
-#include <libgen.h>
+#include <errno.h>
 
 /* Words of a command line that may name the program: "python3 -m sglang.launch_server", "python3 /usr/bin/vllm serve". */
 #define PROGRAM_WORDS_MAX 6
-/* Launches on one host of the groups that are asked for. */
+/* Launches of one user on one host, of the groups that are asked for. */
 #define LAUNCHES_MAX 256
-#define NODES_MAX    65536
+/* Processes between a launch and the deepest of its children. */
+#define LAUNCH_DEPTH_MAX 32
+/* Processes that are not believed, and named. */
+#define REFUSALS_NOTED 3
+#define NODES_MAX      65536
 
 /* -- Launches ------------------------------------------------------------------------------------------ */
 
@@ -200,56 +204,227 @@ static bool fleet_has_url(const struct fleet *fleet, const char *url)
     return false;
 }
 
-static void fleet_add_launch(struct fleet *fleet, const struct rank_launch *l, pid_t pid,
+/* A launch that the command line of some process names. */
+struct launch_claim {
+    struct rank_launch launch;
+    char *url;
+    pid_t pid;
+    uint64_t started;
+    uid_t uid;
+    bool is_known; /* that its user chose its command line and environment */
+    pid_t rival;   /* another user's process with the same URL: neither is taken; 0: none */
+    uid_t rival_uid;
+};
+
+/* A process that has its rights from another than who started it. */
+struct launch_refusal {
+    char *url;
+    pid_t pid;
+};
+
+struct launch_claims {
+    struct launch_claim *items;
+    size_t n, cap;
+    struct launch_refusal refused[REFUSALS_NOTED];
+    size_t n_refused;
+};
+
+static void launch_claims_done(struct launch_claims *c)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        rank_launch_done(&c->items[i].launch);
+        free(c->items[i].url);
+    }
+    free(c->items);
+    for (size_t i = 0; i < c->n_refused; i++)
+        free(c->refused[i].url);
+}
+
+static bool process_is_below(pid_t pid, pid_t above)
+{
+    pid_t chain[LAUNCH_DEPTH_MAX];
+    const size_t n = process_ancestors(pid, chain, LAUNCH_DEPTH_MAX);
+
+    for (size_t i = 0; i < n; i++)
+        if (chain[i] == above)
+            return true;
+    return false;
+}
+
+static void claim_set_process(struct launch_claim *c, pid_t pid, uint64_t started, uid_t uid, bool is_known)
+{
+    c->pid = pid;
+    c->started = started;
+    c->uid = uid;
+    c->is_known = is_known;
+}
+
+/* No user's launches keep out those of another one. */
+static bool claims_are_full(const struct launch_claims *c, uid_t uid)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < c->n; i++)
+        n += c->items[i].uid == uid;
+    return n >= LAUNCHES_MAX;
+}
+
+/* Of a launch and its children, which may have its command line, the launch is taken; of others of one user
+ * the oldest. */
+static void claims_add(struct launch_claims *claims, struct rank_launch *take, pid_t pid, uint64_t started,
+                       uid_t uid, bool is_known)
+{
+    _cleanup_(freep) char *url = ranks_url(take->group, take->node);
+
+    for (size_t i = 0; i < claims->n; i++) {
+        struct launch_claim *c = &claims->items[i];
+        if (!streq(c->url, url))
+            continue;
+        if (process_is_below(pid, c->pid))
+            return;
+        if (process_is_below(c->pid, pid)) {
+            claim_set_process(c, pid, started, uid, is_known);
+        } else if (c->uid != uid && c->rival == 0) {
+            c->rival = pid;
+            c->rival_uid = uid;
+        }
+        return;
+    }
+    if (claims_are_full(claims, uid))
+        return;
+    VEC_GROW(claims->items, claims->n, claims->cap);
+    struct launch_claim *c = &claims->items[claims->n++];
+    *c = (struct launch_claim){.launch = *take, .url = TAKE_PTR(url)};
+    *take = (struct rank_launch){0};
+    claim_set_process(c, pid, started, uid, is_known);
+}
+
+static void claims_refuse(struct launch_claims *claims, const struct rank_launch *l, pid_t pid)
+{
+    if (claims->n_refused < REFUSALS_NOTED)
+        claims->refused[claims->n_refused++] =
+            (struct launch_refusal){.url = ranks_url(l->group, l->node), .pid = pid};
+}
+
+/* What is said of a process here is of one that has this start time, before and after. */
+static void claims_look_at(struct launch_claims *claims, pid_t pid, char *const *urls, size_t n_urls)
+{
+    _cleanup_(freep) char *data = NULL;
+    _cleanup_(rank_launch_done) struct rank_launch l = {0};
+    struct string_list args = {0};
+    struct process_status user;
+    struct process_stat stat;
+
+    if (process_stat_read(pid, &stat) < 0 ||
+        process_read(pid, "cmdline", PROCESS_CMDLINE_MAX, &data, &args.size) < 0)
+        return;
+    args.data = data;
+    if (!rank_launch_read(&args, &l) || l.node == 0 || !is_wanted(&l, urls, n_urls) ||
+        process_user_read(pid, &user) < 0)
+        return;
+    int is_of_user = process_is_of_user(pid, &user);
+    if (process_has_ended(pid, stat.started))
+        return;
+    if (is_of_user == 0)
+        claims_refuse(claims, &l, pid);
+    else
+        claims_add(claims, &l, pid, stat.started, user.uid, is_of_user > 0);
+}
+
+static void note_rivals(struct fleet *fleet, const struct launch_claim *c)
+{
+    _cleanup_(freep) char *user = process_user_name(c->uid);
+    _cleanup_(freep) char *rival = process_user_name(c->rival_uid);
+
+    fleet_add_note(fleet,
+                   "%s: process %d of %s and process %d of %s both have it on their command lines, so that "
+                   "neither is recorded",
+                   c->url, (int)c->pid, user, (int)c->rival, rival);
+}
+
+static void launch_find_dir(struct worker *w, const struct launch_claim *c,
+                            const struct fleet_settings *settings, const struct fleet_config *config,
+                            struct launch_cache *cache)
+{
+    struct problem p = {0};
+    uid_t uid;
+
+    if (c->is_known && launch_cache_user(cache, c->pid, &uid) == 0 && uid == c->uid &&
+        launch_cache_is_of_user(cache, c->pid) > 0) {
+        process_trace_dir(w, settings, config, cache, "");
+        return;
+    }
+    problem_set(&p, -EACCES, PROBLEM_DENIED,
+                "trace directory unknown: the program of root's process %d cannot be seen", (int)c->pid);
+    process_remedy_denied(w, &p);
+    process_trace_dir_unseen(w, settings, config, true, &p);
+}
+
+static void fleet_add_launch(struct fleet *fleet, const struct launch_claim *c,
                              const struct fleet_settings *settings, struct launch_cache *cache)
 {
-    _cleanup_(freep) char *url = ranks_url(l->group, l->node);
-
-    /* Children of a launch may have its command line: the oldest is found first. */
-    if (fleet_has_url(fleet, url))
-        return;
+    const struct rank_launch *l = &c->launch;
     struct worker *w = fleet_add_worker(fleet);
-    w->url = TAKE_PTR(url);
+
+    w->url = xstrdup(c->url);
     w->engine = l->engine;
     w->role = ROLE_REGULAR;
     w->health = HEALTH_UNKNOWN;
     w->profilable = w->local = true;
-    w->pid = pid;
+    w->pid = c->pid;
+    w->uid = c->uid;
     w->group = xstrdup(l->group);
     w->ranks_of = xstrdup(l->group);
     w->sizes.nodes = l->nodes;
     w->sizes.ranks = l->ranks;
     w->sizes.first_rank = l->first_rank;
-    if (launch_cache_user(cache, pid, &w->uid) == 0)
-        process_trace_dir(w, settings, settings_fleet(settings, fleet->name), cache, "");
+    launch_find_dir(w, c, settings, settings_fleet(settings, fleet->name), cache);
     w->sizes.tp = w->sizes.pp = w->sizes.dp = 0;
+    /* Its number may be another process's by now, and what was read that one's. */
+    if (process_has_ended(c->pid, c->started)) {
+        worker_done(w);
+        fleet->n_workers--;
+    }
+}
+
+/* What wraps a launch, as sudo does, has its command line too, and is no news where the launch itself was
+ * found. */
+static void fleet_note_refused(struct fleet *fleet, const struct launch_claims *claims)
+{
+    for (size_t i = 0; i < claims->n_refused; i++) {
+        const struct launch_refusal *r = &claims->refused[i];
+        if (!fleet_has_url(fleet, r->url))
+            fleet_add_note(
+                fleet,
+                "%s: process %d has rights that who started it may not have, by a set-uid program or "
+                "capabilities of its file: it is not recorded",
+                r->url, (int)r->pid);
+    }
 }
 
 void processes_find_ranks(struct fleet *fleet, const struct fleet_settings *settings, char *const *urls,
                           size_t n)
 {
+    _cleanup_(launch_claims_done) struct launch_claims claims = {0};
     _cleanup_(freep) pid_t *pids = NULL;
-    size_t n_wanted = 0, n_found = 0;
+    size_t n_wanted = 0;
 
     for (size_t i = 0; i < n; i++)
         n_wanted += ranks_url_is(urls[i]);
     if (n_wanted == 0)
         return;
-    struct launch_cache *cache = launch_cache_new();
     const size_t n_pids = process_list(&pids);
-    for (size_t i = 0; i < n_pids && n_found < LAUNCHES_MAX; i++) {
-        _cleanup_(freep) char *data = NULL;
-        _cleanup_(rank_launch_done) struct rank_launch l = {0};
-        struct string_list args = {0};
-        if (process_read(pids[i], "cmdline", PROCESS_CMDLINE_MAX, &data, &args.size) < 0)
-            continue;
-        args.data = data;
-        if (!rank_launch_read(&args, &l) || l.node == 0 || !is_wanted(&l, urls, n))
-            continue;
-        fleet_add_launch(fleet, &l, pids[i], settings, cache);
-        n_found++;
+    for (size_t i = 0; i < n_pids; i++)
+        claims_look_at(&claims, pids[i], urls, n);
+    struct launch_cache *cache = launch_cache_new();
+    for (size_t i = 0; i < claims.n; i++) {
+        if (claims.items[i].rival > 0)
+            note_rivals(fleet, &claims.items[i]);
+        else if (!fleet_has_url(fleet, claims.items[i].url))
+            fleet_add_launch(fleet, &claims.items[i], settings, cache);
     }
     launch_cache_free(cache);
+    fleet_note_refused(fleet, &claims);
 }
 
 void worker_take_rank_launch(struct worker *w, const struct string_list *args)

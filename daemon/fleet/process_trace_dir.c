@@ -24,7 +24,8 @@ struct launch_texts {
     uint64_t used; /* greater: later */
     struct process_status user;
     int user_error;
-    bool is_read; /* the texts below */
+    int is_of_user; /* as process_is_of_user() */
+    bool is_read;   /* the texts below */
     char *args, *env, *cwd;
     size_t args_size, env_size;
     struct process_file config;
@@ -91,6 +92,7 @@ static struct launch_texts *launch_cache_get(struct launch_cache *c, pid_t pid)
         launch_texts_done(t);
         t->pid = pid;
         t->user_error = process_user_read(pid, &t->user);
+        t->is_of_user = t->user_error < 0 ? -1 : process_is_of_user(pid, &t->user);
     }
     t->used = ++c->n_uses;
     return t;
@@ -102,6 +104,11 @@ int launch_cache_user(struct launch_cache *c, pid_t pid, uid_t *ret)
 
     *ret = t->user.uid;
     return t->user_error;
+}
+
+int launch_cache_is_of_user(struct launch_cache *c, pid_t pid)
+{
+    return launch_cache_get(c, pid)->is_of_user;
 }
 
 static void launch_texts_read(struct launch_texts *t)
@@ -148,7 +155,7 @@ static void trace_dir_search_read_one(const struct worker *w, struct launch_text
     profiler_launch_read(worker_profiler(w), w->version, &launch, &f->launch);
 }
 
-/* The listener's own launch, or that of the nearest parent which has one. */
+/* The listener's own launch, or that of the nearest parent which has one, and speaks for the same user. */
 static void find_launch(const struct worker *w, struct launch_cache *cache, struct trace_dir_search *f)
 {
     struct launch_texts *t = launch_cache_get(cache, w->pid);
@@ -158,7 +165,7 @@ static void find_launch(const struct worker *w, struct launch_cache *cache, stru
         if (t->user_error < 0 || t->user.parent <= 1)
             break;
         t = launch_cache_get(cache, t->user.parent);
-        if (t->user_error < 0 || t->user.uid != w->uid)
+        if (t->user_error < 0 || t->user.uid != w->uid || t->is_of_user == 0)
             break;
         struct trace_dir_search above = {.saw_env = f->saw_env};
         trace_dir_search_read_one(w, t, &above);

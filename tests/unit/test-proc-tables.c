@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tables of /proc as bytes: sockets, addresses, mounts, status. */
 #include "base/address.h"
+#include "base/alloc.h"
 #include "base/process_info.h"
 #include "base/process_net.h"
 #include "base/util.h"
@@ -136,6 +137,28 @@ static void test_mounts(void **state)
     assert_null(mounts_translate("", 0, host, strlen(host), "/x"));
 }
 
+/* Columns of "Uid:" and "Gid:". */
+static bool is_one_user(const char *uids, const char *gids)
+{
+    _cleanup_(freep) char *text = xasprintf("PPid:\t1\nUid:\t%s\nGid:\t%s\n", uids, gids);
+    struct process_status s;
+
+    assert_int_equal(process_status_parse(text, strlen(text), &s), 0);
+    return s.is_one_user;
+}
+
+static void test_granted_rights(void **state)
+{
+    static const char *const mixed[] = {"7\t0\t0\t0", "0\t7\t0\t0", "0\t0\t7\t0",
+                                        "0\t0\t0\t7", "0\t0\t0",    ""};
+
+    assert_true(is_one_user("0\t0\t0\t0", "5\t5\t5\t5"));
+    for (size_t i = 0; i < ARRAY_SIZE(mixed); i++) {
+        assert_false(is_one_user(mixed[i], "0\t0\t0\t0"));
+        assert_false(is_one_user("0\t0\t0\t0", mixed[i]));
+    }
+}
+
 static void test_status(void **state)
 {
     static const char text[] =
@@ -152,6 +175,7 @@ static void test_status(void **state)
     assert_int_equal(s.n_groups, 3);
     assert_int_equal(s.groups[2], 1000);
     assert_int_equal(s.inner_pid, 1);
+    assert_false(s.is_one_user);
     assert_int_equal(s.pid_namespaces, 3);
     assert_int_equal(s.capabilities, 0xa80425fb);
     assert_int_equal(process_status_parse("Name: x\n", 8, &s), -EBADMSG);
@@ -199,7 +223,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_torch),          cmocka_unit_test(test_socket_tables),
         cmocka_unit_test(test_which_listener), cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_mounts),         cmocka_unit_test(test_status),
+        cmocka_unit_test(test_mounts),         cmocka_unit_test(test_granted_rights),
+        cmocka_unit_test(test_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
