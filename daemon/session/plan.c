@@ -107,13 +107,21 @@ static bool ranks_are_chosen(const struct job_plan *plan, const struct fleet *fl
     return server >= 0 && !shared_dir_is_same(&w->shared, &fleet->workers[server].shared);
 }
 
+/* What two hosts report as theirs is not recorded. */
+static bool ranks_are_fit(struct job_plan *plan, const struct worker *w)
+{
+    if (!w->profilable)
+        plan_skip(plan, w, w->reason ? w->reason : "cannot be profiled", w->remedy);
+    return w->profilable;
+}
+
 static void plan_choose(struct job_plan *plan, const struct fleet *fleet, const struct job_request *request)
 {
     plan->chosen = xcalloc(fleet->n_workers, sizeof(*plan->chosen));
     for (size_t i = 0; i < fleet->n_workers; i++) {
         const struct worker *w = &fleet->workers[i];
         if (worker_is_watched(w)) {
-            if (ranks_are_chosen(plan, fleet, request, w))
+            if (ranks_are_chosen(plan, fleet, request, w) && ranks_are_fit(plan, w))
                 plan->chosen[plan->n_chosen++] = i;
             continue;
         }
@@ -152,7 +160,8 @@ static void plan_skip_unlisted(struct job_plan *plan, const struct fleet *fleet,
 static bool server_has_ranks(const struct fleet *fleet, const struct worker *server)
 {
     for (size_t i = 0; i < fleet->n_workers; i++)
-        if (worker_is_watched(&fleet->workers[i]) && streq(fleet->workers[i].ranks_of, server->url))
+        if (worker_is_watched(&fleet->workers[i]) && fleet->workers[i].profilable &&
+            streq(fleet->workers[i].ranks_of, server->url))
             return true;
     return false;
 }

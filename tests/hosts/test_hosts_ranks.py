@@ -3,12 +3,14 @@
 
 import contextlib
 import json
+import os
 import shutil
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
-from hosts import TESTS, HostFleet, Hosts
+from hosts import TESTS, HostFleet, Hosts, wait_for
 from network import address, why_not
 from patience import patience
 
@@ -67,6 +69,32 @@ def second_node(hosts, of, on, *options, launch=sglang_launch):
         process.terminate()
         process.wait()
         process.stdout.close()
+
+
+@contextlib.contextmanager
+def launch_of_nobody(hosts, of, on, program="/bin/cat"):
+    """A process of nobody with the command line of that second node, which waits."""
+    machine = hosts[on].machine
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    words = ["-", "--", "sglang.launch_server", "--tp-size", "4", "--nnodes", "2", "--node-rank", "1", "--dist-init-addr", f"{address(of)}:{MEET}"]
+    file = os.open(program, os.O_PATH)  # which only a process with this mount namespace gets rights from
+    with machine.inside():
+        process = subprocess.Popen(["env", f"SGLANG_TORCH_PROFILER_DIR={machine.disk / 'secret'}", *nobody, f"/proc/self/fd/{file}", *words],
+                                   stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   pass_fds=[file])
+    try:
+        wait_for(lambda: Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(b"/proc/self/fd"))
+        yield process.pid
+    finally:
+        process.stdin.close()
+        process.wait()
+        os.close(file)
+
+
+def listed_ranks(host, url, ranks):
+    """The ranks among the workers that the host lists, and the fleet's notes."""
+    answer = host.get("/v1/workers", worker=url)
+    return next((worker for worker in answer["workers"] if worker["url"] == ranks), None), "; ".join(answer.get("notes", []))
 
 
 def record(host, url, **options):
@@ -140,3 +168,44 @@ def test_ranks_of_vllm(tmp_path):
             session, targets = record(hosts[1], url)
         assert session["state"] == "complete", json.dumps(session, indent=1)
         assert {worker: len(target["traces"]) for worker, target in targets.items()} == {url: 2, ranks: 2}
+
+
+def test_a_set_uid_program_is_no_launch_of_root(hosts, tmp_path):
+    """Who starts one chooses its command line and environment, and so what is read as root."""
+    url, ranks = hosts[1].fleet.workers[0], f"ranks://{address(1)}:{MEET}/1"
+    program = tmp_path / "set-uid"  # below a directory of root's, where nobody else starts it
+    shutil.copy("/bin/cat", program)
+    program.chmod(0o4755)
+    if os.statvfs(program).f_flag & os.ST_NOSUID:
+        pytest.skip("the directory of tests is mounted nosuid")
+    with launch_of_nobody(hosts, of=1, on=2, program=program) as pid:
+        status = Path(f"/proc/{pid}/status").read_text().split("Uid:\t")[1].split("\n")[0]
+        assert status.split() == ["65534", "0", "0", "0"]
+        assert listed_ranks(hosts[1], url, ranks)[0] is None
+        found, notes = listed_ranks(hosts[2], url, ranks)
+        assert found is None and f"{ranks}: process " in notes and "set-uid program" in notes, notes
+        with second_node(hosts, 1, 2):  # which is not kept out by it
+            found, notes = listed_ranks(hosts[2], url, ranks)
+            assert found["profilable"] and "set-uid" not in notes, (found, notes)
+
+
+def test_ranks_of_two_users_are_of_neither(hosts):
+    url = hosts[1].fleet.workers[0]
+    with second_node(hosts, 1, 2) as ranks:
+        with launch_of_nobody(hosts, of=1, on=2):
+            found, notes = listed_ranks(hosts[2], url, ranks)
+            assert found is None and "of root and process" in notes and "of nobody" in notes, notes
+            assert listed_ranks(hosts[1], url, ranks)[0] is None
+        assert listed_ranks(hosts[2], url, ranks)[0]["profilable"]
+
+
+def test_ranks_that_two_hosts_report_are_of_neither(hosts):
+    """Whoever answers first."""
+    url = hosts[1].fleet.workers[0]
+    with second_node(hosts, 1, 2) as ranks, second_node(hosts, 1, 3):
+        for asked in hosts:
+            found, notes = listed_ranks(asked, url, ranks)
+            assert not found["profilable"] and "host" not in found and "pid" not in found, found
+            assert all(name in found["reason"] and name in notes for name in ("gpu2", "gpu3")), (found, notes)
+        session, targets = record(hosts[1], url)
+    assert session["state"] == "partial" and targets.keys() == {url}, json.dumps(session, indent=1)

@@ -6,16 +6,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PATTERNS = {"u": "tests/unit/test-{}.c", "i": "tests/integration/test_{}.py", "b": "tests/boot/test_{}.py", "f": "tests/fuzz/fuzz-{}.c"}
+PATTERNS = {"u": "tests/unit/test-{}.c", "i": "tests/integration/test_{}.py",
+            "b": "tests/boot/test_{}.py", "h": "tests/hosts/test_{}.py", "f": "tests/fuzz/fuzz-{}.c"}
 
 
 def named_tests():
     """(kind, name) of each test in brackets; names after "f" are fuzz targets."""
     text = (ROOT / "docs/security.md").read_text()
-    for bracket in re.findall(r"\[([uibf]\s[^\]]*)\]", text):
+    for bracket in re.findall(r"\[([uibhf]\s[^\]]*)\]", text):
         kind = None
         for word in re.split(r"[,;]\s*", " ".join(bracket.split())):
-            kind, name = word.split(" ", 1) if re.match(r"[uibf] ", word) else (kind, word)
+            kind, name = word.split(" ", 1) if re.match(r"[uibhf] ", word) else (kind, word)
             yield kind, name.strip()
 
 
