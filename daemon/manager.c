@@ -484,7 +484,7 @@ static int manager_close_modules(struct manager *m)
     api_close(m->api);
     if (m->modules.archiver)
         archiver_close(m->modules.archiver);
-    mirror_close(m->modules.mirror);
+    int mirror = mirror_close(m->modules.mirror);
     if (m->modules.leases)
         leases_close(m->modules.leases);
     if (m->modules.collector)
@@ -505,9 +505,11 @@ static int manager_close_modules(struct manager *m)
         kineto_close(m->modules.kineto);
     if (m->modules.offload)
         r = offload_drain(m->modules.offload, mono_ns() + DRAIN_NS);
+    if (r < 0)
+        log_warning("a file system does not answer: ending without waiting for it");
     /* Its last commits call into every module, so it is closed first. */
     m->modules.catalog = catalog_close(m->modules.catalog);
-    return r;
+    return r < 0 ? r : mirror;
 }
 
 /* A negative errno value where a thread still uses what the modules own: then that goes with the process. */
@@ -606,10 +608,8 @@ int manager_run(struct config *config, const struct config_overrides *overrides,
         r = loop_lag_dispatch(m.modules.lag);
         r = m.failed < 0 ? m.failed : r;
     }
-    if (manager_take_down(&m) < 0) {
-        log_warning("a file system does not answer: ending without waiting for it");
+    if (manager_take_down(&m) < 0)
         _exit(r < 0 ? EXIT_FAILED : EXIT_DONE);
-    }
     config_done(&m.config);
     return r;
 }

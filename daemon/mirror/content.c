@@ -64,7 +64,7 @@ static void content_on_failed(const struct pq_failure *f, void *arg)
 
 static const struct pq_ops content_ops = {content_on_connected, content_on_result, content_on_failed};
 
-struct content_question *content_ask(struct event_base *base, struct name_resolver *names,
+struct content_question *content_ask(struct pq_connector *connector, struct name_resolver *names,
                                      const struct mirror_settings *settings, const char *catalog_uuid,
                                      const char *sha256,
                                      void (*done)(const char *host, const struct problem *p, void *arg),
@@ -74,8 +74,8 @@ struct content_question *content_ask(struct event_base *base, struct name_resolv
 
     *q = (struct content_question){
         .uuid = xstrdup(catalog_uuid), .sha256 = xstrdup(sha256), .done = done, .arg = arg};
-    if (pq_is_installed() && pq_connect(base, names, settings->url, settings->passfile, CONTENT_TIMEOUT_NS,
-                                        &content_ops, q, &q->pq) == 0)
+    if (pq_is_installed() && pq_connect(connector, names, settings->url, settings->passfile,
+                                        CONTENT_TIMEOUT_NS, &content_ops, q, &q->pq) == 0)
         return q;
     content_cancel(q);
     return NULL;

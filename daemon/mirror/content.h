@@ -6,15 +6,15 @@
 #pragma once
 
 #include "base/problem.h"
-#include <event2/event.h>
 
 struct content_question;
 struct mirror_settings;
 struct name_resolver;
+struct pq_connector;
 
 /* done() runs later, once: with the host that has it, "" where none has; or with a problem. Borrows everything. NULL: the
  * question cannot be asked. */
-struct content_question *content_ask(struct event_base *base, struct name_resolver *names,
+struct content_question *content_ask(struct pq_connector *connector, struct name_resolver *names,
                                      const struct mirror_settings *settings, const char *catalog_uuid,
                                      const char *sha256,
                                      void (*done)(const char *host, const struct problem *p, void *arg),

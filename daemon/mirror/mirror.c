@@ -27,6 +27,8 @@
 /* A backup is not restored more often; a mirror that claims it is wrong. */
 #define RENEWAL_LEAST_NS (INT64_C(3600) * NS_PER_S)
 #define NUMBER_MAX       24
+/* At the end: of a step of connecting that is running, usually milliseconds. */
+#define CLOSE_NS (500 * NS_PER_MS)
 
 /* undefined_function (PostgreSQL 15, appendix A): the first version of the schema had no function that names it. */
 #define STATE_NO_FUNCTION       "42883"
@@ -273,7 +275,7 @@ static void mirror_connect(struct mirror *m)
         return;
     }
     m->phase = MIRROR_CONNECTING;
-    if (pq_connect(m->base, m->names, m->settings->url, m->settings->passfile, CONNECT_TIMEOUT_NS,
+    if (pq_connect(m->connector, m->names, m->settings->url, m->settings->passfile, CONNECT_TIMEOUT_NS,
                    &mirror_pq_ops, m, &m->pq) < 0)
         mirror_fail(m, "", "[mirror] url= is not an address of PostgreSQL");
 }
@@ -414,6 +416,7 @@ int mirror_new(struct event_base *base, struct offload *offload, struct catalog 
         free(m);
         return r;
     }
+    m->connector = pq_connector_new(base);
     m->look = event_new(base, -1, EV_PERSIST, mirror_on_look, m);
     m->gather = evtimer_new(base, mirror_on_look, m);
     m->retry = evtimer_new(base, mirror_on_retry, m);
@@ -448,10 +451,10 @@ void mirror_renew(struct mirror *m)
     mirror_begin(m);
 }
 
-void mirror_close(struct mirror *m)
+int mirror_close(struct mirror *m)
 {
     if (!m)
-        return;
+        return 0;
     mirror_disconnect(m);
     m->phase = MIRROR_OFF;
     struct event **timers[] = {&m->look, &m->gather, &m->retry, &m->idle};
@@ -460,12 +463,17 @@ void mirror_close(struct mirror *m)
         *timers[i] = NULL;
     }
     m->names = names_free(m->names);
+    int r = pq_connector_drain(m->connector, mono_ns() + CLOSE_NS);
+    if (r < 0)
+        log_warning("mirror: its server keeps the log-in busy: ending without waiting for it");
+    return r;
 }
 
 struct mirror *mirror_free(struct mirror *m)
 {
     if (!m)
         return NULL;
+    pq_connector_free(m->connector);
     free(m->error);
     free(m);
     return NULL;
@@ -484,6 +492,6 @@ struct content_question *mirror_ask_content(struct mirror *m, const char *sha256
                                             void *arg)
 {
     return mirror_is_configured(m)
-               ? content_ask(m->base, m->names, m->settings, catalog_uuid(m->catalog), sha256, done, arg)
+               ? content_ask(m->connector, m->names, m->settings, catalog_uuid(m->catalog), sha256, done, arg)
                : NULL;
 }

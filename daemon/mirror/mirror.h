@@ -52,8 +52,9 @@ void mirror_begin(struct mirror *m);
 int mirror_check_settings(const struct mirror_settings *s, struct problem *p);
 /* The settings were replaced: connects anew. */
 void mirror_renew(struct mirror *m);
-/* Ends the connection, before the offload is drained. */
-void mirror_close(struct mirror *m);
+/* Ends the connection, before the offload is drained. -ETIMEDOUT where a server holds the thread that connects:
+ * the process must end without waiting for it, and without mirror_free(). NULL is nothing. */
+int mirror_close(struct mirror *m);
 /* After the offload was drained. NULL is nothing. */
 struct mirror *mirror_free(struct mirror *m);
 

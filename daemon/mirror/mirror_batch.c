@@ -110,6 +110,8 @@ static const struct {
      "Check the user and the database in [mirror] url=, and run profctl mirror init URL once."},
     {NULL, "Connection refused", "Check the host and port in [mirror] url=, and that PostgreSQL runs there."},
     {NULL, "pg_hba.conf", "Allow this host in pg_hba.conf of the server."},
+    {NULL, "keeps the log-in busy",
+     "Check that the server in [mirror] url= is yours (sslmode=verify-full), then restart profd."},
     {NULL, "cannot resolve", "Check the host in [mirror] url=."},
 };
 

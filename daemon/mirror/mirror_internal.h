@@ -47,6 +47,7 @@ struct mirror {
     struct catalog *catalog;
     const struct mirror_settings *settings;
     struct name_resolver *names;
+    struct pq_connector *connector;
 
     enum mirror_phase phase;
     struct pq *pq;

@@ -3,9 +3,9 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "daemon/fleet/names.h"
 #include "daemon/fleet/network.h"
+#include "daemon/mirror/pq_connector.h"
 #include "daemon/mirror/pq_internal.h"
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -13,17 +13,14 @@
 #include <sys/ioctl.h>
 
 #define PQ_LIBRARY     "libpq.so.5"
-#define PARAMETERS_MAX 64
-/* Of the TCP connection: a server that is gone is noticed while nothing is sent. */
-#define KEEPALIVES_IDLE_S "30"
-#define USER_TIMEOUT_MS   "30000"
-#define SQLSTATE_BYTES    (PQ_STATE_SIZE - 1)
+#define SQLSTATE_BYTES (PQ_STATE_SIZE - 1)
 /* What a server may send while it is connected to, while a call runs, and after it: libpq keeps all of it in
  * memory until a message is complete. An answer is a number or the name of a host, an error some lines. */
 #define READ_MAX_BYTES (1 << 20)
 #define READ_MAX_TEXT  "1 MiB"
 
 struct pq {
+    struct pq_connector *connector;
     struct event_base *base;
     struct name_resolver *names;
     const struct pq_ops *ops;
@@ -39,6 +36,7 @@ struct pq {
     struct name_query *query;
     char *error; /* of the last try */
 
+    struct pq_step *step; /* of connecting, on the thread, which has the connection meanwhile */
     PGconn *connection;
     struct event *io, *timer;
     bool is_connected, is_calling;
@@ -71,6 +69,8 @@ static void pq_stop_waiting(struct pq *c)
 static void pq_close(struct pq *c)
 {
     pq_stop_waiting(c);
+    pq_step_cancel(c->step);
+    c->step = NULL;
     if (c->connection)
         PQfinish(c->connection);
     c->connection = NULL;
@@ -154,13 +154,23 @@ static bool pq_may_read(struct pq *c)
 
 static void pq_try_next(struct pq *c);
 
-static void pq_step_connecting(struct pq *c)
+/* No other server is tried: the thread is not free for it. */
+static void pq_fail_held(struct pq *c, const char *host)
 {
-    if (!pq_may_read(c)) {
-        pq_try_next(c);
-        return;
-    }
-    switch (PQconnectPoll(c->connection)) {
+    _cleanup_(freep) char *why =
+        xasprintf("the server at %s keeps the log-in busy (SCRAM with very many iterations?)", host);
+    pq_note_error(c, why);
+    c->state[0] = '\0';
+    pq_fail(c);
+}
+
+static void pq_on_step(PGconn *connection, PostgresPollingStatusType status, void *arg)
+{
+    struct pq *c = arg;
+
+    c->step = NULL;
+    c->connection = connection;
+    switch (status) {
     case PGRES_POLLING_READING:
         pq_wait(c, EV_READ);
         return;
@@ -176,74 +186,44 @@ static void pq_step_connecting(struct pq *c)
         c->ops->connected(c->arg);
         return;
     default:
-        pq_note_error(c, PQerrorMessage(c->connection));
+        pq_note_error(c, c->connection ? PQerrorMessage(c->connection) : "out of memory");
         pq_try_next(c);
     }
 }
 
-static void pq_on_notice(void *arg, const char *message)
+static void pq_step_connecting(struct pq *c)
 {
-    log_debug("mirror: %.*s", (int)strcspn(message, "\n"), message);
-}
-
-struct pq_keywords {
-    const char *keywords[PARAMETERS_MAX + 1], *values[PARAMETERS_MAX + 1];
-    size_t n;
-};
-
-static void pq_put(struct pq_keywords *k, const char *keyword, const char *value)
-{
-    if (k->n == PARAMETERS_MAX || !value || !*value)
+    if (!pq_may_read(c)) {
+        pq_try_next(c);
         return;
-    k->keywords[k->n] = keyword;
-    k->values[k->n++] = value;
-}
-
-/* What connecting does itself, or must not be left to libpq. */
-static bool pq_is_own_keyword(const char *keyword)
-{
-    static const char *const own[] = {"host",       "hostaddr",        "port",    "connect_timeout",
-                                      "gssencmode", "client_encoding", "passfile"};
-
-    for (size_t i = 0; i < ARRAY_SIZE(own); i++)
-        if (streq(own[i], keyword))
-            return true;
-    return false;
+    }
+    /* The step may close the socket. */
+    event_free(c->io);
+    c->io = NULL;
+    c->step =
+        pq_step_poll(c->connector, pq_host_label(&c->hosts[c->host]), TAKE_PTR(c->connection), pq_on_step, c);
 }
 
 static void pq_start(struct pq *c, const char *address)
 {
     const struct pq_host *h = &c->hosts[c->host];
-    struct pq_keywords k = {0};
+    const char *held_by = pq_connector_held_by(c->connector);
+    struct pq_keywords k;
 
-    pq_put(&k, "host", h->name);
-    pq_put(&k, "hostaddr", address);
-    pq_put(&k, "port", h->port);
-    pq_put(&k, "gssencmode", "disable");
-    pq_put(&k, "client_encoding", "UTF8");
-    pq_put(&k, "passfile", c->passfile ? c->passfile : pq_option(c->options, "passfile"));
-    pq_put(&k, "fallback_application_name", "profd");
-    if (!pq_option(c->options, "target_session_attrs"))
-        pq_put(&k, "target_session_attrs", "read-write");
-    if (!pq_option(c->options, "keepalives_idle"))
-        pq_put(&k, "keepalives_idle", KEEPALIVES_IDLE_S);
-    if (!pq_option(c->options, "tcp_user_timeout"))
-        pq_put(&k, "tcp_user_timeout", USER_TIMEOUT_MS);
-    for (const PQconninfoOption *o = c->options; o->keyword; o++)
-        if (!pq_is_own_keyword(o->keyword))
-            pq_put(&k, o->keyword, o->val);
+    if (held_by) {
+        pq_fail_held(c, held_by);
+        return;
+    }
+    pq_read_keywords(c->options, h, address, c->passfile, &k);
     pq_close(c);
     pq_set_deadline(c, c->timeout_ns);
     c->read_bytes = 0;
     c->state[0] = '\0';
-    c->connection = PQconnectStartParams(k.keywords, k.values, 0);
-    if (!c->connection || PQstatus(c->connection) == CONNECTION_BAD) {
-        pq_note_error(c, c->connection ? PQerrorMessage(c->connection) : "out of memory");
-        pq_try_next(c);
-        return;
+    c->step = pq_step_start(c->connector, pq_host_label(h), &k, pq_on_step, c);
+    if (!c->step) {
+        pq_note_error(c, "no thread can be made to connect");
+        pq_fail(c);
     }
-    PQsetNoticeProcessor(c->connection, pq_on_notice, NULL);
-    pq_wait(c, EV_WRITE);
 }
 
 static void pq_start_address(struct pq *c, const struct in6_addr *a)
@@ -341,7 +321,12 @@ static void pq_on_deadline(evutil_socket_t fd, short what, void *arg)
         pq_fail(c);
         return;
     }
-    _cleanup_(freep) char *why = xasprintf("no answer of %s in time", c->hosts[c->host].name);
+    const char *held_by = c->step ? pq_connector_held_by(c->connector) : NULL;
+    if (held_by) {
+        pq_fail_held(c, held_by);
+        return;
+    }
+    _cleanup_(freep) char *why = xasprintf("no answer of %s in time", pq_host_label(&c->hosts[c->host]));
     pq_note_error(c, why);
     pq_try_next(c);
 }
@@ -356,17 +341,22 @@ static void pq_on_begin(evutil_socket_t fd, short what, void *arg)
     pq_try_host(c);
 }
 
-int pq_connect(struct event_base *base, struct name_resolver *names, const char *conninfo,
+int pq_connect(struct pq_connector *connector, struct name_resolver *names, const char *conninfo,
                const char *passfile, int64_t timeout_ns, const struct pq_ops *ops, void *arg, struct pq **ret)
 {
     struct pq *c = xcalloc(1, sizeof(*c));
     const char *reason;
 
-    *c = (struct pq){.base = base, .names = names, .ops = ops, .arg = arg, .timeout_ns = timeout_ns};
+    *c = (struct pq){.connector = connector,
+                     .base = pq_connector_base(connector),
+                     .names = names,
+                     .ops = ops,
+                     .arg = arg,
+                     .timeout_ns = timeout_ns};
     c->options = pq_parse(conninfo);
     c->passfile = passfile ? xstrdup(passfile) : NULL;
-    c->timer = evtimer_new(base, pq_on_deadline, c);
-    c->io = evtimer_new(base, pq_on_begin, c);
+    c->timer = evtimer_new(c->base, pq_on_deadline, c);
+    c->io = evtimer_new(c->base, pq_on_begin, c);
     if (!c->options || pq_read_hosts(c->options, c->hosts, &c->n_hosts, &reason) < 0) {
         pq_free(c);
         return -EINVAL;

@@ -6,6 +6,10 @@
 #include "daemon/mirror/pq.h"
 #include <errno.h>
 
+/* Of the TCP connection: a server that is gone is noticed while nothing is sent. */
+#define KEEPALIVES_IDLE_S "30"
+#define USER_TIMEOUT_MS   "30000"
+
 const char *pq_option(const PQconninfoOption *options, const char *keyword)
 {
     for (const PQconninfoOption *o = options; o && o->keyword; o++)
@@ -71,4 +75,48 @@ bool pq_has_password(const char *conninfo)
 
     PQconninfoFree(options);
     return has;
+}
+
+/* -- Connecting --------------------------------------------------------------------------------------- */
+
+static void pq_put(struct pq_keywords *k, const char *keyword, const char *value)
+{
+    if (k->n == PQ_PARAMETERS_MAX || !value || !*value)
+        return;
+    k->keywords[k->n] = keyword;
+    k->values[k->n++] = value;
+}
+
+/* What connecting does itself, or must not be left to libpq. */
+static bool pq_is_own_keyword(const char *keyword)
+{
+    static const char *const own[] = {"host",       "hostaddr",        "port",    "connect_timeout",
+                                      "gssencmode", "client_encoding", "passfile"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(own); i++)
+        if (streq(own[i], keyword))
+            return true;
+    return false;
+}
+
+void pq_read_keywords(const PQconninfoOption *options, const struct pq_host *host, const char *address,
+                      const char *passfile, struct pq_keywords *ret)
+{
+    *ret = (struct pq_keywords){0};
+    pq_put(ret, "host", host->name);
+    pq_put(ret, "hostaddr", address);
+    pq_put(ret, "port", host->port);
+    pq_put(ret, "gssencmode", "disable");
+    pq_put(ret, "client_encoding", "UTF8");
+    pq_put(ret, "passfile", passfile ? passfile : pq_option(options, "passfile"));
+    pq_put(ret, "fallback_application_name", "profd");
+    if (!pq_option(options, "target_session_attrs"))
+        pq_put(ret, "target_session_attrs", "read-write");
+    if (!pq_option(options, "keepalives_idle"))
+        pq_put(ret, "keepalives_idle", KEEPALIVES_IDLE_S);
+    if (!pq_option(options, "tcp_user_timeout"))
+        pq_put(ret, "tcp_user_timeout", USER_TIMEOUT_MS);
+    for (const PQconninfoOption *o = options; o->keyword; o++)
+        if (!pq_is_own_keyword(o->keyword))
+            pq_put(ret, o->keyword, o->val);
 }

@@ -81,3 +81,8 @@ bool pq_host_is_socket(const struct pq_host *h)
 {
     return !*h->address && (!*h->name || *h->name == '/' || *h->name == '@');
 }
+
+const char *pq_host_label(const struct pq_host *h)
+{
+    return *h->name ? h->name : *h->address ? h->address : "the local socket";
+}

@@ -25,3 +25,5 @@ int pq_hosts_parse(const char *hosts, const char *addresses, const char *ports,
                    struct pq_host ret[static PQ_HOSTS_MAX], size_t *ret_n, const char **ret_reason);
 /* A directory of sockets, or an abstract one. */
 bool pq_host_is_socket(const struct pq_host *h);
+/* For texts; borrowed. */
+const char *pq_host_label(const struct pq_host *h);

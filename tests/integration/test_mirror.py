@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from daemon import BUILD, ROOT, Daemon, FaultFleet, free_port, quick_config, wait_for
+from patience import patience
 from terminal import PROFCTL, environment
 
 sys.path.insert(0, str(ROOT / "tests/fleet"))
@@ -453,6 +454,54 @@ def test_a_server_that_floods_an_idle_connection_is_left(tmp_path):
         assert "sent more than 1 MiB" in state["error"]
         assert flood.sent < 32 << 20  # what buffers of the kernel hold besides
         add_events(profd, 1)
+
+
+class EndlessLogin:
+    """A server that asks for 2^31 - 1 iterations of SCRAM-SHA-256 (RFC 5802, 5.1), for which libpq computes 20 minutes."""
+
+    def __init__(self):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port, self.asked, self.connections = self.listener.getsockname()[1], threading.Event(), 0
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    @staticmethod
+    def take(connection):
+        (size,) = struct.unpack("!I", connection.recv(4, socket.MSG_WAITALL))
+        return connection.recv(size - 4, socket.MSG_WAITALL)
+
+    def serve(self):
+        held = []  # open, so that libpq does not notice an end
+        while True:
+            connection, _ = self.listener.accept()
+            held.append(connection)
+            self.connections += 1
+            self.take(connection)
+            connection.sendall(Flood.message(b"R", struct.pack("!I", 10) + b"SCRAM-SHA-256\0\0"))
+            connection.recv(1)
+            nonce = self.take(connection).split(b"r=")[-1]
+            connection.sendall(Flood.message(b"R", struct.pack("!I", 11) + b"r=" + nonce + b"x,s=c2FsdHNhbHRzYWx0c2FsdA==,i=2147483647"))
+            self.asked.set()
+
+
+def test_a_server_whose_log_in_does_not_end_holds_up_nothing(tmp_path):
+    server = EndlessLogin()
+    with Daemon(tmp_path / "profd", quick_config(more=f"[mirror]\nurl=postgresql://u:p@127.0.0.1:{server.port}/d?sslmode=disable\n")) as profd:
+        assert server.asked.wait(patience(30)), profd.log()
+        state = {}
+        while "error" not in state:  # each answer within its deadline, while libpq computes
+            began = time.monotonic()
+            assert profd.request("GET", "/healthz").status == 200
+            state = profd.get("/v1/mirror")
+            assert time.monotonic() - began < patience(5)
+            time.sleep(0.05)
+        assert "127.0.0.1 keeps the log-in busy (SCRAM" in state["error"] and "restart profd" in state["remedy"], state
+        # The next tries neither reach the server nor take a second thread.
+        failures = wait_for(lambda: (lambda s: "next_at" in s and s)(profd.get("/v1/mirror")), 30)["next_at"]
+        state = wait_for(lambda: (lambda s: s.get("next_at", 0) > failures and s)(profd.get("/v1/mirror")), 30)
+        assert "keeps the log-in busy" in state["error"] and server.connections == 1
+        began = time.monotonic()
+        profd.stop()
+        assert time.monotonic() - began < patience(5)
 
 
 def test_schemas_of_other_versions(server, tmp_path):

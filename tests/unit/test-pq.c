@@ -69,6 +69,7 @@ struct script {
 
 struct bench {
     struct event_base *base;
+    struct pq_connector *connector;
     struct name_resolver *names;
     const struct script *script;
     int listener, client;
@@ -162,6 +163,7 @@ static void bench_run(struct bench *b, const struct script *script, const char *
     b->script = script;
     b->client = -1;
     b->base = event_base_new();
+    b->connector = pq_connector_new(b->base);
     assert_int_equal(names_new(b->base, &b->names), 0);
     b->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     assert_int_equal(bind(b->listener, (struct sockaddr *)&at, sizeof(at)), 0);
@@ -171,7 +173,7 @@ static void bench_run(struct bench *b, const struct script *script, const char *
     b->accepted = event_new(b->base, b->listener, EV_READ | EV_PERSIST, on_accept, b);
     event_add(b->accepted, NULL);
     char *conninfo = xasprintf("host=%s port=%d user=u dbname=d sslmode=disable password=x", hosts, b->port);
-    assert_int_equal(pq_connect(b->base, b->names, conninfo, NULL, TIMEOUT_NS, &ops, b, &b->pq), 0);
+    assert_int_equal(pq_connect(b->connector, b->names, conninfo, NULL, TIMEOUT_NS, &ops, b, &b->pq), 0);
     free(conninfo);
     event_base_dispatch(b->base);
 }
@@ -179,6 +181,8 @@ static void bench_run(struct bench *b, const struct script *script, const char *
 static void bench_done(struct bench *b)
 {
     pq_free(b->pq);
+    assert_int_equal(pq_connector_drain(b->connector, DEADLINE_NEVER), 0);
+    pq_connector_free(b->connector);
     names_free(b->names);
     if (b->readable)
         event_free(b->readable);
