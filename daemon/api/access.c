@@ -133,15 +133,28 @@ struct access *access_free(struct access *a)
     return NULL;
 }
 
-int access_reload(struct access *a, const struct api_settings *s, struct problem *p)
+static bool tokens_hold(const struct tokens *t, const struct token *token)
 {
-    struct access_rules rules;
+    for (size_t i = 0; i < t->n; i++)
+        if (streq(t->items[i].name, token->name) && t->items[i].right == token->right)
+            return true;
+    return false;
+}
+
+int access_reload(struct access *a, const struct api_settings *s, access_gone gone, void *arg,
+                  struct problem *p)
+{
+    struct access_rules rules, before;
 
     int r = a->n_addresses > 0 ? rules_load(a, s, &rules, p) : 0;
     if (r < 0 || a->n_addresses == 0)
         return r;
-    rules_done(&a->rules);
+    before = a->rules;
     a->rules = rules;
+    for (size_t i = 0; gone && i < before.tokens.n; i++)
+        if (!tokens_hold(&rules.tokens, &before.tokens.items[i]))
+            gone(before.tokens.items[i].name, arg);
+    rules_done(&before);
     return 0;
 }
 

@@ -38,9 +38,12 @@ int access_new(const struct api_settings *s, const struct listen_address *addres
 struct access *access_free(struct access *a);
 DEFINE_CLEANUP(struct access *, access_free)
 
+/* The name of a token that is not in the file any more, or has another role. */
+typedef void (*access_gone)(const char *token, void *arg);
 /* Reads the files again that the settings s name, before s replaces what access_new() borrowed; on an error nothing
- * changes. The addresses that are listened on stay those of access_new(). */
-int access_reload(struct access *a, const struct api_settings *s, struct problem *p);
+ * changes. gone() is called once the new rules hold; it may be NULL. The addresses that are listened on stay those of access_new(). */
+int access_reload(struct access *a, const struct api_settings *s, access_gone gone, void *arg,
+                  struct problem *p);
 /* NULL: TCP is without TLS. */
 struct ssl_ctx_st *access_tls(const struct access *a);
 

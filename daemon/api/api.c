@@ -8,6 +8,7 @@
 #include "daemon/api/handler.h"
 #include "daemon/api/listen.h"
 #include "daemon/api/routes.h"
+#include "daemon/hosts/leases.h"
 #include <errno.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -190,9 +191,16 @@ int api_check_settings(const struct api_settings *c, struct problem *p)
     return r;
 }
 
+static void api_on_token_gone(const char *token, void *arg)
+{
+    const struct api *api = arg;
+
+    leases_end_of(api->modules.leases, token);
+}
+
 int api_reload(struct api *api, const struct api_settings *c, struct problem *p)
 {
-    int r = access_reload(api->access, c, p);
+    int r = access_reload(api->access, c, api_on_token_gone, api, p);
 
     if (r == 0)
         http_server_set_tls(api->server, access_tls(api->access));

@@ -9,6 +9,7 @@
 #include "daemon/api/access.h"
 #include "daemon/api/api.h"
 #include "daemon/api/http.h"
+#include "daemon/api/remote_room.h"
 #include "daemon/api/routes.h"
 #include "daemon/fleet/fleet.h"
 
@@ -23,10 +24,10 @@ struct api {
     struct bus *bus;            /* NULL: none */
     struct http_counts *counts; /* of each route; after them, of requests without one */
     struct http_durations durations[_ROUTE_CLASS_MAX];
-    uint64_t requests;           /* so far, by HTTP and D-Bus */
-    int64_t remote_copies_bytes; /* of the disk, that copies of other hosts' traces may still take */
-    int64_t started_at;          /* wall */
-    char *socket;                /* NULL while there is none; with its device and inode */
+    uint64_t requests;              /* so far, by HTTP and D-Bus */
+    struct remote_room remote_room; /* that copies of other hosts' traces take of the disk */
+    int64_t started_at;             /* wall */
+    char *socket;                   /* NULL while there is none; with its device and inode */
     dev_t socket_device;
     ino_t socket_inode;
     gid_t socket_gid; /* whom the socket's mode admits, (gid_t)-1 unknown */

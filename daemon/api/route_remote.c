@@ -24,10 +24,6 @@
 /* Of one answer of a host. */
 #define REMOTE_BYTES_MAX  (INT64_C(4) << 20)
 #define REMOTE_TIMEOUT_NS (60 * NS_PER_S)
-/* Bytes that copies leave free on the disk of the catalog. */
-#define REMOTE_KEEP_FREE (INT64_C(1) << 30)
-/* Of all copies that are being made. */
-#define REMOTE_COPIES_BYTES_MAX (INT64_C(64) << 30)
 /* A range is asked for again where a host does not answer at once. */
 #define REMOTE_TRIES 2
 
@@ -41,22 +37,16 @@ struct remote_download {
     struct archive_copying *copying;
     int64_t trace_id;
     char *host_uuid, *host, *path, *name, *sha256, *archive_key;
-    int64_t size;          /* of the complete file */
-    int64_t trace_size;    /* of the trace, which is another one than that of its columns */
-    int64_t offset, until; /* what is asked for, and not there yet */
-    int64_t reserved;      /* bytes of the disk that were set aside for the copy */
-    bool is_range;         /* of the client's request: passed on as it comes */
+    int64_t size;            /* of the complete file */
+    int64_t trace_size;      /* of the trace, which is another one than that of its columns */
+    int64_t offset, until;   /* what is asked for, and not there yet */
+    struct remote_copy room; /* of the disk, for the copy */
+    bool is_range;           /* of the client's request: passed on as it comes */
     bool of_columns, is_archived;
     struct problem problem; /* of the host */
     int fd;                 /* the copy; -1: none */
     unsigned tries;
 };
-
-static void remote_release(struct remote_download *d)
-{
-    d->api->remote_copies_bytes -= d->reserved;
-    d->reserved = 0;
-}
 
 static void remote_download_free(struct remote_download *d)
 {
@@ -64,7 +54,7 @@ static void remote_download_free(struct remote_download *d)
 
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
         free(texts[i]);
-    remote_release(d);
+    remote_room_release(&d->api->remote_room, &d->room);
     remote_host_cancel(d->watch);
     problem_done(&d->problem);
     closep(&d->fd);
@@ -113,7 +103,7 @@ static void remote_reply_file(struct remote_download *d)
     struct later_reply later;
     struct stat st;
 
-    remote_release(d);
+    remote_room_release(&d->api->remote_room, &d->room);
     if (later_reply_end(d->later, &later)) {
         if (d->is_archived)
             http_reply_header(later.request, "Link", "</v1/archive>; rel=\"via\"");
@@ -136,11 +126,10 @@ static void remote_reply_file(struct remote_download *d)
 static int remote_open_copy(struct remote_download *d, struct problem *p)
 {
     const char *dir = d->api->modules.state_dir;
-    int64_t wanted = d->api->remote_copies_bytes + d->size;
     struct statvfs v;
 
-    if (wanted > REMOTE_COPIES_BYTES_MAX || statvfs(dir, &v) < 0 ||
-        wanted > (int64_t)(v.f_bavail * v.f_frsize) - REMOTE_KEEP_FREE) {
+    if (statvfs(dir, &v) < 0 || !remote_room_reserve(&d->api->remote_room, &d->room, d->host_uuid, d->size,
+                                                     (int64_t)(v.f_bavail * v.f_frsize))) {
         problem_remedy(
             p, "Retry when other downloads are done, or download it on %s, or in ranges of at most 4 MiB.",
             d->host);
@@ -150,8 +139,6 @@ static int remote_open_copy(struct remote_download *d, struct problem *p)
     if (d->fd < 0)
         return problem_set(p, -errno, PROBLEM_STORAGE, "cannot keep a copy of the trace in %s: %s", dir,
                            strerror(errno));
-    d->reserved = d->size;
-    d->api->remote_copies_bytes += d->reserved;
     return 0;
 }
 

@@ -81,13 +81,13 @@ void archiver_fetch(struct archiver *a, int64_t trace_id, bool columns,
  */
 struct archive_copy {
     const char *sha256, *name,
-        *key; /* by another host: the key is used only where it is one of that content; NULL: not known */
-    int64_t size;
-    int fd; /* stays the caller's; -1: it is only asked for */
+        *key;     /* by another host: the key is used only where it is one of that content; NULL: not known */
+    int64_t size; /* below 64 TiB */
+    int fd;       /* stays the caller's; -1: it is only asked for */
 };
 struct archive_copying;
 /* done() runs later, once, with a problem or NULL; an object that is not there is -ENOENT, PROBLEM_NOT_FOUND. NULL: there is no
- * archive, or the content is not known. */
+ * archive, or the content or its size is not known. */
 struct archive_copying *archiver_copy(struct archiver *a, const struct archive_copy *copy,
                                       void (*done)(const struct problem *p, void *arg), void *arg);
 /* Without done(). NULL is nothing. */

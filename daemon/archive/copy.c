@@ -62,7 +62,8 @@ struct archive_copying *archiver_copy(struct archiver *a, const struct archive_c
 {
     struct archive_loop *loop = archiver_loop(a, ROLE_READ);
 
-    if (!loop || a->closing || !copy->sha256 || !archive_sha256_is_valid(copy->sha256) || copy->size < 0)
+    if (!loop || a->closing || !copy->sha256 || !archive_sha256_is_valid(copy->sha256) || copy->size < 0 ||
+        copy->size > ARCHIVE_COPY_BYTES_MAX)
         return NULL;
     struct archive_copying *c = xcalloc(1, sizeof(*c));
     *c = (struct archive_copying){.archiver = a,

@@ -17,6 +17,8 @@ enum archive_role { ROLE_WRITE, ROLE_READ, ROLE_DELETE, _ARCHIVE_ROLE_MAX };
 #define ARCHIVE_REQUEST_NS (30 * INT64_C(1000000000))
 /* The speed at which a transfer is given up at the latest; without any byte it is after ARCHIVE_STALL_DEFAULT_NS. */
 #define ARCHIVE_SLOWEST_BYTES_PER_S INT64_C(65536)
+/* Of an object that is copied because another host says so: its deadline does not overflow. */
+#define ARCHIVE_COPY_BYTES_MAX (INT64_C(64) << 40)
 /* How long after a first attempt another one may begin. */
 #define ARCHIVE_PATIENCE_NS (10 * INT64_C(1000000000))
 

@@ -54,6 +54,7 @@ enum fact_kind {
     FACT_TEXT,
     FACT_SHA256,
     FACT_COUNT,  /* 0 or more */
+    FACT_BYTES,  /* of a file: 0 to DELIVERY_FILE_BYTES_MAX */
     FACT_NUMBER, /* any integer */
     FACT_BOOL,
     FACT_KIND,
@@ -71,17 +72,17 @@ static const struct {
 } facts[] = {
     {"worker", FACT_TEXT},           {"kind", FACT_KIND},           {"state", FACT_STATE},
     {"reason", FACT_TEXT},           {"name", FACT_TEXT},           {"path", FACT_TEXT},
-    {"origin", FACT_TEXT},           {"stored", FACT_BOOL},         {"size", FACT_COUNT},
-    {"sha256", FACT_SHA256},         {"format", FACT_TEXT},         {"uncompressed", FACT_COUNT},
+    {"origin", FACT_TEXT},           {"stored", FACT_BOOL},         {"size", FACT_BYTES},
+    {"sha256", FACT_SHA256},         {"format", FACT_TEXT},         {"uncompressed", FACT_BYTES},
     {"ranks", FACT_NUMBERS},         {"stage", FACT_TEXT},          {"instance", FACT_TEXT},
     {"world_size", FACT_COUNT},      {"pid", FACT_COUNT},           {"devices", FACT_COUNT},
     {"device_name", FACT_TEXT},      {"events", FACT_COUNT},        {"first_event_at", FACT_NUMBER},
     {"last_event_at", FACT_NUMBER},  {"span_ns", FACT_COUNT},       {"candidates", FACT_LIST},
     {"owner_uid", FACT_COUNT},       {"recorded_at", FACT_NUMBER},  {"collected_at", FACT_NUMBER},
-    {"labels", FACT_TEXTS},          {"columns", FACT_TEXT},        {"columns_size", FACT_COUNT},
+    {"labels", FACT_TEXTS},          {"columns", FACT_TEXT},        {"columns_size", FACT_BYTES},
     {"columns_version", FACT_COUNT}, {"columns_reason", FACT_TEXT}, {"slices", FACT_COUNT},
     {"gpu_slices", FACT_COUNT},      {"threads", FACT_COUNT},       {"flows", FACT_COUNT},
-    {"defects", FACT_DEFECTS},       {"pinned", FACT_BOOL},         {"disk_size", FACT_COUNT},
+    {"defects", FACT_DEFECTS},       {"pinned", FACT_BOOL},         {"disk_size", FACT_BYTES},
     {"archived_at", FACT_NUMBER},    {"archive_key", FACT_TEXT},
 };
 
@@ -156,6 +157,8 @@ static json_t *fact_copy(enum fact_kind kind, const json_t *value)
         return is_hex_text(text, 64) ? json_string(text) : NULL;
     case FACT_COUNT:
         return fact_number(value, 0);
+    case FACT_BYTES:
+        return json_integer_value(value) <= DELIVERY_FILE_BYTES_MAX ? fact_number(value, 0) : NULL;
     case FACT_NUMBER:
         return fact_number(value, INT64_MIN);
     case FACT_BOOL:

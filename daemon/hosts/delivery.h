@@ -11,8 +11,11 @@
 
 #define DELIVERY_TARGETS_MAX 10000
 #define DELIVERY_TRACES_MAX  256
-#define DELIVERY_TEXT_MAX    4096  /* bytes of one text */
-#define DELIVERY_FACTS_MAX   65536 /* bytes of the facts of one trace, as JSON */
+#define DELIVERY_TEXT_MAX    4096 /* bytes of one text */
+#define DELIVERY_FACTS_MAX                                                                                   \
+    65536 /* bytes of the facts of one trace, as JSON: all of its labels may take 16 KiB */
+/* Of a file: more than any disk of a host has, and small enough that sums and durations of a transfer do not overflow. */
+#define DELIVERY_FILE_BYTES_MAX (INT64_C(64) << 40)
 
 struct delivered_target {
     char *worker; /* URL */

@@ -261,7 +261,8 @@ static int lease_add(struct lease_call *call, struct fleet *take_fleet)
     r->state = xstrdup(lease_state_stored(LEASE_GRANTED));
     r->workers = lease_urls_text(b);
     r->granted_at = wall_ns();
-    r->deadline_boot_ns = boot_ns() + b->lease_ns;
+    lease->granted_boot_ns = boot_ns();
+    r->deadline_boot_ns = lease->granted_boot_ns + MIN(b->lease_ns, lease_latest_ns(lease, 0));
     r->boot_id = xstrdup(l->boot_id);
     r->session_id = RECORD_NONE;
     int err = catalog_add_lease(l->modules.catalog, r);

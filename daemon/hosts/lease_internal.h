@@ -19,6 +19,7 @@ struct lease {
     struct fleet *fleet; /* its workers, as they were found when it was granted; NULL after a restart */
     bool committed;      /* its row is on disk */
     struct job_creation *creation; /* of its session, in progress */
+    int64_t granted_boot_ns;       /* 0: before profd's start */
     int64_t start_mono_ns;         /* the moment of the starts; 0: not known */
     int64_t wanted_mono_ns;        /* the same, while it is being committed */
 };
@@ -86,6 +87,10 @@ void lease_set_state(struct lease *lease, enum lease_state to);
 /* Applies an event, and carries its action out on the session. A lease that is over by then is gone. */
 void lease_apply(struct lease *lease, enum lease_event event);
 void lease_set_deadline(struct lease *lease, int64_t from_now_ns);
+/* How long from now it may last, whatever its coordinator asks for. at_mono_ns: of a start; 0: none is being asked for. */
+int64_t lease_latest_ns(const struct lease *lease, int64_t at_mono_ns);
+/* Until its starts must have left: from now, negative: they should have. */
+int64_t lease_start_within_ns(const struct lease *lease);
 /* Re-arms the timer of deadlines. */
 void leases_arm(struct leases *l);
 struct lease *lease_alloc(struct leases *l);

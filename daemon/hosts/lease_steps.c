@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include <errno.h>
 #include <inttypes.h>
 
@@ -188,6 +189,11 @@ static int lease_check_start(const struct lease *lease, const struct lease_body 
         return -EINVAL;
     if (b->at_mono_ns - mono_ns() > b->deadline_ns)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "the start time is after the deadline");
+    if (b->at_mono_ns - mono_ns() > lease_start_within_ns(lease)) {
+        problem_remedy(p, "[timeouts] session= in profd.conf of this host sets how long a lease may wait.");
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
+                           "the start time is later than a lease of this host may wait for its start");
+    }
     for (size_t i = 0; s && i < s->n_targets && !s->armed; i++)
         if (!lease_body_find(b, s->targets[i].worker.url))
             return problem_set(p, -EINVAL, PROBLEM_CONFLICT,
@@ -221,7 +227,7 @@ static void lease_schedule(struct lease *lease, const struct lease_body *b)
     const int64_t lease_id = lease->record.lease_id;
     struct session *s = lease_session(lease);
 
-    lease_set_deadline(lease, b->deadline_ns);
+    lease_set_deadline(lease, MIN(b->deadline_ns, lease_latest_ns(lease, b->at_mono_ns)));
     session_extend(s, lease->record.deadline_boot_ns);
     lease_set_up_targets(s, b);
     if (!lease_by_id(l, lease_id))
@@ -276,17 +282,34 @@ struct lease_call *leases_start(struct leases *l, int64_t lease_id, const struct
 
 void leases_renew(struct leases *l, int64_t lease_id, const struct lease_body *b, lease_done done, void *arg)
 {
-    const int64_t limit_ns = l->modules.settings->session_limit_ns;
     struct lease *lease = lease_answer_step(l, lease_id, b, LEASE_RENEW, done, arg);
 
     if (!lease)
         return;
     struct session *s = lease_session(lease);
-    lease_set_deadline(lease, MIN(b->deadline_ns, limit_ns));
+    lease_set_deadline(lease, MIN(b->deadline_ns, lease_latest_ns(lease, 0)));
     if (s)
         session_extend(s, lease->record.deadline_boot_ns);
     lease_save(lease);
     lease_answer_now(lease, lease_id, lease_state_now(lease), NULL, done, arg);
+}
+
+/* Their numbers grow along the list, and the end of one may free it. */
+void leases_end_of(struct leases *l, const char *sender)
+{
+    int64_t last_id = 0;
+    struct lease *lease;
+
+    do {
+        TAILQ_FOREACH(lease, &l->list, next)
+            if (lease->record.lease_id > last_id && streq(lease->record.granted_to, sender))
+                break;
+        if (lease) {
+            last_id = lease->record.lease_id;
+            log_notice("lease %" PRId64 ": token %s may not hold it any more", last_id, sender);
+            lease_apply(lease, LEASE_STOP);
+        }
+    } while (lease);
 }
 
 static void lease_stop_some(struct session *s, const struct lease_body *b)

@@ -10,6 +10,9 @@
 
 /* Timers do not count the time that a host is suspended, and boot_ns() does: deadlines are looked at again this often. */
 #define LEASE_LOOK_NS (10 * NS_PER_S)
+/* Before its start, a grant or a renewal keeps workers at most for that long: the most that [hosts] lease= of a coordinator may
+ * be. */
+#define LEASE_SILENT_NS_MAX (300 * NS_PER_S)
 
 /* -- Finding -------------------------------------------------------------------------------------------- */
 
@@ -213,6 +216,32 @@ void lease_apply(struct lease *lease, enum lease_event event)
 }
 
 /* -- Deadlines ------------------------------------------------------------------------------------------ */
+
+/*
+ * Renewals have an end: nobody on this host could get its workers back from a coordinator, or a thief of its token, that
+ * never starts. An honest one meanwhile waits for other hosts and for a warm-up of its workload, for which it has the
+ * length of a session here, and then has its session prepared.
+ */
+int64_t lease_start_within_ns(const struct lease *lease)
+{
+    const struct session_settings *s = lease->all->modules.settings;
+    int64_t limit_ns = s->session_limit_ns + s->clean_timeout_ns + s->start_timeout_ns;
+
+    return lease->granted_boot_ns + limit_ns - boot_ns();
+}
+
+int64_t lease_latest_ns(const struct lease *lease, int64_t at_mono_ns)
+{
+    const struct session_settings *s = lease->all->modules.settings;
+    enum lease_state state = lease_state_now(lease);
+    int64_t recording_ns = s->start_timeout_ns + s->session_limit_ns;
+
+    if (at_mono_ns > 0)
+        return MAX(at_mono_ns - mono_ns(), INT64_C(0)) + recording_ns;
+    if (state == LEASE_WAITING)
+        return lease_start_within_ns(lease) + recording_ns;
+    return state < LEASE_WAITING ? MIN(lease_start_within_ns(lease), LEASE_SILENT_NS_MAX) : recording_ns;
+}
 
 void lease_set_deadline(struct lease *lease, int64_t from_now_ns)
 {

@@ -78,6 +78,8 @@ struct lease_call *leases_prepare(struct leases *l, int64_t lease_id, const stru
                                   lease_done done, void *arg);
 struct lease_call *leases_start(struct leases *l, int64_t lease_id, const struct lease_body *b,
                                 lease_done done, void *arg);
+/* Those of a sender that may not ask any more are released, and what they record is stopped. */
+void leases_end_of(struct leases *l, const char *sender);
 /* These answer at once. */
 void leases_renew(struct leases *l, int64_t lease_id, const struct lease_body *b, lease_done done, void *arg);
 void leases_stop(struct leases *l, int64_t lease_id, const struct lease_body *b, lease_done done, void *arg);

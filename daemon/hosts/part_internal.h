@@ -65,6 +65,7 @@ struct part {
     int64_t delivered_before; /* record.delivered, before that answer */
     int64_t n_traces;         /* rows of it in the catalog, at most; -1: not counted yet */
     unsigned n_remarks;       /* taken from its host */
+    int64_t facts_bytes;      /* of all traces that it delivered to this profd, each time that one changed */
     int64_t delivering_ns;    /* monotonic: since then its traces are waited for; 0: not yet */
 
     struct peer_query *renewal;

@@ -22,8 +22,10 @@
 #define POLL_PAUSE_NS      (250 * NS_PER_MS)
 #define LATE_POLL_PAUSE_NS (30 * NS_PER_S)
 /* Rows of one host's part: more than the ranks of a host write in any session. */
-#define PART_TRACES_MAX  100000
-#define PART_REMARKS_MAX 64
+#define PART_TRACES_MAX 100000
+/* Of their facts, again each time that one changes. A trace of 2 KiB that changes eight times takes 16 KiB. */
+#define PART_FACTS_BYTES_MAX (INT64_C(64) << 20)
+#define PART_REMARKS_MAX     64
 /* Changes of a target that one report can lead to: started, stopped, collected. */
 #define LOOK_STEPS_MAX 4
 
@@ -208,7 +210,16 @@ static int part_take_trace(struct part *part, const struct delivered_trace *d)
     return catalog_put_remote_trace(part->all->catalog, &r);
 }
 
-/* -EDQUOT where its host delivers more than any session has. Traces that were delivered before count once. */
+static int64_t delivery_facts_bytes(const struct delivery *d)
+{
+    int64_t bytes = 0;
+
+    for (size_t i = 0; i < d->n_traces; i++)
+        bytes += (int64_t)strlen(d->traces[i].facts);
+    return bytes;
+}
+
+/* -EDQUOT where its host delivers more traces than any session has. Traces that were delivered before count once. */
 static int part_count_traces(struct part *part, size_t n)
 {
     int r = 0;
@@ -242,6 +253,8 @@ static int part_take_traces(struct part *part, const struct delivery *d)
     int64_t n_before = 0;
     int r = d->n_traces > 0 ? part_count_traces(part, d->n_traces) : 0;
 
+    if (r == 0 && delivery_facts_bytes(d) > PART_FACTS_BYTES_MAX - part->facts_bytes)
+        r = -EFBIG;
     if (r == 0 && d->n_traces > 0 && !part->of)
         r = catalog_count_remote_traces(part->all->catalog, part->record.session_id, part->record.host_uuid,
                                         &n_before);
@@ -338,6 +351,7 @@ static void on_report_stored(int err, void *arg)
         return;
     }
     part->all->metrics.delivered += part->report.n_traces;
+    part->facts_bytes += delivery_facts_bytes(&part->report);
     part_apply(part);
 }
 
@@ -347,10 +361,15 @@ static void part_store(struct part *part)
     int r = part_take_traces(part, &part->report);
 
     part->delivered_before = part->record.delivered;
-    if (r == -EDQUOT) {
+    if (r == -EDQUOT || r == -EFBIG) {
         delivery_done(&part->report);
-        part_explain(part, "Is it another program that answers at its address?",
-                     "it delivered more than %d traces of one session", PART_TRACES_MAX);
+        if (r == -EDQUOT)
+            part_explain(part, "Is it another program that answers at its address?",
+                         "it delivered more than %d traces of one session", PART_TRACES_MAX);
+        else
+            part_explain(part, "Is it another program that answers at its address?",
+                         "it delivered more than %" PRId64 " MiB about the traces of one session",
+                         PART_FACTS_BYTES_MAX >> 20);
         part_event(part, PART_GONE);
         return;
     }

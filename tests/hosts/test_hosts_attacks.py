@@ -7,6 +7,8 @@ import http.client
 import json
 import ssl
 import subprocess
+import time
+import uuid
 from collections import Counter
 
 import pytest
@@ -92,6 +94,31 @@ def test_a_host_that_sends_paths(hosts, tmp_path):
             assert reply.status >= 500 and secret.read_bytes() not in reply.body, reply
         finally:
             hosts.network.join(2)
+
+
+def test_a_host_that_rewrites_its_facts_without_an_end(hosts):
+    """The rows are the same ones; what is written counts."""
+    one = hosts[1]
+    known = [str(uuid.uuid4()) for _ in range(200)]
+    polls = []
+
+    def rewrite(method, path, answer):
+        if "&after=" not in path or not answer.get("session"):
+            return answer
+        polls.append(path)
+        text = f"{len(polls)} " + "x" * 4000
+        fact = {"kind": "trace", "state": "complete", "name": "x.json", "recorded_at": time.time_ns(), "candidates": [text] * 15, "size": 2**63 - 1}
+        return {**answer, "traces": [{**fact, "trace": f"t{i + 1000}", "uuid": known[i]} for i in range(200)]}
+
+    with Meddler(hosts, liar=2, coordinator=1) as meddler:
+        meddler.lie, meddler.hurry = rewrite, True
+        session = one.start_session(router=hosts.router, duration_ns=50 * S)["session"]
+        (failed,) = wait_for(lambda: [target for target in one.session(session)["targets"] if target.get("failure")])
+        one.post(f"/v1/sessions/{session}/stop")
+        one.wait_session(session)
+        assert "more than 64 MiB about the traces of one session" in failed["failure"], failed
+        stored = rows(one, "select sum(length(facts)) as bytes, sum(facts like '%\"size\"%') as sizes from remote_trace_row where facts like '%x.json%'")[0]
+        assert 0 < stored["bytes"] < 16 << 20 and stored["sizes"] == 0 and len(polls) < 30, (stored, len(polls))
 
 
 def test_a_host_that_claims_the_trace_of_another(hosts):

@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import os
+import signal
 import sqlite3
 import threading
 import time
@@ -207,7 +208,7 @@ def test_a_poll_waits_for_a_change(tmp_path):
 
 
 def test_leases_expire_in_each_state_without_a_start(tmp_path):
-    with host(tmp_path, 3) as (fleet, profd):
+    with host(tmp_path, 3, session="10min") as (fleet, profd):
         granted, prepared, waiting = (Coordinator(profd, [url]) for url in fleet.workers)
         assert granted.grant(lease_ns=S).status == 201
         prepared.ready(lease_ns=4 * S, duration_ns=S)
@@ -250,6 +251,46 @@ def test_a_renewal_does_not_exceed_the_limit_of_a_session(tmp_path):
         wait_for(lambda: is_idle(fleet))
         c.until_over()
         assert c.states() == ["complete"] and "limit of a session's length" in c.last["session"]["reason"]
+
+
+def test_a_lease_does_not_hold_workers_for_a_day(tmp_path):
+    """Whoever has a peer's token asks for a day, renews without an end, or starts tomorrow: the workers are free again soon."""
+    day = 86_400 * S
+    with host(tmp_path, 3, session="10min") as (fleet, profd):
+        asked, prepared, started = (Coordinator(profd, [url]) for url in fleet.workers)
+        for c in (asked, prepared, started):
+            assert c.grant(day).json()["deadline_ns"] <= 300 * S
+        prepared.prepare(duration_ns=S)
+        prepared.until_armed()
+        for c in (asked, prepared):
+            assert 290 * S < c.renew(day).json()["deadline_ns"] <= 300 * S
+        started.prepare(stagger=True)
+        started.until_armed()
+        tomorrow = started.start(time.monotonic_ns() + 3600 * S, lasts_ns=day - 7200 * S)
+        assert tomorrow.status == 400 and "later than a lease of this host may wait" in tomorrow.json()["detail"], tomorrow
+        assert started.start(in_ns(300 * MS), lasts_ns=day - 60 * S).json()["deadline_ns"] <= 602 * S
+        started.until(lambda answer: answer["session"]["state"] == "recording")
+        assert started.renew(day).json()["deadline_ns"] <= 600 * S
+        for c in (asked, prepared, started):
+            assert c.ask("stop").status == 202
+        started.until_over()
+
+
+def test_renewals_without_a_start_have_an_end(tmp_path):
+    """With one second of [timeouts] for each of start, clean and session."""
+    with host(tmp_path, 2, start="1s", clean="1s", session="1s") as (fleet, profd):
+        asked, prepared = (Coordinator(profd, [url]) for url in fleet.workers)
+        begun = time.monotonic()
+        for c in (asked, prepared):
+            assert c.grant(60 * S).json()["deadline_ns"] <= 3 * S
+        assert prepared.prepare(duration_ns=500 * MS).status == 202
+        for c in (asked, prepared):
+            while (renewal := c.renew(60 * S)).status == 200:
+                assert renewal.json()["deadline_ns"] <= 3 * S and time.monotonic() - begun < patience(30)
+                time.sleep(0.1)
+            assert renewal.status == 410, renewal
+        assert asked.until_over()["state"] == "expired" and starts(fleet) == [0, 0]
+        assert Coordinator(profd, fleet.workers).grant().status == 201
 
 
 def test_start_times_that_are_refused(tmp_path):
@@ -298,7 +339,7 @@ def test_stops_of_the_coordinator(tmp_path):
 
 
 def test_a_stop_by_somebody_on_the_host(tmp_path):
-    with host(tmp_path) as (fleet, profd):
+    with host(tmp_path, session="10min") as (fleet, profd):
         waiting = Coordinator(profd, fleet.workers).ready(duration_ns=S)
         assert waiting.start(in_ns(20 * S)).status == 200
         profd.post("/v1/sessions/s1/stop", status=200)
@@ -393,7 +434,7 @@ def test_a_worker_that_is_left_out_of_the_start(tmp_path):
 
 @pytest.mark.parametrize("crash", [True, False])
 def test_a_restart_before_the_start(tmp_path, crash):
-    with host(tmp_path, 3) as (fleet, profd):
+    with host(tmp_path, 3, session="10min") as (fleet, profd):
         granted, prepared, waiting = (Coordinator(profd, [url]) for url in fleet.workers)
         granted.grant()
         prepared.ready(duration_ns=S)
@@ -528,3 +569,9 @@ def test_a_stolen_token_names_nothing_but_workers_and_moments(tmp_path):
         assert call("peer", "POST", f"/v1/leases/{lease}/release", {"session": str(uuid.uuid4())}).status == 410
         assert call("peer", "POST", f"/v1/leases/{lease}/release", {"session": grant["session"]}).status == 200
         assert not victim.exists() and starts(fleet) == [0]
+        # Whose token is removed has no lease any more, and the workers are free.
+        held = call("peer", "POST", "/v1/leases", {**grant, "session": str(uuid.uuid4())}).json()["lease"]
+        write_tokens(file, "".join(token_line(name, roles.get(name, name), token) for name, token in tokens.items() if name != "peer"))
+        profd.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: lease_rows(profd)[-1] == {"lease_id": held, "state": "released", "session_id": None})
+        assert call("thief", "POST", "/v1/leases", {**grant, "session": str(uuid.uuid4())}).status == 201

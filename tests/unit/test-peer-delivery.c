@@ -100,6 +100,17 @@ static void test_facts(void **state)
     assert_int_equal(json_array_size(json_object_get(facts, "candidates")), 1);
     assert_null(json_object_get(json_array_get(json_object_get(facts, "defects"), 0), "offset"));
 
+    /* No disk of a host has such files, and sums of their sizes would overflow. */
+    static const char *const sizes[] = {"size", "columns_size", "uncompressed", "disk_size"};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        json_object_set_new(trace, sizes[i], json_integer(i % 2 ? INT64_MAX : DELIVERY_FILE_BYTES_MAX + 1));
+        _cleanup_json_ lie = trace_facts_check(trace);
+        assert_null(json_object_get(lie, sizes[i]));
+        json_object_set_new(trace, sizes[i], json_integer(DELIVERY_FILE_BYTES_MAX));
+        _cleanup_json_ most = trace_facts_check(trace);
+        assert_int_equal(json_get_int(most, sizes[i], 0), DELIVERY_FILE_BYTES_MAX);
+    }
+
     /* What is too long for a row loses its lists, not its facts. */
     json_t *labels = json_object(), *candidates = json_array();
     _cleanup_(freep) char *longest = xcalloc(DELIVERY_TEXT_MAX + 1, 1);
