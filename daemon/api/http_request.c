@@ -330,6 +330,14 @@ static void reply_add_range(struct http_request *r, enum http_range_kind kind, c
     http_reply_header(r, "Content-Range", text);
 }
 
+void http_reply_size(struct http_request *r, const char *content_type, int64_t size)
+{
+    http_reply_header(r, "Accept-Ranges", "bytes");
+    reply_render(r,
+                 (struct http_response){.status = 200, .content_type = content_type, .content_length = size});
+    reply_finish(r, NULL);
+}
+
 void http_reply_file(struct http_request *r, const struct http_download *take)
 {
     _cleanup_(http_file_freep) struct http_file *file = NULL;

@@ -3,9 +3,9 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "daemon/catalog/records.h"
 #include <errno.h>
 #include <event2/event.h>
+#include <inttypes.h>
 
 /* For this time the last call decides. */
 #define REMOTE_HOST_AGE_NS (10 * NS_PER_S)
@@ -167,4 +167,14 @@ void remote_host_reply(struct http_request *r, const struct problem *p, const ch
     if (archived != RECORD_NONE)
         json_put_bool(remote, "archived", archived != 0);
     reply_problem(r, 0, p, "remote", remote);
+}
+
+bool remote_host_refuse_peer(struct http_request *r, const struct remote_trace_record *t)
+{
+    if (http_right(r) != RIGHT_PEER)
+        return false;
+    reply_refused(r, PROBLEM_DENIED, "Ask the host that keeps it, with a token of that host.",
+                  "trace t%" PRId64 " is on another host; a token of role peer gets traces of this host only",
+                  t->trace_id);
+    return true;
 }

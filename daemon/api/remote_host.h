@@ -7,6 +7,7 @@
 #pragma once
 
 #include "daemon/api/handler.h"
+#include "daemon/catalog/records.h"
 #include "daemon/peers/peers.h"
 
 struct remote_host;
@@ -27,6 +28,10 @@ struct remote_host *remote_host_watch(struct api *api, const char *host_uuid, co
                                       void *arg);
 /* Without done() or lost(). NULL is nothing. */
 void remote_host_cancel(struct remote_host *h);
+
+/* True where the client is the profd of another host, which gets traces of this host only: the reply was given. What a third
+ * host keeps is asked of that one, by whom its administrators gave a token. */
+bool remote_host_refuse_peer(struct http_request *r, const struct remote_trace_record *t);
 
 /* The reply about a host that does not answer, with "remote": {"host", "archived"}. archived: whether the archive has the
  * trace, RECORD_NONE where that is not known. */

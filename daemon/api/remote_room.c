@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/api/remote_room.h"
 
+#include "base/clock.h"
 #include "base/text.h"
-#include "base/util.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -39,4 +39,9 @@ void remote_room_release(struct remote_room *room, struct remote_copy *copy)
     if (copy->is_listed)
         LIST_REMOVE(copy, next);
     *copy = (struct remote_copy){0};
+}
+
+bool remote_copy_is_slow(int64_t lasts_ns, int64_t bytes)
+{
+    return lasts_ns / NS_PER_S - REMOTE_COPY_GRACE_S > bytes / REMOTE_COPY_SLOWEST_BYTES_PER_S;
 }

@@ -16,6 +16,10 @@
 #define REMOTE_ROOM_MAX      (INT64_C(64) << 30)
 #define REMOTE_ROOM_HOST_MAX (REMOTE_ROOM_MAX / 4)
 
+/* On average, after the time in which a host may be busy otherwise. */
+#define REMOTE_COPY_SLOWEST_BYTES_PER_S (INT64_C(1) << 20)
+#define REMOTE_COPY_GRACE_S             60
+
 /* A reservation. All zero: none. */
 struct remote_copy {
     LIST_ENTRY(remote_copy) next;
@@ -30,5 +34,7 @@ LIST_HEAD(remote_room, remote_copy);
  * remote_room_release(), and the copy stays where it is. */
 bool remote_room_reserve(struct remote_room *room, struct remote_copy *copy, const char *host_uuid,
                          int64_t bytes, int64_t free_bytes);
+/* Whether a copy that got so many bytes in that time goes on too slowly: it would keep its room for days. */
+bool remote_copy_is_slow(int64_t lasts_ns, int64_t bytes);
 /* Without a reservation: nothing. */
 void remote_room_release(struct remote_room *room, struct remote_copy *copy);

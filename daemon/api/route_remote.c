@@ -45,6 +45,7 @@ struct remote_download {
     bool of_columns, is_archived;
     struct problem problem; /* of the host */
     int fd;                 /* the copy; -1: none */
+    int64_t begun_ns;       /* monotonic */
     unsigned tries;
 };
 
@@ -246,6 +247,13 @@ static void remote_on_bytes(int status, const char *data, size_t size, const str
         return;
     }
     d->offset += (int64_t)size;
+    if (d->offset < d->until && remote_copy_is_slow(mono_ns() - d->begun_ns, d->offset)) {
+        problem_set(&mine, -ETIMEDOUT, PROBLEM_UNREACHABLE,
+                    "%s sends less than 1 MiB/s, too slowly for a copy", d->host);
+        problem_remedy(&mine, "Download it on %s, or in ranges of at most 4 MiB.", d->host);
+        remote_from_archive(d, &mine);
+        return;
+    }
     if (d->offset < d->until)
         remote_ask(d);
     else
@@ -324,6 +332,9 @@ void remote_download_start(struct api *api, struct http_request *r, const struct
 {
     _cleanup_json_ facts = NULL;
     bool of_columns = streq(what, "columns");
+
+    if (remote_host_refuse_peer(r, t))
+        return;
     int err = catalog_remote_trace_json(api->modules.catalog, t, &facts);
 
     if (err < 0) {
@@ -339,6 +350,10 @@ void remote_download_start(struct api *api, struct http_request *r, const struct
                       reason ? reason : "");
         return;
     }
+    if (http_method(r) == HTTP_HEAD) {
+        http_reply_size(r, "application/octet-stream", size);
+        return;
+    }
     struct remote_download *d = xcalloc(1, sizeof(*d));
     *d = (struct remote_download){.api = api,
                                   .trace_id = t->trace_id,
@@ -351,6 +366,7 @@ void remote_download_start(struct api *api, struct http_request *r, const struct
                                   .size = size,
                                   .trace_size = json_get_int(facts, "size", 0),
                                   .of_columns = of_columns,
+                                  .begun_ns = mono_ns(),
                                   .fd = -1};
     if (!remote_plan(r, d)) {
         remote_download_free(d);

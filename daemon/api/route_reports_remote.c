@@ -225,12 +225,15 @@ static char *passed_on_path(const struct http_request *r, const struct remote_tr
 void report_pass_on(struct api *api, struct http_request *r, const struct route_match *match,
                     const struct remote_trace_record *t)
 {
-    passed_on_begin(r, match, passed_on_new(api, t, passed_on_path(r, t, match->word), NULL));
+    if (!remote_host_refuse_peer(r, t))
+        passed_on_begin(r, match, passed_on_new(api, t, passed_on_path(r, t, match->word), NULL));
 }
 
 void query_pass_on(struct api *api, struct http_request *r, const struct route_match *match,
                    const struct remote_trace_record *t, const json_t *body)
 {
+    if (remote_host_refuse_peer(r, t))
+        return;
     char *path = xasprintf("/v1/traces/t%" PRId64 "/query", t->remote_id);
     passed_on_begin(r, match, passed_on_new(api, t, path, json_deep_copy(body)));
 }
@@ -269,6 +272,8 @@ void remote_list_done(struct remote_list *list)
 void reports_pass_on(struct api *api, struct http_request *r, const struct route_match *match,
                      struct remote_list *list, const json_t *body)
 {
+    if (remote_host_refuse_peer(r, &list->first))
+        return;
     json_t *copy = json_deep_copy(body);
     struct passed_on *f = passed_on_new(api, &list->first, xstrdup("/v1/reports"), copy);
 

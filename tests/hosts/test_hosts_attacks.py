@@ -63,6 +63,34 @@ def test_a_third_host_drives_no_lease_of_others(hosts):
     assert host_invariants.complaints(hosts, 30) == []
 
 
+def test_a_peer_reads_no_third_host_through_its_peer(hosts):
+    """The token that two gave to three opens what two keeps, and not what one keeps."""
+    one, two, three = hosts
+    session = two.wait_session(two.start_session(router=hosts.router, duration_ns=S // 5)["session"])["session"]
+    traces = {trace.get("host", "gpu2"): trace["trace"] for trace in two.traces(session=session)}
+    wait_for(lambda: two.get(f"/v1/traces/{traces['gpu2']}").get("columns"))
+    asked = [("GET", "/v1/traces/{}/file", None), ("HEAD", "/v1/traces/{}/file", None), ("GET", "/v1/traces/{}/columns", None),
+             ("GET", "/v1/traces/{}/reports/kernels", None), ("POST", "/v1/traces/{}/query", {"sql": "select 1"}),
+             ("POST", "/v1/reports", {"reports": ["kernels"], "traces": ["{}"]})]
+    for method, path, body in asked:
+        def ask(name, method=method, path=path, body=body):
+            filled = json.loads(json.dumps(body).replace("{}", traces[name])) if body else body
+            return as_peer(three, two, three.token(two), method, path.format(traces[name]), filled)
+
+        refused, own = ask("gpu1"), ask("gpu2")
+        assert refused.status == 403 and (method == "HEAD" or "gets traces of this host only" in refused.json()["detail"]), (path, refused)
+        assert own.status == 200, (path, own)
+    # Its own users may; a HEAD is answered from the facts, for which no other host is asked.
+    name = f"/v1/traces/{traces['gpu1']}"
+    hosts.network.cut(1)
+    try:
+        reply = two.request("HEAD", f"{name}/file")
+        assert reply.status == 200 and int(reply.headers["Content-Length"]) == two.get(name)["size"] > 0, reply
+    finally:
+        hosts.network.join(1)
+    assert two.request("GET", f"{name}/file").status == 200
+
+
 def test_a_host_that_sends_paths(hosts, tmp_path):
     """What it names is never opened at the coordinator, and a download stays in its directory."""
     one = hosts[1]

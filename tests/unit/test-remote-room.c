@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes that hosts report reserve room on the disk, and never more than there is. */
+#include "base/clock.h"
 #include "daemon/api/remote_room.h"
 #include "tests/unit/cmocka-all.h"
 
@@ -56,12 +57,23 @@ static void test_share_of_a_host(void **state)
     assert_true(remote_room_reserve(&room, &copies[4], H1, REMOTE_ROOM_HOST_MAX, MUCH_SPACE));
 }
 
+static void test_slow_hosts(void **state)
+{
+    assert_false(remote_copy_is_slow(60 * NS_PER_S, 0));
+    assert_true(remote_copy_is_slow(61 * NS_PER_S, 4096));
+    assert_false(remote_copy_is_slow(61 * NS_PER_S, 4 << 20));
+    /* A range of 4 MiB a minute. */
+    assert_true(remote_copy_is_slow(120 * NS_PER_S, 8 << 20));
+    assert_false(remote_copy_is_slow(24 * 3600 * NS_PER_S, REMOTE_ROOM_HOST_MAX * 8));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes_of_liars),
         cmocka_unit_test(test_disk),
         cmocka_unit_test(test_share_of_a_host),
+        cmocka_unit_test(test_slow_hosts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
