@@ -21,6 +21,12 @@ static void collection_note_writer(struct watched_dir *d, const struct worker *w
         d->writer_uid = is_first ? uid : -1;
 }
 
+/* Its process is on another host, which named the directory (process_trace_dir_unseen()). */
+static bool worker_is_read_over_network(const struct worker *w)
+{
+    return !w->local && w->shared.source;
+}
+
 static struct collection *collection_get(struct collector *c, struct target *t)
 {
     struct collection *k = t->collecting;
@@ -35,6 +41,8 @@ static struct collection *collection_get(struct collector *c, struct target *t)
         /* Between uses it may move: an administrator mounted its file system elsewhere. */
         if (k->dir->n_targets == 0 && !k->dir->configured)
             location_done(&k->dir->location);
+        if (!k->dir->configured)
+            k->dir->location.on_network |= worker_is_read_over_network(&t->worker);
         k->dir->n_targets++;
         k->dir->dirty = true;
         TAILQ_INSERT_TAIL(&k->dir->collections, k, next_in_dir);

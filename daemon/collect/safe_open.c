@@ -4,13 +4,16 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/network_fs.h"
 #include "base/process_info.h"
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 
 #define LINKS_MAX     40
 #define FD_PATH_MAX   40
@@ -227,6 +230,22 @@ static int location_check_link_owner(const char *path, const struct path_walk *w
                                      path, w->link_owner, st.st_uid));
 }
 
+/* Another host named it; on a disk of this host the name is another directory's. */
+static int location_check_network(const char *path, int fd, char **ret_refusal)
+{
+    struct statfs fs;
+
+    if (fstatfs(fd, &fs) < 0)
+        return -errno;
+    const unsigned long type = (unsigned int)fs.f_type;
+    if (type == FUSE_SUPER_MAGIC || network_fs_name(type))
+        return 0;
+    return location_refuse(
+        ret_refusal, xasprintf("%s was on a file system that hosts share, and is on a disk of this host: "
+                               "nothing in it is collected",
+                               path));
+}
+
 int safe_open_dir(const char *path, struct dir_location *location, char **ret_refusal)
 {
     _cleanup_(freep) struct path_walk *w = xcalloc(1, sizeof(*w));
@@ -251,6 +270,8 @@ int safe_open_dir(const char *path, struct dir_location *location, char **ret_re
     if (fd < 0)
         return fd;
     r = location_check_link_owner(path, w, fd, ret_refusal);
+    if (r == 0 && location->on_network)
+        r = location_check_network(path, fd, ret_refusal);
     return r < 0 ? r : TAKE_FD(fd);
 }
 
@@ -261,13 +282,16 @@ int safe_open_dir_beneath(int dir_fd, const char *name)
 
 void location_copy(const struct dir_location *from, struct dir_location *to)
 {
-    *to = (struct dir_location){.real = xstrdup(from->real), .process_started = from->process_started};
+    *to = (struct dir_location){.real = xstrdup(from->real),
+                                .process_started = from->process_started,
+                                .on_network = from->on_network};
 }
 
 void location_below(const struct dir_location *from, const char *below, struct dir_location *to)
 {
     *to = (struct dir_location){.real = from->real ? xasprintf("%s/%s", from->real, below) : NULL,
-                                .process_started = from->process_started};
+                                .process_started = from->process_started,
+                                .on_network = from->on_network};
 }
 
 void location_done(struct dir_location *l)

@@ -25,6 +25,7 @@
 struct dir_location {
     char *real;              /* without links; NULL: it was not opened yet */
     int64_t process_started; /* of the process through whose root it is reached; RECORD_NONE: none */
+    bool on_network;         /* it must be on a network file system whenever it is opened */
 };
 void location_copy(const struct dir_location *from, struct dir_location *to);
 void location_done(struct dir_location *l);

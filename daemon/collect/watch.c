@@ -307,6 +307,8 @@ static void watch_on_scanned(void *arg)
         return;
     }
     if (!d->location.real) {
+        /* That may be required since it began. */
+        scan->location.on_network = d->location.on_network;
         d->location = scan->location;
         scan->location = (struct dir_location){0};
     }

@@ -461,13 +461,16 @@ void process_trace_dir(struct worker *w, const struct fleet_settings *settings,
 
 /*
  * The directory that a worker of another host reports is taken for the one of the same name here, where that is on a file
- * system which hosts have in common. A name on a disk of this host is another directory.
+ * system which hosts have in common. A name on a disk of this host is another directory: so the one that was looked at is
+ * taken, whatever a link on that file system says later, and it is refused where it is on a disk when it is opened
+ * (safe_open.h).
  */
 static bool take_shared_dir(struct worker *w)
 {
     _cleanup_(shared_dir_done) struct shared_dir shared = {0};
-    _cleanup_(freep) char *dir =
+    _cleanup_(freep) char *named =
         path_is_uri(w->location.dir) ? NULL : path_absolute(w->location.dir, NULL, NULL);
+    _cleanup_(freep) char *dir = named ? shared_dir_resolve(named) : NULL;
     struct problem p = {0};
 
     if (!dir || !shared_dir_read(dir, 0, NULL, &shared))

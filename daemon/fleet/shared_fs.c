@@ -83,8 +83,7 @@ bool shared_dir_find(const char *mounts, size_t size, const char *path, struct s
 
 /* -- Reading ------------------------------------------------------------------------------------------- */
 
-/* Links are resolved as far as the path exists. NULL: not an absolute path. The caller frees it. */
-static char *path_resolve(const char *path)
+char *shared_dir_resolve(const char *path)
 {
     char resolved[PATH_MAX];
     _cleanup_(freep) char *at = xstrdup(path);
@@ -112,7 +111,7 @@ bool shared_dir_read(const char *local_dir, pid_t pid, const char *dir, struct s
     if (through_proc)
         path = pid > 0 && dir && dir[0] == '/' ? xstrdup(dir) : NULL;
     else
-        path = path_resolve(local_dir);
+        path = shared_dir_resolve(local_dir);
     return path &&
            process_read(through_proc ? pid : getpid(), "mountinfo", MOUNTS_SIZE_MAX, &mounts, &size) == 0 &&
            shared_dir_find(mounts, size, path, ret);

@@ -17,6 +17,8 @@ bool shared_dir_find(const char *mounts, size_t size, const char *path, struct s
 bool shared_dir_is_same(const struct shared_dir *a, const struct shared_dir *b);
 void shared_dir_done(struct shared_dir *d);
 
-/* The same of a directory of profd's own view, or of its nearest parent that exists, with links resolved. pid: of the
+/* A path of profd's own view without links, as far as it exists. NULL: not an absolute path. The caller frees it. Blocks. */
+char *shared_dir_resolve(const char *path);
+/* As shared_dir_find(), of a directory of profd's own view, or of its nearest parent that exists, with links resolved. pid: of the
  * process whose table is asked for dir where local_dir leads through /proc; 0: none. Blocks. */
 bool shared_dir_read(const char *local_dir, pid_t pid, const char *dir, struct shared_dir *ret);

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
+#include "base/network_fs.h"
 #include "daemon/collect/safe_open.h"
 #include "tests/unit/cmocka-all.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <seccomp.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 
 #define WORKER 54321
 #define VICTIM 54322
@@ -70,6 +73,26 @@ static void check_error(const char *base, const char *path, int error)
     struct opened o = open_at(base, path, &at, "/");
     assert_int_equal(o.r, error);
     free(o.refusal);
+}
+
+/* What another host named must not lead to a disk of this one. */
+static void test_network_only(void **state)
+{
+    const char *base = *state;
+    _cleanup_(location_done) struct dir_location at = {.on_network = true};
+    _cleanup_(location_done) struct dir_location copy = {0}, below = {0};
+    struct statfs fs;
+
+    assert_int_equal(statfs(base, &fs), 0);
+    if (fs.f_type == FUSE_SUPER_MAGIC || network_fs_name((unsigned int)fs.f_type))
+        skip();
+    struct opened o = open_at(base, "dir", &at, "dir");
+    assert_int_equal(o.r, -ELOOP);
+    assert_non_null(strstr(o.refusal, "is on a disk of this host"));
+    free(o.refusal);
+    location_copy(&at, &copy);
+    location_below(&at, "rank_0", &below);
+    assert_true(copy.on_network && below.on_network);
 }
 
 static void test_ways(void **state)
@@ -264,6 +287,7 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
+        TEST(test_network_only),
         TEST(test_ways),
         TEST(test_anchor),
         TEST(test_a_process_that_is_another_one),
