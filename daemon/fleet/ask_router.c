@@ -144,7 +144,7 @@ static int router_ask_take_answer(struct router_ask *a, const struct call_result
     }
     if (f->n_workers == 0) {
         problem_set(p, -ENOENT, PROBLEM_NO_WORKERS, "the router %s lists no workers%s%s", a->url,
-                    f->n_notes > 0 ? ": " : "", f->n_notes > 0 ? f->notes[0] : "");
+                    f->n_notes > 0 ? ": " : "", f->n_notes > 0 ? f->notes[0].text : "");
         problem_remedy(p, "Workers register with it when they are up: try again then.");
     }
     return 1;

@@ -133,7 +133,7 @@ static char *source_notes(const struct fleet *f)
     char *text = xstrdup("");
 
     for (size_t i = 0; i < f->n_notes && i < NOTES_SHOWN; i++)
-        append_str(&text, "%s%s", i == 0 ? ": " : "; ", f->notes[i]);
+        append_str(&text, "%s%s", i == 0 ? ": " : "; ", f->notes[i].text);
     return text;
 }
 

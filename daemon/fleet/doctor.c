@@ -106,7 +106,7 @@ static char *describe_several(const char *worker, unsigned n)
 
 char *check_subject(const struct doctor_check *c)
 {
-    return c->n_workers == 1 ? xstrdup(c->workers[0]) : xasprintf("%zu workers", c->n_workers);
+    return c->n_workers == 1 ? xstrdup(c->workers[0]) : xasprintf("each of %zu workers", c->n_workers);
 }
 
 static json_t *check_to_json(const struct doctor_check *c)
@@ -291,9 +291,17 @@ static void check_router(const struct fleet *f, struct checks *c)
                                "registers within 5 s of its start."
                              : "Workers register with the router when they are up; name them by --worker URL "
                                "meanwhile.",
-                   "%s", registers ? f->notes[--n_notes] : "no workers are listed");
+                   "%s", registers ? f->notes[--n_notes].text : "no workers are listed");
     for (size_t i = 0; i < n_notes; i++)
-        checks_add(c, CHECK_OK, NULL, NULL, "%s", f->notes[i]);
+        if (f->notes[i].kind != NOTE_HOST)
+            checks_add(c, f->notes[i].kind == NOTE_WARNING ? CHECK_WARN : CHECK_OK, NULL, NULL, "%s",
+                       f->notes[i].text);
+}
+
+/* The reason and the remedy are those of check_profiler(). */
+static bool worker_is_silent(const struct worker *w)
+{
+    return !w->profilable && w->reason && starts_with(w->reason, "does not answer");
 }
 
 static void check_health(const struct fleet *f, struct checks *c)
@@ -306,7 +314,9 @@ static void check_health(const struct fleet *f, struct checks *c)
         unknown += w->health == HEALTH_UNKNOWN;
         if (w->health == HEALTH_UNHEALTHY)
             checks_add(c, CHECK_FAIL, w,
-                       "The reason is in its log; --include-unhealthy records it all the same.",
+                       worker_is_silent(w)
+                           ? NULL
+                           : "The reason is in its log; --include-unhealthy records it all the same.",
                        "is unhealthy");
     }
     if (unknown > 0)
@@ -358,8 +368,8 @@ static void check_clocks(const struct fleet *f, struct checks *c)
                    ahead ? "ahead of" : "behind");
     }
     if (n_known > 0)
-        checks_add(c, CHECK_OK, NULL, NULL, "clocks: %zu of %zu could be compared%s", n_known,
-                   f->n_workers - n_of_hosts,
+        checks_add(c, CHECK_OK, NULL, NULL, "clocks: %zu of %zu %scould be compared%s", n_known,
+                   f->n_workers - n_of_hosts, n_of_hosts > 0 ? "workers that no other profd reports " : "",
                    n_off[0] + n_off[1] == 0 ? ", and agree within two seconds" : "");
 }
 

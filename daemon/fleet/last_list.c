@@ -92,7 +92,7 @@ struct fleet *last_lists_get(const struct last_lists *l, const char *fleet, cons
         w->identity = xstrdup(list->workers[k].identity);
         w->role = list->workers[k].role;
     }
-    fleet_add_note(f, "this list of workers is %s old: %s",
-                   format_duration(age, mono_ns() - list->stored_mono_ns), p->what);
+    fleet_add_note_of(f, NOTE_WARNING, "this list of workers is %s old: %s",
+                      format_duration(age, mono_ns() - list->stored_mono_ns), p->what);
     return f;
 }

@@ -226,10 +226,10 @@ static void ignore_entry(struct fleet *f, struct ignored *ignored, const char *u
     if (ignored->n++ >= IGNORED_NOTES_MAX)
         return;
     if (url)
-        fleet_add_note(f, "the listed worker \"%s\" is ignored: %s",
-                       excerpt(url, strlen(url), text, sizeof(text)), reason);
+        fleet_add_note_of(f, NOTE_WARNING, "the listed worker \"%s\" is ignored: %s",
+                          excerpt(url, strlen(url), text, sizeof(text)), reason);
     else
-        fleet_add_note(f, "a listed worker is ignored: %s", reason);
+        fleet_add_note_of(f, NOTE_WARNING, "a listed worker is ignored: %s", reason);
 }
 
 static void workers_add_entry(struct fleet *f, struct ignored *ignored, const char *key, const json_t *entry)
@@ -268,7 +268,8 @@ int workers_from_json(struct fleet *f, const json_t *entries, size_t max)
     json_object_foreach((json_t *)entries, key, entry)
         workers_add_entry(f, &ignored, key, entry);
     if (ignored.n > IGNORED_NOTES_MAX)
-        fleet_add_note(f, "%zu more listed workers are ignored", ignored.n - IGNORED_NOTES_MAX);
+        fleet_add_note_of(f, NOTE_WARNING, "%zu more listed workers are ignored",
+                          ignored.n - IGNORED_NOTES_MAX);
     return 0;
 }
 

@@ -111,13 +111,14 @@ static int dynamo_rl_read(const json_t *root, const struct router_bounds *b, str
     json_array_foreach(workers, i, entry) {
         _cleanup_(freep) char *reason = dynamo_rl_take(f, entry);
         if (reason && n_left_out++ < NOTES_OF_KIND_MAX)
-            fleet_add_note(f, "the Dynamo worker %s is ignored: %s", entry_name(entry, name), reason);
+            fleet_add_note_of(f, NOTE_WARNING, "the Dynamo worker %s is ignored: %s", entry_name(entry, name),
+                              reason);
     }
     if (n_left_out > NOTES_OF_KIND_MAX)
         fleet_add_note(f, "%zu more Dynamo workers are ignored", n_left_out - NOTES_OF_KIND_MAX);
     if (f->n_workers == 0) {
         snprintf(why, ROUTER_WHY_MAX, "a list without workers that can be called%s%s",
-                 f->n_notes > 0 ? ": " : "", f->n_notes > 0 ? f->notes[0] : "");
+                 f->n_notes > 0 ? ": " : "", f->n_notes > 0 ? f->notes[0].text : "");
         return -EPROTO;
     }
     fleet_add_note(f,
@@ -227,7 +228,7 @@ static void dynamo_add_host(struct fleet *f, const struct dynamo_instance *items
     struct worker *w;
 
     if (fleet_add_url(f, url, &w, &reason) < 0)
-        fleet_add_note(f, "the Dynamo worker on %s is ignored: %s", items[0].host, reason);
+        fleet_add_note_of(f, NOTE_WARNING, "the Dynamo worker on %s is ignored: %s", items[0].host, reason);
     else
         w->role = common_role(items, n);
 }

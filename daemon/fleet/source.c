@@ -257,7 +257,7 @@ int source_add_worker(struct fleet *f, size_t max, const char *scheme, const cha
         return 0;
     excerpt(address, strlen(address), text, sizeof(text));
     if (f->n_notes < IGNORED_NOTES_MAX)
-        fleet_add_note(f, "the target \"%s\" is ignored: %s", text, reason);
+        fleet_add_note_of(f, NOTE_WARNING, "the target \"%s\" is ignored: %s", text, reason);
     else if (f->n_notes == IGNORED_NOTES_MAX)
         fleet_add_note(f, "more targets are ignored for such reasons");
     return 0;

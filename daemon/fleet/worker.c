@@ -242,7 +242,16 @@ void fleet_add_note(struct fleet *f, const char *format, ...)
     va_list ap;
     va_start(ap, format);
     VEC_GROW(f->notes, f->n_notes, f->cap_notes);
-    f->notes[f->n_notes++] = xvasprintf(format, ap);
+    f->notes[f->n_notes++] = (struct fleet_note){NOTE_REMARK, xvasprintf(format, ap)};
+    va_end(ap);
+}
+
+void fleet_add_note_of(struct fleet *f, enum fleet_note_kind kind, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    VEC_GROW(f->notes, f->n_notes, f->cap_notes);
+    f->notes[f->n_notes++] = (struct fleet_note){kind, xvasprintf(format, ap)};
     va_end(ap);
 }
 
@@ -253,7 +262,7 @@ struct fleet *fleet_free(struct fleet *f)
     for (size_t i = 0; i < f->n_workers; i++)
         worker_done(&f->workers[i]);
     for (size_t i = 0; i < f->n_notes; i++)
-        free(f->notes[i]);
+        free(f->notes[i].text);
     free(f->workers);
     free(f->notes);
     free(f->name);
@@ -460,7 +469,7 @@ json_t *fleet_to_json(const struct fleet *f)
     if (f->latency_ns > 0)
         json_put_int(j, "latency_ns", f->latency_ns);
     for (size_t i = 0; i < f->n_notes; i++)
-        json_array_append_new(notes, json_text(f->notes[i]));
+        json_array_append_new(notes, json_text(f->notes[i].text));
     for (size_t i = 0; i < f->n_workers; i++)
         json_array_append_new(workers, worker_to_json(&f->workers[i]));
     json_object_set_new(j, "notes", notes);

@@ -108,6 +108,18 @@ struct worker {
     int64_t clock_offset_ns; /* worker's clock minus ours, to the second or so (Date header) */
 };
 
+/* What the doctor makes of a note; everywhere else all are shown alike. */
+enum fleet_note_kind {
+    NOTE_REMARK,  /* nothing is wrong */
+    NOTE_WARNING, /* something failed, or is left out for an error */
+    NOTE_HOST,    /* a host failed, which the check of hosts reports with its remedy */
+};
+
+struct fleet_note {
+    enum fleet_note_kind kind;
+    char *text;
+};
+
 struct fleet {
     char *name;    /* of profd.conf's section, NULL */
     char *router;  /* URL, NULL for a static list */
@@ -115,14 +127,15 @@ struct fleet {
     int64_t latency_ns;
     struct worker *workers;
     size_t n_workers, cap_workers;
-    char **notes; /* shown to the user: what was rewritten, merged, ignored */
+    struct fleet_note *notes; /* shown to the user: what was rewritten, merged, ignored */
     size_t n_notes, cap_notes;
     /* While a thread looks at processes: the number of the worker that it is at, 0 before the first. */
     atomic_size_t looking_at;
 };
 
 struct worker *fleet_add_worker(struct fleet *f); /* zeroed but for unknown marks; valid until the next add */
-void fleet_add_note(struct fleet *f, const char *format, ...) _printf_(2, 3);
+void fleet_add_note(struct fleet *f, const char *format, ...) _printf_(2, 3); /* a remark */
+void fleet_add_note_of(struct fleet *f, enum fleet_note_kind kind, const char *format, ...) _printf_(3, 4);
 void worker_init(struct worker *w); /* zero, with the unknown marks */
 void worker_done(struct worker *w);
 /* Appends to the notes of the worker, unless they already contain the text. */

@@ -151,8 +151,9 @@ static void description_apply(struct owner_description *d)
             log_warning("%s: the profds of %s and of %s both report it as theirs: it counts as of neither",
                         w->url, a, b);
             if (n_conflicts++ < NOTES_MAX)
-                fleet_add_note(d->fleet, "%s: %s and %s both report it as theirs, so that neither records it",
-                               w->url, a, b);
+                fleet_add_note_of(d->fleet, NOTE_WARNING,
+                                  "%s: %s and %s both report it as theirs, so that neither records it",
+                                  w->url, a, b);
             continue;
         }
         const struct owner_question *q = &d->questions[owner];
@@ -214,9 +215,9 @@ static void question_on_answer(int status, const json_t *body, const struct prob
 
     q->query = NULL;
     if (p)
-        fleet_add_note(d->fleet, "%s", p->what);
+        fleet_add_note_of(d->fleet, NOTE_WARNING, "%s", p->what);
     else if (owners_parse(body, answer) < 0)
-        fleet_add_note(d->fleet, "%s: the answer has no workers", q->host);
+        fleet_add_note_of(d->fleet, NOTE_WARNING, "%s: the answer has no workers", q->host);
     else
         question_take(q, answer);
     if (--d->n_pending == 0)
@@ -267,10 +268,11 @@ static void description_choose(struct owner_description *d, const struct peer *c
             question_add(&d->questions[candidates[k]], url);
     }
     if (d->n_not_asked > 0)
-        fleet_add_note(d->fleet,
-                       "%zu workers are at addresses of no known host, too many to ask all %zu hosts about "
-                       "each: set addresses= of [peer NAME] in profd.conf",
-                       d->n_not_asked, n);
+        fleet_add_note_of(
+            d->fleet, NOTE_WARNING,
+            "%zu workers are at addresses of no known host, too many to ask all %zu hosts about "
+            "each: set addresses= of [peer NAME] in profd.conf",
+            d->n_not_asked, n);
 }
 
 /* A user's profd leaves its workers to the service of the same machine, which others ask too. */
@@ -319,10 +321,11 @@ static void description_note_missing(struct owner_description *d)
     LIST_FOREACH(peer, &d->peers->peers, link) {
         if (peer->state == PEER_UNREACHABLE || peer->state == PEER_REFUSED || peer->state == PEER_INVALID)
             if (n++ < NOTES_MAX)
-                fleet_add_note(d->fleet, "%s", peer->problem.what);
+                fleet_add_note_of(d->fleet, NOTE_HOST, "%s", peer->problem.what);
     }
     if (n > NOTES_MAX)
-        fleet_add_note(d->fleet, "%u more hosts do not answer: profctl list-hosts", n - NOTES_MAX);
+        fleet_add_note_of(d->fleet, NOTE_HOST, "%u more hosts do not answer: profctl list-hosts",
+                          n - NOTES_MAX);
 }
 
 static void description_on_refreshed(void *arg)

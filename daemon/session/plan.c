@@ -208,7 +208,7 @@ static int nothing_left(const struct job_plan *plan, const struct fleet *fleet,
 
     if (fleet->n_workers == 0 && request->source.processes.wanted) {
         problem_set(p, -EINVAL, PROBLEM_NO_WORKERS, "%s",
-                    fleet->n_notes > 0 ? fleet->notes[fleet->n_notes - 1] : "no process has registered");
+                    fleet->n_notes > 0 ? fleet->notes[fleet->n_notes - 1].text : "no process has registered");
         problem_remedy(
             p, "profctl list-workers --kineto lists the processes that registered; a process registers "
                "within 5 s of its start.");

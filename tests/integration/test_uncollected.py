@@ -52,7 +52,7 @@ def test_doctor_fails_with_one_block(profd, fleet):
     lines = out.splitlines()
     assert f"FAIL  no traces can be collected: 0 of {WORKERS} workers" in lines, out
     (block,) = [line for line in lines if "traces cannot be collected: " in line]
-    assert block.startswith(f"FAIL  {WORKERS} workers: traces cannot be collected: "), out
+    assert block.startswith(f"FAIL  each of {WORKERS} workers: traces cannot be collected: "), out
     text = " ".join(out.split())
     assert f"on {fleet.workers[0]}, {fleet.workers[1]}, " in text and f"and {WORKERS - 8} more (--json lists all)" in text, out
     assert "2 problems" in text and len(lines) < 25, out
@@ -65,7 +65,7 @@ def test_start_is_refused_before_an_engine_is_called(profd, fleet):
     before = calls_of(fleet)
     status, out, said = profctl(profd, "start", "--router", fleet.router, "--duration", "100ms")
     assert status == 1 and out == ""
-    assert f"no traces could be collected: {WORKERS} workers: trace directory DIR cannot be read: Not a directory" in said, said
+    assert f"no traces could be collected: each of {WORKERS} workers: trace directory DIR cannot be read: Not a directory" in said, said
     remedy = said.splitlines()[1]
     assert "--trace-dir DIR" in remedy and "--allow-uncollected" in said, said
     assert calls_of(fleet) == before and profd.get("/v1/sessions")["sessions"] == []
@@ -89,7 +89,7 @@ def test_trace_dir_is_what_helps(profd, fleet):
 def test_a_part_is_a_warning(tmp_path, fleet):
     with Daemon(tmp_path / "profd", blocked(fleet, tmp_path, fleet.workers[1:])) as profd:
         status, out, _ = profctl(profd, "doctor", "--router", fleet.router)
-        assert status == 0 and f"warn  {WORKERS - 1} workers: traces cannot be collected" in out, out
+        assert status == 0 and f"warn  each of {WORKERS - 1} workers: traces cannot be collected" in out, out
         status, out, said = profctl(profd, "start", "--router", fleet.router, "--count", "2", "--duration", "100ms", "--wait")
         assert status == 3 and "cannot be collected" in said, (out, said)
 

@@ -101,7 +101,7 @@ static void test_ill(void **state)
 
     assert_check(answer, "fail", "http://worker:1: has no /start_profile", "--profiler-config");
     assert_check(answer, "fail", "http://worker:2: is unhealthy", "--include-unhealthy");
-    assert_check(answer, "warn", "2 workers: profiles with Python stacks",
+    assert_check(answer, "warn", "each of 2 workers: profiles with Python stacks",
                  "\"torch_profiler_with_stack\":false");
     assert_check(answer, "warn", "http://worker:3: was started with wait_iterations", "before each session");
     assert_check(answer, "warn", "http://worker:4: has a clock that is 1min 30s behind ours", "timedatectl");
@@ -142,7 +142,7 @@ static void test_alike(void **state)
         f->workers[i].sleeping = 1;
     _cleanup_json_ answer = examine(f, INT64_C(100) << 30, 0);
 
-    assert_check(answer, "warn", "1000 workers: sleeps", "wake");
+    assert_check(answer, "warn", "each of 1000 workers: sleeps", "wake");
     assert_int_equal(json_get_int(answer, "warnings", -1), 1);
     assert_true(json_array_size(json_object_get(answer, "checks")) < 10);
 }
@@ -167,7 +167,7 @@ static void test_nothing_can_be_collected(void **state)
 
     assert_check(answer, "fail", "no traces can be collected: 0 of 60 workers", "--allow-uncollected");
     assert_check(answer, "fail",
-                 "60 workers: traces cannot be collected: DIR cannot be reached: process PID on port "
+                 "each of 60 workers: traces cannot be collected: DIR cannot be reached: process PID on port "
                  "PORT belongs to root",
                  "[worker URL]");
     assert_int_equal(json_get_int(answer, "problems", -1), 2);
@@ -179,7 +179,7 @@ static void test_nothing_can_be_collected(void **state)
         f->workers[i].location.blocked_here = false;
     _cleanup_json_ remote = examine(f, INT64_C(100) << 30, 0);
     assert_check(remote, "fail", "no traces can be collected", "--trace-dir");
-    assert_check(remote, "warn", "60 workers: traces", "--trace-dir");
+    assert_check(remote, "warn", "each of 60 workers: traces", "--trace-dir");
 }
 
 /* Clocks that are wrong by different amounts are one trouble. */
@@ -190,7 +190,8 @@ static void test_clocks_are_one_line(void **state)
         f->workers[i].clock_offset_ns = (int64_t)(i + 10) * NS_PER_S;
     _cleanup_json_ answer = examine(f, INT64_C(100) << 30, 0);
 
-    assert_check(answer, "warn", "50 workers: has a clock that is up to 59.0s ahead of ours", "timedatectl");
+    assert_check(answer, "warn", "each of 50 workers: has a clock that is up to 59.0s ahead of ours",
+                 "timedatectl");
     assert_int_equal(json_get_int(answer, "warnings", -1), 1);
 }
 

@@ -35,7 +35,7 @@ static struct fleet *listed(reader *read, const struct kubernetes_scope *s, cons
 static bool has_note(const struct fleet *f, const char *text)
 {
     for (size_t i = 0; i < f->n_notes; i++)
-        if (strstr(f->notes[i], text))
+        if (strstr(f->notes[i].text, text))
             return true;
     return false;
 }
@@ -458,7 +458,7 @@ static void test_hostile_texts(void **state)
         assert_true(r == 0 || r == -EPROTO);
         assert_int_equal(f->n_workers, 0);
         for (size_t k = 0; k < f->n_notes; k++)
-            assert_null(strchr(f->notes[k], 0x1b));
+            assert_null(strchr(f->notes[k].text, 0x1b));
     }
     _cleanup_(fleet_freep) struct fleet *f =
         listed(kubernetes_read_slices, &any,

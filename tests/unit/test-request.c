@@ -187,7 +187,8 @@ static void test_nothing_is_collected(void **state)
     block(&f->workers[3], true, "/traces cannot be read");
     assert_int_equal(planned(f, some, &plan, &p), 0);
     assert_int_equal(p.kind, PROBLEM_UNCOLLECTED);
-    assert_non_null(strstr(p.what, "no traces could be collected: 4 workers: /traces cannot be read"));
+    assert_non_null(
+        strstr(p.what, "no traces could be collected: each of 4 workers: /traces cannot be read"));
     assert_true(starts_with(p.remedy, "--trace-dir DIR"));
     assert_non_null(strstr(p.remedy, "--allow-uncollected"));
     problem_done(&p);

@@ -37,7 +37,7 @@ static struct fleet *listed(const char *path, const char *text, const char *dial
 static bool has_note(const struct fleet *f, const char *text)
 {
     for (size_t i = 0; i < f->n_notes; i++)
-        if (strstr(f->notes[i], text))
+        if (strstr(f->notes[i].text, text))
             return true;
     return false;
 }

@@ -162,8 +162,8 @@ static void test_bad_entries_are_said(void **state)
         "/workers", "{\"workers\":[{\"url\":\"http://h:1\"},{\"url\":\"tcp://h:2\"},{},7,null,\"\"]}",
         "generic", 1);
     assert_int_equal(f->n_notes, 4);
-    assert_non_null(strstr(f->notes[0], "tcp://h:2"));
-    assert_non_null(strstr(f->notes[3], "2 more"));
+    assert_non_null(strstr(f->notes[0].text, "tcp://h:2"));
+    assert_non_null(strstr(f->notes[3].text, "2 more"));
 }
 
 static void test_ranks_are_merged(void **state)
@@ -182,7 +182,7 @@ static void test_ranks_are_merged(void **state)
     assert_int_equal(f->workers[0].health, HEALTH_HEALTHY);
     assert_int_equal(f->workers[0].role, ROLE_DECODE);
     assert_int_equal(f->n_notes, 1);
-    assert_non_null(strstr(f->notes[0], "4 listed entries are merged into 2 servers"));
+    assert_non_null(strstr(f->notes[0].text, "4 listed entries are merged into 2 servers"));
 }
 
 static struct fleet *loopback_fleet(const char *router)
@@ -204,7 +204,7 @@ static void test_loopback_of_a_remote_router(void **state)
     assert_string_equal(f->workers[2].url, "http://10.0.0.9:3");
     assert_null(f->workers[2].note);
     assert_int_equal(f->n_notes, 1);
-    assert_non_null(strstr(f->notes[0], "http://10.0.0.1:"));
+    assert_non_null(strstr(f->notes[0].text, "http://10.0.0.1:"));
 }
 
 static void test_loopback_of_this_host(void **state)

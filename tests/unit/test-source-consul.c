@@ -94,7 +94,7 @@ static void test_workers(void **state)
         assert_int_equal(f->workers[i].health, workers[i].health);
     }
     assert_int_equal(f->n_notes, 1);
-    assert_string_equal(f->notes[0],
+    assert_string_equal(f->notes[0].text,
                         "1 of 4 instances of the service have no port or no address and are ignored");
 }
 

@@ -223,8 +223,8 @@ static void test_replicas(void **state)
         f->workers[0].note,
         "a replica of LLMServer:qwen in Ray Serve's application llm, process 4711 of its host");
     assert_int_equal(f->n_notes, 2);
-    assert_string_equal(f->notes[0], "1 replica is not running, or its address is unknown");
-    assert_string_equal(f->notes[1], "1 replica without an accelerator is left out: OpenAiIngress");
+    assert_string_equal(f->notes[0].text, "1 replica is not running, or its address is unknown");
+    assert_string_equal(f->notes[1].text, "1 replica without an accelerator is left out: OpenAiIngress");
 }
 
 static void test_port(void **state)

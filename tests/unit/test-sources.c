@@ -230,7 +230,8 @@ static void test_targets(void **state)
     /* What cannot be called is named, up to a number. */
     assert_int_equal(f->n_notes, 4);
     assert_string_equal(
-        f->notes[0], "the target \"a b\" is ignored: it has a space, control or non-ASCII character in it");
+        f->notes[0].text,
+        "the target \"a b\" is ignored: it has a space, control or non-ASCII character in it");
 }
 
 static void test_role_label(void **state)
@@ -337,7 +338,7 @@ static void test_last_list(void **state)
     assert_string_equal(again->workers[0].model, "m");
     assert_int_equal(again->workers[0].role, ROLE_DECODE);
     assert_string_equal(again->dialect, "targets");
-    assert_non_null(strstr(again->notes[0], " old: it is broken"));
+    assert_non_null(strstr(again->notes[0].text, " old: it is broken"));
     fleet_free(again);
     for (int i = 0; i < LAST_LISTS_MAX; i++) {
         snprintf(name, sizeof(name), "f%d", i);
