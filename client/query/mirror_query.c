@@ -25,14 +25,29 @@ enum {
     "from information_schema.columns c join information_schema.views v using (table_schema, table_name) "    \
     "where table_schema = 'fleet' "
 
+#define MIRROR_SCHEMA         "select table_name as view, column_name as column, data_type as type " VIEWS_OF_FLEET
+#define MIRROR_SCHEMA_OF_VIEW MIRROR_SCHEMA "and table_name = $1 order by ordinal_position"
+
 /* Commands of `profctl query` that the mirror has too. */
 static const struct {
     const char *name, *sql;
 } mirror_commands[] = {
     {".tables", "select distinct table_name as view " VIEWS_OF_FLEET "order by 1"},
-    {".schema", "select table_name as view, column_name as column, data_type as type " VIEWS_OF_FLEET
-                "order by table_name, ordinal_position"},
+    {".schema", MIRROR_SCHEMA "order by table_name, ordinal_position"},
 };
+
+/* TABLE of ".schema TABLE"; NULL: another statement. */
+static char *mirror_schema_view(const char *sql)
+{
+    static const char blanks[] = " \t\r\n", command[] = ".schema";
+    const char *name = sql + sizeof(command) - 1;
+
+    if (!starts_with(sql, command) || !*name || !strchr(blanks, *name))
+        return NULL;
+    name += strspn(name, blanks);
+    size_t length = strcspn(name, " \t\r\n;");
+    return length > 0 && !name[length + strspn(name + length, " \t\r\n;")] ? xstrndup(name, length) : NULL;
+}
 
 struct mirror_rows {
     struct postgres *pg;
@@ -120,6 +135,14 @@ static char *mirror_text(void *arg, int column)
     return xstrdup(text);
 }
 
+/* A statement that fails is no usage error: the exit status is that of a query of a trace. */
+static int mirror_statement_fail(struct client *c, const struct problem *p)
+{
+    int status = client_fail(c, p);
+
+    return status == EXIT_USAGE ? EXIT_FAILED : status;
+}
+
 static int mirror_fail(struct client *c, struct mirror_rows *rows, const struct mirror_query *q, int64_t n)
 {
     _cleanup_(freep) char *printed = text_count(n, "row");
@@ -134,7 +157,7 @@ static int mirror_fail(struct client *c, struct mirror_rows *rows, const struct 
                             format_duration(limit, q->time_limit_ns), printed);
     if (rows->p.what && strstr(rows->p.what, "multiple commands"))
         problem_remedy(&rows->p, "Pass one statement at a time.");
-    return client_fail(c, &rows->p);
+    return mirror_statement_fail(c, &rows->p);
 }
 
 static int mirror_print(struct client *c, struct mirror_rows *rows, const struct mirror_query *q)
@@ -166,7 +189,8 @@ static int mirror_print(struct client *c, struct mirror_rows *rows, const struct
 int mirror_query_run(struct client *c, const struct mirror_query *q)
 {
     _cleanup_(mirror_rows_done) struct mirror_rows rows = {0};
-    const char *sql = q->sql;
+    _cleanup_(freep) char *view = mirror_schema_view(q->sql);
+    const char *sql = view ? MIRROR_SCHEMA_OF_VIEW : q->sql, *values[] = {view};
 
     for (size_t i = 0; i < ARRAY_SIZE(mirror_commands); i++)
         if (streq(sql, mirror_commands[i].name))
@@ -180,6 +204,6 @@ int mirror_query_run(struct client *c, const struct mirror_query *q)
         r = postgres_run(rows.pg, begin, &rows.p);
     }
     if (r >= 0)
-        r = postgres_begin(rows.pg, sql, 0, NULL, &rows.p);
-    return r < 0 ? client_fail(c, &rows.p) : mirror_print(c, &rows, q);
+        r = postgres_begin(rows.pg, sql, view ? 1 : 0, values, &rows.p);
+    return r < 0 ? mirror_statement_fail(c, &rows.p) : mirror_print(c, &rows, q);
 }

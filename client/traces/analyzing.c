@@ -112,8 +112,8 @@ static int open_ranks(struct client *c, const struct analyzing *o, int n_words, 
     for (int i = 0; i < n_words && status == EXIT_DONE; i++)
         status = add_word(c, o, words[i], ret);
     if (status == EXIT_DONE && ret->n + ret->n_left_out == 0)
-        return client_refuse(c, "profctl list-traces lists all traces.", "%s has no trace that was read",
-                             words[0]);
+        return client_error(c, PROBLEM_UNSUPPORTED, "profctl list-traces lists all traces.",
+                            "%s has no trace that was read", words[0]);
     if (status == EXIT_DONE)
         status = ranks_settle(c, o->memory_limit, ret);
     client_release_profd(c);

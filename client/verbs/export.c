@@ -145,6 +145,13 @@ static int export_trace_file(struct client *c, const struct export_verb_options 
 /* -- Several traces in one file --------------------------------------------------------------------------- */
 
 /* A trace (t12, a file), those of a directory, or with a word for it, those of a session. */
+static bool word_is_session(const char *word)
+{
+    int64_t id;
+
+    return access(word, F_OK) < 0 && parse_ref(word, 't', &id) == 's';
+}
+
 static int export_add_word(struct client *c, char *word, struct named_ranks *ranks)
 {
     char ref[REF_TEXT_MAX];
@@ -337,6 +344,10 @@ static int export_run(struct client *c, const void *values, int n_words, char **
     if (n_words > 1 && !format->write_all)
         return client_refuse(c, "profctl merge writes several traces as one; --format parquet holds several.",
                              "the format %s holds one trace", name);
+    if (!format->write_all && word_is_session(words[0]))
+        return client_refuse(
+            c, "profctl merge --session writes its traces as one; --format parquet holds several.",
+            "the format %s holds one trace, and %s is a session", name, words[0]);
     client_hold_signals();
     if (format->write_all)
         return export_ranks(c, o, format, n_words, words);
@@ -420,10 +431,11 @@ static int merge_run(struct client *c, const void *values, int n_words, char **w
     if (o->session)
         status = ranks_add_session(c, o->session, &ranks);
     for (int i = 0; i < n_words && status == EXIT_DONE; i++)
-        status = ranks_add_word(c, words[i], &ranks);
+        status = word_is_session(words[i]) ? ranks_add_session(c, words[i], &ranks)
+                                           : ranks_add_word(c, words[i], &ranks);
     if (status == EXIT_DONE && ranks.n + ranks.n_left_out == 0)
         return client_error(c, PROBLEM_NOT_FOUND, "profctl list-traces shows the traces.",
-                            "%s has no traces that can be merged", o->session);
+                            "%s has no traces that can be merged", o->session ? o->session : words[0]);
     if (status == EXIT_DONE)
         status = ranks_settle(c, o->exporting.memory_limit, &ranks);
     if (status != EXIT_DONE)
@@ -438,7 +450,7 @@ const struct verb verb_merge = {
     .summary = "Write several traces as one, ranks as processes",
     .details = "For ui.perfetto.dev and chrome://tracing. Clocks are aligned by wall-clock time; a host "
                "whose collectives are off by more than a millisecond is shifted, with a note.",
-    .words = "[TRACE...]",
+    .words = "[TRACE|SESSION...]",
     .default_kind = 't',
     .max_words = WORDS_UNLIMITED,
     VERB_OPTIONS(merge_options, struct merge_options),

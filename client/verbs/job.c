@@ -88,10 +88,13 @@ int job_print_created(struct client *c, const char *ref, const json_t *answer)
 
 /* -- Waiting ------------------------------------------------------------------------------------------ */
 
-/* A session in this state only collects its traces. */
+/* A session in this state only collects its traces, or was cancelled in the queue. */
 static void job_note_stopping(struct client *c, const char *ref, const char *state)
 {
-    client_note(c, "%s is %s; profctl status %s shows when its traces are collected", ref, state, ref);
+    if (streq(state, "cancelled"))
+        client_note(c, "%s is cancelled: it had not started", ref);
+    else
+        client_note(c, "%s is %s; profctl status %s shows when its traces are collected", ref, state, ref);
 }
 
 int job_wait(struct client *c, const char *ref, struct job_end *ret)
@@ -289,7 +292,7 @@ int session_start(struct client *c, const char *source, const json_t *request, b
             client_note(c, "Next: %s %s", e->next, ref);
         else if (ret_recorded && has_traces)
             snprintf(ret_recorded, REF_TEXT_MAX, "%s", ref);
-        else if (status != EXIT_FAILED)
+        else if (status != EXIT_FAILED && has_traces)
             client_note(c, "Next: profctl analyze %s, profctl list-traces --session %s", ref, ref);
     }
     json_decref(end.job);

@@ -349,12 +349,16 @@ static void mirror_print_state(struct client *c, const json_t *state)
     const char *error = json_get_str(state, "error"), *remedy = json_get_str(state, "remedy"),
                *url = json_get_str(state, "url");
     int64_t lag = json_get_int(state, "lag", 0), lag_ns = json_get_int(state, "lag_ns", 0);
-    char age[UNIT_TEXT_MAX];
+    char long_age[UNIT_TEXT_MAX];
     _cleanup_(freep) char *changes = text_count(lag, "change");
+    _cleanup_(freep) char *age = lag_ns < 60 * NS_PER_S
+                                     ? xasprintf("%" PRId64 "s", (lag_ns + NS_PER_S / 2) / NS_PER_S)
+                                     : xstrdup(format_duration(long_age, lag_ns));
 
     fprintf(c->out.file, "%s: %s", url ? url : "mirror", json_get_str(state, "state"));
     if (lag > 0)
-        fprintf(c->out.file, ", %s to send, the oldest %s old", changes, format_duration(age, lag_ns));
+        /* The mirror looks at the age once a second. */
+        fprintf(c->out.file, ", %s to send, the oldest about %s old", changes, age);
     fprintf(c->out.file, "\n");
     if (error)
         fprintf(c->out.file, "  %s\n", error);

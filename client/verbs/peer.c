@@ -116,6 +116,10 @@ static json_t *side_to_json(const struct peer_side *own, const struct peer_side 
     json_t *j = json_object(), *files = json_array();
     _cleanup_(freep) char *url = host_url(other->host, port), *listen = host_listen(own->host, port);
     _cleanup_(freep) char *conf = NULL;
+    /* profd refuses a tokens file with two lines of one name. */
+    _cleanup_(freep) char *accepts = xasprintf(
+        "a line to add, or to put in place of the line \"%s peer ...\": the token that this host accepts",
+        other->name);
     _cleanup_(freep) char *token_file = xasprintf(CONFIG_DIR "/peers/%s.token", other->name);
     _cleanup_(freep) char *ca_file = xasprintf(CONFIG_DIR "/peers/%s-ca.pem", other->name);
 
@@ -130,8 +134,7 @@ static json_t *side_to_json(const struct peer_side *own, const struct peer_side 
     json_array_append_new(files, side_file(token_file, "0600", xasprintf("%s\n", own->token),
                                            "the token that this host shows"));
     json_array_append_new(files, side_file(CONFIG_DIR "/tokens", "0640",
-                                           xasprintf("%s peer %s\n", other->name, other->hash),
-                                           "a line to add: the token that this host accepts"));
+                                           xasprintf("%s peer %s\n", other->name, other->hash), accepts));
     json_array_append_new(files, side_file(CONFIG_DIR "/profd.conf", "0644", TAKE_PTR(conf),
                                            "lines to add, where they are missing"));
     json_object_set_new(j, "files", files);

@@ -131,6 +131,23 @@ static int refuse_table(struct client *c)
                           "Use profctl list-traces or list-runs, or --json.");
 }
 
+/* The path of a trace that only the archive has is "archive:KEY#t12". */
+static void show_location(struct client *c, const json_t *t, const char *host)
+{
+    static const char archived[] = "archive:";
+    const char *path = json_get_str(t, "path"),
+               *pinned = json_get_bool(t, "pinned", false) ? " (pinned)" : "";
+
+    if (path && starts_with(path, archived)) {
+        const char *key = path + sizeof(archived) - 1, *end = strrchr(key, '#');
+        field_printf(&c->out, "Kept in:", "%.*s (in the archive only)%s",
+                     (int)(end ? (size_t)(end - key) : strlen(key)), key, pinned);
+        return;
+    }
+    field_printf(&c->out, "Kept in:", "%s%s%s%s%s", host ? host : "", host ? ":" : "", path,
+                 json_get_bool(t, "stored", true) ? "" : " (left in place)", pinned);
+}
+
 static int show_trace(struct client *c, const json_t *t)
 {
     static const struct show_field trace_fields[] = {
@@ -157,9 +174,7 @@ static int show_trace(struct client *c, const json_t *t)
     show_fields(c, t, trace_fields, ARRAY_SIZE(trace_fields));
     const char *host = json_get_str(t, "host_uuid") ? json_get_str(t, "host") : NULL;
     field_print(&c->out, "Host:", host);
-    field_printf(&c->out, "Kept in:", "%s%s%s%s%s", host ? host : "", host ? ":" : "",
-                 json_get_str(t, "path"), json_get_bool(t, "stored", true) ? "" : " (left in place)",
-                 json_get_bool(t, "pinned", false) ? " (pinned)" : "");
+    show_location(c, t, host);
     field_print(&c->out, "SHA-256:", json_get_str(t, "sha256"));
     show_columns(c, t);
     show_defects(c, t);

@@ -235,7 +235,8 @@ static void storage_note_objects(struct client *c, const json_t *answer)
         client_note(c, "the object %s remains in the archive: %s", json_get_str(answer, "archive_key"),
                     reason ? reason : "another trace has the same content");
     if (n_left > 0)
-        client_note(c, "%s remain%s in the archive", left, n_left == 1 ? "s" : "");
+        client_note(c, "%s remain%s in the archive: %s", left, n_left == 1 ? "s" : "",
+                    reason ? reason : "see the log of profd");
 }
 
 static int storage_apply(struct client *c, const struct storage_change *change, int n_words, char **words)
@@ -433,13 +434,18 @@ static int vacuum_call(struct client *c, const json_t *request, bool dry_run, js
 static void vacuum_print_outcome(struct client *c, const char *what, const json_t *answer)
 {
     char freed[UNIT_TEXT_MAX];
-    _cleanup_(freep) char *traces = text_count(json_get_int(answer, "removed", 0), "trace");
+    int64_t n_archived = json_get_int(answer, "archived", 0);
+    _cleanup_(freep) char *traces = text_count(json_get_int(answer, "removed", 0), "trace"),
+                          *archived = text_count(n_archived, "trace");
 
     if (json_get_int(answer, "freed", 0) == 0)
         fputs("nothing to delete\n", c->out.file);
     else
-        fprintf(c->out.file, "%s %s, %s\n", what, traces,
+        fprintf(c->out.file, "%s %s%s, %s\n", what, n_archived > 0 ? "the files of " : "", traces,
                 format_size(freed, json_get_int(answer, "freed", 0)));
+    if (n_archived > 0)
+        fprintf(c->out.file, "%s %s in the archive and %s listed\n", archived,
+                n_archived == 1 ? "remains" : "remain", n_archived == 1 ? "stays" : "stay");
 }
 
 static int vacuum_print(struct client *c, const char *what, const json_t *answer)
@@ -481,7 +487,9 @@ static int vacuum_run(struct client *c, const void *values, int n_words, char **
             vacuum_print_kept(c, listed);
         }
         _cleanup_(freep) char *traces = text_count(json_get_int(listed, "removed", 0), "trace");
-        if (!client_confirm(c, "Delete %s (%s)?", traces, format_size(freed, bytes))) {
+        bool is_archived = json_get_int(listed, "archived", 0) > 0;
+        if (!client_confirm(c, "Delete %s%s (%s)?", is_archived ? "the files of " : "", traces,
+                            format_size(freed, bytes))) {
             client_note(c, "nothing was deleted");
             return EXIT_DONE;
         }

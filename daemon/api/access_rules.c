@@ -42,6 +42,8 @@ static bool token_parse_hash(const char *text, unsigned char ret[static TOKEN_HA
     return true;
 }
 
+static const char name_taken[] = "another line has this name";
+
 /* NULL, or the reason why the line is wrong. */
 static const char *token_parse_fields(char *const fields[static FIELDS], struct token *ret)
 {
@@ -65,7 +67,7 @@ static const char *tokens_check_duplicate(const struct tokens *t, const struct t
 {
     for (size_t i = 0; i < t->n; i++) {
         if (streq(t->items[i].name, one->name))
-            return "another line has this name";
+            return name_taken;
         if (memcmp(t->items[i].hash, one->hash, TOKEN_HASH_BYTES) == 0)
             return "another line has this hash";
     }
@@ -111,6 +113,9 @@ int tokens_parse(const char *file_name, const char *data, size_t size, struct to
         size_t length = (size_t)((newline ? newline : end) - next);
         _cleanup_(freep) char *line = xstrndup(next, length);
         const char *wrong = strlen(line) < length ? "there is a NUL byte" : tokens_parse_line(&t, line);
+        /* The name ends at a NUL: the fields of the line were separated in place. */
+        if (wrong == name_taken)
+            problem_remedy(p, "Remove one of the two lines named %s.", line + strspn(line, BLANKS));
         if (wrong)
             return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "%s:%d: %s", file_name, number, wrong);
         next += length + 1;

@@ -187,6 +187,7 @@ static void session_on_removed(const struct store_removed *removed, void *arg)
     if (removed->objects_deleted + removed->objects_left > 0) {
         json_put_int(body, "objects_deleted", removed->objects_deleted);
         json_put_int(body, "objects_left", removed->objects_left);
+        json_put_str(body, "object_reason", removed->objects_reason);
     }
     http_reply_json(m.request, 200, body);
 }

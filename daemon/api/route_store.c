@@ -122,6 +122,7 @@ static void vacuum_on_done(const struct store_removed *removed, void *arg)
     }
     json_t *answer = json_object();
     json_put_int(answer, "removed", removed->traces);
+    json_put_int(answer, "archived", removed->evicted);
     json_put_int(answer, "freed", removed->bytes);
     if (removed->collected_until != RECORD_NONE)
         json_put_int(answer, "collected_until", removed->collected_until);

@@ -141,15 +141,16 @@ static char *archiver_describe_lag(void *arg)
 }
 
 /* Of many at a time: the log reports which failed. */
-static bool archiver_on_trace_removed(const char *key, const char *sha256, void *arg)
+static const char *archiver_on_trace_removed(const char *key, const char *sha256, void *arg)
 {
     struct archiver *a = arg;
-    bool is_deleted =
-        archiver_loop(a, ROLE_DELETE) && sha256 && !catalog_has_content(a->modules.catalog, sha256);
 
-    if (is_deleted)
-        archiver_remove_object(a, key, sha256, NULL, NULL);
-    return is_deleted;
+    if (!archiver_loop(a, ROLE_DELETE))
+        return "[archive] delete_credentials_file= is not set";
+    if (!sha256 || catalog_has_content(a->modules.catalog, sha256))
+        return "another trace has the same content";
+    archiver_remove_object(a, key, sha256, NULL, NULL);
+    return NULL;
 }
 
 int archiver_new(const struct archiver_modules *modules, const struct archiver_settings *settings,

@@ -38,7 +38,8 @@ struct store_archive {
     /* What is not archived yet, and why, as a clause that follows "full: "; the caller frees it. */
     char *(*describe_lag)(void *arg);
     /* The row of an archived trace was removed. Whether its object will be deleted; if not it remains. */
-    bool (*trace_removed)(const char *key, const char *sha256, void *arg);
+    /* NULL: its object is deleted; otherwise the reason why it remains. */
+    const char *(*trace_removed)(const char *key, const char *sha256, void *arg);
     void *arg;
 };
 /* NULL: traces are not archived. While they are, none leaves the store that the archive does not have; the others leave
@@ -116,7 +117,9 @@ extern const struct store_layout *const extra_store_layouts[]; /* NULL at the en
 struct store_removed {
     int err; /* the removal ended early; completed portions stay removed */
     int64_t traces, bytes;
+    int64_t evicted;                       /* of the traces: archived, only their files here were removed */
     int64_t objects_deleted, objects_left; /* of a session's traces in the archive */
+    const char *objects_reason;            /* why the last of them was left; NULL: none was */
     /* Of a vacuum, each at most STORE_LISTED_MAX, as in openapi.yaml, schema Vacuumed: the traces that were
      * (or would be) removed, and older ones that were kept. NULL of a session. */
     json_t *removed, *kept;

@@ -139,6 +139,7 @@ static int removal_add_trace(const struct trace_record *t, void *arg)
     if (m->removed.removed && json_array_size(m->removed.removed) < STORE_LISTED_MAX)
         json_array_append_new(m->removed.removed, removal_list_item(t));
     m->removed.traces += removal_takes_trace(m, t) || removal_evicts_trace(m, t);
+    m->removed.evicted += removal_evicts_trace(m, t);
     m->removed.bytes += store_trace_bytes(t);
     m->portion[m->n++] = (struct trace_record){.trace_id = t->trace_id,
                                                .session_id = t->session_id,
@@ -249,9 +250,12 @@ static void removal_leave_objects(struct store_removal *m)
         const struct trace_record *t = &m->portion[i];
         if (t->archived_at == RECORD_NONE)
             continue;
-        bool is_deleted = archive && archive->trace_removed(t->archive_key, t->sha256, archive->arg);
-        m->removed.objects_deleted += is_deleted;
-        m->removed.objects_left += !is_deleted;
+        const char *reason = archive ? archive->trace_removed(t->archive_key, t->sha256, archive->arg)
+                                     : "[archive] url= is not set";
+        m->removed.objects_deleted += !reason;
+        m->removed.objects_left += reason != NULL;
+        if (reason)
+            m->removed.objects_reason = reason;
     }
 }
 

@@ -70,8 +70,10 @@ static const char *query_remedy(const struct peer_query *q, int status)
 {
     switch (status) {
     case 401:
-        return "Its tokens file must have the token that this profd sends: profctl peer join prints both "
-               "sides.";
+        return "Its tokens file must have the token that this profd sends. profctl peer join prints a new "
+               "token for "
+               "both sides: add its line to the tokens file, or put it in place of the line of the same "
+               "name.";
     case 403:
         return "The role of the token must be peer, and [http] host= of its profd.conf must have the name in "
                "the URL: profctl peer join prints both sides.";

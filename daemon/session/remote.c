@@ -402,11 +402,12 @@ void target_peer_lost(struct target *t, int64_t since)
     /* True before they come, and after it. */
     _cleanup_(freep) char *failure =
         since == RECORD_NONE
-            ? xasprintf("its host %s had not reported its end in time: its traces are delivered later",
-                        target_host(t))
+            ? xasprintf(
+                  "its host %s had not reported its end in time: traces that it delivers later are added",
+                  target_host(t))
             : xasprintf(
-                  "its host %s had not answered since %s when the session ended: its traces are delivered "
-                  "when it answers again",
+                  "its host %s had not answered since %s when the session ended: traces that it delivers "
+                  "later are added",
                   target_host(t), format_time(at, since));
     const char *remedy = since == RECORD_NONE ? "See profd's log on that host."
                                               : "profctl list-hosts shows the state of each host.";

@@ -218,6 +218,11 @@ def test_clocks_of_hosts_are_aligned_and_it_is_said_how(fleet):
         assert len(first) == len(ids) and max(first) - min(first) < error_us, (noted, first)
         assert [line.split(":")[0] for line in noted] == ["gpu2", "gpu3"] and re.match(how, noted[1]), noted
     assert re.match(collectives, clock_notes(run(one, "merge", "--session", fleet.session, "-o", place / "all.json.gz")[1])[1])
+    # A session as a word, by its id and by its UUID, is merged as with --session; formats of one trace name merge.
+    for word in (fleet.session, one.session(fleet.session)["uuid"]):
+        run(one, "merge", word, "-o", place / "word.json.gz")
+        assert len(first_kernels(place / "word.json.gz")) == len(first_kernels(place / "all.json.gz"))
+    assert "merge --session" in run(one, "export", fleet.session, "--format", "perfetto", "-o", place / "one", status=2)[1]
     # Where no host differs, no clock is mentioned: of one host, of files, of instances that are compared one by one.
     two = [trace["trace"] for trace in fleet.traces if trace["host"] == "gpu3"]
     assert not clock_notes(run(one, "merge", *two, "-o", place / "two.json.gz")[1])

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -92,6 +93,10 @@ def evict(profd, *traces):
     rows = [profd.get(f"/v1/traces/{trace}") for trace in traces]
     assert not any(row["stored"] or "columns" in row for row in rows), (answer, rows)
     assert all(row["state"] == "complete" and row["path"].startswith("archive:") for row in rows)
+    assert answer["archived"] == answer["removed"] == len(answer["traces"]), answer
+    for row in rows:
+        shown = " ".join(profctl(profd, "show", row["trace"]).stdout.split())
+        assert re.search(rf"Kept in: \S*{row['archive_key']} \(in the archive only\)", shown), shown
     return answer
 
 

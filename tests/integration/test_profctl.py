@@ -589,6 +589,10 @@ def test_stop(fake):
     fake.answers["GET /v1/sessions/s7"] = live("partial", target(1), target(2, "failed", **FAILURE))
     r = run("stop", "s7", "--wait", fake=fake)
     assert r.returncode == 3 and r.stdout.startswith("Session s7 is partial: 1 of 2 workers")
+    # One that waited in the queue has no traces to wait for.
+    fake.answers["POST /v1/sessions/s7/stop"] = session("cancelled")
+    r = run("stop", "s7", fake=fake)
+    assert "s7 is cancelled: it had not started" in r.stderr and "traces" not in r.stderr
 
 
 def test_list_sessions(fake):
@@ -751,6 +755,8 @@ def test_rm(fake):
     assert len(fake.asked("DELETE", "/v1/sessions/s7")) == 1
     out, _ = on_terminal(fake, "rm", "--yes", "s7")
     assert "[y/N]" not in out and len(fake.asked("DELETE", "/v1/sessions/s7")) == 2
+    fake.answers["DELETE /v1/sessions/s7"] = {"objects_deleted": 0, "objects_left": 2, "object_reason": "no credential"}
+    assert "2 objects remain in the archive: no credential" in run("rm", "--yes", "s7", fake=fake).stderr
 
 
 def test_pin(fake):
@@ -776,6 +782,10 @@ def test_vacuum(fake):
     assert fake.requests[0][2] == {"keep": 20 << 30, "dry_run": True}
     assert run("vacuum", "--keep", "0", "--yes", fake=fake).stdout == "deleted 12 traces, 5.0 GiB\n"
     assert fake.requests[1][2] == {"keep": 0}
+    fake.answers["POST /v1/vacuum"]["archived"] = 2
+    r = run("vacuum", "--keep", "0", "--yes", fake=fake)
+    assert r.stdout == "deleted the files of 12 traces, 5.0 GiB\n2 traces remain in the archive and stay listed\n"
+    del fake.answers["POST /v1/vacuum"]["archived"], fake.requests[2]
     # Nobody can be asked.
     r = run("vacuum", "--keep", "0", fake=fake)
     assert r.returncode == 1 and "not a terminal" in r.stderr and "--yes" in r.stderr and len(fake.requests) == 2

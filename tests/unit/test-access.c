@@ -89,6 +89,10 @@ static void test_wrong_tokens(void **state)
         assert_null(strstr(p.what, "secret"));
         assert_int_equal(t.n, 0);
     }
+    _cleanup_(tokens_done) struct tokens none = {0};
+    _cleanup_(problem_done) struct problem twice = {0};
+    assert_int_equal(parse("gpu1 peer " HASH_A "\n\t gpu1 peer " HASH_B, &none, &twice), -EINVAL);
+    assert_string_equal(twice.remedy, "Remove one of the two lines named gpu1.");
     struct tokens t;
     assert_int_equal(tokens_parse("tokens", "ci\0 read", 8, &t, NULL), -EINVAL);
 }
