@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory):
     # Calls to workers wait for as long as a test holds their answers.
-    config = quick_config(start="20s", clean="20s", stop="20s", settle="300ms", more="[hosts]\nlease=10s\n")
+    config = quick_config(start="20s", clean="20s", stop="20s", settle="5s", more="[hosts]\nlease=10s\n")
     with Hosts(tmp_path_factory.mktemp("hosts"), 3, config=config) as running:
         yield running
 
