@@ -53,7 +53,7 @@ int connection_download_range(struct connection *d, const char *path, int64_t of
  * JSON names it. */
 char *connection_next_page(const struct connection *d);
 
-/* Whether the last response says that profd had it from its archive (Link, rel="via"). */
+/* Whether, by the last response, profd read it from its archive (Link, rel="via"). */
 bool connection_came_from_archive(const struct connection *d);
 
 /* Whether it offers event streams; a bus does not. */

@@ -156,7 +156,7 @@ struct http_download {
     struct offload *offload;
     uint64_t queue;
 };
-/* To a HEAD request: the head of a reply with so many bytes, which are not there. */
+/* To a HEAD request: the head of a reply whose body would have that many bytes. */
 void http_reply_size(struct http_request *r, const char *content_type, int64_t size);
 /*
  * A file as a download: Range (one range: 206, 416), ETag and If-Range from size and modification time. Read

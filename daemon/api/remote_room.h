@@ -30,11 +30,11 @@ struct remote_copy {
 /* All zero: no copies. */
 LIST_HEAD(remote_room, remote_copy);
 
-/* Whether there is room for so many bytes more, of which free_bytes are free now; then they are reserved until
+/* Whether there is room for that many more bytes, of which free_bytes are free now; then they are reserved until
  * remote_room_release(), and the copy stays where it is. */
 bool remote_room_reserve(struct remote_room *room, struct remote_copy *copy, const char *host_uuid,
                          int64_t bytes, int64_t free_bytes);
-/* Whether a copy that got so many bytes in that time goes on too slowly: it would keep its room for days. */
+/* Whether a copy that got that many bytes in that time is too slow: it would keep its room for days. */
 bool remote_copy_is_slow(int64_t lasts_ns, int64_t bytes);
 /* Without a reservation: nothing. */
 void remote_room_release(struct remote_room *room, struct remote_copy *copy);

@@ -96,7 +96,7 @@ void upload_free(struct upload *u);
 /* uploads.c: the archive failed with err, or works. */
 void uploads_note_failure(struct archiver *a, int err, const struct problem *p);
 void uploads_note_success(struct archiver *a);
-/* The wait after so many failures in a row. */
+/* The delay after that many failures in a row. */
 int64_t upload_wait_ns(unsigned n_failures);
 void uploads_init(struct archiver *a);
 void uploads_begin(struct archiver *a);

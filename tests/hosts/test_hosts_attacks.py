@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory):
-    config = quick_config(settle="300ms", more="[hosts]\nlease=10s\nunreachable=3s\ncall=1s\n")
+    config = quick_config(settle="300ms", more="[hosts]\nlease=10s\nunreachable=10s\ncall=1s\n")
     with Hosts(tmp_path_factory.mktemp("hosts"), 3, workers=1, config=config) as running:
         yield running
 
@@ -148,8 +148,7 @@ def test_a_host_that_rewrites_its_facts_without_an_end(hosts):
         (there,) = rows(two, "select session_id from session_row where uuid = ?", one.session(session)["uuid"])
         assert two.request("POST", f"/v1/sessions/s{there['session_id']}/stop").status in (200, 409)
         two.wait_session(f"s{there['session_id']}")
-        # On a slow machine so much takes longer than a host may prepare.
-        assert any(text in failed["failure"] for text in ("more than 64 MiB about the traces of one session", "has not prepared its workers within")), failed
+        assert "more than 64 MiB about the traces of one session" in failed["failure"], failed
         stored = rows(one, "select sum(length(facts)) as bytes, sum(facts like '%\"size\"%') as sizes from remote_trace_row where facts like '%x.json%'")[0]
         assert 0 < stored["bytes"] < 16 << 20 and stored["sizes"] == 0 and len(polls) < 30, (stored, len(polls))
 
