@@ -47,3 +47,10 @@ bool uuid_is_prefix(const char *text)
 
     return n >= UUID_PREFIX_LENGTH && text[n] == '\0' && strspn(text, "0123456789") < n;
 }
+
+bool uuid_is_too_short(const char *text)
+{
+    size_t n = uuid_span(text);
+
+    return n > 0 && n < UUID_PREFIX_LENGTH && text[n] == '\0' && strspn(text, "0123456789") < n;
+}

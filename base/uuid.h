@@ -23,3 +23,5 @@ bool uuid_is(const char *text);
  * letter among them. A text of digits alone is a number.
  */
 bool uuid_is_prefix(const char *text);
+/* Whether text would be a prefix if it were longer. */
+bool uuid_is_too_short(const char *text);

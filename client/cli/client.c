@@ -2,6 +2,7 @@
 #include "client/cli/client.h"
 
 #include "base/alloc.h"
+#include "base/uuid.h"
 #include "client/cli/text.h"
 #include <errno.h>
 #include <limits.h>
@@ -137,7 +138,10 @@ int client_parse_ref(struct client *c, const char *word, char default_kind, cons
     _cleanup_(freep) char *of_file =
         xasprintf("profctl query %s queries that file; profctl ingest %s imports it.", clean, clean);
     bool is_file = strchr(kinds, 't') && access(word, F_OK) == 0;
-    client_refuse(c, is_file ? of_file : "profctl list-sessions, list-traces and list-runs show the ids.",
-                  "'%s' is not %s", clean, describe_kinds(kinds));
+    const char *remedy = is_file ? of_file
+                         : uuid_is_too_short(word)
+                             ? "Of a UUID, give the first 8 characters or more."
+                             : "profctl list-sessions, list-traces and list-runs show the ids.";
+    client_refuse(c, remedy, "'%s' is not %s", clean, describe_kinds(kinds));
     return -EINVAL;
 }

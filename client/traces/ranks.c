@@ -105,6 +105,8 @@ static int ranks_fetch_workers(struct client *c, const char *ref, json_t **ret)
     size_t i;
 
     *ret = json_object();
+    if (status == EXIT_DONE)
+        trace_note_part(c, ref, session);
     json_array_foreach(json_object_get(session, "targets"), i, target) {
         const char *worker = json_get_str(target, "worker"), *role = json_get_str(target, "role");
         json_t *known = json_object();

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/uuid.h"
 #include "client/cli/table.h"
 #include "client/cli/text.h"
 #include "trace/columns/schema.h"
@@ -62,6 +63,28 @@ enum colour trace_colour(const json_t *trace)
     return state == TRACE_COMPLETE                                ? losses ? COLOUR_WARN : COLOUR_NONE
            : state == TRACE_DUPLICATE || state == TRACE_TRUNCATED ? COLOUR_WARN
                                                                   : COLOUR_BAD;
+}
+
+void trace_note_part(struct client *c, const char *ref, const json_t *session)
+{
+    const char *name = json_get_str(session, "coordinator_name"), *uuid = json_get_str(session, "uuid");
+    const char *host = name ? name : "its coordinator";
+
+    if (json_get_str(session, "coordinator") && uuid)
+        client_note(c,
+                    "%s is this host's part of a session over several hosts\n"
+                    "  On %s, %.*s is the entire session.",
+                    ref, host, UUID_PREFIX_LENGTH, uuid);
+}
+
+void trace_note_part_of(struct client *c, const char *ref)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(freep) char *path = xasprintf("/v1/sessions/%s", ref);
+    _cleanup_json_ session = NULL;
+
+    if (connection_call(c->connection, "GET", path, NULL, NULL, &session, &p) >= 0)
+        trace_note_part(c, ref, session);
 }
 
 int traces_fetch(struct client *c, const char *path, int64_t limit, json_t **ret)

@@ -148,6 +148,16 @@ static void show_location(struct client *c, const json_t *t, const char *host)
                  json_get_bool(t, "stored", true) ? "" : " (left in place)", pinned);
 }
 
+/* When the archive was found to have it, and the key of its object. */
+static void show_archive(struct client *c, const json_t *t)
+{
+    _cleanup_(freep) char *at = json_cell_text(JSON_CELL_TIME, t, "archived_at");
+    const char *key = json_get_str(t, "archive_key");
+
+    if (at && key)
+        field_printf(&c->out, "Archived:", "%s as %s", at, key);
+}
+
 static int show_trace(struct client *c, const json_t *t)
 {
     static const struct show_field trace_fields[] = {
@@ -175,7 +185,9 @@ static int show_trace(struct client *c, const json_t *t)
     const char *host = json_get_str(t, "host_uuid") ? json_get_str(t, "host") : NULL;
     field_print(&c->out, "Host:", host);
     show_location(c, t, host);
+    show_archive(c, t);
     field_print(&c->out, "SHA-256:", json_get_str(t, "sha256"));
+    field_print(&c->out, "UUID:", json_get_str(t, "uuid"));
     show_columns(c, t);
     show_defects(c, t);
     show_labels(c, t);
@@ -232,6 +244,7 @@ static int show_session(struct client *c, const json_t *session)
                      format_duration(skew, json_get_int(session, "skew_ns", 0)), error > 0 ? " ± " : "",
                      error > 0 ? format_duration(uncertainty, error) : "");
     show_request(c, session);
+    field_print(&c->out, "UUID:", json_get_str(session, "uuid"));
     fputc('\n', c->out.file);
     if (json_array_size(json_object_get(session, "targets")) > 0) {
         int status = listing_print_workers(c, session);

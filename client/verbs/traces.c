@@ -152,8 +152,11 @@ static int list_traces_run(struct client *c, const void *values, int n_words, ch
         return client_print_json(c, answer);
     list_traces_add(table, json_object_get(answer, "traces"));
     listing_print(c, table);
-    if (listing_has_legend(c))
+    if (listing_has_legend(c)) {
         list_traces_print_footer(c, answer);
+        if (o->session)
+            trace_note_part_of(c, o->session);
+    }
     return EXIT_DONE;
 }
 
@@ -329,6 +332,7 @@ static int get_list_words(struct client *c, int n_words, char **words, json_t *t
         if (status != EXIT_DONE)
             return status;
         if (ref[0] == 's') {
+            trace_note_part_of(c, ref);
             json_array_extend(traces, json_object_get(answer, "traces"));
             json_decref(answer);
         } else {

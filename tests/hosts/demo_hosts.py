@@ -3,8 +3,12 @@
 """Many hosts on one machine, for real: network namespaces with a profd and a worker that computes on each, PostgreSQL and a bucket on
 another, one session over all, and one question to the mirror. `./dev demo --hosts 3` runs it.
 
+With --stay it only starts them and requests, prints how to enter each host from another terminal, and waits for Ctrl-C, for an hour
+at most.
+
 Everything it makes lies in DIR (build/demo-hosts by default), which it empties first. It ends only what it started."""
 import argparse
+import contextlib
 import os
 import pathlib
 import shlex
@@ -12,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import hosts as testbed
 from fleet import Fleet
@@ -20,7 +25,7 @@ from postgres import PASSWORD, Postgres
 from radosgw import Radosgw
 
 from daemon import quick_config, wait_for
-from demo import heading
+from demo import STAY_S, heading
 
 BUILD = testbed.BUILD
 READY_S = 120  # until all rows are mirrored, all traces archived
@@ -119,11 +124,41 @@ def run(hosts, screen, seconds):
     screen.type("profctl", "query", "--mirror", QUESTION)
 
 
+def write_entrance(host, router):
+    """A script that starts a shell, or the given command, on the host."""
+    path = host.place / "enter"
+    environment = {"PATH": f"{testbed.PROFCTL.parent}:{os.environ['PATH']}", "PROFD_SOCKET": host.socket, "PROFD_ROUTER": router,
+                   "PGPASSWORD": PASSWORD, "PS1": f"{host.name}# "}
+    words = shlex.join(["nsenter", f"--target={host.process.pid}", "--net", "--mount", "--uts", "--pid", "--", "env",
+                        *(f"{name}={value}" for name, value in environment.items())])
+    path.write_text(f'#!/bin/bash\nif [ $# = 0 ]; then set -- bash --norc; fi\nexec {words} "$@"\n')
+    path.chmod(0o700)
+    return path
+
+
+def stay(hosts):
+    """For whoever types the commands: until Ctrl-C, or for STAY_S."""
+    loads = [host.fleet.start_load(STAY_S) for host in hosts]
+    entrances = [write_entrance(host, hosts.router) for host in hosts]
+    heading("Running. In another terminal, a shell on each host:")
+    for entrance in entrances:
+        print(f"  {entrance}")
+    print("There, or after the name of the script:")
+    for command in ("list-hosts", "start --duration 3s --wait", "analyze", "mirror status"):
+        print(f"  profctl {command}")
+    print("Ctrl-C here ends everything.", flush=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        time.sleep(STAY_S)
+    for load in loads:
+        load.end()
+
+
 def main():
     parse = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parse.add_argument("--dir", type=pathlib.Path, default=BUILD / "demo-hosts")
     parse.add_argument("--hosts", type=int, default=3, metavar="N")
     parse.add_argument("--duration", type=int, default=3, metavar="SECONDS")
+    parse.add_argument("--stay", action="store_true", help="start the hosts and wait, for commands from another terminal")
     options = parse.parse_args()
     if reason := why_not():
         sys.exit(f"demo: {reason}")
@@ -135,6 +170,9 @@ def main():
 
     heading(f"Starting {options.hosts} hosts with a vLLM worker each, PostgreSQL and a bucket ...")
     with DemoHosts(directory, options.hosts, config=quick_config(session="10min", stop="5min"), services=1) as hosts:
+        if options.stay:
+            stay(hosts)
+            return 0
         screen = Screen(hosts[1])
         run(hosts, screen, options.duration)
     return 1 if screen.failed else 0

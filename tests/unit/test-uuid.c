@@ -49,11 +49,22 @@ static void test_texts(void **state _unused_)
     }
 }
 
+static void test_too_short(void **state _unused_)
+{
+    assert_true(uuid_is_too_short("6b1f0"));
+    assert_true(uuid_is_too_short("f"));
+    assert_false(uuid_is_too_short("6b1f0000"));
+    assert_false(uuid_is_too_short("1234567"));
+    assert_false(uuid_is_too_short("6b1f0g"));
+    assert_false(uuid_is_too_short(""));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_new),
         cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_too_short),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
