@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: Apache-2.0
+// esbuild puts imported style sheets into app.css.
+declare module '*.css';

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers with their units, as profctl prints them (base/units.c). A space before a unit does not break.
+
+const NBSP = '\u00a0';
+
+const small = (n: number, unit: string) => (Math.abs(n) < 9.95 ? n.toFixed(1) : n.toFixed(0)) + NBSP + unit;
+
+// "0 s", "940 ns", "49 us", "3.1 ms", "8.2 s", "12 min 4 s".
+export function duration(ns: number | null | undefined): string {
+  if (ns === null || ns === undefined || !Number.isFinite(ns)) return '';
+  if (ns < 0) return '-' + duration(-ns);
+  const s = Math.round(ns / 1e9);
+  if (ns === 0) return '0' + NBSP + 's';
+  if (ns < 1e3 - 0.5) return (ns < 9.95 && !Number.isInteger(ns) ? ns.toFixed(1) : ns.toFixed(0)) + NBSP + 'ns';
+  if (ns < 1e6 - 500) return small(ns / 1e3, 'us');
+  if (ns < 1e9 - 500e3) return small(ns / 1e6, 'ms');
+  if (ns < 60e9) return (ns / 1e9).toFixed(1) + NBSP + 's';
+  if (s < 3600) return `${Math.floor(s / 60)}${NBSP}min ${s % 60}${NBSP}s`;
+  if (s < 86400) return `${Math.floor(s / 3600)}${NBSP}h ${Math.floor((s % 3600) / 60)}${NBSP}min`;
+  return `${Math.floor(s / 86400)}${NBSP}d ${Math.floor((s % 86400) / 3600)}${NBSP}h`;
+}
+
+// A moment in a trace, with as many digits as a difference of `resolution` ns needs: "12.345678 ms".
+export function moment(ns: number, resolution = 1): string {
+  const magnitude = Math.abs(ns);
+  const [factor, unit] = magnitude < 1e3 ? [1, 'ns'] : magnitude < 1e6 ? [1e3, 'us'] : magnitude < 1e9 ? [1e6, 'ms'] : [1e9, 's'];
+  const digits = Math.max(0, Math.min(9, Math.ceil(Math.log10(factor as number) - Math.log10(Math.max(1, resolution)))));
+  return (ns / (factor as number)).toFixed(digits) + NBSP + unit;
+}
+
+const SIZES = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+
+// "61.3 MiB"
+export function size(bytes: number | null | undefined): string {
+  if (bytes === null || bytes === undefined || !Number.isFinite(bytes)) return '';
+  let n = bytes;
+  let i = 0;
+  while (n >= 1023.95 && i < SIZES.length - 1) {
+    n /= 1024;
+    i++;
+  }
+  return (i === 0 || n >= 99.95 ? n.toFixed(0) : n.toFixed(1)) + NBSP + SIZES[i];
+}
+
+const grouped = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
+
+// "9,840,000"
+export function count(n: number | null | undefined): string {
+  return n === null || n === undefined || !Number.isFinite(n) ? '' : grouped.format(n);
+}
+
+// "9.8 M", where there is no room for all digits.
+export function roughly(n: number): string {
+  for (const [factor, name] of [[1e9, 'G'], [1e6, 'M'], [1e3, 'k']] as const) {
+    if (Math.abs(n) >= factor) return (n / factor).toFixed(Math.abs(n) < 9.95 * factor ? 1 : 0) + NBSP + name;
+  }
+  return Number.isInteger(n) ? String(n) : n.toFixed(1);
+}
+
+// "27 %" of a ratio from 0 to 1; "4.1 %" below ten.
+export function percent(ratio: number | null | undefined): string {
+  if (ratio === null || ratio === undefined || !Number.isFinite(ratio)) return '';
+  const n = 100 * ratio;
+  return (Math.abs(n) < 9.95 && n !== 0 ? n.toFixed(1) : n.toFixed(0)) + NBSP + '%';
+}
+
+const pad = (n: number) => String(n).padStart(2, '0');
+
+// Local "2026-11-20 14:02:11" of a wall clock in nanoseconds.
+export function time(at: number | null | undefined): string {
+  if (!at) return '';
+  const d = new Date(at / 1e6);
+  return `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())} ${pad(d.getHours())}:${pad(d.getMinutes())}:${pad(d.getSeconds())}`;
+}
+
+// "3 min ago"
+export function ago(at: number | null | undefined, now = Date.now()): string {
+  if (!at) return '';
+  const s = Math.max(0, Math.round((now - at / 1e6) / 1000));
+  if (s < 60) return `${s}${NBSP}s ago`;
+  if (s < 3600) return `${Math.floor(s / 60)}${NBSP}min ago`;
+  if (s < 172_800) return `${Math.floor(s / 3600)}${NBSP}h ago`;
+  return `${Math.floor(s / 86400)}${NBSP}d ago`;
+}
+
+// "1 rank", "8 ranks"
+export function plural(n: number, one: string, many = one + 's'): string {
+  return `${count(n)}${NBSP}${n === 1 ? one : many}`;
+}
