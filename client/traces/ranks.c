@@ -10,6 +10,7 @@
 #include "client/traces/lost_hosts.h"
 #include "client/traces/trace.h"
 #include "client/traces/trace_paths.h"
+#include "client/transport/download.h"
 #include "trace/ranks/rank_set.h"
 #include "trace/read/sum.h"
 #include <errno.h>
@@ -157,7 +158,7 @@ int ranks_add_session(struct client *c, const char *session, struct named_ranks 
             status = ranks_leave_out(ranks, true, EXIT_FAILED);
         } else if (!streq(kind, "trace")) {
             append_str(&left_out, "%s%s (%s)", left_out ? ", " : "", id, kind ? kind : "unknown");
-        } else if (!json_get_str(trace, "columns")) {
+        } else if (!json_get_str(trace, "columns") && !trace_json_is_archived(trace)) {
             client_note(c, "%s is left out: it was not read", id);
             status = ranks_leave_out(ranks, true, EXIT_FAILED);
         } else {

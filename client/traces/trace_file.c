@@ -246,34 +246,37 @@ static int trace_file_fetch(struct client *c, const json_t *trace, struct trace_
     return 0;
 }
 
-/*
- * The host of the trace does not answer (p): if the archive has the trace, it is read here, as a file. EXIT_DONE, or an exit
- * status after the problem was printed.
- */
-static int trace_file_use_archived(struct client *c, const json_t *trace, struct trace_file *t,
-                                   const struct problem *p)
+/* Reads the trace here, as a file: from its host, which fetches it, or from the archive. EXIT_DONE, or an exit status after
+ * the problem was printed. */
+static int trace_file_use_original(struct client *c, const json_t *trace, struct trace_file *t)
 {
     const char *sha256 = json_get_str(trace, "sha256"), *name = json_get_str(trace, "name");
-    _cleanup_(problem_done) struct problem mine = {0};
+    _cleanup_(problem_done) struct problem p = {0};
 
-    if (p->kind != PROBLEM_UNREACHABLE || !sha256 || !archive_is_configured(c)) {
-        lost_hosts_add(c, trace, -EREMOTEIO, p);
-        return client_fail(c, p);
-    }
     /* Without the size of columns that only the host knows. */
-    if (trace_file_use_cached(c, t, columns_key_of_trace(sha256, 0)))
+    if (sha256 && trace_file_use_cached(c, t, columns_key_of_trace(sha256, 0)))
         return EXIT_DONE;
     client_hold_signals();
     t->source_fd = nameless_file();
-    int r = t->source_fd < 0 ? problem_set(&mine, t->source_fd, PROBLEM_STORAGE, "cannot keep %s: %s",
-                                           t->name, strerror(-t->source_fd))
-                             : download_trace(c, trace, t->source_fd, &mine);
+    int r = t->source_fd < 0 ? problem_set(&p, t->source_fd, PROBLEM_STORAGE, "cannot keep %s: %s", t->name,
+                                           strerror(-t->source_fd))
+                             : download_trace(c, trace, t->source_fd, &p);
     if (r >= 0 && lseek(t->source_fd, 0, SEEK_SET) < 0)
-        r = problem_set(&mine, -errno, PROBLEM_STORAGE, "cannot read %s: %s", t->name, strerror(errno));
+        r = problem_set(&p, -errno, PROBLEM_STORAGE, "cannot read %s: %s", t->name, strerror(errno));
     if (r < 0)
-        return client_fail(c, &mine);
+        return client_fail(c, &p);
     t->unread_path = xstrdup(name ? name : t->name);
     return EXIT_DONE;
+}
+
+/* The host of the trace does not answer (p): if the archive has the trace, it is read here. */
+static int trace_file_use_archived(struct client *c, const json_t *trace, struct trace_file *t,
+                                   const struct problem *p)
+{
+    if (p->kind == PROBLEM_UNREACHABLE && json_get_str(trace, "sha256") && archive_is_configured(c))
+        return trace_file_use_original(c, trace, t);
+    lost_hosts_add(c, trace, -EREMOTEIO, p);
+    return client_fail(c, p);
 }
 
 /* Of columns that are large enough, only the pages that are needed: 1; 0: they are read completely; -EIO: their host does
@@ -380,8 +383,10 @@ static int trace_file_look_at_id(struct client *c, int64_t id, struct trace_file
     trace_file_take_clock(t, trace);
     const char *sha256 = json_get_str(trace, "sha256");
     if (!json_get_str(trace, "columns") && (is_here || json_get_int(trace, "columns_size", 0) <= 0)) {
-        if (trace_json_is_archived(trace))
-            return trace_file_fetch_archived(c, trace, t);
+        if (trace_json_is_archived(
+                trace)) /* another host has no columns either until it has fetched the trace */
+            return json_get_str(trace, "host_uuid") ? trace_file_use_original(c, trace, t)
+                                                    : trace_file_fetch_archived(c, trace, t);
         if (!original || access(original, R_OK) < 0)
             return trace_file_no_columns(c, trace, t);
         client_note(c, "profd has no columns of %s; reading %s", t->name, original);

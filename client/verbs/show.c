@@ -8,6 +8,7 @@
 #include "client/runs/requests.h"
 #include "client/runs/save_as_files.h"
 #include "client/traces/trace.h"
+#include "client/transport/download.h"
 #include "client/verbs/verbs.h"
 #include "client/views/json_table.h"
 #include "client/views/listing.h"
@@ -131,21 +132,20 @@ static int refuse_table(struct client *c)
                           "Use profctl list-traces or list-runs, or --json.");
 }
 
-/* The path of a trace that only the archive has is "archive:KEY#t12". */
+/* What another host reported of its store may be old: it removes archived traces from there, and fetches them again. */
 static void show_location(struct client *c, const json_t *t, const char *host)
 {
-    static const char archived[] = "archive:";
-    const char *path = json_get_str(t, "path"),
+    const char *path = json_get_str(t, "path"), *key = json_get_str(t, "archive_key"),
                *pinned = json_get_bool(t, "pinned", false) ? " (pinned)" : "";
+    bool left_store = trace_json_is_archived(t);
 
-    if (path && starts_with(path, archived)) {
-        const char *key = path + sizeof(archived) - 1, *end = strrchr(key, '#');
-        field_printf(&c->out, "Kept in:", "%.*s (in the archive only)%s",
-                     (int)(end ? (size_t)(end - key) : strlen(key)), key, pinned);
-        return;
-    }
-    field_printf(&c->out, "Kept in:", "%s%s%s%s%s", host ? host : "", host ? ":" : "", path,
-                 json_get_bool(t, "stored", true) ? "" : " (left in place)", pinned);
+    if (left_store && !host)
+        field_printf(&c->out, "Kept in:", "%s (in the archive only)%s", key ? key : path, pinned);
+    else if (!left_store)
+        field_printf(&c->out, "Kept in:", "%s%s%s%s%s", host ? host : "", host ? ":" : "", path,
+                     json_get_bool(t, "stored", true) ? "" : " (left in place)", pinned);
+    if (json_object_get(t, "archived_at") && (host || !left_store))
+        field_printf(&c->out, "Archived:", "%s%s", key ? key : "yes", left_store ? pinned : "");
 }
 
 /* When the archive was found to have it, and the key of its object. */

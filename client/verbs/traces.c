@@ -53,12 +53,14 @@ static char *trace_rank_text(const json_t *trace)
     return trace_rank(trace, true);
 }
 
-/* "only": its file left the store. */
+/* "only": its file left the store. What left the store of another host since that reported the trace is not known. */
 static char *trace_archived_text(const json_t *trace)
 {
-    return xstrdup(!json_object_get(trace, "archived_at")  ? ""
-                   : json_get_bool(trace, "stored", false) ? "yes"
-                                                           : "only");
+    bool is_elsewhere = json_get_str(trace, "host_uuid");
+
+    return xstrdup(!json_object_get(trace, "archived_at")                  ? ""
+                   : is_elsewhere || json_get_bool(trace, "stored", false) ? "yes"
+                                                                           : "only");
 }
 
 /* clang-format off */
@@ -164,8 +166,9 @@ const struct verb verb_list_traces = {
     .name = "list-traces",
     .summary = "List traces, newest first",
     .details =
-        "STATE is the completeness of the file. ARCHIVED is yes, or only if the file left the store: get, "
-        "analyze and open fetch it. A trace that no session requested is unclaimed; a worker is ambiguous "
+        "STATE is the completeness of the file. ARCHIVED is yes, or only if the file left the store of this "
+        "host: get, analyze and open fetch it. A trace that no session requested is unclaimed; a worker is "
+        "ambiguous "
         "if several workers could have written the file.",
     .words = "",
     VERB_OPTIONS(list_traces_options, struct list_traces_options),

@@ -122,3 +122,50 @@ def test_a_host_that_does_not_answer(hosts, traces, tmp_path):
     reload(one, "[hosts]", hosts.archive + "[hosts]")
     two.start()
 
+
+
+def of_gpu2(one, session):
+    return [row for row in one.traces(session=session) if row.get("host") == "gpu2"]
+
+
+def archived_column(one, session):
+    """By trace, what list-traces shows."""
+    _, *lines = one.profctl("list-traces", "--session", session, "--columns", "TRACE,ARCHIVED", "--csv").splitlines()
+    return dict(line.split(",") for line in lines)
+
+
+@pytest.mark.parametrize("told", ["before", "after"])
+def test_a_trace_that_left_the_store_of_its_host(hosts, tmp_path, told):
+    """Whether the host that was asked learned of the trace before it left its store, or after: the archive has it."""
+    one, two = hosts
+    session = one.start_session(router=hosts.router, duration_ns=S)["session"]
+    if told == "after":
+        wait_for(lambda: one.session(session)["state"] == "recording")
+        one.kill()
+    else:
+        one.wait_session(session)
+        wait_for(lambda: len(of_gpu2(one, session)) == 2 and all("archived_at" in row for row in of_gpu2(one, session)))
+        reported = one.profctl("analyze", of_gpu2(one, session)[0]["trace"], "--report", "kernels", "--json")
+    wait_for(lambda: not [row for row in two.get("/v1/sessions")["sessions"] if row["state"] not in ("complete", "partial", "failed", "cancelled")])
+    wait_for(lambda: all("archived_at" in row for row in two.traces()))
+    two.post("/v1/vacuum", {"keep": 0})
+    assert not any(row["stored"] for row in two.traces())
+    if told == "after":
+        one.start()
+        one.wait_session(session)
+        wait_for(lambda: len(of_gpu2(one, session)) == 2)
+    traces = of_gpu2(one, session)
+    assert {archived_column(one, session)[row["trace"]] for row in traces} == {"yes"}
+    for row in traces:
+        shown = one.profctl("show", row["trace"])
+        assert f"Archived:  {row['archive_key']}" in shown, shown
+    assert "archive" not in get(one, traces[0], tmp_path / "copy")[0], "its host fetches it"
+    two.post("/v1/vacuum", {"keep": 0})
+    analyzed = one.profctl("analyze", traces[0]["trace"], "--report", "kernels", "--json")
+    if told == "before":
+        assert analyzed == reported
+    assert one.profctl("query", traces[1]["trace"], "select count(*) > 0 as any from slice", "--json") == [{"any": 1}]
+    for host in hosts:
+        host.post("/v1/vacuum", {"keep": 0})
+    instances = {row["instance"] for row in one.profctl("analyze", session, "--report", "kernels", "--json")["rows"]}
+    assert len(instances) == 4, "those of traces that left the store of either host"
