@@ -181,6 +181,25 @@ static int key_take_url(const struct config_key *key, const char *value, void *o
     return 0;
 }
 
+/* The page hands traces to a window at this URL: nobody on the way may exchange what runs there. */
+static int key_take_perfetto(const struct config_key *key, const char *value, void *object, char **ret_reason)
+{
+    bool is_plain = starts_with(value, "http://");
+    const char *reason;
+    struct url url;
+    size_t n = strlen(value);
+
+    if ((!is_plain && !starts_with(value, "https://")) || !url_path_is_plain(value + strcspn(value, "/")) ||
+        strpbrk(value, "?#\"'<>\\") || url_parse(value, &url, &reason) < 0 ||
+        (is_plain && !host_is_loopback(url.host)))
+        return -EINVAL;
+    while (value[n - 1] == '/')
+        n--;
+    _cleanup_(freep) char *text = xstrndup(value, n);
+    replace_str(key_field(key, object), text);
+    return 0;
+}
+
 /* The form of its value depends on other keys: source_config_check(), when all are read. */
 static int key_take_source(const struct config_key *key, const char *value, void *object, char **ret_reason)
 {
@@ -481,6 +500,8 @@ const struct config_key config_keys[] = {
     {SECTION_HTTP, "host", key_add_host, .allowed = "the name of a host, without a port"},
     {SECTION_HTTP, "open_to", key_add_range, .allowed = "an address, or a range of them such as 10.0.0.0/8"},
 
+    {SECTION_WEB, "perfetto", key_take_perfetto, CONFIG(api.perfetto), .initial = "https://ui.perfetto.dev", .allowed = "an https:// URL such as https://perfetto.example.com, or an http:// URL of loopback"},
+
     {SECTION_NETWORK, "allow", key_add_network, .initial = NETWORK_DEFAULT, .allowed = "networks such as 10.0.0.0/8, addresses, \"loopback\" or \"private\""},
 
     {SECTION_KINETO, "listen", key_take_kineto, CONFIG(kineto.listen), .fixed = true, .allowed = "\"abstract\", absolute directories, or both"},
@@ -548,6 +569,7 @@ const struct config_section_word config_sections[_SECTION_MAX] = {
     [SECTION_STORE] = {"store", "[store]"},
     [SECTION_LOAD] = {"load", "[load]"},
     [SECTION_HTTP] = {"http", "[http]"},
+    [SECTION_WEB] = {"web", "[web]"},
     [SECTION_NETWORK] = {"network", "[network]"},
     [SECTION_KINETO] = {"kineto", "[kineto]"},
     [SECTION_HOSTS] = {"hosts", "[hosts]"},

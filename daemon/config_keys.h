@@ -15,6 +15,7 @@ enum config_section {
     SECTION_STORE,
     SECTION_LOAD,
     SECTION_HTTP,
+    SECTION_WEB,
     SECTION_NETWORK,
     SECTION_KINETO,
     SECTION_HOSTS,

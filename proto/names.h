@@ -101,6 +101,10 @@ enum right {
 #define TOKEN_PREFIX       "profd_"
 #define TOKEN_RANDOM_BYTES 32
 
+/* A client of the Unix socket that passes on what others sent to it names itself in this header: such a request is treated as
+ * one over TCP, and has the rights of its token instead of those of the socket. */
+#define RELAY_HEADER "Profd-Relay"
+
 const char *state_name(enum state s);
 const char *run_state_name(enum run_state s);
 const char *engine_name(enum engine e); /* NULL: no engine of this build */

@@ -46,7 +46,7 @@ ALLOWED = {
     "daemon/archive": "archive daemon/fleet daemon/catalog daemon/session daemon/ingest daemon/collect",
     "daemon/mirror": "daemon/fleet daemon/catalog",
     "daemon/api/settings": "",
-    "daemon/api": "daemon/api/settings daemon/fleet daemon/kineto daemon/catalog daemon/peers daemon/session daemon/hosts daemon/runs daemon/ingest daemon/collect daemon/report archive daemon/archive daemon/mirror",
+    "daemon/api": "daemon/api/settings daemon/fleet daemon/kineto daemon/catalog daemon/peers daemon/session daemon/hosts daemon/runs daemon/ingest daemon/collect daemon/report archive daemon/archive daemon/mirror web",
     "daemon": "daemon/api daemon/api/settings daemon/fleet daemon/kineto daemon/catalog daemon/peers daemon/session daemon/hosts daemon/runs daemon/ingest daemon/collect daemon/report archive daemon/archive daemon/mirror",
     "client/cli": "",
     "client/transport": "client/cli",

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/api/access.h"
+#include "daemon/api/access_internal.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/page_request.h"
 #include "base/text.h"
-#include "daemon/api/access_rules.h"
 #include "daemon/api/routes.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -16,23 +16,6 @@
 #define LOG_INTERVAL_NS (60 * NS_PER_S)
 #define LOGGED_TEXT_MAX 200
 #define CHALLENGE       "Bearer realm=\"profd\""
-
-/* What a reload replaces. */
-struct access_rules {
-    struct tokens tokens;
-    SSL_CTX *tls;
-};
-
-struct access {
-    const struct api_settings *settings;
-    struct listen_address addresses[LISTEN_MAX];
-    size_t n_addresses;
-    struct access_rules rules;
-    struct token_guard guard;
-    uint64_t denials[_DENIAL_MAX];
-    int64_t log_since_ns;
-    unsigned n_refused; /* since then */
-};
 
 /* -- Rules -------------------------------------------------------------------------------------------- */
 
@@ -111,6 +94,7 @@ int access_new(const struct api_settings *s, const struct listen_address *addres
     a->settings = s;
     memcpy(a->addresses, addresses, n * sizeof(*addresses));
     a->n_addresses = n;
+    access_pages_init(a);
     if (n > 0) {
         int r = rules_load(a, s, &a->rules, p);
         if (r < 0)
@@ -129,6 +113,7 @@ struct access *access_free(struct access *a)
     if (!a)
         return NULL;
     rules_done(&a->rules);
+    access_pages_done(a);
     free(a);
     return NULL;
 }
@@ -155,6 +140,7 @@ int access_reload(struct access *a, const struct api_settings *s, access_gone go
         if (!tokens_hold(&rules.tokens, &before.tokens.items[i]))
             gone(before.tokens.items[i].name, arg);
     rules_done(&before);
+    access_pages_recheck(a);
     return 0;
 }
 
@@ -170,19 +156,47 @@ SSL_CTX *access_tls(const struct access *a)
 
 /* -- Requests ----------------------------------------------------------------------------------------- */
 
+static int access_check_page(const struct http_request *r, struct problem *p)
+{
+    const struct page_request page = {
+        .method = http_method_name(http_method(r)),
+        .path = http_path(r),
+        .host = http_header(r, "Host"),
+        .origin = http_header(r, "Origin"),
+        .site = http_header(r, "Sec-Fetch-Site"),
+        .mode = http_header(r, "Sec-Fetch-Mode"),
+        .dest = http_header(r, "Sec-Fetch-Dest"),
+        .content_type = http_header(r, "Content-Type"),
+        .has_body = http_body_length(r) > 0,
+    };
+
+    switch (page_request_check(&page)) {
+    case PAGE_REQUEST_FOREIGN:
+        problem_set(p, -EPERM, PROBLEM_DENIED, "pages of other origins have no access to profd");
+        problem_remedy(p, "Use the page of profd itself: profctl web opens it.");
+        return -EPERM;
+    case PAGE_REQUEST_NOT_JSON:
+        problem_set(p, -EPERM, PROBLEM_DENIED, "the body of a page's request must be application/json");
+        return -EPERM;
+    default:
+        return 0;
+    }
+}
+
 /*
- * Every web page that a user of this host views can reach its TCP ports. Browsers mark such requests by
- * headers; a page that had its own name resolved to this host is recognized by that name.
+ * Of pages only profd's own may send requests (page_request.h). A page that had its own name resolved to this host
+ * is recognized by that name, also where it asks for nothing but static files.
  */
 static int access_check_browser(const struct access *a, const struct http_request *r, enum denial *reason,
                                 struct problem *p)
 {
-    const char *host = http_header(r, "Host"), *site = http_header(r, "Sec-Fetch-Site");
+    const char *host = http_header(r, "Host");
     const struct host_rules ours = {a->addresses, a->n_addresses, a->settings->hosts, a->settings->n_hosts};
 
     *reason = DENIAL_WEB_PAGE;
-    if (http_header(r, "Origin") || (site && !streq(site, "none")))
-        return problem_set(p, -EPERM, PROBLEM_DENIED, "web pages have no access to profd");
+    int err = access_check_page(r, p);
+    if (err < 0)
+        return err;
     *reason = DENIAL_NAME;
     if (host && host_is_ours(host, &ours))
         return 0;
@@ -217,11 +231,26 @@ static int access_refuse_token(struct http_request *r, bool given, struct proble
 {
     http_reply_header(r, "WWW-Authenticate", given ? CHALLENGE ", error=\"invalid_token\"" : CHALLENGE);
     problem_set(p, -EACCES, PROBLEM_NO_TOKEN, given ? "unknown token" : "a token is required");
-    problem_remedy(p, "%s",
-                   given ? "Check that the token is in the tokens file of this profd."
-                         : "Send \"Authorization: Bearer TOKEN\"; profctl takes it from --token-file FILE, "
-                           "$PROFD_TOKEN_FILE or ~/.config/profd/token.");
+    problem_remedy(
+        p, "%s",
+        given ? "Check that the token is in the tokens file of this profd; the page of profd needs a new "
+                "log-in: profctl web."
+              : "Send \"Authorization: Bearer TOKEN\"; profctl takes it from --token-file FILE, "
+                "$PROFD_TOKEN_FILE or ~/.config/profd/token, the page from profctl web.");
     return -EACCES;
+}
+
+int access_on_wrong_secret(struct access *a, struct http_request *r, const struct problem *unknown,
+                           enum denial *ret_reason, struct problem *p)
+{
+    const struct in6_addr *ip = &http_peer(r)->ip;
+    int64_t wait_ns = guard_wait_ns(&a->guard, ip, mono_ns());
+
+    *ret_reason = wait_ns > 0 ? DENIAL_THROTTLED : DENIAL_WRONG_TOKEN;
+    if (wait_ns > 0)
+        return access_ask_to_wait(r, wait_ns, p);
+    guard_failed(&a->guard, ip, mono_ns());
+    return unknown ? problem_copy(p, -EACCES, unknown->kind, unknown) : access_refuse_token(r, true, p);
 }
 
 static enum right access_needed_right(const struct http_request *r, const struct route *route)
@@ -238,51 +267,53 @@ static enum right access_needed_right(const struct http_request *r, const struct
     return right;
 }
 
-static int access_check_role(struct http_request *r, const struct token *token, enum right needed,
+static int access_check_role(struct http_request *r, const struct access_author *author, enum right needed,
                              struct problem *p)
 {
-    if (right_includes(token->right, needed))
+    if (right_includes(author->right, needed))
         return 0;
     _cleanup_(freep) char *challenge =
         xasprintf(CHALLENGE ", error=\"insufficient_scope\", scope=\"%s\"", right_name(needed));
     http_reply_header(r, "WWW-Authenticate", challenge);
-    problem_set(p, -EPERM, PROBLEM_DENIED, "the request requires role %s; token %s has role %s",
-                right_name(needed), token->name, right_name(token->right));
-    problem_remedy(p, "Use a token with role %s: profctl token new NAME --role %s creates one.",
+    problem_set(p, -EPERM, PROBLEM_DENIED, "the request requires role %s; %s %s has role %s",
+                right_name(needed), author->login ? "the page of" : "token", author->user,
+                right_name(author->right));
+    problem_remedy(p,
+                   author->login ? "Log in with role %s: profctl web --role %s."
+                                 : "Use a token with role %s: profctl token new NAME --role %s creates one.",
                    right_name(needed), right_name(needed));
     return -EPERM;
 }
 
-/* NULL: no token, or an unknown one. */
-static const struct token *access_shown_token(const struct access *a, const struct http_request *r)
+bool access_find_author(const struct access *a, const struct http_request *r, struct access_author *ret)
 {
     const char *text = tokens_of_header(http_header(r, "Authorization"));
-    return text ? tokens_find(&a->rules.tokens, text) : NULL;
+    const struct token *token = text ? tokens_find(&a->rules.tokens, text) : NULL;
+    const struct grant *login = text && !token ? grants_find(&a->logins, text, mono_ns()) : NULL;
+
+    if (token)
+        *ret = (struct access_author){.user = token->name, .right = token->right, .token = token};
+    else if (login)
+        *ret = (struct access_author){.user = login->user, .right = login->right, .login = login};
+    return token || login;
 }
 
 static int access_check_token(struct access *a, struct http_request *r, const struct route *route,
                               enum denial *reason, struct problem *p)
 {
-    const struct in6_addr *ip = &http_peer(r)->ip;
+    struct access_author author;
 
     *reason = DENIAL_NO_TOKEN;
     if (!http_header(r, "Authorization"))
         return access_refuse_token(r, false, p);
     /* Tokens are too long to be guessed, and an address may be shared: a valid token is not refused because
      * another client of the same proxy or host sends wrong ones. */
-    const struct token *token = access_shown_token(a, r);
-    if (!token) {
-        int64_t wait_ns = guard_wait_ns(&a->guard, ip, mono_ns());
-        *reason = wait_ns > 0 ? DENIAL_THROTTLED : DENIAL_WRONG_TOKEN;
-        if (wait_ns > 0)
-            return access_ask_to_wait(r, wait_ns, p);
-        guard_failed(&a->guard, ip, mono_ns());
-        return access_refuse_token(r, true, p);
-    }
-    http_set_user(r, token->name);
-    http_set_right(r, token->right);
+    if (!access_find_author(a, r, &author))
+        return access_on_wrong_secret(a, r, NULL, reason, p);
+    http_set_user(r, author.user);
+    http_set_right(r, author.right);
     *reason = DENIAL_ROLE;
-    return access_check_role(r, token, access_needed_right(r, route), p);
+    return access_check_role(r, &author, access_needed_right(r, route), p);
 }
 
 /* One line for each refusal, up to a limit: refused clients must not fill the disk. */
@@ -300,6 +331,13 @@ static void access_log_refusal(struct access *a, const struct http_request *r, c
         log_notice("http: refused %s: %.*s", http_peer(r)->address, LOGGED_TEXT_MAX, p->what);
 }
 
+void access_on_refused(struct access *a, const struct http_request *r, enum denial reason,
+                       const struct problem *p)
+{
+    a->denials[reason]++;
+    access_log_refusal(a, r, p);
+}
+
 int access_check(struct access *a, struct http_request *r, const struct route *route, struct problem *p)
 {
     if (http_peer(r)->local)
@@ -308,10 +346,8 @@ int access_check(struct access *a, struct http_request *r, const struct route *r
     int err = access_check_browser(a, r, &reason, p);
     if (err == 0 && !access_is_open(a, r, route))
         err = access_check_token(a, r, route, &reason, p);
-    if (err < 0) {
-        a->denials[reason]++;
-        access_log_refusal(a, r, p);
-    }
+    if (err < 0)
+        access_on_refused(a, r, reason, p);
     return err;
 }
 
@@ -324,6 +360,6 @@ bool access_holds(const struct access *a, const struct http_request *r, const st
         return false;
     if (access_is_open(a, r, route))
         return true;
-    const struct token *token = access_shown_token(a, r);
-    return token && right_includes(token->right, access_needed_right(r, route));
+    struct access_author author;
+    return access_find_author(a, r, &author) && right_includes(author.right, access_needed_right(r, route));
 }

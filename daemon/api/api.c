@@ -40,9 +40,8 @@ static bool api_admit(struct http_request *r, void *arg)
     return err == 0;
 }
 
-static void api_handle(struct http_request *r, void *arg)
+void api_dispatch(struct api *api, struct http_request *r)
 {
-    struct api *api = arg;
     struct route_match match;
     const char *name;
     _cleanup_(problem_done) struct problem p = {0};
@@ -63,6 +62,11 @@ static void api_handle(struct http_request *r, void *arg)
     }
     api_count(api, r, match.route);
     match.route->handle(api, r, &match);
+}
+
+static void api_handle(struct http_request *r, void *arg)
+{
+    api_dispatch(arg, r);
 }
 
 /* -- Life --------------------------------------------------------------------------------------------- */

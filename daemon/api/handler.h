@@ -33,6 +33,9 @@ struct api {
     gid_t socket_gid; /* whom the socket's mode admits, (gid_t)-1 unknown */
 };
 
+/* api.c: finds the handler of an admitted request by its target, and has it reply. */
+void api_dispatch(struct api *api, struct http_request *r);
+
 /* The client, for the audit log: "uid 1000 (anna)", "127.0.0.1". The caller frees it. */
 char *request_actor(const struct http_request *r);
 
@@ -209,3 +212,12 @@ ROUTE_HANDLER(list_hosts);
 ROUTE_HANDLER(get_host);
 ROUTE_HANDLER(get_host_clock);
 ROUTE_HANDLER(get_host_workers);
+
+ROUTE_HANDLER(get_web_page);
+ROUTE_HANDLER(get_web_asset);
+ROUTE_HANDLER(create_web_code);
+ROUTE_HANDLER(create_web_login);
+ROUTE_HANDLER(remove_web_login);
+ROUTE_HANDLER(get_web_user);
+ROUTE_HANDLER(create_ticket);
+ROUTE_HANDLER(get_ticket);

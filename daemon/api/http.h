@@ -89,6 +89,9 @@ size_t http_query_all(const struct http_request *r, const char *key, const char 
 /* The n-th parameter's key, NULL after the last: for handlers that refuse what they do not know. */
 const char *http_query_key(const struct http_request *r, size_t n);
 const char *http_header(const struct http_request *r, const char *name);
+/* Puts the path and query of another target ("/path?key=value") in the place of its own, whose texts end here. -EINVAL,
+ * -E2BIG: it is no target; then nothing changes. */
+int http_request_retarget(struct http_request *r, const char *target);
 /* The Content-Length, also before the body has arrived. */
 int64_t http_body_length(const struct http_request *r);
 /* When its last byte had arrived, monotonic. */
@@ -114,7 +117,8 @@ uint64_t http_refusals(const struct http_server *s, size_t i);
 
 #define HTTP_PEER_UNIX "unix"
 struct http_peer {
-    bool local; /* a Unix socket: uid, gid and pid are the peer's at connect time, else -1 */
+    /* A Unix socket: uid, gid and pid are the peer's at connect time, else -1. Not what its client relays (RELAY_HEADER). */
+    bool local;
     uid_t uid;
     gid_t gid;
     pid_t pid;

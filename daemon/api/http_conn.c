@@ -221,7 +221,11 @@ static void conn_read_head(struct http_conn *c)
     c->phase = HTTP_PHASE_BODY;
     c->head_size = (size_t)n;
     c->request = xcalloc(1, sizeof(*c->request));
-    *c->request = (struct http_request){.conn = c, .head = head, .body = "", .begun_ns = mono_ns()};
+    *c->request = (struct http_request){.conn = c,
+                                        .head = head,
+                                        .body = "",
+                                        .begun_ns = mono_ns(),
+                                        .relayed = c->peer.local && http_head_field(&head, RELAY_HEADER)};
     if (!conn_admit(c))
         return;
     conn_set_input_max(c, c->head_size + (size_t)head.content_length);

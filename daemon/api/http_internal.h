@@ -32,6 +32,7 @@ struct http_request {
     int64_t begun_ns;       /* when its head, or its last byte, had arrived */
     struct evbuffer *extra; /* header lines of the reply to come; NULL: none */
     bool chunked;           /* the stream */
+    bool relayed;           /* by a client of the Unix socket (RELAY_HEADER) */
     char *user;             /* NULL: not known */
     enum right right;       /* of the token */
     void (*on_close)(struct http_request *r, void *arg);

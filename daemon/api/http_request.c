@@ -105,6 +105,27 @@ const char *http_header(const struct http_request *r, const char *name)
     return http_head_field(&r->head, name);
 }
 
+int http_request_retarget(struct http_request *r, const char *target)
+{
+    struct http_query query = {0};
+    const char *mark = strchrnul(target, '?');
+    char *path;
+
+    int err = http_path_decode(target, (size_t)(mark - target), &path);
+    if (err < 0)
+        return err;
+    err = *mark ? http_query_parse(mark + 1, strlen(mark + 1), &query) : 0;
+    if (err < 0) {
+        free(path);
+        return err;
+    }
+    free(r->head.path);
+    http_query_done(&r->head.query);
+    r->head.path = path;
+    r->head.query = query;
+    return 0;
+}
+
 int64_t http_body_length(const struct http_request *r)
 {
     return r->head.content_length;
@@ -121,8 +142,17 @@ const char *http_body(const struct http_request *r, size_t *ret_size)
     return r->body;
 }
 
+/* Who sent it to the relay is not known; on this host the relay admits loopback only. */
+static const struct http_peer peer_relayed = {.uid = (uid_t)-1,
+                                              .gid = (gid_t)-1,
+                                              .pid = -1,
+                                              .ip = {.s6_addr = {[10] = 0xff, 0xff, 127, 0, 0, 1}},
+                                              .address = "relay"};
+
 const struct http_peer *http_peer(const struct http_request *r)
 {
+    if (r->relayed)
+        return &peer_relayed;
     return r->external ? &r->external->peer : &r->conn->peer;
 }
 

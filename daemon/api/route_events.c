@@ -114,13 +114,14 @@ static void hub_on_pump(evutil_socket_t fd, short what, void *arg)
         hub_schedule_pump(h, delay_ns);
 }
 
-/* Proxies and clients give up connections that are silent. */
+/* Proxies and clients give up connections that are silent. A page's token ends at a time: what it opened ends soon after. */
 static void hub_on_comment(evutil_socket_t fd, short what, void *arg)
 {
     static const char comment[] = ": still here\n\n";
     struct event_hub *h = arg;
     struct event_subscriber *s;
 
+    event_hub_recheck(h);
     LIST_FOREACH(s, &h->streams, next) {
         if (!s->dropped && http_stream_write(s->request, comment, sizeof(comment) - 1) < 0)
             s->dropped = true;

@@ -119,6 +119,14 @@ static void request_page_link_next(struct http_request *r, const struct request_
     http_reply_header(r, "Link", link);
 }
 
+/* A page that is opened in a browser is saved, not shown. */
+static void request_page_name(struct http_request *r, const struct request_page *page, int64_t id)
+{
+    _cleanup_(freep) char *value =
+        xasprintf("attachment; filename=\"r%" PRId64 "-requests.%s\"", id, page->format->name);
+    http_reply_header(r, "Content-Disposition", value);
+}
+
 static void request_page_reply(struct http_request *r, struct request_page *page, bool is_last)
 {
     if (page->list) {
@@ -178,6 +186,7 @@ void get_requests(struct api *api, struct http_request *r, const struct route_ma
         return;
     }
     bool is_last = err == 0 && page.n < (size_t)limit;
+    request_page_name(r, &page, match->id);
     if (!is_last)
         request_page_link_next(r, &page, match->id, limit);
     request_page_reply(r, &page, is_last);

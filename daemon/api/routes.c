@@ -8,6 +8,8 @@
 
 /* clang-format off */
 static const struct route routes[] = {
+    {HTTP_GET,    "/",                           RIGHT_NONE,    NULL,                      get_web_page, .everybody = true},
+    {HTTP_GET,    "/web/{asset}",                RIGHT_NONE,    NULL,                      get_web_asset, .everybody = true},
     {HTTP_GET,    "/healthz",                    RIGHT_NONE,    NULL,                      get_health, .everybody = true},
     {HTTP_GET,    "/readyz",                     RIGHT_NONE,    NULL,                      get_readiness},
     {HTTP_GET,    "/metrics",                    RIGHT_NONE,    NULL,                      get_metrics},
@@ -29,7 +31,7 @@ static const struct route routes[] = {
     {HTTP_GET,    "/v1/traces/{trace}",          RIGHT_READ,    NULL,                      get_trace},
     {HTTP_DELETE, "/v1/traces/{trace}",          RIGHT_ADMIN,   NULL,                      remove_trace},
     {HTTP_POST,   "/v1/traces/{trace}/fetch",    RIGHT_READ,    "columns",                 fetch_trace},
-    {HTTP_GET,    "/v1/traces/{trace}/file",     RIGHT_READ,    NULL,                      get_trace_file},
+    {HTTP_GET,    "/v1/traces/{trace}/file",     RIGHT_READ,    NULL,                      get_trace_file, .by_ticket = true},
     {HTTP_GET,    "/v1/traces/{trace}/columns",  RIGHT_READ,    NULL,                      get_trace_columns},
     {HTTP_GET,    "/v1/traces/{trace}/reports/{report}", RIGHT_READ, "from to step phase top", get_trace_report},
     {HTTP_POST,   "/v1/traces/{trace}/query",    RIGHT_READ,    NULL,                      query_trace},
@@ -41,13 +43,19 @@ static const struct route routes[] = {
     {HTTP_GET,    "/v1/runs/{run}",              RIGHT_READ,    NULL,                      get_job, .job = &run_routes},
     {HTTP_DELETE, "/v1/runs/{run}",              RIGHT_ADMIN,   NULL,                      remove_job, .job = &run_routes},
     {HTTP_POST,   "/v1/runs/{run}/stop",         RIGHT_OPERATE, NULL,                      stop_job, .job = &run_routes},
-    {HTTP_GET,    "/v1/runs/{run}/requests",     RIGHT_READ,    "format after limit",      get_requests},
+    {HTTP_GET,    "/v1/runs/{run}/requests",     RIGHT_READ,    "format after limit",      get_requests, .by_ticket = true},
     {HTTP_GET,    "/v1/usage",                   RIGHT_READ,    NULL,                      get_usage},
     {HTTP_POST,   "/v1/vacuum",                  RIGHT_ADMIN,   NULL,                      vacuum_store},
     {HTTP_GET,    "/v1/archive",                 RIGHT_READ,    NULL,                      get_archive},
     {HTTP_GET,    "/v1/mirror",                  RIGHT_READ,    NULL,                      get_mirror},
     {HTTP_GET,    "/v1/events",                  RIGHT_READ,    "session run after",       get_events},
     {HTTP_GET,    "/v1/refs",                    RIGHT_READ,    "ref",                     get_ref},
+    {HTTP_POST,   "/v1/web/codes",               RIGHT_READ,    NULL,                      create_web_code, .body_max = ROUTE_LOGIN_MAX},
+    {HTTP_POST,   "/v1/web/login",               RIGHT_NONE,    NULL,                      create_web_login, .everybody = true, .body_max = ROUTE_LOGIN_MAX},
+    {HTTP_DELETE, "/v1/web/login",               RIGHT_READ,    NULL,                      remove_web_login},
+    {HTTP_GET,    "/v1/web/me",                  RIGHT_READ,    NULL,                      get_web_user},
+    {HTTP_POST,   "/v1/tickets",                 RIGHT_READ,    NULL,                      create_ticket, .body_max = ROUTE_LOGIN_MAX},
+    {HTTP_GET,    "/v1/tickets/{ticket}",        RIGHT_NONE,    NULL,                      get_ticket, .everybody = true},
     {HTTP_GET,    "/v1/hosts",                   RIGHT_READ,    NULL,                      list_hosts},
     {HTTP_GET,    "/v1/host",                    RIGHT_PEER,    NULL,                      get_host},
     {HTTP_GET,    "/v1/host/clock",              RIGHT_PEER,    NULL,                      get_host_clock},
@@ -113,8 +121,16 @@ struct id_text {
     size_t size;
 };
 
-/* A segment that is a name and not an id. */
-#define WORD_NOUN "{report}"
+/* Segments that are names and not ids. */
+static const char *const word_nouns[] = {"{report}", "{asset}", "{ticket}"};
+
+static bool route_is_word(const char *segment)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(word_nouns); i++)
+        if (starts_with(segment, word_nouns[i]))
+            return true;
+    return false;
+}
 
 /* Segment by segment; any text fits where an id or a word belongs. */
 static bool route_fits(const char *pattern, const char *path, struct id_text *ret, struct id_text *ret_word)
@@ -124,7 +140,7 @@ static bool route_fits(const char *pattern, const char *path, struct id_text *re
         if (*pattern != '/' || *path != '/')
             return false;
         size_t n = strcspn(pattern + 1, "/"), k = strcspn(path + 1, "/");
-        if (starts_with(pattern + 1, WORD_NOUN))
+        if (route_is_word(pattern + 1))
             *ret_word = (struct id_text){pattern + 2, path + 1, k};
         else if (pattern[1] == '{')
             *ret = (struct id_text){pattern + 2, path + 1, k};
@@ -161,9 +177,9 @@ static int route_read_word(const struct id_text *text, char ret[static ROUTE_WOR
 {
     snprintf(ret, ROUTE_WORD_MAX, "%.*s", (int)MIN(text->size, (size_t)ROUTE_WORD_MAX),
              text->noun ? text->start : "");
-    return text->size < ROUTE_WORD_MAX
-               ? 0
-               : problem_set(p, -ENOENT, PROBLEM_NOT_FOUND, "unknown report '%s'", ret);
+    return text->size < ROUTE_WORD_MAX ? 0
+                                       : problem_set(p, -ENOENT, PROBLEM_NOT_FOUND, "unknown %.*s '%s'",
+                                                     (int)strcspn(text->noun, "}"), text->noun, ret);
 }
 
 static void route_add_allowed(char allow[static ROUTE_ALLOW_MAX], const struct route *route)

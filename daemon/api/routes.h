@@ -18,6 +18,7 @@ struct route_match;
 /* Maximum size of a body in bytes: of routes without a limit of their own, and of routes that accept workloads. */
 #define ROUTE_BODY_MAX     (1 << 20)
 #define ROUTE_WORKLOAD_MAX (16 << 20)
+#define ROUTE_LOGIN_MAX    (4 << 10) /* of codes, log-ins and tickets */
 
 struct route {
     enum http_method method;
@@ -33,6 +34,7 @@ struct route {
     bool asks_fleet;
     /* For RIGHT_NONE: no address needs a token; else only those of [http] open_to= need none. */
     bool everybody;
+    bool by_ticket;               /* its reply is a file, which a ticket of the web page may open */
     int64_t body_max;             /* 0: ROUTE_BODY_MAX */
     const struct job_routes *job; /* sessions or benchmark runs, where the handler is of both */
 };
@@ -68,8 +70,8 @@ size_t routes_count(void);
 const char *http_method_name(enum http_method m);
 
 #define ROUTE_ALLOW_MAX 64
-/* Of a segment that is a word, "{report}": the name of a report. */
-#define ROUTE_WORD_MAX 64
+/* Of a segment that is a word: the name of a report or of a file of the web page, a ticket. */
+#define ROUTE_WORD_MAX 80
 
 struct route_match {
     const struct route *route;
@@ -77,7 +79,7 @@ struct route_match {
     char uuid[UUID_SIZE];        /* in its place: a UUID or its beginning, until route_resolve(); else "" */
     char id_kind;                /* letter of the id's kind, 0 where there is none */
     char allow[ROUTE_ALLOW_MAX]; /* for -EOPNOTSUPP: the methods of the path */
-    char word[ROUTE_WORD_MAX];   /* the one in the path after the id, "" where there is none */
+    char word[ROUTE_WORD_MAX];   /* the one in the path, "" where there is none */
 };
 
 /*

@@ -9,8 +9,8 @@
 
 void api_settings_done(struct api_settings *s)
 {
-    char *const texts[] = {s->socket,    s->group,    s->listen,        s->tokens_file,
-                           s->cert_file, s->key_file, s->client_ca_file};
+    char *const texts[] = {s->socket,    s->group,    s->listen,         s->tokens_file,
+                           s->cert_file, s->key_file, s->client_ca_file, s->perfetto};
 
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
         free(texts[i]);

@@ -17,6 +17,7 @@ struct api_settings {
     int64_t connections_max;
     char *tokens_file; /* these are NULL where they are not set */
     char *cert_file, *key_file, *client_ca_file;
+    char *perfetto;  /* URL of the Perfetto UI to which the web page hands traces */
     bool plain_http; /* tokens may pass through other networks than loopback unencrypted */
     char **hosts;    /* further names of this profd */
     size_t n_hosts, cap_hosts;
