@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of reports by the names of their columns, and the places that findings name. Pure but for loadReports().
+
+import { send } from './api';
+import type { Report } from './types';
+
+export type Cell = string | number | boolean | null;
+export type Row = Record<string, Cell>;
+
+export interface ReportPart extends Report {
+  instance?: string | null;
+  traces?: string[];
+  lacking?: boolean; // the traces have no events for the report
+  error?: string;
+}
+
+export interface Reports {
+  parts: ReportPart[];
+  left: string[];
+  notes: string[];
+}
+
+export function rowsOf(report: Pick<Report, 'columns' | 'rows'> | null | undefined): Row[] {
+  if (!report?.columns) return [];
+  return report.rows.map((cells) => Object.fromEntries(report.columns.map((name, i) => [name, cells[i] ?? null])));
+}
+
+export function number(row: Row | undefined, name: string): number {
+  const value = row?.[name];
+  return typeof value === 'number' ? value : 0;
+}
+
+export function text(row: Row | undefined, name: string): string {
+  const value = row?.[name];
+  return value === null || value === undefined ? '' : String(value);
+}
+
+// All rows of a report, of every engine instance.
+export function rowsNamed(reports: Reports | null, name: string): Row[] {
+  return (reports?.parts ?? []).filter((part) => part.report === name).flatMap(rowsOf);
+}
+
+// Why a report is not here: an error, or a reason that is none.
+export function whyNot(reports: Reports | null, name: string): string | null {
+  const parts = (reports?.parts ?? []).filter((part) => part.report === name);
+  const failed = parts.find((part) => part.error);
+  if (failed) return failed.error!;
+  return parts.length > 0 && parts.every((part) => part.lacking) ? 'The trace has no events for this.' : null;
+}
+
+// `top` rows of each report, 0 for all.
+export function loadReports(traces: string[], reports: string[], top: number, signal?: AbortSignal): Promise<Reports> {
+  return send<Reports>('POST', '/v1/reports', { traces, reports, top }, signal);
+}
+
+export interface Span {
+  from: number; // ns after the first slice
+  to: number;
+}
+
+const UNITS: Record<string, number> = { ns: 1, us: 1e3, ms: 1e6, s: 1e9, min: 60e9 };
+const SPAN = /(\d+(?:\.\d+)?)[ \u00a0]?(ns|us|ms|s|min) to (\d+(?:\.\d+)?)[ \u00a0]?(ns|us|ms|s|min)\b/;
+
+// The first time span that a sentence of a report names: "longest: 6.644 ms to 6.796 ms".
+export function spanIn(sentence: string): Span | null {
+  const found = SPAN.exec(sentence);
+  if (!found) return null;
+  const from = Math.floor(Number(found[1]) * UNITS[found[2]!]!);
+  const to = Math.ceil(Number(found[3]) * UNITS[found[4]!]!);
+  return to > from ? { from, to } : null;
+}
+
+// A window for the timeline around a span: a fifth of it on both sides, and never less than a microsecond.
+export function windowAround(span: Span): Span {
+  const margin = Math.max(1000, Math.round((span.to - span.from) / 5));
+  return { from: Math.max(0, span.from - margin), to: span.to + margin };
+}
+
+// A name as people read it in a narrow cell: without what C++ puts before it.
+export function shortName(name: string): string {
+  return name.replace(/^(?:void|static|inline) +/, '');
+}
