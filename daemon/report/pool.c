@@ -278,7 +278,7 @@ static int report_work_open_pipe(struct report_work *work, int *ret_write)
     return fcntl(work->result_fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
 }
 
-static int report_work_spawn(struct report_work *work, int result_fd)
+static int report_work_spawn(struct report_work *work, int *result_fd)
 {
     const struct reports_settings *settings = work->reports->settings;
     const int64_t numbers[] = {(int64_t)work->n, settings->memory_max, WORK_CPU_S,
@@ -295,11 +295,16 @@ static int report_work_spawn(struct report_work *work, int result_fd)
     }
     for (size_t i = 0; i < REPORT_FD_COLUMNS; i++)
         fds[i] = -1;
-    fds[REPORT_FD_RESULT] = result_fd;
+    fds[REPORT_FD_RESULT] = *result_fd;
     fds[REPORT_FD_SPEC] = work->spec_fd;
     fds[REPORT_FD_ANSWER] = work->answer_fd;
     memcpy(fds + REPORT_FD_COLUMNS, work->fds, 2 * work->n * sizeof(*fds));
     int r = spawn_with(work->reports->program, fds, (int)n_fds, argv, environment, 0, &pid, &work->pid_fd);
+    /* Of many traces some have new numbers, because the child's would be theirs. */
+    *result_fd = fds[REPORT_FD_RESULT];
+    work->spec_fd = fds[REPORT_FD_SPEC];
+    work->answer_fd = fds[REPORT_FD_ANSWER];
+    memcpy(work->fds, fds + REPORT_FD_COLUMNS, 2 * work->n * sizeof(*fds));
     if (r == 0 && work->background)
         setpriority(PRIO_PROCESS, (id_t)pid, BACKGROUND_NICENESS);
     return r;
@@ -315,7 +320,7 @@ static int report_work_start(struct report_work *work)
         work->answer_fd = memfd_create("profd-report", MFD_CLOEXEC);
     int r = work->answer_fd < 0 ? -errno : report_work_open_pipe(work, &result_fd);
     if (r >= 0)
-        r = report_work_spawn(work, result_fd);
+        r = report_work_spawn(work, &result_fd);
     if (r < 0)
         return r;
     report_work_close_inputs(work);

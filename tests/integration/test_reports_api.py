@@ -131,6 +131,21 @@ def test_a_session_is_analyzed_at_once(tmp_path):
             assert sorted(map(json.dumps, rows)) == sorted(map(json.dumps, expected["rows"])), expected["report"]
 
 
+def test_descriptors_of_many_traces_are_closed_once(tmp_path):
+    """The child of many traces gets numbers that descriptors of profd have, which are moved."""
+    with Daemon(tmp_path / "profd", quick_config()) as profd:
+        traces = [imported(profd, f"sglang_decode_8rank/rank{rank}.pt.trace.json.gz") for rank in range(8)]
+        wait_idle(profd)
+        descriptors = Path(f"/proc/{profd.pid}/fd")
+        open_now = set()
+        for _ in range(4):
+            [part] = profd.post("/v1/reports", {"traces": traces, "reports": ["summary"]})["parts"]
+            assert part["rows"]
+            wait_idle(profd)
+            open_now.add(len(list(descriptors.iterdir())))
+        assert max(open_now) - min(open_now) < 4 and "Bad file descriptor" not in profd.log()
+
+
 # -- The process ------------------------------------------------------------------------------------------------------------------
 
 ENDLESS = "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) from n"
