@@ -97,7 +97,7 @@ function Page({ me, onSignOut }: { me: Me; onSignOut: () => void }) {
       .map((view): Binding => ({ keys: `g ${view.key}`, label: view.title, run: () => navigate(view.path) })),
     { keys: 'c', label: 'Copy the link of this view', run: () => void copy(location.href, 'Link') },
   ];
-  useKeys('Everywhere', open === null ? bindings : []);
+  useKeys('Everywhere', bindings);
   useCommands([
     ...views.filter((view) => view.key).map((view) => ({ title: `Go to ${view.title}`, hint: `g ${view.key}`, run: () => navigate(view.path) })),
     { title: 'Copy the link of this view', hint: 'c', run: () => void copy(location.href, 'Link') },

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keys. A binding is one key ('j', '/', 'Enter', 'ArrowLeft', 'Ctrl+k'), a sequence ('g f'), or a place on the keyboard
 // ('KeyW', for keys that belong together by their place). Letters follow the layout; on layouts without Latin letters they
-// are taken by their place. Views that open later come first. Nothing is caught while somebody types text.
+// are taken by their place. Views that open later come first. Nothing is caught while somebody types text, or while a
+// dialog is open.
 
 import { useEffect, useRef } from 'preact/hooks';
 
@@ -33,6 +34,7 @@ function nameOf(event: KeyboardEvent): string {
 
 function pressed(event: KeyboardEvent): void {
   if (event.defaultPrevented || event.isComposing || ['Shift', 'Control', 'Alt', 'Meta'].includes(event.key)) return;
+  if (document.querySelector('dialog[open]')) return;
   const name = nameOf(event);
   const typing = isTyping(event.target);
   const sequence = first && performance.now() - first.at < SEQUENCE_MS ? `${first.key} ${name}` : null;

@@ -17,6 +17,7 @@ export interface Column<T> {
   sort?: string; // name for onSort; a column without one cannot be sorted
   down?: boolean; // sorts the largest first at the first click
   rare?: boolean; // left out in narrow windows
+  plain?: boolean; // never the link of the row
 }
 
 interface TableProps<T> {
@@ -27,7 +28,8 @@ interface TableProps<T> {
   sort?: string; // 'size' or '-size'
   onSort?: (sort: string) => void;
   onOpen?: (row: T) => void; // Enter, click
-  href?: (row: T) => string; // the row as a link, in its first column
+  onChoose?: (row: T | null) => void; // by the keyboard or a click
+  href?: (row: T) => string; // the row as a link, in its first column that is not plain
   marked?: (row: T) => boolean;
   empty?: ComponentChildren;
   fill?: boolean; // as high as its container, and scrolls
@@ -65,6 +67,8 @@ export function Table<T>(props: TableProps<T>) {
     if (scroller.current) scroller.current.scrollTop = 0;
     setChosen(-1);
   }, [rows.want]);
+  const chosenRow = chosen < 0 ? undefined : rows.at(chosen);
+  useEffect(() => props.onChoose?.(chosenRow ?? null), [chosenRow]);
 
   const choose = (index: number) => {
     if (rows.total === 0) return;
@@ -109,6 +113,7 @@ export function Table<T>(props: TableProps<T>) {
       : [],
   );
 
+  const linked = href ? columns.findIndex((column) => !column.plain) : -1;
   const sortBy = (column: Column<T>) => {
     const up = column.sort!;
     const down = '-' + up;
@@ -133,8 +138,10 @@ export function Table<T>(props: TableProps<T>) {
           <td key={column.id} class={classOf(column)}>
             {row === undefined ? (
               <span class="waiting" />
-            ) : i === 0 && href ? (
-              <a href={href(row)}>{column.cell(row)}</a>
+            ) : i === linked ? (
+              <a class="row-link" href={href!(row)}>
+                {column.cell(row)}
+              </a>
             ) : (
               column.cell(row)
             )}
@@ -145,7 +152,7 @@ export function Table<T>(props: TableProps<T>) {
   }
   return (
     <div class={fill ? 'table fill' : 'table'} ref={scroller} tabIndex={0} role="region" aria-label={props.label} aria-busy={rows.loading}>
-      <table aria-label={props.label} aria-rowcount={rows.total + 1}>
+      <table aria-label={props.label} aria-rowcount={rows.total + 1} style={{ '--least': least(columns), '--least-narrow': least(columns.filter((column) => !column.rare)) }}>
         <colgroup>
           {columns.map((column) => (
             <col key={column.id} class={column.rare ? 'rare' : undefined} style={column.width ? { width: column.width } : undefined} />
@@ -175,6 +182,13 @@ export function Table<T>(props: TableProps<T>) {
       {rows.total === 0 && !rows.loading && !rows.problem && <div class="empty">{props.empty ?? 'Nothing here.'}</div>}
     </div>
   );
+}
+
+// Below this width the table scrolls sideways.
+const FLEXIBLE_PX = 130;
+
+function least<T>(columns: Column<T>[]): string {
+  return columns.reduce((sum, column) => sum + (column.width?.endsWith('px') ? parseInt(column.width, 10) : FLEXIBLE_PX), 0) + 'px';
 }
 
 function classOf<T>(column: Column<T>): string | undefined {
