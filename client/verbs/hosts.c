@@ -51,7 +51,7 @@ static char *host_clock_text(const json_t *host)
                      format_duration(around, error));
 }
 
-/* When a host answered last, whose figures are as old as that. */
+/* When a host that does not answer did so last. */
 static char *host_seen_text(const json_t *host)
 {
     const char *state = json_get_str(host, "state");
@@ -158,8 +158,9 @@ const struct verb verb_list_hosts = {
         "Asks this profd and its peers, the profds of other hosts. CLOCK is the wall clock of a host minus "
         "that "
         "of this one, with the most by which it can be wrong. UPLOAD and MIRROR are what a host has not yet "
-        "archived and mirrored. A host that does not answer is listed with the reason and the remedy; its "
-        "figures are as old as SEEN.",
+        "archived and mirrored. A host that does not answer is listed with the reason and the remedy. SEEN "
+        "is "
+        "the time of its last answer to anything; its figures are as old or older.",
     .has_listing = true,
     .needs_only_catalog = true,
     .run = list_hosts_run,

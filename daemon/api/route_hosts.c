@@ -355,7 +355,7 @@ static json_t *host_of_peer(const struct peer *peer)
 {
     const struct peer_hello *h = &peer->hello;
     json_t *j = json_object(), *store = json_object();
-    const bool answered = peer->seen_at > 0;
+    const bool answered = peer->hello_at > 0;
 
     json_put_str(j, "host", h->host ? h->host : peer->name);
     json_put_str(j, "peer", peer->name);
@@ -375,6 +375,7 @@ static json_t *host_of_peer(const struct peer *peer)
         if (h->store_free >= 0)
             json_put_int(store, "free", h->store_free);
         json_put_int(j, "seen_at", peer->seen_at);
+        json_put_int(j, "hello_at", peer->hello_at);
         json_object_set(j, "store", store);
         if (h->upload)
             json_object_set(j, "upload", h->upload);

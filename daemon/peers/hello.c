@@ -201,7 +201,7 @@ static void hello_settle(struct peer *peer, struct peer_hello *take, enum peer_s
     *take = (struct peer_hello){0};
     peer->state = state;
     replace_str(&peer->host_uuid, state == PEER_OK ? peer->hello.catalog : NULL);
-    peer->seen_at = wall_ns();
+    peer->hello_at = peer->seen_at = wall_ns();
     problem_done(&peer->problem);
     if (changed)
         peer->saved_mono_ns = 0;

@@ -126,6 +126,9 @@ static void query_note(const struct peer_query *q, const struct call_result *r, 
         if (r->err == 0) {
             peer->answered_mono_ns = mono_ns();
             peer->silent_mono_ns = 0;
+            /* Whether a hello is of the same host is decided when it is read. */
+            if (peer->host_uuid && (q != peer->hello_query || r->status >= 300))
+                peer->seen_at = wall_ns();
             continue;
         }
         peer->silent_mono_ns = mono_ns();

@@ -65,7 +65,8 @@ struct peer {
     enum peer_state state;
     struct problem problem;      /* of other states than OK */
     int64_t asked_mono_ns;       /* when its last hello was sent; 0 never */
-    int64_t seen_at;             /* wall time of its last answer; 0 never */
+    int64_t hello_at;            /* wall time of the last hello that came; 0 never */
+    int64_t seen_at;             /* wall time of its last answer to any call since then; 0 never */
     struct in6_addr address;     /* that its last answered hello was sent to; :: unknown */
     struct clock_estimate clock; /* the newest; measured_mono_ns is 0 before the first */
     int64_t answered_mono_ns;    /* the last answer to any call, an error included; 0 never */

@@ -8,11 +8,12 @@ import socket
 import sqlite3
 import subprocess
 import threading
+import time
 
 import pytest
 
 from certificates import Authority
-from daemon import BUILD
+from daemon import BUILD, wait_for
 from patience import patience
 from real_traces import CORPUS
 from test_peers import Peer
@@ -35,7 +36,11 @@ class Wire:
         with contextlib.suppress(OSError):
             while True:
                 near, _ = self.server.accept()
-                far = socket.create_connection(self.to)
+                try:
+                    far = socket.create_connection(self.to)
+                except ConnectionRefusedError:
+                    near.close()
+                    continue
                 for source, target, counts in ((near, far, False), (far, near, True)):
                     threading.Thread(target=self.copy, args=(source, target, counts), daemon=True).start()
 
@@ -139,6 +144,22 @@ def test_what_there_is_on_two_hosts_is_one_analysis(hosts):
     assert len(instances) == 2
     plain = [{k: v for k, v in row.items() if k != "instance"} for row in both["rows"]]
     assert sorted(map(json.dumps, plain)) == sorted(map(json.dumps, one["rows"] + other["rows"]))
+
+
+def test_when_a_host_answered_last(hosts):
+    """Whatever it was asked: not only when it was asked how it is."""
+    near, far, _, ours, _ = hosts
+    greeted = near.get("/v1/hosts")["hosts"][1]
+    assert greeted["state"] == "ok" and greeted["seen_at"] >= greeted["hello_at"]
+    before = time.time_ns()
+    assert near.get(f"/v1/traces/{ours[0]}/reports/kernels", top=1)["rows"]
+    far.stop()
+    try:
+        gone = wait_for(lambda: (host := near.get("/v1/hosts")["hosts"][1])["state"] == "unreachable" and host)
+        assert gone["hello_at"] == greeted["hello_at"] < before < gone["seen_at"], (greeted, gone)
+    finally:
+        far.start()
+        wait_for(lambda: near.get("/v1/hosts")["hosts"][1]["state"] == "ok", interval_s=1)
 
 
 def test_a_host_that_is_gone(hosts):
