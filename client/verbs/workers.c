@@ -283,7 +283,9 @@ const struct verb verb_list_workers = {
     .summary = "List workers and whether each can be profiled",
     .details = "Finds the workers of a router or of another source, identifies the engine of each, and "
                "prints why a worker cannot be "
-               "profiled and how to change that. TRACES is the directory to which a worker writes traces.",
+               "profiled and how to change that. TRACES is the directory to which a worker writes traces, "
+               "HELD BY the "
+               "session that records it.",
     VERB_OPTIONS(workers_options, struct workers_options),
     .has_listing = true,
     .needs_only_catalog = true,

@@ -2,12 +2,33 @@
 /* The fleet: its workers, the routers of past discoveries, and what the doctor finds wrong with them. */
 #include "base/alloc.h"
 #include "base/units.h"
+#include "base/uuid.h"
 #include "daemon/api/handler.h"
 #include "daemon/catalog/catalog.h"
 #include "daemon/catalog/records.h"
 #include "daemon/fleet/doctor.h"
 #include "daemon/fleet/doctor_torch.h"
+#include "daemon/hosts/leases.h"
 #include "daemon/peers/survey.h"
+#include "daemon/session/remote.h"
+#include <inttypes.h>
+
+/* By sessions and leases of this host. What another host reported of its worker remains where no session here has it. */
+static void workers_put_holders(struct api *api, struct fleet *fleet)
+{
+    for (size_t i = 0; i < fleet->n_workers; i++) {
+        struct worker *w = &fleet->workers[i];
+        const struct session *s = sessions_holder(api->modules.sessions, w, NULL);
+        struct lease_holder holder;
+        if (s && !session_is_leased(s)) {
+            free(w->held_by);
+            w->held_by = xasprintf("s%" PRId64, s->record.session_id);
+        } else if (leases_find_holder(api->modules.leases, w, &holder)) {
+            free(w->held_by);
+            w->held_by = xasprintf("session %.*s of %s", UUID_PREFIX_LENGTH, holder.session, holder.host);
+        }
+    }
+}
 
 static void workers_on_fleet(struct api *api, struct http_request *r, struct fleet *fleet,
                              const struct problem *p)
@@ -18,6 +39,7 @@ static void workers_on_fleet(struct api *api, struct http_request *r, struct fle
     }
     /* The listing is the reply even where the catalog cannot be written, which is reported elsewhere. */
     catalog_saw_fleet(api->modules.catalog, fleet);
+    workers_put_holders(api, fleet);
     http_reply_json(r, 200, fleet_to_json(fleet));
     fleet_free(fleet);
 }

@@ -175,6 +175,18 @@ def test_a_busy_worker_is_refused_with_its_holder(testbed):
     assert len(fleet.calls(0, START)) == len(fleet.calls(1, START)) == 1
 
 
+def test_the_list_of_workers_names_the_session_that_holds_one(testbed):
+    fleet = testbed.fleet("vllm", 2)
+    profd = testbed.profd(fleet)
+    session = profd.start_session(workers=[fleet.workers[0]], duration_ns=60 * S)["session"]
+    profd.wait_state(session, "recording")
+    assert {row["url"]: row.get("held_by") for row in profd.get("/v1/workers", fleet="test")["workers"]} == {
+        fleet.workers[0]: session, fleet.workers[1]: None}
+    profd.post(f"/v1/sessions/{session}/stop")
+    profd.wait_session(session)
+    assert not any("held_by" in row for row in profd.get("/v1/workers", fleet="test")["workers"])
+
+
 def test_two_requests_at_once_get_one_session(testbed):
     fleet = testbed.fleet(count=3)
     profd = testbed.profd(fleet)
