@@ -68,10 +68,10 @@ static enum colour host_clock_colour(const json_t *host)
     return wrong || json_get_bool(host, "clock_unsync", false) ? COLOUR_WARN : COLOUR_NONE;
 }
 
-/* What waits at the host: "12 files, 3min". */
-static char *host_lag_text(const json_t *waits, const char *noun)
+/* What waits at the host: "12 files, 3min". word is one of the things that `member` counts. */
+static char *host_lag_text(const json_t *waits, const char *member, const char *word)
 {
-    int64_t n = json_get_int(waits, noun, -1), lag = json_get_int(waits, "lag_ns", -1);
+    int64_t n = json_get_int(waits, member, -1), lag = json_get_int(waits, "lag_ns", -1);
     char text[UNIT_TEXT_MAX];
 
     if (!json_is_object(waits))
@@ -79,17 +79,18 @@ static char *host_lag_text(const json_t *waits, const char *noun)
     if (n == 0 || (n < 0 && lag <= 0))
         return xstrdup("none");
     format_duration(text, lag > 0 ? lag : 0);
-    return n < 0 ? xstrdup(text) : xasprintf("%lld %s, %s", (long long)n, noun, text);
+    _cleanup_(freep) char *count = n < 0 ? NULL : text_count(n, word);
+    return n < 0 ? xstrdup(text) : xasprintf("%s, %s", count, text);
 }
 
 static char *host_upload_text(const json_t *host)
 {
-    return host_lag_text(json_object_get(host, "upload"), "files");
+    return host_lag_text(json_object_get(host, "upload"), "files", "file");
 }
 
 static char *host_mirror_text(const json_t *host)
 {
-    return host_lag_text(json_object_get(host, "mirror"), "rows");
+    return host_lag_text(json_object_get(host, "mirror"), "rows", "row");
 }
 
 /* clang-format off */

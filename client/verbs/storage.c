@@ -396,7 +396,8 @@ static void vacuum_print_kept(struct client *c, const json_t *answer)
         const char *reason, *text;
     } reasons[] = {{"pinned", "pinned"},
                    {"session-pinned", "session is pinned"},
-                   {"session-running", "session is running"}};
+                   {"session-running", "session is running"},
+                   {"not-archived", "not archived yet"}};
     const json_t *t;
     size_t i;
 

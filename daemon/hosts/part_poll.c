@@ -439,12 +439,29 @@ static void part_on_no_report(struct part *part)
         part_poll_later(part);
 }
 
+/* Its session was deleted here: what its host still delivers is of nothing. */
+static bool part_is_orphan(const struct part *part)
+{
+    struct session_record session;
+
+    if (part->of)
+        return false;
+    session_record_init(&session);
+    int r = catalog_get_session(part->all->catalog, part->record.session_id, &session);
+    session_record_done(&session);
+    return r == -ENOENT;
+}
+
 static void part_on_report(int status, const json_t *body, const struct problem *p, void *arg)
 {
     struct part *part = arg;
     const char *reason;
 
     part->poll = NULL;
+    if (part_is_orphan(part)) {
+        part_drop(part);
+        return;
+    }
     if (status == 410 || status == 404) {
         part_explain(part, "Its catalog was restored or emptied; its store still has the files.",
                      "it has no such lease any more: %s", part_text_of(part, p, "gone"));

@@ -49,6 +49,19 @@ def test_services_fail(hosts, mirror, bucket):
     assert all(len(host_invariants.rows(host, "select 1 from trace_row where archived_at is not null")) >= 2 for host in hosts)
 
 
+def test_a_session_is_deleted_before_its_traces_are_archived(hosts):
+    """Its hosts go on to archive them, and its coordinator asks no more."""
+    one = hosts[1]
+    log = one.log_file.stat().st_size
+    with hosts.fault("bucket", "refuse"):
+        record(hosts)
+        ref = one.get("/v1/sessions")["sessions"][0]["session"]
+        one.profctl("rm", ref, "-y")
+    wait_for(lambda: all(host.get("/v1/archive")["waiting_files"] == 0 for host in hosts), why=lambda: [host.get("/v1/archive") for host in hosts])
+    wait_for(lambda: "profd_host_parts 0" in one.request("GET", "/metrics").body.decode(), why=lambda: one.log(log))
+    assert "cannot take" not in one.log(log)
+
+
 def change(host, sql):
     with contextlib.closing(sqlite3.connect(host.catalog)) as db, db:
         db.execute(sql)

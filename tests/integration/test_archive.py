@@ -160,6 +160,7 @@ def test_nothing_unarchived_is_lost(ceph, tmp_path):
             assert not profd.get(f"/v1/traces/{first}")["stored"]
             vacuum = profd.post("/v1/vacuum", {"keep": 0})
             assert vacuum["traces"] == [] and {item["reason"] for item in vacuum["kept"]} == {"not-archived"}
+            assert "kept (not archived yet, " in profctl(profd, "vacuum", "--keep", "0", "-y").stderr
             left = profd.post("/v1/traces", {"path": str(write_trace(tmp_path / "x.json", 9, 3 * MIB))}, 201)
             assert not left["stored"] and "left in place" in left["reason"]
             fill = ingest(profd, write_trace(tmp_path / "fill.json", 10, 1536 * 1024))
