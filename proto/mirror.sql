@@ -137,16 +137,27 @@ begin
     for m in select distinct date_trunc('month', t) from unnest(p_times) t
              where t >= '2024-01-01' and t < now() + interval '32 days' order by 1 loop
         continue when to_regclass(format('fleet.%I', p_table || to_char(m, '_YYYY_MM'))) is not null;
-        -- The month has begun without a partition: it stays without, and no batch waits for one.
-        execute format('select exists (select from fleet.%I where %I >= $1 and %2$I < $1 + interval ''1 month'')', p_table || '_default',
-                       case p_table when 'event' then 'at' else 'collected_at' end) into is_late using m;
+        -- The month has begun without a partition: it stays without, and no batch waits for one. The exception gives the lock of the
+        -- default partition back, for which another one would wait who makes a partition, while this one waits for him.
+        begin
+            execute format('select exists (select from fleet.%I where %I >= $1 and %2$I < $1 + interval ''1 month'')', p_table || '_default',
+                           case p_table when 'event' then 'at' else 'collected_at' end) into is_late using m;
+            raise sqlstate 'FL001';
+        exception when sqlstate 'FL001' then
+            null;
+        end;
         continue when is_late;
         begin
             set local lock_timeout = '1s';
             perform pg_advisory_xact_lock(hashtext('fleet.make_partitions'));
+            -- Made meanwhile by the one that had the lock, which those that wait for it get at once. to_regclass() still remembers that
+            -- there was none.
+            if exists (select from pg_class where relnamespace = 'fleet'::regnamespace and relname = p_table || to_char(m, '_YYYY_MM')) then
+                raise sqlstate 'FL001';
+            end if;
             execute format('create table if not exists fleet.%I partition of fleet.%I for values from (%L) to (%L)',
                            p_table || to_char(m, '_YYYY_MM'), p_table, m, m + interval '1 month');
-        exception when lock_not_available or check_violation then
+        exception when lock_not_available or check_violation or sqlstate 'FL001' then
             null;
         end;
         set local lock_timeout = '10s';

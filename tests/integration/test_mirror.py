@@ -589,6 +589,41 @@ def test_partitions_and_expiry(mirror, tmp_path):
         assert mirror.sql("select count(*) from fleet.sessions") == [["1"]]
 
 
+class Session:
+    """A connection of its own, in which statements wait for others."""
+
+    def __init__(self, mirror):
+        self.psql = subprocess.Popen(["psql", "-X", "-q", "-t", "-A", "-v", "ON_ERROR_STOP=1", mirror.owner], stdin=subprocess.PIPE,
+                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.send("select 'ready';")
+        assert self.psql.stdout.readline() == "ready\n"
+
+    def send(self, text):
+        self.psql.stdin.write(text + "\n")
+        self.psql.stdin.flush()
+
+    def end(self):
+        _, errors = self.psql.communicate(timeout=patience(60))
+        return errors or self.psql.returncode
+
+
+def test_hosts_that_begin_a_month_at_once(mirror):
+    """All of them find that a partition is missing, while nobody may make it yet: none is sent back by a deadlock."""
+    at = datetime.datetime.now(datetime.timezone.utc).isoformat()
+    rows = json.dumps({"events": [{"event_id": 1, "at": at, "kind": "test"}], "rows": 1})
+    hosts, holder = [Session(mirror) for _ in range(3)], Session(mirror)
+    holder.send("begin; select 'held' from pg_advisory_xact_lock(hashtext('fleet.make_partitions'));")
+    assert holder.psql.stdout.readline() == "held\n"
+    # By the server, as no host waits for longer than a second.
+    holder.send("do $$ begin while (select count(*) from pg_locks where locktype = 'advisory' and not granted) < 3 loop perform pg_sleep(0.001); "
+                "end loop; end $$; commit;")
+    for n, host in enumerate(hosts):
+        host.send(f"select fleet.apply('00000000-0000-4000-8000-00000000000{n}', 'h{n}', 0, 1, $${rows}$$);")
+    assert [host.end() for host in hosts] == [0, 0, 0] and holder.end() == 0
+    assert mirror.sql("select host from fleet.events order by host") == [["h0"], ["h1"], ["h2"]]
+    assert mirror.sql("select count(*) from fleet.event_default") == [["0"]]
+
+
 # -- Queries --
 
 
