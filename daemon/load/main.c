@@ -15,7 +15,7 @@
 #include "daemon/load/load.h"
 #include "daemon/load/messages.h"
 #include "daemon/load/sampler.h"
-#include "daemon/load/server_metrics.h"
+#include "daemon/load/server_watch.h"
 #include "daemon/load/summary.h"
 #include "daemon/load/tokenizer.h"
 #include "proto/load.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A worker's /metrics before and after, apart by a NUL. What is said of them is JSON without holes. */
-#include "daemon/load/server_metrics.h"
+#include "daemon/fleet/server_metrics.h"
 #include <math.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

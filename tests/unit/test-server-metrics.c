@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a server's own metrics say of a run: the pages of each engine and router, before and after. */
 #include "base/alloc.h"
-#include "daemon/load/server_metrics.h"
+#include "daemon/fleet/server_metrics.h"
 #include "tests/unit/run-fixture.h"
 
 static const char vllm_before[] = "# TYPE vllm:time_to_first_token_seconds histogram\n"

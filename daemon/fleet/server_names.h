@@ -7,7 +7,27 @@
 
 #include "base/metrics.h"
 
-enum { SERVER_HISTOGRAMS = 5, SERVER_COUNTERS = 5 };
+enum server_histogram_name {
+    SERVER_TTFT,
+    SERVER_ITL,
+    SERVER_TPOT,
+    SERVER_E2E,
+    SERVER_QUEUE,
+    SERVER_HISTOGRAMS,
+};
+enum server_counter_name {
+    SERVER_PROMPT_TOKENS,
+    SERVER_GENERATION_TOKENS,
+    SERVER_PREEMPTIONS,
+    SERVER_CACHE_QUERIES,
+    SERVER_CACHE_HITS,
+    SERVER_COUNTERS,
+};
+enum server_gauge_name {
+    SERVER_RUNNING, /* requests */
+    SERVER_WAITING,
+    SERVER_GAUGES,
+};
 
 #define SERVER_NAMES_MAX 3
 
@@ -16,6 +36,7 @@ enum { SERVER_HISTOGRAMS = 5, SERVER_COUNTERS = 5 };
 struct server_names {
     const char *histograms[SERVER_HISTOGRAMS][SERVER_NAMES_MAX]; /* seconds */
     const char *counters[SERVER_COUNTERS][SERVER_NAMES_MAX];
+    const char *gauges[SERVER_GAUGES][SERVER_NAMES_MAX];
     const char *cache[SERVER_NAMES_MAX]; /* used share of the KV cache, 0 to 1 */
 };
 
@@ -31,5 +52,7 @@ extern const char *const server_histogram_keys[SERVER_HISTOGRAMS],
 
 /* The first server of the table that has a metric on the page; NULL for a page of a server that is not known. */
 const struct server_source *server_source_of(struct prometheus_text page);
+/* The path that answers whether an engine is alive, without work for it; NULL: none that is known. */
+const char *server_health_path(const char *engine);
 /* The path of an engine's page; engine is its word, NULL unknown. */
 const char *server_metrics_path(const char *engine);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/load/server_names.h"
+#include "daemon/fleet/server_names.h"
 
 #include "base/util.h"
 
@@ -21,6 +21,7 @@ static const struct server_names vllm_names = {
                  {"num_preemptions_total"},
                  {"prefix_cache_queries_total", "gpu_prefix_cache_queries_total"},
                  {"prefix_cache_hits_total", "gpu_prefix_cache_hits_total"}},
+    .gauges = {{"num_requests_running"}, {"num_requests_waiting"}},
     .cache = {"kv_cache_usage_perc", "gpu_cache_usage_perc"},
 };
 
@@ -33,6 +34,7 @@ static const struct server_names sglang_names = {
                    {"e2e_request_latency_seconds"},
                    {"queue_time_seconds"}},
     .counters = {{"prompt_tokens_total"}, {"generation_tokens_total"}, {"num_retracted_requests_total"}},
+    .gauges = {{"num_running_reqs"}, {"num_queue_reqs"}},
     .cache = {"token_usage"},
 };
 
@@ -51,6 +53,7 @@ static const struct server_names trtllm_names = {
                  {NULL},
                  {"prompt_tokens_total"},
                  {"prompt_cached_tokens_total"}},
+    .gauges = {{"num_requests_running"}, {"num_requests_waiting"}},
     .cache = {"kv_cache_utilization"},
 };
 
@@ -61,6 +64,7 @@ static const struct server_names atom_names = {
                  {"preemptions_total"},
                  {"prefix_cache_full_tokens_total"},
                  {"prefix_cache_cached_tokens_total"}},
+    .gauges = {{"requests_running"}, {"requests_waiting"}},
     .cache = {"kv_cache_usage_ratio"},
 };
 
@@ -76,6 +80,7 @@ static const struct server_names tokenspeed_names = {
                  {NULL},
                  {"prompt_tokens_total"},
                  {"prefix_cache_hits_total"}},
+    .gauges = {{"num_requests_running"}, {"num_requests_waiting"}},
     .cache = {"kv_cache_usage_perc"},
 };
 
@@ -132,6 +137,20 @@ const struct server_source *server_source_of(struct prometheus_text page)
                 found = i;
         }
     return found < ARRAY_SIZE(server_sources) ? &server_sources[found] : NULL;
+}
+
+/* SGLang's /health generates a token (python/sglang/srt/entrypoints/http_server.py), so that who asks it each two seconds
+ * is a load: its metrics show that it is alive. */
+static const struct {
+    const char *engine, *path;
+} health_paths[] = {{"vllm", "/health"}, {"tensorrt-llm", "/health"}};
+
+const char *server_health_path(const char *engine)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(health_paths); i++)
+        if (streq(engine, health_paths[i].engine))
+            return health_paths[i].path;
+    return NULL;
 }
 
 const char *server_metrics_path(const char *engine)
