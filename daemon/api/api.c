@@ -90,6 +90,7 @@ int api_new(const struct api_modules *modules, struct api **ret)
         for (int status = 0; status < HTTP_STATUS_CLASSES; status++)
             api->durations[class].by_class[status].scale = SCALE_ANSWERS;
     api->hub = event_hub_new(api);
+    api->fleet_streams = fleet_streams_new(api);
     *ret = api;
     return 0;
 }
@@ -219,6 +220,7 @@ void api_traffic(const struct api *api, struct api_traffic *ret)
 void api_renew(struct api *api)
 {
     event_hub_recheck(api->hub);
+    fleet_streams_recheck(api->fleet_streams);
     http_server_set_connections_max(api->server, (unsigned)api->modules.settings->connections_max);
 }
 
@@ -235,6 +237,7 @@ void api_close(struct api *api)
     api->server = http_server_free(api->server); /* its streams leave the hub */
     bus_close(api->bus);
     event_hub_close(api->hub);
+    api->fleet_streams = fleet_streams_free(api->fleet_streams);
     if (api->socket)
         listen_unix_remove(api->socket, api->socket_device, api->socket_inode);
 }

@@ -391,6 +391,21 @@ static void discovery_on_done(struct fleet *fleet, const struct problem *p, void
     w.done(w.api, w.request, fleet, p);
 }
 
+int request_fleet_query(const struct http_request *r, struct fleet_query *ret, struct problem *p)
+{
+    struct fleet_query q = {0};
+
+    int err = source_of_request(r, &q, p);
+    if (err == 0 && !q.processes.wanted)
+        err = source_take_processes(r, &q.processes, p);
+    request_take_author(r, &q.processes);
+    if (err < 0)
+        fleet_query_done(&q);
+    else
+        *ret = q;
+    return err;
+}
+
 void discover_for(struct api *api, struct http_request *r,
                   void (*done)(struct api *api, struct http_request *r, struct fleet *fleet,
                                const struct problem *p))
@@ -398,10 +413,7 @@ void discover_for(struct api *api, struct http_request *r,
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(fleet_query_done) struct fleet_query q = {0};
 
-    int err = source_of_request(r, &q, &p);
-    if (err == 0 && !q.processes.wanted)
-        err = source_take_processes(r, &q.processes, &p);
-    request_take_author(r, &q.processes);
+    int err = request_fleet_query(r, &q, &p);
     if (err == 0)
         err = source_complete(api, &q, &p);
     if (err < 0) {

@@ -15,12 +15,14 @@
 
 struct bus;
 struct event_hub;
+struct fleet_streams;
 
 struct api {
     struct api_modules modules;
     struct http_server *server;
-    struct access *access;      /* NULL before it is opened */
-    struct event_hub *hub;      /* event streams */
+    struct access *access; /* NULL before it is opened */
+    struct event_hub *hub; /* event streams */
+    struct fleet_streams *fleet_streams;
     struct bus *bus;            /* NULL: none */
     struct http_counts *counts; /* of each route; after them, of requests without one */
     struct http_durations durations[_ROUTE_CLASS_MAX];
@@ -95,6 +97,8 @@ int body_object(const struct http_request *r, json_t **ret, struct problem *p);
  */
 void request_take_author(const struct http_request *r, struct process_query *q);
 
+/* What a request names of a fleet, and its author; nothing where it names none. */
+int request_fleet_query(const struct http_request *r, struct fleet_query *ret, struct problem *p);
 /* Where nothing is named: the one configured fleet, else the router that a session used last. */
 int source_complete(struct api *api, struct fleet_query *q, struct problem *p);
 
@@ -151,6 +155,13 @@ void event_hub_recheck(struct event_hub *h);
 void event_hub_close(struct event_hub *h);
 struct event_hub *event_hub_free(struct event_hub *h);
 
+/* route_fleet_events.c */
+struct fleet_streams *fleet_streams_new(struct api *api);
+/* As event_hub_recheck(). */
+void fleet_streams_recheck(struct fleet_streams *s);
+/* After the last stream has left. */
+struct fleet_streams *fleet_streams_free(struct fleet_streams *s);
+
 /* Handlers, by file. */
 #define ROUTE_HANDLER(name)                                                                                  \
     void name(struct api *api, struct http_request *r, const struct route_match *match)
@@ -165,6 +176,7 @@ ROUTE_HANDLER(get_mirror);
 ROUTE_HANDLER(get_workers);
 ROUTE_HANDLER(get_routers);
 ROUTE_HANDLER(get_doctor);
+ROUTE_HANDLER(get_fleet_events);
 
 /* Of the route's kind of job. */
 ROUTE_HANDLER(list_jobs);

@@ -18,6 +18,7 @@ static const struct route routes[] = {
     {HTTP_POST,   "/v1/workers",                 RIGHT_OPERATE, NULL,                      get_workers, .asks_fleet = true},
     {HTTP_GET,    "/v1/doctor",                  RIGHT_READ,    ROUTE_SOURCE,                    get_doctor, ROUTE_OPERATED},
     {HTTP_POST,   "/v1/doctor",                  RIGHT_OPERATE, NULL,                      get_doctor, .asks_fleet = true},
+    {HTTP_GET,    "/v1/fleet/events",            RIGHT_READ,    ROUTE_SOURCE,                    get_fleet_events, ROUTE_OPERATED},
     {HTTP_GET,    "/v1/routers",                 RIGHT_READ,    NULL,                      get_routers},
     {HTTP_GET,    "/v1/sessions",                RIGHT_READ,    "limit before state",      list_jobs, .job = &session_routes},
     {HTTP_POST,   "/v1/sessions",                RIGHT_OPERATE, NULL,                      start_job, .job = &session_routes, .body_max = ROUTE_WORKLOAD_MAX},

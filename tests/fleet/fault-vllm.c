@@ -43,15 +43,27 @@ static void openapi(struct worker *w, struct http_conn *c, const struct http_req
 static void metrics(struct worker *w, struct http_conn *c, const struct http_request *q)
 {
     bool idle = worker_has(w, FAULT_IDLE) || worker_has(w, FAULT_SLEEPING);
-    _cleanup_(freep) char *text =
-        xasprintf("# HELP vllm:num_requests_running Number of requests in model execution batches.\n"
-                  "# TYPE vllm:num_requests_running gauge\n"
-                  "vllm:num_requests_running{engine=\"0\",model_name=\"fault-model\"} %d.0\n"
-                  "# TYPE vllm:num_requests_waiting gauge\n"
-                  "vllm:num_requests_waiting{engine=\"0\",model_name=\"fault-model\"} 0.0\n"
-                  "# TYPE vllm:iteration_tokens_total histogram\n"
-                  "vllm:iteration_tokens_total_count{engine=\"0\",model_name=\"fault-model\"} %.1f\n",
-                  idle ? 0 : 4, (double)(int64_t)worker_iterations(w));
+    /* Each step gives four tokens and the first token of one request. */
+    const double iterations = (double)(int64_t)worker_iterations(w);
+    _cleanup_(freep) char *text = xasprintf(
+        "# HELP vllm:num_requests_running Number of requests in model execution batches.\n"
+        "# TYPE vllm:num_requests_running gauge\n"
+        "vllm:num_requests_running{engine=\"0\",model_name=\"fault-model\"} %d.0\n"
+        "# TYPE vllm:num_requests_waiting gauge\n"
+        "vllm:num_requests_waiting{engine=\"0\",model_name=\"fault-model\"} 0.0\n"
+        "# TYPE vllm:kv_cache_usage_perc gauge\n"
+        "vllm:kv_cache_usage_perc{engine=\"0\",model_name=\"fault-model\"} 0.5\n"
+        "# TYPE vllm:generation_tokens counter\n"
+        "vllm:generation_tokens_total{engine=\"0\",model_name=\"fault-model\"} %.1f\n"
+        "# TYPE vllm:iteration_tokens_total histogram\n"
+        "vllm:iteration_tokens_total_count{engine=\"0\",model_name=\"fault-model\"} %.1f\n"
+        "# TYPE vllm:time_to_first_token_seconds histogram\n"
+        "vllm:time_to_first_token_seconds_sum{engine=\"0\",model_name=\"fault-model\"} %.1f\n"
+        "vllm:time_to_first_token_seconds_bucket{engine=\"0\",le=\"0.1\"} 0\n"
+        "vllm:time_to_first_token_seconds_bucket{engine=\"0\",le=\"0.2\"} %.1f\n"
+        "vllm:time_to_first_token_seconds_bucket{engine=\"0\",le=\"+Inf\"} %.1f\n"
+        "vllm:time_to_first_token_seconds_count{engine=\"0\"} %.1f\n",
+        idle ? 0 : 4, 4 * iterations, iterations, iterations * 0.15, iterations, iterations, iterations);
     worker_answer(w, c, 200, "text/plain; version=0.0.4; charset=utf-8", text);
 }
 
