@@ -3,6 +3,7 @@
 // show. Event streams are in events.ts.
 
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import type { Remark } from './types';
 
 export class Problem extends Error {
   override name = 'Problem';
@@ -11,6 +12,7 @@ export class Problem extends Error {
     readonly code: string,
     readonly detail: string,
     readonly remedy = '',
+    readonly remarks: Remark[] = [],
   ) {
     super(detail);
   }
@@ -41,7 +43,8 @@ async function problemOf(response: Response): Promise<Problem> {
   try {
     const found = (await response.json()) as Record<string, unknown>;
     const text = (name: string) => (typeof found[name] === 'string' ? (found[name] as string) : '');
-    return new Problem(response.status, text('code'), text('detail') || text('title') || response.statusText, text('remedy'));
+    const remarks = Array.isArray(found['remarks']) ? (found['remarks'] as Remark[]) : [];
+    return new Problem(response.status, text('code'), text('detail') || text('title') || response.statusText, text('remedy'), remarks);
   } catch {
     return new Problem(response.status, '', `profd answered with status ${response.status} ${response.statusText}`.trim());
   }

@@ -5,7 +5,7 @@
 // while it is visible.
 
 import { useEffect, useRef } from 'preact/hooks';
-import { isAbort, request } from './api';
+import { asProblem, isAbort, type Problem, request } from './api';
 
 export interface ServerEvent {
   id: string;
@@ -14,6 +14,10 @@ export interface ServerEvent {
 }
 
 export type Listener = (event: ServerEvent) => void;
+
+// The kind of an event of the page itself: the stream failed, and is tried again. Its data is a ProblemData.
+export const PROBLEM = 'problem';
+export type ProblemData = Pick<Problem, 'status' | 'code' | 'detail' | 'remedy'>;
 
 const RETRY_MIN_MS = 500;
 const RETRY_MAX_MS = 15_000;
@@ -63,8 +67,14 @@ async function follow(path: string, listener: Listener, signal: AbortSignal): Pr
         },
         signal,
       );
+      // profd ended the stream: it restarts, or this client was too slow.
     } catch (error) {
-      if (isAbort(error)) return;
+      if (isAbort(error) || signal.aborted) return;
+      const { status, code, detail, remedy } = asProblem(error);
+      const data: ProblemData = { status, code, detail, remedy };
+      listener({ id: last, kind: PROBLEM, data });
+      // What was refused will be refused again.
+      if (status >= 400 && status < 500) delay = RETRY_MAX_MS;
       delay = Math.min(2 * delay, RETRY_MAX_MS);
     }
     await new Promise<void>((resolve) => {

@@ -161,6 +161,7 @@ export interface Report {
 
 export interface FleetWorker {
   worker: string;
+  fleet?: string; // name in FleetState.fleets
   host?: string;
   engine: string;
   version?: string;

@@ -17,6 +17,7 @@ export interface Column<T> {
   sort?: string; // name for onSort; a column without one cannot be sorted
   down?: boolean; // sorts the largest first at the first click
   rare?: boolean; // left out in narrow windows
+  spare?: boolean; // left out in windows that are not wide
   plain?: boolean; // never the link of the row
 }
 
@@ -152,10 +153,10 @@ export function Table<T>(props: TableProps<T>) {
   }
   return (
     <div class={fill ? 'table fill' : 'table'} ref={scroller} tabIndex={0} role="region" aria-label={props.label} aria-busy={rows.loading}>
-      <table aria-label={props.label} aria-rowcount={rows.total + 1} style={{ '--least': least(columns), '--least-narrow': least(columns.filter((column) => !column.rare)) }}>
+      <table aria-label={props.label} aria-rowcount={rows.total + 1} style={{ '--least': least(columns), '--least-medium': least(columns.filter((column) => !column.spare)), '--least-narrow': least(columns.filter((column) => !column.rare && !column.spare)) }}>
         <colgroup>
           {columns.map((column) => (
-            <col key={column.id} class={column.rare ? 'rare' : undefined} style={column.width ? { width: column.width } : undefined} />
+            <col key={column.id} class={classOf(column)} style={column.width ? { width: column.width } : undefined} />
           ))}
         </colgroup>
         <thead>
@@ -192,7 +193,7 @@ function least<T>(columns: Column<T>[]): string {
 }
 
 function classOf<T>(column: Column<T>): string | undefined {
-  return [column.numeric && 'numeric', column.rare && 'rare'].filter(Boolean).join(' ') || undefined;
+  return [column.numeric && 'numeric', column.rare && 'rare', column.spare && 'spare'].filter(Boolean).join(' ') || undefined;
 }
 
 function orderOf<T>(column: Column<T>, sort: string): 'ascending' | 'descending' | undefined {

@@ -54,7 +54,7 @@ export function Traces() {
           cell: (row) => row.session && <a href={address('/sessions/' + row.session)}>{row.session}</a>,
         },
         { id: 'rank', title: 'Rank', width: '64px', numeric: true, sort: 'rank', cell: (row) => count(row.ranks?.rank) },
-        { id: 'device', title: 'GPU', width: '120px', rare: true, cell: (row) => <span title={row.device_name}>{row.device_name}</span> },
+        { id: 'device', title: 'GPU', width: '120px', spare: true, cell: (row) => <span title={row.device_name}>{row.device_name}</span> },
         {
           id: 'state',
           title: 'State',
@@ -72,7 +72,7 @@ export function Traces() {
           title: 'Slices',
           width: '84px',
           numeric: true,
-          rare: true,
+          spare: true,
           sort: 'slices',
           down: true,
           cell: (row) => row.slices !== undefined && <span title={count(row.slices)}>{roughly(row.slices)}</span>,
@@ -82,7 +82,7 @@ export function Traces() {
         {
           id: 'labels',
           title: 'Labels',
-          width: '13%',
+          width: '130px',
           rare: true,
           cell: (row) => (
             <>

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sessions as views read them: kept up to date by events, and their findings.
+
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { asProblem, isAbort, type Loaded, type Problem, send, useGet } from './api';
+import { useEvents } from './events';
+import type { Report, Session } from './types';
+
+const RELOAD_MS = 300;
+// While a session is not over, bytes and ranks grow without an event.
+const POLL_MS = 1000;
+const FINAL = ['complete', 'partial', 'failed', 'cancelled'];
+
+export function isOver(session: Session): boolean {
+  return FINAL.includes(session.state);
+}
+
+// GET of a path that events of a session change; `wanted` of a session alone.
+export function useLive<T>(path: string, active: (data: T) => boolean, session?: string): Loaded<T> {
+  const loaded = useGet<T>(path);
+  const timer = useRef<ReturnType<typeof setTimeout> | null>(null);
+  useEvents('/v1/events', (event) => {
+    const of = (event.data as { session?: string }).session;
+    if (!of || (session && of !== session) || timer.current) return;
+    timer.current = setTimeout(() => {
+      timer.current = null;
+      loaded.reload();
+    }, RELOAD_MS);
+  });
+  useEffect(() => () => clearTimeout(timer.current ?? undefined), []);
+  const grows = loaded.data !== null && active(loaded.data);
+  useEffect(() => {
+    if (!grows) return undefined;
+    const poll = setInterval(loaded.reload, POLL_MS);
+    return () => clearInterval(poll);
+  }, [grows]);
+  return loaded;
+}
+
+export interface Finding {
+  rule: string;
+  severity: string;
+  cost_ns: number | null;
+  share: number | null;
+  what: string;
+  where: string;
+  evidence: string;
+  advice: string;
+  instances: string[]; // of engines: the one that the sentence is about, then others that have the same finding
+}
+
+interface Reports {
+  parts: (Report & { instance?: string | null; traces?: string[]; error?: string })[];
+}
+
+// What several instances have is one finding, of the instance that it costs most.
+function findingsOf({ parts }: Reports): Finding[] {
+  const all = parts
+    .filter((part) => part.report === 'findings' && part.rows)
+    .flatMap((part) =>
+      part.rows.map((row) => ({ instances: part.instance ? [part.instance] : [], ...Object.fromEntries(part.columns.map((name, i) => [name, row[i]])) }) as unknown as Finding),
+    )
+    .sort((a, b) => (b.cost_ns ?? -1) - (a.cost_ns ?? -1));
+  const byRule = new Map<string, Finding>();
+  const kept: Finding[] = [];
+  for (const finding of all) {
+    const same = byRule.get(finding.rule);
+    const instance = finding.instances[0];
+    if (same && instance && !same.instances.includes(instance)) {
+      same.instances.push(instance);
+    } else {
+      byRule.set(finding.rule, same ?? finding);
+      kept.push(finding);
+    }
+  }
+  return kept;
+}
+
+// The findings of all ranks of a session, the most expensive first; of none where the session is null.
+export function useFindings(session: string | null, top: number): { findings: Finding[] | null; problem: Problem | null } {
+  const [state, setState] = useState<{ findings: Finding[] | null; problem: Problem | null }>({ findings: null, problem: null });
+  useEffect(() => {
+    setState({ findings: null, problem: null });
+    if (!session) return undefined;
+    const control = new AbortController();
+    send<Reports>('POST', '/v1/reports', { session, reports: ['findings'], top }, control.signal).then(
+      (reports) => setState({ findings: findingsOf(reports), problem: null }),
+      (error: unknown) => {
+        if (!isAbort(error)) setState({ findings: null, problem: asProblem(error) });
+      },
+    );
+    return () => control.abort();
+  }, [session, top]);
+  return state;
+}
