@@ -75,7 +75,11 @@ int ranks_align(struct client *c, const char *method, struct named_ranks *ranks)
 {
     static const char remedy[] = "--align auto chooses what the traces allow.";
     _cleanup_(rank_set_done) struct rank_set set = ranks_lend(c, ranks);
+
+    set.names = ranks->names;
+    set.n_instances = ranks->n_instances;
     int r = rank_set_align(&set, method);
+    set.names = NULL; /* which were lent, as all else */
 
     for (size_t i = 0; i < ranks->n && r >= 0; i++)
         ranks->items[i].shift_ns = set.items[i].shift_ns;

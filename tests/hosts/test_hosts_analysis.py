@@ -206,7 +206,7 @@ def change_clock(fleet, sql):
 
 
 @pytest.mark.skipif(why_no_clock() is not None, reason=str(why_no_clock()))
-def test_clocks_of_hosts_are_aligned_and_it_is_said_how(fleet):
+def test_clocks_of_hosts_are_aligned_and_it_is_said_how(fleet, copy):
     one, place = fleet[1], fleet[1].place
     ids = [trace["trace"] for trace in fleet.traces if "_tp1_" in trace["name"]]
     alone = [trace["trace"] for trace in fleet.traces if "_tp0_" in trace["name"]]
@@ -233,7 +233,13 @@ def test_clocks_of_hosts_are_aligned_and_it_is_said_how(fleet):
     together = fleet.record(one, 6)
     shown = run(one, "analyze", together)
     assert "6 ranks in 2 engine instances" in shown[0].decode(), shown
-    assert [line for line in clock_notes(shown[1]) if re.match(collectives, line)], shown[1]
+    # One note for each host of each engine instance, which it names.
+    noted = [line.split(": clock ")[0] for line in clock_notes(shown[1])]
+    named = re.compile(r"(gpu\d) \((.+)\)").fullmatch
+    assert sorted(named(line)[1] for line in noted) == ["gpu2", "gpu2", "gpu3", "gpu3"] and len(set(noted)) == 4, shown[1]
+    assert "gpu3" in [named(line)[1] for line, text in zip(noted, clock_notes(shown[1])) if "aligned by 21 collectives shared with gpu1" in text], shown[1]
+    merged = clock_notes(run(one, "merge", "--session", together, "-o", place / "together.json.gz")[1])
+    assert [line.split(": clock ")[0] for line in merged] == ["gpu2", "gpu3"], "merge compares all traces with each other"
     counts = [sum(row["count"] for row in rows(one, "analyze", word, "--report", "kernels")["rows"]) for word in (together, fleet.session)]
     assert counts[0] == counts[1] > 0
     # Collectives that contradict what was measured are not believed: the recording may have begun between two of them.

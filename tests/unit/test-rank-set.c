@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#define NOTES_MAX 1000
+
 static struct columns *trace_new(int64_t base_ns, int64_t first_ns)
 {
     int fd = memfd_create("columns", MFD_CLOEXEC);
@@ -54,6 +56,47 @@ static void test_clocks_of_hosts(void **state)
     rank_set_done(&set);
     columns_close(here);
     columns_close(there);
+}
+
+static void keep_note(void *arg, const char *text)
+{
+    char *notes = arg;
+    snprintf(notes + strlen(notes), NOTES_MAX - strlen(notes), "%s\n", text);
+}
+
+/* One note for each host of each instance, with the instance where there are several. */
+static void test_notes_about_the_clocks_of_hosts(void **state)
+{
+    struct columns *trace = trace_new(INT64_C(1767189312000000000), 100);
+    char names[2][INSTANCE_NAME_MAX] = {"10.0.0.1:8000", "10.0.0.1:8001"}, notes[NOTES_MAX] = "";
+    struct rank_set set = {.items = calloc(4, sizeof(*set.items)),
+                           .n = 4,
+                           .names = names,
+                           .n_instances = 2,
+                           .note = keep_note,
+                           .note_arg = notes};
+
+    for (size_t i = 0; i < set.n; i++)
+        set.items[i] = (struct set_rank){.columns = trace,
+                                         .label = "a",
+                                         .host = i % 2 ? "gpu2" : "gpu1",
+                                         .clock_offset_ns = i % 2 ? 3000000 : 0,
+                                         .clock_error_ns = i % 2 ? 12000 : 0,
+                                         .instance = i / 2};
+    assert_int_equal(rank_set_align(&set, "wall"), 0);
+    assert_string_equal(
+        notes,
+        "gpu2 (10.0.0.1:8000): clock corrected by its measured difference of 3.0 ms, certain to ±12 us\n"
+        "gpu2 (10.0.0.1:8001): clock corrected by its measured difference of 3.0 ms, certain to ±12 us\n");
+    *notes = '\0';
+    set.n = 2;
+    set.n_instances = 1;
+    assert_int_equal(rank_set_align(&set, "wall"), 0);
+    assert_string_equal(notes,
+                        "gpu2: clock corrected by its measured difference of 3.0 ms, certain to ±12 us\n");
+    set.names = NULL;
+    rank_set_done(&set);
+    columns_close(trace);
 }
 
 /* -- Parts -------------------------------------------------------------------------------------------- */
@@ -142,6 +185,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_clocks_of_hosts),
+        cmocka_unit_test(test_notes_about_the_clocks_of_hosts),
         cmocka_unit_test(test_parts_are_read_as_they_were_written),
         cmocka_unit_test(test_what_is_no_part_is_refused),
     };

@@ -125,9 +125,23 @@ static const char *signed_duration(char buf[UNIT_TEXT_MAX + 1], int64_t ns)
     return buf;
 }
 
+/* Each instance is aligned by itself: notes name it where there are several. NULL: there is one. */
+static const char *host_clocks_instance(const struct rank_set *set, size_t instance)
+{
+    return set->n_instances > 1 && set->names && *set->names[instance] ? set->names[instance] : NULL;
+}
+
+/* "gpu3", "gpu3 (10.0.0.1:30000)". The caller frees it. */
+static char *host_clock_subject(const struct rank_set *set, const struct set_rank *rank)
+{
+    const char *instance = host_clocks_instance(set, rank->instance);
+    return instance ? xasprintf("%s (%s)", rank->host, instance) : xstrdup(rank->host);
+}
+
 static void host_clock_note(const struct rank_set *set, const struct host_clock *h)
 {
-    const char *host = h->first->host, *reference = h->reference->host;
+    _cleanup_(freep) char *host = host_clock_subject(set, h->first);
+    const char *reference = h->reference->host;
     char by[UNIT_TEXT_MAX + 1], error[UNIT_TEXT_MAX], apart[UNIT_TEXT_MAX + 1];
     int64_t offset = h->first->clock_offset_ns;
 
@@ -156,17 +170,21 @@ static void host_clock_note(const struct rank_set *set, const struct host_clock 
 }
 
 /* The rest of the hosts of an instance, by the least certain one. */
-static void host_clocks_note_rest(const struct rank_set *set, size_t n, int64_t most_ns, bool all_known)
+static void host_clocks_note_rest(const struct rank_set *set, size_t instance, size_t n, int64_t most_ns,
+                                  bool all_known)
 {
+    const char *known = host_clocks_instance(set, instance);
+    const char *of = known ? " of " : "", *name = known ? known : "";
     char error[UNIT_TEXT_MAX];
 
     if (n == 0)
         return;
     if (all_known)
-        rank_set_note(set, "clocks of %zu more hosts aligned or corrected, certain to ±%s or better", n,
-                      format_duration(error, most_ns));
+        rank_set_note(set, "clocks of %zu more hosts%s%s aligned or corrected, certain to ±%s or better", n,
+                      of, name, format_duration(error, most_ns));
     else
-        rank_set_note(set, "clocks of %zu more hosts aligned or corrected; some were not measured", n);
+        rank_set_note(set, "clocks of %zu more hosts%s%s aligned or corrected; some were not measured", n, of,
+                      name);
 }
 
 /* -- All ---------------------------------------------------------------------------------------------- */
@@ -205,7 +223,7 @@ static int host_clocks_align_instance(struct rank_set *set, size_t reference, bo
         most_ns = MAX(most_ns, h.source == CLOCK_COLLECTIVES ? h.by.spread_ns : h.error_ns);
         n_more++;
     }
-    host_clocks_note_rest(set, n_more, most_ns, all_known);
+    host_clocks_note_rest(set, set->items[reference].instance, n_more, most_ns, all_known);
     return 0;
 }
 
