@@ -386,7 +386,9 @@ const struct verb verb_doctor = {
     .summary = "Check router, workers, profilers and disk, with remedies",
     .details =
         "Prints ok, warn, FAIL or unknown for each check, with a remedy. The exit status is 1 if a check "
-        "failed. It is a failure if no trace of the fleet can be collected.",
+        "failed. It is a failure if no trace of the fleet can be collected. Where no router or fleet is "
+        "known, "
+        "all but the workers is checked: hosts and their clocks, the archive, the mirror, the store.",
     VERB_OPTIONS(workers_options, struct workers_options),
     .needs_only_catalog = true,
     .run = doctor_run,

@@ -351,7 +351,7 @@ static int source_unknown(const struct fleet_settings *s, struct problem *p)
                        "Use --router http://HOST:PORT, --router-log FILE for a training job, or --worker URL "
                        "without a router.");
     }
-    return -EINVAL;
+    return -EDESTADDRREQ;
 }
 
 int source_complete(struct api *api, struct fleet_query *q, struct problem *p)
@@ -408,7 +408,8 @@ int request_fleet_query(const struct http_request *r, struct fleet_query *ret, s
 
 void discover_for(struct api *api, struct http_request *r,
                   void (*done)(struct api *api, struct http_request *r, struct fleet *fleet,
-                               const struct problem *p))
+                               const struct problem *p),
+                  void (*unnamed)(struct api *api, struct http_request *r, const struct problem *p))
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(fleet_query_done) struct fleet_query q = {0};
@@ -416,6 +417,10 @@ void discover_for(struct api *api, struct http_request *r,
     int err = request_fleet_query(r, &q, &p);
     if (err == 0)
         err = source_complete(api, &q, &p);
+    if (err == -EDESTADDRREQ && unnamed) {
+        unnamed(api, r, &p);
+        return;
+    }
     if (err < 0) {
         http_reply_problem(r, &p);
         return;

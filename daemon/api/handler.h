@@ -99,13 +99,15 @@ void request_take_author(const struct http_request *r, struct process_query *q);
 
 /* What a request names of a fleet, and its author; nothing where it names none. */
 int request_fleet_query(const struct http_request *r, struct fleet_query *ret, struct problem *p);
-/* Where nothing is named: the one configured fleet, else the router that a session used last. */
+/* Where nothing is named: the one configured fleet, else the router that a session used last. -EDESTADDRREQ: neither. */
 int source_complete(struct api *api, struct fleet_query *q, struct problem *p);
 
-/* One discovery for one request, cancelled when the client leaves. done() replies. */
+/* One discovery for one request, cancelled when the client leaves. done() replies; unnamed() does in its place where the
+ * request names no workers and none are known, NULL: that is an error. */
 void discover_for(struct api *api, struct http_request *r,
                   void (*done)(struct api *api, struct http_request *r, struct fleet *fleet,
-                               const struct problem *p));
+                               const struct problem *p),
+                  void (*unnamed)(struct api *api, struct http_request *r, const struct problem *p));
 
 /* A check of readiness: 0, or why profd cannot do its work (route_health.c). */
 struct ready_check {

@@ -46,7 +46,7 @@ static void workers_on_fleet(struct api *api, struct http_request *r, struct fle
 
 void get_workers(struct api *api, struct http_request *r, const struct route_match *match)
 {
-    discover_for(api, r, workers_on_fleet);
+    discover_for(api, r, workers_on_fleet, NULL);
 }
 
 void get_routers(struct api *api, struct http_request *r, const struct route_match *match)
@@ -176,6 +176,21 @@ static void doctor_on_looked(void *arg)
         doctor_free(e);
 }
 
+/* take_fleet: NULL: there is none. */
+static struct doctor_reply *doctor_new(struct api *api, struct http_request *r, struct fleet *take_fleet)
+{
+    struct doctor_reply *e = xcalloc(1, sizeof(*e));
+
+    *e = (struct doctor_reply){.api = api, .request = r, .fleet = take_fleet};
+    return e;
+}
+
+static void doctor_begin(struct doctor_reply *e)
+{
+    http_on_close(e->request, doctor_on_close, e);
+    offload_run(e->api->modules.offload, doctor_look, doctor_on_looked, e);
+}
+
 static void doctor_on_fleet(struct api *api, struct http_request *r, struct fleet *fleet,
                             const struct problem *p)
 {
@@ -183,17 +198,25 @@ static void doctor_on_fleet(struct api *api, struct http_request *r, struct flee
         http_reply_problem(r, p);
         return;
     }
-    struct doctor_reply *e = xcalloc(1, sizeof(*e));
-    *e = (struct doctor_reply){.api = api, .request = r, .fleet = fleet};
+    struct doctor_reply *e = doctor_new(api, r, fleet);
     if (fleet)
         directory_spaces_of(fleet, &e->spaces);
     else /* which is a finding of the doctor */
         checks_add(&e->checks, CHECK_FAIL, NULL, p->remedy, "%s", p->what);
-    http_on_close(r, doctor_on_close, e);
-    offload_run(api->modules.offload, doctor_look, doctor_on_looked, e);
+    doctor_begin(e);
+}
+
+/* All but the workers can be checked. */
+static void doctor_on_unnamed(struct api *api, struct http_request *r, const struct problem *p)
+{
+    struct doctor_reply *e = doctor_new(api, r, NULL);
+
+    checks_add(&e->checks, CHECK_UNKNOWN, NULL, p->remedy,
+               "workers, their profilers and their directories were not checked: %s", p->what);
+    doctor_begin(e);
 }
 
 void get_doctor(struct api *api, struct http_request *r, const struct route_match *match)
 {
-    discover_for(api, r, doctor_on_fleet);
+    discover_for(api, r, doctor_on_fleet, doctor_on_unnamed);
 }

@@ -282,7 +282,7 @@ static void functions_on_fleet(struct api *api, struct http_request *r, struct f
 
 static void get_functions(struct api *api, struct http_request *r, const struct route_match *match)
 {
-    discover_for(api, r, functions_on_fleet);
+    discover_for(api, r, functions_on_fleet, NULL);
 }
 
 /* clang-format off */

@@ -13,7 +13,7 @@ import subprocess
 
 import pytest
 from certificates import Authority
-from daemon import BUILD, Daemon, FaultFleet, Reply, free_port, quick_config, token_line, write_tokens
+from daemon import BUILD, Daemon, FaultFleet, Reply, free_port, quick_config, token_line, wait_for, write_tokens
 from wall_clock import WallClock
 from wall_clock import why_not as why_no_clock
 
@@ -233,6 +233,27 @@ def test_the_doctor_looks_at_peers(tmp_path, authority, pair):
         [gone] = [check for check in checks if "127.0.0.9" in check["text"]]
         assert gone["result"] == "fail" and "connection refused" in gone["text"] and gone["remedy"]
         assert any(check["result"] == "ok" and check["text"] == "1 of 2 other hosts answer" for check in checks), checks
+
+
+def test_the_doctor_checks_all_but_workers_where_no_router_is_known(tmp_path, authority, pair):
+    """On a login node before its first session: hosts, clocks, the archive, the mirror, the store and leases."""
+    _, two = pair
+    more = (f"[peer gone]\nurl=https://127.0.0.9:1\ntoken_file={tmp_path / 'profd/token'}\n"
+            f"[archive]\nurl=file://{tmp_path / 'bucket'}\n[mirror]\nurl=postgresql://127.0.0.1:1/fleet\n")
+    (tmp_path / "bucket").mkdir()
+    with Peer(tmp_path / "profd", authority, "127.0.0.7", [two], more=more) as profd:
+        wait_for(lambda: any("the mirror: " in check["text"] for check in profd.get("/v1/doctor")["checks"]))
+        [left_out, *checks] = profd.get("/v1/doctor")["checks"]
+        assert left_out["result"] == "unknown" and left_out["text"].startswith("workers, their profilers"), left_out
+        assert "no router named" in left_out["text"] and "--router" in left_out["remedy"]
+        for result, text in ("ok", "1 of 2 other hosts answer"), ("fail", "127.0.0.9"), ("ok", "the store "), ("ok", "the archive "), ("warn", "the mirror: "):
+            assert any(check["result"] == result and text in check["text"] for check in checks), (result, text, checks)
+        done = subprocess.run([BUILD / "client/profctl", "doctor"], env={**os.environ, "PROFD_SOCKET": str(profd.socket)}, capture_output=True, text=True, check=False)
+        assert done.returncode == 1 and done.stdout.startswith("unknown  workers, their profilers"), done
+        assert "no router named" in profd.problem("GET", "/v1/workers", status=400)["detail"]
+    with Daemon(tmp_path / "alone") as profd:
+        done = subprocess.run([BUILD / "client/profctl", "doctor"], env={**os.environ, "PROFD_SOCKET": str(profd.socket)}, capture_output=True, text=True, check=False)
+        assert done.returncode == 0 and "no router named" in done.stdout and "0 problems" in done.stdout, done
 
 
 def test_the_doctor_fails_where_no_host_answers(tmp_path, authority, pair):
