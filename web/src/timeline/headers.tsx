@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The titles of tracks beside the canvas, with what can be done to each. Only those near the view are elements.
+
+import type { Band, Layout } from './layout';
+
+export interface HeaderActions {
+  toggle: (band: Band) => void;
+  pin: (band: Band) => void;
+  hide: (band: Band) => void;
+  move: (band: Band, by: -1 | 1) => void;
+}
+
+const MARGIN = 400;
+
+function Header({ band, actions }: { band: Band; actions: HeaderActions }) {
+  const depth = band.track && band.track.lanes > 1 ? `${band.track.lanes} deep` : '';
+  const verb = band.open ? 'Fold' : 'Open';
+  return (
+    <div class="track" role="listitem" style={{ top: `${band.y}px`, height: `${band.height}px` }}>
+      <button type="button" class="track-fold" aria-expanded={band.open} aria-label={`${verb} ${band.title}`} title={`${verb} (o)`} onClick={() => actions.toggle(band)}>
+        <i aria-hidden="true" />
+      </button>
+      <span class="track-title" title={[band.title, band.detail, depth].filter(Boolean).join(', ')}>
+        {band.title}
+        {(band.detail || (depth && band.height > 34)) && <small>{band.detail || depth}</small>}
+      </span>
+      <span class="track-actions">
+        <button type="button" aria-label={`Move ${band.title} up`} title="Move up" onClick={() => actions.move(band, -1)}>
+          ↑
+        </button>
+        <button type="button" aria-label={`Move ${band.title} down`} title="Move down" onClick={() => actions.move(band, 1)}>
+          ↓
+        </button>
+        <button type="button" aria-label={`Pin ${band.title}`} aria-pressed={band.pinned} title={band.pinned ? 'Unpin' : 'Pin to the top'} onClick={() => actions.pin(band)}>
+          ⚲
+        </button>
+        <button type="button" aria-label={`Hide ${band.title}`} title="Hide" onClick={() => actions.hide(band)}>
+          ✕
+        </button>
+      </span>
+    </div>
+  );
+}
+
+// `scroll` need not be exact: a margin is drawn around what is in view. Whoever scrolls moves the inner element.
+export function Headers({ layout, scroll, height, top, actions, inner }: { layout: Layout; scroll: number; height: number; top: number; actions: HeaderActions; inner: (element: HTMLDivElement | null) => void }) {
+  const near = (band: Band) => band.y + band.height > scroll - MARGIN && band.y < scroll + height + MARGIN;
+  return (
+    <div class="tracks" role="list" aria-label="Tracks">
+      {layout.pinnedHeight > 0 && (
+        <div class="tracks-part" role="presentation" style={{ top: `${top}px`, height: `${layout.pinnedHeight}px` }}>
+          {layout.bands.filter((band) => band.pinned).map((band) => (
+            <Header key={band.key} band={band} actions={actions} />
+          ))}
+        </div>
+      )}
+      <div class="tracks-part" role="presentation" style={{ top: `${top + layout.pinnedHeight}px`, bottom: '0' }}>
+        <div ref={inner} role="presentation">
+          {layout.bands.filter((band) => !band.pinned && near(band)).map((band) => (
+            <Header key={band.key} band={band} actions={actions} />
+          ))}
+        </div>
+      </div>
+    </div>
+  );
+}

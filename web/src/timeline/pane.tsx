@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// One timeline as an element: overview, titles of tracks, canvas. It owns the picture; what is selected, found and searched
+// belongs to the view around it. Two panes in one page move together by a TimelineLink.
+
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { onThemeChange } from '../theme';
+import { moment } from '../units';
+import { Headers } from './headers';
+import { type Band, layoutOf, orderAfterMove } from './layout';
+import { Overview } from './overview';
+import { type PictureEvents, TimelinePicture } from './picture';
+import type { TimelineSource } from './source';
+import { kindOfTrace, readChoices, writeChoices } from './tracks';
+import { windowAt } from './view';
+import './timeline.css';
+
+export interface Pane {
+  picture: TimelinePicture;
+  overview: Overview;
+  toggle: (band: Band) => void;
+}
+
+interface PaneProps {
+  source: TimelineSource;
+  label: string;
+  events: PictureEvents;
+  onReady: (pane: Pane) => (() => void) | void; // returns what to do when the pane goes
+  onKey?: (event: KeyboardEvent) => void; // while the canvas has the focus
+}
+
+export function TimelinePane({ source, label, events, onReady, onKey }: PaneProps) {
+  const kind = useMemo(() => kindOfTrace(source.head), [source]);
+  const [choices, setChoices] = useState(() => readChoices(kind));
+  const layout = useMemo(() => layoutOf(source.head, choices), [source, choices]);
+  const [scroll, setScroll] = useState(0);
+  const [height, setHeight] = useState(800);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const strip = useRef<HTMLCanvasElement>(null);
+  const inner = useRef<HTMLDivElement | null>(null);
+  const thumb = useRef<HTMLDivElement>(null);
+  const range = useRef<HTMLSpanElement>(null);
+  const pane = useRef<Pane | null>(null);
+  const latest = useRef({ events, onReady, choices, layout });
+  latest.current = { events, onReady, choices, layout };
+
+  const change = (key: string, by: object) => {
+    const now = latest.current.choices;
+    const next = { ...now, tracks: { ...now.tracks, [key]: { ...now.tracks[key], ...by } } };
+    setChoices(next);
+    writeChoices(kind, next);
+  };
+  const actions = useMemo(
+    () => ({
+      toggle: (band: Band) => change(band.key, { open: !band.open }),
+      pin: (band: Band) => change(band.key, { pinned: !band.pinned }),
+      hide: (band: Band) => change(band.key, { hidden: true }),
+      move: (band: Band, by: -1 | 1) => {
+        const order = orderAfterMove(latest.current.layout, band.key, by);
+        if (order.length === 0) return;
+        const next = { ...latest.current.choices, order };
+        setChoices(next);
+        writeChoices(kind, next);
+      },
+    }),
+    [kind],
+  );
+  const showAll = () => {
+    const tracks = Object.fromEntries(Object.entries(choices.tracks).map(([key, choice]) => [key, { ...choice, hidden: false }]));
+    const next = { ...choices, tracks };
+    setChoices(next);
+    writeChoices(kind, next);
+  };
+
+  useEffect(() => {
+    let coarse = 0;
+    const placeThumb = (picture: TimelinePicture) => {
+      const room = picture.height - picture.top - picture.layout.pinnedHeight;
+      const all = Math.max(picture.layout.height, room, 1);
+      if (!thumb.current) return;
+      thumb.current.style.height = `${(room / all) * 100}%`;
+      thumb.current.style.top = `${(picture.scroll / all) * 100}%`;
+      thumb.current.hidden = room >= all;
+    };
+    const picture = new TimelinePicture(canvas.current!, source, latest.current.layout, {
+      ...forwarded(() => latest.current.events),
+      view: (view) => {
+        overview.invalidate();
+        showRange();
+        latest.current.events.view?.(view);
+      },
+      scroll: (y) => {
+        if (inner.current) inner.current.style.transform = `translateY(${-y}px)`;
+        placeThumb(picture);
+        if (Math.abs(y - coarse) > 150) setScroll((coarse = y));
+      },
+      drawn: () => {
+        overview.invalidate();
+        latest.current.events.drawn?.();
+      },
+    });
+    const overview = new Overview(strip.current!, picture.lanes, source.head, picture.length, () => picture.view, (view, glide) => (glide ? picture.glideTo(view) : picture.setView(view, true)));
+    const showRange = () => {
+      const { from, to } = picture.view;
+      if (range.current) range.current.textContent = `${moment(from, (to - from) / 100)} to ${moment(to, (to - from) / 100)}`;
+    };
+    showRange();
+    pane.current = { picture, overview, toggle: actions.toggle };
+    const resized = new ResizeObserver(() => {
+      setHeight(canvas.current!.clientHeight);
+      picture.scrollTo(picture.scroll);
+      placeThumb(picture);
+      showRange();
+    });
+    resized.observe(canvas.current!);
+    const unthemed = onThemeChange(() => {
+      picture.recolor();
+      overview.recolor();
+    });
+    const leave = latest.current.onReady(pane.current);
+    return () => {
+      leave?.();
+      unthemed();
+      resized.disconnect();
+      overview.close();
+      picture.close();
+      pane.current = null;
+    };
+  }, [source]);
+  useEffect(() => pane.current?.picture.setLayout(layout), [layout]);
+
+  // The thumb is for the mouse; keys scroll, too.
+  const dragThumb = (event: PointerEvent) => {
+    const { picture } = pane.current!;
+    const track = thumb.current!.parentElement!;
+    const [y, scrolled] = [event.clientY, picture.scroll];
+    const move = (now: PointerEvent) => picture.scrollTo(scrolled + ((now.clientY - y) / track.clientHeight) * picture.layout.height);
+    const end = () => {
+      removeEventListener('pointermove', move);
+      removeEventListener('pointerup', end);
+    };
+    event.preventDefault();
+    addEventListener('pointermove', move);
+    addEventListener('pointerup', end);
+  };
+
+  return (
+    <div class="pane">
+      <div class="pane-corner">
+        <span ref={range} class="pane-range" />
+      </div>
+      <canvas ref={strip} class="pane-overview" aria-hidden="true" />
+      <div class="pane-titles">
+        <div class="pane-legend">
+          {layout.hidden.length > 0 && (
+            <button type="button" class="link" onClick={showAll}>
+              Show {layout.hidden.length} hidden
+            </button>
+          )}
+        </div>
+        <Headers layout={layout} scroll={scroll} height={height} top={source.head.steps.length > 0 ? 42 : 24} actions={actions} inner={(element) => (inner.current = element)} />
+      </div>
+      <div class="pane-canvas">
+        <canvas
+          ref={canvas}
+          tabIndex={0}
+          role="img"
+          aria-label={label}
+          onKeyDown={onKey}
+        />
+        <div class="pane-scroll" aria-hidden="true">
+          <div ref={thumb} onPointerDown={dragThumb} />
+        </div>
+      </div>
+    </div>
+  );
+}
+
+// Events go to the handlers of the newest rendering.
+function forwarded(events: () => PictureEvents): PictureEvents {
+  return {
+    pick: (run, at) => events().pick?.(run, at),
+    follow: (ref) => events().follow?.(ref),
+    area: (area, isDone) => events().area?.(area, isDone),
+    measured: (from, to) => events().measured?.(from, to),
+    failed: (error) => events().failed?.(error),
+  };
+}
+
+// Shows all of the trace.
+export function showAll(pane: Pane): void {
+  pane.picture.glideTo(windowAt(0, pane.picture.length, pane.picture.length));
+}
