@@ -167,7 +167,31 @@ static char *follow_session_screen(const struct follow *f, unsigned rows)
     return xasprintf("%s%s", block, live);
 }
 
-/* If nothing can be drawn: a line for each state of the session and each worker that failed. */
+/* A line where a host has fallen silent, and one where it answers again. Targets of a host follow each other. */
+static void follow_print_silence(const struct follow *f, const char *at)
+{
+    const json_t *before = json_object_get(f->before, "targets");
+    const char *last = NULL;
+    size_t i;
+    json_t *target;
+
+    json_array_foreach(json_object_get(f->now, "targets"), i, target) {
+        const char *host = json_get_str(target, "host");
+        bool is_silent = json_object_get(target, "silence"),
+             was_silent = json_object_get(json_array_get(before, i), "silence");
+        int state = state_from_name(json_get_str(target, "state"));
+        if (!host || streq(host, last) || is_silent == was_silent || state < 0 ||
+            state_is_final((enum state)state))
+            continue;
+        last = host;
+        _cleanup_(freep) char *line =
+            is_silent ? session_silence_text(target, wall_ns()) : xasprintf("%s answers again", host);
+        _cleanup_(freep) char *text = text_clean(line, false);
+        fprintf(f->screen->file, "%s  %s  %s\n", at, f->id, text);
+    }
+}
+
+/* If nothing can be drawn: a line for each state of the session, each worker that failed and each host that is silent. */
 static void follow_print_session(struct follow *f)
 {
     char at[UNIT_TEXT_MAX];
@@ -187,6 +211,7 @@ static void follow_print_session(struct follow *f)
         _cleanup_(freep) char *text = text_clean(failure, false);
         fprintf(f->screen->file, "%s  %s  %s: %s\n", at, f->id, worker, text);
     }
+    follow_print_silence(f, at);
     fflush(f->screen->file);
     json_decref(f->before);
     f->before = json_incref(f->now);

@@ -318,11 +318,23 @@ static char *session_phase(const json_t *session, int64_t now)
     return xstrdup(state ? state : "?");
 }
 
-/* The hosts that do not answer: "gpu2 has not answered for 12s". Their targets follow each other. */
+/* "gpu2 has not answered for 12s", "waiting for gpu2: no answer for 12s, until 10:42:07": of a target of that host. */
+char *session_silence_text(const json_t *target, int64_t now)
+{
+    const char *host = json_get_str(target, "host");
+    int64_t until = json_get_int(target, "silent_until", 0);
+    char age[UNIT_TEXT_MAX], at[UNIT_TEXT_MAX];
+    const char *clock = until > 0 ? strchr(format_time(at, until), ' ') : NULL;
+
+    format_duration(age, MAX(now - json_get_int(target, "silent_since", now), INT64_C(0)));
+    return clock ? xasprintf("waiting for %s: no answer for %s, until%s", host, age, clock)
+                 : xasprintf("%s has not answered for %s", host, age);
+}
+
+/* The hosts that do not answer. Their targets follow each other. */
 static void session_append_silence(char **text, const json_t *session, int64_t now)
 {
     const char *last = NULL;
-    char age[UNIT_TEXT_MAX];
     size_t n = 0, i;
     json_t *target;
 
@@ -331,10 +343,9 @@ static void session_append_silence(char **text, const json_t *session, int64_t n
         if (!json_get_str(target, "silence") || !host || streq(host, last))
             continue;
         last = host;
+        _cleanup_(freep) char *one = session_silence_text(target, now);
         if (n++ < SILENT_HOSTS_SHOWN_MAX)
-            append_str(
-                text, " · %s has not answered for %s", host,
-                format_duration(age, MAX(now - json_get_int(target, "silent_since", now), INT64_C(0))));
+            append_str(text, " · %s", one);
     }
     if (n > SILENT_HOSTS_SHOWN_MAX)
         append_str(text, ", nor %zu more hosts", n - SILENT_HOSTS_SHOWN_MAX);

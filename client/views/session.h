@@ -24,6 +24,9 @@ void session_add_workers(struct table *table, const json_t *session, int64_t now
 /* "recording 2.1s of 5.0s · starts sent within 3.1 ms of each other · 412 MiB" */
 char *session_progress(const json_t *session, int64_t now_wall_ns);
 
+/* "waiting for gpu2: no answer for 12s, until 10:42:07", of a target whose host is silent. */
+char *session_silence_text(const json_t *target, int64_t now_wall_ns);
+
 /* What became of it: one line, and why not all of it was recorded. */
 void session_print_outcome(const json_t *session, const struct screen *s);
 /* Remarks from before it began: options that an engine does not honour, workers that are left out. */

@@ -12,6 +12,9 @@
 #include <inttypes.h>
 #include <stdarg.h>
 
+/* A call without an answer for longer is shown. */
+#define SILENCE_NS (3 * NS_PER_S)
+
 /* Problems of calls name their host. What follows it; NULL: the text names no host. */
 static const char *part_text_after_host(const struct part *part, const char *text)
 {
@@ -71,6 +74,26 @@ void part_note_silence(struct part *part, const struct problem *p)
 {
     replace_str(&part->silence,
                 p && p->what ? p->what : "it is no peer any more, or another profd answers there");
+}
+
+const char *part_silence(const struct part *part)
+{
+    if (part->silence)
+        return part->silence;
+    bool is_late = part->call && mono_ns() - part->call_sent_ns > SILENCE_NS;
+    return is_late ? part_call_text(part) : NULL;
+}
+
+int64_t part_waits_until_ns(const struct part *part)
+{
+    const struct session_parts *of = part->of;
+    bool is_left_alone = part->state == PART_RECORDING && !part_is_stopping(part);
+
+    if (of && of->step == PARTS_PREPARE && part->pending)
+        return of->prepared_by_ns;
+    return of && part->state >= PART_STARTING && !is_left_alone && !part_is_final(part->state)
+               ? part->answered_ns + part->all->settings->unreachable_ns
+               : 0;
 }
 
 static void part_target_done(struct part_target *pt)

@@ -34,12 +34,19 @@ static const char *const passed_on[] = {
 
 static const struct {
     const char *path; /* behind /v1/leases/N */
-    const char *name; /* in texts */
+    const char *unanswered;
 } part_calls[] = {
-    [PART_CALL_LEASE] = {NULL, "the lease"},          [PART_CALL_PREPARE] = {"prepare", "the preparation"},
-    [PART_CALL_START] = {"start", "the start"},       [PART_CALL_STOP] = {"stop", "the stop"},
-    [PART_CALL_RELEASE] = {"release", "the release"},
+    [PART_CALL_LEASE] = {NULL, "no answer yet to the request for its lease"},
+    [PART_CALL_PREPARE] = {"prepare", "no answer yet to the request to prepare"},
+    [PART_CALL_START] = {"start", "no answer yet to the start"},
+    [PART_CALL_STOP] = {"stop", "no answer yet to the stop"},
+    [PART_CALL_RELEASE] = {"release", "no answer yet to the release"},
 };
+
+const char *part_call_text(const struct part *part)
+{
+    return part_calls[part->calling].unanswered;
+}
 
 static struct session *part_session(const struct part *part)
 {
@@ -359,6 +366,7 @@ static void part_send(struct part *part)
         path ? xasprintf("/v1/leases/%" PRId64 "/%s", part->record.lease_id, path) : xstrdup("/v1/leases");
 
     part->call_tries++;
+    part->call_sent_ns = mono_ns();
     if (peer)
         part->call = peer_post(part->all->peers, peer, full, part_body(part, part->calling),
                                part_call_timeout_ns(part, part->calling), part_on_answer, part);

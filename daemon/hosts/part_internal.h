@@ -54,6 +54,7 @@ struct part {
     bool is_abandoned;       /* calling is RELEASE, and the call in flight still asks for the lease */
     struct event *call_again;
     unsigned call_tries;
+    int64_t call_sent_ns; /* monotonic */
 
     struct peer_query *poll;
     struct event *poll_again;
@@ -107,8 +108,9 @@ struct session_parts {
     enum parts_step step;
     unsigned n_pending; /* parts that have not arrived at the step */
     struct peers_refreshing *refreshing;
-    struct event *timer; /* a step ends at the latest then; or it ends in the next iteration */
-    int64_t go_at_ns;    /* monotonic: T; 0: not agreed */
+    struct event *timer;    /* a step ends at the latest then; or it ends in the next iteration */
+    int64_t go_at_ns;       /* monotonic: T; 0: not agreed */
+    int64_t prepared_by_ns; /* monotonic: in the step PARTS_PREPARE, hosts are waited for until then */
 };
 TAILQ_HEAD(session_parts_list, session_parts);
 
@@ -158,6 +160,10 @@ const struct peer *part_peer(const struct part *part);
 bool part_is_open_ended(const struct part *part);
 /* No answer came for so long that the session does not wait any more. */
 bool part_is_overdue(const struct part *part);
+/* Why it does not answer; NULL: it does. */
+const char *part_silence(const struct part *part);
+/* Monotonic: until then its session waits for an answer of a silent host; 0: it does not wait, or no time decides. */
+int64_t part_waits_until_ns(const struct part *part);
 /* Its host answers, but a stop or the traces after it take longer than any worker may. */
 bool part_is_stuck(const struct part *part);
 /* A stop of one of its targets was asked for. */
@@ -192,6 +198,8 @@ void parts_resume(struct session *s, void *remote);
 
 /* -- part_calls.c -- */
 
+/* Of a call in flight. */
+const char *part_call_text(const struct part *part);
 void part_call(struct part *part, enum part_call call);
 void part_renew_later(struct part *part);
 void part_measure_clock(struct part *part);

@@ -106,14 +106,18 @@ static int64_t parts_bytes_seen(const struct target *t, void *remote)
     return pt ? pt->bytes_seen : 0;
 }
 
-static const char *parts_silence(const struct target *t, int64_t *ret_since, void *remote)
+static const char *parts_silence(const struct target *t, int64_t *ret_since, int64_t *ret_until, void *remote)
 {
+    int64_t wall_minus_mono = wall_ns() - mono_ns();
     struct part *part;
+    const char *why = part_target_of(remote, t, &part) ? part_silence(part) : NULL;
 
-    if (!part_target_of(remote, t, &part) || !part->silence)
+    if (!why)
         return NULL;
-    *ret_since = wall_ns() - (mono_ns() - part->answered_ns);
-    return part->silence;
+    int64_t until = part_waits_until_ns(part);
+    *ret_since = wall_minus_mono + part->answered_ns;
+    *ret_until = until > 0 ? wall_minus_mono + until : RECORD_NONE;
+    return why;
 }
 
 /* -- The object -- */

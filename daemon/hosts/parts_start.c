@@ -144,6 +144,7 @@ void parts_prepare(struct session *s, void *remote)
 
     of->step = PARTS_PREPARE;
     of->n_pending = 1;
+    of->prepared_by_ns = mono_ns() + of->all->settings->unreachable_ns;
     for (part = TAILQ_FIRST(&of->parts); part; part = next) {
         next = TAILQ_NEXT(part, next);
         if (part->state != PART_LEASED)

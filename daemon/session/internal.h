@@ -172,7 +172,7 @@ const char *sessions_lease_holder(struct sessions *all, const struct worker *w, 
 bool session_resume_remote(struct session *s);
 int64_t target_bytes_seen(const struct target *t);
 /* remote_ops.silence; NULL of a target of this host. */
-const char *target_silence(const struct target *t, int64_t *ret_since);
+const char *target_silence(const struct target *t, int64_t *ret_since, int64_t *ret_until);
 /* leased.c: NULL: there is no lease, or it does not have the worker. */
 const struct lease_worker *lease_worker_find(const struct lease_start *lease, const char *worker_url);
 

@@ -34,12 +34,13 @@ static const char *target_host(const struct target *t)
     return t->record.host ? t->record.host : t->record.host_uuid;
 }
 
-const char *target_silence(const struct target *t, int64_t *ret_since)
+const char *target_silence(const struct target *t, int64_t *ret_since, int64_t *ret_until)
 {
     const struct sessions *all = t->session->all;
 
-    return target_is_remote(t) && all->remote_ops ? all->remote_ops->silence(t, ret_since, all->remote)
-                                                  : NULL;
+    return target_is_remote(t) && all->remote_ops
+               ? all->remote_ops->silence(t, ret_since, ret_until, all->remote)
+               : NULL;
 }
 
 int64_t target_bytes_seen(const struct target *t)

@@ -48,8 +48,9 @@ struct remote_ops {
     void (*forget)(struct target *t, void *remote);
     /* As the host reported. */
     int64_t (*bytes_seen)(const struct target *t, void *remote);
-    /* Why its host does not answer, until the next call; NULL: it does. *ret_since: wall time of its last answer. */
-    const char *(*silence)(const struct target *t, int64_t *ret_since, void *remote);
+    /* Why its host does not answer, until the next call; NULL: it does. *ret_since: wall time of its last answer. *ret_until:
+     * how long the session waits for one; RECORD_NONE: it does not wait for the host, or until its calls have failed. */
+    const char *(*silence)(const struct target *t, int64_t *ret_since, int64_t *ret_until, void *remote);
     /* The session was read from the catalog; what it needs of the above is called afterwards. */
     void (*resume)(struct session *s, void *remote);
 };

@@ -325,13 +325,16 @@ static void session_show_unsaved(const struct session *s, json_t *session)
 /* What only this process knows of a target that is not over. */
 static void session_show_target(const struct target *t, json_t *j)
 {
-    int64_t since = RECORD_NONE;
-    const char *silence = target_silence(t, &since);
+    int64_t since = RECORD_NONE, until = RECORD_NONE;
+    const char *silence = target_silence(t, &since, &until);
 
     json_put_int(j, "bytes_seen", target_bytes_seen(t));
     json_put_str(j, "silence", silence);
-    if (silence)
-        json_put_int(j, "silent_since", since);
+    if (!silence)
+        return;
+    json_put_int(j, "silent_since", since);
+    if (until != RECORD_NONE)
+        json_put_int(j, "silent_until", until);
 }
 
 int session_read(struct jobs *jobs, int64_t id, bool full, json_t **ret)

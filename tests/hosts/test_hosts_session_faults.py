@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What becomes of a session over three hosts where a host refuses, is held by somebody else, is stopped by its own user, or is killed."""
 
+import os
+import re
+import subprocess
 import time
 
 import pytest
-from hosts import Hosts, quick_config, wait_for
+from hosts import PROFCTL, Hosts, quick_config, wait_for
 from network import why_not
 from patience import patience
 
@@ -126,6 +129,30 @@ def test_a_host_that_does_not_answer_is_named_while_the_session_goes_on(hosts):
     wait_for(lambda: not any("silence" in target for target in one.session(session)["targets"]))
     one.profctl("stop", session)
     assert one.wait_session(session)["counts"]["targets"] == 6
+
+
+def test_who_waits_for_a_silent_host_sees_which_one_and_until_when(hosts, tmp_path):
+    """What profctl start --wait prints where it is no terminal: the link of a host is cut, so that nothing refuses a connection."""
+    one, two, _ = hosts
+    before = one.get("/v1/sessions")["sessions"]
+    with open(tmp_path / "printed", "w") as file, one.machine.inside():
+        waiting = subprocess.Popen([*one.machine.enter, PROFCTL, "start", "--router", hosts.router, "--duration", "4s", "--wait"],
+                                   stdin=subprocess.DEVNULL, stdout=file, stderr=file, env={**os.environ, "PROFD_SOCKET": str(one.socket)})
+
+    def prints(pattern):
+        return re.search(rf"^\S+ \S+  s\d+  {pattern}$", (tmp_path / "printed").read_text(), re.M)
+
+    try:
+        session = wait_for(lambda: len(one.get("/v1/sessions")["sessions"]) > len(before) and newest(one)["session"])
+        wait_for(lambda: one.session(session)["state"] == "recording")
+        hosts.network.cut(two.number)
+        wait_for(lambda: prints(r"waiting for gpu2: no answer for [\d.]+ ?m?s, until \d\d:\d\d:\d\d"), why=(tmp_path / "printed").read_text)
+        for target in of_host(one.session(session), "gpu2"):
+            assert target["silent_since"] < time.time_ns() < target["silent_until"], target
+    finally:
+        hosts.network.join(two.number)
+    wait_for(lambda: prints("gpu2 answers again") or waiting.poll() is not None, why=(tmp_path / "printed").read_text)
+    assert waiting.wait(patience(100)) == 0 and "gpu3" not in (tmp_path / "printed").read_text()
 
 
 def test_nobody_records_for_a_dead_coordinator(hosts):

@@ -2,6 +2,7 @@
 /* What profctl makes of profd's answers: problems, sessions. */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/units.h"
 #include "client/transport/connection.h"
 #include "client/transport/endpoint.h"
 #include "client/views/session.h"
@@ -167,6 +168,15 @@ static void test_silent_hosts_are_named(void **state)
     }
     _cleanup_(freep) char *line = session_progress(session, 110 * NS_PER_S);
     assert_non_null(strstr(line, " · 1 failed · gpu2 has not answered for 12.0s · 3.0 MiB"));
+    /* While the session waits for it, the line has the end of that. */
+    char at[UNIT_TEXT_MAX];
+    for (size_t i = 0; i < 2; i++)
+        json_put_int(json_array_get(targets, i), "silent_until", 150 * NS_PER_S);
+    _cleanup_(freep) char *waiting = session_progress(session, 110 * NS_PER_S);
+    _cleanup_(freep) char *expected =
+        xasprintf(" · waiting for gpu2: no answer for 12.0s, until %s · 3.0 MiB",
+                  strchr(format_time(at, 150 * NS_PER_S), ' ') + 1);
+    assert_non_null(strstr(waiting, expected));
 }
 
 static void test_trouble_is_shown_first(void **state)

@@ -87,7 +87,7 @@ static const char *fake_holder(const struct worker *w _unused_, const struct ses
 }
 
 static const char *fake_silence(const struct target *t _unused_, int64_t *ret_since _unused_,
-                                void *arg _unused_)
+                                int64_t *ret_until _unused_, void *arg _unused_)
 {
     return NULL;
 }
