@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { instancesOf, lateness, lateOf, offsetOf, stepsOf, type Straggler } from '../../../web/src/ranks/data';
 import type { Reports } from '../../../web/src/reports';
-import { commonSteps } from '../../../web/src/timeline/linked';
+import { commonSteps } from '../../../web/src/timeline/link';
 import type { Trace } from '../../../web/src/types';
 
 const trace = (id: string, rank: number): [string, Trace] => [id, { trace: id, kind: 'trace', state: 'ok', name: id, stored: true, size: 1, ranks: { rank } }];

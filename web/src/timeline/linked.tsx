@@ -7,7 +7,7 @@ import { asProblem, isAbort, type Problem } from '../api';
 import { ProblemBox } from '../components/problem';
 import { useKeys } from '../keys';
 import type { Run } from './lanes';
-import { TimelineLink } from './link';
+import { commonSteps, TimelineLink } from './link';
 import { type Pane, TimelinePane } from './pane';
 import { SlicePanel } from './panel';
 import { type SliceDetail, type Step, TimelineSource } from './source';
@@ -16,15 +16,6 @@ import { windowAround, windowAt } from './view';
 interface Side {
   source: TimelineSource;
   step: Step | null; // the first one that both have
-}
-
-// The step of each that the other has, too: by its label, else the first.
-export function commonSteps(a: readonly Step[], b: readonly Step[]): [Step | null, Step | null] {
-  for (const step of a) {
-    const other = b.find((each) => each.label === step.label);
-    if (other) return [step, other];
-  }
-  return [a[0] ?? null, b[0] ?? null];
 }
 
 export function LinkedTimelines({ traces }: { traces: [string, string] }) {
