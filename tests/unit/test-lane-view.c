@@ -20,6 +20,7 @@ struct drawn {
 /* What a scan of all slices finds. */
 struct scan {
     const struct columns *c;
+    struct lane_table lanes_of;
     uint64_t n, n_lanes;
     uint32_t *lanes; /* of each slice */
     bool *overlaps;  /* of each lane */
@@ -121,7 +122,7 @@ static void compare_view(struct scan *s, const struct lane_view *v)
     for (uint64_t i = 0; i < s->n; i++)
         draw(s, v, i);
     for (uint64_t lane = 0; lane < s->n_lanes; lane++) {
-        size_t n = lane_view_read(s->c, lane, v, runs),
+        size_t n = lane_view_read(&s->lanes_of, lane, v, runs),
                wanted = runs_of(&s->drawn[lane * PIXELS_MAX], v, expected);
 
         for (size_t i = 1; i < n; i++)
@@ -148,6 +149,7 @@ static void compare_trace(const struct columns *c)
     int64_t first = columns_meta(c, META_first_ns), last = columns_meta(c, META_last_ns);
     uint64_t random = 5;
 
+    assert_int_equal(lane_table_open(c, &s.lanes_of), 0);
     s.lanes = calloc(s.n + 1, sizeof(*s.lanes));
     s.overlaps = calloc(s.n_lanes + 1, sizeof(*s.overlaps));
     s.until = calloc(s.n_lanes + 1, sizeof(*s.until));
@@ -166,6 +168,7 @@ static void compare_trace(const struct columns *c)
 
         compare_view(&s, &v);
     }
+    lane_table_done(&s.lanes_of);
     free(s.lanes);
     free(s.overlaps);
     free(s.until);
@@ -212,6 +215,7 @@ static void test_the_rule(void **state)
     _cleanup_(closep) int fd = memfd_create("columns", MFD_CLOEXEC);
     _cleanup_(columns_writer_freep) struct columns_writer *w = NULL;
     _cleanup_(columns_closep) struct columns *c = NULL;
+    struct lane_table lanes;
     struct lane_run runs[12];
 
     assert_int_equal(columns_writer_new(fd, &w), 0);
@@ -231,14 +235,16 @@ static void test_the_rule(void **state)
     assert_int_equal(columns_open(fd, &c, NULL), 0);
 
     assert_int_equal(v.step, 1000);
-    assert_int_equal(lane_view_read(c, 0, &v, runs), ARRAY_SIZE(expected));
+    assert_int_equal(lane_table_open(c, &lanes), 0);
+    assert_int_equal(lane_view_read(&lanes, 0, &v, runs), ARRAY_SIZE(expected));
     for (size_t i = 0; i < ARRAY_SIZE(expected); i++) {
         assert_int_equal(runs[i].x, expected[i].x);
         assert_int_equal(runs[i].width, expected[i].width);
         assert_int_equal(runs[i].at, expected[i].at);
         assert_int_equal(runs[i].busy, expected[i].busy);
     }
-    assert_int_equal(lane_view_read(c, 1, &v, runs), 0);
+    assert_int_equal(lane_view_read(&lanes, 1, &v, runs), 0);
+    lane_table_done(&lanes);
 }
 
 int main(void)

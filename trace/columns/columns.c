@@ -355,3 +355,11 @@ uint64_t columns_size(const struct columns *c)
 {
     return c->size;
 }
+
+uint32_t columns_sum(const struct columns *c)
+{
+    struct layout_trailer trailer;
+
+    memcpy(&trailer, c->map + c->size - sizeof(trailer), sizeof(trailer));
+    return trailer.sum;
+}

@@ -89,5 +89,7 @@ uint64_t columns_lower_bound(const struct columns *c, enum column column, int64_
 /* Offset of the first damaged page; -1: none was found. */
 int64_t columns_damage(const struct columns *c);
 uint64_t columns_size(const struct columns *c);
+/* The sum of its trailer: of other contents it is most likely another. */
+uint32_t columns_sum(const struct columns *c);
 
 DEFINE_CLEANUP(struct columns *, columns_close)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/columns/lane_view.h"
 
-#include "trace/columns/column_cursor.h"
-
 #define LANE_LEVELS_MAX 16 /* LANE_FANOUT to this power are more rows than there can be */
 
 /* A part of a lane: its longest slice, and the sum of durations. */
@@ -12,13 +10,13 @@ struct lane_part {
 };
 
 struct lane_reader {
-    const struct columns *c;
+    const struct lane_table *t;
     const struct lane_view *view;
     uint64_t first, end; /* of by_lane */
     int64_t last_ns;
     unsigned n_levels;
     uint64_t levels[LANE_LEVELS_MAX]; /* rows of lanemip */
-    struct column_cursor ts, dur;
+    struct lane_cursor times;
     struct lane_run *runs;
     size_t n_runs;
     bool joins; /* the last run has only slices shorter than a pixel */
@@ -43,12 +41,20 @@ static int64_t lane_shown_dur(const struct lane_reader *r, int64_t ts, int64_t d
 
 static int64_t lane_ts(struct lane_reader *r, uint64_t at)
 {
-    return column_cursor_get(&r->ts, at);
+    return lane_cursor_ts(&r->times, at);
+}
+
+/* The same of a row that is far from others. */
+static int64_t lane_dur_of(const struct lane_reader *r, uint64_t at)
+{
+    int64_t dur = lane_table_dur(r->t, at);
+
+    return lane_shown_dur(r, dur < 0 ? lane_table_ts(r->t, at) : 0, dur);
 }
 
 static int64_t lane_dur(struct lane_reader *r, uint64_t at)
 {
-    int64_t dur = column_cursor_get(&r->dur, at);
+    int64_t dur = lane_cursor_dur(&r->times, at);
 
     return lane_shown_dur(r, dur < 0 ? lane_ts(r, at) : 0, dur);
 }
@@ -91,13 +97,12 @@ static struct lane_part lane_item(struct lane_reader *r, unsigned level, uint64_
     struct lane_part p = {.at = r->first + i};
 
     if (level > 0) {
-        int64_t at = columns_get(r->c, COL_lanemip_longest, r->levels[level - 1] + i);
-        int64_t busy = columns_get(r->c, COL_lanemip_busy, r->levels[level - 1] + i), dur;
+        int64_t at, busy;
 
+        lane_table_group(r->t, r->levels[level - 1] + i, &at, &busy);
         p.at = (uint64_t)at - r->first < r->end - r->first ? (uint64_t)at : r->first;
         p.busy = MAX(busy, 0);
-        dur = columns_get(r->c, COL_by_lane_dur, p.at);
-        p.dur = lane_shown_dur(r, dur < 0 ? columns_get(r->c, COL_by_lane_ts, p.at) : 0, dur);
+        p.dur = lane_dur_of(r, p.at);
     } else {
         p.dur = p.busy = lane_dur(r, p.at);
     }
@@ -123,32 +128,17 @@ static struct lane_part lane_sum(struct lane_reader *r, uint64_t at, uint64_t en
     return p;
 }
 
-/* The first row of [at, end) whose slice begins at `ns` or later; it is near `at` most of the time. */
+/* The first row from `at` on whose slice begins at `ns` or later; it is near `at` most of the time. */
 static uint64_t lane_find(struct lane_reader *r, uint64_t at, int64_t ns)
 {
-    uint64_t step = 1, low = at, high;
-
-    for (; at < r->end && lane_ts(r, at) < ns; step *= 2) {
-        low = at + 1;
-        at = step < r->end - at ? at + step : r->end;
-    }
-    high = at;
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2;
-
-        if (lane_ts(r, middle) < ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return lane_cursor_find(&r->times, at, r->end, ns);
 }
 
 /* -- Runs ----------------------------------------------------------------------------------------------- */
 
 static int64_t lane_name(struct lane_reader *r, uint64_t at)
 {
-    return columns_get(r->c, COL_slice_name, (uint64_t)columns_get(r->c, COL_by_lane_slice, at));
+    return columns_get(r->t->c, COL_slice_name, (uint64_t)lane_table_slice(r->t, at));
 }
 
 /* Whether p is shown by the last run, which ends at its pixel. */
@@ -233,27 +223,51 @@ struct lane_view lane_view_of(int64_t from, int64_t to, uint32_t pixels)
     return v;
 }
 
-size_t lane_view_read(const struct columns *c, uint64_t lane, const struct lane_view *view,
-                      struct lane_run *ret)
+static struct lane_reader lane_reader_of(const struct lane_table *t, uint64_t lane)
 {
-    struct lane_reader r = {.c = c,
-                            .view = view,
-                            .last_ns = columns_meta(c, META_last_ns),
-                            .ts = {.c = c, .column = COL_by_lane_ts},
-                            .dur = {.c = c, .column = COL_by_lane_dur},
-                            .runs = ret};
-    int64_t first = columns_get(c, COL_lane_first, lane), count = columns_get(c, COL_lane_count, lane);
-    int64_t mip = columns_get(c, COL_lane_mip, lane);
+    const struct lane_rows rows = lane_table_rows(t, lane);
+    struct lane_reader r = {.t = t,
+                            .first = rows.first,
+                            .end = rows.end,
+                            .last_ns = columns_meta(t->c, META_last_ns),
+                            .times = lane_cursor_of(t)};
 
-    if (first < 0 || count <= 0)
-        return 0;
-    r.first = (uint64_t)first;
-    r.end = r.first + MIN((uint64_t)count, columns_rows(c, TABLE_by_lane) - r.first);
-    for (uint64_t n = lane_groups(r.end - r.first), at = (uint64_t)mip; mip >= 0 && n > 0;
+    for (uint64_t n = lane_groups(r.end - r.first), at = (uint64_t)rows.mip; rows.mip >= 0 && n > 0;
          n = lane_groups(n)) {
         r.levels[r.n_levels++] = at;
         at += n;
     }
-    lane_walk(&r);
+    return r;
+}
+
+size_t lane_view_read(const struct lane_table *t, uint64_t lane, const struct lane_view *view,
+                      struct lane_run *ret)
+{
+    struct lane_reader r = lane_reader_of(t, lane);
+
+    r.view = view;
+    r.runs = ret;
+    if (r.first < r.end)
+        lane_walk(&r);
     return r.n_runs;
+}
+
+int64_t lane_busy(const struct lane_table *t, uint64_t lane, int64_t from, int64_t to)
+{
+    struct lane_reader r = lane_reader_of(t, lane);
+    int64_t busy = 0;
+
+    if (r.first == r.end || from >= to)
+        return 0;
+    uint64_t at = lane_find(&r, r.first, from), end = lane_find(&r, at, to);
+    if (at > r.first) {
+        int64_t until = MIN(lane_add(lane_ts(&r, at - 1), lane_dur(&r, at - 1)), to);
+        busy = MAX(until, from) - from;
+    }
+    if (at < end) {
+        int64_t until = lane_add(lane_ts(&r, end - 1), lane_dur(&r, end - 1));
+        busy = lane_add(busy, lane_sum(&r, at, end).busy);
+        busy -= until > to ? until - to : 0;
+    }
+    return MAX(busy, INT64_C(0));
 }

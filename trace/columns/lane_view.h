@@ -12,7 +12,7 @@
  */
 #pragma once
 
-#include "trace/columns/columns.h"
+#include "trace/columns/lane_table.h"
 
 #define LANE_VIEW_PIXELS_MAX (1 << 16)
 
@@ -32,5 +32,7 @@ struct lane_run {
 /* The view of [from, to) on a number of pixels: its step is rounded up to nanoseconds. */
 struct lane_view lane_view_of(int64_t from, int64_t to, uint32_t pixels);
 /* Runs from left to right into ret, which has room for the view's pixels. Returns their number. */
-size_t lane_view_read(const struct columns *c, uint64_t lane, const struct lane_view *view,
+size_t lane_view_read(const struct lane_table *t, uint64_t lane, const struct lane_view *view,
                       struct lane_run *ret);
+/* How much of [from, to) the slices of a lane last. */
+int64_t lane_busy(const struct lane_table *t, uint64_t lane, int64_t from, int64_t to);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/read/merge_internal.h"
 
+#include "trace/columns/lane_group.h"
 #include "trace/read/sum.h"
 
 struct lane_slice {
@@ -25,12 +26,6 @@ enum {
     LANE_TS,
     LANE_DUR,
     _LANE_MAX,
-};
-
-/* A row of lanemip in the making. */
-struct lane_group {
-    int64_t dur, busy; /* dur: of the longest */
-    uint32_t longest;
 };
 
 /* While a lane is written: its groups of level 1. */
@@ -135,16 +130,6 @@ void lanes_add(struct lanes *l, size_t track, size_t depth, const struct open_sl
         handover_give(&l->blocks);
         lanes_begin_block(l);
     }
-}
-
-/* first: the item is the first of its group, which then takes its values. */
-static void lane_group_add(struct lane_group *g, bool first, struct lane_group add)
-{
-    int64_t busy = first ? add.busy : sum_of(g->busy, add.busy);
-
-    if (first || add.dur > g->dur)
-        *g = add;
-    g->busy = busy;
 }
 
 /* Writes all levels; each level above the first overwrites the level it was made from. */
