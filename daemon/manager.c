@@ -259,6 +259,8 @@ static int manager_setup_reports(struct manager *m)
     _cleanup_(freep) char *program = manager_find_program("profd-report", "report");
     int r = reports_new(m->modules.base, program, &m->config.reports, &m->modules.reports);
     if (r >= 0)
+        r = viewers_new(m->modules.base, program, &m->config.reports, &m->modules.viewers);
+    if (r >= 0)
         r = sums_new(m->modules.base, m->modules.catalog, m->modules.offload, m->modules.reports, &m->sums);
     if (r >= 0)
         r = slices_new(m->modules.base, m->modules.catalog, m->modules.offload, m->modules.reports,
@@ -499,6 +501,7 @@ static int manager_close_modules(struct manager *m)
         slices_close(m->slices);
     if (m->requests)
         requests_close(m->requests);
+    m->modules.viewers = viewers_free(m->modules.viewers);
     m->modules.reports = reports_free(m->modules.reports);
     m->modules.ingest = ingest_free(m->modules.ingest);
     if (m->modules.kineto)

@@ -39,6 +39,7 @@ static void reload_renew_modules(struct manager *m)
     if (r < 0)
         log_warning("cannot change the limits of profd-ingest: %s", strerror(-r));
     reports_renew(m->modules.reports);
+    viewers_renew(m->modules.viewers);
     collector_renew_watches(m->modules.collector);
     archiver_renew(m->modules.archiver);
     if (!m->mode.transient)

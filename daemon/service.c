@@ -265,7 +265,7 @@ static bool idle_is_active(struct idle *idle)
            archiver_is_busy(modules->archiver) || jobs_count(sessions_jobs(modules->sessions)) > 0 ||
            jobs_count(runs_jobs(modules->runs)) > 0 || catalog_broken_reason(modules->catalog) ||
            mirror_is_busy(modules->mirror) || !reports_are_idle(modules->reports) ||
-           catalog_background_is_due(modules->catalog, wall_ns());
+           !viewers_are_idle(modules->viewers) || catalog_background_is_due(modules->catalog, wall_ns());
 }
 
 static void idle_check_later(struct idle *idle, int64_t limit_ns)

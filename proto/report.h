@@ -15,7 +15,7 @@
  *
  * The specification:
  *
- *     kind     "report": of one report, "reports", "query", "sums", "slices"
+ *     kind     "report": of one report, "reports", "query", "sums", "slices", "view"
  *     traces   [{name, facts?, role?, kv_use?}]: as clients call it, and as the API shows it; without facts, only the
  *              trace itself says of which rank and engine instance it is
  *     reports  names
@@ -36,8 +36,13 @@
  *     query    {columns: [NAME], rows: [[CELL]], more: whether rows were left out}
  *     sums     {steps: [{phase, steps, sum_ns, p50_ns, p99_ns, max_ns}], findings: [{rule, label?, what, cost_ns?, share?}]}
  *     slices   a Parquet file with the table of all traces (docs/parquet.md), synced; facts name catalog, host and session
+ *     view     the answer is a connected socket instead of a file. On it come requests, each a line with a JSON object
+ *              (trace/view/view.h), and each is answered by a struct view_frame and its bytes before the next one comes.
+ *              The child ends when the socket is closed, or by itself between two requests.
  */
 #pragma once
+
+#include <stdint.h>
 
 enum {
     REPORT_FD_RESULT = 1,
@@ -54,3 +59,22 @@ enum {
 #define REPORT_THREADS_MAX 32
 /* Rows of a statement. */
 #define REPORT_ROWS_MAX 100000
+
+/* A request to a view, with its end of line; and bytes of an answer. */
+#define VIEW_REQUEST_MAX (64 << 10)
+#define VIEW_ANSWER_MAX  (16 << 20)
+
+enum view_frame_kind {
+    VIEW_FRAME_JSON,
+    VIEW_FRAME_BYTES,
+    VIEW_FRAME_PROBLEM, /* {"problem": CODE, "detail", "remedy"?}, at most REPORT_RESULT_MAX bytes */
+    _VIEW_FRAME_KIND_MAX,
+};
+
+/* Little endian. */
+struct view_frame {
+    uint32_t size; /* of the bytes that follow */
+    uint8_t kind;
+    uint8_t is_gzip; /* 1: the bytes are compressed */
+    uint16_t zero;
+};

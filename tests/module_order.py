@@ -17,7 +17,7 @@ FILES = {"daemon/api/settings.c": "daemon/api/settings", "daemon/api/settings.h"
          "client/completion_bash.h": "client/completion", "client/completion_fish.h": "client/completion",
          "client/completion_zsh.h": "client/completion"}
 
-TRACE = "trace/columns trace/read trace/reports trace/sql trace/parquet trace/export trace/ranks"
+TRACE = "trace/columns trace/read trace/reports trace/sql trace/parquet trace/export trace/ranks trace/view"
 CLIENT = "client/cli client/transport client/local client/traces client/views client/query client/runs"
 ALLOWED = {
     "base": "",
@@ -30,6 +30,7 @@ ALLOWED = {
     "trace/parquet": "",
     "trace/export": "trace/columns trace/read trace/parquet",
     "trace/ranks": "trace/columns trace/read trace/reports trace/parquet trace/export",
+    "trace/view": "trace/columns trace/read trace/reports trace/sql",
     "daemon/sandbox": "",
     "daemon/kineto": "",
     "daemon/fleet": "daemon/kineto",
@@ -42,7 +43,7 @@ ALLOWED = {
     "daemon/runs": "daemon/fleet daemon/catalog daemon/jobs daemon/session daemon/load daemon/sandbox",
     "daemon/ingest": "trace/columns trace/read trace/sql daemon/sandbox",
     "daemon/collect": "trace/columns trace/read daemon/fleet daemon/catalog daemon/session daemon/ingest",
-    "daemon/report": "trace/columns trace/parquet trace/reports trace/sql trace/export trace/ranks daemon/fleet daemon/catalog daemon/sandbox",
+    "daemon/report": "trace/columns trace/parquet trace/reports trace/sql trace/export trace/ranks trace/view daemon/fleet daemon/catalog daemon/sandbox",
     "daemon/archive": "archive daemon/fleet daemon/catalog daemon/session daemon/ingest daemon/collect",
     "daemon/mirror": "daemon/fleet daemon/catalog",
     "daemon/api/settings": "",

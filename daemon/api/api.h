@@ -14,7 +14,7 @@
 #include "daemon/api/settings.h"
 #include "daemon/collect/store.h"
 #include "daemon/mirror/mirror.h"
-#include "daemon/report/pool.h"
+#include "daemon/report/viewer.h"
 #include "daemon/runs/runs.h"
 #include "daemon/session/sessions.h"
 
@@ -40,6 +40,7 @@ struct api_modules {
     struct ingest *ingest;
     struct collector *collector;
     struct reports *reports;
+    struct viewers *viewers;
     struct archiver *archiver;
     struct mirror *mirror;
     struct loop_lag *lag;

@@ -135,6 +135,13 @@ bool trace_fetch_then(struct api *api, struct http_request *r, const struct rout
 /* Checks of the doctor; done() runs later, once. */
 struct checks;
 void archive_check_add(struct api *api, struct checks *c, void (*done)(void *arg), void *arg);
+/* route_reports.c: 0 with a record that has columns; -EREMOTE with that of a trace on another host; else the reply was given, or
+ * the handler is called again when the archive gave the file. */
+struct remote_trace_record;
+int trace_find_columns(struct api *api, struct http_request *r, const struct route_match *match,
+                       void (*handler)(struct api *api, struct http_request *r,
+                                       const struct route_match *match),
+                       struct trace_record *ret, struct remote_trace_record *ret_remote);
 /* route_mirror.c */
 void doctor_check_mirror(struct api *api, struct checks *c);
 
@@ -200,6 +207,14 @@ ROUTE_HANDLER(import_trace);
 ROUTE_HANDLER(get_trace_file);
 ROUTE_HANDLER(get_trace_columns);
 ROUTE_HANDLER(set_trace_pin);
+
+ROUTE_HANDLER(get_timeline);
+ROUTE_HANDLER(get_timeline_names);
+ROUTE_HANDLER(get_timeline_tile);
+ROUTE_HANDLER(get_timeline_counter);
+ROUTE_HANDLER(get_timeline_slice);
+ROUTE_HANDLER(search_timeline);
+ROUTE_HANDLER(get_timeline_selection);
 
 ROUTE_HANDLER(get_trace_report);
 ROUTE_HANDLER(query_trace);

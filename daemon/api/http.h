@@ -22,6 +22,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct evbuffer;
 struct event_base;
 struct ssl_ctx_st; /* SSL_CTX */
 struct http_server;
@@ -141,6 +142,8 @@ void http_reply_header(struct http_request *r, const char *name, const char *val
 /* Replies; each ends r. content_type may be NULL where there is no body. HEAD is answered without the body.
  */
 void http_reply(struct http_request *r, int status, const char *content_type, const void *body, size_t size);
+/* The same with what is in a buffer, which is empty afterwards; nothing is copied. */
+void http_reply_buffer(struct http_request *r, int status, const char *content_type, struct evbuffer *body);
 void http_reply_json(struct http_request *r, int status, json_t *take_body);
 void http_reply_problem(struct http_request *r, const struct problem *p);
 /* A problem document with members of its own. */

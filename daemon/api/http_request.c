@@ -272,6 +272,16 @@ void http_reply(struct http_request *r, int status, const char *content_type, co
     evbuffer_free(buffer);
 }
 
+void http_reply_buffer(struct http_request *r, int status, const char *content_type, struct evbuffer *body)
+{
+    if (r->external) {
+        size_t size = evbuffer_get_length(body);
+        external_reply(r, status, json_stringn((const char *)evbuffer_pullup(body, -1), size));
+        return;
+    }
+    reply_buffer(r, status, content_type, body);
+}
+
 static void reply_free_text(const void *data, size_t size, void *arg)
 {
     free(arg);

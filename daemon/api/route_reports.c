@@ -231,11 +231,9 @@ static void report_request_begin(struct api *api, struct http_request *r, const 
 
 /* -- Of one trace ------------------------------------------------------------------------------------- */
 
-/* 0 with a record that has columns; -EREMOTE with that of a trace on another host; else the reply was given, or the handler is
- * called again when the archive gave the file. */
-static int report_find_trace(struct api *api, struct http_request *r, const struct route_match *match,
-                             void (*handler)(struct api *, struct http_request *, const struct route_match *),
-                             struct trace_record *ret, struct remote_trace_record *ret_remote)
+int trace_find_columns(struct api *api, struct http_request *r, const struct route_match *match,
+                       void (*handler)(struct api *, struct http_request *, const struct route_match *),
+                       struct trace_record *ret, struct remote_trace_record *ret_remote)
 {
     int64_t id = match->id;
 
@@ -282,7 +280,7 @@ void get_trace_report(struct api *api, struct http_request *r, const struct rout
         http_reply_problem(r, &p);
         return;
     }
-    err = report_find_trace(api, r, match, get_trace_report, &t, &remote);
+    err = trace_find_columns(api, r, match, get_trace_report, &t, &remote);
     if (err == -EREMOTE)
         report_pass_on(api, r, match, &remote);
     if (err < 0)
@@ -324,7 +322,7 @@ void query_trace(struct api *api, struct http_request *r, const struct route_mat
         http_reply_problem(r, &p);
         return;
     }
-    int err = report_find_trace(api, r, match, query_trace, &t, &remote);
+    int err = trace_find_columns(api, r, match, query_trace, &t, &remote);
     if (err == -EREMOTE)
         query_pass_on(api, r, match, &remote, body);
     if (err < 0)

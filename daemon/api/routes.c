@@ -35,6 +35,13 @@ static const struct route routes[] = {
     {HTTP_GET,    "/v1/traces/{trace}/file",     RIGHT_READ,    NULL,                      get_trace_file, .by_ticket = true},
     {HTTP_GET,    "/v1/traces/{trace}/columns",  RIGHT_READ,    NULL,                      get_trace_columns},
     {HTTP_GET,    "/v1/traces/{trace}/reports/{report}", RIGHT_READ, "from to step phase top", get_trace_report},
+    {HTTP_GET,    "/v1/traces/{trace}/timeline", RIGHT_READ,    NULL,                      get_timeline},
+    {HTTP_GET,    "/v1/traces/{trace}/names/{block}", RIGHT_READ, "v",                     get_timeline_names},
+    {HTTP_GET,    "/v1/traces/{trace}/tiles/{level}/{index}", RIGHT_READ, "lanes v",       get_timeline_tile},
+    {HTTP_GET,    "/v1/traces/{trace}/counters/{counter}", RIGHT_READ, "from to points",   get_timeline_counter},
+    {HTTP_GET,    "/v1/traces/{trace}/slice",    RIGHT_READ,    "lane at within slice",    get_timeline_slice},
+    {HTTP_GET,    "/v1/traces/{trace}/search",   RIGHT_READ,    "name from to after limit", search_timeline},
+    {HTTP_GET,    "/v1/traces/{trace}/selection", RIGHT_READ,   "from to lanes top",       get_timeline_selection},
     {HTTP_POST,   "/v1/traces/{trace}/query",    RIGHT_READ,    NULL,                      query_trace},
     {HTTP_PUT,    "/v1/traces/{trace}/pin",      RIGHT_OPERATE, NULL,                      set_trace_pin},
     {HTTP_DELETE, "/v1/traces/{trace}/pin",      RIGHT_OPERATE, NULL,                      set_trace_pin},
@@ -122,8 +129,10 @@ struct id_text {
     size_t size;
 };
 
-/* Segments that are names and not ids. */
-static const char *const word_nouns[] = {"{report}", "{asset}", "{ticket}"};
+/* Segments that are names and not ids; at most two of a path. */
+#define ROUTE_WORDS_MAX 2
+static const char *const word_nouns[] = {"{report}", "{asset}", "{ticket}", "{block}",
+                                         "{level}",  "{index}", "{counter}"};
 
 static bool route_is_word(const char *segment)
 {
@@ -134,15 +143,20 @@ static bool route_is_word(const char *segment)
 }
 
 /* Segment by segment; any text fits where an id or a word belongs. */
-static bool route_fits(const char *pattern, const char *path, struct id_text *ret, struct id_text *ret_word)
+static bool route_fits(const char *pattern, const char *path, struct id_text *ret,
+                       struct id_text ret_words[static ROUTE_WORDS_MAX])
 {
-    *ret = *ret_word = (struct id_text){0};
+    size_t n_words = 0;
+
+    *ret = (struct id_text){0};
+    for (size_t i = 0; i < ROUTE_WORDS_MAX; i++)
+        ret_words[i] = (struct id_text){0};
     while (*pattern || *path) {
         if (*pattern != '/' || *path != '/')
             return false;
         size_t n = strcspn(pattern + 1, "/"), k = strcspn(path + 1, "/");
-        if (route_is_word(pattern + 1))
-            *ret_word = (struct id_text){pattern + 2, path + 1, k};
+        if (route_is_word(pattern + 1) && n_words < ROUTE_WORDS_MAX)
+            ret_words[n_words++] = (struct id_text){pattern + 2, path + 1, k};
         else if (pattern[1] == '{')
             *ret = (struct id_text){pattern + 2, path + 1, k};
         else if (n != k || strncmp(pattern + 1, path + 1, n) != 0)
@@ -194,12 +208,12 @@ int route_find(enum http_method method, const char *path, struct route_match *re
 {
     enum http_method wanted = method == HTTP_HEAD ? HTTP_GET : method;
     struct route_match m = {0};
-    struct id_text id, word;
+    struct id_text id, words[ROUTE_WORDS_MAX];
 
     const struct route *route;
 
     for (size_t i = 0; (route = route_at(i)); i++) {
-        if (!route_fits(route->pattern, path, &id, &word))
+        if (!route_fits(route->pattern, path, &id, words))
             continue;
         route_add_allowed(m.allow, route);
         if (route->method != wanted)
@@ -207,7 +221,9 @@ int route_find(enum http_method method, const char *path, struct route_match *re
         m.route = route;
         int r = route_read_id(&id, &m, p);
         if (r == 0)
-            r = route_read_word(&word, m.word, p);
+            r = route_read_word(&words[0], m.word, p);
+        if (r == 0)
+            r = route_read_word(&words[1], m.word_2, p);
         if (r == 0)
             *ret = m;
         return r;

@@ -80,6 +80,7 @@ struct route_match {
     char id_kind;                /* letter of the id's kind, 0 where there is none */
     char allow[ROUTE_ALLOW_MAX]; /* for -EOPNOTSUPP: the methods of the path */
     char word[ROUTE_WORD_MAX];   /* the one in the path, "" where there is none */
+    char word_2[ROUTE_WORD_MAX]; /* the one after it */
 };
 
 /*

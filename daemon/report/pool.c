@@ -4,17 +4,11 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fs.h"
-#include "base/json.h"
-#include "base/spawning.h"
-#include "proto/report.h"
-#include <fcntl.h>
-#include <inttypes.h>
-#include <signal.h>
+#include "daemon/report/child.h"
+#include "daemon/report/turns.h"
+#include <errno.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
-#include <sys/queue.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
+#include <sys/stat.h>
 
 /* Of a child, from its start. */
 #define WORK_DEADLINE (60 * NS_PER_S)
@@ -26,9 +20,6 @@
 #define WAITING_DEADLINE (60 * NS_PER_S)
 /* A killed child that is still there waits for a disk or a server that does not answer: nobody else waits for it. */
 #define KILLED_PATIENCE (5 * NS_PER_S)
-/* Lowest priority of work in the background. */
-#define BACKGROUND_NICENESS 19
-#define NUMBER_MAX          24
 
 struct report_work {
     TAILQ_ENTRY(report_work) next;
@@ -37,12 +28,11 @@ struct report_work {
     size_t n;
     int64_t mapped, answer_max, deadline_ns;
     bool background, running;
-    bool is_killed; /* by its deadline */
-    char *user;     /* "": nobody */
-    uint64_t turn;  /* when it is started, beside others; of the background 0 */
-    int spec_fd, answer_fd, result_fd, pid_fd;
-    char result[REPORT_RESULT_MAX];
-    size_t result_size;
+    bool is_killed;   /* by its deadline */
+    char *user;       /* "": nobody */
+    struct turn turn; /* when it is started, beside others; not of the background */
+    int spec_fd, answer_fd;
+    struct report_child child;
     int64_t begun_ns;
     struct event *on_result, *on_exit, *on_time;
     struct problem fate; /* why it ends without an answer */
@@ -59,7 +49,7 @@ struct reports {
     struct report_work_list works; /* in the order of their arrival */
     struct event *due;
     unsigned running_background;
-    uint64_t turn; /* of the last work that was started */
+    struct turns turns; /* what waits, but for the background */
     struct reports_metrics metrics;
 };
 
@@ -90,61 +80,11 @@ static void report_work_free(struct report_work *work)
             event_free(events[i]);
     report_work_close_inputs(work);
     closep(&work->answer_fd);
-    closep(&work->result_fd);
-    closep(&work->pid_fd);
+    report_child_done(&work->child);
     problem_done(&work->fate);
     free(work->user);
     free(work->fds);
     free(work);
-}
-
-/* True when nothing more comes. */
-static bool report_work_take_result(struct report_work *work)
-{
-    while (work->result_size < sizeof(work->result)) {
-        ssize_t n =
-            read(work->result_fd, work->result + work->result_size, sizeof(work->result) - work->result_size);
-        if (n < 0 && errno == EAGAIN)
-            return false;
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            break;
-        work->result_size += (size_t)n;
-    }
-    return true;
-}
-
-static void report_work_explain_signal(const siginfo_t *end, struct problem *p)
-{
-    const char *name = sigabbrev_np(end->si_status);
-
-    problem_remedy(p, "Select a part of the trace, or raise [limits] report_memory=.");
-    if (end->si_status == SIGXCPU)
-        problem_set(p, -ETIME, PROBLEM_TOO_LARGE, "profd-report used up its processor time");
-    else
-        problem_set(p, -EIO, PROBLEM_TOO_LARGE, "profd-report was killed by SIG%s", name ? name : "?");
-}
-
-/* What the child says is not trusted: a kind that it does not know is an internal error, and texts are texts. */
-static void report_work_read_result(struct report_work *work, const siginfo_t *end, struct problem *p)
-{
-    char error[200];
-
-    if (end->si_code != CLD_EXITED) {
-        report_work_explain_signal(end, p);
-        return;
-    }
-    _cleanup_json_ result = end->si_status == 0 ? json_parse(work->result, work->result_size, error) : NULL;
-    const char *code = json_get_str(result, "problem"), *detail = json_get_str(result, "detail"),
-               *remedy = json_get_str(result, "remedy");
-    if (!json_is_object(result))
-        problem_set(p, -EIO, PROBLEM_INTERNAL, "profd-report ended with status %d and without a result",
-                    end->si_status);
-    else if (code)
-        problem_set(p, -EIO, problem_kind_of(code), "%s", detail ? detail : "no reason is known");
-    if (code && remedy)
-        problem_remedy(p, "%s", remedy);
 }
 
 static void report_work_finish(struct report_work *work, const siginfo_t *end)
@@ -159,13 +99,15 @@ static void report_work_finish(struct report_work *work, const siginfo_t *end)
         reports->running_background -= work->background;
     } else {
         reports->metrics.waiting--;
+        if (!work->background)
+            turns_drop(&reports->turns, &work->turn);
     }
     if (work->fate.kind != PROBLEM_NONE || !end) {
         result.problem = work->fate;
         work->fate = (struct problem){0};
         reports->metrics.failed += !work->is_cancelled;
     } else {
-        report_work_read_result(work, end, &result.problem);
+        report_child_explain(&work->child, end, &result.problem);
         if (result.problem.kind == PROBLEM_NONE && fstat(work->answer_fd, &st) < 0)
             problem_set(&result.problem, -errno, PROBLEM_INTERNAL, "the answer is gone");
         bool is_refused =
@@ -192,17 +134,14 @@ static void report_work_finish(struct report_work *work, const siginfo_t *end)
 static void report_work_give_up(struct report_work *work, enum problem_kind kind, const char *what)
 {
     problem_set(&work->fate, -ECANCELED, kind, "%s", what);
-    if (work->pid_fd >= 0)
-        pidfd_send_signal(work->pid_fd, SIGKILL, NULL, 0);
+    report_child_kill(&work->child);
 }
 
 static void report_work_reap(struct report_work *work)
 {
-    siginfo_t end = {0};
+    siginfo_t end;
 
-    while (waitid(P_PIDFD, (id_t)work->pid_fd, &end, WEXITED) < 0 && errno == EINTR)
-        continue;
-    report_work_take_result(work);
+    report_child_reap(&work->child, &end);
     report_work_finish(work, &end);
 }
 
@@ -212,10 +151,10 @@ static void report_work_on_result(evutil_socket_t fd, short what, void *arg)
 {
     struct report_work *work = arg;
 
-    if (!report_work_take_result(work))
+    if (!report_child_read(&work->child))
         return;
     event_del(work->on_result);
-    if (work->result_size == sizeof(work->result))
+    if (report_child_is_full(&work->child))
         report_work_give_up(work, PROBLEM_INTERNAL, "profd-report answered too much");
 }
 
@@ -267,93 +206,35 @@ static void report_work_on_time(evutil_socket_t fd, short what, void *arg)
 
 /* -- Start -------------------------------------------------------------------------------------------- */
 
-static int report_work_open_pipe(struct report_work *work, int *ret_write)
-{
-    int fds[2];
-
-    if (pipe2(fds, O_CLOEXEC) < 0)
-        return -errno;
-    work->result_fd = fds[0];
-    *ret_write = fds[1];
-    return fcntl(work->result_fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
-}
-
-static int report_work_spawn(struct report_work *work, int *result_fd)
-{
-    const struct reports_settings *settings = work->reports->settings;
-    const int64_t numbers[] = {(int64_t)work->n, settings->memory_max, WORK_CPU_S,
-                               MAX(work->mapped, INT64_C(1)), work->answer_max};
-    char texts[ARRAY_SIZE(numbers)][NUMBER_MAX];
-    char *argv[ARRAY_SIZE(numbers) + 2] = {"profd-report"}, *environment[] = {"LC_ALL=C", NULL};
-    size_t n_fds = REPORT_FD_COLUMNS + 2 * work->n;
-    _cleanup_(freep) int *fds = xcalloc(n_fds, sizeof(*fds));
-    pid_t pid;
-
-    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
-        snprintf(texts[i], sizeof(texts[i]), "%" PRId64, numbers[i]);
-        argv[i + 1] = texts[i];
-    }
-    for (size_t i = 0; i < REPORT_FD_COLUMNS; i++)
-        fds[i] = -1;
-    fds[REPORT_FD_RESULT] = *result_fd;
-    fds[REPORT_FD_SPEC] = work->spec_fd;
-    fds[REPORT_FD_ANSWER] = work->answer_fd;
-    memcpy(fds + REPORT_FD_COLUMNS, work->fds, 2 * work->n * sizeof(*fds));
-    int r = spawn_with(work->reports->program, fds, (int)n_fds, argv, environment, 0, &pid, &work->pid_fd);
-    /* Of many traces some have new numbers, because the child's would be theirs. */
-    *result_fd = fds[REPORT_FD_RESULT];
-    work->spec_fd = fds[REPORT_FD_SPEC];
-    work->answer_fd = fds[REPORT_FD_ANSWER];
-    memcpy(work->fds, fds + REPORT_FD_COLUMNS, 2 * work->n * sizeof(*fds));
-    if (r == 0 && work->background)
-        setpriority(PRIO_PROCESS, (id_t)pid, BACKGROUND_NICENESS);
-    return r;
-}
-
 static int report_work_start(struct report_work *work)
 {
     struct event_base *base = work->reports->base;
-    _cleanup_(closep) int result_fd = -1;
     const struct timeval deadline = timeval_of(work->deadline_ns);
 
     if (work->answer_fd < 0)
         work->answer_fd = memfd_create("profd-report", MFD_CLOEXEC);
-    int r = work->answer_fd < 0 ? -errno : report_work_open_pipe(work, &result_fd);
-    if (r >= 0)
-        r = report_work_spawn(work, &result_fd);
+    const struct report_child_start start = {.program = work->reports->program,
+                                             .trace_fds = work->fds,
+                                             .n = work->n,
+                                             .spec_fd = &work->spec_fd,
+                                             .answer_fd = &work->answer_fd,
+                                             .memory_max = work->reports->settings->memory_max,
+                                             .cpu_s = WORK_CPU_S,
+                                             .mapped = work->mapped,
+                                             .answer_max = work->answer_max,
+                                             .background = work->background};
+    int r = work->answer_fd < 0 ? -errno : report_child_start(&work->child, &start);
     if (r < 0)
         return r;
     report_work_close_inputs(work);
     work->begun_ns = mono_ns();
-    work->on_result = event_new(base, work->result_fd, EV_READ | EV_PERSIST, report_work_on_result, work);
-    work->on_exit = event_new(base, work->pid_fd, EV_READ, report_work_on_exit, work);
+    work->on_result =
+        event_new(base, work->child.result_fd, EV_READ | EV_PERSIST, report_work_on_result, work);
+    work->on_exit = event_new(base, work->child.pid_fd, EV_READ, report_work_on_exit, work);
     event_add(work->on_result, NULL);
     event_add(work->on_exit, NULL);
     event_add(work->on_time, &deadline);
     return 0;
-}
-
-/* By turns, and of one turn the oldest. */
-static struct report_work *reports_next_awaited(const struct reports *reports)
-{
-    struct report_work *work, *best = NULL;
-
-    TAILQ_FOREACH(work, &reports->works, next)
-        if (!work->running && !work->background && (!best || work->turn < best->turn))
-            best = work;
-    return best;
-}
-
-/* Works of one user have one turn after the other: those of a user who has many wait for the first of everybody else. */
-static uint64_t reports_turn_of(const struct reports *reports, const char *user)
-{
-    const struct report_work *work;
-    uint64_t turn = reports->turn;
-
-    TAILQ_FOREACH(work, &reports->works, next)
-        if (!work->background && streq(work->user, user))
-            turn = MAX(turn, work->turn);
-    return turn + 1;
 }
 
 static struct report_work *reports_next_background(const struct reports *reports)
@@ -372,8 +253,9 @@ static struct report_work *reports_next(const struct reports *reports)
 {
     const struct reports_metrics *m = &reports->metrics;
     int64_t max = reports->settings->children_max;
-    struct report_work *work =
-        m->running - reports->running_background < max ? reports_next_awaited(reports) : NULL;
+    struct turn *turn =
+        m->running - reports->running_background < max ? turns_next(&reports->turns, NULL) : NULL;
+    struct report_work *work = turn ? container_of(turn, struct report_work, turn) : NULL;
 
     return work || m->running >= max || reports->running_background > 0 ? work
                                                                         : reports_next_background(reports);
@@ -402,7 +284,8 @@ static void reports_on_due(evutil_socket_t fd, short what, void *arg)
         reports->metrics.running++;
         reports->metrics.waiting--;
         reports->running_background += work->background;
-        reports->turn = MAX(reports->turn, work->turn);
+        if (!work->background)
+            turns_take(&reports->turns, &work->turn);
     }
 }
 
@@ -411,12 +294,17 @@ static void reports_on_due(evutil_socket_t fd, short what, void *arg)
 int reports_new(struct event_base *base, const char *program, const struct reports_settings *settings,
                 struct reports **ret)
 {
+    static const struct turn_limits limits = {.all = REPORTS_WAITING_MAX,
+                                              .user = REPORTS_WAITING_USER_MAX,
+                                              .traces = REPORTS_TRACES_MAX,
+                                              .what = "reports"};
     struct reports *reports = xcalloc(1, sizeof(*reports));
 
     *reports = (struct reports){.base = base,
                                 .program = xstrdup(program),
                                 .settings = settings,
                                 .works = TAILQ_HEAD_INITIALIZER(reports->works)};
+    turns_init(&reports->turns, &limits);
     reports->due = evtimer_new(base, reports_on_due, reports);
     *ret = reports;
     return 0;
@@ -451,40 +339,10 @@ bool reports_are_idle(const struct reports *reports)
     return reports->metrics.running == 0 && reports->metrics.waiting == 0;
 }
 
-/* A file in memory: a slow reader does not block profd. */
-static int report_work_write_spec(struct report_work *work, const char *spec)
-{
-    work->spec_fd = memfd_create("profd-report-spec", MFD_CLOEXEC);
-    int r = work->spec_fd < 0 ? -errno : write_all(work->spec_fd, spec, strlen(spec));
-    return r >= 0 && lseek(work->spec_fd, 0, SEEK_SET) < 0 ? -errno : r;
-}
-
-static int reports_refuse(struct problem *p, const char *what)
-{
-    problem_remedy(p, "Try again later, or raise [limits] reports=.");
-    return problem_set(p, -EAGAIN, PROBLEM_TOO_MANY, "%s", what);
-}
-
 /* Those in the background hold few descriptors and are not counted. */
 int reports_check_room(const struct reports *reports, const char *user, size_t n_traces, struct problem *p)
 {
-    const struct report_work *work;
-    size_t n = 0, n_user = 0, n_fds = n_traces;
-
-    TAILQ_FOREACH(work, &reports->works, next) {
-        if (work->running || work->background || work->is_cancelled)
-            continue;
-        n++;
-        n_user += streq(work->user, user);
-        n_fds += work->n;
-    }
-    if (n_user >= REPORTS_WAITING_USER_MAX)
-        return reports_refuse(p, "too many reports of this user are waiting already");
-    if (n >= REPORTS_WAITING_MAX)
-        return reports_refuse(p, "too many reports are waiting already");
-    return n > 0 && n_fds > REPORTS_TRACES_MAX
-               ? reports_refuse(p, "reports on too many traces are waiting already")
-               : 0;
+    return turns_check(&reports->turns, user, n_traces, p);
 }
 
 struct report_work *reports_run(struct reports *reports, const struct report_job *take,
@@ -501,24 +359,24 @@ struct report_work *reports_run(struct reports *reports, const struct report_job
                                  .user = xstrdup(take->user ? take->user : ""),
                                  .answer_max = take->target ? take->target->size_max : ANSWER_MAX,
                                  .deadline_ns = take->target ? take->target->deadline_ns : WORK_DEADLINE,
-                                 .spec_fd = -1,
+                                 .spec_fd = report_child_spec(take->spec),
                                  .answer_fd = take->target ? take->target->fd : -1,
-                                 .result_fd = -1,
-                                 .pid_fd = -1,
                                  .done = done,
                                  .arg = arg};
     for (size_t i = 0; i < take->n; i++) {
         work->fds[i] = take->columns_fds[i];
         work->fds[take->n + i] = take->source_fds ? take->source_fds[i] : -1;
     }
-    int r = report_work_write_spec(work, take->spec);
-    if (r < 0)
-        problem_set(&work->fate, r, PROBLEM_INTERNAL, "cannot pass the work on: %s", strerror(-r));
+    report_child_init(&work->child);
+    work->turn = (struct turn){.user = work->user, .n_traces = work->n};
+    if (work->spec_fd < 0)
+        problem_set(&work->fate, work->spec_fd, PROBLEM_INTERNAL, "cannot pass the work on: %s",
+                    strerror(-work->spec_fd));
     else if (!work->background)
         reports_check_room(reports, work->user, work->n, &work->fate);
     work->on_time = evtimer_new(reports->base, report_work_on_time, work);
     if (!work->background) {
-        work->turn = reports_turn_of(reports, work->user);
+        turns_add(&reports->turns, &work->turn);
         event_add(work->on_time, &waiting);
     }
     TAILQ_INSERT_TAIL(&reports->works, work, next);

@@ -375,7 +375,7 @@ static const struct {
     int (*run)(const struct work *work, FILE *answer, struct problem *p);
 } works[] = {
     {"report", work_one_report}, {"reports", work_reports}, {"query", work_statement},
-    {"sums", work_sums},         {"slices", work_slices},
+    {"sums", work_sums},         {"slices", work_slices},   {"view", work_view},
 };
 
 int work_run(const struct work *work, FILE *answer, struct problem *p)

@@ -28,3 +28,6 @@ json_t *work_make_sums(struct analysis *a);
  * value: -EINVAL for an unknown table. */
 int work_write_slices(const char *table, const struct columns *const *columns, const json_t *const *facts,
                       size_t n, FILE *answer);
+
+/* Answers requests until their sender is gone. A negative errno value with a problem. */
+int work_view(const struct work *work, FILE *answer, struct problem *p);

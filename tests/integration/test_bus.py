@@ -100,14 +100,15 @@ def test_the_document_is_what_it_shows(stage):
 
 @pytest.mark.smoke
 def test_every_operation_of_http_is_there(stage):
-    """But those that are streams or of HTTP itself, as the web page's are, and reports: on this host, a program has the columns by OpenColumns."""
+    """But those that are streams or of HTTP itself, as the web page's and timelines are, and reports: on this host, a program has the columns by OpenColumns."""
     computed = ("/v1/reports", "/v1/traces/{trace}/reports/{report}", "/v1/traces/{trace}/query")
+    timeline = tuple("/v1/traces/{trace}/" + name for name in ("timeline", "names", "tiles", "counters", "slice", "search", "selection"))
     methods = (ROOT / "proto/bus_methods.c").read_text()
     for line in subprocess.run([BUILD / "daemon/profd", "--list-routes"], capture_output=True, text=True).stdout.splitlines():
         method, pattern, right = line.split()[:3]
         if right == "peer":  # other hosts are on no bus of this one
             assert f'"{pattern}"' not in methods, pattern
-        elif pattern.startswith("/v1/") and pattern not in ("/v1/events", *computed) and not pattern.startswith(("/v1/web/", "/v1/tickets")):
+        elif pattern.startswith("/v1/") and pattern not in ("/v1/events", *computed) and not pattern.startswith(("/v1/web/", "/v1/tickets", *timeline)):
             assert f'"{method}",' in methods and f'"{pattern}"' in methods, pattern
 
 

@@ -168,9 +168,9 @@ static bool has_word(const char *list, const char *word, size_t size)
 /* A new parameter of a route for readers is one of these, or names something that only operators may name. */
 static void test_readers_name_nothing_outside_of_the_catalog(void **state)
 {
-    static const char filters[] =
-        "after before columns dialect fleet format from limit phase ref run session since "
-        "state step to top unclaimed until wait";
+    static const char filters[] = "after at before columns dialect fleet format from lane lanes limit name "
+                                  "phase points ref run session since "
+                                  "slice state step to top unclaimed until v wait within";
 
     for (size_t i = 0; i < routes_count(); i++) {
         const struct route *route = route_at(i);

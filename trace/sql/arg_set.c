@@ -15,14 +15,14 @@ enum json_scalar json_scalar(struct text json, int64_t *ret_integer, double *ret
     if ((json.size == 4 && memcmp(json.p, "true", 4) == 0) ||
         (json.size == 5 && memcmp(json.p, "false", 5) == 0)) {
         *ret_integer = json.size == 4;
-        return JSON_BOOL;
+        return SCALAR_BOOL;
     }
     if (!number_is(json.p, end, &is_integer))
-        return JSON_WORD;
+        return SCALAR_WORD;
     /* An integer that does not fit keeps its digits: a double would lose some. */
     if (is_integer)
-        return slice_int((struct slice){json.p, end}, ret_integer) ? JSON_INT : JSON_WORD;
-    return number_real(json.p, end, ret_real) ? JSON_REAL : JSON_WORD;
+        return slice_int((struct slice){json.p, end}, ret_integer) ? SCALAR_INT : SCALAR_WORD;
+    return number_real(json.p, end, ret_real) ? SCALAR_REAL : SCALAR_WORD;
 }
 
 #define CHUNK_MIN (16 << 10)
@@ -182,10 +182,10 @@ static int arg_set_keep_string(struct arg_set *set, struct slice s, struct text 
 static int arg_set_add_leaf(struct arg_set *set, const struct arg_path *path, struct slice value)
 {
     static const enum arg_type types[] = {
-        [JSON_INT] = ARG_INT,
-        [JSON_REAL] = ARG_REAL,
-        [JSON_BOOL] = ARG_BOOL,
-        [JSON_WORD] = ARG_STRING,
+        [SCALAR_INT] = ARG_INT,
+        [SCALAR_REAL] = ARG_REAL,
+        [SCALAR_BOOL] = ARG_BOOL,
+        [SCALAR_WORD] = ARG_STRING,
     };
     struct text text = {value.p, (size_t)(value.end - value.p)};
     struct arg *a = NULL;
@@ -325,9 +325,9 @@ static int arg_set_add_known(struct arg_set *set, struct arg_path *path, const s
         a->type = ARG_STRING;
         break;
     case KIND_REAL:
-        a->type = json_scalar(text, &a->integer, &a->real) == JSON_REAL  ? ARG_REAL
-                  : json_scalar(text, &a->integer, &a->real) == JSON_INT ? ARG_INT
-                                                                         : ARG_STRING;
+        a->type = json_scalar(text, &a->integer, &a->real) == SCALAR_REAL  ? ARG_REAL
+                  : json_scalar(text, &a->integer, &a->real) == SCALAR_INT ? ARG_INT
+                                                                           : ARG_STRING;
         break;
     default:
         a->type = ARG_INT;

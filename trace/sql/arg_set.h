@@ -53,10 +53,10 @@ void arg_set_done(struct arg_set *set);
 const char *arg_type_name(enum arg_type type);
 
 enum json_scalar {
-    JSON_INT,
-    JSON_REAL,
-    JSON_BOOL, /* the integer is 0 or 1 */
-    JSON_WORD, /* none of these: a string without its quotes, NaN, or an integer that does not fit */
+    SCALAR_INT,
+    SCALAR_REAL,
+    SCALAR_BOOL, /* the integer is 0 or 1 */
+    SCALAR_WORD, /* none of these: a string without its quotes, NaN, or an integer that does not fit */
 };
 
 enum json_scalar json_scalar(struct text json, int64_t *ret_integer, double *ret_real);

@@ -395,7 +395,7 @@ static bool is_ambiguous(struct text text)
     double real;
 
     return text.size > 0 &&
-           (text.p[0] == '[' || text.p[0] == '{' || json_scalar(text, &integer, &real) != JSON_WORD);
+           (text.p[0] == '[' || text.p[0] == '{' || json_scalar(text, &integer, &real) != SCALAR_WORD);
 }
 
 /* False if the column does not determine the type. */
@@ -418,10 +418,10 @@ static bool result_known(sqlite3_context *ctx, const struct columns *c, enum col
         return true;
     }
     switch (json_scalar(text, &integer, &real)) {
-    case JSON_INT:
+    case SCALAR_INT:
         sqlite3_result_int64(ctx, integer);
         return true;
-    case JSON_REAL:
+    case SCALAR_REAL:
         sqlite3_result_double(ctx, real);
         return true;
     default:
