@@ -116,6 +116,16 @@ bool connection_has_events(const struct connection *d)
     return !d->bus;
 }
 
+const char *connection_socket(const struct connection *d)
+{
+    return d->endpoint.socket;
+}
+
+const char *connection_url(const struct connection *d)
+{
+    return d->endpoint.url;
+}
+
 void connection_prepare(const struct connection *d, CURL *curl, const char *path)
 {
     _cleanup_(freep) char *url = xasprintf("%s%s", d->endpoint.url, path);

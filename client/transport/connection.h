@@ -59,6 +59,10 @@ bool connection_came_from_archive(const struct connection *d);
 /* Whether it offers event streams; a bus does not. */
 bool connection_has_events(const struct connection *d);
 bool connection_is_on_bus(const struct connection *d);
+/* The path of the Unix socket; NULL: it is none. */
+const char *connection_socket(const struct connection *d);
+/* The URL of profd, without a slash at its end; NULL on a bus. "http://localhost" with a socket. */
+const char *connection_url(const struct connection *d);
 /* Prepares a curl handle of the caller's for a path. */
 void connection_prepare(const struct connection *d, CURL *curl, const char *path);
 /* An error response, problem+json or other, as a problem. Pure. */

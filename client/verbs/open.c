@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shows traces in ui.perfetto.dev without sending it anywhere: the page runs in the user's browser and takes
- * the file from this machine's loopback.
+ * Shows traces in ui.perfetto.dev without sending them anywhere: the page runs in the user's browser. A trace of a profd with a
+ * web page of its own is handed over by that page, within the browser. Anything else the page takes from this machine's
+ * loopback.
  *
- * The page's Content-Security-Policy allows one local port only, so the port is fixed. Anything else on this
+ * For that, the page's Content-Security-Policy allows one local port only, so the port is fixed. Anything else on this
  * machine, and any page the browser has open, could ask that port too: hence a path that cannot be guessed,
  * and Host and Origin that must be the expected ones (the former against DNS rebinding).
  */
@@ -12,12 +13,14 @@
 #include "base/fs.h"
 #include "base/units.h"
 #include "client/cli/text.h"
+#include "client/local/browser.h"
 #include "client/traces/columns_cache.h"
 #include "client/traces/exporting.h"
 #include "client/traces/instances.h"
 #include "client/traces/ranks.h"
 #include "client/transport/download.h"
 #include "client/verbs/verbs.h"
+#include "client/verbs/web.h"
 #include "trace/read/format.h"
 #include <errno.h>
 #include <event2/buffer.h>
@@ -26,7 +29,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/random.h>
 #include <sys/wait.h>
 
@@ -35,16 +37,15 @@
 #define TIMEOUT_DEFAULT (600 * NS_PER_S)
 #define TOKEN_BYTES     16
 
-extern char **environ;
-
 struct open_options {
     int64_t timeout;
-    bool no_browser;
+    bool perfetto, no_browser;
 };
 
 /* clang-format off */
 static const struct option_def open_options[] = {
-    {"timeout", 0, "DURATION", OPTION_DURATION, offsetof(struct open_options, timeout), "Maximum wait for the browser (default: 10min)"},
+    {"timeout", 0, "DURATION", OPTION_DURATION, offsetof(struct open_options, timeout), "Maximum wait for the browser, if profctl serves the trace (default: 10min)"},
+    {"perfetto", 0, NULL, OPTION_FLAG, offsetof(struct open_options, perfetto), "Serve a single trace to Perfetto without the web page of profd"},
     {"no-browser", 0, NULL, OPTION_FLAG, offsetof(struct open_options, no_browser), "Print the link without opening a browser"},
 };
 /* clang-format on */
@@ -209,24 +210,8 @@ static int open_listen_at(struct open_server *s, struct problem *p)
     return -EADDRINUSE;
 }
 
-static void open_browser(struct client *c, const char *link)
-{
-    char *const argv[] = {(char *)"xdg-open", (char *)link, NULL};
-    posix_spawn_file_actions_t actions;
-    pid_t pid;
-
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    if (posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ) == 0)
-        client_note(c, "opening the browser");
-    posix_spawn_file_actions_destroy(&actions);
-}
-
 static void open_print_link(struct client *c, const struct open_options *o, const struct open_server *s)
 {
-    const char *display = getenv("DISPLAY"), *wayland = getenv("WAYLAND_DISPLAY");
-    char host[256] = "HOST";
     _cleanup_(freep) char *link =
         xasprintf("%s/#!/?url=http://%s:%d%s", PERFETTO_ORIGIN, SERVE_ADDRESS, SERVE_PORT, s->path);
 
@@ -238,13 +223,7 @@ static void open_print_link(struct client *c, const struct open_options *o, cons
         fprintf(c->out.file, "%s\n", link);
     }
     fflush(c->out.file);
-    if (getenv("SSH_CONNECTION")) {
-        gethostname(host, sizeof(host) - 1);
-        client_note(c, "on the machine with the browser, first run: ssh -L %d:%s:%d %s", SERVE_PORT,
-                    SERVE_ADDRESS, SERVE_PORT, host);
-    } else if (!o->no_browser && ((display && *display) || (wayland && *wayland))) {
-        open_browser(c, link);
-    }
+    browser_show(c, link, SERVE_PORT, !o->no_browser);
 }
 
 static int open_serve(struct client *c, const struct open_options *o, struct open_server *s)
@@ -421,9 +400,29 @@ static int open_check_words(struct client *c, int n_words, char **words)
     return EXIT_DONE;
 }
 
+/* The page of profd hands the trace to Perfetto. False, and nothing is done, where it has none. */
+static bool open_on_page(struct client *c, const struct open_options *o, const char *word, int *ret_status)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_json_ code = NULL;
+    int64_t id;
+
+    if (access(word, F_OK) == 0 || parse_ref(word, 't', &id) != 't')
+        return false;
+    *ret_status = client_need_profd(c);
+    if (*ret_status != EXIT_DONE)
+        return true;
+    if (connection_is_on_bus(c->connection) || web_ask_code(c, NULL, &code, &p) < 0)
+        return false;
+    _cleanup_(freep) char *path = xasprintf("/traces/t%lld?perfetto=1", (long long)id);
+    *ret_status = web_show(c, code, &(struct web_view){.path = path, .may_open = !o->no_browser});
+    return true;
+}
+
 static int open_run(struct client *c, const void *values, int n_words, char **words)
 {
     _cleanup_(problem_done) struct problem p = {0};
+    const struct open_options *o = values;
     _cleanup_(open_server_done) struct open_server s = {.fd = -1};
     _cleanup_(freep) char *newest = NULL;
     int status = open_check_words(c, n_words, words);
@@ -431,6 +430,8 @@ static int open_run(struct client *c, const void *values, int n_words, char **wo
     if (status == EXIT_DONE)
         status = client_words_or_newest(c, &n_words, &words, &newest);
     if (status != EXIT_DONE)
+        return status;
+    if (n_words == 1 && !o->perfetto && open_on_page(c, o, words[0], &status))
         return status;
     /* Before the download, which may take long: the port may be busy. */
     if (open_listen_at(&s, &p) < 0 || (s.fd = open_temp_file(&p)) < 0)
@@ -440,14 +441,15 @@ static int open_run(struct client *c, const void *values, int n_words, char **wo
         return status != EXIT_DONE ? status : EXIT_FAILED;
     client_release_profd(c);
     s.size = lseek(s.fd, 0, SEEK_END);
-    return open_serve(c, values, &s);
+    return open_serve(c, o, &s);
 }
 
 const struct verb verb_open = {
     .name = "open",
-    .summary = "Show traces in ui.perfetto.dev, served over loopback",
-    .details = "Several traces and the ranks of a session become one trace on one clock. The page runs in "
-               "your browser; the trace stays on this machine. Default: the newest session that has traces.",
+    .summary = "Show traces in ui.perfetto.dev, in your browser only",
+    .details = "Several traces and the ranks of a session become one trace on one clock, served over "
+               "loopback; the web "
+               "page of profd hands over a single trace. Default: the newest session that has traces.",
     .words = "[TRACE|SESSION|FILE...]",
     .default_kind = 't',
     .max_words = WORDS_UNLIMITED,

@@ -76,6 +76,10 @@ static const struct verb_entry trace_verbs[] = {
      "profctl open\n"
      "profctl open s7\n"
      "profctl open trace.json.gz", .takes = "stf"},
+    {&verb_web, {0}, "browser gui dashboard page",
+     "profctl web\n"
+     "profctl web t12 --role read\n"
+     "profctl web --host https://gpu7.example:9460 --no-browser", .takes = "str"},
     {&verb_ingest, {0}, "import add upload load-trace",
      "profctl ingest /tmp/traces\n"
      "profctl ingest rank0.json.gz rank1.json.gz --session baseline", .takes = "f"},

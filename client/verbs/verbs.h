@@ -10,7 +10,7 @@ extern const struct verb verb_analyze, verb_bench, verb_complete, verb_completio
     verb_diff, verb_doctor, verb_du, verb_events, verb_export, verb_flame, verb_get, verb_ingest,
     verb_list_hosts, verb_list_runs, verb_list_sessions, verb_list_traces, verb_list_workers, verb_merge,
     verb_mirror, verb_open, verb_peer, verb_pin, verb_query, verb_reports, verb_rm, verb_show, verb_start,
-    verb_status, verb_stop, verb_timeline, verb_token, verb_unpin, verb_vacuum;
+    verb_status, verb_stop, verb_timeline, verb_token, verb_unpin, verb_vacuum, verb_web;
 
 struct ingest_options {
     struct option_list labels;

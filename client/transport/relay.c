@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/transport/relay.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/http_reason.h"
+#include "base/json.h"
+#include "client/cli/screen.h"
+#include "client/transport/relay_head.h"
+#include "client/transport/tunnel.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+
+#define RELAY_CONNECTIONS_MAX 64
+#define RELAY_BACKLOG         64
+#define PIPE_BYTES            (128 << 10)
+/* For the first head of a connection; browsers open some in advance. */
+#define FIRST_HEAD_MS 60000
+#define STACK_BYTES   (1 << 20)
+
+struct relay {
+    const struct connection *connection;
+    struct relay_rules rules;
+    char *host, *origin, *prefix;
+    int fd;
+    atomic_uint n_links;
+};
+
+/* Bytes on their way in one direction. */
+struct relay_pipe {
+    size_t from, to; /* of data */
+    char data[PIPE_BYTES];
+};
+
+/* One connection of the browser. */
+struct relay_link {
+    struct relay *relay;
+    int fd;
+    struct tunnel *tunnel; /* NULL before the first request */
+    int64_t body_left;     /* of the request whose head has passed */
+    bool ends;             /* once what is in to_client is sent */
+    struct relay_pipe in, to_profd, to_client;
+};
+
+static size_t pipe_size(const struct relay_pipe *p)
+{
+    return p->to - p->from;
+}
+
+static size_t pipe_room(struct relay_pipe *p)
+{
+    if (p->from > 0 && (p->from == p->to || p->to == PIPE_BYTES)) {
+        memmove(p->data, p->data + p->from, pipe_size(p));
+        p->to -= p->from;
+        p->from = 0;
+    }
+    return PIPE_BYTES - p->to;
+}
+
+static void pipe_add(struct relay_pipe *p, const char *data, size_t size)
+{
+    memcpy(p->data + p->to, data, size);
+    p->to += size;
+}
+
+/* -- Requests ----------------------------------------------------------------------------------------- */
+
+static void link_refuse(struct relay_link *l, int status, enum problem_kind kind, const char *detail,
+                        const char *remedy)
+{
+    _cleanup_json_ body = json_object();
+
+    json_put_int(body, "status", status);
+    json_put_str(body, "title", http_reason(status));
+    json_put_str(body, "code", problem_code(kind));
+    json_put_str(body, "detail", detail);
+    json_put_str(body, "remedy", remedy);
+    _cleanup_(freep) char *text = json_dumps(body, JSON_COMPACT);
+    _cleanup_(freep) char *reply =
+        xasprintf("HTTP/1.1 %d %s\r\nContent-Type: application/problem+json\r\nContent-Length: %zu\r\n"
+                  "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n%s\n",
+                  status, http_reason(status), strlen(text) + 1, text);
+    if (strlen(reply) <= pipe_room(&l->to_client))
+        pipe_add(&l->to_client, reply, strlen(reply));
+    l->ends = true;
+}
+
+static void link_pass_body(struct relay_link *l)
+{
+    size_t n = MIN(pipe_size(&l->in), pipe_room(&l->to_profd));
+
+    n = (size_t)MIN((int64_t)n, l->body_left);
+    pipe_add(&l->to_profd, l->in.data + l->in.from, n);
+    l->in.from += n;
+    l->body_left -= (int64_t)n;
+}
+
+/* False where it needs more bytes, or room for them. */
+static bool link_pass_head(struct relay_link *l)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    struct relay_head head;
+
+    if (pipe_size(&l->in) == 0 || pipe_size(&l->to_profd) > 0)
+        return false;
+    pipe_room(&l->to_profd);
+    ssize_t n = relay_head_read(l->in.data + l->in.from, pipe_size(&l->in), &l->relay->rules, &head);
+    if (n == 0)
+        return false;
+    if (n < 0) {
+        link_refuse(l, head.status, head.status == 403 ? PROBLEM_DENIED : PROBLEM_BAD_REQUEST, head.detail,
+                    NULL);
+        return true;
+    }
+    _cleanup_(freep) char *text = head.text;
+    if (!l->tunnel && tunnel_open(l->relay->connection, &l->tunnel, &p) < 0) {
+        link_refuse(l, 502, PROBLEM_UPSTREAM, p.what, "Check that profd is running: profctl status.");
+        return true;
+    }
+    if (head.size > pipe_room(&l->to_profd)) {
+        link_refuse(l, 431, PROBLEM_TOO_LARGE, "the request's head is too large", NULL);
+        return true;
+    }
+    l->in.from += (size_t)n;
+    pipe_add(&l->to_profd, head.text, head.size);
+    l->body_left = head.body_size;
+    return true;
+}
+
+static bool link_pass_requests(struct relay_link *l)
+{
+    bool has_passed = false;
+
+    while (!l->ends) {
+        if (l->body_left > 0) {
+            size_t before = l->in.from;
+            link_pass_body(l);
+            has_passed |= l->in.from > before;
+            if (l->body_left > 0)
+                break;
+        } else if (link_pass_head(l)) {
+            has_passed = true;
+        } else {
+            break;
+        }
+    }
+    return has_passed;
+}
+
+/* -- Bytes -------------------------------------------------------------------------------------------- */
+
+/* 1: some moved; 0: none can, for now; negative: the end of that side. */
+static int link_read_client(struct relay_link *l)
+{
+    size_t room = l->ends ? 0 : pipe_room(&l->in);
+
+    if (room == 0)
+        return 0;
+    ssize_t n = recv(l->fd, l->in.data + l->in.to, room, MSG_DONTWAIT);
+    if (n > 0)
+        l->in.to += (size_t)n;
+    return n > 0 ? 1 : n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -ECONNRESET;
+}
+
+static int link_write_client(struct relay_link *l)
+{
+    struct relay_pipe *p = &l->to_client;
+
+    if (pipe_size(p) == 0)
+        return 0;
+    ssize_t n = send(l->fd, p->data + p->from, pipe_size(p), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n > 0)
+        p->from += (size_t)n;
+    return n > 0 ? 1 : errno == EAGAIN || errno == EINTR ? 0 : -ECONNRESET;
+}
+
+static int link_read_profd(struct relay_link *l)
+{
+    size_t room = l->tunnel && !l->ends ? pipe_room(&l->to_client) : 0;
+
+    if (room == 0)
+        return 0;
+    ssize_t n = tunnel_read(l->tunnel, l->to_client.data + l->to_client.to, room);
+    if (n > 0)
+        l->to_client.to += (size_t)n;
+    if (n == 0 || (n < 0 && n != -EAGAIN && n != -EINTR))
+        l->ends = true;
+    return n > 0;
+}
+
+static int link_write_profd(struct relay_link *l)
+{
+    struct relay_pipe *p = &l->to_profd;
+
+    if (pipe_size(p) == 0 || l->ends)
+        return 0;
+    ssize_t n = tunnel_write(l->tunnel, p->data + p->from, pipe_size(p));
+    if (n > 0)
+        p->from += (size_t)n;
+    else if (n != -EAGAIN && n != -EINTR && n != 0)
+        p->from = p->to; /* profd refused the rest of a body: its reply may be there to be read */
+    return n > 0;
+}
+
+/* Negative after its time is up. */
+static int link_wait(struct relay_link *l)
+{
+    struct pollfd fds[2] = {{.fd = l->fd}, {.fd = l->tunnel ? tunnel_fd(l->tunnel) : -1}};
+
+    if (!l->ends && pipe_room(&l->in) > 0)
+        fds[0].events |= POLLIN;
+    if (pipe_size(&l->to_client) > 0)
+        fds[0].events |= POLLOUT;
+    if (!l->ends && pipe_room(&l->to_client) > 0)
+        fds[1].events |= POLLIN;
+    if (!l->ends && pipe_size(&l->to_profd) > 0)
+        fds[1].events |= POLLOUT;
+    if (l->ends)
+        fds[1].fd = -1;
+    int n = poll(fds, 2, l->tunnel && !l->ends ? -1 : FIRST_HEAD_MS);
+    return n > 0 || (n < 0 && errno == EINTR) ? 0 : -ETIMEDOUT;
+}
+
+static void link_serve(struct relay_link *l)
+{
+    for (;;) {
+        int read = link_read_client(l);
+        bool has_moved = read > 0;
+        has_moved |= link_pass_requests(l);
+        has_moved |= link_write_profd(l) > 0;
+        has_moved |= link_read_profd(l) > 0;
+        int written = link_write_client(l);
+        has_moved |= written > 0;
+        if (read < 0 || written < 0 || (l->ends && pipe_size(&l->to_client) == 0))
+            return;
+        if (!has_moved && link_wait(l) < 0)
+            return;
+    }
+}
+
+/* So that the browser sees a reply, and no reset, where it still sends a body that was refused. */
+static void link_linger(struct relay_link *l)
+{
+    struct pollfd fd = {.fd = l->fd, .events = POLLIN};
+    int64_t end_ns = mono_ns() + 2 * NS_PER_S;
+
+    shutdown(l->fd, SHUT_WR);
+    while (mono_ns() < end_ns && poll(&fd, 1, 500) > 0 &&
+           recv(l->fd, l->in.data, PIPE_BYTES, MSG_DONTWAIT) > 0)
+        continue;
+}
+
+static void *link_thread(void *arg)
+{
+    struct relay_link *l = arg;
+
+    link_serve(l);
+    if (l->ends)
+        link_linger(l);
+    tunnel_close(l->tunnel);
+    close(l->fd);
+    atomic_fetch_sub(&l->relay->n_links, 1);
+    free(l);
+    return NULL;
+}
+
+/* -- Connections -------------------------------------------------------------------------------------- */
+
+static void relay_accept(struct relay *r)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    int fd = accept4(r->fd, NULL, NULL, SOCK_CLOEXEC);
+
+    if (fd < 0)
+        return;
+    if (atomic_fetch_add(&r->n_links, 1) >= RELAY_CONNECTIONS_MAX) {
+        atomic_fetch_sub(&r->n_links, 1);
+        close(fd);
+        return;
+    }
+    struct relay_link *l = xcalloc(1, sizeof(*l));
+    l->relay = r;
+    l->fd = fd;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    if (pthread_create(&thread, &attributes, link_thread, l) != 0) {
+        atomic_fetch_sub(&r->n_links, 1);
+        close(fd);
+        free(l);
+    }
+    pthread_attr_destroy(&attributes);
+}
+
+void relay_run(struct relay *r)
+{
+    const sigset_t set = screen_signals();
+    int signals = signalfd(-1, &set, SFD_CLOEXEC);
+    struct pollfd fds[] = {{.fd = r->fd, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
+
+    signal(SIGPIPE, SIG_IGN);
+    while (poll(fds, ARRAY_SIZE(fds), -1) >= 0 || errno == EINTR) {
+        if (fds[1].revents)
+            break;
+        if (fds[0].revents)
+            relay_accept(r);
+    }
+    close(signals);
+}
+
+int relay_port(const struct relay *r)
+{
+    return r->rules.port;
+}
+
+static int relay_listen(struct relay *r, int port, struct problem *p)
+{
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(address);
+    int one = 1;
+
+    r->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (r->fd < 0 || setsockopt(r->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
+        bind(r->fd, (struct sockaddr *)&address, size) < 0 || listen(r->fd, RELAY_BACKLOG) < 0 ||
+        getsockname(r->fd, (struct sockaddr *)&address, &size) < 0) {
+        int err = errno;
+        problem_remedy(p, "Pass another port with --port, or omit it.");
+        return problem_set(p, -err, PROBLEM_BUSY, "cannot listen on 127.0.0.1:%d: %s", port, strerror(err));
+    }
+    r->rules.port = ntohs(address.sin_port);
+    return 0;
+}
+
+int relay_new(const struct connection *d, int port, struct relay **ret, struct problem *p)
+{
+    const char *url = connection_url(d), *start = strstr(url, "://");
+    struct relay *r = xcalloc(1, sizeof(*r));
+    size_t scheme = start ? (size_t)(start - url) + 3 : 0, n = strcspn(url + scheme, "/");
+
+    r->connection = d;
+    r->fd = -1;
+    r->host = xstrndup(url + scheme, n);
+    r->origin = xstrndup(url, scheme + n);
+    r->prefix = xstrdup(url + scheme + n);
+    r->rules = (struct relay_rules){
+        .host = r->host, .origin = r->origin, .prefix = r->prefix, .to_socket = connection_socket(d) != NULL};
+    int err = relay_listen(r, port, p);
+    if (err == 0) {
+        *ret = r;
+        return 0;
+    }
+    closep(&r->fd);
+    free(r->host);
+    free(r->origin);
+    free(r->prefix);
+    free(r);
+    return err;
+}
