@@ -323,6 +323,8 @@ static int attribute_discovered(struct import_job *job)
         is_elsewhere = is_elsewhere && attribution_is_elsewhere(&candidates[i], &e);
     if (is_elsewhere)
         log_debug("%s/%s is of a worker of another host", f->dir->path, f->name);
+    for (size_t i = 0; i < n && is_elsewhere; i++)
+        replace_str(&collections[i]->left_file, f->name);
     return is_elsewhere;
 }
 

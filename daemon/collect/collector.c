@@ -64,6 +64,7 @@ static void collection_free(struct collector *c, struct target *t)
     free(k->damage);
     free(k->trouble);
     free(k->trouble_remedy);
+    free(k->left_file);
     free(k->pids);
     free(k->inner_pids);
     free(k);

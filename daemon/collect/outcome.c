@@ -252,6 +252,16 @@ static void outcome_explain_nothing(struct collection *k, char **ret_reason, con
         *ret_remedy = "Give each worker a directory of its own.";
         return;
     }
+    if (k->left_file) {
+        *ret_reason =
+            xasprintf("recorded nothing: %s in %s is of a process that does not run on this host, and "
+                      "workers of other hosts write there as well",
+                      k->left_file, k->dir->path);
+        *ret_remedy =
+            "If it is of this worker, give each worker a directory of its own; profctl ingest imports "
+            "the file.";
+        return;
+    }
     if (worker_is_on_demand(&t->worker) &&
         process_has_ended(t->worker.pid, (uint64_t)t->worker.process.start_ticks)) {
         *ret_reason =

@@ -175,6 +175,8 @@ struct collection {
     char *damage;                      /* defect of its latest damaged trace */
     char *trouble;                     /* why a file could not be imported, the first reason */
     char *trouble_remedy;
+    char *
+        left_file; /* name of one that a process of another host wrote, by the process id in it; NULL: none */
     pid_t *pids, *inner_pids;
     size_t n_pids;
 };

@@ -59,6 +59,7 @@ static const struct worker_member worker_members[] = {
     WORKER_TEXT(host_uuid),
     WORKER_TEXT(peer),
     WORKER_TEXT(held_by),
+    WORKER_TEXT(shares_with),
     MEMBER(MEMBER_BOOL, worker, profilable),
     MEMBER(MEMBER_BOOL, worker, local),
     MEMBER(MEMBER_BOOL, worker, speculative),

@@ -92,6 +92,9 @@ struct worker {
     struct shared_dir shared; /* of location.local_dir */
     /* 1: workers of other hosts that its session records write there as well; -1 unknown */
     int64_t shares_dir;
+    /* "gpu2, gpu3": hosts that report the directory as theirs as well, so that what their workers, or ranks of this one, write
+     * is looked for there; NULL: none. Of a target of a session. */
+    char *shares_with;
     struct worker_process process;
     char
         *ranks_of; /* of ranks without a server (process_ranks.h): the URL of their server; NULL: it is one */

@@ -290,6 +290,32 @@ static bool worker_shares_dir(const struct job_creation *c, const struct worker 
     return false;
 }
 
+static bool plan_has(const struct job_plan *plan, size_t number)
+{
+    for (size_t i = 0; i < plan->n_chosen; i++)
+        if (plan->chosen[i] == number)
+            return true;
+    return false;
+}
+
+/* Hosts whose word it is that files of w's session are in its directory: of workers that are recorded as well, and of ranks of
+ * w that are not, because the directory is said to have their files. The caller frees it; NULL: none. */
+static char *worker_sharing_hosts(const struct job_creation *c, const struct worker *w)
+{
+    char *hosts = NULL;
+
+    for (size_t i = 0; i < c->fleet->n_workers; i++) {
+        const struct worker *other = &c->fleet->workers[i];
+        bool is_expected = plan_has(&c->plan, i) ? w->shares_dir > 0
+                                                 : worker_is_watched(other) && streq(other->ranks_of, w->url);
+        if (!is_expected || !other->host || streq(other->host_uuid, w->host_uuid) ||
+            !shared_dir_is_same(&w->shared, &other->shared) || (hosts && strstr(hosts, other->host)))
+            continue;
+        append_str(&hosts, "%s%s", hosts ? ", " : "", other->host);
+    }
+    return hosts;
+}
+
 /* A host that has leased its workers is told, and asks no router about their roles. */
 static void session_note_shared_dirs(struct job_creation *c)
 {
@@ -297,6 +323,8 @@ static void session_note_shared_dirs(struct job_creation *c)
         struct worker *w = &c->fleet->workers[c->plan.chosen[i]];
         const struct lease_worker *leased = lease_worker_find(c->request.lease, w->url);
         w->shares_dir = leased ? leased->shares_dir : worker_shares_dir(c, w);
+        free(w->shares_with);
+        w->shares_with = c->request.lease ? NULL : worker_sharing_hosts(c, w);
         if (leased && w->role == ROLE_UNKNOWN)
             w->role = leased->role;
     }

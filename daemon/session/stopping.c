@@ -420,6 +420,37 @@ static void target_accept_files(struct target *t)
     replace_str(&t->record.remedy, NULL);
 }
 
+/*
+ * That two hosts have one directory follows from the names of what they mount there, which may lead to different servers or
+ * be wrong: where files are missing, that is a reason which neither host can see.
+ */
+static void target_remark_shared_dir(struct target *t)
+{
+    const struct worker *w = &t->worker;
+    const char *dir = w->location.dir ? w->location.dir : w->location.local_dir;
+    bool is_read_here = !target_is_remote(t) && !w->local && w->pid == 0;
+
+    if (!w->shared.source || !dir || session_is_leased(t->session))
+        return;
+    if (w->shares_with)
+        session_remark(
+            t->session, t,
+            "Compare findmnt -T of the directory on both hosts, and look for the files there. If the "
+            "file systems differ, mount them at different paths, or give each worker a directory of "
+            "its own.",
+            "files of %s were expected in %s too, which it reports as the same directory (%s %s%s)",
+            w->shares_with, dir, w->shared.fstype, w->shared.source, w->shared.root);
+    else if (is_read_here)
+        session_remark(
+            t->session, t,
+            "Compare findmnt -T of the directory on both hosts. If the file systems differ, run profd "
+            "on the worker's host, or name the directory as it is mounted here: trace_dir= in "
+            "profd.conf, or --trace-dir.",
+            "its files were expected in %s of this host (%s %s%s): nobody on the worker's host has "
+            "confirmed that it is the same directory",
+            dir, w->shared.fstype, w->shared.source, w->shared.root);
+}
+
 void target_collected(struct target *t, enum state outcome, const char *reason, const char *remedy)
 {
     if (t->record.state != STATE_COLLECTING)
@@ -435,6 +466,8 @@ void target_collected(struct target *t, enum state outcome, const char *reason, 
             t, reason,
             remedy ? remedy
                    : "profctl list-traces shows the collected traces; see the worker's log for details.");
+    if (outcome != STATE_COMPLETE)
+        target_remark_shared_dir(t);
     target_check_empty(t);
     target_change_state(t, outcome);
     session_check_finished(t->session);

@@ -8,7 +8,8 @@ import subprocess
 
 import pytest
 from hosts import HostFleet, Hosts, wait_for
-from network import why_not
+from network import address, why_not
+from test_hosts_ranks import MEET, second_node, sglang_launch
 
 S = 1_000_000_000
 SERVER = "filer:"
@@ -110,3 +111,64 @@ def test_each_file_of_two_profds_is_collected_once(hosts):
     # Nor is one left without a session on either host.
     assert len(two.get("/v1/traces")["traces"]) == before[1] + 1
     assert len(one.get("/v1/traces")["traces"]) == before[0] + 2
+
+
+class MisleadingFleet(SharedFleet):
+    """With `is_other`, what is mounted under the name of the shared file system is another one."""
+
+    is_other = False
+
+    def __enter__(self):
+        if self.is_other:
+            other = self.machine.disk / "other"
+            with self.machine.inside():
+                subprocess.run([*self.machine.enter, "mkdir", "-p", other / "traces"], check=True)
+                subprocess.run([*self.machine.enter, "mount", "--bind", other, self.source], check=True)
+        return super().__enter__()
+
+
+class MisleadingHosts(SharingHosts):
+    def make_fleet(self, machine, environment):
+        source = self.directory / SERVER / "export"
+        source.joinpath("traces").mkdir(parents=True, exist_ok=True)
+        engine, count, *options = self.workers
+        if engine == "sglang":
+            environment = {**environment, "SGLANG_TORCH_PROFILER_DIR": str(machine.disk / "shared/traces")}
+            options += ["--meet", f"{address(machine.number)}:{MEET}"]
+        fleet = MisleadingFleet(machine, source, engine, count, *options, environment=environment)
+        fleet.is_other = machine.number == max(self.numbers)
+        return fleet
+
+
+def remarks_of(session, worker):
+    return [remark for remark in session.get("remarks", []) if remark.get("worker") == worker]
+
+
+def test_a_directory_that_is_another_one_than_it_seems(tmp_path):
+    """The host without a profd mounts another file system by the same name: where its files should be, they are not."""
+    with MisleadingHosts(tmp_path, 3, workers=1, options=("--shared-dir",), profd_on=(1, 2)) as hosts:
+        one, worker = hosts[1], hosts[3].fleet.workers[0]
+        session = one.wait_session(one.start_session(workers=[worker], duration_ns=S // 2)["session"])
+        (target,) = session["targets"]
+        assert session["state"] == "failed" and "no trace appeared" in target["failure"], session
+        (remark,) = remarks_of(session, worker)
+        assert "/shared/traces of this host (SSHFS " in remark["text"] and "findmnt" in remark["remedy"], remark
+        assert "findmnt" in one.profctl("show", session["session"])
+
+
+def test_ranks_whose_directory_is_another_one_than_their_host_reports(tmp_path):
+    """Its host says that its ranks write to the directory of their server, which therefore has to have their files."""
+    options = ("--ranks", "2", "--nodes", "2")
+    with MisleadingHosts(tmp_path, 2, workers=1, engine="sglang", options=options) as hosts:
+        one, server = hosts[1], hosts[1].fleet.workers[0]
+
+        def launch(machine, of):
+            (environment, _, python), *rest = sglang_launch(machine, of)
+            return [environment, f"SGLANG_TORCH_PROFILER_DIR={machine.disk / 'shared/traces'}", python], *rest
+
+        with second_node(hosts, 1, 2, launch=launch):
+            session = one.wait_session(one.start_session(workers=[server], duration_ns=S)["session"])
+        (target,) = session["targets"]
+        assert target["state"] == "partial" and target["failure"].startswith("2 of 4 ranks; missing or damaged: 2, 3"), session
+        (remark,) = remarks_of(session, server)
+        assert remark["text"].startswith("files of gpu2 were expected in ") and "(SSHFS " in remark["text"] and "findmnt" in remark["remedy"], remark

@@ -28,6 +28,15 @@ export function moment(ns: number, resolution = 1): string {
   return (ns / (factor as number)).toFixed(digits) + NBSP + unit;
 }
 
+// Ticks of an axis of times: one unit for all, and as many digits as their increment has.
+export function durationTicks(ticks: number[], increment: number): string[] {
+  const most = ticks.reduce((found, tick) => Math.max(found, Math.abs(tick ?? 0)), 0);
+  const [factor, unit] = most < 1e3 ? [1, 'ns'] : most < 1e6 ? [1e3, 'us'] : most < 1e9 ? [1e6, 'ms'] : [1e9, 's'];
+  let digits = 0;
+  while (digits < 6 && Math.abs(Math.round((increment / factor) * 10 ** digits) - (increment / factor) * 10 ** digits) > 1e-6) digits++;
+  return ticks.map((tick) => (tick === null ? '' : tick === 0 ? '0' : (tick / factor).toFixed(digits) + NBSP + unit));
+}
+
 const SIZES = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
 
 // "61.3 MiB"

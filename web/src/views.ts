@@ -37,6 +37,7 @@ export const views: View[] = [
   { path: '/traces/:trace/flame', title: 'Flame graph {trace}', section: '/traces', wide: true, component: Flame },
   { path: '/runs', title: 'Benchmark runs', key: 'r', component: Runs },
   { path: '/runs/:run', title: 'Benchmark run {run}', section: '/runs', component: RunView },
+  { path: '/ranks', title: 'Ranks', section: '/traces', wide: true, component: Ranks },
   { path: '/compare', title: 'Compare', key: 'c', component: Compare },
   { path: '/sql', title: 'SQL', key: 'q', component: Sql },
 ];

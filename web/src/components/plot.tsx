@@ -30,10 +30,12 @@ export interface PlotProps {
   xTitle: string;
   xText: (x: number) => string;
   yText: (y: number) => string;
+  xTicks?: (ticks: number[], increment: number) => string[]; // else xText of each
+  yTicks?: (ticks: number[], increment: number) => string[];
+  xRange?: [number, number]; // else what the values cover
   height?: number;
   sync?: string;
   marks?: Mark[];
-  logX?: boolean;
   yMax?: number;
   binary?: boolean; // the values are bytes: ticks at powers of two
   onPick?: (index: number) => void; // a click without a drag
@@ -61,7 +63,7 @@ function drawMarks(u: uPlot, marks: Mark[]): void {
   ctx.lineWidth = ratio;
   marks.forEach((mark, i) => {
     const x = Math.round(u.valToPos(mark.x, 'x', true)) + 0.5;
-    if (!(x >= bbox.left && x <= bbox.left + bbox.width)) return;
+    if (!(x >= bbox.left - 1 && x <= bbox.left + bbox.width + 1)) return;
     ctx.strokeStyle = colorOf(mark.color);
     ctx.fillStyle = colorOf(mark.color);
     ctx.setLineDash([4 * ratio, 3 * ratio]);
@@ -76,6 +78,16 @@ function drawMarks(u: uPlot, marks: Mark[]): void {
   ctx.restore();
 }
 
+const each = (text: (value: number) => string) => (ticks: number[]) => ticks.map(text);
+
+// The range until somebody zooms, and then what they chose.
+function rangeOf(all: [number, number]): uPlot.Range.Function {
+  return (u, low, high) => {
+    const x = u.data[0];
+    return low === x[0] && high === x[x.length - 1] ? all : [low, high];
+  };
+}
+
 function optionsOf(props: PlotProps, width: number): uPlot.Options {
   const { series, xText, yText, marks = [], height = 200, sync } = props;
   const axis = { stroke: themeColor('--muted'), grid: { stroke: themeColor('--line'), width: 1 }, ticks: { show: false }, font: '11px system-ui, sans-serif' };
@@ -83,10 +95,10 @@ function optionsOf(props: PlotProps, width: number): uPlot.Options {
     width,
     height,
     scales: {
-      x: { time: false, ...(props.logX ? { distr: 3 as const } : {}) },
+      x: { time: false, ...(props.xRange ? { range: rangeOf(props.xRange) } : {}) },
       y: { range: (_u, _min, max) => [0, props.yMax ?? (max > 0 ? max * 1.06 : 1)] },
     },
-    legend: { live: true },
+    legend: { live: true, markers: { width: 0, fill: (_u, i) => colorOf(series[i - 1]?.color ?? '--muted') } },
     cursor: {
       y: false,
       points: { size: 7 },
@@ -94,8 +106,8 @@ function optionsOf(props: PlotProps, width: number): uPlot.Options {
       ...(sync ? { sync: { key: sync, setSeries: false } } : {}),
     },
     axes: [
-      { ...axis, size: 28, space: 90, values: (_u, ticks) => ticks.map((tick) => (tick === null ? '' : xText(tick))) },
-      { ...axis, size: AXIS + 14, space: 34, ...(props.binary ? { incrs: POWERS } : {}), values: (_u, ticks) => ticks.map((tick) => yText(tick)) },
+      { ...axis, size: 28, space: 90, values: (_u, ticks, _axis, _space, increment) => (props.xTicks ?? each(xText))(ticks, increment) },
+      { ...axis, size: AXIS + 14, space: 34, ...(props.binary ? { incrs: POWERS } : {}), values: (_u, ticks, _axis, _space, increment) => (props.yTicks ?? each(yText))(ticks, increment) },
     ],
     series: [
       { label: props.xTitle, value: (_u, value) => (value === null ? '' : xText(value)) },
@@ -146,7 +158,7 @@ export function Plot(props: PlotProps) {
       observer.disconnect();
       u.destroy();
     };
-  }, [props.x, props.series, props.marks, props.logX, props.yMax, theme]);
+  }, [props.x, props.series, props.marks, props.xRange?.[0], props.xRange?.[1], props.yMax, theme]);
 
   return (
     <figure class={props.onPick ? 'plot picks' : 'plot'} aria-label={props.label}>

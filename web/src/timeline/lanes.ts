@@ -50,6 +50,7 @@ export class Lanes {
   private readonly counters: Counters;
   private unknown: number; // pixel of a name that is not here yet
   private readonly length: number;
+  private first = 0; // index of the tiles on the left
   private readonly groups = new Map<number, (Tile<TilePicture> | null)[]>(); // of this frame
 
   constructor(
@@ -125,9 +126,12 @@ export class Lanes {
   private gatherTiles(): void {
     const { level, cache } = this;
     const { view, height, top } = this.at;
-    const first = tileIndex(level, view.from);
-    const last = Math.max(first, Math.ceil(view.to / (TILE_BUCKETS * 2 ** level)) - 1);
+    // A window of several traces may begin before this one, and end after it.
+    const first = Math.max(0, tileIndex(level, view.from));
+    const last = Math.ceil(Math.min(view.to, this.length) / (TILE_BUCKETS * 2 ** level)) - 1;
+    this.first = first;
     this.groups.clear();
+    if (view.to <= 0) return;
     for (const band of this.at.layout.bands) {
       if (!band.track) continue;
       const y = this.at.topOf(band);
@@ -183,7 +187,7 @@ export class Lanes {
 
   private drawTiles(g: CanvasRenderingContext2D, band: Band, y: number, ratio: number): void {
     const { lane, lanes } = band.track!;
-    const first = tileIndex(this.level, this.at.view.from);
+    const { first } = this;
     for (let group = groupOf(lane); group <= groupOf(lane + lanes - 1); group++) {
       const tiles = this.groups.get(group);
       if (!tiles) continue;
@@ -339,12 +343,11 @@ export class Lanes {
 
   // The first run of a lane after, or the last one before a time, as far as tiles are here.
   runBeside(lane: number, at: number, direction: -1 | 1): Run | null {
-    const first = tileIndex(this.level, this.at.view.from);
     const tiles = this.groups.get(groupOf(lane)) ?? [];
     let found: Run | null = null;
     for (let i = 0; i < tiles.length; i++) {
       const tile = tiles[i];
-      if (!tile?.runs || (i > 0 && tile === tiles[i - 1]) || first < 0) continue;
+      if (!tile?.runs || (i > 0 && tile === tiles[i - 1])) continue;
       const inGroup = lane - tile.group * GROUP_LANES;
       const begin = tileBegin(tile.level, tile.index);
       const bucket = 2 ** tile.level;

@@ -2,6 +2,7 @@
 // Timelines that move together: each shows the same span, with its own origin at the same place.
 
 import type { TimelinePicture } from './picture';
+import type { Step } from './source';
 import { windowAt } from './view';
 
 export class TimelineLink {
@@ -23,4 +24,13 @@ export class TimelineLink {
       if (other !== by) other.setView(windowAt(from - mine + origin, to - from, other.length));
     }
   }
+}
+
+// The step of each that the other has, too: by its label, else the first.
+export function commonSteps(a: readonly Step[], b: readonly Step[]): [Step | null, Step | null] {
+  for (const step of a) {
+    const other = b.find((each) => each.label === step.label);
+    if (other) return [step, other];
+  }
+  return [a[0] ?? null, b[0] ?? null];
 }

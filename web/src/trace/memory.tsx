@@ -10,7 +10,7 @@ import type { Column } from '../components/table';
 import { useLoad } from '../load';
 import { number, type Row, text } from '../reports';
 import { address, navigate } from '../router';
-import { moment, size } from '../units';
+import { durationTicks, moment, size } from '../units';
 
 const INTERVALS = 500;
 
@@ -65,6 +65,7 @@ function Device({ name, samples, trace }: { name: string; samples: Sample[]; tra
         series={series}
         xTitle="Time"
         xText={(at) => moment(at, 1e5)}
+        xTicks={durationTicks}
         yText={size}
         binary
         height={170}

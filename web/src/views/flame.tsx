@@ -1,6 +1,93 @@
 // SPDX-License-Identifier: Apache-2.0
+// The flame graph of a trace: where the time of the host went, or which calls the GPU's time was launched from. Kind, window,
+// zoom and search are in the address.
+
+import { useMemo } from 'preact/hooks';
+import { useGet, withQuery } from '../api';
+import { Icicle } from '../components/icicle';
+import { ProblemBox } from '../components/problem';
+import { type FlameAnswer, treeOf } from '../icicle';
+import { useKeys } from '../keys';
+import { address, navigate, setParameters, usePlace } from '../router';
+import { moment } from '../units';
 import type { ViewProps } from '../views';
+import './flame.css';
+
+const KINDS: [string, string, string][] = [
+  ['gpu', 'GPU time', 'as wide as the GPU time that was launched from within'],
+  ['host', 'Host time', 'as wide as the time on the host'],
+];
 
 export function Flame({ parts }: ViewProps) {
-  return <p class="empty">Not available in this version. {Object.values(parts).join(' ')}</p>;
+  const id = parts['trace']!;
+  const { query } = usePlace();
+  const by = query.get('by') ?? 'gpu';
+  const from = query.get('from');
+  const to = query.get('to');
+  const thread = query.get('thread');
+  const { data, problem, loading, reload } = useGet<FlameAnswer>(withQuery(`/v1/traces/${encodeURIComponent(id)}/flame`, { by, from, to, thread }));
+  const tree = useMemo(() => (data ? treeOf(data) : null), [data]);
+  const wanted = Number(query.get('frame') ?? 0);
+  const focus = tree && Number.isInteger(wanted) && wanted > 0 && wanted < tree.parent.length ? wanted : 0;
+  const show = (kind: string) => setParameters({ by: kind, frame: null }, true);
+  useKeys(`Flame graph of ${id}`, [
+    { keys: 'b', label: 'GPU time or host time', run: () => show(by === 'gpu' ? 'host' : 'gpu') },
+    { keys: 'l', label: 'Timeline', run: () => navigate(`/traces/${id}/timeline`, { from, to }) },
+    { keys: 'u', label: 'The trace', run: () => navigate(`/traces/${id}`) },
+  ]);
+  return (
+    <div class="flame-view" aria-busy={loading}>
+      <div class="head">
+        <h1>Flame graph</h1>
+        <a href={`#/traces/${id}`}>{id}</a>
+        <div class="choice" role="group" aria-label="What widths are">
+          {KINDS.map(([kind, title, help]) => (
+            <button type="button" key={kind} aria-pressed={by === kind} title={help} onClick={() => show(kind)}>
+              {title}
+            </button>
+          ))}
+        </div>
+        {from !== null && to !== null && (
+          <span class="label">
+            {moment(Number(from), 1000)} to {moment(Number(to), 1000)}{' '}
+            <button type="button" class="link" aria-label="Show the complete trace" onClick={() => setParameters({ from: null, to: null, frame: null }, true)}>
+              ×
+            </button>
+          </span>
+        )}
+        {thread !== null && (
+          <span class="label">
+            thread {thread}{' '}
+            <button type="button" class="link" aria-label="Show all threads" onClick={() => setParameters({ thread: null, frame: null }, true)}>
+              ×
+            </button>
+          </span>
+        )}
+        <div class="actions">
+          <a class="button" href={address(`/traces/${id}/timeline`, { from, to })}>
+            Timeline
+          </a>
+          <a class="button" href={address('/compare', { a: id })}>
+            Compare ...
+          </a>
+        </div>
+      </div>
+      {problem ? (
+        <ProblemBox problem={problem} onRetry={reload} />
+      ) : !tree ? (
+        <p class="empty computing">Computing ...</p>
+      ) : tree.parent.length < 2 ? (
+        <p class="empty">{by === 'gpu' ? 'The trace has no GPU events here. ' : 'The trace has no calls here. '}</p>
+      ) : (
+        <Icicle
+          tree={tree}
+          unit={data!.unit}
+          focus={focus}
+          text={query.get('search') ?? ''}
+          onFocus={(frame) => setParameters({ frame: frame || null }, frame !== focus)}
+          onSearch={(search) => setParameters({ search })}
+        />
+      )}
+    </div>
+  );
 }

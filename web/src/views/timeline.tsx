@@ -80,6 +80,8 @@ function Shown({ source, onStale }: { source: TimelineSource; onStale: () => voi
 
   // -- Address --------------------------------------------------------------------------------------------------------
 
+  const latestText = useRef(text);
+  latestText.current = text;
   const latestSlice = useRef<SliceDetail | null>(null);
   latestSlice.current = selected;
   const writeAddress = () => {
@@ -90,11 +92,11 @@ function Shown({ source, onStale }: { source: TimelineSource; onStale: () => voi
       const span = to - from;
       // As many digits as the window needs.
       const digits = (at: number) => (span > 1000 ? at.toFixed(0) : at.toFixed(3).replace(/\.?0+$/, ''));
-      setParameters({ from: isAll ? null : digits(from), to: isAll ? null : digits(to), slice: latestSlice.current?.slice ?? null });
+      setParameters({ from: isAll ? null : digits(from), to: isAll ? null : digits(to), slice: latestSlice.current?.slice ?? null, lane: null, at: null, find: latestText.current || null });
       written.current = place().query.toString();
     }, ADDRESS_MS);
   };
-  useEffect(() => writeAddress(), [selected]);
+  useEffect(() => writeAddress(), [selected, text]);
   const readAddress = () => {
     const { query } = place();
     written.current = query.toString();
