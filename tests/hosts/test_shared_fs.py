@@ -2,7 +2,9 @@
 """Traces on a file system that several hosts mount: who reads them, and that nobody reads them twice. The file system is one in user
 space that mirrors a directory of this machine, with the mount table's type and source of a network file system."""
 
+import gzip
 import os
+import re
 import shutil
 import subprocess
 
@@ -113,6 +115,31 @@ def test_each_file_of_two_profds_is_collected_once(hosts):
     assert len(one.get("/v1/traces")["traces"]) == before[0] + 2
 
 
+def remarks_of(session, worker):
+    return [remark for remark in session.get("remarks", []) if remark.get("worker") == worker]
+
+
+def test_a_file_of_neither_host_is_named(hosts):
+    """Each host leaves it to the other one, as no process of its own has the process id in it."""
+    one = hosts[1]
+    traces = hosts.directory / SERVER / "export/traces"
+    written = gzip.decompress(max(traces.rglob("*.json.gz"), key=lambda path: path.stat().st_mtime).read_bytes())
+    urls = [hosts[number].fleet.workers[0] for number in (1, 2)]
+    for number in (1, 2):
+        hosts[number].fleet.set_fault("no-trace")
+    session = one.start_session(workers=urls, duration_ns=S)["session"]
+    wait_for(lambda: one.session(session)["state"] == "recording")
+    name = "dp0_pp0_tp0_dcp0_ep0_rank0.77.pt.trace.json.gz"
+    (traces / name).write_bytes(gzip.compress(re.sub(rb'"pid": [1-9]\d*', b'"pid": 999999', written)))
+    ended = one.wait_session(session)
+    for number in (1, 2):
+        hosts[number].fleet.set_fault("none")
+    for target in ended["targets"]:
+        assert target["state"] == "failed" and f"{name} in " in target["failure"] and "does not run on this host" in target["failure"], target
+        assert "a directory of its own" in target["remedy"]
+        assert any("reports as the same directory" in remark["text"] for remark in remarks_of(ended, target["worker"])), ended["remarks"]
+
+
 class MisleadingFleet(SharedFleet):
     """With `is_other`, what is mounted under the name of the shared file system is another one."""
 
@@ -138,10 +165,6 @@ class MisleadingHosts(SharingHosts):
         fleet = MisleadingFleet(machine, source, engine, count, *options, environment=environment)
         fleet.is_other = machine.number == max(self.numbers)
         return fleet
-
-
-def remarks_of(session, worker):
-    return [remark for remark in session.get("remarks", []) if remark.get("worker") == worker]
 
 
 def test_a_directory_that_is_another_one_than_it_seems(tmp_path):
