@@ -78,10 +78,12 @@ int api_new(const struct api_modules *modules, struct api **ret)
     const struct http_handlers handlers = {.admit = api_admit, .handle = api_handle, .arg = api};
 
     *api = (struct api){.modules = *modules, .started_at = wall_ns(), .socket_gid = (gid_t)-1};
+    remote_kept_init(&api->remote_kept, modules->base);
     limits.connections_max = (unsigned)modules->settings->connections_max;
     limits.body_max = ROUTE_WORKLOAD_MAX;
     int r = http_server_new(modules->base, &limits, &handlers, &api->server);
     if (r < 0) {
+        remote_kept_done(&api->remote_kept);
         free(api);
         return r;
     }
@@ -249,6 +251,7 @@ struct api *api_free(struct api *api)
     bus_free(api->bus);
     event_hub_free(api->hub);
     access_free(api->access);
+    remote_kept_done(&api->remote_kept);
     free(api->counts);
     free(api->socket);
     free(api);

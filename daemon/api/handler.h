@@ -9,6 +9,7 @@
 #include "daemon/api/access.h"
 #include "daemon/api/api.h"
 #include "daemon/api/http.h"
+#include "daemon/api/remote_kept.h"
 #include "daemon/api/remote_room.h"
 #include "daemon/api/routes.h"
 #include "daemon/fleet/fleet.h"
@@ -28,6 +29,7 @@ struct api {
     struct http_durations durations[_ROUTE_CLASS_MAX];
     uint64_t requests;              /* so far, by HTTP and D-Bus */
     struct remote_room remote_room; /* that copies of other hosts' traces take of the disk */
+    struct remote_kept remote_kept; /* of them, those from the archive that may be read again */
     int64_t started_at;             /* wall */
     char *socket;                   /* NULL while there is none; with its device and inode */
     dev_t socket_device;

@@ -5,7 +5,8 @@
  * goes with its last reader. Nothing of another host's file is opened here by a name that the host gave.
  *
  * Where the host does not answer, or does not have the file any more, the trace itself comes from the archive, if this profd
- * has one; columns are not archived. Such a reply has a Link with rel="via", to the state of the archive.
+ * has one; columns are not archived. Such a reply has a Link with rel="via", to the state of the archive. The copy serves
+ * further ranges for a while (remote_kept.h).
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -123,14 +124,25 @@ static void remote_reply_file(struct remote_download *d)
 
 /* -- A copy ------------------------------------------------------------------------------------------- */
 
+static bool remote_reserve_copy(struct remote_download *d, const char *dir)
+{
+    struct statvfs v;
+
+    return statvfs(dir, &v) == 0 && remote_room_reserve(&d->api->remote_room, &d->room, d->host_uuid, d->size,
+                                                        (int64_t)(v.f_bavail * v.f_frsize));
+}
+
 /* Makes d->fd, whose bytes are reserved: several copies at a time stay within the disk, too. */
 static int remote_open_copy(struct remote_download *d, struct problem *p)
 {
     const char *dir = d->api->modules.state_dir;
-    struct statvfs v;
+    bool has_room = remote_reserve_copy(d, dir);
 
-    if (statvfs(dir, &v) < 0 || !remote_room_reserve(&d->api->remote_room, &d->room, d->host_uuid, d->size,
-                                                     (int64_t)(v.f_bavail * v.f_frsize))) {
+    if (!has_room) {
+        remote_kept_clear(&d->api->remote_kept);
+        has_room = remote_reserve_copy(d, dir);
+    }
+    if (!has_room) {
         problem_remedy(
             p, "Retry when other downloads are done, or download it on %s, or in ranges of at most 4 MiB.",
             d->host);
@@ -162,6 +174,7 @@ static void remote_on_copied(const struct problem *p, void *arg)
     }
     d->is_archived = !p;
     if (!p) {
+        remote_kept_add(&d->api->remote_kept, d->sha256, d->fd, d->trace_size);
         remote_reply_file(d);
         return;
     }
@@ -175,6 +188,20 @@ static void remote_on_copied(const struct problem *p, void *arg)
     if (remedy)
         problem_remedy(&mine, "%s", remedy);
     remote_fail(d, &mine, is_missing ? 0 : RECORD_NONE);
+}
+
+/* Of an archive that is asked for several ranges of a trace. True: it was replied. */
+static bool remote_use_kept(struct remote_download *d)
+{
+    int fd = d->of_columns ? -ENOENT : remote_kept_open(&d->api->remote_kept, d->sha256, d->trace_size);
+
+    if (fd < 0)
+        return false;
+    closep(&d->fd); /* of what the host had sent before */
+    d->fd = fd;
+    d->is_archived = true;
+    remote_reply_file(d);
+    return true;
 }
 
 /* The host does not have what is asked for, or does not answer: p. */
@@ -199,6 +226,8 @@ static void remote_from_archive(struct remote_download *d, const struct problem 
         remote_fail(d, p, archived);
         return;
     }
+    if (remote_use_kept(d))
+        return;
     if (!d->of_columns && d->fd < 0 && remote_open_copy(d, &mine) < 0) {
         remote_fail(d, &mine, archived);
         return;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traces of a host that does not answer come from the archive, through the host that was asked: checked, kept nowhere."""
+"""Traces of a host that does not answer come from the archive, through the host that was asked: checked, and kept
+for further ranges only."""
 import hashlib
 import json
 import os
@@ -102,6 +103,16 @@ def test_a_host_that_does_not_answer(hosts, traces, tmp_path):
     two.kill()
     said, took = get(one, traces[0], copy)
     assert "from the archive" in said and took < patience(10)
+    # Ranges of it are those of one copy, which is fetched once and kept for a while.
+    one.restart()
+    begun = one.get("/v1/archive")["fetched_files"]
+    whole = one.request("GET", f"/v1/traces/{traces[1]['trace']}/file").body
+    assert hashlib.sha256(whole).hexdigest() == traces[1]["sha256"] and len(whole) > 300
+    for offset in (0, 100, 299):
+        reply = one.request("GET", f"/v1/traces/{traces[1]['trace']}/file", headers={"Range": f"bytes={offset}-{offset + 99}"})
+        assert reply.status == 206 and reply.body == whole[offset:offset + 100] and "/v1/archive" in reply.headers["Link"]
+    assert one.get("/v1/archive")["fetched_files"] == begun + 1
+    one.restart()
     # Somebody wrote to the bucket.
     key = f"traces/sha256/{traces[1]['sha256'][:2]}/{traces[1]['sha256']}.json.gz"
     bucket = ArchiveClient("s3://traces/fleet", "--endpoint", hosts.s3.endpoint, "--credentials", hosts.s3.credentials)
