@@ -14,6 +14,7 @@ import { Sql } from './views/sql';
 import { Timeline } from './views/timeline';
 import { TraceView } from './views/trace';
 import { Traces } from './views/traces';
+import { TwoTimelines } from './views/two_timelines';
 
 export interface View {
   path: string; // parts that begin with ':' are passed to the component
@@ -39,5 +40,6 @@ export const views: View[] = [
   { path: '/runs/:run', title: 'Benchmark run {run}', section: '/runs', component: RunView },
   { path: '/ranks', title: 'Ranks', section: '/traces', wide: true, component: Ranks },
   { path: '/compare', title: 'Compare', key: 'c', component: Compare },
+  { path: '/compare/timelines', title: 'Two timelines', section: '/compare', wide: true, component: TwoTimelines },
   { path: '/sql', title: 'SQL', key: 'q', component: Sql },
 ];

@@ -83,10 +83,9 @@ export function TimelinePane({ source, label, events, onReady, onKey }: PaneProp
     };
     const picture = new TimelinePicture(canvas.current!, source, latest.current.layout, {
       ...forwarded(() => latest.current.events),
-      view: (view) => {
+      moved: () => {
         overview.invalidate();
         showRange();
-        latest.current.events.view?.(view);
       },
       scroll: (y) => {
         if (inner.current) inner.current.style.transform = `translateY(${-y}px)`;
@@ -178,6 +177,7 @@ export function TimelinePane({ source, label, events, onReady, onKey }: PaneProp
 // Events go to the handlers of the newest rendering.
 function forwarded(events: () => PictureEvents): PictureEvents {
   return {
+    view: (view) => events().view?.(view),
     pick: (run, at) => events().pick?.(run, at),
     follow: (ref) => events().follow?.(ref),
     area: (area, isDone) => events().area?.(area, isDone),

@@ -24,7 +24,8 @@ export interface Area {
 }
 
 export interface PictureEvents {
-  view?(view: TimeWindow): void; // moved by the user, or by itself
+  moved?(view: TimeWindow): void; // the window, by whomever
+  view?(view: TimeWindow): void; // the window, by the user
   scroll?(y: number): void;
   pick?(run: Run | null, at: number): void;
   follow?(ref: SliceRef): void; // an arrow was clicked
@@ -170,6 +171,7 @@ export class TimelinePicture implements Geometry {
     this.goal = null;
     this.view = view;
     this.invalidate();
+    this.events.moved?.(view);
     if (isByUser) this.events.view?.(view);
   }
 
@@ -234,6 +236,7 @@ export class TimelinePicture implements Geometry {
       moves = !isNear(next, this.goal);
       this.view = moves ? next : this.goal;
       if (!moves) this.goal = null;
+      this.events.moved?.(this.view);
       this.events.view?.(this.view);
     }
     this.lastFrame = now;
