@@ -8,10 +8,9 @@ import { colorOf } from '../colors';
 import { Icicle } from '../components/icicle';
 import { ProblemBox } from '../components/problem';
 import { type Column, Table } from '../components/table';
-import { sorted } from '../figures';
 import { compared, type FlameAnswer, treeOf } from '../icicle';
 import { useLoad } from '../load';
-import { number, type Reports, type Row, rowsNamed, shortName, text } from '../reports';
+import { number, type Reports, type Row, shortName, text } from '../reports';
 import { setParameters, usePlace } from '../router';
 import { useLocalRows } from '../rows';
 import type { Trace } from '../types';
@@ -19,6 +18,7 @@ import { count, duration, percent } from '../units';
 import { type Distribution, Distributions } from './distributions';
 import { Diverging, isCertain, Result } from './diverging';
 import { bodyOf, type Side } from './sides';
+import { stepTimes } from './step_times';
 
 export interface TraceComparison {
   measures?: { rows: Row[] };
@@ -139,22 +139,6 @@ function Changes({ rows, what }: { rows: Row[]; what: string }) {
       )}
     </>
   );
-}
-
-// Steps by phase of both sides. A side of several ranks has one step for each number, as long as on its slowest rank.
-export function stepTimes(reports: Reports | null): Map<string, Float64Array> {
-  const phases = new Map<string, Map<string, number>>();
-  for (const part of reports?.parts ?? []) {
-    for (const row of rowsNamed({ parts: [part], left: [], notes: [] }, 'steps')) {
-      if (typeof row['dur_ns'] !== 'number') continue;
-      const phase = text(row, 'phase');
-      if (!phases.has(phase)) phases.set(phase, new Map());
-      const steps = phases.get(phase)!;
-      const key = `${part.instance ?? ''} ${text(row, 'index')}`;
-      steps.set(key, Math.max(steps.get(key) ?? 0, row['dur_ns']));
-    }
-  }
-  return new Map([...phases].map(([phase, steps]) => [phase, sorted(steps.values())]));
 }
 
 function stepsOf(side: Side, signal: AbortSignal): Promise<Reports> {

@@ -2,17 +2,25 @@
 // Findings, the most expensive first: what it costs, where it is, how it was found and what to do about it.
 
 import { useState } from 'preact/hooks';
-import { number, type Row, spanIn, text, windowAround } from '../reports';
+import { send } from '../api';
+import { useLoad } from '../load';
+import { number, type Row, text, windowAround } from '../reports';
 import { address } from '../router';
 import { duration, percent } from '../units';
+import { findingSpan, slicesSql } from './finding_places';
 
-// The window that a finding names: its sentence about the place first.
-export function findingSpan(row: Row) {
-  for (const name of ['where', 'what', 'evidence']) {
-    const span = spanIn(text(row, name));
-    if (span) return windowAround(span);
-  }
-  return null;
+const SLICES_MAX = 40;
+
+// Numbers of slices by the index of their finding.
+export function useFindingSlices(rows: Row[], trace: string): Map<number, number> {
+  const spans = rows.slice(0, SLICES_MAX).map(findingSpan);
+  const known = spans.flatMap((span, i) => (span ? [{ span, i }] : []));
+  const found = useLoad(known.length > 0 ? `${trace} ${known.map(({ span, i }) => `${i}:${span.from}-${span.to}`).join()}` : null, (signal) =>
+    send<{ rows: [number, number | null][] }>('POST', `/v1/traces/${trace}/query`, { sql: slicesSql(known.map(({ span }) => span)) }, signal),
+  );
+  const slices = new Map<number, number>();
+  for (const [n, slice] of found.data?.rows ?? []) if (slice !== null && known[n]) slices.set(known[n].i, slice);
+  return slices;
 }
 
 const PARTS: [string, string][] = [
@@ -52,21 +60,22 @@ function Method({ row }: { row: Row }) {
   );
 }
 
-export function Finding({ row, trace, place }: { row: Row; trace: string; place?: number }) {
+export function Finding({ row, trace, place, slice }: { row: Row; trace: string; place: number; slice: number | undefined }) {
   const [open, setOpen] = useState(false);
   const cost = row['cost_ns'];
   const share = number(row, 'share');
   const span = findingSpan(row);
+  const around = span && windowAround(span);
   const has = typeof cost === 'number';
-  const id = `finding-${trace}-${text(row, 'rule')}-${place ?? ''}`;
+  const id = `finding-${trace}-${text(row, 'rule')}-${place}`;
   return (
     <li class={`finding ${text(row, 'severity')}`}>
       <div class="finding-text">
         <strong>{text(row, 'what')}</strong>
         {text(row, 'where') && <p class="hint">{text(row, 'where')}</p>}
         <div class="finding-actions">
-          {span && (
-            <a class="button" href={address(`/traces/${trace}/timeline`, { from: span.from, to: span.to })}>
+          {around && (
+            <a class="button" href={address(`/traces/${trace}/timeline`, { from: around.from, to: around.to, slice })}>
               Show in timeline
             </a>
           )}
@@ -89,26 +98,18 @@ export function Finding({ row, trace, place }: { row: Row; trace: string; place?
   );
 }
 
-// Those with a cost first; statements without one fold away below them.
-export function Findings({ rows, trace }: { rows: Row[]; trace: string }) {
-  const costs = rows.filter((row) => typeof row['cost_ns'] === 'number');
-  const statements = rows.filter((row) => typeof row['cost_ns'] !== 'number');
+// Those with a cost first; statements without one follow. `slices`: what to select in the timeline, by the index of a row.
+export function Findings({ rows, trace, slices }: { rows: Row[]; trace: string; slices: Map<number, number> }) {
+  const all = rows.map((row, place) => ({ row, place, costs: typeof row['cost_ns'] === 'number' }));
+  const items = (costs: boolean) =>
+    all.filter((one) => one.costs === costs).map(({ row, place }) => <Finding key={place} row={row} trace={trace} place={place} slice={slices.get(place)} />);
+  const [costs, statements] = [items(true), items(false)];
   return (
     <>
-      {costs.length > 0 ? (
-        <ol class="findings">
-          {costs.map((row, i) => (
-            <Finding key={text(row, 'rule') + i} row={row} trace={trace} place={i} />
-          ))}
-        </ol>
-      ) : (
-        <p class="hint">Nothing costs enough time to be a finding.</p>
-      )}
+      {costs.length > 0 ? <ol class="findings">{costs}</ol> : <p class="hint">Nothing costs enough time to be a finding.</p>}
       {statements.length > 0 && (
         <ul class="findings statements" aria-label="Statements without a cost">
-          {statements.map((row, i) => (
-            <Finding key={text(row, 'rule') + i} row={row} trace={trace} place={costs.length + i} />
-          ))}
+          {statements}
         </ul>
       )}
     </>

@@ -11,34 +11,7 @@ import { useLoad } from '../load';
 import { number, type Row, text } from '../reports';
 import { address, navigate } from '../router';
 import { durationTicks, moment, size } from '../units';
-
-const INTERVALS = 500;
-
-interface Sample {
-  at: number;
-  allocated: number;
-  reserved: number;
-}
-
-export function memorySql(span: number): string {
-  const width = Math.max(1, Math.ceil(span / INTERVALS));
-  return (
-    `select device_type, device, (ts - first) / ${width} * ${width} as at, max(total_allocated), max(total_reserved) ` +
-    'from memory, (select min(ts) as first from slice) where total_allocated is not null group by 1, 2, 3 order by 1, 2, 3'
-  );
-}
-
-// Samples by device, named as the report names them ("cuda:0"). Device types are torch's numbers: 0 is the CPU.
-export function memoryByDevice(rows: unknown[][], names: string[]): Map<string, Sample[]> {
-  const devices = new Map<string, Sample[]>();
-  for (const [type, device, at, allocated, reserved] of rows) {
-    const name = Number(type) === 0 ? 'cpu' : (names.find((known) => known.endsWith(`:${Number(device)}`)) ?? `gpu:${Number(device)}`);
-    let samples = devices.get(name);
-    if (!samples) devices.set(name, (samples = []));
-    samples.push({ at: Number(at), allocated: Number(allocated), reserved: Number(reserved) });
-  }
-  return devices;
-}
+import { memoryByDevice, memorySql, type Sample } from './memory_data';
 
 const SAMPLE_COLUMNS: Column<Sample>[] = [
   { id: 'at', title: 'From', cell: (row) => moment(row.at, 1000) },

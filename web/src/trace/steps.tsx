@@ -10,6 +10,7 @@ import { quantile, sorted } from '../figures';
 import { navigate } from '../router';
 import { onThemeChange } from '../theme';
 import { count, duration, moment, percent } from '../units';
+import { isOutlier, stepText, stripBars } from './steps_data';
 
 const HEIGHT = 92;
 
@@ -17,32 +18,6 @@ const PHASES: Record<string, string> = { prefill: '#a678f0', decode: '#4f8ff7', 
 
 function colorOf(row: Row): string {
   return PHASES[text(row, 'phase')] ?? themeColor('--fill');
-}
-
-const isOutlier = (row: Row) => row['outlier'] !== null && row['outlier'] !== undefined;
-
-export function stepText(row: Row): string {
-  const parts = [`${text(row, 'name') || 'step'} (${text(row, 'index')})`, duration(number(row, 'dur_ns'))];
-  if (text(row, 'phase')) parts.push(text(row, 'phase'));
-  if (row['tokens'] !== null) parts.push(`${count(number(row, 'tokens'))} tokens`);
-  if (isOutlier(row)) {
-    const differs = text(row, 'differs');
-    parts.push(number(row, 'outlier') > 0 ? 'longer than usual' : 'shorter than usual');
-    if (differs) parts.push(`${differs} ${number(row, 'differs_ns') >= 0 ? '+' : ''}${duration(number(row, 'differs_ns'))}`);
-  }
-  return parts.join(', ');
-}
-
-// Bars of a strip of `width` pixels: the first step and the longest one of each.
-export function stripBars(durations: number[], width: number): { first: number; longest: number }[] {
-  const n = Math.min(durations.length, Math.max(1, Math.floor(width)));
-  return Array.from({ length: n }, (_, bar) => {
-    const first = Math.floor((bar * durations.length) / n);
-    const last = Math.max(first + 1, Math.floor(((bar + 1) * durations.length) / n));
-    let longest = first;
-    for (let i = first; i < last; i++) if (durations[i]! > durations[longest]!) longest = i;
-    return { first, longest };
-  });
 }
 
 function Strip({ rows, chosen, onChoose, onOpen }: { rows: Row[]; chosen: number | null; onChoose: (index: number | null) => void; onOpen: (row: Row) => void }) {

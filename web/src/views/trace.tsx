@@ -12,10 +12,13 @@ import { State } from '../components/state';
 import { type Column, Table } from '../components/table';
 import { useKeys } from '../keys';
 import { useLoad } from '../load';
+import { useMe } from '../me';
+import { openInPerfetto } from '../perfetto';
 import { loadReports, number, type Reports, type Row, rowsNamed, shortName, text, whyNot, windowAround } from '../reports';
 import { address, navigate } from '../router';
 import { useLocalRows } from '../rows';
-import { Findings } from '../trace/findings';
+import { Findings, useFindingSlices } from '../trace/findings';
+import { gpuParts } from '../trace/gpu_parts';
 import { Memory } from '../trace/memory';
 import { Steps } from '../trace/steps';
 import type { Trace } from '../types';
@@ -61,20 +64,6 @@ function Facts({ trace, summary }: { trace: Trace; summary: Row | undefined }) {
         ))}
     </dl>
   );
-}
-
-// The parts of the GPU's time: they add up to its span (report temporal, overlap).
-export function gpuParts(temporal: Row, overlap: Row | undefined) {
-  const span = number(temporal, 'span_ns');
-  const parts: [string, number, string][] = [
-    ['Computing', number(temporal, 'compute_ns'), 'var(--accent)'],
-    ['Communication alone', number(overlap, 'exposed_ns'), '#f0a13a'],
-    ['Copies alone', number(overlap, 'exposed_memory_ns'), '#93a1b5'],
-    ['Idle', number(temporal, 'idle_ns'), 'var(--red)'],
-  ];
-  return parts
-    .filter(([, value]) => value > 0)
-    .map(([label, value, color]) => ({ label, value, color, text: `${percent(value / (span || 1))} (${duration(value)})` }));
 }
 
 function Gpu({ reports }: { reports: Reports }) {
@@ -275,10 +264,12 @@ function Reported({ id }: { id: string }) {
   const memory = rowsNamed(use.data, 'memory');
   const span = number(rowsNamed(use.data, 'summary')[0], 'wall_ns');
   const gaps = rowsNamed(findings.data, 'gaps');
+  const found = useMemo(() => rowsNamed(findings.data, 'findings'), [findings.data]);
+  const slices = useFindingSlices(found, id);
   return (
     <>
       <Section title="Findings" of={[findings]}>
-        <Findings rows={rowsNamed(findings.data, 'findings')} trace={id} />
+        <Findings rows={found} trace={id} slices={slices} />
       </Section>
       <div class="trace-columns">
         <Section title="GPU time" of={[use]}>
@@ -303,7 +294,9 @@ function Reported({ id }: { id: string }) {
   );
 }
 
-function useActions(id: string) {
+function useActions(id: string, trace: Trace | null) {
+  const me = useMe();
+  const perfetto = useAction(() => openInPerfetto({ perfetto: me.perfetto, trace: id, title: `${id} ${trace?.name ?? ''}`.trim() }));
   const save = useAction(() => download(`/v1/traces/${id}/file`));
   const links: [string, string, string][] = [
     ['Timeline', 'l', `/traces/${id}/timeline`],
@@ -314,20 +307,22 @@ function useActions(id: string) {
     { keys: 'x', label: 'Compare with another trace', run: () => navigate('/compare', { a: id }) },
     { keys: 's', label: 'Query in SQL', run: () => navigate('/sql', { trace: id }) },
     { keys: 'd', label: 'Download', run: () => save.run() },
+    { keys: 'p', label: 'Open in Perfetto', run: () => perfetto.run() },
   ]);
   useCommands([
     ...links.map(([label, key, path]) => ({ title: `${label} of ${id}`, hint: key, run: () => navigate(path) })),
     { title: `Compare ${id} with another trace`, hint: 'x', run: () => navigate('/compare', { a: id }) },
     { title: `Query ${id} in SQL`, hint: 's', run: () => navigate('/sql', { trace: id }) },
     { title: `Download ${id}`, hint: 'd', run: () => save.run() },
+    { title: `Open ${id} in Perfetto`, hint: 'p', run: () => perfetto.run() },
   ]);
-  return { save };
+  return { save, perfetto };
 }
 
 export function TraceView({ parts }: ViewProps) {
   const id = parts['trace']!;
   const { data: trace, problem, reload } = useGet<Trace>(`/v1/traces/${encodeURIComponent(id)}`);
-  const actions = useActions(id);
+  const actions = useActions(id, trace);
   const facts = useLoad(trace?.columns ? id + ' facts' : null, (signal) => loadReports([id], ['summary'], 1, signal));
   if (problem) return <ProblemBox problem={problem} onRetry={reload} />;
   if (!trace) return <p class="empty">Loading ...</p>;
@@ -358,9 +353,12 @@ export function TraceView({ parts }: ViewProps) {
           <button type="button" onClick={() => actions.save.run()} disabled={actions.save.busy}>
             Download
           </button>
+          <button type="button" onClick={() => actions.perfetto.run()} disabled={actions.perfetto.busy} title="Opens a tab, and hands the trace over within this browser (p)">
+            {actions.perfetto.busy ? 'Handing over ...' : 'Perfetto'}
+          </button>
         </div>
       </div>
-      <ProblemBox problem={actions.save.problem} />
+      <ProblemBox problem={actions.save.problem ?? actions.perfetto.problem} />
       {trace.columns ? (
         <Reported key={id} id={id} />
       ) : (

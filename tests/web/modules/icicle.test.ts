@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trees of flame graphs: widths, search, tables and differences add up.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { byName, compared, type FlameAnswer, nameOf, pathTo, search, treeOf, visible } from '../../../web/src/icicle';
+
+// main(100) -> work(60) -> work(20), copy(30); idle(40) -> copy(5)
+const ANSWER: FlameAnswer = {
+  unit: 'ns',
+  names: ['main', 'work', 'copy', 'idle'],
+  nodes: [
+    [-1, 0, 100, 0, 1],
+    [0, 1, 60, 10, 3],
+    [1, 1, 20, 20, 2],
+    [1, 2, 30, 30, 4],
+    [0, 3, 40, 35, 1],
+    [4, 2, 5, 5, 1],
+  ],
+};
+
+test('frames lie within their parents, the widest first', () => {
+  const tree = treeOf(ANSWER);
+  assert.equal(tree.total[0], 100);
+  assert.equal(tree.depths, 4);
+  for (let i = 1; i < tree.parent.length; i++) {
+    const above = tree.parent[i]!;
+    assert.ok(tree.left[i]! >= tree.left[above]! && tree.left[i]! + tree.total[i]! <= tree.left[above]! + tree.total[above]!);
+  }
+  const boxes = visible(tree, 0, 1000);
+  assert.equal(boxes.find((box) => nameOf(tree, box.frame) === 'idle')!.x, 600);
+  assert.equal(boxes.length, 7);
+});
+
+test('a frame in focus is as wide as the picture, with what is around it', () => {
+  const tree = treeOf(ANSWER);
+  const work = 2;
+  const boxes = visible(tree, work, 600);
+  assert.deepEqual(
+    boxes.slice(0, 3).map((box) => [nameOf(tree, box.frame), box.row, box.x, box.width]),
+    [
+      ['all', 0, 0, 600],
+      ['main', 1, 0, 600],
+      ['work', 2, 0, 600],
+    ],
+  );
+  assert.ok(!boxes.some((box) => nameOf(tree, box.frame) === 'idle'));
+  assert.equal(visible(tree, 0, 50, 4).length, 6, 'frames of less than four pixels are left out');
+  assert.deepEqual(pathTo(tree, 3), [0, 1, 2, 3]);
+});
+
+test('a search counts a match within a match once', () => {
+  const tree = treeOf(ANSWER);
+  assert.equal(search(tree, 'WORK').total, 60);
+  assert.equal(search(tree, 'work').frames.size, 2);
+  assert.equal(search(tree, 'copy').total, 35);
+  assert.equal(search(tree, '').total, 0);
+  assert.equal(search(tree, 'nothing').frames.size, 0);
+});
+
+test('self times of all names add up to the graph, and recursion counts once in totals', () => {
+  const tree = treeOf(ANSWER);
+  const rows = byName(tree);
+  assert.equal(
+    rows.reduce((sum, row) => sum + row.self, 0),
+    100,
+  );
+  assert.deepEqual(
+    rows.map((row) => [row.name, row.self, row.total, row.count]),
+    [
+      ['idle', 35, 40, 1],
+      ['copy', 35, 35, 5],
+      ['work', 30, 60, 5],
+      ['main', 0, 100, 1],
+    ],
+  );
+});
+
+test('a difference has widths of after, and times of before', () => {
+  const before = treeOf(ANSWER);
+  const after = treeOf({
+    unit: 'ns',
+    names: ['copy', 'main', 'fresh'],
+    nodes: [
+      [-1, 1, 90, 0, 1],
+      [0, 2, 70, 70, 1],
+      [0, 0, 20, 20, 1],
+    ],
+  });
+  const both = compared(before, after);
+  assert.equal(both.total[0], 90);
+  assert.equal(both.before![0], 100);
+  const rows = new Map(byName(both).map((row) => [row.name, [row.before, row.total]]));
+  assert.deepEqual(rows.get('fresh'), [0, 70]);
+  assert.deepEqual(rows.get('work'), [60, 0]);
+  assert.deepEqual(rows.get('main'), [100, 90]);
+  assert.deepEqual(rows.get('copy'), [35, 20]);
+  // What is gone has no width.
+  assert.ok(!visible(both, 0, 1000).some((box) => nameOf(both, box.frame) === 'work'));
+});
+
+test('an answer that is no tree makes no circle', () => {
+  const tree = treeOf({ unit: 'ns', names: ['a'], nodes: [[1, 0, 5, 5, 1], [0, 0, 5, 5, 1], [2, 0, 1, 1, 1], [77, 9, 1, 1, 1]] });
+  assert.ok(pathTo(tree, 4).length <= 3);
+  assert.equal(nameOf(tree, 4), '');
+  assert.ok(visible(tree, 0, 100).length <= 5);
+});
+
+test('a large tree is laid out at once', () => {
+  const nodes: FlameAnswer['nodes'] = [[-1, 0, 1e9, 0, 1]];
+  for (let i = 1; i < 20_000; i++) nodes.push([i % 50 === 0 ? 0 : i - 1, i % 300, 1e9 / i, 1, 1]);
+  const tree = treeOf({ unit: 'ns', names: Array.from({ length: 300 }, (_, i) => `frame ${i}`), nodes });
+  assert.ok(visible(tree, 0, 1500).length < 20_001);
+  assert.equal(byName(tree).length, 300);
+});
