@@ -126,9 +126,10 @@ static void test_garbage(void **state)
          "x.conf:2: [store] xyzzy: no such key; there are max_use, keep_free, per_user"},
         {"[timeots]\nstop=1s\n", "x.conf:1: [timeots]: no such section; did you mean [timeouts]?"},
         {"[fleet]\n", "x.conf:1: [fleet]: no such section; did you mean [fleet NAME]?"},
-        {"[quux 1]\n", "x.conf:1: [quux 1]: no such section; there are [profd], [timeouts], [limits], "
-                       "[collect], [store], [load], [http], [network], [kineto], [hosts], [peer NAME], "
-                       "[archive], [mirror], [fleet NAME] and [worker URL]"},
+        {"[quux 1]\n",
+         "x.conf:1: [quux 1]: no such section; there are [profd], [timeouts], [limits], "
+         "[collect], [store], [load], [http], [web], [network], [kineto], [hosts], [peer NAME], "
+         "[archive], [mirror], [fleet NAME] and [worker URL]"},
         {"[profd\nlog_level=info\n", "x.conf:1: [profd: must be a heading such as [profd]"},
         {"log_level=info\n", "x.conf:1: log_level: stands before the first [heading]"},
         {"[profd]\nloud\n", "x.conf:2: must be KEY = VALUE, a [heading] or a # comment"},

@@ -18,6 +18,8 @@ static void test_found(void **state)
         const char *path, *pattern;
         int64_t id;
     } cases[] = {
+        {HTTP_GET, "/", "/", 0},
+        {HTTP_GET, "/web/app-0a1b.js", "/web/{asset}", 0},
         {HTTP_GET, "/healthz", "/healthz", 0},
         {HTTP_GET, "/readyz", "/readyz", 0},
         {HTTP_GET, "/metrics", "/metrics", 0},
@@ -74,8 +76,7 @@ static void test_uuids(void **state)
 
 static void test_nothing_there(void **state)
 {
-    static const char *const paths[] = {"/",
-                                        "/v1",
+    static const char *const paths[] = {"/v1",
                                         "/v1/",
                                         "/v2/sessions",
                                         "/healthz/",
