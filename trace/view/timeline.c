@@ -72,6 +72,7 @@ static json_t *timeline_make(const struct trace_view *v)
     int64_t base = columns_meta(v->c, META_base_time_ns);
     json_object_set_new(body, "first_at",
                         json_sprintf("%" PRId64, view_add(base == COLUMN_NULL ? 0 : base, v->first_ns)));
+    json_object_set_new(body, "first_ts", json_sprintf("%" PRId64, v->first_ns));
     json_put_int(body, "length_ns", view_since(v, v->last_ns));
     json_put_int(body, "slices", (int64_t)columns_rows(v->c, TABLE_slice));
     json_put_int(body, "names", v->n_texts);

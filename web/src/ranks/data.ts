@@ -143,7 +143,7 @@ export function lateness(cell: StepCell, median: number): number {
 }
 
 // Nanoseconds from a rank's own times to those that all ranks of the instance share.
-export function offsetOf(firstAt: string | undefined, base: string | undefined, shift: number): number {
-  if (!firstAt || !base || !/^-?\d+$/.test(firstAt) || !/^-?\d+$/.test(base)) return shift;
-  return Number(BigInt(firstAt) - BigInt(base)) + shift;
+export function offsetOf(first: string | undefined, base: string | undefined, shift: number): number {
+  if (!first || !base || !/^-?\d+$/.test(first) || !/^-?\d+$/.test(base)) return shift;
+  return Number(BigInt(first) - BigInt(base)) + shift;
 }

@@ -41,7 +41,8 @@ export interface Step {
 export interface TimelineHead {
   trace: string;
   sum: string;
-  first_at?: string;
+  first_at?: string; // wall clock
+  first_ts?: string; // clock of the trace, to which the shifts of ranks are added
   length_ns: number;
   slices: number;
   names: number;

@@ -144,7 +144,7 @@ function Shown({ session, loaded, instance }: { session: string | null; loaded: 
     const opened = new Map<number, TimelineSource>();
     const place = (i: number) => {
       const source = opened.get(i)!;
-      offsets.current[i] = offsetOf(source.head.first_at, base, ranks[i]!.shift);
+      offsets.current[i] = offsetOf(source.head.first_ts, base, ranks[i]!.shift);
       created.setRank(i, source, offsets.current[i]!);
     };
     const load = async () => {
@@ -152,7 +152,7 @@ function Shown({ session, loaded, instance }: { session: string | null; loaded: 
         try {
           const source = await TimelineSource.open(ranks[i]!.trace, control.signal);
           opened.set(i, source);
-          if (base === undefined) base = source.head.first_at;
+          if (base === undefined) base = source.head.first_ts;
           place(i);
           setHeads((old) => old + 1);
         } catch (error) {
@@ -273,7 +273,7 @@ function Shown({ session, loaded, instance }: { session: string | null; loaded: 
             aria-label={`GPU activity of ${plural(ranks.length, 'rank')} in ${step?.label ?? 'the trace'}, on one clock. The tables below have the numbers. A click opens the timeline of a rank.`}
           />
         </div>
-        {steps.length > 0 && (
+        {steps.length > 1 && (
           <section class="panel">
             <h2>Ranks by steps</h2>
             <Matrix instance={instance} chosen={step} onChoose={(to) => choose(to)} />
