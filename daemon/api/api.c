@@ -219,10 +219,15 @@ void api_traffic(const struct api *api, struct api_traffic *ret)
     *ret = (struct api_traffic){.connections = http_connections(api->server), .requests = api->requests};
 }
 
-void api_renew(struct api *api)
+void api_recheck_streams(struct api *api)
 {
     event_hub_recheck(api->hub);
     fleet_streams_recheck(api->fleet_streams);
+}
+
+void api_renew(struct api *api)
+{
+    api_recheck_streams(api);
     http_server_set_connections_max(api->server, (unsigned)api->modules.settings->connections_max);
 }
 

@@ -39,6 +39,8 @@ struct api {
 
 /* api.c: finds the handler of an admitted request by its target, and has it reply. */
 void api_dispatch(struct api *api, struct http_request *r);
+/* api.c: ends the streams of clients that are no longer permitted. */
+void api_recheck_streams(struct api *api);
 
 /* The client, for the audit log: "uid 1000 (anna)", "127.0.0.1". The caller frees it. */
 char *request_actor(const struct http_request *r);

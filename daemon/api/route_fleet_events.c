@@ -69,13 +69,15 @@ static void fleet_stream_on_event(const char *data, void *arg)
     http_stream_write(s->request, text, strlen(text));
 }
 
-/* Proxies and clients give up connections that are silent, as during a discovery. */
+/* Proxies and clients give up connections that are silent, as during a discovery. A page's token ends at a time: what it opened
+ * ends soon after. */
 static void fleet_streams_on_comment(evutil_socket_t fd, short what, void *arg)
 {
     static const char comment[] = ": still here\n\n";
     struct fleet_streams *all = arg;
     struct fleet_stream *s;
 
+    fleet_streams_recheck(all);
     LIST_FOREACH(s, &all->streams, next)
         if (http_stream_waiting(s->request) == 0)
             http_stream_write(s->request, comment, sizeof(comment) - 1);

@@ -111,7 +111,7 @@ void remove_web_login(struct api *api, struct http_request *r, const struct rout
         return;
     }
     http_reply(r, 204, NULL, NULL, 0);
-    event_hub_recheck(api->hub);
+    api_recheck_streams(api);
 }
 
 void get_web_user(struct api *api, struct http_request *r, const struct route_match *match)

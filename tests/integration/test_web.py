@@ -142,13 +142,17 @@ def test_a_page_logs_in_works_and_signs_out(profd):
     assert profd.call("GET", "/v1/web/me", TOKENS["read"]).json().keys() & {"expires_at"} == set()
     assert profd.request("GET", "/v1/web/me").json()["role"] == "admin"
 
-    stream = http.client.HTTPConnection("127.0.0.1", profd.port, timeout=60)
-    with contextlib.closing(stream):
-        stream.request("GET", "/v1/events", headers={"Authorization": f"Bearer {login['token']}"})
-        events = stream.getresponse()
+    with contextlib.ExitStack() as stack:
+        streams = []
+        for path in ("/v1/events", "/v1/fleet/events?router=http://127.0.0.1:1"):
+            connection = stack.enter_context(contextlib.closing(http.client.HTTPConnection("127.0.0.1", profd.port, timeout=60)))
+            connection.request("GET", path, headers={"Authorization": f"Bearer {login['token']}"})
+            streams.append(connection.getresponse())
+            assert streams[-1].status == 200
         ticket = post(profd, "/v1/tickets", {"path": "/v1/runs/r9/requests"}, login["token"]).json()["url"]
         assert profd.call("DELETE", "/v1/web/login", login["token"]).status == 204
-        assert events.read() == b""
+        for stream in streams:
+            stream.read()
     assert profd.call("GET", ticket).status == 404
     assert profd.call("GET", "/v1/web/me", login["token"]).status == 401
     assert profd.call("DELETE", "/v1/web/login", TOKENS["read"]).status == 409
