@@ -126,6 +126,15 @@ static int option_store(const struct option_set *set, const struct option_def *d
 
 /* -- Requests ----------------------------------------------------------------------------------------- */
 
+static json_t *option_list_json(const struct option_list *list)
+{
+    json_t *texts = list->n > 0 ? json_array() : NULL;
+
+    for (size_t i = 0; i < list->n; i++)
+        json_array_append_new(texts, json_text(list->items[i]));
+    return texts;
+}
+
 /* The value of an option as a member of a request; NULL: not given. */
 static json_t *option_json(const struct option_set *set, const struct option_def *def)
 {
@@ -134,6 +143,8 @@ static json_t *option_json(const struct option_set *set, const struct option_def
         def->kind == OPTION_TEXT || def->kind == OPTION_SESSION ? *(const char *const *)m : NULL;
     int64_t number = def->kind >= OPTION_COUNT ? *(const int64_t *)m : OPTION_ABSENT;
 
+    if (def->kind == OPTION_LIST)
+        return option_list_json(m);
     if (def->kind == OPTION_FLAG)
         return *(const bool *)m ? json_true() : NULL;
     if (text && def->kind == OPTION_SESSION && parse_ref(text, 's', &number))

@@ -98,6 +98,8 @@ int traces_fetch(struct client *c, const char *path, int64_t limit, json_t **ret
         int64_t have = (int64_t)json_array_size(json_object_get(all, "traces"));
         url_add_int(&url, "limit", MIN(limit - have, (int64_t)PAGE_MAX));
         url_add(&url, "before", next);
+        if (!next && have > 0)
+            url_add_int(&url, "offset", have);
         int status = client_get(c, url, "listing traces", &page);
         if (status != EXIT_DONE)
             return status;
@@ -109,9 +111,13 @@ int traces_fetch(struct client *c, const char *path, int64_t limit, json_t **ret
             json_array_extend(json_object_get(all, "traces"), json_object_get(page, "traces"));
             json_object_del(all, "next");
             json_put_str(all, "next", next);
+            json_object_del(all, "more");
+            json_object_update_missing(all, page);
         }
         have = (int64_t)json_array_size(json_object_get(all, "traces"));
-        if (!next || n == 0 || have >= limit)
+        /* A list that is sorted is continued by its position. */
+        bool has_more = next || json_get_bool(page, "more", false);
+        if (!has_more || n == 0 || have >= limit)
             break;
     }
     *ret = TAKE_PTR(all);

@@ -7,7 +7,8 @@
 #include "client/views/run.h"
 
 struct list_runs_options {
-    const char *session;
+    const char *session, *search, *sort;
+    struct option_list labels;
     int64_t limit;
 };
 
@@ -15,6 +16,7 @@ static const struct option_def list_runs_options[] = {
     OPTION_GROUP("Selection"),
     LIMIT_OPTION(struct list_runs_options, "runs"),
     SESSION_OPTION(struct list_runs_options, "runs"),
+    SEARCH_OPTIONS(struct list_runs_options, "runs", "ttft_p50_ms, requests_per_s, ..."),
 };
 
 static char *run_ref_text(const json_t *run)
@@ -64,15 +66,18 @@ static const struct json_column list_runs_columns[] = {
 
 static int list_runs_run(struct client *c, const void *values, int n_words, char **words)
 {
-    return job_list_print(
-        c, &(struct job_list){
-               .path = "/v1/runs",
-               .member = "runs",
-               .options = OPTION_SET(list_runs_options, values),
-               .columns = list_runs_columns,
-               .n_columns = ARRAY_SIZE(list_runs_columns),
-               .empty =
-                   "No benchmark runs yet: profctl bench --router URL --isl 1024 --osl 128 --requests 200"});
+    const struct list_runs_options *o = values;
+
+    return job_list_print(c,
+                          &(struct job_list){.path = "/v1/runs",
+                                             .member = "runs",
+                                             .options = OPTION_SET(list_runs_options, values),
+                                             .columns = list_runs_columns,
+                                             .n_columns = ARRAY_SIZE(list_runs_columns),
+                                             .empty = o->search || o->labels.n > 0
+                                                          ? "No benchmark run matches."
+                                                          : "No benchmark runs yet: profctl bench --router "
+                                                            "URL --isl 1024 --osl 128 --requests 200"});
 }
 
 const struct verb verb_list_runs = {

@@ -14,7 +14,8 @@
 
 struct list_sessions_options {
     int64_t limit;
-    const char *state;
+    const char *state, *search, *sort;
+    struct option_list labels;
 };
 
 static const struct option_def list_sessions_options[] = {
@@ -22,6 +23,7 @@ static const struct option_def list_sessions_options[] = {
     LIMIT_OPTION(struct list_sessions_options, "sessions"),
     {"state", 0, "STATE", OPTION_TEXT, offsetof(struct list_sessions_options, state),
      "Only sessions in this state; active: all that are not finished", "state"},
+    SEARCH_OPTIONS(struct list_sessions_options, "sessions", "bytes, traces, workers, ..."),
 };
 
 /* "anna" of "uid 1000 (anna)". */
@@ -80,14 +82,15 @@ static int list_sessions_run(struct client *c, const void *values, int n_words, 
     const struct list_sessions_options *o = values;
 
     return job_list_print(
-        c,
-        &(struct job_list){.path = "/v1/sessions",
-                           .member = "sessions",
-                           .options = OPTION_SET(list_sessions_options, o),
-                           .columns = list_sessions_columns,
-                           .n_columns = ARRAY_SIZE(list_sessions_columns),
-                           .empty = o->state ? "No session is in that state."
-                                             : "Nothing is recorded yet: profctl start --router URL --wait"});
+        c, &(struct job_list){.path = "/v1/sessions",
+                              .member = "sessions",
+                              .options = OPTION_SET(list_sessions_options, o),
+                              .columns = list_sessions_columns,
+                              .n_columns = ARRAY_SIZE(list_sessions_columns),
+                              .empty = o->search || o->labels.n > 0 ? "No session matches."
+                                       : o->state
+                                           ? "No session is in that state."
+                                           : "Nothing is recorded yet: profctl start --router URL --wait"});
 }
 
 const struct verb verb_list_sessions = {

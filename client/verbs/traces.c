@@ -20,6 +20,8 @@
 struct list_traces_options {
     const char *worker;
     const char *session;
+    const char *search, *sort;
+    struct option_list labels;
     int64_t since, until, limit;
     bool unclaimed, all;
 };
@@ -34,6 +36,7 @@ static const struct option_def list_traces_options[] = {
     {"since", 0, "TIME", OPTION_AGO, AT(since), "Only traces recorded after: 1h (ago), 14:02, \"2026-11-20 14:02:11\"", "since"},
     {"until", 0, "TIME", OPTION_AGO, AT(until), "Only traces recorded before", "until"},
     {"unclaimed", 0, NULL, OPTION_FLAG, AT(unclaimed), "Only traces that belong to no session", "unclaimed"},
+    SEARCH_OPTIONS(struct list_traces_options, "traces", "size, span_ns, rank, ..."),
     {"limit", 'n', "N", OPTION_COUNT, AT(limit), "Maximum number of traces, newest first (default: 50)"},
     {"all", 'a', NULL, OPTION_FLAG, AT(all), "List all traces"},
 };
@@ -101,14 +104,15 @@ static int list_traces_compare(const void *a, const void *b)
     return r != 0 ? r : list_traces_compare_member(y, x, "trace");
 }
 
-static void list_traces_add(struct table *table, const json_t *traces)
+static void list_traces_add(struct table *table, const json_t *traces, bool is_sorted)
 {
     size_t n = json_array_size(traces);
     _cleanup_(freep) json_t **rows = xcalloc(MAX(n, (size_t)1), sizeof(json_t *));
 
     for (size_t i = 0; i < n; i++)
         rows[i] = json_array_get(traces, i);
-    qsort(rows, n, sizeof(json_t *), list_traces_compare);
+    if (!is_sorted)
+        qsort(rows, n, sizeof(json_t *), list_traces_compare);
     for (size_t i = 0; i < n; i++)
         json_table_add(table, list_traces_columns, rows[i]);
 }
@@ -117,7 +121,7 @@ static void list_traces_add(struct table *table, const json_t *traces)
  * "48 traces, 3.1 GiB of 200 GiB", the contents of the store; before it, whether the list is incomplete, after it, how
  * many of those shown other hosts keep.
  */
-static void list_traces_print_footer(struct client *c, const json_t *answer)
+static void list_traces_print_footer(struct client *c, const json_t *answer, bool is_sorted)
 {
     _cleanup_(freep) char *stored = usage_text(json_object_get(answer, "usage"));
     const json_t *trace;
@@ -126,8 +130,8 @@ static void list_traces_print_footer(struct client *c, const json_t *answer)
     json_array_foreach(json_object_get(answer, "traces"), i, trace)
         n_remote += json_get_str(trace, "host_uuid") != NULL;
     fputs(screen_colour(&c->out, COLOUR_DIM), c->out.file);
-    if (json_get_str(answer, "next"))
-        fprintf(c->out.file, "newest %zu shown, --all shows more; in total ",
+    if (json_get_str(answer, "next") || json_get_bool(answer, "more", false))
+        fprintf(c->out.file, "%s %zu shown, --all shows more; in total ", is_sorted ? "first" : "newest",
                 json_array_size(json_object_get(answer, "traces")));
     fputs(stored, c->out.file);
     if (n_remote > 0)
@@ -152,10 +156,10 @@ static int list_traces_run(struct client *c, const void *values, int n_words, ch
         return status;
     if (c->json)
         return client_print_json(c, answer);
-    list_traces_add(table, json_object_get(answer, "traces"));
+    list_traces_add(table, json_object_get(answer, "traces"), o->sort);
     listing_print(c, table);
     if (listing_has_legend(c)) {
-        list_traces_print_footer(c, answer);
+        list_traces_print_footer(c, answer, o->sort);
         if (o->session)
             trace_note_part_of(c, o->session);
     }

@@ -64,7 +64,8 @@ static const struct verb_entry load_verbs[] = {
 static const struct verb_entry trace_verbs[] = {
     {&verb_list_traces, {"traces", "ls"}, "list dir",
      "profctl list-traces --session s7\n"
-     "profctl ls --since 1h"},
+     "profctl ls --since 1h\n"
+     "profctl ls --search 'decode h200' --sort -size"},
     {&verb_show, {0}, "describe info inspect",
      "profctl show t12\n"
      "profctl show s7 --json\n"

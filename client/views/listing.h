@@ -51,6 +51,11 @@ int listing_refuse(struct client *c, const char *what, const char *remedy);
     {"limit", 'n', "N", OPTION_COUNT, offsetof(type, limit), "Maximum number of " things ", newest first (default: 50)", "limit"}
 #define SESSION_OPTION(type, things) \
     {"session", 's', "SESSION", OPTION_SESSION, offsetof(type, session), "Only " things " of this session", "session"}
+/* What selects and orders rows at the server; type has the members labels, search and sort. */
+#define SEARCH_OPTIONS(type, things, columns) \
+    {"search", 0, "WORDS", OPTION_TEXT, offsetof(type, search), "Only " things " with all of these words in a column", "search"}, \
+    {"label", 0, "KEY=VALUE", OPTION_LIST, offsetof(type, labels), "Only " things " with this label (repeatable)", "label"}, \
+    {"sort", 0, "COLUMN", OPTION_TEXT, offsetof(type, sort), "Sort by COLUMN, or by -COLUMN in descending order: " columns, "sort"}
 #define LABEL_OPTION(type, things) \
     {"label", 0, "KEY=VALUE", OPTION_LIST, offsetof(type, labels), "Label to store with the " things " (repeatable)"}
 /* clang-format on */

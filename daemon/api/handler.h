@@ -12,6 +12,7 @@
 #include "daemon/api/remote_kept.h"
 #include "daemon/api/remote_room.h"
 #include "daemon/api/routes.h"
+#include "daemon/catalog/listing.h"
 #include "daemon/fleet/fleet.h"
 
 struct bus;
@@ -160,6 +161,10 @@ void doctor_check_leases(struct api *api, struct checks *c);
 struct remote_trace_record;
 void remote_download_start(struct api *api, struct http_request *r, const struct route_match *match,
                            const struct remote_trace_record *t, const char *what);
+
+/* route_lists.c: replies to a list that is searched, sorted or paged by position. False, and nothing is done: it is none. */
+bool list_searched(struct api *api, struct http_request *r, const struct route_match *match,
+                   enum listing_kind kind);
 
 /* route_events.c */
 struct event_hub *event_hub_new(struct api *api);

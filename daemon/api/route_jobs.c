@@ -10,7 +10,8 @@
 #include <inttypes.h>
 
 struct job_routes {
-    char letter;        /* of its ids */
+    char letter; /* of its ids */
+    enum listing_kind listing;
     const char *plural; /* also the member of a list */
     int started;        /* status of the reply to a start */
     struct jobs *(*jobs)(const struct api_modules *m);
@@ -56,6 +57,8 @@ void list_jobs(struct api *api, struct http_request *r, const struct route_match
     int64_t limit = LIST_LIMIT_DEFAULT, before = RECORD_NONE;
     json_t *jobs;
 
+    if (list_searched(api, r, match, kind->listing))
+        return;
     int err = query_number(r, "limit", 1, LIST_LIMIT_MAX, &limit, &p);
     if (err == 0)
         err = query_ref(api->modules.catalog, r, "before", kind->letter, &before, &p);
@@ -206,6 +209,7 @@ static void session_remove(struct api *api, struct http_request *r, const struct
 
 const struct job_routes session_routes = {
     .letter = 's',
+    .listing = LISTING_SESSIONS,
     .plural = "sessions",
     .started = 201,
     .jobs = session_jobs,
@@ -261,6 +265,7 @@ static void run_remove(struct api *api, struct http_request *r, const struct rou
 
 const struct job_routes run_routes = {
     .letter = 'r',
+    .listing = LISTING_RUNS,
     .plural = "runs",
     .started = 202,
     .jobs = run_jobs,

@@ -148,6 +148,8 @@ void list_traces(struct api *api, struct http_request *r, const struct route_mat
     _cleanup_(problem_done) struct problem p = {0};
     struct trace_filter filter;
 
+    if (list_searched(api, r, match, LISTING_TRACES))
+        return;
     if (trace_read_filter(api->modules.catalog, r, &filter, &p) < 0) {
         http_reply_problem(r, &p);
         return;

@@ -6,6 +6,9 @@
 #include "proto/names.h"
 #include <errno.h>
 
+/* Of lists that are searched and sorted. */
+#define ROUTE_LISTED "search sort offset total label"
+
 /* clang-format off */
 static const struct route routes[] = {
     {HTTP_GET,    "/",                           RIGHT_NONE,    NULL,                      get_web_page, .everybody = true},
@@ -20,14 +23,14 @@ static const struct route routes[] = {
     {HTTP_POST,   "/v1/doctor",                  RIGHT_OPERATE, NULL,                      get_doctor, .asks_fleet = true},
     {HTTP_GET,    "/v1/fleet/events",            RIGHT_READ,    ROUTE_SOURCE,                    get_fleet_events, ROUTE_OPERATED},
     {HTTP_GET,    "/v1/routers",                 RIGHT_READ,    NULL,                      get_routers},
-    {HTTP_GET,    "/v1/sessions",                RIGHT_READ,    "limit before state",      list_jobs, .job = &session_routes},
+    {HTTP_GET,    "/v1/sessions",                RIGHT_READ,    "limit before state " ROUTE_LISTED,      list_jobs, .job = &session_routes},
     {HTTP_POST,   "/v1/sessions",                RIGHT_OPERATE, NULL,                      start_job, .job = &session_routes, .body_max = ROUTE_WORKLOAD_MAX},
     {HTTP_GET,    "/v1/sessions/{session}",      RIGHT_READ,    NULL,                      get_job, .job = &session_routes},
     {HTTP_DELETE, "/v1/sessions/{session}",      RIGHT_ADMIN,   NULL,                      remove_job, .job = &session_routes},
     {HTTP_POST,   "/v1/sessions/{session}/stop", RIGHT_OPERATE, NULL,                      stop_job, .job = &session_routes},
     {HTTP_PUT,    "/v1/sessions/{session}/pin",  RIGHT_OPERATE, NULL,                      set_session_pin, .job = &session_routes},
     {HTTP_DELETE, "/v1/sessions/{session}/pin",  RIGHT_OPERATE, NULL,                      set_session_pin, .job = &session_routes},
-    {HTTP_GET,    "/v1/traces",                  RIGHT_READ,    "session worker since until unclaimed before limit", list_traces},
+    {HTTP_GET,    "/v1/traces",                  RIGHT_READ,    "session worker since until unclaimed before limit state " ROUTE_LISTED, list_traces},
     {HTTP_POST,   "/v1/traces",                  RIGHT_OPERATE, NULL,                      import_trace},
     {HTTP_GET,    "/v1/traces/{trace}",          RIGHT_READ,    NULL,                      get_trace},
     {HTTP_DELETE, "/v1/traces/{trace}",          RIGHT_ADMIN,   NULL,                      remove_trace},
@@ -46,7 +49,7 @@ static const struct route routes[] = {
     {HTTP_PUT,    "/v1/traces/{trace}/pin",      RIGHT_OPERATE, NULL,                      set_trace_pin},
     {HTTP_DELETE, "/v1/traces/{trace}/pin",      RIGHT_OPERATE, NULL,                      set_trace_pin},
     {HTTP_POST,   "/v1/reports",                 RIGHT_READ,    NULL,                      make_reports},
-    {HTTP_GET,    "/v1/runs",                    RIGHT_READ,    "limit before session",    list_jobs, .job = &run_routes},
+    {HTTP_GET,    "/v1/runs",                    RIGHT_READ,    "limit before session state " ROUTE_LISTED, list_jobs, .job = &run_routes},
     {HTTP_POST,   "/v1/runs",                    RIGHT_OPERATE, NULL,                      start_job, .job = &run_routes, .body_max = ROUTE_WORKLOAD_MAX},
     {HTTP_GET,    "/v1/runs/{run}",              RIGHT_READ,    NULL,                      get_job, .job = &run_routes},
     {HTTP_DELETE, "/v1/runs/{run}",              RIGHT_ADMIN,   NULL,                      remove_job, .job = &run_routes},

@@ -418,7 +418,8 @@ int catalog_events_json(struct catalog *c, int64_t session_id, int64_t run_id, i
 int catalog_routers_json(struct catalog *c, json_t **ret);
 /* A run with its summary; a list has of that the counts and the figures, and none of its parts that are long.
  */
-int catalog_run_json(struct catalog *c, int64_t id, json_t **ret); /* -ENOENT */
+int catalog_run_json(struct catalog *c, int64_t id, json_t **ret);     /* -ENOENT */
+int catalog_run_row_json(struct catalog *c, int64_t id, json_t **ret); /* as a list has it; -ENOENT */
 /* Newest first; before_id and session_id may be RECORD_NONE. Gives an array. */
 int catalog_runs_json(struct catalog *c, int64_t limit, int64_t before_id, int64_t session_id, json_t **ret);
 json_t *request_row_to_json(const struct request_row *r);

@@ -199,15 +199,25 @@ void run_json_renew(json_t *run, const struct run_record *r)
     run_put_counts(run);
 }
 
-int catalog_run_json(struct catalog *c, int64_t id, json_t **ret)
+static int run_read_json(struct catalog *c, int64_t id, bool with_summary, json_t **ret)
 {
     struct run_record record;
     int r = catalog_get_run(c, id, &record);
     if (r < 0)
         return r;
-    r = run_to_json(c, &record, true, ret);
+    r = run_to_json(c, &record, with_summary, ret);
     run_record_done(&record);
     return r;
+}
+
+int catalog_run_json(struct catalog *c, int64_t id, json_t **ret)
+{
+    return run_read_json(c, id, true, ret);
+}
+
+int catalog_run_row_json(struct catalog *c, int64_t id, json_t **ret)
+{
+    return run_read_json(c, id, false, ret);
 }
 
 int catalog_runs_json(struct catalog *c, int64_t limit, int64_t before_id, int64_t session_id, json_t **ret)
