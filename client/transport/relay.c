@@ -14,7 +14,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
+#include <sys/queue.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 
@@ -30,7 +30,10 @@ struct relay {
     struct relay_rules rules;
     char *host, *origin, *prefix;
     int fd;
-    atomic_uint n_links;
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t left;  /* a link has ended */
+    LIST_HEAD(, relay_link) links;
+    unsigned n_links;
 };
 
 /* Bytes on their way in one direction. */
@@ -41,6 +44,7 @@ struct relay_pipe {
 
 /* One connection of the browser. */
 struct relay_link {
+    LIST_ENTRY(relay_link) next;
     struct relay *relay;
     int fd;
     struct tunnel *tunnel; /* NULL before the first request */
@@ -209,7 +213,7 @@ static int link_write_profd(struct relay_link *l)
     return n > 0;
 }
 
-/* Negative after its time is up. */
+/* Negative after its time is up, or where the browser is gone. */
 static int link_wait(struct relay_link *l)
 {
     struct pollfd fds[2] = {{.fd = l->fd}, {.fd = l->tunnel ? tunnel_fd(l->tunnel) : -1}};
@@ -222,9 +226,12 @@ static int link_wait(struct relay_link *l)
         fds[1].events |= POLLIN;
     if (!l->ends && pipe_size(&l->to_profd) > 0)
         fds[1].events |= POLLOUT;
-    if (l->ends)
+    /* What profd closed would wake it again and again, while the browser has not taken all. */
+    if (fds[1].events == 0)
         fds[1].fd = -1;
     int n = poll(fds, 2, l->tunnel && !l->ends ? -1 : FIRST_HEAD_MS);
+    if (fds[0].revents & (POLLHUP | POLLERR))
+        return -ECONNRESET;
     return n > 0 || (n < 0 && errno == EINTR) ? 0 : -ETIMEDOUT;
 }
 
@@ -257,6 +264,19 @@ static void link_linger(struct relay_link *l)
         continue;
 }
 
+static void link_end(struct relay_link *l)
+{
+    struct relay *r = l->relay;
+
+    pthread_mutex_lock(&r->lock);
+    LIST_REMOVE(l, next);
+    r->n_links--;
+    close(l->fd);
+    pthread_cond_signal(&r->left);
+    pthread_mutex_unlock(&r->lock);
+    free(l);
+}
+
 static void *link_thread(void *arg)
 {
     struct relay_link *l = arg;
@@ -265,39 +285,59 @@ static void *link_thread(void *arg)
     if (l->ends)
         link_linger(l);
     tunnel_close(l->tunnel);
-    close(l->fd);
-    atomic_fetch_sub(&l->relay->n_links, 1);
-    free(l);
+    link_end(l);
     return NULL;
 }
 
 /* -- Connections -------------------------------------------------------------------------------------- */
+
+static struct relay_link *link_new(struct relay *r, int take_fd)
+{
+    struct relay_link *l = NULL;
+
+    pthread_mutex_lock(&r->lock);
+    if (r->n_links < RELAY_CONNECTIONS_MAX) {
+        l = xcalloc(1, sizeof(*l));
+        l->relay = r;
+        l->fd = take_fd;
+        LIST_INSERT_HEAD(&r->links, l, next);
+        r->n_links++;
+    }
+    pthread_mutex_unlock(&r->lock);
+    if (!l)
+        close(take_fd);
+    return l;
+}
 
 static void relay_accept(struct relay *r)
 {
     pthread_attr_t attributes;
     pthread_t thread;
     int fd = accept4(r->fd, NULL, NULL, SOCK_CLOEXEC);
+    struct relay_link *l = fd >= 0 ? link_new(r, fd) : NULL;
 
-    if (fd < 0)
+    if (!l)
         return;
-    if (atomic_fetch_add(&r->n_links, 1) >= RELAY_CONNECTIONS_MAX) {
-        atomic_fetch_sub(&r->n_links, 1);
-        close(fd);
-        return;
-    }
-    struct relay_link *l = xcalloc(1, sizeof(*l));
-    l->relay = r;
-    l->fd = fd;
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    if (pthread_create(&thread, &attributes, link_thread, l) != 0) {
-        atomic_fetch_sub(&r->n_links, 1);
-        close(fd);
-        free(l);
-    }
+    if (pthread_create(&thread, &attributes, link_thread, l) != 0)
+        link_end(l);
     pthread_attr_destroy(&attributes);
+}
+
+/* Each thread notices that its browser is gone; one that connects to profd does so for seconds
+ * at most. */
+static void relay_end_links(struct relay *r)
+{
+    struct relay_link *l;
+
+    pthread_mutex_lock(&r->lock);
+    LIST_FOREACH(l, &r->links, next)
+        shutdown(l->fd, SHUT_RDWR);
+    while (r->n_links > 0)
+        pthread_cond_wait(&r->left, &r->lock);
+    pthread_mutex_unlock(&r->lock);
 }
 
 void relay_run(struct relay *r)
@@ -314,6 +354,21 @@ void relay_run(struct relay *r)
             relay_accept(r);
     }
     close(signals);
+    relay_end_links(r);
+}
+
+struct relay *relay_free(struct relay *r)
+{
+    if (!r)
+        return NULL;
+    closep(&r->fd);
+    pthread_mutex_destroy(&r->lock);
+    pthread_cond_destroy(&r->left);
+    free(r->host);
+    free(r->origin);
+    free(r->prefix);
+    free(r);
+    return NULL;
 }
 
 int relay_port(const struct relay *r)
@@ -343,25 +398,21 @@ static int relay_listen(struct relay *r, int port, struct problem *p)
 int relay_new(const struct connection *d, int port, struct relay **ret, struct problem *p)
 {
     const char *url = connection_url(d), *start = strstr(url, "://");
-    struct relay *r = xcalloc(1, sizeof(*r));
+    _cleanup_(relay_freep) struct relay *r = xcalloc(1, sizeof(*r));
     size_t scheme = start ? (size_t)(start - url) + 3 : 0, n = strcspn(url + scheme, "/");
 
     r->connection = d;
     r->fd = -1;
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_cond_init(&r->left, NULL);
+    LIST_INIT(&r->links);
     r->host = xstrndup(url + scheme, n);
     r->origin = xstrndup(url, scheme + n);
     r->prefix = xstrdup(url + scheme + n);
     r->rules = (struct relay_rules){
         .host = r->host, .origin = r->origin, .prefix = r->prefix, .to_socket = connection_socket(d) != NULL};
     int err = relay_listen(r, port, p);
-    if (err == 0) {
-        *ret = r;
-        return 0;
-    }
-    closep(&r->fd);
-    free(r->host);
-    free(r->origin);
-    free(r->prefix);
-    free(r);
+    if (err == 0)
+        *ret = TAKE_PTR(r);
     return err;
 }

@@ -15,7 +15,8 @@ struct relay;
 
 /* Listens on 127.0.0.1; port 0: any that is free. Borrows the connection, which is not on a bus. */
 int relay_new(const struct connection *d, int port, struct relay **ret, struct problem *p);
+struct relay *relay_free(struct relay *r);
+DEFINE_CLEANUP(struct relay *, relay_free)
 int relay_port(const struct relay *r);
-/* Serves until SIGINT or SIGTERM, which the caller blocked (client_hold_signals()). Threads may still run afterwards: the process is to
- * end without freeing the relay or its connection. */
+/* Serves until SIGINT or SIGTERM, which the caller blocked (client_hold_signals()); then ends all connections. */
 void relay_run(struct relay *r);

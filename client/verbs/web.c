@@ -113,7 +113,7 @@ int web_show(struct client *c, const json_t *code, const struct web_view *v)
 {
     _cleanup_(problem_done) struct problem p = {0};
     const char *direct = v->port > 0 ? NULL : web_direct_url(c, code);
-    struct relay *relay = NULL;
+    _cleanup_(relay_freep) struct relay *relay = NULL;
 
     if (!direct) {
         client_hold_signals();

@@ -260,6 +260,36 @@ def test_downloads_of_gigabytes_pass(profd, relay, tmp_path):
     profd.request("DELETE", f"/v1/traces/{trace}")
 
 
+def cpu_s(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        return sum(map(int, file.read().rsplit(") ", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_slow_reader_costs_nothing(profd, relay, tmp_path):
+    """Also where profd has sent all, and closed."""
+    path = tmp_path / "some.json"
+    path.write_text('{"traceEvents": [{"ph": "X", "name": "slow", "pid": 1, "tid": 1, "ts": 1, "dur": 1}' + " " * (12 << 20) + "]}")
+    trace = profd.post("/v1/traces", {"path": str(path)}, 201)["trace"]
+    with contextlib.closing(relay.connection()) as connection:
+        connection.request("GET", f"/v1/traces/{trace}/file", headers={"Authorization": f"Bearer {relay.token}", "Connection": "close"})
+        reply = connection.getresponse()
+        before, begin = cpu_s(relay.process.pid), time.monotonic()
+        while time.monotonic() - begin < 3:
+            reply.read(1000)
+            time.sleep(0.05)
+        assert cpu_s(relay.process.pid) - before < 0.5
+        assert len(reply.read()) > 11 << 20
+
+
+def test_it_ends_with_streams_open(profd):
+    with Relay("--socket", profd.socket) as relay, contextlib.closing(relay.log_in().connection()) as connection:
+        connection.request("GET", "/v1/events", headers={"Authorization": f"Bearer {relay.token}"})
+        assert connection.getresponse().status == 200
+        begin = time.monotonic()
+        relay.process.send_signal(signal.SIGINT)
+        assert relay.process.wait(60) == 0 and time.monotonic() - begin < 30
+
+
 def test_many_pages_at_once(relay):
     def ask():
         for _ in range(10):
