@@ -4,7 +4,7 @@
 import { useRef, useState } from 'preact/hooks';
 import { Problem, withQuery } from './api';
 import { PROBLEM, type ProblemData, useEvents } from './events';
-import type { FleetState, FleetWorker } from './types';
+import type { Fleet, FleetState, FleetWorker } from './types';
 
 const HISTORY = 90; // events of two seconds each
 
@@ -73,4 +73,9 @@ export function useFleet(parameters: Record<string, string | null>): { state: Fl
 // "gpu3:8000" of a worker's URL: what tells workers apart.
 export function shortName(url: string): string {
   return url.replace(/^[a-z+]+:\/\//, '').replace(/\/$/, '');
+}
+
+// What names a fleet: its section in profd.conf, else its router.
+export function fleetKey(fleet: Fleet): string {
+  return fleet.fleet ?? fleet.router ?? '';
 }

@@ -161,7 +161,7 @@ export interface Report {
 
 export interface FleetWorker {
   worker: string;
-  fleet?: string; // name in FleetState.fleets
+  fleet?: string; // its name, where it has one
   host?: string;
   engine: string;
   version?: string;
@@ -179,17 +179,19 @@ export interface FleetWorker {
 }
 
 export interface Fleet {
-  fleet: string;
+  fleet?: string; // name of its section in profd.conf
   router?: string;
-  dialect: string;
+  dialect?: string;
   state: 'ok' | 'unreachable';
   detail?: string;
+  remedy?: string;
 }
 
 export interface Odd {
   worker?: string;
   kind: string;
   what: string;
+  remedy?: string;
   since_at: number;
 }
 
@@ -199,6 +201,7 @@ export interface FleetState {
   fleets: Fleet[];
   workers: FleetWorker[];
   odd: Odd[];
+  left_out?: { fleets?: number; workers?: number };
 }
 
 export interface Usage {

@@ -154,6 +154,7 @@ export function List<T extends Labelled>(props: ListProps<T>) {
     {
       id: 'selected',
       title: '',
+      help: 'selected',
       width: '34px',
       plain: true,
       cell: (row) => <input type="checkbox" aria-label={`Select ${idOf(row)}`} checked={isSelected(row)} onChange={() => toggle(row)} />,

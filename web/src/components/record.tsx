@@ -4,6 +4,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { send, useAction } from '../api';
 import { useCommands } from '../commands';
+import { fleetKey } from '../fleet_data';
 import { useKeys } from '../keys';
 import { navigate } from '../router';
 import type { Fleet, FleetWorker, Session } from '../types';
@@ -16,7 +17,6 @@ interface RecordProps {
   workers: FleetWorker[];
   odd: string[]; // URLs of workers
   chosen: string[];
-  router: string | null; // instead of a configured fleet
 }
 
 type Subject = 'all' | 'odd' | 'chosen';
@@ -24,7 +24,7 @@ type Subject = 'all' | 'odd' | 'chosen';
 const DURATION_S = 5;
 const STEPS = 10;
 
-export function Record({ fleets, workers, odd, chosen, router }: RecordProps) {
+export function Record({ fleets, workers, odd, chosen }: RecordProps) {
   const [fleet, setFleet] = useState('');
   const [subject, setSubject] = useState<Subject>('all');
   const [unit, setUnit] = useState<'s' | 'steps'>('s');
@@ -33,8 +33,8 @@ export function Record({ fleets, workers, odd, chosen, router }: RecordProps) {
   const [shapes, setShapes] = useState(false);
   const [queue, setQueue] = useState(false);
   const [label, setLabel] = useState('');
-  const name = fleets.some((each) => each.fleet === fleet) ? fleet : (fleets[0]?.fleet ?? '');
-  const mine = workers.filter((worker) => (worker.fleet ?? name) === name);
+  const selected = fleets.find((each) => fleetKey(each) === fleet) ?? fleets[0];
+  const mine = workers.filter((worker) => worker.fleet === selected?.fleet);
   const within = (urls: string[]) => mine.filter((worker) => worker.state === 'ok' && urls.includes(worker.worker)).map((worker) => worker.worker);
   const subjects: Record<Subject, string[]> = { all: mine.filter((worker) => worker.state === 'ok').map((worker) => worker.worker), odd: within(odd), chosen: within(chosen) };
   const effective = subjects[subject].length > 0 ? subject : 'all';
@@ -50,7 +50,7 @@ export function Record({ fleets, workers, odd, chosen, router }: RecordProps) {
   const start = useAction(async () => {
     const mark = label.indexOf('=');
     const session = await send<Session>('POST', '/v1/sessions', {
-      ...(router ? { router } : { fleet: name }),
+      ...(selected?.fleet ? { fleet: selected.fleet } : { router: selected?.router }),
       ...(isAll ? {} : { workers: urls }),
       ...(unit === 's' ? { duration_ns: Math.round(length * 1e9) } : { steps: Math.round(length) }),
       ...(stack ? { with_stack: true } : {}),
@@ -83,10 +83,10 @@ export function Record({ fleets, workers, odd, chosen, router }: RecordProps) {
       {fleets.length > 1 && (
         <label>
           Fleet
-          <select value={name} onChange={(event) => setFleet(event.currentTarget.value)}>
+          <select value={selected && fleetKey(selected)} onChange={(event) => setFleet(event.currentTarget.value)}>
             {fleets.map((each) => (
-              <option key={each.fleet} value={each.fleet}>
-                {each.fleet}
+              <option key={fleetKey(each)} value={fleetKey(each)}>
+                {fleetKey(each)}
               </option>
             ))}
           </select>

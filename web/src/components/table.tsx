@@ -152,7 +152,7 @@ export function Table<T>(props: TableProps<T>) {
     );
   }
   return (
-    <div class={fill ? 'table fill' : 'table'} ref={scroller} tabIndex={0} role="region" aria-label={props.label} aria-busy={rows.loading}>
+    <div class={fill ? 'table fill' : 'table'} ref={scroller} tabIndex={0} role="group" aria-label={props.label} aria-busy={rows.loading}>
       <table aria-label={props.label} aria-rowcount={rows.total + 1} style={{ '--least': least(columns), '--least-medium': least(columns.filter((column) => !column.spare)), '--least-narrow': least(columns.filter((column) => !column.rare && !column.spare)) }}>
         <colgroup>
           {columns.map((column) => (
@@ -168,7 +168,7 @@ export function Table<T>(props: TableProps<T>) {
                     {column.title}
                   </button>
                 ) : (
-                  column.title
+                  column.title || <span class="hidden">{column.help}</span>
                 )}
               </th>
             ))}

@@ -8,7 +8,7 @@ import { ProblemBox } from '../components/problem';
 import { Record } from '../components/record';
 import { State } from '../components/state';
 import { type Column, Table } from '../components/table';
-import { type History, shortName, useFleet } from '../fleet_data';
+import { fleetKey, type History, shortName, useFleet } from '../fleet_data';
 import { useCan } from '../me';
 import { address, navigate, setParameters, usePlace } from '../router';
 import { useLocalRows } from '../rows';
@@ -46,13 +46,13 @@ function OddList({ odd, workers }: { odd: Odd[]; workers: FleetWorker[] }) {
       ) : (
         <ul class="odd">
           {odd.map((each) => {
-            const worker = workers.find((one) => one.worker === each.worker);
+            const remedy = each.remedy ?? workers.find((one) => one.worker === each.worker)?.remedy;
             return (
               <li key={(each.worker ?? '') + each.kind}>
                 <b>{each.worker ? shortName(each.worker) : 'Fleet'}</b>
                 <span class="costs">{each.what}</span>
                 <small>since {duration(Math.max(0, Date.now() * 1e6 - each.since_at))}</small>
-                {worker?.remedy && <p class="hint">{worker.remedy}</p>}
+                {remedy && <p class="hint">{remedy}</p>}
               </li>
             );
           })}
@@ -141,6 +141,7 @@ function Workers({ state, history, chosen, onChoose }: WorkersProps) {
     {
       id: 'chosen',
       title: '',
+      help: 'selected',
       width: '34px',
       plain: true,
       cell: (row) => (
@@ -213,7 +214,7 @@ function Workers({ state, history, chosen, onChoose }: WorkersProps) {
   const rows = useLocalRows(useMemo(() => sorted(state.workers, sort), [state.workers, sort]));
   const problems = state.workers.filter((worker) => worker.state !== 'ok' && worker.detail);
   return (
-    <section aria-label="Workers">
+    <section>
       <Table
         label="Workers"
         columns={columns}
@@ -225,6 +226,7 @@ function Workers({ state, history, chosen, onChoose }: WorkersProps) {
         onOpen={(row) => row.state === 'ok' && onChoose(row.worker)}
         empty="The fleet has no workers."
       />
+      {state.left_out?.workers ? <p class="hint">{plural(state.left_out.workers, 'more worker')} are not watched.</p> : null}
       {problems.length > 0 && (
         <details class="why">
           <summary>Why {plural(problems.length, 'worker')} cannot be recorded</summary>
@@ -249,8 +251,8 @@ function FleetNames({ fleets }: { fleets: Fleet[] }) {
   return (
     <span class="facts">
       {fleets.map((fleet) => (
-        <span key={fleet.fleet} title={[fleet.router, fleet.detail].filter(Boolean).join(': ')}>
-          <State state={fleet.state} text={fleet.fleet} /> <small>{fleet.dialect}</small>
+        <span key={fleetKey(fleet)} title={[fleet.router, fleet.detail].filter(Boolean).join(': ')}>
+          <State state={fleet.state} text={fleetKey(fleet)} /> <small>{fleet.dialect}</small>
         </span>
       ))}
     </span>
@@ -262,9 +264,9 @@ function NoFleet() {
   const [router, setRouter] = useState('');
   return (
     <section class="panel">
-      <h2>No fleet is configured</h2>
+      <h2>No fleet yet</h2>
       <p class="hint">
-        Add a section [fleet NAME] with router=URL to profd.conf, and it appears here.
+        Add a section [fleet NAME] with router=URL to profd.conf, or record a router once, and it appears here.
         {mayAsk && ' Or look at the workers of a router once:'}
       </p>
       {mayAsk && (
@@ -304,6 +306,16 @@ export function FleetView() {
         {state && !problem && <small class="live">live</small>}
       </div>
       <ProblemBox problem={problem} />
+      {state?.fleets
+        .filter((fleet) => fleet.state !== 'ok')
+        .map((fleet) => (
+          <div key={fleetKey(fleet)} class="problem">
+            <strong>
+              {fleetKey(fleet)}: {fleet.detail ?? 'does not answer'}
+            </strong>
+            {fleet.remedy && <p>{fleet.remedy}</p>}
+          </div>
+        ))}
       {!state && !problem && <p class="empty">Looking for the workers…</p>}
       {state && !isEmpty && <Health state={state} history={history} />}
       {isEmpty && <NoFleet />}
@@ -312,7 +324,7 @@ export function FleetView() {
         {state && !isEmpty && mayRecord && (
           <section class="panel" aria-label="Record">
             <h2>Record</h2>
-            <Record fleets={state.fleets} workers={state.workers} odd={odd} chosen={[...chosen]} router={router} />
+            <Record fleets={state.fleets} workers={state.workers} odd={odd} chosen={[...chosen]} />
           </section>
         )}
         <LastSession />

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// The frame of the page: signing in, palette, keys, colours, narrow windows, and what is not there.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { accessible, address, api, close, data, open } from './page.mjs';
+
+test('the code leaves the address, and a copied link opens the view again', async () => {
+  const page = await open('/sessions?search=lightllm');
+  await page.waitForURL(/#\/sessions\?search=lightllm$/);
+  await page.reload();
+  await page.getByRole('heading', { name: 'Sessions' }).waitFor();
+  await page.goBack().catch(() => {});
+  assert.doesNotMatch(page.url(), /code=/);
+  await close(page);
+});
+
+test('the palette opens anything', async () => {
+  const page = await open('/');
+  await page.keyboard.press('Control+k');
+  const find = page.getByRole('combobox', { name: 'Find anything' });
+  await find.fill(data.ranks[2]);
+  await page.getByRole('option', { name: `Open trace ${data.ranks[2]}` }).waitFor();
+  await accessible(page);
+  await page.keyboard.press('Enter');
+  await page.waitForURL(new RegExp(`#/traces/${data.ranks[2]}$`));
+  await page.keyboard.press('Control+k');
+  await find.fill('lightllm-decode');
+  await page.getByRole('option', { name: new RegExp(`Session ${data.imported}`) }).click();
+  await page.waitForURL(new RegExp(`#/sessions/${data.imported}$`));
+  await page.keyboard.press('Control+k');
+  await find.fill('zzzz');
+  await page.getByText('Nothing found.').waitFor();
+  await page.keyboard.press('Escape');
+  await find.waitFor({ state: 'detached' });
+  await close(page);
+});
+
+test('keys are listed, and work on layouts without Latin letters', async () => {
+  const page = await open('/');
+  await page.keyboard.press('?');
+  const dialog = page.getByRole('dialog', { name: 'Keys' });
+  await dialog.getByText('Find anything').waitFor();
+  await accessible(page);
+  await page.keyboard.press('Escape');
+  await dialog.waitFor({ state: 'detached' });
+  for (const [key, code] of [['п', 'KeyG'], ['е', 'KeyT']]) {
+    await page.evaluate(([key, code]) => document.body.dispatchEvent(new KeyboardEvent('keydown', { key, code, bubbles: true })), [key, code]);
+  }
+  await page.getByRole('heading', { name: 'Traces' }).waitFor();
+  await close(page);
+});
+
+test('every part of the frame is reached with Tab', async () => {
+  const page = await open('/traces');
+  const reached = [];
+  for (let i = 0; i < 16; i++) {
+    await page.keyboard.press('Tab');
+    reached.push(await page.evaluate(() => document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent));
+  }
+  for (const name of ['Fleet', 'Traces', 'SQL', 'Keys', 'Search traces']) assert.ok(reached.some((each) => each.includes(name)), `${name} in ${reached}`);
+  await close(page);
+});
+
+test('dark, light and narrow', async () => {
+  for (const colorScheme of ['dark', 'light']) {
+    const page = await open('/sessions', { context: { colorScheme, viewport: { width: 380, height: 700 } } });
+    await page.getByRole('table', { name: 'Sessions' }).getByRole('row').nth(1).waitFor();
+    const [wide, color] = await page.evaluate(() => [document.documentElement.scrollWidth > innerWidth, getComputedStyle(document.body).backgroundColor]);
+    assert.equal(wide, false, 'the page scrolls sideways');
+    const [red] = /\d+/.exec(color);
+    assert.ok(colorScheme === 'dark' ? red < 60 : red > 200, color);
+    await accessible(page);
+    await page.getByRole('button', { name: /^Colours/ }).click();
+    await close(page);
+  }
+});
+
+test('an address that is no view', async () => {
+  const page = await open('/nowhere');
+  await page.getByText('There is no view at /nowhere').waitFor();
+  await close(page);
+});
+
+test('a session that is not there shows the problem', async () => {
+  const page = await open('/sessions/s9999');
+  await page.getByRole('alert').getByText(/s9999/).waitFor();
+  await close(page);
+});
+
+test('the style and the script are of this origin only', async () => {
+  const text = await (await fetch(address + '/')).text();
+  assert.doesNotMatch(text, /<script>|style=|https?:/);
+  assert.ok(await api('GET', '/v1/version'));
+});

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sessions, traces and runs: search, order, filters, selection, labels, and who may delete.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { accessible, close, data, open } from './page.mjs';
+
+const bodyRows = (page, table) => page.getByRole('table', { name: table }).getByRole('row').filter({ has: page.getByRole('checkbox') });
+
+test('traces can be searched, sorted and opened', async () => {
+  const page = await open('/traces');
+  const rows = bodyRows(page, 'Traces');
+  await rows.first().waitFor();
+  await page.getByRole('searchbox').fill('rank3');
+  await page.getByRole('status').getByText('1 trace', { exact: true }).waitFor();
+  assert.equal(await rows.count(), 1);
+  await rows.getByText('rank3.pt.trace.json.gz').waitFor();
+  await page.getByRole('searchbox').fill('');
+  await page.getByRole('columnheader', { name: 'Size' }).getByRole('button').click();
+  await page.waitForURL(/sort=-size/);
+  await page.getByRole('columnheader', { name: 'Size', description: '' }).waitFor();
+  assert.equal(await page.getByRole('columnheader', { name: 'Size' }).getAttribute('aria-sort'), 'descending');
+  await accessible(page);
+  await page.getByRole('link', { name: data.ranks[0], exact: true }).click();
+  await page.waitForURL(new RegExp(`#/traces/${data.ranks[0]}$`));
+  await page.goBack();
+  await page.getByRole('heading', { name: 'Traces' }).waitFor();
+  await close(page);
+});
+
+test('names and labels are text', async () => {
+  const page = await open('/traces?search=onerror');
+  await page.getByText('<img src=x onerror=alert(1)>').first().waitFor();
+  await page.getByRole('link', { name: 'origin=<b>somewhere</b>' }).click();
+  await page.waitForURL(/label=origin/);
+  assert.equal(await page.locator('td img, td b b').count(), 0);
+  await close(page);
+});
+
+test('the list of sessions works with the keyboard alone', async () => {
+  const page = await open('/');
+  await page.keyboard.press('g');
+  await page.keyboard.press('s');
+  await bodyRows(page, 'Sessions').first().waitFor();
+  await page.keyboard.press('j');
+  await page.keyboard.press('x');
+  await page.getByRole('toolbar', { name: 'Selection' }).getByText('1 selected').waitFor();
+  await page.keyboard.press('p');
+  await page.getByText('1 session pinned').waitFor();
+  await page.getByText('pinned', { exact: true }).first().waitFor();
+  await page.keyboard.press('j');
+  await page.keyboard.press('k');
+  await page.keyboard.press('p');
+  await page.getByText('1 session unpinned').waitFor();
+  await page.keyboard.press('/');
+  await page.keyboard.type('nightly');
+  await page.getByRole('status').getByText('1 session', { exact: true }).waitFor();
+  await page.keyboard.press('Enter');
+  await page.keyboard.press('j');
+  await page.keyboard.press('Enter');
+  await page.waitForURL(new RegExp(`#/sessions/${data.recorded}$`));
+  await close(page);
+});
+
+test('labels can be changed', async () => {
+  const page = await open('/sessions?search=lightllm');
+  await bodyRows(page, 'Sessions').first().waitFor();
+  await page.getByRole('checkbox', { name: `Select ${data.imported}` }).check();
+  await page.getByRole('button', { name: 'Labels' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Labels' });
+  await dialog.getByRole('textbox').fill('model=lightllm\nwhat');
+  await dialog.getByText('"what" is not KEY=VALUE').waitFor();
+  await dialog.getByRole('textbox').fill('model=lightllm');
+  await accessible(page);
+  await dialog.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('link', { name: 'model=lightllm' }).waitFor();
+  await close(page);
+});
+
+test('a trace is downloaded', async () => {
+  const page = await open('/traces?search=rank3');
+  await bodyRows(page, 'Traces').first().waitFor();
+  await page.keyboard.press('j');
+  const [file] = await Promise.all([page.waitForEvent('download'), page.keyboard.press('d')]);
+  assert.match(file.suggestedFilename(), /rank3\.pt\.trace\.json\.gz$/);
+  await close(page);
+});
+
+test('only an admin can delete', async () => {
+  for (const role of ['read', 'operate', 'admin']) {
+    const page = await open('/traces', { role });
+    await bodyRows(page, 'Traces').first().getByRole('checkbox').check();
+    const bar = page.getByRole('toolbar', { name: 'Selection' });
+    await bar.waitFor();
+    assert.equal(await bar.getByRole('button', { name: 'Delete' }).count(), role === 'admin' ? 1 : 0);
+    assert.equal(await bar.getByRole('button', { name: 'Pin' }).count(), role === 'read' ? 0 : 1);
+    await close(page);
+  }
+});
+
+test('runs are listed', async () => {
+  const page = await open('/runs');
+  await page.getByRole('heading', { name: 'Benchmark runs' }).waitFor();
+  await page.getByText('No benchmark run yet').waitFor();
+  await accessible(page);
+  await close(page);
+});
