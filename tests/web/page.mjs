@@ -2,11 +2,12 @@
 // What the tests of the page share: a Chromium, pages that are signed in, and what must hold of every page: no error in
 // its console, nothing that its Content-Security-Policy blocks, no violation that axe finds.
 //
-// test_pages.py starts each NAME.test.mjs with WEB_ADDRESS, WEB_TOKENS ({role: token}), WEB_PACKAGES (folder of npm packages),
-// WEB_DATA (what it put into the catalog) and WEB_TIME_FACTOR.
+// test_pages.py starts each NAME.test.mjs with WEB_ADDRESS, WEB_SOCKET (of profd), WEB_TOKENS ({role: token}), WEB_PACKAGES
+// (folder of npm packages), WEB_DATA (what it put into the catalog) and WEB_TIME_FACTOR.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { request } from 'node:http';
 import { after, before } from 'node:test';
 
 const packages = process.env.WEB_PACKAGES;
@@ -24,15 +25,31 @@ before(async () => {
 });
 after(() => browser?.close());
 
-// GET or POST of the API, as a program would do it.
-export async function api(method, path, body, role = 'admin') {
-  const response = await fetch(address + path, {
-    method,
-    headers: { Authorization: `Bearer ${tokens[role]}`, ...(body ? { 'Content-Type': 'application/json' } : {}) },
-    ...(body ? { body: JSON.stringify(body) } : {}),
+// A request to the API. Without a role it comes by the Unix socket, which may do all, and import files; with one as whoever has
+// such a token.
+export async function api(method, path, body, role = null) {
+  const { status, text } = await (role ? byToken(method, path, body, role) : bySocket(method, path, body));
+  assert.ok(status < 300, `${method} ${path}: ${status} ${text}`);
+  return JSON.parse(text);
+}
+
+async function byToken(method, path, body, role) {
+  const headers = { Authorization: `Bearer ${tokens[role]}`, ...(body ? { 'Content-Type': 'application/json' } : {}) };
+  const response = await fetch(address + path, { method, headers, ...(body ? { body: JSON.stringify(body) } : {}) });
+  return { status: response.status, text: await response.text() };
+}
+
+function bySocket(method, path, body) {
+  return new Promise((resolve, reject) => {
+    const call = request({ socketPath: process.env.WEB_SOCKET, method, path, headers: { Host: 'localhost', ...(body ? { 'Content-Type': 'application/json' } : {}) } }, (response) => {
+      let text = '';
+      response.setEncoding('utf8');
+      response.on('data', (part) => (text += part));
+      response.on('end', () => resolve({ status: response.statusCode, text }));
+    });
+    call.on('error', reject);
+    call.end(body ? JSON.stringify(body) : undefined);
   });
-  assert.ok(response.ok, `${method} ${path}: ${response.status} ${await response.clone().text()}`);
-  return response.json();
 }
 
 // A page that is signed in and shows the view, with what went wrong in it as `page.faults`.
@@ -50,7 +67,7 @@ export async function open(path = '/', { role = 'operate', context = {}, signIn 
     addEventListener('securitypolicyviolation', (event) => console.error(`CSP: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
   });
   if (signIn) {
-    const { code } = await api('POST', '/v1/web/codes', { role }, 'admin');
+    const { code } = await api('POST', '/v1/web/codes', { role });
     await page.goto(`${address}/#code=${code}&to=${encodeURIComponent(path)}`);
     await page.getByRole('navigation', { name: 'Views' }).waitFor();
   } else {

@@ -67,7 +67,7 @@ def page(tmp_path_factory):
         config = f"[profd]\nlisten=127.0.0.1:{port}\n[http]\ntokens_file={tokens}\n[fleet prod]\nrouter={fleet.router}\n" + quick_config()
         with Daemon(directory / "profd", config) as profd:
             data = fill(profd, fleet, directory)
-            yield {"WEB_ADDRESS": f"http://127.0.0.1:{port}", "WEB_TOKENS": json.dumps(TOKENS), "WEB_DATA": json.dumps(data)}
+            yield {"WEB_ADDRESS": f"http://127.0.0.1:{port}", "WEB_SOCKET": str(profd.socket), "WEB_TOKENS": json.dumps(TOKENS), "WEB_DATA": json.dumps(data)}
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

@@ -26,7 +26,7 @@ function Strip({ rows, chosen, onChoose, onOpen }: { rows: Row[]; chosen: number
   const [theme, setTheme] = useState(0);
   useEffect(() => onThemeChange(() => setTheme((old) => old + 1)), []);
   useEffect(() => {
-    const observer = new ResizeObserver(() => setWidth(canvas.current!.clientWidth));
+    const observer = new ResizeObserver(() => canvas.current && setWidth(canvas.current.clientWidth));
     observer.observe(canvas.current!);
     return () => observer.disconnect();
   }, []);
