@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/integration")]
-from daemon import Daemon, FaultFleet, free_port, quick_config, token_line, write_tokens  # noqa: E402
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/integration"), str(ROOT / "tests/web")]
+from analysis_data import fill_analysis  # noqa: E402
+from daemon import FINAL, Daemon, FaultFleet, free_port, quick_config, token_line, wait_for, write_tokens  # noqa: E402
 from patience import factor, patience  # noqa: E402
 from real_traces import CORPUS  # noqa: E402
 
@@ -51,12 +52,12 @@ def fill(profd, fleet, directory):
     hostile = directory / HOSTILE
     shutil.copy(CORPUS / "hta/cpu_only_rank34.json.gz", hostile.with_suffix(".json.gz"))
     hostile = imported(profd, hostile.with_suffix(".json.gz"), labels={"origin": "<b>somewhere</b>"})
-    steps = imported(profd, CORPUS / "kineto/resnet50_2021_workers0.json.gz")
-    late = [imported(profd, CORPUS / f"torchrec_sst4_4rank/rank{rank}.pt.trace.json.gz") for rank in range(4)]
     started = profd.start_session(router=fleet.router, duration_ns=200_000_000, labels={"purpose": "nightly"})
     recorded = profd.wait_session(started["session"])
-    return {"ranks": ranks, "imported": profd.get(f"/v1/traces/{ranks[0]}")["session"], "hostile": hostile, "recorded": recorded["session"],
-            "steps": steps, "late": late,
+    def wait(run):
+        wait_for(lambda: profd.get(f"/v1/runs/r{run}")["state"] in FINAL, 60)
+
+    return {"analysis": fill_analysis(profd, fleet, directory, wait), "ranks": ranks, "imported": profd.get(f"/v1/traces/{ranks[0]}")["session"], "hostile": hostile, "recorded": recorded["session"],
             "router": fleet.router, "workers": fleet.workers}
 
 

@@ -85,7 +85,7 @@ export function histogram(values: ArrayLike<number>, bins = 40): Histogram {
 }
 
 // 1, 2 or 5 times a power of ten, at least x.
-function roundUp(x: number): number {
+export function roundUp(x: number): number {
   const power = 10 ** Math.floor(Math.log10(x));
   for (const factor of [1, 2, 5]) if (factor * power >= x * (1 - 1e-9)) return factor * power;
   return 10 * power;

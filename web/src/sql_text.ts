@@ -67,6 +67,13 @@ export interface Completion {
 const TABLE_BEFORE = new Set(['from', 'join', ',']);
 const COMPLETIONS_MAX = 12;
 
+// Whether what is typed at its end is within it: a comment to the end of its line, a string that has no end yet.
+function isOpen(text: string): boolean {
+  if (text.startsWith('--')) return true;
+  if (text.startsWith('/*')) return !text.endsWith('*/') || text.length < 4;
+  return text.startsWith("'") && (text.split("'").length - 1) % 2 === 1;
+}
+
 function unquoted(name: string): string {
   return /^["`[]/.test(name) ? name.slice(1, -1) : name;
 }
@@ -90,7 +97,7 @@ function tablesIn(tokens: Token[], schema: SchemaTable[]): Map<string, SchemaTab
 export function complete(sql: string, caret: number, schema: SchemaTable[]): { from: number; list: Completion[] } {
   const tokens = tokenize(sql);
   const nothing = { from: caret, list: [] };
-  const inside = tokens.find((token) => token.at < caret && caret < token.at + token.text.length + (token.text.startsWith('--') ? 1 : 0));
+  const inside = tokens.find((token) => token.at < caret && caret < token.at + token.text.length + (isOpen(token.text) ? 1 : 0));
   if (inside && (inside.kind === 'comment' || inside.kind === 'string')) return nothing;
   const word = /[\p{L}\p{N}_$]*$/u.exec(sql.slice(0, caret))![0];
   const from = caret - word.length;

@@ -91,15 +91,17 @@ test('a run over time has each token and request where it was', () => {
     request(1, { sent_ns: 0.1 * s, first_ns: 0.15 * s, end_ns: 0.25 * s, ttft_ns: 0.05 * s, e2e_ns: 0.15 * s, gaps_us: [] }),
     request(2, { sent_ns: 0.31 * s, end_ns: 0.32 * s, outcome: 'error' }),
   ];
-  const over = overTime(requests);
+  const over = overTime(requests, 4);
   assert.deepEqual(over.at, [0, 1e8, 2e8, 3e8]);
   assert.deepEqual(over.tokens, [10, 20, 10, 0]);
   assert.deepEqual(over.requests, [0, 0, 10, 10]);
   assert.deepEqual(over.inFlight, [1, 2, 2, 2]);
   assert.deepEqual(over.ttftP50, [0.05 * s, 0.05 * s, null, null]);
   assert.equal(overTime([]).at.length, 1);
-  const long = overTime([request(0, { sent_ns: 0, end_ns: 86400 * s })]);
-  assert.ok(long.at.length <= 121);
+  for (const end of [1, 1e7, 19.4 * s, 86400 * s]) {
+    const { at } = overTime([request(0, { sent_ns: 0, end_ns: end })]);
+    assert.ok(at.length <= 121 && at.at(-1)! <= end, `${end}: ${at.length}`);
+  }
 });
 
 const run = (n: number, workload: Record<string, unknown>, more: object = {}): Run =>

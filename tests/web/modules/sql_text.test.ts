@@ -69,7 +69,10 @@ test('names complete what the caret is at', () => {
   assert.deepEqual(names('select k.st| from kernel k'), ['stream']);
   assert.deepEqual(names('select unknown.| from kernel k'), []);
   assert.deepEqual(names("select * from kernel where name = 'ker|'"), []);
+  assert.deepEqual(names("select 'ker|"), []);
+  assert.deepEqual(names("select 'it''s', ker|"), ['kernel']);
   assert.deepEqual(names('select 1 -- ker|'), []);
+  assert.deepEqual(names('select 1 /* ker|'), []);
   assert.deepEqual(names('select 1|'), []);
   assert.deepEqual(names('select name| from kernel'), ['name_stat'].filter((one) => SCHEMA.some((table) => table.name === one)));
   assert.equal(complete('select na', 9, SCHEMA).from, 7);

@@ -54,8 +54,12 @@ export function Distributions({ title, of, noun }: { title: string; of: Distribu
       <p class="facts-line">
         {of.map((one) => (
           <span key={one.label}>
-            <i class="swatch" style={{ background: one.color.startsWith('--') ? `var(${one.color})` : one.color }} /> {one.label}: {plural(one.values.length, noun)}, p50{' '}
-            <b>{duration(quantile(one.values, 0.5))}</b>, p99 <b>{duration(quantile(one.values, 0.99))}</b>
+            <i class="swatch" style={{ background: one.color.startsWith('--') ? `var(${one.color})` : one.color }} /> {one.label}: {plural(one.values.length, noun)}
+            {one.values.length > 0 && (
+              <>
+                , p50 <b>{duration(quantile(one.values, 0.5))}</b>, p99 <b>{duration(quantile(one.values, 0.99))}</b>
+              </>
+            )}
           </span>
         ))}
       </p>

@@ -80,7 +80,7 @@ function Figures({ lines }: { lines: Line[] }) {
     {
       id: 'bar',
       title: '− 0 +',
-      width: '190px',
+      width: 'clamp(84px, 15vw, 190px)',
       cell: (line) =>
         line.of.percent !== null && (
           <Diverging value={line.of.percent} most={most} low={line.of.percent_ci95?.[0] ?? null} high={line.of.percent_ci95?.[1] ?? null} certain={certain(line)} costs={!isMore(line)} />
@@ -97,7 +97,7 @@ function Figures({ lines }: { lines: Line[] }) {
     { id: 'result', title: 'Result', width: '140px', cell: (line) => line.of.result && <Result result={line.of.result} worse={worse(line)} /> },
     { id: 'needed', title: 'Runs needed', width: '92px', numeric: true, rare: true, help: 'on each side, to show a change of this size', cell: (line) => count(line.of.runs_needed) },
   ];
-  return <Table label="Figures" columns={columns} rows={useLocalRows(lines)} rowKey={(line) => line.group + line.name} keys={false} />;
+  return <Table label="Figures before and after" columns={columns} rows={useLocalRows(lines)} rowKey={(line) => line.group + line.name} keys={false} />;
 }
 
 async function requestsOf(side: Side, signal: AbortSignal): Promise<RunRequest[]> {

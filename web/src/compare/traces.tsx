@@ -49,7 +49,7 @@ function Measures({ rows }: { rows: Row[] }) {
     {
       id: 'bar',
       title: '− 0 +',
-      width: '190px',
+      width: 'clamp(84px, 15vw, 190px)',
       cell: (row) => (
         <Diverging
           value={number(row, 'change_share')}
@@ -63,7 +63,7 @@ function Measures({ rows }: { rows: Row[] }) {
     { id: 'interval', title: '95 % interval', width: '150px', numeric: true, cell: interval, rare: true },
     { id: 'result', title: 'Result', width: '96px', cell: (row) => <Result result={text(row, 'result')} worse={number(row, 'change_ns') > 0} /> },
   ];
-  return <Table label="Measures" columns={columns} rows={useLocalRows(rows)} rowKey={(row) => text(row, 'measure')} keys={false} />;
+  return <Table label="Measures before and after" columns={columns} rows={useLocalRows(rows)} rowKey={(row) => text(row, 'measure')} keys={false} />;
 }
 
 const FILTERS: [string, string][] = [
@@ -99,7 +99,7 @@ export function changeColumns(rows: Row[], what: string): Column<Row>[] {
     {
       id: 'bar',
       title: '− 0 +',
-      width: '200px',
+      width: 'clamp(84px, 15vw, 200px)',
       cell: (row) => <Diverging value={number(row, 'change_ns')} most={most} certain={isCertain(text(row, 'result'))} />,
     },
     { id: 'change', title: 'Change', width: '88px', numeric: true, cell: (row) => signed(number(row, 'change_ns')) },
@@ -251,17 +251,20 @@ export function ComparedTraces({ a, b, names }: { a: Side; b: Side; names: [stri
       )}
       <section class="panel" aria-label="Kernels" aria-busy={answer.loading}>
         <h2>Kernels</h2>
-        {waiting || (
+        {waiting ||
+          (kernels.length === 0 && <p class="hint">There are no GPU events on either side.</p>) || (
           <>
             <p class="hint">{unit} A result is unclear where the 95 % interval of the change includes no change.</p>
             <Changes rows={kernels} what="Kernel" />
           </>
         )}
       </section>
-      <section class="panel" aria-label="Measures">
-        <h2>Measures</h2>
-        {waiting || <Measures rows={measures} />}
-      </section>
+      {measures.length > 0 && (
+        <section class="panel" aria-label="Measures">
+          <h2>Measures</h2>
+          <Measures rows={measures} />
+        </section>
+      )}
       <section class="panel" aria-label="Steps">
         <h2>Steps</h2>
         <Steps a={a} b={b} names={names} />

@@ -56,7 +56,7 @@ export function IcicleCanvas({ tree, focus, chosen, matches, describe, onFocus, 
   const [pointer, setPointer] = useState<{ frame: number; x: number; y: number } | null>(null);
   useEffect(() => onThemeChange(() => setTheme((old) => old + 1)), []);
   useEffect(() => {
-    const observer = new ResizeObserver(() => setWidth(canvas.current!.parentElement!.clientWidth));
+    const observer = new ResizeObserver(([entry]) => setWidth(entry!.target.clientWidth));
     observer.observe(canvas.current!.parentElement!);
     return () => observer.disconnect();
   }, []);

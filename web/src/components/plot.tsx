@@ -84,7 +84,7 @@ const each = (text: (value: number) => string) => (ticks: number[]) => ticks.map
 function rangeOf(all: [number, number]): uPlot.Range.Function {
   return (u, low, high) => {
     const x = u.data[0];
-    return low === x[0] && high === x[x.length - 1] ? all : [low, high];
+    return x.length < 2 || (low === x[0] && high === x[x.length - 1]) ? all : [low, high];
   };
 }
 

@@ -43,7 +43,7 @@ export function FiguresTable({ runs }: { runs: Run[] }) {
     ...FIGURES.map((name) => ({
       id: name,
       title: name,
-      width: several ? '158px' : '96px',
+      width: several ? '158px' : 'clamp(68px, 9vw, 96px)',
       numeric: true,
       rare: name === 'p90' || name === 'max',
       cell: ([metric]: Metric) => cell(runs, metric, name),

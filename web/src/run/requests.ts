@@ -2,7 +2,7 @@
 // The requests of benchmark runs, and figures of them over time. Pure but for loadRequests().
 
 import { get } from '../api';
-import { quantile, sorted } from '../figures';
+import { quantile, roundUp, sorted } from '../figures';
 
 // A row of GET /v1/runs/{run}/requests. Times `*_ns` without a duration in their name are after the start of the run.
 export interface RunRequest {
@@ -76,10 +76,10 @@ export interface OverTime {
 
 const INTERVALS = 120;
 
-// The run in at most 120 equal intervals of 100 ms and more.
-export function overTime(requests: RunRequest[]): OverTime {
+// The run in equal intervals of a round length, about as many as asked for.
+export function overTime(requests: RunRequest[], intervals = INTERVALS): OverTime {
   const end = requests.reduce((most, request) => Math.max(most, request.end_ns ?? request.last_ns ?? request.sent_ns ?? 0), 0);
-  const width = Math.max(1e8, Math.ceil(end / INTERVALS / 1e8) * 1e8);
+  const width = roundUp(Math.max(1e3, end / intervals));
   const n = Math.max(1, Math.ceil((end + 1) / width));
   const zeros = () => new Array<number>(n).fill(0);
   const result: OverTime = {

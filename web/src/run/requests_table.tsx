@@ -84,7 +84,7 @@ export function RequestsTable({ run, requests, more }: { run: string; requests: 
         </button>
       </div>
       <div class="requests">
-        <Table label="Requests" columns={COLUMNS} rows={useLocalRows(rows)} rowKey={(row) => String(row.index)} sort={sort} onSort={setSort} fill keys={false} />
+        <Table label="All requests" columns={COLUMNS} rows={useLocalRows(rows)} rowKey={(row) => String(row.index)} sort={sort} onSort={setSort} fill keys={false} />
       </div>
     </>
   );

@@ -57,7 +57,7 @@ function Chart({ answer }: { answer: Answer }) {
       <p class="table-tools">
         <label>
           By{' '}
-          <select value={x} onChange={(event) => setX(Number(event.currentTarget.value))}>
+          <select aria-label="Chart by" value={x} onChange={(event) => setX(Number(event.currentTarget.value))}>
             {answer.columns.map((name, i) => (
               <option key={i} value={i}>
                 {name}
@@ -67,7 +67,7 @@ function Chart({ answer }: { answer: Answer }) {
         </label>
         <label>
           Value{' '}
-          <select value={y} onChange={(event) => setY(Number(event.currentTarget.value))}>
+          <select aria-label="Chart value" value={y} onChange={(event) => setY(Number(event.currentTarget.value))}>
             {numeric.map((i) => (
               <option key={i} value={i}>
                 {answer.columns[i]}

@@ -73,7 +73,6 @@ export function TimelinePane({ source, label, events, onReady, onKey }: PaneProp
 
   useEffect(() => {
     let coarse = 0;
-    const element = canvas.current!; // the reference is gone before this effect ends
     const placeThumb = (picture: TimelinePicture) => {
       const room = picture.height - picture.top - picture.layout.pinnedHeight;
       const all = Math.max(picture.layout.height, room, 1);
@@ -82,7 +81,7 @@ export function TimelinePane({ source, label, events, onReady, onKey }: PaneProp
       thumb.current.style.top = `${(picture.scroll / all) * 100}%`;
       thumb.current.hidden = room >= all;
     };
-    const picture = new TimelinePicture(element, source, latest.current.layout, {
+    const picture = new TimelinePicture(canvas.current!, source, latest.current.layout, {
       ...forwarded(() => latest.current.events),
       moved: () => {
         overview.invalidate();
@@ -106,12 +105,12 @@ export function TimelinePane({ source, label, events, onReady, onKey }: PaneProp
     showRange();
     pane.current = { picture, overview, toggle: actions.toggle };
     const resized = new ResizeObserver(() => {
-      setHeight(element.clientHeight);
+      setHeight(canvas.current!.clientHeight);
       picture.scrollTo(picture.scroll);
       placeThumb(picture);
       showRange();
     });
-    resized.observe(element);
+    resized.observe(canvas.current!);
     const unthemed = onThemeChange(() => {
       picture.recolor();
       overview.recolor();

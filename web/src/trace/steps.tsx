@@ -26,7 +26,7 @@ function Strip({ rows, chosen, onChoose, onOpen }: { rows: Row[]; chosen: number
   const [theme, setTheme] = useState(0);
   useEffect(() => onThemeChange(() => setTheme((old) => old + 1)), []);
   useEffect(() => {
-    const observer = new ResizeObserver(() => canvas.current && setWidth(canvas.current.clientWidth));
+    const observer = new ResizeObserver(([entry]) => setWidth(entry!.target.clientWidth));
     observer.observe(canvas.current!);
     return () => observer.disconnect();
   }, []);
@@ -158,7 +158,7 @@ export function Steps({ rows, trace }: { rows: Row[]; trace: string }) {
       </p>
       <Strip rows={timed} chosen={chosen} onChoose={setChosen} onOpen={open} />
       <p class="hint strip-hint">{hovered ? stepText(hovered) : 'Height is time, the line is the median. Click a step to open it in the timeline.'}</p>
-      <AsTable label="Steps" columns={COLUMNS} rows={timed} onOpen={open} />
+      <AsTable label="Table of steps" columns={COLUMNS} rows={timed} onOpen={open} />
     </>
   );
 }

@@ -166,7 +166,7 @@ function Kernels({ rows, trace }: { rows: Row[]; trace: string }) {
   return (
     <>
       <div class={all ? 'kernels all' : 'kernels'}>
-        <Table label="Kernels" columns={kernelColumns(trace, most)} rows={useLocalRows(shown)} rowKey={(row) => text(row, 'name')} fill={all} keys={false} />
+        <Table label="Kernels by time" columns={kernelColumns(trace, most)} rows={useLocalRows(shown)} rowKey={(row) => text(row, 'name')} fill={all} keys={false} />
       </div>
       {!all && rows.length > KERNELS_SHOWN && (
         <button type="button" class="link more" onClick={() => setAll(true)}>
