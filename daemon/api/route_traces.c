@@ -43,6 +43,12 @@ static int trace_find_or_reply(struct api *api, struct http_request *r, int64_t 
     return err;
 }
 
+/* Numbers are those of this profd's catalog, also of traces that other hosts keep. */
+static void trace_put_catalog(struct catalog *c, json_t *trace)
+{
+    json_put_str(trace, "catalog", catalog_uuid(c));
+}
+
 /* -- Lists -------------------------------------------------------------------------------------------- */
 
 /* Of each kind, one more than the limit is read, to know whether a further page exists. */
@@ -59,6 +65,7 @@ static void trace_page_add_json(struct trace_page *page, json_t *take_trace, int
 {
     VEC_GROW(page->order, page->n, page->cap);
     page->order[page->n++] = (struct trace_position){at, id};
+    trace_put_catalog(page->catalog, take_trace);
     json_array_append_new(page->traces, take_trace);
 }
 
@@ -90,6 +97,7 @@ static int trace_page_add_remote(const struct remote_trace_record *t, void *arg)
     memmove(&page->order[i + 1], &page->order[i], (page->n - i) * sizeof(*page->order));
     page->order[i] = (struct trace_position){t->recorded_at, t->trace_id};
     page->n++;
+    trace_put_catalog(page->catalog, j);
     json_array_insert_new(page->traces, i, j);
     return 0;
 }
@@ -183,6 +191,7 @@ static void trace_reply(struct api *api, struct http_request *r, int status, int
         return;
     json_t *body = trace_record_to_json(&t);
     int err = catalog_put_summary(api->modules.catalog, id, body);
+    trace_put_catalog(api->modules.catalog, body);
     if (peers_are_configured(api->modules.peers))
         json_put_str(body, "host", catalog_host(api->modules.catalog));
     if (err == 0)
@@ -202,10 +211,12 @@ static bool remote_trace_reply(struct api *api, struct http_request *r, int64_t 
     if (catalog_get_remote_trace(api->modules.catalog, id, &t) < 0)
         return false;
     int err = catalog_remote_trace_json(api->modules.catalog, &t, &body);
-    if (err < 0)
+    if (err < 0) {
         reply_error(api, r, err, "read the trace");
-    else
-        http_reply_json(r, 200, body);
+        return true;
+    }
+    trace_put_catalog(api->modules.catalog, body);
+    http_reply_json(r, 200, body);
     return true;
 }
 

@@ -66,15 +66,15 @@ def test_hosts_are_listed_with_their_clocks(hosts):
     one, two = hosts
     hosts.network.delay(two.number, 20)
     try:
-        own, other = one.get("/v1/hosts")["hosts"]
+        # A hello of the last two seconds is not repeated: that one was answered without the delay.
+        own, other = wait_for(lambda: (listed := one.get("/v1/hosts")["hosts"])[1].get("clock_rtt_ns", 0) >= 20_000_000 / 2 and listed)
     finally:
         hosts.network.delay(two.number, 0)
     assert (own["host"], own["state"], other["host"], other["state"]) == ("gpu1", "self", "gpu2", "ok")
-    # A hello of the last two seconds is not repeated: that one may be older than the first question about its workers.
+    two.get("/v1/workers", router=hosts.router)
     wait_for(lambda: one.get("/v1/hosts")["hosts"][1].get("workers") == 2)
     if one.clock:
         assert abs(other["clock_offset_ns"] - 2.5e9) <= other["clock_error_ns"] + 5e6
-    assert other["clock_rtt_ns"] >= 20_000_000 / 2
 
 
 def test_a_host_that_is_cut_off_is_named(hosts):

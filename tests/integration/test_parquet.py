@@ -330,6 +330,9 @@ def test_a_session_is_one_file(duckdb, tmp_path):
         assert complete == [{"trace": t["trace"], "trace_id": int(t["trace"][1:]), "session": "s1", "worker": t["worker"],
                           "instance": t["instance"], "rank": t["ranks"]["rank"], "n": t["slices"]}
                          for t in sorted(profd.traces(session="s1"), key=lambda t: int(t["trace"][1:]))]
+        # Together with the number it is the key, also where several hosts fill one directory.
+        catalog = profd.rows("select uuid from catalog_row")[0]["uuid"]
+        assert duckdb.rows(f"SELECT DISTINCT catalog FROM '{tmp_path}/s1.parquet'") == [{"catalog": catalog}]
         sql = "SELECT trace_id, rank, instance, worker, name, count(*) AS n, min(ts) AS t FROM slice "
         sql += "GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, name"
         duckdb.run(f"CREATE VIEW slice AS FROM '{tmp_path}/s1.parquet'")
