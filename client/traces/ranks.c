@@ -122,6 +122,17 @@ static int ranks_fetch_workers(struct client *c, const char *ref, json_t **ret)
     return status;
 }
 
+/* Without columns: the archive has it, or it came back from there and was not read since. */
+static bool trace_may_be_read(const struct client *c, const json_t *trace)
+{
+    const char *path = json_get_str(trace, "path");
+    bool is_here = connection_is_local(c->connection) && !json_get_str(trace, "host_uuid");
+
+    return trace_json_is_archived(trace) ||
+           (json_object_get(trace, "archived_at") && !json_get_str(trace, "columns_reason") && is_here &&
+            path && access(path, R_OK) == 0);
+}
+
 /* Traces of a front end and attachments are not of a rank: they are left out, with one note. */
 int ranks_add_session(struct client *c, const char *session, struct named_ranks *ranks)
 {
@@ -158,7 +169,7 @@ int ranks_add_session(struct client *c, const char *session, struct named_ranks 
             status = ranks_leave_out(ranks, true, EXIT_FAILED);
         } else if (!streq(kind, "trace")) {
             append_str(&left_out, "%s%s (%s)", left_out ? ", " : "", id, kind ? kind : "unknown");
-        } else if (!json_get_str(trace, "columns") && !trace_json_is_archived(trace)) {
+        } else if (!json_get_str(trace, "columns") && !trace_may_be_read(c, trace)) {
             client_note(c, "%s is left out: it was not read", id);
             status = ranks_leave_out(ranks, true, EXIT_FAILED);
         } else {

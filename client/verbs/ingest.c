@@ -18,6 +18,7 @@ static const struct option_def ingest_options[] = {
     LABEL_OPTION(struct ingest_options, "traces"),
     {"reference", 0, NULL, OPTION_FLAG, offsetof(struct ingest_options, reference), "Leave the files in place; store only their columns", "reference"},
     {"again", 0, NULL, OPTION_FLAG, offsetof(struct ingest_options, again), "Rebuild the columns of traces that are already known", "again"},
+    {"archive", 0, NULL, OPTION_FLAG, offsetof(struct ingest_options, archive), "Restore lost sessions and traces from the archive; no PATH"},
 };
 /* clang-format on */
 
@@ -226,7 +227,14 @@ int ingest_words(struct client *c, const struct ingest_options *o, int n_words, 
 
 static int ingest_run(struct client *c, const void *values, int n_words, char **words)
 {
-    return ingest_words(c, values, n_words, words);
+    const struct ingest_options *o = values;
+    static const char remedy[] = "Use profctl ingest PATH..., or profctl ingest --archive.";
+
+    if (o->archive && (n_words > 0 || o->session || o->reference || o->again || o->labels.n > 0))
+        return client_refuse(c, remedy, "--archive takes no paths and no other option");
+    if (!o->archive && n_words == 0)
+        return client_refuse(c, remedy, "no path is given");
+    return o->archive ? ingest_archive(c) : ingest_words(c, o, n_words, words);
 }
 
 const struct verb verb_ingest = {
@@ -234,9 +242,10 @@ const struct verb verb_ingest = {
     .summary = "Import trace files into the catalog",
     .details =
         "Searches directories for files that are named like traces. Exports reports of nsys (.nsys-rep) "
-        "first, with the nsys of this machine. If no profd is running, starts one for this call.",
-    .words = "PATH...",
-    .min_words = 1,
+        "first, with the nsys of this machine. If no profd is running, starts one for this call. --archive "
+        "adds what the archive describes and the catalog does not have; files come when they are needed.",
+    .words = "[PATH...]",
+    .min_words = 0,
     .max_words = WORDS_UNLIMITED,
     VERB_OPTIONS(ingest_options, struct ingest_options),
     .run = ingest_run,

@@ -83,7 +83,8 @@ static const struct verb_entry trace_verbs[] = {
      "profctl web --host https://gpu7.example:9460 --no-browser", .takes = "str"},
     {&verb_ingest, {0}, "import add upload load-trace",
      "profctl ingest /tmp/traces\n"
-     "profctl ingest rank0.json.gz rank1.json.gz --session baseline", .takes = "f"},
+     "profctl ingest rank0.json.gz rank1.json.gz --session baseline\n"
+     "profctl ingest --archive", .takes = "f"},
     {&verb_export, {0}, "convert",
      "profctl export t12 --from 1.5s --to 1.6s -o part.json.gz\n"
      "profctl export t12 --format collapsed -o stacks.txt", .takes = "tf"},

@@ -15,12 +15,14 @@ extern const struct verb verb_analyze, verb_bench, verb_complete, verb_completio
 struct ingest_options {
     struct option_list labels;
     const char *session; /* name or id, NULL */
-    bool reference, again;
+    bool reference, again, archive;
 };
 
 /* Imports files, one after another, with a line for each, as `profctl ingest` does. Starts a profd if none is
  * running. Returns the exit status. */
 int ingest_words(struct client *c, const struct ingest_options *o, int n_words, char **words);
+/* What the manifests in the archive describe and the catalog does not have. Returns the exit status. */
+int ingest_archive(struct client *c);
 
 /* A new token, and its hash as a tokens file has it. An exit status. */
 #define TOKEN_TEXT_SIZE (sizeof(TOKEN_PREFIX) + 2 * TOKEN_RANDOM_BYTES)

@@ -233,6 +233,7 @@ ROUTE_HANDLER(get_usage);
 ROUTE_HANDLER(vacuum_store);
 
 ROUTE_HANDLER(get_archive);
+ROUTE_HANDLER(restore_archive);
 ROUTE_HANDLER(fetch_trace);
 
 ROUTE_HANDLER(get_events);

@@ -35,6 +35,7 @@ struct metrics_scrape {
     struct catalog_metrics catalog;
     struct ingest_metrics ingest;
     struct reports_metrics reports;
+    struct viewers_metrics viewers;
     struct runs_metrics runs;
     struct archiver_metrics archive;
     const struct lease_metrics *leases;
@@ -43,13 +44,14 @@ struct metrics_scrape {
         double stops_pending, oldest_stop_s, network_refused, peer_clock_offset_s, response_bytes,
             response_limit, responses_waiting, traces, traces_skipped, traces_removed, store_bytes,
             store_limit, store_free_bytes, store_keep_free, evictions, ingest_running, ingest_waiting,
-            ingest_requeued, ingest_bytes, reports_running, reports_waiting, runs, requests_unsaved,
-            catalog_writable, wal_bytes, displaced, connections, connections_limit, loop_lag_s,
-            kineto_processes, kineto_polls, kineto_answers, kineto_late, kineto_configs, kineto_refused,
-            cpu_s, resident_bytes, virtual_bytes, open_fds, max_fds, start_time_s, archive_failing,
-            archive_waiting, archive_waiting_bytes, archive_lag_s, archive_uploaded_bytes,
-            archive_fetched_bytes, mirror_lag, mirror_lag_s, mirror_rows, mirror_failures, mirror_refused,
-            mirror_connected, parts_open, parts_late, parts_lost, remote_traces;
+            ingest_requeued, ingest_bytes, reports_running, reports_waiting, viewers, viewers_waiting,
+            viewers_started, runs, requests_unsaved, catalog_writable, wal_bytes, displaced, connections,
+            connections_limit, loop_lag_s, kineto_processes, kineto_polls, kineto_answers, kineto_late,
+            kineto_configs, kineto_refused, cpu_s, resident_bytes, virtual_bytes, open_fds, max_fds,
+            start_time_s, archive_failing, archive_waiting, archive_waiting_bytes, archive_lag_s,
+            archive_uploaded_bytes, archive_fetched_bytes, mirror_lag, mirror_lag_s, mirror_rows,
+            mirror_failures, mirror_refused, mirror_connected, parts_open, parts_late, parts_lost,
+            remote_traces;
     } values; /* of families without labels */
     struct peers_metrics peers;
 };
@@ -270,6 +272,19 @@ static void metrics_write_report_durations(const struct metrics_scrape *s, const
     metrics_write_histogram(s, f, NULL, &s->reports.durations);
 }
 
+static void metrics_write_viewer_requests(const struct metrics_scrape *s, const struct metric_family *f)
+{
+    static const char *const results[] = {"answered", "refused", "failed", "cancelled"};
+    const uint64_t counts[] = {s->viewers.answered, s->viewers.refused, s->viewers.failed,
+                               s->viewers.cancelled};
+    metrics_write_words(s, f, "result", results, counts, ARRAY_SIZE(results));
+}
+
+static void metrics_write_viewer_durations(const struct metrics_scrape *s, const struct metric_family *f)
+{
+    metrics_write_histogram(s, f, NULL, &s->viewers.durations);
+}
+
 static void metrics_write_commits(const struct metrics_scrape *s, const struct metric_family *f)
 {
     static const char *const results[] = {"ok", "failed"};
@@ -428,6 +443,11 @@ static const struct metric_family families[] = {
     {"profd_reports_waiting", "gauge", "Reports and queries of clients waiting to be computed.", VALUE(reports_waiting)},
     {"profd_reports_total", "counter", "Reports and queries that profd-report answered, refused with a reason, failed to answer, or whose client left.", .write = metrics_write_reports},
     {"profd_report_duration_seconds", "histogram", "Time to compute a report or a query.", .write = metrics_write_report_durations},
+    {"profd_viewers", "gauge", "Processes that keep a trace open for the requests of a timeline.", VALUE(viewers)},
+    {"profd_viewers_started_total", "counter", "Processes started for the requests of a timeline.", VALUE(viewers_started)},
+    {"profd_viewer_requests_waiting", "gauge", "Requests of timelines waiting for a process.", VALUE(viewers_waiting)},
+    {"profd_viewer_requests_total", "counter", "Requests of timelines that were answered, refused with a reason, not answered, or whose client left.", .write = metrics_write_viewer_requests},
+    {"profd_viewer_request_duration_seconds", "histogram", "Time to compute the answer to a request of a timeline.", .write = metrics_write_viewer_durations},
     {"profd_runs", "gauge", "Benchmark runs that are not over.", VALUE(runs)},
     {"profd_runs_ended_total", "counter", "Benchmark runs that ended, by final state.", .write = metrics_write_runs_ended},
     {"profd_run_requests_total", "counter", "Requests sent by benchmark runs, by outcome.", .write = metrics_write_run_requests},
@@ -490,6 +510,7 @@ static void metrics_take_values(struct metrics_scrape *s)
     catalog_metrics(modules->catalog, &s->catalog);
     ingest_metrics(modules->ingest, &s->ingest);
     reports_metrics(modules->reports, &s->reports);
+    viewers_metrics(modules->viewers, &s->viewers);
     store_usage(modules->store, &store);
     runs_metrics(modules->runs, &s->runs);
     archiver_metrics(modules->archiver, &s->archive);
@@ -525,6 +546,9 @@ static void metrics_take_values(struct metrics_scrape *s)
         .ingest_bytes = (double)s->ingest.bytes,
         .reports_running = s->reports.running,
         .reports_waiting = s->reports.waiting,
+        .viewers = s->viewers.alive,
+        .viewers_waiting = s->viewers.waiting,
+        .viewers_started = (double)s->viewers.started,
         .runs = (double)s->runs.running,
         .requests_unsaved = (double)s->runs.unsaved,
         .catalog_writable = !catalog_is_broken(modules->catalog),

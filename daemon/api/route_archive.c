@@ -121,6 +121,55 @@ void fetch_trace(struct api *api, struct http_request *r, const struct route_mat
     archiver_fetch(api->modules.archiver, match->id, columns, fetch_poll_on_done, f);
 }
 
+/* -- Restoring ---------------------------------------------------------------------------------------- */
+
+static void restore_on_done(json_t *take_answer, const struct problem *p, void *arg)
+{
+    struct later_reply v;
+
+    if (!later_reply_end(arg, &v))
+        json_decref(take_answer);
+    else if (p)
+        http_reply_problem(v.request, p);
+    else
+        http_reply_json(v.request, 200, take_answer);
+}
+
+static void restore_on_close(void *work)
+{
+    archiver_restore_cancel(work);
+}
+
+void restore_archive(struct api *api, struct http_request *r, const struct route_match *match)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_json_ body = NULL;
+
+    if (body_object(r, &body, &p) < 0) {
+        http_reply_problem(r, &p);
+        return;
+    }
+    json_t *after = json_object_get(body, "after");
+    if (json_object_size(body) != (after ? 1 : 0) || (after && !json_is_string(after))) {
+        reply_refused(r, PROBLEM_BAD_REQUEST, NULL, "a restore takes \"after\" only, a text");
+        return;
+    }
+    if (!archiver_is_configured(api->modules.archiver)) {
+        reply_refused(r, PROBLEM_CONFLICT, "Set [archive] url= in profd.conf to the archive that has them.",
+                      "no archive is configured");
+        return;
+    }
+    struct later_reply *later = later_reply_new(api, r, match);
+    later->work = archiver_restore(api->modules.archiver, json_string_value(after), restore_on_done, later);
+    later->cancel = restore_on_close;
+    struct later_reply v;
+    if (!later->work && later_reply_end(later, &v))
+        reply_refused(
+            v.request, PROBLEM_CONFLICT,
+            "Set credentials that may read: [archive] credentials_file= or reader_credentials_file=.",
+            "the archive cannot be read");
+}
+
 /* -- The doctor --------------------------------------------------------------------------------------- */
 
 struct archive_check {

@@ -58,6 +58,7 @@ static const struct route routes[] = {
     {HTTP_GET,    "/v1/usage",                   RIGHT_READ,    NULL,                      get_usage},
     {HTTP_POST,   "/v1/vacuum",                  RIGHT_ADMIN,   NULL,                      vacuum_store},
     {HTTP_GET,    "/v1/archive",                 RIGHT_READ,    NULL,                      get_archive},
+    {HTTP_POST,   "/v1/archive/restore",         RIGHT_ADMIN,   NULL,                      restore_archive},
     {HTTP_GET,    "/v1/mirror",                  RIGHT_READ,    NULL,                      get_mirror},
     {HTTP_GET,    "/v1/events",                  RIGHT_READ,    "session run after",       get_events},
     {HTTP_GET,    "/v1/refs",                    RIGHT_READ,    "ref",                     get_ref},

@@ -80,6 +80,7 @@ static void archiver_disconnect(struct archiver *a)
     uploads_cancel(a);
     fetches_cancel(a);
     copies_cancel(a);
+    restorings_cancel(a);
     object_removals_cancel(a);
     probes_cancel(a);
     for (int role = 0; role < _ARCHIVE_ROLE_MAX; role++)
@@ -162,6 +163,7 @@ int archiver_new(const struct archiver_modules *modules, const struct archiver_s
     a->for_store = (struct store_archive){archiver_describe_lag, archiver_on_trace_removed, a};
     TAILQ_INIT(&a->fetches);
     TAILQ_INIT(&a->copies);
+    TAILQ_INIT(&a->restorings);
     TAILQ_INIT(&a->removals);
     TAILQ_INIT(&a->probes);
     SLIST_INIT(&a->retired);
@@ -220,6 +222,7 @@ void archiver_close(struct archiver *a)
     uploads_cancel(a);
     fetches_cancel(a);
     copies_cancel(a);
+    restorings_cancel(a);
     object_removals_cancel(a);
     probes_cancel(a);
 }

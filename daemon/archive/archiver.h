@@ -9,6 +9,7 @@
  *     copy.c      a trace of a host that does not answer, for one download
  *     objects.c   deletion of objects whose traces were removed
  *     manifest.c  a description of each session, so that the bucket alone can rebuild the catalog
+ *     restore.c   which it does, by manifest_restore.c
  *
  * All of it runs on the event loop, by archive_loop.h: requests are small state machines, TLS and HTTP are libcurl's on
  * libevent in pieces of at most 256 KiB, and everything that may block (hashing, which also brings content of a cold disk
@@ -92,6 +93,19 @@ struct archive_copying *archiver_copy(struct archiver *a, const struct archive_c
                                       void (*done)(const struct problem *p, void *arg), void *arg);
 /* Without done(). NULL is nothing. */
 void archiver_copy_cancel(struct archive_copying *c);
+
+/*
+ * Rows of the sessions and traces that the manifests in the archive describe, some manifests at a time: after: "next" of the answer
+ * before, NULL: from the first one. done() runs later, once, with the answer as of POST /v1/archive/restore, or a problem. NULL: there
+ * is no archive that may be read.
+ */
+struct archive_restoring;
+struct archive_restoring *archiver_restore(struct archiver *a, const char *after,
+                                           void (*done)(json_t *take_answer, const struct problem *p,
+                                                        void *arg),
+                                           void *arg);
+/* Without done(). NULL is nothing. */
+void archiver_restore_cancel(struct archive_restoring *t);
 
 /* Bytes of a trace that arrived so far; -1: it is not being fetched. */
 int64_t archiver_fetched_bytes(const struct archiver *a, int64_t trace_id);

@@ -28,6 +28,8 @@ struct fetch;
 TAILQ_HEAD(fetch_list, fetch);
 struct archive_copying;
 TAILQ_HEAD(archive_copying_list, archive_copying);
+struct archive_restoring;
+TAILQ_HEAD(archive_restoring_list, archive_restoring);
 struct object_removal;
 TAILQ_HEAD(object_removal_list, object_removal);
 struct archive_probe;
@@ -63,6 +65,7 @@ struct archiver {
 
     struct fetch_list fetches;
     struct archive_copying_list copies;
+    struct archive_restoring_list restorings;
     const struct archive_others *others; /* NULL: nobody knows */
     void *others_arg;
     struct object_removal_list removals;
@@ -115,9 +118,10 @@ char *object_key_of_trace(const char *sha256, const char *name);
 /* Whether a key that another host named is one of that content. */
 bool object_key_is_of(const char *key, const char *sha256);
 
-/* fetch.c, copy.c, objects.c */
+/* fetch.c, copy.c, restore.c, objects.c */
 void fetches_cancel(struct archiver *a);
 void copies_cancel(struct archiver *a);
+void restorings_cancel(struct archiver *a);
 void object_removals_cancel(struct archiver *a);
 bool object_is_being_removed(const struct archiver *a, const char *key);
 void probes_cancel(struct archiver *a);

@@ -406,6 +406,11 @@ int catalog_session_json(struct catalog *c, int64_t id, bool with_targets, json_
 int catalog_sessions_json(struct catalog *c, int64_t limit, int64_t before_id, const char *state,
                           json_t **ret);
 json_t *trace_record_to_json(const struct trace_record *r);
+/* From such JSON, which is not trusted (record_parse.c): -EINVAL with an empty record. Ids, routers and all that is not of the JSON
+ * are as in an empty record, and the worker of a target is its URL only. */
+int session_record_parse(const json_t *object, struct session_record *ret);
+int target_record_parse(const json_t *object, struct target_record *ret);
+int trace_record_parse(const json_t *object, struct trace_record *ret);
 /* Replaces the members of such JSON by a later state of the record, which the catalog could not save;
  * of a session with the states of all its targets, which are counted. */
 void session_json_renew(json_t *session, const struct session_record *r, const enum state *targets, size_t n);

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/fleet/fleet.h"
+/*
+ * One discovery after another step: list (by discover_plan.c's decision), identify and meanwhile search for processes, inspect
+ * these, ask other hosts. Owns the finder and its discoveries, and what they have in flight. What may block runs on threads, each
+ * with a time at which the discovery ends without it.
+ */
+#include "daemon/fleet/discover_internal.h"
 
 #include "base/address.h"
 #include "base/alloc.h"
@@ -21,7 +26,6 @@
 #include <strings.h>
 #include <sys/queue.h>
 
-#define STATIC_DIALECT "static"
 #define HOST_NAME_SIZE 256
 /* Of what blocks, at one thing: longer than names may take (processes.c) and disks under load; a mount whose
  * server is gone never answers. And of all of them. */
@@ -29,52 +33,6 @@
 #define LOOK_LONGEST_NS (60 * NS_PER_S)
 /* A count of local workers holds for this long, because some discoveries are about few of them. */
 #define LOCAL_COUNT_AGE_NS (600 * NS_PER_S)
-/* Fleets with a dead mount that are remembered. */
-#define HELD_UP_MAX 16
-
-struct fleet_finder {
-    struct event_base *base;
-    struct caller *caller;
-    struct offload *offload;
-    const struct fleet_settings *settings;
-    const struct kineto *kineto; /* NULL: none */
-    const struct owner_ops *owners;
-    void *owners_arg;
-    uint64_t held_up[HELD_UP_MAX]; /* queues; the oldest is overwritten */
-    size_t n_held_up;
-    size_t answers_kept; /* bytes */
-    struct last_lists last;
-    int64_t local_workers, local_counted_ns; /* fleet_local_workers(); monotonic, 0 never */
-    LIST_HEAD(discovery_list, discovery) discoveries;
-};
-
-/* One discovery: plan, (read the router's log), list, identify and meanwhile search for processes, inspect these. */
-struct discovery {
-    LIST_ENTRY(discovery) link;
-    struct fleet_finder *finder;    /* NULL: cancelled while a thread has it */
-    struct fleet_settings settings; /* its own: a thread reads them, and a reload replaces the finder's */
-    struct fleet_query query;
-    const struct fleet_config *config; /* the section of profd.conf that it is about, NULL */
-    const struct router_dialect *dialect;
-    struct event *kick, *timeout;
-    const struct source_config *by; /* NULL: no source */
-    struct router_ask *ask;
-    struct source_ask *source;
-    struct identification *identification;
-    void *description; /* of the workers by their hosts, while that is asked */
-    void *ranks;       /* a search for ranks without a server, on other hosts */
-    char **rank_urls;  /* of groups whose ranks may be on this host */
-    size_t n_rank_urls, n_before_ranks;
-    struct inspection *inspection; /* NULL: taken by the inspection, or none */
-    struct fleet *fleet;
-    char *router;
-    struct problem problem;
-    bool offloaded;
-    size_t seen_at; /* which worker the thread was at when the timeout passed last */
-    int64_t look_until_ns;
-    void (*done)(struct fleet *fleet, const struct problem *p, void *arg);
-    void *arg;
-};
 
 static void discovery_free(struct discovery *d)
 {
@@ -467,118 +425,6 @@ static void discovery_ask_source(struct discovery *d)
         source_ask_start(d->finder->base, d->finder->caller, d->finder->offload, &q, discovery_on_found, d);
 }
 
-static int discovery_take_static(struct discovery *d, char *const *urls, size_t n)
-{
-    const char *reason;
-    struct worker *w;
-
-    if (n > d->settings.workers_max) {
-        problem_set(&d->problem, -E2BIG, PROBLEM_TOO_MANY, "%zu workers are named, %zu are allowed", n,
-                    d->settings.workers_max);
-        problem_remedy(&d->problem, "Raise workers= in section [limits] of profd.conf.");
-        return -E2BIG;
-    }
-    d->fleet = xcalloc(1, sizeof(*d->fleet));
-    d->fleet->dialect = xstrdup(STATIC_DIALECT);
-    for (size_t i = 0; i < n; i++) {
-        /* Looked for among the processes of this host. */
-        if (d->query.here_only && ranks_url_is(urls[i]))
-            continue;
-        if (fleet_add_url(d->fleet, urls[i], &w, &reason) == 0)
-            continue;
-        problem_set(&d->problem, -EINVAL, PROBLEM_BAD_REQUEST, "the worker URL \"%s\" cannot be used: %s",
-                    urls[i], reason);
-        problem_remedy(&d->problem, "Write http://HOST:PORT.");
-        return -EINVAL;
-    }
-    return 0;
-}
-
-static int discovery_take_router(struct discovery *d, const char *text)
-{
-    const char *reason;
-    struct url u;
-
-    if (url_parse(text, &u, &reason) == 0 && !url_is_http(&u))
-        reason = "its scheme is neither http nor https";
-    else if (url_normalise(text, &d->router, &reason) == 0)
-        return 0;
-    problem_set(&d->problem, -EINVAL, PROBLEM_BAD_REQUEST, "the router URL \"%s\" cannot be used: %s", text,
-                reason);
-    problem_remedy(&d->problem, "Write http://HOST:PORT.");
-    return -EINVAL;
-}
-
-static int discovery_take_dialect(struct discovery *d)
-{
-    const char *name = d->query.dialect ? d->query.dialect : d->config ? d->config->dialect : NULL;
-    _cleanup_(freep) char *names = router_dialect_names();
-
-    if (!name || streq(name, "auto"))
-        return 0;
-    d->dialect = router_dialect_find(name);
-    if (d->dialect)
-        return 0;
-    problem_set(&d->problem, -EINVAL, PROBLEM_BAD_REQUEST, "there is no router dialect \"%s\"", name);
-    problem_remedy(&d->problem, "It is one of %s.", names);
-    return -EINVAL;
-}
-
-static char *fleet_names(const struct fleet_settings *s)
-{
-    char *names = xstrdup("");
-    for (size_t i = 0; i < s->n_fleets; i++) {
-        char *longer = xasprintf("%s%s%s", names, i > 0 ? ", " : "", s->fleets[i].name);
-        free(names);
-        names = longer;
-    }
-    return names;
-}
-
-/* Of a request. What profd.conf has for that very source, credentials for instance, goes with it. */
-static int discovery_take_source(struct discovery *d)
-{
-    struct source_config *by = &d->query.by;
-    _cleanup_(freep) char *reason = NULL;
-
-    d->config = settings_fleet_of_source(&d->settings, by);
-    d->by = d->config ? &d->config->by : by;
-    if (d->config)
-        return 0;
-    if (settings_lend_cluster(&d->settings, by, &d->problem) < 0)
-        return -EINVAL;
-    if (source_config_check(by, &reason) == 0)
-        return 0;
-    problem_set(&d->problem, -EINVAL, PROBLEM_BAD_REQUEST, "%s", reason);
-    problem_remedy(&d->problem, "See WHICH WORKERS in profctl(1).");
-    return -EINVAL;
-}
-
-static int discovery_take_fleet(struct discovery *d)
-{
-    const struct fleet_settings *s = &d->settings;
-    _cleanup_(freep) char *names = fleet_names(s);
-
-    if (d->query.fleet)
-        d->config = settings_fleet(s, d->query.fleet);
-    else if (s->n_fleets == 1)
-        d->config = &s->fleets[0];
-    if (d->config)
-        return 0;
-    if (d->query.fleet)
-        problem_set(&d->problem, -ENOENT, PROBLEM_NOT_FOUND, "profd.conf has no section [fleet %s]",
-                    d->query.fleet);
-    else
-        problem_set(&d->problem, -EINVAL, PROBLEM_BAD_REQUEST, "no router, fleet or worker is named");
-    if (s->n_fleets > 0)
-        problem_remedy(&d->problem, "Name one by --fleet: %s", names);
-    else
-        problem_remedy(&d->problem,
-                       "Name a router by --router URL, workers by --worker URL, or write a [fleet NAME] "
-                       "section into profd.conf.");
-    return -EINVAL;
-}
-
 static void read_log_work(void *arg)
 {
     struct discovery *d = arg;
@@ -597,42 +443,14 @@ static void read_log_done(void *arg)
         discovery_finish(d);
 }
 
-/* Processes alone need no router. */
-static bool query_has_only_processes(const struct fleet_query *q)
+/* The first step: from what the query names to a list of workers. */
+static void discovery_on_kick(evutil_socket_t fd, short what, void *arg)
 {
-    return q->processes.wanted && !q->router && !q->fleet && !q->by.source && q->n_workers == 0;
-}
+    struct discovery *d = arg;
 
-/* The first step: 0 when another one will go on, or the error whose problem is set. */
-static int discovery_plan(struct discovery *d)
-{
-    const struct fleet_query *q = &d->query;
-    int r;
-
-    if (query_has_only_processes(q)) {
-        r = discovery_take_static(d, NULL, 0);
-    } else if (q->by.source) {
-        r = discovery_take_source(d);
-    } else if (q->router) {
-        r = discovery_take_router(d, q->router);
-        if (r == 0)
-            d->config = settings_fleet_of_router(&d->settings, d->router);
-    } else if (q->n_workers > 0 && !q->fleet) {
-        r = discovery_take_static(d, q->workers, q->n_workers);
-    } else {
-        r = discovery_take_fleet(d);
-        if (r == 0 && d->config->by.source)
-            d->by = &d->config->by;
-        else if (r == 0 && d->config->router)
-            r = discovery_take_router(d, d->config->router);
-        else if (r == 0 && !d->config->router_log)
-            r = discovery_take_static(d, d->config->workers, d->config->n_workers);
-    }
-    if (r == 0)
-        r = discovery_take_dialect(d);
-    if (r < 0)
-        return r;
-    if (d->by)
+    if (discovery_plan(d) < 0)
+        discovery_finish(d);
+    else if (d->by)
         discovery_ask_source(d);
     else if (d->fleet)
         discovery_identify(d);
@@ -640,14 +458,6 @@ static int discovery_plan(struct discovery *d)
         discovery_ask_router(d);
     else
         discovery_offload(d, read_log_work, read_log_done);
-    return 0;
-}
-
-static void discovery_on_kick(evutil_socket_t fd, short what, void *arg)
-{
-    struct discovery *d = arg;
-    if (discovery_plan(d) < 0)
-        discovery_finish(d);
 }
 
 int fleet_finder_new(struct event_base *base, struct caller *caller, struct offload *offload_threads,

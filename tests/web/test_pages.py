@@ -52,12 +52,15 @@ def fill(profd, fleet, directory):
     hostile = directory / HOSTILE
     shutil.copy(CORPUS / "hta/cpu_only_rank34.json.gz", hostile.with_suffix(".json.gz"))
     hostile = imported(profd, hostile.with_suffix(".json.gz"), labels={"origin": "<b>somewhere</b>"})
+    steps = imported(profd, CORPUS / "kineto/resnet50_2021_workers0.json.gz")
+    late = [imported(profd, CORPUS / f"torchrec_sst4_4rank/rank{rank}.pt.trace.json.gz") for rank in range(4)]
     started = profd.start_session(router=fleet.router, duration_ns=200_000_000, labels={"purpose": "nightly"})
     recorded = profd.wait_session(started["session"])
     def wait(run):
         wait_for(lambda: profd.get(f"/v1/runs/r{run}")["state"] in FINAL, 60)
 
-    return {"analysis": fill_analysis(profd, fleet, directory, wait), "ranks": ranks, "imported": profd.get(f"/v1/traces/{ranks[0]}")["session"], "hostile": hostile, "recorded": recorded["session"],
+    return {"ranks": ranks, "imported": profd.get(f"/v1/traces/{ranks[0]}")["session"], "hostile": hostile, "recorded": recorded["session"],
+            "steps": steps, "late": late, "analysis": fill_analysis(profd, fleet, directory, wait),
             "router": fleet.router, "workers": fleet.workers}
 
 

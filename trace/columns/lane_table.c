@@ -235,43 +235,46 @@ static int lane_table_make(const struct columns *c, struct lane_memory **ret, ui
 
 /* -- The table ------------------------------------------------------------------------------------------ */
 
-int lane_table_open(const struct columns *c, struct lane_table *ret)
+static struct lane_rows lane_read(const struct columns *c, uint64_t lane)
 {
-    *ret = (struct lane_table){.c = c, .n = columns_rows(c, TABLE_lane)};
-    if (ret->n > 0 || columns_rows(c, TABLE_slice) == 0)
-        return 0;
-    int r = lane_table_make(c, &ret->made, &ret->n);
-    if (r == 0) {
-        ret->ts = ret->made->ts;
-        ret->dur = ret->made->dur;
-    }
-    return r;
-}
+    int64_t first = columns_get(c, COL_lane_first, lane), count = columns_get(c, COL_lane_count, lane);
+    uint64_t n_rows = columns_rows(c, TABLE_by_lane);
+    struct lane_rows rows = {.track = columns_get(c, COL_lane_track, lane),
+                             .depth = columns_get(c, COL_lane_depth, lane),
+                             .mip = columns_get(c, COL_lane_mip, lane)};
 
-void lane_table_done(struct lane_table *t)
-{
-    lane_memory_free(t->made);
-    *t = (struct lane_table){0};
-}
-
-struct lane_rows lane_table_rows(const struct lane_table *t, uint64_t lane)
-{
-    struct lane_rows none = {.track = COLUMN_NULL, .depth = COLUMN_NULL};
-
-    if (lane >= t->n)
-        return none;
-    if (t->made)
-        return t->made->lanes[lane];
-    int64_t first = columns_get(t->c, COL_lane_first, lane), count = columns_get(t->c, COL_lane_count, lane);
-    struct lane_rows rows = {.track = columns_get(t->c, COL_lane_track, lane),
-                             .depth = columns_get(t->c, COL_lane_depth, lane),
-                             .mip = columns_get(t->c, COL_lane_mip, lane)};
-    uint64_t n_rows = columns_rows(t->c, TABLE_by_lane);
     if (first < 0 || (uint64_t)first >= n_rows || count <= 0)
         return rows;
     rows.first = (uint64_t)first;
     rows.end = rows.first + MIN((uint64_t)count, n_rows - rows.first);
     return rows;
+}
+
+int lane_table_open(const struct columns *c, struct lane_table *ret)
+{
+    *ret = (struct lane_table){.c = c, .n = columns_rows(c, TABLE_lane)};
+    if (ret->n == 0 && columns_rows(c, TABLE_slice) > 0) {
+        int r = lane_table_make(c, &ret->made, &ret->n);
+        if (r < 0)
+            return r;
+        ret->lanes = TAKE_PTR(ret->made->lanes);
+        ret->ts = ret->made->ts;
+        ret->dur = ret->made->dur;
+        return 0;
+    }
+    ret->lanes = calloc(ret->n + 1, sizeof(*ret->lanes));
+    if (!ret->lanes)
+        return -ENOMEM;
+    for (uint64_t i = 0; i < ret->n; i++)
+        ret->lanes[i] = lane_read(c, i);
+    return 0;
+}
+
+void lane_table_done(struct lane_table *t)
+{
+    lane_memory_free(t->made);
+    free(t->lanes);
+    *t = (struct lane_table){0};
 }
 
 int64_t lane_table_slice(const struct lane_table *t, uint64_t at)
@@ -291,28 +294,25 @@ int64_t lane_table_dur(const struct lane_table *t, uint64_t at)
     return t->dur ? t->dur[at] : columns_get(t->c, COL_by_lane_dur, at);
 }
 
-void lane_table_group(const struct lane_table *t, uint64_t row, int64_t *ret_longest, int64_t *ret_busy)
+void lane_group_cursor_get(struct lane_group_cursor *cursor, uint64_t row, int64_t *ret_longest,
+                           int64_t *ret_busy)
 {
-    bool is_there = t->made && row < t->made->n_groups;
+    const struct lane_memory *m = cursor->t->made;
 
-    if (!t->made) {
-        *ret_longest = columns_get(t->c, COL_lanemip_longest, row);
-        *ret_busy = columns_get(t->c, COL_lanemip_busy, row);
+    if (m) {
+        *ret_longest = row < m->n_groups ? (int64_t)m->longest[row] : COLUMN_NULL;
+        *ret_busy = row < m->n_groups ? m->busy[row] : 0;
         return;
     }
-    *ret_longest = is_there ? (int64_t)t->made->longest[row] : COLUMN_NULL;
-    *ret_busy = is_there ? t->made->busy[row] : 0;
+    *ret_longest = column_cursor_get(&cursor->longest, row);
+    *ret_busy = column_cursor_get(&cursor->busy, row);
 }
 
-uint64_t lane_cursor_find(struct lane_cursor *cursor, uint64_t at, uint64_t end, int64_t ns)
-{
-    uint64_t step = 1, low = at, high;
+/* -- Finding a time ------------------------------------------------------------------------------------- */
 
-    for (; at < end && lane_cursor_ts(cursor, at) < ns; step *= 2) {
-        low = at + 1;
-        at = step < end - at ? at + step : end;
-    }
-    high = at;
+/* By halves, in a part that is unpacked. */
+static uint64_t lane_search(struct lane_cursor *cursor, uint64_t low, uint64_t high, int64_t ns)
+{
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
 
@@ -322,4 +322,36 @@ uint64_t lane_cursor_find(struct lane_cursor *cursor, uint64_t at, uint64_t end,
             high = middle;
     }
     return low;
+}
+
+/* Of the blocks from `first` on, the begin of the last one that begins before ns; the block at `first` does. A value at the
+ * begin of a block is cheap without the others. */
+static uint64_t lane_search_block(const struct lane_table *t, uint64_t first, uint64_t end, int64_t ns)
+{
+    uint64_t step = BLOCK_ROWS, low = first, high;
+
+    for (; step < end - low && columns_get(t->c, COL_by_lane_ts, low + step) < ns; step *= 2)
+        low += step;
+    high = MIN(step, end - low) + low;
+    while (high - low > BLOCK_ROWS) {
+        uint64_t middle = low + MAX((high - low) / 2 / BLOCK_ROWS, UINT64_C(1)) * BLOCK_ROWS;
+
+        if (columns_get(t->c, COL_by_lane_ts, middle) < ns)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+uint64_t lane_cursor_find(struct lane_cursor *cursor, uint64_t at, uint64_t end, int64_t ns)
+{
+    uint64_t block_end = MIN(at - at % BLOCK_ROWS + BLOCK_ROWS, end);
+
+    if (cursor->t->ts || at >= end || lane_cursor_ts(cursor, block_end - 1) >= ns)
+        return lane_search(cursor, at, cursor->t->ts ? end : block_end, ns);
+    if (block_end == end || columns_get(cursor->t->c, COL_by_lane_ts, block_end) >= ns)
+        return block_end;
+    at = lane_search_block(cursor->t, block_end, end, ns);
+    return lane_search(cursor, at, MIN(at + BLOCK_ROWS, end), ns);
 }

@@ -10,15 +10,6 @@
 
 struct lane_memory;
 
-/* Not to be changed. */
-struct lane_table {
-    const struct columns *c;  /* the caller's */
-    uint64_t n;               /* lanes */
-    struct lane_memory *made; /* NULL: they are in the columns */
-    /* Of what was made, by row of by_lane. */
-    const int64_t *ts, *dur;
-};
-
 /* Rows [first, end) of by_lane, in order of time. */
 struct lane_rows {
     int64_t track, depth; /* COLUMN_NULL where unknown */
@@ -26,19 +17,30 @@ struct lane_rows {
     int64_t mip; /* its first row of lanemip; COLUMN_NULL where it has none */
 };
 
+/* Not to be changed. */
+struct lane_table {
+    const struct columns *c; /* the caller's */
+    uint64_t n;              /* lanes */
+    struct lane_rows *lanes;
+    struct lane_memory *made; /* NULL: they are in the columns */
+    /* Of what was made, by row of by_lane. */
+    const int64_t *ts, *dur;
+};
+
 /* -ENOMEM. */
 int lane_table_open(const struct columns *c, struct lane_table *ret);
 void lane_table_done(struct lane_table *t);
 
 /* Empty for a lane that does not exist. */
-struct lane_rows lane_table_rows(const struct lane_table *t, uint64_t lane);
+static inline struct lane_rows lane_table_rows(const struct lane_table *t, uint64_t lane)
+{
+    return lane < t->n ? t->lanes[lane] : (struct lane_rows){.track = COLUMN_NULL, .depth = COLUMN_NULL};
+}
 /* The slice of a row of by_lane, or COLUMN_NULL. */
 int64_t lane_table_slice(const struct lane_table *t, uint64_t at);
 /* Times of a row of by_lane, as a cursor reads them: for rows far from each other. */
 int64_t lane_table_ts(const struct lane_table *t, uint64_t at);
 int64_t lane_table_dur(const struct lane_table *t, uint64_t at);
-/* A row of lanemip: the row of by_lane with the longest slice, COLUMN_NULL where it has none, and the sum of durations. */
-void lane_table_group(const struct lane_table *t, uint64_t row, int64_t *ret_longest, int64_t *ret_busy);
 
 /* Reads times of rows near each other. Zero-initialise, with t. */
 struct lane_cursor {
@@ -63,6 +65,23 @@ static inline int64_t lane_cursor_dur(struct lane_cursor *cursor, uint64_t at)
 {
     return cursor->t->dur ? cursor->t->dur[at] : column_cursor_get(&cursor->dur, at);
 }
+
+/* Reads rows of lanemip near each other. */
+struct lane_group_cursor {
+    const struct lane_table *t;
+    struct column_cursor longest, busy; /* private */
+};
+
+static inline struct lane_group_cursor lane_group_cursor_of(const struct lane_table *t)
+{
+    return (struct lane_group_cursor){.t = t,
+                                      .longest = {.c = t->c, .column = COL_lanemip_longest},
+                                      .busy = {.c = t->c, .column = COL_lanemip_busy}};
+}
+
+/* The row of by_lane with the longest slice, COLUMN_NULL where the row has none, and the sum of durations. */
+void lane_group_cursor_get(struct lane_group_cursor *cursor, uint64_t row, int64_t *ret_longest,
+                           int64_t *ret_busy);
 
 /* The first row of [at, end) that begins at `ns` or later, end if there is none; fastest where it is near `at`. */
 uint64_t lane_cursor_find(struct lane_cursor *cursor, uint64_t at, uint64_t end, int64_t ns);

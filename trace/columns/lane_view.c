@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/columns/lane_view.h"
 
-#define LANE_LEVELS_MAX 16 /* LANE_FANOUT to this power are more rows than there can be */
+#define LANE_LEVELS_CURSORS 3
+#define LANE_LEVELS_MAX     16 /* LANE_FANOUT to this power are more rows than there can be */
 
 /* A part of a lane: its longest slice, and the sum of durations. */
 struct lane_part {
@@ -17,9 +18,14 @@ struct lane_reader {
     unsigned n_levels;
     uint64_t levels[LANE_LEVELS_MAX]; /* rows of lanemip */
     struct lane_cursor times;
+    struct lane_cursor longest; /* durations of what the first level refers to */
+    struct lane_group_cursor
+        groups[LANE_LEVELS_CURSORS]; /* of the first levels; the last one also of those above */
     struct lane_run *runs;
     size_t n_runs;
-    bool joins; /* the last run has only slices shorter than a pixel */
+    bool joins;        /* the last run has only slices shorter than a pixel */
+    uint64_t named_at; /* the row whose name was asked for last, and that name */
+    int64_t name;
 };
 
 /* Sums of untrusted times saturate. */
@@ -52,11 +58,16 @@ static int64_t lane_dur_of(const struct lane_reader *r, uint64_t at)
     return lane_shown_dur(r, dur < 0 ? lane_table_ts(r->t, at) : 0, dur);
 }
 
+static int64_t lane_cursor_shown_dur(const struct lane_reader *r, struct lane_cursor *cursor, uint64_t at)
+{
+    int64_t dur = lane_cursor_dur(cursor, at);
+
+    return lane_shown_dur(r, dur < 0 ? lane_cursor_ts(cursor, at) : 0, dur);
+}
+
 static int64_t lane_dur(struct lane_reader *r, uint64_t at)
 {
-    int64_t dur = lane_cursor_dur(&r->times, at);
-
-    return lane_shown_dur(r, dur < 0 ? lane_ts(r, at) : 0, dur);
+    return lane_cursor_shown_dur(r, &r->times, at);
 }
 
 /* The pixel of a time at or after the view's beginning; `pixels` for all times after its end. */
@@ -99,10 +110,11 @@ static struct lane_part lane_item(struct lane_reader *r, unsigned level, uint64_
     if (level > 0) {
         int64_t at, busy;
 
-        lane_table_group(r->t, r->levels[level - 1] + i, &at, &busy);
+        lane_group_cursor_get(&r->groups[MIN(level, (unsigned)LANE_LEVELS_CURSORS) - 1],
+                              r->levels[level - 1] + i, &at, &busy);
         p.at = (uint64_t)at - r->first < r->end - r->first ? (uint64_t)at : r->first;
         p.busy = MAX(busy, 0);
-        p.dur = lane_dur_of(r, p.at);
+        p.dur = level == 1 ? lane_cursor_shown_dur(r, &r->longest, p.at) : lane_dur_of(r, p.at);
     } else {
         p.dur = p.busy = lane_dur(r, p.at);
     }
@@ -136,16 +148,25 @@ static uint64_t lane_find(struct lane_reader *r, uint64_t at, int64_t ns)
 
 /* -- Runs ----------------------------------------------------------------------------------------------- */
 
-static int64_t lane_name(struct lane_reader *r, uint64_t at)
+static int64_t lane_name_of(const struct lane_reader *r, uint64_t at)
 {
     return columns_get(r->t->c, COL_slice_name, (uint64_t)lane_table_slice(r->t, at));
+}
+
+/* Of the row that the last run shows: it is compared with one after the other. */
+static int64_t lane_name(struct lane_reader *r, uint64_t at)
+{
+    if (at != r->named_at)
+        r->name = lane_name_of(r, at);
+    r->named_at = at;
+    return r->name;
 }
 
 /* Whether p is shown by the last run, which ends at its pixel. */
 static bool lane_joins(struct lane_reader *r, const struct lane_run *last, struct lane_part p)
 {
     return last->at == p.at ||
-           (r->joins && p.dur < r->view->step && lane_name(r, last->at) == lane_name(r, p.at));
+           (r->joins && p.dur < r->view->step && lane_name(r, last->at) == lane_name_of(r, p.at));
 }
 
 /* Pixels [x, end) show p. */
@@ -230,7 +251,12 @@ static struct lane_reader lane_reader_of(const struct lane_table *t, uint64_t la
                             .first = rows.first,
                             .end = rows.end,
                             .last_ns = columns_meta(t->c, META_last_ns),
-                            .times = lane_cursor_of(t)};
+                            .named_at = UINT64_MAX,
+                            .times = lane_cursor_of(t),
+                            .longest = lane_cursor_of(t)};
+
+    for (size_t i = 0; i < LANE_LEVELS_CURSORS; i++)
+        r.groups[i] = lane_group_cursor_of(t);
 
     for (uint64_t n = lane_groups(r.end - r.first), at = (uint64_t)rows.mip; rows.mip >= 0 && n > 0;
          n = lane_groups(n)) {

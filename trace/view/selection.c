@@ -79,16 +79,16 @@ static void selection_add(struct selection *s, const struct selection_slice *i)
 /* -- Which slices --------------------------------------------------------------------------------------- */
 
 struct selection_columns {
-    struct column_cursor ts, dur, child, name, category;
+    struct column_cursor ts, dur, child, name, category, track, depth;
 };
 
 static struct selection_columns selection_columns_of(const struct columns *c)
 {
-    return (struct selection_columns){{.c = c, .column = COL_slice_ts},
-                                      {.c = c, .column = COL_slice_dur},
-                                      {.c = c, .column = COL_slice_child},
-                                      {.c = c, .column = COL_slice_name},
-                                      {.c = c, .column = COL_slice_category}};
+    return (struct selection_columns){
+        {.c = c, .column = COL_slice_ts},       {.c = c, .column = COL_slice_dur},
+        {.c = c, .column = COL_slice_child},    {.c = c, .column = COL_slice_name},
+        {.c = c, .column = COL_slice_category}, {.c = c, .column = COL_slice_track},
+        {.c = c, .column = COL_slice_depth}};
 }
 
 static void selection_add_slice(struct selection *s, struct selection_columns *c, int64_t slice,
@@ -139,7 +139,8 @@ static void selection_walk_slices(struct selection *s, uint64_t first, uint64_t 
     struct selection_columns c = selection_columns_of(s->v->c);
 
     for (uint64_t slice = first; slice < end; slice++) {
-        int64_t lane = view_lane_of(s->v, slice);
+        int64_t lane =
+            view_lane_at(s->v, column_cursor_get(&c.track, slice), column_cursor_get(&c.depth, slice));
         if (lane >= 0 && (uint64_t)lane >= s->first_lane && (uint64_t)lane < s->end_lane)
             selection_add_slice(s, &c, (int64_t)slice, (uint64_t)lane);
     }

@@ -71,7 +71,7 @@ static void view_read_stream(const struct trace_view *v, struct view_track *t, u
 
 static bool view_is_of_gpu(struct text category)
 {
-    return category_is_gpu_work(category.p, category.size) ||
+    return category_is_gpu_work(category.p, category.size) || text_is(category, "cuda_sync") ||
            (category.size > 4 && memcmp(category.p, "gpu_", 4) == 0);
 }
 

@@ -25,8 +25,9 @@ static int view_read_groups(struct trace_view *v)
     v->n_groups = MIN(columns_rows(c, TABLE_name), (uint64_t)COLUMN_NO_CODE);
     v->groups = malloc(((size_t)v->n_texts + 1) * sizeof(*v->groups));
     v->next_group = malloc((v->n_groups + 1) * sizeof(*v->next_group));
+    v->group_categories = malloc((v->n_groups + 1) * sizeof(*v->group_categories));
     v->classes = calloc((size_t)v->n_texts + 1, 1);
-    if (!v->groups || !v->next_group || !v->classes)
+    if (!v->groups || !v->next_group || !v->group_categories || !v->classes)
         return -ENOMEM;
     memset(v->groups, 0xff, ((size_t)v->n_texts + 1) * sizeof(*v->groups));
     for (uint64_t first = 0; first < v->n_groups; first += BLOCK_ROWS) {
@@ -40,6 +41,7 @@ static int view_read_groups(struct trace_view *v)
             uint8_t *class = &v->classes[name];
 
             v->next_group[first + i] = v->groups[name];
+            v->group_categories[first + i] = categories[i];
             v->groups[name] = (uint32_t)(first + i);
             if (category.size > 0 && category_is_gpu_work(category.p, category.size))
                 *class =
@@ -90,6 +92,7 @@ struct trace_view *trace_view_free(struct trace_view *v)
     columns_close(v->c);
     free(v->groups);
     free(v->next_group);
+    free(v->group_categories);
     free(v->classes);
     free(v->tracks);
     free(v->track_at);
@@ -151,9 +154,12 @@ const char *view_class(const struct trace_view *v, int64_t name)
 
 int64_t view_lane_of(const struct trace_view *v, uint64_t slice)
 {
-    int64_t track = columns_get(v->c, COL_slice_track, slice),
-            depth = columns_get(v->c, COL_slice_depth, slice);
+    return view_lane_at(v, columns_get(v->c, COL_slice_track, slice),
+                        columns_get(v->c, COL_slice_depth, slice));
+}
 
+int64_t view_lane_at(const struct trace_view *v, int64_t track, int64_t depth)
+{
     if (track < 0 || v->track_at[track] == COLUMN_NO_CODE)
         return COLUMN_NULL;
     const struct view_track *t = &v->tracks[v->track_at[track]];
@@ -199,7 +205,7 @@ uint32_t view_group_of(const struct trace_view *v, int64_t name, int64_t categor
 {
     uint32_t group = v->groups[name < 0 || name >= v->n_texts ? v->n_texts : (uint32_t)name];
 
-    while (group != COLUMN_NO_CODE && columns_get(v->c, COL_name_category, group) != category)
+    while (group != COLUMN_NO_CODE && v->group_categories[group] != category)
         group = v->next_group[group];
     return group;
 }

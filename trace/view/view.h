@@ -57,6 +57,7 @@ struct trace_view {
     uint32_t n_texts;
     /* Rows of table `name` by their text: the first of each, and for each row the next one; COLUMN_NO_CODE ends. */
     uint32_t *groups, *next_group;
+    int64_t *group_categories; /* by row of table name */
     uint64_t n_groups;
     uint8_t *classes;          /* of each text: VIEW_CLASS_... or enum kernel_class + VIEW_CLASS_KNOWN */
     struct view_track *tracks; /* in the order of the picture */
@@ -91,7 +92,8 @@ int64_t view_shown_dur(const struct trace_view *v, int64_t ts, int64_t dur);
 json_t *view_text(const struct trace_view *v, int64_t number);
 /* The word for the kernel class of a string, "" where it names nothing that a GPU did. */
 const char *view_class(const struct trace_view *v, int64_t name);
-/* The lane of a slice, or COLUMN_NULL. */
+/* The lane of a depth of a track, or of a slice; or COLUMN_NULL. */
+int64_t view_lane_at(const struct trace_view *v, int64_t track, int64_t depth);
 int64_t view_lane_of(const struct trace_view *v, uint64_t slice);
 /* {slice, name, begin, dur, lane} */
 json_t *view_ref(const struct trace_view *v, uint64_t slice);

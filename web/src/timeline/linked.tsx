@@ -36,8 +36,15 @@ export function LinkedTimelines({ traces }: { traces: [string, string] }) {
     );
     return () => control.abort();
   }, [traces.join()]);
-  if (problem) return <ProblemBox problem={problem} />;
-  if (!sides) return <p class="empty">Loading two timelines…</p>;
+  if (!sides) {
+    return (
+      <div class="linked">
+        <h1 class="unseen">Two timelines</h1>
+        <ProblemBox problem={problem} />
+        {!problem && <p class="empty">Loading two timelines…</p>}
+      </div>
+    );
+  }
   return <Linked key={traces.join()} sides={sides} />;
 }
 
@@ -102,6 +109,9 @@ function Linked({ sides }: { sides: [Side, Side] }) {
 
   return (
     <div class="linked">
+      <h1 class="unseen">
+        Timelines of {sides[0].source.trace} and {sides[1].source.trace}
+      </h1>
       <p class="linked-bar">
         <button type="button" aria-pressed={isLinked} class="quiet" onClick={toggle} title="l">
           {isLinked ? 'Linked' : 'Link'}

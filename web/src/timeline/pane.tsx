@@ -73,6 +73,7 @@ export function TimelinePane({ source, label, events, onReady, onKey }: PaneProp
 
   useEffect(() => {
     let coarse = 0;
+    const element = canvas.current!; // the reference is gone before this effect ends
     const placeThumb = (picture: TimelinePicture) => {
       const room = picture.height - picture.top - picture.layout.pinnedHeight;
       const all = Math.max(picture.layout.height, room, 1);
@@ -81,7 +82,7 @@ export function TimelinePane({ source, label, events, onReady, onKey }: PaneProp
       thumb.current.style.top = `${(picture.scroll / all) * 100}%`;
       thumb.current.hidden = room >= all;
     };
-    const picture = new TimelinePicture(canvas.current!, source, latest.current.layout, {
+    const picture = new TimelinePicture(element, source, latest.current.layout, {
       ...forwarded(() => latest.current.events),
       moved: () => {
         overview.invalidate();
@@ -105,12 +106,12 @@ export function TimelinePane({ source, label, events, onReady, onKey }: PaneProp
     showRange();
     pane.current = { picture, overview, toggle: actions.toggle };
     const resized = new ResizeObserver(() => {
-      setHeight(canvas.current!.clientHeight);
+      setHeight(element.clientHeight);
       picture.scrollTo(picture.scroll);
       placeThumb(picture);
       showRange();
     });
-    resized.observe(canvas.current!);
+    resized.observe(element);
     const unthemed = onThemeChange(() => {
       picture.recolor();
       overview.recolor();

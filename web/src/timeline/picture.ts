@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The timeline's canvas: lanes from tiles, ruler, steps, selection, arrows. It owns the window, the tiles and the names of
-// one trace (lanes.ts); whoever shows it owns the layout and what is selected, and is told what a user does. Two pictures in a page
-// move together through onView and setView. It asks profd for nothing but tiles, names and counters.
+// one trace (lanes.ts); whoever shows it owns the layout and what is selected, and is told what a user does. Pictures of
+// one page move together through the event `view` and setView() (link.ts).
 
 import { listenToGestures } from '../canvas/gestures';
 import { Surface } from '../canvas/surface';
@@ -59,6 +59,7 @@ export class TimelinePicture implements Geometry {
   pointer: { x: number; y: number } | null = null; // null: elsewhere
   private snapped = NaN;
   private measureFrom = NaN;
+  private measureExact: Promise<number> = Promise.resolve(NaN); // of measureFrom
   private arrows: Arrow[] = [];
   private readonly reduced = matchMedia('(prefers-reduced-motion: reduce)');
 
@@ -318,16 +319,7 @@ export class TimelinePicture implements Geometry {
   private clicked(x: number, y: number): void {
     const at = this.timeAt(x);
     if (this.measuring) {
-      const edge = this.lanes.snap(x, y);
-      if (!Number.isFinite(this.measureFrom)) {
-        this.measureFrom = edge;
-        this.measure = null;
-      } else {
-        this.measure = ordered(this.measureFrom, edge);
-        this.measureFrom = NaN;
-        this.events.measured?.(this.measure.from, this.measure.to);
-      }
-      this.invalidate();
+      void this.measureAt(x, y);
       return;
     }
     if (y < this.top) {
@@ -344,6 +336,42 @@ export class TimelinePicture implements Geometry {
     }
     if (this.area) this.events.area?.((this.area = null), true);
     this.events.pick?.(run, at);
+  }
+
+  // The first of two places, or the second. Tiles know edges to a pixel; the slice itself knows them exactly.
+  private async measureAt(x: number, y: number): Promise<void> {
+    const edge = this.lanes.snap(x, y);
+    const isFirst = !Number.isFinite(this.measureFrom);
+    const exact = this.exactEdge(edge, y);
+    if (isFirst) {
+      this.measureFrom = edge;
+      this.measure = null;
+      this.measureExact = exact;
+      this.invalidate();
+      return;
+    }
+    this.measure = ordered(this.measureFrom, edge);
+    this.measureFrom = NaN;
+    this.invalidate();
+    const [from, to] = await Promise.all([this.measureExact, exact]);
+    if (!this.measuring) return;
+    this.measure = ordered(from, to);
+    this.invalidate();
+    this.events.measured?.(this.measure.from, this.measure.to);
+  }
+
+  private async exactEdge(at: number, y: number): Promise<number> {
+    const found = bandAt(this.layout, y - this.top, this.scroll);
+    const near = 2 * 2 ** this.lanes.level;
+    if (!found || found.lane < 0 || this.lanes.level === 0) return at;
+    try {
+      const slice = await this.source.sliceAt(found.lane, at, near);
+      const edges = slice.dur < 0 ? [slice.begin] : [slice.begin, slice.begin + slice.dur];
+      const best = edges.reduce((a, b) => (Math.abs(b - at) < Math.abs(a - at) ? b : a));
+      return Math.abs(best - at) <= near ? best : at;
+    } catch {
+      return at;
+    }
   }
 
   private doubled(x: number, y: number): void {

@@ -71,10 +71,18 @@ export function Ranks({ parts }: ViewProps) {
   }, [session, ids]);
 
   const chosen = query.get('instance');
-  if (problem) return <ProblemBox problem={problem} />;
-  if (!loaded) return <p class="empty">Comparing the ranks of {session ?? 'the traces'}…</p>;
-  const instance = loaded.instances.find((each) => each.name === chosen) ?? loaded.instances[0];
-  if (!instance) return <p class="empty">No trace of {session ?? 'these'} has ranks to compare. Record at least one trace with GPU events.</p>;
+  const instance = loaded && (loaded.instances.find((each) => each.name === chosen) ?? loaded.instances[0]);
+  if (problem || !loaded || !instance) {
+    return (
+      <div class="ranks-view">
+        <div class="timeline-bar">
+          <h1>Ranks of {session ?? 'traces'}</h1>
+        </div>
+        <ProblemBox problem={problem} />
+        {!problem && <p class="empty">{loaded ? 'No trace has ranks to compare. Record at least one trace with GPU events.' : 'Comparing ranks…'}</p>}
+      </div>
+    );
+  }
   return <Shown key={`${instance.host}/${instance.name}`} session={session} loaded={loaded} instance={instance} />;
 }
 

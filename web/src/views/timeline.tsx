@@ -44,9 +44,17 @@ export function Timeline({ parts }: ViewProps) {
     return () => control.abort();
   }, [trace, turn]);
   const again = useCallback(() => setTurn((old) => old + 1), []);
-  if (problem) return <ProblemBox problem={problem} onRetry={again} />;
-  if (!source) return <p class="empty">Loading the timeline of {trace}…</p>;
-  if (source.head.lanes === 0) return <p class="empty">The trace has no slices. Its counters and metadata are tables of SQL.</p>;
+  if (problem || !source || source.head.lanes === 0) {
+    return (
+      <div class="timeline">
+        <div class="timeline-bar">
+          <h1>Timeline of {trace}</h1>
+        </div>
+        <ProblemBox problem={problem} onRetry={again} />
+        {!problem && <p class="empty">{source ? 'The trace has no slices. Its counters and metadata are tables of SQL.' : 'Loading…'}</p>}
+      </div>
+    );
+  }
   return <Shown key={source.head.sum} source={source} onStale={again} />;
 }
 

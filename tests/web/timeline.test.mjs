@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+// The timeline of a trace: what the canvas shows is compared with what the API says, by pixels and by the table beside it.
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { accessible, api, close, data, factor, open } from './page.mjs';
+
+const until = async (check, what) => {
+  for (const end = Date.now() + 15000 * factor; Date.now() < end; ) {
+    if (await check()) return;
+    await new Promise((resolve) => setTimeout(resolve, 30));
+  }
+  assert.fail(`never: ${what}`);
+};
+
+const trace = data.steps; // steps, operators, kernels with launches
+let head;
+let gpu; // its first GPU track
+before(async () => {
+  head = await api('GET', `/v1/traces/${trace}/timeline`);
+  gpu = head.tracks.find((track) => track.kind === 'gpu');
+});
+
+const canvasOf = (page) => page.getByRole('img', { name: /^Timeline of/ });
+const query = (page) => new URLSearchParams(page.url().split('?')[1] ?? '');
+const spanOf = (page) => Number(query(page).get('to')) - Number(query(page).get('from'));
+const sliceOf = (page) => Number(query(page).get('slice'));
+const view = (parameters = {}) => `/traces/${trace}/timeline?${new URLSearchParams(parameters)}`;
+
+async function shown(path, more) {
+  const page = await open(path, more);
+  await canvasOf(page).waitFor();
+  // The table follows the picture as soon as all of it is there.
+  await page.getByRole('table', { name: /^Slices in view/ }).getByRole('row').nth(1).waitFor();
+  return page;
+}
+
+const pixel = (page, x, y) =>
+  canvasOf(page).evaluate((canvas, [px, py]) => {
+    const ratio = canvas.width / canvas.clientWidth;
+    return [...canvas.getContext('2d').getImageData(Math.round(px * ratio), Math.round(py * ratio), 1, 1).data].slice(0, 3).join();
+  }, [x, y]);
+
+// A kernel with a gap before it that can be seen, in the middle of the trace.
+async function lonelyKernel() {
+  for (let at = Math.floor(head.length_ns / 2); ; ) {
+    const slice = await api('GET', `/v1/traces/${trace}/slice?lane=${gpu.lane}&at=${at}&within=1000000000`);
+    if (slice.gap_before_ns > slice.dur && slice.dur > 5000 && slice.launch) return slice;
+    at = slice.after.begin;
+  }
+}
+
+// Height of the first band's first lane: below the ruler and the steps.
+const FIRST_LANE = 24 + 18 + 8;
+
+test('a kernel is drawn where it is, and nothing where there is none', async () => {
+  const kernel = await lonelyKernel();
+  const from = kernel.begin - kernel.dur;
+  const page = await shown(view({ from, to: kernel.begin + 2 * kernel.dur }));
+  const { width } = await canvasOf(page).boundingBox();
+  const background = await pixel(page, width / 6, FIRST_LANE);
+  assert.notEqual(await pixel(page, width / 2, FIRST_LANE + 3), background);
+  assert.equal(await pixel(page, width / 3 - 4, FIRST_LANE), background);
+  assert.notEqual(await pixel(page, width / 3 + 4, FIRST_LANE + 3), background);
+  const row = page.getByRole('table', { name: /^Slices in view/ }).getByRole('row').filter({ hasText: gpu.title }).first();
+  assert.ok((await row.textContent()).includes(kernel.name));
+  await close(page);
+});
+
+test('a click shows all about a slice, and its arrows lead to its launch and back', async () => {
+  const kernel = await lonelyKernel();
+  const page = await shown(view({ from: kernel.begin - kernel.dur, to: kernel.begin + 2 * kernel.dur }));
+  const { width } = await canvasOf(page).boundingBox();
+  await canvasOf(page).click({ position: { x: width / 2, y: FIRST_LANE } });
+  const panel = page.getByRole('region', { name: 'Selected slice' });
+  await panel.getByRole('heading', { name: kernel.name }).waitFor();
+  await panel.getByText(`of ${kernel.same.count.toLocaleString('en-US')}`, { exact: false }).first().waitFor();
+  await panel.getByText('Gap before').waitFor();
+  await until(() => sliceOf(page) === kernel.slice, 'the address names the slice');
+  await page.keyboard.press('[');
+  await panel.getByRole('heading', { name: kernel.launch.name }).waitFor();
+  await until(() => sliceOf(page) === kernel.launch.slice, 'the arrow leads to the launch');
+  await page.keyboard.press(']');
+  await until(() => sliceOf(page) === kernel.slice, 'and back');
+  await page.keyboard.press('n');
+  await until(() => sliceOf(page) === kernel.same.next.slice, 'the next of the name');
+  await page.keyboard.press('p');
+  await until(() => sliceOf(page) === kernel.slice, 'the one before');
+  await accessible(page);
+  await page.keyboard.press('Escape');
+  await panel.waitFor({ state: 'hidden' });
+  await close(page);
+});
+
+test('a link opens exactly what it names', async () => {
+  const kernel = await lonelyKernel();
+  const page = await shown(view({ from: kernel.begin - 500, to: kernel.begin + 1500, slice: kernel.slice }));
+  await page.getByRole('region', { name: 'Selected slice' }).getByRole('heading', { name: kernel.name }).waitFor();
+  assert.equal(spanOf(page), 2000);
+  await close(page);
+});
+
+test('keys zoom from all of the trace to a nanosecond and back', async () => {
+  const page = await shown(view());
+  for (let i = 0; i < 60; i++) await page.keyboard.press('w');
+  await until(() => spanOf(page) <= 1.01 && spanOf(page) > 0, 'a nanosecond');
+  await page.keyboard.press('0');
+  await until(() => query(page).get('from') === null, 'all of the trace');
+  await page.keyboard.press('w');
+  await until(() => spanOf(page) > 0, 'a part');
+  const from = Number(query(page).get('from'));
+  await page.keyboard.press('a');
+  await until(() => Number(query(page).get('from')) < from, 'to the left');
+  await page.keyboard.press('d');
+  await until(() => Math.abs(Number(query(page).get('from')) - from) < 2, 'and to the right');
+  await page.keyboard.press('s');
+  await until(() => query(page).get('from') === null, 'out again');
+  await close(page);
+});
+
+test('keys alone go from slice to slice', async () => {
+  const page = await shown(view());
+  await page.keyboard.press('/');
+  for (let i = 0; i < 60; i++) {
+    await page.keyboard.press('Tab');
+    if (await canvasOf(page).evaluate((canvas) => canvas === document.activeElement)) break;
+  }
+  assert.ok(await canvasOf(page).evaluate((canvas) => canvas === document.activeElement));
+  await page.keyboard.press('ArrowRight');
+  await until(() => sliceOf(page) > 0, 'the first slice in view');
+  const first = await api('GET', `/v1/traces/${trace}/slice?slice=${sliceOf(page)}`);
+  assert.equal(first.track, gpu.track);
+  await page.keyboard.press('ArrowRight');
+  await until(() => sliceOf(page) === first.after.slice, 'the next one of the lane');
+  await page.keyboard.press('ArrowLeft');
+  await until(() => sliceOf(page) === first.slice, 'the one before');
+  await page.keyboard.press('Enter');
+  await until(() => spanOf(page) > 0 && spanOf(page) < 2 * first.dur + 10, 'zoomed to it');
+  await page.keyboard.press('[');
+  await until(() => sliceOf(page) === first.launch.slice, 'its launch');
+  const launch = await api('GET', `/v1/traces/${trace}/slice?slice=${first.launch.slice}`);
+  await canvasOf(page).focus();
+  await page.keyboard.press('ArrowUp');
+  await until(() => sliceOf(page) === launch.parents[0].slice, 'the operator around it');
+  await close(page);
+});
+
+test('a search counts, and goes from hit to hit', async () => {
+  const expected = await api('GET', `/v1/traces/${trace}/search?name=conv2d&limit=3`);
+  const page = await shown(view());
+  await page.keyboard.press('/');
+  await page.keyboard.type('conv2d');
+  await page.getByRole('search').getByRole('status').getByText(`${expected.count} slices`).waitFor();
+  await page.keyboard.press('Enter');
+  await until(() => sliceOf(page) === expected.matches[0].slice, 'the first hit');
+  await page.keyboard.press('Enter');
+  await until(() => sliceOf(page) === expected.matches[1].slice, 'the second');
+  await page.getByRole('search').getByRole('status').getByText('2 of').waitFor();
+  await page.keyboard.press('Shift+Enter');
+  await until(() => sliceOf(page) === expected.matches[0].slice, 'back');
+  await until(() => query(page).get('find') === 'conv2d', 'the address has the search');
+  await close(page);
+});
+
+test('an area has the numbers that profd computes', async () => {
+  const step = head.steps[1];
+  const page = await shown(view({ from: step.begin, to: step.end }));
+  const { x, y, width } = await canvasOf(page).boundingBox();
+  await page.mouse.move(x + 2, y + FIRST_LANE);
+  await page.mouse.down();
+  await page.mouse.move(x + width / 2, y + FIRST_LANE + 1, { steps: 3 });
+  await page.mouse.up();
+  const area = page.getByRole('region', { name: 'Selected area' });
+  await area.getByText(/busy/).waitFor();
+  const slices = Number((await area.getByText(/busy/).textContent()).match(/[\d,]+/)[0].replaceAll(',', ''));
+  const span = (step.end - step.begin) / 2;
+  const expected = await api('GET', `/v1/traces/${trace}/selection?from=${step.begin}&to=${Math.round(step.begin + span)}&lanes=${gpu.lane}-${gpu.lane}`);
+  // Edges snap to slices within a few pixels.
+  assert.ok(Math.abs(slices - expected.count) <= 0.05 * expected.count, `${slices} of ${expected.count}`);
+  await area.getByRole('table').getByText(expected.rows[0].name).first().waitFor();
+  await area.getByRole('columnheader', { name: 'Count' }).getByRole('button').click();
+  await accessible(page);
+  await close(page);
+});
+
+test('a measurement snaps to the edges of slices', async () => {
+  const kernel = await lonelyKernel();
+  const page = await shown(view({ from: kernel.begin - kernel.dur, to: kernel.begin + 2 * kernel.dur }));
+  const { width } = await canvasOf(page).boundingBox();
+  await page.keyboard.press('m');
+  await page.getByRole('button', { name: 'Measure', pressed: true }).waitFor();
+  await canvasOf(page).click({ position: { x: width / 3 + 5, y: FIRST_LANE } });
+  await canvasOf(page).click({ position: { x: (2 * width) / 3 - 5, y: FIRST_LANE } });
+  const text = kernel.dur < 1e6 ? `${Number((kernel.dur / 1e3).toFixed(3))} us` : `${Number((kernel.dur / 1e6).toFixed(4))} ms`;
+  await page.getByRole('status').getByText(`Measured: ${text}`).waitFor();
+  await close(page);
+});
+
+test('wheel, drag and double click move the window', async () => {
+  const page = await shown(view());
+  const { x, y, width, height } = await canvasOf(page).boundingBox();
+  await page.mouse.move(x + width / 2, y + height - 10);
+  await page.keyboard.down('Control');
+  await page.mouse.wheel(0, -400);
+  await page.keyboard.up('Control');
+  await until(() => spanOf(page) > 0 && spanOf(page) < head.length_ns * 0.7, 'zoomed by the wheel');
+  const { from, span } = { from: Number(query(page).get('from')), span: spanOf(page) };
+  assert.ok(Math.abs(from + span / 2 - head.length_ns / 2) < 0.01 * head.length_ns, 'around the pointer');
+  await page.keyboard.down('Shift');
+  await page.mouse.down();
+  await page.mouse.move(x + width / 2 - 100, y + height - 10, { steps: 4 });
+  await page.mouse.up();
+  await page.keyboard.up('Shift');
+  await until(() => Math.abs(Number(query(page).get('from')) - from - (100 / width) * span) < 0.01 * span, 'dragged');
+  await page.mouse.dblclick(x + width / 2, y + height - 10);
+  await until(() => spanOf(page) < 0.6 * span, 'zoomed by the double click');
+  await close(page);
+});
+
+test('two fingers zoom, one moves', async () => {
+  const page = await shown(view(), { context: { hasTouch: true, viewport: { width: 420, height: 800 } } });
+  const { x, y, width, height } = await canvasOf(page).boundingBox();
+  const devtools = await page.context().newCDPSession(page);
+  const touch = (type, ...points) => devtools.send('Input.dispatchTouchEvent', { type, touchPoints: points.map((px, id) => ({ x: x + px, y: y + height / 2, id })) });
+  await touch('touchStart', width / 2 - 20, width / 2 + 20);
+  await touch('touchMove', width / 2 - 40, width / 2 + 40);
+  await touch('touchMove', width / 2 - 80, width / 2 + 80);
+  await touch('touchEnd');
+  await until(() => spanOf(page) > 0 && Math.abs(spanOf(page) - head.length_ns / 4) < 0.05 * head.length_ns, 'four times as large');
+  const from = Number(query(page).get('from'));
+  await touch('touchStart', width / 2);
+  await touch('touchMove', width / 2 + 30);
+  await touch('touchMove', width / 2 + 60);
+  await touch('touchEnd');
+  await until(() => Number(query(page).get('from')) < from, 'moved');
+  await accessible(page);
+  await close(page);
+});
+
+test('tracks are folded, pinned, moved and hidden, and stay so', async () => {
+  const page = await shown(view());
+  const thread = head.tracks.find((track) => track.kind === 'thread' && track.lanes > 3);
+  const fold = () => page.getByRole('button', { name: `Fold ${thread.title}` });
+  await fold().first().click();
+  await page.getByRole('button', { name: `Open ${thread.title}` }).first().waitFor();
+  await page.getByRole('button', { name: `Pin ${thread.title}` }).first().click();
+  await page.getByRole('button', { name: 'Hide instants' }).click();
+  await page.getByRole('button', { name: 'Show 1 hidden' }).waitFor();
+  await page.reload();
+  await page.getByRole('button', { name: `Pin ${thread.title}`, pressed: true }).first().waitFor();
+  await page.getByRole('button', { name: `Open ${thread.title}` }).first().waitFor();
+  // The pinned track is the first one now.
+  assert.ok((await page.getByRole('list', { name: 'Tracks' }).getByRole('listitem').first().textContent()).includes(thread.title));
+  await page.getByRole('button', { name: 'Show 1 hidden' }).click();
+  await page.getByRole('button', { name: 'Hide instants' }).waitFor();
+  await close(page);
+});
+
+test('what is in view is a table, too', async () => {
+  const step = head.steps[0];
+  const page = await shown(view({ from: step.begin, to: step.begin + 2_000_000 }));
+  await page.keyboard.press('t');
+  await page.getByRole('button', { name: 'Table', pressed: true }).waitFor();
+  const table = page.getByRole('table', { name: /^Slices in view/ });
+  const cell = table.getByRole('button').first();
+  const name = await cell.textContent();
+  await cell.click();
+  await page.getByRole('region', { name: 'Selected slice' }).getByRole('heading', { name }).waitFor();
+  await accessible(page);
+  await close(page);
+});
+
+test('both themes are drawn in their colours', async () => {
+  const colors = [];
+  for (const colorScheme of ['dark', 'light']) {
+    const page = await shown(view(), { context: { colorScheme } });
+    const { height } = await canvasOf(page).boundingBox();
+    colors.push(await pixel(page, 100, height - 4));
+    await accessible(page);
+    await close(page);
+  }
+  const [dark, light] = colors.map((color) => color.split(',').reduce((sum, part) => sum + Number(part), 0));
+  assert.ok(dark < 150 && light > 600, colors.join(' '));
+});
+
+// What the page gives to a stand-in of Perfetto, which answers PING and keeps what it is given.
+async function handedOver(page) {
+  const { perfetto } = await page.evaluate(() => fetch('/v1/web/me', { headers: { Authorization: `Bearer ${sessionStorage.getItem('profd:token')}` } }).then((answer) => answer.json()));
+  await page.context().route(new URL(perfetto).origin + '/**', (route) =>
+    route.fulfill({
+      contentType: 'text/html',
+      body: `<script>onmessage = (event) => event.data === 'PING' ? event.source.postMessage('PONG', event.origin) : (window.given = event.data.perfetto)</script>`,
+    }),
+  );
+  const opened = page.waitForEvent('popup');
+  await page.getByRole('button', { name: 'Perfetto' }).click();
+  const other = await opened;
+  await other.waitForFunction(() => window.given !== undefined);
+  const given = await other.evaluate(async () => {
+    const { buffer, title, localOnly } = window.given;
+    const bytes = new Uint8Array(buffer);
+    const text = bytes[0] === 0x1f ? await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).text() : new TextDecoder().decode(bytes);
+    return { title, localOnly, names: JSON.parse(text).traceEvents.map((event) => event.name) };
+  });
+  await other.close();
+  return given;
+}
+
+test('a trace is handed over to Perfetto, which fetches nothing', async () => {
+  const page = await shown(view());
+  const given = await handedOver(page);
+  assert.ok(given.localOnly);
+  assert.equal(given.title, trace);
+  assert.ok(given.names.length >= head.slices);
+  await close(page);
+});
+
+test('a trace that is not there says so', async () => {
+  const page = await open('/traces/t99999/timeline');
+  await page.getByRole('alert').waitFor();
+  await accessible(page);
+  await close(page);
+});
