@@ -177,6 +177,40 @@ static void trace_forget_host(struct trace_record *t)
     t->disk_size = 0;
 }
 
+/*
+ * A file of the store that was found without its session, because only the catalog was lost (reconcile.c): its row gets what the
+ * manifest knows. 1 where there is such a row, or one that has that already.
+ */
+static int manifest_complete_row(const struct manifest *m, struct trace_record *t)
+{
+    _cleanup_(trace_record_done) struct trace_record row;
+
+    trace_record_init(&row);
+    if (catalog_find_trace_by_sha256(m->catalog, t->sha256, &row) < 0)
+        return 0;
+    if (row.session_id == m->session_id && streq(row.name, t->name)) {
+        m->counts->known++;
+        return 1;
+    }
+    if (row.session_id != RECORD_NONE || row.size != t->size || row.candidates)
+        return 0;
+    row.session_id = m->session_id;
+    row.target_id = manifest_find_target(m, t->worker_url);
+    replace_str(&row.worker_url, t->worker_url);
+    replace_str(&row.name, t->name);
+    replace_str(&row.origin, t->origin ? t->origin : t->name);
+    replace_str(&row.instance, t->instance);
+    replace_str(&row.labels, t->labels);
+    row.recorded_at = t->recorded_at;
+    if (row.archived_at == RECORD_NONE) {
+        row.archived_at = t->archived_at != RECORD_NONE ? t->archived_at : wall_ns();
+        replace_str(&row.archive_key, t->archive_key);
+    }
+    int r = catalog_save_trace(m->catalog, &row);
+    m->counts->traces += r >= 0;
+    return r < 0 ? r : 1;
+}
+
 static int manifest_add_own_trace(const struct manifest *m, struct trace_record *t)
 {
     t->session_id = m->session_id;
@@ -246,7 +280,10 @@ static int manifest_add_trace_row(const struct manifest *m, const json_t *trace)
         return 0;
     }
     trace_forget_host(&t);
-    int r = m->is_own ? manifest_add_own_trace(m, &t) : manifest_add_trace_of_host(m, trace, &t);
+    int r = m->is_own ? manifest_complete_row(m, &t) : 0;
+    if (r != 0)
+        return MIN(r, 0);
+    r = m->is_own ? manifest_add_own_trace(m, &t) : manifest_add_trace_of_host(m, trace, &t);
     m->counts->traces += r >= 0;
     return r;
 }

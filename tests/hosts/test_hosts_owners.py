@@ -49,16 +49,6 @@ def test_a_worker_that_its_host_records_is_held(hosts):
     assert held.pop(mine).endswith(" of gpu2") and set(held.values()) == {None}
     two.post(f"/v1/sessions/{session}/stop")
     two.wait_session(session)
-    # By the host that coordinates, and by the host that was leased.
-    session = one.start_session(workers=[mine], duration_ns=30_000_000_000)
-    one.wait_state(session["session"], "recording")
-    held_at = {host.name: {worker["url"]: worker.get("held_by") for worker in by_host(host.get("/v1/workers", router=hosts.router))["gpu2"]}
-               for host in hosts}
-    assert held_at["gpu1"].pop(mine) == session["session"] and held_at["gpu2"].pop(mine) == f"session {session['uuid'][:8]} of gpu1"
-    assert {value for others in held_at.values() for value in others.values()} == {None}
-    assert f" {session['session']} " in one.profctl("list-workers", "--router", hosts.router)
-    one.post(f"/v1/sessions/{session['session']}/stop")
-    one.wait_session(session["session"])
     assert all("held_by" not in worker for worker in one.get("/v1/workers", router=hosts.router)["workers"])
 
 
@@ -150,3 +140,18 @@ def test_peers_of_sources(sources, source):
         fleet = one.get("/v1/workers", router=sources.router)
         assert {name: len(workers) for name, workers in by_host(fleet).items()} == {"gpu1": 1, "gpu2": 1, "gpu3": 1}, fleet["notes"]
         assert [host["state"] for host in one.get("/v1/hosts")["hosts"]] == ["self", "ok", "ok"]
+
+
+def test_the_session_that_holds_a_worker_is_named_on_both_hosts(hosts):
+    """By its own name on the host that coordinates it, by its UUID on the host that was leased."""
+    one, two = hosts
+    [mine, *_] = [worker["url"] for worker in by_host(two.get("/v1/workers", router=hosts.router))["gpu2"]]
+    session = one.start_session(workers=[mine], duration_ns=30_000_000_000)
+    one.wait_state(session["session"], "recording")
+    held_at = {host.name: {worker["url"]: worker.get("held_by") for worker in by_host(host.get("/v1/workers", router=hosts.router))["gpu2"]}
+               for host in hosts}
+    assert held_at["gpu1"].pop(mine) == session["session"] and held_at["gpu2"].pop(mine) == f"session {session['uuid'][:8]} of gpu1"
+    assert {value for others in held_at.values() for value in others.values()} == {None}
+    assert f" {session['session']} " in one.profctl("list-workers", "--router", hosts.router)
+    one.post(f"/v1/sessions/{session['session']}/stop")
+    one.wait_session(session["session"])

@@ -109,6 +109,29 @@ def test_a_lost_catalog_is_restored(archive, lost, tmp_path):
             assert profd.wait_session(profd.start_session(router=fleet.router, duration_ns=S // 5)["session"])["state"] == "complete"
 
 
+def test_files_that_the_store_still_has_get_their_sessions(archive, tmp_path):
+    """Only the catalog was lost: profd finds the files, and not what they are of."""
+    with FaultFleet(tmp_path / "fleet", "vllm", 2) as fleet, Daemon(tmp_path / "profd", config(archive, "gpu1")) as profd:
+        session = profd.wait_session(profd.start_session(router=fleet.router, duration_ns=S // 5)["session"])
+        wait_for(lambda: all("archived_at" in row for row in profd.traces()))
+        rows = {row["sha256"]: row for row in profd.traces()}
+        with Daemon(tmp_path / "probe", config(archive, "probe")) as probe:
+            wait_for(lambda: restore(probe)["manifests"] == 1, interval_s=0.5)
+        profd.stop()
+        for path in profd.catalog.parent.glob(profd.catalog.name + "*"):
+            path.unlink()
+        profd.start()
+        wait_for(lambda: {row["sha256"] for row in profd.traces() if row["state"] == "complete"} == rows.keys())
+        answer = restore(profd)
+        assert (answer["sessions"], answer["traces"]) == (1, 2) and len(profd.traces()) == 2, answer
+        for row in profd.traces():
+            was = rows[row["sha256"]]
+            assert row["stored"] and row["columns"] and profd.session(row["session"])["uuid"] == session["uuid"]
+            assert [row[key] for key in ("worker", "name", "recorded_at", "ranks")] == [was[key] for key in ("worker", "name", "recorded_at", "ranks")]
+        assert all(target["traces"] for target in profd.session(profd.traces()[0]["session"])["targets"])
+        assert restore(profd)["known"] == 2 and len(profd.traces()) == 2
+
+
 def test_another_host_lists_it_under_its_name(archive, lost, tmp_path):
     """Its traces are not this host's to delete."""
     rows, _ = lost
