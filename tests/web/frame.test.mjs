@@ -14,6 +14,29 @@ test('the code leaves the address, and a copied link opens the view again', asyn
   await close(page);
 });
 
+test('without a token the page asks for a code, and goes on to its view', async () => {
+  const page = await open('/sessions?search=lightllm', { signIn: false });
+  await page.getByText('Open this page with').waitFor();
+  await accessible(page);
+  const field = page.getByRole('textbox', { name: 'Address or code that profctl web printed' });
+  assert.equal(await field.evaluate((element) => element === document.activeElement), true);
+  await field.fill('no-code-of-this-profd');
+  await page.keyboard.press('Enter');
+  await page.getByRole('alert').waitFor();
+  const { code } = await api('POST', '/v1/web/codes', { role: 'read' });
+  await field.fill(`${address}/#code=${code}`);
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'Sessions' }).waitFor();
+  assert.match(page.url(), /#\/sessions\?search=lightllm$/);
+  await page.getByText('read', { exact: true }).waitFor();
+  // The palette signs out, which ends the token in profd, too.
+  await page.keyboard.press('Control+k');
+  await page.keyboard.type('sign out');
+  await page.keyboard.press('Enter');
+  await page.getByText('Open this page with').waitFor();
+  await close(page);
+});
+
 test('the palette opens anything', async () => {
   const page = await open('/');
   await page.keyboard.press('Control+k');

@@ -10,7 +10,7 @@ test('traces can be searched, sorted and opened', async () => {
   const page = await open('/traces');
   const rows = bodyRows(page, 'Traces');
   await rows.first().waitFor();
-  await page.getByRole('searchbox').fill('rank3');
+  await page.getByRole('searchbox').fill(`rank3.pt ${data.imported}`);
   await page.getByRole('status').getByText('1 trace', { exact: true }).waitFor();
   assert.equal(await rows.count(), 1);
   await rows.getByText('rank3.pt.trace.json.gz').waitFor();
@@ -77,7 +77,7 @@ test('labels can be changed', async () => {
 });
 
 test('a trace is downloaded', async () => {
-  const page = await open('/traces?search=rank3');
+  const page = await open('/traces?search=rank3.pt');
   await bodyRows(page, 'Traces').first().waitFor();
   await page.keyboard.press('j');
   const [file] = await Promise.all([page.waitForEvent('download'), page.keyboard.press('d')]);
@@ -102,5 +102,44 @@ test('runs are listed', async () => {
   await page.getByRole('heading', { name: 'Benchmark runs' }).waitFor();
   await page.getByText('No benchmark run yet').waitFor();
   await accessible(page);
+  await close(page);
+});
+
+test('a hundred thousand rows are as many elements as fit', async () => {
+  const total = 100_000;
+  let requests = 0;
+  const page = await open('/sessions');
+  await page.route(/\/v1\/traces\?/, (route) => {
+    requests++;
+    const query = new URL(route.request().url()).searchParams;
+    const first = Number(query.get('offset'));
+    const traces = Array.from({ length: Math.min(Number(query.get('limit')), total - first) }, (_, i) => ({
+      trace: `t${total - first - i}`,
+      kind: 'trace',
+      state: 'complete',
+      name: `rank${i}.json.gz`,
+      stored: true,
+      size: 1000 * i,
+    }));
+    return route.fulfill({ json: { traces, total } });
+  });
+  await page.keyboard.press('g');
+  await page.keyboard.press('t');
+  await page.getByText('100,000 traces').waitFor();
+  await page.getByRole('link', { name: 't100000', exact: true }).waitFor();
+  await page.keyboard.press('End');
+  await page.getByRole('link', { name: 't1', exact: true }).waitFor();
+  assert.ok((await page.locator('tbody tr').count()) < 120);
+  // A way through the list with the wheel asks only for what was passed slowly.
+  const table = page.getByRole('table', { name: 'Traces' });
+  await table.hover();
+  const before = await page.evaluate(() => performance.now());
+  for (let i = 0; i < 60; i++) await page.mouse.wheel(0, -40_000);
+  await page.keyboard.press('Home');
+  await page.getByRole('link', { name: 't100000', exact: true }).waitFor();
+  const took = (await page.evaluate(() => performance.now())) - before;
+  console.log(`# ${requests} requests, ${Math.round(took)} ms for 60 turns of the wheel`);
+  assert.ok(requests < 150, `${requests} requests`);
+  assert.equal(await table.getAttribute('aria-rowcount'), String(total + 1));
   await close(page);
 });

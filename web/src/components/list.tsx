@@ -166,7 +166,7 @@ export function List<T extends Labelled>(props: ListProps<T>) {
       <div class="head">
         <h1>{props.title}</h1>
         <span class="facts" role="status">
-          {rows.loading && rows.total === 0 ? '' : plural(rows.total, one)}
+          <span>{rows.loading && rows.total === 0 ? '' : plural(rows.total, one)}</span>
           {props.about}
         </span>
         <div class="actions">

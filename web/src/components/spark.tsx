@@ -13,12 +13,15 @@ export function Spark({ values, max }: SparkProps) {
   const known = values.filter((value): value is number => value !== undefined);
   if (known.length < 2) return <svg class="spark" aria-hidden="true" />;
   const top = max ?? Math.max(...known, 1e-9);
+  const x = (i: number) => ((i / (values.length - 1)) * WIDTH).toFixed(1);
   const points = values
-    .map((value, i) => (value === undefined ? null : `${((i / (values.length - 1)) * WIDTH).toFixed(1)},${(HEIGHT - 1.5 - (value / top) * (HEIGHT - 3)).toFixed(1)}`))
+    .map((value, i) => (value === undefined ? null : `${x(i)},${(HEIGHT - 1.5 - (value / top) * (HEIGHT - 3)).toFixed(1)}`))
     .filter(Boolean)
     .join(' ');
+  const first = values.findIndex((value) => value !== undefined);
   return (
     <svg class="spark" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
+      <polygon points={`${x(first)},${HEIGHT} ${points} ${WIDTH},${HEIGHT}`} />
       <polyline points={points} />
     </svg>
   );

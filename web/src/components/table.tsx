@@ -69,7 +69,8 @@ export function Table<T>(props: TableProps<T>) {
     setChosen(-1);
   }, [rows.want]);
   const chosenRow = chosen < 0 ? undefined : rows.at(chosen);
-  useEffect(() => props.onChoose?.(chosenRow ?? null), [chosenRow]);
+  // Before the next key.
+  useLayoutEffect(() => props.onChoose?.(chosenRow ?? null), [chosenRow]);
 
   const choose = (index: number) => {
     if (rows.total === 0) return;
