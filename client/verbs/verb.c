@@ -70,6 +70,9 @@ static const struct verb_entry trace_verbs[] = {
      "profctl show t12\n"
      "profctl show s7 --json\n"
      "profctl show r3 --requests --csv", .takes = "str"},
+    {&verb_label, {0}, "tag annotate",
+     "profctl label s7 team=rl baseline=yes\n"
+     "profctl label t12 t13 draft-", .takes = "str"},
     {&verb_get, {0}, "download fetch pull cp",
      "profctl get t12\n"
      "profctl get s7 -d traces", .takes = "st"},

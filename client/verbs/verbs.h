@@ -7,7 +7,7 @@
 #include "client/verbs/verb.h"
 
 extern const struct verb verb_analyze, verb_bench, verb_complete, verb_completion, verb_context, verb_compare,
-    verb_diff, verb_doctor, verb_du, verb_events, verb_export, verb_flame, verb_get, verb_ingest,
+    verb_diff, verb_doctor, verb_du, verb_events, verb_export, verb_flame, verb_get, verb_ingest, verb_label,
     verb_list_hosts, verb_list_runs, verb_list_sessions, verb_list_traces, verb_list_workers, verb_merge,
     verb_mirror, verb_open, verb_peer, verb_pin, verb_query, verb_reports, verb_rm, verb_show, verb_start,
     verb_status, verb_stop, verb_timeline, verb_token, verb_unpin, verb_vacuum, verb_web;

@@ -162,6 +162,9 @@ struct remote_trace_record;
 void remote_download_start(struct api *api, struct http_request *r, const struct route_match *match,
                            const struct remote_trace_record *t, const char *what);
 
+/* route_traces.c: of a trace that another host keeps: only that host changes it. False, without a reply, where there is none. */
+bool trace_refuse_remote(struct api *api, struct http_request *r, int64_t id);
+
 /* route_lists.c: replies to a list that is searched, sorted or paged by position. False, and nothing is done: it is none. */
 bool list_searched(struct api *api, struct http_request *r, const struct route_match *match,
                    enum listing_kind kind);
@@ -204,6 +207,8 @@ ROUTE_HANDLER(stop_job);
 ROUTE_HANDLER(remove_job);
 ROUTE_HANDLER(set_session_pin);
 extern const struct job_routes session_routes, run_routes;
+
+ROUTE_HANDLER(set_labels);
 
 ROUTE_HANDLER(get_ref);
 

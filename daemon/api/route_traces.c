@@ -14,8 +14,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 
-/* Of a trace that another host keeps: only that host changes it. False, without a reply, where there is none. */
-static bool trace_refuse_remote(struct api *api, struct http_request *r, int64_t id)
+bool trace_refuse_remote(struct api *api, struct http_request *r, int64_t id)
 {
     _cleanup_(remote_trace_record_done) struct remote_trace_record t;
     _cleanup_json_ facts = NULL;

@@ -490,6 +490,15 @@ int catalog_session_json(struct catalog *c, int64_t id, bool with_targets, json_
     return r;
 }
 
+int catalog_set_labels(struct catalog *c, char kind, int64_t id, const char *labels)
+{
+    return set_text(c,
+                    kind == 's'   ? STATEMENT_LABEL_SESSION
+                    : kind == 'r' ? STATEMENT_LABEL_RUN
+                                  : STATEMENT_LABEL_TRACE,
+                    id, labels);
+}
+
 void session_json_renew(json_t *session, const struct session_record *r, const enum state *targets, size_t n)
 {
     /* The counts may be kept for who asks next. */

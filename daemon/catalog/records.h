@@ -375,6 +375,8 @@ int catalog_set_run_summary(struct catalog *c, int64_t run_id, const char *summa
 int catalog_get_run(struct catalog *c, int64_t id, struct run_record *ret); /* -ENOENT */
 int catalog_each_unfinished_run(struct catalog *c, int (*fn)(const struct run_record *r, void *arg),
                                 void *arg);
+/* Replaces the labels, a JSON object, of a session, trace or run: kind is the letter of its ids. -ENOENT. */
+int catalog_set_labels(struct catalog *c, char kind, int64_t id, const char *labels);
 /* The run that was sent while a session recorded. -ENOENT. */
 int catalog_find_run_of_session(struct catalog *c, int64_t session_id, int64_t *ret_id);
 /* Hides the run at once; the next upkeep deletes it and its requests. -ENOENT. */

@@ -155,6 +155,14 @@ int run_read(struct jobs *jobs, int64_t id, bool full, json_t **ret)
     return 0;
 }
 
+void runs_take_labels(struct runs *all, int64_t run_id, const char *labels)
+{
+    struct benchmark_run *run = runs_find(all, run_id);
+
+    if (run)
+        replace_str(&run->record.labels, labels);
+}
+
 void runs_describe_list(struct runs *all, json_t *list)
 {
     json_t *json;

@@ -52,6 +52,8 @@ int runs_remove(struct runs *all, int64_t run_id, const char *actor);
 /* Replaces the states in the catalog's list of runs by those that runs are in, which it may not have been able to
  * store. */
 void runs_describe_list(struct runs *all, json_t *list);
+/* Labels of a run were changed in the catalog: one that is not over keeps them when it is saved. */
+void runs_take_labels(struct runs *all, int64_t run_id, const char *labels);
 
 /* For profd's operator. */
 struct runs_metrics {
