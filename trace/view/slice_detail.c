@@ -216,11 +216,14 @@ static void slice_put_launch(const struct trace_view *v, uint64_t slice, json_t 
 {
     json_t *calls = slice_refs(v, COL_launch_gpu, COL_launch_runtime, slice);
     json_t *launch = json_array_get(calls, 0);
-    int64_t delay, begin = view_since(v, columns_get(v->c, COL_slice_ts, slice));
+    int64_t begin = view_since(v, columns_get(v->c, COL_slice_ts, slice)), delay;
 
     if (launch) {
-        if (!__builtin_sub_overflow(begin, json_get_int(launch, "begin", 0), &delay))
-            json_put_int(launch, "delay_ns", delay);
+        int64_t called =
+            view_add(json_get_int(launch, "begin", 0), MAX(json_get_int(launch, "dur", 0), INT64_C(0)));
+        if (__builtin_sub_overflow(begin, called, &delay))
+            delay = begin > called ? INT64_MAX : 0;
+        json_put_int(launch, "delay_ns", MAX(delay, INT64_C(0)));
         json_object_set(body, "launch", launch);
     }
     json_decref(calls);
