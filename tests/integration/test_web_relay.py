@@ -80,6 +80,12 @@ def profd(tmp_path_factory):
         yield running
 
 
+@pytest.fixture(scope="module", autouse=True)
+def page(profd):
+    if profd.request("GET", "/").status == 404:
+        pytest.skip("this build has no web page")
+
+
 @pytest.fixture(scope="module")
 def relay(profd):
     with Relay("--socket", profd.socket) as running:
