@@ -228,14 +228,19 @@ def test_events_pass_as_they_come(profd, relay, tmp_path):
     assert profd.get("/v1/usage")
 
 
-def test_a_reader_that_leaves_ends_the_work(profd, relay):
-    before = profd.get("/v1/version")["connections"]
-    with contextlib.closing(relay.connection()) as connection:
-        connection.request("GET", "/v1/events", headers={"Authorization": f"Bearer {relay.token}"})
-        stream = connection.getresponse()
-        wait_for(lambda: profd.get("/v1/version")["connections"] > before)
-        stream.close()
-    wait_for(lambda: profd.get("/v1/version")["connections"] <= before)
+def test_a_reader_that_leaves_ends_the_work(tmp_path):
+    with Daemon(tmp_path / "profd", quick_config()) as profd, Relay("--socket", profd.socket) as relay:
+        relay.log_in()
+
+        def connections():
+            return profd.get("/v1/version")["connections"] - 1  # less this one
+
+        with contextlib.closing(relay.connection()) as connection:
+            connection.request("GET", "/v1/events", headers={"Authorization": f"Bearer {relay.token}"})
+            stream = connection.getresponse()
+            wait_for(lambda: connections() == 1, why=connections)
+            stream.close()
+        wait_for(lambda: connections() == 0, why=connections)
 
 
 def test_downloads_of_gigabytes_pass(profd, relay, tmp_path):
