@@ -26,7 +26,9 @@ struct passed_on {
     char *host_uuid, *host, *path;
     json_t *body; /* NULL: a GET */
     int64_t trace_id;
-    json_t *names; /* of traces: {as the host calls it: as this profd does} */
+    bool of_timeline, is_bytes; /* is_bytes: the answer is a tile */
+    bool is_immutable;          /* it never changes */
+    json_t *names;              /* of traces: {as the host calls it: as this profd does} */
     /* Added to those of the reply; NULL: the reply has no such members. */
     json_t *left, *missing;
 };
@@ -94,6 +96,15 @@ static void passed_on_rename_parts(const struct passed_on *f, json_t *body)
     json_object_set_new(body, "missing", missing);
 }
 
+/* Of an answer about a timeline. */
+static void passed_on_add_headers(const struct passed_on *f, struct http_request *r)
+{
+    if (!f->is_immutable)
+        return;
+    http_reply_header(r, "Cache-Control", "private, max-age=31536000, immutable");
+    http_reply_header(r, "Vary", "Authorization, Accept-Encoding");
+}
+
 static void passed_on_fail(struct passed_on *f, const struct problem *p)
 {
     struct later_reply later;
@@ -124,8 +135,28 @@ static void passed_on_done(int status, const json_t *body, const struct problem 
             json_t *reply = json_incref((json_t *)body);
             if (f->left)
                 passed_on_rename_parts(f, reply);
+            if (f->of_timeline && json_object_get(reply, "trace"))
+                json_object_set_new(reply, "trace", json_sprintf("t%" PRId64, f->trace_id));
+            passed_on_add_headers(f, later.request);
             http_reply_json(later.request, 200, reply);
         }
+    }
+    passed_on_free(f);
+}
+
+static void passed_on_bytes(int status, const char *data, size_t size, const struct problem *p, void *arg)
+{
+    struct passed_on *f = arg;
+    struct later_reply later;
+
+    if (!data) {
+        passed_on_done(status, NULL, p, f);
+        return;
+    }
+    remote_host_cancel(TAKE_PTR(f->reaching));
+    if (later_reply_end(f->later, &later)) {
+        passed_on_add_headers(f, later.request);
+        http_reply(later.request, 200, "application/octet-stream", data, size);
     }
     passed_on_free(f);
 }
@@ -144,6 +175,10 @@ static void passed_on_send(struct passed_on *f, const struct peer *peer)
 {
     struct peers *peers = f->api->modules.peers;
 
+    if (f->is_bytes) {
+        f->query = peer_get_all(peers, peer, f->path, PASS_ON_TIMEOUT, passed_on_bytes, f);
+        return;
+    }
     f->query = f->body
                    ? peer_post(peers, peer, f->path, TAKE_PTR(f->body), PASS_ON_TIMEOUT, passed_on_done, f)
                    : peer_get(peers, peer, f->path, PASS_ON_TIMEOUT, passed_on_done, f);
@@ -236,6 +271,39 @@ void query_pass_on(struct api *api, struct http_request *r, const struct route_m
         return;
     char *path = xasprintf("/v1/traces/t%" PRId64 "/query", t->remote_id);
     passed_on_begin(r, match, passed_on_new(api, t, path, json_deep_copy(body)));
+}
+
+/* -- Timelines ---------------------------------------------------------------------------------------- */
+
+/* What follows the id of the trace. */
+static const char *passed_on_rest(const char *path)
+{
+    const char *rest = path;
+
+    for (int i = 0; rest && i < 4; i++)
+        rest = strchr(rest + (i > 0), '/');
+    return rest ? rest : "";
+}
+
+void timeline_pass_on(struct api *api, struct http_request *r, const struct route_match *match,
+                      const struct remote_trace_record *t, bool is_bytes)
+{
+    char *path = xasprintf("/v1/traces/t%" PRId64 "%s", t->remote_id, passed_on_rest(http_path(r)));
+    const char *key;
+
+    if (remote_host_refuse_peer(r, t)) {
+        free(path);
+        return;
+    }
+    for (size_t i = 0; (key = http_query_key(r, i)); i++) {
+        append_str(&path, "%c%s=", i == 0 ? '?' : '&', key);
+        append_url_escaped(&path, http_query_get(r, key));
+    }
+    struct passed_on *f = passed_on_new(api, t, path, NULL);
+    f->of_timeline = true;
+    f->is_bytes = is_bytes;
+    f->is_immutable = http_query_get(r, "v") != NULL;
+    passed_on_begin(r, match, f);
 }
 
 /* -- Several traces ----------------------------------------------------------------------------------- */

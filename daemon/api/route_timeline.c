@@ -5,7 +5,7 @@
  * client that leaves ends the work.
  */
 #include "base/alloc.h"
-#include "daemon/api/handler.h"
+#include "daemon/api/route_reports_remote.h"
 #include "daemon/api/web_page.h"
 #include "daemon/catalog/records.h"
 #include "daemon/collect/safe_open.h"
@@ -128,13 +128,6 @@ static void timeline_on_opened(void *arg)
     timeline_request_free(q);
 }
 
-static void timeline_refuse_remote(struct http_request *r, const struct remote_trace_record *t)
-{
-    reply_refused(r, PROBLEM_UNSUPPORTED,
-                  "Open its timeline at the profd of its host, or download it: profctl get.",
-                  "trace t%" PRId64 " is on another host", t->trace_id);
-}
-
 /* take_ask: for the viewer. Replies, at once or later. */
 static void timeline_begin(struct api *api, struct http_request *r, const struct route_match *match,
                            json_t *take_ask)
@@ -149,7 +142,7 @@ static void timeline_begin(struct api *api, struct http_request *r, const struct
     remote_trace_record_init(&remote);
     int err = trace_find_columns(api, r, match, match->route->handle, &t, &remote);
     if (err == -EREMOTE)
-        timeline_refuse_remote(r, &remote);
+        timeline_pass_on(api, r, match, &remote, streq(json_get_str(ask, "ask"), "tile"));
     if (err < 0)
         return;
     if (viewers_check_room(api->modules.viewers, user, &p) < 0) {

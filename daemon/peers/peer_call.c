@@ -26,7 +26,7 @@ struct peer_query {
     struct peer_times times;
     peer_done done;
     peer_bytes_done bytes_done; /* of bytes of a file */
-    size_t n_bytes;
+    size_t n_bytes;             /* 0: the complete answer */
     void *arg;
 };
 
@@ -149,8 +149,6 @@ const struct problem *peer_silence(const struct peer *peer, int64_t age_ns)
     return is_silent ? &peer->silence : NULL;
 }
 
-static void bytes_on_result(const struct call_result *r, void *arg);
-
 /* -- Calls -------------------------------------------------------------------------------------------- */
 
 static void query_on_result(const struct call_result *r, void *arg)
@@ -184,10 +182,12 @@ static char *peer_call_url(const struct peer *peer, const char *path, struct in6
     return xasprintf("%s://%s:%d%s", u.scheme, peer->verify, u.port, path);
 }
 
-/* range: of bytes, or NULL. Its done function is set by the caller. */
+/* range: of bytes, or NULL. Its done function is set by the caller, and called by on_result(). */
 static struct peer_query *peer_query_start(struct peers *p, const struct peer *peer, const char *method,
                                            const char *path, const char *body, const char *range,
-                                           int64_t timeout_ns, uint64_t origin, void *arg)
+                                           int64_t timeout_ns, uint64_t origin,
+                                           void (*on_result)(const struct call_result *r, void *arg),
+                                           void *arg)
 {
     struct peer_query *q = xcalloc(1, sizeof(*q));
     struct in6_addr address;
@@ -214,14 +214,15 @@ static struct peer_query *peer_query_start(struct peers *p, const struct peer *p
                              .arg = arg};
     LIST_INSERT_HEAD(&p->queries, q, link);
     p->n_calls++;
-    q->call = call_start(p->caller, &request, range ? bytes_on_result : query_on_result, q);
+    q->call = call_start(p->caller, &request, on_result, q);
     return q;
 }
 
 struct peer_query *peer_call(struct peers *p, const struct peer *peer, const char *method, const char *path,
                              const char *body, int64_t timeout_ns, uint64_t origin, peer_done done, void *arg)
 {
-    struct peer_query *q = peer_query_start(p, peer, method, path, body, NULL, timeout_ns, origin, arg);
+    struct peer_query *q =
+        peer_query_start(p, peer, method, path, body, NULL, timeout_ns, origin, query_on_result, arg);
 
     q->done = done;
     return q;
@@ -249,7 +250,8 @@ static void bytes_on_result(const struct call_result *r, void *arg)
     _cleanup_(problem_done) struct problem p = {0};
     struct peer_query *q = arg;
     char error[200];
-    bool is_there = r->err == 0 && r->status == 206 && r->body_size == q->n_bytes;
+    bool is_there = r->err == 0 && (q->n_bytes > 0 ? r->status == 206 && r->body_size == q->n_bytes
+                                                   : r->status == 200 && !r->cut);
 
     q->call = NULL;
     if (!is_there) {
@@ -257,7 +259,7 @@ static void bytes_on_result(const struct call_result *r, void *arg)
             r->err == 0 && r->status >= 400 ? json_parse(r->body, r->body_size, error) : NULL;
         if (body)
             json_clean_texts(body);
-        if (r->err != 0 || r->status >= 300)
+        if (r->err != 0 || r->status >= 300 || r->cut)
             query_explain(q, r, body, "", &p);
         else
             problem_set(&p, -EPROTO, PROBLEM_UPSTREAM, "%s sent another part of the file than was asked for",
@@ -274,10 +276,21 @@ struct peer_query *peer_get_bytes(struct peers *p, const struct peer *peer, cons
                                   size_t size, int64_t timeout_ns, peer_bytes_done done, void *arg)
 {
     _cleanup_(freep) char *range = xasprintf("%" PRId64 "-%" PRId64, offset, offset + (int64_t)size - 1);
-    struct peer_query *q = peer_query_start(p, peer, "GET", path, NULL, range, timeout_ns, 0, arg);
+    struct peer_query *q =
+        peer_query_start(p, peer, "GET", path, NULL, range, timeout_ns, 0, bytes_on_result, arg);
 
     q->bytes_done = done;
     q->n_bytes = size;
+    return q;
+}
+
+struct peer_query *peer_get_all(struct peers *p, const struct peer *peer, const char *path,
+                                int64_t timeout_ns, peer_bytes_done done, void *arg)
+{
+    struct peer_query *q =
+        peer_query_start(p, peer, "GET", path, NULL, NULL, timeout_ns, 0, bytes_on_result, arg);
+
+    q->bytes_done = done;
     return q;
 }
 

@@ -144,6 +144,9 @@ typedef void (*peer_bytes_done)(int status, const char *data, size_t size, const
                                 void *arg);
 struct peer_query *peer_get_bytes(struct peers *p, const struct peer *peer, const char *path, int64_t offset,
                                   size_t size, int64_t timeout_ns, peer_bytes_done done, void *arg);
+/* The same of an answer that is not JSON, of at most PEER_ANSWER_MAX bytes. */
+struct peer_query *peer_get_all(struct peers *p, const struct peer *peer, const char *path,
+                                int64_t timeout_ns, peer_bytes_done done, void *arg);
 void peer_query_cancel(struct peer_query *q);
 /* Of calls of all modules: whether the peer answered in the last age_ns, and has not failed to since. */
 bool peer_has_answered(const struct peer *peer, int64_t age_ns);

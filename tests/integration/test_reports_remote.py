@@ -113,6 +113,25 @@ def test_a_report_and_a_statement_of_one_trace(hosts):
         assert "syntax" in near.problem("POST", f"/v1/traces/{our}/query", {"sql": "selec"}, 422)["detail"]
 
 
+def test_a_timeline(hosts):
+    """As its host shows it: each request is passed on, and only answers travel."""
+    near, far, wire, ours, theirs = hosts
+    our, their = f"/v1/traces/{ours[1]}", f"/v1/traces/{theirs[1]}"
+    before, timeline = wire.bytes, far.get(f"{their}/timeline")
+    assert near.get(f"{our}/timeline") == {**timeline, "trace": ours[1]}
+    length, v = timeline["length_ns"], f"v={timeline['sum']}"
+    for what in (f"names/0?{v}", "slice?slice=4711", "slice?lane=0&at=500000&within=90000", "search?name=OP%201&limit=3&after=100", "selection?from=1000&to=900000&lanes=0-1",
+                 f"selection?to={length // 3}"):
+        assert near.request("GET", f"{our}/{what}").json() == far.request("GET", f"{their}/{what}").json(), what
+    for tile in (f"tiles/20/0?{v}", f"tiles/12/7?lanes=0-1&{v}", f"tiles/3/{length >> 14}?{v}"):
+        passed = near.request("GET", f"{our}/{tile}")
+        assert passed.status == 200 and passed.body == far.request("GET", f"{their}/{tile}").body
+        assert passed.headers["Cache-Control"] == "private, max-age=31536000, immutable" and "Authorization" in passed.headers["Vary"]
+    assert wire.bytes - before < 200_000
+    assert near.problem("GET", f"{our}/tiles/20/0?v=0", status=409) and near.problem("GET", f"{our}/tiles/63/0", status=400)
+    assert near.problem("GET", f"{our}/slice?slice=99999999", status=404)["detail"]
+
+
 def test_requests_for_several_name_what_is_left(hosts):
     near, far, _, ours, theirs = hosts
     answer = near.post("/v1/reports", {"traces": ["t1", *ours], "reports": ["kernels"]})
