@@ -12,8 +12,7 @@ const STATES = ['active', 'loading', 'complete', 'partial', 'failed', 'cancelled
 
 // "concurrency 4", "12 requests/s"
 function loadOf(run: Run): string {
-  const { concurrency, rate, sweep } = run.workload;
-  if (sweep) return 'sweep';
+  const { concurrency, rate } = run.workload;
   if (rate !== undefined) return `${String(rate)} requests/s`;
   return concurrency === undefined ? '' : `concurrency ${String(concurrency)}`;
 }

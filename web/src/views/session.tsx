@@ -98,7 +98,7 @@ function Targets({ session, traces }: { session: Session; traces: Trace[] }) {
       id: 'note',
       title: 'Note',
       cell: (row) => {
-        const text = row.failure ?? row.silence ?? (row.stop_pending ? 'stop pending' : '');
+        const text = row.failure ?? row.silence ?? (row.stop_pending && !['starting', 'recording'].includes(row.state) ? 'stop pending' : '');
         return (
           <span class={row.failure ? 'costs' : 'muted'} title={[text, row.remedy].filter(Boolean).join('. ')}>
             {text}
