@@ -2,7 +2,7 @@
 // Sessions, traces and runs: search, order, filters, selection, labels, and who may delete.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { accessible, close, data, open } from './page.mjs';
+import { accessible, api, close, data, open } from './page.mjs';
 
 const bodyRows = (page, table) => page.getByRole('table', { name: table }).getByRole('row').filter({ has: page.getByRole('checkbox') });
 
@@ -97,10 +97,18 @@ test('only an admin can delete', async () => {
   }
 });
 
-test('runs are listed', async () => {
+test('runs are listed with their figures', async () => {
+  const { runs } = await api('GET', '/v1/runs?limit=1000');
   const page = await open('/runs');
   await page.getByRole('heading', { name: 'Benchmark runs' }).waitFor();
-  await page.getByText('No benchmark run yet').waitFor();
+  if (runs.length === 0) await page.getByText('No benchmark run yet').waitFor();
+  else await bodyRows(page, 'Benchmark runs').first().waitFor();
+  assert.equal(await bodyRows(page, 'Benchmark runs').count(), runs.length);
+  const complete = runs.find((run) => run.state === 'complete');
+  if (complete) {
+    const row = bodyRows(page, 'Benchmark runs').filter({ has: page.getByRole('link', { name: `r${complete.run}`, exact: true }) });
+    await row.getByText(/\d\s(ms|us|s)$/).first().waitFor();
+  }
   await accessible(page);
   await close(page);
 });

@@ -60,11 +60,11 @@ export function Runs() {
             </span>
           ),
         },
-        { id: 'load', title: 'Load', width: '140px', cell: loadOf },
+        { id: 'load', title: 'Load', width: '130px', cell: loadOf },
         {
           id: 'requests',
           title: 'Requests',
-          width: '120px',
+          width: '100px',
           numeric: true,
           help: 'requests that succeeded, of all requests',
           cell: ({ requests }) => {
@@ -74,11 +74,11 @@ export function Runs() {
         },
         { id: 'ttft', title: 'TTFT p50', width: '92px', numeric: true, help: 'median time to first token', cell: (row) => metric(row, 'ttft_ms', 'p50') },
         { id: 'ttft99', title: 'TTFT p99', width: '92px', numeric: true, rare: true, help: '99th percentile of the time to first token', cell: (row) => metric(row, 'ttft_ms', 'p99') },
-        { id: 'tpot', title: 'TPOT p50', width: '92px', numeric: true, rare: true, help: 'median time per output token', cell: (row) => metric(row, 'tpot_ms', 'p50') },
+        { id: 'tpot', title: 'TPOT p50', width: '92px', numeric: true, spare: true, help: 'median time per output token', cell: (row) => metric(row, 'tpot_ms', 'p50') },
         { id: 'throughput', title: 'Tokens/s', width: '92px', numeric: true, help: 'output tokens per second', cell: throughputOf },
-        { id: 'session', title: 'Session', width: '84px', rare: true, cell: (row) => row.session !== undefined && <a href={address(`/sessions/s${row.session}`)}>s{row.session}</a> },
+        { id: 'session', title: 'Session', width: '84px', spare: true, cell: (row) => row.session !== undefined && <a href={address(`/sessions/s${row.session}`)}>s{row.session}</a> },
         { id: 'requested', title: 'Requested', width: '166px', rare: true, sort: 'requested_at', down: true, cell: (row) => time(row.requested_at) },
-        { id: 'labels', title: 'Labels', width: '14%', rare: true, cell: (row) => <LabelList labels={row.labels} list="/runs" /> },
+        { id: 'labels', title: 'Labels', width: '150px', rare: true, cell: (row) => <LabelList labels={row.labels} list="/runs" /> },
       ]}
     />
   );

@@ -70,12 +70,17 @@ export function Sessions() {
           cell: (row) => duration(row.skew_ns),
         },
         { id: 'requested', title: 'Requested', width: '166px', rare: true, sort: 'requested_at', down: true, cell: (row) => time(row.requested_at) },
-        { id: 'labels', title: 'Labels', rare: true, cell: (row) => (
-          <>
-            {row.pinned && <span class="label pinned">pinned</span>}
-            <LabelList labels={row.labels} list="/sessions" />
-          </>
-        ) },
+        {
+          id: 'labels',
+          title: 'Labels',
+          rare: true,
+          cell: (row) => (
+            <>
+              {row.pinned && <span class="label pinned">pinned</span>}
+              <LabelList labels={row.labels} list="/sessions" />
+            </>
+          ),
+        },
       ]}
     />
   );
