@@ -15,7 +15,7 @@
  *
  * The specification:
  *
- *     kind     "report": of one report, "reports", "query", "sums", "slices", "view"
+ *     kind     "report": of one report, "reports", "query", "sums", "slices", "view", "flame", "export", "compare"
  *     traces   [{name, facts?, role?, kv_use?}]: as clients call it, and as the API shows it; without facts, only the
  *              trace itself says of which rank and engine instance it is
  *     reports  names
@@ -23,6 +23,9 @@
  *     top      rows of each report, 0 for all
  *     sql      one statement
  *     limit    its rows
+ *     by       of a flame graph: "gpu", "host", "op", "stack" or "kernel"; thread: only of that one
+ *     format   of an export: "chrome" or "perfetto"
+ *     before, after  of a comparison: the traces of each side, in the order of traces
  *     table    of slices: "slice", "kernel" or "name"
  *     host     where the traces are; and left, names of other traces: copied into the answer
  *
@@ -35,6 +38,9 @@
  *              {report, instance, error: TEXT}.
  *     query    {columns: [NAME], rows: [[CELL]], more: whether rows were left out}
  *     sums     {steps: [{phase, steps, sum_ns, p50_ns, p99_ns, max_ns}], findings: [{rule, label?, what, cost_ns?, share?}]}
+ *     flame    {unit, names: [NAME], nodes: [[parent, name, total, self, count]]}: parents come first, -1 for none
+ *     export   the file
+ *     compare  {kind, step, diff_measures, ...: {report, rows: [{COLUMN: value}]}, left, notes}
  *     slices   a Parquet file with the table of all traces (docs/parquet.md), synced; facts name catalog, host and session
  *     view     the answer is a connected socket instead of a file. On it come requests, each a line with a JSON object
  *              (trace/view/view.h), and each is answered by a struct view_frame and its bytes before the next one comes.

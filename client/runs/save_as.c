@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "client/runs/rows.h"
+#include "base/request_json.h"
 #include <errno.h>
 #include <math.h>
 #include <time.h>

@@ -10,6 +10,7 @@
 #include "client/views/overview.h"
 #include "client/views/report_page.h"
 #include "client/views/report_view.h"
+#include "trace/ranks/diff_tables.h"
 #include "trace/reports/report.h"
 #include <errno.h>
 #include <malloc.h>
@@ -150,7 +151,7 @@ static int analyze_print(struct client *c, const struct analyze_options *o, stru
         if (made->result < 0)
             return report_failed(c, report->name, made->result);
         if (c->json) {
-            json_array_append_new(list, report_to_json(report, name, &made->rows, top));
+            json_array_append_new(list, report_rows_to_json(report, name, &made->rows, top));
         } else if (listing_is_separated(c)) {
             report_print_separated(c, report, &made->rows, top);
         } else if (report_has_findings(report) && !c->columns) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/runs/compare.h"
+#include "base/run_compare.h"
 
 #include "base/alloc.h"
 #include "client/cli/text.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace/reports/diff.h"
+#include "trace/ranks/diff_tables.h"
 
 #include "base/alloc.h"
 #include "base/units.h"
@@ -36,40 +36,6 @@ static const struct option_def diff_options[] = {
     ANALYZING_OPTIONS(struct diff_options, analyzing),
 };
 /* clang-format on */
-
-/* The three tables of a comparison. */
-enum { MEASURES, KERNELS, OPS, _TABLE_OF_DIFF_MAX };
-
-static const struct {
-    const char *name; /* for --report */
-    const struct report *report;
-    int (*make)(struct diff *d, struct report_rows *ret);
-} tables[_TABLE_OF_DIFF_MAX] = {
-    [MEASURES] = {"measures", &diff_measures, diff_make_measures},
-    [KERNELS] = {"kernels", &diff_kernels, diff_make_kernels},
-    [OPS] = {"ops", &diff_ops, diff_make_ops},
-};
-
-struct comparison {
-    struct diff diff;
-    struct report_rows rows[_TABLE_OF_DIFF_MAX];
-};
-
-static void comparison_done(struct comparison *c)
-{
-    for (size_t i = 0; i < _TABLE_OF_DIFF_MAX; i++)
-        report_rows_done(&c->rows[i]);
-    diff_done(&c->diff);
-}
-
-static int comparison_make(struct comparison *ret, struct analysis *before, struct analysis *after)
-{
-    int r = diff_init(&ret->diff, before, after);
-
-    for (size_t i = 0; i < _TABLE_OF_DIFF_MAX && r >= 0; i++)
-        r = tables[i].make(&ret->diff, &ret->rows[i]);
-    return r;
-}
 
 /* -- Conditions --------------------------------------------------------------------------------------- */
 
@@ -116,7 +82,7 @@ static size_t find_measure(const struct report_rows *rows, const char *name)
 }
 
 /* The number of steps that each side needs for this percentile, if one side has fewer; else 0. */
-static size_t steps_needed(const struct comparison *cmp, const char *measure)
+static size_t steps_needed(const struct diff_tables *cmp, const char *measure)
 {
     static const struct {
         const char *measure;
@@ -133,9 +99,9 @@ static size_t steps_needed(const struct comparison *cmp, const char *measure)
 
 /* Fails if a condition names a measure that the comparison does not have. */
 static int diff_check_measures(struct client *c, const struct condition_options *o,
-                               const struct condition *conditions, const struct comparison *cmp)
+                               const struct condition *conditions, const struct diff_tables *cmp)
 {
-    const struct report_rows *rows = &cmp->rows[MEASURES];
+    const struct report_rows *rows = &cmp->rows[DIFF_MEASURES];
 
     for (size_t i = 0; i < o->list.n; i++)
         if (find_measure(rows, conditions[i].measure) == report_rows_count(rows) &&
@@ -165,7 +131,7 @@ static struct condition_decision diff_decide(const struct condition *condition, 
 }
 
 static int diff_check_conditions(struct client *c, const struct condition_options *o,
-                                 const struct condition *conditions, const struct comparison *cmp)
+                                 const struct condition *conditions, const struct diff_tables *cmp)
 {
     int status = EXIT_DONE;
 
@@ -196,9 +162,9 @@ static double number_at(const struct report_rows *rows, size_t row, size_t colum
 }
 
 /* "step.p50  12.41 ms -> 13.02 ms  (+4.9 %, 40 against 40 steps): slower" */
-static void diff_print_head(struct client *c, const struct comparison *cmp)
+static void diff_print_head(struct client *c, const struct diff_tables *cmp)
 {
-    const struct report_rows *rows = &cmp->rows[MEASURES];
+    const struct report_rows *rows = &cmp->rows[DIFF_MEASURES];
     const struct diff *d = &cmp->diff;
     bool has_median = MIN(d->before.sample.n, d->after.sample.n) > 1;
     const char *measure = !d->by_step ? "gpu.span" : has_median ? "step.p50" : "step.mean";
@@ -225,7 +191,7 @@ static void diff_print_head(struct client *c, const struct comparison *cmp)
                 100 * d->before.outside_share, 100 * d->after.outside_share);
 }
 
-static int diff_print(struct client *c, const struct diff_options *o, const struct comparison *cmp,
+static int diff_print(struct client *c, const struct diff_options *o, const struct diff_tables *cmp,
                       char **words)
 {
     size_t top = o->top != OPTION_ABSENT ? (size_t)o->top : !listing_is_text(c) ? 0 : TOP_DEFAULT;
@@ -235,18 +201,18 @@ static int diff_print(struct client *c, const struct diff_options *o, const stru
     client_page(c);
     if (listing_is_text(c) && !o->report)
         diff_print_head(c, cmp);
-    for (size_t i = 0; i < _TABLE_OF_DIFF_MAX; i++) {
-        if (o->report && !streq(o->report, tables[i].name))
+    for (size_t i = 0; i < _DIFF_TABLE_MAX; i++) {
+        if (o->report && !streq(o->report, diff_table_list[i].name))
             continue;
         if (listing_is_separated(c))
-            return report_print_separated(c, tables[i].report, &cmp->rows[i], top);
+            return report_print_separated(c, diff_table_list[i].report, &cmp->rows[i], top);
         if (c->json) {
-            json_object_set_new(j, tables[i].report->name,
-                                report_to_json(tables[i].report, names, &cmp->rows[i], top));
+            json_object_set_new(j, diff_table_list[i].report->name,
+                                report_rows_to_json(diff_table_list[i].report, names, &cmp->rows[i], top));
         } else if (report_rows_count(&cmp->rows[i]) > 0 || o->report) {
             if (!o->report)
                 fputc('\n', c->out.file);
-            report_print(c, tables[i].report, &cmp->rows[i], i == MEASURES ? 0 : top);
+            report_print(c, diff_table_list[i].report, &cmp->rows[i], i == DIFF_MEASURES ? 0 : top);
         }
     }
     return c->json ? client_print_json(c, j) : EXIT_DONE;
@@ -257,9 +223,9 @@ static int diff_check_report(struct client *c, const struct diff_options *o)
 {
     if (!o->report)
         return listing_refuse(c, "needs one table", "Name it: --report kernels.");
-    for (size_t i = 0; i < _TABLE_OF_DIFF_MAX; i++)
-        if (streq(o->report, tables[i].name))
-            return report_check_columns(c, tables[i].report);
+    for (size_t i = 0; i < _DIFF_TABLE_MAX; i++)
+        if (streq(o->report, diff_table_list[i].name))
+            return report_check_columns(c, diff_table_list[i].report);
     return client_refuse(c, "Tables: measures, kernels, ops.", "--report: unknown table '%s'", o->report);
 }
 
@@ -268,7 +234,7 @@ static int diff_run(struct client *c, const void *values, int n_words, char **wo
     const struct diff_options *o = values;
     _cleanup_(freep) struct condition *conditions = NULL;
     _cleanup_(analyzed_done) struct analyzed before = {0}, after = {0};
-    _cleanup_(comparison_done) struct comparison cmp = {0};
+    _cleanup_(diff_tables_done) struct diff_tables cmp = {0};
     int status = diff_check_report(c, o);
 
     if (status == EXIT_DONE)
@@ -279,7 +245,7 @@ static int diff_run(struct client *c, const void *values, int n_words, char **wo
     if (status == EXIT_DONE)
         status = analyzed_open(c, &o->analyzing, 1, &words[1], &after);
     if (status == EXIT_DONE) {
-        int r = comparison_make(&cmp, &before.analysis, &after.analysis);
+        int r = diff_tables_make(&cmp, &before.analysis, &after.analysis);
         if (r < 0)
             status = client_error(c, PROBLEM_INTERNAL, NULL, "cannot compare: %s", strerror(-r));
     }

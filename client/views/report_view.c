@@ -417,38 +417,6 @@ void findings_add(struct document *d, bool has_gpu, const struct made_report *ma
 
 /* -- JSON --------------------------------------------------------------------------------------------- */
 
-static json_t *cell_to_json(const struct cell *cell)
-{
-    switch (cell->type) {
-    case CELL_INT:
-        return json_integer(cell->integer);
-    case CELL_REAL:
-        return json_real(cell->real);
-    case CELL_TEXT:
-        /* Jansson takes UTF-8 only; the reader of the trace has replaced all other bytes. */
-        return json_string(cell->text) ?: json_null();
-    default:
-        return json_null();
-    }
-}
-
-json_t *report_to_json(const struct report *report, const char *trace, const struct report_rows *rows,
-                       size_t top)
-{
-    json_t *list = json_array(), *j = json_object();
-
-    for (size_t row = 0; row < report_rows_shown(rows, top); row++) {
-        json_t *one = json_object();
-        for (size_t i = 0; i < report->n_columns; i++)
-            json_object_set_new(one, report->columns[i].name, cell_to_json(report_rows_at(rows, row, i)));
-        json_array_append_new(list, one);
-    }
-    json_put_str(j, "report", report->name);
-    json_put_str(j, "trace", trace);
-    json_object_set_new(j, "rows", list);
-    return j;
-}
-
 char *report_needs_text(const struct report *report)
 {
     static const struct {

@@ -20,9 +20,6 @@ int report_check_columns(struct client *c, const struct report *report);
 /* As CSV or TSV. Returns an exit status. */
 int report_print_separated(struct client *c, const struct report *report, const struct report_rows *rows,
                            size_t top);
-/* {"report": NAME, "trace": WHAT, "rows": [{...}]} */
-json_t *report_to_json(const struct report *report, const char *trace, const struct report_rows *rows,
-                       size_t top);
 
 /* All columns; for_people: with formatted cells, else with values alone. */
 struct table *report_table(const struct report *report, const struct report_rows *rows, size_t top,

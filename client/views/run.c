@@ -52,39 +52,6 @@ enum colour run_colour(const json_t *run)
     return state < 0 ? COLOUR_NONE : colours[state];
 }
 
-double figure_at(const json_t *object, const char *path)
-{
-    while (object && *path) {
-        size_t n = strcspn(path, "/");
-        _cleanup_(freep) char *key = xstrndup(path, n);
-        object = json_object_get(object, key);
-        path += n + (path[n] == '/');
-    }
-    return json_is_number(object) ? json_number_value(object) : NAN;
-}
-
-double run_metric_figure(const json_t *metric, const char *name)
-{
-    double value = json_get_number(metric, name, NAN);
-    int64_t count = json_get_int(metric, "count", -1);
-    bool is_percentile = name[0] == 'p' && name[1] >= '0' && name[1] <= '9';
-
-    if (is_percentile && count >= 0 && !percentile_is_supported(strtod(name + 1, NULL) / 100, (size_t)count))
-        return NAN;
-    return value;
-}
-
-double run_supported_figure(const json_t *run, const char *path)
-{
-    const char *name = strrchr(path, '/');
-    _cleanup_(freep) char *above = name ? xstrndup(path, (size_t)(name - path)) : NULL;
-    const json_t *object = run;
-
-    for (char *rest = above, *part; object && (part = strsep(&rest, "/"));)
-        object = json_object_get(object, part);
-    return run_metric_figure(object, name ? name + 1 : path);
-}
-
 char *figure_text(char *buf, double value)
 {
     double size = fabs(value);

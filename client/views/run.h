@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/json.h"
+#include "base/request_json.h"
 #include "client/views/document.h"
 #include "proto/names.h"
 
@@ -30,10 +31,3 @@ void run_add_outcome(struct document *d, const json_t *run);
 
 /* A figure of any size in a few characters, into buf (at least 32 bytes): "0.031", "31.2", "1,234"; "-": unknown. */
 char *figure_text(char *buf, double value);
-/* A percentile of a metric object ("p99" with its "count"), or another of its figures; NAN: the sample is too small for
- * the percentile, as p99 needs 100 values. */
-double run_metric_figure(const json_t *metric, const char *name);
-/* The same by its path in a run, "metrics/ttft_ms/p99", and any other figure of it. */
-double run_supported_figure(const json_t *run, const char *path);
-/* A number of an object by its path, "a/b/c"; NAN: none. */
-double figure_at(const json_t *object, const char *path);

@@ -234,6 +234,13 @@ ROUTE_HANDLER(get_trace_report);
 ROUTE_HANDLER(query_trace);
 ROUTE_HANDLER(make_reports);
 
+ROUTE_HANDLER(get_trace_flame);
+ROUTE_HANDLER(export_trace_window);
+ROUTE_HANDLER(compare_sides);
+/* route_compare_runs.c: of a body that names runs. */
+void compare_runs(struct api *api, struct http_request *r, const struct route_match *match,
+                  const json_t *body);
+
 ROUTE_HANDLER(get_usage);
 ROUTE_HANDLER(vacuum_store);
 

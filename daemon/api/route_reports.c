@@ -6,6 +6,7 @@
  */
 #include "base/alloc.h"
 #include "daemon/api/handler.h"
+#include "daemon/api/report_request.h"
 #include "daemon/api/route_reports_remote.h"
 #include "daemon/catalog/records.h"
 #include "daemon/collect/safe_open.h"
@@ -20,16 +21,6 @@ struct report_file {
     int64_t id, size;
 };
 
-struct report_request {
-    struct reports *reports;
-    struct later_reply *later; /* NULL: the client left */
-    struct report_work *work;  /* NULL: it has not begun */
-    json_t *spec;
-    char *user;
-    struct report_file *files;
-    size_t n, cap;
-};
-
 static void report_request_free(struct report_request *q)
 {
     for (size_t i = 0; i < q->n; i++) {
@@ -40,32 +31,35 @@ static void report_request_free(struct report_request *q)
         if (q->files[i].source_fd >= 0)
             close(q->files[i].source_fd);
     }
+    if (q->target.fd >= 0)
+        close(q->target.fd);
     json_decref(q->spec);
     free(q->files);
+    free(q->name);
     free(q->user);
     free(q);
 }
 
-static void report_request_freep(struct report_request **q)
+void report_request_freep(struct report_request **q)
 {
     if (*q)
         report_request_free(*q);
 }
 
-static struct report_request *report_request_new(struct api *api, const char *kind)
+struct report_request *report_request_new(struct api *api, const char *kind)
 {
     struct report_request *q = xcalloc(1, sizeof(*q));
 
-    *q = (struct report_request){.reports = api->modules.reports, .spec = json_object()};
+    *q =
+        (struct report_request){.reports = api->modules.reports, .spec = json_object(), .target = {.fd = -1}};
     json_put_str(q->spec, "kind", kind);
     json_put_str(q->spec, "host", catalog_host(api->modules.catalog));
     json_object_set_new(q->spec, "traces", json_array());
     return q;
 }
 
-/* facts: take_facts of the trace, or NULL. The original is opened as well if that is wanted. */
-static void report_request_add(struct report_request *q, const struct trace_record *t, json_t *take_facts,
-                               bool with_source)
+void report_request_add(struct report_request *q, const struct trace_record *t, json_t *take_facts,
+                        bool with_source)
 {
     json_t *trace = json_object();
     _cleanup_(freep) char *name = xasprintf("t%" PRId64, t->trace_id);
@@ -97,10 +91,13 @@ static void report_on_end(struct report_end *end, void *arg)
         else if (fstat(end->answer_fd, &st) < 0)
             reply_refused(later.request, PROBLEM_INTERNAL, NULL, "the answer is gone");
         else
-            http_reply_file(later.request, &(struct http_download){.fd = TAKE_FD(end->answer_fd),
-                                                                   .st = &st,
-                                                                   .size = end->size,
-                                                                   .content_type = "application/json"});
+            http_reply_file(later.request,
+                            &(struct http_download){.fd = TAKE_FD(end->answer_fd),
+                                                    .st = &st,
+                                                    .size = end->size,
+                                                    .content_type = q->content_type ? q->content_type
+                                                                                    : "application/json",
+                                                    .name = q->name});
     }
     report_request_free(q);
 }
@@ -208,11 +205,15 @@ static void report_on_opened(void *arg)
         sources[i] = TAKE_FD(q->files[i].source_fd);
         job.mapped += q->files[i].size;
     }
+    const struct report_target target = q->target;
+    if (target.fd >= 0)
+        job.target = &target;
+    q->target.fd = -1;
     q->work = reports_run(q->reports, &job, report_on_end, q);
 }
 
-static void report_request_begin(struct api *api, struct http_request *r, const struct route_match *match,
-                                 struct report_request *take)
+void report_request_begin(struct api *api, struct http_request *r, const struct route_match *match,
+                          struct report_request *take)
 {
     _cleanup_(problem_done) struct problem p = {0};
 
@@ -590,4 +591,35 @@ void make_reports(struct api *api, struct http_request *r, const struct route_ma
     json_put_int(q->spec, "top", json_get_int(body, "top", 0));
     report_add_roles(api, q);
     report_request_begin(api, r, match, TAKE_PTR(q));
+}
+
+int report_request_add_traces(struct api *api, struct http_request *r, const json_t *side,
+                              struct report_request *q)
+{
+    const char *session = json_get_str(side, "session");
+    _cleanup_(report_list_done) struct report_list list = {
+        .request = q, .left = json_object_get(q->spec, "left"), .missing = json_array(), .with_facts = true};
+    _cleanup_json_ missing = list.missing;
+
+    if (!session && !json_is_array(json_object_get(side, "traces"))) {
+        reply_refused(r, PROBLEM_BAD_REQUEST, NULL,
+                      "\"traces\" must be a list of traces, and \"session\" an id");
+        return -EINVAL;
+    }
+    int err = session ? reports_add_session(api, r, session, &list)
+                      : reports_add_named(api, r, json_object_get(side, "traces"), &list);
+    const char *gone = json_get_str(json_array_get(missing, 0), "trace");
+    int64_t id;
+    if (err >= 0 && gone && parse_ref(gone, 't', &id) == 't') {
+        reply_missing(r, 't', id);
+        return -ENOENT;
+    }
+    if (err >= 0 && list.is_too_many) {
+        reply_refused(r, PROBLEM_TOO_LARGE, "Name fewer traces.",
+                      "at most %d traces can be compared together", REPORT_TRACES_MAX);
+        return -E2BIG;
+    }
+    if (err >= 0)
+        reports_leave_remote(&list);
+    return err;
 }

@@ -264,6 +264,26 @@ void report_pass_on(struct api *api, struct http_request *r, const struct route_
         passed_on_begin(r, match, passed_on_new(api, t, passed_on_path(r, t, match->word), NULL));
 }
 
+void flame_pass_on(struct api *api, struct http_request *r, const struct route_match *match,
+                   const struct remote_trace_record *t)
+{
+    static const char *const members[] = {"by", "from", "to", "thread"};
+    char separator = '?';
+
+    if (remote_host_refuse_peer(r, t))
+        return;
+    char *path = xasprintf("/v1/traces/t%" PRId64 "/flame", t->remote_id);
+    for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
+        const char *value = http_query_get(r, members[i]);
+        if (!value)
+            continue;
+        append_str(&path, "%c%s=", separator, members[i]);
+        append_url_escaped(&path, value);
+        separator = '&';
+    }
+    passed_on_begin(r, match, passed_on_new(api, t, path, NULL));
+}
+
 void query_pass_on(struct api *api, struct http_request *r, const struct route_match *match,
                    const struct remote_trace_record *t, const json_t *body)
 {

@@ -11,6 +11,9 @@ void report_pass_on(struct api *api, struct http_request *r, const struct route_
 /* GET of what a viewer answers, with all parameters of r, which the caller has checked; is_bytes: a tile. */
 void timeline_pass_on(struct api *api, struct http_request *r, const struct route_match *match,
                       const struct remote_trace_record *t, bool is_bytes);
+/* GET of a flame graph, with the parameters of r. */
+void flame_pass_on(struct api *api, struct http_request *r, const struct route_match *match,
+                   const struct remote_trace_record *t);
 /* POST of a statement: body {sql, limit}. */
 void query_pass_on(struct api *api, struct http_request *r, const struct route_match *match,
                    const struct remote_trace_record *t, const json_t *body);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/report/work.h"
+#include "daemon/report/work_internal.h"
 
 #include "base/alloc.h"
 #include "base/units.h"
@@ -15,27 +15,7 @@
 /* Reports of one specification. */
 #define REPORTS_MAX 64
 
-struct work_trace {
-    const char *name;
-    const json_t *facts; /* NULL: none */
-    const char *role;
-    double kv_use;
-    struct columns *columns;
-    char *label;
-};
-
-/* The traces of a specification as one analysis, in the order of their labels. */
-struct work_analysis {
-    struct work_trace *traces;
-    size_t n;
-    struct rank_set set;
-    struct kernel_patterns patterns;
-    struct analysis analysis;
-    json_t *notes;
-    const char *host; /* NULL: not known */
-};
-
-static void work_analysis_done(struct work_analysis *w)
+void work_analysis_done(struct work_analysis *w)
 {
     analysis_done(&w->analysis);
     free(w->analysis.ranks);
@@ -108,7 +88,7 @@ static int work_open_traces(const struct work *work, struct work_analysis *w, st
     return 0;
 }
 
-static int work_read_view(const json_t *view, struct analysis_view *ret, struct problem *p)
+int work_read_view(const json_t *view, struct analysis_view *ret, struct problem *p)
 {
     *ret = VIEW_ALL;
     ret->from = json_get_int(view, "from", ret->from);
@@ -152,7 +132,7 @@ static int work_check_view(struct analysis *a, struct problem *p)
     return problem_set(p, -ENOENT, PROBLEM_NOT_FOUND, "the selected part has no such step");
 }
 
-static int work_analyse(const struct work *work, struct work_analysis *w, struct problem *p)
+int work_analyse(const struct work *work, struct work_analysis *w, struct problem *p)
 {
     int r = work_open_traces(work, w, p);
 
@@ -191,6 +171,12 @@ static const char *work_error_text(int r)
            : r == -ELOOP ? "the events form a dependency cycle"
            : r == -E2BIG ? "the trace has too many events for this report"
                          : strerror(-r);
+}
+
+int work_failed(int r, const char *what, struct problem *p)
+{
+    return problem_set(p, r, r == -E2BIG ? PROBLEM_TOO_LARGE : PROBLEM_UNSUPPORTED, "%s: %s", what,
+                       work_error_text(r));
 }
 
 static int work_read_reports(const json_t *names, const struct report **ret, size_t *ret_n, struct problem *p)
@@ -376,6 +362,7 @@ static const struct {
 } works[] = {
     {"report", work_one_report}, {"reports", work_reports}, {"query", work_statement},
     {"sums", work_sums},         {"slices", work_slices},   {"view", work_view},
+    {"flame", work_flame},       {"export", work_export},   {"compare", work_compare},
 };
 
 int work_run(const struct work *work, FILE *answer, struct problem *p)

@@ -379,8 +379,18 @@ static void make_reports(struct analysis *a)
     }
 }
 
+static void make_chosen_flame(struct analysis *a, const struct flame_choice *choice)
+{
+    _cleanup_(flame_done) struct flame f = {0};
+
+    if (!is_answer(flame_add_choice(&f, a, choice, false)))
+        abort();
+}
+
 static void make_flames(struct analysis *a, struct analysis *before)
 {
+    make_chosen_flame(a, &(struct flame_choice){.by = FLAME_BY_STACK, .of = FLAME_OF_HOST});
+    make_chosen_flame(a, &(struct flame_choice){.by = FLAME_BY_OP, .of = FLAME_OF_GPU, .thread = "1"});
     for (enum flame_by by = 0; by < _FLAME_BY_MAX; by++) {
         _cleanup_(flame_done) struct flame f = {0};
         int r = flame_add(&f, a, by, false);

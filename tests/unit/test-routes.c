@@ -172,7 +172,7 @@ static void test_readers_name_nothing_outside_of_the_catalog(void **state)
     static const char filters[] = "after at before columns dialect fleet format from lane lanes limit name "
                                   "phase points ref run session since "
                                   "slice state step to top unclaimed until v wait within "
-                                  "label offset search sort total";
+                                  "by label offset search sort thread total";
 
     for (size_t i = 0; i < routes_count(); i++) {
         const struct route *route = route_at(i);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs as profctl compares them and writes them for readers of other tools. */
-#include "client/runs/compare.h"
+#include "base/run_compare.h"
 #include "client/runs/save_as.h"
 #include "tests/unit/run-fixture.h"
 

@@ -4,6 +4,8 @@
 #include "base/array.h"
 #include "trace/reports/ops.h"
 #include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
 
 /* What lies deeper is counted for the frame that lies so deep. */
 #define STACK_DEPTH_MAX 2048
@@ -68,6 +70,7 @@ static uint32_t frame_of_word(struct flame *f, uint32_t parent, const char *word
 
 static void flame_count(struct flame *f, uint32_t frame, int64_t ns, bool is_before)
 {
+    f->frames[frame].count += !is_before;
     int64_t *self = is_before ? &f->frames[frame].self_before : &f->frames[frame].self;
 
     *self = add_time(*self, MAX(ns, INT64_C(0)));
@@ -100,28 +103,56 @@ static struct text without_number(struct text name)
     return n > 1 && n < name.size && name.p[n - 1] == '#' ? (struct text){name.p, n - 1} : name;
 }
 
+/* Of each thread, whether it has that name or number; NULL without memory. The caller frees it. */
+static bool *flame_threads(const struct columns *c, const char *thread)
+{
+    uint64_t n = columns_rows(c, TABLE_thread);
+    bool *chosen = calloc(n + 1, sizeof(*chosen));
+    char number[32];
+
+    for (uint64_t i = 0; chosen && i < n; i++) {
+        struct text name = columns_text(c, columns_get(c, COL_thread_name, i)),
+                    tid = columns_text(c, columns_get(c, COL_thread_tid_text, i));
+        snprintf(number, sizeof(number), "%" PRId64, columns_get(c, COL_thread_tid, i));
+        struct text wanted = {thread, strlen(thread)};
+        chosen[i] = text_equal(name, wanted) || text_equal(tid, wanted) || strcmp(number, thread) == 0;
+    }
+    return chosen;
+}
+
 /* The calls that a stack is made of, and the frame of each. */
 struct flame_stacks {
     struct host_calls own;         /* where the analysis has no such */
     const struct host_calls *host; /* operators and annotations, and Python frames by stack */
     uint32_t *frames;              /* of each call that is wanted, else FRAME_NONE */
+    bool *threads;                 /* that are chosen; NULL: all */
 };
 
 static void stacks_done(struct flame_stacks *s)
 {
     host_calls_done(&s->own);
     free(s->frames);
+    free(s->threads);
 }
 
-static int stacks_read(struct flame_stacks *s, struct analysis *a, size_t rank, enum flame_by by,
-                       const struct gpu_work *work)
+static bool stacks_has_call(const struct flame_stacks *s, uint32_t call)
+{
+    int64_t thread = s->threads ? slice_thread(s->host->slices, s->host->slice[call]) : COLUMN_NULL;
+
+    return !s->threads || (thread != COLUMN_NULL && s->threads[thread]);
+}
+
+static int stacks_read(struct flame_stacks *s, struct analysis *a, size_t rank,
+                       const struct flame_choice *choice, const struct gpu_work *work)
 {
     const struct slice_table *slices;
     int r = analysis_slices(a, rank, &slices);
 
     if (r < 0)
         return r;
-    if (by == FLAME_BY_STACK) {
+    if (choice->thread && !(s->threads = flame_threads(a->ranks[rank].columns, choice->thread)))
+        return -ENOMEM;
+    if (choice->by == FLAME_BY_STACK) {
         s->host = &s->own;
         r = host_calls_read(a->ranks[rank].columns, slices,
                             1 << HOST_OP | 1 << HOST_ANNOTATION | 1 << HOST_PYTHON, work, &s->own);
@@ -187,22 +218,24 @@ static int add_kernels(struct flame *f, const struct columns *c, const struct gp
 }
 
 static int add_launched(struct flame *f, struct analysis *a, size_t rank, const struct gpu_work *work,
-                        enum flame_by by, bool is_before)
+                        const struct flame_choice *choice, bool is_before)
 {
     const struct columns *c = a->ranks[rank].columns;
     _cleanup_(stacks_done) struct flame_stacks s = {0};
-    int r = stacks_read(&s, a, rank, by, work);
+    int r = stacks_read(&s, a, rank, choice, work);
 
     if (r < 0)
         return r;
     _cleanup_(freep) bool *wanted = calloc(s.host->n + 1, sizeof(*wanted));
     for (size_t i = 0; wanted && i < s.host->n; i++)
-        wanted[i] = host_call_launched(s.host, i).work > 0;
+        wanted[i] = host_call_launched(s.host, i).work > 0 && stacks_has_call(&s, (uint32_t)i);
     r = wanted ? make_frames(&s, f, c, wanted) : -ENOMEM;
     for (size_t i = 0; i < work->n && r >= 0; i++) {
         const struct gpu_event *e = &work->events[i];
-        uint32_t launcher = s.host->launcher[i],
-                 around = launcher != HOST_CALL_NONE ? s.frames[launcher]
+        uint32_t launcher = s.host->launcher[i];
+        if (choice->thread && (launcher == HOST_CALL_NONE || !stacks_has_call(&s, launcher)))
+            continue;
+        uint32_t around = launcher != HOST_CALL_NONE ? s.frames[launcher]
                           : gpu_event_launch(e) != SLICE_NONE
                               ? FLAME_ROOT
                               : frame_of_word(f, FLAME_ROOT, "(launch not recorded)");
@@ -213,11 +246,11 @@ static int add_launched(struct flame *f, struct analysis *a, size_t rank, const 
 
 /* The host's own time, of what is not itself the time of something that lies in it. */
 static int flame_add_host(struct flame *f, struct analysis *a, size_t rank, const struct gpu_work *work,
-                          enum flame_by by, bool is_before)
+                          const struct flame_choice *choice, bool is_before)
 {
     _cleanup_(stacks_done) struct flame_stacks s = {0};
     const struct intervals *times;
-    int r = stacks_read(&s, a, rank, by, work);
+    int r = stacks_read(&s, a, rank, choice, work);
 
     if (r >= 0)
         r = analysis_times(a, rank, &times);
@@ -226,36 +259,43 @@ static int flame_add_host(struct flame *f, struct analysis *a, size_t rank, cons
     _cleanup_(freep) bool *wanted = calloc(s.host->n + 1, sizeof(*wanted));
     for (size_t i = 0; wanted && i < s.host->n; i++) {
         struct host_call call = host_call_get(s.host, i);
-        wanted[i] = call.self > 0 && analysis_has_call(times, &call);
+        wanted[i] = call.self > 0 && analysis_has_call(times, &call) && stacks_has_call(&s, (uint32_t)i);
     }
     r = wanted ? make_frames(&s, f, a->ranks[rank].columns, wanted) : -ENOMEM;
     for (size_t i = 0; i < s.host->n && r >= 0; i++) {
         struct host_call call = host_call_get(s.host, i);
-        if (analysis_has_call(times, &call) && s.frames[i] != FRAME_NONE)
+        if (analysis_has_call(times, &call) && s.frames[i] != FRAME_NONE && stacks_has_call(&s, (uint32_t)i))
             flame_count(f, s.frames[i], call.self, is_before);
     }
     return r;
 }
 
-static int flame_make_rank(struct flame *f, struct analysis *a, size_t rank, enum flame_by by, bool is_before)
+static int flame_make_rank(struct flame *f, struct analysis *a, size_t rank,
+                           const struct flame_choice *choice, bool is_before)
 {
     const struct gpu_work *work;
     int r = analysis_gpu(a, rank, &work);
 
     if (r < 0)
         return r;
-    if (work->n == 0)
-        return flame_add_host(f, a, rank, work, by, is_before);
-    return by == FLAME_BY_KERNEL ? add_kernels(f, a->ranks[rank].columns, work, is_before)
-                                 : add_launched(f, a, rank, work, by, is_before);
+    if (choice->of == FLAME_OF_HOST || (choice->of == FLAME_OF_ANY && work->n == 0))
+        return flame_add_host(f, a, rank, work, choice, is_before);
+    return choice->by == FLAME_BY_KERNEL && !choice->thread
+               ? add_kernels(f, a->ranks[rank].columns, work, is_before)
+               : add_launched(f, a, rank, work, choice, is_before);
 }
 
 int flame_add(struct flame *f, struct analysis *a, enum flame_by by, bool is_before)
 {
+    return flame_add_choice(f, a, &(struct flame_choice){.by = by}, is_before);
+}
+
+int flame_add_choice(struct flame *f, struct analysis *a, const struct flame_choice *choice, bool is_before)
+{
     int r = f->n == 0 ? flame_plant(f) : 0;
 
     for (size_t i = 0; i < a->n && r >= 0; i++)
-        r = flame_make_rank(f, a, i, by, is_before);
+        r = flame_make_rank(f, a, i, choice, is_before);
     if (r >= 0)
         flame_sum_up(f);
     return r;

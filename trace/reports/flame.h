@@ -18,6 +18,7 @@ enum flame_by { FLAME_BY_OP, FLAME_BY_STACK, FLAME_BY_KERNEL, _FLAME_BY_MAX };
 struct flame_frame {
     uint32_t parent, depth;
     uint32_t name;         /* number in names; the root has none */
+    uint64_t count;        /* of the GPU events, or calls of the host, that it has itself */
     int64_t total, before; /* with all that lies in it: of the analysis, and of what it is compared with */
     int64_t self, self_before; /* private: without that */
 };
@@ -32,6 +33,19 @@ struct flame {
 /* Adds the time of all ranks. is_before: as what is compared with. An empty struct is ready; the analysis
  * must outlive it. -ENOMEM. */
 int flame_add(struct flame *f, struct analysis *a, enum flame_by by, bool is_before);
+
+enum flame_of {
+    FLAME_OF_ANY, /* the GPU's time, of a trace without GPU events the host's */
+    FLAME_OF_GPU,
+    FLAME_OF_HOST,
+};
+struct flame_choice {
+    enum flame_by by;
+    enum flame_of of;
+    const char
+        *thread; /* only calls of threads with that name or number, and what they launched; NULL: all */
+};
+int flame_add_choice(struct flame *f, struct analysis *a, const struct flame_choice *choice, bool is_before);
 void flame_done(struct flame *f);
 /* "op", "stack", "kernel"; _FLAME_BY_MAX for another. */
 enum flame_by flame_by_find(const char *name);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/runs/compare.h"
+#include "base/run_compare.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "client/runs/rows.h"
-#include "client/views/run.h"
+#include "base/request_json.h"
 
 #include <math.h>
 
