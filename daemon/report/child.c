@@ -3,7 +3,6 @@
 
 #include "base/alloc.h"
 #include "base/fs.h"
-#include "base/json.h"
 #include "base/spawning.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -127,6 +126,18 @@ static void report_child_explain_signal(const siginfo_t *end, struct problem *p)
 }
 
 /* What the child says is not trusted: a kind that it does not know is an internal error, and texts are texts. */
+void report_child_read_problem(const json_t *result, struct problem *p)
+{
+    const char *code = json_get_str(result, "problem"), *detail = json_get_str(result, "detail"),
+               *remedy = json_get_str(result, "remedy");
+
+    if (!code)
+        return;
+    problem_set(p, -EIO, problem_kind_of(code), "%s", detail ? detail : "no reason is known");
+    if (remedy)
+        problem_remedy(p, "%s", remedy);
+}
+
 void report_child_explain(const struct report_child *child, const siginfo_t *end, struct problem *p)
 {
     char error[200];
@@ -136,15 +147,11 @@ void report_child_explain(const struct report_child *child, const siginfo_t *end
         return;
     }
     _cleanup_json_ result = end->si_status == 0 ? json_parse(child->result, child->result_size, error) : NULL;
-    const char *code = json_get_str(result, "problem"), *detail = json_get_str(result, "detail"),
-               *remedy = json_get_str(result, "remedy");
-    if (!json_is_object(result))
+    if (json_is_object(result))
+        report_child_read_problem(result, p);
+    else
         problem_set(p, -EIO, PROBLEM_INTERNAL, "profd-report ended with status %d and without a result",
                     end->si_status);
-    else if (code)
-        problem_set(p, -EIO, problem_kind_of(code), "%s", detail ? detail : "no reason is known");
-    if (code && remedy)
-        problem_remedy(p, "%s", remedy);
 }
 
 int report_child_spec(const char *spec)

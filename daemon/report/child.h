@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "base/json.h"
 #include "base/problem.h"
 #include "proto/report.h"
 #include <signal.h>
@@ -40,5 +41,7 @@ void report_child_kill(struct report_child *child);
 void report_child_reap(struct report_child *child, siginfo_t *ret);
 /* Why it ended without an answer; p stays empty where it had one. */
 void report_child_explain(const struct report_child *child, const siginfo_t *end, struct problem *p);
+/* {problem, detail, remedy} of a child becomes p, which stays empty where there is no problem. */
+void report_child_read_problem(const json_t *result, struct problem *p);
 /* A file in memory with the text, as the child's specification: a slow reader does not block profd. */
 int report_child_spec(const char *spec);

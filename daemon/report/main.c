@@ -81,14 +81,7 @@ static void report_run_work(struct work *work, FILE *answer, struct problem *p)
 
 static int report_write_result(const struct problem *p)
 {
-    _cleanup_json_ result = json_object();
-
-    if (p->kind != PROBLEM_NONE) {
-        json_put_str(result, "problem", problem_code(p->kind));
-        json_object_set_new(result, "detail", json_text(p->what));
-        if (p->remedy)
-            json_object_set_new(result, "remedy", json_text(p->remedy));
-    }
+    _cleanup_json_ result = work_problem_to_json(p);
     _cleanup_(freep) char *text = json_dumps(result, JSON_COMPACT);
     return text ? write_all(REPORT_FD_RESULT, text, strlen(text)) : -ENOMEM;
 }

@@ -252,19 +252,14 @@ static void viewer_rest(struct viewer *w)
     viewers_schedule(w->owner);
 }
 
-/* What the child says is not trusted. */
 static void viewer_read_problem(struct evbuffer *body, size_t size, struct problem *p)
 {
     char error[200];
     const char *text = (const char *)evbuffer_pullup(body, (ssize_t)size);
     _cleanup_json_ result = text ? json_parse_bounded(text, size, PROBLEM_VALUES_MAX, error) : NULL;
-    const char *code = json_get_str(result, "problem"), *detail = json_get_str(result, "detail"),
-               *remedy = json_get_str(result, "remedy");
 
-    if (remedy)
-        problem_remedy(p, "%s", remedy);
-    problem_set(p, -EIO, code ? problem_kind_of(code) : PROBLEM_INTERNAL, "%s",
-                detail ? detail : "no reason is known");
+    report_child_read_problem(result, p);
+    problem_set(p, -EIO, PROBLEM_INTERNAL, "profd-report refused without a reason");
 }
 
 static void viewer_answer(struct viewer *w, const struct view_frame *frame)

@@ -365,6 +365,18 @@ static const struct {
     {"flame", work_flame},       {"export", work_export},   {"compare", work_compare},
 };
 
+json_t *work_problem_to_json(const struct problem *p)
+{
+    json_t *result = json_object();
+
+    if (p->kind == PROBLEM_NONE)
+        return result;
+    json_put_str(result, "problem", problem_code(p->kind));
+    json_put_str(result, "detail", p->what ? p->what : "");
+    json_put_str(result, "remedy", p->remedy);
+    return result;
+}
+
 int work_run(const struct work *work, FILE *answer, struct problem *p)
 {
     const char *kind = json_get_str(work->spec, "kind");

@@ -16,6 +16,9 @@ struct work {
     int64_t memory_max;
 };
 
+/* {problem, detail, remedy} of proto/report.h, {} for an empty one. The caller releases it. */
+json_t *work_problem_to_json(const struct problem *p);
+
 /* Writes the answer. 0, or a negative errno value with a problem; then the answer is incomplete. */
 int work_run(const struct work *work, FILE *answer, struct problem *p);
 

@@ -55,12 +55,7 @@ static int view_service_send(const struct view_service *s, enum view_frame_kind 
 
 static int view_service_refuse(const struct view_service *s, const struct problem *p)
 {
-    _cleanup_json_ body = json_object();
-
-    json_put_str(body, "problem", problem_code(p->kind));
-    json_object_set_new(body, "detail", json_text(p->what ? p->what : ""));
-    if (p->remedy)
-        json_object_set_new(body, "remedy", json_text(p->remedy));
+    _cleanup_json_ body = work_problem_to_json(p);
     _cleanup_(freep) char *text = json_dumps(body, JSON_COMPACT);
     return text ? view_service_send(s, VIEW_FRAME_PROBLEM, false, text,
                                     MIN(strlen(text), (size_t)REPORT_RESULT_MAX))

@@ -212,7 +212,11 @@ def test_tracks_are_in_the_order_of_the_picture(known, name):
             owner = [t for t in before if threads.get(t) == threads[track["track"]]]
             assert owner and before[before.index(owner[0]):] == owner, "directly below its track"
     for kind in ("thread", "python"):
-        busy = [t["busy_ns"] for t in tracks if t["kind"] == kind and types.get(t["track"]) == "thread_execution"]
+        # The span of the recording is busy all the time, and comes last.
+        spans = [all(s[4] == "Trace" for s in by_track[t["track"]]) for t in tracks if t["kind"] == kind]
+        assert spans == sorted(spans)
+        busy = [t["busy_ns"] for t, is_span in zip([t for t in tracks if t["kind"] == kind], spans)
+                if not is_span and types.get(t["track"]) == "thread_execution"]
         assert busy == sorted(busy, reverse=True)
 
 

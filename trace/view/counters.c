@@ -77,79 +77,96 @@ json_t *view_list_counters(const struct trace_view *v)
 
 /* -- Points --------------------------------------------------------------------------------------------- */
 
-/* One part of the window: the time of its first sample, and the extremes. */
+/* Samples of one part of the window, of which there are as many as points. */
 struct counter_point {
-    int64_t ts;
+    int64_t ts; /* of the first sample */
     struct counter_samples of;
     double last;
 };
 
-static json_t *counter_point_to_json(const struct trace_view *v, const struct counter_point *point)
+struct counter_curve {
+    const struct trace_view *v;
+    int64_t track, from, to;            /* [from, to), absolute */
+    uint64_t step, part;                /* what a point lasts; the part of `point` */
+    struct counter_point before, point; /* the last sample before the window; what is collected */
+    json_t *points;
+};
+
+static void counter_end_point(struct counter_curve *curve, struct counter_point *point)
 {
+    if (point->of.n == 0)
+        return;
     json_t *values = json_array();
 
-    json_array_append_new(values, json_integer(view_since(v, point->ts)));
+    json_array_append_new(values, json_integer(view_since(curve->v, point->ts)));
     json_array_append_new(values, json_number(point->of.min));
     json_array_append_new(values, json_number(point->of.max));
     json_array_append_new(values, json_number(point->last));
-    return values;
+    json_array_append_new(curve->points, values);
+    point->of.n = 0;
+}
+
+/* Samples are in order of time. */
+static void counter_take(struct counter_curve *curve, int64_t ts, double value)
+{
+    if (!isfinite(value) || ts >= curve->to)
+        return;
+    if (ts < curve->from) {
+        curve->before = (struct counter_point){ts, {value, value, 1}, value};
+        return;
+    }
+    uint64_t part = ((uint64_t)ts - (uint64_t)curve->from) / curve->step;
+    counter_end_point(curve, &curve->before);
+    if (part != curve->part)
+        counter_end_point(curve, &curve->point);
+    if (curve->point.of.n == 0)
+        curve->point.ts = ts;
+    curve->part = part;
+    counter_add(&curve->point.of, value);
+    curve->point.last = value;
+}
+
+static void counter_read(struct counter_curve *curve)
+{
+    int64_t tracks[BLOCK_ROWS], values[BLOCK_ROWS], times[BLOCK_ROWS];
+    const struct columns *c = curve->v->c;
+    uint64_t rows = columns_rows(c, TABLE_counter), row = 0;
+
+    /* Blocks of other counters are passed over. */
+    while ((row = columns_next_in_range(c, COL_counter_track, row, rows, curve->track, curve->track)) <
+           rows) {
+        size_t n = columns_block(c, COL_counter_track, row, BLOCK_ROWS, tracks);
+        columns_block(c, COL_counter_value, row, BLOCK_ROWS, values);
+        columns_block(c, COL_counter_ts, row, BLOCK_ROWS, times);
+        for (size_t i = 0; i < n; i++)
+            if (tracks[i] == curve->track)
+                counter_take(curve, times[i], counter_number(values[i]));
+        row += BLOCK_ROWS;
+    }
+    counter_end_point(curve, &curve->before);
+    counter_end_point(curve, &curve->point);
 }
 
 int view_answer_counters(struct trace_view *v, const json_t *request, FILE *out, struct problem *p)
 {
-    int64_t track = -1, points = COUNTER_POINTS, tracks[BLOCK_ROWS], values[BLOCK_ROWS], times[BLOCK_ROWS];
+    struct counter_curve curve = {.v = v, .track = -1};
+    int64_t points = COUNTER_POINTS;
     struct view_part part;
 
-    int r = view_read_number(request, "track", 0, INT64_MAX, &track, p);
+    int r = view_read_number(request, "track", 0, INT64_MAX, &curve.track, p);
     if (r == 0)
         r = view_read_number(request, "points", 1, COUNTER_POINTS_MAX, &points, p);
     if (r == 0)
         r = view_read_part(v, request, &part, p);
     if (r < 0)
         return r;
-    if (track < 0 || (uint64_t)track >= columns_rows(v->c, TABLE_track))
+    if (curve.track < 0 || (uint64_t)curve.track >= columns_rows(v->c, TABLE_track))
         return problem_set(p, -ENOENT, PROBLEM_NOT_FOUND, "the trace has no counter of that number");
-    /* The value at the beginning of the window is that of the last sample before it. */
-    struct counter_point before = {.of.n = 0}, at = {.of.n = 0};
-    json_t *body = json_object(), *list = json_array();
-    json_object_set_new(body, "points", list);
-    int64_t from = MAX(part.from, v->first_ns), to = MIN(part.to, view_add(v->last_ns, 1));
-    uint64_t span = to > from ? (uint64_t)to - (uint64_t)from : 1;
-    uint64_t step = span / (uint64_t)points + (span % (uint64_t)points > 0), bucket = 0;
-    uint64_t rows = columns_rows(v->c, TABLE_counter);
-    for (uint64_t first = 0; first < rows; first += BLOCK_ROWS) {
-        /* A block of other counters is passed over. */
-        first = columns_next_in_range(v->c, COL_counter_track, first, rows, track, track) / BLOCK_ROWS *
-                BLOCK_ROWS;
-        size_t n = columns_block(v->c, COL_counter_track, first, BLOCK_ROWS, tracks);
-        columns_block(v->c, COL_counter_value, first, BLOCK_ROWS, values);
-        columns_block(v->c, COL_counter_ts, first, BLOCK_ROWS, times);
-        for (size_t i = 0; i < n; i++) {
-            double value = counter_number(values[i]);
-            if (tracks[i] != track || !isfinite(value) || times[i] >= to)
-                continue;
-            if (times[i] < from) {
-                before = (struct counter_point){times[i], {value, value, 1}, value};
-                continue;
-            }
-            if (before.of.n > 0)
-                json_array_append_new(list, counter_point_to_json(v, &before));
-            before.of.n = 0;
-            uint64_t of = ((uint64_t)times[i] - (uint64_t)from) / step;
-            if (at.of.n > 0 && of != bucket) {
-                json_array_append_new(list, counter_point_to_json(v, &at));
-                at.of.n = 0;
-            }
-            if (at.of.n == 0)
-                at.ts = times[i];
-            bucket = of;
-            counter_add(&at.of, value);
-            at.last = value;
-        }
-    }
-    if (before.of.n > 0)
-        json_array_append_new(list, counter_point_to_json(v, &before));
-    if (at.of.n > 0)
-        json_array_append_new(list, counter_point_to_json(v, &at));
-    return view_write_json(out, body, p);
+    curve.from = MAX(part.from, v->first_ns);
+    curve.to = MIN(part.to, view_add(v->last_ns, 1));
+    uint64_t span = curve.to > curve.from ? (uint64_t)curve.to - (uint64_t)curve.from : 1;
+    curve.step = span / (uint64_t)points + (span % (uint64_t)points > 0);
+    curve.points = json_array();
+    counter_read(&curve);
+    return view_write_json(out, json_pack("{s:o}", "points", curve.points), p);
 }

@@ -87,7 +87,7 @@ static void view_classify_track(const struct trace_view *v, struct view_track *t
         [TRACK_COUNTER] = VIEW_INSTANT,
     };
     int64_t kind = columns_get(v->c, COL_track_kind, t->track);
-    uint64_t n = 0, n_python = 0;
+    uint64_t n = 0, n_python = 0, n_profiler = 0;
 
     t->kind = kind >= 0 && kind < _TRACK_KIND_MAX ? kinds[kind] : VIEW_THREAD;
     t->is_overflow = kind == TRACK_OVERFLOW;
@@ -101,6 +101,7 @@ static void view_classify_track(const struct trace_view *v, struct view_track *t
             int64_t slice = lane_table_slice(&v->lanes, at);
             struct text category = columns_text(v->c, columns_get(v->c, COL_slice_category, (uint64_t)slice));
             n_python += text_is(category, "python_function");
+            n_profiler += text_is(category, "Trace");
             if (!view_is_of_gpu(category))
                 continue;
             t->kind = VIEW_GPU;
@@ -111,6 +112,7 @@ static void view_classify_track(const struct trace_view *v, struct view_track *t
     }
     if (t->kind == VIEW_THREAD && n_python * 2 > n)
         t->kind = VIEW_PYTHON;
+    t->is_of_profiler = n_profiler == n;
 }
 
 /* The track that an overflow's events are from: the first of its thread. Whoever sorts goes there by its position. */
@@ -158,7 +160,8 @@ static int view_compare_tracks(const void *x, const void *y, void *arg)
         order = view_compare(of_a->device, of_b->device);
         order = order ? order : view_compare(of_a->stream, of_b->stream);
     } else if (order == 0) {
-        order = view_compare(of_b->busy, of_a->busy);
+        order = view_compare(of_a->is_of_profiler, of_b->is_of_profiler);
+        order = order ? order : view_compare(of_b->busy, of_a->busy);
     }
     order = order ? order : view_compare((int64_t)of_a->track, (int64_t)of_b->track);
     return order ? order : view_compare((int64_t)a->track, (int64_t)b->track);

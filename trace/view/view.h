@@ -41,6 +41,7 @@ struct view_track {
         owner; /* the track below which it is shown: its own row, or that of the track that it overflows from */
     enum view_track_kind kind;
     bool is_overflow;
+    bool is_of_profiler;    /* the span of the recording, which is busy all the time */
     uint64_t lane, n_lanes; /* which follow each other */
     uint64_t n_slices;
     int64_t busy;           /* of its first lane */
