@@ -11,12 +11,13 @@ export interface HeaderActions {
 }
 
 const MARGIN = 400;
+const TITLE = 22;
 
 function Header({ band, actions }: { band: Band; actions: HeaderActions }) {
   const depth = band.track && band.track.lanes > 1 ? `${band.track.lanes} deep` : '';
   const verb = band.open ? 'Fold' : 'Open';
   return (
-    <div class="track" role="listitem" style={{ top: `${band.y}px`, height: `${band.height}px` }}>
+    <div class="track" role="listitem" data-y={band.y} data-height={band.height} style={{ top: `${band.y}px`, height: `${band.height + 1}px` }}>
       <button type="button" class="track-fold" aria-expanded={band.open} aria-label={`${verb} ${band.title}`} title={`${verb} (o)`} onClick={() => actions.toggle(band)}>
         <i aria-hidden="true" />
       </button>
@@ -40,6 +41,16 @@ function Header({ band, actions }: { band: Band; actions: HeaderActions }) {
       </span>
     </div>
   );
+}
+
+// The title of a tall track stays in view while any of the track is.
+export function placeTitles(inner: HTMLElement, scroll: number): void {
+  for (const child of inner.children) {
+    if (!(child instanceof HTMLElement)) continue;
+    const { y, height } = child.dataset;
+    const over = Math.max(0, Math.min(scroll - Number(y), Number(height) - TITLE));
+    child.style.paddingTop = over > 0 ? `${over}px` : '';
+  }
 }
 
 // `scroll` need not be exact: a margin is drawn around what is in view. Whoever scrolls moves the inner element.

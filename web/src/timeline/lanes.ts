@@ -222,6 +222,7 @@ export class Lanes {
     ratio: number,
   ): void {
     const picture = pictureOf(tile, this.names, this.unknown);
+    if (!picture.isComplete) this.isComplete = false;
     const scale = this.at.width / this.at.span;
     const begin = tileBegin(level, index);
     const x0 = Math.round((begin - this.at.view.from) * scale * ratio) / ratio;
