@@ -2,7 +2,7 @@
 // Hands a trace, or a window of it, to a Perfetto: this page fetches the file with its token and posts the bytes to the
 // other tab. Perfetto fetches nothing, so its page needs no access to profd, and localOnly keeps the trace in the browser.
 
-import { bytes, Problem, withQuery } from './api';
+import { Problem, request, withQuery } from './api';
 
 // Perfetto's memory is a few times the file; beyond this, hand over a window.
 export const HANDOVER_MAX = 1 << 30;
@@ -47,13 +47,23 @@ async function answered(page: Window, origin: string): Promise<void> {
   });
 }
 
+async function fileOf(handover: Handover): Promise<ArrayBuffer> {
+  const control = new AbortController();
+  const response = await request(handoverPath(handover), { signal: control.signal });
+  if (Number(response.headers.get('Content-Length') ?? 0) > HANDOVER_MAX) {
+    control.abort();
+    throw new Problem(0, 'too-large', 'The trace is too large for Perfetto', 'Zoom in on the timeline, and hand over the window.');
+  }
+  return response.arrayBuffer();
+}
+
 // To be called within a click: browsers open no tab otherwise.
 export async function openInPerfetto(handover: Handover): Promise<void> {
   const { origin } = new URL(handover.perfetto);
   const page = window.open(handover.perfetto);
   if (!page) throw new Problem(0, 'blocked', 'The browser blocked the tab of Perfetto', 'Allow pop-ups of this page, and try again.');
   try {
-    const [buffer] = await Promise.all([bytes(handoverPath(handover)), answered(page, origin)]);
+    const [buffer] = await Promise.all([fileOf(handover), answered(page, origin)]);
     const name = `${handover.trace}${handover.window ? '-window' : ''}.json`;
     page.postMessage({ perfetto: { buffer, title: handover.title, fileName: name, localOnly: true } }, origin, [buffer]);
   } catch (error) {

@@ -253,7 +253,7 @@ function Shown({ session, loaded, instance }: { session: string | null; loaded: 
       <div class="ranks-scroll">
         {ranks.length > 1 && (
           <p class={late ? 'ranks-late' : 'ranks-even'}>
-            {late ? lateText(late) : instance.stragglers.length > 0 ? 'No rank is late more often than by chance.' : 'No collective is in the traces of all ranks.'}
+            {late ? lateText(late) : instance.stragglers.length > 0 ? 'No rank arrives last significantly more often than the others.' : 'No collective is in the traces of all ranks.'}
             {hereLate && hereLate.rank !== late?.rank && ` In this step rank ${hereLate.rank} is last most often (${percent(hereLate.lastShare)}), and costs ${duration(hereLate.delay)}.`}
           </p>
         )}

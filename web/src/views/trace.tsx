@@ -15,7 +15,7 @@ import { useLoad } from '../load';
 import { useMe } from '../me';
 import { openInPerfetto } from '../perfetto';
 import { loadReports, number, type Reports, type Row, rowsNamed, shortName, text, whyNot, windowAround } from '../reports';
-import { address, navigate } from '../router';
+import { address, navigate, usePlace } from '../router';
 import { useLocalRows } from '../rows';
 import { Findings, useFindingSlices } from '../trace/findings';
 import { gpuParts } from '../trace/gpu_parts';
@@ -323,6 +323,8 @@ export function TraceView({ parts }: ViewProps) {
   const id = parts['trace']!;
   const { data: trace, problem, reload } = useGet<Trace>(`/v1/traces/${encodeURIComponent(id)}`);
   const actions = useActions(id, trace);
+  // profctl open leads here.
+  const isForPerfetto = usePlace().query.get('perfetto') === '1';
   const facts = useLoad(trace?.columns ? id + ' facts' : null, (signal) => loadReports([id], ['summary'], 1, signal));
   if (problem) return <ProblemBox problem={problem} onRetry={reload} />;
   if (!trace) return <p class="empty">Loading ...</p>;
@@ -359,6 +361,14 @@ export function TraceView({ parts }: ViewProps) {
         </div>
       </div>
       <ProblemBox problem={actions.save.problem ?? actions.perfetto.problem} />
+      {isForPerfetto && (
+        <p class="panel hand-over">
+          <button type="button" class="primary" onClick={() => actions.perfetto.run()} disabled={actions.perfetto.busy}>
+            Open {id} in Perfetto
+          </button>{' '}
+          <span class="hint">Browsers open a tab only after a click. The trace goes from this page to the tab, and to no server.</span>
+        </p>
+      )}
       {trace.columns ? (
         <Reported key={id} id={id} />
       ) : (
