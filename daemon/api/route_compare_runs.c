@@ -14,9 +14,9 @@
 
 /* Of each side. */
 #define RUNS_MAX          100
-#define REQUESTS_MAX      INT64_C(100000)
+#define REQUESTS_MAX      INT64_C(50000)
 #define REQUEST_ROW_BYTES 2048 /* of JSON in memory, without gaps */
-#define REQUESTS_BYTES    ((size_t)192 << 20)
+#define REQUESTS_BYTES    ((size_t)64 << 20)
 
 struct compared_runs {
     json_t *runs;

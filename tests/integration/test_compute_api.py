@@ -12,6 +12,7 @@ from daemon import BUILD, ROOT, Daemon, quick_config
 
 PROFCTL = BUILD / "client" / "profctl"
 STEPS = 12
+MANY_REQUESTS = 60_000
 
 
 def write_trace(path, kernels):
@@ -56,6 +57,13 @@ def profd(tmp_path_factory):
                 key: json.dumps(value) if isinstance(value, list) else value for key, value in row.items() if key in names}
             db.execute(f"insert into request_row (run_id, number, {', '.join(values)}) values (?, ?, {', '.join('?' * len(values))})",
                        (n, i, *values.values()))
+    # r5 has more requests than profd reads into memory.
+    db.execute("insert into run_row select 5, session_id, state, router_id, dialect, fleet, model, workload, targets, labels, requested_at, "
+               "requested_by, started_at, ended_at, success, incomplete, error, reason, remedy, notes, warmed, summary, removed, null "
+               "from run_row where run_id = 1")
+    db.execute(f"""insert into request_row (run_id, number, prompt, target, cold, intended_ns, ttft_ns, e2e_ns, outcome)
+                   with recursive n (i) as (select 0 union all select i + 1 from n where i < {MANY_REQUESTS})
+                   select 5, i, 0, 'http://w', 0, i, 1000000 + i, 2000000 + i, 'success' from n""")
     db.commit()
     db.close()
     with Daemon(home / "profd", quick_config()) as profd:
@@ -165,6 +173,13 @@ def test_compare_runs(profd, a, b):
     assert answer.pop("kind") == "runs"
     assert answer == json.loads(profctl(profd, "compare", ",".join(a), ",".join(b), "--json"))
     assert answer["latency"] and answer["unit"] == ("run" if len(a) > 1 else "request")
+
+
+def test_compare_runs_of_many_requests(profd):
+    answer = profd.post("/v1/compare", {"a": {"runs": ["r5"]}, "b": {"runs": ["r5"]}})
+    assert answer["note"] == "too many requests to estimate from them how much a single run varies"
+    ttft = next(metric for metric in answer["latency"] if metric["metric"] == "ttft_ms")
+    assert ttft["figures"][0]["a"] == ttft["figures"][0]["b"] and ttft["figures"][0]["ci95"] is None
 
 
 @pytest.mark.parametrize("body, status, detail", [
