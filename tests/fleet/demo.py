@@ -3,6 +3,8 @@
 """The main job, for real: three workers that compute behind a router, requests while profd records all of them, what
 profd then knows, and a load that it measures. Nothing here is mocked; `./dev demo` runs it.
 
+It ends with the address of the web page, and on a terminal serves the page until Ctrl-C, for an hour at most.
+
 With --stay it only starts workers, router, requests and profd, prints what to set in another terminal (docs/tutorial.md), and
 waits for Ctrl-C, for an hour at most.
 
@@ -17,6 +19,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 
 from fleet import Fleet
 from patience import patience
@@ -98,6 +101,26 @@ def run(demo, directory, fleet, router, seconds):
     return trace
 
 
+def show_page(demo):
+    """The address of the page, and the page until Ctrl-C if somebody looks; else proof that it is there."""
+    heading("See all of it in a browser")
+    print("\n$ profctl web", flush=True)
+    with subprocess.Popen([demo.bin["profctl"], "web", "--no-browser"], env=demo.env, stdout=subprocess.PIPE, text=True) as page:
+        url = page.stdout.readline().strip()
+        print(url, flush=True)
+        try:
+            if not url:
+                demo.failed = True
+            elif sys.stdin.isatty() and sys.stdout.isatty():
+                page.wait(STAY_S)
+            else:
+                with urllib.request.urlopen(url, timeout=patience(READY_TIMEOUT_S)) as answer:
+                    demo.failed |= b"<title>profd" not in answer.read()
+        except (KeyboardInterrupt, subprocess.TimeoutExpired):
+            pass
+        page.terminate()
+
+
 def stay(demo, fleet, router):
     """For whoever types the commands: until Ctrl-C, or for STAY_S."""
     load = fleet.start_load(router.url, STAY_S, 4)
@@ -105,6 +128,7 @@ def stay(demo, fleet, router):
     print(f"  export PATH={pathlib.Path(demo.bin['profctl']).parent}:$PATH")
     print(f"  export PROFD_SOCKET={demo.socket} PROFD_ROUTER={router.url}")
     print("  profctl list-workers")
+    print("  profctl web")
     print("Ctrl-C here ends everything.", flush=True)
     try:
         time.sleep(STAY_S)
@@ -139,6 +163,7 @@ def main():
                 stay(demo, fleet, router)
                 return 0
             trace = run(demo, directory, fleet, router, options.duration)
+            show_page(demo)
         finally:
             profd.terminate()
             profd.wait(20)
@@ -146,7 +171,7 @@ def main():
     heading("To continue with this state")
     print(f"  {demo.bin['profd']} --state-dir {demo.state} --socket {demo.socket} &")
     print(f"  export PROFD_SOCKET={demo.socket}")
-    print(f"  {demo.bin['profctl']} open t{trace}        # in ui.perfetto.dev")
+    print(f"  {demo.bin['profctl']} web                  # the page; profctl open t{trace} shows the trace in Perfetto")
     print(f"  {demo.bin['profctl']} du; {demo.bin['profctl']} --help")
     return 1 if demo.failed or not trace else 0
 
