@@ -66,7 +66,7 @@ def test_health_and_version(profd):
 @pytest.mark.parametrize(
     "method, path, body, status, code, text",
     [
-        ("GET", "/", None, 404, "not-found", "no such path: /"),
+        ("GET", "/v2", None, 404, "not-found", "no such path: /v2"),
         ("GET", "/v1/sessions/s7/files", None, 404, "not-found", "no such path:"),
         ("DELETE", "/v1/sessions", None, 405, "bad-request", "allows GET, HEAD, POST"),
         ("GET", "/v1/sessions/t7", None, 400, "bad-request", '"t7" is not the id of a session'),
