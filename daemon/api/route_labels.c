@@ -18,11 +18,12 @@ static int label_check(const char *key, const json_t *value, struct problem *p)
         return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
                            "\"%.*s\" cannot be the key of a label: it must have 1 to %d bytes and no '='",
                            REQUEST_LABEL_BYTES_MAX, key, REQUEST_LABEL_BYTES_MAX);
-    if (json_is_null(value) ||
+    /* D-Bus has no null. */
+    if (json_is_null(value) || json_is_false(value) ||
         (json_is_string(value) && json_string_length(value) <= REQUEST_LABEL_BYTES_MAX))
         return 0;
     return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
-                       "label %s must be a text of at most %d bytes, or null, which removes it", key,
+                       "label %s must be a text of at most %d bytes, or null or false, which remove it", key,
                        REQUEST_LABEL_BYTES_MAX);
 }
 
@@ -37,7 +38,7 @@ static int labels_change(json_t *labels, const json_t *changes, struct problem *
     json_object_foreach((json_t *)changes, key, value) {
         if (label_check(key, value, p) < 0)
             return -EINVAL;
-        if (json_is_null(value))
+        if (!json_is_string(value))
             json_object_del(labels, key);
         else
             json_object_set(labels, key, value);

@@ -256,7 +256,7 @@ def test_a_renewal_does_not_exceed_the_limit_of_a_session(tmp_path):
 def test_a_lease_does_not_hold_workers_for_a_day(tmp_path):
     """Whoever has a peer's token asks for a day, renews without an end, or starts tomorrow: the workers are free again soon."""
     day = 86_400 * S
-    with host(tmp_path, 3, session="30min") as (fleet, profd):
+    with host(tmp_path, 3, session="10min") as (fleet, profd):
         asked, prepared, started = (Coordinator(profd, [url]) for url in fleet.workers)
         for c in (asked, prepared, started):
             assert c.grant(day).json()["deadline_ns"] <= 300 * S
@@ -434,7 +434,7 @@ def test_a_worker_that_is_left_out_of_the_start(tmp_path):
 
 @pytest.mark.parametrize("crash", [True, False])
 def test_a_restart_before_the_start(tmp_path, crash):
-    with host(tmp_path, 3, session="30min") as (fleet, profd):
+    with host(tmp_path, 3, session="10min") as (fleet, profd):
         granted, prepared, waiting = (Coordinator(profd, [url]) for url in fleet.workers)
         granted.grant()
         prepared.ready(duration_ns=S)
@@ -508,7 +508,7 @@ def test_a_catalog_that_cannot_be_written(tmp_path):
         ready = Coordinator(profd, fleet.workers[1:]).ready(duration_ns=S)
         with contextlib.closing(sqlite3.connect(profd.catalog)) as db:
             db.execute("begin immediate")
-            for reply in (Coordinator(profd, fleet.workers).grant(), ready.start(in_ns(5 * S))):
+            for reply in (Coordinator(profd, fleet.workers).grant(), ready.start(in_ns(300 * MS))):
                 assert reply.status in (409, 507), reply
             assert running.ask("stop").status == 202
             wait_for(lambda: is_idle(fleet))
