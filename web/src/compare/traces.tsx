@@ -24,6 +24,8 @@ export interface TraceComparison {
   measures?: { rows: Row[] };
   kernels?: { rows: Row[] };
   ops?: { rows: Row[] };
+  notes?: string[];
+  left?: string[]; // traces of other hosts, which are not compared
 }
 
 export const BEFORE = '#93a1b5';
@@ -230,6 +232,8 @@ export function ComparedTraces({ a, b, names }: { a: Side; b: Side; names: [stri
   const measures = answer.data?.measures?.rows ?? [];
   const kernels = answer.data?.kernels?.rows ?? [];
   const ops = answer.data?.ops?.rows ?? [];
+  const notes = answer.data?.notes ?? [];
+  const left = answer.data?.left ?? [];
   const p50 = measures.find((row) => row['measure'] === 'step.p50');
   const unit = p50 ? 'Times are per step.' : 'Times are of the entire recordings.';
   const waiting = answer.problem ? <ProblemBox problem={answer.problem} onRetry={answer.reload} /> : !answer.data && <p class="hint computing">Computing ...</p>;
@@ -248,6 +252,14 @@ export function ComparedTraces({ a, b, names }: { a: Side; b: Side; names: [stri
           <Result result={text(p50, 'result')} worse={number(p50, 'change_ns') > 0} />
           <small>median; 95 % interval of the change {interval(p50)}</small>
         </p>
+      )}
+      {(notes.length > 0 || left.length > 0) && (
+        <ul class="hint notes" aria-label="Notes">
+          {left.length > 0 && <li>Not compared, because another host has them: {left.join(', ')}</li>}
+          {notes.map((note) => (
+            <li key={note}>{note}</li>
+          ))}
+        </ul>
       )}
       <section class="panel" aria-label="Kernels" aria-busy={answer.loading}>
         <h2>Kernels</h2>

@@ -14,7 +14,9 @@ import type { ViewProps } from '../views';
 import './flame.css';
 
 const KINDS: [string, string, string][] = [
-  ['gpu', 'GPU time', 'as wide as the GPU time that was launched from within'],
+  ['gpu', 'GPU time', 'as wide as the GPU time that operators and annotations launched'],
+  ['stack', 'By Python', 'as wide as the GPU time that operators and Python frames launched'],
+  ['kernel', 'By kernel', 'as wide as the GPU time of kinds and names of kernels'],
   ['host', 'Host time', 'as wide as the time on the host'],
 ];
 
@@ -31,7 +33,7 @@ export function Flame({ parts }: ViewProps) {
   const focus = tree && Number.isInteger(wanted) && wanted > 0 && wanted < tree.parent.length ? wanted : 0;
   const show = (kind: string) => setParameters({ by: kind, frame: null }, true);
   useKeys(`Flame graph of ${id}`, [
-    { keys: 'b', label: 'GPU time or host time', run: () => show(by === 'gpu' ? 'host' : 'gpu') },
+    { keys: 'b', label: 'GPU time or host time', run: () => show(by === 'host' ? 'gpu' : 'host') },
     { keys: 'l', label: 'Timeline', run: () => navigate(`/traces/${id}/timeline`, { from, to }) },
     { keys: 'u', label: 'The trace', run: () => navigate(`/traces/${id}`) },
   ]);
@@ -77,7 +79,7 @@ export function Flame({ parts }: ViewProps) {
       ) : !tree ? (
         <p class="empty computing">Computing ...</p>
       ) : tree.parent.length < 2 ? (
-        <p class="empty">{by === 'gpu' ? 'The trace has no GPU events here. ' : 'The trace has no calls here. '}</p>
+        <p class="empty">{by === 'host' ? 'The trace has no calls here.' : 'The trace has no GPU events here.'}</p>
       ) : (
         <Icicle
           tree={tree}
