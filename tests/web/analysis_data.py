@@ -3,6 +3,7 @@
 
 import gzip
 import json
+import shutil
 
 from real_traces import CORPUS
 
@@ -39,8 +40,9 @@ def fill_analysis(profd, fleet, directory, wait):
     """Members of WEB_DATA. `wait(run)` waits until a run is over."""
     traces = {name: imported(profd, CORPUS / path) for name, path in {
         "training": "kineto/resnet50_2021_workers0.json.gz", "steps": "param/linear_kineto.json.gz", "memory": "tracelens/h100_qwen15.json.gz",
-        "cpu": "hta/cpu_only_rank34.json.gz", "before": "torchrec_sst4_4rank/rank0.pt.trace.json.gz",
-        "after": "torchrec_sst5_4rank/rank0.pt.trace.json.gz"}.items()}
+        "before": "torchrec_sst4_4rank/rank0.pt.trace.json.gz", "after": "torchrec_sst5_4rank/rank0.pt.trace.json.gz"}.items()}
+    cpu = directory / "no_gpu.json.gz"  # under a name that no test of lists searches for
+    shutil.copy(CORPUS / "hta/cpu_only_rank34.json.gz", cpu)
     runs = []
     for concurrency in LOADS:
         workload = {"isl": 16, "osl": 8, "requests": 60, "concurrency": concurrency}
@@ -51,5 +53,6 @@ def fill_analysis(profd, fleet, directory, wait):
         workload = {"isl": 16, "osl": 4, "requests": 40, "concurrency": 2}
         repeated.append(profd.post("/v1/runs", {"workers": fleet.workers[:1], "workload": workload, "labels": {"kind": "repeated"}}, 202)["run"])
         wait(repeated[-1])
-    return {**traces, "hostileNames": imported(profd, hostile_trace(directory / "hostile_names.json.gz")), "names": HOSTILE,
-            "sweep": [f"r{run}" for run in runs], "repeated": [f"r{run}" for run in repeated]}
+    hostile = imported(profd, hostile_trace(directory / "hostile_names.json.gz"))
+    return {**traces, "cpu": imported(profd, cpu), "hostileNames": hostile, "names": HOSTILE, "sweep": [f"r{run}" for run in runs],
+            "repeated": [f"r{run}" for run in repeated]}
