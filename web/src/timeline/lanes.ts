@@ -64,6 +64,7 @@ export class Lanes {
     this.length = Math.max(head.length_ns, 1);
     this.unknown = pixelOf(palette.fill);
     this.names = new Names(head.names, head.name_block, (block) => source.names(block), changed);
+    this.names.prefetch();
     this.cache = new TileCache<TilePicture>(
       (level, index, first, last, signal) => source.tile(level, index, first, last, signal),
       head.lanes,

@@ -74,6 +74,11 @@ export class Names {
     }
   }
 
+  // The first block, which most traces need no other of, at once instead of after the first tile.
+  prefetch(): void {
+    if (this.count > 0 && !this.blocks.has(0)) this.ask(0);
+  }
+
   private ask(block: number): void {
     this.blocks.add(block);
     this.load(block).then(
