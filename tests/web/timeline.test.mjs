@@ -314,6 +314,16 @@ test('a trace is handed over to Perfetto, which fetches nothing', async () => {
   await close(page);
 });
 
+test('of a window, Perfetto gets what is in it', async () => {
+  const kernel = await lonelyKernel();
+  const page = await shown(view({ from: kernel.begin - 1e6, to: kernel.begin + 1e6 }));
+  const given = await handedOver(page);
+  assert.ok(given.localOnly && given.title.startsWith(trace));
+  assert.ok(given.names.includes(kernel.name));
+  assert.ok(given.names.length < head.slices / 5, `${given.names.length} of ${head.slices}`);
+  await close(page);
+});
+
 test('a trace that is not there says so', async () => {
   const page = await open('/traces/t99999/timeline');
   await page.getByRole('alert').waitFor();
