@@ -8,7 +8,7 @@ import json
 import pathlib
 import tempfile
 
-BENCHMARKS = ("fanout", "idle", "catalog", "load", "generator", "trace", "columns", "parquet", "analyze", "remote", "archive", "mirror", "many_hosts", "web")
+BENCHMARKS = ("fanout", "idle", "catalog", "load", "generator", "trace", "columns", "parquet", "analyze", "web_tiles", "remote", "archive", "mirror", "many_hosts", "web")
 ROUNDS = 5
 MIRROR_PARTS = ("sending", "many", "stop", "asking")
 TRACE_PARTS = ("reading", "scanning", "distinct", "query", "growth")

@@ -1,23 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a timeline costs: processor time of the viewer for a tile at several levels of a big trace, for search, selection and a slice,
-and how late profd's loop is meanwhile.
-
-    web_tiles.py [TRACE]        without a trace, B of grown.py is grown to ten million slices
-"""
-import json
+and how late profd's loop is meanwhile."""
 import os
 import pathlib
 import random
 import statistics
-import sys
-import tempfile
 import time
 
 from common import Daemon, figure, percentile
 from grown import fits, grow
 
-SIZE = 3_800_000_000
+SIZE = 2_856_000_000
 PLACES = 100
+ROUNDS = 5
 PIXELS = 1024
 # Parts of the trace that 1024 pixels show.
 SPANS = (1, 0.3, 0.1, 0.01, 0.001, 0.0001)
@@ -46,11 +41,11 @@ class Asker:
         return cpu_ns(self.pid) - cpu, time.monotonic_ns() - begun, len(reply.body)
 
 
-def describe(asked):
+def describe(what, asked):
     cpu, wall, size = (sorted(values) for values in zip(*asked))
-    return {"cpu_ms": {"p50": figure(statistics.median(cpu) / NS_PER_MS), "p95": figure(percentile(cpu, 95) / NS_PER_MS)},
-            "wall_ms": {"p50": figure(statistics.median(wall) / NS_PER_MS), "p95": figure(percentile(wall, 95) / NS_PER_MS)},
-            "bytes": {"p50": statistics.median(size), "most": size[-1]}}
+    return {"answer": what, "times": len(asked), "CPU p50, ms": figure(statistics.median(cpu) / NS_PER_MS), "CPU p95, ms": figure(percentile(cpu, 95) / NS_PER_MS),
+            "wall p50, ms": figure(statistics.median(wall) / NS_PER_MS), "wall p95, ms": figure(percentile(wall, 95) / NS_PER_MS),
+            "bytes p50": int(statistics.median(size)), "most bytes": size[-1]}
 
 
 def loop_lag_s(profd):
@@ -67,42 +62,31 @@ def tiles(asker, trace, timeline, span):
     return level, [asker.ask(f"/v1/traces/{trace}/tiles/{level}/{rng.randrange(count)}?{lanes}") for _ in range(PLACES)]
 
 
-def measure(profd, path):
-    begun = time.monotonic()
-    trace = profd.request("POST", "/v1/traces", {"path": str(path)}, timeout=1800).json()["trace"]
-    figures = {"import_s": figure(time.monotonic() - begun)}
-    begun = time.monotonic()
-    timeline = profd.get(f"/v1/traces/{trace}/timeline")
-    figures["first_timeline_s"] = figure(time.monotonic() - begun)
-    figures |= {name: timeline[name] for name in ("slices", "lanes", "length_ns", "names")}
-    asker = Asker(profd, viewer_pid(profd))
-    loop_lag_s(profd)
+def questions(asker, trace, timeline):
+    """(what, what was asked)"""
+    rng, length, path = random.Random(7), timeline["length_ns"], f"/v1/traces/{trace}"
+    tenth = f"from={length // 2}&to={length // 2 + length // 10}"
     for span in SPANS:
         level, asked = tiles(asker, trace, timeline, span)
-        figures[f"tile of {span:g} of the trace, 2^{level} ns a pixel"] = describe(asked)
-    figures["loop_lag_ms"] = figure(loop_lag_s(profd) * 1e3)
-    name, length = "gemm", timeline["length_ns"]
-    figures["search"] = describe([asker.ask(f"/v1/traces/{trace}/search?name={name}")])
-    figures["search in a tenth"] = describe([asker.ask(f"/v1/traces/{trace}/search?name={name}&from={length // 2}&to={length // 2 + length // 10}")])
-    figures["selection of all"] = describe([asker.ask(f"/v1/traces/{trace}/selection")])
-    figures["selection of a tenth"] = describe([asker.ask(f"/v1/traces/{trace}/selection?from={length // 2}&to={length // 2 + length // 10}")])
-    rng = random.Random(7)
-    figures["slice"] = describe([asker.ask(f"/v1/traces/{trace}/slice?slice={rng.randrange(timeline['slices'])}") for _ in range(PLACES)])
-    figures["loop_lag_ms of these"] = figure(loop_lag_s(profd) * 1e3)
-    return figures
+        yield f"tile: {span:g} of the trace, 2^{level} ns a pixel", asked
+    for what, query in (("search", "search?name=gemm"), ("search in a tenth", f"search?name=gemm&{tenth}"), ("selection of all", "selection?"),
+                        ("selection of a tenth", f"selection?{tenth}")):
+        yield what, [asker.ask(f"{path}/{query}") for _ in range(ROUNDS)]
+    yield "a slice", [asker.ask(f"{path}/slice?slice={rng.randrange(timeline['slices'])}") for _ in range(PLACES)]
 
 
-def main():
-    with tempfile.TemporaryDirectory() as place:
-        directory = pathlib.Path(place)
-        if len(sys.argv) > 1:
-            path = pathlib.Path(sys.argv[1])
-        elif fits(directory, 3 * SIZE):
-            path = grow("B", SIZE, directory / "big.json")
-        else:
-            sys.exit("web_tiles: not enough free disk")
-        with Daemon(directory / "profd", "") as profd:
-            print(json.dumps(measure(profd, path.resolve()), indent=1))
-
-
-main()
+def run(directory, _options):
+    if not fits(directory, 2 * SIZE):
+        return
+    path = grow("B", SIZE, directory / "big.json")
+    with Daemon(directory / "profd") as profd:
+        trace = profd.request("POST", "/v1/traces", {"path": str(path)}, timeout=1800).json()["trace"]
+        begun = time.monotonic()
+        timeline = profd.get(f"/v1/traces/{trace}/timeline")
+        first_s = time.monotonic() - begun
+        asker = Asker(profd, viewer_pid(profd))
+        loop_lag_s(profd)
+        for what, asked in questions(asker, trace, timeline):
+            yield {"slices": timeline["slices"], "lanes": timeline["lanes"], **describe(what, asked), "loop lag, ms": figure(loop_lag_s(profd) * 1e3)}
+        yield {"slices": timeline["slices"], "lanes": timeline["lanes"], "answer": "the first timeline, with a new viewer", "times": 1,
+               "wall p50, ms": figure(first_s * 1e3)}

@@ -16,6 +16,8 @@
 #define VIEWER_IDLE (60 * NS_PER_S)
 /* Of one request, from when the viewer got it; the first one opens the trace. */
 #define REQUEST_DEADLINE (30 * NS_PER_S)
+/* How long a request waits for its turn while others are computed. */
+#define WAITING_DEADLINE (60 * NS_PER_S)
 /* How long a viewer may go on with a request that nobody waits for any more. */
 #define CANCELLED_PATIENCE (1 * NS_PER_S)
 /* Processor time of a viewer: it ends by itself, between two requests, before it has used it up. */
@@ -30,6 +32,7 @@ struct view_request {
     struct viewer *viewer;
     char *user, *text;
     unsigned attempts;
+    struct event *on_late; /* while it waits */
     int64_t begun_ns;
     bool is_cancelled;
     void (*done)(struct view_end *end, void *arg);
@@ -75,6 +78,7 @@ static void viewers_schedule(struct viewers *viewers)
 
 static void view_request_free(struct view_request *q)
 {
+    event_free(q->on_late);
     free(q->user);
     free(q->text);
     free(q);
@@ -106,6 +110,9 @@ static void view_request_fail(struct viewers *viewers, struct view_request *q, c
 
 static void view_request_wait(struct viewers *viewers, struct view_request *q)
 {
+    const struct timeval deadline = timeval_of(WAITING_DEADLINE);
+
+    event_add(q->on_late, &deadline);
     turns_add(&viewers->turns, &q->turn);
     q->viewer->n_waiting++;
     viewers->metrics.waiting++;
@@ -118,6 +125,7 @@ static void view_request_drop(struct viewers *viewers, struct view_request *q, b
         turns_take(&viewers->turns, &q->turn);
     else
         turns_drop(&viewers->turns, &q->turn);
+    event_del(q->on_late);
     q->viewer->n_waiting--;
     viewers->metrics.waiting--;
 }
@@ -439,6 +447,20 @@ static void viewers_on_due(evutil_socket_t fd, short what, void *arg)
     }
 }
 
+static void view_request_on_late(evutil_socket_t fd, short what, void *arg)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    struct view_request *q = arg;
+    struct viewer *w = q->viewer;
+    struct viewers *viewers = w->owner;
+
+    problem_remedy(&p, "Try again later, or raise [limits] reports=.");
+    problem_set(&p, -ETIME, PROBLEM_TOO_MANY, "other requests took all the time for 60 s");
+    view_request_drop(viewers, q, false);
+    view_request_fail(viewers, q, &p);
+    viewer_free_unused(w);
+}
+
 /* ------------------------------------------------------------------------------------------------------- */
 
 int viewers_new(struct event_base *base, const char *program, const struct reports_settings *settings,
@@ -577,6 +599,7 @@ struct view_request *viewers_ask(struct viewers *viewers, const struct view_job 
                                .done = done,
                                .arg = arg};
     q->turn = (struct turn){.user = q->user, .n_traces = 1};
+    q->on_late = evtimer_new(viewers->base, view_request_on_late, q);
     view_request_wait(viewers, q);
     return q;
 }

@@ -381,14 +381,16 @@ def test_a_slice_is_found_by_its_place(known, name):
 def test_counters(profd, tmp_path):
     events = [{"ph": "X", "name": "run", "pid": 1, "tid": 1, "ts": 0, "dur": 1000}]
     events += [{"ph": "C", "name": "queue", "pid": 1, "ts": i, "args": {"depth": i % 7}} for i in range(1000)]
-    events += [{"ph": "C", "name": "other", "pid": 1, "ts": 500, "args": {"value": 2.5}}]
+    events += [{"ph": "C", "name": "other", "pid": 1, "ts": 500, "args": {"value": 2.5}}, {"ph": "C", "name": "late", "pid": 1, "ts": 2000, "args": {"value": 1}}]
     (tmp_path / "counters.json").write_text(json.dumps({"traceEvents": events}))
     trace = profd.post("/v1/traces", {"path": str(tmp_path / "counters.json")}, 201)["trace"]
     counters = {c["title"]: c for c in profd.get(f"/v1/traces/{trace}/timeline")["counters"]}
-    assert len(counters) == 2
+    assert len(counters) == 3
+    late = next(c for title, c in counters.items() if "late" in title)
+    assert profd.get(f"/v1/traces/{trace}/counters/{late['track']}")["points"] == [[2000000, 1, 1, 1]], "after the last slice"
     queue, other = (next(c for title, c in counters.items() if word in title) for word in ("queue", "other"))
     assert (queue["min"], queue["max"], queue["samples"]) == (0, 6, 1000) and (other["min"], other["max"], other["samples"]) == (2.5, 2.5, 1)
-    points = profd.get(f"/v1/traces/{trace}/counters/{queue['track']}", points=10)["points"]
+    points = profd.get(f"/v1/traces/{trace}/counters/{queue['track']}", points=10, to=1000000)["points"]
     assert len(points) == 10 and [p[1:3] for p in points] == [[0, 6]] * 10 and points[-1][3] == 999 % 7
     fine = profd.get(f"/v1/traces/{trace}/counters/{queue['track']}", **{"from": 500000, "to": 510000})["points"]
     assert fine == [[ns * 1000, ns % 7, ns % 7, ns % 7] for ns in range(499, 510)], "the last one before the part comes first"

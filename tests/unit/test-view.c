@@ -216,6 +216,25 @@ static void test_tile(void **state)
     close_text(&o);
 }
 
+static void test_empty_trace(void **state)
+{
+    struct opened o =
+        open_text(HEAD "{\"ph\":\"C\",\"name\":\"queue\",\"pid\":1,\"ts\":120,\"args\":{\"depth\":4}}" TAIL);
+    struct problem p = {0};
+    struct view_answer a;
+
+    check(&o, "{\"ask\":\"timeline\"}", "{\"slices\":0,\"lanes\":0,\"tracks\":[],\"steps\":[]}");
+    check(&o, "{\"ask\":\"selection\"}", "{\"count\":0,\"busy\":0,\"rows\":[]}");
+    check(&o, "{\"ask\":\"search\",\"name\":\"a\"}", "{\"count\":0}");
+    refuse(&o, "{\"ask\":\"slice\",\"slice\":0}", -ENOENT, PROBLEM_NOT_FOUND);
+    refuse(&o, "{\"ask\":\"slice\",\"lane\":0,\"at\":0}", -ENOENT, PROBLEM_NOT_FOUND);
+    static const char tile[] = "{\"ask\":\"tile\",\"level\":3,\"index\":0}";
+    assert_int_equal(view_answer(o.view, tile, strlen(tile), &a, &p), 0);
+    assert_int_equal(a.size, 12);
+    free(a.bytes);
+    close_text(&o);
+}
+
 /* The same columns without lanes, as an earlier program wrote them. */
 static int without_lanes(const struct columns *c)
 {
@@ -311,9 +330,13 @@ static void test_busy(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_timeline), cmocka_unit_test(test_slice),
-        cmocka_unit_test(test_search),   cmocka_unit_test(test_selection),
-        cmocka_unit_test(test_tile),     cmocka_unit_test(test_lanes_made_in_memory),
+        cmocka_unit_test(test_timeline),
+        cmocka_unit_test(test_slice),
+        cmocka_unit_test(test_search),
+        cmocka_unit_test(test_selection),
+        cmocka_unit_test(test_tile),
+        cmocka_unit_test(test_empty_trace),
+        cmocka_unit_test(test_lanes_made_in_memory),
         cmocka_unit_test(test_busy),
     };
 

@@ -162,8 +162,11 @@ int view_answer_counters(struct trace_view *v, const json_t *request, FILE *out,
         return r;
     if (curve.track < 0 || (uint64_t)curve.track >= columns_rows(v->c, TABLE_track))
         return problem_set(p, -ENOENT, PROBLEM_NOT_FOUND, "the trace has no counter of that number");
+    /* Samples may come after the last slice. */
+    uint64_t rows = columns_rows(v->c, TABLE_counter);
+    int64_t last = rows > 0 ? MAX(columns_get(v->c, COL_counter_ts, rows - 1), v->last_ns) : v->last_ns;
     curve.from = MAX(part.from, v->first_ns);
-    curve.to = MIN(part.to, view_add(v->last_ns, 1));
+    curve.to = MIN(part.to, view_add(last, 1));
     uint64_t span = curve.to > curve.from ? (uint64_t)curve.to - (uint64_t)curve.from : 1;
     curve.step = span / (uint64_t)points + (span % (uint64_t)points > 0);
     curve.points = json_array();
