@@ -6,7 +6,7 @@ import { colorOf } from '../colors';
 import { byName, nameOf, type NameRow, pathTo, search, type Tree } from '../icicle';
 import { useKeys } from '../keys';
 import { useLocalRows } from '../rows';
-import { count, duration, percent } from '../units';
+import { count, duration, percent, roughly } from '../units';
 import { changeColor, changeOf, IcicleCanvas } from './icicle_canvas';
 import { Share } from './bar';
 import { type Column, Table } from './table';
@@ -57,7 +57,7 @@ function columnsOf(tree: Tree, value: (n: number) => string): Column<NameRow>[] 
     name,
     { id: 'self', title: 'Self', width: '88px', sort: 'self', down: true, help: 'time in no frame below', cell: (row) => <Share ratio={row.self / all}>{value(row.self)}</Share> },
     total,
-    { id: 'count', title: 'Count', width: '62px', numeric: true, sort: 'count', down: true, rare: true, cell: (row) => count(row.count) },
+    { id: 'count', title: 'Count', width: '62px', numeric: true, sort: 'count', down: true, rare: true, cell: (row) => <span title={count(row.count)}>{row.count < 1e4 ? count(row.count) : roughly(row.count)}</span> },
   ];
 }
 

@@ -14,10 +14,10 @@ import type { ViewProps } from '../views';
 import './flame.css';
 
 const KINDS: [string, string, string][] = [
-  ['gpu', 'GPU time', 'as wide as the GPU time that operators and annotations launched'],
-  ['stack', 'By Python', 'as wide as the GPU time that operators and Python frames launched'],
-  ['kernel', 'By kernel', 'as wide as the GPU time of kinds and names of kernels'],
-  ['host', 'Host time', 'as wide as the time on the host'],
+  ['gpu', 'GPU by operator', 'as wide as the GPU time that operators and annotations launched'],
+  ['stack', 'GPU by Python', 'as wide as the GPU time that operators and Python frames launched'],
+  ['kernel', 'GPU by kernel', 'as wide as the GPU time of kinds and names of kernels'],
+  ['host', 'Host', 'as wide as the time on the host'],
 ];
 
 export function Flame({ parts }: ViewProps) {
