@@ -117,6 +117,16 @@ test('keys zoom from all of the trace to a nanosecond and back', async () => {
   await close(page);
 });
 
+test('the second key of a sequence does not zoom', async () => {
+  const page = await shown(view());
+  await page.keyboard.press('g');
+  await page.keyboard.press('s');
+  await page.getByRole('heading', { name: 'Sessions', level: 1 }).waitFor();
+  await page.goBack();
+  await canvasOf(page).waitFor();
+  await close(page);
+});
+
 test('keys alone go from slice to slice', async () => {
   const page = await shown(view());
   await page.keyboard.press('/');

@@ -45,7 +45,7 @@ function pressed(event: KeyboardEvent): void {
       if (typing && !binding.typing) continue;
       for (const key of binding.keys.split(',')) {
         if (key.startsWith(name + ' ')) begins = true;
-        if (key === sequence || (sequence === null && key === name) || (plain && key === event.code)) {
+        if (key === sequence || (sequence === null && (key === name || (plain && key === event.code)))) {
           first = null;
           event.preventDefault();
           binding.run(event);

@@ -255,8 +255,11 @@ function Shown({ source, onStale }: { source: TimelineSource; onStale: () => voi
     ...zoomKeys,
     { keys: 'n', label: 'Next slice of the same name', run: () => sameName(1) },
     { keys: 'p', label: 'Previous slice of the same name', run: () => sameName(-1) },
-    { keys: '[,BracketLeft', label: 'Along the arrow that leads here', run: () => arrow(true) },
-    { keys: '],BracketRight', label: 'Along the arrow that leads on', run: () => arrow(false) },
+    { keys: '[', label: 'Along the arrow that leads here', run: () => arrow(true) },
+    { keys: ']', label: 'Along the arrow that leads on', run: () => arrow(false) },
+    // The same places on layouts that have other letters there.
+    { keys: 'BracketLeft', label: '', run: () => arrow(true) },
+    { keys: 'BracketRight', label: '', run: () => arrow(false) },
     { keys: 'o', label: 'Open or fold a track', run: toggleTrack },
     { keys: 'm', label: 'Measure, or stop measuring', run: measure },
     { keys: '/', label: 'Search', run: () => field.current?.select() },
