@@ -164,6 +164,8 @@ void remote_download_start(struct api *api, struct http_request *r, const struct
 
 /* route_traces.c: of a trace that another host keeps: only that host changes it. False, without a reply, where there is none. */
 bool trace_refuse_remote(struct api *api, struct http_request *r, int64_t id);
+/* Numbers of traces are those of this profd's catalog, also of traces that other hosts keep: names it in the JSON of one. */
+void trace_put_catalog(struct catalog *c, json_t *trace);
 
 /* route_lists.c: replies to a list that is searched, sorted or paged by position. False, and nothing is done: it is none. */
 bool list_searched(struct api *api, struct http_request *r, const struct route_match *match,

@@ -92,14 +92,16 @@ static int list_render_trace(struct api *api, int64_t id, json_t **ret)
     int err = catalog_get_trace(c, id, &t);
     if (err == -ENOENT) {
         err = catalog_get_remote_trace(c, id, &remote);
-        return err < 0 ? err : catalog_remote_trace_json(c, &remote, ret);
+        if (err == 0)
+            err = catalog_remote_trace_json(c, &remote, ret);
+    } else if (err == 0) {
+        *ret = trace_record_to_json(&t);
+        if (peers_are_configured(api->modules.peers))
+            json_put_str(*ret, "host", catalog_host(c));
     }
-    if (err < 0)
-        return err;
-    *ret = trace_record_to_json(&t);
-    if (peers_are_configured(api->modules.peers))
-        json_put_str(*ret, "host", catalog_host(c));
-    return 0;
+    if (err == 0)
+        trace_put_catalog(c, *ret);
+    return err;
 }
 
 static int list_render_session(struct api *api, int64_t id, json_t **ret)

@@ -42,8 +42,7 @@ static int trace_find_or_reply(struct api *api, struct http_request *r, int64_t 
     return err;
 }
 
-/* Numbers are those of this profd's catalog, also of traces that other hosts keep. */
-static void trace_put_catalog(struct catalog *c, json_t *trace)
+void trace_put_catalog(struct catalog *c, json_t *trace)
 {
     json_put_str(trace, "catalog", catalog_uuid(c));
 }
