@@ -133,7 +133,7 @@ static bool link_pass_head(struct relay_link *l)
         return true;
     }
     l->in.from += (size_t)n;
-    pipe_add(&l->to_profd, head.text, head.size);
+    pipe_add(&l->to_profd, text, head.size);
     l->body_left = head.body_size;
     return true;
 }
