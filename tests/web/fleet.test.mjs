@@ -27,6 +27,21 @@ test('the fleet is live, and one button records it', async () => {
   await close(page);
 });
 
+test('without a fleet the page asks for a router', async () => {
+  const page = await open('/sessions');
+  // What profd answers where no router is configured and nothing was recorded.
+  await page.route(/\/v1\/fleet\/events$/, (route) =>
+    route.fulfill({ status: 400, contentType: 'application/problem+json', body: JSON.stringify({ status: 400, code: 'bad-request', detail: 'no router named' }) }),
+  );
+  await page.getByRole('link', { name: 'Fleet', exact: true }).click();
+  await page.getByRole('textbox', { name: 'URL of a router' }).fill(data.router);
+  assert.equal(await page.getByText('no router named').count(), 0);
+  await page.getByRole('button', { name: 'Show' }).click();
+  await page.getByRole('table', { name: 'Workers' }).getByRole('row').nth(data.workers.length).waitFor();
+  await accessible(page);
+  await close(page);
+});
+
 test('some workers can be recorded', async () => {
   const page = await open('/');
   await page.getByRole('checkbox', { name: /^Select / }).first().check();

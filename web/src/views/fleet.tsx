@@ -297,7 +297,9 @@ export function FleetView() {
     setChosen(next);
   };
   const odd = state?.odd.map((each) => each.worker).filter((worker) => worker !== undefined) ?? [];
-  const isEmpty = state !== null && state.fleets.length === 0;
+  // Nothing is configured, and nothing was recorded yet: profd knows no router to ask.
+  const isUnknown = problem?.status === 400 && !router && !query.get('fleet');
+  const isEmpty = isUnknown || (state !== null && state.fleets.length === 0);
   return (
     <div class="fleet">
       <div class="head">
@@ -305,7 +307,7 @@ export function FleetView() {
         {state && <FleetNames fleets={state.fleets} />}
         {state && !problem && <small class="live">live</small>}
       </div>
-      <ProblemBox problem={problem} />
+      <ProblemBox problem={isUnknown ? null : problem} />
       {state?.fleets
         .filter((fleet) => fleet.state !== 'ok')
         .map((fleet) => (
