@@ -243,6 +243,10 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     set_locale();
     int status = flush_output(&c, run_profctl(&c, &g, argc, argv));
+    /* What was printed is not all there is. */
+    if (status == EXIT_DONE && json_object_size(c.missing_hosts) > 0)
+        status = EXIT_PARTIAL;
+    json_decref(c.missing_hosts);
     json_decref(c.lost_hosts);
     if (pager_wait(&c.pager) != 0)
         status = client_error(&c, PROBLEM_INTERNAL, "Correct $PROFCTL_PAGER or $PAGER, or pass --no-pager.",

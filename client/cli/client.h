@@ -27,6 +27,7 @@ struct client {
     const struct connection_options *connection_options; /* as given by the options */
     bool may_start_profd;                                /* no option or variable names a profd */
     struct transient *transient; /* the profd that was started for this call, or NULL */
+    json_t *missing_hosts;       /* that profd asked for traces in vain, and that were named; NULL: none */
     json_t *lost_hosts;          /* and traces that are gone (traces/lost_hosts.h); NULL: none */
 };
 

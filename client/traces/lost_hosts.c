@@ -23,6 +23,24 @@ void lost_trace_add(struct client *c, const char *name)
     json_object_set_new(c->lost_hosts, name, json_true());
 }
 
+void missing_hosts_note(struct client *c, const json_t *answer)
+{
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach((json_t *)json_object_get(answer, "missing_hosts"), i, one) {
+        const char *host = json_get_str(one, "host"), *reason = json_get_str(one, "reason");
+        const char *remedy = json_get_str(one, "remedy");
+        if (!host || json_object_get(c->missing_hosts, host))
+            continue;
+        if (!c->missing_hosts)
+            c->missing_hosts = json_object();
+        json_object_set_new(c->missing_hosts, host, json_true());
+        client_note(c, "traces of %s may be missing: %s%s%s", host, reason ? reason : "no answer",
+                    remedy ? "\n  " : "", remedy ? remedy : "");
+    }
+}
+
 bool lost_trace_is_noted(const struct client *c, const json_t *trace)
 {
     const char *name = json_get_str(trace, "trace");

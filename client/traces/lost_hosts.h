@@ -12,6 +12,9 @@
 void lost_hosts_add(struct client *c, const json_t *trace, int err, const struct problem *p);
 /* Notes that this trace (its id) is gone, which was printed. */
 void lost_trace_add(struct client *c, const char *name);
+/* Names the hosts that profd asked in vain for traces of a session, each once: "missing_hosts" of its answer. The exit status of
+ * profctl is then 3 where it would be 0. */
+void missing_hosts_note(struct client *c, const json_t *answer);
 /* Whether the trace is one of these, or its host one of those, and no archive has it. */
 bool trace_is_lost(const struct client *c, const json_t *trace);
 /* Whether that was printed of this trace itself: lost_trace_add(). */

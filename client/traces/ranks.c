@@ -97,17 +97,15 @@ static void ranks_fetch_kv_use(struct client *c, int64_t run, json_t *workers)
 }
 
 /* Known facts about the workers of a session, by URL: {role, kv_use}. */
-static int ranks_fetch_workers(struct client *c, const char *ref, json_t **ret)
+static int ranks_fetch_workers(struct client *c, const char *ref, json_t **ret_session, json_t **ret)
 {
-    _cleanup_json_ session = NULL;
     _cleanup_(freep) char *path = xasprintf("/v1/sessions/%s", ref);
-    int status = client_get(c, path, "reading the session", &session);
+    int status = client_get(c, path, "reading the session", ret_session);
+    const json_t *session = *ret_session;
     json_t *target;
     size_t i;
 
     *ret = json_object();
-    if (status == EXIT_DONE)
-        trace_note_part(c, ref, session);
     json_array_foreach(json_object_get(session, "targets"), i, target) {
         const char *worker = json_get_str(target, "worker"), *role = json_get_str(target, "role");
         json_t *known = json_object();
@@ -136,7 +134,7 @@ static bool trace_may_be_read(const struct client *c, const json_t *trace)
 /* Traces of a front end and attachments are not of a rank: they are left out, with one note. */
 int ranks_add_session(struct client *c, const char *session, struct named_ranks *ranks)
 {
-    _cleanup_json_ answer = NULL, *workers = NULL;
+    _cleanup_json_ answer = NULL, *workers = NULL, *facts = NULL;
     char ref[REF_TEXT_MAX];
     _cleanup_(freep) char *left_out = NULL, *lost = NULL;
     size_t i;
@@ -153,9 +151,11 @@ int ranks_add_session(struct client *c, const char *session, struct named_ranks 
     _cleanup_(freep) char *path = xasprintf("/v1/traces?session=%s", ref);
     status = client_need_profd(c);
     if (status == EXIT_DONE)
-        status = ranks_fetch_workers(c, ref, &workers);
+        status = ranks_fetch_workers(c, ref, &facts, &workers);
     if (status == EXIT_DONE)
         status = traces_fetch(c, path, INT64_MAX, &answer);
+    if (status == EXIT_DONE)
+        trace_note_part(c, ref, facts, answer);
     json_array_foreach(json_object_get(answer, "traces"), i, trace) {
         const char *worker = json_get_str(trace, "worker");
         const json_t *known = worker ? json_object_get(workers, worker) : NULL;

@@ -6,6 +6,7 @@
 #include "base/uuid.h"
 #include "client/cli/table.h"
 #include "client/cli/text.h"
+#include "client/traces/lost_hosts.h"
 #include "trace/columns/schema.h"
 #include "trace/ranks/rank_set.h"
 
@@ -47,7 +48,8 @@ char *trace_state(const json_t *trace)
 {
     const char *state = json_get_str(trace, "state"), *reason = json_get_str(trace, "reason");
     const char *kind = json_get_str(trace, "kind");
-    bool is_attributed = json_get_str(trace, "session"), is_plain = !kind || streq(kind, "trace");
+    bool is_attributed = json_get_str(trace, "session") || json_get_str(trace, "host_uuid"),
+         is_plain = !kind || streq(kind, "trace");
     _cleanup_(freep) char *losses = trace_losses(trace);
 
     return xasprintf("%s%s%s%s%s%s%s%s", state ? state : "?", losses ? ", " : "", losses ? losses : "",
@@ -65,26 +67,28 @@ enum colour trace_colour(const json_t *trace)
                                                                   : COLOUR_BAD;
 }
 
-void trace_note_part(struct client *c, const char *ref, const json_t *session)
+void trace_note_part(struct client *c, const char *ref, const json_t *session, const json_t *answer)
 {
     const char *name = json_get_str(session, "coordinator_name"), *uuid = json_get_str(session, "uuid");
     const char *host = name ? name : "its coordinator";
 
-    if (json_get_str(session, "coordinator") && uuid)
+    if (json_get_str(session, "coordinator") && uuid && !json_object_get(answer, "missing_hosts"))
         client_note(c,
                     "%s is this host's part of a session over several hosts\n"
                     "  On %s, %.*s is the entire session.",
                     ref, host, UUID_PREFIX_LENGTH, uuid);
 }
 
-void trace_note_part_of(struct client *c, const char *ref)
+void trace_note_part_of(struct client *c, const char *ref, const json_t *answer)
 {
+    if (json_object_get(answer, "missing_hosts"))
+        return;
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(freep) char *path = xasprintf("/v1/sessions/%s", ref);
     _cleanup_json_ session = NULL;
 
     if (connection_call(c->connection, "GET", path, NULL, NULL, &session, &p) >= 0)
-        trace_note_part(c, ref, session);
+        trace_note_part(c, ref, session, answer);
 }
 
 int traces_fetch(struct client *c, const char *path, int64_t limit, json_t **ret)
@@ -103,6 +107,7 @@ int traces_fetch(struct client *c, const char *path, int64_t limit, json_t **ret
         int status = client_get(c, url, "listing traces", &page);
         if (status != EXIT_DONE)
             return status;
+        missing_hosts_note(c, page);
         replace_str(&next, json_get_str(page, "next"));
         size_t n = json_array_size(json_object_get(page, "traces"));
         if (!all) {

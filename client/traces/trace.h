@@ -19,10 +19,11 @@ enum colour trace_colour(const json_t *trace);
  * Returns an exit status. */
 int traces_fetch(struct client *c, const char *path, int64_t limit, json_t **ret);
 
-/* Notes that the session is this host's part of one of several hosts, and where all of it is. Of any other session nothing. */
-void trace_note_part(struct client *c, const char *ref, const json_t *session);
+/* Notes that the session is this host's part of one of several hosts, and where all of it is, unless other hosts were asked for
+ * their traces: answer is the list of its traces. Of any other session nothing. */
+void trace_note_part(struct client *c, const char *ref, const json_t *session, const json_t *answer);
 /* The same of a session that is named alone. One that cannot be read is no failure. */
-void trace_note_part_of(struct client *c, const char *ref);
+void trace_note_part_of(struct client *c, const char *ref, const json_t *answer);
 
 /* Prints the names with the most time: of GPU events, or without any, of all. Nothing if the trace was not read. */
 void trace_print_names(struct client *c, const json_t *trace);

@@ -161,7 +161,7 @@ static int list_traces_run(struct client *c, const void *values, int n_words, ch
     if (listing_has_legend(c)) {
         list_traces_print_footer(c, answer, o->sort);
         if (o->session)
-            trace_note_part_of(c, o->session);
+            trace_note_part_of(c, o->session, answer);
     }
     return EXIT_DONE;
 }
@@ -339,7 +339,7 @@ static int get_list_words(struct client *c, int n_words, char **words, json_t *t
         if (status != EXIT_DONE)
             return status;
         if (ref[0] == 's') {
-            trace_note_part_of(c, ref);
+            trace_note_part_of(c, ref, answer);
             json_array_extend(traces, json_object_get(answer, "traces"));
             json_decref(answer);
         } else {

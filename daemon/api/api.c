@@ -9,6 +9,7 @@
 #include "daemon/api/listen.h"
 #include "daemon/api/routes.h"
 #include "daemon/hosts/leases.h"
+#include "daemon/hosts/peer_traces.h"
 #include <errno.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -56,6 +57,8 @@ void api_dispatch(struct api *api, struct http_request *r)
         err = route_check_parameter(match.route, name, &p);
     if (err == 0)
         err = route_resolve(api->modules.catalog, &match, &p);
+    if (err == -ENOENT && match.id_kind == 't' && elsewhere_ask_ref(api, r, &match, match.uuid))
+        return;
     if (err < 0) {
         http_reply_problem(r, &p);
         return;
@@ -93,6 +96,7 @@ int api_new(const struct api_modules *modules, struct api **ret)
             api->durations[class].by_class[status].scale = SCALE_ANSWERS;
     api->hub = event_hub_new(api);
     api->fleet_streams = fleet_streams_new(api);
+    api->peer_traces = peer_traces_new(modules->base, modules->peers, modules->catalog);
     *ret = api;
     return 0;
 }
@@ -242,6 +246,7 @@ void api_close(struct api *api)
     if (!api)
         return;
     api->server = http_server_free(api->server); /* its streams leave the hub */
+    api->peer_traces = peer_traces_free(api->peer_traces);
     bus_close(api->bus);
     event_hub_close(api->hub);
     api->fleet_streams = fleet_streams_free(api->fleet_streams);

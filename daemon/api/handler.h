@@ -18,6 +18,7 @@
 struct bus;
 struct event_hub;
 struct fleet_streams;
+struct peer_traces;
 
 struct api {
     struct api_modules modules;
@@ -28,11 +29,12 @@ struct api {
     struct bus *bus;            /* NULL: none */
     struct http_counts *counts; /* of each route; after them, of requests without one */
     struct http_durations durations[_ROUTE_CLASS_MAX];
-    uint64_t requests;              /* so far, by HTTP and D-Bus */
-    struct remote_room remote_room; /* that copies of other hosts' traces take of the disk */
-    struct remote_kept remote_kept; /* of them, those from the archive that may be read again */
-    int64_t started_at;             /* wall */
-    char *socket;                   /* NULL while there is none; with its device and inode */
+    uint64_t requests;               /* so far, by HTTP and D-Bus */
+    struct peer_traces *peer_traces; /* what was asked of other hosts about their traces */
+    struct remote_room remote_room;  /* that copies of other hosts' traces take of the disk */
+    struct remote_kept remote_kept;  /* of them, those from the archive that may be read again */
+    int64_t started_at;              /* wall */
+    char *socket;                    /* NULL while there is none; with its device and inode */
     dev_t socket_device;
     ino_t socket_inode;
     gid_t socket_gid; /* whom the socket's mode admits, (gid_t)-1 unknown */
@@ -166,6 +168,19 @@ void remote_download_start(struct api *api, struct http_request *r, const struct
 bool trace_refuse_remote(struct api *api, struct http_request *r, int64_t id);
 /* Numbers of traces are those of this profd's catalog, also of traces that other hosts keep: names it in the JSON of one. */
 void trace_put_catalog(struct catalog *c, json_t *trace);
+
+/*
+ * elsewhere.c: what only other hosts know. True where their profds are asked first: the request is dispatched again when they have
+ * answered. False, and nothing is done: they were asked, or need not be. Never for the profd of another host.
+ */
+bool elsewhere_ask_session(struct api *api, struct http_request *r, const struct route_match *match,
+                           int64_t session_id);
+bool elsewhere_ask_ref(struct api *api, struct http_request *r, const struct route_match *match,
+                       const char *word);
+/* "missing_hosts" of a list of a session's traces, where hosts were asked for them. */
+void elsewhere_put_missing(struct api *api, int64_t session_id, json_t *body);
+/* Of a UUID that was found nowhere: where it is instead, and which hosts did not answer. */
+void elsewhere_explain(struct api *api, const char *word, struct problem *p);
 
 /* route_lists.c: replies to a list that is searched, sorted or paged by position. False, and nothing is done: it is none. */
 bool list_searched(struct api *api, struct http_request *r, const struct route_match *match,

@@ -167,6 +167,8 @@ static json_t *list_body(struct api *api, const struct list_work *w, json_t *row
         json_put_int(body, "total", l->total);
     if (w->request.kind == LISTING_TRACES && store_usage(api->modules.store, &usage) == 0)
         json_object_set_new(body, "usage", usage_to_json(&usage));
+    if (w->request.kind == LISTING_TRACES)
+        elsewhere_put_missing(api, w->request.session_id, body);
     return body;
 }
 

@@ -88,7 +88,7 @@ static json_t *refs_to_json(const struct catalog_ref *refs, int n)
     return list;
 }
 
-void get_ref(struct api *api, struct http_request *r, const struct route_match *match _unused_)
+void get_ref(struct api *api, struct http_request *r, const struct route_match *match)
 {
     _cleanup_(problem_done) struct problem p = {0};
     const char *word = http_query_get(r, "ref");
@@ -101,6 +101,10 @@ void get_ref(struct api *api, struct http_request *r, const struct route_match *
                           word ? word : "", UUID_PREFIX_LENGTH);
     else
         err = refs_find_only(api->modules.catalog, word, REFS_PUBLIC, refs, &n, &p);
+    if (err == -ENOENT && elsewhere_ask_ref(api, r, match, word))
+        return;
+    if (err == -ENOENT)
+        elsewhere_explain(api, word, &p);
     _cleanup_json_ candidates = n > 0 ? refs_to_json(refs, n) : NULL;
     if (err < 0)
         reply_problem(r, 0, &p, "candidates", candidates);

@@ -560,6 +560,10 @@ void make_reports(struct api *api, struct http_request *r, const struct route_ma
         return;
     }
     const char *session = json_get_str(body, "session");
+    int64_t session_id;
+    if (session && parse_ref(session, 's', &session_id) == 's' &&
+        elsewhere_ask_session(api, r, match, session_id))
+        return;
     list.with_facts = json_get_bool(body, "facts", session);
     int err = session ? reports_add_session(api, r, session, &list)
                       : reports_add_named(api, r, json_object_get(body, "traces"), &list);

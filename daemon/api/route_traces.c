@@ -56,6 +56,7 @@ struct trace_page {
     struct trace_position *order; /* of each of traces */
     size_t n, cap;
     int64_t limit;
+    int64_t session_id;
     bool is_fleet; /* name this host, too */
 };
 
@@ -146,6 +147,7 @@ static void trace_page_reply(struct api *api, struct http_request *r, struct tra
         json_array_remove(page->traces, json_array_size(page->traces) - 1);
     if (store_usage(api->modules.store, &usage) == 0)
         json_object_set_new(body, "usage", usage_to_json(&usage));
+    elsewhere_put_missing(api, page->session_id, body);
     http_reply_json(r, 200, body);
 }
 
@@ -153,7 +155,14 @@ void list_traces(struct api *api, struct http_request *r, const struct route_mat
 {
     _cleanup_(problem_done) struct problem p = {0};
     struct trace_filter filter;
+    int64_t session = RECORD_NONE;
 
+    if (query_ref(api->modules.catalog, r, "session", 's', &session, &p) < 0) {
+        http_reply_problem(r, &p);
+        return;
+    }
+    if (elsewhere_ask_session(api, r, match, session))
+        return;
     if (list_searched(api, r, match, LISTING_TRACES))
         return;
     if (trace_read_filter(api->modules.catalog, r, &filter, &p) < 0) {
@@ -166,9 +175,11 @@ void list_traces(struct api *api, struct http_request *r, const struct route_mat
     struct trace_page page = {.catalog = api->modules.catalog,
                               .traces = traces,
                               .limit = filter.limit++,
+                              .session_id = session,
                               .is_fleet = peers_are_configured(api->modules.peers)};
     int err = catalog_each_trace(api->modules.catalog, &filter, trace_page_add, &page);
-    if (err == 0)
+    /* A profd that asks for another one gets what is here: each host speaks for itself. */
+    if (err == 0 && http_right(r) != RIGHT_PEER)
         err = catalog_each_remote_trace(api->modules.catalog, &filter, trace_page_add_remote, &page);
     if (err == -ENOENT)
         reply_missing(r, 't', filter.before_id);

@@ -13,6 +13,8 @@
 
 /* Rows that are read at a time by a walk, which may be over all of them. */
 #define WALK_BATCH 256
+/* Rows of traces of other hosts that were looked up by their UUID and are of no session here; the oldest go first. */
+#define LOOKED_UP_MAX 1000
 
 /* -- This catalog ------------------------------------------------------------------------------------- */
 
@@ -307,6 +309,14 @@ static int remote_trace_read_clock(struct catalog *c, const struct remote_trace_
     return read_numbers(c, s, ret_offset, ret_error);
 }
 
+/* Nothing else ends rows without a session. */
+static int remote_trace_drop_looked_up(struct catalog *c)
+{
+    _cleanup_reset_ sqlite3_stmt *s = statement(c, STATEMENT_DROP_LOOKED_UP_TRACES);
+    bind_number(s, 1, LOOKED_UP_MAX);
+    return run_write(c, s);
+}
+
 int catalog_put_remote_trace(struct catalog *c, struct remote_trace_record *r)
 {
     int64_t own = 0, offset, error;
@@ -323,7 +333,9 @@ int catalog_put_remote_trace(struct catalog *c, struct remote_trace_record *r)
         return save_record(c, STATEMENT_SAVE_REMOTE_TRACE, remote_trace_fields(), r);
     if (e == -ENOENT)
         e = remote_trace_take_number(c, &r->trace_id);
-    return e < 0 ? e : add_record(c, STATEMENT_ADD_REMOTE_TRACE, remote_trace_fields(), r, &r->trace_id);
+    if (e >= 0)
+        e = add_record(c, STATEMENT_ADD_REMOTE_TRACE, remote_trace_fields(), r, &r->trace_id);
+    return e >= 0 && r->session_id == RECORD_NONE ? remote_trace_drop_looked_up(c) : e;
 }
 
 int catalog_count_remote_traces(struct catalog *c, int64_t session_id, const char *host_uuid, int64_t *ret)

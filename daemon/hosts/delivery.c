@@ -215,11 +215,12 @@ static char *facts_text(json_t *checked)
 
 /* -- The answer -- */
 
-static int delivery_parse_trace(const json_t *trace, struct delivered_trace *ret)
+int delivered_trace_parse(const json_t *trace, struct delivered_trace *ret)
 {
     const char *uuid = json_get_str(trace, "uuid"), *id = json_get_str(trace, "trace");
     _cleanup_json_ checked = trace_facts_check(trace);
 
+    *ret = (struct delivered_trace){0};
     if (!checked || !uuid_is(uuid) || !id || parse_ref(id, 't', &ret->remote_id) != 't')
         return -EINVAL;
     snprintf(ret->uuid, sizeof(ret->uuid), "%s", uuid);
@@ -299,9 +300,16 @@ int delivery_parse(const json_t *answer, struct delivery *ret, const char **ret_
             return -EINVAL;
     *ret_reason = "a trace without its facts";
     for (size_t i = 0; i < json_array_size(traces); i++)
-        if (delivery_parse_trace(json_array_get(traces, i), &ret->traces[ret->n_traces++]) < 0)
+        if (delivered_trace_parse(json_array_get(traces, i), &ret->traces[ret->n_traces++]) < 0)
             return -EINVAL;
     return 0;
+}
+
+void delivered_trace_done(struct delivered_trace *t)
+{
+    free(t->worker);
+    free(t->facts);
+    *t = (struct delivered_trace){0};
 }
 
 static void delivered_target_done(struct delivered_target *t)
@@ -318,10 +326,8 @@ void delivery_done(struct delivery *d)
 {
     for (size_t i = 0; i < d->n_targets; i++)
         delivered_target_done(&d->targets[i]);
-    for (size_t i = 0; i < d->n_traces; i++) {
-        free(d->traces[i].worker);
-        free(d->traces[i].facts);
-    }
+    for (size_t i = 0; i < d->n_traces; i++)
+        delivered_trace_done(&d->traces[i]);
     free(d->targets);
     free(d->traces);
     free(d->state);

@@ -55,6 +55,10 @@ struct delivery {
 int delivery_parse(const json_t *answer, struct delivery *ret, const char **ret_reason);
 void delivery_done(struct delivery *d);
 
+/* One trace of such an answer, or of a list of traces. -EINVAL: not the facts of a trace. delivered_trace_done() in either case. */
+int delivered_trace_parse(const json_t *trace, struct delivered_trace *ret);
+void delivered_trace_done(struct delivered_trace *t);
+
 /*
  * The members of a trace (openapi.yaml, Trace) that another host may set: names, numbers and texts. Its paths are those of
  * its host: they are shown with the host's name, and never opened. A new object; NULL: not the facts of a trace.

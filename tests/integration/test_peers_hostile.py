@@ -2,12 +2,15 @@
 """Hosts that lie: another catalog than before, the catalog of a host that is away, workers of others, texts and paths that do
 harm; and what a stolen token of role peer can do."""
 
+import contextlib
 import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
+import threading
 import uuid
 
 import pytest
@@ -187,3 +190,103 @@ def test_what_a_stolen_token_can_do(tmp_path, authority):
                 assert status == 403, (method, path, status)
             else:
                 assert status not in (401, 403, 500), (method, path, status)
+
+
+# What peers answer about traces of a session that another host coordinates (daemon/hosts/peer_traces.h).
+
+PART, COORDINATOR = "6b1f0000-0000-4000-8000-0000000000aa", "6b1f0000-0000-4000-8000-0000000000bb"
+
+
+def listed_trace(liar, number, **more):
+    return {"trace": f"t{number}", "uuid": f"6b1f0000-0000-4000-9000-{number:012x}", "catalog": liar.hello["catalog"], "session": "s3", "kind": "trace",
+            "state": "complete", "name": f"rank{number}.json", "recorded_at": 1767189312000000000 + number, "size": 5, **more}
+
+
+def with_part(profd):
+    """A session that is over and was coordinated by another host."""
+    profd.start()
+    profd.stop()
+    with contextlib.closing(sqlite3.connect(profd.catalog)) as catalog, catalog:
+        catalog.execute("insert into session_row (session_id, state, options, requested_at, requested_by, finished_at, uuid, coordinator, coordinator_name) "
+                        "values (1, 'complete', '{}', 1, 'uid 0', 2, ?, ?, 'gpu9')", (PART, COORDINATOR))
+    return profd
+
+
+def lists(liar, *traces, **more):
+    liar.answers["/v1/traces"] = lambda *_: (200, {"traces": list(traces), **more})
+
+
+def test_traces_that_peers_list_of_a_session(tmp_path, authority):
+    with Liar(authority, "127.0.0.12") as good, Liar(authority, "127.0.0.13") as liar, Liar(authority, "127.0.0.14") as other, \
+            with_part(Peer(tmp_path, authority, "127.0.0.3", [good, liar, other])) as profd:
+        lists(good, listed_trace(good, 1, path="/etc/shadow", columns="/etc/passwd", evil=1, labels={"a\u202e": "b\u009b"}))
+        # Of the host that it is of; and those of a third one, which speaks for itself.
+        lists(liar, listed_trace(liar, 2), listed_trace(liar, 3, host_uuid=good.hello["catalog"], host="gpu9"))
+        answer = profd.get("/v1/traces", session="s1")
+        assert answer["missing_hosts"] == [] and sorted(t["name"] for t in answer["traces"]) == ["rank1.json", "rank2.json"], answer
+        first = next(t for t in answer["traces"] if t["name"] == "rank1.json")
+        assert "evil" not in first and first["host_uuid"] == good.hello["catalog"] and not set(json.dumps(first, ensure_ascii=False)) & set("\u202e\u009b")
+        assert "liar-127.0.0.12" in profd.problem("GET", f"/v1/traces/{first['trace']}/file")["detail"]  # it was asked for the file
+        # Once in some seconds, and a search finds the same.
+        assert len(profd.get("/v1/traces", session="s1", search="rank")["traces"]) == 2
+        assert sum(path.startswith("/v1/traces?") for path, _ in good.requests) == 1
+        # Another profd gets what is here, and asks nobody by asking.
+        assert profd.as_peer("GET", "/v1/traces?session=s1").json()["traces"] == []
+        # A row is changed by its host only.
+        lists(liar, listed_trace(liar, 1, name="forged"))
+        lists(good, listed_trace(good, 1, name="renamed"))
+        found = wait_for(lambda: [t for t in profd.get("/v1/traces", session="s1")["traces"] if t["name"] == "renamed"])
+        assert found[0]["host_uuid"] == good.hello["catalog"] and len(profd.get("/v1/traces", session="s1")["traces"]) == 2
+
+
+@pytest.mark.parametrize(("what", "reason"), [
+    ("catalog", "another catalog"), ("session", "another session"), ("no session", "another session"), ("facts", "without its facts"), ("uuid", "without its facts"),
+    ("many", "no list of traces"), ("no list", "no list of traces"), ("endless", "has no end"), ("text", "not JSON"), ("denied", "403"), ("silent", "")])
+def test_lists_that_are_refused(tmp_path, authority, what, reason):
+    """Nothing of such a page is taken, the host is named, and the others' traces are there."""
+    with Liar(authority, "127.0.0.12") as liar, Liar(authority, "127.0.0.13") as good, \
+            with_part(Peer(tmp_path, authority, "127.0.0.3", [liar, good])) as profd:
+        until(profd, liar, "ok")
+        lists(good, listed_trace(good, 99))
+        first, second = listed_trace(liar, 1), listed_trace(liar, 2)
+        held = threading.Event()
+        answers = {
+            "catalog": (200, {"traces": [first, {**second, "catalog": COORDINATOR}]}), "session": (200, {"traces": [first, {**second, "session": "s4"}]}),
+            "no session": (200, {"traces": [first, {k: v for k, v in second.items() if k != "session"}]}),
+            "facts": (200, {"traces": [first, {k: v for k, v in second.items() if k != "state"}]}), "uuid": (200, {"traces": [first, {**second, "uuid": "x"}]}),
+            "many": (200, {"traces": [listed_trace(liar, n) for n in range(1, 258)]}), "no list": (200, {"traces": {"a": first}}),
+            "endless": (200, {"traces": [first], "next": "t1"}), "text": (200, b"[" * 5000), "denied": (403, {"detail": "no"}),
+            "silent": (200, {"traces": [first]}),
+        }
+        liar.answers["/v1/traces"] = lambda *_: (held.wait(30) if what == "silent" else None, answers[what])[1]
+        answer = profd.get("/v1/traces", session=PART)
+        held.set()
+        expected = ["rank1.json", "rank99.json"] if what == "endless" else ["rank99.json"]
+        assert sorted(t["name"] for t in answer["traces"]) == expected, answer
+        [missing] = answer["missing_hosts"]
+        assert missing["host"] == "liar-127.0.0.12" and (reason in missing["reason"] or what in ("text", "denied")), missing
+        noted = profctl(profd, "list-traces", "--session", PART, status=3)
+        assert noted.count("traces of liar-127.0.0.12 may be missing: ") == 1, noted
+
+
+def test_a_uuid_that_only_peers_know(tmp_path, authority):
+    with Liar(authority, "127.0.0.12") as good, Liar(authority, "127.0.0.13") as liar, \
+            Peer(tmp_path, authority, "127.0.0.3", [good, liar]) as profd:
+        until(profd, good, "ok")
+        until(profd, liar, "ok")
+        trace, stray = listed_trace(good, 1), listed_trace(liar, 2)
+        good.answers["/v1/refs"] = lambda *_: (200, {"ref": "t1", "uuid": trace["uuid"]})
+        good.answers[f"/v1/traces/{trace['uuid']}"] = lambda *_: (200, trace)
+        # One that names a trace of another host, and one that does not begin so.
+        liar.answers["/v1/refs"] = lambda *_: (409, {"code": "conflict", "candidates": [{"ref": "t1", "uuid": trace["uuid"]}, {"ref": "t7", "uuid": str(uuid.uuid4())},
+                                                                                       {"ref": "t../../etc", "uuid": stray["uuid"]}]})
+        liar.answers[f"/v1/traces/{trace['uuid']}"] = lambda *_: (200, {**trace, "host_uuid": good.hello["catalog"]})
+        assert profd.get("/v1/refs", ref=trace["uuid"]) == {"ref": "t1", "uuid": trace["uuid"]}
+        found = profd.get(f"/v1/traces/{trace['uuid'][:20]}")
+        assert found["host_uuid"] == good.hello["catalog"] and found["name"] == "rank1.json" and "session" not in found
+        # A session there is named, and a peer's question is not passed on.
+        good.answers["/v1/refs"] = lambda *_: (200, {"ref": "s1", "uuid": PART})
+        assert f"session {PART} is on liar-127.0.0.12" in profd.problem("GET", f"/v1/refs?ref={PART}", status=404)["detail"]
+        asked = len(good.requests)
+        assert profd.as_peer("GET", f"/v1/refs?ref={COORDINATOR}").status == 404 and profd.as_peer("GET", f"/v1/traces/{COORDINATOR}").status == 404
+        assert not any(COORDINATOR in path for path, _ in good.requests[asked:])

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A session over three hosts, asked for at a host that does not coordinate it: the same traces and figures as at the coordinator,
+traces of a third host by id, UUID and prefix, and hosts that do not answer are named."""
+import hashlib
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path[:0] = [str(Path(__file__).resolve().parent)]
+
+from network import why_not  # noqa: E402
+from test_hosts_analysis import NS_PER_S, RANKS, RealTraces, rows, run  # noqa: E402
+
+from daemon import wait_for  # noqa: E402
+
+pytestmark = pytest.mark.skipif(why_not() is not None or not RANKS.exists(), reason=str(why_not() or "no real traces"))
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory):
+    with RealTraces(tmp_path_factory.mktemp("hosts"), 3, 1, options=("--ranks", "2"), offsets_s=(0, 0, 0)) as hosts:
+        session = hosts.record(hosts[1])
+        hosts.session = hosts[1].get(f"/v1/sessions/{session}")["uuid"]
+        hosts.traces = traces(hosts[1], hosts.session)
+        assert [trace["host"] for trace in hosts.traces] == ["gpu1", "gpu1", "gpu2", "gpu2", "gpu3", "gpu3"]
+        yield hosts
+
+
+def traces(host, session):
+    return sorted(rows(host, "list-traces", "--session", session)["traces"], key=lambda trace: (trace["host"], trace["name"]))
+
+
+def figures(host, *words):
+    """Rows of a report, without the names of traces, which are those of each host."""
+    found = rows(host, "analyze", *words, "--report", "kernels")["rows"]
+    return sorted(json.dumps({key: value for key, value in row.items() if key != "instance"}) for row in found)
+
+
+def test_a_trace_of_a_third_host_is_found_by_its_uuid(fleet):
+    """Before anybody asked for its session here; it joins the session when somebody does."""
+    one, two = fleet[1], fleet[2]
+    for trace in fleet.traces[-2:]:
+        for word in (trace["uuid"][:13], trace["uuid"]):
+            assert hashlib.sha256(run(two, "get", word, "-o", "-")[0]).hexdigest() == trace["sha256"]
+    last = fleet.traces[-1]["uuid"]
+    shown = two.get(f"/v1/traces/{last}")
+    assert shown["host"] == "gpu3" and shown["sha256"] == fleet.traces[-1]["sha256"]
+    sql = "select category, count(*), sum(dur) from slice group by 1 order by 1"
+    assert run(two, "query", last, sql, "--csv")[0] == run(one, "query", last, sql, "--csv")[0]
+    assert run(two, "query", shown["trace"], sql, "--csv")[0] == run(one, "query", last, sql, "--csv")[0]
+    assert figures(two, last) == figures(one, last)
+    assert "unclaimed" not in run(two, "list-traces")[0].decode()
+    assert "on the hosts that answered" in " ".join(run(two, "get", "ffffffff-ffff-4fff-8fff-ffffffffffff", status=4)[1].split())
+
+
+def test_the_session_is_the_same_everywhere(fleet):
+    one, two = fleet[1], fleet[2]
+    for host in fleet:
+        there = traces(host, fleet.session)
+        assert [(t["uuid"], t["host"], t["sha256"], t["slices"]) for t in there] == [(t["uuid"], t["host"], t["sha256"], t["slices"]) for t in fleet.traces]
+        assert len({trace["session"] for trace in there}) == 1 and "session" in there[-1]
+    shown, noted = run(two, "list-traces", "--session", fleet.session)
+    assert "4 of those shown are on other hosts" in shown.decode() and "part of a session" not in noted, (shown, noted)
+    assert figures(two, fleet.session) == figures(one, fleet.session) == figures(fleet[3], fleet.session)
+    for sql in ("select category, count(*), sum(dur) from slice group by 1 order by 1",):
+        assert run(two, "query", fleet.session, sql, "--csv")[0] == run(one, "query", fleet.session, sql, "--csv")[0]
+    run(two, "get", fleet.session, "-d", "all")
+    assert sorted(hashlib.sha256(path.read_bytes()).hexdigest() for path in (two.place / "all").iterdir()) == sorted(t["sha256"] for t in fleet.traces)
+    run(two, "merge", "--session", fleet.session, "-o", "all.json.gz")
+    # A question by the API, without the list before it.
+    assert sorted(two.post("/v1/reports", {"session": two.get(f"/v1/refs?ref={fleet.session}")["ref"], "reports": ["kernels"]}))
+
+
+def test_a_session_without_a_part_here_is_named_with_its_host(fleet):
+    one, two = fleet[1], fleet[2]
+    session = one.start_session(workers=[next(t["worker"] for t in fleet.traces if t["host"] == "gpu1")], duration_ns=NS_PER_S // 5)["session"]
+    one.wait_session(session)
+    uuid = one.get(f"/v1/sessions/{session}")["uuid"]
+    errors = run(two, "analyze", uuid, status=4)[1]
+    assert f"session {uuid} is on gpu1, and this host has no part of it" in errors and "Use profctl on gpu1" in errors, errors
+
+
+def test_hosts_that_do_not_answer_are_named(fleet):
+    one, two, three = fleet.all
+    uuid = one.get(f"/v1/sessions/{fleet.record(one)}")["uuid"]
+    wait_for(lambda: not any(host.get("/v1/sessions", state="active")["sessions"] for host in fleet), 30)
+    three.kill()
+    try:
+        for words in (["list-traces"], ["analyze", "--report", "kernels"], ["get", "-d", "rest"], ["query"], ["merge", "-o", "rest.json.gz"]):
+            verb, *more = words
+            named = ["--session", uuid] if verb in ("list-traces", "merge") else [uuid]
+            sql = ["select count(*) from slice"] if verb == "query" else []
+            out, errors = run(two, verb, *named, *sql, *more, status=3)
+            assert errors.count("traces of gpu3 may be missing: ") == 1 and "connection refused" in errors, (words, errors)
+            assert "gpu1" in out.decode() or verb != "list-traces"
+        assert len(list((two.place / "rest").iterdir())) == 4
+        # What is known of a host that is away is listed, as at the coordinator.
+        assert [t["host"] for t in two.get("/v1/traces", session=fleet.session)["traces"]].count("gpu3") == 2
+        # A host that has no part is not missed.
+        few = one.start_session(workers=[t["worker"] for t in fleet.traces if t["host"] in ("gpu1", "gpu2")][::2], duration_ns=NS_PER_S // 5)["session"]
+        one.wait_session(few)
+        run(two, "list-traces", "--session", one.get(f"/v1/sessions/{few}")["uuid"])
+    finally:
+        three.start()
+    # gpu3's traces come when it answers.
+    assert wait_for(lambda: [t["host"] for t in two.get("/v1/traces", session=uuid)["traces"]].count("gpu3") == 2)
