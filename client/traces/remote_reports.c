@@ -220,6 +220,20 @@ static void remote_reports_drop(struct remote_reports *r, const char *name)
     r->n_left_out++;
 }
 
+/* Traces that their host removed may be in the archive, from where they are read as those of silent hosts are. */
+static bool remote_reports_may_be_archived(const struct remote_reports *r, const json_t *missing)
+{
+    json_t *one;
+    size_t i;
+
+    json_array_foreach(missing, i, one) {
+        ssize_t at = remote_reports_find_trace(r, json_get_str(one, "trace"));
+        if (at >= 0 && json_object_get(json_array_get(r->traces, (size_t)at), "archived_at"))
+            return archive_is_configured(r->c);
+    }
+    return false;
+}
+
 static void remote_reports_drop_missing(struct remote_reports *r, const json_t *missing)
 {
     json_t *one;
@@ -301,7 +315,8 @@ static int remote_reports_ask(struct remote_reports *r, const json_t *names, jso
         int err = connection_call(r->c->connection, "POST", "/v1/reports", body,
                                   "computing reports on the hosts", &answer, &p);
         /* What hosts that are silent archived is read here. */
-        if (err == -EREMOTEIO && p.kind == PROBLEM_UNREACHABLE && archive_is_configured(r->c)) {
+        bool may_be_archived = p.kind == PROBLEM_UNREACHABLE || p.kind == PROBLEM_NOT_FOUND;
+        if (err == -EREMOTEIO && may_be_archived && archive_is_configured(r->c)) {
             r->by_pages = true;
             return EXIT_DONE;
         }
@@ -311,6 +326,10 @@ static int remote_reports_ask(struct remote_reports *r, const json_t *names, jso
                 lost_hosts_add(r->c, json_array_get(r->traces, (size_t)first), err, &p);
             status = remote_reports_leave_out(r, &p, left, json_array_size(parts) > 0);
             continue;
+        }
+        if (remote_reports_may_be_archived(r, json_object_get(answer, "missing"))) {
+            r->by_pages = true;
+            return EXIT_DONE;
         }
         remote_reports_drop_missing(r, json_object_get(answer, "missing"));
         json_t *more = json_object_get(answer, "left");

@@ -269,11 +269,14 @@ static int trace_file_use_original(struct client *c, const json_t *trace, struct
     return EXIT_DONE;
 }
 
-/* The host of the trace does not answer (p): if the archive has the trace, it is read here. */
+/* The host of the trace does not answer, or removed it (p): if the archive has the trace, it is read here. */
 static int trace_file_use_archived(struct client *c, const json_t *trace, struct trace_file *t,
                                    const struct problem *p)
 {
-    if (p->kind == PROBLEM_UNREACHABLE && json_get_str(trace, "sha256") && archive_is_configured(c))
+    bool may_be_archived = p->kind == PROBLEM_UNREACHABLE ||
+                           (p->kind == PROBLEM_NOT_FOUND && json_object_get(trace, "archived_at"));
+
+    if (may_be_archived && json_get_str(trace, "sha256") && archive_is_configured(c))
         return trace_file_use_original(c, trace, t);
     lost_hosts_add(c, trace, -EREMOTEIO, p);
     return client_fail(c, p);

@@ -180,3 +180,16 @@ def test_a_trace_that_left_the_store_of_its_host(hosts, tmp_path, told):
         host.post("/v1/vacuum", {"keep": 0})
     instances = {row["instance"] for row in one.profctl("analyze", session, "--report", "kernels", "--json")["rows"]}
     assert len(instances) == 4, "those of traces that left the store of either host"
+
+
+def test_a_trace_that_was_removed_at_its_host(hosts, tmp_path):
+    """Its object remains: what needs the trace reads it from there."""
+    one, two = hosts
+    session = one.wait_session(one.start_session(router=hosts.router, duration_ns=S)["session"])["session"]
+    wait_for(lambda: len(of_gpu2(one, session)) == 2 and all("archived_at" in row for row in of_gpu2(one, session)))
+    removed, _ = of_gpu2(one, session)
+    reported = two.profctl("analyze", removed["uuid"], "--report", "kernels", "--json")["rows"]
+    assert two.request("DELETE", f"/v1/traces/{removed['uuid']}").json()["object"] == "remains"
+    assert "archive" in get(one, removed, tmp_path / "copy")[0]
+    assert one.profctl("analyze", removed["trace"], "--report", "kernels", "--json")["rows"] == reported
+    assert len({row["instance"] for row in one.profctl("analyze", session, "--report", "kernels", "--json")["rows"]}) == 4
