@@ -163,20 +163,28 @@ int access_new_code(struct access *a, const struct http_request *r, enum right r
     return access_add_grant(&a->codes, &grant, "", CODE_NS, ret, p);
 }
 
+/* A secret that is valid once was not: the request gets `p`, and counts as a guess of its client. */
+static int access_refuse_secret(struct access *a, struct http_request *r, enum problem_kind kind,
+                                const char *what, const char *remedy, struct problem *p)
+{
+    _cleanup_(problem_done) struct problem unknown = {0};
+    enum denial reason;
+
+    problem_set(&unknown, -EACCES, kind, "%s", what);
+    problem_remedy(&unknown, "%s", remedy);
+    int err = access_on_wrong_secret(a, r, &unknown, &reason, p);
+    access_on_refused(a, r, reason, p);
+    return err;
+}
+
 int access_log_in(struct access *a, struct http_request *r, const char *code, struct page_grant *ret,
                   struct problem *p)
 {
     _cleanup_(grant_done) struct grant used = {0};
 
-    if (grants_take(&a->codes, code, mono_ns(), &used) < 0) {
-        _cleanup_(problem_done) struct problem unknown = {0};
-        enum denial reason;
-        problem_set(&unknown, -EACCES, PROBLEM_NO_TOKEN, "the code is unknown, was used, or has expired");
-        problem_remedy(&unknown, "Run profctl web for another one: a code is valid once, for 60 s.");
-        int err = access_on_wrong_secret(a, r, &unknown, &reason, p);
-        access_on_refused(a, r, reason, p);
-        return err;
-    }
+    if (grants_take(&a->codes, code, mono_ns(), &used) < 0)
+        return access_refuse_secret(a, r, PROBLEM_NO_TOKEN, "the code is unknown, was used, or has expired",
+                                    "Run profctl web for another one: a code is valid once, for 60 s.", p);
     _cleanup_(freep) char *user = xasprintf(PAGE_USER_PREFIX "%s", used.user);
     struct grant grant = used;
     grant.user = user;
@@ -203,15 +211,10 @@ int access_redeem_ticket(struct access *a, struct http_request *r, const char *t
 {
     _cleanup_(grant_done) struct grant used = {0};
 
-    if (grants_take(&a->tickets, ticket, mono_ns(), &used) < 0) {
-        _cleanup_(problem_done) struct problem unknown = {0};
-        enum denial reason;
-        problem_set(&unknown, -EACCES, PROBLEM_NOT_FOUND, "the link is unknown, was used, or has expired");
-        problem_remedy(&unknown, "Start the download from the page again: a link is valid once, for 60 s.");
-        int err = access_on_wrong_secret(a, r, &unknown, &reason, p);
-        access_on_refused(a, r, reason, p);
-        return err;
-    }
+    if (grants_take(&a->tickets, ticket, mono_ns(), &used) < 0)
+        return access_refuse_secret(a, r, PROBLEM_NOT_FOUND, "the link is unknown, was used, or has expired",
+                                    "Start the download from the page again: a link is valid once, for 60 s.",
+                                    p);
     http_set_user(r, used.user);
     http_set_right(r, used.right);
     *ret_target = TAKE_PTR(used.target);

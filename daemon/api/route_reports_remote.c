@@ -238,49 +238,43 @@ static void passed_on_begin(struct http_request *r, const struct route_match *ma
     take->reaching = remote_host_reach(take->api, take->host_uuid, take->host, passed_on_reached, take);
 }
 
-/* Members of the query that a report takes. Numbers and one word: they were checked, or are escaped. */
-static char *passed_on_path(const struct http_request *r, const struct remote_trace_record *t,
-                            const char *word)
+/* Appends those members of the query that another host takes. They were checked here, or are escaped. */
+static void passed_on_members(char **path, const struct http_request *r, const char *const *members, size_t n)
 {
-    static const char *const members[] = {"from", "to", "step", "phase", "top"};
-    char *path = xasprintf("/v1/traces/t%" PRId64 "/reports/", t->remote_id), separator = '?';
+    char separator = '?';
 
-    append_url_escaped(&path, word);
-    for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
+    for (size_t i = 0; i < n; i++) {
         const char *value = http_query_get(r, members[i]);
         if (!value)
             continue;
-        append_str(&path, "%c%s=", separator, members[i]);
-        append_url_escaped(&path, value);
+        append_str(path, "%c%s=", separator, members[i]);
+        append_url_escaped(path, value);
         separator = '&';
     }
-    return path;
 }
 
 void report_pass_on(struct api *api, struct http_request *r, const struct route_match *match,
                     const struct remote_trace_record *t)
 {
-    if (!remote_host_refuse_peer(r, t))
-        passed_on_begin(r, match, passed_on_new(api, t, passed_on_path(r, t, match->word), NULL));
+    static const char *const members[] = {"from", "to", "step", "phase", "top"};
+
+    if (remote_host_refuse_peer(r, t))
+        return;
+    char *path = xasprintf("/v1/traces/t%" PRId64 "/reports/", t->remote_id);
+    append_url_escaped(&path, match->word);
+    passed_on_members(&path, r, members, ARRAY_SIZE(members));
+    passed_on_begin(r, match, passed_on_new(api, t, path, NULL));
 }
 
 void flame_pass_on(struct api *api, struct http_request *r, const struct route_match *match,
                    const struct remote_trace_record *t)
 {
     static const char *const members[] = {"by", "from", "to", "thread"};
-    char separator = '?';
 
     if (remote_host_refuse_peer(r, t))
         return;
     char *path = xasprintf("/v1/traces/t%" PRId64 "/flame", t->remote_id);
-    for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
-        const char *value = http_query_get(r, members[i]);
-        if (!value)
-            continue;
-        append_str(&path, "%c%s=", separator, members[i]);
-        append_url_escaped(&path, value);
-        separator = '&';
-    }
+    passed_on_members(&path, r, members, ARRAY_SIZE(members));
     passed_on_begin(r, match, passed_on_new(api, t, path, NULL));
 }
 
