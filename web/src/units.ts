@@ -66,6 +66,11 @@ export function roughly(n: number): string {
   return Number.isInteger(n) ? String(n) : n.toFixed(1);
 }
 
+// "3.4", "9,840": so that small rates keep a digit.
+export function rate(perSecond: number): string {
+  return perSecond < 10 ? perSecond.toFixed(1) : count(perSecond);
+}
+
 // "27 %" of a ratio from 0 to 1; "4.1 %" below ten.
 export function percent(ratio: number | null | undefined): string {
   if (ratio === null || ratio === undefined || !Number.isFinite(ratio)) return '';

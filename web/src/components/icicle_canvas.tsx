@@ -143,7 +143,7 @@ export function IcicleCanvas({ tree, focus, chosen, matches, describe, onFocus, 
         style={{ height: `${height}px` }}
         tabIndex={0}
         role="application"
-        aria-label="Flame graph. Arrow keys choose a frame, Enter zooms, Escape shows all. The table beside it has the same figures."
+        aria-label="Flame graph. Arrow keys choose a frame, Enter zooms, Escape shows all. The table next to it has the same figures."
         aria-describedby="icicle-chosen"
         onMouseMove={(event) => {
           const frame = under(event);

@@ -11,7 +11,7 @@ import { useLoad } from '../load';
 import { loadReports, number, rowsNamed } from '../reports';
 import { address, navigate } from '../router';
 import type { Run, Trace } from '../types';
-import { count, duration, durationTicks, moment, percent } from '../units';
+import { count, duration, durationTicks, moment, percent, rate } from '../units';
 import { type OverTime, overTime, type RunRequest } from './requests';
 
 const E2E = '#4f8ff7';
@@ -19,7 +19,6 @@ const TTFT = '#f0a13a';
 const GPU_INTERVALS = 300;
 
 const time = (ns: number) => moment(ns, 1e7);
-const rate = (value: number) => (value < 10 ? value.toFixed(1) : count(value));
 
 interface Recorded {
   trace: string;

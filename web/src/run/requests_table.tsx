@@ -25,7 +25,7 @@ const COLUMNS: Column<RunRequest>[] = [
   { id: 'ttft', title: 'TTFT', width: '84px', numeric: true, sort: 'ttft', down: true, cell: (row) => duration(row.ttft_ns) },
   { id: 'tpot', title: 'TPOT', width: '84px', numeric: true, sort: 'tpot', down: true, rare: true, cell: (row) => duration(row.tpot_ns) },
   { id: 'e2e', title: 'E2E', width: '84px', numeric: true, sort: 'e2e', down: true, cell: (row) => duration(row.e2e_ns) },
-  { id: 'lateness', title: 'Late by', width: '84px', numeric: true, sort: 'lateness', down: true, rare: true, help: 'sent so long after it was due', cell: (row) => duration(row.lateness_ns) },
+  { id: 'lateness', title: 'Late by', width: '84px', numeric: true, sort: 'lateness', down: true, rare: true, help: 'time between when it was due and when it was sent', cell: (row) => duration(row.lateness_ns) },
   { id: 'input', title: 'In', width: '74px', numeric: true, sort: 'input', down: true, rare: true, help: 'input tokens', cell: (row) => count(row.input_tokens) },
   { id: 'output', title: 'Out', width: '74px', numeric: true, sort: 'output', down: true, help: 'output tokens', cell: (row) => count(row.output_tokens) },
   {

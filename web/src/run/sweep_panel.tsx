@@ -7,11 +7,10 @@ import { type Column, Table } from '../components/table';
 import { navigate } from '../router';
 import { useLocalRows } from '../rows';
 import type { Run } from '../types';
-import { count, duration, durationTicks } from '../units';
+import { duration, durationTicks, rate } from '../units';
 import { type Swept, sweepOf } from './sweep';
 
 const ms = (value: number | null) => (value === null ? '' : duration(value * 1e6));
-const rate = (value: number) => (value < 10 ? value.toFixed(1) : count(value));
 
 export function SweepPanel({ run, runs }: { run: Run; runs: Run[] }) {
   const sweep = useMemo(() => sweepOf(runs), [runs]);
