@@ -33,6 +33,7 @@ struct manifest {
     bool is_own;      /* of a host of this name */
     bool is_new;      /* its session was not known */
     int64_t session_id;
+    json_t *targets; /* of the session: ids by the URLs of their workers */
     struct restored *counts;
 };
 
@@ -82,28 +83,19 @@ static int manifest_add_session(struct manifest *m, const char *uuid)
 
 /* -- Targets -- */
 
-struct target_search {
-    const char *url;
-    int64_t id;
-};
-
-static int target_compare(const struct target_record *t, void *arg)
+static int target_index(const struct target_record *t, void *arg)
 {
-    struct target_search *search = arg;
+    const struct manifest *m = arg;
 
-    if (streq(t->worker_url, search->url))
-        search->id = t->target_id;
+    if (!json_object_get(m->targets, t->worker_url))
+        json_put_int(m->targets, t->worker_url, t->target_id);
     return 0;
 }
 
 /* RECORD_NONE: the session has no such target. */
 static int64_t manifest_find_target(const struct manifest *m, const char *url)
 {
-    struct target_search search = {.url = url, .id = RECORD_NONE};
-
-    if (url)
-        catalog_each_target(m->catalog, m->session_id, target_compare, &search);
-    return search.id;
+    return url ? json_get_int(m->targets, url, RECORD_NONE) : RECORD_NONE;
 }
 
 /* What a session shows of its worker's software. */
@@ -125,7 +117,7 @@ static bool worker_url_is_sound(const char *url)
     return url && strlen(url) <= WORKER_URL_MAX && strstr(url, "://");
 }
 
-static int manifest_add_target(const struct manifest *m, const json_t *target)
+static int manifest_add_target(struct manifest *m, const json_t *target)
 {
     _cleanup_(target_record_done) struct target_record t;
 
@@ -144,13 +136,16 @@ static int manifest_add_target(const struct manifest *m, const json_t *target)
         replace_str(&t.host, m->is_own ? NULL : m->host);
         replace_str(&t.host_uuid, m->is_own ? NULL : m->uuid);
     }
-    return catalog_add_target(m->catalog, &t);
+    int r = catalog_add_target(m->catalog, &t);
+    if (r >= 0)
+        target_index(&t, m);
+    return r;
 }
 
-static int manifest_add_targets(const struct manifest *m)
+static int manifest_add_targets(struct manifest *m)
 {
     const json_t *targets = json_object_get(m->session, "targets");
-    int r = 0;
+    int r = catalog_each_target(m->catalog, m->session_id, target_index, m);
 
     for (size_t i = 0; i < MIN(json_array_size(targets), (size_t)MANIFEST_TARGETS_MAX) && r >= 0; i++)
         r = manifest_add_target(m, json_array_get(targets, i));
@@ -321,7 +316,10 @@ static int manifest_restore_rows(const json_t *all, struct manifest *m)
 
 int manifest_restore(struct catalog *catalog, const json_t *all, struct restored *counts, struct problem *p)
 {
-    struct manifest m = {.catalog = catalog, .session = json_object_get(all, "session"), .counts = counts};
+    struct manifest m = {.catalog = catalog,
+                         .session = json_object_get(all, "session"),
+                         .targets = json_object(),
+                         .counts = counts};
     int r = manifest_read(all, &m, p);
 
     if (r == 0)
@@ -330,6 +328,7 @@ int manifest_restore(struct catalog *catalog, const json_t *all, struct restored
         problem_set(p, r, PROBLEM_UPSTREAM, "its session or a trace is not one");
     else if (r < 0)
         catalog_problem(catalog, r, p, "the catalog cannot take it");
+    json_decref(m.targets);
     free(m.host);
     return r;
 }

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import uuid
 from pathlib import Path
 
@@ -222,3 +223,35 @@ def test_many_manifests_go_on_where_they_stopped(tmp_path):
         assert "no path" in profctl(profd, "ingest", status=2).stderr
     with Daemon(tmp_path / "none") as profd:
         assert "no archive is configured" in profctl(profd, "ingest", "--archive", status=1).stderr
+
+
+def test_a_deep_manifest_breaks_no_list(tmp_path):
+    """SQLite reads JSON less deep than profd does, and one row that it cannot read would end each search: it takes no such row."""
+    root, catalog = tmp_path / "shared", str(uuid.uuid4())
+    labels = {"a": 1}
+    for _ in range(1010):
+        labels = {"a": [labels]}
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), 10_000))
+    for number, (host, part) in enumerate((host, part) for host in ("gpu1", "gpu2") for part in ("trace", "session")):
+        write_manifest(root, number, manifest_of(catalog, host, **{part: {"labels": labels, "skipped": labels, "workload": labels}}))
+    write_manifest(root, 9, manifest_of(catalog, "gpu2"))
+    with Daemon(tmp_path / "profd", config(f"[archive]\nurl=file://{root}\n", "gpu1")) as profd:
+        answer = profd.post("/v1/archive/restore", {})
+        assert answer["manifests"] == 5 and len(answer["failed"]) == 4 and answer["traces"] == 1, answer
+        for listed in ("traces", "sessions"):
+            for search in ("search=a.json", "label=a=1", "sort=name", "search=x"):
+                assert listed in profd.get(f"/v1/{listed}?{search}")
+
+
+def test_a_manifest_of_many_targets_holds_nobody_up(tmp_path):
+    """Each trace is found its target: with a search through all targets for each, one manifest stops profd for minutes."""
+    root, catalog, n = tmp_path / "shared", str(uuid.uuid4()), 5000
+    urls = [f"http://10.0.{number // 250}.{number % 250}:8000" for number in range(n)]
+    whole = manifest_of(catalog, "gpu2", session={"targets": [{"worker": url, "state": "complete"} for url in urls + urls[:10]]})
+    whole["traces"] = [manifest_of(catalog, "gpu2", trace={"worker": url})["traces"][0] for url in urls]
+    write_manifest(root, 0, whole)
+    with Daemon(tmp_path / "profd", config(f"[archive]\nurl=file://{root}\n", "gpu1")) as profd:
+        begun = time.monotonic()
+        assert profd.post("/v1/archive/restore", {})["traces"] == n
+        assert time.monotonic() - begun < patience(10)
+        assert len(profd.get("/v1/sessions/s1")["targets"]) == n
