@@ -11,6 +11,7 @@
 #include "daemon/catalog/records.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 
 /* Of each side. */
 #define RUNS_MAX          100
@@ -32,6 +33,7 @@ struct runs_work {
     struct compared_runs a, b;
     int err;
     json_t *result;
+    atomic_bool is_cancelled; /* nobody waits for it any more */
 };
 
 static void compared_runs_done(struct compared_runs *side)
@@ -131,6 +133,9 @@ static void runs_work_run(void *arg)
     struct runs_work *w = arg;
     struct runs_comparison cmp;
 
+    /* Whoever asks again and again, and leaves, must hold up nobody who waits. */
+    if (atomic_load(&w->is_cancelled))
+        return;
     w->err = compare_read_requests(w->catalog, &w->a);
     if (w->err == 0)
         w->err = compare_read_requests(w->catalog, &w->b);
@@ -152,6 +157,7 @@ static void runs_work_cancel(void *work)
 {
     struct runs_work *w = work;
     w->later = NULL;
+    atomic_store(&w->is_cancelled, true);
 }
 
 static void runs_work_on_done(void *arg)
