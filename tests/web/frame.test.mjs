@@ -98,6 +98,19 @@ test('dark, light and narrow', async () => {
   }
 });
 
+test('the palette closes when the address changes', async () => {
+  const page = await open('/traces');
+  await page.keyboard.press('Control+k');
+  const dialog = page.getByRole('dialog', { name: 'Find anything' });
+  await dialog.waitFor();
+  await page.evaluate(() => {
+    location.hash = '#/sessions';
+  });
+  await dialog.waitFor({ state: 'detached' });
+  await page.getByRole('heading', { name: 'Sessions', exact: true }).waitFor();
+  await close(page);
+});
+
 test('an address that is no view', async () => {
   const page = await open('/nowhere');
   await page.getByText('There is no view at /nowhere').waitFor();

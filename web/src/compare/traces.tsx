@@ -245,7 +245,7 @@ export function ComparedTraces({ a, b, names }: { a: Side; b: Side; names: [stri
           <b>
             {duration(number(p50, 'before_ns'))} → {duration(number(p50, 'after_ns'))}
           </b>{' '}
-          <b class={number(p50, 'change_ns') > 0 ? 'costs' : 'gained'}>
+          <b class={isCertain(text(p50, 'result')) ? (number(p50, 'change_ns') > 0 ? 'costs' : 'gained') : undefined}>
             {number(p50, 'change_share') > 0 ? '+' : ''}
             {percent(number(p50, 'change_share'))}
           </b>

@@ -71,6 +71,12 @@ export function Palette({ onClose }: { onClose: () => void }) {
   }, [text]);
   useEffect(() => list.current?.children[chosen]?.scrollIntoView({ block: 'nearest' }), [chosen]);
 
+  // Back, or a link, shows another view: a dialog of the one before must not cover it.
+  useEffect(() => {
+    addEventListener('hashchange', onClose);
+    return () => removeEventListener('hashchange', onClose);
+  }, [onClose]);
+
   const run = (command: Command | undefined) => {
     if (!command) return;
     onClose();
@@ -90,7 +96,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
         aria-expanded="true"
         aria-controls="palette-list"
         aria-activedescendant={rows.length > 0 ? `palette-${chosen}` : undefined}
-        placeholder="Trace, session, kernel run, or what to do"
+        placeholder="Trace, session, benchmark run, or what to do"
         autocomplete="off"
         spellcheck={false}
         autofocus
