@@ -408,31 +408,31 @@ static void viewers_end_oldest(struct viewers *viewers)
     }
 }
 
-/* Whether the request began; else it waits on, or has failed. */
-static bool viewers_begin(struct viewers *viewers, struct view_request *q)
+/* 1 if the request began, 0 if it waits on; else it has failed, and its asker was answered. */
+static int viewers_begin(struct viewers *viewers, struct view_request *q)
 {
     _cleanup_(problem_done) struct problem p = {0};
     struct viewer *w = q->viewer;
     int r = 0;
 
     if (w->current || w->is_ending)
-        return false;
+        return 0;
     if (!w->is_alive && viewers->metrics.alive >= VIEWERS_MAX) {
         viewers_end_oldest(viewers);
-        return false;
+        return 0;
     }
     if (!w->is_alive)
         r = viewer_start(w);
     view_request_drop(viewers, q, true);
     if (r >= 0) {
         viewer_send(w, q);
-        return true;
+        return 1;
     }
     problem_set(&p, r, PROBLEM_INTERNAL, "cannot start %s: %s", viewers->program, strerror(-r));
     view_request_fail(viewers, q, &p);
     viewer_free_unused(w);
     viewers_schedule(viewers);
-    return false;
+    return r;
 }
 
 static void viewers_on_due(evutil_socket_t fd, short what, void *arg)
@@ -443,7 +443,9 @@ static void viewers_on_due(evutil_socket_t fd, short what, void *arg)
     for (struct turn *turn = turns_next(&viewers->turns, NULL);
          turn && viewers->n_busy < viewers->settings->children_max; turn = following) {
         following = turns_next(&viewers->turns, turn);
-        viewers_begin(viewers, container_of(turn, struct view_request, turn));
+        /* Whoever was answered may have cancelled what follows; the rest has its turn in the next iteration. */
+        if (viewers_begin(viewers, container_of(turn, struct view_request, turn)) < 0)
+            break;
     }
 }
 
