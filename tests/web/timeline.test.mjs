@@ -279,6 +279,16 @@ test('what is in view is a table, too', async () => {
   await close(page);
 });
 
+test('of a slice that is longer than the picture, the table shows no length that it does not have', async () => {
+  const kernel = await lonelyKernel();
+  const at = kernel.begin + Math.floor(kernel.dur / 2);
+  const page = await shown(view({ from: at, to: at + 2 }));
+  const row = page.getByRole('table', { name: /^Slices in view/ }).getByRole('row').filter({ hasText: kernel.name }).first();
+  await row.getByRole('cell', { name: /^more than / }).waitFor();
+  await row.getByRole('cell', { name: /^before / }).waitFor();
+  await close(page);
+});
+
 test('both themes are drawn in their colours', async () => {
   const colors = [];
   for (const colorScheme of ['dark', 'light']) {

@@ -4,8 +4,7 @@
 
 import { listenToGestures } from '../canvas/gestures';
 import { Surface } from '../canvas/surface';
-import { duration } from '../units';
-import { type Geometry, Lanes, type Run } from '../timeline/lanes';
+import { drawnDuration, type Geometry, Lanes, type Run } from '../timeline/lanes';
 import { type Band, bandAt, type Layout } from '../timeline/layout';
 import { drawRuler, RULER, tooltip } from '../timeline/overlay';
 import { type Palette, readPalette } from '../timeline/palette';
@@ -246,6 +245,6 @@ export class RanksPicture {
     g.fillRect(Math.round(x), RULER, 1, height - RULER);
     const found = this.at(x, y);
     const row = found && this.rows[found.row];
-    if (found?.run && row) tooltip(g, row.lanes.names.text(found.run.name), duration(found.run.to - found.run.from), x, y, width, height, this.palette);
+    if (found?.run && row) tooltip(g, row.lanes.names.text(found.run.name), drawnDuration(found.run), x, y, width, height, this.palette);
   }
 }

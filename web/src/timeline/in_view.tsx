@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the canvas shows, as a table: for screen readers, for copying, for the browser's own search.
 
-import { duration, moment } from '../units';
+import { moment } from '../units';
+import { drawnDuration } from './lanes';
 import type { TimelinePicture } from './picture';
 
 export const IN_VIEW_MAX = 300;
@@ -12,6 +13,8 @@ export interface InViewRow {
   name: string;
   begin: number;
   dur: number;
+  begins: boolean; // false: before the picture
+  lasts: string;
   lane: number;
 }
 
@@ -22,6 +25,8 @@ export function rowsInView(picture: TimelinePicture): InViewRow[] {
     name: picture.lanes.names.text(run.name),
     begin: run.from,
     dur: run.to - run.from,
+    begins: run.begins,
+    lasts: drawnDuration(run),
     lane: run.lane,
   }));
 }
@@ -56,8 +61,8 @@ export function InView({ rows, shown, onPick }: { rows: InViewRow[]; shown: bool
                   row.name
                 )}
               </td>
-              <td class="numeric">{moment(row.begin, Math.max(row.dur / 10, 1))}</td>
-              <td class="numeric">{duration(row.dur)}</td>
+              <td class="numeric">{(row.begins ? '' : 'before ') + moment(row.begin, Math.max(row.dur / 10, 1))}</td>
+              <td class="numeric">{row.lasts}</td>
             </tr>
           ))}
         </tbody>

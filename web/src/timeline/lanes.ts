@@ -3,8 +3,9 @@
 // them. It owns tiles, names and counters of one trace. Where things are is the picture's (Geometry).
 
 import { BoxTexts } from '../canvas/text';
+import { duration } from '../units';
 import { Counters } from './counters';
-import { NO_NAME, runAfter, TILE_BUCKETS } from './decode';
+import { NO_NAME, runAfter, TILE_BUCKETS, type TileRuns } from './decode';
 import { type Band, bandAt, type Layout } from './layout';
 import { isBright, Names, pixelOf } from './names';
 import type { Palette } from './palette';
@@ -33,11 +34,36 @@ export interface Run {
   from: number;
   to: number;
   level: number; // its edges are as exact as 2^level nanoseconds
+  begins: boolean; // false: it reaches the edge of its tile, and may have begun before
+  ends: boolean; // the same of its end
+  isFull: boolean; // false: it has gaps, so that it is several slices
 }
 
 const LABEL_WIDTH = 40;
 const PICK_NEAR = 4; // pixels to the side of a slice
 const SNAP_NEAR = 8;
+
+function placedRun(lane: number, tile: { level: number; index: number }, runs: TileRuns, run: number, from: number, to: number): Run {
+  return {
+    lane,
+    name: runs.name[run]!,
+    from,
+    to,
+    level: tile.level,
+    begins: from === 0 || runs.x[run]! > 0,
+    ends: runs.x[run]! + runs.width[run]! < TILE_BUCKETS,
+    isFull: runs.fill[run] === 255,
+  };
+}
+
+// How long what is drawn lasts, as far as the picture knows.
+export function drawnDuration(run: Run): string {
+  const ns = run.to - run.from;
+  if (!run.begins || !run.ends) return `more than ${duration(ns)}`;
+  // Edges of tiles are as exact as their buckets.
+  const about = ns > 100 * 2 ** run.level || run.level === 0 ? '' : 'about ';
+  return about + duration(ns) + (run.isFull ? '' : ', several slices');
+}
 
 export class Lanes {
   readonly names: Names;
@@ -337,7 +363,7 @@ export class Lanes {
       if (from > at + near || (away > near && best)) break;
       if (away <= near && away < distance) {
         distance = away;
-        best = { lane, name: runs.name[run]!, from, to, level: tile.level };
+        best = placedRun(lane, tile, runs, run, from, to);
       }
     }
     return best;
@@ -356,7 +382,7 @@ export class Lanes {
       for (let run = tile.runs.start[inGroup]!; run < tile.runs.start[inGroup + 1]!; run++) {
         const from = begin + tile.runs.x[run]! * bucket;
         const to = from + tile.runs.width[run]! * bucket;
-        const each: Run = { lane, name: tile.runs.name[run]!, from, to, level: tile.level };
+        const each = placedRun(lane, tile, tile.runs, run, from, to);
         if (direction > 0 && from >= at) return each;
         if (direction < 0 && to <= at) found = each;
       }
@@ -364,7 +390,7 @@ export class Lanes {
     return found;
   }
 
-  // Runs in view that are wide enough to be read, lane by lane: what the table beside the canvas shows.
+  // Runs in view that are wide enough to be read, lane by lane: what the table next to the canvas shows.
   visibleRuns(most: number): { band: Band; run: Run }[] {
     const found: { band: Band; run: Run }[] = [];
     const least = (4 * this.at.span) / this.at.width;
@@ -385,8 +411,12 @@ export class Lanes {
             const to = from + tile.runs.width[run]! * bucket;
             const name = tile.runs.name[run]!;
             if (from >= this.at.view.to) break;
-            if (last && last.to === from && last.name === name && tile.runs.x[run] === 0) last.to = to;
-            else if (to - from >= least) found.push({ band, run: (last = { lane, name, from, to, level: tile.level }) });
+            const placed = placedRun(lane, tile, tile.runs, run, from, to);
+            if (last && last.to === from && last.name === name && tile.runs.x[run] === 0) {
+              last.to = to;
+              last.ends = placed.ends;
+              last.isFull &&= placed.isFull;
+            } else if (to - from >= least) found.push({ band, run: (last = placed) });
           }
         }
       }

@@ -6,8 +6,8 @@
 import { listenToGestures } from '../canvas/gestures';
 import { Surface } from '../canvas/surface';
 import type { SliceRef } from '../types';
-import { duration, roughly } from '../units';
-import { Lanes, type Geometry, type Run } from './lanes';
+import { roughly } from '../units';
+import { drawnDuration, Lanes, type Geometry, type Run } from './lanes';
 import { type Band, bandAt, type Layout, ROW_FOLDED } from './layout';
 import { type Arrow, arrowsOf, distanceTo, drawArea, drawArrow, drawMeasure, drawRuler, drawSelected, drawSteps, type Places, RULER, STEPS, tooltip } from './overlay';
 import { type Palette, readPalette } from './palette';
@@ -301,10 +301,8 @@ export class TimelinePicture implements Geometry {
     g.lineWidth = 1;
     const x0 = Math.max(this.xOf(run.from), -2);
     g.strokeRect(Math.round(x0) + 0.5, Math.round(box.y) - 0.5, Math.max(Math.min(this.xOf(run.to), width + 2) - x0 - 1, 1), box.height);
-    // Edges of tiles are as exact as their buckets.
-    const about = run.to - run.from > 100 * 2 ** run.level || run.level === 0 ? '' : 'about ';
     const text = this.lanes.names.text(run.name) || 'loading…';
-    tooltip(g, text, about + duration(run.to - run.from), x, y, width, height, this.palette);
+    tooltip(g, text, drawnDuration(run), x, y, width, height, this.palette);
   }
 
   // -- What a user does -----------------------------------------------------------------------------------------------
