@@ -52,6 +52,8 @@ test('a rank is late if it is last more often than by chance, and costs somethin
   assert.equal(lateOf([straggler(0, 0.1, 5), straggler(5, 0.86, 900)], 8)?.rank, 5);
   assert.equal(lateOf([straggler(0, 0.13, 5), straggler(1, 0.15, 9)], 8), null);
   assert.equal(lateOf([straggler(0, 1, 0)], 2), null);
+  // Who costs most is not late if it is last no more often than others.
+  assert.equal(lateOf([straggler(0, 0.1, 900), straggler(5, 0.6, 400)], 8)?.rank, 5);
   assert.equal(lateOf([], 8), null);
   assert.ok(Math.abs(lateness({ start: 0, dur: 12 }, 10) - 0.4) < 1e-9);
   assert.equal(lateness({ start: 0, dur: 8 }, 10), 0);

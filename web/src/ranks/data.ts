@@ -130,11 +130,15 @@ export function instancesOf(reports: Reports, traces: ReadonlyMap<string, Trace>
   });
 }
 
-// The rank that costs the others most, if any costs more than clocks and chance explain.
+// Of N ranks that are equally fast each is last at 1/N of the collectives; half as many again stand out.
+export function lateShare(ranks: number): number {
+  return 1.5 / Math.max(ranks, 2);
+}
+
+// Of the ranks that are last so often and cost the others time, the one that costs most.
 export function lateOf(stragglers: readonly Straggler[], ranks: number): Straggler | null {
-  const worst = [...stragglers].sort((a, b) => b.delay - a.delay)[0];
-  // By chance each of N ranks is last at 1/N of the collectives.
-  return worst && worst.delay > 0 && worst.lastShare > 1.5 / Math.max(ranks, 2) ? worst : null;
+  const late = stragglers.filter((each) => each.delay > 0 && each.lastShare > lateShare(ranks));
+  return late.sort((a, b) => b.delay - a.delay)[0] ?? null;
 }
 
 // 0: as long as the median of its step or shorter; 1: half as long again or more.

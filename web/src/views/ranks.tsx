@@ -6,7 +6,7 @@ import { asProblem, get, isAbort, type Problem, send } from '../api';
 import { ProblemBox } from '../components/problem';
 import { type Column, Table } from '../components/table';
 import { useKeys } from '../keys';
-import { instancesOf, type Instance, lateOf, offsetOf, RANK_REPORTS, type StepColumn, type Straggler, stragglersOf } from '../ranks/data';
+import { instancesOf, type Instance, lateOf, lateShare, offsetOf, RANK_REPORTS, type StepColumn, type Straggler, stragglersOf } from '../ranks/data';
 import { Matrix } from '../ranks/matrix';
 import { RanksPicture } from '../ranks/picture';
 import { number, type Reports, type Row, rowsNamed, rowsOf, text } from '../reports';
@@ -253,8 +253,8 @@ function Shown({ session, loaded, instance }: { session: string | null; loaded: 
       <div class="ranks-scroll">
         {ranks.length > 1 && (
           <p class={late ? 'ranks-late' : 'ranks-even'}>
-            {late ? lateText(late) : instance.stragglers.length > 0 ? 'No rank arrives last significantly more often than the others.' : 'No collective is in the traces of all ranks.'}
-            {hereLate && hereLate.rank !== late?.rank && ` In this step rank ${hereLate.rank} is last most often (${percent(hereLate.lastShare)}), and costs ${duration(hereLate.delay)}.`}
+            {late ? lateText(late) : instance.stragglers.length > 0 ? `Over all steps no rank stands out: none is last at more than ${percent(lateShare(ranks.length))} of the collectives and costs the others time.` : 'No collective is in the traces of all ranks.'}
+            {hereLate && hereLate.rank !== late?.rank && ` In this step rank ${hereLate.rank} is last at ${percent(hereLate.lastShare)} and costs ${duration(hereLate.delay)}.`}
           </p>
         )}
         <div class="ranks-rows" style={{ height: `${24 + Math.min(ranks.length * rowHeight, 520)}px` }}>
