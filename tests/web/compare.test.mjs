@@ -34,7 +34,7 @@ test('two traces: kernels by change, measures, and steps of both', async () => {
   for (const trace of [before, after]) {
     const { rows } = await api('POST', `/v1/traces/${trace}/query`, { sql: 'select dur_ns from report_steps where dur_ns is not null' });
     const durations = rows.map(([ns]) => ns);
-    assert.ok(plain(await steps.textContent()).includes(`${trace}: ${durations.length} steps, p50 ${ms(nearest(durations, 0.5))}, p99 ${ms(nearest(durations, 0.99))}`));
+    assert.ok(plain(await steps.textContent()).includes(`${trace}: ${durations.length} steps, p50 ${ms(nearest(durations, 0.5))}`));
   }
   await region(page, 'Flame graph').getByRole('table', { name: 'Names by change' }).getByRole('row').nth(1).waitFor();
   await accessible(page);

@@ -36,7 +36,9 @@ test('a run has its figures, and its plots have tables of the same', async () =>
   const values = counted.map((request) => request.e2e_ns);
   await latency.getByText(`${values.length} requests`, { exact: false }).waitFor();
   const line = plain(await latency.textContent());
-  assert.ok(line.includes(`p50 ${time(nearest(values, 0.5))}, p99 ${time(nearest(values, 0.99))}`), line);
+  assert.ok(line.includes(`p50 ${time(nearest(values, 0.5))}`), line);
+  // Of a few values nobody knows the p99.
+  assert.equal(line.includes(`p99 ${time(nearest(values, 0.99))}`), values.length >= 100, line);
   // The bins of the histogram have every value once.
   await latency.getByText('Table', { exact: true }).last().click();
   const cells = await latency.getByRole('table', { name: 'E2E: histogram' }).getByRole('row').count();

@@ -13,6 +13,16 @@ export function quantile(values: ArrayLike<number>, q: number): number | null {
   return values[Math.max(0, Math.min(values.length - 1, Math.ceil(q * values.length) - 1))]!;
 }
 
+// Whether n values can tell a percentile: at least one of them is expected beyond it. The rule of profctl.
+export function isEstimable(q: number, n: number): boolean {
+  return n > 0 && (q <= 0 || q >= 1 || n * Math.min(q, 1 - q) > 1 - 1e-9);
+}
+
+// quantile() of as many values as it takes to estimate it; else null.
+export function estimate(values: ArrayLike<number>, q: number): number | null {
+  return isEstimable(q, values.length) ? quantile(values, q) : null;
+}
+
 export function mean(values: ArrayLike<number>): number | null {
   if (values.length === 0) return null;
   let sum = 0;

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { cdf, histogram, knee, mean, overlaid, quantile, shareUpTo, sorted } from '../../../web/src/figures';
+import { cdf, estimate, histogram, knee, mean, overlaid, quantile, shareUpTo, sorted } from '../../../web/src/figures';
 import { latencies, overTime, type RunRequest } from '../../../web/src/run/requests';
 import { meanOf, siblings, sweepOf } from '../../../web/src/run/sweep';
 import type { Run } from '../../../web/src/types';
@@ -141,4 +141,14 @@ test('the interval of repeated runs is that of Student', () => {
   assert.ok(Math.abs(found.half! - 4.9687) < 1e-3);
   assert.deepEqual(meanOf([3]), { mean: 3, half: null });
   assert.equal(meanOf([]), null);
+});
+
+test('a percentile needs a value that is expected beyond it', () => {
+  const n = (count: number) => Array.from({ length: count }, (_, i) => i);
+  assert.equal(estimate(n(99), 0.99), null);
+  assert.equal(estimate(n(100), 0.99), 98);
+  assert.equal(estimate(n(1), 0.5), null);
+  assert.equal(estimate(n(2), 0.5), 0);
+  assert.equal(estimate(n(1), 1), 0);
+  assert.equal(estimate([], 1), null);
 });

@@ -5,7 +5,7 @@ import { useMemo } from 'preact/hooks';
 import { AsTable } from '../components/as_table';
 import { Plot } from '../components/plot';
 import type { Column } from '../components/table';
-import { mean, overlaid, quantile } from '../figures';
+import { estimate, mean, overlaid } from '../figures';
 import { duration, durationTicks, percent, plural } from '../units';
 
 export interface Distribution {
@@ -26,13 +26,13 @@ export function Distributions({ title, of, noun }: { title: string; of: Distribu
   const marks = useMemo(
     () =>
       of.flatMap((one) => {
-        const marked = [0.5, 0.99].map((q) => ({ q, x: quantile(one.values, q) }));
+        const marked = [0.5, 0.99].map((q) => ({ q, x: estimate(one.values, q) }));
         return marked.filter((mark) => mark.x !== null).map((mark) => ({ x: mark.x!, label: `${one.label.split(',')[0]} p${100 * mark.q}`, color: one.color }));
       }),
     [of],
   );
   const rows = useMemo(
-    () => [...QUANTILES.map((q) => ({ name: quantileName(q), values: of.map((one) => quantile(one.values, q)) })), { name: 'mean', values: of.map((one) => mean(one.values)) }],
+    () => [...QUANTILES.map((q) => ({ name: quantileName(q), values: of.map((one) => estimate(one.values, q)) })), { name: 'mean', values: of.map((one) => mean(one.values)) }],
     [of],
   );
   const columns: Column<(typeof rows)[0]>[] = [
@@ -55,11 +55,16 @@ export function Distributions({ title, of, noun }: { title: string; of: Distribu
         {of.map((one) => (
           <span key={one.label}>
             <i class="swatch" style={{ background: one.color.startsWith('--') ? `var(${one.color})` : one.color }} /> {one.label}: {plural(one.values.length, noun)}
-            {one.values.length > 0 && (
-              <>
-                , p50 <b>{duration(quantile(one.values, 0.5))}</b>, p99 <b>{duration(quantile(one.values, 0.99))}</b>
-              </>
-            )}
+            {[0.5, 0.99].map((q) => {
+              const value = estimate(one.values, q);
+              return (
+                value !== null && (
+                  <span key={q}>
+                    , {quantileName(q)} <b>{duration(value)}</b>
+                  </span>
+                )
+              );
+            })}
           </span>
         ))}
       </p>

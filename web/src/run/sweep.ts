@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs that belong together: those of a sweep differ in one member of their workload, repeated runs in none. Pure.
 
-import { knee, mean, type SweepPoint } from '../figures';
+import { isEstimable, knee, mean, type SweepPoint } from '../figures';
 import type { Run } from '../types';
 
 export const LOADS = ['concurrency', 'rate'] as const;
@@ -31,9 +31,14 @@ export function siblings(run: Run, runs: Run[]): Run[] {
     .sort((a, b) => loadOf(a).value - loadOf(b).value || a.run - b.run);
 }
 
+// A figure of a metric; null if it is not there, or a percentile of too few values.
 export function figure(run: Run, metric: string, name: string): number | null {
-  const found = (run.metrics?.[metric] as Record<string, unknown> | undefined)?.[name];
-  return typeof found === 'number' ? found : null;
+  const figures = run.metrics?.[metric] as Record<string, unknown> | undefined;
+  const found = figures?.[name];
+  const n = figures?.['count'];
+  if (typeof found !== 'number') return null;
+  const percentile = /^p\d/.test(name) ? Number(name.slice(1)) / 100 : null;
+  return percentile !== null && typeof n === 'number' && !isEstimable(percentile, n) ? null : found;
 }
 
 export interface Swept extends SweepPoint {

@@ -6,7 +6,7 @@ import { themeColor } from '../colors';
 import { AsTable } from '../components/as_table';
 import type { Column } from '../components/table';
 import { number, type Row, text, windowAround } from '../reports';
-import { quantile, sorted } from '../figures';
+import { estimate, quantile, sorted } from '../figures';
 import { navigate } from '../router';
 import { onThemeChange } from '../theme';
 import { count, duration, moment, percent } from '../units';
@@ -138,12 +138,18 @@ export function Steps({ rows, trace }: { rows: Row[]; trace: string }) {
         <span>
           <b>{count(timed.length)}</b> {timed.length === 1 ? 'step' : 'steps'}
         </span>
-        <span>
-          p50 <b>{duration(quantile(durations, 0.5))}</b>
-        </span>
-        <span>
-          p99 <b>{duration(quantile(durations, 0.99))}</b>
-        </span>
+        {timed.length === 1 ? (
+          <b>{duration(durations[0])}</b>
+        ) : (
+          [0.5, 0.99].map((q) => {
+            const value = estimate(durations, q);
+            return (
+              <span key={q}>
+                {value === null ? 'longest' : `p${100 * q}`} <b>{duration(value ?? quantile(durations, 1))}</b>
+              </span>
+            );
+          })
+        )}
         {outliers > 0 && (
           <span class="costs">
             <b>{count(outliers)}</b> {outliers === 1 ? 'outlier' : 'outliers'} ({percent(outliers / timed.length)})
