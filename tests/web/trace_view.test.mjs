@@ -140,7 +140,7 @@ test('a trace without a GPU says so, and one that is compared leads there', asyn
   const page = await open(`/traces/${cpu}`);
   await region(page, 'Kernels').getByText('The trace has no events for this.').waitFor();
   assert.equal(await region(page, 'Memory').count(), 0);
-  await page.getByRole('link', { name: 'Compare ...' }).click();
+  await page.getByRole('link', { name: 'Compare…' }).click();
   await page.waitForURL(new RegExp(`#/compare\\?a=${cpu}`));
   await close(page);
 });

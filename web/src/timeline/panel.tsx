@@ -14,10 +14,10 @@ interface PanelProps {
   onSearch: (name: string) => void;
 }
 
-// How a slice compares with others of its name: 'p97 of 4,100'.
-export function rankText(same: NonNullable<SliceDetail['same']>): string {
+// How a slice compares with others of its name: 'longer than 97 % of the other 4,099'.
+function rankText(same: NonNullable<SliceDetail['same']>): string {
   if (same.count < 2) return 'the only one of its name';
-  return `p${Math.round((100 * same.rank) / (same.count - 1))} of ${count(same.count)}`;
+  return `longer than ${Math.round((100 * same.rank) / (same.count - 1))} % of the other ${count(same.count - 1)}`;
 }
 
 function Link({ to, onGo, children }: { to: SliceRef; onGo: (ref: SliceRef) => void; children?: string }) {

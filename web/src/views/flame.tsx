@@ -70,7 +70,7 @@ export function Flame({ parts }: ViewProps) {
             Timeline
           </a>
           <a class="button" href={address('/compare', { a: id })}>
-            Compare ...
+            Compare…
           </a>
         </div>
       </div>

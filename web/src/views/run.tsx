@@ -239,7 +239,7 @@ export function RunView({ parts }: ViewProps) {
             </a>
           )}
           <a class="button" href={address('/compare', { a: ids.join() })}>
-            Compare ...
+            Compare…
           </a>
         </div>
       </div>

@@ -210,7 +210,7 @@ function SessionFindings({ id }: { id: string }) {
       <h2>Findings of all ranks</h2>
       {!findings && !problem && <p class="hint">Analyzing all ranks…</p>}
       <ProblemBox problem={problem} />
-      {findings && shown.length === 0 && <p class="hint">No finding.</p>}
+      {findings && shown.length === 0 && <p class="hint">No finding: no rule applies to what these traces contain.</p>}
       {shown.length > 0 && <FindingList findings={shown} />}
     </section>
   );

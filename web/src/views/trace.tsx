@@ -347,7 +347,7 @@ export function TraceView({ parts }: ViewProps) {
             Flame graph
           </a>
           <a class="button" href={address('/compare', { a: id })}>
-            Compare ...
+            Compare…
           </a>
           <a class="button" href={address('/sql', { trace: id })}>
             SQL
@@ -356,7 +356,7 @@ export function TraceView({ parts }: ViewProps) {
             Download
           </button>
           <button type="button" onClick={() => actions.perfetto.run()} disabled={actions.perfetto.busy} title="Opens a tab, and hands the trace over within this browser (p)">
-            {actions.perfetto.busy ? 'Handing over ...' : 'Perfetto'}
+            {actions.perfetto.busy ? 'Handing over…' : 'Perfetto'}
           </button>
         </div>
       </div>
