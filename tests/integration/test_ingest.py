@@ -145,7 +145,7 @@ def test_a_reference_stays_where_it_is(profd, tmp_path):
 
 
 @pytest.mark.parametrize("args,status,said", [
-    ([], 2, "missing argument: ingest PATH"), (["none.json"], 4, "cannot open none.json: No such file"), (["empty"], 4, "no trace files in empty"),
+    ([], 2, "no path is given"), (["none.json"], 4, "cannot open none.json: No such file"), (["empty"], 4, "no trace files in empty"),
     (["a.json", "--label", "x"], 2, "is not KEY=VALUE"), (["fifo"], 2, "fifo is not a regular file"),
 ])
 def test_words_that_name_nothing(profd, tmp_path, args, status, said):

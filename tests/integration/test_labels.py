@@ -59,10 +59,10 @@ def test_a_session_that_records_keeps_them(recorded):
 
 
 @pytest.mark.parametrize("changes, detail", [
-    ({"a": 1}, "label a must be a text of at most 256 bytes, or null, which removes it"),
+    ({"a": 1}, "label a must be a text of at most 256 bytes, or null or false, which remove it"),
     ({"": "x"}, "\"\" cannot be the key of a label: it must have 1 to 256 bytes and no '='"),
     ({"a=b": "x"}, "\"a=b\" cannot be the key of a label: it must have 1 to 256 bytes and no '='"),
-    ({"a": "x" * 257}, "label a must be a text of at most 256 bytes, or null, which removes it"),
+    ({"a": "x" * 257}, "label a must be a text of at most 256 bytes, or null or false, which remove it"),
     ({f"k{i}": "x" for i in range(40)}, "4"),
     ([], "the request's body must be a JSON object"),
 ])
