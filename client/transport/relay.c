@@ -20,7 +20,9 @@
 
 #define RELAY_CONNECTIONS_MAX 64
 #define RELAY_BACKLOG         64
-#define PIPE_BYTES            (128 << 10)
+/* Threads that wait to be joined: all connections, and one that began since. */
+#define ENDED_MAX  (RELAY_CONNECTIONS_MAX + 1)
+#define PIPE_BYTES (128 << 10)
 /* For the first head of a connection; browsers open some in advance. */
 #define FIRST_HEAD_MS 60000
 #define STACK_BYTES   (1 << 20)
@@ -34,6 +36,9 @@ struct relay {
     pthread_cond_t left;  /* a link has ended */
     LIST_HEAD(, relay_link) links;
     unsigned n_links;
+    pthread_t
+        ended[RELAY_CONNECTIONS_MAX]; /* threads to be joined: what libraries keep for each is freed then */
+    unsigned n_ended;
 };
 
 /* Bytes on their way in one direction. */
@@ -50,6 +55,7 @@ struct relay_link {
     struct tunnel *tunnel; /* NULL before the first request */
     int64_t body_left;     /* of the request whose head has passed */
     bool ends;             /* once what is in to_client is sent */
+    bool has_thread;
     struct relay_pipe in, to_profd, to_client;
 };
 
@@ -271,6 +277,8 @@ static void link_end(struct relay_link *l)
     pthread_mutex_lock(&r->lock);
     LIST_REMOVE(l, next);
     r->n_links--;
+    if (l->has_thread)
+        r->ended[r->n_ended++] = pthread_self();
     close(l->fd);
     pthread_cond_signal(&r->left);
     pthread_mutex_unlock(&r->lock);
@@ -281,6 +289,7 @@ static void *link_thread(void *arg)
 {
     struct relay_link *l = arg;
 
+    l->has_thread = true;
     link_serve(l);
     if (l->ends)
         link_linger(l);
@@ -309,17 +318,32 @@ static struct relay_link *link_new(struct relay *r, int take_fd)
     return l;
 }
 
+/* Called before each new thread, so that no more have ended than there may be connections. */
+static void relay_join_ended(struct relay *r)
+{
+    pthread_t ended[ENDED_MAX];
+
+    pthread_mutex_lock(&r->lock);
+    unsigned n = r->n_ended;
+    memcpy(ended, r->ended, n * sizeof(*ended));
+    r->n_ended = 0;
+    pthread_mutex_unlock(&r->lock);
+    for (unsigned i = 0; i < n; i++)
+        pthread_join(ended[i], NULL);
+}
+
 static void relay_accept(struct relay *r)
 {
     pthread_attr_t attributes;
     pthread_t thread;
+
+    relay_join_ended(r);
     int fd = accept4(r->fd, NULL, NULL, SOCK_CLOEXEC);
     struct relay_link *l = fd >= 0 ? link_new(r, fd) : NULL;
 
     if (!l)
         return;
     pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     if (pthread_create(&thread, &attributes, link_thread, l) != 0)
         link_end(l);
@@ -338,6 +362,7 @@ static void relay_end_links(struct relay *r)
     while (r->n_links > 0)
         pthread_cond_wait(&r->left, &r->lock);
     pthread_mutex_unlock(&r->lock);
+    relay_join_ended(r);
 }
 
 void relay_run(struct relay *r)
