@@ -36,8 +36,7 @@ struct relay {
     pthread_cond_t left;  /* a link has ended */
     LIST_HEAD(, relay_link) links;
     unsigned n_links;
-    pthread_t
-        ended[RELAY_CONNECTIONS_MAX]; /* threads to be joined: what libraries keep for each is freed then */
+    pthread_t ended[ENDED_MAX]; /* to be joined, which frees what libraries keep for each */
     unsigned n_ended;
 };
 
