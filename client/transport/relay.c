@@ -165,7 +165,7 @@ static bool link_pass_requests(struct relay_link *l)
 
 /* -- Bytes -------------------------------------------------------------------------------------------- */
 
-/* 1: some moved; 0: none can, for now; negative: the end of that side. */
+/* 1: some bytes moved; 0: none can before the next poll; negative: that side has ended. */
 static int link_read_client(struct relay_link *l)
 {
     size_t room = l->ends ? 0 : pipe_room(&l->in);

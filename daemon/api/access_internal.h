@@ -37,7 +37,7 @@ struct access_author {
 /* False where it shows no token, or an unknown one. */
 bool access_find_author(const struct access *a, const struct http_request *r, struct access_author *ret);
 /* A wrong token, code or ticket was shown: counts it, and sets the problem, which asks its sender to wait where it was one of
- * too many. Otherwise `unknown` says what it was. Returns the error, and the reason. */
+ * too many. Otherwise the problem is `unknown`. Returns the error, and the reason. */
 int access_on_wrong_secret(struct access *a, struct http_request *r, const struct problem *unknown,
                            enum denial *ret_reason, struct problem *p);
 /* Counts and logs a refusal. */

@@ -10,7 +10,7 @@
 
 enum web_encoding { WEB_IDENTITY, WEB_GZIP, WEB_BROTLI };
 
-/* What an Accept-Encoding header (may be NULL) admits of what there is, the smallest first. */
+/* The smallest of the available encodings that an Accept-Encoding header (may be NULL) admits. */
 enum web_encoding web_encoding_choose(const char *accept, bool has_brotli);
 /* Whether an If-None-Match header (may be NULL) names the tag. */
 bool web_etag_matches(const char *header, const char *etag);

@@ -6,7 +6,7 @@
  * discovered at the beginning and every 30 s, as for a list of workers. Calls are those of call.h, with its network policy
  * and its memory for answers; nothing here blocks the loop.
  *
- * Both the number of fleets and of the workers of each are bounded, and an event says so where there are more.
+ * Both the number of fleets and of the workers of each are bounded, and an event reports how many are left out.
  */
 #pragma once
 

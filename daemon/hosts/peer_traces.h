@@ -22,7 +22,7 @@ struct peers;
 struct peer_traces;
 struct peer_waiter;
 
-/* What the last question found beside rows. */
+/* What the last question found in addition to rows. */
 struct peer_traces_asked {
     const json_t
         *missing; /* [{host, host_uuid?, reason, remedy?}]: who did not answer, of those that may have some */

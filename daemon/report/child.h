@@ -32,7 +32,7 @@ void report_child_init(struct report_child *child);
 int report_child_start(struct report_child *child, const struct report_child_start *start);
 void report_child_done(struct report_child *child);
 
-/* Reads what there is of its result. True when nothing more comes, or it is too much: then is_full. */
+/* Reads the available part of its result. True at its end, or if it is too long: then is_full. */
 bool report_child_read(struct report_child *child);
 bool report_child_is_full(const struct report_child *child);
 /* It ends soon, unless the kernel keeps it: its pid_fd becomes readable. */

@@ -30,7 +30,7 @@ struct report_work {
     bool background, running;
     bool is_killed;   /* by its deadline */
     char *user;       /* "": nobody */
-    struct turn turn; /* when it is started, beside others; not of the background */
+    struct turn turn; /* its place among those of other users; unused in the background */
     int spec_fd, answer_fd;
     struct report_child child;
     int64_t begun_ns;

@@ -30,7 +30,7 @@ struct turns {
 };
 
 void turns_init(struct turns *t, const struct turn_limits *limits);
-/* 0, or -EAGAIN with a problem: one more of that user on so many traces would be too much. */
+/* 0, or -EAGAIN with a problem: one more of that user on n_traces traces would exceed a limit. */
 int turns_check(const struct turns *t, const char *user, size_t n_traces, struct problem *p);
 /* user and n_traces are set. */
 void turns_add(struct turns *t, struct turn *turn);

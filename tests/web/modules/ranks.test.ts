@@ -48,7 +48,7 @@ test('several steps of one number are told apart by their order', () => {
   assert.equal(steps[0]!.label, 'step 1');
 });
 
-test('a rank is late if it is last more often than by chance, and costs something', () => {
+test('a rank is late if it is last at more than 1.5 times its even share, and costs the others time', () => {
   assert.equal(lateOf([straggler(0, 0.1, 5), straggler(5, 0.86, 900)], 8)?.rank, 5);
   assert.equal(lateOf([straggler(0, 0.13, 5), straggler(1, 0.15, 9)], 8), null);
   assert.equal(lateOf([straggler(0, 1, 0)], 2), null);

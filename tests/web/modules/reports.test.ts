@@ -74,7 +74,7 @@ test('a strip has the longest step of each bar, and every step where there is ro
   assert.deepEqual(stripBars([], 100), []);
 });
 
-test('a step as a sentence says what differs', () => {
+test('the sentence of a step names what differs', () => {
   const row = { index: 7, name: 'step[DECODE bs=32]', phase: 'decode', dur_ns: 31_000_000, tokens: 32, outlier: 5.2, differs: 'idle', differs_ns: 4_000_000 };
   assert.equal(stepText(row).replaceAll('\u00a0', ' '), 'step[DECODE bs=32] (7), 31 ms, decode, 32 tokens, longer than usual, idle +4.0 ms');
 });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The timeline's canvas: lanes from tiles, ruler, steps, selection, arrows. It owns the window, the tiles and the names of
-// one trace (lanes.ts); whoever shows it owns the layout and what is selected, and is told what a user does. Pictures of
+// one trace (lanes.ts); whoever shows it owns the layout and what is selected, and hears of each action of the user. Pictures of
 // one page move together through the event `view` and setView() (link.ts).
 
 import { listenToGestures } from '../canvas/gestures';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which tiles a window needs, and the tiles that the page has. A tile has 1024 buckets of 2^level nanoseconds of up to 64
-// lanes: it never changes, so it is asked for once and kept until others need its memory. Each frame says what it wants;
+// lanes: it never changes, so it is asked for once and kept until others need its memory. Each frame lists the tiles that it needs;
 // what nobody wants any more is no longer asked for. Draws nothing: whoever owns the cache keeps its pictures in `picture`.
 
 import { runsBytes, TILE_BUCKETS, type TileRuns } from './decode';
