@@ -241,9 +241,11 @@ static void print_outlier(struct client *c, const struct made_report *findings)
 {
     for (size_t row = 0; findings && row < report_rows_count(&findings->rows); row++)
         if (streq(made_report_text(findings, row, "rule"), "step_outlier")) {
-            const char *instance = made_report_text(findings, row, REPORT_INSTANCE);
-            _cleanup_(freep) char *line = xasprintf("%s%s%s", instance, *instance ? ": " : "",
-                                                    made_report_text(findings, row, "what")),
+            const char *instance = made_report_text(findings, row, REPORT_INSTANCE),
+                       *options = made_report_text(findings, row, "options");
+            _cleanup_(freep) char *line = xasprintf("%s%s%s%s%s", instance, *instance ? ": " : "",
+                                                    made_report_text(findings, row, "what"),
+                                                    *options ? "; " : "", options),
                                   *clean = text_clean(line, false),
                                   *wrapped = text_wrap(clean, 0, screen_text_width(&c->out));
             fprintf(c->out.file, "%s\n", wrapped);

@@ -389,7 +389,10 @@ static void add_finding(struct document *d, const struct made_report *made, size
         finding_fact(f, FACT_TEXT, "Confidence", "", certainty);
     if (is_short)
         return;
-    finding_fact(f, FACT_ADVICE, "Try", "Try: ", made_report_text(made, row, "advice"));
+    const char *advice = made_report_text(made, row, "advice"),
+               *options = made_report_text(made, row, "options");
+    _cleanup_(freep) char *remedy = xasprintf("%s%s%s", advice, *advice && *options ? "; " : "", options);
+    finding_fact(f, FACT_ADVICE, "Try", "Try: ", remedy);
     finding_fact(f, FACT_LINK, "Details", "", made_report_text(made, row, "report"));
 }
 

@@ -104,9 +104,34 @@ def test_offset_can_be_looked_at(findings):
     """What `where` names is what --from and --to take; the stall is in it."""
     trace = "kineto/resnet50_2021_workers0.json.gz"
     [row] = [row for row in findings(trace) if row["rule"] == "starved_by_data"]
-    begin, end = [float(time.removesuffix(" ms")) for time in row["where"].split("longest: ")[1].split(",")[0].split(" to ")]
+    begin, end = row["at_start_ns"] / MS, row["at_end_ns"] / MS
     assert "starved_by_data" in [r["rule"] for r in findings(trace, "--from", f"{begin - 30}ms", "--to", f"{end + 10}ms")]
     assert "starved_by_data" not in [r["rule"] for r in findings(trace, "--from", f"{end}ms", "--to", f"{end + 50}ms")]
+
+
+@pytest.mark.parametrize("trace", ["kineto/resnet50_2021_workers0.json.gz", "sglang_decode_8rank", "torchrec_sst5_4rank"])
+def test_places_are_columns(findings, trace):
+    """Programs need not read sentences: rank, time and slice are those that `where` names."""
+    rows = findings(trace)
+    for row in rows:
+        where = f"{row['at_start_ns'] / 1e6:.3f} ms to {row['at_end_ns'] / 1e6:.3f} ms" if row["at_start_ns"] is not None else None
+        assert (where in row["where"]) if where else " ms to " not in row["where"], row["where"]
+        assert f"rank {row['at_rank']}, {where}" in row["where"] or not where or trace.endswith(".gz")
+        assert not any("--step" in row[text] or "--from" in row[text] or "profctl analyze" in row[text]
+                       for text in ("what", "where", "evidence", "advice", "ground") if row[text])
+    assert any(row["at_slice"] is not None for row in rows) or trace.startswith("torchrec")
+
+
+def test_slice_of_a_finding_is_the_event_of_its_time(findings):
+    trace = "kineto/resnet50_2021_workers0.json.gz"
+    rows = {row["rule"]: row for row in findings(trace)}
+    copy, gap = rows["pageable_copy"], rows["starved_by_data"]
+    sql = f"select s.ts - f.first, s.ts + s.dur - f.first, s.name from slice s, (select min(ts) as first from slice) f " \
+          f"where id in ({copy['at_slice']}, {gap['at_slice']}) order by id = {gap['at_slice']}"
+    r = subprocess.run([PROFCTL, "query", "--json", TRACES / trace, sql], capture_output=True, timeout=120, check=True)
+    of_copy, of_gap = (list(row.values()) for row in json.loads(r.stdout))
+    assert of_copy[:2] == [copy["at_start_ns"], copy["at_end_ns"]] and of_copy[2] in copy["where"]
+    assert of_gap[0] == gap["at_end_ns"] and of_gap[2].startswith("Memcpy HtoD")  # the GPU waits for it
 
 
 def test_gap_is_divided_by_the_calls_in_it(findings):
@@ -153,7 +178,7 @@ def test_outlier_leads(run, findings, trace, longest, others):
     """The first step is warm-up: the first line says so and names the option that looks without it, and no finding is of it."""
     line = " ".join(run(trace).split("\n\n")[0].split())
     assert line.startswith(f"Outlier: step 4 took {longest} ms") and f"the median of {others} ms" in line
-    assert "findings cover the other 2 steps; --step 4 analyzes it, --step 5 a steady step " in line
+    assert "findings cover the other 2 steps; analyze it with --step 4, a steady step with --step 5 " in line
     rows = findings(trace)
     assert rows[0]["rule"] == "step_outlier" and "memory allocation" in rows[0]["evidence"]
     assert "allocation_in_step" not in [row["rule"] for row in rows]

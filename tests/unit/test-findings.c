@@ -432,9 +432,11 @@ static void test_offset_without_a_time(void **state)
     healthy_step(&m, DECODE, step_at(0));
     fixture_read(&m.fixture);
     struct rule_context context = {.analysis = &m.fixture.analysis, .n = 1};
-    assert_string_equal(finding_location(location, &context, 0, COLUMN_NULL, COLUMN_NULL), "an unknown time");
+    struct finding f = {.place = {.from = COLUMN_NULL, .to = COLUMN_NULL}};
+    assert_string_equal(finding_location(location, &context, &f), "an unknown time");
     context.n = 2;
-    assert_string_equal(finding_location(location, &context, 0, COLUMN_NULL, 0), "rank 0, an unknown time");
+    f.place.to = 0;
+    assert_string_equal(finding_location(location, &context, &f), "rank 0, an unknown time");
     fixture_done(&m.fixture);
 }
 

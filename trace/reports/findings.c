@@ -92,6 +92,12 @@ const struct report report_evaluated = {
     C(confidence, TEXT, "certain: measured in the trace; inferred: concluded from it")                       \
     C(ground, TEXT, "basis of the confidence", .is_prose = true)                                             \
     C(report, TEXT, "report with more detail")                                                               \
+    C(options, TEXT, "options of profctl analyze that show more", .is_prose = true)                          \
+    C(at_rank, ID, "rank in which the finding is seen best")                                                 \
+    C(at_start_ns, NS,                                                                                       \
+      "start of the time in which it is seen best, relative to the first slice of the rank")                 \
+    C(at_end_ns, NS, "end of that time")                                                                     \
+    C(at_slice, ID, "slice number of the event in that time, or of the event that the GPU waits for")        \
     C(compute_ns, NS, "part of the cost in which a kernel computes", IMPORTANCE_EXTRA)                       \
     C(communication_ns, NS, "part of the cost in which communication runs and no kernel computes",           \
       IMPORTANCE_EXTRA)                                                                                      \
@@ -174,6 +180,8 @@ void finding_emit(const struct rule_context *context, const struct rule *rule, c
              : rule->ground   ? rule->ground
                               : "");
     enum confidence confidence = finding_confidence(context, finding, ground, sizeof(ground));
+    const struct finding_place *place = &finding->place;
+    const struct analysis *a = context->analysis;
     for (size_t i = 0; i < _TIME_KIND_MAX; i++)
         means[i] = is_cost ? rule_context_mean(context, finding->of[i]) : COLUMN_NULL;
     EMIT_ROW(findings, ret, .rule = row_str(rule->name),
@@ -181,9 +189,14 @@ void finding_emit(const struct rule_context *context, const struct rule *rule, c
              .cost_ns = is_cost ? rule_context_mean(context, finding->cost) : COLUMN_NULL, .share = share,
              .what = row_str(finding->what), .where = row_str(finding->where), .evidence = row_str(evidence),
              .advice = row_str(advice), .confidence = row_str(confidence_name(confidence)),
-             .ground = row_str(ground), .report = row_str(rule->report), .compute_ns = means[TIME_COMPUTE],
-             .communication_ns = means[TIME_COMMUNICATION], .copy_ns = means[TIME_COPY],
-             .idle_ns = means[TIME_IDLE]);
+             .ground = row_str(ground), .report = row_str(rule->report),
+             .options = row_str(*finding->options ? finding->options : rule->options),
+             .at_rank = place->is_known ? a->ranks[place->rank].number : COLUMN_NULL,
+             .at_start_ns = place->is_known ? analysis_since_first(a, place->rank, place->from) : COLUMN_NULL,
+             .at_end_ns = place->is_known ? analysis_since_first(a, place->rank, place->to) : COLUMN_NULL,
+             .at_slice = place->is_known && place->slice != SLICE_NONE ? (int64_t)place->slice : COLUMN_NULL,
+             .compute_ns = means[TIME_COMPUTE], .communication_ns = means[TIME_COMMUNICATION],
+             .copy_ns = means[TIME_COPY], .idle_ns = means[TIME_IDLE]);
 }
 
 static const struct rule *const rules[] = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of reports by the names of their columns, and the places that findings name. Pure but for loadReports().
+// Rows of reports by the names of their columns. Pure but for loadReports().
 
 import { send } from './api';
 import type { Report } from './types';
@@ -56,18 +56,6 @@ export function loadReports(traces: string[], reports: string[], top: number, si
 export interface Span {
   from: number; // ns after the first slice
   to: number;
-}
-
-const UNITS: Record<string, number> = { ns: 1, us: 1e3, ms: 1e6, s: 1e9, min: 60e9 };
-const SPAN = /(\d+(?:\.\d+)?)[ \u00a0]?(ns|us|ms|s|min) to (\d+(?:\.\d+)?)[ \u00a0]?(ns|us|ms|s|min)\b/;
-
-// The first time span that a sentence of a report names: "longest: 6.644 ms to 6.796 ms".
-export function spanIn(sentence: string): Span | null {
-  const found = SPAN.exec(sentence);
-  if (!found) return null;
-  const from = Math.floor(Number(found[1]) * UNITS[found[2]!]!);
-  const to = Math.ceil(Number(found[3]) * UNITS[found[4]!]!);
-  return to > from ? { from, to } : null;
 }
 
 // A window for the timeline around a span: a fifth of it on both sides, and never less than a microsecond.

@@ -4,7 +4,8 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { asProblem, isAbort, type Loaded, type Problem, send, useGet } from './api';
 import { useEvents } from './events';
-import type { Report, Session } from './types';
+import { type Reports, type Row, rowsOf, text } from './reports';
+import type { Session } from './types';
 
 const RELOAD_MS = 300;
 // While a session is not over, bytes and ranks grow without an event.
@@ -38,42 +39,36 @@ export function useLive<T>(path: string, active: (data: T) => boolean, session?:
 }
 
 export interface Finding {
-  rule: string;
-  severity: string;
-  cost_ns: number | null;
-  share: number | null;
-  what: string;
-  where: string;
-  evidence: string;
-  advice: string;
+  row: Row; // of the report findings
   instances: string[]; // of engines: the one that the sentence is about, then others that have the same finding
-}
-
-interface Reports {
-  parts: (Report & { instance?: string | null; traces?: string[]; error?: string })[];
+  traces: string[]; // of the first of these instances
 }
 
 // What several instances have is one finding, of the instance that it costs most.
 function findingsOf({ parts }: Reports): Finding[] {
   const all = parts
     .filter((part) => part.report === 'findings' && part.rows)
-    .flatMap((part) =>
-      part.rows.map((row) => ({ instances: part.instance ? [part.instance] : [], ...Object.fromEntries(part.columns.map((name, i) => [name, row[i]])) }) as unknown as Finding),
-    )
-    .sort((a, b) => (b.cost_ns ?? -1) - (a.cost_ns ?? -1));
+    .flatMap((part) => rowsOf(part).map((row): Finding => ({ row, instances: part.instance ? [part.instance] : [], traces: part.traces ?? [] })))
+    .sort((a, b) => costOf(b) - costOf(a));
   const byRule = new Map<string, Finding>();
   const kept: Finding[] = [];
   for (const finding of all) {
-    const same = byRule.get(finding.rule);
+    const rule = text(finding.row, 'rule');
+    const same = byRule.get(rule);
     const instance = finding.instances[0];
     if (same && instance && !same.instances.includes(instance)) {
       same.instances.push(instance);
     } else {
-      byRule.set(finding.rule, same ?? finding);
+      byRule.set(rule, same ?? finding);
       kept.push(finding);
     }
   }
   return kept;
+}
+
+// Statements without a cost come last.
+function costOf({ row }: Finding): number {
+  return typeof row['cost_ns'] === 'number' ? row['cost_ns'] : -1;
 }
 
 // The findings of all ranks of a session, the most expensive first; of none where the session is null.

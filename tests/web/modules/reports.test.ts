@@ -5,25 +5,29 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { comparable, bodyOf, sideOf } from '../../../web/src/compare/sides';
 import { stepTimes } from '../../../web/src/compare/step_times';
-import { type Reports, rowsNamed, rowsOf, spanIn, whyNot, windowAround } from '../../../web/src/reports';
-import { findingSpan, slicesSql } from '../../../web/src/trace/finding_places';
+import { type Reports, rowsNamed, rowsOf, whyNot, windowAround } from '../../../web/src/reports';
+import { placeOf, reportAddress, timelineAddress, traceOf } from '../../../web/src/trace/finding_places';
 import { gpuParts } from '../../../web/src/trace/gpu_parts';
 import { memoryByDevice, memorySql } from '../../../web/src/trace/memory_data';
 import { stepText, stripBars } from '../../../web/src/trace/steps_data';
 import { durationTicks } from '../../../web/src/units';
 
-test('the time that a finding names is found in its sentences', () => {
-  assert.deepEqual(spanIn('longest: rank 6, 206.040 ms to 207.039 ms'), { from: 206_040_000, to: 207_039_000 });
-  assert.deepEqual(spanIn('most expensive chain: 5 kernels, 6.644 ms to 6.796 ms'), { from: 6_644_000, to: 6_796_000 });
-  assert.deepEqual(spanIn('longest such gap: 633 us, 53.303 ms to 53.936 ms, before x'), { from: 53_303_000, to: 53_936_000 });
-  assert.deepEqual(spanIn('940 ns to 1.2 us'), { from: 940, to: 1200 });
-  assert.deepEqual(spanIn('59.9 s to 60.1 s'), { from: 59_900_000_000, to: 60_100_000_000 });
-  assert.equal(spanIn('the report evaluated lists the times of each rank'), null);
-  assert.equal(spanIn('5 ms to 3 ms'), null);
-  assert.deepEqual(findingSpan({ where: 'nowhere', what: '1 ms to 2 ms' }), { from: 1e6, to: 2e6 });
-  assert.deepEqual(windowAround({ from: 10_000_000, to: 20_000_000 }), { from: 8_000_000, to: 22_000_000 });
+test('a finding has its place, and links to what shows more of it', () => {
+  const row = { report: 'gap_list', at_rank: 6, at_start_ns: 10_000_000, at_end_ns: 20_000_000, at_slice: null };
+  const place = placeOf(row)!;
+  assert.deepEqual(place, { from: 10_000_000, to: 20_000_000, rank: 6, slice: null });
+  assert.equal(timelineAddress('t7', place), '#/traces/t7/timeline?from=8000000&to=22000000');
+  assert.equal(timelineAddress('t7', { ...place, slice: 0 }), '#/traces/t7/timeline?from=8000000&to=22000000&slice=0');
+  assert.equal(placeOf({ ...row, at_start_ns: null, at_end_ns: null }), null);
+  assert.equal(reportAddress(row, 't7'), '#/sql?trace=t7&q=SELECT+*%0AFROM+report_gap_list');
+  assert.equal(reportAddress({ report: 'stragglers' }, 't7', 's2'), '#/sessions/s2/ranks');
+  assert.equal(reportAddress({ report: 'stragglers' }, 't7'), null);
+  const ranks = new Map([['t1', 5], ['t2', 6]]);
+  const rankOf = (trace: string) => ranks.get(trace);
+  assert.equal(traceOf(row, ['t1', 't2'], rankOf), 't2');
+  assert.equal(traceOf({ ...row, at_rank: 9 }, ['t1', 't2'], rankOf), null);
+  assert.equal(traceOf({ ...row, at_rank: 9 }, ['t1'], rankOf), 't1');
   assert.deepEqual(windowAround({ from: 100, to: 200 }), { from: 0, to: 1200 });
-  assert.equal(slicesSql([{ from: 5000, to: 9000 }, { from: 1, to: 2 }]).split(' union all ').length, 2);
 });
 
 test('the parts of a GPU add up to its span', () => {

@@ -94,6 +94,18 @@ static int exposed_make_rank(const struct rule_context *context, const struct ru
     return r;
 }
 
+/* The communication of the longest time. */
+static uint64_t exposed_longest_event(const struct exposure *x)
+{
+    const struct gpu_work *work = x->rank->work;
+    uint64_t ret = SLICE_NONE;
+
+    for (size_t i = 0; i < work->n && work->events[i].ts <= x->longest.from; i++)
+        if (work->events[i].kind == GPU_COMMUNICATION && work->events[i].end >= x->longest.to)
+            ret = work->events[i].slice;
+    return ret;
+}
+
 static int name_kernels_of(const struct rule_context *context, enum purpose purpose, char *buf, size_t size)
 {
     _cleanup_(aggregated_done) struct aggregated names = {0};
@@ -139,8 +151,8 @@ static int exposed_evaluate(const struct rule_context *context, const struct rul
              : is_complete      ? " on every rank"
                                 : " on every recorded rank",
              x.exposed == x.total ? "overlapping no computation" : "not overlapped by computation");
-    snprintf(f.where, sizeof(f.where), "%s; longest: %s", kernels,
-             finding_location(location, context, x.rank->rank, x.longest.from, x.longest.to));
+    finding_set_place(&f, x.rank, x.longest.from, x.longest.to, exposed_longest_event(&x));
+    snprintf(f.where, sizeof(f.where), "%s; longest: %s", kernels, finding_location(location, context, &f));
     snprintf(f.evidence, sizeof(f.evidence),
              "this communication takes %s%s: no kernel computes for %s of it (%.0f %%)",
              format_duration(total, rule_context_mean(context, x.total)), rule_context_unit(context),
@@ -265,9 +277,10 @@ static int exposed_copy_evaluate(const struct rule_context *context, const struc
     f.cost = f.of[TIME_COPY] = copies.exposed;
     snprintf(f.what, sizeof(f.what), "Exposed copies: no kernel was running during copies for %s",
              finding_figures(figures, context, f.cost));
+    finding_set_place(&f, copies.rank, copies.longest->ts, copies.longest->end, copies.longest->slice);
     snprintf(f.where, sizeof(f.where), "%s; longest: %s",
              finding_text(name, columns_text(copies.rank->columns, copies.longest->name)),
-             finding_location(location, context, copies.rank->rank, copies.longest->ts, copies.longest->end));
+             finding_location(location, context, &f));
     snprintf(f.evidence, sizeof(f.evidence), "%zu copies; %.0f %% of their time overlaps with no kernel",
              copies.n, copies.all > 0 ? 100.0 * (double)copies.exposed / (double)copies.all : 0.0);
     finding_emit(context, rule, &f, ret);
@@ -394,8 +407,8 @@ static int pageable_copy_evaluate(const struct rule_context *context, const stru
     snprintf(f.what, sizeof(f.what), "Pageable copies: no kernel was running for %s, %.3g copies%s",
              finding_figures(figures, context, f.cost), (double)copies.n / (double)context->units,
              rule_context_unit(context));
-    snprintf(f.where, sizeof(f.where), "longest: %s, %s",
-             finding_location(location, context, copies.rank->rank, copies.longest->ts, copies.longest->end),
+    finding_set_place(&f, copies.rank, copies.longest->ts, copies.longest->end, copies.longest->slice);
+    snprintf(f.where, sizeof(f.where), "longest: %s, %s", finding_location(location, context, &f),
              finding_text(name, columns_text(copies.rank->columns, copies.longest->name)));
     name_pageable(context, &copies, f.evidence, sizeof(f.evidence));
     finding_append(f.evidence, sizeof(f.evidence),

@@ -200,8 +200,9 @@ static int idle_rule_evaluate(const struct rule_context *context, const struct r
         return r;
     snprintf(f.what, sizeof(f.what), "%s: the GPU was idle %s %s, longest gap %s", rule->seen,
              finding_figures(figures, context, s.sum), rule->waits, format_duration(longest, s.longest));
+    finding_set_place(&f, s.rank, s.gap->from, s.gap->to, s.gap->after);
     snprintf(f.where, sizeof(f.where), "%zu gap%s; longest: %s, before %s", s.n, s.n == 1 ? "" : "s",
-             finding_location(location, context, s.rank->rank, s.gap->from, s.gap->to),
+             finding_location(location, context, &f),
              finding_name(name, columns_text(s.rank->columns,
                                              columns_get(s.rank->columns, COL_slice_name, s.gap->after))));
     r = describe_calls(&s, rule, &f);
@@ -386,8 +387,9 @@ static int unexplained_idle_evaluate(const struct rule_context *context, const s
     of_cause.advice = causes[most].advice;
     snprintf(f.what, sizeof(f.what), "Unexplained idle time: %s; mostly %s",
              finding_figures(figures, context, f.cost), causes[most].what);
+    finding_set_place(&f, rank, gap->from, gap->to, gap->after);
     snprintf(f.where, sizeof(f.where), "longest such gap: %s, %s, before %s", format_duration(dur, gap->idle),
-             finding_location(location, context, rank->rank, gap->from, gap->to),
+             finding_location(location, context, &f),
              finding_name(
                  name, columns_text(rank->columns, columns_get(rank->columns, COL_slice_name, gap->after))));
     finding_append_shares(f.evidence, sizeof(f.evidence), context->unclaimed, _IDLE_CAUSE_MAX, f.cost,
@@ -484,8 +486,10 @@ static int idle_worker_evaluate(const struct rule_context *context, const struct
     f.cost = all.rested;
     snprintf(f.what, sizeof(f.what), "%s: no activity for %s of the recording",
              a->n > 1 ? who : "Idle worker", finding_figures(figures, &recording, f.cost));
+    f.place = (struct finding_place){
+        .is_known = true, .rank = all.rank, .from = all.at.from, .to = all.at.to, .slice = SLICE_NONE};
     snprintf(f.where, sizeof(f.where), "longest idle period: %s, %s", format_duration(longest, all.longest),
-             finding_location(location, context, all.rank, all.at.from, all.at.to));
+             finding_location(location, context, &f));
     snprintf(f.evidence, sizeof(f.evidence),
              "no GPU activity and no operators, annotations or runtime calls on the host, for periods of 100 "
              "ms and more; all other findings cover the rest of the recording");
@@ -498,7 +502,9 @@ const struct rule rule_idle_worker = {
     .report = "temporal",
     .share_min = IDLE_SHARE_MIN,
     .ground = "threads that the profiler did not record may have been busy",
-    .advice = "record while requests arrive (profctl bench sends requests), check that the router sends "
-              "requests to this worker, or analyze the busy part with --from and --to",
+    .advice =
+        "record while requests arrive (a benchmark run sends some), check that the router sends requests "
+        "to this worker, or analyze the busy part alone",
+    .options = "select a part with --from and --to",
     .evaluate = idle_worker_evaluate,
 };

@@ -117,8 +117,8 @@ static int launching_evaluate(const struct rule_context *context, const struct r
     snprintf(f.what, sizeof(f.what), "%s: the GPU was idle %s %s, %zu times%s", rule->seen,
              finding_figures(figures, context, w.sum), rule->waits, w.n / (size_t)context->units,
              context->is_by_step ? " per step" : "");
-    snprintf(f.where, sizeof(f.where), "worst window: %s",
-             finding_location(location, context, w.rank->rank, w.from, w.to));
+    finding_set_place(&f, w.rank, w.from, w.to, SLICE_NONE);
+    snprintf(f.where, sizeof(f.where), "worst window: %s", finding_location(location, context, &f));
     snprintf(
         f.evidence, sizeof(f.evidence),
         "the call that launched the next kernel returned only when the GPU was idle; waits of up to 1 ms, %s",

@@ -226,8 +226,8 @@ static int profiler_overhead_evaluate(const struct rule_context *context, const 
     snprintf(f.what, sizeof(f.what),
              "Profiler overhead distorts this trace: the profiler caused about %s of idle time",
              finding_figures(figures, context, f.cost));
-    snprintf(f.where, sizeof(f.where), "worst window: %s",
-             finding_location(location, context, most_rank->rank, gap->from, gap->to));
+    finding_set_place(&f, most_rank, gap->from, gap->to, gap->after);
+    snprintf(f.where, sizeof(f.where), "worst window: %s", finding_location(location, context, &f));
     profiler_overhead_evidence(context, f.evidence, sizeof(f.evidence));
     if (context->profiler_frames > 0)
         snprintf(f.ground, sizeof(f.ground),
@@ -246,8 +246,8 @@ const struct rule rule_profiler_overhead = {
     .report = "gaps",
     .share_min = OVERHEAD_SHARE_MIN,
     .idle = IDLE_PROFILER,
-    .advice = "record without Python stacks before trusting idle times (the default of profctl start), and "
-              "record stacks in a separate session; do not record shapes and memory at the same time",
+    .advice = "record without Python stacks before trusting idle times (the default), and record stacks in a "
+              "separate session; do not record shapes and memory at the same time",
     .vllm = "\"torch_profiler_with_stack\":false in --profiler-config",
     .sglang = "\"with_stack\":false in /start_profile, or SGLANG_PROFILE_WITH_STACK=false",
     .evaluate = profiler_overhead_evaluate,

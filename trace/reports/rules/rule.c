@@ -54,15 +54,23 @@ char *finding_figures(char buf[FIGURES_MAX], const struct rule_context *context,
     return buf;
 }
 
-char *finding_location(char buf[LOCATION_MAX], const struct rule_context *context, size_t rank, int64_t from,
-                       int64_t to)
+void finding_set_place(struct finding *finding, const struct rule_rank *rank, int64_t from, int64_t to,
+                       uint64_t slice)
 {
-    int64_t since = analysis_since_first(context->analysis, rank, from),
-            until = analysis_since_first(context->analysis, rank, to);
+    finding->place =
+        (struct finding_place){.is_known = true, .rank = rank->rank, .from = from, .to = to, .slice = slice};
+}
+
+char *finding_location(char buf[LOCATION_MAX], const struct rule_context *context,
+                       const struct finding *finding)
+{
+    const struct finding_place *place = &finding->place;
+    int64_t since = analysis_since_first(context->analysis, place->rank, place->from),
+            until = analysis_since_first(context->analysis, place->rank, place->to);
     char who[32] = "";
 
     if (context->n > 1)
-        snprintf(who, sizeof(who), "rank %lld, ", (long long)context->analysis->ranks[rank].number);
+        snprintf(who, sizeof(who), "rank %lld, ", (long long)context->analysis->ranks[place->rank].number);
     /* More precise than other durations, for use with --from and --to. */
     if (since != COLUMN_NULL && until != COLUMN_NULL)
         snprintf(buf, LOCATION_MAX, "%s%.3f ms to %.3f ms", who, (double)since / 1e6, (double)until / 1e6);

@@ -29,6 +29,14 @@ enum time_kind {
 /* Of each text of a finding. */
 #define FINDING_TEXT_MAX 640
 
+/* Where a finding is seen best: its longest gap, copy, step ... */
+struct finding_place {
+    bool is_known;
+    size_t rank;      /* of the analysis */
+    int64_t from, to; /* by the clock of the rank */
+    uint64_t slice;   /* the event of that time, or the one that the GPU waits for; SLICE_NONE */
+};
+
 struct finding {
     int64_t cost; /* over the entire context; reported per step; COLUMN_NULL for a
                    * statement that costs nothing */
@@ -37,10 +45,12 @@ struct finding {
     enum confidence confidence;
     bool is_of_all_ranks; /* a statement about all ranks: without the traces of some, it is inferred */
     const char *advice;   /* in place of the rule's and of its engines' options; NULL */
+    struct finding_place place;
     char ground[FINDING_TEXT_MAX];   /* what the confidence rests on */
     char what[FINDING_TEXT_MAX];     /* one line, with figures */
     char where[FINDING_TEXT_MAX];    /* time, kernel, rank */
     char evidence[FINDING_TEXT_MAX]; /* evidence */
+    char options[FINDING_TEXT_MAX];  /* in place of the rule's */
 };
 
 struct rule {
@@ -50,6 +60,8 @@ struct rule {
     const char *advice; /* whatever the engine */
     const char *vllm;   /* its options; NULL */
     const char *sglang; /* its options; NULL */
+    /* Options of profctl analyze that show more; NULL. No other text names one, because the web page shows those. */
+    const char *options;
     /* Of rules that are of idle time: the cause whose parts they claim. */
     enum idle_cause idle;
     const char *seen;  /* label at the start of the finding */
@@ -78,10 +90,13 @@ void finding_append_shares(char *buf, size_t size, const int64_t *sums, size_t n
 #define NAME_MAX_SHOWN 64
 /* "57.2 ms of 102.7 ms (56 %)", with " a step" where costs are of steps. */
 char *finding_figures(char buf[FIGURES_MAX], const struct rule_context *context, int64_t cost);
-/* "rank 3, 98.191ms to 100.823ms": counted, and written, as --from and --to do; "an unknown time" where the
- * trace has no first slice to count from. */
-char *finding_location(char buf[LOCATION_MAX], const struct rule_context *context, size_t rank, int64_t from,
-                       int64_t to);
+/* Where a finding is, by the clock of the rank; slice: SLICE_NONE where it is of no single event. */
+void finding_set_place(struct finding *finding, const struct rule_rank *rank, int64_t from, int64_t to,
+                       uint64_t slice);
+/* The finding's place: "rank 3, 98.191ms to 100.823ms", counted, and written, as --from and --to do; "an unknown time"
+ * where the trace has no first slice to count from. */
+char *finding_location(char buf[LOCATION_MAX], const struct rule_context *context,
+                       const struct finding *finding);
 /* A recorded text that a sentence holds: a longer one ends in "...", and never within a character. */
 char *finding_text(char buf[NAME_MAX_SHOWN + 1], struct text text);
 /* The same of a kernel's name without the arguments of its templates. */

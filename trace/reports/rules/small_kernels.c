@@ -101,8 +101,9 @@ static int tiny_evaluate(const struct rule_context *context, const struct rule *
              "Many tiny kernels: %.0f %% of the kernels take 4 us or less; they and the gaps "
              "before them take %s",
              100.0 * (double)t.n / (double)t.of, finding_figures(figures, context, f.cost));
+    finding_set_place(&f, t.rank, t.run_at.from, t.run_at.to, SLICE_NONE);
     snprintf(f.where, sizeof(f.where), "longest run: %lld kernels, %s", (long long)t.run,
-             finding_location(location, context, t.rank->rank, t.run_at.from, t.run_at.to));
+             finding_location(location, context, &f));
     snprintf(f.evidence, sizeof(f.evidence),
              "%zu of %zu kernels, %s on average; an upper bound: the computation of a fused kernel remains",
              t.n, t.of, format_duration(mean, t.sum / (int64_t)t.n));
@@ -233,8 +234,9 @@ static int chains_evaluate(const struct rule_context *context, const struct rule
     f.cost = f.of[TIME_COMPUTE];
     snprintf(f.what, sizeof(f.what), "Unfused elementwise chains: fusion would save about %s",
              finding_figures(figures, context, f.cost));
+    finding_set_place(&f, c.rank, c.best_chain.from, c.best_chain.to, SLICE_NONE);
     snprintf(f.where, sizeof(f.where), "most expensive chain: %lld kernels, %s", (long long)c.best_chain.n,
-             finding_location(location, context, c.rank->rank, c.best_chain.from, c.best_chain.to));
+             finding_location(location, context, &f));
     snprintf(f.evidence, sizeof(f.evidence),
              "%zu chains of %d or more consecutive elementwise kernels of PyTorch on a stream, %zu kernels; "
              "assumes that a fused kernel takes as long as the longest kernel of its chain",

@@ -31,7 +31,7 @@ static int step_outlier_evaluate(const struct rule_context *context, const struc
     struct finding f = {.confidence = CONFIDENCE_CERTAIN};
     struct rule_context all = *context;
     char dur[UNIT_TEXT_MAX], median[UNIT_TEXT_MAX], idle_text[UNIT_TEXT_MAX], location[LOCATION_MAX],
-        who[128], more[64] = "";
+        more[64] = "";
     int64_t idle = 0, classes[_HOST_CLASS_MAX] = {0};
     size_t n = 0, most = 0;
 
@@ -54,17 +54,17 @@ static int step_outlier_evaluate(const struct rule_context *context, const struc
     if (n > 1)
         snprintf(more, sizeof(more), ", the longest of %zu such steps,", n);
     const struct step *steady = steady_step(context);
+    snprintf(f.options, sizeof(f.options), "analyze it with --step %lld", (long long)o->step->index);
     if (steady)
-        snprintf(who, sizeof(who), "; --step %lld analyzes it, --step %lld a steady step",
-                 (long long)o->step->index, (long long)steady->index);
+        finding_append(f.options, sizeof(f.options), ", a steady step with --step %lld",
+                       (long long)steady->index);
     int64_t took = o->step->end - o->step->ts;
-    snprintf(
-        f.what, sizeof(f.what),
-        "Outlier: step %lld%s took %s, %.1f times the median of %s; findings cover the other %zu steps%s",
-        (long long)o->step->index, more, format_duration(dur, took), (double)took / (double)o->median,
-        format_duration(median, o->median), o->rank->n_steps, steady ? who : "");
-    snprintf(f.where, sizeof(f.where), "%s",
-             finding_location(location, context, o->rank->rank, o->step->ts, o->step->end));
+    snprintf(f.what, sizeof(f.what),
+             "Outlier: step %lld%s took %s, %.1f times the median of %s; findings cover the other %zu steps",
+             (long long)o->step->index, more, format_duration(dur, took), (double)took / (double)o->median,
+             format_duration(median, o->median), o->rank->n_steps);
+    finding_set_place(&f, o->rank, o->step->ts, o->step->end, SLICE_NONE);
+    snprintf(f.where, sizeof(f.where), "%s", finding_location(location, context, &f));
     int used = snprintf(f.evidence, sizeof(f.evidence),
                         "excluded: %zu of %zu steps%s; the GPU is idle in them for %s", n,
                         n + o->rank->n_steps, context->n > 1 ? " of each rank" : "",
@@ -81,10 +81,12 @@ const struct rule rule_step_outlier = {
     .name = "step_outlier",
     .report = "steps",
     .share_min = OUTLIER_SHARE_MIN,
-    .ground = "times of the GPU activity of steps: more than twice the median of their phase, and more than "
-              "3.5 standard deviations from it, estimated by the median absolute deviation",
-    .advice = "send warm-up requests, or run warm-up steps, before recording; analyze such a step with "
-              "--step and its number",
+    .ground = "times of the GPU activity of steps. An outlier takes more than twice the median of its phase "
+              "and exceeds it by more than 3.5 standard deviations, estimated by the median absolute "
+              "deviation. The cost is the sum of what the outliers take beyond that median, divided by the "
+              "number of all steps; the share is the same sum divided by the time from the first to the last "
+              "step, outliers included",
+    .advice = "send warm-up requests, or run warm-up steps, before recording",
     .evaluate = step_outlier_evaluate,
 };
 
@@ -180,8 +182,8 @@ static int prefill_steals_decode_evaluate(const struct rule_context *context, co
     f.cost = s.sum;
     snprintf(f.what, sizeof(f.what), "Prefill delays decode: %s, longest stall %s",
              finding_figures(figures, context, s.sum), format_duration(longest, s.longest));
-    snprintf(f.where, sizeof(f.where), "longest: %s, %s",
-             finding_location(location, context, s.rank->rank, s.at.from, s.at.to),
+    finding_set_place(&f, s.rank, s.at.from, s.at.to, SLICE_NONE);
+    snprintf(f.where, sizeof(f.where), "longest: %s, %s", finding_location(location, context, &f),
              finding_text(name, s.name));
     snprintf(f.evidence, sizeof(f.evidence),
              "%zu prefill steps between decode steps, and %zu mixed steps longer than the median of %zu "
@@ -235,8 +237,8 @@ static int evaluate_edge(const struct rule_context *context, const struct rule *
              "recorded activity, not evaluated",
              context->n > 1 ? who : "The GPU was", n > 1 ? "up to " : "",
              format_duration(dur, rank->edge.to - rank->edge.from));
-    snprintf(f.where, sizeof(f.where), "%s",
-             finding_location(location, context, rank->rank, rank->edge.from, rank->edge.to));
+    finding_set_place(&f, rank, rank->edge.from, rank->edge.to, rank->edge_wait);
+    snprintf(f.where, sizeof(f.where), "%s", finding_location(location, context, &f));
     if (rank->edge_wait != SLICE_NONE)
         snprintf(f.evidence, sizeof(f.evidence), "the host is in %s, which waits for the GPU",
                  finding_name(name, columns_text(rank->columns, columns_get(rank->columns, COL_slice_name,
@@ -305,6 +307,7 @@ const struct rule rule_not_evaluated = {
     .name = "not_evaluated",
     .report = "evaluated",
     .ground = "times of steps, of GPU events, and of the first and last recorded event",
-    .advice = "analyze that time with --from and --to",
+    .advice = "analyze that time alone",
+    .options = "select it with --from and --to",
     .evaluate = evaluate_rest,
 };

@@ -159,8 +159,12 @@ static int straggler_evaluate(const struct rule_context *context, const struct r
     snprintf(f.what, sizeof(f.what), "Straggler: ranks wait for rank %lld alone for %s, mean of all ranks",
              (long long)context->analysis->ranks[context->straggler].number,
              finding_figures(figures, context, f.cost));
-    snprintf(f.where, sizeof(f.where), "worst window: %s, before %s",
-             finding_location(location, context, context->straggler, event->ts - late->most, event->ts),
+    f.place = (struct finding_place){.is_known = true,
+                                     .rank = context->straggler,
+                                     .from = event->ts - late->most,
+                                     .to = event->ts,
+                                     .slice = event->slice};
+    snprintf(f.where, sizeof(f.where), "worst window: %s, before %s", finding_location(location, context, &f),
              finding_name(name, late->worst->name));
     snprintf(
         f.evidence, sizeof(f.evidence),

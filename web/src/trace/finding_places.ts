@@ -1,27 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where findings are: the time that a sentence names, and the slice that it is of. Pure.
+// Where findings are, by their columns at_*, and addresses of views that show more of them. Pure.
 
-import { type Row, type Span, spanIn, text } from '../reports';
+import { type Row, type Span, text, windowAround } from '../reports';
+import { address } from '../router';
 
-// The time that a finding names: its sentence about the place first.
-export function findingSpan(row: Row): Span | null {
-  for (const name of ['where', 'what', 'evidence']) {
-    const span = spanIn(text(row, name));
-    if (span) return span;
-  }
-  return null;
+export interface FindingPlace extends Span {
+  rank: number | null;
+  slice: number | null;
 }
 
-// Sentences have times to the microsecond.
-const ROUNDED_NS = 1000;
+// Null of a finding that is of no particular time.
+export function placeOf(row: Row): FindingPlace | null {
+  const [rank, from, to, slice] = ['at_rank', 'at_start_ns', 'at_end_ns', 'at_slice'].map((name) => {
+    const value = row[name];
+    return typeof value === 'number' ? value : null;
+  });
+  return typeof from === 'number' && typeof to === 'number' && to > from ? { from, to, rank: rank ?? null, slice: slice ?? null } : null;
+}
 
-// The slice that each span is of: one that begins and ends with it, as "longest: ..." has. Chains and gaps are of none.
-export function slicesSql(spans: Span[]): string {
-  return spans
-    .map(
-      ({ from, to }, i) =>
-        `select ${i}, (select id from slice where ts between first + ${from - ROUNDED_NS} and first + ${from + ROUNDED_NS} ` +
-        `and abs(ts + dur - first - ${to}) <= ${2 * ROUNDED_NS} order by depth desc limit 1) from (select min(ts) as first from slice)`,
-    )
-    .join(' union all ');
+export function timelineAddress(trace: string, place: FindingPlace): string {
+  const { from, to } = windowAround(place);
+  return address(`/traces/${trace}/timeline`, { from, to, slice: place.slice });
+}
+
+// Reports that compare ranks are a view of the session; every other one is a table of the trace.
+const OF_RANKS = ['ranks', 'stragglers', 'imbalance'];
+
+export function reportAddress(row: Row, trace: string | null, session?: string): string | null {
+  const report = text(row, 'report');
+  if (OF_RANKS.includes(report)) return session ? address(`/sessions/${session}/ranks`) : null;
+  return trace && report ? address('/sql', { trace, q: `SELECT *\nFROM report_${report}` }) : null;
+}
+
+// Of the traces of an engine instance, the one of the rank where the finding is.
+export function traceOf(row: Row, traces: string[], rankOf: (trace: string) => number | undefined): string | null {
+  const rank = placeOf(row)?.rank;
+  return (rank === null || rank === undefined ? undefined : traces.find((id) => rankOf(id) === rank)) ?? (traces.length === 1 ? traces[0]! : null);
 }

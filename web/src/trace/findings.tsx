@@ -2,26 +2,9 @@
 // Findings, the most expensive first: what it costs, where it is, how it was found and what to do about it.
 
 import { useState } from 'preact/hooks';
-import { send } from '../api';
-import { useLoad } from '../load';
-import { number, type Row, text, windowAround } from '../reports';
-import { address } from '../router';
+import { number, type Row, text } from '../reports';
 import { duration, percent } from '../units';
-import { findingSpan, slicesSql } from './finding_places';
-
-const SLICES_MAX = 40;
-
-// Numbers of slices by the index of their finding.
-export function useFindingSlices(rows: Row[], trace: string): Map<number, number> {
-  const spans = rows.slice(0, SLICES_MAX).map(findingSpan);
-  const known = spans.flatMap((span, i) => (span ? [{ span, i }] : []));
-  const found = useLoad(known.length > 0 ? `${trace} ${known.map(({ span, i }) => `${i}:${span.from}-${span.to}`).join()}` : null, (signal) =>
-    send<{ rows: [number, number | null][] }>('POST', `/v1/traces/${trace}/query`, { sql: slicesSql(known.map(({ span }) => span)) }, signal),
-  );
-  const slices = new Map<number, number>();
-  for (const [n, slice] of found.data?.rows ?? []) if (slice !== null && known[n]) slices.set(known[n].i, slice);
-  return slices;
-}
+import { placeOf, reportAddress, timelineAddress } from './finding_places';
 
 const PARTS: [string, string][] = [
   ['compute_ns', 'computing'],
@@ -30,12 +13,18 @@ const PARTS: [string, string][] = [
   ['idle_ns', 'idle'],
 ];
 
-function Method({ row }: { row: Row }) {
+// `trace`: of the rank where it is, null if that is not known.
+export function Method({ row, trace, session }: { row: Row; trace: string | null; session?: string }) {
   const parts = PARTS.map(([name, title]) => [title, number(row, name)] as const).filter(([, ns]) => ns > 0);
+  const report = reportAddress(row, trace, session);
   return (
     <dl class="method">
-      <dt>Evidence</dt>
-      <dd>{text(row, 'evidence')}</dd>
+      {text(row, 'evidence') && (
+        <>
+          <dt>Evidence</dt>
+          <dd>{text(row, 'evidence')}</dd>
+        </>
+      )}
       <dt>Method</dt>
       <dd>
         <b class="certainty">{text(row, 'confidence')}</b> {text(row, 'ground')}
@@ -52,38 +41,41 @@ function Method({ row }: { row: Row }) {
           <dd>{text(row, 'advice')}</dd>
         </>
       )}
-      <dt>Report</dt>
-      <dd>
-        <code>profctl analyze --report {text(row, 'report')}</code>
-      </dd>
+      {report && (
+        <>
+          <dt>Report</dt>
+          <dd>
+            <a href={report}>{text(row, 'report')}</a>
+          </dd>
+        </>
+      )}
     </dl>
   );
 }
 
-export function Finding({ row, trace, place, slice }: { row: Row; trace: string; place: number; slice: number | undefined }) {
+function Finding({ row, trace, at }: { row: Row; trace: string; at: number }) {
   const [open, setOpen] = useState(false);
   const cost = row['cost_ns'];
   const share = number(row, 'share');
-  const span = findingSpan(row);
-  const around = span && windowAround(span);
+  const place = placeOf(row);
   const has = typeof cost === 'number';
-  const id = `finding-${trace}-${text(row, 'rule')}-${place}`;
+  const id = `finding-${trace}-${text(row, 'rule')}-${at}`;
   return (
     <li class={`finding ${text(row, 'severity')}`}>
       <div class="finding-text">
         <strong>{text(row, 'what')}</strong>
         {text(row, 'where') && <p class="hint">{text(row, 'where')}</p>}
         <div class="finding-actions">
-          {around && (
-            <a class="button" href={address(`/traces/${trace}/timeline`, { from: around.from, to: around.to, slice })}>
+          {place && (
+            <a class="button" href={timelineAddress(trace, place)}>
               Show in timeline
             </a>
           )}
-          <button type="button" class={span ? 'quiet' : undefined} aria-expanded={open} aria-controls={id} onClick={() => setOpen(!open)}>
+          <button type="button" class={place ? 'quiet' : undefined} aria-expanded={open} aria-controls={id} onClick={() => setOpen(!open)}>
             Method
           </button>
         </div>
-        <div id={id}>{open && <Method row={row} />}</div>
+        <div id={id}>{open && <Method row={row} trace={trace} />}</div>
       </div>
       {has && (
         <div class="finding-cost" aria-label={`cost ${duration(cost)}, ${percent(share)} of the time`}>
@@ -98,11 +90,10 @@ export function Finding({ row, trace, place, slice }: { row: Row; trace: string;
   );
 }
 
-// Those with a cost first; statements without one follow. `slices`: what to select in the timeline, by the index of a row.
-export function Findings({ rows, trace, slices }: { rows: Row[]; trace: string; slices: Map<number, number> }) {
-  const all = rows.map((row, place) => ({ row, place, costs: typeof row['cost_ns'] === 'number' }));
-  const items = (costs: boolean) =>
-    all.filter((one) => one.costs === costs).map(({ row, place }) => <Finding key={place} row={row} trace={trace} place={place} slice={slices.get(place)} />);
+// Those with a cost first; statements without one follow.
+export function Findings({ rows, trace }: { rows: Row[]; trace: string }) {
+  const all = rows.map((row, at) => ({ row, at, costs: typeof row['cost_ns'] === 'number' }));
+  const items = (costs: boolean) => all.filter((one) => one.costs === costs).map(({ row, at }) => <Finding key={at} row={row} trace={trace} at={at} />);
   const [costs, statements] = [items(true), items(false)];
   return (
     <>

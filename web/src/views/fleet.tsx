@@ -10,6 +10,7 @@ import { State } from '../components/state';
 import { type Column, Table } from '../components/table';
 import { fleetKey, type History, shortName, useFleet } from '../fleet_data';
 import { useCan } from '../me';
+import { number, text } from '../reports';
 import { address, navigate, setParameters, usePlace } from '../router';
 import { useLocalRows } from '../rows';
 import { isOver, useFindings, useLive } from '../session_data';
@@ -67,7 +68,7 @@ function LastSession() {
   const active = data?.sessions.filter((each) => !isOver(each)) ?? [];
   const last = data?.sessions.find((each) => isOver(each) && (each.counts['traces'] ?? 0) > 0);
   const { findings, problem } = useFindings(last?.session ?? null, 3);
-  const worst = findings?.find((each) => each.cost_ns);
+  const worst = findings?.find(({ row }) => number(row, 'cost_ns') > 0)?.row;
   return (
     <section class="panel" aria-label="Last session">
       <h2>Last session</h2>
@@ -90,8 +91,8 @@ function LastSession() {
           </p>
           {worst && (
             <a class="worst" href={address('/sessions/' + last.session)}>
-              <span>{worst.what}</span>
-              <b class="costs">{duration(worst.cost_ns)}</b>
+              <span>{text(worst, 'what')}</span>
+              <b class="costs">{duration(number(worst, 'cost_ns'))}</b>
             </a>
           )}
           {findings && !worst && <p class="hint">No finding costs time.</p>}

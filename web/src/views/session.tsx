@@ -28,6 +28,7 @@ const FINDINGS_MAX = 12;
 const TICK_MS = 100;
 // Of a session of more traces the first are shown; the list has all.
 const TRACES_MAX = 1000;
+const NO_TRACES: Trace[] = [];
 
 function traceName(trace: Trace): string {
   const rank = trace.ranks?.rank;
@@ -202,16 +203,17 @@ function Remarks({ session }: { session: Session }) {
   );
 }
 
-function SessionFindings({ id }: { id: string }) {
+function SessionFindings({ id, traces }: { id: string; traces: Trace[] }) {
   const { findings, problem } = useFindings(id, FINDINGS_MAX);
-  const shown = findings?.filter((finding) => finding.severity !== 'info') ?? [];
+  const shown = findings?.filter(({ row }) => row['severity'] !== 'info') ?? [];
+  const ranks = useMemo(() => new Map(traces.map((trace) => [trace.trace, trace.ranks?.rank])), [traces]);
   return (
     <section class="panel" aria-label="Findings">
       <h2>Findings of all ranks</h2>
       {!findings && !problem && <p class="hint">Analyzing all ranks…</p>}
       <ProblemBox problem={problem} />
       {findings && shown.length === 0 && <p class="hint">No finding: no rule applies to what these traces contain.</p>}
-      {shown.length > 0 && <FindingList findings={shown} />}
+      {shown.length > 0 && <FindingList session={id} findings={shown} rankOf={(trace) => ranks.get(trace)} />}
     </section>
   );
 }
@@ -316,7 +318,7 @@ export function SessionView({ parts }: ViewProps) {
       <Facts session={session} />
       {(session.targets?.length ?? 0) > 0 ? <Targets session={session} traces={traces?.traces ?? []} /> : traces && <Imported traces={traces.traces} />}
       <Remarks session={session} />
-      {over && traceCount > 0 && <SessionFindings id={id} />}
+      {over && traceCount > 0 && <SessionFindings id={id} traces={traces?.traces ?? NO_TRACES} />}
       {dialog === 'labels' && (
         <LabelDialog
           paths={[path]}

@@ -17,7 +17,7 @@ import { openInPerfetto } from '../perfetto';
 import { loadReports, number, type Reports, type Row, rowsNamed, shortName, text, whyNot, windowAround } from '../reports';
 import { address, navigate, usePlace } from '../router';
 import { useLocalRows } from '../rows';
-import { Findings, useFindingSlices } from '../trace/findings';
+import { Findings } from '../trace/findings';
 import { gpuParts } from '../trace/gpu_parts';
 import { Memory } from '../trace/memory';
 import { Steps } from '../trace/steps';
@@ -265,11 +265,10 @@ function Reported({ id }: { id: string }) {
   const span = number(rowsNamed(use.data, 'summary')[0], 'wall_ns');
   const gaps = rowsNamed(findings.data, 'gaps');
   const found = useMemo(() => rowsNamed(findings.data, 'findings'), [findings.data]);
-  const slices = useFindingSlices(found, id);
   return (
     <>
       <Section title="Findings" of={[findings]}>
-        <Findings rows={found} trace={id} slices={slices} />
+        <Findings rows={found} trace={id} />
       </Section>
       <div class="trace-columns">
         <Section title="GPU time" of={[use]}>
