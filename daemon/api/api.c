@@ -82,6 +82,7 @@ int api_new(const struct api_modules *modules, struct api **ret)
 
     *api = (struct api){.modules = *modules, .started_at = wall_ns(), .socket_gid = (gid_t)-1};
     remote_kept_init(&api->remote_kept, modules->base);
+    catalog_reads_init(&api->catalog_reads, modules->offload, catalog_path(modules->catalog));
     limits.connections_max = (unsigned)modules->settings->connections_max;
     limits.body_max = ROUTE_WORKLOAD_MAX;
     int r = http_server_new(modules->base, &limits, &handlers, &api->server);

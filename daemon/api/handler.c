@@ -91,6 +91,12 @@ void reply_problem(struct http_request *r, int status, const struct problem *p, 
     http_reply_problem_json(r, shown, body);
 }
 
+void reply_busy(struct http_request *r, const struct problem *p)
+{
+    http_reply_header(r, "Retry-After", "1");
+    http_reply_problem(r, p);
+}
+
 bool reply_failure(struct api *api, struct http_request *r, int err, char kind, int64_t id, const char *doing)
 {
     if (err == -ENOENT)

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "daemon/api/access.h"
 #include "daemon/api/api.h"
+#include "daemon/api/catalog_reads.h"
 #include "daemon/api/http.h"
 #include "daemon/api/remote_kept.h"
 #include "daemon/api/remote_room.h"
@@ -33,8 +34,9 @@ struct api {
     struct peer_traces *peer_traces; /* what was asked of other hosts about their traces */
     struct remote_room remote_room;  /* that copies of other hosts' traces take of the disk */
     struct remote_kept remote_kept;  /* of them, those from the archive that may be read again */
-    int64_t started_at;              /* wall */
-    char *socket;                    /* NULL while there is none; with its device and inode */
+    struct catalog_reads catalog_reads;
+    int64_t started_at; /* wall */
+    char *socket;       /* NULL while there is none; with its device and inode */
     dev_t socket_device;
     ino_t socket_inode;
     gid_t socket_gid; /* whom the socket's mode admits, (gid_t)-1 unknown */
@@ -64,6 +66,8 @@ void reply_refused(struct http_request *r, enum problem_kind kind, const char *r
 /* A problem with a status of its own (0: its kind's), or with one more member (NULL: none). */
 void reply_problem(struct http_request *r, int status, const struct problem *p, const char *member,
                    const json_t *value);
+/* The problem of what may succeed soon (429), with Retry-After. */
+void reply_busy(struct http_request *r, const struct problem *p);
 /* {name: take_list} */
 void reply_list(struct http_request *r, const char *name, json_t *take_list);
 

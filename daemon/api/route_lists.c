@@ -13,7 +13,8 @@
 
 struct list_work {
     struct later_reply *later; /* NULL: the client left */
-    struct offload *offload;
+    struct catalog_reads *reads;
+    struct catalog_read read;
     struct listing_request request;
     struct listing listing;
     struct problem problem;
@@ -196,6 +197,7 @@ static void list_cancel(void *work)
 
     w->later = NULL;
     atomic_store(&w->request.is_cancelled, true);
+    catalog_reads_cancel(w->reads, &w->read);
 }
 
 static void list_on_read(void *arg)
@@ -231,11 +233,17 @@ bool list_searched(struct api *api, struct http_request *r, const struct route_m
         list_work_free(w);
         return true;
     }
+    _cleanup_(freep) char *user = request_actor(r);
+    if (catalog_reads_check(&api->catalog_reads, user, 0, &p) < 0) {
+        reply_busy(r, &p);
+        list_work_free(w);
+        return true;
+    }
+    w->reads = &api->catalog_reads;
+    w->read = (struct catalog_read){.read = list_read, .done = list_on_read, .arg = w};
     w->later = later_reply_new(api, r, match);
     w->later->work = w;
     w->later->cancel = list_cancel;
-    /* Searches wait for each other, so that they occupy one thread. */
-    offload_run_in(api->modules.offload, offload_queue_of_file(catalog_path(api->modules.catalog)), list_read,
-                   list_on_read, w);
+    catalog_reads_add(w->reads, &w->read, user, 0);
     return true;
 }

@@ -219,7 +219,7 @@ void report_request_begin(struct api *api, struct http_request *r, const struct 
 
     take->user = request_actor(r);
     if (reports_check_room(take->reports, take->user, take->n, &p) < 0) {
-        http_reply_problem(r, &p);
+        reply_busy(r, &p);
         report_request_free(take);
         return;
     }

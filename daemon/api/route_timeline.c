@@ -146,7 +146,7 @@ static void timeline_begin(struct api *api, struct http_request *r, const struct
     if (err < 0)
         return;
     if (viewers_check_room(api->modules.viewers, user, &p) < 0) {
-        http_reply_problem(r, &p);
+        reply_busy(r, &p);
         return;
     }
     json_object_set_new(ask, "trace", json_sprintf("t%" PRId64, match->id));

@@ -185,7 +185,7 @@ static void report_work_on_time(evutil_socket_t fd, short what, void *arg)
     struct report_work *work = arg;
 
     if (!work->running) {
-        problem_remedy(&work->fate, "Try again later, or raise [limits] reports=.");
+        problem_remedy(&work->fate, TURNS_REMEDY_REPORTS);
         report_work_give_up(work, PROBLEM_TOO_MANY, "other reports took all the time for 60 s");
         reports_schedule(work->reports);
         return;
@@ -297,7 +297,9 @@ int reports_new(struct event_base *base, const char *program, const struct repor
     static const struct turn_limits limits = {.all = REPORTS_WAITING_MAX,
                                               .user = REPORTS_WAITING_USER_MAX,
                                               .traces = REPORTS_TRACES_MAX,
-                                              .what = "reports"};
+                                              .what = "reports",
+                                              .items = "traces",
+                                              .remedy = TURNS_REMEDY_REPORTS};
     struct reports *reports = xcalloc(1, sizeof(*reports));
 
     *reports = (struct reports){.base = base,

@@ -26,11 +26,11 @@ int turns_check(const struct turns *t, const char *user, size_t n_traces, struct
     else if (n >= limits->all)
         format = "too many %s are waiting already";
     else if (n > 0 && n_all > limits->traces)
-        format = "%s on too many traces are waiting already";
+        format = "%s of too many %s are waiting already";
     if (!format)
         return 0;
-    problem_remedy(p, "Try again later, or raise [limits] reports=.");
-    return problem_set(p, -EAGAIN, PROBLEM_TOO_MANY, format, limits->what);
+    problem_remedy(p, "%s", limits->remedy);
+    return problem_set(p, -EAGAIN, PROBLEM_TOO_MANY, format, limits->what, limits->items);
 }
 
 void turns_add(struct turns *t, struct turn *turn)

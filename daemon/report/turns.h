@@ -8,6 +8,9 @@
 #include "base/problem.h"
 #include <sys/queue.h>
 
+/* The remedy where more children at a time help. */
+#define TURNS_REMEDY_REPORTS "Try again later, or raise [limits] reports=."
+
 /* Something that waits; a member of what does. */
 struct turn {
     TAILQ_ENTRY(turn) next;
@@ -18,9 +21,11 @@ struct turn {
 TAILQ_HEAD(turn_list, turn);
 
 struct turn_limits {
-    size_t all, user; /* that wait */
-    size_t traces;    /* of all that wait */
-    const char *what; /* for people: "reports" */
+    size_t all, user;   /* that wait */
+    size_t traces;      /* of all that wait */
+    const char *what;   /* for people: "reports" */
+    const char *items;  /* what their descriptors or memory are of: "traces" */
+    const char *remedy; /* of what is refused */
 };
 
 struct turns {

@@ -456,7 +456,7 @@ static void view_request_on_late(evutil_socket_t fd, short what, void *arg)
     struct viewer *w = q->viewer;
     struct viewers *viewers = w->owner;
 
-    problem_remedy(&p, "Try again later, or raise [limits] reports=.");
+    problem_remedy(&p, TURNS_REMEDY_REPORTS);
     problem_set(&p, -ETIME, PROBLEM_TOO_MANY, "other requests took all the time for 60 s");
     view_request_drop(viewers, q, false);
     view_request_fail(viewers, q, &p);
@@ -471,7 +471,9 @@ int viewers_new(struct event_base *base, const char *program, const struct repor
     static const struct turn_limits limits = {.all = VIEWERS_WAITING_MAX,
                                               .user = VIEWERS_WAITING_USER_MAX,
                                               .traces = VIEWERS_WAITING_MAX,
-                                              .what = "requests on timelines"};
+                                              .what = "requests on timelines",
+                                              .items = "traces",
+                                              .remedy = TURNS_REMEDY_REPORTS};
     struct viewers *viewers = xcalloc(1, sizeof(*viewers));
 
     viewers->base = base;

@@ -5,11 +5,12 @@ import os
 import sqlite3
 import subprocess
 import time
+from http.client import HTTPConnection
 from urllib.parse import urlencode
 
 import pytest
 
-from daemon import BUILD, Daemon, quick_config
+from daemon import BUILD, Daemon, free_port, quick_config, token_line, wait_for, write_tokens
 
 PROFCTL = BUILD / "client" / "profctl"
 TRACES, SESSIONS, RUNS = 300, 40, 30
@@ -219,7 +220,9 @@ def test_profctl(profd):
 
 
 def test_a_large_catalog_does_not_hold_the_loop(tmp_path):
-    """A client that leaves ends its search, and others are answered meanwhile."""
+    """A client that leaves ends its search, others are answered meanwhile, and users take turns."""
+    token, port = "0123456789abcdef0123456789abcdef", free_port()
+    tokens = write_tokens(tmp_path / "tokens", token_line("other", "read", token))
     with Daemon(tmp_path, quick_config()):
         pass
     db = sqlite3.connect(tmp_path / "state" / "catalog.db")
@@ -228,7 +231,7 @@ def test_a_large_catalog_does_not_hold_the_loop(tmp_path):
                    select 'trace', 'missing', 'rank' || i || '.json.gz', '/x/' || i, '/x/' || i, 0, i * 37 % 1000, i, i from n""")
     db.commit()
     db.close()
-    with Daemon(tmp_path, quick_config()) as profd:
+    with Daemon(tmp_path, f"[profd]\nlisten=127.0.0.1:{port}\n[http]\ntokens_file={tokens}\n" + quick_config()) as profd:
         for query in ("sort=-size&total=yes", "search=rank99&total=yes", "offset=99000&total=yes", "label=a=b&total=yes"):
             connection = profd.connection()
             connection.request("GET", f"/v1/traces?limit=100&{query}")
@@ -245,4 +248,29 @@ def test_a_large_catalog_does_not_hold_the_loop(tmp_path):
             connection = profd.connection()
             connection.request("GET", "/v1/traces?search=nothing")
             connection.close()
+        wait_for(lambda: profd.request("GET", "/v1/traces?search=rank99999").status == 200)
         assert len(profd.get("/v1/traces", search="rank99999")["traces"]) == 1
+
+        held, refused = [], 0
+        for _ in range(40):
+            connection = profd.connection()
+            connection.request("GET", "/v1/traces?sort=state&limit=1")
+            held.append(connection)
+        # Another user waits for the search that is being read at most, not for those of the first.
+        begin = time.monotonic()
+        connection = HTTPConnection("127.0.0.1", port, timeout=60)
+        connection.request("GET", "/v1/traces?offset=1&limit=1", headers={"Authorization": f"Bearer {token}"})
+        assert connection.getresponse().status == 200
+        connection.close()
+        other = time.monotonic() - begin
+        for connection in held:
+            answer = connection.getresponse()
+            assert answer.status in (200, 429), answer.read()
+            if answer.status == 429:
+                refused += 1
+                problem = json.loads(answer.read())
+                assert answer.getheader("Retry-After") == "1" and problem["remedy"] and "of this user" in problem["detail"]
+            connection.close()
+        everybody = time.monotonic() - begin
+        assert 40 - refused >= 16 and refused > 0, refused
+        assert other < everybody / 3, (other, everybody)

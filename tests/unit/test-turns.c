@@ -5,7 +5,8 @@
 
 #include <errno.h>
 
-static const struct turn_limits limits = {.all = 5, .user = 3, .traces = 10, .what = "reports"};
+static const struct turn_limits limits = {
+    .all = 5, .user = 3, .traces = 10, .what = "reports", .items = "traces", .remedy = "Try again later."};
 
 static void add(struct turns *t, struct turn *turn, const char *user)
 {
