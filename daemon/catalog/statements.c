@@ -76,6 +76,18 @@
 /* Nothing is removed for the budget that an archive is to have, and does not have yet. */
 #define AND_ARCHIVED "and (t.archived_at is not null or t.stored = 0) "
 
+/*
+ * The next one after the time and id of two parameters. SQLite finds a pair with a row's id by its first member only, and would
+ * read all traces of one moment again for each of them: those of the same time are looked for on their own.
+ */
+#define NEXT_OF(and_archived, condition, position, order)                                                              \
+    "(select t.trace_id from trace_row t where " EVICTABLE(and_archived) "and " condition "and " position                 \
+    " order by " order " limit 1)"
+#define NEXT_EVICTABLE(and_archived, condition, at, id)                                                                \
+    WITH(SELECT_FROM, TRACE) "where t.trace_id = coalesce("                                                           \
+    NEXT_OF(and_archived, condition, "t.collected_at = " at " and t.trace_id > " id, "t.trace_id") ", "                \
+    NEXT_OF(and_archived, condition, "t.collected_at > " at, "t.collected_at, t.trace_id") ")"
+
 #define SELECT_EVENT "select event_id, at, kind, actor, session_id, target_id, trace_id, text, run_id from event_row "
 
 /* Of change_mark. */

@@ -13,7 +13,9 @@
 #include <sys/statvfs.h>
 
 /* The smallest free space for which a session is worth beginning. */
-#define ADMITTED_BYTES_MIN   (INT64_C(1) << 20)
+#define ADMITTED_BYTES_MIN (INT64_C(1) << 20)
+/* Traces that are looked at to find out whether there could be room: each scrape of metrics asks. */
+#define LOOKED_AT_MAX        1000
 #define DEFAULT_USE_DIVISOR  10
 #define DEFAULT_FREE_PERCENT 15
 #define DEFAULT_FREE_MAX     (INT64_C(4) << 30)
@@ -121,6 +123,8 @@ struct eviction {
     size_t n_holders, cap_holders;
     int64_t *ids; /* of the traces that go */
     size_t n, cap;
+    size_t n_max; /* after which it is enough to know that others go, too; 0: none */
+    int64_t used; /* by all holders, with what is to be stored */
 };
 
 static void eviction_done(struct eviction *e)
@@ -168,7 +172,7 @@ static int eviction_gather(struct eviction *e, const struct store_usage *u, int6
 {
     const struct store *s = e->store;
     struct holder_usage *list;
-    int64_t total = 0, capacity;
+    int64_t capacity;
     size_t n;
 
     int r = catalog_list_holders(s->catalog, holder_seen_since(), &list, &n);
@@ -181,9 +185,9 @@ static int eviction_gather(struct eviction *e, const struct store_usage *u, int6
         eviction_count(e, s->incoming[i].holder, s->incoming[i].bytes);
     eviction_count(e, holder, bytes);
     for (size_t i = 0; i < e->n_holders; i++)
-        total += e->holders[i].used;
+        e->used += e->holders[i].used;
     /* The space to be left free on the disk may be what limits the store. */
-    if (__builtin_sub_overflow(total, e->goal, &capacity))
+    if (__builtin_sub_overflow(e->used, e->goal, &capacity))
         capacity = 0;
     e->share = retention_share(MIN(capacity, u->max_use), e->n_holders, store_per_user(s, u->max_use));
     return 0;
@@ -238,7 +242,10 @@ static int eviction_choose(struct eviction *e, int64_t holder, int64_t bytes, in
     if (bytes > u.max_use - s->incoming_bytes)
         return -ENOSPC;
     r = eviction_gather(e, &u, holder, bytes);
-    while (r >= 0 && e->freed < e->goal) {
+    /* What else is on the disk is in the way: nothing needs to be looked at. */
+    if (r >= 0 && e->goal > e->used)
+        return -ENOSPC;
+    while (r >= 0 && e->freed < e->goal && (e->n_max == 0 || e->n < e->n_max)) {
         ssize_t next = retention_next(e->holders, e->n_holders, e->share);
         if (next < 0)
             return eviction_refusal(e);
@@ -297,7 +304,8 @@ int store_make_room(struct store *s, int64_t holder, int64_t bytes, int64_t writ
 
 int store_could_take(struct store *s, int64_t bytes)
 {
-    _cleanup_(eviction_done) struct eviction e = {.store = s, .collected_until = INT64_MAX};
+    _cleanup_(eviction_done) struct eviction e = {
+        .store = s, .collected_until = INT64_MAX, .n_max = LOOKED_AT_MAX};
 
     /* For a holder without traces. Where that is more than a share, others can still replace their own. */
     int r = eviction_choose(&e, INT64_MAX, bytes, 0);

@@ -487,6 +487,58 @@ static void test_holders(void **state)
     assert_int_equal(ask(fixture->path, "select count(*) from holder_row"), 4);
 }
 
+/* Traces of one moment, as of an import of a directory: what the next one costs does not grow with their number. */
+static int64_t steps_of_last(struct catalog_fixture *fixture, enum statement which, int64_t holder,
+                             int64_t seen_since)
+{
+    struct trace_position at = {RECORD_NONE, 0};
+    sqlite3_stmt *s = statement(fixture->catalog, which);
+    int64_t last = ask(fixture->path, "select max(trace_id) from trace_row");
+
+    while (at.trace_id < last) {
+        struct trace_record t;
+        sqlite3_stmt_status(s, SQLITE_STMTSTATUS_VM_STEP, true);
+        assert_int_equal(catalog_next_evictable_of(fixture->catalog, holder, seen_since, &at, &t), 0);
+        assert_true(t.trace_id > at.trace_id);
+        at = (struct trace_position){t.collected_at, t.trace_id};
+        trace_record_done(&t);
+    }
+    return sqlite3_stmt_status(s, SQLITE_STMTSTATUS_VM_STEP, true);
+}
+
+static void test_evictable_of_one_moment(void **state)
+{
+    static const struct {
+        enum statement statement;
+        int64_t holder, owner;
+        bool archived;
+    } cases[] = {
+        {STATEMENT_EVICTABLE_OF_HOLDER, 1000, 1000, false},
+        {STATEMENT_EVICTABLE_OF_OTHERS, HOLDER_OTHERS, 0, false},
+        {STATEMENT_ARCHIVED_OF_HOLDER, 1000, 1000, true},
+        {STATEMENT_ARCHIVED_OF_OTHERS, HOLDER_OTHERS, 0, true},
+    };
+    struct catalog_fixture *fixture = *state;
+    char sql[600];
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        int64_t steps[2];
+        execute(fixture->path, "delete from trace_row");
+        for (int large = 0; large < 2; large++) {
+            snprintf(sql, sizeof(sql),
+                     "insert into trace_row (kind, state, name, path, origin, stored, size, owner_uid, "
+                     "recorded_at, collected_at, archived_at) with recursive n (i) as (select %d union all "
+                     "select i + 1 from n where i < %d) select 'trace', 'complete', 'n', '/x/' || i, "
+                     "'/x/' || i, 1, 10, %" PRId64 ", 5, 5, 5 from n",
+                     large ? 21 : 1, large ? 2000 : 20, cases[i].owner);
+            execute(fixture->path, sql);
+            catalog_keep_unarchived(fixture->catalog, cases[i].archived);
+            steps[large] = steps_of_last(fixture, cases[i].statement, cases[i].holder, 0);
+        }
+        assert_in_range(steps[1], 1, 2 * steps[0] + 100);
+    }
+}
+
 /* -- What was read out of a trace -- */
 
 static const char summary[] =
@@ -815,6 +867,7 @@ int main(void)
         FIXTURE_TEST(test_unfinished),
         FIXTURE_TEST(test_usage),
         FIXTURE_TEST(test_holders),
+        FIXTURE_TEST(test_evictable_of_one_moment),
         FIXTURE_TEST(test_summaries),
         FIXTURE_TEST(test_defects),
         FIXTURE_TEST(test_removing_a_session),
