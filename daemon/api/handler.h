@@ -256,6 +256,7 @@ ROUTE_HANDLER(query_trace);
 ROUTE_HANDLER(make_reports);
 
 ROUTE_HANDLER(get_trace_flame);
+ROUTE_HANDLER(make_flame);
 ROUTE_HANDLER(export_trace_window);
 ROUTE_HANDLER(compare_sides);
 /* route_compare_runs.c: of a body that names runs. */

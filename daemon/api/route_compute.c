@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Flame graphs, windows of traces as files, and comparisons of traces: works of the pool like reports (route_reports.c). A
- * flame graph of a trace that another host keeps is asked of that host.
+ * flame graph or file of a trace that another host keeps is asked of that host; for a comparison, its columns are copied here.
  */
 #include "base/alloc.h"
 #include "daemon/api/handler.h"
@@ -102,11 +102,7 @@ void export_trace_window(struct api *api, struct http_request *r, const struct r
         return;
     }
     int err = trace_find_columns(api, r, match, export_trace_window, &t, &remote);
-    if (err == -EREMOTE) {
-        _cleanup_(freep) char *remedy = xasprintf("profctl export t%" PRId64 " fetches it.", match->id);
-        reply_refused(r, PROBLEM_CONFLICT, remedy, "trace t%" PRId64 " is kept by another host", match->id);
-    }
-    if (err < 0)
+    if (err < 0 && err != -EREMOTE)
         return;
     if (export_open_target(api, q, &p) < 0) {
         http_reply_problem(r, &p);
@@ -114,6 +110,14 @@ void export_trace_window(struct api *api, struct http_request *r, const struct r
     }
     q->content_type = is_chrome ? "application/json" : "application/octet-stream";
     q->name = xasprintf("t%" PRId64 "%s", match->id, is_chrome ? ".json" : ".pftrace");
+    if (err == -EREMOTE) {
+        const struct export_reply reply = {.fd = TAKE_FD(q->target.fd),
+                                           .size_max = q->target.size_max,
+                                           .content_type = q->content_type,
+                                           .name = TAKE_PTR(q->name)};
+        export_pass_on(api, r, match, &remote, &reply);
+        return;
+    }
     report_request_add(q, &t, NULL, true);
     report_request_begin(api, r, match, TAKE_PTR(q));
 }
@@ -171,9 +175,34 @@ static int compare_add_side(struct api *api, struct http_request *r, const json_
     json_object_set_new(q->spec, member, own);
     if (err < 0 || q->n > first)
         return err;
-    reply_refused(r, PROBLEM_NOT_FOUND, "profctl diff also compares traces of other hosts.",
-                  "side \"%s\" has no trace with columns on this host", streq(member, "before") ? "a" : "b");
+    reply_refused(r, PROBLEM_NOT_FOUND, "profctl show names the reason for each trace.",
+                  "side \"%s\" has no trace with columns", streq(member, "before") ? "a" : "b");
     return -ENOENT;
+}
+
+/* Sessions that another host coordinates: their traces are asked for at all hosts first. True: the request comes again. */
+static bool compare_ask_elsewhere(struct api *api, struct http_request *r, const struct route_match *match,
+                                  const json_t *body, json_t *spec)
+{
+    static const char *const sides[] = {"a", "b"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(sides); i++) {
+        const char *session = json_get_str(json_object_get(body, sides[i]), "session");
+        _cleanup_json_ missing = json_object();
+        int64_t id;
+        if (!session || parse_ref(session, 's', &id) != 's')
+            continue;
+        if (elsewhere_ask_session(api, r, match, id))
+            return true;
+        elsewhere_put_missing(api, id, missing);
+        json_t *hosts = json_object_get(missing, "missing_hosts"),
+               *known = json_object_get(spec, "missing_hosts");
+        if (known)
+            json_array_extend(known, hosts);
+        else if (hosts)
+            json_object_set_new(spec, "missing_hosts", json_copy(hosts));
+    }
+    return false;
 }
 
 static void compare_traces(struct api *api, struct http_request *r, const struct route_match *match,
@@ -181,7 +210,10 @@ static void compare_traces(struct api *api, struct http_request *r, const struct
 {
     _cleanup_(report_request_freep) struct report_request *q = report_request_new(api, "compare");
 
+    if (compare_ask_elsewhere(api, r, match, body, q->spec))
+        return;
     json_object_set_new(q->spec, "left", json_array());
+    json_object_set_new(q->spec, "missing", json_array());
     json_put_int(q->spec, "top", json_get_int(body, "top", 0));
     if (compare_add_side(api, r, json_object_get(body, "a"), "before", q) < 0 ||
         compare_add_side(api, r, json_object_get(body, "b"), "after", q) < 0)

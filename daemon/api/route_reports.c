@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reports and SQL on traces, computed by the pool (daemon/report/pool.h) and never on the loop. A handler names the
- * work, threads open the files, and the answer of the child is passed on as a file: nothing here reads columns or rows.
- * A client that leaves ends the work.
+ * Reports and SQL on traces, and flame graphs of several: which traces a request names, and of which host it is answered.
+ * The works are computed by the pool, never on the loop (report_request.h).
  */
 #include "base/alloc.h"
 #include "daemon/api/handler.h"
@@ -13,222 +12,6 @@
 #include "proto/report.h"
 #include <errno.h>
 #include <inttypes.h>
-
-/* One trace of a work. */
-struct report_file {
-    struct file_reference columns, source;
-    int columns_fd, source_fd; /* -1: none; else a negative errno value */
-    int64_t id, size;
-};
-
-static void report_request_free(struct report_request *q)
-{
-    for (size_t i = 0; i < q->n; i++) {
-        reference_done(&q->files[i].columns);
-        reference_done(&q->files[i].source);
-        if (q->files[i].columns_fd >= 0)
-            close(q->files[i].columns_fd);
-        if (q->files[i].source_fd >= 0)
-            close(q->files[i].source_fd);
-    }
-    if (q->target.fd >= 0)
-        close(q->target.fd);
-    json_decref(q->spec);
-    free(q->files);
-    free(q->name);
-    free(q->user);
-    free(q);
-}
-
-void report_request_freep(struct report_request **q)
-{
-    if (*q)
-        report_request_free(*q);
-}
-
-struct report_request *report_request_new(struct api *api, const char *kind)
-{
-    struct report_request *q = xcalloc(1, sizeof(*q));
-
-    *q =
-        (struct report_request){.reports = api->modules.reports, .spec = json_object(), .target = {.fd = -1}};
-    json_put_str(q->spec, "kind", kind);
-    json_put_str(q->spec, "host", catalog_host(api->modules.catalog));
-    json_object_set_new(q->spec, "traces", json_array());
-    return q;
-}
-
-void report_request_add(struct report_request *q, const struct trace_record *t, json_t *take_facts,
-                        bool with_source)
-{
-    json_t *trace = json_object();
-    _cleanup_(freep) char *name = xasprintf("t%" PRId64, t->trace_id);
-
-    VEC_GROW(q->files, q->n, q->cap);
-    struct report_file *file = &q->files[q->n++];
-    *file = (struct report_file){
-        .columns_fd = -1, .source_fd = -1, .id = t->trace_id, .size = MAX(t->columns_size, INT64_C(0))};
-    reference_of_stored(t->columns, &file->columns);
-    if (with_source && t->path)
-        reference_of(t, &file->source);
-    json_put_str(trace, "name", name);
-    if (take_facts)
-        json_object_set_new(trace, "facts", take_facts);
-    json_array_append_new(json_object_get(q->spec, "traces"), trace);
-}
-
-/* -- The work ----------------------------------------------------------------------------------------- */
-
-static void report_on_end(struct report_end *end, void *arg)
-{
-    struct report_request *q = arg;
-    struct later_reply later;
-    struct stat st;
-
-    if (later_reply_end(q->later, &later)) {
-        if (end->problem.kind != PROBLEM_NONE)
-            http_reply_problem(later.request, &end->problem);
-        else if (fstat(end->answer_fd, &st) < 0)
-            reply_refused(later.request, PROBLEM_INTERNAL, NULL, "the answer is gone");
-        else
-            http_reply_file(later.request,
-                            &(struct http_download){.fd = TAKE_FD(end->answer_fd),
-                                                    .st = &st,
-                                                    .size = end->size,
-                                                    .content_type = q->content_type ? q->content_type
-                                                                                    : "application/json",
-                                                    .name = q->name});
-    }
-    report_request_free(q);
-}
-
-/* The later reply is freed by its caller. */
-static void report_on_cancel(void *arg)
-{
-    struct report_request *q = arg;
-
-    q->later = NULL;
-    if (!q->work)
-        return; /* files are being opened */
-    reports_cancel(q->work);
-    report_request_free(q);
-}
-
-static void report_open_files(void *arg)
-{
-    struct report_request *q = arg;
-    struct stat st;
-
-    for (size_t i = 0; i < q->n; i++) {
-        q->files[i].columns_fd = reference_open(&q->files[i].columns, &st);
-        /* Without the original, only arguments with columns are available. */
-        if (q->files[i].source.path)
-            q->files[i].source_fd = MAX(reference_open(&q->files[i].source, &st), -1);
-    }
-}
-
-/* {trace, reason}: a trace that the reports do without. */
-static json_t *report_missing_new(int64_t id, char *take_reason)
-{
-    json_t *one = json_object();
-
-    json_object_set_new(one, "trace", json_sprintf("t%" PRId64, id));
-    json_put_str(one, "reason", take_reason);
-    free(take_reason);
-    return one;
-}
-
-static void report_drop_file(struct report_request *q, size_t i)
-{
-    struct report_file *file = &q->files[i];
-
-    reference_done(&file->columns);
-    reference_done(&file->source);
-    if (file->source_fd >= 0)
-        close(file->source_fd);
-    memmove(file, file + 1, (q->n - i - 1) * sizeof(*file));
-    q->n--;
-    json_array_remove(json_object_get(q->spec, "traces"), i);
-}
-
-/* Several traces do without those whose columns cannot be opened, which the answer names. Returns the first one that
- * prevents the work; NULL: none. */
-static const struct report_file *report_find_unopened(struct report_request *q)
-{
-    json_t *missing = json_object_get(q->spec, "missing");
-    size_t n_open = 0, i;
-
-    for (i = 0; i < q->n; i++)
-        n_open += q->files[i].columns_fd >= 0;
-    for (i = 0; i < q->n;) {
-        struct report_file *file = &q->files[i];
-        if (file->columns_fd >= 0) {
-            i++;
-            continue;
-        }
-        if (n_open == 0 || !missing)
-            return file;
-        json_array_append_new(missing,
-                              report_missing_new(file->id, xasprintf("its columns cannot be opened: %s",
-                                                                     strerror(-file->columns_fd))));
-        report_drop_file(q, i);
-    }
-    return NULL;
-}
-
-static void report_on_opened(void *arg)
-{
-    struct report_request *q = arg;
-    const struct report_file *unopened = report_find_unopened(q);
-    struct later_reply later;
-
-    if (!q->later) {
-        report_request_free(q);
-        return;
-    }
-    if (unopened) {
-        /* The reply frees the request. */
-        if (later_reply_end(q->later, &later))
-            reply_refused(later.request, PROBLEM_GONE, "Make them again: profctl ingest --again FILE.",
-                          "the columns of t%" PRId64 " cannot be opened: %s", unopened->id,
-                          strerror(-unopened->columns_fd));
-        report_request_free(q);
-        return;
-    }
-    _cleanup_(freep) int *columns = xcalloc(q->n, sizeof(*columns)),
-                         *sources = xcalloc(q->n, sizeof(*sources));
-    _cleanup_(freep) char *spec = json_dumps(q->spec, JSON_COMPACT);
-    struct report_job job = {
-        .spec = spec, .columns_fds = columns, .source_fds = sources, .n = q->n, .user = q->user};
-    for (size_t i = 0; i < q->n; i++) {
-        columns[i] = TAKE_FD(q->files[i].columns_fd);
-        sources[i] = TAKE_FD(q->files[i].source_fd);
-        job.mapped += q->files[i].size;
-    }
-    const struct report_target target = q->target;
-    if (target.fd >= 0)
-        job.target = &target;
-    q->target.fd = -1;
-    q->work = reports_run(q->reports, &job, report_on_end, q);
-}
-
-void report_request_begin(struct api *api, struct http_request *r, const struct route_match *match,
-                          struct report_request *take)
-{
-    _cleanup_(problem_done) struct problem p = {0};
-
-    take->user = request_actor(r);
-    if (reports_check_room(take->reports, take->user, take->n, &p) < 0) {
-        reply_busy(r, &p);
-        report_request_free(take);
-        return;
-    }
-    take->later = later_reply_new(api, r, match);
-    take->later->cancel = report_on_cancel;
-    take->later->work = take;
-    offload_run_in(api->modules.offload, offload_queue_of_file(take->files[0].columns.path),
-                   report_open_files, report_on_opened, take);
-}
 
 /* -- Of one trace ------------------------------------------------------------------------------------- */
 
@@ -334,12 +117,16 @@ void query_trace(struct api *api, struct http_request *r, const struct route_mat
 
 /* -- Of several --------------------------------------------------------------------------------------- */
 
+/* Of a specification and its answer: traces and hosts that the result does without. */
+static const char *const report_lists[] = {"left", "missing", "missing_hosts"};
+
 struct report_list {
     struct report_request *request;
     struct remote_list remote;
     json_t *left;     /* ids of traces without columns */
     json_t *missing;  /* named traces that do not exist, by report_missing_new() */
     bool with_facts;  /* what the catalog knows about them, not the traces alone */
+    bool fetches;     /* columns of other hosts */
     bool is_too_many; /* more than REPORT_TRACES_MAX */
 };
 
@@ -366,9 +153,16 @@ static int report_list_add_remote(const struct remote_trace_record *t, void *arg
     _cleanup_json_ facts = json_parse(t->facts, strlen(t->facts), error);
     const char *kind = json_get_str(facts, "kind");
 
-    if (!kind || streq(kind, "trace"))
+    if (kind && !streq(kind, "trace"))
+        return 0;
+    if (!list->fetches) {
         remote_list_add(&list->remote, t);
-    return 0;
+        return 0;
+    }
+    list->is_too_many = list->request->n == REPORT_TRACES_MAX;
+    if (!list->is_too_many && !report_request_add_remote(list->request, t))
+        json_array_append_new(list->left, json_sprintf("t%" PRId64, t->trace_id));
+    return list->is_too_many;
 }
 
 /* The peak use of the KV caches during the benchmark run of the session; a removed run is no error. */
@@ -436,7 +230,7 @@ static int reports_check_body(const json_t *body, struct problem *p)
 {
     static const char *const arrays[] = {"traces", "reports"}, *const objects[] = {"view"},
                              *const texts[] = {"session"}, *const numbers[] = {"top"},
-                             *const truths[] = {"facts"};
+                             *const truths[] = {"facts", "together"};
     const char *name;
     json_t *value;
 
@@ -444,12 +238,12 @@ static int reports_check_body(const json_t *body, struct problem *p)
         bool fits = (json_is_array(value) && (streq(name, arrays[0]) || streq(name, arrays[1]))) ||
                     (json_is_object(value) && streq(name, objects[0])) ||
                     (json_is_string(value) && streq(name, texts[0])) ||
-                    (json_is_boolean(value) && streq(name, truths[0])) ||
+                    (json_is_boolean(value) && (streq(name, truths[0]) || streq(name, truths[1]))) ||
                     (json_is_integer(value) && json_integer_value(value) >= 0 && streq(name, numbers[0]));
         if (!fits)
             return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST,
-                               "\"%s\": reports take \"traces\" or \"session\", \"facts\", \"reports\", "
-                               "\"view\" and \"top\"",
+                               "\"%s\": reports take \"traces\" or \"session\", \"facts\", \"together\", "
+                               "\"reports\", \"view\" and \"top\"",
                                name);
     }
     if (!json_object_get(body, "traces") == !json_object_get(body, "session"))
@@ -545,50 +339,74 @@ static bool report_list_refuse_missing(struct http_request *r, const struct repo
     return true;
 }
 
+/* Finds the traces of a body that names "traces" or a "session". True: the work may begin. False: the reply was given, or comes
+ * from another host, of its path; take_empty is the reply, without its lists, where there are no traces. */
+static bool reports_gather(struct api *api, struct http_request *r, const struct route_match *match,
+                           const json_t *body, const char *path, json_t *take_empty, struct report_list *list)
+{
+    _cleanup_json_ empty = take_empty;
+    struct report_request *q = list->request;
+    const char *session = json_get_str(body, "session");
+    int64_t session_id = RECORD_NONE;
+
+    if (session && parse_ref(session, 's', &session_id) == 's') {
+        if (elsewhere_ask_session(api, r, match, session_id))
+            return false;
+        elsewhere_put_missing(api, session_id, q->spec);
+    }
+    list->with_facts = json_get_bool(body, "facts", session);
+    list->fetches = json_get_bool(body, "together", false) && http_right(r) != RIGHT_PEER;
+    int err = session ? reports_add_session(api, r, session, list)
+                      : reports_add_named(api, r, json_object_get(body, "traces"), list);
+    if (err < 0)
+        return false;
+    if (list->is_too_many) {
+        reply_refused(r, PROBLEM_TOO_LARGE, "Name fewer traces.",
+                      "at most %d traces can be analyzed together", REPORT_TRACES_MAX);
+        return false;
+    }
+    if (report_list_refuse_missing(r, list))
+        return false;
+    if (q->n == 0 && list->remote.traces) {
+        json_array_extend(list->remote.left, list->left);
+        list->remote.missing = json_incref(list->missing);
+        list->remote.missing_hosts = json_incref(json_object_get(q->spec, "missing_hosts"));
+        reports_pass_on(api, r, match, path, &list->remote, body);
+        return false;
+    }
+    reports_leave_remote(list);
+    if (q->n > 0)
+        return true;
+    for (size_t i = 0; i < ARRAY_SIZE(report_lists); i++)
+        if (json_object_get(q->spec, report_lists[i]))
+            json_object_set(empty, report_lists[i], json_object_get(q->spec, report_lists[i]));
+    http_reply_json(r, 200, TAKE_PTR(empty));
+    return false;
+}
+
+static struct report_list report_list_for(struct report_request *q)
+{
+    struct report_list list = {.request = q, .left = json_array(), .missing = json_array()};
+
+    json_object_set_new(q->spec, "left", list.left);
+    json_object_set_new(q->spec, "missing", list.missing);
+    return list;
+}
+
 void make_reports(struct api *api, struct http_request *r, const struct route_match *match)
 {
     _cleanup_(problem_done) struct problem p = {0};
     _cleanup_(report_request_freep) struct report_request *q = report_request_new(api, "reports");
     _cleanup_json_ body = NULL;
-    _cleanup_(report_list_done) struct report_list list = {
-        .request = q, .left = json_array(), .missing = json_array()};
+    _cleanup_(report_list_done) struct report_list list = report_list_for(q);
 
-    json_object_set_new(q->spec, "left", list.left);
-    json_object_set_new(q->spec, "missing", list.missing);
     if (body_object(r, &body, &p) < 0 || reports_check_body(body, &p) < 0) {
         http_reply_problem(r, &p);
         return;
     }
-    const char *session = json_get_str(body, "session");
-    int64_t session_id;
-    if (session && parse_ref(session, 's', &session_id) == 's' &&
-        elsewhere_ask_session(api, r, match, session_id))
+    if (!reports_gather(api, r, match, body, "/v1/reports", json_pack("{s:[],s:[]}", "parts", "notes"),
+                        &list))
         return;
-    list.with_facts = json_get_bool(body, "facts", session);
-    int err = session ? reports_add_session(api, r, session, &list)
-                      : reports_add_named(api, r, json_object_get(body, "traces"), &list);
-    if (err < 0)
-        return;
-    if (list.is_too_many) {
-        reply_refused(r, PROBLEM_TOO_LARGE, "Name fewer traces.",
-                      "at most %d traces can be analyzed together", REPORT_TRACES_MAX);
-        return;
-    }
-    if (report_list_refuse_missing(r, &list))
-        return;
-    if (q->n == 0 && list.remote.traces) {
-        json_array_extend(list.remote.left, list.left);
-        list.remote.missing = json_incref(list.missing);
-        reports_pass_on(api, r, match, &list.remote, body);
-        return;
-    }
-    reports_leave_remote(&list);
-    if (q->n == 0) {
-        http_reply_json(
-            r, 200,
-            json_pack("{s:[],s:O,s:O,s:[]}", "parts", "left", list.left, "missing", list.missing, "notes"));
-        return;
-    }
     json_object_set(q->spec, "reports", json_object_get(body, "reports"));
     if (json_object_get(body, "view"))
         json_object_set(q->spec, "view", json_object_get(body, "view"));
@@ -597,12 +415,58 @@ void make_reports(struct api *api, struct http_request *r, const struct route_ma
     report_request_begin(api, r, match, TAKE_PTR(q));
 }
 
+static int flame_check_body(const json_t *body, struct problem *p)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach((json_t *)body, name, value) {
+        bool fits =
+            (streq(name, "traces") && json_is_array(value)) ||
+            (streq(name, "view") && json_is_object(value)) ||
+            ((streq(name, "session") || streq(name, "by") || streq(name, "thread")) && json_is_string(value));
+        if (!fits)
+            return problem_set(
+                p, -EINVAL, PROBLEM_BAD_REQUEST,
+                "\"%s\": a flame graph takes \"traces\" or \"session\", \"by\", \"thread\" and "
+                "\"view\"",
+                name);
+    }
+    if (!json_object_get(body, "traces") == !json_object_get(body, "session"))
+        return problem_set(p, -EINVAL, PROBLEM_BAD_REQUEST, "either \"traces\" or \"session\" must be given");
+    return 0;
+}
+
+void make_flame(struct api *api, struct http_request *r, const struct route_match *match)
+{
+    static const char *const members[] = {"by", "thread", "view"};
+    _cleanup_(problem_done) struct problem p = {0};
+    _cleanup_(report_request_freep) struct report_request *q = report_request_new(api, "flame");
+    _cleanup_json_ body = NULL;
+    _cleanup_(report_list_done) struct report_list list = report_list_for(q);
+
+    if (body_object(r, &body, &p) < 0 || flame_check_body(body, &p) < 0) {
+        http_reply_problem(r, &p);
+        return;
+    }
+    json_t *empty = json_pack("{s:s,s:[],s:[],s:[]}", "unit", "ns", "names", "nodes", "traces");
+    if (!reports_gather(api, r, match, body, "/v1/flame", empty, &list))
+        return;
+    for (size_t i = 0; i < ARRAY_SIZE(members); i++)
+        if (json_object_get(body, members[i]))
+            json_object_set(q->spec, members[i], json_object_get(body, members[i]));
+    report_request_begin(api, r, match, TAKE_PTR(q));
+}
+
 int report_request_add_traces(struct api *api, struct http_request *r, const json_t *side,
                               struct report_request *q)
 {
     const char *session = json_get_str(side, "session");
-    _cleanup_(report_list_done) struct report_list list = {
-        .request = q, .left = json_object_get(q->spec, "left"), .missing = json_array(), .with_facts = true};
+    _cleanup_(report_list_done) struct report_list list = {.request = q,
+                                                           .left = json_object_get(q->spec, "left"),
+                                                           .missing = json_array(),
+                                                           .with_facts = true,
+                                                           .fetches = http_right(r) != RIGHT_PEER};
     _cleanup_json_ missing = list.missing;
 
     if (!session && !json_is_array(json_object_get(side, "traces"))) {

@@ -9,14 +9,18 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "daemon/api/remote_fetch.h"
 #include "daemon/api/remote_host.h"
 #include "proto/report.h"
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <sys/stat.h>
 
 /* A report may wait for others at its host, and then take a minute. */
 #define PASS_ON_TIMEOUT (150 * NS_PER_S)
+/* An export takes its host 10 minutes at most, and then as long to arrive. */
+#define EXPORT_TIMEOUT (1200 * NS_PER_S)
 
 struct passed_on {
     struct api *api;
@@ -30,7 +34,7 @@ struct passed_on {
     bool is_immutable;          /* it never changes */
     json_t *names;              /* of traces: {as the host calls it: as this profd does} */
     /* Added to those of the reply; NULL: the reply has no such members. */
-    json_t *left, *missing;
+    json_t *left, *missing, *missing_hosts;
 };
 
 static void passed_on_free(struct passed_on *f)
@@ -39,6 +43,7 @@ static void passed_on_free(struct passed_on *f)
     json_decref(f->names);
     json_decref(f->left);
     json_decref(f->missing);
+    json_decref(f->missing_hosts);
     free(f->host_uuid);
     free(f->host);
     free(f->path);
@@ -94,6 +99,10 @@ static void passed_on_rename_parts(const struct passed_on *f, json_t *body)
     json_t *missing = passed_on_rename_missing(f, json_object_get(body, "missing"));
     json_array_extend(missing, f->missing);
     json_object_set_new(body, "missing", missing);
+    if (json_object_get(body, "traces"))
+        json_object_set_new(body, "traces", passed_on_rename(f, json_object_get(body, "traces")));
+    if (f->missing_hosts)
+        json_object_set(body, "missing_hosts", f->missing_hosts);
 }
 
 /* Of an answer about a timeline. */
@@ -278,6 +287,81 @@ void flame_pass_on(struct api *api, struct http_request *r, const struct route_m
     passed_on_begin(r, match, passed_on_new(api, t, path, NULL));
 }
 
+/* -- Exports ------------------------------------------------------------------------------------------ */
+
+struct export_pass {
+    struct later_reply *later;
+    struct remote_fetch *fetch;
+    struct export_reply reply;
+    char *host;
+};
+
+static void export_pass_free(struct export_pass *e)
+{
+    closep(&e->reply.fd);
+    free(e->reply.name);
+    free(e->host);
+    free(e);
+}
+
+static void export_pass_cancel(void *arg)
+{
+    struct export_pass *e = arg;
+
+    remote_fetch_cancel(e->fetch);
+    export_pass_free(e);
+}
+
+static void export_pass_done(int64_t size, const struct problem *p, void *arg)
+{
+    struct export_pass *e = arg;
+    struct later_reply later;
+    struct stat st;
+
+    if (later_reply_end(e->later, &later)) {
+        if (p && p->kind == PROBLEM_UNREACHABLE)
+            remote_host_reply(later.request, p, e->host, RECORD_NONE);
+        else if (p)
+            http_reply_problem(later.request, p);
+        else if (fstat(e->reply.fd, &st) < 0)
+            reply_refused(later.request, PROBLEM_STORAGE, NULL, "cannot read the copy of the file: %s",
+                          strerror(errno));
+        else
+            http_reply_file(later.request, &(struct http_download){.fd = TAKE_FD(e->reply.fd),
+                                                                   .st = &st,
+                                                                   .size = size,
+                                                                   .content_type = e->reply.content_type,
+                                                                   .name = e->reply.name});
+    }
+    export_pass_free(e);
+}
+
+void export_pass_on(struct api *api, struct http_request *r, const struct route_match *match,
+                    const struct remote_trace_record *t, const struct export_reply *take)
+{
+    static const char *const members[] = {"format", "from", "to"};
+    struct export_pass *e = xcalloc(1, sizeof(*e));
+
+    *e = (struct export_pass){.reply = *take};
+    if (remote_host_refuse_peer(r, t)) {
+        export_pass_free(e);
+        return;
+    }
+    _cleanup_(freep) char *path = xasprintf("/v1/traces/t%" PRId64 "/export", t->remote_id);
+    passed_on_members(&path, r, members, ARRAY_SIZE(members));
+    e->host = passed_on_host(api, t);
+    e->later = later_reply_new(api, r, match);
+    e->later->cancel = export_pass_cancel;
+    e->later->work = e;
+    const struct remote_fetch_job job = {.host_uuid = t->host_uuid,
+                                         .host = e->host,
+                                         .path = path,
+                                         .fd = e->reply.fd,
+                                         .size_max = e->reply.size_max,
+                                         .timeout_ns = EXPORT_TIMEOUT};
+    e->fetch = remote_fetch_start(api, &job, export_pass_done, e);
+}
+
 void query_pass_on(struct api *api, struct http_request *r, const struct route_match *match,
                    const struct remote_trace_record *t, const json_t *body)
 {
@@ -347,24 +431,27 @@ void remote_list_done(struct remote_list *list)
     json_decref(list->names);
     json_decref(list->left);
     json_decref(list->missing);
+    json_decref(list->missing_hosts);
     json_decref(list->traces);
     free(list->first.host_uuid);
 }
 
 void reports_pass_on(struct api *api, struct http_request *r, const struct route_match *match,
-                     struct remote_list *list, const json_t *body)
+                     const char *path, struct remote_list *list, const json_t *body)
 {
     if (remote_host_refuse_peer(r, &list->first))
         return;
     json_t *copy = json_deep_copy(body);
-    struct passed_on *f = passed_on_new(api, &list->first, xstrdup("/v1/reports"), copy);
+    struct passed_on *f = passed_on_new(api, &list->first, xstrdup(path), copy);
 
-    json_object_set_new(copy, "facts",
-                        json_boolean(json_get_bool(body, "facts", json_get_str(body, "session"))));
+    if (json_object_get(copy, "reports"))
+        json_object_set_new(copy, "facts",
+                            json_boolean(json_get_bool(body, "facts", json_get_str(body, "session"))));
     json_object_del(copy, "session");
     json_object_set(copy, "traces", list->traces);
     f->names = TAKE_PTR(list->names);
     f->left = TAKE_PTR(list->left);
     f->missing = TAKE_PTR(list->missing);
+    f->missing_hosts = TAKE_PTR(list->missing_hosts);
     passed_on_begin(r, match, f);
 }

@@ -4,6 +4,7 @@
 #include "base/address.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/fs.h"
 #include "base/http_reason.h"
 #include "base/log.h"
 #include "daemon/fleet/answer_text.h"
@@ -17,6 +18,7 @@
 #include <time.h>
 
 #define RETRY_AFTER_LONGEST_S      86400L
+#define HTTP_OK                    200
 #define CONNECT_TIMEOUT_DEFAULT_NS (3 * NS_PER_S)
 /* The year 2116. A later date makes no sense, and twice its nanoseconds would overflow int64_t. */
 #define DATE_MAX_S (INT64_MAX / NS_PER_S / 2)
@@ -61,8 +63,27 @@ void call_take_retry_after(struct call *call, const char *value)
     call->result.retry_after_s = MIN(MAX(strtol(value, NULL, 10), 0L), RETRY_AFTER_LONGEST_S);
 }
 
+/* What the sink does not take is cut. */
+static void call_sink_body(struct call *call, const char *data, size_t size)
+{
+    struct call_result *r = &call->result;
+
+    if ((int64_t)size > call->sink.size_max - r->sunk) {
+        call->body.cut = true;
+        return;
+    }
+    r->sink_err = pwrite_full(call->sink.fd, data, size, (uint64_t)r->sunk);
+    call->body.cut = r->sink_err < 0;
+    if (!call->body.cut)
+        r->sunk += (int64_t)size;
+}
+
 enum answer_taken call_take_body(struct call *call, const char *data, size_t size)
 {
+    if (call->sink.fd >= 0 && call->result.status == HTTP_OK) {
+        call_sink_body(call, data, size);
+        return ANSWER_TAKEN;
+    }
     const struct answer_asker asker = {call->caller->answers, call->account, call};
     return answer_body_add(&call->body, &asker, call->announced, data, size);
 }
@@ -376,6 +397,7 @@ struct call *call_start(struct caller *c, const struct call_request *q,
         .announced = -1,
         .account = q->account,
         .body = {.max = q->answer_max > 0 ? q->answer_max : CALL_ANSWER_MAX_DEFAULT},
+        .sink = q->sink ? *q->sink : (struct call_sink){.fd = -1},
         .done = done,
         .arg = arg,
     };

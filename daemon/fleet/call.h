@@ -54,6 +54,13 @@ bool call_credentials_any(const struct call_credentials *c);
 void call_credentials_copy(const struct call_credentials *c, struct call_credentials *ret);
 void call_credentials_done(struct call_credentials *c);
 
+/* A file that takes the body of an answer of status 200, as it comes, from its beginning on: no memory for answers is used,
+ * and answer_max does not count. */
+struct call_sink {
+    int fd; /* borrowed until the call ends */
+    int64_t size_max;
+};
+
 struct call_request {
     const char *method; /* "GET", "HEAD", "POST" */
     const char *url;
@@ -63,10 +70,11 @@ struct call_request {
     const char *body;  /* NULL: none; a POST then has Content-Length: 0 */
     const char *range; /* of bytes, "0-99": the answer is 206; NULL: all */
     const struct call_credentials *credentials;
-    bool admin;                 /* use the admin token */
-    int64_t connect_timeout_ns; /* of the connection alone, and before that of its name */
-    int64_t deadline_ns;        /* absolute, monotonic, of the entire call */
-    size_t answer_max;          /* 0: CALL_ANSWER_MAX_DEFAULT; a longer answer is cut, see `cut` */
+    bool admin;                   /* use the admin token */
+    int64_t connect_timeout_ns;   /* of the connection alone, and before that of its name */
+    int64_t deadline_ns;          /* absolute, monotonic, of the entire call */
+    size_t answer_max;            /* 0: CALL_ANSWER_MAX_DEFAULT; a longer answer is cut, see `cut` */
+    const struct call_sink *sink; /* copied; NULL: the answer is kept in memory */
     /* The origin on whose behalf the name is resolved; each origin has a share of the resolver's threads: see
      * names.h. A call that gets no thread until its deadline ends then. 0: it gets a thread at once. */
     uint64_t origin;
@@ -84,7 +92,9 @@ struct call_result {
     int status;         /* HTTP status, 0 when none came; may have come although err is not 0 */
     const char *body;   /* NUL-terminated, never NULL */
     size_t body_size;
-    bool cut;               /* the answer was longer than answer_max */
+    bool cut;               /* the answer was longer than answer_max, or than its sink takes */
+    int64_t sunk;           /* bytes that the sink has; body is empty then */
+    int sink_err;           /* 0, or why the sink took no more */
     struct call *call;      /* for call_result_take() */
     int64_t sent_at_ns;     /* wall time when the request left; 0: it never did */
     int64_t answered_at_ns; /* wall time of the answer's last byte, else when the call ended */

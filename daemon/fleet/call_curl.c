@@ -107,14 +107,18 @@ static size_t call_curl_on_body(char *data, size_t size, size_t n, void *arg)
 {
     struct call *call = arg;
     size_t before = call->body.size;
+    int64_t sunk = call->result.sunk;
     curl_off_t announced = -1;
+    long status = 0;
 
     call_mark_answered(call);
+    curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
+    call->result.status = (int)status;
     curl_easy_getinfo(call->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced);
     call->announced = announced;
     if (call_take_body(call, data, size * n) == ANSWER_WAITS)
         return CURL_WRITEFUNC_PAUSE;
-    return call->body.size - before;
+    return call->body.size - before + (size_t)(call->result.sunk - sunk);
 }
 
 static void call_curl_on_ended(void *private, CURLcode code)

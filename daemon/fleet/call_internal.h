@@ -42,6 +42,7 @@ struct call {
     int64_t announced; /* size of the body; < 0: the server did not announce it */
     uint64_t account;
     struct answer_body body;
+    struct call_sink sink; /* fd -1: none */
     char *own_error, *token;
     char *refused; /* why the policy refused an address, the latest one */
     const char *refused_remedy;

@@ -15,6 +15,7 @@
 #include <inttypes.h>
 
 #define TEXT_MAX 300
+#define HTTP_OK  200
 /* Of one exchange that measures a clock. */
 #define EXCHANGE_TIMEOUT_NS (2 * NS_PER_S)
 
@@ -27,6 +28,7 @@ struct peer_query {
     peer_done done;
     peer_bytes_done bytes_done; /* of bytes of a file */
     size_t n_bytes;             /* 0: the complete answer */
+    peer_file_done file_done;   /* of an answer that goes into a file */
     void *arg;
 };
 
@@ -185,7 +187,7 @@ static char *peer_call_url(const struct peer *peer, const char *path, struct in6
 /* range: of bytes, or NULL. Its done function is set by the caller, and called by on_result(). */
 static struct peer_query *peer_query_start(struct peers *p, const struct peer *peer, const char *method,
                                            const char *path, const char *body, const char *range,
-                                           int64_t timeout_ns, uint64_t origin,
+                                           const struct call_sink *sink, int64_t timeout_ns, uint64_t origin,
                                            void (*on_result)(const struct call_result *r, void *arg),
                                            void *arg)
 {
@@ -205,6 +207,7 @@ static struct peer_query *peer_query_start(struct peers *p, const struct peer *p
         .credentials = &credentials,
         .deadline_ns = mono_ns() + (timeout_ns > 0 ? timeout_ns : p->settings->call_ns),
         .answer_max = PEER_ANSWER_MAX,
+        .sink = sink,
         .origin = origin,
         .account = names_origin(peer->url),
     };
@@ -222,7 +225,7 @@ struct peer_query *peer_call(struct peers *p, const struct peer *peer, const cha
                              const char *body, int64_t timeout_ns, uint64_t origin, peer_done done, void *arg)
 {
     struct peer_query *q =
-        peer_query_start(p, peer, method, path, body, NULL, timeout_ns, origin, query_on_result, arg);
+        peer_query_start(p, peer, method, path, body, NULL, NULL, timeout_ns, origin, query_on_result, arg);
 
     q->done = done;
     return q;
@@ -277,7 +280,7 @@ struct peer_query *peer_get_bytes(struct peers *p, const struct peer *peer, cons
 {
     _cleanup_(freep) char *range = xasprintf("%" PRId64 "-%" PRId64, offset, offset + (int64_t)size - 1);
     struct peer_query *q =
-        peer_query_start(p, peer, "GET", path, NULL, range, timeout_ns, 0, bytes_on_result, arg);
+        peer_query_start(p, peer, "GET", path, NULL, range, NULL, timeout_ns, 0, bytes_on_result, arg);
 
     q->bytes_done = done;
     q->n_bytes = size;
@@ -288,9 +291,58 @@ struct peer_query *peer_get_all(struct peers *p, const struct peer *peer, const 
                                 int64_t timeout_ns, peer_bytes_done done, void *arg)
 {
     struct peer_query *q =
-        peer_query_start(p, peer, "GET", path, NULL, NULL, timeout_ns, 0, bytes_on_result, arg);
+        peer_query_start(p, peer, "GET", path, NULL, NULL, NULL, timeout_ns, 0, bytes_on_result, arg);
 
     q->bytes_done = done;
+    return q;
+}
+
+/* -- Answers as files -- */
+
+static void file_explain(const struct peer_query *q, const struct call_result *r, struct problem *p)
+{
+    _cleanup_json_ body = NULL;
+    char error[200];
+
+    if (r->err == 0 && r->status == HTTP_OK && r->sink_err < 0) {
+        problem_set(p, r->sink_err, PROBLEM_STORAGE, "cannot keep the answer of %s: %s", q->name,
+                    strerror(-r->sink_err));
+    } else if (r->err == 0 && r->status == HTTP_OK && r->cut) {
+        problem_remedy(p, "Free space on the disk of the catalog, or use profctl on %s.", q->name);
+        problem_set(p, -ENOSPC, PROBLEM_STORAGE, "there is no room for the answer of %s", q->name);
+    } else if (r->err == 0 && r->status < 300) {
+        problem_set(p, -EPROTO, PROBLEM_UPSTREAM, "%s sent no file (status %d)", q->name, r->status);
+    } else {
+        body = r->err == 0 ? json_parse(r->body, r->body_size, error) : NULL;
+        if (body)
+            json_clean_texts(body);
+        query_explain(q, r, body, "", p);
+    }
+}
+
+static void file_on_result(const struct call_result *r, void *arg)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+    struct peer_query *q = arg;
+    bool is_there = r->err == 0 && r->status == HTTP_OK && !r->cut;
+
+    q->call = NULL;
+    if (!is_there)
+        file_explain(q, r, &p);
+    query_note(q, r, &p);
+    q->peers->n_failures += !is_there;
+    q->file_done(r->err == 0 ? r->status : 0, is_there ? r->sunk : -1, is_there ? NULL : &p, q->arg);
+    peer_query_free(q);
+}
+
+struct peer_query *peer_get_file(struct peers *p, const struct peer *peer, const char *path, int fd,
+                                 int64_t size_max, int64_t timeout_ns, peer_file_done done, void *arg)
+{
+    const struct call_sink sink = {.fd = fd, .size_max = size_max};
+    struct peer_query *q =
+        peer_query_start(p, peer, "GET", path, NULL, NULL, &sink, timeout_ns, 0, file_on_result, arg);
+
+    q->file_done = done;
     return q;
 }
 

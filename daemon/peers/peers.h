@@ -147,6 +147,11 @@ struct peer_query *peer_get_bytes(struct peers *p, const struct peer *peer, cons
 /* The same of an answer that is not JSON, of at most PEER_ANSWER_MAX bytes. */
 struct peer_query *peer_get_all(struct peers *p, const struct peer *peer, const char *path,
                                 int64_t timeout_ns, peer_bytes_done done, void *arg);
+/* The same of an answer that goes into a file as it comes, of at most size_max bytes: fd is borrowed until done(), which gets the
+ * size, -1 with the problem. */
+typedef void (*peer_file_done)(int status, int64_t size, const struct problem *p, void *arg);
+struct peer_query *peer_get_file(struct peers *p, const struct peer *peer, const char *path, int fd,
+                                 int64_t size_max, int64_t timeout_ns, peer_file_done done, void *arg);
 void peer_query_cancel(struct peer_query *q);
 /* Of calls of all modules: whether the peer answered in the last age_ns, and has not failed to since. */
 bool peer_has_answered(const struct peer *peer, int64_t age_ns);

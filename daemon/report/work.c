@@ -259,13 +259,23 @@ static void work_write_part(FILE *answer, const struct report *report, const str
     fputc('}', answer);
 }
 
+void work_copy_lists(const json_t *spec, json_t *answer)
+{
+    /* Traces that are to be asked for elsewhere, or gone; and hosts that may have more. */
+    static const char *const lists[] = {"left", "missing", "missing_hosts"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
+        json_t *list = json_object_get(spec, lists[i]);
+        if (list)
+            json_object_set(answer, lists[i], list);
+    }
+}
+
 static int work_reports(const struct work *work, FILE *answer, struct problem *p)
 {
     _cleanup_(work_analysis_done) struct work_analysis w = {0};
     const struct report *chosen[REPORTS_MAX];
     size_t n, top = (size_t)MAX(json_get_int(work->spec, "top", 0), INT64_C(0));
-    /* Traces that are not in the parts: to be asked for elsewhere, or gone. They are passed through. */
-    static const char *const lists[] = {"left", "missing"};
     bool any = false;
 
     int r = work_read_reports(json_object_get(work->spec, "reports"), chosen, &n, p);
@@ -298,10 +308,7 @@ static int work_reports(const struct work *work, FILE *answer, struct problem *p
         report_rows_done(&rows);
     }
     _cleanup_json_ tail = json_object();
-    for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
-        json_t *list = json_object_get(work->spec, lists[i]);
-        json_object_set_new(tail, lists[i], list ? json_incref(list) : json_array());
-    }
+    work_copy_lists(work->spec, tail);
     json_object_set(tail, "notes", w.notes);
     _cleanup_(freep) char *text = json_dumps(tail, JSON_COMPACT);
     fprintf(answer, "],\n%s\n", text + 1);

@@ -28,7 +28,7 @@ static int compare_write(const struct work *work, struct diff_tables *tables, co
     json_put_str(j, "kind", "traces");
     json_object_set_new(j, "step", diff_tables_step(tables));
     json_object_set(j, "notes", (json_t *)notes);
-    json_object_set(j, "left", json_object_get(work->spec, "left"));
+    work_copy_lists(work->spec, j);
     return json_dumpf(j, answer, JSON_COMPACT) < 0 ? -EIO : 0;
 }
 

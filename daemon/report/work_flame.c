@@ -93,6 +93,23 @@ static void flame_make_nodes(const struct flame *f, int64_t joined_name, struct 
     }
 }
 
+/* Of a graph of several traces: which they are, and what it does without. */
+static void flame_write_lists(const struct work *work, const struct work_analysis *w, FILE *answer)
+{
+    _cleanup_json_ lists = json_object();
+    json_t *names = json_array();
+
+    if (!json_object_get(work->spec, "left"))
+        return;
+    for (size_t i = 0; i < w->n; i++)
+        json_array_append_new(names, json_text(w->traces[i].name));
+    json_object_set_new(lists, "traces", names);
+    work_copy_lists(work->spec, lists);
+    _cleanup_(freep) char *text = json_dumps(lists, JSON_COMPACT);
+    text[strlen(text) - 1] = '\0';
+    fprintf(answer, ",%s", text + 1);
+}
+
 /* Of the names, those that nodes have, in the order of their first use. */
 static void flame_write(const struct flame *f, struct flame_nodes *nodes, FILE *answer)
 {
@@ -118,7 +135,7 @@ static void flame_write(const struct flame *f, struct flame_nodes *nodes, FILE *
         fprintf(answer, "%s[%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "]", i > 0 ? "," : "",
                 node->parent, node->name, node->total, node->self, node->count);
     }
-    fputs("]}\n", answer);
+    fputc(']', answer);
 }
 
 /* "gpu" as profctl flame without --by; "host": everything that the host recorded. */
@@ -161,5 +178,7 @@ int work_flame(const struct work *work, FILE *answer, struct problem *p)
         return work_failed((int)joined, "the flame graph", p);
     flame_make_nodes(&f, joined, &nodes);
     flame_write(&f, &nodes, answer);
+    flame_write_lists(work, &w, answer);
+    fputs("}\n", answer);
     return 0;
 }

@@ -34,6 +34,9 @@ int work_read_view(const json_t *view, struct analysis_view *ret, struct problem
 /* Sets the problem of a computation that failed. Returns r. */
 int work_failed(int r, const char *what, struct problem *p);
 
+/* Copies the lists of a specification that name what its result does without. */
+void work_copy_lists(const json_t *spec, json_t *answer);
+
 int work_flame(const struct work *work, FILE *answer, struct problem *p);
 int work_export(const struct work *work, FILE *answer, struct problem *p);
 int work_compare(const struct work *work, FILE *answer, struct problem *p);

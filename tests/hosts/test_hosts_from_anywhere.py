@@ -82,6 +82,80 @@ def test_a_session_without_a_part_here_is_named_with_its_host(fleet):
     assert f"session {uuid} is on gpu1, and this host has no part of it" in errors and "Use profctl on gpu1" in errors, errors
 
 
+def ours(host, trace):
+    """The number that a host gives to a trace."""
+    return host.get(f"/v1/traces/{trace['uuid']}")["trace"]
+
+
+def answer(host, path):
+    """Of a GET: JSON without the number of the trace, or bytes."""
+    reply = host.request("GET", path)
+    assert reply.status == 200, (path, reply)
+    if "json" not in reply.headers["content-type"]:
+        return reply.body
+    return {key: value for key, value in reply.json().items() if key != "trace"}
+
+
+def test_views_of_a_remote_trace_are_those_of_its_host(fleet):
+    """Timeline, names, tiles, counters, slices, search, selection, flame graph and export, asked for at another host."""
+    two, three = fleet[2], fleet[3]
+    trace = fleet.traces[-2]
+    here, there = (f"/v1/traces/{ours(host, trace)}" for host in (two, three))
+    assert two.get(here)["host"] == "gpu3" and here != there
+    timeline = answer(two, f"{here}/timeline")
+    assert timeline == answer(three, f"{there}/timeline") and timeline["slices"] > 1000
+    v, last = timeline["sum"], timeline["lanes"] - 1
+    level = max(0, timeline["length_ns"].bit_length() - 10)
+    middle = timeline["length_ns"] // 2
+    busiest = max(timeline["tracks"], key=lambda track: track["slices"])
+    paths = [f"/names/0?v={v}", f"/tiles/{level}/0?lanes=0-{last}&v={v}", f"/slice?lane={busiest['lane']}&at={middle}&within={middle}", "/slice?slice=7",
+             "/search?name=nccl&limit=20", f"/selection?from=0&to={middle}&top=10", "/flame?by=gpu", "/flame?by=host", f"/flame?by=kernel&from=0&to={middle}",
+             "/export?format=chrome", f"/export?format=perfetto&from=0&to={middle}"]
+    paths += [f"/counters/{counter['track']}?points=50" for counter in timeline["counters"]]
+    for path in paths:
+        assert answer(two, here + path) == answer(three, there + path), path
+    assert two.request("GET", f"{here}/tiles/{level}/0?v=0000").status == 409
+    # A file for a browser: with a ticket, under our name, and an error where its host finds nothing.
+    ticket = two.post("/v1/tickets", {"path": f"{here}/export?format=perfetto"}, status=201)["url"]
+    reply = two.request("GET", ticket)
+    assert reply.body == answer(three, f"{there}/export?format=perfetto") and reply.headers["content-disposition"].startswith(f'attachment; filename="{here.split("/")[-1]}.pftrace"')
+    assert two.request("GET", f"{here}/export?from={10 * timeline['length_ns']}").status == 404
+
+
+def test_comparisons_have_the_traces_of_all_hosts(fleet):
+    """Columns of other hosts are copied: the same figures as where the traces are, and as profctl diff."""
+    one, two, three = fleet.all
+    a, b = (next(trace for trace in fleet.traces if trace["host"] == host) for host in ("gpu2", "gpu3"))
+    compared = one.post("/v1/compare", {"a": {"traces": [ours(one, a)]}, "b": {"traces": [ours(one, b)]}})
+    assert compared["left"] == compared["missing"] == [] and compared["kernels"]["rows"]
+    assert compared["kernels"]["rows"] == rows(one, "diff", a["uuid"], b["uuid"], "--json")["kernels"]["rows"]
+    for host in (two, three):
+        same = host.post("/v1/compare", {"a": {"traces": [ours(host, a)]}, "b": {"traces": [ours(host, b)]}})
+        assert same["kernels"] == compared["kernels"] and same["step"] == compared["step"]
+    # A session with itself, at a host that does not coordinate it.
+    session = two.get(f"/v1/refs?ref={fleet.session}")["ref"]
+    itself = two.post("/v1/compare", {"a": {"session": session}, "b": {"session": session}})
+    assert itself["missing"] == itself["left"] == itself["missing_hosts"] == []
+    assert {row["result"] for row in itself["kernels"]["rows"]} <= {"same", "unclear", "unchanged"}, {row["result"] for row in itself["kernels"]["rows"]}
+
+
+def test_a_flame_graph_of_a_session_is_the_sum_of_its_hosts(fleet):
+    one = fleet[1]
+    session = one.get(f"/v1/refs?ref={fleet.session}")["ref"]
+    asked, seen, total = {"session": session}, [], 0
+    while asked:
+        part = one.post("/v1/flame", {**asked, "by": "kernel"})
+        seen += part["traces"]
+        total += sum(node[2] for node in part["nodes"] if node[0] < 0)
+        asked = {"traces": part["left"]} if part["left"] else None
+    assert sorted(seen) == sorted(ours(one, trace) for trace in fleet.traces)
+    each = [one.get(f"/v1/traces/{name}/flame", by="kernel") for name in seen]
+    assert total == sum(node[2] for answer in each for node in answer["nodes"] if node[0] < 0) > 0
+    # All at once, computed here.
+    together = one.post("/v1/reports", {"session": session, "together": True, "reports": ["ranks"]})
+    assert together["left"] == [] and sorted(name for part in together["parts"] for name in part["traces"]) == sorted(seen)
+
+
 def test_hosts_that_do_not_answer_are_named(fleet):
     one, two, three = fleet.all
     uuid = one.get(f"/v1/sessions/{fleet.record(one)}")["uuid"]
@@ -96,6 +170,19 @@ def test_hosts_that_do_not_answer_are_named(fleet):
             assert errors.count("traces of gpu3 may be missing: ") == 1 and "connection refused" in errors, (words, errors)
             assert "gpu1" in out.decode() or verb != "list-traces"
         assert len(list((two.place / "rest").iterdir())) == 4
+        # The API names them too, with what it computes of the others.
+        session = two.get(f"/v1/refs?ref={uuid}")["ref"]
+        for path, body in (("/v1/reports", {"session": session, "reports": ["kernels"]}), ("/v1/flame", {"session": session}),
+                           ("/v1/compare", {"a": {"session": session}, "b": {"session": session}})):
+            answered = two.post(path, body)
+            assert {missing["host"] for missing in answered["missing_hosts"]} == {"gpu3"}, (path, answered)
+        session = one.get(f"/v1/refs?ref={fleet.session}")["ref"]
+        away, near = (next(trace for trace in fleet.traces if trace["host"] == host) for host in ("gpu3", "gpu2"))
+        compared = one.post("/v1/compare", {"a": {"session": session}, "b": {"traces": [ours(one, near)]}})
+        assert len(compared["missing"]) == 2 and all("gpu3" in missing["reason"] and "connection refused" in missing["reason"] for missing in compared["missing"])
+        problem = one.problem("POST", "/v1/compare", {"a": {"traces": [ours(one, away)]}, "b": {"traces": [ours(one, near)]}})
+        assert problem["code"] == "unreachable" and ours(one, away) in problem["detail"] and "list-hosts" in problem["remedy"], problem
+        assert one.problem("GET", f"/v1/traces/{ours(one, away)}/export")["remote"] == {"host": "gpu3"}
         # What is known of a host that is away is listed, as at the coordinator.
         assert [t["host"] for t in two.get("/v1/traces", session=fleet.session)["traces"]].count("gpu3") == 2
         # A host that has no part is not missed.

@@ -135,6 +135,28 @@ def test_flame_refused(profd, query, status):
     assert profd.problem("GET", f"/v1/traces/t1/flame?{query}", status=status)["detail"]
 
 
+def test_flame_of_several(profd):
+    answer = profd.post("/v1/flame", {"traces": ["t1", "t2", "t98"], "by": "kernel"})
+    assert answer["traces"] == ["t1", "t2"] and answer["left"] == [] and answer["missing"] == [{"trace": "t98", "reason": "it was removed"}]
+    each = [tree(profd.get(f"/v1/traces/{trace}/flame", by="kernel")) for trace in ("t1", "t2")]
+    assert tree(answer) == {path: tuple(map(sum, zip(*(one.get(path, (0, 0, 0)) for one in each)))) for path in {*each[0], *each[1]}}
+    part = {"traces": ["t1"], "view": {"from": 0, "to": 1_000_000}}
+    assert tree(profd.post("/v1/flame", part)) == tree(profd.get("/v1/traces/t1/flame", **part["view"]))
+    assert profd.post("/v1/flame", {"traces": []})["nodes"] == []
+
+
+@pytest.mark.parametrize("body, status, detail", [
+    ({}, 400, 'either "traces" or "session" must be given'),
+    ({"traces": ["t1"], "session": "s1"}, 400, 'either "traces" or "session" must be given'),
+    ({"traces": ["t1"], "reports": ["kernels"]}, 400, '"reports": a flame graph takes'),
+    ({"traces": ["t1"], "by": "wall"}, 400, "not wall"),
+    ({"traces": ["t98"]}, 404, "there is no trace t98"),
+    ({"session": "s98"}, 404, "there is no session s98"),
+])
+def test_flame_of_several_refused(profd, body, status, detail):
+    assert detail in profd.problem("POST", "/v1/flame", body, status=status)["detail"]
+
+
 @pytest.mark.parametrize("name, suffix", [("chrome", "json"), ("perfetto", "pftrace")])
 def test_export(profd, name, suffix):
     for query, words in (("", ()), ("&from=2000000&to=4000000", ("--from", "2ms", "--to", "4ms"))):
@@ -157,7 +179,7 @@ def without_names(tables):
 
 def test_compare_traces(profd):
     answer = profd.post("/v1/compare", {"a": {"traces": ["t1"]}, "b": {"traces": ["t2"]}})
-    assert answer.pop("kind") == "traces" and answer.pop("left") == [] and answer.pop("notes") == []
+    assert answer.pop("kind") == "traces" and answer.pop("left") == answer.pop("missing") == answer.pop("notes") == []
     step = answer.pop("step")
     assert step["a"]["steps"] == STEPS and step["change"] == pytest.approx(step["b"]["p50"] / step["a"]["p50"] - 1)
     assert answer == without_names(json.loads(profctl(profd, "diff", "t1", "t2", "--json")))
@@ -189,7 +211,7 @@ def test_compare_runs_of_many_requests(profd):
     ({"a": {"traces": ["t1"]}, "b": {"traces": ["t98"]}}, 404, "there is no trace t98"),
     ({"a": {"traces": ["t1"]}, "b": {"session": "s98"}}, 404, "there is no session s98"),
     ({"a": {"traces": "t1"}, "b": {"traces": ["t1"]}}, 400, '"traces" must be a list of traces'),
-    ({"a": {"traces": []}, "b": {"traces": ["t1"]}}, 404, 'side "a" has no trace with columns on this host'),
+    ({"a": {"traces": []}, "b": {"traces": ["t1"]}}, 404, 'side "a" has no trace with columns'),
     ({"a": {"runs": ["r1"]}, "b": {"runs": ["r77"]}}, 404, "there is no run r77"),
     ({"a": {"runs": []}, "b": {"runs": ["r1"]}}, 400, '"runs" must be a list of 1 to 100 runs'),
     ({"a": {"traces": ["t1"]}, "b": {"traces": ["t2"]}, "c": 1}, 400, '"c": a comparison takes "a", "b" and "top"'),

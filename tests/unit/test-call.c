@@ -18,6 +18,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #define LIMIT_S 10
@@ -328,6 +330,39 @@ static void test_long_answer_is_cut(void **state)
     assert_int_equal(r->status, 200);
     assert_true(r->cut);
     assert_int_equal(r->body_size, 1000);
+}
+
+/* A body beyond answer_max goes into a file; of an error it is in memory, and the rest of what the file does not take is cut. */
+static void test_answer_into_a_file(void **state)
+{
+    struct test *t = *state;
+    struct call_request q = request("GET", 5 * NS_PER_S);
+    _cleanup_(closep) int fd = memfd_create("sink", MFD_CLOEXEC);
+    struct call_sink sink = {.fd = fd, .size_max = INT64_MAX};
+    struct stat st;
+
+    q.answer_max = 1000;
+    q.sink = &sink;
+    start(t, q, t->port, "/big");
+    const struct call_result *r = wait_done(t);
+    assert_int_equal(r->err, 0);
+    assert_false(r->cut);
+    assert_int_equal(r->body_size, 0);
+    assert_int_equal(fstat(fd, &st), 0);
+    assert_true(r->sunk > 1000 && st.st_size == r->sunk);
+
+    t->outcome.n_done = 0;
+    start(t, q, t->port, "/missing");
+    r = wait_done(t);
+    assert_int_equal(r->status, 404);
+    assert_int_equal(r->sunk, 0);
+    assert_true(r->body_size > 0);
+
+    t->outcome.n_done = 0;
+    sink.size_max = 10;
+    start(t, q, t->port, "/big");
+    r = wait_done(t);
+    assert_true(r->err == 0 && r->cut && r->sunk <= 10);
 }
 
 static const struct call_result *get_raw(struct test *t, const char *method)
@@ -1039,6 +1074,7 @@ int main(void)
         TEST(test_date),
         TEST(test_text),
         TEST(test_long_answer_is_cut),
+        TEST(test_answer_into_a_file),
         TEST(test_endless_body),
         TEST(test_endless_head),
         TEST(test_endless_preludes),
