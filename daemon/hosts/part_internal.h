@@ -210,5 +210,18 @@ void part_calls_end(struct part *part);
 /* Asks its host for changes, now; one question at a time. */
 void part_poll(struct part *part);
 void part_poll_end(struct part *part);
+
+/* -- part_delivery.c -- */
+
+/* Rows of one host's part: more than the ranks of a host write in any session. */
+#define PART_TRACES_MAX 100000
+/* Of their facts, again each time that one changes. A trace of 2 KiB that changes eight times takes 16 KiB. */
+#define PART_FACTS_BYTES_MAX (INT64_C(64) << 20)
+
+/* Notes what is reported of targets, and remarks. */
+void part_take_report(struct part *part, const struct delivery *d);
+/* -EDQUOT: more than PART_TRACES_MAX; -EFBIG: more than PART_FACTS_BYTES_MAX; otherwise an error of the catalog. */
+int part_take_traces(struct part *part, const struct delivery *d);
+int64_t delivery_facts_bytes(const struct delivery *d);
 /* Brings the targets to what was reported. */
 void part_look(struct part *part);

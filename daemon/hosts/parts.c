@@ -2,7 +2,7 @@
 /*
  * The parts object: the operations of a session on targets of other hosts, in terms of parts. One part is part.c, those of
  * a session are session_parts.c, its start is parts_start.c. Calls to hosts are part_calls.c, what hosts report is
- * part_poll.c.
+ * part_poll.c and part_delivery.c.
  */
 #include "daemon/hosts/part_internal.h"
 
