@@ -66,6 +66,12 @@ def is_armed(host, uuid):
     return bool(pending) and all(row["stop_pending"] for row in pending)
 
 
+def is_known_armed(host, uuid):
+    """Also at the coordinator: it waits for a host that is cut off before it could say so."""
+    parts = rows(host.hosts[1], "select part_row.state from part_row join session_row using (session_id) where uuid = ?", uuid)
+    return is_armed(host, uuid) and all(row["state"] == "armed" for row in parts)
+
+
 def is_waiting(host, uuid):
     return lease_of(host, uuid).get("state") == "started" and not host.fleet.profiling()["workers"]
 
@@ -87,7 +93,7 @@ Phase = namedtuple("Phase", "name held reached")
 PHASES = {phase.name: phase for phase in (
     Phase("lease", None, is_leased),
     Phase("prepare", "hold-clean", is_preparing),
-    Phase("armed", "own:hold-clean", is_armed),
+    Phase("armed", "own:hold-clean", is_known_armed),
     Phase("waiting", None, is_waiting),
     Phase("starting", "hold-start", is_starting),
     Phase("recording", None, in_state("recording")),
