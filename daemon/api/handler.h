@@ -170,8 +170,11 @@ void remote_download_start(struct api *api, struct http_request *r, const struct
 
 /* route_traces.c: of a trace that another host keeps: only that host changes it. False, without a reply, where there is none. */
 bool trace_refuse_remote(struct api *api, struct http_request *r, int64_t id);
-/* Numbers of traces are those of this profd's catalog, also of traces that other hosts keep: names it in the JSON of one. */
-void trace_put_catalog(struct catalog *c, json_t *trace);
+
+/* trace_json.c: the JSON of a trace of this host, of one that another host keeps, and of a row of either; errors of the catalog. */
+json_t *own_trace_to_json(struct api *api, const struct trace_record *t);
+int remote_trace_to_json(struct api *api, const struct remote_trace_record *t, json_t **ret);
+int trace_read_json(struct api *api, int64_t id, json_t **ret);
 
 /*
  * elsewhere.c: what only other hosts know. True where their profds are asked first: the request is dispatched again when they have

@@ -7,7 +7,6 @@
 #include "daemon/api/handler.h"
 #include "daemon/catalog/listing.h"
 #include "daemon/catalog/records.h"
-#include "daemon/peers/peers.h"
 #include <errno.h>
 #include <inttypes.h>
 
@@ -82,29 +81,6 @@ static int list_take_parameters(struct api *api, const struct http_request *r, c
 
 /* -- Rows ------------------------------------------------------------------------------------------------ */
 
-static int list_render_trace(struct api *api, int64_t id, json_t **ret)
-{
-    struct catalog *c = api->modules.catalog;
-    _cleanup_(trace_record_done) struct trace_record t;
-    _cleanup_(remote_trace_record_done) struct remote_trace_record remote;
-
-    trace_record_init(&t);
-    remote_trace_record_init(&remote);
-    int err = catalog_get_trace(c, id, &t);
-    if (err == -ENOENT) {
-        err = catalog_get_remote_trace(c, id, &remote);
-        if (err == 0)
-            err = catalog_remote_trace_json(c, &remote, ret);
-    } else if (err == 0) {
-        *ret = trace_record_to_json(&t);
-        if (peers_are_configured(api->modules.peers))
-            json_put_str(*ret, "host", catalog_host(c));
-    }
-    if (err == 0)
-        trace_put_catalog(c, *ret);
-    return err;
-}
-
 static int list_render_session(struct api *api, int64_t id, json_t **ret)
 {
     int err = jobs_read(sessions_jobs(api->modules.sessions), id, false, ret);
@@ -127,7 +103,7 @@ static const struct list_kind {
     bool has_plain_state; /* the plain list is selected by state, too */
     int (*render)(struct api *api, int64_t id, json_t **ret);
 } list_kinds[_LISTING_KIND_MAX] = {
-    [LISTING_TRACES] = {"traces", 't', false, list_render_trace},
+    [LISTING_TRACES] = {"traces", 't', false, trace_read_json},
     [LISTING_SESSIONS] = {"sessions", 's', true, list_render_session},
     [LISTING_RUNS] = {"runs", 'r', false, list_render_run},
 };

@@ -9,7 +9,6 @@
 #include "daemon/catalog/uploads.h"
 #include "daemon/collect/collector.h"
 #include "daemon/collect/safe_open.h"
-#include "daemon/peers/peers.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -42,40 +41,25 @@ static int trace_find_or_reply(struct api *api, struct http_request *r, int64_t 
     return err;
 }
 
-void trace_put_catalog(struct catalog *c, json_t *trace)
-{
-    json_put_str(trace, "catalog", catalog_uuid(c));
-}
-
 /* -- Lists -------------------------------------------------------------------------------------------- */
 
 /* Of each kind, one more than the limit is read, to know whether a further page exists. */
 struct trace_page {
-    struct catalog *catalog;
+    struct api *api;
     json_t *traces;
     struct trace_position *order; /* of each of traces */
     size_t n, cap;
     int64_t limit;
     int64_t session_id;
-    bool is_fleet; /* name this host, too */
 };
-
-static void trace_page_add_json(struct trace_page *page, json_t *take_trace, int64_t at, int64_t id)
-{
-    VEC_GROW(page->order, page->n, page->cap);
-    page->order[page->n++] = (struct trace_position){at, id};
-    trace_put_catalog(page->catalog, take_trace);
-    json_array_append_new(page->traces, take_trace);
-}
 
 static int trace_page_add(const struct trace_record *t, void *arg)
 {
     struct trace_page *page = arg;
-    json_t *j = trace_record_to_json(t);
 
-    if (page->is_fleet)
-        json_put_str(j, "host", catalog_host(page->catalog));
-    trace_page_add_json(page, j, t->recorded_at, t->trace_id);
+    VEC_GROW(page->order, page->n, page->cap);
+    page->order[page->n++] = (struct trace_position){t->recorded_at, t->trace_id};
+    json_array_append_new(page->traces, own_trace_to_json(page->api, t));
     return 0;
 }
 
@@ -85,7 +69,7 @@ static int trace_page_add_remote(const struct remote_trace_record *t, void *arg)
     struct trace_page *page = arg;
     json_t *j;
     size_t i = page->n;
-    int r = catalog_remote_trace_json(page->catalog, t, &j);
+    int r = remote_trace_to_json(page->api, t, &j);
 
     if (r < 0)
         return r;
@@ -96,7 +80,6 @@ static int trace_page_add_remote(const struct remote_trace_record *t, void *arg)
     memmove(&page->order[i + 1], &page->order[i], (page->n - i) * sizeof(*page->order));
     page->order[i] = (struct trace_position){t->recorded_at, t->trace_id};
     page->n++;
-    trace_put_catalog(page->catalog, j);
     json_array_insert_new(page->traces, i, j);
     return 0;
 }
@@ -172,11 +155,7 @@ void list_traces(struct api *api, struct http_request *r, const struct route_mat
     if (trace_check_session(api, r, filter.session_id) < 0)
         return;
     _cleanup_json_ traces = json_array();
-    struct trace_page page = {.catalog = api->modules.catalog,
-                              .traces = traces,
-                              .limit = filter.limit++,
-                              .session_id = session,
-                              .is_fleet = peers_are_configured(api->modules.peers)};
+    struct trace_page page = {.api = api, .traces = traces, .limit = filter.limit++, .session_id = session};
     int err = catalog_each_trace(api->modules.catalog, &filter, trace_page_add, &page);
     /* A profd that asks for another one gets what is here: each host speaks for itself. */
     if (err == 0 && http_right(r) != RIGHT_PEER)
@@ -198,11 +177,8 @@ static void trace_reply(struct api *api, struct http_request *r, int status, int
 
     if (trace_find_or_reply(api, r, id, &t) < 0)
         return;
-    json_t *body = trace_record_to_json(&t);
+    json_t *body = own_trace_to_json(api, &t);
     int err = catalog_put_summary(api->modules.catalog, id, body);
-    trace_put_catalog(api->modules.catalog, body);
-    if (peers_are_configured(api->modules.peers))
-        json_put_str(body, "host", catalog_host(api->modules.catalog));
     if (err == 0)
         http_reply_json(r, status, json_incref(body));
     else
@@ -219,13 +195,11 @@ static bool remote_trace_reply(struct api *api, struct http_request *r, int64_t 
     remote_trace_record_init(&t);
     if (catalog_get_remote_trace(api->modules.catalog, id, &t) < 0)
         return false;
-    int err = catalog_remote_trace_json(api->modules.catalog, &t, &body);
-    if (err < 0) {
+    int err = remote_trace_to_json(api, &t, &body);
+    if (err < 0)
         reply_error(api, r, err, "read the trace");
-        return true;
-    }
-    trace_put_catalog(api->modules.catalog, body);
-    http_reply_json(r, 200, body);
+    else
+        http_reply_json(r, 200, body);
     return true;
 }
 
