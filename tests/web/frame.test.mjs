@@ -37,6 +37,53 @@ test('without a token the page asks for a code, and goes on to its view', async 
   await close(page);
 });
 
+test('a link that signs in as somebody else asks before it does', async () => {
+  const codeOf = async (role) => (await api('POST', '/v1/web/codes', { role: 'read' }, role)).code;
+  const page = await open('/traces');
+  const follow = (fragment) => page.evaluate((hash) => void (location.hash = hash), fragment);
+  const dialog = page.getByRole('dialog', { name: 'Sign in as somebody else?' });
+  const who = page.locator('.who');
+  const mine = await who.textContent();
+  const own = await page.evaluate(() => sessionStorage.getItem('profd:token'));
+
+  // A wrong code, and a code of another user, leave the tab as it is.
+  await follow('#code=' + 'x'.repeat(43));
+  await page.getByRole('status').getByText(/You stay signed in as/).waitFor();
+  await follow(`#code=${await codeOf('operate')}&to=/sessions`);
+  await dialog.getByText('This link signs in as operate with role read.').waitFor();
+  assert.doesNotMatch(page.url(), /code=/);
+  await accessible(page);
+  const unused = page.waitForRequest((request) => request.method() === 'DELETE');
+  await page.keyboard.press('Enter'); // the focus is on what is safe
+  assert.equal((await (await unused).response()).status(), 204);
+  await dialog.waitFor({ state: 'detached' });
+  await page.getByRole('heading', { name: 'Sessions', exact: true }).waitFor();
+  assert.equal(await who.textContent(), mine);
+  assert.equal(await page.evaluate(() => sessionStorage.getItem('profd:token')), own);
+
+  // The same user's next code is not worth a question.
+  const { code } = await api('POST', '/v1/web/codes', { role: 'read' });
+  await follow(`#code=${code}&to=/runs`);
+  await page.getByText('read', { exact: true }).waitFor();
+  assert.equal(await dialog.count(), 0);
+
+  // Another tab has no token: the browser remembers who it was.
+  const other = await page.context().newPage();
+  other.setDefaultTimeout(15000);
+  await other.goto(`${address}/#code=${await codeOf('operate')}&to=/traces`);
+  const asked = other.getByRole('dialog', { name: 'Sign in as somebody else?' });
+  await asked.getByText('This browser was last signed in as').waitFor();
+  await other.keyboard.press('Escape');
+  await other.getByText('Open this page with').waitFor();
+  assert.equal(await other.evaluate(() => sessionStorage.getItem('profd:token')), null);
+  await other.goto(`${address}/#code=${await codeOf('operate')}&to=/traces`);
+  await asked.getByRole('button', { name: 'Switch to operate' }).click();
+  await other.getByRole('heading', { name: 'Traces', exact: true }).waitFor();
+  assert.match(await other.locator('.who').textContent(), /^operate/);
+  await other.close();
+  await close(page);
+});
+
 test('the palette opens anything', async () => {
   const page = await open('/');
   await page.keyboard.press('Control+k');

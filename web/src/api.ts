@@ -37,6 +37,7 @@ export interface Options {
   body?: unknown;
   signal?: AbortSignal | undefined;
   headers?: Record<string, string>;
+  token?: string | null; // in place of that of this tab; null: none
 }
 
 async function problemOf(response: Response): Promise<Problem> {
@@ -53,7 +54,7 @@ async function problemOf(response: Response): Promise<Problem> {
 // The response to a request that succeeded; a Problem is thrown otherwise, an AbortError after signal.abort().
 export async function request(path: string, options: Options = {}): Promise<Response> {
   const headers: Record<string, string> = { ...options.headers };
-  const mine = token.get();
+  const mine = options.token === undefined ? token.get() : options.token;
   if (mine) headers['Authorization'] = 'Bearer ' + mine;
   const init: RequestInit = { method: options.method ?? 'GET', headers, credentials: 'omit', signal: options.signal ?? null };
   if (options.body !== undefined) {
@@ -69,7 +70,7 @@ export async function request(path: string, options: Options = {}): Promise<Resp
   }
   if (response.ok) return response;
   const problem = await problemOf(response);
-  if (response.status === 401 && token.get() === mine) {
+  if (response.status === 401 && mine && token.get() === mine) {
     token.drop();
     signedOut();
   }
@@ -80,8 +81,8 @@ export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
   return (await (await request(path, { signal })).json()) as T;
 }
 
-export async function send<T>(method: 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
-  const response = await request(path, { method, body, signal });
+export async function send<T>(method: 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown, signal?: AbortSignal, as?: string | null): Promise<T> {
+  const response = await request(path, { method, body, signal, ...(as === undefined ? {} : { token: as }) });
   const text = await response.text();
   return (text ? JSON.parse(text) : {}) as T;
 }

@@ -9,9 +9,9 @@ import { KeysHelp } from './components/keys_help';
 import { Palette } from './components/palette';
 import { ProblemBox } from './components/problem';
 import { type Binding, useKeys } from './keys';
-import { signOut, SignIn, start, type Start } from './login';
+import { OfferDialog, signOut, SignIn, start, type Start } from './login';
 import { MeContext } from './me';
-import { copy, Notices } from './notice';
+import { copy, Notices, notify } from './notice';
 import { match, navigate, usePlace } from './router';
 import { setTheme, theme, type Theme } from './theme';
 import type { Me } from './types';
@@ -146,11 +146,22 @@ export function App() {
     addEventListener('hashchange', changed);
     return () => removeEventListener('hashchange', changed);
   }, []);
+  useEffect(() => {
+    if (state && 'failed' in state && state.failed) notify(`${state.failed.detail}. You stay signed in as ${state.me.user}.`);
+  }, [state]);
   if (!state) return null;
-  if (!('me' in state)) return <SignIn problem={state.signIn} onStart={begin} />;
+  const offer = state.offer && <OfferDialog offer={state.offer} onClose={() => setState({ ...state, offer: undefined })} />;
+  if (!('me' in state))
+    return (
+      <>
+        <SignIn problem={state.signIn} onStart={begin} />
+        {offer}
+      </>
+    );
   return (
     <MeContext.Provider value={state.me}>
       <Page me={state.me} onSignOut={() => void signOut().then(() => setState({ signIn: null }))} />
+      {offer}
     </MeContext.Provider>
   );
 }
