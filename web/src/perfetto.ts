@@ -47,14 +47,44 @@ async function answered(page: Window, origin: string): Promise<void> {
   });
 }
 
-async function fileOf(handover: Handover): Promise<ArrayBuffer> {
-  const control = new AbortController();
-  const response = await request(handoverPath(handover), { signal: control.signal });
-  if (Number(response.headers.get('Content-Length') ?? 0) > HANDOVER_MAX) {
-    control.abort();
-    throw new Problem(0, 'too-large', 'The trace is too large for Perfetto', 'Zoom in on the timeline, and hand over the window.');
+const tooLarge = () => new Problem(0, 'too-large', 'The trace is too large for Perfetto', 'Zoom in on the timeline, and hand over the window.');
+
+// The bytes of a response, of at most `max`. What its head claims about the size decides nothing but an early refusal: an export
+// has no length before its end, and the length of a compressed answer is not that of its bytes.
+export async function bounded(response: Response, max: number): Promise<ArrayBuffer> {
+  const reader = response.body!.getReader();
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  const refuse = async () => {
+    await reader.cancel().catch(() => {});
+    throw tooLarge();
+  };
+  if (Number(response.headers.get('Content-Length') ?? 0) > max) await refuse();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    size += value.byteLength;
+    if (size > max) await refuse();
+    parts.push(value);
   }
-  return response.arrayBuffer();
+  return joined(parts, size);
+}
+
+// Each part is given up when it was copied, so that the memory is not twice the file's for long.
+function joined(parts: Uint8Array[], size: number): ArrayBuffer {
+  let all: Uint8Array;
+  try {
+    all = new Uint8Array(size);
+  } catch {
+    throw tooLarge(); // the browser has no more memory for a page
+  }
+  parts.reverse();
+  for (let at = 0, part = parts.pop(); part; at += part.byteLength, part = parts.pop()) all.set(part, at);
+  return all.buffer as ArrayBuffer;
+}
+
+async function fileOf(handover: Handover): Promise<ArrayBuffer> {
+  return bounded(await request(handoverPath(handover)), HANDOVER_MAX);
 }
 
 // To be called within a click: browsers open no tab otherwise.
