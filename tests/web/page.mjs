@@ -3,7 +3,7 @@
 // its console, nothing that its Content-Security-Policy blocks, no violation that axe finds.
 //
 // test_pages.py starts each NAME.test.mjs with WEB_ADDRESS, WEB_SOCKET (of profd), WEB_TOKENS ({role: token}), WEB_PACKAGES
-// (folder of npm packages), WEB_DATA (what it put into the catalog) and WEB_TIME_FACTOR.
+// (folder of npm packages), WEB_DATA (what it put into the catalog) and WEB_TIME_FACTOR; test_screenshots.py adds WEB_CHROMIUM_OPTIONS.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -21,7 +21,11 @@ export const factor = Number(process.env.WEB_TIME_FACTOR ?? 1);
 
 let browser;
 before(async () => {
-  browser = await chromium.launch({ executablePath: process.env.WEB_CHROMIUM ?? '/usr/bin/chromium', chromiumSandbox: process.getuid() !== 0 });
+  browser = await chromium.launch({
+    executablePath: process.env.WEB_CHROMIUM ?? '/usr/bin/chromium',
+    chromiumSandbox: process.getuid() !== 0,
+    args: (process.env.WEB_CHROMIUM_OPTIONS ?? '').split(' ').filter(Boolean),
+  });
 });
 after(() => browser?.close());
 
@@ -52,8 +56,8 @@ function bySocket(method, path, body) {
   });
 }
 
-// A page that is signed in and shows the view, with what went wrong in it as `page.faults`.
-export async function open(path = '/', { role = 'operate', context = {}, signIn = true } = {}) {
+// A page that is signed in and shows the view, with what went wrong in it as `page.faults`. `prepare` gets it before it loads.
+export async function open(path = '/', { role = 'operate', context = {}, signIn = true, prepare = null } = {}) {
   const own = await browser.newContext({ viewport: { width: 1280, height: 800 }, reducedMotion: 'reduce', ...context });
   const page = await own.newPage();
   page.setDefaultTimeout(15000 * factor);
@@ -66,6 +70,7 @@ export async function open(path = '/', { role = 'operate', context = {}, signIn 
   await page.addInitScript(() => {
     addEventListener('securitypolicyviolation', (event) => console.error(`CSP: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
   });
+  await prepare?.(page);
   if (signIn) {
     const { code } = await api('POST', '/v1/web/codes', { role });
     await page.goto(`${address}/#code=${code}&to=${encodeURIComponent(path)}`);

@@ -138,6 +138,15 @@ export function nameOf(tree: Tree, frame: number): string {
   return frame === 0 ? 'all' : (tree.names[tree.name[frame]!] ?? '');
 }
 
+// What fits where there is little room, of a C++ function: without what it returns and its namespaces, which many share.
+export function briefName(name: string): string {
+  const bare = name.replace(/^(?:void|static|inline|auto) +/, '');
+  const mark = bare.search(/[<(]/);
+  if (mark < 1) return bare;
+  const scope = bare.lastIndexOf('::', mark);
+  return scope > 0 && !bare.slice(0, scope).includes(' ') ? bare.slice(scope + 2) : bare;
+}
+
 // From the root to the frame, both included.
 export function pathTo(tree: Tree, frame: number): number[] {
   const path: number[] = [];

@@ -66,9 +66,9 @@ export function roughly(n: number): string {
   return Number.isInteger(n) ? String(n) : n.toFixed(1);
 }
 
-// "3.4", "9,840": so that small rates keep a digit.
+// "0", "3.4", "9,840": so that small rates keep a digit.
 export function rate(perSecond: number): string {
-  return perSecond < 10 ? perSecond.toFixed(1) : count(perSecond);
+  return perSecond < 10 && perSecond !== 0 ? perSecond.toFixed(1) : count(perSecond);
 }
 
 // "27 %" of a ratio from 0 to 1; "4.1 %" below ten.

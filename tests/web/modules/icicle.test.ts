@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { byName, compared, type FlameAnswer, nameOf, pathTo, search, treeOf, visible } from '../../../web/src/icicle';
+import { briefName, byName, compared, type FlameAnswer, nameOf, pathTo, search, treeOf, visible } from '../../../web/src/icicle';
 
 // main(100) -> work(60) -> work(20), copy(30); idle(40) -> copy(5)
 const ANSWER: FlameAnswer = {
@@ -112,4 +112,19 @@ test('a large tree is laid out at once', () => {
   const tree = treeOf({ unit: 'ns', names: Array.from({ length: 300 }, (_, i) => `frame ${i}`), nodes });
   assert.ok(visible(tree, 0, 1500).length < 20_001);
   assert.equal(byName(tree).length, 300);
+});
+
+test('names of C++ functions are brief where there is little room', () => {
+  const brief: Record<string, string> = {
+    'void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int> >(int)': 'vectorized_elementwise_kernel<4, at::native::FillFunctor<int> >(int)',
+    'deep_ep::internode_ll::combine<3, 10>(void*)': 'combine<3, 10>(void*)',
+    'void (anonymous namespace)::copy<int>()': '(anonymous namespace)::copy<int>()',
+    'aten::linear': 'aten::linear',
+    'nn.Module: Linear_3': 'nn.Module: Linear_3',
+    'torch/nn/modules/linear.py(116): forward': 'torch/nn/modules/linear.py(116): forward',
+    '<built-in method matmul>': '<built-in method matmul>',
+    'Memcpy HtoD (Pageable -> Device)': 'Memcpy HtoD (Pageable -> Device)',
+    '': '',
+  };
+  for (const [name, expected] of Object.entries(brief)) assert.equal(briefName(name), expected);
 });

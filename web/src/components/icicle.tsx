@@ -3,7 +3,7 @@
 
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { colorOf } from '../colors';
-import { byName, nameOf, type NameRow, pathTo, search, type Tree } from '../icicle';
+import { briefName, byName, nameOf, type NameRow, pathTo, search, type Tree } from '../icicle';
 import { useKeys } from '../keys';
 import { useLocalRows } from '../rows';
 import { count, duration, percent, roughly } from '../units';
@@ -32,7 +32,7 @@ function columnsOf(tree: Tree, value: (n: number) => string): Column<NameRow>[] 
     title: 'Name',
     cell: (row) => (
       <span title={row.name}>
-        <i class="swatch" style={{ background: tree.before ? changeColor(changeOf(tree, row.widest)) : colorOf(row.name) }} /> {row.name}
+        <i class="swatch" style={{ background: tree.before ? changeColor(changeOf(tree, row.widest)) : colorOf(row.name) }} /> {briefName(row.name)}
       </span>
     ),
   };

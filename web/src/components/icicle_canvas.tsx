@@ -4,7 +4,7 @@
 
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { colorOf, themeColor } from '../colors';
-import { type Box, nameOf, type Tree, visible } from '../icicle';
+import { type Box, briefName, nameOf, type Tree, visible } from '../icicle';
 import { onThemeChange } from '../theme';
 import { isDark } from '../theme';
 
@@ -93,7 +93,7 @@ export function IcicleCanvas({ tree, focus, chosen, matches, describe, onFocus, 
       ctx.fillRect(box.x, y, wide, ROW - 1);
       if (box.width > LABEL_MIN) {
         ctx.fillStyle = !matched || box.frame === 0 ? themeColor('--muted') : tree.before && isDark() && Math.abs(changeOf(tree, box.frame)) < 0.1 ? '#ffffff' : TEXT;
-        const label = shortened(ctx, name, box.width - 9);
+        const label = shortened(ctx, briefName(name), box.width - 9);
         if (label) ctx.fillText(label, box.x + 4, y + ROW / 2);
       }
       if (box.frame === chosen) {

@@ -6,6 +6,7 @@ import { send, useAction } from '../api';
 import { address, place } from '../router';
 import type { Labels } from '../types';
 import { Dialog } from './dialog';
+import { Icon } from './icon';
 import { ProblemBox } from './problem';
 
 // Each label leads to the list that it selects.
@@ -18,6 +19,16 @@ export function LabelList({ labels, list }: { labels: Labels | undefined; list: 
         </a>
       ))}
     </>
+  );
+}
+
+// In a list, where a label has to fit beside it.
+export function Pinned() {
+  return (
+    <span class="label pinned" title="pinned">
+      <Icon name="pin" />
+      <span class="hidden">pinned</span>
+    </span>
   );
 }
 

@@ -71,7 +71,7 @@ function Finding({ row, trace, at }: { row: Row; trace: string; at: number }) {
               Show in timeline
             </a>
           )}
-          <button type="button" class={place ? 'quiet' : undefined} aria-expanded={open} aria-controls={id} onClick={() => setOpen(!open)}>
+          <button type="button" class="quiet" aria-expanded={open} aria-controls={id} onClick={() => setOpen(!open)}>
             Method
           </button>
         </div>

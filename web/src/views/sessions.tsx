@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // All sessions, newest first.
 
-import { LabelList } from '../components/labels';
+import { LabelList, Pinned } from '../components/labels';
 import { List } from '../components/list';
 import { isActive, State } from '../components/state';
 import type { Session } from '../types';
@@ -76,7 +76,7 @@ export function Sessions() {
           rare: true,
           cell: (row) => (
             <>
-              {row.pinned && <span class="label pinned">pinned</span>}
+              {row.pinned && <Pinned />}
               <LabelList labels={row.labels} list="/sessions" />
             </>
           ),

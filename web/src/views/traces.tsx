@@ -2,7 +2,7 @@
 // All traces, newest first.
 
 import { download, useGet } from '../api';
-import { LabelList } from '../components/labels';
+import { LabelList, Pinned } from '../components/labels';
 import { List } from '../components/list';
 import { State } from '../components/state';
 import { address } from '../router';
@@ -86,7 +86,7 @@ export function Traces() {
           rare: true,
           cell: (row) => (
             <>
-              {row.pinned && <span class="label pinned">pinned</span>}
+              {row.pinned && <Pinned />}
               <LabelList labels={row.labels} list="/traces" />
             </>
           ),
