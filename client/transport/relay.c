@@ -6,6 +6,7 @@
 #include "base/http_reason.h"
 #include "base/json.h"
 #include "client/cli/screen.h"
+#include "client/transport/peer_user.h"
 #include "client/transport/relay_head.h"
 #include "client/transport/tunnel.h"
 #include <arpa/inet.h>
@@ -19,7 +20,9 @@
 #include <sys/socket.h>
 
 #define RELAY_CONNECTIONS_MAX 64
-#define RELAY_BACKLOG         64
+/* Of those, for processes of other users of this machine, who can connect to the port, but are to occupy no place of its owner's. */
+#define RELAY_OTHERS_MAX 16
+#define RELAY_BACKLOG    64
 /* Threads that wait to be joined: all connections, and one that began since. */
 #define ENDED_MAX  (RELAY_CONNECTIONS_MAX + 1)
 #define PIPE_BYTES (128 << 10)
@@ -35,7 +38,7 @@ struct relay {
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t left;  /* a link has ended */
     LIST_HEAD(, relay_link) links;
-    unsigned n_links;
+    unsigned n_links, n_others;
     pthread_t ended[ENDED_MAX]; /* to be joined, which frees what libraries keep for each */
     unsigned n_ended;
 };
@@ -55,6 +58,7 @@ struct relay_link {
     int64_t body_left;     /* of the request whose head has passed */
     bool ends;             /* once what is in to_client is sent */
     bool has_thread;
+    bool is_others; /* not of the user who runs the relay */
     struct relay_pipe in, to_profd, to_client;
 };
 
@@ -276,6 +280,7 @@ static void link_end(struct relay_link *l)
     pthread_mutex_lock(&r->lock);
     LIST_REMOVE(l, next);
     r->n_links--;
+    r->n_others -= l->is_others;
     if (l->has_thread)
         r->ended[r->n_ended++] = pthread_self();
     close(l->fd);
@@ -302,14 +307,19 @@ static void *link_thread(void *arg)
 static struct relay_link *link_new(struct relay *r, int take_fd)
 {
     struct relay_link *l = NULL;
+    uid_t user = peer_user(take_fd);
+    bool is_others = user != geteuid() && user != 0;
 
     pthread_mutex_lock(&r->lock);
-    if (r->n_links < RELAY_CONNECTIONS_MAX) {
+    if (is_others ? r->n_others < RELAY_OTHERS_MAX
+                  : r->n_links - r->n_others < RELAY_CONNECTIONS_MAX - RELAY_OTHERS_MAX) {
         l = xcalloc(1, sizeof(*l));
         l->relay = r;
         l->fd = take_fd;
+        l->is_others = is_others;
         LIST_INSERT_HEAD(&r->links, l, next);
         r->n_links++;
+        r->n_others += is_others;
     }
     pthread_mutex_unlock(&r->lock);
     if (!l)

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 
@@ -313,6 +314,29 @@ def test_many_pages_at_once(relay):
     for thread in threads:
         thread.join()
     assert statuses == [200] * 120
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
+def test_others_cannot_occupy_it(profd):
+    """The port is open to all users of the machine; those of another user have some of its connections, not all."""
+    hog = """if True:
+        import socket, sys
+        held = []
+        for _ in range(100):
+            held.append(socket.create_connection(("127.0.0.1", int(sys.argv[1]))))
+            held[-1].sendall(b"G")
+        print("held", flush=True)
+        sys.stdin.read()"""
+    with Relay("--socket", profd.socket) as relay, \
+            subprocess.Popen([sys.executable, "-c", hog, str(relay.port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, user=65534) as other:
+        assert other.stdout.readline() == "held\n"
+        relay.log_in()
+        streams = [relay.connection() for _ in range(40)]
+        for stream in streams:
+            assert relay.call("GET", "/v1/version", connection=stream).status == 200
+        for stream in streams:
+            stream.close()
+        other.communicate("")
 
 
 # What does not
