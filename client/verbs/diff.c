@@ -186,6 +186,13 @@ static void diff_print_head(struct client *c, const struct diff_tables *cmp)
             result->type == CELL_TEXT ? result->text : "");
     if (isfinite(low))
         fprintf(out, "95 %% interval of the change: %+.1f %% to %+.1f %%\n", 100 * low, 100 * high);
+    if (d->before.sample.n_outliers + d->after.sample.n_outliers > 0 && d->by_step)
+        fprintf(out,
+                "Outlier steps are included: %zu of %zu before, %zu of %zu after; outliers_ns is the part of "
+                "a change "
+                "that comes from them\n",
+                d->before.sample.n_outliers, d->before.sample.n, d->after.sample.n_outliers,
+                d->after.sample.n);
     if (fmax(d->before.outside_share, d->after.outside_share) > OUTSIDE_SHARE_MIN)
         fprintf(out, "Not compared: GPU work that belongs to no step, %.1f %% before and %.1f %% after\n",
                 100 * d->before.outside_share, 100 * d->after.outside_share);

@@ -36,16 +36,16 @@ def diff(tmp_path):
 
 @pytest.fixture
 def steps(tmp_path):
-    """Steps of 1000 us; in each the kernels, one after the other."""
+    """Steps of 1000 us; in each the kernels, one after the other. more: kernels of single steps, after these."""
 
-    def write(name, kernels):
+    def write(name, kernels, more={}):
         events = []
         for i in range(STEPS):
             begin = at = 1000 * i
             # A few nanoseconds of noise, the same in every trace.
             events.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{i}", "pid": 1, "tid": 1, "ts": begin,
                            "dur": 999 + i / 1000, "args": {"External id": i}})
-            for k, (kernel, dur) in enumerate(kernels):
+            for k, (kernel, dur) in enumerate(kernels + more.get(i, [])):
                 correlation = 100 * i + k + 1
                 events.append({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": at + 0.5, "dur": 0.4,
                                "args": {"correlation": correlation}})
@@ -78,6 +78,32 @@ def test_what_changed(diff, steps):
     # The largest change first.
     changes = [abs(row["change_ns"]) for row in rows(diff(before, after, "--json"), "kernels")]
     assert changes == sorted(changes, reverse=True)
+
+
+def test_changes_of_outlier_steps_are_marked(diff, steps):
+    """A first step that compiles is in all figures; what of a change is its own has a column, and a line names how many there are."""
+    usual = [("gemm", 100), ("norm", 50)]
+    before = steps("before.json", usual, {0: [("compile", 500), ("gemm", 100)]})
+    after = steps("after.json", [("gemm", 120), ("norm", 50)])
+    found = {row["name"]: row for row in rows(diff(before, after, "--json"), "kernels")}
+    assert found["compile"]["result"] == "gone" and found["compile"]["outliers_ns"] == found["compile"]["change_ns"] < -500 * US / STEPS + 10
+    assert found["gemm"]["change_ns"] == pytest.approx((20 - 100 / STEPS) * US, abs=50)
+    assert found["gemm"]["outliers_ns"] == pytest.approx(-100 * US / STEPS, abs=50)
+    assert abs(found["norm"]["outliers_ns"]) < 10
+    measures = {row["measure"]: row for row in rows(diff(before, after, "--json"), "measures")}
+    assert measures["step.p50"]["outliers_ns"] is None
+    assert measures["gpu.busy"]["outliers_ns"] == pytest.approx(-600 * US / STEPS, abs=50)
+    assert "Outlier steps are included: 1 of 12 before, 0 of 12 after" in diff(before, after).stdout
+
+
+def test_steps_that_are_alike_have_no_outliers(diff, steps):
+    """Nor has a recording in which every second step is of another kind of step, or one that is longer by half."""
+    one = steps("one.json", [("gemm", 100)], {step: [("other", 300)] for step in range(0, STEPS, 2)})
+    two = steps("two.json", [("gemm", 100)], {3: [("gemm", 50)]})
+    for before, after in ((one, two), (two, one)):
+        for table in ("measures", "kernels", "ops"):
+            assert all(row["outliers_ns"] is None for row in rows(diff(before, after, "--json"), table))
+        assert "Outlier" not in diff(before, after).stdout
 
 
 def test_conditions_decide_the_exit_status(diff, steps):

@@ -27,7 +27,7 @@ test('two traces: kernels by change, measures, and steps of both', async () => {
     await kernels.getByRole('button', { name: new RegExp(`^${result} ${n}$`, 'i') }).click();
     assert.ok((await table.getByRole('row').nth(1).getByRole('cell').first().textContent()) === result);
   }
-  for (const row of answer.measures.rows) await region(page, 'Measures').getByRole('cell', { name: row.measure, exact: true }).waitFor();
+  for (const row of answer.measures.rows) await region(page, 'Measures').getByRole('cell', { name: new RegExp(`^${row.measure}( outliers)?$`) }).waitFor();
 
   const steps = region(page, 'Steps');
   await steps.getByRole('figure').first().waitFor();
@@ -40,6 +40,25 @@ test('two traces: kernels by change, measures, and steps of both', async () => {
   await accessible(page);
   await page.getByRole('link', { name: 'Both timelines' }).click();
   await page.waitForURL(/#\/compare\/timelines/);
+  await close(page);
+});
+
+test('changes that come from outlier steps are marked, and only these', async () => {
+  const page = await open(`/compare?a=${before}&b=${after}`);
+  const answer = await api('POST', '/v1/compare', { a: { traces: [before] }, b: { traces: [after] }, top: 0 });
+  assert.equal(answer.step.a.outliers, 1);
+  const kernels = region(page, 'Kernels');
+  await kernels.getByText(`1 of ${answer.step.a.steps} before, ${answer.step.b.outliers} of ${answer.step.b.steps} after`).waitFor();
+  const shown = answer.kernels.rows.slice(0, 20).filter((row) => Math.abs(row.outliers_ns) > Math.abs(row.change_ns) / 2);
+  assert.ok(shown.length > 0 && shown.length < 20);
+  for (const [i, row] of answer.kernels.rows.slice(0, 20).entries()) {
+    const cells = kernels.getByRole('table').getByRole('row').nth(i + 1);
+    assert.equal(await cells.locator('.of-outliers').count(), shown.includes(row) ? 1 : 0, row.name);
+  }
+  await page.goto(page.url().replace(/#.*/, `#/compare?a=${data.steps}&b=${data.steps}`));
+  await kernels.getByText('Times are per step.').waitFor();
+  await kernels.getByRole('table').getByRole('row').nth(1).waitFor();
+  await page.locator('.of-outliers').first().waitFor({ state: 'detached' });
   await close(page);
 });
 

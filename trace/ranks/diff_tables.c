@@ -97,6 +97,7 @@ static json_t *diff_step_side(const struct diff *d, bool before)
     json_object_set_new(j, "p50", json_number(p50 ? p50->value : NAN));
     json_object_set_new(j, "p99", json_number(p99 ? p99->value : NAN));
     json_put_int(j, "steps", (int64_t)(before ? d->before.sample.n : d->after.sample.n));
+    json_put_int(j, "outliers", (int64_t)(before ? d->before.sample.n_outliers : d->after.sample.n_outliers));
     return j;
 }
 

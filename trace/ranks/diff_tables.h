@@ -26,7 +26,7 @@ void diff_tables_done(struct diff_tables *t);
 
 /* {measures, kernels, ops: {report, trace: names, rows: [{COLUMN: value}]}}; top: rows of each at most, 0 for all. */
 json_t *diff_tables_to_json(const struct diff_tables *t, const char *names, size_t top);
-/* {"a": {"p50", "p99", "steps"}, "b": the same, "change"}, in nanoseconds and as a share; null without steps. */
+/* {"a": {"p50", "p99", "steps", "outliers"}, "b": the same, "change"}, in nanoseconds and as a share; null without steps. */
 json_t *diff_tables_step(const struct diff_tables *t);
 
 /* {report, trace, rows: [{COLUMN: value}]}. */

@@ -15,6 +15,7 @@
     C(low_share, SHARE, "lower end of the change's 95 % interval", IMPORTANCE_EXTRA)                         \
     C(high_share, SHARE, "upper end of the change's 95 % interval", IMPORTANCE_EXTRA)                        \
     C(result, TEXT, "what the interval shows")                                                               \
+    C(outliers_ns, NS, "part of the change that comes from outlier steps", IMPORTANCE_LOW)                   \
     C(meaning, TEXT, "description", IMPORTANCE_EXTRA)
 REPORT_ROW(measure, MEASURE_COLUMNS);
 
@@ -24,7 +25,8 @@ const struct report diff_measures = {
     .method =
         "Of one step where both have steps, else of everything; over ranks the mean. The ranks of a step of "
         "an engine instance are one sample; the interval is that of the difference over steps, of which "
-        "neighbours are alike (jackknife over blocks, Student's t).",
+        "neighbours are alike (jackknife over blocks, Student's t). All steps count, also outliers (more "
+        "than twice the median of their phase).",
     REPORT_COLUMNS(measure),
 };
 
@@ -135,6 +137,15 @@ static void side_count(struct diff_side *s, bool by_step)
     s->n_steps = by_step ? 0 : (double)MAX(s->analysis->n, (size_t)1);
     for (size_t i = 0; i < STEP_BLOCKS && by_step; i++)
         s->n_steps += s->sample.rank_steps[i];
+    s->n_steady = s->n_steps - (by_step ? s->sample.rank_outliers : 0);
+}
+
+int64_t diff_outliers_part(const struct diff *d, double change, double before_steady, double after_steady)
+{
+    double part = change - (after_steady - before_steady);
+    bool has_outliers = d->by_step && d->before.sample.n_outliers + d->after.sample.n_outliers > 0;
+
+    return has_outliers && isfinite(part) ? llround(part) : COLUMN_NULL;
 }
 
 int diff_init(struct diff *d, struct analysis *before, struct analysis *after)
@@ -173,6 +184,16 @@ static int measure_side(const struct diff *d, const struct diff_side *s, struct 
                       : measure_everything(s->analysis, ret);
 }
 
+/* Percentiles hardly depend on outliers, or describe them. */
+static int64_t measure_outliers_part(const struct diff *d, size_t i)
+{
+    return measures[i].fraction == FRACTION_MEAN
+               ? diff_outliers_part(d, d->measures[i].after.value - d->measures[i].before.value,
+                                    step_sample_mean_without_outliers(&d->before.sample, measures[i].time),
+                                    step_sample_mean_without_outliers(&d->after.sample, measures[i].time))
+               : COLUMN_NULL;
+}
+
 static void emit_measure(const struct diff *d, size_t i, struct report_rows *ret)
 {
     double before = d->measures[i].before.value, after = d->measures[i].after.value;
@@ -184,7 +205,7 @@ static void emit_measure(const struct diff *d, size_t i, struct report_rows *ret
              .low_share = before > 0 ? change.low / before : NAN,
              .high_share = before > 0 ? change.high / before : NAN,
              .result = row_str(diff_result(d, &change, measures[i].higher, measures[i].lower)),
-             .meaning = row_str(measures[i].meaning));
+             .outliers_ns = measure_outliers_part(d, i), .meaning = row_str(measures[i].meaning));
 }
 
 int diff_make_measures(struct diff *d, struct report_rows *ret)

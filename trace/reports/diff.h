@@ -20,6 +20,7 @@ struct diff_side {
     struct analysis *analysis;
     struct step_sample sample;
     double n_steps;       /* of ranks, all together; of n ranks without steps n: what sums are divided by */
+    double n_steady;      /* the same without outliers, which are in n_steps */
     double outside_share; /* of the GPU work, as sums of durations, that belongs to no step; by
                              diff_make_kernels() */
 };
@@ -38,6 +39,9 @@ const char *diff_measure_name(size_t i);
 /* Detects the steps of both; diff_done() frees them after any result. -ENOMEM. */
 int diff_init(struct diff *d, struct analysis *before, struct analysis *after);
 void diff_done(struct diff *d);
+/* What of a change comes from steps that are outliers: the change less that of all other steps. COLUMN_NULL where neither
+ * side has one, or a value is unknown (NAN). */
+int64_t diff_outliers_part(const struct diff *d, double change, double before_steady, double after_steady);
 /* Emits all rows, which the caller frees after any result. The largest change first. */
 int diff_make_measures(struct diff *d, struct report_rows *ret);
 int diff_make_kernels(struct diff *d, struct report_rows *ret);

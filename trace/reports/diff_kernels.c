@@ -19,6 +19,7 @@
     C(result, TEXT,                                                                                          \
       "slower or faster (time per call), more or fewer (calls), new, gone, replaced, same, unclear, too "    \
       "few samples")                                                                                         \
+    C(outliers_ns, NS, "part of the change that comes from outlier steps", IMPORTANCE_LOW)                   \
     C(before_count, FACTOR, "calls in the first", IMPORTANCE_LOW)                                            \
     C(after_count, FACTOR, "calls in the second", IMPORTANCE_LOW)                                            \
     C(before_mean_ns, NS, "time per call in the first")                                                      \
@@ -40,7 +41,8 @@ const struct report diff_kernels = {
         "what ran before and after them as often. Counts and times are of the work that steps launched, for "
         "one step where both sides have steps, over ranks the mean. Time per call decides between slower "
         "and more: the result is what made most of the change, if its 95 % interval over blocks of "
-        "neighbouring steps excludes no change.",
+        "neighbouring steps excludes no change. All steps count, also outliers (more than twice the median "
+        "of their phase).",
     REPORT_COLUMNS(diff_item),
 };
 
@@ -60,6 +62,7 @@ struct diff_item {
     char *normal;
     struct ratio_sums calls[STEP_BLOCKS]; /* their time in ns, and their number */
     double count, sum;                    /* of one step and rank */
+    double steady;                        /* its time in a step that is no outlier */
     double mean;                          /* of a call */
     uint64_t around;                      /* what most often ran before and after it; 0 unknown */
     size_t match;                         /* in the other side; SIZE_MAX */
@@ -71,6 +74,7 @@ struct diff_items {
     struct name_table names;
     const struct diff_side *side;
     double outside_ns; /* of work that belongs to no step */
+    bool is_of_time;   /* blocks are parts of the time, so that nothing is known about outlier steps */
 };
 
 static void items_done(struct diff_items *l)
@@ -261,6 +265,7 @@ static void diff_item_emit_row(const struct diff *d, struct report_rows *ret,
              .result = row_str(both           ? diff_item_result_of(d, b, a, &change)
                                : pair->before ? "gone"
                                               : "new"),
+             .outliers_ns = diff_outliers_part(d, a->sum - b->sum, b->steady, a->steady),
              .before_count = b->count, .after_count = a->count,
              .before_mean_ns = pair->before ? llround(b->mean) : COLUMN_NULL,
              .after_mean_ns = pair->after ? llround(a->mean) : COLUMN_NULL,
@@ -307,7 +312,7 @@ static int diff_item_emit_rows(const struct diff *d, struct diff_items *before, 
 
 /* numbers: of the rank's texts, in the names of the side. */
 static int diff_item_add_call(struct diff_items *l, struct text_numbers *numbers, int64_t name,
-                              unsigned block, int64_t dur)
+                              unsigned block, bool is_outlier, int64_t dur)
 {
     int64_t number = text_numbers_get(numbers, name);
 
@@ -326,6 +331,7 @@ static int diff_item_add_call(struct diff_items *l, struct text_numbers *numbers
     }
     item->calls[block].above += (double)dur;
     item->calls[block].below++;
+    item->steady += is_outlier ? 0 : (double)dur;
     return 0;
 }
 
@@ -341,6 +347,7 @@ static void finish_items(struct diff_items *l)
         item->mean = calls > 0 ? sum / calls : 0;
         item->count = calls / l->side->n_steps;
         item->sum = sum / l->side->n_steps;
+        item->steady = l->is_of_time ? NAN : item->steady / l->side->n_steady;
     }
 }
 
@@ -355,6 +362,7 @@ static unsigned block_at(int64_t ts, int64_t from, int64_t to)
 static int gather_work_of_steps(struct analysis *a, size_t rank, struct diff_items *ret)
 {
     _cleanup_(freep) uint32_t *blocks = NULL;
+    _cleanup_(freep) bool *outliers = NULL;
     _cleanup_(text_numbers_done) struct text_numbers numbers = {a->ranks[rank].columns, &ret->names, NULL};
     const struct gpu_work *work;
     const struct steps *steps = NULL;
@@ -364,6 +372,8 @@ static int gather_work_of_steps(struct analysis *a, size_t rank, struct diff_ite
         r = analysis_steps(a, rank, &steps);
     if (r >= 0)
         r = step_blocks_of_rank(a, rank, &blocks);
+    if (r >= 0)
+        r = step_sample_outliers_of_rank(&ret->side->sample, a, rank, blocks, &outliers);
     for (size_t i = 0; r >= 0 && steps->n > 0 && i < work->n; i++) {
         const struct gpu_event *e = &work->events[i];
         uint32_t owner = steps->owners[i];
@@ -372,7 +382,7 @@ static int gather_work_of_steps(struct analysis *a, size_t rank, struct diff_ite
         if (owner == STEP_NONE)
             ret->outside_ns += (double)(e->end - e->ts);
         else if (blocks[owner] != STEP_NONE)
-            r = diff_item_add_call(ret, &numbers, e->name, blocks[owner], e->end - e->ts);
+            r = diff_item_add_call(ret, &numbers, e->name, blocks[owner], outliers[owner], e->end - e->ts);
     }
     return r;
 }
@@ -389,7 +399,7 @@ static int diff_item_gather_work(struct analysis *a, size_t rank, struct diff_it
     for (size_t i = 0; i < work->n && r >= 0; i++) {
         const struct gpu_event *e = &work->events[i];
         if (e->kind != _GPU_KIND_MAX)
-            r = diff_item_add_call(ret, &numbers, e->name, block_at(e->ts, span.from, span.to),
+            r = diff_item_add_call(ret, &numbers, e->name, block_at(e->ts, span.from, span.to), false,
                                    e->end - e->ts);
     }
     return r;
@@ -494,15 +504,17 @@ struct call_blocks {
     const struct intervals *times;
     const struct steps *steps;
     const uint32_t *of_steps;
+    const bool *outliers; /* of the steps */
     bool by_step;
 };
 
-static uint32_t block_of_call(const struct call_blocks *b, const struct host_call *call)
+static uint32_t block_of_call(const struct call_blocks *b, const struct host_call *call, bool *ret_is_outlier)
 {
     struct host_call first = host_call_get(b->calls, 0), last = host_call_get(b->calls, b->calls->n - 1);
 
     if (b->by_step) {
         uint32_t step = step_of_call(b->steps, call->ts);
+        *ret_is_outlier = step != STEP_NONE && b->outliers[step];
         return step == STEP_NONE ? STEP_NONE : b->of_steps[step];
     }
     return analysis_has_call(b->times, call) ? block_at(call->ts, first.ts, last.ts) : STEP_NONE;
@@ -512,6 +524,7 @@ static int gather_ops_of_rank(const struct diff *d, struct analysis *a, size_t r
 {
     _cleanup_(text_numbers_done) struct text_numbers numbers = {a->ranks[rank].columns, &ret->names, NULL};
     _cleanup_(freep) uint32_t *of_steps = NULL;
+    _cleanup_(freep) bool *outliers = NULL;
     struct call_blocks blocks = {0};
     int r = analysis_ops(a, rank, &blocks.calls);
 
@@ -521,15 +534,20 @@ static int gather_ops_of_rank(const struct diff *d, struct analysis *a, size_t r
         r = analysis_steps(a, rank, &blocks.steps);
     if (r >= 0)
         r = step_blocks_of_rank(a, rank, &of_steps);
+    if (r >= 0)
+        r = step_sample_outliers_of_rank(&ret->side->sample, a, rank, of_steps, &outliers);
     if (r < 0)
         return r;
     blocks.of_steps = of_steps;
+    blocks.outliers = outliers;
     blocks.by_step = d->by_step && blocks.steps->n > 0 && blocks.steps->items[0].host_ts != COLUMN_NULL;
+    ret->is_of_time |= !blocks.by_step;
     for (size_t i = 0; r >= 0 && i < blocks.calls->n; i++) {
         struct host_call call = host_call_get(blocks.calls, i);
-        uint32_t block = call.kind == HOST_OP ? block_of_call(&blocks, &call) : STEP_NONE;
+        bool is_outlier = false;
+        uint32_t block = call.kind == HOST_OP ? block_of_call(&blocks, &call, &is_outlier) : STEP_NONE;
         if (block != STEP_NONE)
-            r = diff_item_add_call(ret, &numbers, call.name, block, call.end - call.ts);
+            r = diff_item_add_call(ret, &numbers, call.name, block, is_outlier, call.end - call.ts);
     }
     return r;
 }

@@ -2,6 +2,7 @@
 #include "trace/reports/step_sample.h"
 
 #include "base/array.h"
+#include "trace/reports/step_outliers.h"
 
 #include <errno.h>
 #include <math.h>
@@ -113,6 +114,7 @@ static int step_sample_make_rank(struct analysis *a, size_t rank, size_t first, 
         struct sampled_step *s = &ret->steps[position++];
         s->ns[STEP_TIME_DUR] += (double)(steps->items[i].end - steps->items[i].ts);
         s->ns[STEP_TIME_SPAN] += (double)(end_of_window(steps, i) - steps->items[i].ts);
+        s->phase = steps->items[i].phase;
         s->n_ranks++;
         ret->rank_steps[blocks[i]]++;
     }
@@ -124,8 +126,33 @@ static int step_sample_make_rank(struct analysis *a, size_t rank, size_t first, 
 
 /* ----------------------------------------------------------------------------------------------------- */
 
-/* Sums over ranks become means, and the steps of an instance get their blocks. */
-static void finish_instance(struct step_sample *sample, size_t first)
+/* Steps without a duration have no GPU activity, and are no measure for others. */
+static int find_outliers(struct step_sample *sample, size_t first)
+{
+    size_t n = 0;
+    _cleanup_(freep) struct timed_step *timed = calloc(sample->n - first + 1, sizeof(*timed));
+    _cleanup_(freep) size_t *positions = calloc(sample->n - first + 1, sizeof(*positions));
+
+    if (!timed || !positions)
+        return -ENOMEM;
+    for (size_t i = first; i < sample->n; i++)
+        if (sample->steps[i].ns[STEP_TIME_DUR] > 0) {
+            timed[n] =
+                (struct timed_step){sample->steps[i].phase, llround(sample->steps[i].ns[STEP_TIME_DUR]), 0};
+            positions[n++] = i;
+        }
+    int r = step_outliers_mark(timed, n);
+    for (size_t i = 0; i < n; i++)
+        if (timed[i].median > 0) {
+            sample->steps[positions[i]].is_outlier = true;
+            sample->rank_outliers += (double)sample->steps[positions[i]].n_ranks;
+            sample->n_outliers++;
+        }
+    return r;
+}
+
+/* Sums over ranks become means, and the steps of an instance get their blocks. -ENOMEM. */
+static int finish_instance(struct step_sample *sample, size_t first)
 {
     for (size_t i = first; i < sample->n; i++) {
         struct sampled_step *s = &sample->steps[i];
@@ -134,6 +161,7 @@ static void finish_instance(struct step_sample *sample, size_t first)
             s->ns[time] /= (double)MAX(s->n_ranks, (size_t)1);
         s->ns[STEP_TIME_IDLE] = fmax(0, s->ns[STEP_TIME_SPAN] - s->ns[STEP_TIME_BUSY]);
     }
+    return find_outliers(sample, first);
 }
 
 int step_sample_read(struct analysis *a, struct step_sample *ret)
@@ -141,13 +169,18 @@ int step_sample_read(struct analysis *a, struct step_sample *ret)
     size_t n_instances = a->instances ? a->n_instances : 1;
     int r = 0;
 
-    *ret = (struct step_sample){0};
+    *ret = (struct step_sample){.first = calloc(a->n + 1, sizeof(*ret->first))};
+    if (!ret->first)
+        return -ENOMEM;
     for (size_t i = 0; i < n_instances && r >= 0; i++) {
         size_t begin = a->instances ? a->instances[i].first : 0, first = ret->n,
                n = a->instances ? a->instances[i].n : a->n;
-        for (size_t rank = begin; rank < begin + n && r >= 0; rank++)
+        for (size_t rank = begin; rank < begin + n && r >= 0; rank++) {
+            ret->first[rank] = first;
             r = step_sample_make_rank(a, rank, first, ret);
-        finish_instance(ret, first);
+        }
+        if (r >= 0)
+            r = finish_instance(ret, first);
     }
     return r;
 }
@@ -155,7 +188,35 @@ int step_sample_read(struct analysis *a, struct step_sample *ret)
 void step_sample_done(struct step_sample *sample)
 {
     free(sample->steps);
+    free(sample->first);
     *sample = (struct step_sample){0};
+}
+
+int step_sample_outliers_of_rank(const struct step_sample *sample, struct analysis *a, size_t rank,
+                                 const uint32_t *blocks, bool **ret)
+{
+    const struct steps *steps;
+    int r = analysis_steps(a, rank, &steps);
+    size_t position = sample->first[rank];
+
+    if (r < 0)
+        return r;
+    *ret = calloc(steps->n + 1, sizeof(**ret));
+    if (!*ret)
+        return -ENOMEM;
+    for (size_t i = 0; i < steps->n; i++)
+        if (blocks[i] != STEP_NONE)
+            (*ret)[i] = sample->steps[position++].is_outlier;
+    return 0;
+}
+
+double step_sample_mean_without_outliers(const struct step_sample *sample, enum step_time time)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < sample->n; i++)
+        sum += sample->steps[i].is_outlier ? 0 : sample->steps[i].ns[time];
+    return sample->n > sample->n_outliers ? sum / (double)(sample->n - sample->n_outliers) : NAN;
 }
 
 int step_sample_estimate(const struct step_sample *sample, enum step_time time, double fraction,

@@ -30,12 +30,16 @@ struct sampled_step {
     double ns[_STEP_TIME_MAX]; /* the mean over ranks */
     unsigned block;
     size_t n_ranks;
+    enum step_phase phase;
+    bool is_outlier; /* step_outliers.h */
 };
 
 struct step_sample {
     struct sampled_step *steps; /* of one instance after the other, in order of time */
-    size_t n, cap;
+    size_t n, cap, n_outliers;
     double rank_steps[STEP_BLOCKS]; /* steps of each rank, by block */
+    double rank_outliers;           /* those of them that are outliers */
+    size_t *first;                  /* private: position of the first step of each rank */
 };
 
 /* The steps within the view. -ENOMEM. */
@@ -45,6 +49,12 @@ void step_sample_done(struct step_sample *sample);
 /* Of the steps of a rank, within the view or not: the block of each, STEP_NONE outside of the view. The
  * caller's. -ENOMEM. */
 int step_blocks_of_rank(struct analysis *a, size_t rank, uint32_t **ret);
+
+/* Whether each of the same steps is an outlier. The caller's. -ENOMEM. */
+int step_sample_outliers_of_rank(const struct step_sample *sample, struct analysis *a, size_t rank,
+                                 const uint32_t *blocks, bool **ret);
+/* The mean of one of the times over the steps that are no outliers, in ns; NAN of none. */
+double step_sample_mean_without_outliers(const struct step_sample *sample, enum step_time time);
 
 /* The percentile at `fraction`, or the mean (FRACTION_MEAN), of one of the times, in ns. -ENOMEM. */
 int step_sample_estimate(const struct step_sample *sample, enum step_time time, double fraction,

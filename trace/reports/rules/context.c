@@ -6,22 +6,13 @@
  */
 #include "trace/reports/rules/context.h"
 
-#include "base/statistics.h"
 #include "trace/reports/parallel.h"
 #include "trace/reports/rules/idle_causes.h"
 #include "trace/reports/search.h"
+#include "trace/reports/step_outliers.h"
 #include <errno.h>
 
 /* -- Scope ----------------------------------------------------------------------------------------------- */
-
-/* Steps that are more frequent than one in this number are no outliers but another kind of step. */
-#define OUTLIER_PART 3
-
-/* Steps whose length depends on their prefill are not compared. */
-static bool scope_is_comparable(const struct step *step)
-{
-    return step->phase != PHASE_PREFILL && step->phase != PHASE_MIXED;
-}
 
 static bool is_looked_at(struct analysis *a, const struct rule_rank *rank, const struct step *step)
 {
@@ -47,34 +38,27 @@ static int scope_read_rank(void *arg, size_t rank)
 
 /* -- Outliers ----------------------------------------------------------------------------------------- */
 
-/* Of one phase of a rank; marks[i] becomes the median for each step that is an outlier. -ENOMEM. */
-static int mark_outliers(struct analysis *a, const struct rule_rank *rank, enum step_phase phase,
-                         int64_t *marks)
+/* *ret: for each step of a rank the median of its phase if it is an outlier, else 0. The caller's. -ENOMEM. */
+static int mark_outliers(struct analysis *a, const struct rule_rank *rank, int64_t **ret)
 {
     const struct steps *steps = rank->steps;
-    _cleanup_(freep) int64_t *durs = calloc(steps->n + 1, sizeof(*durs));
-    size_t n = 0, marked = 0;
+    _cleanup_(freep) struct timed_step *timed = calloc(steps->n + 1, sizeof(*timed));
+    _cleanup_(freep) size_t *positions = calloc(steps->n + 1, sizeof(*positions));
+    size_t n = 0;
 
-    if (!durs)
+    *ret = calloc(steps->n + 1, sizeof(**ret));
+    if (!timed || !positions || !*ret)
         return -ENOMEM;
     for (size_t i = 0; i < steps->n; i++)
-        if (steps->items[i].phase == phase && is_looked_at(a, rank, &steps->items[i]))
-            durs[n++] = steps->items[i].end - steps->items[i].ts;
-    sort_ns(durs, n);
-    struct spread usual = spread_of(durs, n);
-    for (size_t i = 0; i < steps->n; i++) {
-        const struct step *step = &steps->items[i];
-        /* Further from the median than the median itself: more than twice as long. */
-        if (step->phase != phase || !is_looked_at(a, rank, step) ||
-            !is_outlier(&usual, step->end - step->ts, usual.median))
-            continue;
-        marks[i] = MAX(usual.median, INT64_C(1));
-        marked++;
-    }
-    for (size_t i = 0; i < steps->n && marked > n / OUTLIER_PART; i++)
-        if (steps->items[i].phase == phase)
-            marks[i] = 0;
-    return 0;
+        if (is_looked_at(a, rank, &steps->items[i])) {
+            timed[n] =
+                (struct timed_step){steps->items[i].phase, steps->items[i].end - steps->items[i].ts, 0};
+            positions[n++] = i;
+        }
+    int r = step_outliers_mark(timed, n);
+    for (size_t i = 0; i < n; i++)
+        (*ret)[positions[i]] = timed[i].median;
+    return r;
 }
 
 static bool has_index(const struct steps *steps, const int64_t *marks, int64_t index)
@@ -139,13 +123,8 @@ static int scope_find_outliers(struct rule_context *context)
     bool is_enough = true;
     int r = marks ? 0 : -ENOMEM;
 
-    for (size_t k = 0; k < context->n && r >= 0; k++) {
-        marks[k] = calloc(context->ranks[k].steps->n + 1, sizeof(*marks[k]));
-        r = marks[k] ? 0 : -ENOMEM;
-        for (int phase = 0; phase < _STEP_PHASE_MAX && r >= 0; phase++)
-            if (scope_is_comparable(&(struct step){.phase = (enum step_phase)phase}))
-                r = mark_outliers(context->analysis, &context->ranks[k], (enum step_phase)phase, marks[k]);
-    }
+    for (size_t k = 0; k < context->n && r >= 0; k++)
+        r = mark_outliers(context->analysis, &context->ranks[k], &marks[k]);
     for (size_t k = 0; k < context->n && r >= 0; k++) {
         r = scope_leave_out(context, k, marks);
         is_enough = is_enough && context->ranks[k].n_steps - context->ranks[k].n_outliers >= RULE_STEPS_MIN;

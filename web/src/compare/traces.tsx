@@ -20,7 +20,13 @@ import { Diverging, isCertain, Result } from './diverging';
 import { bodyOf, type Side } from './sides';
 import { stepTimes } from './step_times';
 
-export interface TraceComparison {
+interface SideSteps {
+  steps: number;
+  outliers: number; // of these
+}
+
+interface TraceComparison {
+  step?: { a: SideSteps; b: SideSteps } | null;
   measures?: { rows: Row[] };
   kernels?: { rows: Row[] };
   ops?: { rows: Row[] };
@@ -40,10 +46,45 @@ function interval(row: Row): string {
   return typeof row['low_share'] === 'number' ? `${percent(row['low_share'])} to ${percent(number(row, 'high_share'))}` : '';
 }
 
+// More than half of the change, whichever way, comes from steps that are outliers.
+function isOfOutliers(row: Row): boolean {
+  return Math.abs(number(row, 'outliers_ns')) > Math.abs(number(row, 'change_ns')) / 2;
+}
+
+function OutlierMark({ row }: { row: Row }) {
+  if (!isOfOutliers(row)) return null;
+  return (
+    <>
+      <small class="of-outliers" title={`${signed(number(row, 'outliers_ns'))} of the change comes from outlier steps`}>
+        outliers
+      </small>{' '}
+    </>
+  );
+}
+
+function Outliers({ a, b }: { a: SideSteps; b: SideSteps }) {
+  if (a.outliers + b.outliers === 0) return null;
+  return (
+    <p class="hint">
+      All steps are compared, also outliers, which take more than twice the median of their phase: {count(a.outliers)} of {count(a.steps)} before, {count(b.outliers)} of{' '}
+      {count(b.steps)} after. <small class="of-outliers">outliers</small> marks a change that comes mainly from them.
+    </p>
+  );
+}
+
 function Measures({ rows }: { rows: Row[] }) {
   const most = Math.max(0.02, ...rows.map((row) => Math.min(1, Math.abs(number(row, 'change_share')))));
   const columns: Column<Row>[] = [
-    { id: 'measure', title: 'Measure', width: '150px', cell: (row) => <span title={text(row, 'meaning')}>{text(row, 'measure')}</span> },
+    {
+      id: 'measure',
+      title: 'Measure',
+      width: '190px',
+      cell: (row) => (
+        <span title={text(row, 'meaning')}>
+          {text(row, 'measure')} <OutlierMark row={row} />
+        </span>
+      ),
+    },
     { id: 'meaning', title: 'Meaning', cell: (row) => text(row, 'meaning'), rare: true },
     { id: 'before', title: 'Before', width: '80px', numeric: true, cell: (row) => duration(row['before_ns'] as number | null) },
     { id: 'after', title: 'After', width: '80px', numeric: true, cell: (row) => duration(row['after_ns'] as number | null) },
@@ -92,6 +133,7 @@ export function changeColumns(rows: Row[], what: string): Column<Row>[] {
       title: what,
       cell: (row) => (
         <span title={text(row, 'before_name') ? `${text(row, 'name')}\nbefore: ${text(row, 'before_name')}` : text(row, 'name')}>
+          <OutlierMark row={row} />
           <i class="swatch" style={{ background: colorOf(text(row, 'name')) }} /> {shortName(text(row, 'name'))}
         </span>
       ),
@@ -234,6 +276,7 @@ export function ComparedTraces({ a, b, names }: { a: Side; b: Side; names: [stri
   const ops = answer.data?.ops?.rows ?? [];
   const notes = answer.data?.notes ?? [];
   const left = answer.data?.left ?? [];
+  const steps = answer.data?.step;
   const p50 = measures.find((row) => row['measure'] === 'step.p50');
   const unit = p50 ? 'Times are per step.' : 'Times are of the entire recordings.';
   const waiting = answer.problem ? <ProblemBox problem={answer.problem} onRetry={answer.reload} /> : !answer.data && <p class="hint computing">Computing ...</p>;
@@ -267,6 +310,7 @@ export function ComparedTraces({ a, b, names }: { a: Side; b: Side; names: [stri
           (kernels.length === 0 && <p class="hint">There are no GPU events on either side.</p>) || (
           <>
             <p class="hint">{unit} A result is unclear where the 95 % interval of the change includes no change.</p>
+            {steps && <Outliers a={steps.a} b={steps.b} />}
             <Changes rows={kernels} what="Kernel" />
           </>
         )}
