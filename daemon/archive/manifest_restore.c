@@ -18,15 +18,19 @@
 #include "base/uuid.h"
 #include "daemon/archive/internal.h"
 #include <errno.h>
+#include <inttypes.h>
 
 #define MANIFEST_VERSION     1
 #define MANIFEST_TRACES_MAX  100000
 #define MANIFEST_TARGETS_MAX 10000
 #define MANIFEST_NAME_MAX    255
 #define WORKER_URL_MAX       2048
+/* Rows that are added in one iteration of the loop: some milliseconds. */
+#define MANIFEST_ROWS_AT_ONCE 100
 
 struct manifest {
     struct catalog *catalog;
+    json_t *all;
     const json_t *session;
     const char *uuid; /* of the catalog that wrote it */
     char *host;       /* name, without hidden characters */
@@ -34,6 +38,9 @@ struct manifest {
     bool is_new;      /* its session was not known */
     int64_t session_id;
     json_t *targets; /* of the session: ids by the URLs of their workers */
+    size_t at;       /* of the next row: first the targets, then the traces */
+    int64_t refused; /* of this manifest */
+    char *refusal;   /* of the first of them */
     struct restored *counts;
 };
 
@@ -139,16 +146,6 @@ static int manifest_add_target(struct manifest *m, const json_t *target)
     int r = catalog_add_target(m->catalog, &t);
     if (r >= 0)
         target_index(&t, m);
-    return r;
-}
-
-static int manifest_add_targets(struct manifest *m)
-{
-    const json_t *targets = json_object_get(m->session, "targets");
-    int r = catalog_each_target(m->catalog, m->session_id, target_index, m);
-
-    for (size_t i = 0; i < MIN(json_array_size(targets), (size_t)MANIFEST_TARGETS_MAX) && r >= 0; i++)
-        r = manifest_add_target(m, json_array_get(targets, i));
     return r;
 }
 
@@ -301,34 +298,95 @@ static int manifest_read(const json_t *all, struct manifest *m, struct problem *
     return 0;
 }
 
-static int manifest_restore_rows(const json_t *all, struct manifest *m)
+static void manifest_explain(const struct manifest *m, int r, struct problem *p)
 {
-    const char *uuid = json_get_str(m->session, "uuid");
-    const json_t *traces = json_object_get(all, "traces");
-    int r = manifest_is_known(m, uuid, "s", &m->session_id) ? 0 : manifest_add_session(m, uuid);
-
-    if (r >= 0)
-        r = manifest_add_targets(m);
-    for (size_t i = 0; i < json_array_size(traces) && r >= 0; i++)
-        r = manifest_add_trace_row(m, json_array_get(traces, i));
-    return r;
-}
-
-int manifest_restore(struct catalog *catalog, const json_t *all, struct restored *counts, struct problem *p)
-{
-    struct manifest m = {.catalog = catalog,
-                         .session = json_object_get(all, "session"),
-                         .targets = json_object(),
-                         .counts = counts};
-    int r = manifest_read(all, &m, p);
-
-    if (r == 0)
-        r = manifest_restore_rows(all, &m);
     if (r == -EBADMSG)
         problem_set(p, r, PROBLEM_UPSTREAM, "its session or a trace is not one");
-    else if (r < 0)
-        catalog_problem(catalog, r, p, "the catalog cannot take it");
-    json_decref(m.targets);
-    free(m.host);
-    return r;
+    else
+        catalog_problem(m->catalog, r, p, "the catalog cannot take it");
+}
+
+int manifest_restore_begin(struct catalog *catalog, json_t *take_all, struct restored *counts,
+                           struct manifest **ret, struct problem *p)
+{
+    struct manifest *m = xcalloc(1, sizeof(*m));
+
+    *m = (struct manifest){.catalog = catalog,
+                           .all = take_all,
+                           .session = json_object_get(take_all, "session"),
+                           .targets = json_object(),
+                           .counts = counts};
+    int r = manifest_read(take_all, m, p);
+    if (r == 0) {
+        const char *uuid = json_get_str(m->session, "uuid");
+        r = manifest_is_known(m, uuid, "s", &m->session_id) ? 0 : manifest_add_session(m, uuid);
+        if (r >= 0)
+            r = catalog_each_target(catalog, m->session_id, target_index, m);
+        if (r < 0)
+            manifest_explain(m, r, p);
+    }
+    if (r < 0)
+        m = manifest_restore_end(m);
+    *ret = m;
+    return MIN(r, 0);
+}
+
+/* What is wrong with the row, and nothing with the catalog: SQLite has undone its statement. */
+static bool manifest_may_go_on(int r)
+{
+    return r == -EBADMSG || r == -EINVAL || r == -EEXIST || r == -E2BIG || r == -ERANGE;
+}
+
+static void manifest_refuse_row(struct manifest *m, int r)
+{
+    _cleanup_(problem_done) struct problem p = {0};
+
+    m->counts->refused++;
+    if (m->refused++ > 0)
+        return;
+    manifest_explain(m, r, &p);
+    m->refusal = TAKE_PTR(p.what);
+}
+
+int manifest_restore_rows(struct manifest *m, struct problem *p)
+{
+    json_t *targets = json_object_get(m->session, "targets"), *traces = json_object_get(m->all, "traces");
+    size_t n_targets = MIN(json_array_size(targets), (size_t)MANIFEST_TARGETS_MAX);
+    size_t n = n_targets + json_array_size(traces), end = MIN(n, m->at + MANIFEST_ROWS_AT_ONCE);
+
+    for (; m->at < end; m->at++) {
+        size_t i = m->at - (m->at < n_targets ? 0 : n_targets);
+        json_t *list = m->at < n_targets ? targets : traces;
+        int r = m->at < n_targets ? manifest_add_target(m, json_array_get(list, i))
+                                  : manifest_add_trace_row(m, json_array_get(list, i));
+        if (r < 0 && !manifest_may_go_on(r)) {
+            manifest_explain(m, r, p);
+            return r;
+        }
+        if (r < 0)
+            manifest_refuse_row(m, r);
+        /* Or all of it would be freed at once. */
+        json_array_set_new(list, i, json_null());
+    }
+    return m->at < n;
+}
+
+char *manifest_restore_remark(const struct manifest *m)
+{
+    return m->refused == 0 ? NULL
+           : m->refused == 1
+               ? xasprintf("one row is refused: %s", m->refusal)
+               : xasprintf("%" PRId64 " rows are refused, the first because %s", m->refused, m->refusal);
+}
+
+struct manifest *manifest_restore_end(struct manifest *m)
+{
+    if (!m)
+        return NULL;
+    json_decref(m->targets);
+    json_decref(m->all);
+    free(m->host);
+    free(m->refusal);
+    free(m);
+    return NULL;
 }

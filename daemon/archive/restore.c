@@ -2,10 +2,11 @@
 /*
  * Restores a catalog from the manifests in the archive, some of them with each request:
  *
- *   list manifests -> GET each into memory -> rows (manifest_restore.c) -> commit -> the counts, and where to go on
+ *   list manifests -> GET each into memory -> JSON, on a thread -> some rows (manifest_restore.c) -> commit -> further rows ...
+ *   -> the counts, and where to go on
  *
  * Nothing is remembered between two requests, and rows that exist are left alone: whoever was interrupted begins again, or goes on
- * after the last answer. One manifest that cannot be read costs its own rows only.
+ * after the last answer. One manifest that cannot be read costs its own rows only, and a row that the catalog refuses itself only.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -29,9 +30,15 @@ struct archive_restoring {
     size_t n_keys, at;
     char *next;
     int fd; /* of the manifest that is being read; -1: none */
+    json_t *parsed;
+    struct problem problem; /* of the manifest */
+    struct manifest *manifest;
+    struct event *on_turn; /* for its next rows */
     struct restored counts;
-    json_t *failed; /* [{"key", "reason"}] */
-    bool has_pending, is_cancelled;
+    json_t *failed;    /* [{"key", "reason"}] */
+    json_t *remarks;   /* the same of manifests with rows that were refused */
+    bool has_pending;  /* a thread or a commit has it */
+    bool is_cancelled; /* it is freed when that ends */
     void (*done)(json_t *take_answer, const struct problem *p, void *arg);
     void *arg;
 };
@@ -43,7 +50,12 @@ static void restoring_free(struct archive_restoring *t)
     free(t->keys);
     free(t->next);
     closep(&t->fd);
+    json_decref(t->parsed);
+    problem_done(&t->problem);
+    manifest_restore_end(t->manifest);
+    event_free(t->on_turn);
     json_decref(t->failed);
+    json_decref(t->remarks);
     free(t);
 }
 
@@ -57,7 +69,9 @@ static void restoring_end(struct archive_restoring *t, const struct problem *p)
         json_put_int(answer, "traces", t->counts.traces);
         json_put_int(answer, "known", t->counts.known);
         json_put_int(answer, "left_out", t->counts.left_out);
+        json_put_int(answer, "refused", t->counts.refused);
         json_object_set(answer, "failed", t->failed);
+        json_object_set(answer, "remarks", t->remarks);
         json_put_str(answer, "next", t->next);
     }
     TAILQ_REMOVE(&t->archiver->restorings, t, link);
@@ -65,13 +79,14 @@ static void restoring_end(struct archive_restoring *t, const struct problem *p)
     restoring_free(t);
 }
 
-static void restoring_note_failure(struct archive_restoring *t, const char *reason)
+/* Of the manifest that is being restored. */
+static void restoring_note(const struct archive_restoring *t, json_t *list, const char *reason)
 {
     json_t *one = json_object();
 
     json_put_str(one, "key", t->keys[t->at]);
     json_put_str(one, "reason", reason);
-    json_array_append_new(t->failed, one);
+    json_array_append_new(list, one);
 }
 
 static void restoring_go_on(struct archive_restoring *t);
@@ -91,6 +106,8 @@ static int restoring_read(int fd, json_t **ret, struct problem *p)
     return *ret ? 0 : problem_set(p, -EBADMSG, PROBLEM_UPSTREAM, "it is not JSON: %s", error);
 }
 
+static void restoring_commit(struct archive_restoring *t);
+
 static void restoring_on_committed(int err, void *arg)
 {
     struct archive_restoring *t = arg;
@@ -106,28 +123,77 @@ static void restoring_on_committed(int err, void *arg)
         restoring_end(t, &p);
         return;
     }
+    if (t->manifest) {
+        /* A timer, because commits of one iteration of the loop can follow each other: others are served in between. */
+        event_add(t->on_turn, &(struct timeval){0});
+        return;
+    }
     t->at++;
     restoring_go_on(t);
+}
+
+/* Adds some rows, if the manifest has further ones. */
+static void restoring_commit(struct archive_restoring *t)
+{
+    int r = t->manifest ? manifest_restore_rows(t->manifest, &t->problem) : 0;
+
+    if (t->manifest && r <= 0) {
+        _cleanup_(freep) char *remark = manifest_restore_remark(t->manifest);
+        if (remark)
+            restoring_note(t, t->remarks, remark);
+        t->manifest = manifest_restore_end(t->manifest);
+    }
+    if (t->problem.what)
+        restoring_note(t, t->failed, t->problem.what);
+    problem_done(&t->problem);
+    t->problem = (struct problem){0};
+    t->has_pending = true;
+    catalog_then(t->archiver->modules.catalog, false, restoring_on_committed, t);
+}
+
+static void restoring_on_turn(evutil_socket_t fd _unused_, short what _unused_, void *arg)
+{
+    restoring_commit(arg);
+}
+
+static void restoring_parse(void *arg)
+{
+    struct archive_restoring *t = arg;
+
+    restoring_read(t->fd, &t->parsed, &t->problem);
+}
+
+static void restoring_on_parsed(void *arg)
+{
+    struct archive_restoring *t = arg;
+
+    t->has_pending = false;
+    if (t->is_cancelled) {
+        restoring_free(t);
+        return;
+    }
+    closep(&t->fd);
+    t->fd = -1;
+    if (t->parsed)
+        manifest_restore_begin(t->archiver->modules.catalog, TAKE_PTR(t->parsed), &t->counts, &t->manifest,
+                               &t->problem);
+    restoring_commit(t);
 }
 
 static void restoring_on_manifest(struct archive_result *result, void *arg)
 {
     struct archive_restoring *t = arg;
-    _cleanup_(problem_done) struct problem p = {0};
-    _cleanup_json_ all = NULL;
-    struct catalog *catalog = t->archiver->modules.catalog;
 
     t->job = NULL;
-    if (result->err < 0)
-        problem_set(&p, result->err, result->problem.kind, "%s", result->problem.what);
-    else if (restoring_read(t->fd, &all, &p) == 0)
-        manifest_restore(catalog, all, &t->counts, &p);
-    if (p.what)
-        restoring_note_failure(t, p.what);
-    closep(&t->fd);
-    t->fd = -1;
+    if (result->err < 0) {
+        problem_set(&t->problem, result->err, result->problem.kind, "%s", result->problem.what);
+        closep(&t->fd);
+        t->fd = -1;
+        restoring_commit(t);
+        return;
+    }
     t->has_pending = true;
-    catalog_then(catalog, false, restoring_on_committed, t);
+    offload_run(t->archiver->modules.offload, restoring_parse, restoring_on_parsed, t);
 }
 
 static void restoring_go_on(struct archive_restoring *t)
@@ -182,8 +248,9 @@ struct archive_restoring *archiver_restore(struct archiver *a, const char *after
     if (!loop || a->closing)
         return NULL;
     struct archive_restoring *t = xcalloc(1, sizeof(*t));
-    *t =
-        (struct archive_restoring){.archiver = a, .fd = -1, .failed = json_array(), .done = done, .arg = arg};
+    *t = (struct archive_restoring){
+        .archiver = a, .fd = -1, .failed = json_array(), .remarks = json_array(), .done = done, .arg = arg};
+    t->on_turn = evtimer_new(a->modules.base, restoring_on_turn, t);
     TAILQ_INSERT_TAIL(&a->restorings, t, link);
     const struct archive_request q = {.verb = ARCHIVE_LIST,
                                       .key = MANIFESTS_PREFIX,
