@@ -24,6 +24,17 @@ static void check_codes(struct packing p, const uint8_t *packed, const int64_t *
     }
 }
 
+static void check_parts(struct packing p, const uint8_t *packed, const int64_t *values, size_t n)
+{
+    for (size_t first = 0; first < n; first += PACKING_ANCHOR_ROWS) {
+        size_t rows = MIN(n - first, (size_t)PACKING_ANCHOR_ROWS);
+        int64_t part[PACKING_ANCHOR_ROWS];
+
+        packing_unpack_part(p, packed, first, rows, part);
+        assert_memory_equal(part, values + first, rows * sizeof(*part));
+    }
+}
+
 /* Packs, and compares what all ways of unpacking give; returns how it was packed. */
 static struct packing round_trip_with(const int64_t *values, size_t n, struct packing_hints hints)
 {
@@ -48,6 +59,7 @@ static struct packing round_trip_with(const int64_t *values, size_t n, struct pa
         assert_true(values[i] == COLUMN_NULL || !packing_max(p, &max) || values[i] <= max);
     }
     check_codes(p, packed, values, n);
+    check_parts(p, packed, values, n);
     return p;
 }
 
@@ -217,6 +229,7 @@ static void test_any_bytes(void **state)
                 assert_true(values[i] >= p.base && values[i] <= max);
         }
         check_codes(p, packed, values, BLOCK_ROWS);
+        check_parts(p, packed, values, BLOCK_ROWS);
     }
     assert_true(n_sound > 1000);
 }

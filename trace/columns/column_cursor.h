@@ -13,6 +13,42 @@ struct column_cursor {
     int64_t values[BLOCK_ROWS];
 };
 
+/* The same for values that are near each other but few of a block: a part of one is unpacked at a time. */
+struct column_part_cursor {
+    const struct columns *c;
+    enum column column;
+    uint64_t first; /* private */
+    size_t n;
+    int64_t values[COLUMNS_PART_ROWS];
+};
+
+static inline bool column_part_cursor_has(struct column_part_cursor *cursor, uint64_t row)
+{
+    if (__builtin_expect(row - cursor->first < cursor->n, true))
+        return true;
+    cursor->first = row - row % COLUMNS_PART_ROWS;
+    cursor->n = columns_part(cursor->c, cursor->column, cursor->first, COLUMNS_PART_ROWS, cursor->values);
+    return row - cursor->first < cursor->n;
+}
+
+static inline int64_t column_part_cursor_get(struct column_part_cursor *cursor, uint64_t row)
+{
+    return column_part_cursor_has(cursor, row) ? cursor->values[row - cursor->first] : COLUMN_NULL;
+}
+
+/* Values from a row on, until `end` at most, and how many they are: at least one. */
+static inline const int64_t *column_part_cursor_span(struct column_part_cursor *cursor, uint64_t row,
+                                                     uint64_t end, size_t *ret_n)
+{
+    static const int64_t missing = COLUMN_NULL;
+
+    *ret_n = 1;
+    if (!column_part_cursor_has(cursor, row))
+        return &missing;
+    *ret_n = (size_t)MIN(end - row, cursor->first + cursor->n - row);
+    return cursor->values + (row - cursor->first);
+}
+
 static inline int64_t column_cursor_get(struct column_cursor *cursor, uint64_t row)
 {
     if (row - cursor->first >= cursor->n) {

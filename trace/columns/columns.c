@@ -132,6 +132,14 @@ static bool columns_within_limit(struct packing p, uint64_t limit)
     return p.base >= 0 && packing_max(p, &max) && (uint64_t)max < limit;
 }
 
+static void columns_apply_limit(struct packing p, uint64_t limit, size_t n, int64_t *values)
+{
+    if (limit && !columns_within_limit(p, limit)) {
+        for (size_t i = 0; i < n; i++)
+            values[i] = (uint64_t)values[i] >= limit ? COLUMN_NULL : values[i];
+    }
+}
+
 /* Rows of a block from `first` on, at most n. */
 static size_t columns_rows_of_block(const struct columns *c, enum column column, uint64_t first, size_t n)
 {
@@ -154,10 +162,27 @@ size_t columns_block(const struct columns *c, enum column column, uint64_t first
         return n;
     }
     packing_unpack(p, in, n, ret);
-    if (v->limit && !columns_within_limit(p, v->limit)) {
-        for (size_t i = 0; i < n; i++)
-            ret[i] = (uint64_t)ret[i] >= v->limit ? COLUMN_NULL : ret[i];
+    columns_apply_limit(p, v->limit, n, ret);
+    return n;
+}
+
+_Static_assert(COLUMNS_PART_ROWS == PACKING_ANCHOR_ROWS, "parts begin where unpacking can");
+
+size_t columns_part(const struct columns *c, enum column column, uint64_t first, size_t n, int64_t *ret)
+{
+    const struct column_view *v = &c->views[column];
+    const uint8_t *in = NULL;
+    struct packing p = {0};
+
+    n = columns_rows_of_block(c, column, first, n);
+    if (n > 0 && v->rows > 0)
+        in = view_block(c, v, first / BLOCK_ROWS, &p);
+    if (!in) {
+        columns_fill_null(ret, n);
+        return n;
     }
+    packing_unpack_part(p, in, first % BLOCK_ROWS, n, ret);
+    columns_apply_limit(p, v->limit, n, ret);
     return n;
 }
 

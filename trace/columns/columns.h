@@ -55,6 +55,9 @@ int64_t columns_get(const struct columns *c, enum column column, uint64_t row);
 /* Values [first, first + n) into ret, n at most BLOCK_ROWS, first a multiple of it; fewer than n are there at
  * the end of a table. Much faster than one by one. Returns how many. Range checks as above. */
 size_t columns_block(const struct columns *c, enum column column, uint64_t first, size_t n, int64_t *ret);
+/* The same of a part of a block: at most COLUMNS_PART_ROWS values, first a multiple of that. */
+#define COLUMNS_PART_ROWS 64
+size_t columns_part(const struct columns *c, enum column column, uint64_t first, size_t n, int64_t *ret);
 /* Values [first, first + n) into ret, for any first and n; fewer are there at the end of a table. Returns how
  * many. */
 size_t columns_values(const struct columns *c, enum column column, uint64_t first, size_t n, int64_t *ret);

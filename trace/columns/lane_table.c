@@ -263,10 +263,17 @@ int lane_table_open(const struct columns *c, struct lane_table *ret)
         return 0;
     }
     ret->lanes = calloc(ret->n + 1, sizeof(*ret->lanes));
-    if (!ret->lanes)
+    ret->begins = malloc((columns_rows(c, TABLE_by_lane) / BLOCK_ROWS + 1) * sizeof(*ret->begins));
+    if (!ret->lanes || !ret->begins) {
+        lane_table_done(ret);
         return -ENOMEM;
+    }
     for (uint64_t i = 0; i < ret->n; i++)
         ret->lanes[i] = lane_read(c, i);
+    for (uint64_t row = 0; row < columns_rows(c, TABLE_by_lane); row += BLOCK_ROWS) {
+        int64_t max;
+        columns_block_range(c, COL_by_lane_ts, row, &ret->begins[row / BLOCK_ROWS], &max);
+    }
     return 0;
 }
 
@@ -274,6 +281,7 @@ void lane_table_done(struct lane_table *t)
 {
     lane_memory_free(t->made);
     free(t->lanes);
+    free(t->begins);
     *t = (struct lane_table){0};
 }
 
@@ -294,23 +302,29 @@ int64_t lane_table_dur(const struct lane_table *t, uint64_t at)
     return t->dur ? t->dur[at] : columns_get(t->c, COL_by_lane_dur, at);
 }
 
-void lane_group_cursor_get(struct lane_group_cursor *cursor, uint64_t row, int64_t *ret_longest,
-                           int64_t *ret_busy)
+int64_t lane_group_cursor_longest(struct lane_group_cursor *cursor, uint64_t row)
 {
     const struct lane_memory *m = cursor->t->made;
 
-    if (m) {
-        *ret_longest = row < m->n_groups ? (int64_t)m->longest[row] : COLUMN_NULL;
-        *ret_busy = row < m->n_groups ? m->busy[row] : 0;
-        return;
-    }
-    *ret_longest = column_cursor_get(&cursor->longest, row);
-    *ret_busy = column_cursor_get(&cursor->busy, row);
+    if (!m)
+        return column_part_cursor_get(&cursor->longest, row);
+    return row < m->n_groups ? (int64_t)m->longest[row] : COLUMN_NULL;
+}
+
+const int64_t *lane_group_cursor_busy(struct lane_group_cursor *cursor, uint64_t row, uint64_t end,
+                                      size_t *ret_n)
+{
+    const struct lane_memory *m = cursor->t->made;
+
+    if (!m)
+        return column_part_cursor_span(&cursor->busy, row, end, ret_n);
+    *ret_n = (size_t)(end - row);
+    return m->busy + row;
 }
 
 /* -- Finding a time ------------------------------------------------------------------------------------- */
 
-/* By halves, in a part that is unpacked. */
+/* By halves. */
 static uint64_t lane_search(struct lane_cursor *cursor, uint64_t low, uint64_t high, int64_t ns)
 {
     while (low < high) {
@@ -324,19 +338,27 @@ static uint64_t lane_search(struct lane_cursor *cursor, uint64_t low, uint64_t h
     return low;
 }
 
-/* Of the blocks from `first` on, the begin of the last one that begins before ns; the block at `first` does. A value at the
- * begin of a block is cheap without the others. */
+/* The time of a row that begins a block or a part of one, which is cheap without the others. A block of one lane is sorted: its
+ * smallest value is the first. */
+static inline int64_t lane_begin(const struct lane_table *t, uint64_t row, uint64_t end)
+{
+    if (row % BLOCK_ROWS != 0 || end - row < BLOCK_ROWS)
+        return columns_get(t->c, COL_by_lane_ts, row);
+    return t->begins[row / BLOCK_ROWS];
+}
+
+/* Of the blocks from `first` on, the begin of the last one that begins before ns; the block at `first` does. */
 static uint64_t lane_search_block(const struct lane_table *t, uint64_t first, uint64_t end, int64_t ns)
 {
     uint64_t step = BLOCK_ROWS, low = first, high;
 
-    for (; step < end - low && columns_get(t->c, COL_by_lane_ts, low + step) < ns; step *= 2)
+    for (; step < end - low && lane_begin(t, low + step, end) < ns; step *= 2)
         low += step;
     high = MIN(step, end - low) + low;
     while (high - low > BLOCK_ROWS) {
         uint64_t middle = low + MAX((high - low) / 2 / BLOCK_ROWS, UINT64_C(1)) * BLOCK_ROWS;
 
-        if (columns_get(t->c, COL_by_lane_ts, middle) < ns)
+        if (lane_begin(t, middle, end) < ns)
             low = middle;
         else
             high = middle;
@@ -344,14 +366,26 @@ static uint64_t lane_search_block(const struct lane_table *t, uint64_t first, ui
     return low;
 }
 
+static uint64_t lane_next(uint64_t row, uint64_t rows, uint64_t end)
+{
+    return MIN(row - row % rows + rows, end);
+}
+
 uint64_t lane_cursor_find(struct lane_cursor *cursor, uint64_t at, uint64_t end, int64_t ns)
 {
-    uint64_t block_end = MIN(at - at % BLOCK_ROWS + BLOCK_ROWS, end);
+    const struct lane_table *t = cursor->t;
+    uint64_t low = lane_next(at, COLUMNS_PART_ROWS, end), block = lane_next(at, BLOCK_ROWS, end);
 
-    if (cursor->t->ts || at >= end || lane_cursor_ts(cursor, block_end - 1) >= ns)
-        return lane_search(cursor, at, cursor->t->ts ? end : block_end, ns);
-    if (block_end == end || columns_get(cursor->t->c, COL_by_lane_ts, block_end) >= ns)
-        return block_end;
-    at = lane_search_block(cursor->t, block_end, end, ns);
-    return lane_search(cursor, at, MIN(at + BLOCK_ROWS, end), ns);
+    if (t->ts || at >= end || lane_cursor_ts(cursor, low - 1) >= ns)
+        return lane_search(cursor, at, t->ts ? end : low, ns);
+    if (low == end || lane_begin(t, low, end) >= ns)
+        return low;
+    if (block < end && lane_begin(t, block, end) < ns)
+        low = lane_search_block(t, block, end, ns);
+    /* Of the parts of that block, the last one that begins before ns. */
+    for (block = lane_next(low, BLOCK_ROWS, end);
+         block - low > COLUMNS_PART_ROWS && lane_begin(t, low + COLUMNS_PART_ROWS, end) < ns;
+         low += COLUMNS_PART_ROWS)
+        ;
+    return lane_search(cursor, low, lane_next(low, COLUMNS_PART_ROWS, end), ns);
 }

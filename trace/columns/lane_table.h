@@ -25,6 +25,8 @@ struct lane_table {
     struct lane_memory *made; /* NULL: they are in the columns */
     /* Of what was made, by row of by_lane. */
     const int64_t *ts, *dur;
+    /* Of the columns: the smallest time of each block of by_lane, where that is its first. */
+    int64_t *begins;
 };
 
 /* -ENOMEM. */
@@ -45,7 +47,7 @@ int64_t lane_table_dur(const struct lane_table *t, uint64_t at);
 /* Reads times of rows near each other. Zero-initialise, with t. */
 struct lane_cursor {
     const struct lane_table *t;
-    struct column_cursor ts, dur; /* private */
+    struct column_part_cursor ts, dur; /* private */
 };
 
 static inline struct lane_cursor lane_cursor_of(const struct lane_table *t)
@@ -57,19 +59,29 @@ static inline struct lane_cursor lane_cursor_of(const struct lane_table *t)
 /* at is a row of a lane. */
 static inline int64_t lane_cursor_ts(struct lane_cursor *cursor, uint64_t at)
 {
-    return cursor->t->ts ? cursor->t->ts[at] : column_cursor_get(&cursor->ts, at);
+    return cursor->t->ts ? cursor->t->ts[at] : column_part_cursor_get(&cursor->ts, at);
 }
 
 /* -1: unfinished. */
 static inline int64_t lane_cursor_dur(struct lane_cursor *cursor, uint64_t at)
 {
-    return cursor->t->dur ? cursor->t->dur[at] : column_cursor_get(&cursor->dur, at);
+    return cursor->t->dur ? cursor->t->dur[at] : column_part_cursor_get(&cursor->dur, at);
+}
+
+/* Durations from a row on, until row `end` at most, and how many they are: at least one. */
+static inline const int64_t *lane_cursor_durs(struct lane_cursor *cursor, uint64_t at, uint64_t end,
+                                              size_t *ret_n)
+{
+    if (!cursor->t->dur)
+        return column_part_cursor_span(&cursor->dur, at, end, ret_n);
+    *ret_n = (size_t)(end - at);
+    return cursor->t->dur + at;
 }
 
 /* Reads rows of lanemip near each other. */
 struct lane_group_cursor {
     const struct lane_table *t;
-    struct column_cursor longest, busy; /* private */
+    struct column_part_cursor longest, busy; /* private */
 };
 
 static inline struct lane_group_cursor lane_group_cursor_of(const struct lane_table *t)
@@ -79,9 +91,11 @@ static inline struct lane_group_cursor lane_group_cursor_of(const struct lane_ta
                                       .busy = {.c = t->c, .column = COL_lanemip_busy}};
 }
 
-/* The row of by_lane with the longest slice, COLUMN_NULL where the row has none, and the sum of durations. */
-void lane_group_cursor_get(struct lane_group_cursor *cursor, uint64_t row, int64_t *ret_longest,
-                           int64_t *ret_busy);
+/* The row of by_lane with the longest slice, COLUMN_NULL where the row has none. */
+int64_t lane_group_cursor_longest(struct lane_group_cursor *cursor, uint64_t row);
+/* Sums of durations from a row on, until row `end` at most, and how many they are: at least one. */
+const int64_t *lane_group_cursor_busy(struct lane_group_cursor *cursor, uint64_t row, uint64_t end,
+                                      size_t *ret_n);
 
 /* The first row of [at, end) that begins at `ns` or later, end if there is none; fastest where it is near `at`. */
 uint64_t lane_cursor_find(struct lane_cursor *cursor, uint64_t at, uint64_t end, int64_t ns);

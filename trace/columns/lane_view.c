@@ -23,9 +23,7 @@ struct lane_reader {
         groups[LANE_LEVELS_CURSORS]; /* of the first levels; the last one also of those above */
     struct lane_run *runs;
     size_t n_runs;
-    bool joins;        /* the last run has only slices shorter than a pixel */
-    uint64_t named_at; /* the row whose name was asked for last, and that name */
-    int64_t name;
+    bool joins; /* the last run has only slices shorter than a pixel */
 };
 
 /* Sums of untrusted times saturate. */
@@ -103,39 +101,90 @@ static void lane_part_add(struct lane_part *p, struct lane_part add)
     p->busy = busy;
 }
 
-static struct lane_part lane_item(struct lane_reader *r, unsigned level, uint64_t i)
+/* Adds items [i, end) of a lane's slices. */
+static void lane_add_slices(struct lane_reader *r, uint64_t i, uint64_t end, struct lane_part *p)
 {
-    struct lane_part p = {.at = r->first + i};
+    size_t n;
 
-    if (level > 0) {
-        int64_t at, busy;
+    for (uint64_t at = r->first + i; at < r->first + end; at += n) {
+        const int64_t *durs = lane_cursor_durs(&r->times, at, r->first + end, &n);
 
-        lane_group_cursor_get(&r->groups[MIN(level, (unsigned)LANE_LEVELS_CURSORS) - 1],
-                              r->levels[level - 1] + i, &at, &busy);
-        p.at = (uint64_t)at - r->first < r->end - r->first ? (uint64_t)at : r->first;
-        p.busy = MAX(busy, 0);
-        p.dur = level == 1 ? lane_cursor_shown_dur(r, &r->longest, p.at) : lane_dur_of(r, p.at);
-    } else {
-        p.dur = p.busy = lane_dur(r, p.at);
+        for (size_t k = 0; k < n; k++) {
+            int64_t dur = durs[k] >= 0 ? durs[k] : lane_shown_dur(r, lane_ts(r, at + k), durs[k]);
+            lane_part_add(p, (struct lane_part){at + k, dur, dur});
+        }
     }
-    return p;
+}
+
+static struct lane_part lane_group_of(struct lane_reader *r, unsigned level, uint64_t row, int64_t busy)
+{
+    struct lane_group_cursor *groups = &r->groups[MIN(level, (unsigned)LANE_LEVELS_CURSORS) - 1];
+    uint64_t at = (uint64_t)lane_group_cursor_longest(groups, row);
+
+    if (at - r->first >= r->end - r->first)
+        at = r->first;
+    int64_t dur = level == 1 ? lane_cursor_shown_dur(r, &r->longest, at) : lane_dur_of(r, at);
+    return (struct lane_part){at, dur, busy};
+}
+
+/* Adds items [i, end) of a level of groups. One whose sum is less than the longest slice so far has no longer one, which then
+ * need not be looked up. */
+static void lane_add_groups(struct lane_reader *r, unsigned level, uint64_t i, uint64_t end,
+                            struct lane_part *p)
+{
+    struct lane_group_cursor *groups = &r->groups[MIN(level, (unsigned)LANE_LEVELS_CURSORS) - 1];
+    uint64_t first = r->levels[level - 1];
+    size_t n;
+
+    for (uint64_t row = first + i; row < first + end; row += n) {
+        const int64_t *sums = lane_group_cursor_busy(groups, row, first + end, &n);
+
+        for (size_t k = 0; k < n; k++) {
+            int64_t busy = MAX(sums[k], INT64_C(0));
+            if (busy < p->dur)
+                p->busy = lane_add(p->busy, busy);
+            else
+                lane_part_add(p, lane_group_of(r, level, row + k, busy));
+        }
+    }
+}
+
+static void lane_add_items(struct lane_reader *r, unsigned level, uint64_t i, uint64_t end,
+                           struct lane_part *p)
+{
+    if (level == 0)
+        lane_add_slices(r, i, end, p);
+    else
+        lane_add_groups(r, level, i, end, p);
 }
 
 /* Rows [at, end) of by_lane, of which there is one: what does not fill a group from its level, the rest from
- * the level above. */
+ * the level above. The highest level is first, since the longest slice of many lets most groups be passed over. */
 static struct lane_part lane_sum(struct lane_reader *r, uint64_t at, uint64_t end)
 {
+    struct {
+        uint64_t low, low_end, high, high_end;
+    } levels[LANE_LEVELS_MAX + 1];
     struct lane_part p = {.at = at, .dur = -1};
+    unsigned n = 0;
 
     at -= r->first;
     end -= r->first;
-    for (unsigned level = 0; at < end; level++, at /= LANE_FANOUT, end /= LANE_FANOUT) {
-        bool is_last = level == r->n_levels;
+    for (; at < end; n++, at /= LANE_FANOUT, end /= LANE_FANOUT) {
+        bool is_last = n == r->n_levels;
+        uint64_t low_end = is_last ? end : MIN(end, (at + LANE_FANOUT - 1) / LANE_FANOUT * LANE_FANOUT),
+                 high = MAX(low_end, end / LANE_FANOUT * LANE_FANOUT);
 
-        for (; at < end && (is_last || at % LANE_FANOUT != 0); at++)
-            lane_part_add(&p, lane_item(r, level, at));
-        for (; at < end && end % LANE_FANOUT != 0; end--)
-            lane_part_add(&p, lane_item(r, level, end - 1));
+        levels[n].low = at;
+        levels[n].low_end = low_end;
+        levels[n].high = is_last ? end : high;
+        levels[n].high_end = end;
+        at = low_end;
+        end = levels[n].high;
+    }
+    while (n-- > 0) {
+        lane_add_items(r, n, levels[n].low, levels[n].low_end, &p);
+        lane_add_items(r, n, levels[n].high, levels[n].high_end, &p);
     }
     return p;
 }
@@ -148,38 +197,20 @@ static uint64_t lane_find(struct lane_reader *r, uint64_t at, int64_t ns)
 
 /* -- Runs ----------------------------------------------------------------------------------------------- */
 
-static int64_t lane_name_of(const struct lane_reader *r, uint64_t at)
-{
-    return columns_get(r->t->c, COL_slice_name, (uint64_t)lane_table_slice(r->t, at));
-}
-
-/* Of the row that the last run shows: it is compared with one after the other. */
-static int64_t lane_name(struct lane_reader *r, uint64_t at)
-{
-    if (at != r->named_at)
-        r->name = lane_name_of(r, at);
-    r->named_at = at;
-    return r->name;
-}
-
-/* Whether p is shown by the last run, which ends at its pixel. */
-static bool lane_joins(struct lane_reader *r, const struct lane_run *last, struct lane_part p)
-{
-    return last->at == p.at ||
-           (r->joins && p.dur < r->view->step && lane_name(r, last->at) == lane_name_of(r, p.at));
-}
-
 /* Pixels [x, end) show p. */
 static void lane_emit(struct lane_reader *r, int64_t x, int64_t end, struct lane_part p)
 {
     bool is_short = p.dur < r->view->step;
-    struct lane_run run = {(uint32_t)x, (uint32_t)(end - x), p.at, 0};
-    size_t n = r->n_runs;
+    struct lane_run run = {.x = (uint32_t)x, .width = (uint32_t)(end - x), .at = p.at},
+                    *last = r->n_runs > 0 ? &r->runs[r->n_runs - 1] : NULL;
+    bool is_same = last && last->at == p.at, follows = last && last->x + last->width == x;
 
     run.busy = is_short ? MIN(p.busy, r->view->step) : lane_width(r, run.width);
-    if (n > 0 && r->runs[n - 1].x + r->runs[n - 1].width == x && lane_joins(r, &r->runs[n - 1], p)) {
-        r->runs[n - 1].width += run.width;
-        r->runs[n - 1].busy = lane_add(r->runs[n - 1].busy, run.busy);
+    run.name =
+        is_same ? last->name : columns_get(r->t->c, COL_slice_name, (uint64_t)lane_table_slice(r->t, p.at));
+    if (follows && (is_same || (r->joins && is_short && last->name == run.name))) {
+        last->width += run.width;
+        last->busy = lane_add(last->busy, run.busy);
         return;
     }
     r->runs[r->n_runs++] = run;
@@ -208,7 +239,9 @@ static uint64_t lane_draw_pixel(struct lane_reader *r, int64_t x, uint64_t at, s
     uint64_t end = MAX(lane_find(r, at, lane_add(r->view->from, lane_width(r, x + 1))), at + 1);
     struct lane_carry group = {.part = lane_sum(r, at, end)};
 
-    group.last = lane_last_pixel(r, lane_ts(r, group.part.at), group.part.dur, x);
+    /* The time of a shorter one is not needed, and seldom unpacked. */
+    group.last =
+        group.part.dur < r->view->step ? x : lane_last_pixel(r, lane_ts(r, group.part.at), group.part.dur, x);
     lane_emit(r, x, x + 1, carry->last >= x && carry->part.dur >= group.part.dur ? carry->part : group.part);
     if (carry->last <= x || group.part.dur > carry->part.dur)
         *carry = group;
@@ -251,7 +284,6 @@ static struct lane_reader lane_reader_of(const struct lane_table *t, uint64_t la
                             .first = rows.first,
                             .end = rows.end,
                             .last_ns = columns_meta(t->c, META_last_ns),
-                            .named_at = UINT64_MAX,
                             .times = lane_cursor_of(t),
                             .longest = lane_cursor_of(t)};
 

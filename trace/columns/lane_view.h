@@ -27,6 +27,7 @@ struct lane_run {
     uint64_t at;       /* row of by_lane: the slice, the first one of those that join */
     int64_t busy; /* at most width * step: what slices that begin in the run last, if these are shorter than
                         * a pixel; otherwise all of it */
+    int64_t name; /* of the slice: a string, or COLUMN_NULL */
 };
 
 /* The view of [from, to) on a number of pixels: its step is rounded up to nanoseconds. */

@@ -42,11 +42,13 @@ INLINE void packing_unpack_short(const uint8_t *in, unsigned width, size_t first
     }
 }
 
-INLINE void packing_unpack_long(const uint8_t *in, unsigned width, size_t n, uint64_t *restrict ret)
+INLINE void packing_unpack_long(const uint8_t *in, unsigned width, size_t first, size_t n,
+                                uint64_t *restrict ret)
 {
     uint64_t mask = UINT64_MAX >> (64 - width);
+    size_t bit = first / (PACKING_LANES / 2) * width;
 
-    for (size_t i = 0, bit = 0; i < n; i += PACKING_LANES / 2, bit += width) {
+    for (size_t i = 0; i < n; i += PACKING_LANES / 2, bit += width) {
         const lanes64 *words = (const lanes64 *)(in + bit / 64 * PACKING_LANES_BYTES);
 
         *(lanes64 *)(ret + i) = (words[0] >> bit % 64 | words[1] << 1 << (63 - bit % 64)) & mask;
@@ -69,24 +71,27 @@ INLINE void packing_sum_lanes(lanes32 *v)
     *v += __builtin_shufflevector(*v, none, 8, 8, 8, 8, 0, 1, 2, 3);
 }
 
-/* Codes of an untrusted file stay within the range, which the zone map is made of. */
-INLINE void packing_add_steps(struct packing p, const uint8_t *in, size_t n, uint32_t *codes)
+/* Of at most PACKING_ANCHOR_ROWS rows. Codes of an untrusted file stay within the range, which the zone map is made of. */
+INLINE void packing_add_part(struct packing p, const uint8_t *in, size_t first, size_t n, uint32_t *codes)
 {
     uint32_t step = *(const u32_of_file *)in, mask = (uint32_t)packing_code_max(p);
+    /* The first code is the anchor, whatever its step is. */
+    lanes32 before = packing_anchor(in, first) - step - codes[0] + (lanes32){0};
 
-    for (size_t first = 0; first < n; first += PACKING_ANCHOR_ROWS) {
-        /* The first code is the anchor, whatever its step is. */
-        lanes32 before = packing_anchor(in, first) - step - codes[first] + (lanes32){0};
+    for (size_t i = 0; i < n; i += PACKING_LANES) {
+        lanes32 v = *(lanes32 *)(codes + i) + step;
 
-        for (size_t i = first; i < MIN(n, first + PACKING_ANCHOR_ROWS); i += PACKING_LANES) {
-            lanes32 v = *(lanes32 *)(codes + i) + step;
-
-            packing_sum_lanes(&v);
-            v += before;
-            *(lanes32 *)(codes + i) = v & mask;
-            before = __builtin_shufflevector(v, v, 7, 7, 7, 7, 7, 7, 7, 7);
-        }
+        packing_sum_lanes(&v);
+        v += before;
+        *(lanes32 *)(codes + i) = v & mask;
+        before = __builtin_shufflevector(v, v, 7, 7, 7, 7, 7, 7, 7, 7);
     }
+}
+
+INLINE void packing_add_steps(struct packing p, const uint8_t *in, size_t n, uint32_t *codes)
+{
+    for (size_t first = 0; first < n; first += PACKING_ANCHOR_ROWS)
+        packing_add_part(p, in, first, MIN(n - first, (size_t)PACKING_ANCHOR_ROWS), codes + first);
 }
 
 INLINE void packing_look_up(struct packing p, const uint8_t *in, size_t n, uint32_t *codes)
@@ -121,24 +126,65 @@ INLINE void packing_to_values(struct packing p, bool nulls, uint64_t unit, const
         ret[i] = nulls && codes[i] == 0 ? COLUMN_NULL : (int64_t)(shift + codes[i] * unit);
 }
 
-INLINE void packing_unpack_any(struct packing p, const uint8_t *in, size_t n, int64_t *ret)
+INLINE void packing_codes_to_values(struct packing p, const uint32_t *restrict codes, size_t n,
+                                    int64_t *restrict ret)
 {
-    uint32_t codes[BLOCK_ROWS];
-    uint64_t wide[BLOCK_ROWS];
-
-    if (p.range > PACKING_SHORT_BITS) {
-        packing_unpack_long(in, p.width, n, wide);
-        for (size_t i = 0; i < n; i++)
-            ret[i] = p.nulls && wide[i] == 0 ? COLUMN_NULL : (int64_t)((uint64_t)p.base + wide[i] - p.nulls);
-        return;
-    }
-    packing_unpack_differences(p, in, n, codes);
     if (p.nulls)
         packing_to_values(p, true, p.thousands ? PACKING_THOUSAND : 1, codes, n, ret);
     else if (p.thousands)
         packing_to_values(p, false, PACKING_THOUSAND, codes, n, ret);
     else
         packing_to_values(p, false, 1, codes, n, ret);
+}
+
+INLINE void packing_wide_to_values(struct packing p, const uint64_t *restrict wide, size_t n,
+                                   int64_t *restrict ret)
+{
+    for (size_t i = 0; i < n; i++)
+        ret[i] = p.nulls && wide[i] == 0 ? COLUMN_NULL : (int64_t)((uint64_t)p.base + wide[i] - p.nulls);
+}
+
+INLINE void packing_unpack_any(struct packing p, const uint8_t *in, size_t n, int64_t *ret)
+{
+    uint32_t codes[BLOCK_ROWS];
+    uint64_t wide[BLOCK_ROWS];
+
+    if (p.range > PACKING_SHORT_BITS) {
+        packing_unpack_long(in, p.width, 0, n, wide);
+        packing_wide_to_values(p, wide, n, ret);
+        return;
+    }
+    packing_unpack_differences(p, in, n, codes);
+    packing_codes_to_values(p, codes, n, ret);
+}
+
+/* A dictionary's entries are looked up one by one: there may be more of them than values. */
+INLINE void packing_unpack_part_any(struct packing p, const uint8_t *in, size_t first, size_t n, int64_t *ret)
+{
+    uint32_t codes[PACKING_ANCHOR_ROWS];
+    uint64_t wide[PACKING_ANCHOR_ROWS];
+
+    if (p.range > PACKING_SHORT_BITS) {
+        packing_unpack_long(in, p.width, first, n, wide);
+        packing_wide_to_values(p, wide, n, ret);
+        return;
+    }
+    packing_unpack_short(in + packing_head_size(p), p.width, first, n, codes);
+    if (p.form == PACKING_STEPS)
+        packing_add_part(p, in, first, n, codes);
+    else if (p.form != PACKING_PLAIN)
+        for (size_t i = 0; i < n; i++)
+            codes[i] = (uint32_t)packing_entry(p, in, codes[i]);
+    packing_codes_to_values(p, codes, n, ret);
+}
+
+FOR_EACH_PROCESSOR
+void packing_unpack_part(struct packing p, const uint8_t *in, size_t first, size_t n, int64_t *ret)
+{
+    if (n == PACKING_ANCHOR_ROWS)
+        packing_unpack_part_any(p, in, first, PACKING_ANCHOR_ROWS, ret);
+    else
+        packing_unpack_part_any(p, in, first, n, ret);
 }
 
 FOR_EACH_PROCESSOR

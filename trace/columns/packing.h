@@ -57,7 +57,9 @@ size_t packing_pack(const int64_t *values, size_t n, struct packing_hints hints,
                     uint8_t *out);
 /* The first n values of a block; ret has room for BLOCK_ROWS. */
 void packing_unpack(struct packing p, const uint8_t *in, size_t n, int64_t *ret);
-/* The same as numbers of 32 bits: UINT32_MAX for COLUMN_NULL and all that is below 0 or from `limit` on. */
+/* n values from row `first` on, a multiple of PACKING_ANCHOR_ROWS; at most as many as that. ret has room for them. */
+void packing_unpack_part(struct packing p, const uint8_t *in, size_t first, size_t n, int64_t *ret);
+/* The first n values as numbers of 32 bits: UINT32_MAX for COLUMN_NULL and all that is below 0 or from `limit` on. */
 void packing_unpack_codes(struct packing p, const uint8_t *in, size_t n, uint32_t limit, uint32_t *ret);
 /* The largest value that a block with any value can hold; false where that is no number. */
 bool packing_max(struct packing p, int64_t *ret_max);
@@ -136,6 +138,8 @@ static inline int64_t packing_value(struct packing p, const uint8_t *in, size_t 
 
     if (p.form == PACKING_PLAIN)
         code = packing_code(in, p.width, i);
+    else if (p.form == PACKING_STEPS && i % PACKING_ANCHOR_ROWS == 0)
+        code = i == 0 ? 0 : ((const u32_of_file *)in)[i / PACKING_ANCHOR_ROWS] & packing_code_max(p);
     else if (p.form == PACKING_STEPS)
         code = packing_sum_steps(p, in, i) & packing_code_max(p);
     else

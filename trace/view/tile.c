@@ -61,9 +61,7 @@ static void tile_add_lane(struct tile *t, const struct trace_view *v, uint64_t l
     size_t n = lane_view_read(&v->lanes, lane, view, runs);
 
     for (size_t i = 0; i < n; i++, t->n++) {
-        int64_t name = columns_get(v->c, COL_slice_name, (uint64_t)lane_table_slice(&v->lanes, runs[i].at));
-
-        t->names[t->n] = name < 0 ? COLUMN_NO_CODE : (uint32_t)name;
+        t->names[t->n] = runs[i].name < 0 ? COLUMN_NO_CODE : (uint32_t)runs[i].name;
         t->x[t->n] = (uint16_t)runs[i].x;
         t->widths[t->n] = (uint16_t)runs[i].width;
         t->fills[t->n] = tile_fill(&runs[i], view->step);
