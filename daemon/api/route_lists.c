@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lists of traces, sessions and runs that are searched, sorted or paged by position: a thread finds the rows
- * (daemon/catalog/listing.h), and the loop renders those of one page, as the other lists do.
+ * (daemon/catalog/listing.h), and the loop renders those of one page, some at a time: a page of 1000 sessions counts the traces of
+ * each.
  */
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "daemon/api/handler.h"
 #include "daemon/catalog/listing.h"
 #include "daemon/catalog/records.h"
 #include <errno.h>
 #include <inttypes.h>
+
+#define LIST_SLICE_NS (3 * NS_PER_MS) /* of the loop, between two turns of others */
 
 struct list_work {
     struct later_reply *later; /* NULL: the client left */
@@ -17,6 +21,9 @@ struct list_work {
     struct listing_request request;
     struct listing listing;
     struct problem problem;
+    json_t *rows; /* so far; NULL: the thread has it, or it waits for its turn */
+    size_t at;    /* of the next row in the listing */
+    struct event *on_turn;
 };
 
 /* What makes a list one of these. state= does so where the plain list does not have it. */
@@ -108,32 +115,32 @@ static const struct list_kind {
     [LISTING_RUNS] = {"runs", 'r', false, list_render_run},
 };
 
-/* One that was removed meanwhile is left out. */
-static int list_render(struct api *api, const struct list_work *w, json_t *rows)
+/* Renders until the slice is over: 1 where rows are left. One that was removed meanwhile is left out. */
+static int list_render(struct api *api, struct list_work *w)
 {
-    int err = 0;
+    int64_t end_ns = mono_ns() + LIST_SLICE_NS;
 
-    for (size_t i = 0; i < w->listing.n && err == 0; i++) {
+    for (; w->at < w->listing.n && mono_ns() < end_ns; w->at++) {
         json_t *row = NULL;
-        err = list_kinds[w->request.kind].render(api, w->listing.ids[i], &row);
+        int err = list_kinds[w->request.kind].render(api, w->listing.ids[w->at], &row);
         if (err == 0)
-            json_array_append_new(rows, row);
-        else if (err == -ENOENT)
-            err = 0;
+            json_array_append_new(w->rows, row);
+        else if (err != -ENOENT)
+            return err;
     }
-    if (err == 0 && w->request.kind == LISTING_RUNS)
-        runs_describe_list(api->modules.runs, rows);
-    return err;
+    return w->at < w->listing.n;
 }
 
-static json_t *list_body(struct api *api, const struct list_work *w, json_t *rows)
+static json_t *list_body(struct api *api, const struct list_work *w)
 {
     const struct listing *l = &w->listing;
     const struct list_kind *kind = &list_kinds[w->request.kind];
     struct store_usage usage;
     json_t *body = json_object();
 
-    json_object_set(body, kind->member, rows);
+    if (w->request.kind == LISTING_RUNS)
+        runs_describe_list(api->modules.runs, w->rows);
+    json_object_set(body, kind->member, w->rows);
     if (l->has_more && !w->request.sort) {
         _cleanup_(freep) char *next = xasprintf("%c%" PRId64, kind->letter, l->ids[l->n - 1]);
         json_put_str(body, "next", next);
@@ -156,6 +163,9 @@ static void list_work_free(struct list_work *w)
     listing_request_done(&w->request);
     listing_done(&w->listing);
     problem_done(&w->problem);
+    json_decref(w->rows);
+    if (w->on_turn)
+        event_free(w->on_turn);
     free(w);
 }
 
@@ -173,25 +183,46 @@ static void list_cancel(void *work)
 
     w->later = NULL;
     atomic_store(&w->request.is_cancelled, true);
-    catalog_reads_cancel(w->reads, &w->read);
+    if (w->rows)
+        list_work_free(w);
+    else
+        catalog_reads_cancel(w->reads, &w->read);
+}
+
+static void list_go_on(evutil_socket_t fd _unused_, short what _unused_, void *arg)
+{
+    struct list_work *w = arg;
+    bool is_refused = w->problem.kind != PROBLEM_NONE;
+    int err = is_refused ? 0 : list_render(w->later->api, w);
+    struct later_reply later;
+
+    if (err > 0) {
+        /* A timer: what is activated without one precedes all others. */
+        event_add(w->on_turn, &(struct timeval){0});
+        return;
+    }
+    if (later_reply_end(w->later, &later)) {
+        if (is_refused)
+            http_reply_problem(later.request, &w->problem);
+        else if (err < 0)
+            reply_error(later.api, later.request, err, "list the %s", list_kinds[w->request.kind].member);
+        else
+            http_reply_json(later.request, 200, list_body(later.api, w));
+    }
+    list_work_free(w);
 }
 
 static void list_on_read(void *arg)
 {
     struct list_work *w = arg;
-    _cleanup_json_ rows = json_array();
-    struct later_reply later;
 
-    if (w->later && later_reply_end(w->later, &later)) {
-        int err = w->problem.kind == PROBLEM_NONE ? list_render(later.api, w, rows) : 0;
-        if (w->problem.kind != PROBLEM_NONE)
-            http_reply_problem(later.request, &w->problem);
-        else if (err < 0)
-            reply_error(later.api, later.request, err, "list the %s", list_kinds[w->request.kind].member);
-        else
-            http_reply_json(later.request, 200, list_body(later.api, w, rows));
+    if (!w->later) {
+        list_work_free(w);
+        return;
     }
-    list_work_free(w);
+    w->rows = json_array();
+    w->on_turn = evtimer_new(w->later->api->modules.base, list_go_on, w);
+    list_go_on(-1, 0, w);
 }
 
 bool list_searched(struct api *api, struct http_request *r, const struct route_match *match,
