@@ -130,15 +130,16 @@ export function instancesOf(reports: Reports, traces: ReadonlyMap<string, Trace>
   });
 }
 
-// Of N ranks that are equally fast each is last at 1/N of the collectives; half as many again stand out.
+// Of two ranks that are equally fast each causes half of all delays.
 export function lateShare(ranks: number): number {
-  return 1.5 / Math.max(ranks, 2);
+  return ranks > 2 ? 0.5 : 0.75;
 }
 
-// Of the ranks that are last so often and cost the others time, the one that costs most.
+// The rank that costs the others most time, as the finding `straggler` has it, if it causes such a share of all delays. How
+// often a rank is last does not count: somebody is always last, if only by a microsecond.
 export function lateOf(stragglers: readonly Straggler[], ranks: number): Straggler | null {
-  const late = stragglers.filter((each) => each.delay > 0 && each.lastShare > lateShare(ranks));
-  return late.sort((a, b) => b.delay - a.delay)[0] ?? null;
+  const all = stragglers.reduce((sum, each) => sum + each.delay, 0);
+  return stragglers.find((each) => each.delay > lateShare(ranks) * all) ?? null;
 }
 
 // 0: as long as the median of its step or shorter; 1: half as long again or more.

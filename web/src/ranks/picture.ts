@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks below one another on a clock that they share: a row for each, with the lanes of its GPUs as the timeline draws
-// them. Every rank has its own tiles and its own shift; one window is over all of them.
+// Ranks below one another on a clock that they share: a row for each, with the lanes of its GPUs (without any, of its busiest
+// thread) as the timeline draws them. Every rank has its own tiles and its own shift; one window is over all of them.
 
 import { listenToGestures } from '../canvas/gestures';
 import { Surface } from '../canvas/surface';
@@ -16,13 +16,26 @@ const LANE_MAX = 16;
 const GLIDE = 0.35;
 const SPAN_LEAST = 10;
 
-// Only the GPUs, in a row of that height.
-export function gpuLayout(tracks: readonly Track[], height: number): Layout {
-  const gpus = tracks.filter((track) => track.kind === 'gpu' && track.lanes > 0);
-  const lanes = gpus.reduce((sum, track) => sum + track.lanes, 0);
+// What a row shows of a rank: its GPUs, else the thread that has most slices.
+function tracksOf(tracks: readonly Track[]): Track[] {
+  const drawn = tracks.filter((track) => track.lanes > 0);
+  const gpus = drawn.filter((track) => track.kind === 'gpu');
+  if (gpus.length > 0) return gpus;
+  const threads = drawn.filter((track) => track.kind === 'thread' || track.kind === 'python');
+  return threads.sort((a, b) => b.slices - a.slices).slice(0, 1);
+}
+
+export function hasGpu(tracks: readonly Track[]): boolean {
+  return tracks.some((track) => track.kind === 'gpu' && track.lanes > 0);
+}
+
+// In a row of that height; what does not fit is cut off.
+export function rankLayout(tracks: readonly Track[], height: number): Layout {
+  const shown = tracksOf(tracks);
+  const lanes = shown.reduce((sum, track) => sum + track.lanes, 0);
   const row = Math.max(LANE_MIN, Math.min(LANE_MAX, Math.floor((height - 4) / Math.max(lanes, 1))));
   let y = 0;
-  const bands = gpus.map((track): Band => {
+  const bands = shown.map((track): Band => {
     const band = { key: String(track.track), title: track.title, detail: '', track, counter: null, open: row >= 12, pinned: false, hidden: false, row, y, height: track.lanes * row };
     y += band.height;
     return band;
@@ -139,7 +152,7 @@ export class RanksPicture {
 
   // A rank whose timeline is known; its time plus `offset` is that of all.
   setRank(index: number, source: TimelineSource, offset: number): void {
-    const geometry = new RowGeometry(this, gpuLayout(source.head.tracks, this.rowHeight), offset);
+    const geometry = new RowGeometry(this, rankLayout(source.head.tracks, this.rowHeight), offset);
     const lanes = new Lanes(source, geometry, this.palette, () => this.invalidate(), () => {});
     this.rows[index]?.lanes.close();
     this.rows[index] = { geometry, lanes };

@@ -8,7 +8,7 @@ import { type Column, Table } from '../components/table';
 import { useKeys } from '../keys';
 import { instancesOf, type Instance, lateOf, lateShare, offsetOf, RANK_REPORTS, type StepColumn, type Straggler, stragglersOf } from '../ranks/data';
 import { Matrix } from '../ranks/matrix';
-import { RanksPicture } from '../ranks/picture';
+import { hasGpu, RanksPicture } from '../ranks/picture';
 import { number, type Reports, type Row, rowsNamed, rowsOf, text } from '../reports';
 import { address, navigate, setParameters, usePlace } from '../router';
 import { useLocalRows } from '../rows';
@@ -108,6 +108,7 @@ function Shown({ session, loaded, instance }: { session: string | null; loaded: 
   const offsets = useRef<number[]>([]);
   const titles = useRef<HTMLDivElement>(null);
   const [heads, setHeads] = useState(0);
+  const [onHost, setOnHost] = useState(false); // no rank has GPU events
   const [problem, setProblem] = useState<Problem | null>(null);
   const rowHeight = ranks.length <= 4 ? 72 : ranks.length <= 10 ? 52 : 34;
 
@@ -169,7 +170,10 @@ function Shown({ session, loaded, instance }: { session: string | null; loaded: 
         }
       }
     };
-    void Promise.all(Array.from({ length: HEADS_AT_ONCE }, load)).then(() => showStep(latestStep.current, false));
+    void Promise.all(Array.from({ length: HEADS_AT_ONCE }, load)).then(() => {
+      setOnHost(opened.size > 0 && ![...opened.values()].some((source) => hasGpu(source.head.tracks)));
+      showStep(latestStep.current, false);
+    });
     return () => {
       control.abort();
       unthemed();
@@ -253,10 +257,11 @@ function Shown({ session, loaded, instance }: { session: string | null; loaded: 
       <div class="ranks-scroll">
         {ranks.length > 1 && (
           <p class={late ? 'ranks-late' : 'ranks-even'}>
-            {late ? lateText(late) : instance.stragglers.length > 0 ? `Over all steps no rank stands out: none is last at more than ${percent(lateShare(ranks.length))} of the collectives and costs the others time.` : 'No collective is in the traces of all ranks.'}
+            {late ? lateText(late) : instance.stragglers.length > 0 ? `Over all steps no rank stands out: none causes more than ${percent(lateShare(ranks.length))} of the delays at collectives.` : 'No collective is in the traces of all ranks.'}
             {hereLate && hereLate.rank !== late?.rank && ` In this step rank ${hereLate.rank} is last at ${percent(hereLate.lastShare)} and costs ${duration(hereLate.delay)}.`}
           </p>
         )}
+        {onHost && <p class="ranks-even">These traces have no GPU events: the rows show the busiest thread of each rank.</p>}
         <div class="ranks-rows" style={{ height: `${24 + Math.min(ranks.length * rowHeight, 520)}px` }}>
           <div class="ranks-titles">
             <div ref={titles} role="list" aria-label="Ranks">
@@ -278,7 +283,7 @@ function Shown({ session, loaded, instance }: { session: string | null; loaded: 
             ref={canvas}
             tabIndex={0}
             role="img"
-            aria-label={`GPU activity of ${plural(ranks.length, 'rank')} in ${step?.label ?? 'the trace'}, on one clock. The tables below have the numbers. A click opens the timeline of a rank.`}
+            aria-label={`${onHost ? 'Host' : 'GPU'} activity of ${plural(ranks.length, 'rank')} in ${step?.label ?? 'the trace'}, on one clock. The tables below have the numbers. A click opens the timeline of a rank.`}
           />
         </div>
         {steps.length > 1 && (
