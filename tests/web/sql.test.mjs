@@ -49,15 +49,23 @@ test('a statement returns the rows that the API returns, as a table, a chart and
 
 test('a statement without an end is cancelled, and its limit is shown', async () => {
   const page = await open(`/sql?trace=${memory}`);
+  await editor(page, "select 'earlier' as answer");
+  await page.keyboard.press('Control+Enter');
+  await page.getByRole('cell', { name: 'earlier' }).waitFor();
   await editor(page, ENDLESS);
   await page.getByRole('button', { name: 'Run' }).click();
   await page.getByRole('status').getByText(/of 60 s/).waitFor();
   await page.getByRole('button', { name: 'Cancel' }).click();
   await page.getByText('Cancelled.').waitFor();
+  // Rows of an earlier statement are none of this one.
+  assert.equal(await page.getByRole('cell', { name: 'earlier' }).count(), 0);
   // The next one is not in its way.
   await editor(page, 'select 41 + 1 as answer');
   await page.keyboard.press('Control+Enter');
   await page.getByRole('cell', { name: '42' }).waitFor();
+  // Nor are those of one trace of another.
+  await page.evaluate((trace) => (location.hash = `#/sql?trace=${trace}`), data.analysis.training);
+  await page.getByRole('cell', { name: '42' }).waitFor({ state: 'hidden' });
   await close(page);
 });
 

@@ -79,13 +79,15 @@ interface Run {
   cancelled: boolean;
 }
 
+const NOTHING: Run = { answer: null, problem: null, since: null, tookMs: 0, cancelled: false };
+
 export function Sql() {
   const { query } = usePlace();
   const trace = query.get('trace') ?? '';
   const inAddress = query.get('q');
   const [sql, setSql] = useState(inAddress ?? EXAMPLES[0]!.sql);
   const [limit, setLimit] = useState(LIMITS[0]!);
-  const [run, setRun] = useState<Run>({ answer: null, problem: null, since: null, tookMs: 0, cancelled: false });
+  const [run, setRun] = useState<Run>(NOTHING);
   const control = useRef<AbortController | null>(null);
   const schema = useLoad(trace ? trace : null, (signal) =>
     send<{ rows: unknown[][] }>('POST', `/v1/traces/${encodeURIComponent(trace)}/query`, { sql: SCHEMA_SQL }, signal).then((answer) => schemaOf(answer.rows)),
@@ -109,7 +111,15 @@ export function Sql() {
   useEffect(() => {
     if (inAddress !== null) setSql(inAddress);
   }, [inAddress]);
-  useEffect(() => () => control.current?.abort(), [trace]);
+  // Rows of one trace are none of another.
+  useEffect(
+    () => () => {
+      control.current?.abort();
+      control.current = null;
+      setRun(NOTHING);
+    },
+    [trace],
+  );
 
   const cancel = () => control.current?.abort();
   const start = async () => {
@@ -128,7 +138,7 @@ export function Sql() {
       const response = await request(`/v1/traces/${encodeURIComponent(trace)}/query`, { method: 'POST', body: { sql: statement, limit }, signal: mine.signal });
       end({ answer: parseExact(await response.text()) as Answer });
     } catch (error) {
-      end(isAbort(error) ? { cancelled: true } : { problem: asProblem(error), answer: null });
+      end(isAbort(error) ? { cancelled: true, answer: null } : { problem: asProblem(error), answer: null });
     }
   };
   useKeys('SQL', [
