@@ -350,6 +350,9 @@ def test_a_slice_is_that_of_sql(known, name):
         by = rows(k.profd, k.trace, f"select launch_id, delay from launch where gpu_id = {s[0]}")
         assert sorted(r["slice"] for r in found["launched"]) == launched[:100]
         assert [found.get("launch", {}).get(name) for name in ("slice", "delay_ns")] == (by[0] if by else [None] * 2)
+        if by:
+            # The operators and functions that launched it.
+            assert found["launch"]["parents"] == k.get("slice", slice=by[0][0])["parents"]
         for way, sql in (("out", f"select slice_in from flow where slice_out = {s[0]}"), ("in", f"select slice_out from flow where slice_in = {s[0]}")):
             assert sorted(r["slice"] for r in found["flows"][way]) == sorted(r[0] for r in rows(k.profd, k.trace, sql))[:100]
         args = {key: value for key, value in rows(k.profd, k.trace, "select key, coalesce(int_value, real_value, string_value) from args join slice using (arg_set_id) "

@@ -126,7 +126,8 @@ static void test_slice(void **state)
           "{\"name\":\"gemm\",\"class\":\"gemm\",\"category\":\"kernel\",\"begin\":70000,\"dur\":20000,"
           "\"self\":20000,"
           "\"args\":{\"device\":0,\"stream\":7,\"correlation\":9,\"grid\":[1,2,3],\"note\":\"x\"},"
-          "\"launch\":{\"slice\":3,\"delay_ns\":10000},\"launched\":[],\"parents\":[],"
+          "\"launch\":{\"slice\":3,\"delay_ns\":10000,\"parents\":[{\"slice\":2},{\"slice\":0}]},"
+          "\"launched\":[],\"parents\":[],"
           "\"same\":{\"count\":1,\"rank\":0,\"sum\":20000}}");
     check(&o, "{\"ask\":\"slice\",\"slice\":3}",
           "{\"parents\":[{\"slice\":2},{\"slice\":0}],\"launched\":[{\"slice\":4}],\"depth\":2,\"class\":"

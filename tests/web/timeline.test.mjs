@@ -76,6 +76,10 @@ test('a click shows all about a slice, and its arrows lead to its launch and bac
   const others = (kernel.same.count - 1).toLocaleString('en-US');
   await panel.getByText(`longer than ${Math.round((100 * kernel.same.rank) / (kernel.same.count - 1))} % of the other ${others}`).waitFor();
   await panel.getByText('Gap before').waitFor();
+  // The operator that launched it, and what that lies in.
+  const around = (await api('GET', `/v1/traces/${trace}/slice?slice=${kernel.launch.slice}`)).parents;
+  assert.ok(around.length > 0);
+  assert.deepEqual(await panel.locator('div', { has: page.getByRole('heading', { name: 'Launched from' }) }).last().getByRole('listitem').getByRole('button').allTextContents(), around.map((each) => each.name));
   await until(() => sliceOf(page) === kernel.slice, 'the address names the slice');
   await page.keyboard.press('[');
   await panel.getByRole('heading', { name: kernel.launch.name }).waitFor();

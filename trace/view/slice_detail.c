@@ -224,6 +224,7 @@ static void slice_put_launch(const struct trace_view *v, uint64_t slice, json_t 
         if (__builtin_sub_overflow(begin, called, &delay))
             delay = begin > called ? INT64_MAX : 0;
         json_put_int(launch, "delay_ns", MAX(delay, INT64_C(0)));
+        json_object_set_new(launch, "parents", slice_parents(v, (uint64_t)json_get_int(launch, "slice", 0)));
         json_object_set(body, "launch", launch);
     }
     json_decref(calls);

@@ -162,6 +162,10 @@ test('the overview has the busiest run of each bucket', () => {
   profileOf(tileOf([[[1, 0, 2, 100]], [[2, 1, 2, 200]]]), [0, 1], fill, name);
   assert.deepEqual([...fill.slice(0, 4)], [100, 200, 200, 0]);
   assert.deepEqual([...name.slice(0, 4)], [1, 2, 2, NO_NAME]);
+  // An annotation over everything does not hide what is below it.
+  profileOf(tileOf([[[7, 0, 4, 255]], [[2, 1, 2, 90]]]), [0, 1], fill, name, (each) => each !== 7);
+  assert.deepEqual([...fill.slice(0, 4)], [0, 90, 90, 0]);
+  assert.deepEqual([...name.slice(0, 4)], [NO_NAME, 2, 2, NO_NAME]);
 });
 
 test('edges snap to the nearest one, not to where a tile ends', () => {

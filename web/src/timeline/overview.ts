@@ -9,7 +9,7 @@ import { NO_NAME, TILE_BUCKETS } from './decode';
 import type { Lanes } from './lanes';
 import { type Palette, readPalette } from './palette';
 import { profileOf } from './paint';
-import type { TimelineHead } from './source';
+import type { TimelineHead, Track } from './source';
 import { groupOf, GROUP_LANES, tileSpan } from './tiles';
 import { panBy, type TimeWindow, windowAt } from './view';
 
@@ -18,9 +18,13 @@ const HANDLE = 3;
 // A window of fewer pixels cannot be taken hold of.
 const GRAB_MIN = 12;
 
+function gpusOf(head: TimelineHead): Track[] {
+  return head.tracks.filter((track) => track.kind === 'gpu');
+}
+
 // The lanes that show what the trace is about: all of the GPUs, else the first of each thread.
 function lanesOf(head: TimelineHead): number[] {
-  const gpu = head.tracks.filter((track) => track.kind === 'gpu');
+  const gpu = gpusOf(head);
   const lanes = gpu.length > 0 ? gpu.flatMap((track) => Array.from({ length: track.lanes }, (_, i) => track.lane + i)) : head.tracks.filter((track) => track.lanes > 0).map((track) => track.lane);
   return lanes.slice(0, LANES_MAX);
 }
@@ -35,6 +39,7 @@ export class Overview {
   private readonly name = new Uint32Array(TILE_BUCKETS);
   private readonly partFill = new Uint8Array(TILE_BUCKETS);
   private readonly partName = new Uint32Array(TILE_BUCKETS);
+  private readonly ofGpu: boolean;
   private drawn: OffscreenCanvas | null = null;
   private drawnOf = '';
   private palette: Palette;
@@ -50,6 +55,7 @@ export class Overview {
     choose: (view: TimeWindow, glide: boolean) => void,
   ) {
     this.palette = readPalette();
+    this.ofGpu = gpusOf(head).length > 0;
     for (const lane of lanesOf(head)) {
       const group = groupOf(lane);
       this.byGroup.set(group, [...(this.byGroup.get(group) ?? []), lane - group * GROUP_LANES]);
@@ -104,11 +110,13 @@ export class Overview {
     let state = `${lanes.names.version}/${lanes.names.epoch}`;
     this.fill.fill(0);
     this.name.fill(NO_NAME);
+    // What a GPU executes has a class; annotations have none.
+    const counts = (name: number) => !this.ofGpu || lanes.names.classes[name] !== '';
     for (const [group, inGroup] of this.byGroup) {
       const tile = lanes.cache.get(lanes.rootLevel, group, 0);
       state += tile ? '+' : '-';
       if (!tile) continue;
-      profileOf(tile.runs!, inGroup, this.partFill, this.partName);
+      profileOf(tile.runs!, inGroup, this.partFill, this.partName, counts);
       for (let x = 0; x < TILE_BUCKETS; x++) {
         if (this.partFill[x]! <= this.fill[x]! && this.name[x] !== NO_NAME) continue;
         this.fill[x] = this.partFill[x]!;

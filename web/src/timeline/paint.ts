@@ -41,14 +41,16 @@ export function paintTile(tile: TileRuns, colors: Uint32Array, unknown: number, 
   return isComplete;
 }
 
-// How busy each bucket is over some lanes of the tile, and which run has most of it: for the overview.
-export function profileOf(tile: TileRuns, lanes: Iterable<number>, fill: Uint8Array, name: Uint32Array): void {
+// How busy each bucket is over some lanes of the tile, and which run has most of it: for the overview. Names that do not
+// count are left out: an annotation on a GPU is there all the time, however idle the GPU is.
+export function profileOf(tile: TileRuns, lanes: Iterable<number>, fill: Uint8Array, name: Uint32Array, counts: (name: number) => boolean = () => true): void {
   fill.fill(0);
   name.fill(NO_NAME);
   for (const lane of lanes) {
     if (lane < 0 || lane >= tile.lanes) continue;
     const end = tile.start[lane + 1]!;
     for (let run = tile.start[lane]!; run < end; run++) {
+      if (!counts(tile.name[run]!)) continue;
       const last = Math.min(tile.x[run]! + tile.width[run]!, TILE_BUCKETS);
       const full = tile.fill[run]!;
       for (let x = tile.x[run]!; x < last; x++) {

@@ -28,6 +28,30 @@ function Link({ to, onGo, children }: { to: SliceRef; onGo: (ref: SliceRef) => v
   );
 }
 
+// What lies around a slice, the innermost first.
+function Parents({ title, of, onGo }: { title: string; of: readonly SliceRef[]; onGo: (ref: SliceRef) => void }) {
+  if (of.length === 0) return null;
+  return (
+    <div>
+      <h3>{title}</h3>
+      <ol class="slice-parents">
+        {of.map((parent) => (
+          <li key={parent.slice}>
+            <Link to={parent} onGo={onGo} />
+            <small>{parent.dur < 0 ? '' : duration(parent.dur)}</small>
+          </li>
+        ))}
+      </ol>
+    </div>
+  );
+}
+
+// A gap since before its parent began is no gap: the parent was there meanwhile.
+function hasGap(slice: SliceDetail): boolean {
+  const parent = slice.parents[0];
+  return slice.gap_before_ns !== undefined && (!parent || slice.begin - slice.gap_before_ns >= parent.begin);
+}
+
 function argText(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
@@ -73,10 +97,10 @@ export function SlicePanel({ slice, onGo, onZoom, onSearch }: PanelProps) {
               <dd>{[slice.class, slice.category].filter(Boolean).join(', ')}</dd>
             </>
           )}
-          {slice.gap_before_ns !== undefined && (
+          {hasGap(slice) && (
             <>
               <dt>Gap before</dt>
-              <dd>{slice.gap_before_ns > 0 ? duration(slice.gap_before_ns) : 'none'}</dd>
+              <dd>{slice.gap_before_ns! > 0 ? duration(slice.gap_before_ns!) : 'none'}</dd>
             </>
           )}
           {launch && (
@@ -112,19 +136,8 @@ export function SlicePanel({ slice, onGo, onZoom, onSearch }: PanelProps) {
             </>
           )}
         </dl>
-        {parents.length > 0 && (
-          <div>
-            <h3>Inside of</h3>
-            <ol class="slice-parents">
-              {parents.map((parent) => (
-                <li key={parent.slice}>
-                  <Link to={parent} onGo={onGo} />
-                  <small>{parent.dur < 0 ? '' : duration(parent.dur)}</small>
-                </li>
-              ))}
-            </ol>
-          </div>
-        )}
+        <Parents title="Inside of" of={parents} onGo={onGo} />
+        <Parents title="Launched from" of={launch?.parents ?? []} onGo={onGo} />
         {same && same.count > 1 && (
           <div>
             <h3>All {count(same.count)} of this name</h3>

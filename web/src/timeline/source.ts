@@ -53,7 +53,7 @@ export interface TimelineHead {
   counters: CounterTrack[];
 }
 
-export type Launch = SliceRef & { delay_ns?: number };
+export type Launch = SliceRef & { delay_ns?: number; parents?: SliceRef[] };
 
 export interface SliceDetail extends SliceRef {
   track: number;
