@@ -22,7 +22,7 @@ READY_S = 120
 COMMAND_S = 60
 END_S = 30
 
-pytestmark = pytest.mark.skipif(bool(why_not() or services.missing()), reason=str(why_not() or services.missing()))
+pytestmark = [pytest.mark.plain, pytest.mark.skipif(bool(why_not() or services.missing()), reason=str(why_not() or services.missing()))]
 
 
 @pytest.fixture

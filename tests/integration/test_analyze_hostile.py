@@ -12,6 +12,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+pytestmark = pytest.mark.plain
+
 PROFCTL = pathlib.Path(os.environ["PROFD_BUILD"]).resolve() / "client" / "profctl"
 IS_SANITIZED = b"__asan_init" in PROFCTL.read_bytes()
 SECONDS = 240

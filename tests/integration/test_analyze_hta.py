@@ -13,6 +13,8 @@ import pytest
 
 from real_traces import ORACLE, TRACES
 
+pytestmark = pytest.mark.plain
+
 PROFCTL = pathlib.Path(os.environ["PROFD_BUILD"]).resolve() / "client" / "profctl"
 
 SETS = {

@@ -7,6 +7,8 @@ import sqlite3
 
 import pytest
 
+pytestmark = pytest.mark.plain
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCS = (ROOT / "docs/catalog.md").read_text()
 

@@ -458,6 +458,7 @@ def test_few_descriptors(tmp_path):
         assert session["state"] == "complete" and session["counts"]["traces"] == 40, session
 
 
+@pytest.mark.plain
 def test_idle_when_nothing_is_expected(tmp_path):
     if not shutil.which("strace"):
         pytest.skip("strace is not installed")

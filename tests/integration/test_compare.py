@@ -73,6 +73,7 @@ def refs(*numbers):
 # Recorded runs
 
 
+@pytest.mark.plain
 def test_identical_runs_are_not_called_different(serve, recorded):
     fake = serve(recorded)
     different = [(a, b) for a, b in itertools.combinations(range(1, 11), 2)
@@ -80,6 +81,7 @@ def test_identical_runs_are_not_called_different(serve, recorded):
     assert len(different) <= 2, different  # of 45, 5 %
 
 
+@pytest.mark.plain
 def test_identical_repeated_runs_are_not_called_different(serve, recorded):
     fake = serve(recorded)
     numbers = set(range(1, 11))
@@ -89,6 +91,7 @@ def test_identical_repeated_runs_are_not_called_different(serve, recorded):
     assert len(splits) == 14 and len(different) <= 1, different
 
 
+@pytest.mark.plain
 def test_a_change_of_10_percent_is_found(serve, recorded):
     fake = serve(recorded)
     for group in ((1, 2, 3), (4, 5, 6), (8, 9, 10), (1, 4, 7, 10), range(1, 11)):

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.plain
+
 ROOT = Path(__file__).resolve().parents[2]
 PATTERNS = {"u": "tests/unit/test-{}.c", "i": "tests/integration/test_{}.py",
             "b": "tests/boot/test_{}.py", "h": "tests/hosts/test_{}.py", "f": "tests/fuzz/fuzz-{}.c"}

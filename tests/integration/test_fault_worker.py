@@ -20,6 +20,8 @@ from urllib.parse import urlsplit
 import pytest
 from patience import patience
 
+pytestmark = pytest.mark.plain
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(os.environ.get("PROFD_BUILD", ROOT / "build")) / "tests/fleet/fault-worker"
 SANITIZED = b"__asan_init" in PROGRAM.read_bytes()  # and so of a size of its own

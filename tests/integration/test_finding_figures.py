@@ -13,6 +13,8 @@ import pytest
 import raw_trace as raw
 from test_findings import TRACES, findings, profctl, run  # noqa: F401 (fixtures)
 
+pytestmark = pytest.mark.plain
+
 US, MS = 1000, 1000 * 1000
 
 

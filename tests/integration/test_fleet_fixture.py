@@ -21,6 +21,8 @@ sys.path.insert(0, str(FLEET))
 from fleet import Fleet, PYTHON  # noqa: E402
 from patience import patience  # noqa: E402
 
+pytestmark = pytest.mark.plain
+
 QUIET = {"ignore_frontend": True, "torch_profiler_with_stack": False}
 
 

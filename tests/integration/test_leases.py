@@ -14,7 +14,7 @@ import uuid
 
 import pytest
 
-from daemon import Daemon, FaultFleet, Reply, free_port, quick_config, token_line, wait_for, write_tokens
+from daemon import SANITIZED, Daemon, FaultFleet, Reply, free_port, quick_config, token_line, wait_for, write_tokens
 from patience import patience
 
 MS = 1_000_000
@@ -451,7 +451,7 @@ def test_a_restart_before_the_start(tmp_path, crash):
 
 def test_a_restart_while_it_records(tmp_path):
     with host(tmp_path) as (fleet, profd):
-        c = Coordinator(profd, fleet.workers).ready(duration_ns=int(patience(2 * S)))
+        c = Coordinator(profd, fleet.workers).ready(duration_ns=int(patience(2 * S if SANITIZED else S)))
         at = in_ns(300 * MS)
         assert c.start(at).status == 200
         wait_for(lambda: starts(fleet) == [1, 1])

@@ -11,6 +11,8 @@ from pathlib import Path
 import patience
 import pytest
 
+pytestmark = pytest.mark.plain
+
 TESTS = Path(__file__).resolve().parents[1]
 
 LARGE_FAILURE = """

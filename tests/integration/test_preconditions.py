@@ -9,6 +9,8 @@ import pytest
 
 from daemon import ROOT
 
+pytestmark = pytest.mark.plain
+
 TESTS = '''
 import pytest
 

@@ -298,27 +298,30 @@ def test_events(profd, fleet):
         assert replay.until(is_state(session, "complete")) == [e for e in events if e["data"].get("session") == session]
 
 
-def test_events_of_many_workers_all_arrive(profd, tmp_path):
+@pytest.fixture(scope="module")
+def many(profd, tmp_path_factory):
+    """A session of 400 workers, and its events as a client had them that read on."""
+    with FaultFleet(tmp_path_factory.mktemp("many"), "vllm", 400) as fleet, profd.events() as stream:
+        session = profd.start_session(router=fleet.router, duration_ns=50 * MS)["session"]
+        return session, stream.until(is_state(session, "complete"))
+
+
+def test_events_of_many_workers_all_arrive(profd, many):
     """They come as a burst of more than may wait for a client, who reads on."""
-    with FaultFleet(tmp_path, "vllm", 400) as many:
-        with profd.events() as stream:
-            session = profd.start_session(router=many.router, duration_ns=50 * MS)["session"]
-            events = stream.until(is_state(session, "complete"))
-        first = events[0]["id"]
-        with profd.events(f"/v1/events?after={first - 1}") as replay:
-            assert replay.until(is_state(session, "complete")) == events
+    session, events = many
+    first = events[0]["id"]
+    with profd.events(f"/v1/events?after={first - 1}") as replay:
+        assert replay.until(is_state(session, "complete")) == events
     assert sum(len(str(e["data"])) for e in events) > 256 << 10
     complete = {e["data"].get("target") for e in events if e["data"]["text"].endswith(" complete")}
     assert len(complete - {None}) == 400
     assert [e["id"] for e in events] == list(range(first, first + len(events)))
 
 
-def test_client_that_reads_late_misses_nothing(profd, tmp_path):
+def test_client_that_reads_late_misses_nothing(profd, many):
     """There is more than profd keeps for a client that does not read yet: the rest comes from the catalog as it reads on. One
     that connects anew with Last-Event-ID goes on there."""
-    with FaultFleet(tmp_path, "vllm", 400) as many:
-        session = profd.start_session(router=many.router, duration_ns=50 * MS)["session"]
-        profd.wait_session(session)
+    session, _ = many
     with profd.events(f"/v1/events?session={session}&after=0") as late:
         time.sleep(0.5)  # in which many pages could be written
         events = late.until(is_state(session, "complete"))
@@ -329,6 +332,7 @@ def test_client_that_reads_late_misses_nothing(profd, tmp_path):
         assert again.until(is_state(session, "complete")) == events[middle + 1:]
 
 
+@pytest.mark.plain
 def test_silent_stream_is_kept_alive(tmp_path):
     with Daemon(tmp_path) as silent, silent.events() as stream:
         begin = time.monotonic()
@@ -412,6 +416,7 @@ def test_system_manager_is_notified(tmp_path):
         assert b"STOPPING=1" in manager.recv(4096)
 
 
+@pytest.mark.plain
 def test_idle(tmp_path):
     """No wake-ups, and small, also after it had work."""
     with FaultFleet(tmp_path / "fleet", "vllm", 2) as some, Daemon(tmp_path / "d", QUICK) as profd:

@@ -15,6 +15,8 @@ from patience import patience
 from real_traces import TRACES
 from terminal import PROFCTL, SOURCE
 
+pytestmark = pytest.mark.plain
+
 RESULTS = SOURCE / "tests/data/results.json"
 UPDATE = os.environ.get("PROFD_UPDATE_RESULTS") == "1"
 TABLES = ("slice", "track", "thread_track", "process_track", "counter_track", "process_counter_track", "thread", "process", "flow", "counter",

@@ -112,7 +112,8 @@ def test_no_fault_is_forgotten():
 @pytest.mark.parametrize("fault", FAULTS)
 def test_fault(tmp_path, engine, fault):
     expected = FAULTS[fault].get(engine, FAULTS[fault])
-    with running_fleet(tmp_path, engine, 3, "--ranks", "2", "--fault", f"{fault}@{BAD}") as (fleet, profd):
+    settle = "1s" if fault.startswith(("late", "growing")) else "300ms"  # more than they pause
+    with running_fleet(tmp_path, engine, 3, "--ranks", "2", "--fault", f"{fault}@{BAD}", settle=settle) as (fleet, profd):
         asked = profd.start_session(duration_ns=SHORT)
         session = profd.wait_session(asked["session"])
         targets = {target["worker"]: target for target in session["targets"]}

@@ -679,6 +679,7 @@ def test_a_thousand_workers(testbed, capsys):
     owns_nothing(profd, fleet)
 
 
+@pytest.mark.plain
 @pytest.mark.skipif(os.geteuid() != 0, reason="profd is not dumpable: only root sees its descriptors")
 def test_connections_are_closed_at_rest(tmp_path):
     """Also those that a worker closed, which nobody would notice before the next call."""

@@ -187,6 +187,7 @@ def test_no_kernel_vanishes(known, name):
             assert lane in overlapping or any(k.names[run[2]][0] == s[3] for run in found), s
 
 
+@pytest.mark.plain
 @each_trace
 def test_tracks_are_in_the_order_of_the_picture(known, name):
     k = known(name)

@@ -12,6 +12,8 @@ import pytest
 from daemon import BUILD, wait_for
 from patience import patience
 
+pytestmark = pytest.mark.plain
+
 ROOT = Path(__file__).resolve().parents[2]
 IS_SANITIZED = "asan" in BUILD.name
 READY_S = 120

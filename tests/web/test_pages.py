@@ -2,11 +2,14 @@
 """The web page in a real Chromium, served by a real profd that has real traces: each NAME.test.mjs is a program of Node's test
 runner (page.mjs has what they share). Types are checked by tsc."""
 
+import contextlib
+import http.client
 import json
 import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -77,6 +80,26 @@ def page(tmp_path_factory):
             yield {"WEB_ADDRESS": f"http://127.0.0.1:{port}", "WEB_SOCKET": str(profd.socket), "WEB_TOKENS": json.dumps(TOKENS), "WEB_DATA": json.dumps(data)}
 
 
+def ask(page, method, path, body=None, token=None):
+    """Status and text of the answer."""
+    with contextlib.closing(http.client.HTTPConnection(page["WEB_ADDRESS"].removeprefix("http://"), timeout=30)) as connection:
+        head = {} if body is None else {"Content-Type": "application/json"}
+        connection.request(method, path, None if body is None else json.dumps(body), head | ({"Authorization": f"Bearer {token}"} if token else {}))
+        reply = connection.getresponse()
+        return reply.status, reply.read()
+
+
+@pytest.fixture(scope="module")
+def early(page):
+    """A code and a ticket that nobody uses, made before the programs run, which takes most of the time that they hold for."""
+    trace = json.loads(page["WEB_DATA"])["steps"]
+    made = [ask(page, "POST", "/v1/web/codes", {}, TOKENS["operate"]),
+            ask(page, "POST", "/v1/tickets", {"path": f"/v1/traces/{trace}/file"}, TOKENS["read"])]
+    assert [status for status, _ in made] == [201, 201], made
+    return [json.loads(text) for _, text in made]
+
+
+@pytest.mark.usefixtures("early")
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_page(page, script):
     need("playwright-core", "axe-core")
@@ -85,3 +108,10 @@ def test_page(page, script):
     done = subprocess.run(["node", Path(__file__).with_name(script)], capture_output=True, text=True, timeout=patience(150), check=False,
                           env={**os.environ, **page, "WEB_PACKAGES": str(PACKAGES), "WEB_TIME_FACTOR": str(factor())})
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_codes_and_tickets_expire(page, early):
+    code, ticket = early
+    wait_for(lambda: time.time_ns() > max(code["expires_at"], ticket["expires_at"]), 120, 0.2)
+    assert ask(page, "POST", "/v1/web/login", {"code": code["code"]})[0] == 401
+    assert ask(page, "GET", ticket["url"])[0] == 404
