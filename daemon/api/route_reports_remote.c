@@ -90,8 +90,14 @@ static void passed_on_rename_parts(const struct passed_on *f, json_t *body)
     size_t i;
 
     json_array_foreach(parts, i, part) {
-        if (json_is_object(part))
-            json_object_set_new(part, "traces", passed_on_rename(f, json_object_get(part, "traces")));
+        if (!json_is_object(part))
+            continue;
+        json_object_set_new(part, "traces", passed_on_rename(f, json_object_get(part, "traces")));
+        /* An instance of which nothing else is known has the name of its trace. */
+        const char *instance = json_get_str(part, "instance");
+        json_t *known = instance ? json_object_get(f->names, instance) : NULL;
+        if (known)
+            json_object_set(part, "instance", known);
     }
     json_t *left = passed_on_rename(f, json_object_get(body, "left"));
     json_array_extend(left, f->left);
@@ -114,12 +120,28 @@ static void passed_on_add_headers(const struct passed_on *f, struct http_request
     http_reply_header(r, "Vary", "Authorization, Accept-Encoding");
 }
 
+/* Our names of the traces that the host was asked for. */
+static json_t *passed_on_asked(const struct passed_on *f)
+{
+    json_t *asked = json_array(), *name;
+    const char *theirs;
+
+    json_object_foreach(f->names, theirs, name)
+        json_array_append(asked, name);
+    return asked;
+}
+
 static void passed_on_fail(struct passed_on *f, const struct problem *p)
 {
-    struct later_reply later;
+    struct later_reply later = {0};
 
-    if (later_reply_end(f->later, &later))
+    if (later_reply_end(f->later, &later) && f->left) {
+        _cleanup_json_ remote =
+            json_pack("{s:s,s:o,s:O}", "host", f->host, "traces", passed_on_asked(f), "left", f->left);
+        reply_problem(later.request, 0, p, "remote", remote);
+    } else if (later.request) {
         remote_host_reply(later.request, p, f->host, RECORD_NONE);
+    }
     passed_on_free(f);
 }
 

@@ -13,6 +13,8 @@ export class Problem extends Error {
     readonly detail: string,
     readonly remedy = '',
     readonly remarks: Remark[] = [],
+    // Of a host that did not answer: the traces that it was asked for, and those that others have.
+    readonly remote: { host: string; traces?: string[]; left?: string[] } | null = null,
   ) {
     super(detail);
   }
@@ -45,7 +47,8 @@ async function problemOf(response: Response): Promise<Problem> {
     const found = (await response.json()) as Record<string, unknown>;
     const text = (name: string) => (typeof found[name] === 'string' ? (found[name] as string) : '');
     const remarks = Array.isArray(found['remarks']) ? (found['remarks'] as Remark[]) : [];
-    return new Problem(response.status, text('code'), text('detail') || text('title') || response.statusText, text('remedy'), remarks);
+    const remote = found['remote'] as Problem['remote'] | undefined;
+    return new Problem(response.status, text('code'), text('detail') || text('title') || response.statusText, text('remedy'), remarks, remote ?? null);
   } catch {
     return new Problem(response.status, '', `profd answered with status ${response.status} ${response.statusText}`.trim());
   }

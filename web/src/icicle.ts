@@ -78,6 +78,34 @@ export function treeOf(answer: FlameAnswer): Tree {
   return place(tree);
 }
 
+// The sum of several graphs, each frame divided by `parts` of it: frames of the same names from the root down are one.
+export function summed(answers: readonly FlameAnswer[], parts = 1): FlameAnswer {
+  const sum: FlameAnswer = { unit: answers[0]?.unit ?? 'ns', names: [], nodes: [] };
+  const numbers = new Map<string, number>();
+  const known = new Map<string, number>();
+  const name = (text: string): number => {
+    let number = numbers.get(text);
+    if (number === undefined) numbers.set(text, (number = sum.names.push(text) - 1));
+    return number;
+  };
+  for (const { names, nodes } of answers) {
+    const at: number[] = [];
+    nodes.forEach(([parent, of, total, self, count], i) => {
+      const above = parent >= 0 && parent < i ? at[parent]! : -1;
+      const number = name(names[of] ?? '');
+      const key = `${above} ${number}`;
+      let found = known.get(key);
+      if (found === undefined) known.set(key, (found = sum.nodes.push([above, number, 0, 0, 0]) - 1));
+      const node = sum.nodes[found]!;
+      node[2] += total / parts;
+      node[3] += self / parts;
+      node[4] += count / parts;
+      at.push(found);
+    });
+  }
+  return sum;
+}
+
 // `after` over `before`: frames of the same names from the root down are one. Widths are those of `after`; a frame that is
 // gone has none, and its time is in the figures of what was around it.
 export function compared(before: Tree, after: Tree): Tree {

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of reports by the names of their columns. Pure but for loadReports().
+// Rows of reports by the names of their columns. Pure but for loadReports() and loadAllReports().
 
 import { send } from './api';
-import type { Report } from './types';
+import { type Absent, askAllHosts } from './hosts';
+import { areSplit } from './ranks/split';
+import type { Report, Trace } from './types';
+import { size } from './units';
 
 export type Cell = string | number | boolean | null;
 export type Row = Record<string, Cell>;
@@ -46,6 +49,30 @@ export function whyNot(reports: Reports | null, name: string): string | null {
   const failed = parts.find((part) => part.error);
   if (failed) return failed.error!;
   return parts.length > 0 && parts.every((part) => part.lacking) ? 'The trace has no events for this.' : null;
+}
+
+// Of traces whose comparison needs columns of several hosts: the bytes that are copied for it at most.
+const TOGETHER_BYTES_MAX = 1 << 30;
+
+// Whether profd shall copy columns of other hosts to analyze them together; a note names what that would take if it shall not.
+export function togetherOf(traces: readonly Trace[]): { together: boolean; note: string } {
+  if (!areSplit(traces)) return { together: false, note: '' };
+  const bytes = traces.reduce((sum, trace) => sum + (trace.host_uuid ? (trace.columns_size ?? 0) : 0), 0);
+  if (bytes <= TOGETHER_BYTES_MAX) return { together: true, note: '' };
+  return { together: false, note: `Each host is analyzed by itself, since other hosts have ${size(bytes)} of columns. profctl analyze reads what it needs of them.` };
+}
+
+// Of all hosts of a session, or of those that have the traces.
+export async function loadAllReports(of: { session: string } | { traces: string[] }, more: object, signal?: AbortSignal): Promise<Reports & { absent: Absent }> {
+  // What the catalog knows about traces of a session also names instances where only traces are named, in further requests.
+  const facts = 'session' in of ? { facts: true } : {};
+  const { answers, absent } = await askAllHosts<Reports>('/v1/reports', of, { ...facts, ...more }, signal);
+  return {
+    parts: answers.flatMap((answer) => answer.parts),
+    left: answers.at(-1)?.left ?? [],
+    notes: [...new Set(answers.flatMap((answer) => answer.notes ?? []))],
+    absent,
+  };
 }
 
 // `top` rows of each report, 0 for all.

@@ -3,6 +3,7 @@
 
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { asProblem, get, isAbort, type Problem } from './api';
+import { type Absent, absentOf, NOTHING_ABSENT } from './hosts';
 
 export interface Rows<T> {
   total: number;
@@ -10,6 +11,7 @@ export interface Rows<T> {
   want: (first: number, last: number) => void; // these are in view
   loading: boolean;
   problem: Problem | null;
+  absent?: Absent; // of a list of profd: what it does without
   reload: () => void;
 }
 
@@ -28,10 +30,11 @@ export function useServerRows<T>(path: string, member: string): Rows<T> {
   const pages = useRef(new Map<number, T[]>());
   const asked = useRef(new Map<number, AbortController>());
   const wanted = useRef<[number, number]>([0, 0]);
-  const [state, setState] = useState<{ total: number; loading: boolean; problem: Problem | null; version: number }>({
+  const [state, setState] = useState<{ total: number; loading: boolean; problem: Problem | null; absent: Absent; version: number }>({
     total: 0,
     loading: true,
     problem: null,
+    absent: NOTHING_ABSENT,
     version: 0,
   });
   const [turn, setTurn] = useState(0);
@@ -53,7 +56,7 @@ export function useServerRows<T>(path: string, member: string): Rows<T> {
             pages.current.delete(old);
           }
           const total = typeof answer['total'] === 'number' ? answer['total'] : page * PAGE + rows.length;
-          setState((before) => ({ total, loading: false, problem: null, version: before.version + 1 }));
+          setState((before) => ({ total, loading: false, problem: null, absent: absentOf(answer), version: before.version + 1 }));
         },
         (error: unknown) => {
           if (asked.current.get(page) === control) asked.current.delete(page);
@@ -113,6 +116,7 @@ export function useServerRows<T>(path: string, member: string): Rows<T> {
       want,
       loading: state.loading,
       problem: state.problem,
+      absent: state.absent,
       reload,
     }),
     [state, want, reload],

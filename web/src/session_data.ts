@@ -2,9 +2,10 @@
 // Sessions as views read them: kept up to date by events, and their findings.
 
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { asProblem, isAbort, type Loaded, type Problem, send, useGet } from './api';
+import { asProblem, isAbort, type Loaded, type Problem, useGet } from './api';
 import { useEvents } from './events';
-import { type Reports, type Row, rowsOf, text } from './reports';
+import type { Absent } from './hosts';
+import { loadAllReports, type Reports, type Row, rowsOf, text } from './reports';
 import type { Session } from './types';
 
 const RELOAD_MS = 300;
@@ -71,20 +72,27 @@ function costOf({ row }: Finding): number {
   return typeof row['cost_ns'] === 'number' ? row['cost_ns'] : -1;
 }
 
-// The findings of all ranks of a session, the most expensive first; of none where the session is null.
-export function useFindings(session: string | null, top: number): { findings: Finding[] | null; problem: Problem | null } {
-  const [state, setState] = useState<{ findings: Finding[] | null; problem: Problem | null }>({ findings: null, problem: null });
+export interface SessionFindings {
+  findings: Finding[] | null;
+  absent: Absent | null; // what they do without
+  problem: Problem | null;
+}
+
+// The findings of all ranks of a session, the most expensive first; of none where the session is null. together: of ranks of
+// several hosts as one (togetherOf).
+export function useFindings(session: string | null, top: number, together = false): SessionFindings {
+  const [state, setState] = useState<SessionFindings>({ findings: null, absent: null, problem: null });
   useEffect(() => {
-    setState({ findings: null, problem: null });
+    setState({ findings: null, absent: null, problem: null });
     if (!session) return undefined;
     const control = new AbortController();
-    send<Reports>('POST', '/v1/reports', { session, reports: ['findings'], top }, control.signal).then(
-      (reports) => setState({ findings: findingsOf(reports), problem: null }),
+    loadAllReports({ session }, { reports: ['findings'], top, together }, control.signal).then(
+      (reports) => setState({ findings: findingsOf(reports), absent: reports.absent, problem: null }),
       (error: unknown) => {
-        if (!isAbort(error)) setState({ findings: null, problem: asProblem(error) });
+        if (!isAbort(error)) setState({ findings: null, absent: null, problem: asProblem(error) });
       },
     );
     return () => control.abort();
-  }, [session, top]);
+  }, [session, top, together]);
   return state;
 }

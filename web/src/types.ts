@@ -128,6 +128,9 @@ export interface Trace {
   pinned?: boolean;
   archived_at?: number;
   host?: string;
+  host_uuid?: string; // of another host that keeps it
+  world_size?: number;
+  columns_size?: number;
 }
 
 export interface Run {

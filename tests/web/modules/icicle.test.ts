@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { briefName, byName, compared, type FlameAnswer, nameOf, pathTo, search, treeOf, visible } from '../../../web/src/icicle';
+import { briefName, byName, compared, type FlameAnswer, nameOf, pathTo, search, summed, treeOf, visible } from '../../../web/src/icicle';
 
 // main(100) -> work(60) -> work(20), copy(30); idle(40) -> copy(5)
 const ANSWER: FlameAnswer = {
@@ -97,6 +97,18 @@ test('a difference has widths of after, and times of before', () => {
   assert.deepEqual(rows.get('copy'), [35, 20]);
   // What is gone has no width.
   assert.ok(!visible(both, 0, 1000).some((box) => nameOf(both, box.frame) === 'work'));
+});
+
+test('graphs of several hosts become one, frame by frame', () => {
+  const other: FlameAnswer = { unit: 'ns', names: ['idle', 'main', 'new'], nodes: [[-1, 1, 50, 10, 2], [0, 0, 30, 30, 1], [0, 2, 10, 10, 5], [-1, 2, 7, 7, 1]] };
+  const sum = treeOf(summed([ANSWER, other]));
+  assert.equal(sum.total[0], 157);
+  const rows = new Map(byName(sum).map((row) => [row.name, row.total]));
+  assert.deepEqual([rows.get('main'), rows.get('idle'), rows.get('new'), rows.get('work')], [150, 70, 17, 60]);
+  assert.deepEqual(summed([ANSWER]), ANSWER);
+  const half = summed([ANSWER, ANSWER], 2);
+  assert.deepEqual(half, ANSWER);
+  assert.deepEqual(summed([]), { unit: 'ns', names: [], nodes: [] });
 });
 
 test('an answer that is no tree makes no circle', () => {

@@ -5,11 +5,23 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { instancesOf, lateness, lateOf, offsetOf, stepsOf, type Straggler } from '../../../web/src/ranks/data';
 import type { Reports } from '../../../web/src/reports';
+import { areSplit } from '../../../web/src/ranks/split';
 import { commonSteps } from '../../../web/src/timeline/link';
 import type { Trace } from '../../../web/src/types';
 
 const trace = (id: string, rank: number): [string, Trace] => [id, { trace: id, kind: 'trace', state: 'ok', name: id, stored: true, size: 1, ranks: { rank } }];
 const straggler = (rank: number, lastShare: number, delay: number): Straggler => ({ rank, lastShare, caused: 10 * delay, delay, meanwhile: 'gemm', meanwhileNs: delay });
+
+test('ranks of one engine on several hosts are compared together', () => {
+  const on = (host: string, instance: string, world: number): Trace => ({ ...trace('t1', 0)[1], instance, world_size: world, ...(host ? { host_uuid: host } : {}) });
+  assert.equal(areSplit([on('', 'a', 2), on('', 'a', 2), on('x', 'b', 2), on('x', 'b', 2)]), false);
+  assert.equal(areSplit([on('', 'a', 2), on('x', 'a', 2)]), true);
+  // Servers of several hosts that are one job: none has all ranks of it.
+  assert.equal(areSplit([on('', 'a', 4), on('', 'a', 4), on('x', 'b', 4), on('x', 'b', 4)]), true);
+  // Incomplete recordings of several jobs of the same size.
+  assert.equal(areSplit([on('', 'a', 2), on('x', 'b', 2), on('y', 'c', 2)]), false);
+  assert.equal(areSplit([]), false);
+});
 
 test('ranks have the trace of their number, whatever the order of traces', () => {
   const reports: Reports = {

@@ -19,7 +19,12 @@ export function sideOf(words: string): Side | null {
 }
 
 export function bodyOf(side: Side): object {
-  return side.kind === 'session' ? { session: side.ids[0] } : { [side.kind]: side.ids };
+  return side.kind === 'runs' ? { runs: side.ids } : tracesOf(side);
+}
+
+// Of a side that has traces.
+export function tracesOf(side: Side): { session: string } | { traces: string[] } {
+  return side.kind === 'session' ? { session: side.ids[0]! } : { traces: side.ids };
 }
 
 // Traces may be compared with sessions; runs with runs only.

@@ -3,21 +3,22 @@
 // steps, and a flame graph whose widths are after and whose colours are the change.
 
 import { useMemo, useState } from 'preact/hooks';
-import { get, type Loaded, send, withQuery } from '../api';
+import { type Loaded, send } from '../api';
 import { colorOf } from '../colors';
+import { AbsentNote } from '../components/absent';
 import { Icicle } from '../components/icicle';
 import { ProblemBox } from '../components/problem';
 import { type Column, Table } from '../components/table';
-import { compared, type FlameAnswer, treeOf } from '../icicle';
+import { type Absent, absentOf, askAllHosts, joinAbsent, type MissingHost, type MissingTrace } from '../hosts';
+import { compared, type FlameAnswer, summed, treeOf } from '../icicle';
 import { useLoad } from '../load';
-import { number, type Reports, type Row, shortName, text } from '../reports';
+import { loadAllReports, number, type Row, shortName, text } from '../reports';
 import { setParameters, usePlace } from '../router';
 import { useLocalRows } from '../rows';
-import type { Trace } from '../types';
-import { count, duration, percent } from '../units';
+import { count, duration, percent, plural } from '../units';
 import { type Distribution, Distributions } from './distributions';
 import { Diverging, isCertain, Result } from './diverging';
-import { bodyOf, type Side } from './sides';
+import { bodyOf, type Side, tracesOf } from './sides';
 import { stepTimes } from './step_times';
 
 interface SideSteps {
@@ -31,7 +32,9 @@ interface TraceComparison {
   kernels?: { rows: Row[] };
   ops?: { rows: Row[] };
   notes?: string[];
-  left?: string[]; // traces of other hosts, which are not compared
+  left?: string[]; // traces without columns, which are not compared
+  missing?: MissingTrace[];
+  missing_hosts?: MissingHost[];
 }
 
 export const BEFORE = '#93a1b5';
@@ -185,8 +188,8 @@ function Changes({ rows, what }: { rows: Row[]; what: string }) {
   );
 }
 
-function stepsOf(side: Side, signal: AbortSignal): Promise<Reports> {
-  return send<Reports>('POST', '/v1/reports', { ...bodyOf(side), reports: ['steps'], top: 0 }, signal);
+function stepsOf(side: Side, signal: AbortSignal) {
+  return loadAllReports(tracesOf(side), { reports: ['steps'], top: 0 }, signal);
 }
 
 function Steps({ a, b, names }: { a: Side; b: Side; names: [string, string] }) {
@@ -214,20 +217,32 @@ function Steps({ a, b, names }: { a: Side; b: Side; names: [string, string] }) {
   );
 }
 
-// A trace that stands for a side: of a session the one with the lowest rank.
-async function traceOf(side: Side, signal: AbortSignal): Promise<string> {
-  if (side.kind !== 'session') return side.ids[0]!;
-  const { traces } = await get<{ traces: Trace[] }>(withQuery('/v1/traces', { session: side.ids[0], limit: 1000 }), signal);
-  const usable = traces.filter((trace) => trace.columns && trace.slices);
-  usable.sort((x, y) => (x.ranks?.rank ?? 0) - (y.ranks?.rank ?? 0) || Number(x.trace.slice(1)) - Number(y.trace.slice(1)));
-  return usable[0]?.trace ?? '';
+interface Graph {
+  answers: FlameAnswer[]; // of each host
+  traces: number;
+  absent: Absent;
 }
 
 interface Flames {
-  ids: [string, string];
   unit: string;
   before: FlameAnswer;
   after: FlameAnswer;
+  about: string; // what widths are the sum of
+  absent: Absent;
+}
+
+// Of all traces of a side, wherever they are.
+async function graphOf(side: Side, by: string, signal: AbortSignal): Promise<Graph> {
+  const { answers, absent } = await askAllHosts<FlameAnswer & { traces: string[]; left: string[] }>('/v1/flame', tracesOf(side), { by }, signal);
+  return { answers, traces: answers.reduce((sum, each) => sum + each.traces.length, 0), absent };
+}
+
+// Sides of different numbers of traces are compared by what is in one on average.
+function flamesOf(a: Graph, b: Graph): Flames {
+  const same = a.traces === b.traces;
+  const parts = (graph: Graph) => (same ? 1 : Math.max(1, graph.traces));
+  const about = same ? (a.traces === 1 ? '' : `The sum of ${count(a.traces)} traces on each side. `) : `The mean of a trace: ${plural(a.traces, 'trace')} before, ${count(b.traces)} after. `;
+  return { unit: a.answers[0]!.unit, before: summed(a.answers, parts(a)), after: summed(b.answers, parts(b)), about, absent: joinAbsent(a.absent, b.absent) };
 }
 
 function DifferentialFlame({ flames, by }: { flames: Loaded<Flames>; by: string }) {
@@ -244,9 +259,8 @@ function FlamePanel({ a, b }: { a: Side; b: Side }) {
   const { query } = usePlace();
   const by = query.get('by') ?? 'gpu';
   const flames = useLoad(`${a.ids} ${b.ids} ${by}`, async (signal): Promise<Flames> => {
-    const ids = await Promise.all([traceOf(a, signal), traceOf(b, signal)]);
-    const [before, after] = await Promise.all(ids.map((id) => get<FlameAnswer>(withQuery(`/v1/traces/${id}/flame`, { by }), signal)));
-    return { ids: ids as [string, string], unit: after!.unit, before: before!, after: after! };
+    const [before, after] = await Promise.all([graphOf(a, by, signal), graphOf(b, by, signal)]);
+    return flamesOf(before, after);
   });
   return (
     <section class="panel differential" aria-label="Flame graph">
@@ -262,8 +276,9 @@ function FlamePanel({ a, b }: { a: Side; b: Side }) {
         ))}
       </div>
       <p class="hint">
-        {flames.data && `${flames.data.ids[0]} and ${flames.data.ids[1]}. `}Width is the time after; <span class="grew">red</span> took longer, <span class="shrank">blue</span> took less.
+        {flames.data?.about}Width is the time after; <span class="grew">red</span> took longer, <span class="shrank">blue</span> took less.
       </p>
+      <AbsentNote absent={flames.data?.absent} />
       <DifferentialFlame flames={flames} by={by} />
     </section>
   );
@@ -296,9 +311,10 @@ export function ComparedTraces({ a, b, names }: { a: Side; b: Side; names: [stri
           <small>median; 95 % interval of the change {interval(p50)}</small>
         </p>
       )}
+      <AbsentNote absent={answer.data && absentOf(answer.data)} />
       {(notes.length > 0 || left.length > 0) && (
         <ul class="hint notes" aria-label="Notes">
-          {left.length > 0 && <li>Not compared, because another host has them: {left.join(', ')}</li>}
+          {left.length > 0 && <li>Not compared, because they have no columns: {left.join(', ')}</li>}
           {notes.map((note) => (
             <li key={note}>{note}</li>
           ))}

@@ -14,6 +14,7 @@ import { navigate, setParameters, usePlace } from '../router';
 import { useServerRows } from '../rows';
 import type { Labels } from '../types';
 import { count, plural } from '../units';
+import { AbsentNote } from './absent';
 import { Confirm } from './confirm';
 import { Icon } from './icon';
 import { LabelDialog } from './labels';
@@ -199,6 +200,7 @@ export function List<T extends Labelled>(props: ListProps<T>) {
         </div>
       </div>
       <ProblemBox problem={rows.problem} onRetry={rows.reload} />
+      <AbsentNote absent={rows.absent} />
       <ProblemBox problem={pin.problem ?? download.problem} />
       <Table
         label={props.title}

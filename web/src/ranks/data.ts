@@ -10,6 +10,7 @@ export const RANK_REPORTS = ['ranks', 'stragglers', 'steps', 'imbalance'];
 export interface Rank {
   rank: number;
   trace: string;
+  host: string; // that keeps the trace
   shift: number; // ns to add to its clock, for that of the first rank
   clockError: number | null;
   outlier: string; // 'comm low', ...
@@ -62,13 +63,17 @@ function ranksOf(part: Part, traces: ReadonlyMap<string, Trace>): Rank[] {
   const rows = rowsOf(part).filter((row) => typeof row['rank'] === 'number' && row['span_ns'] !== null);
   const ids = part.traces ?? [];
   const numbered = new Map(ids.map((id) => [traces.get(id)?.ranks?.rank, id]));
-  return rows.map((row, i) => ({
-    rank: number(row, 'rank'),
-    trace: numbered.get(number(row, 'rank')) ?? ids[i] ?? '',
-    shift: number(row, 'clock_shift_ns'),
-    clockError: typeof row['clock_error_ns'] === 'number' ? row['clock_error_ns'] : null,
-    outlier: text(row, 'outlier'),
-  }));
+  return rows.map((row, i) => {
+    const trace = numbered.get(number(row, 'rank')) ?? ids[i] ?? '';
+    return {
+      rank: number(row, 'rank'),
+      trace,
+      host: traces.get(trace)?.host ?? '',
+      shift: number(row, 'clock_shift_ns'),
+      clockError: typeof row['clock_error_ns'] === 'number' ? row['clock_error_ns'] : null,
+      outlier: text(row, 'outlier'),
+    };
+  });
 }
 
 export function stragglersOf(rows: Row[]): Straggler[] {
@@ -115,7 +120,7 @@ export function instancesOf(reports: Reports, traces: ReadonlyMap<string, Trace>
     const rows = named(key, 'steps').flatMap((part) => rowsOf(part));
     // The report `ranks` needs two: a single one is still shown.
     const ids = first.traces ?? [];
-    const ranks = ranksPart ? ranksOf(ranksPart, traces) : ids.map((trace, i): Rank => ({ rank: traces.get(trace)?.ranks?.rank ?? i, trace, shift: 0, clockError: null, outlier: '' }));
+    const ranks = ranksPart ? ranksOf(ranksPart, traces) : ids.map((trace, i): Rank => ({ rank: traces.get(trace)?.ranks?.rank ?? i, trace, host: traces.get(trace)?.host ?? '', shift: 0, clockError: null, outlier: '' }));
     if (ranks.length === 0) return [];
     return [
       {

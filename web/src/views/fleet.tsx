@@ -67,7 +67,7 @@ function LastSession() {
   const { data } = useLive<{ sessions: Session[] }>('/v1/sessions?limit=20', ({ sessions }) => sessions.some((each) => !isOver(each)));
   const active = data?.sessions.filter((each) => !isOver(each)) ?? [];
   const last = data?.sessions.find((each) => isOver(each) && (each.counts['traces'] ?? 0) > 0);
-  const { findings, problem } = useFindings(last?.session ?? null, 3);
+  const { findings, absent, problem } = useFindings(last?.session ?? null, 3);
   const worst = findings?.find(({ row }) => number(row, 'cost_ns') > 0)?.row;
   return (
     <section class="panel" aria-label="Last session">
@@ -96,6 +96,7 @@ function LastSession() {
             </a>
           )}
           {findings && !worst && <p class="hint">No finding costs time.</p>}
+          {absent && absent.hosts.length > 0 && <p class="hint">Without {absent.hosts.map((each) => each.host).join(', ')}, which did not answer.</p>}
           {!findings && !problem && <p class="hint">Analyzing all ranks…</p>}
           {problem && <p class="hint">{problem.detail}</p>}
         </>
@@ -106,6 +107,7 @@ function LastSession() {
 
 const SORTS: { [name: string]: (worker: FleetWorker) => number | string } = {
   worker: (worker) => worker.worker,
+  host: (worker) => worker.host ?? '',
   state: (worker) => worker.state,
   engine: (worker) => worker.engine,
   role: (worker) => worker.role,
@@ -137,6 +139,7 @@ function Workers({ state, history, chosen, onChoose }: WorkersProps) {
   const { query } = usePlace();
   const sort = query.get('sort') ?? '';
   const several = state.fleets.length > 1;
+  const hosts = new Set(state.workers.map((worker) => worker.host)).size > 1;
   const odd = new Set(state.odd.map((each) => each.worker));
   const columns: Column<FleetWorker>[] = [
     {
@@ -161,6 +164,7 @@ function Workers({ state, history, chosen, onChoose }: WorkersProps) {
       ),
     },
     ...(several ? [{ id: 'fleet', title: 'Fleet', width: '84px', rare: true, cell: (row: FleetWorker) => row.fleet }] : []),
+    ...(hosts ? [{ id: 'host', title: 'Host', width: '84px', sort: 'host', rare: true, cell: (row: FleetWorker) => row.host }] : []),
     {
       id: 'state',
       title: 'State',
@@ -178,7 +182,7 @@ function Workers({ state, history, chosen, onChoose }: WorkersProps) {
     { id: 'engine', title: 'Engine', width: '116px', sort: 'engine', cell: (row) => `${row.engine} ${row.version ?? ''}` },
     { id: 'role', title: 'Role', width: '74px', sort: 'role', spare: true, cell: (row) => row.role },
     { id: 'model', title: 'Model', spare: true, cell: (row) => <span title={row.model}>{row.model}</span> },
-    { id: 'running', title: 'Running', width: '76px', numeric: true, sort: 'running', down: true, help: 'requests that run', cell: (row) => count(row.running) },
+    { id: 'running', title: 'Running', width: '86px', numeric: true, sort: 'running', down: true, help: 'requests that run', cell: (row) => count(row.running) },
     {
       id: 'waiting',
       title: 'Waiting',

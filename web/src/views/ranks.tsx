@@ -3,13 +3,15 @@
 
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { asProblem, get, isAbort, type Problem, send } from '../api';
+import { AbsentNote } from '../components/absent';
 import { ProblemBox } from '../components/problem';
 import { type Column, Table } from '../components/table';
+import { type Absent, absentOf, joinAbsent, type MissingHost } from '../hosts';
 import { useKeys } from '../keys';
 import { instancesOf, type Instance, lateOf, lateShare, offsetOf, RANK_REPORTS, type StepColumn, type Straggler, stragglersOf } from '../ranks/data';
 import { Matrix } from '../ranks/matrix';
 import { hasGpu, RanksPicture } from '../ranks/picture';
-import { number, type Reports, type Row, rowsNamed, rowsOf, text } from '../reports';
+import { loadAllReports, number, type Reports, type Row, rowsNamed, rowsOf, text, togetherOf } from '../reports';
 import { address, navigate, setParameters, usePlace } from '../router';
 import { useLocalRows } from '../rows';
 import { onThemeChange } from '../theme';
@@ -19,35 +21,28 @@ import { count, duration, percent, plural } from '../units';
 import type { ViewProps } from '../views';
 import '../ranks/ranks.css';
 
-// Requests of reports, each answered by another host.
-const HOSTS_MAX = 64;
 const HEADS_AT_ONCE = 3;
 
 interface Loaded {
   instances: Instance[];
   reports: Reports;
+  absent: Absent;
+  together: boolean; // ranks of an instance are on several hosts
+  note: string;
 }
 
-// All parts, from as many hosts as there are.
-async function loadAll(body: { session: string } | { traces: string[] }, signal: AbortSignal): Promise<Reports> {
-  const all: Reports = { parts: [], left: [], notes: [] };
-  let asked: object = body;
-  for (let i = 0; i < HOSTS_MAX; i++) {
-    const answer = await send<Reports>('POST', '/v1/reports', { ...asked, reports: [...RANK_REPORTS, 'instances'], top: 0 }, signal);
-    all.parts.push(...answer.parts);
-    all.notes.push(...(answer.notes ?? []));
-    if (!answer.left?.length || answer.parts.length === 0 || answer.left.length === all.left.length) break;
-    all.left = answer.left;
-    asked = { traces: answer.left };
-  }
-  return all;
+async function loadTraces(session: string | null, ids: string[], signal: AbortSignal): Promise<{ traces: Map<string, Trace>; absent: Absent }> {
+  const list = session ? await get<{ traces: Trace[]; missing_hosts?: MissingHost[] }>(`/v1/traces?session=${encodeURIComponent(session)}&limit=1000`, signal) : null;
+  const found = list?.traces ?? (await Promise.all(ids.map((id) => get<Trace>(`/v1/traces/${encodeURIComponent(id)}`, signal))));
+  const absent = absentOf(list);
+  return { traces: new Map(found.map((trace) => [trace.trace, trace])), absent };
 }
 
-async function loadTraces(session: string | null, ids: string[], signal: AbortSignal): Promise<Map<string, Trace>> {
-  const found = session
-    ? (await get<{ traces: Trace[] }>(`/v1/traces?session=${encodeURIComponent(session)}&limit=1000`, signal)).traces
-    : await Promise.all(ids.map((id) => get<Trace>(`/v1/traces/${encodeURIComponent(id)}`, signal)));
-  return new Map(found.map((trace) => [trace.trace, trace]));
+async function loadRanks(session: string | null, ids: string[], signal: AbortSignal): Promise<Loaded> {
+  const { traces, absent } = await loadTraces(session, ids, signal);
+  const { together, note } = togetherOf([...traces.values()]);
+  const reports = await loadAllReports(session ? { session } : { traces: ids }, { reports: [...RANK_REPORTS, 'instances'], top: 0, together }, signal);
+  return { reports, instances: instancesOf(reports, traces), absent: joinAbsent(absent, reports.absent), together, note };
 }
 
 export function Ranks({ parts }: ViewProps) {
@@ -61,8 +56,8 @@ export function Ranks({ parts }: ViewProps) {
     const list = ids.split(',').filter(Boolean);
     setLoaded(null);
     setProblem(null);
-    Promise.all([loadAll(session ? { session } : { traces: list }, control.signal), loadTraces(session, list, control.signal)]).then(
-      ([reports, traces]) => setLoaded({ reports, instances: instancesOf(reports, traces) }),
+    loadRanks(session, list, control.signal).then(
+      setLoaded,
       (error: unknown) => {
         if (!isAbort(error)) setProblem(asProblem(error));
       },
@@ -79,6 +74,7 @@ export function Ranks({ parts }: ViewProps) {
           <h1>Ranks of {session ?? 'traces'}</h1>
         </div>
         <ProblemBox problem={problem} />
+        <AbsentNote absent={loaded?.absent} />
         {!problem && <p class="empty">{loaded ? 'No trace has ranks to compare. Record at least one trace with GPU events.' : 'Comparing ranks…'}</p>}
       </div>
     );
@@ -188,7 +184,7 @@ function Shown({ session, loaded, instance }: { session: string | null; loaded: 
     if (!step || ranks.length < 2) return undefined;
     const control = new AbortController();
     setHere(null);
-    send<Reports>('POST', '/v1/reports', { traces: ranks.map((rank) => rank.trace), reports: ['stragglers'], view: { step: step.index }, facts: true }, control.signal).then(
+    send<Reports>('POST', '/v1/reports', { traces: ranks.map((rank) => rank.trace), reports: ['stragglers'], view: { step: step.index }, facts: true, together: loaded.together }, control.signal).then(
       (answer) => setHere(stragglersOf(answer.parts.filter((part) => part.report === 'stragglers' && !part.error && !part.lacking).flatMap(rowsOf))),
       () => setHere([]), // a step without collectives
     );
@@ -254,6 +250,8 @@ function Shown({ session, loaded, instance }: { session: string | null; loaded: 
         <span class="muted ranks-clock">{ranks.length > 1 && (error > 0 ? `clocks agree to ${duration(error)} at collectives` : 'clocks as recorded')}</span>
       </div>
       <ProblemBox problem={problem} />
+      <AbsentNote absent={loaded.absent} />
+      {loaded.note && <p class="hint">{loaded.note}</p>}
       <div class="ranks-scroll">
         {ranks.length > 1 && (
           <p class={late ? 'ranks-late' : 'ranks-even'}>
@@ -273,6 +271,7 @@ function Shown({ session, loaded, instance }: { session: string | null; loaded: 
                     <a href={address(`/traces/${rank.trace}/timeline`)} title={`Timeline of ${rank.trace}`}>
                       rank {rank.rank}
                     </a>
+                    {loaded.together && rank.host && <small> {rank.host}</small>}
                     <small>{mine ? `${isLate ? 'late: last' : 'last'} ${percent(mine.lastShare)}` : rank.outlier}</small>
                   </div>
                 );

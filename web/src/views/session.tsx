@@ -6,6 +6,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { send, useAction, useGet } from '../api';
 import { useCommands } from '../commands';
+import { AbsentNote } from '../components/absent';
 import { Confirm } from '../components/confirm';
 import { FindingList } from '../components/finding_list';
 import { Icon } from '../components/icon';
@@ -14,9 +15,11 @@ import { ProblemBox } from '../components/problem';
 import { State } from '../components/state';
 import { type Column, Table } from '../components/table';
 import { shortName } from '../fleet_data';
+import { absentOf, type MissingHost } from '../hosts';
 import { useKeys } from '../keys';
 import { useCan } from '../me';
 import { address, navigate } from '../router';
+import { togetherOf } from '../reports';
 import { useLocalRows } from '../rows';
 import { isOver, useFindings, useLive } from '../session_data';
 import type { Session, Target, Trace } from '../types';
@@ -111,10 +114,11 @@ function Targets({ session, traces }: { session: Session; traces: Trace[] }) {
   return <Table label="Workers of the session" columns={columns} rows={useLocalRows(session.targets ?? [])} rowKey={(row) => String(row.target)} />;
 }
 
-function Imported({ traces }: { traces: Trace[] }) {
+function Imported({ traces, elsewhere }: { traces: Trace[]; elsewhere: boolean }) {
   const columns: Column<Trace>[] = [
     { id: 'trace', title: 'Trace', width: '90px', cell: (row) => row.trace },
     { id: 'rank', title: 'Rank', width: '70px', numeric: true, cell: (row) => count(row.ranks?.rank) },
+    ...(elsewhere ? [{ id: 'host', title: 'Host', width: '110px', cell: (row: Trace) => row.host }] : []),
     { id: 'name', title: 'Name', cell: (row) => row.name },
     { id: 'device', title: 'GPU', width: '140px', rare: true, cell: (row) => row.device_name },
     { id: 'state', title: 'State', width: '120px', cell: (row) => <State state={row.state} /> },
@@ -123,7 +127,7 @@ function Imported({ traces }: { traces: Trace[] }) {
     { id: 'size', title: 'Size', width: '92px', numeric: true, cell: (row) => size(row.size) },
   ];
   const byRank = useMemo(() => [...traces].sort((a, b) => (a.ranks?.rank ?? 1e9) - (b.ranks?.rank ?? 1e9)), [traces]);
-  return <Table label="Traces of the session" columns={columns} rows={useLocalRows(byRank)} rowKey={(row) => row.trace} href={(row) => address('/traces/' + row.trace)} />;
+  return <Table label={elsewhere ? 'Traces of the session on other hosts' : 'Traces of the session'} columns={columns} rows={useLocalRows(byRank)} rowKey={(row) => row.trace} href={(row) => address('/traces/' + row.trace)} />;
 }
 
 // How much of the recording is over; the clock of the browser may be off, so it never passes the end.
@@ -203,8 +207,11 @@ function Remarks({ session }: { session: Session }) {
   );
 }
 
-function SessionFindings({ id, traces }: { id: string; traces: Trace[] }) {
-  const { findings, problem } = useFindings(id, FINDINGS_MAX);
+// known: hosts that the view names already.
+function SessionFindings({ id, traces, known }: { id: string; traces: Trace[]; known: MissingHost[] }) {
+  const { together, note } = useMemo(() => togetherOf(traces), [traces]);
+  const { findings, absent, problem } = useFindings(traces.length > 0 ? id : null, FINDINGS_MAX, together);
+  const names = new Set(known.map((each) => each.host));
   const shown = findings?.filter(({ row }) => row['severity'] !== 'info') ?? [];
   const ranks = useMemo(() => new Map(traces.map((trace) => [trace.trace, trace.ranks?.rank])), [traces]);
   return (
@@ -212,6 +219,8 @@ function SessionFindings({ id, traces }: { id: string; traces: Trace[] }) {
       <h2>Findings of all ranks</h2>
       {!findings && !problem && <p class="hint">Analyzing all ranks…</p>}
       <ProblemBox problem={problem} />
+      <AbsentNote absent={absent && { ...absent, hosts: absent.hosts.filter((each) => !names.has(each.host)) }} />
+      {note && <p class="hint">{note}</p>}
       {findings && shown.length === 0 && <p class="hint">No finding: no rule applies to what these traces contain.</p>}
       {shown.length > 0 && <FindingList session={id} findings={shown} rankOf={(trace) => ranks.get(trace)} />}
     </section>
@@ -223,9 +232,10 @@ export function SessionView({ parts }: ViewProps) {
   const path = '/v1/sessions/' + encodeURIComponent(id);
   const { data: session, problem, reload } = useLive<Session>(path, (each) => !isOver(each), id);
   const traceCount = session?.counts['traces'] ?? 0;
-  const { data: traces } = useGet<{ traces: Trace[] }>(
-    // The fragment is not sent: it makes the request another one when there are more traces.
-    traceCount > 0 ? `/v1/traces?session=${encodeURIComponent(id)}&limit=${TRACES_MAX}#${traceCount}` : null,
+  const { data: traces } = useGet<{ traces: Trace[]; missing_hosts?: MissingHost[] }>(
+    // The fragment is not sent: it makes the request another one when there are more traces. Of a part of a session, other hosts
+    // may have traces where this one has none.
+    traceCount > 0 || session?.coordinator_name ? `/v1/traces?session=${encodeURIComponent(id)}&limit=${TRACES_MAX}#${traceCount}` : null,
   );
   const [dialog, setDialog] = useState<'labels' | 'remove' | null>(null);
   const mayChange = useCan('operate');
@@ -239,6 +249,13 @@ export function SessionView({ parts }: ViewProps) {
     reload();
   });
   const over = session !== null && isOver(session);
+  // Not of its workers here: imported, or of workers of other hosts where this one does not coordinate.
+  const others = useMemo(() => {
+    const targets = session?.targets ?? [];
+    if (targets.length > 0 && !session?.coordinator_name) return NO_TRACES;
+    const mine = new Set(targets.flatMap((target) => target.traces ?? []));
+    return (traces?.traces ?? NO_TRACES).filter((trace) => !mine.has(trace.trace));
+  }, [session, traces]);
   const canStop = mayChange && session !== null && ['requested', 'starting', 'recording'].includes(session.state);
   const compare = () => navigate('/compare', { a: id });
   useKeys(`Session ${id}`, [
@@ -316,9 +333,11 @@ export function SessionView({ parts }: ViewProps) {
       {session.waiting_for && <p class="hint">Waits for {session.waiting_for}</p>}
       <Progress session={session} />
       <Facts session={session} />
-      {(session.targets?.length ?? 0) > 0 ? <Targets session={session} traces={traces?.traces ?? []} /> : traces && <Imported traces={traces.traces} />}
+      <AbsentNote absent={absentOf(traces)} />
+      {(session.targets?.length ?? 0) > 0 && <Targets session={session} traces={traces?.traces ?? []} />}
+      {traces && others.length > 0 && <Imported traces={others} elsewhere={session.coordinator_name !== undefined} />}
       <Remarks session={session} />
-      {over && traceCount > 0 && <SessionFindings id={id} traces={traces?.traces ?? NO_TRACES} />}
+      {over && traces && traces.traces.length > 0 && <SessionFindings id={id} traces={traces.traces} known={traces?.missing_hosts ?? []} />}
       {dialog === 'labels' && (
         <LabelDialog
           paths={[path]}

@@ -21,6 +21,14 @@ function Store() {
   );
 }
 
+function TraceName({ row }: { row: Trace }) {
+  return (
+    <span title={row.name}>
+      {row.host_uuid && <span class="label">{row.host}</span>} {row.name}
+    </span>
+  );
+}
+
 export function Traces() {
   return (
     <List<Trace>
@@ -44,7 +52,7 @@ export function Traces() {
       about={<Store />}
       columns={[
         { id: 'trace', title: 'Trace', width: '90px', sort: 'trace', down: true, cell: (row) => row.trace },
-        { id: 'name', title: 'Name', sort: 'name', cell: (row) => <span title={row.name}>{row.name}</span> },
+        { id: 'name', title: 'Name', sort: 'name', cell: (row) => <TraceName row={row} /> },
         {
           id: 'session',
           title: 'Session',
