@@ -5,6 +5,7 @@ the folder `screenshots` of the build, with one that has the difference in red."
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -54,4 +55,5 @@ def test_screenshots(tmp_path):
         }
         done = subprocess.run(["node", HERE / "screenshots.test.mjs"], capture_output=True, text=True, timeout=patience(150), check=False,
                               env={**os.environ, **environment})
-    assert done.returncode == 0, done.stdout + done.stderr
+    differ = re.findall(r"^ +error: ['\"](.*if this is wanted.*)['\"]$", done.stdout, re.M)
+    assert done.returncode == 0, "\n".join(differ) or done.stdout + done.stderr

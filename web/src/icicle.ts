@@ -166,8 +166,11 @@ export function nameOf(tree: Tree, frame: number): string {
   return frame === 0 ? 'all' : (tree.names[tree.name[frame]!] ?? '');
 }
 
-// What fits where there is little room, of a C++ function: without what it returns and its namespaces, which many share.
+// What tells names apart where there is little room: of a C++ function without what it returns and its namespaces, of one in
+// Python without the folders of its file, which many share.
 export function briefName(name: string): string {
+  const python = /^[^ ]*\/([^ /]+\.py\(\d+\): .*)$/.exec(name);
+  if (python) return python[1]!;
   const bare = name.replace(/^(?:void|static|inline|auto) +/, '');
   const mark = bare.search(/[<(]/);
   if (mark < 1) return bare;

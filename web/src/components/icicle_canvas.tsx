@@ -10,6 +10,7 @@ import { isDark } from '../theme';
 
 export const ROW = 19;
 const LABEL_MIN = 26; // pixels of a frame that has room for text
+const NAME_ROOM = 300; // and for most names as they are
 const TEXT = '#10131a';
 
 interface IcicleCanvasProps {
@@ -93,7 +94,8 @@ export function IcicleCanvas({ tree, focus, chosen, matches, describe, onFocus, 
       ctx.fillRect(box.x, y, wide, ROW - 1);
       if (box.width > LABEL_MIN) {
         ctx.fillStyle = !matched || box.frame === 0 ? themeColor('--muted') : tree.before && isDark() && Math.abs(changeOf(tree, box.frame)) < 0.1 ? '#ffffff' : TEXT;
-        const label = shortened(ctx, briefName(name), box.width - 9);
+        const room = box.width - 9;
+        const label = shortened(ctx, room > NAME_ROOM ? name : briefName(name), room);
         if (label) ctx.fillText(label, box.x + 4, y + ROW / 2);
       }
       if (box.frame === chosen) {
