@@ -8,6 +8,8 @@ test('the fleet is live, and one button records it', async () => {
   const page = await open('/');
   const workers = page.getByRole('table', { name: 'Workers' });
   await workers.getByRole('row').nth(data.workers.length).waitFor();
+  // What tells workers apart is there in a window of a laptop.
+  for (const name of ['State', 'Engine', 'Role', 'Running', 'Waiting', 'KV cache', 'TTFT p50']) await workers.getByRole('columnheader', { name }).waitFor();
   await page.getByRole('region', { name: 'The fleet now' }).getByText('Running requests').waitFor();
   await page.getByRole('region', { name: 'Last session' }).getByRole('link', { name: data.recorded }).waitFor();
   await accessible(page);
@@ -59,6 +61,7 @@ test('a reader sees the fleet and cannot record', async () => {
 test('findings of all ranks name what costs most', async () => {
   const page = await open('/sessions/' + data.imported);
   await page.getByText(/^Expert-parallel dispatch\/combine is exposed/).waitFor();
+  await page.getByRole('link', { name: 'Show in timeline' }).first().waitFor();
   await page.getByText('Method and remedy').first().click();
   await page.getByText(/overlap two micro-batches/).waitFor();
   await accessible(page);

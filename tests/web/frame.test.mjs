@@ -102,6 +102,15 @@ test('the palette opens anything', async () => {
   await page.getByText('Nothing found.').waitFor();
   await page.keyboard.press('Escape');
   await find.waitFor({ state: 'detached' });
+  // What is typed without a pause is all of it in the palette, and a kernel is found in the trace in view.
+  await page.goto(`${address}/#/traces/${data.ranks[2]}`);
+  await page.getByRole('heading', { name: `Trace ${data.ranks[2]}` }).waitFor();
+  await page.keyboard.press('Control+k');
+  await page.keyboard.type('gemm');
+  assert.equal(await find.inputValue(), 'gemm');
+  await page.getByRole('option', { name: `Find "gemm" in the timeline of ${data.ranks[2]}` }).click();
+  await page.getByRole('status').getByText(/^\d.*\sslices,\s/).waitFor();
+  assert.match(page.url(), /find=gemm/);
   await close(page);
 });
 

@@ -6,7 +6,7 @@ import { asProblem, isAbort, type Loaded, type Problem, useGet } from './api';
 import { useEvents } from './events';
 import type { Absent } from './hosts';
 import { loadAllReports, type Reports, type Row, rowsOf, text } from './reports';
-import type { Session } from './types';
+import type { Session, Trace } from './types';
 
 const RELOAD_MS = 300;
 // While a session is not over, bytes and ranks grow without an event.
@@ -15,6 +15,15 @@ const FINAL = ['complete', 'partial', 'failed', 'cancelled'];
 
 export function isOver(session: Session): boolean {
   return FINAL.includes(session.state);
+}
+
+// Traces of a worker by rank; those of no rank, and files that are no traces of a rank, after them.
+export function inRankOrder(traces: readonly Trace[]): Trace[] {
+  const place = (trace: Trace) => (trace.kind === 'trace' ? (trace.ranks?.rank ?? Number.MAX_SAFE_INTEGER) : Infinity);
+  return [...traces].sort((a, b) => {
+    const [x, y] = [place(a), place(b)];
+    return x < y ? -1 : x > y ? 1 : 0;
+  });
 }
 
 // GET of a path that events of a session change; `wanted` of a session alone.

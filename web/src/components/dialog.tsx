@@ -2,11 +2,12 @@
 // A modal dialog: the browser keeps the focus in it, and gives it back afterwards.
 
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 
 export function Dialog({ label, onClose, children, wide }: { label: string; onClose: () => void; children: ComponentChildren; wide?: boolean }) {
   const element = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  // At once: what somebody types next belongs to it.
+  useLayoutEffect(() => {
     const before = document.activeElement;
     element.current!.showModal();
     return () => {

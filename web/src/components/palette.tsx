@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ctrl-K: finds and does anything. Ids (t12, s7, r3) open at once, commands are those of the page and of the view, and
-// sessions, traces and runs are searched by profd.
+// sessions, traces and runs are searched by profd. Where a trace is in view, its kernels and operators can be found, too.
 
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { get, isAbort, withQuery } from '../api';
 import { allCommands, type Command } from '../commands';
-import { navigate } from '../router';
+import { navigate, place } from '../router';
 import type { Run, Session, Trace } from '../types';
 import { ago, size } from '../units';
 import { Dialog } from './dialog';
@@ -20,6 +20,13 @@ function idCommand(text: string): Command[] {
   const id = found[1]!.toLowerCase() + found[2]!;
   const [title, path] = KINDS[id[0]!]!;
   return [{ title: `${title} ${id}`, run: () => navigate(path + id) }];
+}
+
+// Slices of a name, where a trace is in view.
+function sliceCommand(text: string): Command[] {
+  const trace = /^\/traces\/(t\d+)/.exec(place().path)?.[1];
+  if (!trace || text.trim().length < 2) return [];
+  return [{ title: `Find "${text.trim()}" in the timeline of ${trace}`, run: () => navigate(`/traces/${trace}/timeline`, { find: text.trim() }) }];
 }
 
 function matches(command: Command, words: string[]): boolean {
@@ -52,7 +59,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
   const list = useRef<HTMLUListElement>(null);
   const commands = useMemo(allCommands, []);
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  const rows = [...idCommand(text), ...commands.filter((command) => matches(command, words)), ...found];
+  const rows = [...idCommand(text), ...commands.filter((command) => matches(command, words)), ...found, ...sliceCommand(text)];
 
   useEffect(() => {
     setChosen(0);
@@ -96,7 +103,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
         aria-expanded="true"
         aria-controls="palette-list"
         aria-activedescendant={rows.length > 0 ? `palette-${chosen}` : undefined}
-        placeholder="Trace, session, benchmark run, or what to do"
+        placeholder="Trace, session, benchmark run, kernel, or what to do"
         autocomplete="off"
         spellcheck={false}
         autofocus

@@ -180,7 +180,7 @@ function Workers({ state, history, chosen, onChoose }: WorkersProps) {
         ),
     },
     { id: 'engine', title: 'Engine', width: '116px', sort: 'engine', cell: (row) => `${row.engine} ${row.version ?? ''}` },
-    { id: 'role', title: 'Role', width: '74px', sort: 'role', spare: true, cell: (row) => row.role },
+    { id: 'role', title: 'Role', width: '84px', sort: 'role', rare: true, cell: (row) => row.role },
     { id: 'model', title: 'Model', spare: true, cell: (row) => <span title={row.model}>{row.model}</span> },
     { id: 'running', title: 'Running', width: '86px', numeric: true, sort: 'running', down: true, help: 'requests that run', cell: (row) => count(row.running) },
     {

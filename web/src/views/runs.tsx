@@ -5,6 +5,7 @@ import { LabelList } from '../components/labels';
 import { List } from '../components/list';
 import { isActive, State } from '../components/state';
 import { address } from '../router';
+import { figure } from '../run/sweep';
 import type { Run } from '../types';
 import { count, duration, time } from '../units';
 
@@ -17,10 +18,9 @@ function loadOf(run: Run): string {
   return concurrency === undefined ? '' : `concurrency ${String(concurrency)}`;
 }
 
-function metric(run: Run, name: string, figure: string): string {
-  const found = run.metrics?.[name] as Record<string, unknown> | undefined;
-  const value = found?.[figure];
-  return typeof value === 'number' ? duration(value * 1e6) : '';
+function metric(run: Run, name: string, of: string): string {
+  const value = figure(run, name, of);
+  return value === null ? '' : duration(value * 1e6);
 }
 
 function throughputOf(run: Run): string {
@@ -73,7 +73,7 @@ export function Runs() {
           },
         },
         { id: 'ttft', title: 'TTFT p50', width: '92px', numeric: true, help: 'median time to first token', cell: (row) => metric(row, 'ttft_ms', 'p50') },
-        { id: 'ttft99', title: 'TTFT p99', width: '92px', numeric: true, rare: true, help: '99th percentile of the time to first token', cell: (row) => metric(row, 'ttft_ms', 'p99') },
+        { id: 'ttft99', title: 'TTFT p99', width: '92px', numeric: true, rare: true, help: '99th percentile of the time to first token, of 100 requests or more', cell: (row) => metric(row, 'ttft_ms', 'p99') },
         { id: 'tpot', title: 'TPOT p50', width: '92px', numeric: true, spare: true, help: 'median time per output token', cell: (row) => metric(row, 'tpot_ms', 'p50') },
         { id: 'throughput', title: 'Tokens/s', width: '92px', numeric: true, help: 'output tokens per second', cell: throughputOf },
         { id: 'session', title: 'Session', width: '84px', spare: true, cell: (row) => row.session !== undefined && <a href={address(`/sessions/s${row.session}`)}>s{row.session}</a> },

@@ -21,7 +21,7 @@ import { useCan } from '../me';
 import { address, navigate } from '../router';
 import { togetherOf } from '../reports';
 import { useLocalRows } from '../rows';
-import { isOver, useFindings, useLive } from '../session_data';
+import { inRankOrder, isOver, useFindings, useLive } from '../session_data';
 import type { Session, Target, Trace } from '../types';
 import { count, duration, plural, size, time } from '../units';
 import type { ViewProps } from '../views';
@@ -42,13 +42,12 @@ function traceName(trace: Trace): string {
 function Ranks({ target, traces }: { target: Target; traces: Trace[] }) {
   const over = ['complete', 'partial', 'failed', 'cancelled'].includes(target.state);
   const expected = target.ranks_expected ?? 0;
-  const ranked = traces.filter((trace) => trace.kind === 'trace');
-  const missing = Math.max(0, expected - ranked.length);
+  const missing = Math.max(0, expected - traces.filter((trace) => trace.kind === 'trace').length);
   return (
     <span class="ranks">
-      {traces.map((trace, i) => (
+      {inRankOrder(traces).map((trace, i) => (
         <a key={trace.trace} href={address('/traces/' + trace.trace)} title={traceName(trace)} class={['complete', 'truncated'].includes(trace.state) ? undefined : 'lost'}>
-          {trace.kind === 'trace' ? (trace.ranks?.rank ?? i) : 'F'}
+          {trace.kind === 'trace' ? (trace.ranks?.rank ?? i) : trace.kind === 'frontend' ? 'F' : 'A'}
         </a>
       ))}
       {Array.from({ length: missing }, (_, i) => (
@@ -76,7 +75,7 @@ function Targets({ session, traces }: { session: Session; traces: Trace[] }) {
     {
       id: 'ranks',
       title: 'Ranks',
-      help: 'a square is the trace of a rank',
+      help: 'a square is the trace of a rank; F: of the frontend, A: another file, such as a table',
       cell: (row) => <Ranks target={row} traces={(row.traces ?? []).map((id) => byId.get(id) ?? { trace: id, kind: 'trace', state: 'complete', name: id, stored: true, size: 0 })} />,
     },
     { id: 'bytes', title: 'Size', width: '92px', numeric: true, cell: (row) => size(row.bytes ?? row.bytes_seen) },

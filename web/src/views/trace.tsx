@@ -339,24 +339,30 @@ export function TraceView({ parts }: ViewProps) {
           {trace.slices !== undefined && <span>{plural(trace.slices, 'slice')}</span>}
         </p>
         <div class="actions">
-          <a class="button primary" href={`#/traces/${id}/timeline`}>
-            Timeline
-          </a>
-          <a class="button" href={`#/traces/${id}/flame`}>
-            Flame graph
-          </a>
-          <a class="button" href={address('/compare', { a: id })}>
-            Compare…
-          </a>
-          <a class="button" href={address('/sql', { trace: id })}>
-            SQL
-          </a>
+          {trace.columns && (
+            <>
+              <a class="button primary" href={`#/traces/${id}/timeline`}>
+                Timeline
+              </a>
+              <a class="button" href={`#/traces/${id}/flame`}>
+                Flame graph
+              </a>
+              <a class="button" href={address('/compare', { a: id })}>
+                Compare…
+              </a>
+              <a class="button" href={address('/sql', { trace: id })}>
+                SQL
+              </a>
+            </>
+          )}
           <button type="button" onClick={() => actions.save.run()} disabled={actions.save.busy}>
             Download
           </button>
-          <button type="button" onClick={() => actions.perfetto.run()} disabled={actions.perfetto.busy} title="Opens a tab, and hands the trace over within this browser (p)">
-            {actions.perfetto.busy ? 'Handing over…' : 'Perfetto'}
-          </button>
+          {trace.kind !== 'attachment' && (
+            <button type="button" onClick={() => actions.perfetto.run()} disabled={actions.perfetto.busy} title="Opens a tab, and hands the trace over within this browser (p)">
+              {actions.perfetto.busy ? 'Handing over…' : 'Perfetto'}
+            </button>
+          )}
         </div>
       </div>
       <ProblemBox problem={actions.save.problem ?? actions.perfetto.problem} />

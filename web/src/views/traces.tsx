@@ -70,7 +70,7 @@ export function Traces() {
           sort: 'state',
           cell: (row) => (
             <span title={row.reason ?? row.columns_reason}>
-              <State state={row.state} />
+              <State state={row.state} {...(row.kind === 'trace' ? {} : { text: row.state === 'complete' ? row.kind : `${row.state}, ${row.kind}` })} />
             </span>
           ),
         },
