@@ -34,14 +34,14 @@ export function FindingList({ session, findings, rankOf }: FindingListProps) {
             <div class="cost">
               {row['cost_ns'] !== null && <b class="costs">{duration(number(row, 'cost_ns'))}</b>} <small>{row['share'] !== null && percent(number(row, 'share'))}</small>
             </div>
+            {place && trace && (
+              <a class="button" href={timelineAddress(trace, place)}>
+                Show in timeline
+              </a>
+            )}
             <details>
               <summary>Method and remedy</summary>
-              {text(row, 'where') && (
-                <p>
-                  {text(row, 'where')}{' '}
-                  {place && trace && <a href={timelineAddress(trace, place)}>Show in timeline</a>}
-                </p>
-              )}
+              {text(row, 'where') && <p>{text(row, 'where')}</p>}
               {instances.length > 1 && <p>Instances: {instances.join(', ')}</p>}
               <Method row={row} trace={trace ?? traces[0] ?? null} session={session} />
             </details>
