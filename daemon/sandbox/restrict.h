@@ -10,14 +10,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The runtime of the address sanitizer maps terabytes and opens /proc: neither filter, Landlock nor a limit
- * of memory. */
+/* The runtimes of the sanitizers of addresses and threads map terabytes and open /proc: neither filter, Landlock nor a
+ * limit of memory. */
 #if defined(__has_feature)
-#if __has_feature(address_sanitizer)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define SANDBOX_WITHOUT_FILTER 1
 #endif
 #endif
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANDBOX_WITHOUT_FILTER 1
 #endif
 #ifndef SANDBOX_WITHOUT_FILTER
