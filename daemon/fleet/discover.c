@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One discovery after another step: list (by discover_plan.c's decision), identify and meanwhile search for processes, inspect
- * these, ask other hosts. Owns the finder and its discoveries, and what they have in flight. What may block runs on threads, each
- * with a time at which the discovery ends without it.
+ * these, ask other hosts. Owns the finder and its discoveries, and what they have in flight. What may block runs on threads
+ * (discover_looks.c).
  */
 #include "daemon/fleet/discover_internal.h"
 
@@ -27,14 +27,10 @@
 #include <sys/queue.h>
 
 #define HOST_NAME_SIZE 256
-/* Of what blocks, at one thing: longer than names may take (processes.c) and disks under load; a mount whose
- * server is gone never answers. And of all of them. */
-#define LOOK_PATIENCE_S 10
-#define LOOK_LONGEST_NS (60 * NS_PER_S)
 /* A count of local workers holds for this long, because some discoveries are about few of them. */
 #define LOCAL_COUNT_AGE_NS (600 * NS_PER_S)
 
-static void discovery_free(struct discovery *d)
+void discovery_free(struct discovery *d)
 {
     event_free(d->kick);
     event_free(d->timeout);
@@ -81,108 +77,6 @@ static void discovery_finish(struct discovery *d)
     discovery_free(d);
 }
 
-static uint64_t discovery_queue(const struct discovery *d)
-{
-    bool has_workers = d->fleet && d->fleet->n_workers > 0;
-
-    return offload_queue_of_dir(d->router     ? d->router
-                                : has_workers ? d->fleet->workers[0].url
-                                : d->config   ? d->config->name
-                                              : "");
-}
-
-/* Inspections of a fleet that was slow before are serialised, so that they occupy only one thread. */
-static uint64_t queue_to_take(const struct discovery *d)
-{
-    uint64_t queue = discovery_queue(d);
-
-    for (size_t i = 0; i < HELD_UP_MAX; i++)
-        if (d->finder->held_up[i] == queue)
-            return queue;
-    return OFFLOAD_NO_QUEUE;
-}
-
-static void remember_held_up(const struct discovery *d)
-{
-    struct fleet_finder *f = d->finder;
-
-    if (queue_to_take(d) == OFFLOAD_NO_QUEUE)
-        f->held_up[f->n_held_up++ % HELD_UP_MAX] = discovery_queue(d);
-}
-
-static void discovery_arm_timeout(struct discovery *d)
-{
-    const struct timeval tv = {.tv_sec = LOOK_PATIENCE_S};
-    event_add(d->timeout, &tv);
-}
-
-static size_t looking_at(const struct discovery *d)
-{
-    return d->fleet ? atomic_load(&d->fleet->looking_at) : 0;
-}
-
-/* Runs work on a thread, then done on the loop unless the discovery was cancelled meanwhile. */
-static void discovery_offload(struct discovery *d, void (*work)(void *arg), void (*done)(void *arg))
-{
-    d->offloaded = true;
-    d->look_until_ns = mono_ns() + LOOK_LONGEST_NS;
-    discovery_arm_timeout(d);
-    offload_run_in(d->finder->offload, queue_to_take(d), work, done, d);
-}
-
-static void explain_hanging(const struct discovery *d, struct problem *p)
-{
-    size_t at = looking_at(d);
-
-    if (at > 0)
-        problem_set(
-            p, -ETIMEDOUT, PROBLEM_UPSTREAM,
-            "the trace directory of %s cannot be looked at: its file system gave no answer within %d s",
-            d->fleet->workers[at - 1].url, LOOK_PATIENCE_S);
-    else if (d->fleet)
-        problem_set(p, -ETIMEDOUT, PROBLEM_UPSTREAM,
-                    "the processes of the workers cannot be looked at: neither name servers nor the looks "
-                    "before this one were done within %d s",
-                    LOOK_PATIENCE_S);
-    else
-        problem_set(p, -ETIMEDOUT, PROBLEM_UPSTREAM,
-                    "the router's log %s cannot be read: its file system gave no answer within %d s",
-                    d->config->router_log, LOOK_PATIENCE_S);
-    problem_remedy(p,
-                   "Is a mount dead? findmnt shows them, df hangs on it. What does not need it can be started"
-                   " by --worker or --router.");
-}
-
-/* The thread keeps the discovery until it is let go. */
-static void discovery_on_timeout(evutil_socket_t fd, short what, void *arg)
-{
-    _cleanup_(problem_done) struct problem p = {0};
-    struct discovery *d = arg;
-    size_t at = looking_at(d);
-
-    if (at != d->seen_at && mono_ns() < d->look_until_ns) {
-        d->seen_at = at;
-        discovery_arm_timeout(d);
-        return;
-    }
-    explain_hanging(d, &p);
-    remember_held_up(d);
-    void (*done)(struct fleet *, const struct problem *, void *) = d->done;
-    void *done_arg = d->arg;
-    discovery_cancel(d);
-    done(NULL, &p, done_arg);
-}
-
-static bool back_from_offload(struct discovery *d)
-{
-    d->offloaded = false;
-    event_del(d->timeout);
-    if (d->finder)
-        return true;
-    discovery_free(d);
-    return false;
-}
-
 static void discovery_on_ranks(void *arg)
 {
     struct discovery *d = arg;
@@ -212,7 +106,7 @@ static void find_ranks_done(void *arg)
 {
     struct discovery *d = arg;
 
-    if (!back_from_offload(d))
+    if (!discovery_back(d))
         return;
     const struct fleet_finder *f = d->finder;
     fleet_join_ranks(d->fleet, d->n_before_ranks);
@@ -272,7 +166,7 @@ static void inspect_work(void *arg)
 
 static void inspect_done(void *arg)
 {
-    if (back_from_offload(arg))
+    if (discovery_back(arg))
         discovery_describe(arg);
 }
 
@@ -329,7 +223,7 @@ static void search_done(void *arg)
 {
     struct discovery *d = arg;
 
-    if (back_from_offload(d) && !d->identification)
+    if (discovery_back(d) && !d->identification)
         discovery_inspect(d);
 }
 
@@ -435,7 +329,7 @@ static void read_log_done(void *arg)
 {
     struct discovery *d = arg;
 
-    if (!back_from_offload(d))
+    if (!discovery_back(d))
         return;
     if (d->problem.kind == PROBLEM_NONE)
         discovery_ask_router(d);
@@ -514,7 +408,7 @@ struct discovery *fleet_discover(struct fleet_finder *f, const struct fleet_quer
     d->done = done;
     d->arg = arg;
     d->kick = evtimer_new(f->base, discovery_on_kick, d);
-    d->timeout = evtimer_new(f->base, discovery_on_timeout, d);
+    d->timeout = evtimer_new(f->base, discovery_on_looked_too_long, d);
     LIST_INSERT_HEAD(&f->discoveries, d, link);
     event_active(d->kick, EV_TIMEOUT, 0);
     return d;

@@ -59,3 +59,13 @@ struct discovery {
  * yet) and router; none of them where the router's log names it. 0, or the error whose problem is set.
  */
 int discovery_plan(struct discovery *d);
+
+/* discover.c: it is in no list, and no thread has it. */
+void discovery_free(struct discovery *d);
+
+/* discover_looks.c: runs work on a thread, then done on the loop unless the discovery was cancelled meanwhile. */
+void discovery_offload(struct discovery *d, void (*work)(void *arg), void (*done)(void *arg));
+/* What done() calls first. False: the discovery was cancelled, and is freed. */
+bool discovery_back(struct discovery *d);
+/* Of its timeout: ends it with a problem, unless the look goes on. */
+void discovery_on_looked_too_long(evutil_socket_t fd, short what, void *arg);
