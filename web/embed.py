@@ -59,7 +59,7 @@ def compressed(dist):
 
 def table(dist, table_file, bytes_file):
     dist = Path(dist).resolve()
-    folder = dist.with_name(dist.name + ".compressed")
+    folder = Path(bytes_file).resolve().with_suffix(".compressed")  # a dist of the source directory is only read
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     rows, declarations, total = [], [], 0

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -285,6 +286,22 @@ def test_runs_from_any_directory_without_root(unpacked):
         return  # a sanitized extension wants a sanitized sqlite3
     extension = next((unpacked / "moved/lib").rglob("profd_trace.so")).with_suffix("")
     assert user("sqlite3", catalog, f".load {extension}", "select name, dur from kernel").strip() == "gemm|5000"
+
+
+# The page
+
+
+@pytest.mark.skipif(not (BUILD / "web/dist").is_dir(), reason="this build has no page")
+def test_a_page_that_was_bundled_before_is_only_read(tmp_path):
+    """As it is in web/dist, where there is no esbuild: the program has the same page, and nothing is left beside it."""
+    source, made = tmp_path / "source", tmp_path / "build"
+    shutil.copytree(BUILD / "web/dist", source / "dist")
+    made.mkdir()
+    before = sorted(source.rglob("*"))
+    done = run(sys.executable, ROOT / "web/embed.py", "table", source / "dist", made / "web_assets.c", made / "web_assets.S")
+    assert done.returncode == 0, done.stderr
+    assert sorted(source.rglob("*")) == before
+    assert (made / "web_assets.c").read_bytes() == (BUILD / "web/web_assets.c").read_bytes()
 
 
 # The package
