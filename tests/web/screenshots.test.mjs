@@ -12,7 +12,7 @@ import { close, data, factor, open } from './page.mjs';
 import { compare, decode, difference, encode } from './pictures.mjs';
 import { concurrencyOf, fleetEvents, NOW, placed, recordedSession, requestsOf, RUN, runs, sessions, usage } from './screen_data.mjs';
 
-const { session, ranks, before, after, prefill, kernel } = data;
+const { session, ranks, late, before, after, prefill, kernel } = data;
 const folder = process.env.WEB_PICTURES;
 const failed = process.env.WEB_FAILED;
 const isUpdate = process.env.WEB_UPDATE === '1';
@@ -148,7 +148,7 @@ const VIEWS = {
     path: `/traces/${shown(prefill)}/timeline?${new URLSearchParams({ ...WINDOW, slice: kernel })}`,
     ready: () => page.getByRole('region', { name: 'Selected slice' }).waitFor(),
   },
-  ranks: { path: `/sessions/${SESSION}/ranks`, ready: () => first('Arrival at collectives') },
+  ranks: { path: `/ranks?${new URLSearchParams({ traces: late.map(shown), step: 5 })}`, ready: () => first('Arrival at collectives') },
   flame: { path: `/traces/${shown(prefill)}/flame?by=host`, ready: () => first('Names by self time') },
   compare: { path: `/compare?a=${shown(before)}&b=${shown(after)}`, ready: () => first('Kernel by change') },
   run: { path: `/runs/r${RUN}`, ready: () => figure('Latency over time') },

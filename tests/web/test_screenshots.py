@@ -29,11 +29,13 @@ KERNEL = """select kernel.id from slice kernel where category = 'kernel' and ts 
 
 
 def fill(profd):
-    """What the pictures are of: two traces of the same model to compare, one with much to find, and the ranks of a session."""
+    """What the pictures are of: two traces of the same model to compare, one with much to find, the ranks of a session, and ranks of
+    which one is late."""
     before, after, prefill = (imported(profd, CORPUS / f"tracelens/{name}.json.gz") for name in ("mi300_qwen15", "h100_qwen15", "b200_eager_rank0"))
     ranks = [imported(profd, CORPUS / f"sglang_decode_8rank/rank{rank}.pt.trace.json.gz", session="sglang-decode") for rank in range(8)]
+    late = [imported(profd, CORPUS / f"torchrec_sst4_4rank/rank{rank}.pt.trace.json.gz") for rank in range(4)]
     kernel = profd.post(f"/v1/traces/{prefill}/query", {"sql": KERNEL})["rows"][0][0]
-    return {"before": before, "after": after, "prefill": prefill, "ranks": ranks, "kernel": kernel,
+    return {"before": before, "after": after, "prefill": prefill, "ranks": ranks, "late": late, "kernel": kernel,
             "session": profd.get(f"/v1/traces/{ranks[0]}")["session"]}
 
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rank by step: a cell for each, darker where the step took longer, red where it took longer than on the other ranks. One
-// canvas for any number of cells; the cell under the pointer or of the keys is told in words.
+// Rank by step: a cell for each, its colour stronger where the step took longer, red where it took longer than on the other
+// ranks. One canvas for any number of cells; the cell under the pointer or of the keys is told in words.
 
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Surface } from '../canvas/surface';
@@ -130,7 +130,7 @@ export function Matrix({ instance, chosen, onChoose }: MatrixProps) {
       <figcaption>
         {at && step
           ? `Rank ${instance.ranks[at.row]!.rank}, ${step.label}${step.phase ? ` (${step.phase})` : ''}: ${here ? `${duration(here.dur)}, ${here.dur >= step.median ? '+' : ''}${percent(here.dur / step.median - 1)} of the median rank` : 'not recorded'}`
-          : 'Rows are ranks, columns are steps. Darker took longer; red took longer than on the other ranks.'}
+          : 'Rows are ranks, columns are steps. A stronger colour took longer, red longer than on the other ranks.'}
       </figcaption>
     </figure>
   );
