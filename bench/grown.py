@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Big traces made of two real ones by repeating them (grow.c): A of training, B of inference with Python stacks."""
 import json
+import pathlib
 import shutil
 import subprocess
 
@@ -9,6 +10,8 @@ from common import BUILD, ROOT
 PROGRAMS = BUILD / "bench"
 TRACES = ROOT.parent / "shared/traces"
 SOURCES = {"A": TRACES / "hta/trace_diff_control.json.gz", "B": TRACES / "tracelens/xdit_flux_aiter_sage_rank0.json.gz"}
+# Bytes of B with that many slices.
+SLICES = {"2M": 500_000_000, "10M": 2_856_000_000, "100M": 29_000_000_000}
 # The smallest a trace may be compressed to, for what it needs on the disk.
 PACKED = 10
 
@@ -30,6 +33,18 @@ def grow(name, size, target, distinct=0):
         if maker.wait() != 0:
             raise RuntimeError("grow failed")
     return target
+
+
+def of_slices(slices, directory, options):
+    """B with "10M" slices or so, or None where the disk is too full: with --keep it stays there, and is made once."""
+    size, place = SLICES[slices], pathlib.Path(options.keep or directory)
+    path = place / f"B-{slices}.json"
+    if not path.exists():
+        # profd makes columns of it, and keeps no copy.
+        if not fits(place, size + size // PACKED):
+            return None
+        grow("B", size, path.with_suffix(".part")).rename(path)
+    return path
 
 
 def read(path, columns):

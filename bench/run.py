@@ -8,7 +8,10 @@ import json
 import pathlib
 import tempfile
 
-BENCHMARKS = ("fanout", "idle", "catalog", "load", "generator", "trace", "columns", "parquet", "analyze", "web_tiles", "remote", "archive", "mirror", "many_hosts", "web")
+from grown import SLICES
+
+BENCHMARKS = ("fanout", "idle", "catalog", "load", "generator", "trace", "columns", "parquet", "analyze", "web_tiles", "remote", "archive", "mirror", "many_hosts",
+              "web", "web_lookers", "web_list")
 ROUNDS = 5
 MIRROR_PARTS = ("sending", "many", "stop", "asking")
 TRACE_PARTS = ("reading", "scanning", "distinct", "query", "growth")
@@ -46,6 +49,8 @@ def main():
     parse.add_argument("--table", action="store_true", help="tables in Markdown instead of JSON")
     parse.add_argument("--directory", help="where the files are made (default: $TMPDIR)")
     parse.add_argument("--long", action="store_true", help="trace: also 4 and 16 GB and ten million slices; parquet: ten million slices; catalog: ten million traces")
+    parse.add_argument("--slices", choices=tuple(SLICES), help="web, web_tiles, web_lookers: of a trace with that many (default: 10M)")
+    parse.add_argument("--keep", metavar="DIRECTORY", help="web, web_tiles, web_lookers: the grown traces stay there, and are made once")
     parse.add_argument("--hosts", type=int, action="append", metavar="N", help="many_hosts: with N hosts (repeatable)")
     parse.add_argument("--part", action="append", choices=TRACE_PARTS + MIRROR_PARTS, help="trace, mirror: only this part (repeatable)")
     parse.add_argument("--trace-processor", metavar="PATH", help="trace: Perfetto's trace_processor_shell as a peer")

@@ -5,26 +5,21 @@
 //     node web.mjs PACKAGES ADDRESS TOKEN TRACE
 
 import { readFileSync } from 'node:fs';
+import { newPage, openBrowser, signInAddress } from './web_page.mjs';
 
 const [packages, address, token, trace] = process.argv.slice(2);
-const { chromium } = await import(packages + '/playwright-core/index.mjs');
 const SECONDS = { in: 4, along: 2, out: 4 };
 const HERTZ = 60;
 
-const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', chromiumSandbox: process.getuid() !== 0 });
-const page = await (await browser.newContext({ viewport: { width: 1600, height: 1000 } })).newPage();
+const browser = await openBrowser(packages);
+const page = await newPage(browser);
 const bytes = { tiles: 0, of_tiles: 0 };
 page.on('response', async (response) => {
   if (!response.url().includes('/tiles/')) return;
   bytes.tiles++;
   bytes.of_tiles += Number((await response.allHeaders())['content-length'] ?? 0);
 });
-const code = await fetch(address + '/v1/web/codes', {
-  method: 'POST',
-  headers: { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
-  body: '{"role": "read"}',
-}).then((answer) => answer.json());
-await page.goto(`${address}/#code=${code.code}&to=/traces`);
+await page.goto(await signInAddress(address, token, '/traces'));
 await page.getByRole('heading', { name: 'Traces' }).waitFor();
 await page.waitForTimeout(500);
 
@@ -39,6 +34,13 @@ const first = await page.evaluate(async (hash) => {
   }
 }, `#/traces/${trace}/timeline`);
 
+if (process.env.WATERFALL) {
+  const entries = await page.evaluate(() => {
+    const mark = performance.getEntriesByName('profd:timeline')[0].startTime;
+    return performance.getEntriesByType('resource').map((e) => [e.name.replace(/^.*\/v1\//, ''), e.startTime - mark, e.responseStart - e.startTime, e.responseEnd - e.startTime]);
+  });
+  for (const [name, at, first, all] of entries) process.stderr.write(`${at.toFixed(0).padStart(7)} +${first.toFixed(0)} +${all.toFixed(0)} ${name}\n`);
+}
 const devtools = await page.context().newCDPSession(page);
 await devtools.send('Performance.enable', { timeDomain: 'threadTicks' });
 const metrics = async () => Object.fromEntries((await devtools.send('Performance.getMetrics')).metrics.map((each) => [each.name, each.value]));

@@ -11,6 +11,8 @@
 /* Slices around one, and references of each kind. Rows of a hostile file may refer to each other in a circle. */
 #define PARENTS_MAX 512
 #define REFS_MAX    100
+/* Slices of a name that are farther apart than this are read by parts of blocks. */
+#define SLICES_APART 128
 /* Of the arguments of one event. */
 #define ARGS_MAX        1000
 #define ARGS_BYTES_MAX  (1 << 20)
@@ -269,36 +271,75 @@ static void slice_put_neighbours(const struct trace_view *v, int64_t lane, uint6
 
 /* -- Others of the same name ---------------------------------------------------------------------------- */
 
+/* Reads durations of slices that are near each other, or far apart. */
+struct slice_durs {
+    struct column_cursor blocks;
+    struct column_part_cursor parts;
+};
+
 struct slice_others {
     int64_t count, sum, min, max, shorter;
     int64_t previous, next; /* slices; COLUMN_NULL */
 };
 
+/* The durations of n slices in order; most are one of two or more in their block, or one of few in many blocks. */
+static void slice_read_durs(const struct trace_view *v, struct slice_durs *durs, const int64_t *slices,
+                            size_t n, int64_t *ret)
+{
+    bool is_dense = (uint64_t)slices[n - 1] - (uint64_t)slices[0] < n * SLICES_APART;
+
+    for (size_t i = 0; i < n; i++) {
+        uint64_t slice = (uint64_t)slices[i];
+
+        ret[i] =
+            is_dense ? column_cursor_get(&durs->blocks, slice) : column_part_cursor_get(&durs->parts, slice);
+        if (__builtin_expect(ret[i] < 0, 0))
+            ret[i] = slices[i] < 0 ? COLUMN_NULL
+                                   : view_shown_dur(v, columns_get(v->c, COL_slice_ts, slice), ret[i]);
+    }
+}
+
 static void slice_count_group(const struct trace_view *v, const struct view_group *g, uint64_t slice,
                               struct slice_others *o)
 {
-    struct column_cursor rows = {.c = v->c, .column = COL_by_name_slice},
-                         durs = {.c = v->c, .column = COL_slice_dur},
-                         starts = {.c = v->c, .column = COL_slice_ts};
-    int64_t ts = columns_get(v->c, COL_slice_ts, slice);
-    int64_t own = view_shown_dur(v, ts, columns_get(v->c, COL_slice_dur, slice));
+    struct slice_durs cursors = {{.c = v->c, .column = COL_slice_dur}, {.c = v->c, .column = COL_slice_dur}};
+    int64_t own =
+        view_shown_dur(v, columns_get(v->c, COL_slice_ts, slice), columns_get(v->c, COL_slice_dur, slice));
+    int64_t slices[BLOCK_ROWS], durs[BLOCK_ROWS], min = INT64_MAX, max = 0, sum = 0, count = 0, shorter = 0;
+    size_t n;
 
-    for (uint64_t at = g->first; at < g->end; at++) {
-        int64_t other = column_cursor_get(&rows, at);
-        if (other < 0)
-            continue;
-        int64_t dur = column_cursor_get(&durs, (uint64_t)other);
-        dur = view_shown_dur(v, dur < 0 ? column_cursor_get(&starts, (uint64_t)other) : 0, dur);
-        o->min = o->count == 0 ? dur : MIN(o->min, dur);
-        o->max = o->count == 0 ? dur : MAX(o->max, dur);
-        o->sum = view_add(o->sum, dur);
-        o->shorter += dur < own;
-        o->count++;
-        if ((uint64_t)other < slice)
-            o->previous = MAX(o->previous, other);
-        else if ((uint64_t)other > slice)
-            o->next = o->next == COLUMN_NULL ? other : MIN(o->next, other);
+    for (uint64_t at = g->first; at < g->end; at += n) {
+        n = columns_values(v->c, COL_by_name_slice, at, (size_t)MIN(g->end - at, (uint64_t)BLOCK_ROWS),
+                           slices);
+        if (n == 0)
+            break;
+        slice_read_durs(v, &cursors, slices, n, durs);
+        for (size_t i = 0; i < n; i++) {
+            int64_t dur = durs[i];
+
+            if (dur < 0)
+                continue;
+            min = MIN(min, dur);
+            max = MAX(max, dur);
+            sum = __builtin_add_overflow(sum, dur, &sum) ? INT64_MAX : sum;
+            shorter += dur < own;
+            count++;
+        }
     }
+    *o = (struct slice_others){.count = count,
+                               .sum = sum,
+                               .min = count > 0 ? min : 0,
+                               .max = max,
+                               .shorter = shorter,
+                               .previous = COLUMN_NULL,
+                               .next = COLUMN_NULL};
+    uint64_t row = view_group_find(v, g->first, g->end, slice);
+    if (row > g->first)
+        o->previous = columns_get(v->c, COL_by_name_slice, row - 1);
+    if (row < g->end && columns_get(v->c, COL_by_name_slice, row) == (int64_t)slice)
+        row++;
+    if (row < g->end)
+        o->next = columns_get(v->c, COL_by_name_slice, row);
 }
 
 /* Of the same category as well: an operator and a kernel may have one name. */
@@ -317,9 +358,9 @@ static json_t *slice_same(const struct trace_view *v, uint64_t slice, int64_t na
     json_put_int(same, "sum", o.sum);
     json_put_int(same, "min", o.min);
     json_put_int(same, "max", o.max);
-    if (o.previous != COLUMN_NULL)
+    if (o.previous >= 0)
         json_object_set_new(same, "previous", view_ref(v, (uint64_t)o.previous));
-    if (o.next != COLUMN_NULL)
+    if (o.next >= 0)
         json_object_set_new(same, "next", view_ref(v, (uint64_t)o.next));
     return same;
 }
