@@ -91,9 +91,10 @@ void reply_problem(struct http_request *r, int status, const struct problem *p, 
     http_reply_problem_json(r, shown, body);
 }
 
-void reply_busy(struct http_request *r, const struct problem *p)
+void reply_computation_problem(struct http_request *r, const struct problem *p)
 {
-    http_reply_header(r, "Retry-After", "1");
+    if (p->kind == PROBLEM_TOO_MANY)
+        http_reply_header(r, "Retry-After", "1");
     http_reply_problem(r, p);
 }
 

@@ -66,8 +66,8 @@ void reply_refused(struct http_request *r, enum problem_kind kind, const char *r
 /* A problem with a status of its own (0: its kind's), or with one more member (NULL: none). */
 void reply_problem(struct http_request *r, int status, const struct problem *p, const char *member,
                    const json_t *value);
-/* The problem of what may succeed soon (429), with Retry-After. */
-void reply_busy(struct http_request *r, const struct problem *p);
+/* The problem of a computation; with Retry-After where it may succeed soon (429). */
+void reply_computation_problem(struct http_request *r, const struct problem *p);
 /* {name: take_list} */
 void reply_list(struct http_request *r, const char *name, json_t *take_list);
 

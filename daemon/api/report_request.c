@@ -136,7 +136,7 @@ static void report_on_end(struct report_end *end, void *arg)
 
     if (later_reply_end(q->later, &later)) {
         if (end->problem.kind != PROBLEM_NONE)
-            http_reply_problem(later.request, &end->problem);
+            reply_computation_problem(later.request, &end->problem);
         else if (fstat(end->answer_fd, &st) < 0)
             reply_refused(later.request, PROBLEM_INTERNAL, NULL, "the answer is gone");
         else
@@ -380,7 +380,7 @@ void report_request_begin(struct api *api, struct http_request *r, const struct 
 
     take->user = request_actor(r);
     if (reports_check_room(take->reports, take->user, take->n, &p) < 0) {
-        reply_busy(r, &p);
+        reply_computation_problem(r, &p);
         report_request_free(take);
         return;
     }

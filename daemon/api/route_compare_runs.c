@@ -192,7 +192,7 @@ void compare_runs(struct api *api, struct http_request *r, const struct route_ma
     size_t n_runs = compare_count_runs(body);
 
     if (catalog_reads_check(&api->catalog_reads, user, n_runs, &p) < 0) {
-        reply_busy(r, &p);
+        reply_computation_problem(r, &p);
         return;
     }
     struct runs_work *w = xcalloc(1, sizeof(*w));

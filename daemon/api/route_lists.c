@@ -242,7 +242,7 @@ bool list_searched(struct api *api, struct http_request *r, const struct route_m
     }
     _cleanup_(freep) char *user = request_actor(r);
     if (catalog_reads_check(&api->catalog_reads, user, 0, &p) < 0) {
-        reply_busy(r, &p);
+        reply_computation_problem(r, &p);
         list_work_free(w);
         return true;
     }

@@ -68,7 +68,7 @@ static void timeline_on_end(struct view_end *end, void *arg)
 
     if (later_reply_end(q->later, &later)) {
         if (end->problem.kind != PROBLEM_NONE)
-            http_reply_problem(later.request, &end->problem);
+            reply_computation_problem(later.request, &end->problem);
         else
             timeline_reply(later.request, q, end);
     }
@@ -146,7 +146,7 @@ static void timeline_begin(struct api *api, struct http_request *r, const struct
     if (err < 0)
         return;
     if (viewers_check_room(api->modules.viewers, user, &p) < 0) {
-        reply_busy(r, &p);
+        reply_computation_problem(r, &p);
         return;
     }
     json_object_set_new(ask, "trace", json_sprintf("t%" PRId64, match->id));
@@ -209,9 +209,9 @@ static int timeline_put_lanes(const struct http_request *r, json_t *ask, struct 
     if (!text)
         return 0;
     _cleanup_(freep) char *first = xstrndup(text, dash ? (size_t)(dash - text) : strlen(text));
-    int err = timeline_put_number(ask, "first_lane", first, p);
+    int err = timeline_put_number(ask, "first_lane", first, NULL);
     if (err == 0)
-        err = timeline_put_number(ask, "last_lane", dash ? dash + 1 : first, p);
+        err = timeline_put_number(ask, "last_lane", dash ? dash + 1 : first, NULL);
     if (err < 0)
         return problem_set(p, err, PROBLEM_BAD_REQUEST, "lanes=%s must be FIRST-LAST, such as 0-93", text);
     return 0;

@@ -229,8 +229,9 @@ def test_users_take_turns(tmp_path):
         mine += [asked(stack.enter_context(contextlib.closing(profd.connection())), f"mine{i}") for i in range(1, 33)]
         waiting = lambda n: f"profd_reports_waiting {n}" in profd.request("GET", "/metrics").body.decode()
         wait_for(lambda: waiting(32))
-        problem = profd.problem("POST", path, {"sql": "select 1"}, 429)
-        assert "of this user" in problem["detail"] and problem["remedy"]
+        refused = profd.request("POST", path, {"sql": "select 1"})
+        assert refused.status == 429 and "of this user" in refused.json()["detail"] and refused.json()["remedy"]
+        assert refused.headers["Retry-After"] == "1"
         other = stack.enter_context(contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=patience(60))))
         asked(other, "other", {"Authorization": "Bearer " + "t" * 40}.items())
         wait_for(lambda: waiting(33))

@@ -63,6 +63,7 @@ def test_wrong_requests_are_explained(profd):
                          ("/v1/traces/t99/timeline", 404), ("/v1/traces/t99/tiles/1/2", 404), (f"{tile}/5", 404)):
         assert profd.request("GET", path).status == status, path
     assert profd.problem("GET", f"{tile}/5/0?v=0", status=409)["remedy"]
+    assert profd.problem("GET", f"{tile}/5/0?lanes=0-1-2", status=400)["detail"] == "lanes=0-1-2 must be FIRST-LAST, such as 0-93"
     # The edges of what is allowed.
     for level, index in ((62, 0), (0, 0), (0, 10 ** 9), (40, 0), (30, 2 ** 22)):
         assert len(parse_tile(profd.request("GET", f"{tile}/{level}/{index}").body)) == lanes
