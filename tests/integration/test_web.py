@@ -348,7 +348,9 @@ def test_files_of_the_page(profd, page):
             assert plain.headers["Cache-Control"] == "public, max-age=31536000, immutable"
     missing = profd.call("GET", "/web/app-00000000.js")
     assert missing.status == 404 and "Reload the page" in missing.json()["remedy"]
-    assert profd.call("GET", "/web/%2e%2e/x").status in (400, 404) and profd.call("POST", "/").status == 401
+    for name in ("%2e%2e/x", "../index.html", "..%2f..%2fetc/passwd", "....//", "", ".", "%00", "INDEX.HTML", "a" * 8000, "/etc/passwd"):
+        assert profd.call("GET", "/web/" + name).status in (400, 404, 414), name
+    assert profd.call("GET", "/index.html").status == 401 and profd.call("POST", "/").status == 401
 
 
 # Configuration

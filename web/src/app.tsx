@@ -147,7 +147,7 @@ export function App() {
     return () => removeEventListener('hashchange', changed);
   }, []);
   useEffect(() => {
-    if (state && 'failed' in state && state.failed) notify(`${state.failed.detail}. You stay signed in as ${state.me.user}.`);
+    if (state && 'failed' in state && state.failed) notify(`Not signed in again: ${state.failed.detail}. You stay signed in as ${state.me.user}.`);
   }, [state]);
   if (!state) return null;
   const offer = state.offer && <OfferDialog offer={state.offer} onClose={() => setState({ ...state, offer: undefined })} />;
