@@ -3,6 +3,9 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { accessible, api, close, data, factor, open } from './page.mjs';
+import { copyFileSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 
 const until = async (check, what) => {
   for (const end = Date.now() + 15000 * factor; Date.now() < end; ) {
@@ -347,6 +350,75 @@ test('of a window, Perfetto gets what is in it', async () => {
   assert.ok(given.names.includes(kernel.name));
   assert.ok(given.names.length < head.slices / 5, `${given.names.length} of ${head.slices}`);
   await close(page);
+});
+
+// Traces of these events, until the callback is over.
+async function withTraces(traces, callback) {
+  const directory = mkdtempSync(join(tmpdir(), 'profd-web-'));
+  const ids = [];
+  try {
+    for (const [i, traceEvents] of traces.entries()) {
+      const path = join(directory, `trace${i}.json`);
+      writeFileSync(path, JSON.stringify({ traceEvents }));
+      ids.push((await api('POST', '/v1/traces', { path })).trace);
+    }
+    await callback(ids);
+  } finally {
+    for (const id of ids) await api('DELETE', `/v1/traces/${id}`);
+    rmSync(directory, { recursive: true });
+  }
+}
+
+test('of 64 ranks with 250 lanes each, only those in view are asked for', async () => {
+  const events = [];
+  for (let rank = 0; rank < 64; rank++) {
+    for (let lane = 0; lane < 10; lane++) {
+      for (let i = 0; i < 3; i++) events.push({ ph: 'X', cat: 'kernel', name: `gemm_${i}`, pid: 1000 * rank + 1, tid: lane, ts: 100 * i, dur: 90, args: { device: rank % 8, stream: lane } });
+    }
+    for (let thread = 0; thread < 40; thread++) {
+      for (let depth = 0; depth < 6; depth++) events.push({ ph: 'X', cat: 'cpu_op', name: `aten::op${depth}`, pid: 1000 * rank, tid: 100 + thread, ts: depth, dur: 300 - 2 * depth });
+    }
+  }
+  await withTraces([events], async ([many]) => {
+    assert.equal((await api('GET', `/v1/traces/${many}/timeline`)).lanes, 16000);
+    const page = await open('/traces');
+    let [requests, lanes] = [0, 0];
+    page.on('request', (request) => {
+      const asked = /\/tiles\/.*lanes=(\d+)-(\d+)/.exec(request.url());
+      if (asked) [requests, lanes] = [requests + 1, Math.max(lanes, asked[2] - asked[1] + 1)];
+    });
+    await page.goto(page.url().replace(/#.*/, `#/traces/${many}/timeline`));
+    const table = page.getByRole('table', { name: /^Slices in view/ }).getByRole('row');
+    await table.nth(1).waitFor();
+    // Of 250 groups of lanes: those in view with their neighbours in time, and those of the overview.
+    assert.ok(requests < 60 && lanes <= 64, `${requests} requests, ${lanes} lanes`);
+    await canvasOf(page).focus();
+    for (let i = 0; i < 40; i++) await page.keyboard.press('PageDown');
+    await page.getByRole('cell', { name: 'aten::op0' }).first().waitFor({ state: 'attached' });
+    assert.ok(requests < 250 && lanes <= 64, `${requests} requests, ${lanes} lanes`);
+    await close(page);
+  });
+});
+
+test('columns that were made again while the page is open are shown', async () => {
+  const of = (name, n) => Array.from({ length: n }, (_, i) => ({ ph: 'X', cat: 'cpu_op', name: `${name}${i}`, pid: 1, tid: 1, ts: 1000 * i, dur: 900 }));
+  await withTraces([of('before', 40), of('after', 60)], async ([first, second]) => {
+    const page = await shown(`/traces/${first}/timeline`);
+    await page.getByText('40 slices').waitFor();
+    // As profd replaces them: under the same name.
+    const [from, to] = (await Promise.all([second, first].map((id) => api('GET', `/v1/traces/${id}`)))).map((each) => each.columns);
+    copyFileSync(from, `${to}.new`);
+    renameSync(`${to}.new`, to);
+    await canvasOf(page).focus();
+    await until(async () => {
+      await page.keyboard.press('w');
+      return page.getByText('60 slices').isVisible();
+    }, 'the new columns');
+    await page.keyboard.press('0');
+    await page.getByRole('cell', { name: 'after59' }).waitFor({ state: 'attached' });
+    assert.equal(await page.getByRole('alert').count(), 0);
+    await close(page);
+  });
 });
 
 test('a trace that is not there says so', async () => {

@@ -281,6 +281,19 @@ test('memory is bounded: the tiles that were not used for longest go, the whole 
   assert.ok(cache.get(10, 0, 0));
 });
 
+test('tiles of the whole trace go too, where thousands of lanes have more of them than may be kept', async () => {
+  const { cache, asked, frame, settle } = cacheOf(64 * 200);
+  for (let group = 0; group < 200; group++) {
+    frame([10, group, 0, 0], [10, 7, 0, 1]);
+    for (const each of asked.splice(0)) each.resolve(tileOf([[]]));
+    await settle();
+  }
+  frame([10, 199, 0, 0], [10, 7, 0, 1]);
+  const kept = Array.from({ length: 200 }, (_, group) => cache.get(10, group, 0)).filter(Boolean).length;
+  assert.ok(kept <= 48, `${kept} tiles of a MiB`);
+  assert.ok(cache.get(10, 199, 0) && cache.get(10, 7, 0), 'in view, and of the overview');
+});
+
 // -- Names ------------------------------------------------------------------------------------------------------------
 
 test('names arrive in blocks, once, with colours that fit their background', async () => {

@@ -65,7 +65,7 @@ export class TileCache<P> {
   constructor(
     private readonly load: LoadTile,
     private readonly lanes: number,
-    private readonly rootLevel: number, // its tiles are never given up
+    private readonly rootLevel: number, // its tiles are given up last
     private readonly pictureBytes: (lanes: number) => number,
     private readonly changed: () => void,
     private readonly failed: (error: unknown) => void,
@@ -185,15 +185,17 @@ export class TileCache<P> {
     }
   }
 
-  // Frees the tiles that were not used for longest, down to three quarters of what may be kept.
+  // Frees the tiles that were not used for longest, down to three quarters of what may be kept. Those of the entire trace go
+  // last: they stand in for all others, but of thousands of lanes they alone are more than may be kept.
   private evict(): void {
     const old: Tile<P>[] = [];
     for (const table of this.tables.values())
       for (const tile of table.values()) {
         const isKept = tile.control || tile.used === this.frame || tile.wanted === this.frame;
-        if (!isKept && !(tile.level === this.rootLevel && tile.runs)) old.push(tile);
+        if (!isKept) old.push(tile);
       }
-    old.sort((a, b) => a.used - b.used);
+    const isRoot = (tile: Tile<P>) => (tile.level === this.rootLevel && tile.runs ? 1 : 0);
+    old.sort((a, b) => isRoot(a) - isRoot(b) || a.used - b.used);
     for (const tile of old) {
       if (this.bytes < BYTES_MAX * 0.75 && this.count < 3072) return;
       if (tile.runs) this.bytes -= runsBytes(tile.runs) + this.pictureBytes(tile.runs.lanes);
