@@ -7,6 +7,7 @@
 #include "client/cli/text.h"
 #include "client/traces/trace.h"
 #include "client/traces/trace_paths.h"
+#include "client/verbs/ingest_ranks.h"
 #include "client/views/listing.h"
 #include <errno.h>
 
@@ -31,6 +32,7 @@ struct ingest_tally {
     bool interrupted;
     char **remedies; /* each once */
     size_t n_remedies, cap;
+    struct ingest_ranks ranks; /* without --session */
 };
 
 static void tally_done(struct ingest_tally *t)
@@ -38,6 +40,7 @@ static void tally_done(struct ingest_tally *t)
     for (size_t i = 0; i < t->n_remedies; i++)
         free(t->remedies[i]);
     free(t->remedies);
+    ingest_ranks_done(&t->ranks);
 }
 
 /* Prints why a file failed. Many files often fail for one reason: its remedy is printed once, at the end. */
@@ -169,6 +172,8 @@ static void ingest_one(struct client *c, const struct ingest_options *o, const c
     t->n_new += is_new;
     t->n_known += !is_new;
     ingest_note_session(c, o, trace, is_new, t);
+    if (!o->session)
+        ingest_ranks_add(&t->ranks, path, trace);
     t->text_bytes += is_new ? json_get_int(trace, "uncompressed", json_get_int(trace, "size", 0)) : 0;
     if (c->json)
         client_print_json(c, trace);
@@ -220,6 +225,7 @@ int ingest_words(struct client *c, const struct ingest_options *o, int n_words, 
         ingest_one(c, o, paths.items[i], doing, &t);
     }
     tally_print(c, &t);
+    ingest_ranks_note(c, &t.ranks);
     if (*t.session)
         client_note(c, "Next: profctl analyze %s, profctl open %s", t.session, t.session);
     return t.n_failed + t.n_elsewhere == 0 ? EXIT_DONE : t.n_new + t.n_known > 0 ? EXIT_PARTIAL : t.worst;

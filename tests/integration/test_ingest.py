@@ -85,6 +85,25 @@ def test_a_directory(profd, tmp_path):
     assert [json.loads(line)["trace"] for line in r.stdout.splitlines()] == ["t4", "t2"]
 
 
+def test_ranks_without_a_session_are_named(profd, tmp_path):
+    """Ranks of one directory are most likely a run: a line names what groups them. Files that are none, or a run that has a session,
+    get no line."""
+    for rank in range(3):
+        write_trace(tmp_path / f"run/{rank}.json", trace_id=f"run {rank}", distributedInfo={"rank": rank, "world_size": 3})
+        write_trace(tmp_path / f"named/rank_{rank}.json", trace_id=f"named {rank}", distributedInfo={})
+        write_trace(tmp_path / f"same/{rank}/rank0.pt.trace.json", trace_id=f"same {rank}")
+        write_trace(tmp_path / f"files/{rank}.json", trace_id=f"file {rank}")
+    hint = "3 traces of run look like ranks of one run\n  profctl ingest --session NAME run groups them."
+    r = run(profd, "ingest", "same", "files", "run", cwd=tmp_path)
+    assert r.returncode == 0 and r.stderr.count("look like") == 1 and hint in r.stderr, r.stderr
+    assert hint.replace("run ", "named ").replace("ranks of one named", "ranks of one run") in run(profd, "ingest", "named", cwd=tmp_path).stderr
+    # The command works, and then there is nothing to say.
+    r = run(profd, "ingest", "--session", "NAME", "run", cwd=tmp_path)
+    assert r.returncode == 0 and "look like" not in r.stderr and "Next: profctl analyze s1" in r.stderr
+    assert len(profd.get("/v1/traces?session=s1")["traces"]) == 3
+    assert "look like" not in run(profd, "ingest", "run", cwd=tmp_path).stderr
+
+
 def test_what_cannot_be_read_does_not_stop_the_others(profd, tmp_path):
     (tmp_path / "d").mkdir()
     (tmp_path / "d/bad.json").write_text("this is no trace")

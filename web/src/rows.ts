@@ -13,12 +13,13 @@ export interface Rows<T> {
   problem: Problem | null;
   absent?: Absent; // of a list of profd: what it does without
   reload: () => void;
+  loaded: T[];
 }
 
 const nothing = () => {};
 
 export function useLocalRows<T>(rows: T[]): Rows<T> {
-  return useMemo(() => ({ total: rows.length, at: (index: number) => rows[index], want: nothing, loading: false, problem: null, reload: nothing }), [rows]);
+  return useMemo(() => ({ total: rows.length, at: (index: number) => rows[index], want: nothing, loading: false, problem: null, reload: nothing, loaded: rows }), [rows]);
 }
 
 const PAGE = 100;
@@ -118,6 +119,7 @@ export function useServerRows<T>(path: string, member: string): Rows<T> {
       problem: state.problem,
       absent: state.absent,
       reload,
+      loaded: [...pages.current.values()].flat(),
     }),
     [state, want, reload],
   );

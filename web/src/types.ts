@@ -23,7 +23,7 @@ export interface Remark {
   remedy?: string;
 }
 
-export type SessionState =
+type SessionState =
   | 'requested'
   | 'starting'
   | 'recording'
@@ -106,6 +106,7 @@ export interface Trace {
   state: string;
   reason?: string;
   name: string;
+  origin?: string; // where the file was
   stored: boolean;
   size: number;
   format?: string;

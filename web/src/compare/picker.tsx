@@ -3,6 +3,7 @@
 
 import { useEffect, useId, useState } from 'preact/hooks';
 import { get, isAbort, withQuery } from '../api';
+import { distinctFolders } from '../distinct';
 import type { Run, Session, Trace } from '../types';
 import { ago, duration } from '../units';
 import { sideOf } from './sides';
@@ -22,11 +23,12 @@ async function find(text: string, kind: string | undefined, signal: AbortSignal)
     kind === 'runs' ? { sessions: [] } : get<{ sessions: Session[] }>(withQuery('/v1/sessions', query), signal),
     kind === undefined || kind === 'runs' ? get<{ runs: Run[] }>(withQuery('/v1/runs', query), signal) : { runs: [] },
   ]);
+  const folders = distinctFolders(traces.traces);
   return [
     ...sessions.sessions.map((row) => ({ id: row.session, text: `${row.name ?? row.router ?? ''} ${row.state}, ${ago(row.requested_at)}` })),
     ...traces.traces
       .filter((row) => row.columns)
-      .map((row) => ({ id: row.trace, text: [row.name, row.ranks?.rank !== undefined && `rank ${row.ranks.rank}`, row.span_ns !== undefined && duration(row.span_ns)].filter(Boolean).join(', ') })),
+      .map((row) => ({ id: row.trace, text: [[folders.get(row.trace), row.name].filter(Boolean).join('/'), row.ranks?.rank !== undefined && `rank ${row.ranks.rank}`, row.span_ns !== undefined && duration(row.span_ns)].filter(Boolean).join(', ') })),
     ...runs.runs.map((row) => ({ id: `r${row.run}`, text: `${row.model ?? ''} ${row.state}, ${ago(row.requested_at)}` })),
   ];
 }

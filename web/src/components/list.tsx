@@ -3,7 +3,7 @@
 // are chosen with the keyboard or the mouse, and several can be selected: what is done with them is in one bar.
 
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { withQuery, send, useAction } from '../api';
 import { useCommands } from '../commands';
 import { useEvents } from '../events';
@@ -21,7 +21,7 @@ import { LabelDialog } from './labels';
 import { ProblemBox } from './problem';
 import { type Column, Table } from './table';
 
-export interface Filter {
+interface Filter {
   name: string; // parameter of the request and of the address
   label: string;
   values?: [value: string, text: string][]; // a choice; without values the filter shows only when the address has it
@@ -38,7 +38,7 @@ interface ListProps<T extends Labelled> {
   path: string; // of the API: /v1/traces
   member: string; // of the answer: traces
   idOf: (row: T) => string; // t12
-  columns: Column<T>[];
+  columns: Column<T>[] | ((loaded: T[]) => Column<T>[]);
   filters: Filter[];
   placeholder: string;
   events: (kind: string) => boolean; // events after which the list is read again
@@ -151,6 +151,7 @@ export function List<T extends Labelled>(props: ListProps<T>) {
   ]);
   useCommands(search || Object.values(filters).some(Boolean) ? [{ title: `Show all ${props.title.toLowerCase()}`, run: () => navigate(here) }] : []);
 
+  const own = useMemo(() => (typeof props.columns === 'function' ? props.columns(rows.loaded) : props.columns), [rows.loaded, props.columns]);
   const columns: Column<T>[] = [
     {
       id: 'selected',
@@ -160,7 +161,7 @@ export function List<T extends Labelled>(props: ListProps<T>) {
       plain: true,
       cell: (row) => <input type="checkbox" aria-label={`Select ${idOf(row)}`} checked={isSelected(row)} onChange={() => toggle(row)} />,
     },
-    ...props.columns,
+    ...own,
   ];
   return (
     <div class="list">

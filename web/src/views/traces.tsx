@@ -5,6 +5,8 @@ import { download, useGet } from '../api';
 import { LabelList, Pinned } from '../components/labels';
 import { List } from '../components/list';
 import { State } from '../components/state';
+import type { Column } from '../components/table';
+import { distinctFolders } from '../distinct';
 import { address } from '../router';
 import type { Trace, Usage } from '../types';
 import { count, duration, roughly, size, time } from '../units';
@@ -21,12 +23,69 @@ function Store() {
   );
 }
 
-function TraceName({ row }: { row: Trace }) {
-  return (
-    <span title={row.name}>
-      {row.host_uuid && <span class="label">{row.host}</span>} {row.name}
-    </span>
-  );
+function columnsOf(loaded: Trace[]): Column<Trace>[] {
+  const folders = distinctFolders(loaded);
+  return [
+    { id: 'trace', title: 'Trace', width: '90px', sort: 'trace', down: true, cell: (row) => row.trace },
+    {
+      id: 'name',
+      title: 'Name',
+      sort: 'name',
+      cell: (row) => (
+        <span title={row.origin ?? row.name}>
+          {row.host_uuid && <span class="label">{row.host}</span>} {folders.has(row.trace) && <span class="muted">{folders.get(row.trace)}/</span>}
+          {row.name}
+        </span>
+      ),
+    },
+    {
+      id: 'session',
+      title: 'Session',
+      width: '86px',
+      sort: 'session',
+      down: true,
+      cell: (row) => row.session && <a href={address('/sessions/' + row.session)}>{row.session}</a>,
+    },
+    { id: 'rank', title: 'Rank', width: '64px', numeric: true, sort: 'rank', cell: (row) => count(row.ranks?.rank) },
+    { id: 'device', title: 'GPU', width: '120px', spare: true, cell: (row) => <span title={row.device_name}>{row.device_name}</span> },
+    {
+      id: 'state',
+      title: 'State',
+      width: '120px',
+      sort: 'state',
+      cell: (row) => (
+        <span title={row.reason ?? row.columns_reason}>
+          <State state={row.state} {...(row.kind === 'trace' ? {} : { text: row.state === 'complete' ? row.kind : `${row.state}, ${row.kind}` })} />
+        </span>
+      ),
+    },
+    { id: 'span', title: 'Span', width: '92px', numeric: true, sort: 'span_ns', down: true, cell: (row) => duration(row.span_ns) },
+    {
+      id: 'slices',
+      title: 'Slices',
+      help: 'slices and instants',
+      width: '84px',
+      numeric: true,
+      spare: true,
+      sort: 'slices',
+      down: true,
+      cell: (row) => row.slices !== undefined && <span title={count(row.slices)}>{roughly(row.slices)}</span>,
+    },
+    { id: 'size', title: 'Size', width: '92px', numeric: true, sort: 'size', down: true, cell: (row) => size(row.size) },
+    { id: 'recorded', title: 'Recorded', width: '166px', rare: true, sort: 'recorded_at', down: true, cell: (row) => time(row.recorded_at) },
+    {
+      id: 'labels',
+      title: 'Labels',
+      width: '130px',
+      rare: true,
+      cell: (row) => (
+        <>
+          {row.pinned && <Pinned />}
+          <LabelList labels={row.labels} list="/traces" />
+        </>
+      ),
+    },
+  ];
 }
 
 export function Traces() {
@@ -50,56 +109,7 @@ export function Traces() {
       compare={(ids) => ({ a: ids[0]!, b: ids[1]! })}
       empty="No trace yet. Record a session, or import files with profctl ingest."
       about={<Store />}
-      columns={[
-        { id: 'trace', title: 'Trace', width: '90px', sort: 'trace', down: true, cell: (row) => row.trace },
-        { id: 'name', title: 'Name', sort: 'name', cell: (row) => <TraceName row={row} /> },
-        {
-          id: 'session',
-          title: 'Session',
-          width: '86px',
-          sort: 'session',
-          down: true,
-          cell: (row) => row.session && <a href={address('/sessions/' + row.session)}>{row.session}</a>,
-        },
-        { id: 'rank', title: 'Rank', width: '64px', numeric: true, sort: 'rank', cell: (row) => count(row.ranks?.rank) },
-        { id: 'device', title: 'GPU', width: '120px', spare: true, cell: (row) => <span title={row.device_name}>{row.device_name}</span> },
-        {
-          id: 'state',
-          title: 'State',
-          width: '120px',
-          sort: 'state',
-          cell: (row) => (
-            <span title={row.reason ?? row.columns_reason}>
-              <State state={row.state} {...(row.kind === 'trace' ? {} : { text: row.state === 'complete' ? row.kind : `${row.state}, ${row.kind}` })} />
-            </span>
-          ),
-        },
-        { id: 'span', title: 'Span', width: '92px', numeric: true, sort: 'span_ns', down: true, cell: (row) => duration(row.span_ns) },
-        {
-          id: 'slices',
-          title: 'Slices',
-          width: '84px',
-          numeric: true,
-          spare: true,
-          sort: 'slices',
-          down: true,
-          cell: (row) => row.slices !== undefined && <span title={count(row.slices)}>{roughly(row.slices)}</span>,
-        },
-        { id: 'size', title: 'Size', width: '92px', numeric: true, sort: 'size', down: true, cell: (row) => size(row.size) },
-        { id: 'recorded', title: 'Recorded', width: '166px', rare: true, sort: 'recorded_at', down: true, cell: (row) => time(row.recorded_at) },
-        {
-          id: 'labels',
-          title: 'Labels',
-          width: '130px',
-          rare: true,
-          cell: (row) => (
-            <>
-              {row.pinned && <Pinned />}
-              <LabelList labels={row.labels} list="/traces" />
-            </>
-          ),
-        },
-      ]}
+      columns={columnsOf}
     />
   );
 }
