@@ -10,7 +10,7 @@ test('the fleet is live, and one button records it', async () => {
   await workers.getByRole('row').nth(data.workers.length).waitFor();
   // What tells workers apart is there in a window of a laptop.
   for (const name of ['State', 'Engine', 'Role', 'Running', 'Waiting', 'KV cache', 'TTFT p50']) await workers.getByRole('columnheader', { name }).waitFor();
-  await page.getByRole('region', { name: 'The fleet now' }).getByText('Running requests').waitFor();
+  await page.getByRole('region', { name: 'Figures of the fleet' }).getByText('Running requests').waitFor();
   await page.getByRole('region', { name: 'Last session' }).getByRole('link', { name: data.recorded }).waitFor();
   await accessible(page);
   await page.getByRole('spinbutton', { name: 'Length' }).fill('3');

@@ -22,7 +22,8 @@ test('without a token the page asks for a code, and goes on to its view', async 
   assert.equal(await field.evaluate((element) => element === document.activeElement), true);
   await field.fill('no-code-of-this-profd');
   await page.keyboard.press('Enter');
-  await page.getByRole('alert').waitFor();
+  await page.getByRole('alert').getByText(/^The code is unknown/).waitFor();
+  assert.equal((await page.locator('main').textContent()).match(/60/g).length, 1, 'the page names the limit once');
   const { code } = await api('POST', '/v1/web/codes', { role: 'read' });
   await field.fill(`${address}/#code=${code}`);
   await page.keyboard.press('Enter');
@@ -41,7 +42,7 @@ test('a link that signs in as somebody else asks before it does', async () => {
   const codeOf = async (role) => (await api('POST', '/v1/web/codes', { role: 'read' }, role)).code;
   const page = await open('/traces');
   const follow = (fragment) => page.evaluate((hash) => void (location.hash = hash), fragment);
-  const dialog = page.getByRole('dialog', { name: 'Sign in as somebody else?' });
+  const dialog = page.getByRole('dialog', { name: 'Sign in as another user?' });
   const who = page.locator('.who');
   const mine = await who.textContent();
   const own = await page.evaluate(() => sessionStorage.getItem('profd:token'));
@@ -71,7 +72,7 @@ test('a link that signs in as somebody else asks before it does', async () => {
   const other = await page.context().newPage();
   other.setDefaultTimeout(15000);
   await other.goto(`${address}/#code=${await codeOf('operate')}&to=/traces`);
-  const asked = other.getByRole('dialog', { name: 'Sign in as somebody else?' });
+  const asked = other.getByRole('dialog', { name: 'Sign in as another user?' });
   await asked.getByText('This browser was last signed in as').waitFor();
   await other.keyboard.press('Escape');
   await other.getByText('Open this page with').waitFor();
@@ -87,7 +88,7 @@ test('a link that signs in as somebody else asks before it does', async () => {
 test('the palette opens anything', async () => {
   const page = await open('/');
   await page.keyboard.press('Control+k');
-  const find = page.getByRole('combobox', { name: 'Find anything' });
+  const find = page.getByRole('combobox', { name: 'Search everything' });
   await find.fill(data.ranks[2]);
   await page.getByRole('option', { name: `Open trace ${data.ranks[2]}` }).waitFor();
   await accessible(page);
@@ -99,7 +100,7 @@ test('the palette opens anything', async () => {
   await page.waitForURL(new RegExp(`#/sessions/${data.imported}$`));
   await page.keyboard.press('Control+k');
   await find.fill('zzzz');
-  await page.getByText('Nothing found.').waitFor();
+  await page.getByText('No results.').waitFor();
   await page.keyboard.press('Escape');
   await find.waitFor({ state: 'detached' });
   // What is typed without a pause is all of it in the palette, and a kernel is found in the trace in view.
@@ -118,7 +119,7 @@ test('keys are listed, and work on layouts without Latin letters', async () => {
   const page = await open('/');
   await page.keyboard.press('?');
   const dialog = page.getByRole('dialog', { name: 'Keys' });
-  await dialog.getByText('Find anything').waitFor();
+  await dialog.getByText('Search everything').waitFor();
   await accessible(page);
   await page.keyboard.press('Escape');
   await dialog.waitFor({ state: 'detached' });
@@ -157,7 +158,7 @@ test('dark, light and narrow', async () => {
 test('the palette closes when the address changes', async () => {
   const page = await open('/traces');
   await page.keyboard.press('Control+k');
-  const dialog = page.getByRole('dialog', { name: 'Find anything' });
+  const dialog = page.getByRole('dialog', { name: 'Search everything' });
   await dialog.waitFor();
   await page.evaluate(() => {
     location.hash = '#/sessions';

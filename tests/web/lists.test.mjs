@@ -27,6 +27,15 @@ test('traces can be searched, sorted and opened', async () => {
   await close(page);
 });
 
+test('files of one name have the directory that they came from', async () => {
+  const page = await open('/traces?search=rank0.pt.trace');
+  for (const [trace, folder] of [[data.ranks[0], 'lightllm_decode_8rank/'], [data.late[0], 'torchrec_sst4_4rank/']]) {
+    const row = page.getByRole('row').filter({ has: page.getByRole('link', { name: trace, exact: true }) });
+    await row.getByText(folder, { exact: true }).waitFor();
+  }
+  await close(page);
+});
+
 test('names and labels are text', async () => {
   const page = await open('/traces?search=onerror');
   await page.getByText('<img src=x onerror=alert(1)>').first().waitFor();

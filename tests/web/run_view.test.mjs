@@ -43,7 +43,7 @@ test('a run has its figures, and its plots have tables of the same', async () =>
   await latency.getByText('Table', { exact: true }).last().click();
   const cells = await latency.getByRole('table', { name: 'E2E: histogram' }).getByRole('row').count();
   assert.ok(cells > 2);
-  for (const name of ['Latency over time', 'Output tokens a second over time', 'Requests in flight and finished over time']) await page.getByRole('figure', { name }).waitFor();
+  for (const name of ['Latency over time', 'Output tokens per second over time', 'Requests in flight and finished over time']) await page.getByRole('figure', { name }).waitFor();
   await accessible(page);
   await close(page);
 });

@@ -167,15 +167,27 @@ test('a search counts, and goes from hit to hit', async () => {
   const page = await shown(view());
   await page.keyboard.press('/');
   await page.keyboard.type('conv2d');
-  await page.getByRole('search').getByRole('status').getByText(`${expected.count} slices`).waitFor();
   await page.keyboard.press('Enter');
-  await until(() => sliceOf(page) === expected.matches[0].slice, 'the first hit');
+  await page.getByRole('search').getByRole('status').getByText(`${expected.count} slices`).waitFor();
+  await until(() => sliceOf(page) === expected.matches[0].slice, 'the first hit, though Enter came before the answer');
+  const { begin, dur } = expected.matches[0];
+  const { width } = await canvasOf(page).boundingBox();
+  await until(() => (dur / spanOf(page)) * width >= 6, 'it is wide enough to be seen');
+  assert.ok(Number(query(page).get('from')) <= begin && Number(query(page).get('to')) >= begin + dur);
   await page.keyboard.press('Enter');
   await until(() => sliceOf(page) === expected.matches[1].slice, 'the second');
   await page.getByRole('search').getByRole('status').getByText('2 of').waitFor();
   await page.keyboard.press('Shift+Enter');
   await until(() => sliceOf(page) === expected.matches[0].slice, 'back');
   await until(() => query(page).get('find') === 'conv2d', 'the address has the search');
+  // The list has the keys of the picture and of the search, too, all letters in one case.
+  await canvasOf(page).focus();
+  await page.keyboard.press('?');
+  const keys = page.getByRole('dialog', { name: 'Keys' });
+  await keys.getByText('Previous or next slice of the lane').waitFor();
+  const names = await keys.locator('kbd').allTextContents();
+  assert.ok(['PgUp', '←', 'Enter', 'w', 'f'].every((name) => names.includes(name)), names.join());
+  assert.ok(!names.some((name) => /^[A-Z]$/.test(name)), names.join());
   await close(page);
 });
 

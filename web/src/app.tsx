@@ -65,7 +65,7 @@ function Header({ me, section, onPalette, onKeys }: { me: Me; section: string; o
           ))}
       </nav>
       <button type="button" class="find" onClick={onPalette}>
-        <span>Find anything</span>
+        <span>Search</span>
         <kbd>Ctrl K</kbd>
       </button>
       <span class="who" title={`profd ${me.version} on ${me.host}`}>
@@ -90,8 +90,8 @@ function Page({ me, onSignOut }: { me: Me; onSignOut: () => void }) {
   const close = useCallback(() => setOpen(null), []);
 
   const bindings: Binding[] = [
-    { keys: 'Ctrl+k', label: 'Find anything', run: () => setOpen('palette'), typing: true },
-    { keys: '?', label: 'List of keys', run: () => setOpen('keys') },
+    { keys: 'Ctrl+k', label: 'Search everything', run: () => setOpen('palette'), typing: true },
+    { keys: '?', label: 'Show all keys', run: () => setOpen('keys') },
     ...views
       .filter((view) => view.key)
       .map((view): Binding => ({ keys: `g ${view.key}`, label: view.title, run: () => navigate(view.path) })),

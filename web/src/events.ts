@@ -7,13 +7,13 @@
 import { useEffect, useRef } from 'preact/hooks';
 import { asProblem, isAbort, type Problem, request } from './api';
 
-export interface ServerEvent {
+interface ServerEvent {
   id: string;
   kind: string;
   data: unknown;
 }
 
-export type Listener = (event: ServerEvent) => void;
+type Listener = (event: ServerEvent) => void;
 
 // The kind of an event of the page itself: the stream failed, and is tried again. Its data is a ProblemData.
 export const PROBLEM = 'problem';
@@ -25,7 +25,7 @@ const RETRY_MAX_MS = 15_000;
 const EVENT_MAX = 16 << 20;
 
 // Reads one stream to its end.
-export async function readEvents(path: string, listener: Listener, signal: AbortSignal): Promise<void> {
+async function readEvents(path: string, listener: Listener, signal: AbortSignal): Promise<void> {
   const response = await request(path, { signal, headers: { Accept: 'text/event-stream' } });
   const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';
@@ -140,7 +140,7 @@ function alone(path: string, deliver: Listener, control: AbortController): void 
 }
 
 // Calls the listener with each event of the stream, beginning with the last one that this browser has. Returns what ends it.
-export function subscribe(path: string, listener: Listener): () => void {
+function subscribe(path: string, listener: Listener): () => void {
   let stream = streams.get(path);
   if (!stream) {
     const control = new AbortController();

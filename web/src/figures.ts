@@ -73,7 +73,7 @@ export function overlaid(distributions: ArrayLike<number>[], points = 400): { x:
   return { x, y: distributions.map((values) => x.map((each) => shareUpTo(values, each))) };
 }
 
-export interface Histogram {
+interface Histogram {
   edges: number[]; // one more than counts
   counts: number[];
 }

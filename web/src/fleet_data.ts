@@ -8,7 +8,7 @@ import type { Fleet, FleetState, FleetWorker } from './types';
 
 const HISTORY = 90; // events of two seconds each
 
-export interface Totals {
+interface Totals {
   running: number | undefined;
   waiting: number | undefined;
   kv_use: number | undefined; // mean
@@ -21,7 +21,7 @@ function sum(workers: FleetWorker[], name: 'running' | 'waiting' | 'tokens_per_s
   return known.length === 0 ? undefined : known.reduce((a, b) => a + b, 0);
 }
 
-export function totalsOf(workers: FleetWorker[]): Totals {
+function totalsOf(workers: FleetWorker[]): Totals {
   const kv = workers.map((worker) => worker.kv_use).filter((value) => value !== undefined);
   const ttft = workers
     .map((worker) => worker.ttft_p50_ns)

@@ -11,6 +11,7 @@ export interface Binding {
   label: string; // for the list of keys; an empty one is not listed
   run: (event: KeyboardEvent) => void;
   typing?: boolean; // also while a text field has the focus
+  own?: boolean; // the element that has the focus handles them: only for the list
 }
 
 interface Layer {
@@ -42,7 +43,7 @@ function pressed(event: KeyboardEvent): void {
   let begins = false;
   for (const layer of [...layers].reverse()) {
     for (const binding of layer.bindings()) {
-      if (typing && !binding.typing) continue;
+      if (binding.own || (typing && !binding.typing)) continue;
       for (const key of binding.keys.split(',')) {
         if (key.startsWith(name + ' ')) begins = true;
         if (key === sequence || (sequence === null && (key === name || (plain && key === event.code)))) {
@@ -70,6 +71,16 @@ export function useKeys(title: string, bindings: Binding[]): void {
       layers.splice(layers.indexOf(layer), 1);
     };
   }, [title]);
+}
+
+const nothing = () => {};
+
+// Keys that an element handles by itself while it has the focus: listed, as the others are.
+export function useOwnKeys(title: string, keys: [keys: string, label: string][]): void {
+  useKeys(
+    title,
+    keys.map(([name, label]) => ({ keys: name, label, run: nothing, own: true })),
+  );
 }
 
 // What can be pressed now, for the list of keys: the view's keys first.

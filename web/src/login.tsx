@@ -18,7 +18,7 @@ interface Login {
 const LAST_USER = 'profd:user';
 
 // Codes are what follows #code= up to the next parameter; &to=/traces/t12 names the view to go on to.
-export function codeOf(text: string): { code: string; to: string | null } | null {
+function codeOf(text: string): { code: string; to: string | null } | null {
   const trimmed = text.trim();
   const mark = trimmed.indexOf('#');
   const fragment = new URLSearchParams(mark < 0 ? trimmed : trimmed.slice(mark + 1));
@@ -44,7 +44,7 @@ function forget(unused: string): void {
 }
 
 // A link that signs in as somebody else than before. Whoever made it would see what is done here, as theirs.
-export interface Offer {
+interface Offer {
   login: Login;
   me: Me | null; // who is signed in now
   before: string;
@@ -96,8 +96,8 @@ export function OfferDialog({ offer, onClose }: { offer: Offer; onClose: () => v
     onClose();
   };
   return (
-    <Dialog label="Sign in as somebody else?" onClose={refuse}>
-      <h2>Sign in as somebody else?</h2>
+    <Dialog label="Sign in as another user?" onClose={refuse}>
+      <h2>Sign in as another user?</h2>
       <p>
         This link signs in as <b>{login.user}</b> with role {login.role}. {me ? 'You are signed in as' : 'This browser was last signed in as'} <b>{before}</b>
         {me && ` with role ${me.role}`}.
@@ -130,6 +130,7 @@ export function SignIn({ problem, onStart }: { problem: Problem | null; onStart:
     accept(await exchange(found!.code));
     onStart();
   });
+  const shown = signIn.problem ?? problem;
   return (
     <main class="signin">
       <form
@@ -147,8 +148,9 @@ export function SignIn({ problem, onStart }: { problem: Problem | null; onStart:
         <button type="submit" class="primary" disabled={!found || signIn.busy}>
           Sign in
         </button>
-        <p class="hint">{location.hash.length > 2 ? `You will continue at ${location.hash}` : 'A code is valid for 60 seconds.'}</p>
-        <ProblemBox problem={signIn.problem ?? problem} />
+        {location.hash.length > 2 && <p class="hint">The page continues at {location.hash}.</p>}
+        <ProblemBox problem={shown} />
+        {!shown && <p class="hint">A code is valid once, for 60 s.</p>}
       </form>
     </main>
   );

@@ -9,7 +9,7 @@ export const HANDOVER_MAX = 1 << 30;
 const PING_MS = 50;
 const PONG_MAX_MS = 30_000;
 
-export interface Handover {
+interface Handover {
   perfetto: string; // address of the Perfetto, as profd is configured
   trace: string;
   title: string;
@@ -18,7 +18,7 @@ export interface Handover {
 }
 
 // What is fetched for it.
-export function handoverPath({ trace, window, format }: Handover): string {
+function handoverPath({ trace, window, format }: Handover): string {
   const path = `/v1/traces/${encodeURIComponent(trace)}`;
   if (!window && format !== 'export') return `${path}/file`;
   return withQuery(`${path}/export`, { format: 'chrome', from: window && Math.floor(window.from), to: window && Math.ceil(window.to) });

@@ -7,7 +7,7 @@ import { areSplit } from './ranks/split';
 import type { Report, Trace } from './types';
 import { size } from './units';
 
-export type Cell = string | number | boolean | null;
+type Cell = string | number | boolean | null;
 export type Row = Record<string, Cell>;
 
 export interface ReportPart extends Report {

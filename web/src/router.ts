@@ -4,7 +4,7 @@
 
 import { useEffect, useState } from 'preact/hooks';
 
-export interface Place {
+interface Place {
   path: string;
   query: URLSearchParams;
 }
@@ -19,7 +19,7 @@ export function place(): Place {
     : { path: fragment.slice(0, mark), query: new URLSearchParams(fragment.slice(mark + 1)) };
 }
 
-export type Parameters = Record<string, string | number | null | undefined>;
+type Parameters = Record<string, string | number | null | undefined>;
 
 // The address of a view. Parameters that are null, undefined or empty are left out.
 export function address(path: string, parameters: Parameters = {}): string {

@@ -2,9 +2,9 @@
 // SQL as the editor needs it: tokens for colours, names that complete what is typed, and the tables of a trace. Pure. The
 // dialect is SQLite's; docs/sql.md describes the tables.
 
-export type TokenKind = 'keyword' | 'function' | 'string' | 'number' | 'comment' | 'name' | 'operator' | 'space';
+type TokenKind = 'keyword' | 'function' | 'string' | 'number' | 'comment' | 'name' | 'operator' | 'space';
 
-export interface Token {
+interface Token {
   kind: TokenKind;
   text: string;
   at: number;
@@ -49,7 +49,7 @@ export function tokenize(sql: string): Token[] {
   return tokens;
 }
 
-export interface SchemaColumn {
+interface SchemaColumn {
   name: string;
   type: string;
 }
@@ -134,7 +134,7 @@ export function complete(sql: string, caret: number, schema: SchemaTable[]): { f
 }
 
 // Tables for a schema, the most used first; reports follow.
-export const TABLES = [
+const TABLES = [
   'slice', 'kernel', 'launch', 'op', 'annotation', 'collective', 'memory', 'gap', 'name_stat', 'args', 'flow', 'track', 'thread_track',
   'process_track', 'thread', 'process', 'counter', 'counter_track', 'process_counter_track', 'stats', 'metadata',
 ];

@@ -37,6 +37,21 @@ export function durationTicks(ticks: number[], increment: number): string[] {
   return ticks.map((tick) => (tick === null ? '' : tick === 0 ? '0' : (tick / factor).toFixed(digits) + NBSP + unit));
 }
 
+// Ticks of an axis of numbers, with as many digits as their increment has.
+export function numberTicks(ticks: number[], increment: number, unit = ''): string[] {
+  let digits = 0;
+  while (digits < 6 && Math.abs(Math.round(increment * 10 ** digits) - increment * 10 ** digits) > 1e-6) digits++;
+  return ticks.map((tick) => (tick === null ? '' : (digits === 0 ? count(tick) : tick.toFixed(digits)) + unit));
+}
+
+export function percentTicks(ticks: number[], increment: number): string[] {
+  return numberTicks(
+    ticks.map((tick) => (tick === null ? tick : 100 * tick)),
+    100 * increment,
+    NBSP + '%',
+  );
+}
+
 const SIZES = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
 
 // "61.3 MiB"
@@ -71,10 +86,11 @@ export function rate(perSecond: number): string {
   return perSecond < 10 && perSecond !== 0 ? perSecond.toFixed(1) : count(perSecond);
 }
 
-// "27 %" of a ratio from 0 to 1; "4.1 %" below ten.
+// "27 %" of a ratio from 0 to 1; "4.1 %" below ten; "<0.1 %" of little that is not nothing.
 export function percent(ratio: number | null | undefined): string {
   if (ratio === null || ratio === undefined || !Number.isFinite(ratio)) return '';
   const n = 100 * ratio;
+  if (n !== 0 && Math.abs(n) < 0.05) return (n < 0 ? '>-0.1' : '<0.1') + NBSP + '%';
   return (Math.abs(n) < 9.95 && n !== 0 ? n.toFixed(1) : n.toFixed(0)) + NBSP + '%';
 }
 
@@ -95,6 +111,11 @@ export function ago(at: number | null | undefined, now = Date.now()): string {
   if (s < 3600) return `${Math.floor(s / 60)}${NBSP}min ago`;
   if (s < 172_800) return `${Math.floor(s / 3600)}${NBSP}h ago`;
   return `${Math.floor(s / 86400)}${NBSP}d ago`;
+}
+
+// Of counts that include instants, which are slices without a duration in tables and files: "2,789 slices and instants"
+export function slices(n: number): string {
+  return n === 1 ? `1${NBSP}slice or instant` : `${count(n)}${NBSP}slices and instants`;
 }
 
 // "1 rank", "8 ranks"

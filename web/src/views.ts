@@ -31,7 +31,7 @@ export const views: View[] = [
   { path: '/', title: 'Fleet', key: 'f', component: FleetView },
   { path: '/sessions', title: 'Sessions', key: 's', component: Sessions },
   { path: '/sessions/:session', title: 'Session {session}', section: '/sessions', component: SessionView },
-  { path: '/sessions/:session/ranks', title: 'Ranks of {session}', section: '/sessions', wide: true, component: Ranks },
+  { path: '/sessions/:session/ranks', title: 'Ranks {session}', section: '/sessions', wide: true, component: Ranks },
   { path: '/traces', title: 'Traces', key: 't', component: Traces },
   { path: '/traces/:trace', title: 'Trace {trace}', section: '/traces', component: TraceView },
   { path: '/traces/:trace/timeline', title: 'Timeline {trace}', section: '/traces', wide: true, component: Timeline },

@@ -12,7 +12,7 @@ import { paintTile, profileOf } from '../../../web/src/timeline/paint';
 import { nearestEdge, ordered } from '../../../web/src/timeline/snap';
 import type { SelectionRow, TimelineHead, Track } from '../../../web/src/timeline/source';
 import { groupOf, levelOf, levelOfAll, TileCache, tileBegin, tileIndex, tileSpan } from '../../../web/src/timeline/tiles';
-import { isNear, panBy, rulerStep, rulerText, SPAN_MIN, windowAround, windowAt, windowBetween, windowFrom, windowWith, zoomAt } from '../../../web/src/timeline/view';
+import { isNear, panBy, rulerStep, rulerText, SPAN_MIN, windowAround, windowAt, windowBetween, windowFrom, windowThatShows, windowWith, zoomAt } from '../../../web/src/timeline/view';
 
 // lanes: [name, x, width, fill] of each run
 function bytesOf(lanes: [number, number, number, number][][]): ArrayBuffer {
@@ -77,6 +77,13 @@ test('windows go to what they should show', () => {
   assert.deepEqual(windowWith({ from: 0, to: 100 }, 20, 30, 1000), { from: 0, to: 100 });
   assert.deepEqual(windowWith({ from: 0, to: 100 }, 500, 510, 1000), { from: 455, to: 555 });
   assert.deepEqual(windowWith({ from: 0, to: 100 }, 500, 900, 1000), { from: 400, to: 1000 });
+  // A hit of less than 6 pixels is zoomed in on, one of more is not, and an instant only so far.
+  const all = { from: 0, to: 1_000_000_000 };
+  assert.deepEqual(windowThatShows(all, 500_000_000, 500_100_000, 1e9, 1000), { from: 499_250_000, to: 500_850_000 });
+  assert.equal(windowThatShows(all, 500_000_000, 510_000_000, 1e9, 1000), all);
+  const near = windowThatShows(all, 500_000_000, 500_000_000, 1e9, 1000);
+  assert.equal(near.to - near.from, 10_000);
+  assert.equal(windowThatShows(near, 500_000_000, 500_000_000, 1e9, 1000), near);
 });
 
 test('an address without a sound window has none', () => {

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { address, match } from '../../../web/src/router';
-import { ago, count, duration, moment, percent, plural, roughly, size } from '../../../web/src/units';
+import { ago, count, duration, moment, numberTicks, percent, percentTicks, plural, roughly, size, slices } from '../../../web/src/units';
 
 const plain = (text: string) => text.replaceAll('\u00a0', ' ');
 
@@ -41,6 +41,8 @@ test('sizes, counts, ratios', () => {
   assert.equal(count(9_840_000), '9,840,000');
   assert.equal(plain(roughly(9_840_000)), '9.8 M');
   assert.deepEqual([0, 0.041, 0.27, 1].map((n) => plain(percent(n))), ['0 %', '4.1 %', '27 %', '100 %']);
+  assert.deepEqual([0.0001, 0.0005, -0.0001].map((n) => plain(percent(n))), ['<0.1 %', '0.1 %', '>-0.1 %']);
+  assert.deepEqual([1, 2789].map((n) => plain(slices(n))), ['1 slice or instant', '2,789 slices and instants']);
   assert.equal(plain(plural(1, 'rank')), '1 rank');
   assert.equal(plain(plural(8, 'rank')), '8 ranks');
   assert.equal(plain(ago(1e18, 1e12 + 180_000)), '3 min ago');
@@ -51,4 +53,10 @@ test('addresses', () => {
   assert.deepEqual(match('/traces/:trace/flame', '/traces/t12/flame'), { trace: 't12' });
   assert.equal(match('/traces/:trace', '/traces/'), null);
   assert.equal(match('/traces/:trace', '/traces/%E0%A4%A'), null);
+});
+
+test('ticks of an axis of numbers have the digits of their increment', () => {
+  assert.deepEqual(numberTicks([0, 10, 2000], 10), ['0', '10', '2,000']);
+  assert.deepEqual(numberTicks([0, 0.5, 1], 0.5), ['0.0', '0.5', '1.0']);
+  assert.deepEqual(percentTicks([0, 0.05, 0.2], 0.05).map(plain), ['0 %', '5 %', '20 %']);
 });

@@ -3,7 +3,7 @@
 // within the element. A wheel scrolls, with Ctrl (and by a pinch on a touchpad) it zooms, with Shift it pans; dragging
 // selects an area, with Shift or the middle button it pans; one finger pans, two zoom.
 
-export interface GestureHandlers {
+interface GestureHandlers {
   hover?(x: number, y: number): void;
   leave?(): void;
   click?(x: number, y: number, event: PointerEvent): void;

@@ -2,7 +2,7 @@
 // A canvas that is as large as its element, in device pixels, and is drawn once for each frame in which something changed.
 // The owner draws in CSS pixels; it decides whether another frame follows.
 
-export type Draw = (g: CanvasRenderingContext2D, width: number, height: number, ratio: number, now: number) => boolean;
+type Draw = (g: CanvasRenderingContext2D, width: number, height: number, ratio: number, now: number) => boolean;
 
 // A higher ratio costs time and memory and shows no more.
 const RATIO_MAX = 2;

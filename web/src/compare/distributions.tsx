@@ -6,7 +6,7 @@ import { AsTable } from '../components/as_table';
 import { Plot } from '../components/plot';
 import type { Column } from '../components/table';
 import { estimate, mean, overlaid } from '../figures';
-import { duration, durationTicks, percent, plural } from '../units';
+import { duration, durationTicks, percent, percentTicks, plural } from '../units';
 
 export interface Distribution {
   label: string;
@@ -77,6 +77,7 @@ export function Distributions({ title, of, noun }: { title: string; of: Distribu
         xText={duration}
         xTicks={durationTicks}
         yText={(y) => percent(y)}
+        yTicks={percentTicks}
         yMax={1.02}
         height={210}
       />

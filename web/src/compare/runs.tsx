@@ -31,7 +31,7 @@ interface Metric extends Figure {
   figures?: Figure[];
 }
 
-export interface RunComparison {
+interface RunComparison {
   latency?: Metric[];
   throughput?: Metric[];
   requests?: Metric[];
@@ -74,12 +74,13 @@ function Figures({ lines }: { lines: Line[] }) {
   const worse = (line: Line) => (isMore(line) ? (line.of.difference ?? 0) < 0 : (line.of.difference ?? 0) > 0);
   const columns: Column<Line>[] = [
     { id: 'name', title: 'Figure', cell: (line) => line.name },
-    { id: 'a', title: 'Before', width: '100px', numeric: true, cell: (line) => value(line, line.of.a) },
-    { id: 'b', title: 'After', width: '100px', numeric: true, cell: (line) => value(line, line.of.b) },
-    { id: 'change', title: 'Change', width: '76px', numeric: true, cell: (line) => (line.of.percent === null ? '' : percent(line.of.percent / 100)) },
+    { id: 'a', title: 'Before', width: '100px', numeric: true, rare: true, cell: (line) => value(line, line.of.a) },
+    { id: 'b', title: 'After', width: '100px', numeric: true, rare: true, cell: (line) => value(line, line.of.b) },
+    { id: 'change', title: 'Change', width: '68px', numeric: true, cell: (line) => (line.of.percent === null ? '' : percent(line.of.percent / 100)) },
     {
       id: 'bar',
       title: '− 0 +',
+      rare: true,
       width: 'clamp(84px, 15vw, 190px)',
       cell: (line) =>
         line.of.percent !== null && (
@@ -94,7 +95,7 @@ function Figures({ lines }: { lines: Line[] }) {
       rare: true,
       cell: (line) => (line.of.percent_ci95 ? `${percent(line.of.percent_ci95[0] / 100)} to ${percent(line.of.percent_ci95[1] / 100)}` : ''),
     },
-    { id: 'result', title: 'Result', width: '140px', cell: (line) => line.of.result && <Result result={line.of.result} worse={worse(line)} /> },
+    { id: 'result', title: 'Result', width: '136px', cell: (line) => line.of.result && <Result result={line.of.result} worse={worse(line)} /> },
     { id: 'needed', title: 'Runs needed', width: '112px', numeric: true, rare: true, help: 'on each side, to show a change of this size', cell: (line) => count(line.of.runs_needed) },
   ];
   return <Table label="Figures before and after" columns={columns} rows={useLocalRows(lines)} rowKey={(line) => line.group + line.name} keys={false} />;
@@ -128,12 +129,12 @@ export function ComparedRuns({ a, b, names }: { a: Side; b: Side; names: [string
       )}
       <section class="panel" aria-label="Figures" aria-busy={answer.loading}>
         <h2>Figures</h2>
-        {answer.problem ? <ProblemBox problem={answer.problem} onRetry={answer.reload} /> : answer.data ? <Figures lines={lines} /> : <p class="hint computing">Computing ...</p>}
+        {answer.problem ? <ProblemBox problem={answer.problem} onRetry={answer.reload} /> : answer.data ? <Figures lines={lines} /> : <p class="hint computing">Computing…</p>}
         <p class="hint">Intervals are of 95 %. Not distinguishable: the interval includes no change.</p>
       </section>
       <section class="panel" aria-label="Latency">
         <h2>Latency</h2>
-        {requests.problem ? <ProblemBox problem={requests.problem} onRetry={requests.reload} /> : runs ? <DistributionPanel runs={runs} /> : <p class="hint computing">Loading ...</p>}
+        {requests.problem ? <ProblemBox problem={requests.problem} onRetry={requests.reload} /> : runs ? <DistributionPanel runs={runs} /> : <p class="hint computing">Loading…</p>}
       </section>
     </>
   );

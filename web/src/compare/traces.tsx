@@ -81,7 +81,7 @@ function Measures({ rows }: { rows: Row[] }) {
     {
       id: 'measure',
       title: 'Measure',
-      width: '190px',
+      width: 'clamp(112px, 15vw, 190px)',
       cell: (row) => (
         <span title={text(row, 'meaning')}>
           {text(row, 'measure')} <OutlierMark row={row} />
@@ -89,12 +89,13 @@ function Measures({ rows }: { rows: Row[] }) {
       ),
     },
     { id: 'meaning', title: 'Meaning', cell: (row) => text(row, 'meaning'), rare: true },
-    { id: 'before', title: 'Before', width: '80px', numeric: true, cell: (row) => duration(row['before_ns'] as number | null) },
-    { id: 'after', title: 'After', width: '80px', numeric: true, cell: (row) => duration(row['after_ns'] as number | null) },
+    { id: 'before', title: 'Before', width: '80px', numeric: true, rare: true, cell: (row) => duration(row['before_ns'] as number | null) },
+    { id: 'after', title: 'After', width: '80px', numeric: true, rare: true, cell: (row) => duration(row['after_ns'] as number | null) },
     { id: 'change', title: 'Change', width: '76px', numeric: true, cell: (row) => percent(row['change_share'] as number | null) },
     {
       id: 'bar',
       title: '− 0 +',
+      rare: true,
       width: 'clamp(84px, 15vw, 190px)',
       cell: (row) => (
         <Diverging
@@ -107,7 +108,7 @@ function Measures({ rows }: { rows: Row[] }) {
       ),
     },
     { id: 'interval', title: '95 % interval', width: '150px', numeric: true, cell: interval, rare: true },
-    { id: 'result', title: 'Result', width: '136px', cell: (row) => <Result result={text(row, 'result')} worse={number(row, 'change_ns') > 0} /> },
+    { id: 'result', title: 'Result', width: '126px', cell: (row) => <Result result={text(row, 'result')} worse={number(row, 'change_ns') > 0} /> },
   ];
   return <Table label="Measures before and after" columns={columns} rows={useLocalRows(rows)} rowKey={(row) => text(row, 'measure')} keys={false} />;
 }
@@ -122,7 +123,7 @@ const FILTERS: [string, string][] = [
   ['fewer', 'Fewer calls'],
 ];
 
-export function changeColumns(rows: Row[], what: string): Column<Row>[] {
+function changeColumns(rows: Row[], what: string): Column<Row>[] {
   const most = Math.max(1, ...rows.slice(0, 50).map((row) => Math.abs(number(row, 'change_ns'))));
   const calls = (row: Row) => {
     const [before, after] = [row['before_count'], row['after_count']];
@@ -130,7 +131,7 @@ export function changeColumns(rows: Row[], what: string): Column<Row>[] {
   };
   const each = (row: Row) => [row['before_mean_ns'], row['after_mean_ns']].map((ns) => (typeof ns === 'number' ? duration(ns) : '')).join(' → ');
   return [
-    { id: 'result', title: 'Result', width: '136px', cell: (row) => <Result result={text(row, 'result')} worse={number(row, 'change_ns') > 0} /> },
+    { id: 'result', title: 'Result', width: '126px', cell: (row) => <Result result={text(row, 'result')} worse={number(row, 'change_ns') > 0} /> },
     {
       id: 'name',
       title: what,
@@ -146,10 +147,11 @@ export function changeColumns(rows: Row[], what: string): Column<Row>[] {
     {
       id: 'bar',
       title: '− 0 +',
+      rare: true,
       width: 'clamp(84px, 15vw, 200px)',
       cell: (row) => <Diverging value={number(row, 'change_ns')} most={most} certain={isCertain(text(row, 'result'))} />,
     },
-    { id: 'change', title: 'Change', width: '88px', numeric: true, cell: (row) => signed(number(row, 'change_ns')) },
+    { id: 'change', title: 'Change', width: '78px', numeric: true, cell: (row) => signed(number(row, 'change_ns')) },
   ];
 }
 
@@ -161,7 +163,7 @@ function Changes({ rows, what }: { rows: Row[]; what: string }) {
   const filters = FILTERS.filter(([name]) => name === '' || rows.some((row) => text(row, 'result') === name));
   return (
     <>
-      <div class="choice" role="group" aria-label={`Which of ${what.toLowerCase()}`}>
+      <div class="choice" role="group" aria-label={`${what}s by result`}>
         {filters.map(([name, title]) => (
           <button type="button" key={name} aria-pressed={result === name} onClick={() => setResult(name)}>
             {title} <small>{count(name === '' ? rows.length : rows.filter((row) => text(row, 'result') === name).length)}</small>
@@ -176,7 +178,7 @@ function Changes({ rows, what }: { rows: Row[]; what: string }) {
           rowKey={(row, i) => text(row, 'name') + i}
           keys={false}
           fill={all && fitting.length > ROWS_SHOWN}
-          empty="Nothing changed in this way."
+          empty="No changes of this kind."
         />
       </div>
       {!all && fitting.length > ROWS_SHOWN && (
@@ -206,7 +208,7 @@ function Steps({ a, b, names }: { a: Side; b: Side; names: [string, string] }) {
     ]);
   }, [both.data, names[0], names[1]]);
   if (both.problem) return <ProblemBox problem={both.problem} onRetry={both.reload} />;
-  if (!both.data) return <p class="hint computing">Computing ...</p>;
+  if (!both.data) return <p class="hint computing">Computing…</p>;
   if (phases.length === 0) return <p class="hint">No steps were found.</p>;
   return (
     <>
@@ -250,7 +252,7 @@ function DifferentialFlame({ flames, by }: { flames: Loaded<Flames>; by: string 
   const [words, setWords] = useState('');
   const tree = useMemo(() => (flames.data ? compared(treeOf(flames.data.before), treeOf(flames.data.after)) : null), [flames.data]);
   if (flames.problem) return <ProblemBox problem={flames.problem} onRetry={flames.reload} />;
-  if (!tree) return <p class="hint computing">Computing ...</p>;
+  if (!tree) return <p class="hint computing">Computing…</p>;
   if (tree.parent.length < 2) return <p class="hint">{by === 'gpu' ? 'There are no GPU events.' : 'There are no calls.'}</p>;
   return <Icicle tree={tree} unit={flames.data!.unit} focus={Math.min(focus, tree.parent.length - 1)} text={words} onFocus={setFocus} onSearch={setWords} />;
 }
@@ -265,7 +267,7 @@ function FlamePanel({ a, b }: { a: Side; b: Side }) {
   return (
     <section class="panel differential" aria-label="Flame graph">
       <h2>Flame graph</h2>
-      <div class="choice" role="group" aria-label="What widths are">
+      <div class="choice" role="group" aria-label="Width of frames">
         {[
           ['gpu', 'GPU time'],
           ['host', 'Host time'],
@@ -294,7 +296,7 @@ export function ComparedTraces({ a, b, names }: { a: Side; b: Side; names: [stri
   const steps = answer.data?.step;
   const p50 = measures.find((row) => row['measure'] === 'step.p50');
   const unit = p50 ? 'Times are per step.' : 'Times are of the entire recordings.';
-  const waiting = answer.problem ? <ProblemBox problem={answer.problem} onRetry={answer.reload} /> : !answer.data && <p class="hint computing">Computing ...</p>;
+  const waiting = answer.problem ? <ProblemBox problem={answer.problem} onRetry={answer.reload} /> : !answer.data && <p class="hint computing">Computing…</p>;
   return (
     <>
       {p50 && (

@@ -4,7 +4,7 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { colorOf } from '../colors';
 import { briefName, byName, nameOf, type NameRow, pathTo, search, type Tree } from '../icicle';
-import { useKeys } from '../keys';
+import { useKeys, useOwnKeys } from '../keys';
 import { useLocalRows } from '../rows';
 import { count, duration, percent, roughly } from '../units';
 import { changeColor, changeOf, IcicleCanvas } from './icicle_canvas';
@@ -111,6 +111,11 @@ export function Icicle({ tree, unit, focus, text, onFocus, onSearch }: IciclePro
     if (tree.before) lines.push(['before', value(tree.before[frame]!)], ['change', signed(total - tree.before[frame]!, value)]);
     return lines;
   };
+  useOwnKeys('Flame graph, while the picture has the focus', [
+    ['ArrowLeft,ArrowRight', 'Previous or next frame of the row'],
+    ['ArrowUp,ArrowDown', 'Caller or callee'],
+    ['Enter', 'Zoom to the frame'],
+  ]);
   useKeys('Flame graph', [
     { keys: '/', label: 'Search', run: () => input.current?.focus() },
     { keys: 'Escape', label: 'Show all', run: () => onFocus(0) },

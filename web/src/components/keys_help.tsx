@@ -5,7 +5,10 @@ import { useMemo } from 'preact/hooks';
 import { allKeys } from '../keys';
 import { Dialog } from './dialog';
 
-const NAMES: Record<string, string> = { ArrowUp: '↑', ArrowDown: '↓', ArrowLeft: '←', ArrowRight: '→', Escape: 'Esc', ' ': 'Space' };
+const NAMES: Record<string, string> = {
+  PageUp: 'PgUp',
+  PageDown: 'PgDn',
+  ArrowUp: '↑', ArrowDown: '↓', ArrowLeft: '←', ArrowRight: '→', Escape: 'Esc', ' ': 'Space' };
 
 export function Keys({ keys }: { keys: string }) {
   return (
@@ -14,7 +17,7 @@ export function Keys({ keys }: { keys: string }) {
         <span key={alternative}>
           {i > 0 && ' or '}
           {alternative.split(/[ +](?=.)/).map((key) => (
-            <kbd key={key}>{NAMES[key] ?? key.replace(/^Key/, '')}</kbd>
+            <kbd key={key}>{NAMES[key] ?? key.replace(/^Key(.)/, (_, letter: string) => letter.toLowerCase())}</kbd>
           ))}
         </span>
       ))}
@@ -26,7 +29,9 @@ export function KeysHelp({ onClose }: { onClose: () => void }) {
   const layers = useMemo(allKeys, []);
   return (
     <Dialog label="Keys" onClose={onClose} wide>
-      <h2>Keys</h2>
+      <h2 tabIndex={-1} autofocus>
+        Keys
+      </h2>
       <div class="keys-help">
         {layers.map((layer) => (
           <section key={layer.title}>

@@ -5,6 +5,7 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { get, isAbort, withQuery } from '../api';
 import { allCommands, type Command } from '../commands';
+import { distinctFolders } from '../distinct';
 import { navigate, place } from '../router';
 import type { Run, Session, Trace } from '../types';
 import { ago, size } from '../units';
@@ -41,13 +42,14 @@ async function searched(text: string, signal: AbortSignal): Promise<Command[]> {
     get<{ sessions: Session[] }>(withQuery('/v1/sessions', query), signal),
     get<{ runs: Run[] }>(withQuery('/v1/runs', query), signal),
   ]);
+  const folders = distinctFolders(traces.traces);
   return [
     ...sessions.sessions.map((row) => ({
       title: `Session ${row.session} ${row.name ?? row.router ?? row.fleet ?? ''}`,
       hint: `${row.state}, ${ago(row.requested_at)}`,
       run: () => navigate('/sessions/' + row.session),
     })),
-    ...traces.traces.map((row) => ({ title: `Trace ${row.trace} ${row.name}`, hint: size(row.size), run: () => navigate('/traces/' + row.trace) })),
+    ...traces.traces.map((row) => ({ title: `Trace ${row.trace} ${[folders.get(row.trace), row.name].filter(Boolean).join('/')}`, hint: size(row.size), run: () => navigate('/traces/' + row.trace) })),
     ...runs.runs.map((row) => ({ title: `Benchmark run r${row.run} ${row.model ?? ''}`, hint: row.state, run: () => navigate('/runs/r' + row.run) })),
   ];
 }
@@ -94,16 +96,16 @@ export function Palette({ onClose }: { onClose: () => void }) {
     setChosen((old) => Math.max(0, Math.min(rows.length - 1, old + by)));
   };
   return (
-    <Dialog label="Find anything" onClose={onClose}>
+    <Dialog label="Search everything" onClose={onClose}>
       <input
         type="text"
         class="palette-input"
         role="combobox"
-        aria-label="Find anything"
+        aria-label="Search everything"
         aria-expanded="true"
         aria-controls="palette-list"
         aria-activedescendant={rows.length > 0 ? `palette-${chosen}` : undefined}
-        placeholder="Trace, session, benchmark run, kernel, or what to do"
+        placeholder="Trace, session, benchmark run, kernel or command"
         autocomplete="off"
         spellcheck={false}
         autofocus
@@ -118,7 +120,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
           }
         }}
       />
-      <ul class="palette-list" id="palette-list" role="listbox" aria-label="What was found" ref={list}>
+      <ul class="palette-list" id="palette-list" role="listbox" aria-label="Results" ref={list}>
         {rows.map((command, i) => (
           <li
             key={command.title + i}
@@ -133,7 +135,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
           </li>
         ))}
       </ul>
-      {rows.length === 0 && <p class="empty">Nothing found.</p>}
+      {rows.length === 0 && <p class="empty">No results.</p>}
     </Dialog>
   );
 }

@@ -8,7 +8,7 @@ import { themeColor } from '../colors';
 import { onThemeChange } from '../theme';
 import './plot.css';
 
-export interface PlotSeries {
+interface PlotSeries {
   label: string;
   color: string; // CSS, or a variable of style.css ('--accent')
   values: (number | null)[];
@@ -23,11 +23,12 @@ export interface Mark {
   color: string;
 }
 
-export interface PlotProps {
+interface PlotProps {
   label: string;
   x: number[];
   series: PlotSeries[];
   xTitle: string;
+  yTitle?: string; // unit of values that ticks do not name
   xText: (x: number) => string;
   yText: (y: number) => string;
   xTicks?: (ticks: number[], increment: number) => string[]; // else xText of each
@@ -41,7 +42,8 @@ export interface PlotProps {
   onPick?: (index: number) => void; // a click without a drag
 }
 
-const AXIS = 52;
+const AXIS = 66; // with the title, so that plots of one cursor lie below one another
+const TITLE = 16;
 const POWERS = Array.from({ length: 51 }, (_, i) => 2 ** i);
 
 function colorOf(color: string): string {
@@ -107,7 +109,7 @@ function optionsOf(props: PlotProps, width: number): uPlot.Options {
     },
     axes: [
       { ...axis, size: 28, space: 90, values: (_u, ticks, _axis, _space, increment) => (props.xTicks ?? each(xText))(ticks, increment) },
-      { ...axis, size: AXIS + 14, space: 34, ...(props.binary ? { incrs: POWERS } : {}), values: (_u, ticks, _axis, _space, increment) => (props.yTicks ?? each(yText))(ticks, increment) },
+      { ...axis, ...(props.yTitle ? { label: props.yTitle, labelSize: TITLE, labelGap: 0, labelFont: axis.font } : {}), size: AXIS - (props.yTitle ? TITLE : 0), space: 34, ...(props.binary ? { incrs: POWERS } : {}), values: (_u, ticks, _axis, _space, increment) => (props.yTicks ?? each(yText))(ticks, increment) },
     ],
     series: [
       { label: props.xTitle, value: (_u, value) => (value === null ? '' : xText(value)) },

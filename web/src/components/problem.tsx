@@ -3,11 +3,19 @@
 
 import type { Problem } from '../api';
 
+// Programs and names of things keep their case.
+const NAMED = /^(profd|profctl|nsys|torch|vllm|sglang)\b/;
+
+// Errors of the API begin in lower case, as other programs continue a line with them; here they stand alone.
+function sentence(text: string): string {
+  return /^[a-z]+[ ,]/.test(text) && !NAMED.test(text) ? text[0]!.toUpperCase() + text.slice(1) : text;
+}
+
 export function ProblemBox({ problem, onRetry }: { problem: Problem | null | undefined; onRetry?: () => void }) {
   if (!problem) return null;
   return (
     <div class="problem" role="alert">
-      <strong>{problem.detail}</strong>
+      <strong>{sentence(problem.detail)}</strong>
       {problem.remedy && <p>{problem.remedy}</p>}
       {problem.remarks.length > 0 && (
         <ul>

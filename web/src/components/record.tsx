@@ -68,9 +68,9 @@ export function Record({ fleets, workers, odd, chosen }: RecordProps) {
   useKeys('Record', [{ keys: 'r', label: 'Record', run: () => document.getElementById('record-start')?.focus() }]);
   useCommands([{ title: `Record ${what}`, hint: 'start', run }]);
   const options: [Subject, string][] = [
-    ['all', `all that can be recorded (${count(subjects.all.length)})`],
-    ['odd', `those that are odd now (${count(subjects.odd.length)})`],
-    ['chosen', `those selected below (${count(subjects.chosen.length)})`],
+    ['all', `all recordable workers (${count(subjects.all.length)})`],
+    ['odd', `unusual workers (${count(subjects.odd.length)})`],
+    ['chosen', `selected workers (${count(subjects.chosen.length)})`],
   ];
   return (
     <form

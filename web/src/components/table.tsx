@@ -98,8 +98,8 @@ export function Table<T>(props: TableProps<T>) {
       ? [
           { keys: 'j,ArrowDown', label: 'Next row', run: () => choose(chosen + 1) },
           { keys: 'k,ArrowUp', label: 'Previous row', run: () => choose(chosen < 0 ? 0 : chosen - 1) },
-          { keys: 'PageDown', label: '', run: () => choose(chosen + Math.floor(view.height / ROW)) },
-          { keys: 'PageUp', label: '', run: () => choose(chosen - Math.floor(view.height / ROW)) },
+          { keys: 'PageDown', label: 'Rows of a page down', run: () => choose(chosen + Math.floor(view.height / ROW)) },
+          { keys: 'PageUp', label: 'Rows of a page up', run: () => choose(chosen - Math.floor(view.height / ROW)) },
           { keys: 'Home', label: 'First row', run: () => choose(0) },
           { keys: 'End', label: 'Last row', run: () => choose(rows.total - 1) },
           {
@@ -181,7 +181,7 @@ export function Table<T>(props: TableProps<T>) {
           {last < rows.total && <tr aria-hidden="true" class="gap" style={{ height: `${(rows.total - last) * ROW}px` }} />}
         </tbody>
       </table>
-      {rows.total === 0 && !rows.loading && !rows.problem && <div class="empty">{props.empty ?? 'Nothing here.'}</div>}
+      {rows.total === 0 && !rows.loading && !rows.problem && <div class="empty">{props.empty ?? 'No rows.'}</div>}
     </div>
   );
 }

@@ -16,7 +16,7 @@ export interface Rank {
   outlier: string; // 'comm low', ...
 }
 
-export interface StepCell {
+interface StepCell {
   start: number; // ns after the first slice of the rank's trace
   dur: number;
 }

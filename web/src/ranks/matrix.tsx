@@ -4,6 +4,7 @@
 
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Surface } from '../canvas/surface';
+import { useOwnKeys } from '../keys';
 import { type Palette, readPalette } from '../timeline/palette';
 import { onThemeChange } from '../theme';
 import { duration, percent } from '../units';
@@ -14,7 +15,7 @@ const CELL_MIN = 2;
 const HEIGHT_MAX = 340;
 
 // Steps that share a cell where there are more steps than pixels: the one with the latest rank.
-export function columnsFor(steps: readonly StepColumn[], width: number): StepColumn[] {
+function columnsFor(steps: readonly StepColumn[], width: number): StepColumn[] {
   const room = Math.max(1, Math.floor(width / CELL_MIN));
   if (steps.length <= room) return [...steps];
   return Array.from({ length: room }, (_, i) => {
@@ -92,6 +93,11 @@ export function Matrix({ instance, chosen, onChoose }: MatrixProps) {
   }, []);
   useEffect(() => surface.current?.invalidate(), [instance, chosen, at]);
 
+  useOwnKeys('Matrix of ranks, while it has the focus', [
+    ['ArrowLeft,ArrowRight', 'Previous or next step'],
+    ['ArrowUp,ArrowDown', 'Previous or next rank'],
+    ['Enter', 'Show the step'],
+  ]);
   const rows = instance.ranks.length;
   const height = Math.min(HEIGHT_MAX, rows * CELL);
   const placeOf = (event: MouseEvent) => ({ row: Math.min(rows - 1, Math.floor(event.offsetY / cell.current.height)), column: Math.floor(event.offsetX / cell.current.width) });

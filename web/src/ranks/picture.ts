@@ -77,13 +77,13 @@ class RowGeometry implements Geometry {
   }
 }
 
-export interface RankPick {
+interface RankPick {
   row: number;
   at: number; // in the rank's own time
   run: Run | null;
 }
 
-export interface RanksEvents {
+interface RanksEvents {
   pick?(pick: RankPick): void;
   view?(view: TimeWindow): void;
   scroll?(y: number): void;

@@ -7,7 +7,7 @@ import { Plot } from '../components/plot';
 import type { Column } from '../components/table';
 import { Distributions } from '../compare/distributions';
 import { histogram } from '../figures';
-import { count, duration, durationTicks, moment } from '../units';
+import { count, duration, durationTicks, moment, numberTicks } from '../units';
 import { LATENCIES, latencies, type Latency, type RunRequest } from './requests';
 
 interface Bin {
@@ -46,7 +46,7 @@ export function DistributionPanel({ runs }: { runs: { label: string; color: stri
       <Choice label="Latency" options={LATENCIES} value={which} onChoose={setWhich} />
       <p class="hint">{title}: {meaning}. Requests that succeeded, without the first one to each target.</p>
       {of.every((one) => one.values.length === 0) ? (
-        <p class="hint">No request has it.</p>
+        <p class="hint">No request has this latency.</p>
       ) : (
         <div class="two-plots">
           <div>
@@ -55,7 +55,7 @@ export function DistributionPanel({ runs }: { runs: { label: string; color: stri
           {runs.length === 1 && (
             <div>
               <h3>{title}: histogram</h3>
-              <Plot label={`${title}: histogram`} x={bins.edges.slice(0, -1)} series={series} xTitle="From" xText={duration} xTicks={durationTicks} yText={count} xRange={[bins.edges[0]!, bins.edges.at(-1)!]} height={232} />
+              <Plot label={`${title}: histogram`} x={bins.edges.slice(0, -1)} series={series} xTitle="From" xText={duration} xTicks={durationTicks} yText={count} yTicks={numberTicks} yTitle="requests" xRange={[bins.edges[0]!, bins.edges.at(-1)!]} height={232} />
               <AsTable label={`${title}: histogram`} columns={BIN_COLUMNS} rows={rows} />
             </div>
           )}

@@ -11,7 +11,7 @@ import { useLoad } from '../load';
 import { loadReports, number, rowsNamed } from '../reports';
 import { address, navigate } from '../router';
 import type { Run, Trace } from '../types';
-import { count, duration, durationTicks, moment, percent, rate } from '../units';
+import { count, duration, durationTicks, moment, numberTicks, percent, percentTicks, rate } from '../units';
 import { type OverTime, overTime, type RunRequest } from './requests';
 
 const E2E = '#4f8ff7';
@@ -103,8 +103,8 @@ export function OverTimePlots({ run, requests }: { run: Run; requests: RunReques
   const rates = useMemo(() => [{ label: 'Output tokens/s', color: '--accent', values: over.tokens, kind: 'steps' as const }], [over]);
   const flight = useMemo(
     () => [
-      { label: 'In flight', color: '#2fb3a3', values: over.inFlight, kind: 'steps' as const },
-      { label: 'Finished/s', color: '#a678f0', values: over.requests, kind: 'steps' as const, text: rate },
+      { label: 'Requests in flight', color: '#2fb3a3', values: over.inFlight, kind: 'steps' as const },
+      { label: 'Requests finished/s', color: '#a678f0', values: over.requests, kind: 'steps' as const, text: rate },
     ],
     [over],
   );
@@ -119,8 +119,8 @@ export function OverTimePlots({ run, requests }: { run: Run; requests: RunReques
   return (
     <>
       <Plot label="Latency over time" x={points.x} series={points.series} marks={marks} xTitle="Sent" xText={time} xTicks={durationTicks} xRange={all} yText={duration} yTicks={durationTicks} sync={sync} height={190} />
-      <Plot label="Output tokens a second over time" x={over.at} series={rates} marks={marks} xTitle="Time" xText={time} xTicks={durationTicks} xRange={all} yText={rate} sync={sync} height={130} />
-      <Plot label="Requests in flight and finished over time" x={over.at} series={flight} marks={marks} xTitle="Time" xText={time} xTicks={durationTicks} xRange={all} yText={rate} sync={sync} height={130} />
+      <Plot label="Output tokens per second over time" x={over.at} series={rates} marks={marks} xTitle="Time" xText={time} xTicks={durationTicks} xRange={all} yText={rate} yTicks={numberTicks} yTitle="tokens/s" sync={sync} height={130} />
+      <Plot label="Requests in flight and finished over time" x={over.at} series={flight} marks={marks} xTitle="Time" xText={time} xTicks={durationTicks} xRange={all} yText={rate} yTicks={numberTicks} yTitle="requests" sync={sync} height={130} />
       {shown && (
         <p class="facts-line">
           <span>
@@ -138,7 +138,7 @@ export function OverTimePlots({ run, requests }: { run: Run; requests: RunReques
         <Plot label="Steps of the recorded trace" x={steps.x} series={steps.series} xTitle="Time" xText={time} xTicks={durationTicks} xRange={all} yText={duration} yTicks={durationTicks} sync={sync} height={130} onPick={(index) => open(steps.x[index]!)} />
       )}
       {busy && busy.x.length > 0 && (
-        <Plot label="GPU activity of the recorded trace" x={busy.x} series={busy.series} xTitle="Time" xText={time} xTicks={durationTicks} xRange={all} yText={(y) => percent(y)} yMax={1} sync={sync} height={110} onPick={(index) => open(busy.x[index]!)} />
+        <Plot label="GPU activity of the recorded trace" x={busy.x} series={busy.series} xTitle="Time" xText={time} xTicks={durationTicks} xRange={all} yText={(y) => percent(y)} yTicks={percentTicks} yMax={1} sync={sync} height={110} onPick={(index) => open(busy.x[index]!)} />
       )}
       <AsTable label="The run over time" columns={intervalColumns(over)} rows={over.at.map((at, i) => ({ at, i }))} />
     </>

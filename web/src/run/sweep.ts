@@ -4,7 +4,7 @@
 import { isEstimable, knee, mean, type SweepPoint } from '../figures';
 import type { Run } from '../types';
 
-export const LOADS = ['concurrency', 'rate'] as const;
+const LOADS = ['concurrency', 'rate'] as const;
 
 // All of a workload but its load, and where it went.
 function keyOf(run: Run): string {

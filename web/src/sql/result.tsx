@@ -9,7 +9,7 @@ import { csvOf, saveAs } from '../csv';
 import { useLocalRows } from '../rows';
 import { count, duration, durationTicks, roughly } from '../units';
 
-export type Value = string | number | bigint | null;
+type Value = string | number | bigint | null;
 
 export interface Answer {
   columns: string[];
@@ -26,7 +26,7 @@ const NS = /(^|_)(ns|dur|delay|diff)$/i;
 const isNumber = (value: Value | undefined) => typeof value === 'number' || typeof value === 'bigint';
 
 // Columns whose values are numbers, but for NULLs.
-export function numericColumns(answer: Answer): number[] {
+function numericColumns(answer: Answer): number[] {
   return answer.columns.flatMap((_, i) => (answer.rows.some((row) => isNumber(row[i])) && answer.rows.every((row) => row[i] === null || isNumber(row[i])) ? [i] : []));
 }
 

@@ -7,7 +7,7 @@ import { Share } from '../components/bar';
 import { ProblemBox } from '../components/problem';
 import { type Column, Table } from '../components/table';
 import { useLocalRows } from '../rows';
-import { count, duration } from '../units';
+import { count, duration, slices } from '../units';
 import { joinRanges, mergeSelections } from './area';
 import { sliceColor } from './names';
 import type { Area } from './picture';
@@ -74,7 +74,7 @@ export function AreaTable({ source, area, onName }: { source: TimelineSource; ar
         <h2>{duration(area.to - area.from)}</h2>
         {result && (
           <span class="muted">
-            {count(result.count)} slices, busy {duration(result.busy)}
+            {slices(result.count)}, busy {duration(result.busy)}
           </span>
         )}
       </header>

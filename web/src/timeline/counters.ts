@@ -16,7 +16,7 @@ interface Part {
   control: AbortController | null;
 }
 
-export type LoadCounter = (track: number, from: number, to: number, points: number, signal: AbortSignal) => Promise<CounterPoint[]>;
+type LoadCounter = (track: number, from: number, to: number, points: number, signal: AbortSignal) => Promise<CounterPoint[]>;
 
 export class Counters {
   private readonly parts = new Map<string, Part>();

@@ -3,7 +3,7 @@
 
 import type { Band, Layout } from './layout';
 
-export interface HeaderActions {
+interface HeaderActions {
   toggle: (band: Band) => void;
   pin: (band: Band) => void;
   hide: (band: Band) => void;

@@ -5,7 +5,7 @@ import { moment } from '../units';
 import { drawnDuration } from './lanes';
 import type { TimelinePicture } from './picture';
 
-export const IN_VIEW_MAX = 300;
+const IN_VIEW_MAX = 300;
 
 export interface InViewRow {
   key: string;

@@ -48,7 +48,7 @@ export function trackKey(kind: string, title: string): string {
   return `${kind}:${title.replace(/\b\d{4,}\b/g, '#')}`;
 }
 
-export function isOpenUsually(track: Track): boolean {
+function isOpenUsually(track: Track): boolean {
   return track.kind === 'gpu' || (track.kind !== 'python' && track.lanes <= 12);
 }
 

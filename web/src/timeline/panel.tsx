@@ -72,7 +72,7 @@ export function SlicePanel({ slice, onGo, onZoom, onSearch }: PanelProps) {
             Zoom to it
           </button>
           <button type="button" class="quiet" onClick={() => onSearch(slice.name)}>
-            Find all
+            Search its name
           </button>
         </span>
       </header>
@@ -136,7 +136,7 @@ export function SlicePanel({ slice, onGo, onZoom, onSearch }: PanelProps) {
             </>
           )}
         </dl>
-        <Parents title="Inside of" of={parents} onGo={onGo} />
+        <Parents title="Inside" of={parents} onGo={onGo} />
         <Parents title="Launched from" of={launch?.parents ?? []} onGo={onGo} />
         {same && same.count > 1 && (
           <div>

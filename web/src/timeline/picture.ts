@@ -13,7 +13,7 @@ import { type Arrow, arrowsOf, distanceTo, drawArea, drawArrow, drawMeasure, dra
 import { type Palette, readPalette } from './palette';
 import { ordered } from './snap';
 import type { SliceDetail, TimelineSource } from './source';
-import { isNear, panBy, type TimeWindow, windowAt, windowBetween, windowWith, zoomAt } from './view';
+import { isNear, panBy, type TimeWindow, windowAt, windowBetween, windowThatShows, windowWith, zoomAt } from './view';
 
 export interface Area {
   from: number;
@@ -213,7 +213,8 @@ export class TimelinePicture implements Geometry {
   }
 
   // Brings a slice into view, both ways.
-  reveal(ref: { begin: number; dur: number; lane: number }): void {
+  // `isHit`: zooms in until it can be seen.
+  reveal(ref: { begin: number; dur: number; lane: number }, isHit = false): void {
     const band = this.layout.byLane(ref.lane);
     if (band?.track && !band.pinned) {
       const y = band.y + (ref.lane - band.track.lane) * band.row;
@@ -223,7 +224,8 @@ export class TimelinePicture implements Geometry {
     }
     const end = ref.dur < 0 ? this.length : ref.begin + ref.dur;
     const now = this.goal ?? this.view;
-    const next = windowWith(now, ref.begin, end, this.length);
+    const moved = windowWith(now, ref.begin, end, this.length);
+    const next = isHit ? windowThatShows(moved, ref.begin, end, this.length, this.width) : moved;
     if (next !== now) this.glideTo(next);
   }
 

@@ -17,8 +17,8 @@ export interface Search {
   hits: SliceRef[]; // in order of time, as far as they are here
   busy: boolean;
   problem: Problem | null;
-  // The hit after (or before) a slice; null if there is none.
-  step: (from: { begin: number; slice: number } | null, direction: -1 | 1) => Promise<SliceRef | null>;
+  // The hit after (or before) a slice; null if there is none. Waits for the answer about `wanted`, the text as it is now.
+  step: (wanted: string, from: { begin: number; slice: number } | null, direction: -1 | 1) => Promise<SliceRef | null>;
 }
 
 interface Found {
@@ -31,6 +31,7 @@ interface Found {
 export function useSearch(source: TimelineSource, text: string): Search {
   const [state, setState] = useState<{ result: SearchResult | null; hits: SliceRef[]; busy: boolean; problem: Problem | null }>({ result: null, hits: [], busy: false, problem: null });
   const current = useRef<Found | null>(null);
+  const waiting = useRef<((answered: string) => void) | null>(null);
 
   useEffect(() => {
     const control = new AbortController();
@@ -46,11 +47,13 @@ export function useSearch(source: TimelineSource, text: string): Search {
           const found = { text, hits: result.matches, more: result.more, signal: control.signal };
           current.current = found;
           setState({ result, hits: result.matches, busy: false, problem: null });
+          waiting.current?.(text);
           void (async () => {
             for (let page = 1; page < SHOWN_PAGES && found.more; page++) await more(found);
           })().catch(() => {}); // what is missing is asked for when somebody gets there
         },
         (error: unknown) => {
+          if (!isAbort(error)) waiting.current?.(text);
           if (!isAbort(error)) setState({ result: null, hits: [], busy: false, problem: asProblem(error) });
         },
       );
@@ -72,9 +75,21 @@ export function useSearch(source: TimelineSource, text: string): Search {
     setState((old) => ({ ...old, hits: search.hits }));
   };
 
-  const step = async (from: { begin: number; slice: number } | null, direction: -1 | 1): Promise<SliceRef | null> => {
+  // Answers to the beginning of a text that was typed on are passed over; one to another text ends the wait.
+  const answer = (wanted: string): Promise<void> =>
+    new Promise((resolve) => {
+      waiting.current = (answered) => {
+        if (answered !== wanted && wanted.startsWith(answered)) return;
+        waiting.current = null;
+        resolve();
+      };
+    });
+
+  const step = async (wanted: string, from: { begin: number; slice: number } | null, direction: -1 | 1): Promise<SliceRef | null> => {
+    if (wanted === '') return null;
+    if (current.current?.text !== wanted) await answer(wanted);
     const search = current.current;
-    if (!search) return null;
+    if (search?.text !== wanted) return null;
     const isAfter = (hit: SliceRef) => !from || hit.begin > from.begin || (hit.begin === from.begin && hit.slice > from.slice);
     for (;;) {
       if (direction < 0) {

@@ -4,7 +4,7 @@
 import { runAfter, TILE_BUCKETS, type TileRuns } from './decode';
 import { tileBegin } from './tiles';
 
-export interface PlacedRuns {
+interface PlacedRuns {
   runs: TileRuns;
   level: number;
   index: number;

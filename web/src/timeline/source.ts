@@ -6,7 +6,7 @@ import { bytes, get, withQuery } from '../api';
 import type { SliceRef } from '../types';
 import { decodeTile, type TileRuns } from './decode';
 
-export type TrackKind = 'gpu' | 'thread' | 'python' | 'async' | 'instant' | 'counter';
+type TrackKind = 'gpu' | 'thread' | 'python' | 'async' | 'instant' | 'counter';
 
 export interface Track {
   track: number;

@@ -24,7 +24,7 @@ export interface Tile<P> {
   control: AbortController | null;
 }
 
-export type LoadTile = (level: number, index: number, first: number, last: number, signal: AbortSignal) => Promise<TileRuns>;
+type LoadTile = (level: number, index: number, first: number, last: number, signal: AbortSignal) => Promise<TileRuns>;
 
 // The level at which a bucket has at least a pixel.
 export function levelOf(nsPerPixel: number): number {

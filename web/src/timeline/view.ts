@@ -43,6 +43,18 @@ export function windowWith(view: TimeWindow, from: number, to: number, length: n
   return windowAt((from + to) / 2 - span / 2, span, length);
 }
 
+const VISIBLE_PX = 6;
+const VISIBLE_PART = 16; // of the window, for what was too narrow
+const VISIBLE_SPAN_MIN = 10_000; // ns: what has no duration is not zoomed in on for ever
+
+// A window in which a time has some pixels: the same one where it has, or where it cannot.
+export function windowThatShows(view: TimeWindow, from: number, to: number, length: number, width: number): TimeWindow {
+  const span = view.to - view.from;
+  const wanted = Math.max((to - from) * VISIBLE_PART, VISIBLE_SPAN_MIN);
+  if (((to - from) / span) * width >= VISIBLE_PX || span <= wanted) return view;
+  return windowAt((from + to) / 2 - wanted / 2, wanted, length);
+}
+
 // A step of a window that moves to another by itself. Spans move by their ratio, so that zooming looks even.
 export function windowBetween(now: TimeWindow, goal: TimeWindow, part: number): TimeWindow {
   const span = now.to - now.from;

@@ -4,7 +4,7 @@
 import { type Row, type Span, text, windowAround } from '../reports';
 import { address } from '../router';
 
-export interface FindingPlace extends Span {
+interface FindingPlace extends Span {
   rank: number | null;
   slice: number | null;
 }

@@ -40,9 +40,10 @@ export function Flame({ parts }: ViewProps) {
   return (
     <div class="flame-view" aria-busy={loading}>
       <div class="head">
-        <h1>Flame graph</h1>
-        <a href={`#/traces/${id}`}>{id}</a>
-        <div class="choice" role="group" aria-label="What widths are">
+        <h1>
+          Flame graph <a href={`#/traces/${id}`}>{id}</a>
+        </h1>
+        <div class="choice" role="group" aria-label="Width of frames">
           {KINDS.map(([kind, title, help]) => (
             <button type="button" key={kind} aria-pressed={by === kind} title={help} onClick={() => show(kind)}>
               {title}
@@ -77,7 +78,7 @@ export function Flame({ parts }: ViewProps) {
       {problem ? (
         <ProblemBox problem={problem} onRetry={reload} />
       ) : !tree ? (
-        <p class="empty computing">Computing ...</p>
+        <p class="empty computing">Computing…</p>
       ) : tree.parent.length < 2 ? (
         <p class="empty">{by === 'host' ? 'The trace has no calls here.' : 'The trace has no GPU events here.'}</p>
       ) : (

@@ -27,7 +27,7 @@ function Health({ state, history }: { state: FleetState; history: History }) {
   const notes = [of('ok') > 0 && `${count(of('ok'))} ok`, of('down') > 0 && `${count(of('down'))} down`, of('unprofilable') > 0 && `${count(of('unprofilable'))} cannot be recorded`];
   const kvMax = Math.max(...workers.map((worker) => worker.kv_use ?? 0));
   return (
-    <section class="figures" aria-label="The fleet now">
+    <section class="figures" aria-label="Figures of the fleet">
       <Figure label="Workers" value={count(workers.length)} note={notes.filter(Boolean).join(', ')} />
       <Figure label="Running requests" value={count(now?.running)} values={history.totals.map((each) => each.running)} />
       <Figure label="Waiting requests" value={count(now?.waiting)} values={history.totals.map((each) => each.waiting)} costs={(now?.waiting ?? 0) > (now?.running ?? 0)} />
@@ -40,10 +40,10 @@ function Health({ state, history }: { state: FleetState; history: History }) {
 
 function OddList({ odd, workers }: { odd: Odd[]; workers: FleetWorker[] }) {
   return (
-    <section class="panel" aria-label="Odd now">
-      <h2>Odd now</h2>
+    <section class="panel" aria-label="Unusual now">
+      <h2>Unusual now</h2>
       {odd.length === 0 ? (
-        <p class="hint">Nothing is odd: {plural(workers.length, 'worker')} answer as expected.</p>
+        <p class="hint">Nothing unusual: {plural(workers.length, 'worker answers', 'workers answer')} as expected.</p>
       ) : (
         <ul class="odd">
           {odd.map((each) => {
@@ -190,7 +190,7 @@ function Workers({ state, history, chosen, onChoose }: WorkersProps) {
       numeric: true,
       sort: 'waiting',
       down: true,
-      help: 'requests that wait, and how many waited before',
+      help: 'waiting requests, now and over time',
       cell: (row) => (
         <span class="with-spark">
           {(row.waiting ?? 0) > 0 && <Spark values={history.waiting.get(row.worker) ?? []} />}
@@ -272,7 +272,7 @@ function NoFleet() {
       <h2>No fleet yet</h2>
       <p class="hint">
         Add a section [fleet NAME] with router=URL to profd.conf, or record a router once, and it appears here.
-        {mayAsk && ' Or look at the workers of a router once:'}
+        {mayAsk && ' Or list the workers of a router once:'}
       </p>
       {mayAsk && (
         <form
@@ -323,7 +323,7 @@ export function FleetView() {
             {fleet.remedy && <p>{fleet.remedy}</p>}
           </div>
         ))}
-      {!state && !problem && <p class="empty">Looking for the workers…</p>}
+      {!state && !problem && <p class="empty">Discovering workers…</p>}
       {state && !isEmpty && <Health state={state} history={history} />}
       {isEmpty && <NoFleet />}
       <div class="grid">

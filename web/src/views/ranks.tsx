@@ -71,7 +71,7 @@ export function Ranks({ parts }: ViewProps) {
     return (
       <div class="ranks-view">
         <div class="timeline-bar">
-          <h1>Ranks of {session ?? 'traces'}</h1>
+          <h1>Ranks {session}</h1>
         </div>
         <ProblemBox problem={problem} />
         <AbsentNote absent={loaded?.absent} />
@@ -87,7 +87,7 @@ function stepKey(step: StepColumn): string {
 }
 
 // Why a rank is late, in a sentence.
-export function lateText(late: Straggler): string {
+function lateText(late: Straggler): string {
   const why = late.meanwhile ? ` Before that it spends ${duration(late.meanwhileNs)} more than the median rank ${late.meanwhile === 'idle' ? 'idle' : `in ${late.meanwhile}`}.` : '';
   return `Rank ${late.rank} arrives last at ${percent(late.lastShare)} of the collectives; the other ranks wait ${duration(late.caused)} for it in total.${why}`;
 }
@@ -220,7 +220,7 @@ function Shown({ session, loaded, instance }: { session: string | null; loaded: 
   return (
     <div class="ranks-view">
       <div class="timeline-bar">
-        <h1>{session ? <a href={`#/sessions/${session}`}>{session}</a> : 'Ranks'}</h1>
+        <h1>Ranks {session && <a href={`#/sessions/${session}`}>{session}</a>}</h1>
         <span class="muted">{plural(ranks.length, 'rank')}</span>
         {instances.length > 1 && (
           <label>
@@ -314,7 +314,7 @@ function Stragglers({ rows }: { rows: Straggler[] }) {
     { id: 'rank', title: 'Rank', width: '70px', numeric: true, cell: (row) => row.rank },
     { id: 'last', title: 'Last', help: 'share of the collectives at which the rank arrived last', width: '80px', numeric: true, cell: (row) => percent(row.lastShare) },
     { id: 'caused', title: 'Wait caused', help: 'total wait of the other ranks when it was last', width: '120px', numeric: true, cell: (row) => duration(row.caused) },
-    { id: 'delay', title: 'Saved without it', help: 'total delay after the second to last rank', width: '150px', numeric: true, cell: (row) => duration(row.delay) },
+    { id: 'delay', title: 'Possible gain', help: 'total delay after the second to last rank', width: '150px', numeric: true, cell: (row) => duration(row.delay) },
     { id: 'why', title: 'Meanwhile', help: 'what it did longer than the median rank before it was last', cell: (row) => (row.meanwhile ? `${row.meanwhile} +${duration(row.meanwhileNs)}` : '') },
   ];
   const sorted = useMemo(() => [...rows].sort((a, b) => b.delay - a.delay), [rows]);
@@ -327,7 +327,7 @@ function Imbalance({ rows }: { rows: Row[] }) {
     { id: 'mean', title: 'Mean', width: '90px', numeric: true, cell: (row) => duration(number(row, 'mean_ns')) },
     { id: 'min', title: 'Shortest', width: '130px', numeric: true, cell: (row) => `${duration(number(row, 'min_ns'))} (${text(row, 'min_rank')})`, rare: true },
     { id: 'max', title: 'Longest', width: '130px', numeric: true, cell: (row) => `${duration(number(row, 'max_ns'))} (${text(row, 'max_rank')})` },
-    { id: 'cost', title: 'Cost', help: 'the longest less the mean', width: '90px', numeric: true, cell: (row) => <span class="costs">{duration(number(row, 'cost_ns'))}</span> },
+    { id: 'cost', title: 'Cost', help: 'longest minus mean', width: '90px', numeric: true, cell: (row) => <span class="costs">{duration(number(row, 'cost_ns'))}</span> },
   ];
   return <Table label="Imbalance of ranks by category" columns={columns} rows={useLocalRows(rows.slice(0, 10))} rowKey={(row) => text(row, 'category')} keys={false} />;
 }

@@ -187,7 +187,7 @@ function Group({ runs, ids }: { runs: Run[]; ids: string[] }) {
       </section>
       <section class="panel" aria-label="Latency">
         <h2>Latency</h2>
-        {requests.problem ? <ProblemBox problem={requests.problem} onRetry={requests.reload} /> : of ? <DistributionPanel runs={of} /> : <p class="hint computing">Loading ...</p>}
+        {requests.problem ? <ProblemBox problem={requests.problem} onRetry={requests.reload} /> : of ? <DistributionPanel runs={of} /> : <p class="hint computing">Loading…</p>}
       </section>
     </>
   );
@@ -207,7 +207,7 @@ export function RunView({ parts }: ViewProps) {
   useKeys('Benchmark run', [{ keys: 'x', label: 'Compare with another run', run: () => navigate('/compare', { a: ids.join() }) }]);
   if (ids.length === 0) return <p class="empty">There is no benchmark run {parts['run']}.</p>;
   if (loaded.problem && !loaded.data) return <ProblemBox problem={loaded.problem} onRetry={loaded.reload} />;
-  if (!run) return <p class="empty">Loading ...</p>;
+  if (!run) return <p class="empty">Loading…</p>;
   return (
     <article class="compare-view run-view">
       <div class="head">

@@ -110,7 +110,18 @@ function Targets({ session, traces }: { session: Session; traces: Trace[] }) {
       },
     },
   ];
-  return <Table label="Workers of the session" columns={columns} rows={useLocalRows(session.targets ?? [])} rowKey={(row) => String(row.target)} />;
+  const missing = (session.targets ?? []).some((row) => (row.ranks_expected ?? 0) > (row.traces ?? []).filter((id) => byId.get(id)?.kind === 'trace').length);
+  const legend = [
+    traces.some((trace) => trace.kind === 'frontend') && 'F: trace of the frontend',
+    traces.some((trace) => trace.kind === 'attachment') && 'A: another file',
+    missing && (isOver(session) ? '×: no trace of the rank' : '·: no trace of the rank yet'),
+  ].filter(Boolean);
+  return (
+    <>
+      <Table label="Workers of the session" columns={columns} rows={useLocalRows(session.targets ?? [])} rowKey={(row) => String(row.target)} />
+      {legend.length > 0 && <p class="hint">{legend.join(', ')}.</p>}
+    </>
+  );
 }
 
 function Imported({ traces, elsewhere }: { traces: Trace[]; elsewhere: boolean }) {
@@ -122,7 +133,7 @@ function Imported({ traces, elsewhere }: { traces: Trace[]; elsewhere: boolean }
     { id: 'device', title: 'GPU', width: '140px', rare: true, cell: (row) => row.device_name },
     { id: 'state', title: 'State', width: '120px', cell: (row) => <State state={row.state} /> },
     { id: 'span', title: 'Span', width: '92px', numeric: true, cell: (row) => duration(row.span_ns) },
-    { id: 'slices', title: 'Slices', width: '92px', numeric: true, rare: true, cell: (row) => count(row.slices) },
+    { id: 'slices', title: 'Slices', help: 'slices and instants', width: '92px', numeric: true, rare: true, cell: (row) => count(row.slices) },
     { id: 'size', title: 'Size', width: '92px', numeric: true, cell: (row) => size(row.size) },
   ];
   const byRank = useMemo(() => [...traces].sort((a, b) => (a.ranks?.rank ?? 1e9) - (b.ranks?.rank ?? 1e9)), [traces]);
@@ -273,7 +284,7 @@ export function SessionView({ parts }: ViewProps) {
   return (
     <div class="session">
       <div class="head">
-        <h1>{id}</h1>
+        <h1>Session {id}</h1>
         <State state={session.state} />
         <span class="facts">
           {subjectOf(session)}

@@ -162,7 +162,7 @@ export function Sql() {
               event.currentTarget.value = '';
             }}
           >
-            <option value="">Choose ...</option>
+            <option value="">Choose…</option>
             {EXAMPLES.map((example, i) => (
               <option key={example.title} value={i}>
                 {example.title}

@@ -5,7 +5,7 @@ import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { asProblem, isAbort, Problem, useAction } from '../api';
 import { useCommands } from '../commands';
 import { ProblemBox } from '../components/problem';
-import { type Binding, useKeys } from '../keys';
+import { type Binding, useKeys, useOwnKeys } from '../keys';
 import { useMe } from '../me';
 import { notify } from '../notice';
 import { HANDOVER_MAX, openInPerfetto } from '../perfetto';
@@ -22,7 +22,7 @@ import { useSearch } from '../timeline/search';
 import { type SliceDetail, TimelineSource } from '../timeline/source';
 import { windowAround, windowFrom } from '../timeline/view';
 import type { SliceRef } from '../types';
-import { count, duration, plural } from '../units';
+import { count, duration, plural, slices } from '../units';
 import type { ViewProps } from '../views';
 
 const ADDRESS_MS = 250;
@@ -48,7 +48,7 @@ export function Timeline({ parts }: ViewProps) {
     return (
       <div class="timeline">
         <div class="timeline-bar">
-          <h1>Timeline of {trace}</h1>
+          <h1>Timeline {trace}</h1>
         </div>
         <ProblemBox problem={problem} onRetry={again} />
         {!problem && <p class="empty">{source ? 'The trace has no slices. Its counters and metadata are tables of SQL.' : 'Loading…'}</p>}
@@ -128,7 +128,7 @@ function Shown({ source, onStale }: { source: TimelineSource; onStale: () => voi
 
   // -- Selection ------------------------------------------------------------------------------------------------------
 
-  const select = (ask: () => Promise<SliceDetail>, reveal: boolean) => {
+  const select = (ask: () => Promise<SliceDetail>, reveal: boolean, isHit = false) => {
     asked.current?.abort();
     asked.current = new AbortController();
     setProblem(null);
@@ -140,14 +140,14 @@ function Shown({ source, onStale }: { source: TimelineSource; onStale: () => voi
         picture().setSelected(slice);
         pane.current!.overview.marked = slice;
         pane.current!.overview.invalidate();
-        if (reveal) picture().reveal(slice);
+        if (reveal) picture().reveal(slice, isHit);
       },
       (error: unknown) => {
         if (!isAbort(error) && asProblem(error).status !== 404) failed(error);
       },
     );
   };
-  const go = (ref: SliceRef) => select(() => source.slice(ref.slice, asked.current!.signal), true);
+  const go = (ref: SliceRef, isHit = false) => select(() => source.slice(ref.slice, asked.current!.signal), true, isHit);
   const pick = (run: Run | null) => {
     if (!run) return clear();
     const bucket = 2 ** run.level;
@@ -215,8 +215,8 @@ function Shown({ source, onStale }: { source: TimelineSource; onStale: () => voi
   const nextHit = (direction: -1 | 1) => {
     const { view } = picture();
     const from = selected ?? { begin: view.from, slice: -1 };
-    search.step(from, direction).then((hit) => {
-      if (hit) go(hit);
+    search.step(field.current?.value ?? '', from, direction).then((hit) => {
+      if (hit) go(hit, true);
     }, failed);
   };
   const find = (name: string) => {
@@ -251,6 +251,18 @@ function Shown({ source, onStale }: { source: TimelineSource; onStale: () => voi
     { keys: '0', label: 'Show all of the trace', run: () => showAll(pane.current!) },
     { keys: 'f', label: 'Zoom to what is selected', run: zoomToIt },
   ];
+  useOwnKeys('Search in the timeline', [
+    ['Enter', 'Next hit'],
+    ['Shift+Enter', 'Previous hit'],
+    ['Escape', 'End the search'],
+  ]);
+  useOwnKeys('Timeline, while the picture has the focus', [
+    ['ArrowLeft,ArrowRight', 'Previous or next slice of the lane'],
+    ['ArrowUp,ArrowDown', 'Parent or child of the slice'],
+    ['Enter', 'Zoom to what is selected'],
+    ['PageUp,PageDown', 'Scroll the tracks'],
+    ['Home,End', 'First or last track'],
+  ]);
   useKeys('Timeline', [
     ...zoomKeys,
     { keys: 'n', label: 'Next slice of the same name', run: () => sameName(1) },
@@ -304,7 +316,7 @@ function Shown({ source, onStale }: { source: TimelineSource; onStale: () => voi
   const events = {
     view: () => writeAddress(),
     pick,
-    follow: go,
+    follow: (ref: SliceRef) => go(ref),
     area: (chosen: Area | null, isDone: boolean) => {
       if (!isDone) return;
       setArea(chosen);
@@ -332,17 +344,17 @@ function Shown({ source, onStale }: { source: TimelineSource; onStale: () => voi
   const { result } = search;
   const position = result && selected ? search.hits.findIndex((hit) => hit.slice === selected.slice) : -1;
   const label = useMemo(
-    () => `Timeline of ${trace}: ${plural(head.tracks.length, 'track')}, ${plural(head.slices, 'slice')}, ${duration(head.length_ns)}. The table after it has what is in view.`,
+    () => `Timeline of ${trace}: ${plural(head.tracks.length, 'track')}, ${slices(head.slices)}, ${duration(head.length_ns)}. The table after it has what is in view.`,
     [head],
   );
   return (
     <div class="timeline">
       <div class="timeline-bar">
         <h1>
-          <a href={`#/traces/${trace}`}>{trace}</a>
+          Timeline <a href={`#/traces/${trace}`}>{trace}</a>
         </h1>
         <span class="muted">
-          {duration(head.length_ns)}, {plural(head.slices, 'slice')}
+          {duration(head.length_ns)}, {slices(head.slices)}
         </span>
         <form
           role="search"

@@ -22,7 +22,7 @@ import { gpuParts } from '../trace/gpu_parts';
 import { Memory } from '../trace/memory';
 import { Steps } from '../trace/steps';
 import type { Trace } from '../types';
-import { count, duration, percent, plural, size, time } from '../units';
+import { count, duration, percent, plural, size, slices, time } from '../units';
 import type { ViewProps } from '../views';
 import './trace.css';
 
@@ -40,7 +40,7 @@ function Facts({ trace, summary }: { trace: Trace; summary: Row | undefined }) {
     ['GPU', text(summary, 'gpu') || trace.device_name],
     ['Recorded', time(trace.recorded_at)],
     ['Span', trace.span_ns !== undefined && duration(trace.span_ns)],
-    ['Slices', trace.slices !== undefined && `${count(trace.slices)}, ${count(trace.gpu_slices)} of the GPU`],
+    ['Slices', trace.slices !== undefined && `${count(trace.slices)} with instants, ${count(trace.gpu_slices)} of the GPU`],
     ['Size', size(trace.size)],
     ['Session', trace.session && <a href={'#/sessions/' + trace.session}>{trace.session}</a>],
     ['Worker', trace.worker],
@@ -180,7 +180,7 @@ function Kernels({ rows, trace }: { rows: Row[]; trace: string }) {
 const CAUSES: Record<string, [string, string]> = {
   host_wait: ['Host', 'the next event was launched within the gap: the GPU waited for the host'],
   kernel_wait: ['Between kernels', 'the next event was launched before, and the gap is shorter than 30 us'],
-  other: ['Order', 'the next event was launched before, but waited for another stream, an event, or resources of the GPU'],
+  other: ['Other wait', 'the next event was launched before, but waited for another stream, an event, or resources of the GPU'],
 };
 
 function gapColumns(most: number): Column<Row>[] {
@@ -248,7 +248,7 @@ function Section({ title, of, children }: { title: string; of: Loaded<Reports>[]
       {failed ? (
         <ProblemBox problem={failed.problem} onRetry={failed.reload} />
       ) : of.some((one) => !one.data) ? (
-        <p class="hint computing">Computing ...</p>
+        <p class="hint computing">Computing…</p>
       ) : (
         children
       )}
@@ -326,7 +326,7 @@ export function TraceView({ parts }: ViewProps) {
   const isForPerfetto = usePlace().query.get('perfetto') === '1';
   const facts = useLoad(trace?.columns ? id + ' facts' : null, (signal) => loadReports([id], ['summary'], 1, signal));
   if (problem) return <ProblemBox problem={problem} onRetry={reload} />;
-  if (!trace) return <p class="empty">Loading ...</p>;
+  if (!trace) return <p class="empty">Loading…</p>;
   return (
     <article class="trace-view">
       <div class="head">
@@ -336,7 +336,7 @@ export function TraceView({ parts }: ViewProps) {
           {rankText(trace) && <span>{rankText(trace)}</span>}
           {trace.device_name && <span>{trace.device_name}</span>}
           {trace.span_ns !== undefined && <span>{duration(trace.span_ns)}</span>}
-          {trace.slices !== undefined && <span>{plural(trace.slices, 'slice')}</span>}
+          {trace.slices !== undefined && <span>{slices(trace.slices)}</span>}
         </p>
         <div class="actions">
           {trace.columns && (
