@@ -4,13 +4,15 @@
  * of SQLite's log an fsync has made safe. CHAOS_CONTROL names the file, which the test made and maps as well.
  *
  * Why not libfaketime: it also moves the times of files and, unless told otherwise, the monotonic clock; here
- * exactly CLOCK_REALTIME jumps, at any moment, as when an admin sets the clock. A host whose clock was always wrong has
+ * exactly CLOCK_REALTIME jumps, at any moment, as when an admin sets the clock; for tests of deadlines the monotonic clocks go
+ * on, too, as if so much time had passed. A host whose clock was always wrong has
  * files with times as wrong: `files` moves these too, also by statx(), which libfaketime does not know.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +35,8 @@ struct control {
     _Atomic int64_t offset_ns; /* of the wall clock */
     unsigned char salt[SALT];  /* of the log when it was synced last */
     int64_t synced_frames;
-    int64_t files; /* 1: times of files are off as well */
+    int64_t files;             /* 1: times of files are off as well */
+    _Atomic int64_t passed_ns; /* more than has passed, by the monotonic clocks */
 };
 
 static struct control nothing, *control = &nothing;
@@ -62,10 +65,12 @@ __attribute__((constructor)) static void begin(void)
 
 int clock_gettime(clockid_t id, struct timespec *ts)
 {
+    bool is_monotonic = id == CLOCK_MONOTONIC || id == CLOCK_MONOTONIC_COARSE || id == CLOCK_BOOTTIME;
     int r = real_clock(id, ts);
-    if (r < 0 || id != CLOCK_REALTIME)
+    if (r < 0 || (id != CLOCK_REALTIME && !is_monotonic))
         return r;
-    int64_t ns = ts->tv_sec * NS_PER_S + ts->tv_nsec + atomic_load(&control->offset_ns);
+    int64_t more = atomic_load(is_monotonic ? &control->passed_ns : &control->offset_ns);
+    int64_t ns = ts->tv_sec * NS_PER_S + ts->tv_nsec + more;
     *ts = (struct timespec){.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
     return 0;
 }

@@ -17,6 +17,7 @@ from daemon import SANITIZED, Daemon, quick_config, wait_for
 from patience import patience
 from real_traces import CORPUS
 from test_timeline import parse_tile
+from wall_clock import WallClock, why_not
 
 TRACE = CORPUS / "sglang_decode_8rank/rank3.pt.trace.json.gz"
 
@@ -150,6 +151,34 @@ def test_a_client_that_leaves_ends_its_work(profd):
     behind.close()
     assert viewers(profd) != [viewer]
     assert metrics(profd)['profd_viewer_requests_total{result="cancelled"}'] == 1
+
+
+@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+def test_a_viewer_ends_by_its_deadlines(tmp_path):
+    """Half a minute after a request that it does not answer, a minute after its last one."""
+    clock = WallClock(tmp_path / "clock")
+    with Daemon(tmp_path / "profd", quick_config(), environment=clock.environment) as profd:
+        trace = imported(profd)
+        profd.get(f"/v1/traces/{trace}/timeline")
+        [viewer] = viewers(profd)
+        os.kill(viewer, signal.SIGSTOP)
+        with contextlib.closing(profd.connection()) as stuck:
+            stuck.request("GET", f"/v1/traces/{trace}/selection")
+            wait_for(lambda: metrics(profd)["profd_viewer_requests_waiting"] == 0)
+            clock.let_pass(15)
+            assert metrics(profd)["profd_viewers"] == 1
+            clock.let_pass(16)
+            wait_for(lambda: metrics(profd)["profd_viewers"] == 0)
+            reply = stuck.getresponse()
+            problem = json.load(reply)
+            assert reply.status == 413 and "30 s" in problem["detail"] and problem["remedy"]
+        profd.get(f"/v1/traces/{trace}/timeline")
+        assert viewers(profd) not in ([], [viewer])
+        clock.let_pass(40)
+        assert metrics(profd)["profd_viewers"] == 1
+        clock.let_pass(21)
+        wait_for(lambda: metrics(profd)["profd_viewers"] == 0)
+        assert not viewers(profd)
 
 
 def test_no_more_than_eight_stay(profd, tmp_path):
