@@ -68,6 +68,28 @@ test('a click zooms, and the table leads to a frame', async () => {
   await close(page);
 });
 
+test('callers and callees of a name, from all of its frames', async () => {
+  const answer = await api('GET', `/v1/traces/${memory}/flame?by=gpu`);
+  const page = await open(`/traces/${memory}/flame?by=gpu`);
+  // The kernel with most time: all of it is its own.
+  await page.getByRole('table', { name: 'Names by self time' }).getByRole('row').nth(1).click();
+  const name = await page.locator('#icicle-chosen strong').getAttribute('title');
+  await page.getByRole('button', { name: 'Callers' }).click();
+  await page.waitForURL(/side=callers/);
+  const total = answer.nodes.reduce((sum, [, number, time]) => sum + (answer.names[number] === name ? time : 0), 0);
+  await page.getByText(`all: ${(total / 1e6).toFixed(total < 9.95e6 ? 1 : 0)} ms. Click a frame to zoom.`).waitFor();
+  const [above] = answer.nodes.find(([parent, number]) => parent >= 0 && answer.names[number] === name);
+  await page.getByRole('table').getByTitle(answer.names[answer.nodes[above][1]], { exact: true }).waitFor();
+  await accessible(page);
+  await page.getByRole('button', { name: 'Show callees' }).click();
+  await page.waitForURL(/side=callees/);
+  await page.getByRole('button', { name: 'Show all names' }).click();
+  await page.waitForFunction(() => !location.hash.includes('side='));
+  await page.goBack();
+  await page.waitForURL(/side=callees/);
+  await close(page);
+});
+
 test('hostile names are text', async () => {
   const page = await open(`/traces/${hostileNames}/flame`);
   page.on('dialog', (dialog) => page.faults.push(dialog.message()));

@@ -106,6 +106,45 @@ export function summed(answers: readonly FlameAnswer[], parts = 1): FlameAnswer 
   return sum;
 }
 
+export type AroundSide = 'callers' | 'callees';
+
+// All that calls frames of a name, or that they call: one graph with the name as its root. Of frames within frames of the
+// name only the outermost counts, so that no time counts twice.
+export function around(answer: FlameAnswer, name: string, side: AroundSide): FlameAnswer {
+  const { names, nodes } = answer;
+  const graph: FlameAnswer = { unit: answer.unit, names, nodes: [] };
+  const known = new Map<string, number>();
+  const add = (above: number, of: number, total: number, self: number, count: number): number => {
+    const key = `${above} ${of}`;
+    let at = known.get(key);
+    if (at === undefined) known.set(key, (at = graph.nodes.push([above, of, 0, 0, 0]) - 1));
+    const node = graph.nodes[at]!;
+    node[2] += total;
+    node[3] += self;
+    node[4] += count;
+    return at;
+  };
+  const within = new Int32Array(nodes.length).fill(-1); // the node of the new graph, of those in a frame of the name
+  nodes.forEach(([parent, of, total, self, count], i) => {
+    const above = parent >= 0 && parent < i ? within[parent]! : -1;
+    if (above >= 0) within[i] = side === 'callees' ? add(above, of, total, self, count) : 0;
+    else if (names[of] === name) {
+      within[i] = 0;
+      const isRoot = side === 'callers' && (parent < 0 || parent >= i);
+      add(-1, of, total, side === 'callees' ? self : isRoot ? total : 0, count);
+      if (side === 'callees') return;
+      for (let [at, caller] = [0, parent]; caller >= 0 && caller < i; ) {
+        const next = nodes[caller]![0];
+        const isLast = next < 0 || next >= caller;
+        at = add(at, nodes[caller]![1], total, isLast ? total : 0, count);
+        if (isLast) break;
+        caller = next;
+      }
+    }
+  });
+  return graph;
+}
+
 // `after` over `before`: frames of the same names from the root down are one. Widths are those of `after`; a frame that is
 // gone has none, and its time is in the figures of what was around it.
 export function compared(before: Tree, after: Tree): Tree {

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { briefName, byName, compared, type FlameAnswer, nameOf, pathTo, search, summed, treeOf, visible } from '../../../web/src/icicle';
+import { around, briefName, byName, compared, type FlameAnswer, nameOf, pathTo, search, summed, treeOf, visible } from '../../../web/src/icicle';
 
 // main(100) -> work(60) -> work(20), copy(30); idle(40) -> copy(5)
 const ANSWER: FlameAnswer = {
@@ -140,4 +140,16 @@ test('names of C++ functions are brief where there is little room', () => {
     '': '',
   };
   for (const [name, expected] of Object.entries(brief)) assert.equal(briefName(name), expected);
+});
+
+test('callers and callees of a name are those of all of its frames', () => {
+  const named = (answer: FlameAnswer) => answer.nodes.map(([parent, name, total, self]) => [parent, answer.names[name], total, self]);
+  // The inner work is within the outer one: its time counts once.
+  assert.deepEqual(named(around(ANSWER, 'work', 'callees')), [[-1, 'work', 60, 10], [0, 'work', 20, 20], [0, 'copy', 30, 30]]);
+  assert.deepEqual(named(around(ANSWER, 'work', 'callers')), [[-1, 'work', 60, 0], [0, 'main', 60, 60]]);
+  assert.deepEqual(named(around(ANSWER, 'copy', 'callers')), [[-1, 'copy', 35, 0], [0, 'work', 30, 0], [1, 'main', 30, 30], [0, 'idle', 5, 0], [3, 'main', 5, 5]]);
+  assert.deepEqual(named(around(ANSWER, 'main', 'callers')), [[-1, 'main', 100, 100]]);
+  assert.deepEqual(around(ANSWER, 'nobody', 'callers').nodes, []);
+  // A hostile answer has no circles.
+  assert.deepEqual(named(around({ unit: 'ns', names: ['a'], nodes: [[0, 0, 1, 1, 1]] }, 'a', 'callers')), [[-1, 'a', 1, 1]]);
 });

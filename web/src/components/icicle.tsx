@@ -3,7 +3,7 @@
 
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { colorOf } from '../colors';
-import { briefName, byName, nameOf, type NameRow, pathTo, search, type Tree } from '../icicle';
+import { type AroundSide, briefName, byName, nameOf, type NameRow, pathTo, search, type Tree } from '../icicle';
 import { useKeys, useOwnKeys } from '../keys';
 import { useLocalRows } from '../rows';
 import { count, duration, percent, roughly } from '../units';
@@ -19,6 +19,7 @@ interface IcicleProps {
   text: string; // what is searched
   onFocus: (frame: number) => void;
   onSearch: (text: string) => void;
+  onAround?: (name: string, side: AroundSide) => void; // shows callers or callees of a name
 }
 
 function signed(value: number, text: (value: number) => string): string {
@@ -94,7 +95,7 @@ function Names({ tree, value, text, onPick }: { tree: Tree; value: (n: number) =
   );
 }
 
-export function Icicle({ tree, unit, focus, text, onFocus, onSearch }: IcicleProps) {
+export function Icicle({ tree, unit, focus, text, onFocus, onSearch, onAround }: IcicleProps) {
   const [chosen, setChosen] = useState<number | null>(null);
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => setChosen(null), [tree]);
@@ -122,6 +123,16 @@ export function Icicle({ tree, unit, focus, text, onFocus, onSearch }: IciclePro
   ]);
   const path = pathTo(tree, Math.min(focus, tree.parent.length - 1));
   const last = chosen ?? (focus > 0 ? focus : null);
+  const show = (side: AroundSide) => last !== null && last > 0 && onAround?.(tree.names[tree.name[last]!]!, side);
+  useKeys(
+    'Chosen frame',
+    onAround
+      ? [
+          { keys: 'i', label: 'Who calls it, everywhere', run: () => show('callers') },
+          { keys: 'o', label: 'What it calls, everywhere', run: () => show('callees') },
+        ]
+      : [],
+  );
   return (
     <div class="icicle-view">
       <div class="icicle-tools">
@@ -171,6 +182,16 @@ export function Icicle({ tree, unit, focus, text, onFocus, onSearch }: IciclePro
               <>
                 <strong title={nameOf(tree, last)}>{nameOf(tree, last)}</strong>
                 <span>{describe(last).map(([name, text_]) => `${name} ${text_}`).join(' · ')}</span>
+                {onAround && last > 0 && (
+                  <span class="icicle-around">
+                    <button type="button" class="link" title="Who calls frames of this name, everywhere (i)" onClick={() => show('callers')}>
+                      Callers
+                    </button>{' '}
+                    <button type="button" class="link" title="What frames of this name call, everywhere (o)" onClick={() => show('callees')}>
+                      Callees
+                    </button>
+                  </span>
+                )}
               </>
             ) : (
               <span>

@@ -6,7 +6,7 @@ import { useMemo } from 'preact/hooks';
 import { useGet, withQuery } from '../api';
 import { Icicle } from '../components/icicle';
 import { ProblemBox } from '../components/problem';
-import { type FlameAnswer, treeOf } from '../icicle';
+import { around, type AroundSide, briefName, type FlameAnswer, treeOf } from '../icicle';
 import { useKeys } from '../keys';
 import { address, navigate, setParameters, usePlace } from '../router';
 import { moment } from '../units';
@@ -28,10 +28,12 @@ export function Flame({ parts }: ViewProps) {
   const to = query.get('to');
   const thread = query.get('thread');
   const { data, problem, loading, reload } = useGet<FlameAnswer>(withQuery(`/v1/traces/${encodeURIComponent(id)}/flame`, { by, from, to, thread }));
-  const tree = useMemo(() => (data ? treeOf(data) : null), [data]);
+  const of = query.get('of');
+  const side: AroundSide = query.get('side') === 'callees' ? 'callees' : 'callers';
+  const tree = useMemo(() => (data ? treeOf(of === null ? data : around(data, of, side)) : null), [data, of, side]);
   const wanted = Number(query.get('frame') ?? 0);
   const focus = tree && Number.isInteger(wanted) && wanted > 0 && wanted < tree.parent.length ? wanted : 0;
-  const show = (kind: string) => setParameters({ by: kind, frame: null }, true);
+  const show = (kind: string) => setParameters({ by: kind, frame: null, of: null, side: null }, true);
   useKeys(`Flame graph of ${id}`, [
     { keys: 'b', label: 'GPU time or host time', run: () => show(by === 'host' ? 'gpu' : 'host') },
     { keys: 'l', label: 'Timeline', run: () => navigate(`/traces/${id}/timeline`, { from, to }) },
@@ -58,6 +60,17 @@ export function Flame({ parts }: ViewProps) {
             </button>
           </span>
         )}
+        {of !== null && (
+          <span class="label">
+            {side} of {briefName(of)}{' '}
+            <button type="button" class="link" aria-label={side === 'callers' ? 'Show callees' : 'Show callers'} title="The other side" onClick={() => setParameters({ side: side === 'callers' ? 'callees' : 'callers', frame: null }, true)}>
+              ⇅
+            </button>{' '}
+            <button type="button" class="link" aria-label="Show all names" onClick={() => setParameters({ of: null, side: null, frame: null }, true)}>
+              ×
+            </button>
+          </span>
+        )}
         {thread !== null && (
           <span class="label">
             thread {thread}{' '}
@@ -80,7 +93,7 @@ export function Flame({ parts }: ViewProps) {
       ) : !tree ? (
         <p class="empty computing">Computing…</p>
       ) : tree.parent.length < 2 ? (
-        <p class="empty">{by === 'host' ? 'The trace has no calls here.' : 'The trace has no GPU events here.'}</p>
+        <p class="empty">{of !== null ? 'No frame has this name.' : by === 'host' ? 'The trace has no calls here.' : 'The trace has no GPU events here.'}</p>
       ) : (
         <Icicle
           tree={tree}
@@ -89,6 +102,7 @@ export function Flame({ parts }: ViewProps) {
           text={query.get('search') ?? ''}
           onFocus={(frame) => setParameters({ frame: frame || null }, frame !== focus)}
           onSearch={(search) => setParameters({ search })}
+          onAround={(name, to) => setParameters({ of: name, side: to, frame: null }, true)}
         />
       )}
     </div>
