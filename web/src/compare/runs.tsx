@@ -76,7 +76,7 @@ function Figures({ lines }: { lines: Line[] }) {
     { id: 'name', title: 'Figure', cell: (line) => line.name },
     { id: 'a', title: 'Before', width: '100px', numeric: true, rare: true, cell: (line) => value(line, line.of.a) },
     { id: 'b', title: 'After', width: '100px', numeric: true, rare: true, cell: (line) => value(line, line.of.b) },
-    { id: 'change', title: 'Change', width: '68px', numeric: true, cell: (line) => (line.of.percent === null ? '' : percent(line.of.percent / 100)) },
+    { id: 'change', title: 'Change', width: '76px', numeric: true, cell: (line) => (line.of.percent === null ? '' : percent(line.of.percent / 100)) },
     {
       id: 'bar',
       title: '− 0 +',
@@ -95,7 +95,7 @@ function Figures({ lines }: { lines: Line[] }) {
       rare: true,
       cell: (line) => (line.of.percent_ci95 ? `${percent(line.of.percent_ci95[0] / 100)} to ${percent(line.of.percent_ci95[1] / 100)}` : ''),
     },
-    { id: 'result', title: 'Result', width: '136px', cell: (line) => line.of.result && <Result result={line.of.result} worse={worse(line)} /> },
+    { id: 'result', title: 'Result', width: '134px', cell: (line) => line.of.result && <Result result={line.of.result} worse={worse(line)} /> },
     { id: 'needed', title: 'Runs needed', width: '112px', numeric: true, rare: true, help: 'on each side, to show a change of this size', cell: (line) => count(line.of.runs_needed) },
   ];
   return <Table label="Figures before and after" columns={columns} rows={useLocalRows(lines)} rowKey={(line) => line.group + line.name} keys={false} />;

@@ -187,7 +187,7 @@ export function Table<T>(props: TableProps<T>) {
 }
 
 // Below this width the table scrolls sideways.
-const FLEXIBLE_PX = 130;
+const FLEXIBLE_PX = 124;
 
 function least<T>(columns: Column<T>[]): string {
   return columns.reduce((sum, column) => sum + (column.width?.endsWith('px') ? parseInt(column.width, 10) : FLEXIBLE_PX), 0) + 'px';
