@@ -124,7 +124,7 @@ export function placed(trace) {
   const number = Number(trace.trace.slice(1));
   const worker = trace.session && WORKERS[4 + ((trace.ranks?.rank ?? 0) >> 1)];
   const recorded = NOW - (worker ? 4 : 2000 - 3 * number) * MIN;
-  return { ...trace, recorded_at: recorded, collected_at: recorded + 9e9, ...(worker ? { worker: worker.worker, host: worker.host, pinned: true } : {}) };
+  return { ...trace, recorded_at: recorded, collected_at: recorded + 9e9, ...(worker ? { worker: worker.worker, host: worker.host, pinned: true, origin: undefined } : {}) };
 }
 
 export const usage = { traces: 13, bytes: 41.3 * 2 ** 30, max_use: 200 * 2 ** 30, keep_free: 2 ** 32, free: 900 * 2 ** 30 };
