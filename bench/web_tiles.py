@@ -14,6 +14,7 @@ PLACES = 100
 ROUNDS = 5
 FIRSTS = 5
 PIXELS = 1024
+ENDS = 10
 # Parts of the trace that 1024 pixels show.
 SPANS = (1, 0.3, 0.1, 0.01, 0.001, 0.0001)
 NS_PER_MS = 1e6
@@ -63,12 +64,17 @@ def loop_lag_s(profd):
     return next(float(line.split()[1]) for line in text.splitlines() if line.startswith("profd_event_loop_lag_seconds"))
 
 
-def tiles(asker, trace, timeline, span):
-    rng = random.Random(5)
+def tiles(asker, trace, timeline, span, is_kept=False):
+    """Of all lanes, but for a few at the ends: profd keeps tiles that show much of the trace, and each is to be computed."""
+    rng, lanes = random.Random(5), min(timeline["lanes"], 1024)
     level = max(int(timeline["length_ns"] * span / PIXELS) - 1, 0).bit_length()
     count = timeline["length_ns"] // (PIXELS << level) + 1
-    lanes = f"lanes=0-{min(timeline['lanes'], 1024) - 1}&v={timeline['sum']}"
-    return level, [asker.ask(f"/v1/traces/{trace}/tiles/{level}/{rng.randrange(count)}?{lanes}") for _ in range(PLACES)]
+    asked = []
+    for i in range(PLACES):
+        left_out = (0, 0) if is_kept or lanes < 4 * ENDS else (i % ENDS, i // ENDS % ENDS)
+        path = f"/v1/traces/{trace}/tiles/{level}/{rng.randrange(count)}?lanes={left_out[0]}-{lanes - 1 - left_out[1]}&v={timeline['sum']}"
+        asked.append(asker.ask(path))
+    return level, asked
 
 
 def questions(asker, trace, timeline):
@@ -78,6 +84,7 @@ def questions(asker, trace, timeline):
     for span in SPANS:
         level, asked = tiles(asker, trace, timeline, span)
         yield f"tile: {span:g} of the trace, 2^{level} ns a pixel", asked
+    yield "tile: all of the trace, again", tiles(asker, trace, timeline, 1, is_kept=True)[1]
     for what, query in (("search", "search?name=gemm"), ("search in a tenth", f"search?name=gemm&{tenth}"), ("selection of all", "selection?"),
                         ("selection of a tenth", f"selection?{tenth}")):
         yield what, [asker.ask(f"{path}/{query}") for _ in range(ROUNDS)]

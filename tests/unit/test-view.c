@@ -217,6 +217,59 @@ static void test_tile(void **state)
     close_text(&o);
 }
 
+static void check_tile(const struct opened *o, const char *more, const char *bytes, size_t size)
+{
+    _cleanup_(freep) char *request = xasprintf("{\"ask\":\"tile\",\"level\":10,\"index\":0%s}", more);
+    struct problem p = {0};
+    struct view_answer a;
+
+    assert_int_equal(view_answer(o->view, request, strlen(request), &a, &p), 0);
+    assert_int_equal(a.size, size);
+    assert_memory_equal(a.bytes, bytes, size);
+    free(a.bytes);
+}
+
+/* Tiles that are kept are those that were computed, and more of them than there is room for push out each other. */
+static void test_kept_tiles(void **state)
+{
+    struct opened o = open_text(text), other = open_text(text);
+    struct problem p = {0};
+    struct view_answer a, b;
+
+    for (int round = 0; round < 3; round++) {
+        for (int index = 0; index < 400; index++) {
+            _cleanup_(freep) char *request =
+                xasprintf("{\"ask\":\"tile\",\"level\":%d,\"index\":%d,\"first_lane\":0,\"last_lane\":%d}",
+                          index % 7, index / 7, index % 2);
+            assert_int_equal(view_answer(o.view, request, strlen(request), &a, &p), 0);
+            assert_int_equal(view_answer(o.view, request, strlen(request), &b, &p), 0);
+            assert_int_equal(a.size, b.size);
+            assert_memory_equal(a.bytes, b.bytes, a.size);
+            free(b.bytes);
+            if (index % 100 == 0) {
+                assert_int_equal(view_answer(other.view, request, strlen(request), &b, &p), 0);
+                assert_int_equal(a.size, b.size);
+                assert_memory_equal(a.bytes, b.bytes, a.size);
+                free(b.bytes);
+            }
+            free(a.bytes);
+        }
+    }
+    static const char all[] = "{\"ask\":\"tile\",\"level\":10,\"index\":0}";
+    static const char one[] = "{\"ask\":\"tile\",\"level\":10,\"index\":0,\"first_lane\":0,\"last_lane\":0}";
+    assert_int_equal(view_answer(other.view, all, strlen(all), &a, &p), 0);
+    assert_int_equal(view_answer(other.view, one, strlen(one), &b, &p), 0);
+    assert_true(a.size > b.size);
+    for (int round = 0; round < 2; round++) {
+        check_tile(&o, "", a.bytes, a.size);
+        check_tile(&o, ",\"first_lane\":0,\"last_lane\":0", b.bytes, b.size);
+    }
+    free(a.bytes);
+    free(b.bytes);
+    close_text(&o);
+    close_text(&other);
+}
+
 static void test_empty_trace(void **state)
 {
     struct opened o =
@@ -331,13 +384,10 @@ static void test_busy(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_timeline),
-        cmocka_unit_test(test_slice),
-        cmocka_unit_test(test_search),
-        cmocka_unit_test(test_selection),
-        cmocka_unit_test(test_tile),
-        cmocka_unit_test(test_empty_trace),
-        cmocka_unit_test(test_lanes_made_in_memory),
+        cmocka_unit_test(test_timeline),    cmocka_unit_test(test_slice),
+        cmocka_unit_test(test_search),      cmocka_unit_test(test_selection),
+        cmocka_unit_test(test_tile),        cmocka_unit_test(test_kept_tiles),
+        cmocka_unit_test(test_empty_trace), cmocka_unit_test(test_lanes_made_in_memory),
         cmocka_unit_test(test_busy),
     };
 

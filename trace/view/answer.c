@@ -2,7 +2,7 @@
 /* A request, and its answer: the table of what can be asked. */
 #include "base/alloc.h"
 #include "base/gzip_writer.h"
-#include "trace/view/view.h"
+#include "trace/view/tile_cache.h"
 #include <errno.h>
 
 /* Smaller answers are not worth the time. */
@@ -13,11 +13,11 @@
 static const struct view_ask {
     const char *name;
     int (*run)(struct trace_view *v, const json_t *request, FILE *out, struct problem *p);
-    bool is_bytes;
+    bool is_bytes, is_kept;
 } view_asks[] = {
     {"timeline", view_answer_timeline},
     {"names", view_answer_names},
-    {"tile", view_answer_tile, .is_bytes = true},
+    {"tile", view_answer_tile, .is_bytes = true, .is_kept = true},
     {"counters", view_answer_counters},
     {"slice", view_answer_slice},
     {"search", view_answer_search},
@@ -99,6 +99,8 @@ int view_answer(struct trace_view *v, const char *request, size_t size, struct v
     if (!ask)
         return problem_set(p, -EINVAL, PROBLEM_INTERNAL, "unknown request to a viewer");
     int r = view_check_sum(v, object, p);
+    if (r >= 0 && ask->is_kept && tile_cache_get(v, object, ret))
+        return 0;
     if (r >= 0)
         r = view_run(v, ask, object, ret, p);
     if (r < 0) {
@@ -109,5 +111,7 @@ int view_answer(struct trace_view *v, const char *request, size_t size, struct v
     ret->is_json = !ask->is_bytes;
     if (ret->size >= GZIP_FROM && json_get_bool(object, "gzip", false))
         view_compress(ret);
+    if (ask->is_kept)
+        tile_cache_put(v, object, ret);
     return 0;
 }

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "trace/columns/schema.h"
 #include "trace/reports/kernel_class.h"
+#include "trace/view/tile_cache.h"
 #include <errno.h>
 #include <inttypes.h>
 
@@ -60,6 +61,7 @@ static int view_read(struct trace_view *v)
     v->last_ns = last == COLUMN_NULL ? v->first_ns : MAX(last, v->first_ns);
     v->n_texts = columns_texts(v->c);
     v->heads.columns = v->c;
+    v->tiles = tile_cache_new();
     snprintf(v->sum, sizeof(v->sum), "%x%08" PRIx32, VIEW_FORMAT, columns_sum(v->c));
     int r = lane_table_open(v->c, &v->lanes);
     if (r == 0)
@@ -97,6 +99,7 @@ struct trace_view *trace_view_free(struct trace_view *v)
     free(v->tracks);
     free(v->track_at);
     free(v->timeline);
+    tile_cache_free(v->tiles);
     free(v);
     return NULL;
 }

@@ -65,6 +65,7 @@ struct trace_view {
     size_t n_tracks;
     uint32_t *track_at; /* by row of table track: its position in tracks; COLUMN_NO_CODE */
     char *timeline;     /* the answer, once it was made */
+    struct tile_cache *tiles;
 };
 
 /* Closes source_fd, -1 for none, with the view; columns_fd stays the caller's. -EBADMSG with a reason (to be freed) for
