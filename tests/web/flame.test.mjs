@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flame graphs: search, zoom and keys, and times that are those of the trace.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { accessible, api, close, data, open } from './page.mjs';
 
@@ -81,6 +82,13 @@ test('callers and callees of a name, from all of its frames', async () => {
   const [above] = answer.nodes.find(([parent, number]) => parent >= 0 && answer.names[number] === name);
   await page.getByRole('table').getByTitle(answer.names[answer.nodes[above][1]], { exact: true }).waitFor();
   await accessible(page);
+  // What is shown is saved: as a picture, and as stacks that add up to the same.
+  const [picture] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'PNG' }).click()]);
+  assert.deepEqual([...readFileSync(await picture.path()).subarray(1, 4)], [...Buffer.from('PNG')]);
+  const [stacks] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Stacks' }).click()]);
+  assert.equal(stacks.suggestedFilename(), `${memory}-callers.folded`);
+  const lines = readFileSync(await stacks.path(), 'utf8').trim().split('\n');
+  assert.equal(lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0), total);
   await page.getByRole('button', { name: 'Show callees' }).click();
   await page.waitForURL(/side=callees/);
   await page.getByRole('button', { name: 'Show all names' }).click();

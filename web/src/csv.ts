@@ -19,9 +19,9 @@ export function csvOf(columns: string[], rows: unknown[][]): string {
   return [columns, ...rows].map((row) => row.map(cellOf).join(',') + '\n').join('');
 }
 
-// Offers text as a file, without a request.
-export function saveAs(name: string, text: string, type = 'text/csv'): void {
-  const url = URL.createObjectURL(new Blob([text], { type }));
+// Offers text or a picture as a file, without a request.
+export function saveAs(name: string, content: string | Blob, type = 'text/csv'): void {
+  const url = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], { type }));
   const link = document.createElement('a');
   link.href = url;
   link.download = name;

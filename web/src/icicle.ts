@@ -106,6 +106,19 @@ export function summed(answers: readonly FlameAnswer[], parts = 1): FlameAnswer 
   return sum;
 }
 
+// A line for each stack that has time of its own, "main;work;copy 30", as speedscope and flamegraph.pl read it.
+export function folded(answer: FlameAnswer): string {
+  const clean = answer.names.map((name) => name.replace(/;/g, ':').replace(/[\u0000-\u001f\u007f]+/g, ' '));
+  const stacks: string[] = [];
+  let text = '';
+  answer.nodes.forEach(([parent, name, , self], i) => {
+    const above = parent >= 0 && parent < i ? stacks[parent]! + ';' : '';
+    stacks.push(above + (clean[name] ?? ''));
+    if (self > 0) text += `${stacks[i]!} ${Math.round(self)}\n`;
+  });
+  return text;
+}
+
 export type AroundSide = 'callers' | 'callees';
 
 // All that calls frames of a name, or that they call: one graph with the name as its root. Of frames within frames of the

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { around, briefName, byName, compared, type FlameAnswer, nameOf, pathTo, search, summed, treeOf, visible } from '../../../web/src/icicle';
+import { around, briefName, byName, compared, type FlameAnswer, folded, nameOf, pathTo, search, summed, treeOf, visible } from '../../../web/src/icicle';
 
 // main(100) -> work(60) -> work(20), copy(30); idle(40) -> copy(5)
 const ANSWER: FlameAnswer = {
@@ -152,4 +152,9 @@ test('callers and callees of a name are those of all of its frames', () => {
   assert.deepEqual(around(ANSWER, 'nobody', 'callers').nodes, []);
   // A hostile answer has no circles.
   assert.deepEqual(named(around({ unit: 'ns', names: ['a'], nodes: [[0, 0, 1, 1, 1]] }, 'a', 'callers')), [[-1, 'a', 1, 1]]);
+});
+
+test('stacks as text have the time of each frame that has time of its own', () => {
+  assert.equal(folded(ANSWER), 'main;work 10\nmain;work;work 20\nmain;work;copy 30\nmain;idle 35\nmain;idle;copy 5\n');
+  assert.equal(folded({ unit: 'ns', names: ['a;b\nc 7'], nodes: [[-1, 0, 3, 3, 1]] }), 'a:b c 7 3\n');
 });

@@ -4,9 +4,11 @@
 
 import { useMemo } from 'preact/hooks';
 import { useGet, withQuery } from '../api';
+import { useCommands } from '../commands';
 import { Icicle } from '../components/icicle';
 import { ProblemBox } from '../components/problem';
-import { around, type AroundSide, briefName, type FlameAnswer, treeOf } from '../icicle';
+import { saveAs } from '../csv';
+import { around, type AroundSide, briefName, type FlameAnswer, folded, treeOf } from '../icicle';
 import { useKeys } from '../keys';
 import { address, navigate, setParameters, usePlace } from '../router';
 import { moment } from '../units';
@@ -30,7 +32,8 @@ export function Flame({ parts }: ViewProps) {
   const { data, problem, loading, reload } = useGet<FlameAnswer>(withQuery(`/v1/traces/${encodeURIComponent(id)}/flame`, { by, from, to, thread }));
   const of = query.get('of');
   const side: AroundSide = query.get('side') === 'callees' ? 'callees' : 'callers';
-  const tree = useMemo(() => (data ? treeOf(of === null ? data : around(data, of, side)) : null), [data, of, side]);
+  const shown = useMemo(() => data && (of === null ? data : around(data, of, side)), [data, of, side]);
+  const tree = useMemo(() => (shown ? treeOf(shown) : null), [shown]);
   const wanted = Number(query.get('frame') ?? 0);
   const focus = tree && Number.isInteger(wanted) && wanted > 0 && wanted < tree.parent.length ? wanted : 0;
   const show = (kind: string) => setParameters({ by: kind, frame: null, of: null, side: null }, true);
@@ -38,6 +41,13 @@ export function Flame({ parts }: ViewProps) {
     { keys: 'b', label: 'GPU time or host time', run: () => show(by === 'host' ? 'gpu' : 'host') },
     { keys: 'l', label: 'Timeline', run: () => navigate(`/traces/${id}/timeline`, { from, to }) },
     { keys: 'u', label: 'The trace', run: () => navigate(`/traces/${id}`) },
+  ]);
+  const file = `${id}-${of === null ? by : side}`;
+  const saveStacks = () => shown && saveAs(`${file}.folded`, folded(shown), 'text/plain');
+  const savePicture = () => document.querySelector<HTMLCanvasElement>('canvas.icicle')?.toBlob((picture) => picture && saveAs(`${file}.png`, picture));
+  useCommands([
+    { title: 'Save the stacks of the flame graph as text', run: saveStacks },
+    { title: 'Save the flame graph as PNG', run: savePicture },
   ]);
   return (
     <div class="flame-view" aria-busy={loading}>
@@ -80,6 +90,16 @@ export function Flame({ parts }: ViewProps) {
           </span>
         )}
         <div class="actions">
+          {data && shown && (
+            <>
+              <button type="button" title="Save the stacks as text, for speedscope or flamegraph.pl" onClick={saveStacks}>
+                Stacks
+              </button>
+              <button type="button" title="Save the picture as PNG" onClick={savePicture}>
+                PNG
+              </button>
+            </>
+          )}
           <a class="button" href={address(`/traces/${id}/timeline`, { from, to })}>
             Timeline
           </a>
