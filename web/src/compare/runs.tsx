@@ -95,7 +95,7 @@ function Figures({ lines }: { lines: Line[] }) {
       rare: true,
       cell: (line) => (line.of.percent_ci95 ? `${percent(line.of.percent_ci95[0] / 100)} to ${percent(line.of.percent_ci95[1] / 100)}` : ''),
     },
-    { id: 'result', title: 'Result', width: '134px', cell: (line) => line.of.result && <Result result={line.of.result} worse={worse(line)} /> },
+    { id: 'result', title: 'Result', width: 'clamp(134px, 12vw, 152px)', cell: (line) => line.of.result && <Result result={line.of.result} worse={worse(line)} /> },
     { id: 'needed', title: 'Runs needed', width: '112px', numeric: true, rare: true, help: 'on each side, to show a change of this size', cell: (line) => count(line.of.runs_needed) },
   ];
   return <Table label="Figures before and after" columns={columns} rows={useLocalRows(lines)} rowKey={(line) => line.group + line.name} keys={false} />;
