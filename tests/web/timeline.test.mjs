@@ -323,7 +323,7 @@ test('both themes are drawn in their colours', async () => {
 });
 
 // What the page gives to a stand-in of Perfetto, which answers PING and keeps what it is given.
-async function handedOver(page) {
+async function handedOver(page, button = 'Perfetto') {
   const { perfetto } = await page.evaluate(() => fetch('/v1/web/me', { headers: { Authorization: `Bearer ${sessionStorage.getItem('profd:token')}` } }).then((answer) => answer.json()));
   await page.context().route(new URL(perfetto).origin + '/**', (route) =>
     route.fulfill({
@@ -332,7 +332,7 @@ async function handedOver(page) {
     }),
   );
   const opened = page.waitForEvent('popup');
-  await page.getByRole('button', { name: 'Perfetto' }).click();
+  await page.getByRole('button', { name: button, exact: true }).click();
   const other = await opened;
   await other.waitForFunction(() => window.given !== undefined);
   const given = await other.evaluate(async () => {
@@ -351,6 +351,13 @@ test('a trace is handed over to Perfetto, which fetches nothing', async () => {
   assert.ok(given.localOnly);
   assert.equal(given.title, trace);
   assert.ok(given.names.length >= head.slices);
+  await close(page);
+});
+
+test('the link of profctl open hands a trace over after a click', async () => {
+  const page = await open(`/traces/${trace}?perfetto=1`);
+  const given = await handedOver(page, `Open ${trace} in Perfetto`);
+  assert.ok(given.localOnly && given.title.startsWith(trace) && given.names.length >= head.slices);
   await close(page);
 });
 
@@ -408,6 +415,16 @@ test('of 64 ranks with 250 lanes each, only those in view are asked for', async 
     for (let i = 0; i < 40; i++) await page.keyboard.press('PageDown');
     await page.getByRole('cell', { name: 'aten::op0' }).first().waitFor({ state: 'attached' });
     assert.ok(requests < 250 && lanes <= 64, `${requests} requests, ${lanes} lanes`);
+    await close(page);
+  });
+});
+
+test('counters have their range', async () => {
+  const counters = Array.from({ length: 20 }, (_, i) => ({ ph: 'C', name: 'queue', pid: 1, ts: 10 * i, args: { waiting: i, share: i / 40 } }));
+  await withTraces([[...counters, { ph: 'X', cat: 'cpu_op', name: 'work', pid: 1, tid: 1, ts: 0, dur: 200 }]], async ([first]) => {
+    const page = await shown(`/traces/${first}/timeline`);
+    await page.getByRole('listitem').filter({ hasText: 'queue waiting' }).getByText('0 to 19', { exact: true }).waitFor();
+    await page.getByRole('listitem').filter({ hasText: 'queue share' }).getByText('0 to 0.475', { exact: true }).waitFor();
     await close(page);
   });
 });

@@ -2,6 +2,7 @@
 // The titles of tracks beside the canvas, with what can be done to each. Only those near the view are elements.
 
 import type { Band, Layout } from './layout';
+import type { CounterTrack } from './source';
 
 interface HeaderActions {
   toggle: (band: Band) => void;
@@ -13,6 +14,11 @@ interface HeaderActions {
 const MARGIN = 400;
 const TITLE = 22;
 
+// Heights of the picture, from its bottom to its top.
+function rangeOf({ min, max }: CounterTrack): string {
+  return [Math.min(0, min), max].map((value) => value.toLocaleString('en', { maximumSignificantDigits: 3 })).join(' to ');
+}
+
 function Header({ band, actions }: { band: Band; actions: HeaderActions }) {
   const depth = band.track && band.track.lanes > 1 ? `${band.track.lanes} deep` : '';
   const verb = band.open ? 'Fold' : 'Open';
@@ -23,6 +29,7 @@ function Header({ band, actions }: { band: Band; actions: HeaderActions }) {
       </button>
       <span class="track-title" title={[band.title, band.detail, depth].filter(Boolean).join(', ')}>
         {band.title}
+        {band.counter && band.open && <small class="track-range">{rangeOf(band.counter)}</small>}
         {(band.detail || (depth && band.height > 34)) && <small>{band.detail || depth}</small>}
       </span>
       <span class="track-actions">
