@@ -109,7 +109,7 @@ test('the palette opens anything', async () => {
   await page.keyboard.press('Control+k');
   await page.keyboard.type('gemm');
   assert.equal(await find.inputValue(), 'gemm');
-  await page.getByRole('option', { name: `Find "gemm" in the timeline of ${data.ranks[2]}` }).click();
+  await page.getByRole('option', { name: `Search for "gemm" in the timeline of ${data.ranks[2]}` }).click();
   await page.getByRole('status').getByText(/^\d.*\sslices,\s/).waitFor();
   assert.match(page.url(), /find=gemm/);
   await close(page);

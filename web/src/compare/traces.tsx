@@ -108,7 +108,7 @@ function Measures({ rows }: { rows: Row[] }) {
       ),
     },
     { id: 'interval', title: '95 % interval', width: '150px', numeric: true, cell: interval, rare: true },
-    { id: 'result', title: 'Result', width: 'clamp(126px, 11vw, 138px)', cell: (row) => <Result result={text(row, 'result')} worse={number(row, 'change_ns') > 0} /> },
+    { id: 'result', title: 'Result', width: 'clamp(130px, 11vw, 138px)', cell: (row) => <Result result={text(row, 'result')} worse={number(row, 'change_ns') > 0} /> },
   ];
   return <Table label="Measures before and after" columns={columns} rows={useLocalRows(rows)} rowKey={(row) => text(row, 'measure')} keys={false} />;
 }
@@ -131,7 +131,7 @@ function changeColumns(rows: Row[], what: string): Column<Row>[] {
   };
   const each = (row: Row) => [row['before_mean_ns'], row['after_mean_ns']].map((ns) => (typeof ns === 'number' ? duration(ns) : '')).join(' → ');
   return [
-    { id: 'result', title: 'Result', width: 'clamp(126px, 11vw, 138px)', cell: (row) => <Result result={text(row, 'result')} worse={number(row, 'change_ns') > 0} /> },
+    { id: 'result', title: 'Result', width: 'clamp(130px, 11vw, 138px)', cell: (row) => <Result result={text(row, 'result')} worse={number(row, 'change_ns') > 0} /> },
     {
       id: 'name',
       title: what,

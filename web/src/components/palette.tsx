@@ -27,7 +27,7 @@ function idCommand(text: string): Command[] {
 function sliceCommand(text: string): Command[] {
   const trace = /^\/traces\/(t\d+)/.exec(place().path)?.[1];
   if (!trace || text.trim().length < 2) return [];
-  return [{ title: `Find "${text.trim()}" in the timeline of ${trace}`, run: () => navigate(`/traces/${trace}/timeline`, { find: text.trim() }) }];
+  return [{ title: `Search for "${text.trim()}" in the timeline of ${trace}`, run: () => navigate(`/traces/${trace}/timeline`, { find: text.trim() }) }];
 }
 
 function matches(command: Command, words: string[]): boolean {
