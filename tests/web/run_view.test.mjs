@@ -45,6 +45,11 @@ test('a run has its figures, and its plots have tables of the same', async () =>
   assert.ok(cells > 2);
   for (const name of ['Latency over time', 'Output tokens per second over time', 'Requests in flight and finished over time']) await page.getByRole('figure', { name }).waitFor();
   await accessible(page);
+  // On a telephone, mean and median are in view without scrolling sideways.
+  await page.setViewportSize({ width: 390, height: 844 });
+  const frame = await figures.boundingBox();
+  const median = await figures.getByRole('columnheader', { name: 'p50' }).boundingBox();
+  assert.ok(median.x + median.width <= frame.x + frame.width, 'the median is in view');
   await close(page);
 });
 

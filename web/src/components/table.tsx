@@ -190,7 +190,8 @@ export function Table<T>(props: TableProps<T>) {
 const FLEXIBLE_PX = 124;
 
 function least<T>(columns: Column<T>[]): string {
-  return columns.reduce((sum, column) => sum + (column.width?.endsWith('px') ? parseInt(column.width, 10) : FLEXIBLE_PX), 0) + 'px';
+  // Of clamp(68px, 9vw, 96px) the least is the first.
+  return columns.reduce((sum, column) => sum + Number(/(\d+)px/.exec(column.width ?? '')?.[1] ?? FLEXIBLE_PX), 0) + 'px';
 }
 
 function classOf<T>(column: Column<T>): string | undefined {
