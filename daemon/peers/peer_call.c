@@ -309,7 +309,8 @@ static void file_explain(const struct peer_query *q, const struct call_result *r
                     strerror(-r->sink_err));
     } else if (r->err == 0 && r->status == HTTP_OK && r->cut) {
         problem_remedy(p, "Free space on the disk of the catalog, or use profctl on %s.", q->name);
-        problem_set(p, -ENOSPC, PROBLEM_STORAGE, "there is no room for the answer of %s", q->name);
+        problem_set(p, -ENOSPC, PROBLEM_STORAGE,
+                    "the answer of %s is larger than the space that was reserved for it", q->name);
     } else if (r->err == 0 && r->status < 300) {
         problem_set(p, -EPROTO, PROBLEM_UPSTREAM, "%s sent no file (status %d)", q->name, r->status);
     } else {

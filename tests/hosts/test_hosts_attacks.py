@@ -71,7 +71,9 @@ def test_a_peer_reads_no_third_host_through_its_peer(hosts):
     wait_for(lambda: two.get(f"/v1/traces/{traces['gpu2']}").get("columns"))
     asked = [("GET", "/v1/traces/{}/file", None), ("HEAD", "/v1/traces/{}/file", None), ("GET", "/v1/traces/{}/columns", None),
              ("GET", "/v1/traces/{}/reports/kernels", None), ("POST", "/v1/traces/{}/query", {"sql": "select 1"}),
-             ("POST", "/v1/reports", {"reports": ["kernels"], "traces": ["{}"]})]
+             ("GET", "/v1/traces/{}/flame", None), ("GET", "/v1/traces/{}/export", None), ("POST", "/v1/flame", {"traces": ["{}"]}),
+             ("POST", "/v1/reports", {"reports": ["kernels"], "traces": ["{}"]}),
+             ("POST", "/v1/reports", {"reports": ["kernels"], "traces": ["{}"], "together": True})]
     for method, path, body in asked:
         def ask(name, method=method, path=path, body=body):
             filled = json.loads(json.dumps(body).replace("{}", traces[name])) if body else body
@@ -80,6 +82,10 @@ def test_a_peer_reads_no_third_host_through_its_peer(hosts):
         refused, own = ask("gpu1"), ask("gpu2")
         assert refused.status == 403 and (method == "HEAD" or "gets traces of this host only" in refused.json()["detail"]), (path, refused)
         assert own.status == 200, (path, own)
+    # For a comparison, columns would be copied.
+    sides = {side: {"traces": [traces["gpu1"]]} for side in ("a", "b")}
+    refused = as_peer(three, two, three.token(two), "POST", "/v1/compare", sides)
+    assert refused.status == 404 and "has no trace with columns" in refused.json()["detail"], refused
     # Its own users may; a HEAD is answered from the facts, for which no other host is asked.
     name = f"/v1/traces/{traces['gpu1']}"
     hosts.network.cut(1)
