@@ -148,7 +148,7 @@ static void lane_making_fill(struct lane_making *making)
         for (size_t i = 0; i < n; i++) {
             uint32_t lane = making->lane_of[first + i];
 
-            if (lane == COLUMN_NO_CODE)
+            if (lane == COLUMN_NO_CODE || !m->lanes)
                 continue;
             uint64_t at = m->lanes[lane].end++;
             m->ts[at] = ts[i];

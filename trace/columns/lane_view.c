@@ -118,22 +118,22 @@ static void lane_add_slices(struct lane_reader *r, uint64_t i, uint64_t end, str
 
 static struct lane_part lane_group_of(struct lane_reader *r, unsigned level, uint64_t row, int64_t busy)
 {
-    struct lane_group_cursor *groups = &r->groups[MIN(level, (unsigned)LANE_LEVELS_CURSORS) - 1];
+    struct lane_group_cursor *groups = &r->groups[MIN(level, LANE_LEVELS_CURSORS - 1U)];
     uint64_t at = (uint64_t)lane_group_cursor_longest(groups, row);
 
     if (at - r->first >= r->end - r->first)
         at = r->first;
-    int64_t dur = level == 1 ? lane_cursor_shown_dur(r, &r->longest, at) : lane_dur_of(r, at);
+    int64_t dur = level == 0 ? lane_cursor_shown_dur(r, &r->longest, at) : lane_dur_of(r, at);
     return (struct lane_part){at, dur, busy};
 }
 
-/* Adds items [i, end) of a level of groups. One whose sum is less than the longest slice so far has no longer one, which then
+/* Adds items [i, end) of a level of groups, the first of which is 0. One whose sum is less than the longest slice so far has no longer one, which then
  * need not be looked up. */
 static void lane_add_groups(struct lane_reader *r, unsigned level, uint64_t i, uint64_t end,
                             struct lane_part *p)
 {
-    struct lane_group_cursor *groups = &r->groups[MIN(level, (unsigned)LANE_LEVELS_CURSORS) - 1];
-    uint64_t first = r->levels[level - 1];
+    struct lane_group_cursor *groups = &r->groups[MIN(level, LANE_LEVELS_CURSORS - 1U)];
+    uint64_t first = r->levels[level];
     size_t n;
 
     for (uint64_t row = first + i; row < first + end; row += n) {
@@ -155,7 +155,7 @@ static void lane_add_items(struct lane_reader *r, unsigned level, uint64_t i, ui
     if (level == 0)
         lane_add_slices(r, i, end, p);
     else
-        lane_add_groups(r, level, i, end, p);
+        lane_add_groups(r, level - 1, i, end, p);
 }
 
 /* Rows [at, end) of by_lane, of which there is one: what does not fill a group from its level, the rest from
@@ -202,8 +202,8 @@ static void lane_emit(struct lane_reader *r, int64_t x, int64_t end, struct lane
 {
     bool is_short = p.dur < r->view->step;
     struct lane_run run = {.x = (uint32_t)x, .width = (uint32_t)(end - x), .at = p.at},
-                    *last = r->n_runs > 0 ? &r->runs[r->n_runs - 1] : NULL;
-    bool is_same = last && last->at == p.at, follows = last && last->x + last->width == x;
+                    *next = &r->runs[r->n_runs], *last = next - (r->n_runs > 0);
+    bool is_same = last < next && last->at == p.at, follows = last < next && last->x + last->width == x;
 
     run.busy = is_short ? MIN(p.busy, r->view->step) : lane_width(r, run.width);
     run.name =
@@ -213,7 +213,8 @@ static void lane_emit(struct lane_reader *r, int64_t x, int64_t end, struct lane
         last->busy = lane_add(last->busy, run.busy);
         return;
     }
-    r->runs[r->n_runs++] = run;
+    *next = run;
+    r->n_runs++;
     r->joins = is_short;
 }
 

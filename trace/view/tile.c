@@ -85,7 +85,7 @@ int view_answer_tile(struct trace_view *v, const json_t *request, FILE *out, str
 {
     _cleanup_(tile_done) struct tile t = {0};
     int64_t level = -1, index = -1, begin;
-    uint64_t first, end;
+    uint64_t first = 0, end = 0;
 
     int r = view_read_number(request, "level", 0, VIEW_TILE_LEVEL_MAX, &level, p);
     if (r == 0)
