@@ -23,9 +23,12 @@ struct listing_column {
 
 struct listing_table {
     const char *noun;
-    const char *rows;          /* gives id, at, state, labels, session_id and what else expressions name */
-    const char *newest;        /* order of the list without sort= */
-    const char *const *search; /* expressions; ends with NULL */
+    /* Give id, at, state, labels, session_id and what else expressions name. Both have the same columns of the same affinities:
+     * else SQLite makes all rows of both before it takes the first ones in order. */
+    const char *rows;
+    const char *remote_rows;              /* NULL: there are none */
+    const char *newest;                   /* order of the list without sort= */
+    const char *const *search;            /* expressions; ends with NULL */
     const struct listing_column *columns; /* ends with an empty one */
     const char *active;                   /* states that are not final; NULL: "active" is no state */
     int (*state_of)(const char *word);
@@ -82,13 +85,17 @@ static const struct listing_table tables[_LISTING_KIND_MAX] = {
             "select t.trace_id as id, t.recorded_at as at, t.session_id, w.url as worker, t.name, "
             "(select host from catalog_row) as host, t.rank, t.state, t.format, t.device_name, t.instance, t.stage, t.size, "
             "t.span_ns, t.slices, t.events, t.collected_at, t.labels "
-            "from trace_row t left join worker_row w using (worker_id) "
-            "union all "
-            "select m.trace_id, m.recorded_at, m.session_id, w.url, m.facts ->> 'name', coalesce(h.name, g.host), "
-            "m.facts ->> '$.ranks.rank', m.facts ->> 'state', m.facts ->> 'format', m.facts ->> 'device_name', "
-            "m.facts ->> 'instance', m.facts ->> 'stage', m.facts ->> 'size', m.facts ->> 'span_ns', m.facts ->> 'slices', "
-            "m.facts ->> 'events', (m.facts ->> 'collected_at') - ((m.facts ->> 'recorded_at') - m.recorded_at), "
-            "coalesce(m.facts -> 'labels', '{}') "
+            "from trace_row t left join worker_row w using (worker_id)",
+        .remote_rows =
+            "select m.trace_id as id, m.recorded_at as at, m.session_id, w.url as worker, cast(m.facts ->> 'name' as text) as name, "
+            "cast(coalesce(h.name, g.host) as text) as host, cast(m.facts ->> '$.ranks.rank' as integer) as rank, "
+            "cast(m.facts ->> 'state' as text) as state, cast(m.facts ->> 'format' as text) as format, "
+            "cast(m.facts ->> 'device_name' as text) as device_name, cast(m.facts ->> 'instance' as text) as instance, "
+            "cast(m.facts ->> 'stage' as text) as stage, cast(m.facts ->> 'size' as integer) as size, "
+            "cast(m.facts ->> 'span_ns' as integer) as span_ns, cast(m.facts ->> 'slices' as integer) as slices, "
+            "cast(m.facts ->> 'events' as integer) as events, "
+            "cast((m.facts ->> 'collected_at') - ((m.facts ->> 'recorded_at') - m.recorded_at) as integer) as collected_at, "
+            "cast(coalesce(m.facts -> 'labels', '{}') as text) as labels "
             "from remote_trace_row m left join target_row g using (target_id) left join worker_row w using (worker_id) "
             "left join host_row h on h.host_uuid = m.host_uuid",
         .newest = "at desc, id desc",
@@ -248,22 +255,40 @@ static void listing_print_conditions(const struct listing_request *q, FILE *out)
     listing_print_search(t, listing_count_words(q->search), out);
 }
 
-static char *listing_sql(const struct listing_request *q, bool counts)
+static char *listing_page_sql(const struct listing_request *q)
 {
     const struct listing_table *t = &tables[q->kind];
     char *text = NULL;
     size_t size;
     FILE *out = xmemstream(&text, &size);
 
-    fprintf(out, "with listed as (%s) select %s from listed", t->rows, counts ? "count(*)" : "id, at");
+    fprintf(out, "with listed as (%s%s%s) select id, at from listed", t->rows,
+            t->remote_rows ? " union all " : "", t->remote_rows ? t->remote_rows : "");
     listing_print_conditions(q, out);
-    if (!counts && q->sort)
+    if (q->sort)
         fprintf(out, " order by %s%s nulls last, id desc", listing_sort_sql(q),
                 listing_sort_descends(q) ? " desc" : "");
-    else if (!counts)
+    else
         fprintf(out, " order by %s", t->newest);
-    if (!counts)
-        fputs(" limit :limit offset :offset", out);
+    fputs(" limit :limit offset :offset", out);
+    fclose(out);
+    return text;
+}
+
+/* Each table by itself: of a union, SQLite would make all columns only to count rows. */
+static char *listing_total_sql(const struct listing_request *q)
+{
+    const char *const parts[] = {tables[q->kind].rows, tables[q->kind].remote_rows};
+    char *text = NULL;
+    size_t size;
+    FILE *out = xmemstream(&text, &size);
+
+    fputs("select 0", out);
+    for (size_t i = 0; i < ARRAY_SIZE(parts) && parts[i]; i++) {
+        fprintf(out, " + (select count(*) from (%s)", parts[i]);
+        listing_print_conditions(q, out);
+        fputc(')', out);
+    }
     fclose(out);
     return text;
 }
@@ -365,7 +390,7 @@ static int listing_read_ids(struct listing_reader *r, sqlite3_stmt *s, struct li
 /* An SQLite code: SQLITE_DONE. */
 static int listing_run(struct listing_reader *r, bool counts, struct listing *ret)
 {
-    _cleanup_(freep) char *sql = listing_sql(r->request, counts);
+    _cleanup_(freep) char *sql = counts ? listing_total_sql(r->request) : listing_page_sql(r->request);
     sqlite3_stmt *s = NULL;
     int rc = sqlite3_prepare_v2(r->db, sql, -1, &s, NULL);
 
