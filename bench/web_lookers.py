@@ -44,6 +44,7 @@ class Looker(threading.Thread):
     def run(self):
         head = self.profd.get(f"{self.path}/timeline")
         self.ask("timeline", f"{self.path}/timeline")
+        self.ask("steps", f"{self.path}/timeline/steps?v={head['sum']}")
         root = max(head["length_ns"] // PIXELS - 1, 0).bit_length()
         level, at, step = root, 0.5, 0
         while time.monotonic() < self.until:

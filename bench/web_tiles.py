@@ -92,15 +92,16 @@ def questions(asker, trace, timeline):
 
 
 def first_timelines(profd, trace):
-    """Each with a new viewer: profd is started again."""
-    asked = []
+    """Each with a new viewer: profd is started again. The steps are asked for at once, as the page does after its first picture."""
+    asked, steps = [], []
     for _ in range(FIRSTS):
         profd.restart()
         begun = time.monotonic_ns()
         timeline = profd.get(f"/v1/traces/{trace}/timeline")
         wall = time.monotonic_ns() - begun
         asked.append((cpu_ns(viewer_pid(profd)), wall, 0))
-    return timeline, describe("the first timeline, with a new viewer", asked)
+        steps.append(Asker(profd, viewer_pid(profd)).ask(f"/v1/traces/{trace}/timeline/steps"))
+    return timeline, [describe("the first timeline, with a new viewer", asked), describe("the steps, with a new viewer", steps)]
 
 
 def run(directory, options):
@@ -112,9 +113,10 @@ def run(directory, options):
         begun = time.monotonic()
         trace = profd.request("POST", "/v1/traces", {"path": str(path)}, timeout=3600).json()["trace"]
         import_s = time.monotonic() - begun
-        timeline, first = first_timelines(profd, trace)
+        timeline, firsts = first_timelines(profd, trace)
         size = {"slices": timeline["slices"], "lanes": timeline["lanes"]}
-        yield {**size, **first}
+        for first in firsts:
+            yield {**size, **first}
         asker = Asker(profd, viewer_pid(profd))
         loop_lag_s(profd)
         for what, asked in questions(asker, trace, timeline):

@@ -247,6 +247,7 @@ ROUTE_HANDLER(get_trace_columns);
 ROUTE_HANDLER(set_trace_pin);
 
 ROUTE_HANDLER(get_timeline);
+ROUTE_HANDLER(get_timeline_steps);
 ROUTE_HANDLER(get_timeline_names);
 ROUTE_HANDLER(get_timeline_tile);
 ROUTE_HANDLER(get_timeline_counter);

@@ -245,6 +245,14 @@ void get_timeline(struct api *api, struct http_request *r, const struct route_ma
     timeline_begin(api, r, match, timeline_ask_for("timeline"));
 }
 
+void get_timeline_steps(struct api *api, struct http_request *r, const struct route_match *match)
+{
+    json_t *ask = timeline_ask_for("steps");
+
+    timeline_put_sum(r, ask);
+    timeline_begin(api, r, match, ask);
+}
+
 void get_timeline_names(struct api *api, struct http_request *r, const struct route_match *match)
 {
     _cleanup_(problem_done) struct problem p = {0};

@@ -40,6 +40,7 @@ static const struct route routes[] = {
     {HTTP_GET,    "/v1/traces/{trace}/columns",  RIGHT_READ,    NULL,                      get_trace_columns},
     {HTTP_GET,    "/v1/traces/{trace}/reports/{report}", RIGHT_READ, "from to step phase top", get_trace_report},
     {HTTP_GET,    "/v1/traces/{trace}/timeline", RIGHT_READ,    NULL,                      get_timeline},
+    {HTTP_GET,    "/v1/traces/{trace}/timeline/steps", RIGHT_READ, "v",                    get_timeline_steps},
     {HTTP_GET,    "/v1/traces/{trace}/names/{block}", RIGHT_READ, "v",                     get_timeline_names},
     {HTTP_GET,    "/v1/traces/{trace}/tiles/{level}/{index}", RIGHT_READ, "lanes v",       get_timeline_tile},
     {HTTP_GET,    "/v1/traces/{trace}/counters/{counter}", RIGHT_READ, "from to points",   get_timeline_counter},

@@ -69,6 +69,7 @@ static void ask_all(struct trace_view *v)
 {
     static const char *const requests[] = {
         "{\"ask\":\"timeline\",\"trace\":\"t1\",\"gzip\":true}",
+        "{\"ask\":\"steps\"}",
         "{\"ask\":\"names\",\"block\":0}",
         "{\"ask\":\"tile\",\"level\":0,\"index\":0}",
         "{\"ask\":\"tile\",\"level\":10,\"index\":0,\"gzip\":true}",

@@ -97,7 +97,7 @@ def answer(host, path):
 
 
 def test_views_of_a_remote_trace_are_those_of_its_host(fleet):
-    """Timeline, names, tiles, counters, slices, search, selection, flame graph and export, asked for at another host."""
+    """Timeline, its steps, names, tiles, counters, slices, search, selection, flame graph and export, asked for at another host."""
     two, three = fleet[2], fleet[3]
     trace = fleet.traces[-2]
     here, there = (f"/v1/traces/{ours(host, trace)}" for host in (two, three))
@@ -108,7 +108,7 @@ def test_views_of_a_remote_trace_are_those_of_its_host(fleet):
     level = max(0, timeline["length_ns"].bit_length() - 10)
     middle = timeline["length_ns"] // 2
     busiest = max(timeline["tracks"], key=lambda track: track["slices"])
-    paths = [f"/names/0?v={v}", f"/tiles/{level}/0?lanes=0-{last}&v={v}", f"/slice?lane={busiest['lane']}&at={middle}&within={middle}", "/slice?slice=7",
+    paths = ["/timeline/steps", f"/timeline/steps?v={v}", f"/names/0?v={v}", f"/tiles/{level}/0?lanes=0-{last}&v={v}", f"/slice?lane={busiest['lane']}&at={middle}&within={middle}", "/slice?slice=7",
              "/search?name=nccl&limit=20", f"/selection?from=0&to={middle}&top=10", "/flame?by=gpu", "/flame?by=host", f"/flame?by=kernel&from=0&to={middle}",
              "/export?format=chrome", f"/export?format=perfetto&from=0&to={middle}"]
     paths += [f"/counters/{counter['track']}?points=50" for counter in timeline["counters"]]

@@ -120,15 +120,16 @@ def test_a_timeline(hosts):
     before, timeline = wire.bytes, far.get(f"{their}/timeline")
     assert near.get(f"{our}/timeline") == {**timeline, "trace": ours[1]}
     length, v = timeline["length_ns"], f"v={timeline['sum']}"
-    for what in (f"names/0?{v}", "slice?slice=4711", "slice?lane=0&at=500000&within=90000", "search?name=OP%201&limit=3&after=100", "selection?from=1000&to=900000&lanes=0-1",
+    for what in (f"names/0?{v}", "timeline/steps", f"timeline/steps?{v}", "slice?slice=4711", "slice?lane=0&at=500000&within=90000", "search?name=OP%201&limit=3&after=100", "selection?from=1000&to=900000&lanes=0-1",
                  f"selection?to={length // 3}"):
         assert near.request("GET", f"{our}/{what}").json() == far.request("GET", f"{their}/{what}").json(), what
     for tile in (f"tiles/20/0?{v}", f"tiles/12/7?lanes=0-1&{v}", f"tiles/3/{length >> 14}?{v}"):
         passed = near.request("GET", f"{our}/{tile}")
         assert passed.status == 200 and passed.body == far.request("GET", f"{their}/{tile}").body
         assert passed.headers["Cache-Control"] == "private, max-age=31536000, immutable" and "Authorization" in passed.headers["Vary"]
+    assert near.request("GET", f"{our}/timeline/steps?{v}").headers["Cache-Control"] == "private, max-age=31536000, immutable"
     assert wire.bytes - before < 200_000
-    assert near.problem("GET", f"{our}/tiles/20/0?v=0", status=409) and near.problem("GET", f"{our}/tiles/63/0", status=400)
+    assert near.problem("GET", f"{our}/tiles/20/0?v=0", status=409) and near.problem("GET", f"{our}/timeline/steps?v=0", status=409) and near.problem("GET", f"{our}/tiles/63/0", status=400)
     assert near.problem("GET", f"{our}/slice?slice=99999999", status=404)["detail"]
 
 

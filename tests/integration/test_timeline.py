@@ -385,6 +385,23 @@ def test_a_slice_is_found_by_its_place(known, name):
         assert k.get("slice", lane=lane, at=after[1] - 2, within=4)["slice"] == after[0]
 
 
+@each_trace
+def test_steps_are_those_of_the_report(known, name):
+    """An answer of their own, which is kept like tiles: the timeline does not wait until they are found."""
+    k = known(name)
+    v = k.timeline["sum"]
+    expected = [[start, start + dur, title, phase or None]
+                for start, dur, title, phase in rows(k.profd, k.trace, "select start_ns, dur_ns, name, phase from report_steps order by start_ns")]
+    reply = k.profd.request("GET", f"/v1/traces/{k.trace}/timeline/steps?v={v}")
+    assert reply.status == 200 and reply.headers["Cache-Control"] == "private, max-age=31536000, immutable"
+    answer = reply.json()
+    assert answer["sum"] == v and "steps" not in k.timeline
+    assert [[s["begin"], s["end"], s["label"], s.get("phase")] for s in answer["steps"]] == expected
+    assert expected or name in (*WITHOUT_KERNELS, "nsys/h100_2gpu_1s.sqlite.gz")
+    assert k.get("timeline/steps") == answer
+    assert k.profd.problem("GET", f"/v1/traces/{k.trace}/timeline/steps?v=0", status=409)["remedy"]
+
+
 def test_counters(profd, tmp_path):
     events = [{"ph": "X", "name": "run", "pid": 1, "tid": 1, "ts": 0, "dur": 1000}]
     events += [{"ph": "C", "name": "queue", "pid": 1, "ts": i, "args": {"depth": i % 7}} for i in range(1000)]

@@ -61,7 +61,8 @@ def test_wrong_requests_are_explained(profd):
                          (f"/v1/traces/{trace}/slice?lane=0&at=-5", 400), (f"/v1/traces/{trace}/search", 400), (f"/v1/traces/{trace}/search?name=", 400),
                          (f"/v1/traces/{trace}/search?name=" + "x" * 5000, 400), (f"/v1/traces/{trace}/search?name=a&limit=1001", 400), (f"/v1/traces/{trace}/search?name=a&limit=0", 400),
                          (f"/v1/traces/{trace}/selection?from=5&to=5", 400), (f"/v1/traces/{trace}/selection?lanes=0-5000", 404), (f"/v1/traces/{trace}/counters/0?points=0", 400),
-                         ("/v1/traces/t99/timeline", 404), ("/v1/traces/t99/tiles/1/2", 404), (f"{tile}/5", 404)):
+                         ("/v1/traces/t99/timeline", 404), ("/v1/traces/t99/timeline/steps", 404), ("/v1/traces/t99/tiles/1/2", 404), (f"{tile}/5", 404),
+                         (f"/v1/traces/{trace}/timeline/steps?v=0", 409), (f"/v1/traces/{trace}/timeline/steps?x=1", 400), (f"/v1/traces/{trace}/timeline/x", 404)):
         assert profd.request("GET", path).status == status, path
     assert profd.problem("GET", f"{tile}/5/0?v=0", status=409)["remedy"]
     assert profd.problem("GET", f"{tile}/5/0?lanes=0-1-2", status=400)["detail"] == "lanes=0-1-2 must be FIRST-LAST, such as 0-93"
@@ -219,7 +220,7 @@ def test_damaged_columns_are_refused(profd):
         other = path.with_suffix(".new")
         other.write_bytes(data)
         other.rename(path)
-        for what in ("timeline", "tiles/18/0", "names/0", "search?name=e", "selection", "slice?slice=100"):
+        for what in ("timeline", "timeline/steps", "tiles/18/0", "names/0", "search?name=e", "selection", "slice?slice=100"):
             reply = profd.request("GET", f"/v1/traces/{trace}/{what}")
             assert reply.status in (200, 507), reply
             if reply.status == 507:

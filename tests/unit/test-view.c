@@ -277,7 +277,8 @@ static void test_empty_trace(void **state)
     struct problem p = {0};
     struct view_answer a;
 
-    check(&o, "{\"ask\":\"timeline\"}", "{\"slices\":0,\"lanes\":0,\"tracks\":[],\"steps\":[]}");
+    check(&o, "{\"ask\":\"timeline\"}", "{\"slices\":0,\"lanes\":0,\"tracks\":[]}");
+    check(&o, "{\"ask\":\"steps\"}", "{\"steps\":[]}");
     check(&o, "{\"ask\":\"selection\"}", "{\"count\":0,\"busy\":0,\"rows\":[]}");
     check(&o, "{\"ask\":\"search\",\"name\":\"a\"}", "{\"count\":0}");
     refuse(&o, "{\"ask\":\"slice\",\"slice\":0}", -ENOENT, PROBLEM_NOT_FOUND);

@@ -17,9 +17,11 @@ const until = async (check, what) => {
 
 const trace = data.steps; // steps, operators, kernels with launches
 let head;
+let steps;
 let gpu; // its first GPU track
 before(async () => {
   head = await api('GET', `/v1/traces/${trace}/timeline`);
+  ({ steps } = await api('GET', `/v1/traces/${trace}/timeline/steps`));
   gpu = head.tracks.find((track) => track.kind === 'gpu');
 });
 
@@ -34,8 +36,13 @@ async function shown(path, more) {
   await canvasOf(page).waitFor();
   // The table follows the picture as soon as all of it is there.
   await page.getByRole('table', { name: /^Slices in view/ }).getByRole('row').nth(1).waitFor();
+  if (path.startsWith(`/traces/${trace}/`)) await lanesBegin(page, RULER + STEPS);
   return page;
 }
+
+const [RULER, STEPS] = [24, 18]; // heights
+// Steps come after the first picture, whose lanes then move down.
+const lanesBegin = (page, top) => page.waitForFunction((px) => document.querySelector('.tracks-part')?.style.top === px, `${top}px`);
 
 const pixel = (page, x, y) =>
   canvasOf(page).evaluate((canvas, [px, py]) => {
@@ -53,7 +60,7 @@ async function lonelyKernel() {
 }
 
 // Height of the first band's first lane: below the ruler and the steps.
-const FIRST_LANE = 24 + 18 + 8;
+const FIRST_LANE = RULER + STEPS + 8;
 
 test('a kernel is drawn where it is, and nothing where there is none', async () => {
   const kernel = await lonelyKernel();
@@ -192,7 +199,7 @@ test('a search counts, and goes from hit to hit', async () => {
 });
 
 test('an area has the numbers that profd computes', async () => {
-  const step = head.steps[1];
+  const step = steps[1];
   const page = await shown(view({ from: step.begin, to: step.end }));
   const { x, y, width } = await canvasOf(page).boundingBox();
   await page.mouse.move(x + 2, y + FIRST_LANE);
@@ -285,8 +292,36 @@ test('tracks are folded, pinned, moved and hidden, and stay so', async () => {
   await close(page);
 });
 
+test('steps are asked for after the first picture, which stays without them', async () => {
+  const answers = [{ status: 500, json: { code: 'internal', detail: 'no steps' } }, { status: 409, json: { code: 'conflict', detail: 'other columns' } }];
+  const [asked, heads] = [[], []]; // whether there was a picture; requests of the timeline
+  const page = await open('/traces', {
+    prepare: async (fresh) => {
+      fresh.on('request', (request) => /\/timeline$/.test(request.url()) && heads.push(request));
+      await fresh.route('**/timeline/steps*', async (route) => {
+        asked.push(await fresh.evaluate(() => performance.getEntriesByName('profd:timeline').length > 0));
+        const answer = answers.shift();
+        await (answer ? route.fulfill(answer) : route.continue());
+      });
+    },
+  });
+  const table = page.getByRole('table', { name: /^Slices in view/ }).getByRole('row').nth(1);
+  await page.goto(page.url().replace(/#.*/, '#' + view()));
+  await table.waitFor();
+  await until(() => asked.length === 1, 'a request of the steps');
+  await lanesBegin(page, RULER);
+  assert.equal(await page.getByRole('alert').count(), 0);
+  // With other columns meanwhile, all is asked for again.
+  await page.goto(page.url().replace(/#.*/, '#/traces'));
+  await page.goto(page.url().replace(/#.*/, '#' + view()));
+  await lanesBegin(page, RULER + STEPS);
+  assert.equal(await page.getByRole('alert').count(), 0);
+  assert.deepEqual([asked, heads.length], [[true, true, true], 3]);
+  await close(page);
+});
+
 test('what is in view is a table, too', async () => {
-  const step = head.steps[0];
+  const step = steps[0];
   const page = await shown(view({ from: step.begin, to: step.begin + 2_000_000 }));
   await page.keyboard.press('t');
   await page.getByRole('button', { name: 'Table', pressed: true }).waitFor();

@@ -16,6 +16,7 @@ static const struct view_ask {
     bool is_bytes, is_kept;
 } view_asks[] = {
     {"timeline", view_answer_timeline},
+    {"steps", view_answer_steps}, /* apart: the picture does not wait for them */
     {"names", view_answer_names},
     {"tile", view_answer_tile, .is_bytes = true, .is_kept = true},
     {"counters", view_answer_counters},

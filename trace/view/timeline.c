@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a timeline needs before its first tile: bounds, tracks in the order of the picture, steps, counters. */
+/*
+ * What a timeline needs before its first tile: bounds, tracks in the order of the picture, counters. Its steps are an
+ * answer of their own: finding them reads all GPU events of the trace, and the picture does not wait for that. Both are
+ * computed once and kept with the view.
+ */
 #include "base/alloc.h"
 #include "trace/columns/schema.h"
 #include "trace/reports/step.h"
@@ -8,7 +12,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
-/* Steps, tracks and counters of one answer. */
+/* Of one answer. */
 #define TIMELINE_STEPS_MAX  20000
 #define TIMELINE_TRACKS_MAX 20000
 
@@ -50,18 +54,21 @@ static json_t *timeline_step(const struct trace_view *v, const struct step *s)
     return step;
 }
 
-/* Without memory for steps there are none; the picture does not need them. */
-static json_t *timeline_steps(const struct trace_view *v)
+/* NULL: not enough memory. */
+static char *timeline_steps_make(const struct trace_view *v)
 {
     _cleanup_(gpu_work_done) struct gpu_work work = {0};
     _cleanup_(steps_done) struct steps steps = {0};
-    json_t *list = json_array();
 
     if (gpu_work_read(v->c, NULL, false, &work) < 0 || steps_read(v->c, &work, &steps) < 0)
-        return list;
+        return NULL;
+    _cleanup_json_ body = json_object();
+    json_t *list = json_array();
+    json_put_str(body, "sum", v->sum);
+    json_object_set_new(body, "steps", list);
     for (size_t i = 0; i < MIN(steps.n, (size_t)TIMELINE_STEPS_MAX); i++)
         json_array_append_new(list, timeline_step(v, &steps.items[i]));
-    return list;
+    return json_dumps(body, JSON_COMPACT);
 }
 
 static json_t *timeline_make(const struct trace_view *v)
@@ -81,7 +88,6 @@ static json_t *timeline_make(const struct trace_view *v)
     json_object_set_new(body, "tracks", tracks);
     for (size_t i = 0; i < MIN(v->n_tracks, (size_t)TIMELINE_TRACKS_MAX); i++)
         json_array_append_new(tracks, timeline_track(v, &v->tracks[i]));
-    json_object_set_new(body, "steps", timeline_steps(v));
     json_object_set_new(body, "counters", view_list_counters(v));
     return body;
 }
@@ -100,5 +106,16 @@ int view_answer_timeline(struct trace_view *v, const json_t *request, FILE *out,
     _cleanup_json_ name = json_text(trace ? trace : "");
     _cleanup_(freep) char *text = json_dumps(name, JSON_ENCODE_ANY);
     fprintf(out, "{\"trace\":%s,%s\n", text ? text : "\"\"", v->timeline + 1);
+    return 0;
+}
+
+int view_answer_steps(struct trace_view *v, const json_t *request, FILE *out, struct problem *p)
+{
+    (void)request;
+    if (!v->steps)
+        v->steps = timeline_steps_make(v);
+    if (!v->steps)
+        return problem_set(p, -ENOMEM, PROBLEM_TOO_LARGE, "the steps need too much memory");
+    fprintf(out, "%s\n", v->steps);
     return 0;
 }

@@ -99,6 +99,7 @@ struct trace_view *trace_view_free(struct trace_view *v)
     free(v->tracks);
     free(v->track_at);
     free(v->timeline);
+    free(v->steps);
     tile_cache_free(v->tiles);
     free(v);
     return NULL;

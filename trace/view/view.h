@@ -63,8 +63,8 @@ struct trace_view {
     uint8_t *classes;          /* of each text: VIEW_CLASS_... or enum kernel_class + VIEW_CLASS_KNOWN */
     struct view_track *tracks; /* in the order of the picture */
     size_t n_tracks;
-    uint32_t *track_at; /* by row of table track: its position in tracks; COLUMN_NO_CODE */
-    char *timeline;     /* the answer, once it was made */
+    uint32_t *track_at;     /* by row of table track: its position in tracks; COLUMN_NO_CODE */
+    char *timeline, *steps; /* the answers, once they were made */
     struct tile_cache *tiles;
 };
 
@@ -140,6 +140,7 @@ int view_answer(struct trace_view *v, const char *request, size_t size, struct v
 
 /* Each is given the request, and returns an answer or a negative errno value with a problem. */
 int view_answer_timeline(struct trace_view *v, const json_t *request, FILE *out, struct problem *p);
+int view_answer_steps(struct trace_view *v, const json_t *request, FILE *out, struct problem *p);
 int view_answer_names(struct trace_view *v, const json_t *request, FILE *out, struct problem *p);
 int view_answer_tile(struct trace_view *v, const json_t *request, FILE *out, struct problem *p);
 int view_answer_counters(struct trace_view *v, const json_t *request, FILE *out, struct problem *p);

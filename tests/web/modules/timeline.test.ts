@@ -353,7 +353,6 @@ const head: TimelineHead = {
   name_block: 1024,
   tracks: [track(0, 'gpu', 'GPU 0 stream 7', 61, 2), track(1, 'thread', 'main 12345', 0, 3), track(2, 'python', 'main', 3, 58)],
   lanes: 63,
-  steps: [],
   counters: [{ track: 9, title: 'queue', min: 0, max: 5, samples: 10 }],
 };
 const chosen = (choices: Partial<Choices> = {}): Choices => ({ tracks: {}, order: [], ...choices });

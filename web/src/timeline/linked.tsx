@@ -15,28 +15,46 @@ import { windowAround, windowAt } from './view';
 
 interface Side {
   source: TimelineSource;
+  steps: Step[];
   step: Step | null; // the first one that both have
 }
 
+interface Both {
+  sides: [Side, Side];
+  problem: Problem | null; // why there are no steps: the timelines begin where their traces do
+}
+
+// Their first picture begins with a step of both: the steps come before it.
+async function openBoth(traces: [string, string], signal: AbortSignal): Promise<Both> {
+  const [a, b] = (await Promise.all(traces.map((trace) => TimelineSource.open(trace, signal)))) as [TimelineSource, TimelineSource];
+  let steps: [Step[], Step[]] = [[], []];
+  let problem: Problem | null = null;
+  try {
+    steps = await Promise.all([a.steps(signal), b.steps(signal)]);
+  } catch (error) {
+    problem = asProblem(error);
+    if (isAbort(error) || problem.status === 409) throw error;
+  }
+  const [stepA, stepB] = commonSteps(...steps);
+  return { sides: [{ source: a, steps: steps[0], step: stepA }, { source: b, steps: steps[1], step: stepB }], problem };
+}
+
 export function LinkedTimelines({ traces }: { traces: [string, string] }) {
-  const [sides, setSides] = useState<[Side, Side] | null>(null);
+  const [both, setBoth] = useState<Both | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
+  const [turn, setTurn] = useState(0);
   useEffect(() => {
     const control = new AbortController();
-    setSides(null);
+    setBoth(null);
     setProblem(null);
-    Promise.all(traces.map((trace) => TimelineSource.open(trace, control.signal))).then(
-      ([a, b]) => {
-        const [stepA, stepB] = commonSteps(a!.head.steps, b!.head.steps);
-        setSides([{ source: a!, step: stepA }, { source: b!, step: stepB }]);
-      },
-      (error: unknown) => {
-        if (!isAbort(error)) setProblem(asProblem(error));
-      },
-    );
+    openBoth(traces, control.signal).then(setBoth, (error: unknown) => {
+      // Columns of one were made again in between.
+      if (asProblem(error).status === 409) setTurn((old) => old + 1);
+      else if (!isAbort(error)) setProblem(asProblem(error));
+    });
     return () => control.abort();
-  }, [traces.join()]);
-  if (!sides) {
+  }, [traces.join(), turn]);
+  if (!both) {
     return (
       <div class="linked">
         <h1 class="unseen">Two timelines</h1>
@@ -45,14 +63,14 @@ export function LinkedTimelines({ traces }: { traces: [string, string] }) {
       </div>
     );
   }
-  return <Linked key={traces.join()} sides={sides} />;
+  return <Linked key={traces.join()} {...both} />;
 }
 
-function Linked({ sides }: { sides: [Side, Side] }) {
+function Linked({ sides, problem: ofSteps }: Both) {
   const [link] = useState(() => new TimelineLink());
   const [isLinked, setLinked] = useState(true);
   const [selected, setSelected] = useState<{ side: number; slice: SliceDetail } | null>(null);
-  const [problem, setProblem] = useState<Problem | null>(null);
+  const [problem, setProblem] = useState(ofSteps);
   const panes = useRef<(Pane | null)[]>([null, null]);
   const used = useRef(0); // the one that keys move
 
@@ -119,13 +137,14 @@ function Linked({ sides }: { sides: [Side, Side] }) {
         <span class="muted">{isLinked ? 'Both show the same span. Unlink to move one of them alone.' : 'Each moves alone. Link them where they should lie below one another.'}</span>
       </p>
       <ProblemBox problem={problem} />
-      {sides.map(({ source }, side) => (
+      {sides.map(({ source, steps }, side) => (
         <div class="linked-side" key={side} onPointerEnter={() => (used.current = side)} onFocusCapture={() => (used.current = side)}>
           <a class="linked-name" href={`#/traces/${source.trace}/timeline`}>
             {source.trace}
           </a>
           <TimelinePane
             source={source}
+            steps={steps}
             label={`Timeline of ${source.trace}, the ${side === 0 ? 'first' : 'second'} of two`}
             events={{
               view: () => {

@@ -10,7 +10,12 @@ import type { SliceDetail, Step } from './source';
 import { rulerStep, rulerText, type TimeWindow } from './view';
 
 export const RULER = 24;
-export const STEPS = 18;
+const STEPS = 18;
+
+// Height of ruler and steps.
+export function topOfLanes(steps: readonly Step[]): number {
+  return RULER + (steps.length > 0 ? STEPS : 0);
+}
 
 export interface Places {
   x: (at: number) => number;

@@ -3,13 +3,15 @@
 // belongs to the view around it. Two panes in one page move together by a TimelineLink.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { asProblem } from '../api';
 import { onThemeChange } from '../theme';
 import { moment } from '../units';
 import { Headers, placeTitles } from './headers';
 import { type Band, layoutOf, orderAfterMove } from './layout';
+import { topOfLanes } from './overlay';
 import { Overview } from './overview';
 import { type PictureEvents, TimelinePicture } from './picture';
-import type { TimelineSource } from './source';
+import type { Step, TimelineSource } from './source';
 import { kindOfTrace, readChoices, writeChoices } from './tracks';
 import { windowAt } from './view';
 import './timeline.css';
@@ -22,16 +24,20 @@ export interface Pane {
 
 interface PaneProps {
   source: TimelineSource;
+  steps?: readonly Step[]; // not given: asked for after the first complete picture
   label: string;
   events: PictureEvents;
   onReady: (pane: Pane) => (() => void) | void; // returns what to do when the pane goes
   onKey?: (event: KeyboardEvent) => void; // while the canvas has the focus
 }
 
-export function TimelinePane({ source, label, events, onReady, onKey }: PaneProps) {
+const NO_STEPS: readonly Step[] = [];
+
+export function TimelinePane({ source, steps: given, label, events, onReady, onKey }: PaneProps) {
   const kind = useMemo(() => kindOfTrace(source.head), [source]);
   const [choices, setChoices] = useState(() => readChoices(kind));
   const layout = useMemo(() => layoutOf(source.head, choices), [source, choices]);
+  const [steps, setSteps] = useState(given ?? NO_STEPS);
   const [scroll, setScroll] = useState(0);
   const [height, setHeight] = useState(800);
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -40,8 +46,8 @@ export function TimelinePane({ source, label, events, onReady, onKey }: PaneProp
   const thumb = useRef<HTMLDivElement>(null);
   const range = useRef<HTMLSpanElement>(null);
   const pane = useRef<Pane | null>(null);
-  const latest = useRef({ events, onReady, choices, layout });
-  latest.current = { events, onReady, choices, layout };
+  const latest = useRef({ events, onReady, choices, layout, steps });
+  latest.current = { events, onReady, choices, layout, steps };
 
   const change = (key: string, by: object) => {
     const now = latest.current.choices;
@@ -74,6 +80,7 @@ export function TimelinePane({ source, label, events, onReady, onKey }: PaneProp
   useEffect(() => {
     let coarse = 0;
     let isDrawn = false;
+    const left = new AbortController();
     const element = canvas.current!; // the reference is gone before this effect ends
     const placeThumb = (picture: TimelinePicture) => {
       const room = picture.height - picture.top - picture.layout.pinnedHeight;
@@ -98,19 +105,29 @@ export function TimelinePane({ source, label, events, onReady, onKey }: PaneProp
         if (Math.abs(y - coarse) > 150) setScroll((coarse = y));
       },
       drawn: () => {
-        // For whoever measures (bench/web.mjs).
-        if (!isDrawn) performance.mark('profd:timeline');
+        if (!isDrawn) {
+          // For whoever measures (bench/web.mjs).
+          performance.mark('profd:timeline');
+          if (!given) askSteps();
+        }
         isDrawn = true;
         overview.invalidate();
         latest.current.events.drawn?.();
       },
     });
     const overview = new Overview(strip.current!, picture.lanes, source.head, picture.length, () => picture.view, (view, glide) => (glide ? picture.glideTo(view) : picture.setView(view, true)));
+    const askSteps = () => {
+      source.steps(left.signal).then(setSteps, (error: unknown) => {
+        // The picture does not need them, but one of other columns has to go.
+        if (asProblem(error).status === 409) latest.current.events.failed?.(error);
+      });
+    };
     const showRange = () => {
       const { from, to } = picture.view;
       if (range.current) range.current.textContent = `${moment(from, (to - from) / 100)} to ${moment(to, (to - from) / 100)}`;
     };
     showRange();
+    picture.setSteps(latest.current.steps);
     pane.current = { picture, overview, toggle: actions.toggle };
     const resized = new ResizeObserver(() => {
       setHeight(element.clientHeight);
@@ -125,6 +142,7 @@ export function TimelinePane({ source, label, events, onReady, onKey }: PaneProp
     });
     const leave = latest.current.onReady(pane.current);
     return () => {
+      left.abort();
       leave?.();
       unthemed();
       resized.disconnect();
@@ -134,6 +152,8 @@ export function TimelinePane({ source, label, events, onReady, onKey }: PaneProp
     };
   }, [source]);
   useEffect(() => pane.current?.picture.setLayout(layout), [layout]);
+  // In the same frame as the titles.
+  useLayoutEffect(() => pane.current?.picture.setSteps(steps), [steps]);
   useLayoutEffect(() => {
     if (inner.current) placeTitles(inner.current, pane.current?.picture.scroll ?? 0);
   });
@@ -167,7 +187,7 @@ export function TimelinePane({ source, label, events, onReady, onKey }: PaneProp
             </button>
           )}
         </div>
-        <Headers layout={layout} scroll={scroll} height={height} top={source.head.steps.length > 0 ? 42 : 24} actions={actions} inner={(element) => (inner.current = element)} />
+        <Headers layout={layout} scroll={scroll} height={height} top={topOfLanes(steps)} actions={actions} inner={(element) => (inner.current = element)} />
       </div>
       <div class="pane-canvas">
         <canvas

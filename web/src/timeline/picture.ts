@@ -9,10 +9,10 @@ import type { SliceRef } from '../types';
 import { roughly } from '../units';
 import { drawnDuration, Lanes, type Geometry, type Run } from './lanes';
 import { type Band, bandAt, type Layout, ROW_FOLDED } from './layout';
-import { type Arrow, arrowsOf, distanceTo, drawArea, drawArrow, drawMeasure, drawRuler, drawSelected, drawSteps, type Places, RULER, STEPS, tooltip } from './overlay';
+import { type Arrow, arrowsOf, distanceTo, drawArea, drawArrow, drawMeasure, drawRuler, drawSelected, drawSteps, type Places, RULER, tooltip, topOfLanes } from './overlay';
 import { type Palette, readPalette } from './palette';
 import { ordered } from './snap';
-import type { SliceDetail, TimelineSource } from './source';
+import type { SliceDetail, Step, TimelineSource } from './source';
 import { isNear, panBy, type TimeWindow, windowAt, windowBetween, windowThatShows, windowWith, zoomAt } from './view';
 
 export interface Area {
@@ -42,6 +42,7 @@ const GLIDE = 0.35;
 export class TimelinePicture implements Geometry {
   view: TimeWindow;
   layout: Layout;
+  steps: readonly Step[] = [];
   scroll = 0;
   selected: SliceDetail | null = null;
   area: Area | null = null;
@@ -118,7 +119,7 @@ export class TimelinePicture implements Geometry {
   }
   // Height of ruler and steps.
   get top(): number {
-    return RULER + (this.source.head.steps.length > 0 ? STEPS : 0);
+    return topOfLanes(this.steps);
   }
 
   timeAt(x: number): number {
@@ -153,6 +154,13 @@ export class TimelinePicture implements Geometry {
     this.layout = layout;
     this.scrollTo(this.scroll);
     this.invalidate();
+  }
+
+  // The lanes make room for them.
+  setSteps(steps: readonly Step[]): void {
+    this.steps = steps;
+    this.scrollTo(this.scroll);
+    this.events.scroll?.(this.scroll);
   }
 
   setSelected(selected: SliceDetail | null): void {
@@ -251,7 +259,7 @@ export class TimelinePicture implements Geometry {
     this.lanes.draw(g, ratio);
     this.drawOver(g, width, height);
     drawRuler(g, this.view, width, palette);
-    if (this.source.head.steps.length > 0) drawSteps(g, this.source.head.steps, this.view, width, palette, this.lanes.texts);
+    if (this.steps.length > 0) drawSteps(g, this.steps, this.view, width, palette, this.lanes.texts);
     this.drawPointer(g, width, height);
     this.lanes.end();
     if (this.lanes.isComplete && !moves) this.events.drawn?.();
@@ -323,7 +331,7 @@ export class TimelinePicture implements Geometry {
       return;
     }
     if (y < this.top) {
-      const step = y >= RULER ? this.source.head.steps.find((each) => each.begin <= at && at < each.end) : undefined;
+      const step = y >= RULER ? this.steps.find((each) => each.begin <= at && at < each.end) : undefined;
       if (step) this.glideTo(windowAt(step.begin, step.end - step.begin, this.length));
       return;
     }

@@ -49,7 +49,6 @@ export interface TimelineHead {
   name_block: number;
   tracks: Track[];
   lanes: number;
-  steps: Step[];
   counters: CounterTrack[];
 }
 
@@ -116,6 +115,11 @@ export class TimelineSource {
 
   static async open(trace: string, signal?: AbortSignal): Promise<TimelineSource> {
     return new TimelineSource(trace, await get<TimelineHead>(`/v1/traces/${encodeURIComponent(trace)}/timeline`, signal));
+  }
+
+  // Apart from the head: profd finds them in all GPU events, and answers one request of a trace after the other.
+  async steps(signal?: AbortSignal): Promise<Step[]> {
+    return (await get<{ steps: Step[] }>(`${this.path}/timeline/steps?v=${this.head.sum}`, signal)).steps;
   }
 
   async tile(level: number, index: number, first: number, last: number, signal: AbortSignal): Promise<TileRuns> {
