@@ -102,7 +102,7 @@ def test_the_document_is_what_it_shows(stage):
 def test_every_operation_of_http_is_there(stage):
     """But those that are streams or of HTTP itself, as the web page's and timelines are, and reports: on this host, a program has the columns by OpenColumns.
     A restored catalog is for its administrator, who has profctl."""
-    computed = ("/v1/reports", "/v1/compare", "/v1/archive/restore",
+    computed = ("/v1/reports", "/v1/compare", "/v1/flame", "/v1/archive/restore",
                 *("/v1/traces/{trace}/" + name for name in ("reports/{report}", "query", "flame", "export")))
     timeline = tuple("/v1/traces/{trace}/" + name for name in ("timeline", "names", "tiles", "counters", "slice", "search", "selection"))
     methods = (ROOT / "proto/bus_methods.c").read_text()

@@ -103,6 +103,13 @@ def load(path):
     return json.loads(gzip.decompress(path.read_bytes()))
 
 
+def complete(path):
+    try:
+        return bool(load(path))
+    except EOFError:
+        return False
+
+
 def raw(url):
     parts = urlsplit(url)
     return socket.create_connection((parts.hostname, parts.port), timeout=5)
@@ -409,8 +416,7 @@ def test_late_and_growing_traces(tmp_path):
         load(fleet.files(0)[0])
         size = fleet.files(1)[0].stat().st_size
         wait_for(lambda: fleet.files(1)[0].stat().st_size > size)
-        time.sleep(0.6)
-        load(fleet.files(1)[0])
+        wait_for(lambda: complete(fleet.files(1)[0]))
 
 
 def test_huge_trace_is_valid_and_does_not_stop_the_others(tmp_path):

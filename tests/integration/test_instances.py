@@ -226,7 +226,7 @@ def test_single_rank_traces_of_strangers(rows, tmp_path):
 def same(rows):
     """Without what is of the files: rows of slices, what was added to a clock to make all one, and how long the recording is:
     the profiler's own frame around it is not merged."""
-    return [{key: value for key, value in row.items() if key not in ("clock_shift_ns", "min_slice", "max_slice")} for row in rows
+    return [{key: value for key, value in row.items() if key not in ("clock_shift_ns", "min_slice", "max_slice", "at_slice")} for row in rows
             if row.get("rule") != "not_evaluated"]
 
 
