@@ -35,7 +35,7 @@ uid_t peer_user_find(const char *table, const struct sockaddr_in *end, const str
 
 uid_t peer_user(int fd)
 {
-    struct sockaddr_in own, peer;
+    struct sockaddr_in own = {0}, peer = {0};
     socklen_t own_size = sizeof(own), peer_size = sizeof(peer);
     _cleanup_(freep) char *table = NULL;
     size_t size;
