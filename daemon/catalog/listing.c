@@ -13,8 +13,8 @@
 
 /* Text of labels as people write them: key=value. */
 #define LABELS_TEXT                                                                                          \
-    "iif(labels = '{}', '', (select group_concat(key || '=' || value, " SEPARATOR ") from "                  \
-    "json_each(labels)))"
+    ("iif(labels = '{}', '', (select group_concat(key || '=' || value, " SEPARATOR ") from "                 \
+     "json_each(labels)))")
 
 /* A column by which a list can be sorted, and its expression over the rows of the kind. */
 struct listing_column {
