@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a host reported of its part, after it was checked (delivery.h): traces become rows, remarks those of the session, and
- * targets are brought to the states that were reported. A host that delivers more than any session has is told apart by the
+ * targets are brought to the states that were reported. A host that delivers more than any session has is recognised by the
  * error. Asks nothing: part_poll.c does, and decides what an error means.
  */
 #include "daemon/hosts/part_internal.h"

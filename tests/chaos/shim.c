@@ -4,9 +4,9 @@
  * of SQLite's log an fsync has made safe. CHAOS_CONTROL names the file, which the test made and maps as well.
  *
  * Why not libfaketime: it also moves the times of files and, unless told otherwise, the monotonic clock; here
- * exactly CLOCK_REALTIME jumps, at any moment, as when an admin sets the clock; for tests of deadlines the monotonic clocks go
- * on, too, as if so much time had passed. A host whose clock was always wrong has
- * files with times as wrong: `files` moves these too, also by statx(), which libfaketime does not know.
+ * exactly CLOCK_REALTIME jumps, at any moment, as when an admin sets the clock; for tests of deadlines the
+ * monotonic clocks go on, too, as if that time had passed. A host whose clock was always wrong has files with
+ * times as wrong: `files` moves these too, also by statx(), which libfaketime does not know.
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { bounded } from '../../../web/src/perfetto';
 
-// A response of so many parts of 1000 bytes, each of its own number.
+// A response of parts of 1000 bytes, each filled with its number.
 function response(parts: number, length?: string): { response: Response; left: () => number; cancelled: () => boolean } {
   let given = 0;
   let isCancelled = false;
