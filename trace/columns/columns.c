@@ -148,21 +148,32 @@ static size_t columns_rows_of_block(const struct columns *c, enum column column,
     return first >= rows ? 0 : (size_t)MIN(n, MIN(rows - first, BLOCK_ROWS - first % BLOCK_ROWS));
 }
 
-size_t columns_block(const struct columns *c, enum column column, uint64_t first, size_t n, int64_t *ret)
+/* The packed block that has row `first`, with n limited to the rows from there to its end; NULL where there is none, and ret has
+ * n times COLUMN_NULL. */
+static const uint8_t *columns_packed_rows(const struct columns *c, enum column column, uint64_t first,
+                                          size_t *n, struct packing *ret_packing, int64_t *ret)
 {
     const struct column_view *v = &c->views[column];
     const uint8_t *in = NULL;
-    struct packing p = {0};
 
-    n = columns_rows_of_block(c, column, first, n);
-    if (n > 0 && v->rows > 0)
-        in = view_block(c, v, first / BLOCK_ROWS, &p);
-    if (!in) {
-        columns_fill_null(ret, n);
-        return n;
+    *ret_packing = (struct packing){0};
+    *n = columns_rows_of_block(c, column, first, *n);
+    if (*n > 0 && v->rows > 0)
+        in = view_block(c, v, first / BLOCK_ROWS, ret_packing);
+    if (!in)
+        columns_fill_null(ret, *n);
+    return in;
+}
+
+size_t columns_block(const struct columns *c, enum column column, uint64_t first, size_t n, int64_t *ret)
+{
+    struct packing p;
+    const uint8_t *in = columns_packed_rows(c, column, first, &n, &p, ret);
+
+    if (in) {
+        packing_unpack(p, in, n, ret);
+        columns_apply_limit(p, c->views[column].limit, n, ret);
     }
-    packing_unpack(p, in, n, ret);
-    columns_apply_limit(p, v->limit, n, ret);
     return n;
 }
 
@@ -170,19 +181,13 @@ _Static_assert(COLUMNS_PART_ROWS == PACKING_ANCHOR_ROWS, "parts begin where unpa
 
 size_t columns_part(const struct columns *c, enum column column, uint64_t first, size_t n, int64_t *ret)
 {
-    const struct column_view *v = &c->views[column];
-    const uint8_t *in = NULL;
-    struct packing p = {0};
+    struct packing p;
+    const uint8_t *in = columns_packed_rows(c, column, first, &n, &p, ret);
 
-    n = columns_rows_of_block(c, column, first, n);
-    if (n > 0 && v->rows > 0)
-        in = view_block(c, v, first / BLOCK_ROWS, &p);
-    if (!in) {
-        columns_fill_null(ret, n);
-        return n;
+    if (in) {
+        packing_unpack_part(p, in, first % BLOCK_ROWS, n, ret);
+        columns_apply_limit(p, c->views[column].limit, n, ret);
     }
-    packing_unpack_part(p, in, first % BLOCK_ROWS, n, ret);
-    columns_apply_limit(p, v->limit, n, ret);
     return n;
 }
 
