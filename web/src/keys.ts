@@ -4,7 +4,7 @@
 // are taken by their place. Views that open later come first. Nothing is caught while somebody types text, or while a
 // dialog is open.
 
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 
 export interface Binding {
   keys: string; // alternatives are separated by commas: 'j,ArrowDown'
@@ -64,7 +64,8 @@ addEventListener('keydown', pressed);
 export function useKeys(title: string, bindings: Binding[]): void {
   const latest = useRef(bindings);
   latest.current = bindings;
-  useEffect(() => {
+  // With the first picture: who presses a key as soon as the view is there is heard.
+  useLayoutEffect(() => {
     const layer: Layer = { title, bindings: () => latest.current };
     layers.push(layer);
     return () => {
